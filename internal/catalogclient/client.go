@@ -131,7 +131,7 @@ type ContentError struct {
 
 // Error returns the URL and the fault.
 func (e *ContentError) Error() string {
-	return fmt.Sprintf("the content of %s is wrong: %v", e.URL, e.Err)
+	return fmt.Sprintf("the content of %s is invalid: %v", e.URL, e.Err)
 }
 
 // Unwrap returns the fault.
@@ -361,7 +361,7 @@ func newStatusError(target string, resp *http.Response, now time.Time) error {
 	line, _, _ := strings.Cut(strings.ToValidUTF8(string(text), ""), "\n")
 	return &UnavailableError{
 		URL: target, Status: resp.StatusCode, retryAfter: parseRetryAfter(resp.Header, now),
-		Err: fmt.Errorf("the answer is %s: %s", resp.Status, line),
+		Err: fmt.Errorf("the response is %s: %s", resp.Status, line),
 	}
 }
 

@@ -236,16 +236,16 @@ func TestErrors(t *testing.T) {
 		status  int
 		want    string
 	}{
-		"unknown catalog": {catalogclient.Options{RootCAs: s.roots}, s.URL + "/catalogs/x", false, 404, "/catalogs/x/api/v1/metas?package=a: the answer is 404 Not Found: no such catalog: look again"},
-		"redirect":        {catalogclient.Options{RootCAs: roots(redirect)}, redirect.URL, false, 302, "the answer is 302 Found"},
+		"unknown catalog": {catalogclient.Options{RootCAs: s.roots}, s.URL + "/catalogs/x", false, 404, "/catalogs/x/api/v1/metas?package=a: the response is 404 Not Found: no such catalog: look again"},
+		"redirect":        {catalogclient.Options{RootCAs: roots(redirect)}, redirect.URL, false, 302, "the response is 302 Found"},
 		"not trusted":     {catalogclient.Options{RootCAs: roots()}, s.base(), false, 0, "certificate signed by unknown authority"},
-		"no authorities":  {catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) { return nil, errors.New("no ConfigMap") }}, s.base(), false, 0, "reading the trusted authorities: no ConfigMap"},
+		"no authorities":  {catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) { return nil, errors.New("no ConfigMap") }}, s.base(), false, 0, "reading the trusted certificate authorities: no ConfigMap"},
 		"does not listen": {catalogclient.Options{}, gone.URL, false, 0, "connection refused"},
 		"not a URL":       {catalogclient.Options{}, "https://a b", false, 0, "invalid character"},
 		"no base URL":     {catalogclient.Options{}, "", false, 0, "unsupported protocol scheme"},
 		"cut off":         {catalogclient.Options{RootCAs: roots(cut)}, cut.URL, false, 0, "unexpected EOF"},
 		"broken JSON":     {catalogclient.Options{RootCAs: badRest.roots}, badRest.base(), true, 0, "document 2 (line 2, byte 83): ends in the middle of a JSON object"},
-		"two packages":    {catalogclient.Options{RootCAs: badOwn.roots}, badOwn.base(), true, 0, "stands twice in the catalog"},
+		"two packages":    {catalogclient.Options{RootCAs: badOwn.roots}, badOwn.base(), true, 0, "occurs twice in the catalog"},
 		"too large":       {catalogclient.Options{RootCAs: s.roots, MaxBytes: 100}, s.base(), true, 0, "it is larger than 100 bytes"},
 		"blob too large":  {catalogclient.Options{RootCAs: s.roots, Limits: fbc.Limits{BlobBytes: 100}}, s.base(), true, 0, "is larger than 100 bytes"},
 	} {

@@ -201,9 +201,9 @@ func TestAnswersAreDecompressed(t *testing.T) {
 		"gzip":     {"gzip", func(w http.ResponseWriter) { write(w, "gzip", text) }, ""},
 		"zstd":     {"zstd", func(w http.ResponseWriter) { write(w, "zstd", text) }, ""},
 		"identity": {"identity", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, ""},
-		"not gzip": {"gzip", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, "decompressing the answer: gzip: invalid header"},
+		"not gzip": {"gzip", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, "decompressing the response: gzip: invalid header"},
 		"not zstd": {"zstd", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, "magic number mismatch"},
-		"unknown":  {"br", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, `the answer is encoded in "br", which was not asked for`},
+		"unknown":  {"br", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, `the response is encoded in "br", which was not requested`},
 		"a large window": {"zstd", func(w http.ResponseWriter) {
 			z, _ := zstd.NewWriter(w, zstd.WithWindowSize(16<<20))
 			_, _ = io.WriteString(z, strings.Repeat(" ", 10_000))

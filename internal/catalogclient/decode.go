@@ -27,17 +27,17 @@ func (c *Client) decompressBody(resp *http.Response) (io.ReadCloser, error) {
 	case "gzip":
 		z, err := gzip.NewReader(wire)
 		if err != nil {
-			return nil, fmt.Errorf("decompressing the answer: %w", err)
+			return nil, fmt.Errorf("decompressing the response: %w", err)
 		}
 		plain = z
 	case "zstd":
 		z, err := zstd.NewReader(wire, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindowBytes), zstd.WithDecoderLowmem(true))
 		if err != nil {
-			return nil, fmt.Errorf("decompressing the answer: %w", err)
+			return nil, fmt.Errorf("decompressing the response: %w", err)
 		}
 		plain, end = z, z.Close
 	default:
-		return nil, fmt.Errorf("the answer is encoded in %.50q, which was not asked for", encoding)
+		return nil, fmt.Errorf("the response is encoded in %.50q, which was not requested", encoding)
 	}
 
 	return &decodedBody{Reader: &boundedReader{r: plain, left: c.opts.MaxBytes, limit: c.opts.MaxBytes}, end: end, wire: resp.Body}, nil

@@ -93,7 +93,7 @@ func (t *transport) newTLSConfig(ctx context.Context) (*tls.Config, error) {
 
 	roots, err := t.rootCAs(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading the trusted authorities: %w", err)
+		return nil, fmt.Errorf("reading the trusted certificate authorities: %w", err)
 	}
 
 	config.RootCAs = roots

@@ -98,14 +98,14 @@ func (c *Content) decodeAndAddBlob(meta Meta) error {
 	switch meta.Schema {
 	case SchemaPackage:
 		if c.Package != nil {
-			return meta.At.Wrap(fmt.Errorf("%s stands twice in the catalog", meta))
+			return meta.At.Wrap(fmt.Errorf("%s occurs twice in the catalog", meta))
 		}
 		p, err := DecodePackage(meta)
 		c.Package = p
 		return err
 	case SchemaDeprecations:
 		if c.Deprecations != nil {
-			return meta.At.Wrap(fmt.Errorf("%s stands twice in the catalog", meta))
+			return meta.At.Wrap(fmt.Errorf("%s occurs twice in the catalog", meta))
 		}
 		d, err := DecodeDeprecations(meta)
 		c.Deprecations = d

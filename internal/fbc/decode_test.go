@@ -52,8 +52,8 @@ func TestLoadContentGathersOnePackage(t *testing.T) {
 func TestLoadContentSaysWhatDoesNotFit(t *testing.T) {
 	for name, test := range map[string]struct{ text, pkg, want string }{
 		"wrong type":       {twoPackages, "b", `blob of schema olm.channel, package "b", name "stable" does not fit its schema`},
-		"two packages":     {`{"schema":"olm.package","name":"a"}{"schema":"olm.package","name":"a"}`, "a", `blob of schema olm.package, name "a" stands twice in the catalog`},
-		"two deprecations": {`{"schema":"olm.deprecations","package":"a"}{"schema":"olm.deprecations","package":"a"}`, "a", `stands twice in the catalog`},
+		"two packages":     {`{"schema":"olm.package","name":"a"}{"schema":"olm.package","name":"a"}`, "a", `blob of schema olm.package, name "a" occurs twice in the catalog`},
+		"two deprecations": {`{"schema":"olm.deprecations","package":"a"}{"schema":"olm.deprecations","package":"a"}`, "a", `occurs twice in the catalog`},
 		"broken icon":      {`{"schema":"olm.package","name":"a","icon":{"base64data":"%"}}`, "a", `illegal base64 data`},
 		"broken blob":      {`{"schema":"olm.package"`, "a", `ends in the middle`},
 	} {

@@ -180,4 +180,4 @@ func (ix *Index) Blob(e Entry) (Meta, error) {
 	return m, err
 }
 
-var errFileChanged = errors.New("the file was changed after it was read first: start again")
+var errFileChanged = errors.New("the file has changed since it was first read: start again")

@@ -182,7 +182,7 @@ func TestIndexIsBounded(t *testing.T) {
 
 func TestIndexNoticesChanges(t *testing.T) {
 	const text = `{"schema":"s","name":"1"}{"schema":"s","name":"2"}`
-	const want = "a.json: the file was changed after it was read first: start again"
+	const want = "a.json: the file has changed since it was first read: start again"
 	for name, test := range map[string]struct {
 		change func(path string) error
 		want   string

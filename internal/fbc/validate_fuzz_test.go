@@ -11,8 +11,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// runTasksInOrder yields blobs.
-func runTasksInOrder(metas []fbc.Meta) iter.Seq2[fbc.Meta, error] {
+// yieldMetas yields blobs.
+func yieldMetas(metas []fbc.Meta) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for _, meta := range metas {
 			if !yield(meta, nil) {
@@ -44,7 +44,7 @@ func FuzzValidate(f *testing.F) {
 			metas = append(metas, meta)
 		}
 
-		err := fbc.Validate(runTasksInOrder(metas))
+		err := fbc.Validate(yieldMetas(metas))
 		checkTree(t, err)
 		// In one goroutine, as the fuzzer wants it.
 		again := fbc.Validate(fbc.Read(bytes.NewReader(text), "catalog", fuzzLimits))
@@ -57,12 +57,12 @@ func FuzzValidate(f *testing.F) {
 
 		at := (turn%len(metas) + len(metas)) % len(metas)
 		turned := slices.Concat(metas[at:], metas[:at])
-		if other := fbc.Validate(runTasksInOrder(turned)); (other == nil) != (err == nil) {
+		if other := fbc.Validate(yieldMetas(turned)); (other == nil) != (err == nil) {
 			t.Errorf("in order:\n%v\nin another:\n%v", err, other)
 		}
 
 		slices.Reverse(turned)
-		if other := fbc.Validate(runTasksInOrder(turned)); (other == nil) != (err == nil) {
+		if other := fbc.Validate(yieldMetas(turned)); (other == nil) != (err == nil) {
 			t.Errorf("in order:\n%v\nin another:\n%v", err, other)
 		}
 	})

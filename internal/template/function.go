@@ -47,7 +47,7 @@ func (e *execution) callNamedFunction(name string, args []any) (any, error) {
 
 	for _, arg := range args {
 		if isMapOrList(arg) && !f.acceptsContainers && (!f.prints || !e.language.Documents) {
-			return nil, fmt.Errorf("%s takes no maps and lists: name one of their values", name)
+			return nil, fmt.Errorf("%s takes no maps and lists: use one of their values", name)
 		}
 	}
 
@@ -66,7 +66,7 @@ func (e *execution) lookUpIndexPath(args []any) (any, error) {
 		case string:
 			found, ok := lookUpMapValue(value, at)
 			if _, isList := value.([]any); isList || value != nil && !isMapOrList(value) {
-				return nil, fmt.Errorf("index: what has %q must be a map", at)
+				return nil, fmt.Errorf("index: the value with the key %q must be a map", at)
 			}
 			if !ok && !e.language.Documents {
 				return nil, fmt.Errorf("there is no value %q", at)
@@ -79,7 +79,7 @@ func (e *execution) lookUpIndexPath(args []any) (any, error) {
 			}
 			value = list[at]
 		default:
-			return nil, errors.New("index takes texts and whole numbers")
+			return nil, errors.New("index takes strings and integers")
 		}
 	}
 
@@ -117,7 +117,7 @@ func firstMatchOrLast(args []any, wanted bool) any {
 func formatWithArgs(args []any) (any, error) {
 	text, ok := args[0].(string)
 	if !ok {
-		return nil, errors.New("printf: the format is no text")
+		return nil, errors.New("printf: the format is not a string")
 	}
 	return fmt.Sprintf(text, args[1:]...), nil
 }
@@ -133,7 +133,7 @@ func lengthOfValue(args []any) (any, error) {
 	case []any:
 		return len(v), nil
 	default:
-		return nil, errors.New("len takes a text, a map or a list")
+		return nil, errors.New("len takes a string, a map or a list")
 	}
 }
 
@@ -148,7 +148,7 @@ func sliceString(args []any) (any, error) {
 
 	switch {
 	case !ok:
-		return nil, errors.New("slice takes a text and at most two numbers")
+		return nil, errors.New("slice takes a string and at most two integers")
 	case bounds[0] < 0 || bounds[0] > bounds[1] || bounds[1] > len(text):
 		return nil, fmt.Errorf("%v is out of the range of %q", bounds, text)
 	}

@@ -160,7 +160,7 @@ func (e *execution) printActionValue(node parse.Node, value any) error {
 	case value == nil:
 		e.out.WriteString("<no value>")
 	case isMapOrList(value) && !e.language.Documents:
-		return fmt.Errorf("%s: is no text: name one of its values", abbreviateNode(node))
+		return fmt.Errorf("%s: is not a string: use one of its values", abbreviateNode(node))
 	default:
 		fmt.Fprint(&e.out, value)
 	}

@@ -66,14 +66,14 @@ func TestRefusals(t *testing.T) {
 		{everything, "{{ range .images }}{{ break }}{{ end }}", "is not supported"}, {everything, "{{ nil }}", "is not supported"},
 		{everything, `{{ template "x" }}`, "is not supported"}, {everything, `{{ define "y" }}{{ end }}`, "nested templates"},
 		{everything, "{{ $ = 1 }}", "cannot be assigned"}, {everything, "{{ eq .labels .labels }}", "takes no maps and lists"},
-		{everything, "{{ index .images 2 }}", "no list with a value 2"}, {everything, `{{ index .name "a" }}`, "must be a map"}, {everything, "{{ index .labels .on }}", "texts and whole numbers"},
+		{everything, "{{ index .images 2 }}", "no list with a value 2"}, {everything, `{{ index .name "a" }}`, "must be a map"}, {everything, "{{ index .labels .on }}", "strings and integers"},
 		{everything, strings.Repeat("{{ range $.images }}", 25) + strings.Repeat("{{ end }}", 25), "takes more than the 1000000 steps"},
 		{everything, strings.Repeat("{{ range $.images }}", 10) + strings.Repeat("long ", 10_000) + strings.Repeat("{{ end }}", 10), "makes more than the 8388608 bytes"},
 		{everything, strings.Repeat("x", maxTemplateBytes+1), "is larger than the 262144 bytes"},
 		{closed, "{{ range .images }}{{ end }}", "has values, if and functions only"}, {closed, "{{ with .name }}{{ end }}", "has values, if and functions only"},
 		{closed, "{{ $x := 1 }}", "variables are not supported"}, {closed, "{{ .unknown }}", "there is no value .unknown: there are .count, .empty, "},
 		{closed, "{{ .labels.c }}", "there is no value .labels.c"}, {closed, `{{ index .labels "c" }}`, `there is no value "c"`},
-		{closed, "{{ .labels }}", "is no text"}, {closed, "{{ print .labels }}", "takes no maps and lists"},
+		{closed, "{{ .labels }}", "is not a string"}, {closed, "{{ print .labels }}", "takes no maps and lists"},
 		{Language{}, "{{ len .name }}", `function "len" not defined`}, {Language{Functions: []string{"html"}}, "{{ html .name }}", "there is no function html"},
 	} {
 		parsed, err := test.language.Parse("x", test.text)

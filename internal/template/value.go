@@ -62,7 +62,7 @@ func (e *execution) evaluateCommand(node parse.Node, args []any, dot any) (any, 
 		return e.callNamedFunction(name.Ident, args)
 	}
 	if len(args) > 0 {
-		return nil, errors.New("is no function and takes no arguments")
+		return nil, errors.New("is not a function and takes no arguments")
 	}
 	return e.evaluateNode(node, dot)
 }
@@ -107,7 +107,7 @@ func (e *execution) evaluateVariable(n *parse.VariableNode) (any, error) {
 			return e.lookUpFieldPath(e.variables[i].value, n.Ident[1:])
 		}
 	}
-	return nil, fmt.Errorf("%s: is no variable", abbreviateNode(n))
+	return nil, fmt.Errorf("%s: is not a defined variable", abbreviateNode(n))
 }
 
 // maxListedKeys is the maximum number of keys that an error lists.
@@ -211,7 +211,7 @@ func parseIntegerConstant(n *parse.NumberNode) (int, error) {
 
 	isRune := strings.HasPrefix(n.Text, "'")
 	if !n.IsInt || n.IsComplex || !isRune && strings.ContainsAny(n.Text, exponents) {
-		return 0, fmt.Errorf("%s: is no whole number", abbreviateNode(n))
+		return 0, fmt.Errorf("%s: is not an integer", abbreviateNode(n))
 	}
 
 	return int(n.Int64), nil
