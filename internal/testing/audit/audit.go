@@ -1,7 +1,7 @@
-// Package audit compares the rights that RBAC gives to service accounts with the requests that they made, as the audit
-// log of the API server recorded them. A right that no request used is one that the account may not need.
+// Package audit compares the rights of service accounts in RBAC with the requests in the audit
+// log of the API server. A right that no request used may not be needed.
 //
-// It is for tests only. No room of the product imports it.
+// It is only for tests. No package of the product imports it.
 package audit
 
 import (
@@ -16,10 +16,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// maxLine bounds a line of the audit log, in bytes. An event at level Metadata has a few kilobytes.
-const maxLine = 4 << 20
+// maxLineBytes bounds a line of the audit log. An event at level Metadata has a few kilobytes.
+const maxLineBytes = 4 << 20
 
-// Request is a kind of request that a service account made.
+// Request is a kind of request that a service account sent.
 type Request struct {
 	// Account is the user name of the service account.
 	Account string
@@ -30,48 +30,48 @@ type Request struct {
 	Name     string
 }
 
-// Requests is the set of requests that audit logs recorded.
+// Requests is the set of requests in audit logs.
 type Requests map[Request]bool
 
-// event is the part of an audit event that is compared.
-type event struct {
+// auditEvent has the fields of an audit event that are compared.
+type auditEvent struct {
 	Verb             string
-	User             subject
-	ImpersonatedUser *subject
+	User             auditUser
+	ImpersonatedUser *auditUser
 	ObjectRef        *struct {
 		Resource, Subresource, Name, APIGroup string
 	}
 	Annotations map[string]string
 }
 
-type subject struct {
+type auditUser struct {
 	Username string
 	Groups   []string
 }
 
-// accountPrefix begins the user name of every service account.
+// accountPrefix is the prefix of the user name of every service account.
 const accountPrefix = "system:serviceaccount:"
 
-// Add adds the requests of an audit log that were allowed. A request under impersonation is one for the account that was
-// impersonated, and counts as "impersonate" for the one that made it.
+// Add adds the allowed requests of an audit log. A request with impersonation counts for the
+// impersonated account, and as "impersonate" for the account that sent it.
 func (r Requests) Add(log io.Reader) error {
 	lines := bufio.NewScanner(log)
-	lines.Buffer(nil, maxLine)
+	lines.Buffer(nil, maxLineBytes)
 	for number := 1; lines.Scan(); number++ {
-		var e event
+		var e auditEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return fmt.Errorf("line %d of the audit log: %w", number, err)
 		}
-		r.add(&e)
+		r.addEvent(&e)
 	}
 
 	return lines.Err()
 }
 
-func (r Requests) add(e *event) {
+func (r Requests) addEvent(e *auditEvent) {
 	account := e.User.Username
 	if e.ImpersonatedUser != nil {
-		r[impersonation(account, e.ImpersonatedUser)] = true
+		r[impersonationRequest(account, e.ImpersonatedUser)] = true
 		account = e.ImpersonatedUser.Username
 	}
 	if e.ObjectRef == nil || e.Annotations["authorization.k8s.io/decision"] != "allow" {
@@ -86,8 +86,8 @@ func (r Requests) add(e *event) {
 	r[Request{Account: account, Verb: e.Verb, Group: e.ObjectRef.APIGroup, Resource: resource, Name: e.ObjectRef.Name}] = true
 }
 
-// impersonation returns the request that the API server authorizes before a request under impersonation.
-func impersonation(account string, as *subject) Request {
+// impersonationRequest returns the request that the API server authorizes before a request under impersonation.
+func impersonationRequest(account string, as *auditUser) Request {
 	request := Request{Account: account, Verb: "impersonate", Resource: "users", Name: as.Username}
 	if name, ok := strings.CutPrefix(as.Username, accountPrefix); ok {
 		_, request.Name, _ = strings.Cut(name, ":")
@@ -97,7 +97,7 @@ func impersonation(account string, as *subject) Request {
 	return request
 }
 
-// Right is one verb on one resource that a role allows.
+// Right is one verb on one resource in a role.
 type Right struct {
 	// Role is the name of the Role or ClusterRole.
 	Role                  string
@@ -106,10 +106,10 @@ type Right struct {
 
 // String returns the right as "ROLE: VERB RESOURCE.GROUP".
 func (r Right) String() string {
-	return fmt.Sprintf("%s: %s %s", r.Role, r.Verb, resourceName(r.Resource, r.Group))
+	return fmt.Sprintf("%s: %s %s", r.Role, r.Verb, formatResource(r.Resource, r.Group))
 }
 
-// Resource is a resource on which a role gives rights.
+// Resource is a resource in a role.
 type Resource struct {
 	// Role is the name of the Role or ClusterRole.
 	Role            string
@@ -117,9 +117,9 @@ type Resource struct {
 }
 
 // String returns the resource as "ROLE: RESOURCE.GROUP".
-func (r Resource) String() string { return r.Role + ": " + resourceName(r.Resource, r.Group) }
+func (r Resource) String() string { return r.Role + ": " + formatResource(r.Resource, r.Group) }
 
-func resourceName(resource, group string) string {
+func formatResource(resource, group string) string {
 	if group == "" {
 		return resource
 	}
@@ -127,20 +127,20 @@ func resourceName(resource, group string) string {
 	return resource + "." + group
 }
 
-// Binding is a role with the user names of the service accounts that have it.
+// Binding is a role with the user names of its service accounts.
 type Binding struct {
 	Role     string
 	Rules    []rbacv1.PolicyRule
 	Accounts []string
 }
 
-// Unused returns the rights of roles that none of their accounts used, sorted. Rules on URLs that are no resources are
-// passed over.
+// Unused returns the rights of roles that none of their accounts used, sorted. It ignores rules
+// for non-resource URLs.
 func (r Requests) Unused(bindings []Binding) []Right {
 	var unused []Right
 	for i := range bindings {
 		for j := range bindings[i].Rules {
-			unused = append(unused, r.unusedOfRule(&bindings[i], &bindings[i].Rules[j])...)
+			unused = append(unused, r.findUnusedOfRule(&bindings[i], &bindings[i].Rules[j])...)
 		}
 	}
 
@@ -149,8 +149,9 @@ func (r Requests) Unused(bindings []Binding) []Right {
 	return slices.Compact(unused)
 }
 
-// UnusedResources returns the resources of roles on which none of their accounts used any right, sorted. Which verbs a
-// program uses may depend on timing, such as whether a conflict made it update an object; which resources it uses does not.
+// UnusedResources returns the resources of roles on which none of their accounts used any right,
+// sorted. The verbs that a program uses may depend on timing, for example if a conflict makes it
+// retry an update. The resources do not.
 func (r Requests) UnusedResources(bindings []Binding) []Resource {
 	isUsed := map[Resource]bool{}
 	for i := range bindings {
@@ -160,7 +161,7 @@ func (r Requests) UnusedResources(bindings []Binding) []Resource {
 				for _, name := range rule.Resources {
 					resource := Resource{Role: bindings[i].Role, Group: group, Resource: name}
 					isUsed[resource] = isUsed[resource] || slices.ContainsFunc(rule.Verbs, func(verb string) bool {
-						return r.hasUse(Right{Verb: verb, Group: group, Resource: name}, bindings[i].Accounts, rule.ResourceNames)
+						return r.isUsedBy(Right{Verb: verb, Group: group, Resource: name}, bindings[i].Accounts, rule.ResourceNames)
 					})
 				}
 			}
@@ -179,13 +180,13 @@ func (r Requests) UnusedResources(bindings []Binding) []Resource {
 	return unused
 }
 
-func (r Requests) unusedOfRule(binding *Binding, rule *rbacv1.PolicyRule) []Right {
+func (r Requests) findUnusedOfRule(binding *Binding, rule *rbacv1.PolicyRule) []Right {
 	var unused []Right
 	for _, group := range rule.APIGroups {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
 				right := Right{Role: binding.Role, Verb: verb, Group: group, Resource: resource}
-				if !r.hasUse(right, binding.Accounts, rule.ResourceNames) {
+				if !r.isUsedBy(right, binding.Accounts, rule.ResourceNames) {
 					unused = append(unused, right)
 				}
 			}
@@ -195,12 +196,13 @@ func (r Requests) unusedOfRule(binding *Binding, rule *rbacv1.PolicyRule) []Righ
 	return unused
 }
 
-// hasUse reports whether one of the accounts made a request that the right allows. No names allow every name. A watch
-// uses the right to list too: clients list where the API server does not stream what there is.
-func (r Requests) hasUse(right Right, accounts, names []string) bool {
+// isUsedBy reports whether one of the accounts sent a request that the right allows. No names
+// allow every name. A watch also uses the right to list, as clients list if the API server does
+// not stream the initial state.
+func (r Requests) isUsedBy(right Right, accounts, names []string) bool {
 	for request := range r {
 		if slices.Contains(accounts, request.Account) &&
-			(matches(right.Verb, request.Verb) || right.Verb == "list" && request.Verb == "watch") && matches(right.Group, request.Group) && matches(right.Resource, request.Resource) &&
+			(matchesRuleElement(right.Verb, request.Verb) || right.Verb == "list" && request.Verb == "watch") && matchesRuleElement(right.Group, request.Group) && matchesRuleElement(right.Resource, request.Resource) &&
 			(len(names) == 0 || slices.Contains(names, request.Name)) {
 			return true
 		}
@@ -209,5 +211,5 @@ func (r Requests) hasUse(right Right, accounts, names []string) bool {
 	return false
 }
 
-// matches reports whether an element of a rule allows a value.
-func matches(allowed, value string) bool { return allowed == "*" || allowed == value }
+// matchesRuleElement reports whether an element of a rule allows a value.
+func matchesRuleElement(allowed, value string) bool { return allowed == "*" || allowed == value }

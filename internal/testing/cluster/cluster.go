@@ -1,8 +1,8 @@
-// Package cluster runs the built programs as a person would: an embedded cluster, the
-// servers of Mainstay on it, and commands against it. The demo, the end-to-end tests
-// and the benchmarks share it.
+// Package cluster runs the built programs as a user would: an embedded cluster, the servers of
+// Mainstay on it, and commands against it. The demo, the end-to-end tests and the benchmarks
+// share it.
 //
-// It is not for unit tests: those take an API server from the env package.
+// It is not for unit tests, which use an API server of package env.
 package cluster
 
 import (
@@ -21,38 +21,38 @@ import (
 	"time"
 )
 
-// stopTime is how long a program may take to stop before it is killed.
-const stopTime = 30 * time.Second
+// stopTimeout is the time after which a stopping program is killed.
+const stopTimeout = 30 * time.Second
 
-// Options say which cluster to run.
+// Options configures a Cluster.
 type Options struct {
 	// Bin is the folder of the built programs. Required.
 	Bin string
 	// Dir is the folder of all state. Required.
 	Dir string
-	// Node is simulated, containerd or none. Empty is simulated.
+	// Node is simulated, containerd or none. The default is simulated.
 	Node string
-	// Nodes is how many simulated nodes there are; zero means one.
+	// Nodes is the number of simulated nodes. The default is one.
 	Nodes int
-	// Audit makes the API server write what service accounts ask of it to AuditLog.
+	// Audit makes the API server log the requests of service accounts to AuditLog.
 	Audit bool
-	// Out is what devcluster prints to; nil discards it.
+	// Out receives the output of devcluster; nil discards it.
 	Out io.Writer
 }
 
-// Cluster is an embedded cluster that runs.
+// Cluster is a running embedded cluster.
 type Cluster struct {
-	// Kubeconfig is the administrator's.
+	// Kubeconfig is the kubeconfig file of the administrator.
 	Kubeconfig string
-	// Registry is the address of the image registry, as host:port: with a real node one
-	// that pods reach too.
+	// Registry is the address of the image registry, as host:port. With a real node, pods can
+	// reach it too.
 	Registry string
 
 	opts    Options
 	servers *Server
 }
 
-// Up starts a cluster. The caller calls Down, also after an error of a later call.
+// Up starts a cluster. The caller must call Down, even if a later call returns an error.
 func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Node == "" {
 		opts.Node = "simulated"
@@ -62,7 +62,7 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 
 	c := &Cluster{opts: opts}
-	args := []string{"up", "--detach", "--data-dir", c.dataDir(), "--node", opts.Node}
+	args := []string{"up", "--detach", "--data-dir", c.clusterDataDir(), "--node", opts.Node}
 	if opts.Nodes > 0 {
 		args = append(args, "--nodes", strconv.Itoa(opts.Nodes))
 	}
@@ -70,14 +70,14 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 		args = append(args, "--audit")
 	}
 
-	cmd := c.command(ctx, "devcluster", args...)
+	cmd := c.newCommand(ctx, "devcluster", args...)
 	var failure bytes.Buffer
 	cmd.Stdout, cmd.Stderr = opts.Out, &failure
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("devcluster up: %w\n%s", err, failure.String())
 	}
 
-	out, err := c.Run(ctx, "devcluster", "status", "--data-dir", c.dataDir(), "-o", "json")
+	out, err := c.Run(ctx, "devcluster", "status", "--data-dir", c.clusterDataDir(), "-o", "json")
 	if err != nil {
 		return nil, errors.Join(err, c.Down(ctx))
 	}
@@ -90,7 +90,7 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	c.Kubeconfig = status.Kubeconfig
 	if status.NodeRegistry != "" {
 		c.Registry = status.NodeRegistry
-		return c, c.trustRegistry(ctx)
+		return c, c.writeRegistryCA(ctx)
 	}
 
 	_, port, err := net.SplitHostPort(status.Registry)
@@ -102,26 +102,26 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Of is a cluster that was started by other means, for commands against it.
+// Of returns a cluster that was started by other means, to run commands against it.
 func Of(opts Options, kubeconfig, registry string) *Cluster {
 	return &Cluster{Kubeconfig: kubeconfig, Registry: registry, opts: opts}
 }
 
-// dataDir is the folder of the cluster's own state.
-func (c *Cluster) dataDir() string { return filepath.Join(c.opts.Dir, "cluster") }
+// clusterDataDir returns the folder of the cluster's own state.
+func (c *Cluster) clusterDataDir() string { return filepath.Join(c.opts.Dir, "cluster") }
 
-// CA is the file of the cluster's certificate authority.
-func (c *Cluster) CA() string { return filepath.Join(c.dataDir(), "pki", "ca.crt") }
+// CA returns the file of the cluster's certificate authority.
+func (c *Cluster) CA() string { return filepath.Join(c.clusterDataDir(), "pki", "ca.crt") }
 
-// AuditLog is the file of the API server's audit log, which a cluster with Options.Audit has.
-func (c *Cluster) AuditLog() string { return filepath.Join(c.dataDir(), "logs", "audit.log") }
+// AuditLog returns the file of the API server's audit log. It needs Options.Audit.
+func (c *Cluster) AuditLog() string { return filepath.Join(c.clusterDataDir(), "logs", "audit.log") }
 
-// CertDir is a folder that makes the commands trust the registry.
+// CertDir returns a folder of certificates with which commands trust the registry.
 func (c *Cluster) CertDir() string { return filepath.Join(c.opts.Dir, "certs") }
 
-// trustRegistry writes CertDir: on another address than localhost the registry speaks
-// TLS, with a certificate of the cluster's authority.
-func (c *Cluster) trustRegistry(ctx context.Context) error {
+// writeRegistryCA writes CertDir. On other addresses than localhost the registry uses TLS, with a
+// certificate of the cluster's authority.
+func (c *Cluster) writeRegistryCA(ctx context.Context) error {
 	ca, err := os.ReadFile(c.CA())
 	if err != nil {
 		return errors.Join(err, c.Down(ctx))
@@ -135,11 +135,11 @@ func (c *Cluster) trustRegistry(ctx context.Context) error {
 	return nil
 }
 
-// ServersLog is the log of the servers that Serve started.
+// ServersLog returns the log file of the servers that Serve started.
 func (c *Cluster) ServersLog() string { return filepath.Join(c.opts.Dir, "mainstay.log") }
 
-// Serve runs every server in one process, outside of the cluster and with further flags,
-// and waits until they are ready.
+// Serve runs every server in one process outside of the cluster, with additional flags, and waits
+// until they are ready.
 func (c *Cluster) Serve(ctx context.Context, flags ...string) error {
 	catalogs, err := FreeAddress()
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *Cluster) Serve(ctx context.Context, flags ...string) error {
 	return c.servers.AwaitReady(ctx)
 }
 
-// StopServers ends what Serve started.
+// StopServers stops the servers that Serve started.
 func (c *Cluster) StopServers() error {
 	if c.servers == nil {
 		return nil
@@ -165,29 +165,28 @@ func (c *Cluster) StopServers() error {
 	return c.servers.Stop()
 }
 
-// Down ends the servers and the cluster, also when ctx has ended. Its state stays.
+// Down stops the servers and the cluster, even if ctx has ended. It keeps their state.
 func (c *Cluster) Down(ctx context.Context) error {
 	err := c.StopServers()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTimeout)
 	defer cancel()
-	_, downErr := c.Run(ctx, "devcluster", "down", "--data-dir", c.dataDir())
+	_, downErr := c.Run(ctx, "devcluster", "down", "--data-dir", c.clusterDataDir())
 	return errors.Join(err, downErr)
 }
 
-// Mainstay runs a command of mainstay and gives what it printed.
+// Mainstay runs a mainstay command and returns its output.
 func (c *Cluster) Mainstay(ctx context.Context, args ...string) (string, error) {
 	return c.Run(ctx, "mainstay", args...)
 }
 
-// Kubectl runs a command of kubectl and gives what it printed.
+// Kubectl runs a kubectl command and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.Run(ctx, filepath.Join("k8s", "kubectl"), args...)
 }
 
-// Run runs a built program and gives what it printed. The error has what it printed
-// to standard error.
+// Run runs a built program and returns its output. The error has its standard error.
 func (c *Cluster) Run(ctx context.Context, program string, args ...string) (string, error) {
-	cmd := c.command(ctx, program, args...)
+	cmd := c.newCommand(ctx, program, args...)
 	var out, failure bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &failure
 	if err := cmd.Run(); err != nil {
@@ -196,9 +195,9 @@ func (c *Cluster) Run(ctx context.Context, program string, args ...string) (stri
 	return out.String(), nil
 }
 
-// Apply writes a manifest.
+// Apply applies a manifest.
 func (c *Cluster) Apply(ctx context.Context, manifest string) error {
-	cmd := c.command(ctx, filepath.Join("k8s", "kubectl"), "apply", "-f", "-")
+	cmd := c.newCommand(ctx, filepath.Join("k8s", "kubectl"), "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("kubectl apply: %w\n%s", err, out)
@@ -206,13 +205,13 @@ func (c *Cluster) Apply(ctx context.Context, manifest string) error {
 	return nil
 }
 
-func (c *Cluster) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+func (c *Cluster) newCommand(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.opts.Bin, program), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "NO_COLOR=1")
 	return cmd
 }
 
-// Error is a command that failed.
+// Error is the error of a failed command.
 type Error struct {
 	Command, Stderr string
 	Err             error
@@ -223,5 +222,5 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %v\n%s", e.Command, e.E
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ServersPID is the process that Serve started.
+// ServersPID returns the process ID of the servers that Serve started.
 func (c *Cluster) ServersPID() int { return c.servers.PID() }

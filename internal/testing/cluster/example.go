@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// exampleImage is the image that the bundles of the examples name; whoever builds
-// them puts the real one in its place.
-const exampleImage = "registry.example.com/hello-operator"
+// exampleImageReference is the image in the bundles of the examples. It is replaced by the real
+// one when they are built.
+const exampleImageReference = "registry.example.com/hello-operator"
 
-// CopyExample copies some versions of the sample operator's bundles to a folder, with
-// the reference of the operator's image set.
+// CopyExample copies versions of the sample operator's bundles to a folder and sets the image of
+// the operator.
 func CopyExample(examples, to, image string, versions ...string) error {
 	for _, version := range versions {
 		from := filepath.Join(examples, "bundles", "hello-operator", version)
-		if err := copyTree(from, filepath.Join(to, "hello-operator", version), image); err != nil {
+		if err := copyBundleTree(from, filepath.Join(to, "hello-operator", version), image); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func copyTree(from, to, image string) error {
+func copyBundleTree(from, to, image string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -44,6 +44,6 @@ func copyTree(from, to, image string) error {
 			return err
 		}
 
-		return os.WriteFile(target, []byte(strings.ReplaceAll(string(data), exampleImage, image)), 0o644)
+		return os.WriteFile(target, []byte(strings.ReplaceAll(string(data), exampleImageReference, image)), 0o644)
 	})
 }

@@ -16,13 +16,13 @@ type Process struct {
 	name   string
 	log    string
 	exited chan struct{}
-	// err is how it ended, once exited is closed.
+	// err is the result of the process, set once exited is closed.
 	err error
 }
 
-// EndedError is a process that ended by itself.
+// EndedError is the error for a process that ended by itself.
 type EndedError struct {
-	// Name is what the process is called, and LogEnd the end of what it logged.
+	// Name is the name of the process, and LogEnd the end of its log.
 	Name, LogEnd string
 	Err          error
 }
@@ -31,11 +31,11 @@ func (e *EndedError) Error() string {
 	return fmt.Sprintf("%s ended by itself: %v\n%s", e.Name, e.Err, e.LogEnd)
 }
 
-// Unwrap returns how it ended.
+// Unwrap returns the error of the process.
 func (e *EndedError) Unwrap() error { return e.Err }
 
-// Launch starts a command, which logs to a file that is continued when it exists. The process
-// outlives the caller's context: it ends by Stop or Kill.
+// Launch starts a command and appends its output to a log file. The process outlives the caller's
+// context; Stop or Kill end it.
 func Launch(name, log string, cmd *exec.Cmd) (*Process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -56,10 +56,10 @@ func Launch(name, log string, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// PID is the number of the process.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Alive fails, by an *EndedError, when the process has ended by itself.
+// Alive returns an *EndedError if the process has ended by itself.
 func (p *Process) Alive() error {
 	select {
 	case <-p.exited:
@@ -69,7 +69,7 @@ func (p *Process) Alive() error {
 	}
 }
 
-// Stop ends the process as Kubernetes does, and waits until it has ended.
+// Stop stops the process as Kubernetes does, and waits until it has ended.
 func (p *Process) Stop() error {
 	_ = p.cmd.Process.Signal(os.Interrupt) // It may have ended by itself.
 	select {
@@ -78,19 +78,19 @@ func (p *Process) Stop() error {
 			return &EndedError{Name: p.name, LogEnd: p.LogEnd(), Err: p.err}
 		}
 		return nil
-	case <-time.After(stopTime):
+	case <-time.After(stopTimeout):
 		p.Kill()
-		return fmt.Errorf("%s did not stop within %s and was killed", p.name, stopTime)
+		return fmt.Errorf("%s did not stop within %s and was killed", p.name, stopTimeout)
 	}
 }
 
-// Kill ends the process at once, wherever it is in its work, and waits until it is gone.
+// Kill kills the process immediately and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // It may have ended by itself.
 	<-p.exited
 }
 
-// LogEnd is the end of what the process logged.
+// LogEnd returns the last lines of the log.
 func (p *Process) LogEnd() string {
 	const lines = 20
 	data, err := os.ReadFile(p.log)

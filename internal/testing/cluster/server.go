@@ -11,11 +11,11 @@ import (
 // Server is a process of `mainstay run`.
 type Server struct {
 	*Process
-	ready string
+	readyURL string
 }
 
-// Start runs `mainstay run COMPONENT` with flags, outside of the cluster, and logs to a
-// file, which is continued when it exists. The server is not ready yet.
+// Start runs `mainstay run COMPONENT` with flags, outside of the cluster, and appends its output
+// to a log file. It does not wait until the server is ready.
 func (c *Cluster) Start(ctx context.Context, log, component string, flags ...string) (*Server, error) {
 	health, err := FreeAddress()
 	if err != nil {
@@ -23,18 +23,18 @@ func (c *Cluster) Start(ctx context.Context, log, component string, flags ...str
 	}
 
 	args := append([]string{"run", component, "--health-probe-bind-address", health}, flags...)
-	p, err := Launch("mainstay run "+component, log, c.command(context.WithoutCancel(ctx), "mainstay", args...))
+	p, err := Launch("mainstay run "+component, log, c.newCommand(context.WithoutCancel(ctx), "mainstay", args...))
 	if err != nil {
 		return nil, err
 	}
 
-	return &Server{Process: p, ready: "http://" + health + "/readyz"}, nil
+	return &Server{Process: p, readyURL: "http://" + health + "/readyz"}, nil
 }
 
-// Ready reports whether the server says that it is ready.
-func (s *Server) Ready(ctx context.Context) bool { return Answers(ctx, s.ready) == nil }
+// Ready reports whether the server is ready.
+func (s *Server) Ready(ctx context.Context) bool { return Answers(ctx, s.readyURL) == nil }
 
-// AwaitReady waits, for a minute at most, until the server is ready.
+// AwaitReady waits until the server is ready, for at most a minute.
 func (s *Server) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -51,7 +51,7 @@ func (s *Server) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Answers fails unless an address answers by 200.
+// Answers returns an error unless a GET request to the URL returns status 200.
 func Answers(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -71,7 +71,7 @@ func Answers(ctx context.Context, url string) error {
 	return nil
 }
 
-// FreeAddress returns an address on localhost that nobody listens on.
+// FreeAddress returns an address on localhost on which nothing listens.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

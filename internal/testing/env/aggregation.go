@@ -16,19 +16,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// frontProxy is the name that the API server shows to the servers of aggregated APIs.
-const frontProxy = "front-proxy-client"
+// frontProxyName is the name with which the API server authenticates to the servers of aggregated
+// APIs.
+const frontProxyName = "front-proxy-client"
 
-// aggregate has the API server pass requests on to the servers of APIServices, and show them who
-// it is by certificates that it finds in a folder.
-func aggregate(environment *envtest.Environment, folder string) error {
+// enableAggregation makes the API server forward requests to the servers of APIServices. It
+// writes the client certificate for this to a folder.
+func enableAggregation(environment *envtest.Environment, folder string) error {
 	now := time.Now()
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "front-proxy"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	proxy := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: frontProxy}, NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: frontProxyName}, NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	authorityKey, err1 := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -57,7 +58,7 @@ func aggregate(environment *envtest.Environment, folder string) error {
 
 	environment.ControlPlane.GetAPIServer().Configure().
 		Set("requestheader-client-ca-file", filepath.Join(folder, "front-proxy-ca.crt")).
-		Set("requestheader-allowed-names", frontProxy).
+		Set("requestheader-allowed-names", frontProxyName).
 		Set("requestheader-username-headers", "X-Remote-User").
 		Set("requestheader-group-headers", "X-Remote-Group").
 		Set("requestheader-extra-headers-prefix", "X-Remote-Extra-").

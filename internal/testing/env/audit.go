@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/audit"
 )
 
-// auditPolicy has the API server log what service accounts ask for, and nothing else.
+// auditPolicy makes the API server log the requests of service accounts and nothing else.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -21,10 +21,10 @@ rules:
 - level: None
 `
 
-const auditLog = "audit.log"
+const auditLogFile = "audit.log"
 
-// logRequests has the API server write an audit log into a folder.
-func logRequests(environment *envtest.Environment, folder string) error {
+// enableAuditLog makes the API server write an audit log to a folder.
+func enableAuditLog(environment *envtest.Environment, folder string) error {
 	policy := filepath.Join(folder, "audit-policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return err
@@ -32,20 +32,21 @@ func logRequests(environment *envtest.Environment, folder string) error {
 
 	environment.ControlPlane.GetAPIServer().Configure().
 		Set("audit-policy-file", policy).
-		Set("audit-log-path", filepath.Join(folder, auditLog))
+		Set("audit-log-path", filepath.Join(folder, auditLogFile))
 	return nil
 }
 
-// Requests returns what service accounts have asked of the API server of this test binary so far, and were allowed.
+// Requests returns the allowed requests of service accounts to the API server of this test binary
+// so far.
 func Requests(t testing.TB) audit.Requests {
 	t.Helper()
 	Start(t)
-	log, err := os.ReadFile(filepath.Join(shared.folder, auditLog))
+	log, err := os.ReadFile(filepath.Join(shared.folder, auditLogFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	// The last line may still be being written.
+	// The last line may be incomplete.
 	log = log[:bytes.LastIndexByte(log, '\n')+1]
 	requests := audit.Requests{}
 	if err := requests.Add(bytes.NewReader(log)); err != nil {

@@ -1,7 +1,7 @@
-// Package env starts the real Kubernetes API server that tests run against: one per
-// test binary, with the project's kinds installed.
+// Package env starts a real Kubernetes API server for tests: one per test binary, with the
+// project's CRDs installed.
 //
-// It is for tests only. No room of the product imports it.
+// It is only for tests. No package of the product imports it.
 package env
 
 import (
@@ -20,16 +20,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// RequireVariable is the environment variable that turns a test which cannot run,
-// because the control plane's programs are missing, from skipped to failed. CI sets
-// it, so that nothing is skipped in silence.
+// RequireVariable is an environment variable. If it is set, a test that needs missing programs of
+// the control plane fails instead of being skipped. CI sets it, so that no test is silently
+// skipped.
 const RequireVariable = "MAINSTAY_REQUIRE_ENV"
 
-// startTime bounds how long the API server may take to start, and to stop.
-const startTime = 2 * time.Minute
+// controlPlaneTimeout is the timeout for starting and stopping the API server.
+const controlPlaneTimeout = 2 * time.Minute
 
-// errMissing says that the programs of the control plane are not there.
-var errMissing = errors.New("etcd and kube-apiserver were not found")
+// errBinariesMissing means that the programs of the control plane are missing.
+var errBinariesMissing = errors.New("etcd and kube-apiserver were not found")
 
 // shared is the environment of the test binary.
 var shared struct {
@@ -40,21 +40,20 @@ var shared struct {
 	err    error
 }
 
-// Start returns the connection to the API server of this test binary, as an
-// administrator, and starts the server at the first call. Every CRD of config is installed.
+// Start returns an administrator's connection to the API server of this test binary. The first
+// call starts the server, with every CRD of config installed.
 //
-// The server is shared by all tests of the binary: a test names its objects so that
-// they meet no other test's. TestMain stops it, by Stop:
+// All tests of the binary share the server, so a test must use unique names for its objects.
+// TestMain stops the server with Run:
 //
 //	func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 //
-// The test is skipped when the programs are missing, and fails instead when
-// RequireVariable is set.
+// If the programs are missing, the test is skipped, or fails if RequireVariable is set.
 func Start(t testing.TB) *rest.Config {
 	t.Helper()
-	shared.once.Do(start)
+	shared.once.Do(startEnvironment)
 	switch {
-	case errors.Is(shared.err, errMissing) && os.Getenv(RequireVariable) == "":
+	case errors.Is(shared.err, errBinariesMissing) && os.Getenv(RequireVariable) == "":
 		t.Skipf("no API server: %v", shared.err)
 	case shared.err != nil:
 		t.Fatalf("starting the API server: %v", shared.err)
@@ -63,8 +62,8 @@ func Start(t testing.TB) *rest.Config {
 	return rest.CopyConfig(shared.config)
 }
 
-// Client returns a client without a cache to the API server that Start starts. It
-// knows the kinds that the functions add to its scheme.
+// Client returns a client without a cache to the API server of Start. add are functions that
+// register types in its scheme.
 func Client(t testing.TB, add ...func(*runtime.Scheme) error) client.Client {
 	t.Helper()
 	config := Start(t)
@@ -75,7 +74,7 @@ func Client(t testing.TB, add ...func(*runtime.Scheme) error) client.Client {
 	return c
 }
 
-// Scheme makes a scheme from the functions that add kinds to it.
+// Scheme returns a scheme with the types that the functions register.
 func Scheme(t testing.TB, add ...func(*runtime.Scheme) error) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -87,8 +86,8 @@ func Scheme(t testing.TB, add ...func(*runtime.Scheme) error) *runtime.Scheme {
 	return scheme
 }
 
-// Run runs the tests and stops what they started. It gives the exit code, which is
-// not zero either when the server does not stop.
+// Run runs the tests and stops the API server. It returns the exit code, which is not zero if
+// stopping the server fails.
 func Run(m *testing.M) int {
 	code := m.Run()
 	if err := Stop(); err != nil {
@@ -106,7 +105,7 @@ func Stop() error {
 	return errors.Join(shared.env.Stop(), os.RemoveAll(shared.folder))
 }
 
-func start() {
+func startEnvironment() {
 	root, err := Root()
 	if err != nil {
 		shared.err = err
@@ -123,28 +122,28 @@ func start() {
 		BinaryAssetsDirectory: binaries,
 		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd"), filepath.Join(root, "config", "platform"), filepath.Join(root, "config", "classic", "crd"), filepath.Join(root, "config", "classic", "marketplace")},
 		ErrorIfCRDPathMissing: true,
-		// A busy machine takes its time.
-		ControlPlaneStartTimeout: startTime, ControlPlaneStopTimeout: startTime,
+		// The defaults are too short for a busy machine.
+		ControlPlaneStartTimeout: controlPlaneTimeout, ControlPlaneStopTimeout: controlPlaneTimeout,
 		Scheme: runtime.NewScheme(),
 	}
 	if shared.folder, shared.err = os.MkdirTemp("", "mainstay-env-"); shared.err != nil {
 		return
 	}
-	if shared.err = makeRestartable(shared.env, binaries, shared.folder); shared.err != nil {
+	if shared.err = makeServerRestartable(shared.env, binaries, shared.folder); shared.err != nil {
 		return
 	}
-	if shared.err = aggregate(shared.env, shared.folder); shared.err != nil {
+	if shared.err = enableAggregation(shared.env, shared.folder); shared.err != nil {
 		return
 	}
-	if shared.err = logRequests(shared.env, shared.folder); shared.err != nil {
+	if shared.err = enableAuditLog(shared.env, shared.folder); shared.err != nil {
 		return
 	}
 
 	shared.config, shared.err = shared.env.Start()
 }
 
-// findBinaries returns the folder of etcd and kube-apiserver: KUBEBUILDER_ASSETS when
-// that is set, else bin/k8s of the repository.
+// findBinaries returns the folder of etcd and kube-apiserver: KUBEBUILDER_ASSETS if it is set,
+// otherwise bin/k8s of the repository.
 func findBinaries(root string) (string, error) {
 	folder := os.Getenv("KUBEBUILDER_ASSETS")
 	if folder == "" {
@@ -153,14 +152,14 @@ func findBinaries(root string) (string, error) {
 
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			return "", fmt.Errorf("%w: %w; build them into bin/k8s or set KUBEBUILDER_ASSETS", errMissing, err)
+			return "", fmt.Errorf("%w: %w; build them into bin/k8s or set KUBEBUILDER_ASSETS", errBinariesMissing, err)
 		}
 	}
 	return folder, nil
 }
 
-// Root returns the root of the repository: the first folder, upward from the working
-// directory, that holds go.mod and config/crd.
+// Root returns the root of the repository: the first folder with go.mod and config/crd, upward
+// from the working directory.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -183,8 +182,8 @@ func Root() (string, error) {
 	}
 }
 
-// SharedData returns the folder of a kind of real data, shared/data/<kind> beside the
-// repository, and skips the test when it is absent.
+// SharedData returns the folder of a kind of real data, shared/data/<kind> beside the repository.
+// It skips the test if the folder does not exist.
 func SharedData(t testing.TB, kind string) string {
 	t.Helper()
 	root, err := Root()

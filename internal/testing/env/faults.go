@@ -18,21 +18,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// pidFile is where the API server's process writes its number, in the folder of the environment.
+// pidFile is the file to which the API server writes its process ID, in the folder of the
+// environment.
 const pidFile = "kube-apiserver.pid"
 
-// makeRestartable sets the API server's certificate folder to one that outlives its process, and
-// starts it through a script that writes its process ID. The script also raises GOGC: a quarter of
-// the server's CPU time would go to garbage collection, and the memory is free again at the end of the test.
-func makeRestartable(environment *envtest.Environment, binaries, folder string) error {
+// makeServerRestartable sets a folder for certificates that outlives the API server's process, and starts the server
+// through a script that writes its process ID. The script also raises GOGC, because garbage collection would take a
+// quarter of the server's CPU time.
+func makeServerRestartable(environment *envtest.Environment, binaries, folder string) error {
 	server := environment.ControlPlane.GetAPIServer()
 	server.CertDir, server.Path = filepath.Join(folder, "certificates"), filepath.Join(folder, "kube-apiserver")
 	script := fmt.Sprintf("#!/bin/sh\necho $$ > '%s'\nGOGC=400 exec '%s' \"$@\"\n", filepath.Join(folder, pidFile), filepath.Join(binaries, "kube-apiserver"))
 	return errors.Join(os.Mkdir(server.CertDir, 0o700), os.WriteFile(server.Path, []byte(script), 0o700))
 }
 
-// RestartServer kills the API server of this test binary and starts it again, at the same
-// address and with everything that it had stored. The functions are called while it is away.
+// RestartServer kills the API server of this test binary and starts it again, with the same
+// address and data. It calls the functions while the server is down.
 func RestartServer(t testing.TB, meanwhile ...func()) {
 	t.Helper()
 	Start(t)
@@ -54,9 +55,9 @@ func RestartServer(t testing.TB, meanwhile ...func()) {
 		t.Fatalf("killing the API server: %v", err)
 	}
 
-	// Stop fails until the end of the process was noticed.
+	// Stop fails until the server's exit has been noticed.
 	server := shared.env.ControlPlane.GetAPIServer()
-	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, startTime, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, controlPlaneTimeout, true, func(context.Context) (bool, error) {
 		return server.Stop() == nil, nil
 	})
 	if err != nil {
@@ -72,17 +73,17 @@ func RestartServer(t testing.TB, meanwhile ...func()) {
 	}
 }
 
-// FillEtcd has etcd refuse every write but deletions, as when its space is exhausted, until
-// the returned function is called, at the latest when the test ends.
+// FillEtcd makes etcd reject all writes except deletions, as if its space were exhausted. The
+// returned function ends this; otherwise it ends with the test.
 func FillEtcd(t testing.TB) (free func()) {
 	t.Helper()
 	Start(t)
-	setAlarm(t, "ACTIVATE")
+	setSpaceAlarm(t, "ACTIVATE")
 	full := true
 	free = func() {
 		t.Helper()
 		if full {
-			setAlarm(t, "DEACTIVATE")
+			setSpaceAlarm(t, "DEACTIVATE")
 			full = false
 		}
 	}
@@ -92,8 +93,8 @@ func FillEtcd(t testing.TB) (free func()) {
 	return free
 }
 
-// setAlarm sets or lifts the alarm that etcd sets when its space is exhausted.
-func setAlarm(t testing.TB, action string) {
+// setSpaceAlarm activates or deactivates etcd's alarm for exhausted space.
+func setSpaceAlarm(t testing.TB, action string) {
 	t.Helper()
 	url := shared.env.ControlPlane.Etcd.URL.JoinPath("v3", "maintenance", "alarm")
 	body := fmt.Appendf(nil, `{"action": %q, "memberID": "1", "alarm": "NOSPACE"}`, action)

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Manage runs a manager until it is stopped, at the latest when the test ends, which fails when the
-// manager does. Stop waits until it has ended, and may be called again.
+// Manage runs a manager until stop is called or the test ends. The test fails if the manager
+// does. stop waits until the manager has ended, and may be called several times.
 func Manage(t testing.TB, mgr manager.Manager) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

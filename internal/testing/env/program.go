@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Program finds a program that a test needs, by its name in PATH or by its path. Without it the test is
-// skipped, and fails instead when RequireVariable is set.
+// Program returns the path of a program, given by its name in PATH or by its path. If it is
+// missing, the test is skipped, or fails if RequireVariable is set.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

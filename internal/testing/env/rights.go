@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Limited returns the connection to the API server of this test binary of a ServiceAccount that has the
-// rights of the generated roles of a file and no others: path is from the root of the repository, such as
-// config/classic/olm-operator/role.yaml. Roles are granted in the namespaces that they name. A program is
-// tested with the rights that it is shipped with.
+// Limited returns a connection to the API server of this test binary with the rights of the
+// generated roles in a file, and no others. path is relative to the root of the repository, such
+// as config/classic/olm-operator/role.yaml. Roles are granted in their namespaces. Use it to test
+// a program with the rights that it is shipped with.
 func Limited(t testing.TB, path string) *rest.Config {
 	t.Helper()
 	config := Start(t)
@@ -42,13 +42,13 @@ func Limited(t testing.TB, path string) *rest.Config {
 		}
 
 		account.Name = "env-" + role.Name
-		objects, err := granting(role, account)
+		objects, err := newRoleObjects(role, account)
 		if err != nil {
 			t.Fatalf("reading %s: %v", path, err)
 		}
 
 		for _, object := range objects {
-			// It may be there from another test.
+			// Another test may have created it.
 			if err := client.IgnoreAlreadyExists(c.Create(t.Context(), object)); err != nil {
 				t.Fatalf("making %s: %v", object.GetName(), err)
 			}
@@ -69,8 +69,9 @@ func Limited(t testing.TB, path string) *rest.Config {
 	return limited
 }
 
-// granting returns what grants a ServiceAccount the rights of a role.
-func granting(role *rbacv1.ClusterRole, account *corev1.ServiceAccount) ([]client.Object, error) {
+// newRoleObjects returns a copy of a role, its binding to a service account, and the namespace of
+// a Role.
+func newRoleObjects(role *rbacv1.ClusterRole, account *corev1.ServiceAccount) ([]client.Object, error) {
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.Kind, Name: account.Name}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}}
 	meta := metav1.ObjectMeta{Namespace: role.Namespace, Name: account.Name}

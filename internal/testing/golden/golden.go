@@ -1,9 +1,9 @@
-// Package golden compares what a person reads with a file of the test's testdata.
+// Package golden compares output for users with files in the testdata folder of a test.
 //
 //	go test ./internal/cli -update
 //
-// rewrites the files; the difference is then reviewed as any other. It is for tests
-// only. No room of the product imports it.
+// rewrites the files. Review the difference like any other change. The package is only for tests.
+// No package of the product imports it.
 package golden
 
 import (
@@ -21,18 +21,18 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Check compares got with testdata/<name>, and rewrites the file when the tests run
-// with -update. A file that is missing is a failure.
+// Check compares got with testdata/<name>, or rewrites the file if the tests run with -update. A
+// missing file is a failure.
 func Check(t testing.TB, name string, got []byte) {
 	t.Helper()
 	CheckFile(t, filepath.Join("testdata", filepath.FromSlash(name)), got)
 }
 
-// CheckFile is Check for a file that lies elsewhere, such as a page of documentation.
+// CheckFile is Check for a file at another path, such as a page of the documentation.
 func CheckFile(t testing.TB, file string, got []byte) {
 	t.Helper()
 	if *update {
-		write(t, file, got)
+		writeFile(t, file, got)
 		return
 	}
 
@@ -45,11 +45,11 @@ func CheckFile(t testing.TB, file string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s (-want +got; -update rewrites it):\n%s", file, cmp.Diff(lines(want), lines(got)))
+		t.Errorf("%s (-want +got; -update rewrites it):\n%s", file, cmp.Diff(splitLines(want), splitLines(got)))
 	}
 }
 
-func write(t testing.TB, file string, got []byte) {
+func writeFile(t testing.TB, file string, got []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
@@ -59,4 +59,4 @@ func write(t testing.TB, file string, got []byte) {
 	}
 }
 
-func lines(data []byte) []string { return strings.SplitAfter(string(data), "\n") }
+func splitLines(data []byte) []string { return strings.SplitAfter(string(data), "\n") }

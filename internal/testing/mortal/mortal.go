@@ -1,7 +1,7 @@
-// Package mortal runs programs that die while they work, so that a test sees what the next
-// one makes of what they left.
+// Package mortal runs programs that stop during their work, as after a crash. A test then checks
+// how the next program continues from the state that they left.
 //
-// It is for tests only. No room of the product imports it.
+// It is only for tests. No package of the product imports it.
 package mortal
 
 import (
@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ErrDead is what a dead program hears from its API server.
+// ErrDead is the error of every request of a dead program.
 var ErrDead = errors.New("the program is dead")
 
-// Life is a program that runs.
+// Life is a run of a program.
 type Life struct {
 	left   atomic.Int64
 	dead   atomic.Bool
@@ -24,10 +24,9 @@ type Life struct {
 	ended  chan struct{}
 }
 
-// Live starts a program that dies when it has written so many times: its last write reaches
-// the API server, and from then on nothing that it does. The program uses the connection that
-// it is given, and returns when its context ends. What a dying program fails with is of no
-// interest.
+// Live starts a program that dies after a number of writes. Its last write reaches the API
+// server, and none of its requests after that. The program must use the given connection and
+// return when its context ends. Errors of a dying program are ignored.
 func Live(ctx context.Context, connection *rest.Config, writes int64, program func(context.Context, *rest.Config)) *Life {
 	l := &Life{ended: make(chan struct{})}
 	l.left.Store(writes)
@@ -45,7 +44,7 @@ func Live(ctx context.Context, connection *rest.Config, writes int64, program fu
 // Dead reports whether the program has died.
 func (l *Life) Dead() bool { return l.dead.Load() }
 
-// End lets the program die at once, and waits until it is gone.
+// End kills the program and waits until it has ended.
 func (l *Life) End() {
 	l.dead.Store(true)
 	l.cancel()

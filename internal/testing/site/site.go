@@ -1,8 +1,8 @@
-// Package site is what stands around a cluster that is updated by releases: a key that signs
-// them, a web server with their signatures, and the graph-data of an update service. The web
-// server also answers the queries of risks in place of a Prometheus.
+// Package site provides the external services of a cluster that is updated by releases: a key
+// that signs releases, a web server with their signatures, and the graph-data of an update
+// service. The web server also answers the queries of conditional updates in place of Prometheus.
 //
-// It is for tests and demos only: it makes a new key each time.
+// It is only for tests and demos, as it generates a new key each time.
 package site
 
 import (
@@ -21,22 +21,23 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// Site serves until it is closed.
+// Site serves until Close is called.
 type Site struct {
-	// URL of the web server.
+	// URL is the URL of the web server.
 	URL string
-	// Key and Keyring are files: the private and the public key of who signs releases.
+	// Key and Keyring are the files of the private and the public key that sign releases.
 	Key, Keyring string
-	// Signatures is the folder of signatures, which is served as Store.
+	// Signatures is the folder of signatures, and Store its URL.
 	Signatures, Store string
 	// Data is the graph-data folder.
 	Data string
 
-	server *http.Server
-	public string
+	server    *http.Server
+	publicKey string
 }
 
-// Open makes a site in a folder, and serves on an address of this machine. answers are the values of queries; others are refused.
+// Open creates a site in a folder and serves it on an address of this machine. answers are the
+// values of queries; other queries are rejected.
 func Open(dir, host string, answers map[string]string) (*Site, error) {
 	s := &Site{
 		Key: filepath.Join(dir, "releases.key"), Keyring: filepath.Join(dir, "releases.asc"),
@@ -55,18 +56,18 @@ func Open(dir, host string, answers map[string]string) (*Site, error) {
 	s.Store = s.URL + "/signatures"
 	mux := http.NewServeMux()
 	mux.Handle("/signatures/", http.StripPrefix("/signatures/", http.FileServer(http.Dir(s.Signatures))))
-	mux.HandleFunc("/api/v1/query", func(w http.ResponseWriter, r *http.Request) { answer(w, answers, r.FormValue("query")) })
+	mux.HandleFunc("/api/v1/query", func(w http.ResponseWriter, r *http.Request) { answerQuery(w, answers, r.FormValue("query")) })
 	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.server.Serve(listener) }() // It ends by being closed.
 
 	return s, nil
 }
 
-// Close ends the web server.
+// Close stops the web server.
 func (s *Site) Close() error { return s.server.Close() }
 
-// answer answers as Prometheus does.
-func answer(w http.ResponseWriter, answers map[string]string, query string) {
+// answerQuery answers a query as Prometheus does.
+func answerQuery(w http.ResponseWriter, answers map[string]string, query string) {
 	value, ok := answers[query]
 	if !ok {
 		http.Error(w, `{"status":"error","errorType":"bad_data","error":"nobody knows this query"}`, http.StatusBadRequest)
@@ -76,7 +77,7 @@ func answer(w http.ResponseWriter, answers map[string]string, query string) {
 	fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[%d,%q]}]}}`, time.Now().Unix(), value)
 }
 
-// makeKey writes a new OpenPGP key, the private and the public part.
+// makeKey generates an OpenPGP key and writes both of its parts.
 func (s *Site) makeKey() error {
 	entity, err := openpgp.NewEntity("releases", "", "releases@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *Site) makeKey() error {
 		}
 	}
 
-	s.public = public.String()
+	s.publicKey = public.String()
 	return errors.Join(os.WriteFile(s.Key, private.Bytes(), 0o600), os.WriteFile(s.Keyring, public.Bytes(), 0o644))
 }
 
@@ -118,12 +119,12 @@ func (s *Site) Write(name, text string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644))
 }
 
-// Channel has a channel of the update service hold these versions.
+// Channel sets the versions of a channel of the update service.
 func (s *Site) Channel(name string, versions ...string) error {
 	return s.Write("channels/"+name+".yaml", "name: "+name+"\nversions:\n- "+strings.Join(versions, "\n- ")+"\n")
 }
 
-// Trust is the manifest by which a release says who signs its successors.
+// Trust returns the manifest with which a release defines the signers of its successors.
 func (s *Site) Trust() string {
 	return `apiVersion: v1
 kind: ConfigMap
@@ -136,5 +137,5 @@ metadata:
 data:
   store-site: ` + s.Store + `
   verifier-public-key-site: |
-    ` + strings.ReplaceAll(strings.TrimSpace(s.public), "\n", "\n    ") + "\n"
+    ` + strings.ReplaceAll(strings.TrimSpace(s.publicKey), "\n", "\n    ") + "\n"
 }

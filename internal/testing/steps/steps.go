@@ -1,5 +1,5 @@
-// Package steps is how journeys go: a line is printed for each step that was done, and what a
-// cluster does by itself is waited for. Demos and end-to-end tests share it.
+// Package steps runs the steps of demos and end-to-end tests. It prints a line for each step and
+// waits for the results of controllers.
 package steps
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
-// Do does one step and prints its line: how long it took, what it was, and what came of it.
+// Do runs one step and prints its duration, its description and its result.
 func Do(ctx context.Context, what string, do func(context.Context) (string, error)) error {
 	began := time.Now()
 	result, err := do(ctx)
@@ -31,11 +31,11 @@ func Do(ctx context.Context, what string, do func(context.Context) (string, erro
 	return nil
 }
 
-// pause is how long to wait before a state is looked at again.
-const pause = 50 * time.Millisecond
+// pollInterval is the time between two checks of a state.
+const pollInterval = 50 * time.Millisecond
 
-// Eventually looks until check gives no error, for as long as limit. A process that has ended
-// by itself ends the wait: nothing comes of it any more.
+// Eventually calls check until it returns nil, for at most limit. A *cluster.EndedError ends the
+// wait early, as the state cannot change any more.
 func Eventually(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -43,7 +43,7 @@ func Eventually(ctx context.Context, limit time.Duration, check func(context.Con
 	for {
 		err := check(ctx)
 		if ctx.Err() != nil && before != nil {
-			err = before // What was interrupted says nothing.
+			err = before // The error of an interrupted check is not useful.
 		}
 
 		before = err
@@ -55,7 +55,7 @@ func Eventually(ctx context.Context, limit time.Duration, check func(context.Con
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("within %s: %w", limit, err)
-		case <-time.After(pause):
+		case <-time.After(pollInterval):
 		}
 	}
 }
