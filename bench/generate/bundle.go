@@ -8,109 +8,110 @@ import (
 	"strings"
 )
 
-// object is a JSON object. Its keys are written in their order, as the field's tools do.
-type object = map[string]any
+// jsonObject is a JSON object. encoding/json sorts its keys.
+type jsonObject = map[string]any
 
-// properties of a bundle.
-func (p *pkg) properties(i int) []any {
+// bundleProperties returns the properties of a bundle.
+func (p *generatedPackage) bundleProperties(i int) []any {
 	group := p.name + ".example.com"
 	var result []any
 	for _, kind := range p.kinds {
-		result = append(result, property("olm.gvk", object{"group": group, "kind": kind, "version": "v1"}))
-		result = append(result, property("olm.gvk", object{"group": group, "kind": kind, "version": "v1alpha1"}))
+		result = append(result, newProperty("olm.gvk", jsonObject{"group": group, "kind": kind, "version": "v1"}))
+		result = append(result, newProperty("olm.gvk", jsonObject{"group": group, "kind": kind, "version": "v1alpha1"}))
 	}
 
-	result = append(result, property("olm.gvk.required", object{"group": "monitoring.example.com", "kind": "ServiceMonitor", "version": "v1"}))
-	result = append(result, property("olm.package", object{"packageName": p.name, "version": p.versions[i]}))
-	return append(result, property("olm.csv.metadata", p.metadata(i)))
+	result = append(result, newProperty("olm.gvk.required", jsonObject{"group": "monitoring.example.com", "kind": "ServiceMonitor", "version": "v1"}))
+	result = append(result, newProperty("olm.package", jsonObject{"packageName": p.name, "version": p.versions[i]}))
+	return append(result, newProperty("olm.csv.metadata", p.csvMetadata(i)))
 }
 
-func property(name string, value any) any { return object{"type": name, "value": value} }
+func newProperty(name string, value any) any { return jsonObject{"type": name, "value": value} }
 
-// metadata is what a catalog keeps of a ClusterServiceVersion.
-func (p *pkg) metadata(i int) any {
+// csvMetadata returns the olm.csv.metadata value of a bundle.
+func (p *generatedPackage) csvMetadata(i int) any {
 	var owned []any
 	for _, kind := range p.kinds {
 		var resources []any
 		for _, name := range []string{"Deployment", "Service", "Secret"} {
-			resources = append(resources, object{"kind": name, "name": "", "version": "v1"})
+			resources = append(resources, jsonObject{"kind": name, "name": "", "version": "v1"})
 		}
 
 		var specs []any
 		for j, path := range []string{"replicas", "storage.size"} {
-			specs = append(specs, object{
-				"description": kind + ": " + p.description[100*j:100*j+90], "displayName": title(path), "path": path,
+			specs = append(specs, jsonObject{
+				"description": kind + ": " + p.description[100*j:100*j+90], "displayName": capitalizeWord(path), "path": path,
 				"x-descriptors": []any{"urn:alm:descriptor:com.tectonic.ui:advanced", "urn:alm:descriptor:com.tectonic.ui:text"},
 			})
 		}
 
-		owned = append(owned, object{
+		owned = append(owned, jsonObject{
 			"name": strings.ToLower(kind) + "s." + p.name + ".example.com", "version": "v1", "kind": kind,
 			"displayName": kind, "description": kind + " " + p.description[:100], "resources": resources, "specDescriptors": specs,
 		})
 	}
 
-	return object{
-		"annotations": object{
+	return jsonObject{
+		"annotations": jsonObject{
 			"alm-examples": p.examples, "capabilities": "Deep Insights", "categories": "Database, Monitoring",
-			"certified": "false", "containerImage": p.image("operator", i), "createdAt": fmt.Sprintf("2026-%02d-%02dT08:00:00Z", 1+i%12, 1+i%28),
+			"certified": "false", "containerImage": p.imageReference("operator", i), "createdAt": fmt.Sprintf("2026-%02d-%02dT08:00:00Z", 1+i%12, 1+i%28),
 			"repository": "https://git.example.com/" + p.name, "support": "The makers of " + p.name,
 		},
-		"apiServiceDefinitions": object{},
-		"crdDescriptions":       object{"owned": owned},
-		"description":           p.description + "\n\n## What is new in " + p.versions[i] + "\n\n" + sentence(p.random, 2400) + ".\n",
-		"displayName":           title(p.name),
+		"apiServiceDefinitions": jsonObject{},
+		"crdDescriptions":       jsonObject{"owned": owned},
+		"description":           p.description + "\n\n## What is new in " + p.versions[i] + "\n\n" + generateSentence(p.random, 2400) + ".\n",
+		"displayName":           capitalizeWord(p.name),
 		"installModes": []any{
-			object{"supported": true, "type": "OwnNamespace"}, object{"supported": true, "type": "SingleNamespace"},
-			object{"supported": false, "type": "MultiNamespace"}, object{"supported": true, "type": "AllNamespaces"},
+			jsonObject{"supported": true, "type": "OwnNamespace"}, jsonObject{"supported": true, "type": "SingleNamespace"},
+			jsonObject{"supported": false, "type": "MultiNamespace"}, jsonObject{"supported": true, "type": "AllNamespaces"},
 		},
 		"keywords":    []any{"database", "storage", p.name},
-		"links":       []any{object{"name": "Documentation", "url": "https://docs.example.com/" + p.name}},
-		"maintainers": []any{object{"name": "The makers", "email": "makers@" + p.name + ".example.com"}},
+		"links":       []any{jsonObject{"name": "Documentation", "url": "https://docs.example.com/" + p.name}},
+		"maintainers": []any{jsonObject{"name": "The makers", "email": "makers@" + p.name + ".example.com"}},
 		"maturity":    "stable",
-		"provider":    object{"name": "The makers of " + p.name, "url": "https://example.com"},
+		"provider":    jsonObject{"name": "The makers of " + p.name, "url": "https://example.com"},
 	}
 }
 
-// almExamples is the annotation with an example of each kind: JSON within a string.
-func (p *pkg) almExamples() string {
+// generateExamples returns the annotation alm-examples with an example of each kind, which is
+// JSON in a string.
+func (p *generatedPackage) generateExamples() string {
 	var examples []any
 	for _, kind := range p.kinds {
-		examples = append(examples, object{
-			"apiVersion": p.name + ".example.com/v1", "kind": kind, "metadata": object{"name": "example", "namespace": "default"},
-			"spec": object{
-				"replicas": 3, "image": p.image("server", 0), "storage": object{"size": "10Gi", "class": "fast"},
-				"resources": object{"limits": object{"cpu": "500m", "memory": "1Gi"}, "requests": object{"cpu": "100m", "memory": "256Mi"}},
-				"users":     []any{object{"name": "admin", "secret": "admin-password"}, object{"name": "reader", "secret": "reader-password"}},
-				"note":      sentence(p.random, 600),
+		examples = append(examples, jsonObject{
+			"apiVersion": p.name + ".example.com/v1", "kind": kind, "metadata": jsonObject{"name": "example", "namespace": "default"},
+			"spec": jsonObject{
+				"replicas": 3, "image": p.imageReference("server", 0), "storage": jsonObject{"size": "10Gi", "class": "fast"},
+				"resources": jsonObject{"limits": jsonObject{"cpu": "500m", "memory": "1Gi"}, "requests": jsonObject{"cpu": "100m", "memory": "256Mi"}},
+				"users":     []any{jsonObject{"name": "admin", "secret": "admin-password"}, jsonObject{"name": "reader", "secret": "reader-password"}},
+				"note":      generateSentence(p.random, 600),
 			},
 		})
 	}
 
 	text, err := json.MarshalIndent(examples, "", "  ")
 	if err != nil {
-		panic(err) // the values above can be written
+		panic(err) // The values above can always be marshaled.
 	}
 
 	return string(text)
 }
 
-func (p *pkg) image(name string, i int) string {
+func (p *generatedPackage) imageReference(name string, i int) string {
 	return fmt.Sprintf("registry.example.com/%s/%s@sha256:%064x", p.name, name, uint64(p.number)<<32|uint64(i))
 }
 
-func (p *pkg) relatedImages() []any {
+func (p *generatedPackage) generateRelatedImages() []any {
 	var images []any
 	for _, name := range []string{"operator", "proxy", "server", "exporter", "backup"} {
 		digest := fmt.Sprintf("%016x%016x%016x%016x", p.random.Uint64(), p.random.Uint64(), p.random.Uint64(), p.random.Uint64())
-		images = append(images, object{"image": "registry.example.com/" + p.name + "/" + name + "@sha256:" + digest, "name": name})
+		images = append(images, jsonObject{"image": "registry.example.com/" + p.name + "/" + name + "@sha256:" + digest, "name": name})
 	}
 	return images
 }
 
-// icon is an SVG drawing, or for every other package a PNG: bytes that do not compress.
-// As base64 it has 10 to 40 kB.
-func icon(number int, random *rand.Rand) any {
+// generateIcon returns an SVG image, or for every other package a PNG image, which does not
+// compress. Its base64 has 10 to 40 kB.
+func generateIcon(number int, random *rand.Rand) any {
 	size := 7500 + random.IntN(22_500)
 	if number%2 == 1 {
 		data := make([]byte, size)
@@ -118,7 +119,7 @@ func icon(number int, random *rand.Rand) any {
 		for i := 8; i < size; i++ {
 			data[i] = byte(random.Uint32())
 		}
-		return object{"base64data": base64.StdEncoding.EncodeToString(data), "mediatype": "image/png"}
+		return jsonObject{"base64data": base64.StdEncoding.EncodeToString(data), "mediatype": "image/png"}
 	}
 
 	var b strings.Builder
@@ -128,7 +129,7 @@ func icon(number int, random *rand.Rand) any {
 	}
 
 	b.WriteString("</svg>")
-	return object{"base64data": base64.StdEncoding.EncodeToString([]byte(b.String())), "mediatype": "image/svg+xml"}
+	return jsonObject{"base64data": base64.StdEncoding.EncodeToString([]byte(b.String())), "mediatype": "image/svg+xml"}
 }
 
 var words = strings.Fields(`the operator manages a cluster of "databases" and takes care of backups, updates and
@@ -136,7 +137,7 @@ var words = strings.Fields(`the operator manages a cluster of "databases" and ta
 	metrics alerts dashboards certificates rotation encryption network policies quotas limits regions zones disks volumes
 	snapshots restores clones tenants users roles permissions audit logs traces queues topics streams schemas tables`)
 
-func title(word string) string {
+func capitalizeWord(word string) string {
 	word = strings.Trim(word, `"<>&,;:.`)
 	if word == "" {
 		return "X"
@@ -144,7 +145,7 @@ func title(word string) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-func sentence(random *rand.Rand, n int) string {
+func generateSentence(random *rand.Rand, n int) string {
 	var b strings.Builder
 	for b.Len() < n {
 		b.WriteString(words[random.IntN(len(words))])
@@ -153,13 +154,13 @@ func sentence(random *rand.Rand, n int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// markdown is a text of headings, paragraphs, lists and code, of about n bytes.
-func markdown(random *rand.Rand, n int) string {
+// generateMarkdown returns a text of headings, paragraphs, lists and code, with about n bytes.
+func generateMarkdown(random *rand.Rand, n int) string {
 	var b strings.Builder
 	for b.Len() < n {
-		fmt.Fprintf(&b, "## %s\n\n%s.\n\n", title(sentence(random, 12)), sentence(random, 300))
+		fmt.Fprintf(&b, "## %s\n\n%s.\n\n", capitalizeWord(generateSentence(random, 12)), generateSentence(random, 300))
 		for range 3 {
-			fmt.Fprintf(&b, "* **%s**: %s\n", words[random.IntN(len(words))], sentence(random, 60))
+			fmt.Fprintf(&b, "* **%s**: %s\n", words[random.IntN(len(words))], generateSentence(random, 60))
 		}
 		fmt.Fprintf(&b, "\n```yaml\nkind: Thing\nspec:\n\treplicas: %d\n```\n\nSee [the manual](https://docs.example.com/%d).\n\n", random.IntN(9), random.IntN(1000))
 	}

@@ -1,5 +1,5 @@
-// Package generate makes the inputs of the benchmarks: catalogs of any size that look
-// like real ones. The same parameters give the same bytes.
+// Package generate generates the inputs of the benchmarks: catalogs of any size that resemble
+// real ones. The same parameters generate the same bytes.
 package generate
 
 import (
@@ -12,34 +12,34 @@ import (
 	"strconv"
 )
 
-// Size of a catalog.
+// Size is the size of a catalog.
 type Size struct {
-	// Packages of the catalog, one file each.
+	// Packages is the number of packages, one file each.
 	Packages int
-	// Bundles of the catalog, shared out evenly among the packages.
+	// Bundles is the number of bundles, distributed evenly among the packages.
 	Bundles int
 }
 
-// Sizes of catalogs, named by what they have as compact JSON. A bundle has about 15 kB,
-// a package about 25 kB more for its icon, as in the public catalogs.
+// Sizes of catalogs, named by their size as compact JSON. A bundle has about 15 kB, and a
+// package about 25 kB more for its icon, as in the public catalogs.
 var (
 	// MB10 is a catalog of one vendor: 45 packages, 600 bundles.
 	MB10 = Size{Packages: 45, Bundles: 600}
 	// MB75 has the shape of a large public catalog: 300 packages, 4,000 bundles.
 	MB75 = Size{Packages: 300, Bundles: 4000}
-	// MB300 has several times what any public catalog has.
+	// MB300 is several times as large as any public catalog.
 	MB300 = Size{Packages: 1300, Bundles: 17_500}
 )
 
-// Catalog writes a file-based catalog below dir, one file of indented JSON for each
-// package, and gives its size in bytes.
+// Catalog writes a file-based catalog below dir, one file of indented JSON for each package. It
+// returns the size in bytes.
 func Catalog(dir string, size Size) (int64, error) {
 	var total int64
 	for i := range size.Packages {
 		bundles := size.Bundles*(i+1)/size.Packages - size.Bundles*i/size.Packages
-		// Each package has a source of its own, so that a catalog begins like a larger one.
+		// Each package has its own random source, so that a catalog is a prefix of a larger one.
 		p := newPackage(i, bundles, rand.New(rand.NewPCG(1, uint64(i))))
-		n, err := write(filepath.Join(dir, p.name), p.blobs())
+		n, err := writeCatalogFile(filepath.Join(dir, p.name), p.generateBlobs())
 		if err != nil {
 			return total, err
 		}
@@ -50,7 +50,7 @@ func Catalog(dir string, size Size) (int64, error) {
 	return total, nil
 }
 
-func write(dir string, blobs []any) (int64, error) {
+func writeCatalogFile(dir string, blobs []any) (int64, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, err
 	}
@@ -83,8 +83,8 @@ func write(dir string, blobs []any) (int64, error) {
 	return info.Size(), file.Close()
 }
 
-// pkg is a package that is being made.
-type pkg struct {
+// generatedPackage is the state of generating a package.
+type generatedPackage struct {
 	name     string
 	number   int
 	versions []string
@@ -94,63 +94,63 @@ type pkg struct {
 	kinds                 []string
 }
 
-func newPackage(number, bundles int, random *rand.Rand) *pkg {
-	p := &pkg{
+func newPackage(number, bundles int, random *rand.Rand) *generatedPackage {
+	p := &generatedPackage{
 		name: fmt.Sprintf("package-%04d", number), number: number, random: random,
-		description: markdown(random, 1000+random.IntN(900)),
+		description: generateMarkdown(random, 1000+random.IntN(900)),
 	}
 	for i := range bundles {
 		p.versions = append(p.versions, fmt.Sprintf("%d.%d.%d", 1+i/9, i/3%3, i%3))
 	}
 
 	for i := range 2 + random.IntN(3) {
-		p.kinds = append(p.kinds, fmt.Sprintf("%sKind%d", title(words[random.IntN(len(words))]), i))
+		p.kinds = append(p.kinds, fmt.Sprintf("%sKind%d", capitalizeWord(words[random.IntN(len(words))]), i))
 	}
 
-	p.examples = p.almExamples()
+	p.examples = p.generateExamples()
 	return p
 }
 
-func (p *pkg) bundle(i int) string { return p.name + ".v" + p.versions[i] }
+func (p *generatedPackage) bundleName(i int) string { return p.name + ".v" + p.versions[i] }
 
-// blobs of the package: itself, two to four channels, its bundles, and in every tenth
-// package deprecations.
-func (p *pkg) blobs() []any {
-	result := []any{object{
+// generateBlobs returns the blobs of the package: the olm.package blob, two to four channels, its
+// bundles, and in every tenth package deprecations.
+func (p *generatedPackage) generateBlobs() []any {
+	result := []any{jsonObject{
 		"schema": "olm.package", "name": p.name, "defaultChannel": "stable",
-		"description": p.description[:800], "icon": icon(p.number, p.random),
+		"description": p.description[:800], "icon": generateIcon(p.number, p.random),
 	}}
 	for i, name := range []string{"stable", "fast", "candidate", "preview"}[:2+p.number%3] {
-		result = append(result, object{"schema": "olm.channel", "package": p.name, "name": name, "entries": p.entries(i)})
+		result = append(result, jsonObject{"schema": "olm.channel", "package": p.name, "name": name, "entries": p.channelEntries(i)})
 	}
 
 	for i := range p.versions {
-		result = append(result, object{
-			"schema": "olm.bundle", "package": p.name, "name": p.bundle(i),
+		result = append(result, jsonObject{
+			"schema": "olm.bundle", "package": p.name, "name": p.bundleName(i),
 			"image": fmt.Sprintf("registry.example.com/%s/bundle@sha256:%064x", p.name, p.random.Uint64()),
-			// The order is that of the field's tools.
-			"properties": p.properties(i), "relatedImages": p.relatedImages(),
+			// The order is that of opm.
+			"properties": p.bundleProperties(i), "relatedImages": p.generateRelatedImages(),
 		})
 	}
 
 	if p.number%10 == 0 {
-		result = append(result, p.deprecations())
+		result = append(result, p.generateDeprecations())
 	}
 
 	return result
 }
 
-// entries of a channel. Every bundle replaces the one before; in the second channel each
-// also skips the one before that, and in the third it covers a range.
-func (p *pkg) entries(channel int) []any {
+// channelEntries returns the entries of a channel. Every bundle replaces the one before. In the
+// second channel each bundle also skips one, and in further channels it covers a range.
+func (p *generatedPackage) channelEntries(channel int) []any {
 	var entries []any
 	for i := range p.versions {
-		entry := object{"name": p.bundle(i)}
+		entry := jsonObject{"name": p.bundleName(i)}
 		if i > 0 {
-			entry["replaces"] = p.bundle(i - 1)
+			entry["replaces"] = p.bundleName(i - 1)
 		}
 		if channel == 1 && i > 1 {
-			// What is skipped ends the chain, so that the one before stays in it.
+			// A skipped entry ends the replaces chain, so a name outside of the chain is skipped.
 			entry["skips"] = []any{p.name + ".v0.0." + strconv.Itoa(i)}
 		}
 		if channel >= 2 {
@@ -163,14 +163,14 @@ func (p *pkg) entries(channel int) []any {
 	return entries
 }
 
-func (p *pkg) deprecations() any {
-	entries := []any{object{"reference": object{"schema": "olm.channel", "name": "fast"}, "message": "The channel fast gets no more updates: move to stable."}}
+func (p *generatedPackage) generateDeprecations() any {
+	entries := []any{jsonObject{"reference": jsonObject{"schema": "olm.channel", "name": "fast"}, "message": "The channel fast gets no more updates: move to stable."}}
 	if len(p.versions) > 1 {
-		entries = append(entries, object{
-			"reference": object{"schema": "olm.bundle", "name": p.bundle(0)},
-			"message":   p.bundle(0) + " is out of support: update to " + p.bundle(len(p.versions)-1) + ".",
+		entries = append(entries, jsonObject{
+			"reference": jsonObject{"schema": "olm.bundle", "name": p.bundleName(0)},
+			"message":   p.bundleName(0) + " is out of support: update to " + p.bundleName(len(p.versions)-1) + ".",
 		})
 	}
 
-	return object{"schema": "olm.deprecations", "package": p.name, "entries": entries}
+	return jsonObject{"schema": "olm.deprecations", "package": p.name, "entries": entries}
 }

@@ -14,14 +14,14 @@ import (
 const (
 	payloadComponents = 60
 	payloadOperators  = 35
-	// payloadFields are the fields of a CRD's schema: with their descriptions 30 kB, which
-	// is the mean of real ones.
+	// payloadFields is the number of fields of a CRD's schema. With their descriptions they
+	// have 30 kB, which is the mean of real CRDs.
 	payloadFields = 120
 )
 
-// Payload writes a payload of 900 manifests below dir, and gives their number: of each
-// component a namespace, accounts and roles, configuration, a CRD with an instance of it,
-// a Deployment with its Service, and a ClusterOperator of most.
+// Payload writes a payload of 900 manifests below dir and returns their number. Each component
+// has a namespace, accounts and roles, configuration, a CRD with an object, a Deployment and its
+// Service. Most components have a ClusterOperator.
 func Payload(dir string) (int, error) {
 	const version = "1.0.0"
 	folder := filepath.Join(dir, "release-manifests")
@@ -53,28 +53,28 @@ func Payload(dir string) (int, error) {
 	return count, nil
 }
 
-// componentManifests returns fifteen manifests.
+// componentManifests returns the fifteen manifests of a component.
 func componentManifests(i int, name, version string) []string {
-	fill := strings.NewReplacer("NAME", name, "KIND", kindOf(name), "VERSION", version,
+	fill := strings.NewReplacer("NAME", name, "KIND", kindOfComponent(name), "VERSION", version,
 		"META", `include.release.openshift.io/self-managed-high-availability: "true"`)
 	var manifests []string
 	for _, text := range strings.Split(componentText, "---\n") {
 		manifests = append(manifests, fill.Replace(text))
 	}
 
-	manifests = append(manifests[:8:8], append([]string{crdOf(name)}, manifests[8:]...)...)
+	manifests = append(manifests[:8:8], append([]string{generateCRD(name)}, manifests[8:]...)...)
 	last := operatorText
 	if i >= payloadOperators {
-		last = otherText
+		last = configMapText
 	}
 
 	return append(manifests, fill.Replace(last))
 }
 
-func kindOf(name string) string { return "Part" + strings.TrimPrefix(name, "part-") }
+func kindOfComponent(name string) string { return "Part" + strings.TrimPrefix(name, "part-") }
 
-// crdOf returns a CRD with a schema of the usual size.
-func crdOf(name string) string {
+// generateCRD returns a CRD with a schema of typical size.
+func generateCRD(name string) string {
 	properties := map[string]any{"replicas": map[string]any{"type": "integer", "default": 1}}
 	for i := range payloadFields {
 		properties[fmt.Sprintf("setting%03d", i)] = map[string]any{
@@ -86,12 +86,12 @@ func crdOf(name string) string {
 	crd := map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{
-			"name":        strings.ToLower(kindOf(name)) + "s.bench.example.com",
+			"name":        strings.ToLower(kindOfComponent(name)) + "s.bench.example.com",
 			"annotations": map[string]string{"include.release.openshift.io/self-managed-high-availability": "true"},
 		},
 		"spec": map[string]any{
 			"group": "bench.example.com", "scope": "Cluster",
-			"names": map[string]string{"kind": kindOf(name), "plural": strings.ToLower(kindOf(name)) + "s"},
+			"names": map[string]string{"kind": kindOfComponent(name), "plural": strings.ToLower(kindOfComponent(name)) + "s"},
 			"versions": []any{map[string]any{
 				"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
 				"schema": map[string]any{"openAPIV3Schema": map[string]any{
@@ -200,7 +200,7 @@ status:
   relatedObjects: [{group: "", resource: namespaces, name: NAME}]
 `
 
-const otherText = `apiVersion: v1
+const configMapText = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: dashboard, namespace: NAME, annotations: {META}, labels: {console.openshift.io/dashboard: "true"}}
 data: {dashboard.json: "{}"}

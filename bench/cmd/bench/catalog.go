@@ -15,19 +15,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// unpacked is what one run of unpacking measured.
-type unpacked struct {
+// unpackResult is the measurement of unpacking one catalog.
+type unpackResult struct {
 	Seconds float64
-	// PeakBytes is the most memory that the process had resident.
+	// PeakBytes is the peak resident memory of the process.
 	PeakBytes int64
 	Blobs     int
 }
 
-// measureCatalog unpacks a large catalog, each time in a process of its own that has
-// one core, so that its peak memory is that of the unpacking.
+// measureCatalog unpacks a large catalog several times. Each run is a separate process with one
+// core, so that its peak memory is that of the unpacking.
 func measureCatalog(ctx context.Context, dir string, runs int) error {
-	catalog := catalogOf(dir, "75 MB")
-	size, err := sizeOf(catalog)
+	catalog := catalogDir(dir, "75 MB")
+	size, err := totalFileSize(catalog)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func measureCatalog(ctx context.Context, dir string, runs int) error {
 		return err
 	}
 
-	var rate, seconds, peak figures
+	var rate, seconds, peak samples
 	for i := range runs {
 		cmd := exec.CommandContext(ctx, self, "unpack", catalog, filepath.Join(dir, fmt.Sprintf("store-%d", i)))
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
@@ -47,7 +47,7 @@ func measureCatalog(ctx context.Context, dir string, runs int) error {
 			return fmt.Errorf("unpacking: %w", err)
 		}
 
-		var result unpacked
+		var result unpackResult
 		if err := json.Unmarshal(out, &result); err != nil {
 			return err
 		}
@@ -58,15 +58,15 @@ func measureCatalog(ctx context.Context, dir string, runs int) error {
 	}
 
 	what := fmt.Sprintf("a catalog of %.0f MB is unpacked and indexed, on one core", float64(size)/1e6)
-	seconds.print(what, "s", 2)
-	rate.print("  that is", "MB/s", 0)
-	peak.print("  peak memory of the process", "MB", 0)
+	seconds.printSummary(what, "s", 2)
+	rate.printSummary("  that is", "MB/s", 0)
+	peak.printSummary("  peak memory of the process", "MB", 0)
 
 	return nil
 }
 
-// unpack unpacks one catalog and prints what it took.
-func unpack(ctx context.Context, catalog, dir string) error {
+// unpackCatalog unpacks one catalog and prints the measurement.
+func unpackCatalog(ctx context.Context, catalog, dir string) error {
 	contents, err := catalogstore.Open(dir, catalogstore.Limits{})
 	if err != nil {
 		return err
@@ -78,17 +78,16 @@ func unpack(ctx context.Context, catalog, dir string) error {
 		return err
 	}
 
-	result := unpacked{Seconds: since(began), Blobs: info.Blobs}
-	if result.PeakBytes, err = peakMemory(); err != nil {
+	result := unpackResult{Seconds: secondsSince(began), Blobs: info.Blobs}
+	if result.PeakBytes, err = readPeakMemory(); err != nil {
 		return err
 	}
 
 	return json.NewEncoder(os.Stdout).Encode(result)
 }
 
-// peakMemory is the most memory that this process had resident, in bytes, as Linux
-// counts it.
-func peakMemory() (int64, error) {
+// readPeakMemory returns the peak resident memory of this process in bytes, on Linux.
+func readPeakMemory() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, err

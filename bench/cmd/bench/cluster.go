@@ -11,10 +11,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
-// measureCluster measures the start of the embedded cluster, and installations of the
-// sample operator on it.
+// measureCluster measures the start of the embedded cluster, and installations of the sample
+// operator on it.
 func measureCluster(ctx context.Context, dir string, runs int) error {
-	var ready figures
+	var ready samples
 	for i := range runs {
 		began := time.Now()
 		c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: filepath.Join(dir, fmt.Sprintf("up-%d", i))})
@@ -22,13 +22,13 @@ func measureCluster(ctx context.Context, dir string, runs int) error {
 			return err
 		}
 
-		ready = append(ready, since(began))
+		ready = append(ready, secondsSince(began))
 		if err := c.Down(ctx); err != nil {
 			return err
 		}
 	}
 
-	ready.print("devcluster is ready, from nothing", "s", 2)
+	ready.printSummary("devcluster is ready, from nothing", "s", 2)
 	return measureInstall(ctx, filepath.Join(dir, "install"), runs)
 }
 
@@ -59,11 +59,11 @@ func measureInstall(ctx context.Context, dir string, runs int) (err error) {
 		return err
 	}
 
-	var install, remove figures
+	var install, remove samples
 	// The first installation fills the caches and is not counted.
 	for i := range runs + 1 {
 		name := fmt.Sprintf("bench-%d", i)
-		installed, removed, err := installOnce(ctx, c, name)
+		installed, removed, err := measureOneInstall(ctx, c, name)
 		if err != nil {
 			return err
 		}
@@ -72,12 +72,12 @@ func measureInstall(ctx context.Context, dir string, runs int) (err error) {
 		}
 	}
 
-	install.print("kubectl apply of a ClusterExtension until Installed=True", "s", 2)
-	remove.print("kubectl delete of a ClusterExtension until it is gone", "s", 2)
+	install.printSummary("kubectl apply of a ClusterExtension until Installed=True", "s", 2)
+	remove.printSummary("kubectl delete of a ClusterExtension until it is gone", "s", 2)
 	return nil
 }
 
-const extension = `
+const extensionManifest = `
 apiVersion: olm.operatorframework.io/v1
 kind: ClusterExtension
 metadata: {name: %s}
@@ -86,24 +86,24 @@ spec:
   source: {sourceType: Catalog, catalog: {packageName: hello-operator}}
 `
 
-// installOnce measures one installation as a person sees it: kubectl's own time is
-// part of it.
-func installOnce(ctx context.Context, c *cluster.Cluster, name string) (installed, removed float64, err error) {
+// measureOneInstall measures one installation and removal as a user observes them, including the
+// time of kubectl.
+func measureOneInstall(ctx context.Context, c *cluster.Cluster, name string) (installed, removed float64, err error) {
 	began := time.Now()
-	if err := c.Apply(ctx, fmt.Sprintf(extension, name)); err != nil {
+	if err := c.Apply(ctx, fmt.Sprintf(extensionManifest, name)); err != nil {
 		return 0, 0, err
 	}
 	if _, err := c.Kubectl(ctx, "wait", "clusterextension/"+name, "--for=condition=Installed", "--timeout=60s"); err != nil {
 		return 0, 0, err
 	}
 
-	installed = since(began)
+	installed = secondsSince(began)
 	began = time.Now()
 	if _, err := c.Kubectl(ctx, "delete", "clusterextension", name, "--timeout=60s"); err != nil {
 		return 0, 0, err
 	}
 
-	removed = since(began)
+	removed = secondsSince(began)
 	out, err := c.Kubectl(ctx, "get", "crds", "-o", "name")
 	if err == nil && strings.Contains(out, "greetings") {
 		err = errors.New("the CRD is still there after the extension has gone")

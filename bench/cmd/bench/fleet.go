@@ -23,44 +23,43 @@ import (
 )
 
 const (
-	// fleetLimit is how long all of a fleet may take.
-	fleetLimit = 15 * time.Minute
-	// restSettle is how long the servers have to come to rest, and restTime how long
-	// they are watched then.
-	restSettle, restTime = 2 * time.Second, 20 * time.Second
-	// writers write side by side.
-	writers = 16
-	// largestFleet is how many packages are made.
-	largestFleet = 1000
+	// fleetTimeout is the timeout for measuring a fleet.
+	fleetTimeout = 15 * time.Minute
+	// idleSettleTime is the time for the servers to become idle, and idleMeasureTime the time
+	// for which they are then measured.
+	idleSettleTime, idleMeasureTime = 2 * time.Second, 20 * time.Second
+	// fleetWriters is the number of concurrent writers.
+	fleetWriters = 16
+	// maxFleetSize is the number of generated packages.
+	maxFleetSize = 1000
 )
 
-// occasions are what is measured.
-var occasions = []occasion{{size: 1}, {size: 1, beside: "75 MB"}, {size: 10}, {size: 50}, {size: largestFleet}}
+// fleetCases are the measured fleets.
+var fleetCases = []fleetCase{{size: 1}, {size: 1, besideCatalog: "75 MB"}, {size: 10}, {size: 50}, {size: maxFleetSize}}
 
-// occasion is a number of extensions that are installed together.
-type occasion struct {
+// fleetCase is a number of extensions that are installed together.
+type fleetCase struct {
 	size int
-	// beside is the size of a catalog that is added just before, besides the one that
-	// offers them. Empty for none.
-	beside string
+	// besideCatalog is the size of another catalog that is added just before, or empty.
+	besideCatalog string
 }
 
-func (o occasion) String() string {
-	if o.beside == "" {
+func (o fleetCase) String() string {
+	if o.besideCatalog == "" {
 		return fmt.Sprintf("%d extensions, created at once until all are installed", o.size)
 	}
-	return fmt.Sprintf("%d, created when a catalog of %s is new", o.size, o.beside)
+	return fmt.Sprintf("%d, created when a catalog of %s is new", o.size, o.besideCatalog)
 }
 
-// measureFleets measures how long it takes, and what the servers need, to install and
-// remove many small extensions, each with a CRD, a Deployment, a Service and roles.
+// measureFleets measures the time and resources to install and remove many small extensions, each
+// with a CRD, a Deployment, a Service and roles.
 func measureFleets(ctx context.Context, dir string, _ int) error {
 	bundles := filepath.Join(dir, "fleet-bundles")
-	if err := writeFleet(bundles, largestFleet); err != nil {
+	if err := writeFleetBundles(bundles, maxFleetSize); err != nil {
 		return err
 	}
 
-	for _, o := range occasions {
+	for _, o := range fleetCases {
 		if err := measureFleet(ctx, dir, bundles, o); err != nil {
 			return fmt.Errorf("%s: %w", o, err)
 		}
@@ -68,8 +67,9 @@ func measureFleets(ctx context.Context, dir string, _ int) error {
 	return nil
 }
 
-// writeFleet writes packages made from the sample operator: hello-0001-operator and so on.
-func writeFleet(dir string, size int) error {
+// writeFleetBundles writes packages that are copies of the sample operator: hello-0001-operator
+// and so on.
+func writeFleetBundles(dir string, size int) error {
 	from := filepath.Join("examples", "bundles", "hello-operator", "1.0.0")
 	for i := range size {
 		word := fmt.Sprintf("hello-%04d", i)
@@ -100,8 +100,8 @@ func writeFleet(dir string, size int) error {
 	return nil
 }
 
-func measureFleet(ctx context.Context, dir, bundles string, o occasion) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, fleetLimit)
+func measureFleet(ctx context.Context, dir, bundles string, o fleetCase) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
 	defer cancel()
 	home := filepath.Join(dir, "fleet")
 	server, err := startServer(ctx, home)
@@ -109,22 +109,22 @@ func measureFleet(ctx context.Context, dir, bundles string, o occasion) (err err
 		return err
 	}
 
-	defer func() { err = errors.Join(err, server.stop(), os.RemoveAll(home)) }()
+	defer func() { err = errors.Join(err, server.stopAll(), os.RemoveAll(home)) }()
 	catalog := server.registry + "/bench/fleet:v1"
 	for _, args := range [][]string{
 		{"catalog", "build", bundles, "--push", catalog}, {"catalog", "add", "fleet", "--image", catalog, "--wait"},
 	} {
-		if err := server.mainstay(ctx, args...); err != nil {
+		if err := server.runMainstay(ctx, args...); err != nil {
 			return err
 		}
 	}
 
-	if o.beside != "" {
+	if o.besideCatalog != "" {
 		other := server.registry + "/bench/beside:v1"
-		if err := push(ctx, catalogOf(dir, o.beside), other); err != nil {
+		if err := pushCatalog(ctx, catalogDir(dir, o.besideCatalog), other); err != nil {
 			return err
 		}
-		if err := server.mainstay(ctx, "catalog", "add", "beside", "--image", other, "--wait"); err != nil {
+		if err := server.runMainstay(ctx, "catalog", "add", "beside", "--image", other, "--wait"); err != nil {
 			return err
 		}
 	}
@@ -134,25 +134,25 @@ func measureFleet(ctx context.Context, dir, bundles string, o occasion) (err err
 		return err
 	}
 
-	return f.measure(ctx)
+	return f.measureAll(ctx)
 }
 
 // fleet is a number of extensions on a cluster.
 type fleet struct {
 	server *server
 	client controller.Client
-	occasion
+	fleetCase
 	names map[string]bool
 }
 
-func newFleet(server *server, o occasion) (*fleet, error) {
+func newFleet(server *server, o fleetCase) (*fleet, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(olmv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 
 	api, err := controller.New(server.config, controller.Options{Scheme: scheme})
-	f := &fleet{server: server, client: api, occasion: o, names: map[string]bool{}}
+	f := &fleet{server: server, client: api, fleetCase: o, names: map[string]bool{}}
 	for i := range o.size {
 		f.names[fmt.Sprintf("hello-%04d", i)] = true
 	}
@@ -160,93 +160,94 @@ func newFleet(server *server, o occasion) (*fleet, error) {
 	return f, err
 }
 
-func (f *fleet) measure(ctx context.Context) error {
+func (f *fleet) measureAll(ctx context.Context) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}}
 	if err := f.client.Create(ctx, namespace); err != nil {
 		return err
 	}
 
-	before, err := processorSeconds(f.server.pid())
+	before, err := readProcessorSeconds(f.server.mainstayPID())
 	if err != nil {
 		return err
 	}
 
 	began := time.Now()
-	if err := f.each(ctx, f.create); err != nil {
+	if err := f.forEachExtension(ctx, f.createExtension); err != nil {
 		return err
 	}
-	if err := f.until(ctx, f.installed); err != nil {
+	if err := f.pollUntil(ctx, f.allInstalled); err != nil {
 		return err
 	}
 
-	seconds := since(began)
-	after, err := processorSeconds(f.server.pid())
+	seconds := secondsSince(began)
+	after, err := readProcessorSeconds(f.server.mainstayPID())
 	if err != nil {
 		return err
 	}
 
-	fmt.Printf("%-62s %10.2f s, %.1f s of the servers' processor time\n", f.occasion, seconds, after-before)
-	if err := f.rest(ctx); err != nil {
+	fmt.Printf("%-62s %10.2f s, %.1f s of the servers' processor time\n", f.fleetCase, seconds, after-before)
+	if err := f.measureIdle(ctx); err != nil {
 		return err
 	}
 
-	peak, anonymous, err := memoryOf(f.server.pid())
+	peak, anonymous, err := readProcessMemory(f.server.mainstayPID())
 	if err != nil {
 		return err
 	}
 
 	fmt.Printf("%-62s %10.0f MB, %.0f MB of it anonymous\n", "  peak memory", peak, anonymous)
 	began = time.Now()
-	if err := f.each(ctx, f.delete); err != nil {
+	if err := f.forEachExtension(ctx, f.deleteExtension); err != nil {
 		return err
 	}
-	if err := f.until(ctx, f.gone); err != nil {
+	if err := f.pollUntil(ctx, f.allGone); err != nil {
 		return err
 	}
 
-	fmt.Printf("%-62s %10.2f s\n", "  deleted at once until their CRDs are gone", since(began))
+	fmt.Printf("%-62s %10.2f s\n", "  deleted at once until their CRDs are gone", secondsSince(began))
 	return nil
 }
 
-// rest prints what the servers do when there is nothing to do.
-func (f *fleet) rest(ctx context.Context) error {
-	after, err := processorSeconds(f.server.pid())
+// measureIdle prints the resources that the servers use while they are idle.
+func (f *fleet) measureIdle(ctx context.Context) error {
+	after, err := readProcessorSeconds(f.server.mainstayPID())
 	if err != nil {
 		return err
 	}
 
-	pause(ctx, restSettle)
-	settled, err := processorSeconds(f.server.pid())
+	sleepContext(ctx, idleSettleTime)
+	settled, err := readProcessorSeconds(f.server.mainstayPID())
 	if err != nil {
 		return err
 	}
 
-	requests, err := f.requests(ctx)
+	requests, err := f.countAPIRequests(ctx)
 	if err != nil {
 		return err
 	}
 
-	pause(ctx, restTime)
-	rested, err := processorSeconds(f.server.pid())
+	sleepContext(ctx, idleMeasureTime)
+	rested, err := readProcessorSeconds(f.server.mainstayPID())
 	if err != nil {
 		return err
 	}
 
-	later, err := f.requests(ctx)
+	later, err := f.countAPIRequests(ctx)
 	if err != nil {
 		return err
 	}
 
-	fmt.Printf("%-62s %10.2f s\n", fmt.Sprintf("  processor time in the %s after that", restSettle), settled-after)
-	fmt.Printf("%-62s %10.2f %% of a core\n", "  processor at rest", 100*(rested-settled)/restTime.Seconds())
-	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, but for leases", (later-requests-1)*60/restTime.Seconds())
+	fmt.Printf("%-62s %10.2f s\n", fmt.Sprintf("  processor time in the %s after that", idleSettleTime), settled-after)
+	fmt.Printf("%-62s %10.2f %% of a core\n", "  processor at rest", 100*(rested-settled)/idleMeasureTime.Seconds())
+	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, but for leases", (later-requests-1)*60/idleMeasureTime.Seconds())
 
 	return nil
 }
 
-// requests is how many the API server has answered. Asking is one itself.
-func (f *fleet) requests(ctx context.Context) (float64, error) {
-	out, err := f.server.metrics(ctx)
+// countAPIRequests returns the number of requests that the API server has answered, except
+// watches and requests for leases. Each call adds one request.
+func (f *fleet) countAPIRequests(ctx context.Context) (float64, error) {
+	out, err := f.server.readMetrics(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -266,9 +267,9 @@ func (f *fleet) requests(ctx context.Context) (float64, error) {
 	return total, nil
 }
 
-func (f *fleet) each(ctx context.Context, do func(context.Context, *olmv1.ClusterExtension) error) error {
+func (f *fleet) forEachExtension(ctx context.Context, do func(context.Context, *olmv1.ClusterExtension) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(writers)
+	group.SetLimit(fleetWriters)
 	for name := range f.names {
 		group.Go(func() error {
 			return do(ctx, &olmv1.ClusterExtension{
@@ -286,27 +287,27 @@ func (f *fleet) each(ctx context.Context, do func(context.Context, *olmv1.Cluste
 	return group.Wait()
 }
 
-func (f *fleet) create(ctx context.Context, ext *olmv1.ClusterExtension) error {
+func (f *fleet) createExtension(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	return f.client.Create(ctx, ext)
 }
 
-func (f *fleet) delete(ctx context.Context, ext *olmv1.ClusterExtension) error {
+func (f *fleet) deleteExtension(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	return controller.IgnoreNotFound(f.client.Delete(ctx, ext))
 }
 
-func (f *fleet) until(ctx context.Context, done func(context.Context) (bool, error)) error {
+func (f *fleet) pollUntil(ctx context.Context, done func(context.Context) (bool, error)) error {
 	for {
 		if ok, err := done(ctx); ok || err != nil {
 			return err
 		}
-		// A question costs the API server more with every extension.
-		if !pause(ctx, time.Duration(10+f.size)*time.Millisecond) {
+		// The cost of a list grows with the number of extensions.
+		if !sleepContext(ctx, time.Duration(10+f.size)*time.Millisecond) {
 			return ctx.Err()
 		}
 	}
 }
 
-func (f *fleet) installed(ctx context.Context) (bool, error) {
+func (f *fleet) allInstalled(ctx context.Context) (bool, error) {
 	list := &olmv1.ClusterExtensionList{}
 	if err := f.client.List(ctx, list); err != nil {
 		return false, err
@@ -322,7 +323,7 @@ func (f *fleet) installed(ctx context.Context) (bool, error) {
 	return installed == f.size, nil
 }
 
-func (f *fleet) gone(ctx context.Context) (bool, error) {
+func (f *fleet) allGone(ctx context.Context) (bool, error) {
 	for _, kind := range []schema.GroupVersionKind{
 		olmv1.GroupVersion.WithKind("ClusterExtensionList"),
 		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"},
@@ -342,8 +343,8 @@ func (f *fleet) gone(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// pause waits. It is false when the context has ended.
-func pause(ctx context.Context, how time.Duration) bool {
+// sleepContext sleeps, and returns false if the context ends first.
+func sleepContext(ctx context.Context, how time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false

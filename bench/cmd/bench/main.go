@@ -1,9 +1,9 @@
-// Command bench measures what docs/performance.md says, on this machine, and prints
-// it: how fast and in how much memory catalogs of three sizes are rendered, validated,
-// stored and served, how soon the embedded cluster is ready, how long an installation takes,
-// and how long a release; and how many clusters an update service answers.
+// Command bench takes the measurements of docs/performance.md on this machine and prints them. It
+// measures how fast, and with how much memory, catalogs of three sizes are rendered, validated,
+// stored and served. It also measures the start of the embedded cluster, installations, and a
+// release, and how many clusters an update service can serve.
 //
-// `make bench` runs it. It measures and judges nothing: noise is not a failure.
+// `make bench` runs it. It has no thresholds, so noise is not a failure.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *runs, strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }), flag.Args())
+	err := runCommand(ctx, *runs, strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }), flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -36,12 +36,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, runs int, only, args []string) error {
+func runCommand(ctx context.Context, runs int, only, args []string) error {
 	switch {
 	case len(args) == 3 && args[0] == "unpack":
-		return unpack(ctx, args[1], args[2])
+		return unpackCatalog(ctx, args[1], args[2])
 	case len(args) == 3 && args[0] == "generate":
-		return generateOne(args[1], args[2])
+		return generateCatalog(args[1], args[2])
 	case len(args) == 3 && args[0] == "create-payload":
 		return createPayload(ctx, args[1], args[2])
 	case len(args) == 3 && args[0] == "apply-payload":
@@ -63,7 +63,7 @@ func run(ctx context.Context, runs int, only, args []string) error {
 
 	defer func() { _ = os.RemoveAll(dir) }()
 	fmt.Printf("%-62s %10s %10s %10s\n", fmt.Sprintf("of %d runs", runs), "least", "median", "most")
-	if err := generateAll(ctx, dir); err != nil {
+	if err := generateCatalogs(ctx, dir); err != nil {
 		return err
 	}
 
@@ -79,7 +79,7 @@ func run(ctx context.Context, runs int, only, args []string) error {
 	return nil
 }
 
-// measurement is a part of what is measured.
+// measurement is a named group of measurements.
 type measurement struct {
 	name    string
 	measure func(ctx context.Context, dir string, runs int) error
@@ -89,12 +89,12 @@ var measurements = []measurement{
 	{"opm", measureOpm}, {"registry", measureRegistry}, {"serving", measureServing}, {"store", measureCatalog}, {"cluster", measureCluster}, {"extensions", measureFleets}, {"payload", measurePayload}, {"updates", measureUpdates},
 }
 
-// figures are what was measured in several runs.
-type figures []float64
+// samples are the values of several runs.
+type samples []float64
 
-func (f figures) print(what, unit string, digits int) {
+func (f samples) printSummary(what, unit string, digits int) {
 	slices.Sort(f)
 	fmt.Printf("%-62s %10.*f %10.*f %10.*f  %s\n", what, digits, f[0], digits, f[len(f)/2], digits, f[len(f)-1], unit)
 }
 
-func since(began time.Time) float64 { return time.Since(began).Seconds() }
+func secondsSince(began time.Time) float64 { return time.Since(began).Seconds() }

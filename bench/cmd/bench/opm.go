@@ -12,22 +12,22 @@ import (
 	"github.com/mainstay-dev/mainstay/bench/generate"
 )
 
-// sized are the catalogs that are measured, by the name of their size.
-var sized = []struct {
+// catalogSizes are the measured catalogs by the name of their size.
+var catalogSizes = []struct {
 	name string
 	size generate.Size
 }{{"10 MB", generate.MB10}, {"75 MB", generate.MB75}, {"300 MB", generate.MB300}}
 
-// generateAll makes the catalogs, in processes of their own: the memory of those that
-// are measured is counted from that of this one.
-func generateAll(ctx context.Context, dir string) error {
+// generateCatalogs generates the catalogs in separate processes, as the memory of a measured
+// process counts from that of its parent.
+func generateCatalogs(ctx context.Context, dir string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 
-	for _, s := range sized {
-		cmd := exec.CommandContext(ctx, self, "generate", s.name, catalogOf(dir, s.name))
+	for _, s := range catalogSizes {
+		cmd := exec.CommandContext(ctx, self, "generate", s.name, catalogDir(dir, s.name))
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("generating a catalog of %s: %w", s.name, err)
@@ -37,11 +37,11 @@ func generateAll(ctx context.Context, dir string) error {
 	return nil
 }
 
-func catalogOf(dir, size string) string { return filepath.Join(dir, "catalog-"+size[:len(size)-3]) }
+func catalogDir(dir, size string) string { return filepath.Join(dir, "catalog-"+size[:len(size)-3]) }
 
-// generateOne makes the catalog of a size.
-func generateOne(name, dir string) error {
-	for _, s := range sized {
+// generateCatalog generates the catalog of a size.
+func generateCatalog(name, dir string) error {
+	for _, s := range catalogSizes {
 		if s.name == name {
 			_, err := generate.Catalog(dir, s.size)
 			return err
@@ -50,15 +50,15 @@ func generateOne(name, dir string) error {
 	return errors.New("no such size: " + name)
 }
 
-// measureOpm measures commands of opm on catalogs of each size.
+// measureOpm measures opm commands on catalogs of each size.
 func measureOpm(ctx context.Context, dir string, runs int) error {
 	if err := measureCommand(ctx, runs, "opm version", 0, "version"); err != nil {
 		return err
 	}
 
-	for _, s := range sized {
-		catalog := catalogOf(dir, s.name)
-		bytes, err := sizeOf(catalog)
+	for _, s := range catalogSizes {
+		catalog := catalogDir(dir, s.name)
+		bytes, err := totalFileSize(catalog)
 		if err != nil {
 			return err
 		}
@@ -81,12 +81,12 @@ func measureOpm(ctx context.Context, dir string, runs int) error {
 	return nil
 }
 
-// measureCommand measures one command of opm. Its output goes to the null device.
-// With the size of its input, in bytes, the rate is printed as well.
+// measureCommand measures one opm command. The output is discarded. If bytes, the size of the
+// input, is not zero, it also prints the rate.
 func measureCommand(ctx context.Context, runs int, what string, bytes int64, args ...string) error {
-	var seconds, rate, cpu, peak figures
+	var seconds, rate, cpu, peak samples
 	for range runs {
-		u, err := use(ctx, args)
+		u, err := measureUsage(ctx, args)
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -97,49 +97,49 @@ func measureCommand(ctx context.Context, runs int, what string, bytes int64, arg
 		peak = append(peak, u.peak)
 	}
 
-	seconds.print(what, "s", 3)
+	seconds.printSummary(what, "s", 3)
 	if bytes > 0 {
-		rate.print("  that is", "MB/s", 0)
+		rate.printSummary("  that is", "MB/s", 0)
 	}
 
-	cpu.print("  processor time", "s", 3)
-	peak.print("  peak memory", "MB", 0)
+	cpu.printSummary("  processor time", "s", 3)
+	peak.printSummary("  peak memory", "MB", 0)
 	return nil
 }
 
-// used is what a program took: seconds, and the most memory in MB.
-type used struct{ seconds, cpu, peak float64 }
+// usage is the time in seconds and the peak memory in MB of a program.
+type usage struct{ seconds, cpu, peak float64 }
 
-// use runs opm once.
-func use(ctx context.Context, args []string) (used, error) {
+// measureUsage runs opm once.
+func measureUsage(ctx context.Context, args []string) (usage, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join("bin", "peak"), append([]string{filepath.Join("bin", "opm")}, args...)...)
 	cmd.Stderr = os.Stderr
 	reader, writer, err := os.Pipe()
 	if err != nil {
-		return used{}, err
+		return usage{}, err
 	}
 
-	defer func() { _ = reader.Close() }() // it was only read
+	defer func() { _ = reader.Close() }() // It was only read.
 	cmd.ExtraFiles = []*os.File{writer}
 	began := time.Now()
 	if err := errors.Join(cmd.Start(), writer.Close()); err != nil {
-		return used{}, err
+		return usage{}, err
 	}
 	if err := cmd.Wait(); err != nil {
-		return used{}, err
+		return usage{}, err
 	}
 
-	u := used{seconds: since(began)}
+	u := usage{seconds: secondsSince(began)}
 	if _, err := fmt.Fscan(reader, &u.peak, &u.cpu); err != nil {
-		return used{}, fmt.Errorf("reading what it took: %w", err)
+		return usage{}, fmt.Errorf("reading what it took: %w", err)
 	}
 
 	u.peak = u.peak * 1024 / 1e6
 	return u, nil
 }
 
-// sizeOf is how many bytes the files below a folder have.
-func sizeOf(dir string) (int64, error) {
+// totalFileSize returns the total size of the files below a folder, in bytes.
+func totalFileSize(dir string) (int64, error) {
 	var total int64
 	err := filepath.WalkDir(dir, func(_ string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -33,29 +33,30 @@ import (
 )
 
 const (
-	// payloadLimit is how long one run may take.
-	payloadLimit = 10 * time.Minute
-	// creators is how many objects the plain client creates side by side: as many as the
-	// payload has components.
-	creators = 60
-	// createPause is how long it waits for what an object needs, its kind or namespace. Asking
-	// more often keeps the API server from making it.
-	createPause = 500 * time.Millisecond
+	// payloadTimeout is the timeout of one run.
+	payloadTimeout = 10 * time.Minute
+	// payloadCreators is the number of concurrent requests of the plain client, which is the
+	// number of components of the payload.
+	payloadCreators = 60
+	// createRetryInterval is the interval between tries to create an object whose CRD or namespace
+	// is missing. A shorter interval delays the API server.
+	createRetryInterval = 500 * time.Millisecond
 )
 
-// applied is what a process that works on a payload tells of itself.
-type applied struct {
-	// Seconds until all of it was applied.
+// payloadResult is the measurement of a process that applies a payload.
+type payloadResult struct {
+	// Seconds is the time until everything was applied.
 	Seconds float64
-	// SteadySeconds, SteadyProcessor (in seconds) and SteadyWrites are about a pass with nothing to do.
+	// SteadySeconds, SteadyProcessor (in seconds) and SteadyWrites are those of a pass without
+	// changes.
 	SteadySeconds, SteadyProcessor float64
 	SteadyWrites                   int64
-	// Peak and Anonymous are its memory in MB.
+	// Peak and Anonymous are the memory of the process in MB.
 	Peak, Anonymous float64
 }
 
-// measurePayload measures how long a payload of 900 manifests takes on an empty cluster,
-// beside a client that creates the same objects and does nothing else.
+// measurePayload measures the time to apply a payload of 900 manifests to an empty cluster, in
+// comparison with a client that only creates the same objects.
 func measurePayload(ctx context.Context, dir string, runs int) error {
 	payload := filepath.Join(dir, "payload")
 	count, err := generate.Payload(payload)
@@ -63,15 +64,15 @@ func measurePayload(ctx context.Context, dir string, runs int) error {
 		return err
 	}
 
-	var create, apply, ratio, pass, processor, memory figures
+	var create, apply, ratio, pass, processor, memory samples
 	var writes int64
 	for i := range runs {
-		created, err := payloadRun(ctx, filepath.Join(dir, fmt.Sprint("create-", i)), payload, "create-payload")
+		created, err := runPayload(ctx, filepath.Join(dir, fmt.Sprint("create-", i)), payload, "create-payload")
 		if err != nil {
 			return err
 		}
 
-		done, err := payloadRun(ctx, filepath.Join(dir, fmt.Sprint("apply-", i)), payload, "apply-payload")
+		done, err := runPayload(ctx, filepath.Join(dir, fmt.Sprint("apply-", i)), payload, "apply-payload")
 		if err != nil {
 			return err
 		}
@@ -81,68 +82,68 @@ func measurePayload(ctx context.Context, dir string, runs int) error {
 		writes += done.SteadyWrites
 	}
 
-	create.print(fmt.Sprintf("%d manifests, created by a plain parallel client", count), "s", 2)
-	apply.print(fmt.Sprintf("%d manifests, applied until all is done", count), "s", 2)
-	ratio.print("  times what the plain client takes", "", 2)
-	pass.print("  a pass with nothing to do", "s", 2)
-	processor.print("  processor time of that", "s", 2)
-	memory.print("  peak memory", "MB", 0)
+	create.printSummary(fmt.Sprintf("%d manifests, created by a plain parallel client", count), "s", 2)
+	apply.printSummary(fmt.Sprintf("%d manifests, applied until all is done", count), "s", 2)
+	ratio.printSummary("  times what the plain client takes", "", 2)
+	pass.printSummary("  a pass with nothing to do", "s", 2)
+	processor.printSummary("  processor time of that", "s", 2)
+	memory.printSummary("  peak memory", "MB", 0)
 	fmt.Printf("%-62s %10d\n", "  writes in passes with nothing to do", writes)
 
 	return nil
 }
 
-// payloadRun has a process of its own work on the payload in an empty cluster. It gives what
-// the process tells.
-func payloadRun(ctx context.Context, dir, payload, command string) (result applied, err error) {
-	ctx, cancel := context.WithTimeout(ctx, payloadLimit)
+// runPayload runs a command of this program on the payload in an empty cluster, as a separate
+// process. It returns the result of that process.
+func runPayload(ctx context.Context, dir, payload, command string) (result payloadResult, err error) {
+	ctx, cancel := context.WithTimeout(ctx, payloadTimeout)
 	defer cancel()
 	c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: dir, Node: "none"})
 	if err != nil {
-		return applied{}, err
+		return payloadResult{}, err
 	}
 
 	defer func() { err = errors.Join(err, c.Down(ctx), os.RemoveAll(dir)) }()
 	for _, kind := range []string{"clusteroperators", "clusterversions"} {
 		if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join("config", "platform", "config.openshift.io_"+kind+".yaml")); err != nil {
-			return applied{}, err
+			return payloadResult{}, err
 		}
 		if _, err := c.Kubectl(ctx, "wait", "crd/"+kind+".config.openshift.io", "--for=condition=Established"); err != nil {
-			return applied{}, err
+			return payloadResult{}, err
 		}
 	}
 
 	if err := c.Apply(ctx, clusterVersion); err != nil {
-		return applied{}, err
+		return payloadResult{}, err
 	}
 
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	api, err := payloadClient(c.Kubeconfig)
+	api, err := newPayloadClient(c.Kubeconfig)
 	if err != nil {
-		return applied{}, err
+		return payloadResult{}, err
 	}
-	if err := playOperators(ctx, api); err != nil {
-		return applied{}, err
+	if err := reportOperatorsAvailable(ctx, api); err != nil {
+		return payloadResult{}, err
 	}
 
 	program, err := os.Executable()
 	if err != nil {
-		return applied{}, err
+		return payloadResult{}, err
 	}
 
 	cmd := exec.CommandContext(ctx, program, command, c.Kubeconfig, payload)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return applied{}, fmt.Errorf("%s: %w", command, err)
+		return payloadResult{}, fmt.Errorf("%s: %w", command, err)
 	}
 
 	err = json.Unmarshal(out, &result)
 	return result, err
 }
 
-// clusterVersion is the owner of what is applied.
+// clusterVersion is the owner of the applied objects.
 const clusterVersion = `
 apiVersion: config.openshift.io/v1
 kind: ClusterVersion
@@ -150,7 +151,7 @@ metadata: {name: version}
 spec: {clusterID: 00000000-0000-4000-8000-000000000000}
 `
 
-func payloadClient(kubeconfig string) (controller.WithWatch, error) {
+func newPayloadClient(kubeconfig string) (controller.WithWatch, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
@@ -165,8 +166,8 @@ func payloadClient(kubeconfig string) (controller.WithWatch, error) {
 	return controller.NewWithWatch(config, controller.Options{Scheme: scheme})
 }
 
-// playOperators makes every ClusterOperator say at once that all is well.
-func playOperators(ctx context.Context, api controller.WithWatch) error {
+// reportOperatorsAvailable reports every ClusterOperator as available immediately.
+func reportOperatorsAvailable(ctx context.Context, api controller.WithWatch) error {
 	events, err := api.Watch(ctx, &configv1.ClusterOperatorList{})
 	if err != nil {
 		return err
@@ -195,10 +196,10 @@ func playOperators(ctx context.Context, api controller.WithWatch) error {
 	return nil
 }
 
-// createPayload is the plain client: it creates every object, and waits only for what an
-// object cannot be created without.
+// createPayload is the plain client. It creates every object, and only waits for the CRD or the
+// namespace that an object needs.
 func createPayload(ctx context.Context, kubeconfig, dir string) error {
-	api, err := payloadClient(kubeconfig)
+	api, err := newPayloadClient(kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ func createPayload(ctx context.Context, kubeconfig, dir string) error {
 
 	began := time.Now()
 	var group errgroup.Group
-	group.SetLimit(creators)
+	group.SetLimit(payloadCreators)
 	byComponent := map[string][]release.Manifest{}
 	for _, m := range payload.Manifests {
 		name, _ := m.FileName()
@@ -220,7 +221,7 @@ func createPayload(ctx context.Context, kubeconfig, dir string) error {
 	for _, manifests := range byComponent {
 		group.Go(func() error {
 			for _, m := range manifests {
-				if err := createOne(ctx, api, m); err != nil {
+				if err := createManifest(ctx, api, m); err != nil {
 					return err
 				}
 			}
@@ -232,23 +233,24 @@ func createPayload(ctx context.Context, kubeconfig, dir string) error {
 		return err
 	}
 
-	return tell(applied{Seconds: since(began)})
+	return printResult(payloadResult{Seconds: secondsSince(began)})
 }
 
-func createOne(ctx context.Context, api controller.Client, m release.Manifest) error {
+func createManifest(ctx context.Context, api controller.Client, m release.Manifest) error {
 	for {
 		object := m.Object.DeepCopy()
 		err := api.Create(ctx, object)
 		if !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 			return err
 		}
-		if !pause(ctx, createPause) {
+		if !sleepContext(ctx, createRetryInterval) {
 			return ctx.Err()
 		}
 	}
 }
 
-// applyPayload is the worker, and what it does afterwards.
+// applyPayload runs the worker until the payload is applied, and then measures passes without
+// changes.
 func applyPayload(ctx context.Context, kubeconfig, dir string) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -259,7 +261,7 @@ func applyPayload(ctx context.Context, kubeconfig, dir string) error {
 
 	config.QPS = -1
 	var writes writeCounter
-	config.Wrap(writes.wrap)
+	config.Wrap(writes.wrapTransport)
 	scheme := runtime.NewScheme()
 	if err := configv1.AddToScheme(scheme); err != nil {
 		return err
@@ -298,15 +300,15 @@ func applyPayload(ctx context.Context, kubeconfig, dir string) error {
 	w.Update(work)
 	failed := make(chan error, 1)
 	group.Go(func() { failed <- w.Run(ctx) })
-	if err := awaitPass(ctx, w, failed, 1); err != nil {
+	if err := waitForPasses(ctx, w, failed, 1); err != nil {
 		return err
 	}
 
-	result := applied{Seconds: since(began)}
-	// The first pass after it looks at what the server made of everything; the next has
-	// nothing to do. Work of another generation with other overrides begins one.
+	result := payloadResult{Seconds: secondsSince(began)}
+	// The first pass after it reads the defaults that the server has set; the next has nothing
+	// to do. Work with another generation and other overrides begins a pass.
 	for i := range int64(2) {
-		before, err := processorSeconds(os.Getpid())
+		before, err := readProcessorSeconds(os.Getpid())
 		if err != nil {
 			return err
 		}
@@ -314,26 +316,26 @@ func applyPayload(ctx context.Context, kubeconfig, dir string) error {
 		began = time.Now()
 		work.Generation, work.Overrides = i+1, []configv1.ComponentOverride{{Kind: "ConfigMap", Namespace: "none", Name: fmt.Sprint("none-", i)}}
 		w.Update(work)
-		if err := awaitPass(ctx, w, failed, int(i)+2); err != nil {
+		if err := waitForPasses(ctx, w, failed, int(i)+2); err != nil {
 			return err
 		}
-		after, err := processorSeconds(os.Getpid())
+		after, err := readProcessorSeconds(os.Getpid())
 		if err != nil {
 			return err
 		}
-		result.SteadySeconds, result.SteadyProcessor, result.SteadyWrites = since(began), after-before, writes.count.Load()
+		result.SteadySeconds, result.SteadyProcessor, result.SteadyWrites = secondsSince(began), after-before, writes.count.Load()
 	}
 
-	if result.Peak, result.Anonymous, err = memoryOf(os.Getpid()); err != nil {
+	if result.Peak, result.Anonymous, err = readProcessMemory(os.Getpid()); err != nil {
 		return err
 	}
 
-	return tell(result)
+	return printResult(result)
 }
 
-// awaitPass waits until a number of passes have succeeded.
-func awaitPass(ctx context.Context, w *worker.Worker, failed <-chan error, passes int) error {
-	told := ""
+// waitForPasses waits until a number of passes have succeeded.
+func waitForPasses(ctx context.Context, w *worker.Worker, failed <-chan error, passes int) error {
+	lastFailure := ""
 	for w.Status().Completed < passes {
 		select {
 		case err := <-failed:
@@ -342,21 +344,21 @@ func awaitPass(ctx context.Context, w *worker.Worker, failed <-chan error, passe
 			return ctx.Err()
 		case <-w.Changed():
 		}
-		if failure := w.Status().Failure; failure != nil && failure.Error() != told {
-			told = failure.Error()
-			log.Printf("bench: a pass failed: %s", told)
+		if failure := w.Status().Failure; failure != nil && failure.Error() != lastFailure {
+			lastFailure = failure.Error()
+			log.Printf("bench: a pass failed: %s", lastFailure)
 		}
 	}
 
 	return nil
 }
 
-func tell(result applied) error { return json.NewEncoder(os.Stdout).Encode(result) }
+func printResult(result payloadResult) error { return json.NewEncoder(os.Stdout).Encode(result) }
 
-// writeCounter counts the requests that may change something.
+// writeCounter counts requests that may change objects.
 type writeCounter struct{ count atomic.Int64 }
 
-func (w *writeCounter) wrap(next http.RoundTripper) http.RoundTripper {
+func (w *writeCounter) wrapTransport(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		if req.Method != http.MethodGet && !strings.Contains(req.URL.RawQuery, "dryRun") {
 			w.count.Add(1)

@@ -19,12 +19,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// measureRegistry measures how soon `opm serve` answers, without a cache and with one, and
-// what it takes in memory and on disk. It also measures a list of all bundles, which every
-// client of a catalog asks for.
+// measureRegistry measures the time until `opm serve` responds, with and without a cache, and its
+// memory and disk usage. It also measures a list of all bundles, which every client of a catalog
+// requests.
 func measureRegistry(ctx context.Context, dir string, runs int) error {
-	for _, s := range sized {
-		if err := measureServe(ctx, catalogOf(dir, s.name), filepath.Join(dir, "serve"), s.name, runs); err != nil {
+	for _, s := range catalogSizes {
+		if err := measureServe(ctx, catalogDir(dir, s.name), filepath.Join(dir, "serve"), s.name, runs); err != nil {
 			return err
 		}
 	}
@@ -32,58 +32,58 @@ func measureRegistry(ctx context.Context, dir string, runs int) error {
 }
 
 func measureServe(ctx context.Context, catalog, cache, name string, runs int) error {
-	source, err := sizeOf(catalog)
+	source, err := totalFileSize(catalog)
 	if err != nil {
 		return err
 	}
 
-	var cold, warm served
+	var cold, warm serveResult
 	for range runs {
 		if err := os.RemoveAll(cache); err != nil {
 			return err
 		}
-		if err := cold.measure(ctx, catalog, cache, "--cache-enforce-integrity=false"); err != nil {
+		if err := cold.measureOnce(ctx, catalog, cache, "--cache-enforce-integrity=false"); err != nil {
 			return err
 		}
-		// As an image with a filled cache is started: the cache has to be right.
-		if err := warm.measure(ctx, catalog, cache, "--cache-enforce-integrity=true"); err != nil {
+		// This is how an image with a filled cache is started: the cache must be valid.
+		if err := warm.measureOnce(ctx, catalog, cache, "--cache-enforce-integrity=true"); err != nil {
 			return err
 		}
 	}
 
-	onDisk, err := sizeOf(cache)
+	onDisk, err := totalFileSize(cache)
 	if err != nil {
 		return err
 	}
 
-	cold.print("opm serve, cold, "+name, source)
-	figures{float64(onDisk) / 1e6}.print("  cache on disk", "MB", 0)
-	warm.print("opm serve, warm, "+name, source)
+	cold.printResult("opm serve, cold, "+name, source)
+	samples{float64(onDisk) / 1e6}.printSummary("  cache on disk", "MB", 0)
+	warm.printResult("opm serve, warm, "+name, source)
 
 	return os.RemoveAll(cache)
 }
 
-// served is what was measured of servers.
-type served struct {
-	// answer and list are the seconds to the first answer, from the start of the process,
-	// and those that a list of all bundles takes.
-	answer, list figures
-	// peak and anonymous are the most memory that was resident until then, and what of it
-	// is no part of a file, in MB.
-	peak, anonymous figures
+// serveResult is the measurement of several servers.
+type serveResult struct {
+	// firstAnswer is the time from the start of the process to its first response. listBundles is
+	// the time for a list of all bundles. Both are in seconds.
+	firstAnswer, listBundles samples
+	// peak is the peak resident memory until then, and anonymous the part of it that is not
+	// backed by a file, both in MB.
+	peak, anonymous samples
 }
 
-func (s *served) print(what string, source int64) {
-	s.answer.print(what+", first answer", "s", 3)
-	fmt.Printf("%-62s %32.0f  MB/s\n", "  that is", float64(source)/1e6/s.answer[len(s.answer)/2])
-	s.peak.print("  peak memory", "MB", 0)
-	s.anonymous.print("  anonymous memory", "MB", 0)
-	s.list.print("  list of all bundles", "s", 3)
+func (s *serveResult) printResult(what string, source int64) {
+	s.firstAnswer.printSummary(what+", first answer", "s", 3)
+	fmt.Printf("%-62s %32.0f  MB/s\n", "  that is", float64(source)/1e6/s.firstAnswer[len(s.firstAnswer)/2])
+	s.peak.printSummary("  peak memory", "MB", 0)
+	s.anonymous.printSummary("  anonymous memory", "MB", 0)
+	s.listBundles.printSummary("  list of all bundles", "s", 3)
 }
 
-// measure starts a server, asks it and ends it.
-func (s *served) measure(ctx context.Context, catalog, cache, integrity string) (err error) {
-	address, err := freeAddress(ctx)
+// measureOnce starts a server, sends requests to it and stops it.
+func (s *serveResult) measureOnce(ctx context.Context, catalog, cache, integrity string) (err error) {
+	address, err := findFreeAddress(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *served) measure(ctx context.Context, catalog, cache, integrity string) 
 			err = fmt.Errorf("serving %s: %w\n%s", catalog, err, &log)
 		}
 	}()
-	if err := awaitListener(ctx, address); err != nil {
+	if err := waitForListener(ctx, address); err != nil {
 		return err
 	}
 
@@ -128,8 +128,8 @@ func (s *served) measure(ctx context.Context, catalog, cache, integrity string) 
 		return err
 	}
 
-	s.answer = append(s.answer, since(began))
-	peak, anonymous, err := memoryOf(cmd.Process.Pid)
+	s.firstAnswer = append(s.firstAnswer, secondsSince(began))
+	peak, anonymous, err := readProcessMemory(cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *served) measure(ctx context.Context, catalog, cache, integrity string) 
 		return err
 	}
 
-	s.list = append(s.list, since(began))
+	s.listBundles = append(s.listBundles, secondsSince(began))
 	return nil
 }
 
@@ -156,8 +156,8 @@ func listBundles(ctx context.Context, client registrypb.RegistryClient) error {
 	return err
 }
 
-// freeAddress returns an address that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
+// findFreeAddress returns an address on which nothing listens.
+func findFreeAddress(ctx context.Context) (string, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -165,11 +165,11 @@ func freeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// awaitListener waits until somebody listens on an address, and fails after a minute.
-func awaitListener(ctx context.Context, address string) error {
+// waitForListener waits until a server listens on an address, for at most a minute.
+func waitForListener(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	// What is measured is some 30 ms.
+	// The measured time is about 30 ms, so the interval must be short.
 	tick := time.NewTicker(500 * time.Microsecond)
 	defer tick.Stop()
 	for {
@@ -185,9 +185,9 @@ func awaitListener(ctx context.Context, address string) error {
 	}
 }
 
-// memoryOf returns the most memory that a process had resident, and what of it is no part
-// of a file, in MB, as Linux counts them.
-func memoryOf(pid int) (peak, anonymous float64, err error) {
+// readProcessMemory returns the peak resident memory of a process, and the anonymous memory, in
+// MB, on Linux.
+func readProcessMemory(pid int) (peak, anonymous float64, err error) {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
 		return 0, 0, err

@@ -28,8 +28,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
-// measureServing measures catalogd: how long it takes, and what it takes, until a new
-// catalog is served, and how fast it is then read.
+// measureServing measures the time and resources of catalogd until a new catalog is served, and
+// the rate of requests after that.
 func measureServing(ctx context.Context, dir string, runs int) (err error) {
 	c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: filepath.Join(dir, "serving")})
 	if err != nil {
@@ -47,9 +47,9 @@ func measureServing(ctx context.Context, dir string, runs int) (err error) {
 		return err
 	}
 
-	for _, s := range sized {
+	for _, s := range catalogSizes {
 		ref := c.Registry + "/bench/serving:" + strings.ReplaceAll(s.name, " ", "")
-		if err := push(ctx, catalogOf(dir, s.name), ref); err != nil {
+		if err := pushCatalog(ctx, catalogDir(dir, s.name), ref); err != nil {
 			return err
 		}
 		if err := measureCatalogd(ctx, c, filepath.Join(dir, "catalogd"), ref, s.name, runs); err != nil {
@@ -62,7 +62,7 @@ func measureServing(ctx context.Context, dir string, runs int) (err error) {
 
 const systemNamespace = "olmv1-system"
 
-func push(ctx context.Context, catalog, ref string) error {
+func pushCatalog(ctx context.Context, catalog, ref string) error {
 	built, err := image.Build(image.CatalogSpec(os.DirFS(catalog)))
 	if err != nil {
 		return err
@@ -71,29 +71,29 @@ func push(ctx context.Context, catalog, ref string) error {
 	return err
 }
 
-// unpacking is what was measured until a catalog was served.
-type unpacking struct{ seconds, cpu, peak, anonymous, disk figures }
+// servingResult is the measurement until a catalog was served.
+type servingResult struct{ seconds, cpu, peak, anonymous, disk samples }
 
 func measureCatalogd(ctx context.Context, c *cluster.Cluster, dir, ref, name string, runs int) error {
-	var u unpacking
+	var u servingResult
 	for run := range runs {
 		d, err := startCatalogd(ctx, c, filepath.Join(dir, fmt.Sprint("cache-", run)))
 		if err != nil {
 			return err
 		}
 
-		err = d.unpack(ctx, ref, &u)
+		err = d.measureUnpacking(ctx, ref, &u)
 		if err == nil && run == runs-1 {
 			what := "catalogd, " + name
-			u.seconds.print(what+", create until Serving", "s", 2)
-			u.cpu.print("  processor time", "s", 2)
-			u.peak.print("  peak memory", "MB", 0)
-			u.anonymous.print("  anonymous memory", "MB", 0)
-			u.disk.print("  on disk", "MB", 1)
+			u.seconds.printSummary(what+", create until Serving", "s", 2)
+			u.cpu.printSummary("  processor time", "s", 2)
+			u.peak.printSummary("  peak memory", "MB", 0)
+			u.anonymous.printSummary("  anonymous memory", "MB", 0)
+			u.disk.printSummary("  on disk", "MB", 1)
 			err = d.measureReading(ctx, what)
 		}
 
-		if err := errors.Join(err, d.stop(ctx), os.RemoveAll(dir)); err != nil {
+		if err := errors.Join(err, d.stopProcess(ctx), os.RemoveAll(dir)); err != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func measureCatalogd(ctx context.Context, c *cluster.Cluster, dir, ref, name str
 	return nil
 }
 
-// catalogd is a process of it, and the catalog that it serves.
+// catalogd is a catalogd process with the catalog that it serves.
 type catalogd struct {
 	cmd    *exec.Cmd
 	cache  string
@@ -112,12 +112,12 @@ type catalogd struct {
 }
 
 func startCatalogd(ctx context.Context, c *cluster.Cluster, cache string) (*catalogd, error) {
-	address, err := freeAddress(ctx)
+	address, err := findFreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	health, err := freeAddress(ctx)
+	health, err := findFreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -144,19 +144,19 @@ func startCatalogd(ctx context.Context, c *cluster.Cluster, cache string) (*cata
 	if err := d.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if err := awaitReady(ctx, "http://"+health+"/readyz"); err != nil {
-		return nil, errors.Join(err, d.stop(ctx))
+	if err := waitForReady(ctx, "http://"+health+"/readyz"); err != nil {
+		return nil, errors.Join(err, d.stopProcess(ctx))
 	}
 
 	return d, nil
 }
 
-// awaitReady waits until a server says that it is ready, and fails after a minute.
-func awaitReady(ctx context.Context, url string) error {
+// waitForReady waits until a server is ready, for at most a minute.
+func waitForReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		_, err := get(ctx, http.DefaultClient, url, "identity", make([]byte, 1024))
+		_, err := readBody(ctx, http.DefaultClient, url, "identity", make([]byte, 1024))
 		if err == nil {
 			return nil
 		}
@@ -168,8 +168,8 @@ func awaitReady(ctx context.Context, url string) error {
 	}
 }
 
-// stop deletes the catalog and ends the process.
-func (d *catalogd) stop(ctx context.Context) error {
+// stopProcess deletes the catalog and stops the process.
+func (d *catalogd) stopProcess(ctx context.Context) error {
 	err := controller.IgnoreNotFound(d.client.DeleteAllOf(ctx, &olmv1.ClusterCatalog{}))
 	for err == nil {
 		list := &olmv1.ClusterCatalogList{}
@@ -186,9 +186,9 @@ func (d *catalogd) stop(ctx context.Context) error {
 	return nil
 }
 
-// unpack creates a catalog and waits until it is served.
-func (d *catalogd) unpack(ctx context.Context, ref string, u *unpacking) error {
-	before, err := processorSeconds(d.cmd.Process.Pid)
+// measureUnpacking creates a catalog and waits until it is served.
+func (d *catalogd) measureUnpacking(ctx context.Context, ref string, u *servingResult) error {
+	before, err := readProcessorSeconds(d.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
@@ -215,22 +215,22 @@ func (d *catalogd) unpack(ctx context.Context, ref string, u *unpacking) error {
 			continue
 		}
 
-		u.seconds = append(u.seconds, since(began))
+		u.seconds = append(u.seconds, secondsSince(began))
 		d.base = catalog.Status.URLs.Base
-		return d.count(ctx, u, before)
+		return d.recordUsage(ctx, u, before)
 	}
 
 	return fmt.Errorf("the catalog is not served: %w", ctx.Err())
 }
 
-// count notes what serving a catalog has taken so far.
-func (d *catalogd) count(ctx context.Context, u *unpacking, before float64) error {
-	after, err := processorSeconds(d.cmd.Process.Pid)
+// recordUsage records the resources used until the catalog was served.
+func (d *catalogd) recordUsage(ctx context.Context, u *servingResult, before float64) error {
+	after, err := readProcessorSeconds(d.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
 
-	peak, anonymous, err := memoryOf(d.cmd.Process.Pid)
+	peak, anonymous, err := readProcessMemory(d.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
@@ -246,23 +246,22 @@ func (d *catalogd) count(ctx context.Context, u *unpacking, before float64) erro
 		return errors.New("catalogd has published no authority")
 	}
 
-	// Both compressed forms of the catalog are on the disk, too, once somebody has asked for
-	// them.
+	// Both compressed forms of the catalog are stored on disk after the first request for them.
 	for _, encoding := range []string{"gzip", "zstd"} {
-		if err := d.awaitKept(ctx, encoding); err != nil {
+		if err := d.waitForCompressed(ctx, encoding); err != nil {
 			return err
 		}
 	}
 
-	bytes, err := sizeOf(d.cache)
+	bytes, err := totalFileSize(d.cache)
 	u.disk = append(u.disk, float64(bytes)/1e6)
 	return err
 }
 
-// awaitKept waits until a compressed form of the whole catalog is kept: then its length is
-// known.
-func (d *catalogd) awaitKept(ctx context.Context, encoding string) error {
-	c := client(d.roots)
+// waitForCompressed waits until a compressed form of the whole catalog is stored. Its length is
+// then known.
+func (d *catalogd) waitForCompressed(ctx context.Context, encoding string) error {
+	c := newLoadClient(d.roots)
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodHead, d.base+"/api/v1/all", nil)
 		if err != nil {
@@ -280,9 +279,9 @@ func (d *catalogd) awaitKept(ctx context.Context, encoding string) error {
 	}
 }
 
-// processorSeconds is the processor time that a process has taken, as Linux counts it: in
-// hundredths of a second.
-func processorSeconds(pid int) (float64, error) {
+// readProcessorSeconds returns the processor time of a process, which Linux counts in hundredths
+// of a second.
+func readProcessorSeconds(pid int) (float64, error) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0, err
@@ -300,9 +299,9 @@ func processorSeconds(pid int) (float64, error) {
 	return (user + system) / 100, errors.Join(userErr, systemErr)
 }
 
-// measureReading measures requests of clients.
+// measureReading measures client requests.
 func (d *catalogd) measureReading(ctx context.Context, what string) error {
-	packages, err := d.packages(ctx)
+	packages, err := d.listPackages(ctx)
 	if err != nil {
 		return err
 	}
@@ -331,27 +330,27 @@ func (d *catalogd) measureReading(ctx context.Context, what string) error {
 		if err != nil {
 			return err
 		}
-		measured.print(what + ", " + kind.name)
+		measured.printResult(what + ", " + kind.name)
 	}
 
-	peak, anonymous, err := memoryOf(d.cmd.Process.Pid)
+	peak, anonymous, err := readProcessMemory(d.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
 
-	figures{peak}.print("  peak memory after all of it", "MB", 0)
-	figures{anonymous}.print("  anonymous memory after all of it", "MB", 0)
+	samples{peak}.printSummary("  peak memory after all of it", "MB", 0)
+	samples{anonymous}.printSummary("  anonymous memory after all of it", "MB", 0)
 	return nil
 }
 
-// packages are the names of the catalog's packages.
-func (d *catalogd) packages(ctx context.Context) ([]string, error) {
+// listPackages returns the names of the catalog's packages.
+func (d *catalogd) listPackages(ctx context.Context) ([]string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+"/api/v1/metas?schema=olm.package&fields=name", nil)
 	if err != nil {
 		return nil, err
 	}
 
-	resp, err := client(d.roots).Do(req)
+	resp, err := newLoadClient(d.roots).Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -24,21 +24,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
-// server is an API server with nothing beside it but the servers of Mainstay, a registry,
-// and a loop that says of each Deployment that it is available. So what is measured is
-// this project's work, and not that of the cluster's controllers.
+// server is an API server with only the servers of Mainstay, a registry, and a loop that reports
+// Deployments as available. The measurements therefore exclude the controllers of a real cluster.
 type server struct {
 	config   *rest.Config
 	registry string
 
-	dir     string
-	end     context.CancelFunc
-	control *envtest.Environment
-	images  *httptest.Server
-	process *exec.Cmd
+	dir          string
+	cancel       context.CancelFunc
+	controlPlane *envtest.Environment
+	imageServer  *httptest.Server
+	process      *exec.Cmd
 }
 
-// startServer starts it with all state below a folder.
+// startServer starts the server with all state below a folder.
 func startServer(ctx context.Context, dir string) (*server, error) {
 	assets, err := filepath.Abs(filepath.Join("bin", "k8s"))
 	if err != nil {
@@ -48,27 +47,27 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 		return nil, err
 	}
 
-	s := &server{dir: dir, control: &envtest.Environment{BinaryAssetsDirectory: assets}}
-	// The range that is usual for tests has 254 addresses.
-	s.control.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
-	if s.config, err = s.control.Start(); err != nil {
+	s := &server{dir: dir, controlPlane: &envtest.Environment{BinaryAssetsDirectory: assets}}
+	// The default range of envtest has only 254 addresses.
+	s.controlPlane.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
+	if s.config, err = s.controlPlane.Start(); err != nil {
 		return nil, fmt.Errorf("starting an API server: %w", err)
 	}
 
 	s.config.QPS = -1
-	s.images = httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	_, port, _ := strings.Cut(strings.TrimPrefix(s.images.URL, "http://"), ":")
+	s.imageServer = httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	_, port, _ := strings.Cut(strings.TrimPrefix(s.imageServer.URL, "http://"), ":")
 	s.registry = "localhost:" + port
-	ctx, s.end = context.WithCancel(ctx)
-	if err := s.begin(ctx); err != nil {
-		return nil, errors.Join(err, s.stop())
+	ctx, s.cancel = context.WithCancel(ctx)
+	if err := s.startPrograms(ctx); err != nil {
+		return nil, errors.Join(err, s.stopAll())
 	}
 
 	return s, nil
 }
 
-func (s *server) begin(ctx context.Context) error {
-	user, err := s.control.AddUser(envtest.User{Name: "bench", Groups: []string{"system:masters"}}, nil)
+func (s *server) startPrograms(ctx context.Context) error {
+	user, err := s.controlPlane.AddUser(envtest.User{Name: "bench", Groups: []string{"system:masters"}}, nil)
 	if err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func (s *server) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(s.kubeconfig(), kubeconfig, 0o600); err != nil {
+	if err := os.WriteFile(s.kubeconfigPath(), kubeconfig, 0o600); err != nil {
 		return err
 	}
 
@@ -94,16 +93,17 @@ func (s *server) begin(ctx context.Context) error {
 	go func() {
 		for event := range deployments.ResultChan() {
 			if deployment, ok := event.Object.(*appsv1.Deployment); ok && deployment.Status.ObservedGeneration != deployment.Generation {
-				makeAvailable(ctx, client, deployment)
+				markAvailable(ctx, client, deployment)
 			}
 		}
 	}()
 
-	return s.serve(ctx)
+	return s.startMainstay(ctx)
 }
 
-// makeAvailable plays the cluster's controllers and nodes.
-func makeAvailable(ctx context.Context, client kubernetes.Interface, deployment *appsv1.Deployment) {
+// markAvailable reports a Deployment as available, in place of the cluster's controllers and
+// nodes.
+func markAvailable(ctx context.Context, client kubernetes.Interface, deployment *appsv1.Deployment) {
 	replicas := *deployment.Spec.Replicas
 	deployment.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: deployment.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
@@ -119,10 +119,10 @@ func makeAvailable(ctx context.Context, client kubernetes.Interface, deployment 
 	}
 }
 
-func (s *server) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
+func (s *server) kubeconfigPath() string { return filepath.Join(s.dir, "kubeconfig") }
 
-// serve starts the servers and waits until catalogs can be added.
-func (s *server) serve(ctx context.Context) error {
+// startMainstay starts the servers and waits until they are ready.
+func (s *server) startMainstay(ctx context.Context) error {
 	catalogs, err := cluster.FreeAddress()
 	if err != nil {
 		return err
@@ -139,30 +139,30 @@ func (s *server) serve(ctx context.Context) error {
 	}
 
 	defer out.Close()
-	s.process = exec.Command(filepath.Join("bin", "mainstay"), "run", "all", "--kubeconfig", s.kubeconfig(),
+	s.process = exec.Command(filepath.Join("bin", "mainstay"), "run", "all", "--kubeconfig", s.kubeconfigPath(),
 		"--catalogs-server-addr", catalogs, "--health-probe-bind-address", health, "--metrics-bind-address", "0", "--cache-dir", filepath.Join(s.dir, "cache"))
 	s.process.Stdout, s.process.Stderr = out, out
 	if err := s.process.Start(); err != nil {
 		return err
 	}
 
-	return awaitReady(ctx, "http://"+health+"/readyz")
+	return waitForReady(ctx, "http://"+health+"/readyz")
 }
 
-func (s *server) pid() int { return s.process.Process.Pid }
+func (s *server) mainstayPID() int { return s.process.Process.Pid }
 
-// mainstay runs a command of it.
-func (s *server) mainstay(ctx context.Context, args ...string) error {
+// runMainstay runs a mainstay command.
+func (s *server) runMainstay(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join("bin", "mainstay"), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig())
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfigPath())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("mainstay %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return nil
 }
 
-// metrics are those of the API server.
-func (s *server) metrics(ctx context.Context) (string, error) {
+// readMetrics returns the metrics of the API server.
+func (s *server) readMetrics(ctx context.Context) (string, error) {
 	client, err := kubernetes.NewForConfig(s.config)
 	if err != nil {
 		return "", err
@@ -171,12 +171,12 @@ func (s *server) metrics(ctx context.Context) (string, error) {
 	return string(data), err
 }
 
-func (s *server) stop() error {
+func (s *server) stopAll() error {
 	var err error
 	if s.process != nil && s.process.Process != nil {
 		err = errors.Join(s.process.Process.Signal(os.Interrupt), s.process.Wait())
 	}
-	s.end()
-	s.images.Close()
-	return errors.Join(err, s.control.Stop())
+	s.cancel()
+	s.imageServer.Close()
+	return errors.Join(err, s.controlPlane.Stop())
 }

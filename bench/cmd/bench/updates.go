@@ -23,8 +23,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// measureUpdates measures what a cluster needs for a large update graph, and how many
-// clusters an update service on one processor answers.
+// measureUpdates measures the resources of a cluster for a large update graph, and how many
+// clusters an update service with one processor can serve.
 func measureUpdates(ctx context.Context, _ string, runs int) error {
 	if err := measureGraph(runs); err != nil {
 		return err
@@ -32,15 +32,15 @@ func measureUpdates(ctx context.Context, _ string, runs int) error {
 	return measureUpdateService(ctx)
 }
 
-// measureGraph reads a graph of 5,000 releases and 60,000 updates, and looks up what one
-// release can be updated to.
+// measureGraph parses a graph of 5,000 releases and 60,000 updates, and looks up the updates of
+// one release.
 func measureGraph(runs int) error {
-	data, err := json.Marshal(largeGraph(5000, 12))
+	data, err := json.Marshal(newLargeGraph(5000, 12))
 	if err != nil {
 		return err
 	}
 
-	var seconds, memory figures
+	var seconds, memory samples
 	for range runs {
 		runtime.GC()
 		var before, after runtime.MemStats
@@ -54,22 +54,22 @@ func measureGraph(runs int) error {
 			return err
 		}
 
-		seconds = append(seconds, since(began)*1000)
+		seconds = append(seconds, secondsSince(began)*1000)
 		runtime.ReadMemStats(&after)
 		memory = append(memory, float64(after.TotalAlloc-before.TotalAlloc)/1e6)
 	}
 
-	seconds.print(fmt.Sprintf("update graph, 5,000 releases and 60,000 updates (%.1f MB), read", float64(len(data))/1e6), "ms", 1)
-	memory.print("  allocated, all that is thrown away counted", "MB", 1)
+	seconds.printSummary(fmt.Sprintf("update graph, 5,000 releases and 60,000 updates (%.1f MB), read", float64(len(data))/1e6), "ms", 1)
+	memory.printSummary("  allocated, all that is thrown away counted", "MB", 1)
 	return nil
 }
 
-// largeGraph makes a graph in which each release can be updated to the next ones.
-func largeGraph(releases, each int) *cincinnati.Graph {
+// newLargeGraph returns a graph in which each release can be updated to the next ones.
+func newLargeGraph(releases, each int) *cincinnati.Graph {
 	g := &cincinnati.Graph{Version: cincinnati.Version}
 	for i := range releases {
 		g.Nodes = append(g.Nodes, cincinnati.Node{
-			Version: versionOf(i), Payload: fmt.Sprintf("registry.example.com/platform/release@sha256:%064x", i),
+			Version: formatVersion(i), Payload: fmt.Sprintf("registry.example.com/platform/release@sha256:%064x", i),
 			Metadata: map[string]string{
 				cincinnati.MetadataURL:      fmt.Sprintf("https://example.com/errata/%d", i),
 				cincinnati.MetadataChannels: fmt.Sprintf("candidate-4.%[1]d,eus-4.%[1]d,fast-4.%[1]d,stable-4.%[1]d", i/100),
@@ -83,9 +83,9 @@ func largeGraph(releases, each int) *cincinnati.Graph {
 	return g
 }
 
-func versionOf(i int) string { return fmt.Sprintf("4.%d.%d", i/100, i%100) }
+func formatVersion(i int) string { return fmt.Sprintf("4.%d.%d", i/100, i%100) }
 
-// measureUpdateService asks a service for a channel of 500 releases.
+// measureUpdateService measures requests for a channel of 500 releases.
 func measureUpdateService(ctx context.Context) (err error) {
 	images := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer images.Close()
@@ -95,20 +95,20 @@ func measureUpdateService(ctx context.Context) (err error) {
 		return err
 	}
 
-	graphs, err := freeAddress(ctx)
+	graphs, err := findFreeAddress(ctx)
 	if err != nil {
 		return err
 	}
 
-	status, err := freeAddress(ctx)
+	status, err := findFreeAddress(ctx)
 	if err != nil {
 		return err
 	}
 
 	cmd := exec.CommandContext(ctx, "bin/mainstay", "run", "update-service", "--releases", repository, "--address", graphs, "--status-address", status)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	var told strings.Builder
-	cmd.Stderr = &told
+	var output strings.Builder
+	cmd.Stderr = &output
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return err
@@ -116,14 +116,14 @@ func measureUpdateService(ctx context.Context) (err error) {
 
 	defer func() {
 		if stopErr := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil || stopErr != nil {
-			err = fmt.Errorf("%w\n%s", errors.Join(err, stopErr), told.String())
+			err = fmt.Errorf("%w\n%s", errors.Join(err, stopErr), output.String())
 		}
 	}()
-	if err := awaitReady(ctx, "http://"+status+"/readyz"); err != nil {
+	if err := waitForReady(ctx, "http://"+status+"/readyz"); err != nil {
 		return err
 	}
 
-	figures{since(began)}.print(fmt.Sprintf("update-service, %d releases, start until ready", releases), "s", 2)
+	samples{secondsSince(began)}.printSummary(fmt.Sprintf("update-service, %d releases, start until ready", releases), "s", 2)
 	for _, encoding := range []string{"gzip", "identity"} {
 		l, err := measureLoad(ctx, cmd.Process.Pid, nil, encoding, []string{
 			"http://" + graphs + "/api/upgrades_info/graph?channel=stable&arch=amd64&version=4.1.0&id=7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11",
@@ -131,32 +131,31 @@ func measureUpdateService(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		l.print("update-service on one processor, " + encoding)
+		l.printResult("update-service on one processor, " + encoding)
 	}
 
-	peak, anonymous, err := memoryOf(cmd.Process.Pid)
+	peak, anonymous, err := readProcessMemory(cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
 
-	figures{peak}.print("  peak memory", "MB", 0)
-	figures{anonymous}.print("  anonymous memory", "MB", 0)
+	samples{peak}.printSummary("  peak memory", "MB", 0)
+	samples{anonymous}.printSummary("  anonymous memory", "MB", 0)
 	return nil
 }
 
-// pushReleases pushes releases of one channel, each of which can be updated from the ones
-// before it.
+// pushReleases pushes releases of one channel. Each can be updated from the ones before it.
 func pushReleases(ctx context.Context, repository string, count int) error {
 	client := image.NewClient(image.Options{})
 	var work errgroup.Group
 	work.SetLimit(8)
 	for i := range count {
 		work.Go(func() error {
-			metadata := release.Metadata{Kind: release.KindMetadata, Version: versionOf(i), Metadata: map[string]string{
+			metadata := release.Metadata{Kind: release.KindMetadata, Version: formatVersion(i), Metadata: map[string]string{
 				release.MetadataChannels: "stable", release.MetadataURL: fmt.Sprintf("https://example.com/errata/%d", i),
 			}}
 			for j := max(0, i-12); j < i; j++ {
-				metadata.Previous = append(metadata.Previous, versionOf(j))
+				metadata.Previous = append(metadata.Previous, formatVersion(j))
 			}
 
 			text, err := metadata.Encode()
@@ -164,7 +163,7 @@ func pushReleases(ctx context.Context, repository string, count int) error {
 				return err
 			}
 
-			references, err := release.ImageReferences{Name: versionOf(i)}.Encode()
+			references, err := release.ImageReferences{Name: formatVersion(i)}.Encode()
 			if err != nil {
 				return err
 			}
@@ -176,7 +175,7 @@ func pushReleases(ctx context.Context, repository string, count int) error {
 				return err
 			}
 
-			_, err = client.Push(ctx, repository+":"+versionOf(i), nil, built)
+			_, err = client.Push(ctx, repository+":"+formatVersion(i), nil, built)
 			return err
 		})
 	}

@@ -1,8 +1,8 @@
-// Command peak runs a program and writes to file descriptor 3 what it used: its most
+// Command peak runs a program and writes its resource usage to file descriptor 3: its peak
 // resident memory in kB, and its processor time in seconds.
 //
-// It is small on purpose. Linux counts for a program the memory of the one that started
-// it, until it is replaced, so that a large one cannot measure a small one.
+// It is intentionally small. Until a new process is replaced by its program, Linux counts the
+// memory of its parent. A large parent can therefore not measure a small program.
 package main
 
 import (
