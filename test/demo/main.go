@@ -1,8 +1,8 @@
-// Command demo walks the main job of Mainstay through on an embedded cluster, from an
-// empty machine to an updated operator and back, and prints a line for each step.
+// Command demo demonstrates the main use case of Mainstay on an embedded cluster: it installs an
+// operator on an empty machine, updates it and removes it again. It prints a line for each step.
 //
-// It runs the built programs as a person would and looks at what they did. `make
-// demo` builds and runs it.
+// It runs the built programs as a user would and checks the results. `make demo` builds and runs
+// it.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	keep := flag.Bool("keep", false, "leave the cluster running at the end")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *bundles, *keep)
+	err := runDemo(ctx, *bundles, *keep)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
@@ -33,14 +33,14 @@ func main() {
 	}
 }
 
-// demo is what the steps share.
+// demo is the state that the steps share.
 type demo struct {
 	*cluster.Cluster
 	dir   string
 	began time.Time
 }
 
-func run(ctx context.Context, bundles string, keep bool) (err error) {
+func runDemo(ctx context.Context, bundles string, keep bool) (err error) {
 	dir, err := os.MkdirTemp("", "mainstay-demo-")
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func run(ctx context.Context, bundles string, keep bool) (err error) {
 		return err
 	}
 
-	defer func() { err = errors.Join(err, d.end(ctx, keep && err == nil)) }()
+	defer func() { err = errors.Join(err, d.tearDown(ctx, keep && err == nil)) }()
 	if err := steps.Do(ctx, "Mainstay starts", func(ctx context.Context) (string, error) {
 		return "catalogd and operator-controller run in one process", d.Serve(ctx)
 	}); err != nil {
@@ -68,14 +68,14 @@ func run(ctx context.Context, bundles string, keep bool) (err error) {
 	}
 
 	if bundles != "" {
-		return d.realPackage(ctx, bundles)
+		return d.demonstrateRealPackage(ctx, bundles)
 	}
 
-	return d.sampleOperator(ctx)
+	return d.demonstrateSampleOperator(ctx)
 }
 
-// end stops what was started, or says how to look around.
-func (d *demo) end(ctx context.Context, keep bool) error {
+// tearDown stops the cluster and the servers, or prints how to use them.
+func (d *demo) tearDown(ctx context.Context, keep bool) error {
 	if keep {
 		bin, err := filepath.Abs("bin")
 		if err != nil {

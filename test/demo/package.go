@@ -16,11 +16,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
-// realPackage installs the oldest version of a real package that the cluster accepts and follows the update graph to its
-// head, or to where an update is refused for a reason that an administrator cannot accept.
-func (d *demo) realPackage(ctx context.Context, dir string) error {
+// demonstrateRealPackage installs the oldest version of a real package that the cluster accepts
+// and follows the upgrade graph to its head. It stops early at an update that is refused for a
+// reason that an administrator cannot accept.
+func (d *demo) demonstrateRealPackage(ctx context.Context, dir string) error {
 	name := filepath.Base(filepath.Clean(dir))
-	versions, err := versionsIn(dir)
+	versions, err := listBundleVersions(dir)
 	if err != nil {
 		return err
 	}
@@ -38,34 +39,35 @@ func (d *demo) realPackage(ctx context.Context, dir string) error {
 		return err
 	}
 
-	installed, err := d.installOldest(ctx, name, versions)
+	installed, err := d.installOldestVersion(ctx, name, versions)
 	if err != nil {
 		return err
 	}
 	if !installed {
 		return steps.Do(ctx, "No version of "+name+" can be installed on this cluster, for the reasons above", func(context.Context) (string, error) { return "", nil })
 	}
-	if err := d.followGraph(ctx, name, versions[len(versions)-1].Original()); err != nil {
+	if err := d.followUpgradeGraph(ctx, name, versions[len(versions)-1].Original()); err != nil {
 		return err
 	}
 
 	return steps.Do(ctx, name+" is uninstalled, and nothing of it is left", func(ctx context.Context) (string, error) {
-		return d.removePackage(ctx, name)
+		return d.uninstallPackage(ctx, name)
 	})
 }
 
-// installOldest asks for one version after the other until the cluster accepts one, and reports whether it did.
-func (d *demo) installOldest(ctx context.Context, name string, versions []*semver.Version) (bool, error) {
+// installOldestVersion requests one version after the other until the cluster accepts one, and
+// reports whether it did.
+func (d *demo) installOldestVersion(ctx context.Context, name string, versions []*semver.Version) (bool, error) {
 	for _, version := range versions {
 		accepted := false
 		err := steps.Do(ctx, fmt.Sprintf("Version %s is asked for", version.Original()), func(ctx context.Context) (string, error) {
 			_, err := d.Mainstay(ctx, "extension", "install", name, "--namespace", name, "--create-namespace", "--version", version.Original(), "--wait")
 			if err == nil {
 				accepted = true
-				return "installed", d.version(ctx, name, version.Original())
+				return "installed", d.checkInstalledVersion(ctx, name, version.Original())
 			}
 
-			// A version that is refused changes nothing on the cluster. Anything else is a failure.
+			// A refused version leaves the cluster unchanged. Any other error is a failure.
 			out, getErr := d.Kubectl(ctx, "get", "clusterextension", name, "--ignore-not-found", "-o", "name")
 			var failed *cluster.Error
 			if getErr != nil || out != "" || !errors.As(err, &failed) {
@@ -83,24 +85,25 @@ func (d *demo) installOldest(ctx context.Context, name string, versions []*semve
 	return false, nil
 }
 
-// plan is what `mainstay extension plan -o json` prints.
-type plan struct {
+// extensionPlan is the output of `mainstay extension plan -o json`.
+type extensionPlan struct {
 	Action    string
 	Installed struct{ Version string }
 	Bundle    struct{ Version string }
 	Problems  []struct{ Check, Message string }
 }
 
-// isUnsafeForCRDs reports whether CRD upgrade safety alone stands against the plan. An administrator who knows that no
-// custom resource is harmed can switch that off.
-func (p *plan) isUnsafeForCRDs() bool {
+// isUnsafeForCRDs reports whether CRD upgrade safety is the only problem of the plan. An
+// administrator can switch it off if no custom resource is harmed.
+func (p *extensionPlan) isUnsafeForCRDs() bool {
 	return len(p.Problems) > 0 && !slices.ContainsFunc(p.Problems, func(problem struct{ Check, Message string }) bool {
 		return problem.Check != "crdUpgradeSafety"
 	})
 }
 
-// followGraph unpins the version and goes along the update graph, a step for each update.
-func (d *demo) followGraph(ctx context.Context, name, newest string) error {
+// followUpgradeGraph unpins the version and follows the upgrade graph, with a step for each
+// update.
+func (d *demo) followUpgradeGraph(ctx context.Context, name, newest string) error {
 	if err := steps.Do(ctx, "Its status", func(ctx context.Context) (string, error) {
 		return d.Mainstay(ctx, "extension", "status", name)
 	}); err != nil {
@@ -115,19 +118,19 @@ func (d *demo) followGraph(ctx context.Context, name, newest string) error {
 	}
 
 	for {
-		next, err := d.plan(ctx, name)
+		next, err := d.planNextUpdate(ctx, name)
 		switch {
 		case err != nil:
 			return err
 		case next.Action == "none":
-			return d.reportHead(ctx, next.Installed.Version, newest)
+			return d.reportChannelHead(ctx, next.Installed.Version, newest)
 		case next.isUnsafeForCRDs():
-			err = d.updateUnsafely(ctx, name, next.Bundle.Version)
+			err = d.updateWithoutCRDSafety(ctx, name, next.Bundle.Version)
 		case len(next.Problems) > 0:
-			return d.reportRefusal(ctx, name, next)
+			return d.explainRefusedUpdate(ctx, name, next)
 		default:
 			err = steps.Do(ctx, "It updates by itself to "+next.Bundle.Version, func(ctx context.Context) (string, error) {
-				return "", steps.Eventually(ctx, limit, func(ctx context.Context) error { return d.hasReached(ctx, name, next.Bundle.Version) })
+				return "", steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error { return d.checkVersionReached(ctx, name, next.Bundle.Version) })
 			})
 		}
 		if err != nil {
@@ -136,10 +139,11 @@ func (d *demo) followGraph(ctx context.Context, name, newest string) error {
 	}
 }
 
-// plan asks what would be done next. The command fails when something stands against it, and prints it all the same.
-func (d *demo) plan(ctx context.Context, name string) (*plan, error) {
+// planNextUpdate returns the plan for the next update. The command returns an error if the plan
+// has problems, but still prints the plan.
+func (d *demo) planNextUpdate(ctx context.Context, name string) (*extensionPlan, error) {
 	out, err := d.Mainstay(ctx, "extension", "plan", name, "-o", "json")
-	p := &plan{}
+	p := &extensionPlan{}
 	if json.Unmarshal([]byte(out), p) == nil {
 		return p, nil
 	}
@@ -147,8 +151,8 @@ func (d *demo) plan(ctx context.Context, name string) (*plan, error) {
 	return nil, err
 }
 
-// reportHead says how far the update graph led.
-func (d *demo) reportHead(ctx context.Context, installed, newest string) error {
+// reportChannelHead prints where the upgrade graph ended.
+func (d *demo) reportChannelHead(ctx context.Context, installed, newest string) error {
 	return steps.Do(ctx, "It is at the head of its channel: "+installed, func(context.Context) (string, error) {
 		if installed == newest {
 			return "", nil
@@ -157,18 +161,18 @@ func (d *demo) reportHead(ctx context.Context, installed, newest string) error {
 	})
 }
 
-// reportRefusal shows why an update is refused that an administrator cannot simply allow.
-func (d *demo) reportRefusal(ctx context.Context, name string, next *plan) error {
+// explainRefusedUpdate prints why an update is refused that an administrator cannot simply allow.
+func (d *demo) explainRefusedUpdate(ctx context.Context, name string, next *extensionPlan) error {
 	return steps.Do(ctx, fmt.Sprintf("The update to %s is refused, and %s stays", next.Bundle.Version, next.Installed.Version), func(ctx context.Context) (string, error) {
 		return d.Mainstay(ctx, "extension", "explain", name)
 	})
 }
 
-// updateUnsafely shows that CRD upgrade safety refuses an update, and then makes it as an administrator would who looked
-// at the changes: with the enforcement off for this update alone.
-func (d *demo) updateUnsafely(ctx context.Context, name, version string) error {
+// updateWithoutCRDSafety shows that CRD upgrade safety refuses an update. It then switches the
+// enforcement off for this update only, as an administrator would after a review of the changes.
+func (d *demo) updateWithoutCRDSafety(ctx context.Context, name, version string) error {
 	if err := steps.Do(ctx, fmt.Sprintf("The update to %s is refused", version), func(ctx context.Context) (string, error) {
-		err := steps.Eventually(ctx, limit, func(ctx context.Context) error {
+		err := steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error {
 			message, err := d.Kubectl(ctx, "get", "clusterextension", name, "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].message}`)
 			if err == nil && !strings.Contains(message, "validating upgrade for CRD") {
 				err = fmt.Errorf("the extension reports %q", message)
@@ -187,14 +191,15 @@ func (d *demo) updateUnsafely(ctx context.Context, name, version string) error {
 		if _, err := d.Mainstay(ctx, "extension", "upgrade", name, "--version", version, "--crd-upgrade-safety", "None", "--wait"); err != nil {
 			return "", err
 		}
-		// The update after this one may be refused in turn, which is for its own step to show.
+		// The next update may be refused too. Its own step shows that.
 		_, err := d.Mainstay(ctx, "extension", "upgrade", name, "--version", "", "--crd-upgrade-safety", "Strict", "--check=false")
 		return "no custom resource of these CRDs exists here; with some, look at them first", err
 	})
 }
 
-// hasReached fails unless a version, or one after it, is rolled out: an extension may go on before the next look.
-func (d *demo) hasReached(ctx context.Context, name, want string) error {
+// checkVersionReached returns an error unless a version, or a later one, is rolled out. The
+// extension may already have been updated further.
+func (d *demo) checkVersionReached(ctx context.Context, name, want string) error {
 	out, err := d.Kubectl(ctx, "get", "clusterextension", name, "-o", `jsonpath={.status.install.bundle.version}`)
 	if err != nil {
 		return err
@@ -211,7 +216,7 @@ func (d *demo) hasReached(ctx context.Context, name, want string) error {
 	return nil
 }
 
-func (d *demo) removePackage(ctx context.Context, name string) (string, error) {
+func (d *demo) uninstallPackage(ctx context.Context, name string) (string, error) {
 	if _, err := d.Mainstay(ctx, "extension", "uninstall", name, "--wait"); err != nil {
 		return "", err
 	}
@@ -224,8 +229,8 @@ func (d *demo) removePackage(ctx context.Context, name string) (string, error) {
 	return "", err
 }
 
-// versionsIn returns the versions that a folder of bundles has, oldest first.
-func versionsIn(dir string) ([]*semver.Version, error) {
+// listBundleVersions returns the versions in a folder of bundles, oldest first.
+func listBundleVersions(dir string) ([]*semver.Version, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err

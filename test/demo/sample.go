@@ -13,20 +13,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
-// limit is how long a step may wait for the cluster.
-const limit = time.Minute
+// stepTimeout is the timeout of a step that waits for the cluster.
+const stepTimeout = time.Minute
 
-// sampleOperator is the journey of the sample operator: install, update, heal,
-// remove.
-func (d *demo) sampleOperator(ctx context.Context) error {
+// demonstrateSampleOperator demonstrates the sample operator: installation, update, drift
+// correction and removal.
+func (d *demo) demonstrateSampleOperator(ctx context.Context) error {
 	catalog := d.Registry + "/demo/catalog:latest"
 	journey := []struct {
 		what string
 		do   func(context.Context) (string, error)
 	}{
-		{"The sample operator's image is built and pushed, without a container engine", d.pushOperator},
+		{"The sample operator's image is built and pushed, without a container engine", d.pushOperatorImages},
 		{"A catalog with version 1.0.0 is built and pushed", func(ctx context.Context) (string, error) {
-			return d.publish(ctx, catalog, "1.0.0")
+			return d.publishCatalog(ctx, catalog, "1.0.0")
 		}},
 		{"The catalog is added to the cluster", func(ctx context.Context) (string, error) {
 			if _, err := d.Mainstay(ctx, "catalog", "add", "demo", "--image", catalog, "--poll-interval", "10m", "--wait"); err != nil {
@@ -39,24 +39,24 @@ func (d *demo) sampleOperator(ctx context.Context) error {
 			return "", err
 		}},
 		{"Its status", func(ctx context.Context) (string, error) {
-			if err := d.version(ctx, "hello-operator", "1.0.0"); err != nil {
+			if err := d.checkInstalledVersion(ctx, "hello-operator", "1.0.0"); err != nil {
 				return "", err
 			}
 			return d.Mainstay(ctx, "extension", "status", "hello-operator")
 		}},
 		{"Version 1.1.0 is published to the catalog, and the cluster is told to look now", func(ctx context.Context) (string, error) {
-			if _, err := d.publish(ctx, catalog, "1.0.0", "1.1.0"); err != nil {
+			if _, err := d.publishCatalog(ctx, catalog, "1.0.0", "1.1.0"); err != nil {
 				return "", err
 			}
 			return d.Mainstay(ctx, "catalog", "refresh", "demo")
 		}},
 		{"The operator updates by itself", func(ctx context.Context) (string, error) {
-			err := steps.Eventually(ctx, limit, func(ctx context.Context) error { return d.version(ctx, "hello-operator", "1.1.0") })
+			err := steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error { return d.checkInstalledVersion(ctx, "hello-operator", "1.1.0") })
 			return "1.0.0 → 1.1.0", err
 		}},
-		{"Somebody deletes its Deployment; it comes back", d.healDeleted},
-		{"Somebody changes its Service; it is put right", d.healChanged},
-		{"hello-operator is uninstalled, and nothing of it is left", d.uninstall},
+		{"Somebody deletes its Deployment; it comes back", d.demonstrateRecreation},
+		{"Somebody changes its Service; it is put right", d.demonstrateDriftCorrection},
+		{"hello-operator is uninstalled, and nothing of it is left", d.uninstallSampleOperator},
 	}
 
 	for _, s := range journey {
@@ -69,7 +69,7 @@ func (d *demo) sampleOperator(ctx context.Context) error {
 
 func (d *demo) operatorImage() string { return d.Registry + "/demo/hello-operator" }
 
-func (d *demo) pushOperator(ctx context.Context) (string, error) {
+func (d *demo) pushOperatorImages(ctx context.Context) (string, error) {
 	for _, version := range []string{"v1.0.0", "v1.1.0"} {
 		if _, err := d.Mainstay(ctx, "image", "build", "--binary", "bin/hello-operator", "--push", d.operatorImage()+":"+version); err != nil {
 			return "", err
@@ -78,8 +78,8 @@ func (d *demo) pushOperator(ctx context.Context) (string, error) {
 	return d.operatorImage(), nil
 }
 
-// publish builds a catalog of some versions and pushes it, with the bundles.
-func (d *demo) publish(ctx context.Context, catalog string, versions ...string) (string, error) {
+// publishCatalog builds a catalog of some versions and pushes it with its bundles.
+func (d *demo) publishCatalog(ctx context.Context, catalog string, versions ...string) (string, error) {
 	dir := filepath.Join(d.dir, "bundles")
 	if err := cluster.CopyExample("examples", dir, d.operatorImage(), versions...); err != nil {
 		return "", err
@@ -87,8 +87,9 @@ func (d *demo) publish(ctx context.Context, catalog string, versions ...string) 
 	return d.Mainstay(ctx, "catalog", "build", dir, "--push", catalog)
 }
 
-// version checks which version is installed and that the roll-out is complete.
-func (d *demo) version(ctx context.Context, name, want string) error {
+// checkInstalledVersion returns an error unless a version is installed and its rollout is
+// complete.
+func (d *demo) checkInstalledVersion(ctx context.Context, name, want string) error {
 	out, err := d.Kubectl(ctx, "get", "clusterextension", name, "-o",
 		`jsonpath={.status.install.bundle.version} {.status.conditions[?(@.type=="Progressing")].reason}`)
 	if err != nil {
@@ -100,7 +101,7 @@ func (d *demo) version(ctx context.Context, name, want string) error {
 	return nil
 }
 
-func (d *demo) healDeleted(ctx context.Context) (string, error) {
+func (d *demo) demonstrateRecreation(ctx context.Context) (string, error) {
 	const path = `jsonpath={.metadata.uid} {.status.readyReplicas}`
 	before, err := d.Kubectl(ctx, "get", "deployment", "hello-operator", "-n", "hello", "-o", path)
 	if err != nil {
@@ -110,7 +111,7 @@ func (d *demo) healDeleted(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	return "", steps.Eventually(ctx, limit, func(ctx context.Context) error {
+	return "", steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error {
 		after, err := d.Kubectl(ctx, "get", "deployment", "hello-operator", "-n", "hello", "-o", path)
 		if err == nil && (after == before || !strings.HasSuffix(after, " 1")) {
 			err = errors.New("the Deployment is not back and ready")
@@ -119,12 +120,12 @@ func (d *demo) healDeleted(ctx context.Context) (string, error) {
 	})
 }
 
-func (d *demo) healChanged(ctx context.Context) (string, error) {
+func (d *demo) demonstrateDriftCorrection(ctx context.Context) (string, error) {
 	patch := `{"spec":{"selector":{"app.kubernetes.io/name":"wrong"}}}`
 	if _, err := d.Kubectl(ctx, "patch", "service", "hello-operator", "-n", "hello", "--type", "merge", "-p", patch); err != nil {
 		return "", err
 	}
-	return "", steps.Eventually(ctx, limit, func(ctx context.Context) error {
+	return "", steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error {
 		out, err := d.Kubectl(ctx, "get", "service", "hello-operator", "-n", "hello", "-o", "jsonpath={.spec.selector}")
 		if err == nil && !strings.Contains(out, "hello-operator") {
 			err = fmt.Errorf("the Service selects %s", out)
@@ -133,7 +134,7 @@ func (d *demo) healChanged(ctx context.Context) (string, error) {
 	})
 }
 
-func (d *demo) uninstall(ctx context.Context) (string, error) {
+func (d *demo) uninstallSampleOperator(ctx context.Context) (string, error) {
 	if _, err := d.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--delete-custom-resources", "--wait"); err != nil {
 		return "", err
 	}

@@ -13,64 +13,66 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
-// launch starts `mainstay run` of a version, and logs to a file that is continued. A kubeconfig
-// says who it acts as.
-func (d *demo) launch(version, name, kubeconfig string, args ...string) (*cluster.Process, error) {
-	cmd := exec.Command(d.program(version), append([]string{"run"}, args...)...) // It outlives the step that starts it.
+// launchProgram starts `mainstay run` of a version with the identity of a kubeconfig, and appends
+// its output to a log file.
+func (d *demo) launchProgram(version, name, kubeconfig string, args ...string) (*cluster.Process, error) {
+	cmd := exec.Command(d.programPath(version), append([]string{"run"}, args...)...) // It outlives the step that starts it.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	return cluster.Launch(name, d.log(name), cmd)
+	return cluster.Launch(name, d.logPath(name), cmd)
 }
 
-func (d *demo) program(version string) string { return filepath.Join(d.programs, version, "mainstay") }
+func (d *demo) programPath(version string) string {
+	return filepath.Join(d.programs, version, "mainstay")
+}
 
-func (d *demo) log(name string) string { return filepath.Join(d.dir, name+".log") }
+func (d *demo) logPath(name string) string { return filepath.Join(d.dir, name+".log") }
 
-// pod is one that a simulated node marks as running.
-type pod struct{ namespace, name, uid, account, node, image string }
+// runningPod is a pod that a simulated node marks as running.
+type runningPod struct{ namespace, name, uid, account, node, image string }
 
-// server is a component of the payload: whose pods it stands for, and what it is started with.
-type server struct {
+// componentProcess is a component of the payload that runs as a process in place of its pods.
+type componentProcess struct {
 	name string
-	// account is the ServiceAccount of its pods, node the node that they are on: empty is any.
+	// account is the service account of its pods. node is their node; empty means any.
 	account, node string
 	args          func(version string) []string
 
-	// pod is the one that the process stands for. The zero value: none does, or it was started
-	// before there was one.
-	pod     pod
+	// pod is the pod that the process replaces. It is empty if there is none, or if the process
+	// was started before its pod.
+	pod     runningPod
 	version string
 	process *cluster.Process
-	// logged is how much had been logged before.
-	logged int64
-	// suspect: it was seen to have ended while its pod was there.
-	suspect bool
+	// logOffset is the size of the log before the process was started.
+	logOffset int64
+	// endedOnce is set if the process was seen to have ended while its pod existed.
+	endedOnce bool
 }
 
-// kubelet runs the components as processes: each as long as its pod is there, in the version of the
-// pod's image, and with a token of the pod. So it may do what the roles of the release let it do, and
-// no more.
-type kubelet struct {
+// fakeKubelet runs the components as processes. Each runs as long as its pod exists, in the
+// version of the pod's image and with a token of the pod. It therefore has exactly the rights of
+// the release's roles.
+type fakeKubelet struct {
 	demo  *demo
 	nodes []string
-	// versions of the releases by the images of their components.
-	versions map[string]string
-	servers  []*server
-	updates  *cluster.Process
+	// versions are the versions of the releases by the images of their components.
+	versions      map[string]string
+	processes     []*componentProcess
+	updateService *cluster.Process
 }
 
-// add adds what is to run once it has a pod.
-func (k *kubelet) add(s *server) *server {
-	k.servers = append(k.servers, s)
+// addProcess adds a component that runs once it has a pod.
+func (k *fakeKubelet) addProcess(s *componentProcess) *componentProcess {
+	k.processes = append(k.processes, s)
 	return s
 }
 
-// run starts a server in a version.
-func (k *kubelet) run(s *server, version, kubeconfig string) error {
-	if info, err := os.Stat(k.demo.log(s.name)); err == nil {
-		s.logged = info.Size()
+// startProcess starts a component in a version.
+func (k *fakeKubelet) startProcess(s *componentProcess, version, kubeconfig string) error {
+	if info, err := os.Stat(k.demo.logPath(s.name)); err == nil {
+		s.logOffset = info.Size()
 	}
 
-	p, err := k.demo.launch(version, s.name, kubeconfig, append(s.args(version), "--health-probe-bind-address=0", "--metrics-bind-address=0",
+	p, err := k.demo.launchProgram(version, s.name, kubeconfig, append(s.args(version), "--health-probe-bind-address=0", "--metrics-bind-address=0",
 		"--cache-dir="+filepath.Join(k.demo.dir, "cache", s.name))...)
 	if err != nil {
 		return err
@@ -80,25 +82,25 @@ func (k *kubelet) run(s *server, version, kubeconfig string) error {
 	return nil
 }
 
-// sync starts what has a new pod, and stops what has none any more.
-func (k *kubelet) sync(ctx context.Context) error {
-	if k.updates != nil {
-		if err := k.updates.Alive(); err != nil {
+// syncProcesses starts processes for new pods and stops processes without pods.
+func (k *fakeKubelet) syncProcesses(ctx context.Context) error {
+	if k.updateService != nil {
+		if err := k.updateService.Alive(); err != nil {
 			return err
 		}
 	}
 
-	if len(k.servers) == 0 {
+	if len(k.processes) == 0 {
 		return nil
 	}
 
-	pods, err := k.pods(ctx)
+	pods, err := k.listRunningPods(ctx)
 	if err != nil {
 		return err
 	}
 
-	for _, s := range k.servers {
-		if err := k.syncServer(ctx, s, pods); err != nil {
+	for _, s := range k.processes {
+		if err := k.syncProcess(ctx, s, pods); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
@@ -106,61 +108,61 @@ func (k *kubelet) sync(ctx context.Context) error {
 	return nil
 }
 
-func (k *kubelet) syncServer(ctx context.Context, s *server, pods []pod) error {
-	mine := slices.DeleteFunc(slices.Clone(pods), func(p pod) bool {
+func (k *fakeKubelet) syncProcess(ctx context.Context, s *componentProcess, pods []runningPod) error {
+	mine := slices.DeleteFunc(slices.Clone(pods), func(p runningPod) bool {
 		return p.account != s.account || (s.node != "" && p.node != s.node) || k.versions[p.image] == ""
 	})
-	if s.process != nil && (slices.Contains(mine, s.pod) || (s.pod == pod{} && len(mine) == 0)) {
+	if s.process != nil && (slices.Contains(mine, s.pod) || (s.pod == runningPod{} && len(mine) == 0)) {
 		err := s.process.Alive()
-		if err != nil && !s.suspect {
-			s.suspect = true // Its pod may have gone since the pods were read.
+		if err != nil && !s.endedOnce {
+			s.endedOnce = true // Its pod may have been deleted since the pods were listed.
 			return nil
 		}
 		return err
 	}
 
 	if s.process != nil {
-		// Its token counts no more, and it may have ended by that.
+		// Its token is invalid, so it may already have ended.
 		var ended *cluster.EndedError
 		if err := s.process.Stop(); err != nil && !errors.As(err, &ended) {
 			return err
 		}
-		s.process, s.suspect = nil, false
+		s.process, s.endedOnce = nil, false
 	}
 
 	if len(mine) == 0 {
 		return nil
 	}
 
-	kubeconfig, err := k.login(ctx, s.name, mine[0])
+	kubeconfig, err := k.writePodKubeconfig(ctx, s.name, mine[0])
 	if err != nil {
-		return nil //nolint:nilerr // The pod has gone since the pods were read; if not, it is tried again.
+		return nil //nolint:nilerr // The pod may have been deleted since the pods were listed; otherwise the next sync retries.
 	}
 
 	s.pod = mine[0]
-	return k.run(s, k.versions[s.pod.image], kubeconfig)
+	return k.startProcess(s, k.versions[s.pod.image], kubeconfig)
 }
 
-// pods are those that run and are not to go.
-func (k *kubelet) pods(ctx context.Context) ([]pod, error) {
+// listRunningPods returns the running pods that are not being deleted.
+func (k *fakeKubelet) listRunningPods(ctx context.Context) ([]runningPod, error) {
 	out, err := k.demo.Kubectl(ctx, "get", "pods", "-A", "-o", `jsonpath={range .items[?(@.status.phase=="Running")]}`+
 		`{.metadata.deletionTimestamp}|{.metadata.namespace}|{.metadata.name}|{.metadata.uid}|{.spec.serviceAccountName}|{.spec.nodeName}|{.spec.containers[0].image}{"\n"}{end}`)
 	if err != nil {
 		return nil, err
 	}
 
-	var pods []pod
+	var pods []runningPod
 	for line := range strings.Lines(out) {
 		if f := strings.Split(strings.TrimSpace(line), "|"); len(f) == 7 && f[0] == "" {
-			pods = append(pods, pod{namespace: f[1], name: f[2], uid: f[3], account: f[4], node: f[5], image: f[6]})
+			pods = append(pods, runningPod{namespace: f[1], name: f[2], uid: f[3], account: f[4], node: f[5], image: f[6]})
 		}
 	}
 
 	return pods, nil
 }
 
-// login returns a kubeconfig with a token of a pod.
-func (k *kubelet) login(ctx context.Context, name string, p pod) (string, error) {
+// writePodKubeconfig writes a kubeconfig with a token of a pod and returns its path.
+func (k *fakeKubelet) writePodKubeconfig(ctx context.Context, name string, p runningPod) (string, error) {
 	file := filepath.Join(k.demo.dir, name+".kubeconfig")
 	token, err := k.demo.Kubectl(ctx, "create", "token", p.account, "--namespace", p.namespace, "--duration=1h",
 		"--bound-object-kind=Pod", "--bound-object-name="+p.name, "--bound-object-uid="+p.uid)
@@ -188,9 +190,9 @@ func (k *kubelet) login(ctx context.Context, name string, p pod) (string, error)
 	return file, nil
 }
 
-// allAt fails until all components run in a version.
-func (k *kubelet) allAt(version string) error {
-	for _, s := range k.servers {
+// checkAllAtVersion returns an error unless all components run in a version.
+func (k *fakeKubelet) checkAllAtVersion(version string) error {
+	for _, s := range k.processes {
 		if s.process == nil || s.version != version {
 			return fmt.Errorf("%s does not run in version %s", s.name, version)
 		}
@@ -198,15 +200,15 @@ func (k *kubelet) allAt(version string) error {
 	return nil
 }
 
-// refused fails when the API server has forbidden something to a component that runs: a role lacks
-// a right.
-func (k *kubelet) refused() error {
-	for _, s := range k.servers {
-		data, err := os.ReadFile(k.demo.log(s.name))
+// checkNothingForbidden returns an error if the API server has rejected a request of a running
+// component as forbidden, because a role lacks a right.
+func (k *fakeKubelet) checkNothingForbidden() error {
+	for _, s := range k.processes {
+		data, err := os.ReadFile(k.demo.logPath(s.name))
 		if err != nil {
 			return err
 		}
-		for line := range strings.Lines(string(data[s.logged:])) {
+		for line := range strings.Lines(string(data[s.logOffset:])) {
 			if strings.Contains(line, "forbidden") {
 				return fmt.Errorf("%s was refused something: %s", s.name, line)
 			}
@@ -216,17 +218,17 @@ func (k *kubelet) refused() error {
 	return nil
 }
 
-// stop ends everything, what was started last first.
-func (k *kubelet) stop() error {
+// stopAll stops all processes in reverse order.
+func (k *fakeKubelet) stopAll() error {
 	var wrong []error
-	for _, s := range slices.Backward(k.servers) {
+	for _, s := range slices.Backward(k.processes) {
 		if s.process != nil {
 			wrong = append(wrong, s.process.Stop())
 		}
 	}
 
-	if k.updates != nil {
-		wrong = append(wrong, k.updates.Stop())
+	if k.updateService != nil {
+		wrong = append(wrong, k.updateService.Stop())
 	}
 	return errors.Join(wrong...)
 }

@@ -1,10 +1,11 @@
-// Command democluster walks the update of a whole cluster through, on an embedded one: three
-// signed releases of Mainstay itself, an update service, risks, and nodes that are updated one
-// after the other. It prints a line for each step. `make demo-cluster` builds and runs it.
+// Command democluster demonstrates the update of a whole cluster on an embedded one, with three
+// signed releases of Mainstay itself, an update service, conditional updates, and nodes that are
+// updated one after the other. It prints a line for each step. `make demo-cluster` builds and
+// runs it.
 //
-// Nodes are simulated: they mark what a release deploys as running. The same components run as
-// processes beside the cluster, each in the version that its Deployment names, as a kubelet would
-// run them.
+// Nodes are simulated: they mark the pods of a release as running. The same components run as
+// processes beside the cluster, each in the version of its Deployment, as a kubelet would run
+// them.
 package main
 
 import (
@@ -23,20 +24,20 @@ import (
 	"github.com/mainstay-dev/mainstay/test/payload"
 )
 
-// The releases of the demo.
+// Releases of the demo.
 const (
-	first, second, third = "1.0.0", "1.1.0", "1.2.0"
-	channel              = "stable"
+	firstVersion, secondVersion, thirdVersion = "1.0.0", "1.1.0", "1.2.0"
+	updateChannel                             = "stable"
 )
 
-// stepTime bounds each step.
-const stepTime = 4 * time.Minute
+// stepTimeout is the timeout of each step.
+const stepTimeout = 4 * time.Minute
 
 func main() {
 	programs := flag.String("programs", "bin/releases", "folder of <version>/mainstay")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *programs)
+	err := runDemo(ctx, *programs)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo-cluster:", err)
@@ -44,7 +45,7 @@ func main() {
 	}
 }
 
-// demo is what the steps share.
+// demo is the state that the steps share.
 type demo struct {
 	*cluster.Cluster
 	dir, programs string
@@ -52,13 +53,13 @@ type demo struct {
 
 	site     *site.Site
 	releases map[string]*payload.Images
-	// graphs is the address of the update service.
-	graphs  string
-	kubelet *kubelet
-	watch   *watch
+	// graphURL is the address of the update service.
+	graphURL  string
+	kubelet   *fakeKubelet
+	nodeWatch *nodeWatcher
 }
 
-func run(ctx context.Context, programs string) (err error) {
+func runDemo(ctx context.Context, programs string) (err error) {
 	dir, err := os.MkdirTemp("", "mainstay-demo-cluster-")
 	if err != nil {
 		return err
@@ -66,27 +67,27 @@ func run(ctx context.Context, programs string) (err error) {
 
 	d := &demo{dir: dir, programs: programs, began: time.Now(), releases: map[string]*payload.Images{}}
 	fmt.Printf("The demo runs in %s\n\n", dir)
-	defer func() { err = errors.Join(err, d.end(ctx, err != nil)) }()
+	defer func() { err = errors.Join(err, d.tearDown(ctx, err != nil)) }()
 	for _, s := range []struct {
 		what string
 		do   func(context.Context) (string, error)
 	}{
-		{"A real Kubernetes with three simulated nodes and a registry starts", d.start},
-		{"Releases " + first + ", " + second + " and " + third + " are built and pushed, without a container engine", d.build},
-		{"They are signed, by a key made now", d.sign},
-		{"The update service finds them, with what a folder says of their risks", d.serveUpdates},
-		{"The cluster is installed by the release image " + first, d.install},
-		{"Its nodes are at the configuration of " + first, d.nodesHave(first)},
-		{"The cluster knows which updates there are, and which risks apply to it", d.offers},
-		{"Update to " + third + " is asked for, and refused", d.refused},
-		{"Update to " + second + " is asked for", d.ask},
-		{"The first node is on its way", d.midway},
-		{"The cluster is updated, its nodes one after the other", d.complete},
-		{"Its nodes are at the configuration of " + second, d.nodesHave(second)},
+		{"A real Kubernetes with three simulated nodes and a registry starts", d.startCluster},
+		{"Releases " + firstVersion + ", " + secondVersion + " and " + thirdVersion + " are built and pushed, without a container engine", d.buildReleases},
+		{"They are signed, by a key made now", d.signReleases},
+		{"The update service finds them, with what a folder says of their risks", d.startUpdateService},
+		{"The cluster is installed by the release image " + firstVersion, d.installCluster},
+		{"Its nodes are at the configuration of " + firstVersion, d.waitForNodesAt(firstVersion)},
+		{"The cluster knows which updates there are, and which risks apply to it", d.showAvailableUpdates},
+		{"Update to " + thirdVersion + " is asked for, and refused", d.requestRiskyUpdate},
+		{"Update to " + secondVersion + " is asked for", d.requestUpdate},
+		{"The first node is on its way", d.showStatusDuringUpdate},
+		{"The cluster is updated, its nodes one after the other", d.waitForUpdate},
+		{"Its nodes are at the configuration of " + secondVersion, d.waitForNodesAt(secondVersion)},
 		{"Its history", func(ctx context.Context) (string, error) { return d.Mainstay(ctx, "cluster", "history") }},
 	} {
 		err := steps.Do(ctx, s.what, func(ctx context.Context) (string, error) {
-			ctx, cancel := context.WithTimeout(ctx, stepTime)
+			ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 			defer cancel()
 			return s.do(ctx)
 		})
@@ -98,8 +99,8 @@ func run(ctx context.Context, programs string) (err error) {
 	return nil
 }
 
-// start starts the cluster, and makes its nodes a control plane.
-func (d *demo) start(ctx context.Context) (string, error) {
+// startCluster starts the cluster and labels its nodes as control plane.
+func (d *demo) startCluster(ctx context.Context) (string, error) {
 	c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: d.dir, Nodes: 3})
 	d.Cluster = c
 	if err != nil {
@@ -112,12 +113,12 @@ func (d *demo) start(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	states, err := d.nodeStates(ctx)
+	states, err := d.listNodeStates(ctx)
 	if err != nil {
 		return "", err
 	}
 
-	d.kubelet = &kubelet{demo: d}
+	d.kubelet = &fakeKubelet{demo: d}
 	for _, s := range states {
 		d.kubelet.nodes = append(d.kubelet.nodes, s.name)
 	}
@@ -125,15 +126,15 @@ func (d *demo) start(ctx context.Context) (string, error) {
 	return "images go to " + c.Registry + "\nno Prometheus is needed: a stand-in answers the query of one risk by 0, that of the other by 1", nil
 }
 
-// end stops what was started.
-func (d *demo) end(ctx context.Context, failed bool) error {
+// tearDown stops everything that was started.
+func (d *demo) tearDown(ctx context.Context, failed bool) error {
 	began := time.Now()
 	var wrong []error
-	if d.watch != nil {
-		d.watch.stop()
+	if d.nodeWatch != nil {
+		d.nodeWatch.stopWatching()
 	}
 	if d.kubelet != nil {
-		wrong = append(wrong, d.kubelet.stop())
+		wrong = append(wrong, d.kubelet.stopAll())
 	}
 	if d.site != nil {
 		wrong = append(wrong, d.site.Close())
@@ -155,11 +156,11 @@ func (d *demo) end(ctx context.Context, failed bool) error {
 	return nil
 }
 
-// eventually waits for a state that the cluster reaches by itself. Meanwhile the components are
-// kept at what their Deployments say.
-func (d *demo) eventually(ctx context.Context, check func(context.Context) error) error {
-	return steps.Eventually(ctx, stepTime, func(ctx context.Context) error {
-		if err := d.kubelet.sync(ctx); err != nil {
+// waitFor waits for a state of the cluster. Meanwhile it keeps the processes in sync with their
+// Deployments.
+func (d *demo) waitFor(ctx context.Context, check func(context.Context) error) error {
+	return steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error {
+		if err := d.kubelet.syncProcesses(ctx); err != nil {
 			return err
 		}
 		return check(ctx)

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// root is the folder that stands for the root of a node.
-func (d *demo) root(node string) string { return filepath.Join(d.dir, "nodes", node) }
+// nodeRoot returns the folder that replaces the root of a node.
+func (d *demo) nodeRoot(node string) string { return filepath.Join(d.dir, "nodes", node) }
 
-// nodesHave waits until the file of each node has the content of a release, and the nodes are
-// back.
-func (d *demo) nodesHave(version string) func(context.Context) (string, error) {
+// waitForNodesAt returns a step that waits until each node has the configuration of a release and
+// is uncordoned.
+func (d *demo) waitForNodesAt(version string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		err := d.eventually(ctx, func(ctx context.Context) error {
-			states, err := d.nodeStates(ctx)
+		err := d.waitFor(ctx, func(ctx context.Context) error {
+			states, err := d.listNodeStates(ctx)
 			if err != nil {
 				return err
 			}
@@ -27,7 +27,7 @@ func (d *demo) nodesHave(version string) func(context.Context) (string, error) {
 				if !s.isDone() {
 					wrong = append(wrong, fmt.Errorf("node %s is not done: %+v", s.name, s))
 				}
-				wrong = append(wrong, d.fileHas(s.name, version))
+				wrong = append(wrong, d.checkNodeFile(s.name, version))
 			}
 
 			return errors.Join(wrong...)
@@ -45,8 +45,8 @@ func (d *demo) nodesHave(version string) func(context.Context) (string, error) {
 	}
 }
 
-func (d *demo) fileHas(node, want string) error {
-	data, err := os.ReadFile(filepath.Join(d.root(node), filepath.FromSlash(settingFile)))
+func (d *demo) checkNodeFile(node, want string) error {
+	data, err := os.ReadFile(filepath.Join(d.nodeRoot(node), filepath.FromSlash(settingFile)))
 	if err == nil && string(data) != want {
 		err = fmt.Errorf("/%s of node %s says %q, want %s", settingFile, node, data, want)
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/site"
 )
 
-// Queries of the risks: the first one does not apply to the cluster.
+// Queries of the risks. The first one does not apply to the cluster.
 const (
 	queryAbsent  = "max(demo_slow_disks) > bool 0"
 	queryPresent = "max(demo_old_firmware) > bool 0"
 )
 
-// openSite makes what stands around the cluster: who signs, a channel, and a risk for each update.
+// openSite creates the external services: signatures, a channel, and a risk for each update.
 func openSite(dir string) (*site.Site, error) {
 	s, err := site.Open(dir, "127.0.0.1", map[string]string{queryAbsent: "0", queryPresent: "1"})
 	if err != nil {
@@ -32,17 +32,16 @@ matchingRules:
 `
 
 	return s, errors.Join(
-		s.Channel(channel, first, second, third),
-		s.Write("blocked-edges/slow-disks.yaml", fmt.Sprintf(risk, second, "slow-disks", "SlowDisks", "Nodes with slow disks take an hour.", queryAbsent)),
-		s.Write("blocked-edges/old-firmware.yaml", fmt.Sprintf(risk, third, "old-firmware", "OldFirmware", "Nodes with old firmware do not come back.", queryPresent)),
+		s.Channel(updateChannel, firstVersion, secondVersion, thirdVersion),
+		s.Write("blocked-edges/slow-disks.yaml", fmt.Sprintf(risk, secondVersion, "slow-disks", "SlowDisks", "Nodes with slow disks take an hour.", queryAbsent)),
+		s.Write("blocked-edges/old-firmware.yaml", fmt.Sprintf(risk, thirdVersion, "old-firmware", "OldFirmware", "Nodes with old firmware do not come back.", queryPresent)),
 	)
 }
 
-// setting is the MachineConfig by which the demo's releases set the content of a file of each
-// node.
+// settingManifest is the MachineConfig with which the demo's releases write a file on each node.
 const (
-	settingFile = "etc/platform-release"
-	setting     = `apiVersion: machineconfiguration.openshift.io/v1
+	settingFile     = "etc/platform-release"
+	settingManifest = `apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
 metadata:
   name: 50-platform-release

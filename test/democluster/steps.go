@@ -13,23 +13,23 @@ import (
 	"github.com/mainstay-dev/mainstay/test/payload"
 )
 
-// build builds the releases and pushes them.
-func (d *demo) build(ctx context.Context) (string, error) {
+// buildReleases builds the releases and pushes them.
+func (d *demo) buildReleases(ctx context.Context) (string, error) {
 	d.kubelet.versions = map[string]string{}
 	previous := []string(nil)
 	var lines strings.Builder
-	for _, version := range []string{first, second, third} {
+	for _, version := range []string{firstVersion, secondVersion, thirdVersion} {
 		dir := filepath.Join(d.dir, "payload", version)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return "", err
 		}
 
 		b := &payload.Build{
-			Root: ".", Program: d.program(version), Version: version, Previous: previous,
+			Root: ".", Program: d.programPath(version), Version: version, Previous: previous,
 			Image: d.Registry + "/platform/mainstay:" + version, Release: d.Registry + "/platform/release:" + version,
 			More: map[string]string{
 				"0000_05_trust_00_release-verification.yaml": d.site.Trust(),
-				"0000_70_nodes_00_platform-release.yaml":     setting,
+				"0000_70_nodes_00_platform-release.yaml":     settingManifest,
 			},
 		}
 
@@ -47,17 +47,17 @@ func (d *demo) build(ctx context.Context) (string, error) {
 	return lines.String(), nil
 }
 
-func (d *demo) sign(ctx context.Context) (string, error) {
-	for _, version := range []string{first, second, third} {
+func (d *demo) signReleases(ctx context.Context) (string, error) {
+	for _, version := range []string{firstVersion, secondVersion, thirdVersion} {
 		if _, err := d.Mainstay(ctx, "release", "sign", d.releases[version].Release, "--key", d.site.Key, "--to-store", d.site.Signatures); err != nil {
 			return "", err
 		}
 	}
-	return d.Mainstay(ctx, "release", "verify", d.releases[second].Release, "--keyring", d.site.Keyring, "--store", d.site.Store)
+	return d.Mainstay(ctx, "release", "verify", d.releases[secondVersion].Release, "--keyring", d.site.Keyring, "--store", d.site.Store)
 }
 
-// serveUpdates starts the update service and waits for its first graph.
-func (d *demo) serveUpdates(ctx context.Context) (string, error) {
+// startUpdateService starts the update service and waits for its first graph.
+func (d *demo) startUpdateService(ctx context.Context) (string, error) {
 	address, err := cluster.FreeAddress()
 	if err != nil {
 		return "", err
@@ -68,54 +68,55 @@ func (d *demo) serveUpdates(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	d.graphs = "http://" + address + "/api/upgrades_info/graph"
-	d.kubelet.updates, err = d.launch(first, "update-service", d.Kubeconfig, "update-service", "--releases", d.Registry+"/platform/release",
+	d.graphURL = "http://" + address + "/api/upgrades_info/graph"
+	d.kubelet.updateService, err = d.launchProgram(firstVersion, "update-service", d.Kubeconfig, "update-service", "--releases", d.Registry+"/platform/release",
 		"--graph-data", d.site.Data, "--address", address, "--status-address", status, "--keyring", d.site.Keyring,
 		"--store", d.site.Store, "--cache-dir", filepath.Join(d.dir, "cache", "update-service"))
 	if err != nil {
 		return "", err
 	}
 
-	err = d.eventually(ctx, func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+status+"/readyz") })
+	err = d.waitFor(ctx, func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+status+"/readyz") })
 	if err != nil {
 		return "", err
 	}
 
-	return d.Mainstay(ctx, "updates", "graph", d.graphs, "--channel", channel)
+	return d.Mainstay(ctx, "updates", "graph", d.graphURL, "--channel", updateChannel)
 }
 
-// install starts the cluster-version-operator with the first release, and makes the
+// installCluster starts the cluster-version-operator with the first release and creates the
 // ClusterVersion.
-func (d *demo) install(ctx context.Context) (string, error) {
+func (d *demo) installCluster(ctx context.Context) (string, error) {
 	k := d.kubelet
 	catalogs, err := cluster.FreeAddress()
 	if err != nil {
 		return "", err
 	}
 
-	operator := k.add(&server{name: "cluster-version-operator", account: "cluster-version-operator", args: func(string) []string {
-		return []string{"cluster-version-operator", "--release-image=" + d.releases[first].Release, "--prometheus-url=" + d.site.URL}
+	operator := k.addProcess(&componentProcess{name: "cluster-version-operator", account: "cluster-version-operator", args: func(string) []string {
+		return []string{"cluster-version-operator", "--release-image=" + d.releases[firstVersion].Release, "--prometheus-url=" + d.site.URL}
 	}})
-	k.add(&server{name: "catalogd", account: "catalogd-controller-manager", args: func(string) []string {
+	k.addProcess(&componentProcess{name: "catalogd", account: "catalogd-controller-manager", args: func(string) []string {
 		return []string{"catalogd", "--catalogs-server-addr=" + catalogs, "--external-address=" + catalogs}
 	}})
-	k.add(&server{name: "operator-controller", account: "operator-controller-controller-manager", args: func(string) []string {
+	k.addProcess(&componentProcess{name: "operator-controller", account: "operator-controller-controller-manager", args: func(string) []string {
 		return []string{"operator-controller"}
 	}})
-	k.add(&server{name: "machine-config-controller", account: "machine-config-controller", args: func(version string) []string {
+	k.addProcess(&componentProcess{name: "machine-config-controller", account: "machine-config-controller", args: func(version string) []string {
 		return []string{"machine-config-controller", "--release-version=" + version}
 	}})
 	for _, node := range k.nodes {
-		if err := os.MkdirAll(d.root(node), 0o755); err != nil {
+		if err := os.MkdirAll(d.nodeRoot(node), 0o755); err != nil {
 			return "", err
 		}
-		k.add(&server{name: "machine-config-daemon-" + node, account: "machine-config-daemon", node: node, args: func(string) []string {
-			return []string{"machine-config-daemon", "--node=" + node, "--root=" + d.root(node), "--simulate"}
+		k.addProcess(&componentProcess{name: "machine-config-daemon-" + node, account: "machine-config-daemon", node: node, args: func(string) []string {
+			return []string{"machine-config-daemon", "--node=" + node, "--root=" + d.nodeRoot(node), "--simulate"}
 		}})
 	}
 
-	// Its account comes with the release that it applies: until then it acts as an administrator.
-	if err := k.run(operator, first, d.Kubeconfig); err != nil {
+	// Its service account is part of the release that it applies. Until then it acts as an
+	// administrator.
+	if err := k.startProcess(operator, firstVersion, d.Kubeconfig); err != nil {
 		return "", err
 	}
 
@@ -124,12 +125,12 @@ func (d *demo) install(ctx context.Context) (string, error) {
 kind: ClusterVersion
 metadata: {name: version}
 spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: %s, upstream: %q, capabilities: {baselineCapabilitySet: None}}
-`, channel, d.graphs)
-	err = d.eventually(ctx, func(ctx context.Context) error { return d.Apply(ctx, manifest) })
+`, updateChannel, d.graphURL)
+	err = d.waitFor(ctx, func(ctx context.Context) error { return d.Apply(ctx, manifest) })
 	if err != nil {
 		return "", err
 	}
-	if err := d.eventually(ctx, d.isAt(first)); err != nil {
+	if err := d.waitFor(ctx, d.checkClusterAt(firstVersion)); err != nil {
 		return "", err
 	}
 
@@ -137,35 +138,35 @@ spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: %s, upstream: %
 	return "the simulated nodes mark what it deploys as running; the same components run as processes beside,\nwith tokens of their pods\n" + out, err
 }
 
-// version is the part of a ClusterVersion that the demo looks at.
-type version struct {
+// clusterVersion has the fields of a ClusterVersion that the demo reads.
+type clusterVersion struct {
 	Status struct {
 		History []struct{ Version, State string }
-		// AvailableUpdates and ConditionalUpdates are what the cluster knows of updates.
+		// AvailableUpdates and ConditionalUpdates are the updates that the cluster knows.
 		AvailableUpdates   []struct{ Version string }
 		ConditionalUpdates []struct {
 			Release    struct{ Version string }
-			Conditions []condition
+			Conditions []statusCondition
 		}
-		Conditions []condition
+		Conditions []statusCondition
 	}
 }
 
-type condition struct{ Type, Status, Reason, Message string }
+type statusCondition struct{ Type, Status, Reason, Message string }
 
-func (d *demo) version(ctx context.Context) (*version, error) {
+func (d *demo) getClusterVersion(ctx context.Context) (*clusterVersion, error) {
 	out, err := d.Kubectl(ctx, "get", "clusterversion", "version", "-o", "json")
 	if err != nil {
 		return nil, err
 	}
-	v := &version{}
+	v := &clusterVersion{}
 	return v, json.Unmarshal([]byte(out), v)
 }
 
-// isAt checks that a release was applied completely.
-func (d *demo) isAt(want string) func(context.Context) error {
+// checkClusterAt returns a check that a release is completely applied.
+func (d *demo) checkClusterAt(want string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		v, err := d.version(ctx)
+		v, err := d.getClusterVersion(ctx)
 		if err != nil {
 			return err
 		}
@@ -184,10 +185,10 @@ func (d *demo) isAt(want string) func(context.Context) error {
 	}
 }
 
-// offers waits until the risks have been evaluated.
-func (d *demo) offers(ctx context.Context) (string, error) {
-	err := d.eventually(ctx, func(ctx context.Context) error {
-		v, err := d.version(ctx)
+// showAvailableUpdates waits until the risks have been evaluated and prints the updates.
+func (d *demo) showAvailableUpdates(ctx context.Context) (string, error) {
+	err := d.waitFor(ctx, func(ctx context.Context) error {
+		v, err := d.getClusterVersion(ctx)
 		if err != nil {
 			return err
 		}
@@ -201,7 +202,7 @@ func (d *demo) offers(ctx context.Context) (string, error) {
 			}
 		}
 
-		if recommended[second] != "True" || recommended[third] != "False" {
+		if recommended[secondVersion] != "True" || recommended[thirdVersion] != "False" {
 			return fmt.Errorf("the cluster takes as recommended: %v", recommended)
 		}
 
@@ -213,9 +214,9 @@ func (d *demo) offers(ctx context.Context) (string, error) {
 	return d.Mainstay(ctx, "cluster", "upgrade", "--include-not-recommended")
 }
 
-// refused asks for the update whose risk applies.
-func (d *demo) refused(ctx context.Context) (string, error) {
-	_, err := d.Mainstay(ctx, "cluster", "upgrade", "--to", third)
+// requestRiskyUpdate requests the update whose risk applies, and returns the error.
+func (d *demo) requestRiskyUpdate(ctx context.Context) (string, error) {
+	_, err := d.Mainstay(ctx, "cluster", "upgrade", "--to", thirdVersion)
 	var refusal *cluster.Error
 	if !errors.As(err, &refusal) {
 		return "", errors.Join(err, errors.New("it was not refused"))
@@ -223,20 +224,20 @@ func (d *demo) refused(ctx context.Context) (string, error) {
 	return refusal.Stderr, nil
 }
 
-// ask asks for the update whose risk does not apply, and begins to watch the nodes.
-func (d *demo) ask(ctx context.Context) (string, error) {
+// requestUpdate requests the update whose risk does not apply, and starts to watch the nodes.
+func (d *demo) requestUpdate(ctx context.Context) (string, error) {
 	var err error
-	if d.watch, err = d.watchNodes(); err != nil {
+	if d.nodeWatch, err = d.startNodeWatcher(); err != nil {
 		return "", err
 	}
-	return d.Mainstay(ctx, "cluster", "upgrade", "--to", second)
+	return d.Mainstay(ctx, "cluster", "upgrade", "--to", secondVersion)
 }
 
-// midway waits until a node is cordoned, and shows how the cluster is then.
-func (d *demo) midway(ctx context.Context) (string, error) {
-	err := d.eventually(ctx, func(ctx context.Context) error {
-		if err := d.watch.begun(); err != nil {
-			return errors.Join(err, d.isAt(second)(ctx))
+// showStatusDuringUpdate waits until a node is cordoned, and prints the status of the cluster.
+func (d *demo) showStatusDuringUpdate(ctx context.Context) (string, error) {
+	err := d.waitFor(ctx, func(ctx context.Context) error {
+		if err := d.nodeWatch.checkUpdateBegun(); err != nil {
+			return errors.Join(err, d.checkClusterAt(secondVersion)(ctx))
 		}
 		return nil
 	})
@@ -246,23 +247,23 @@ func (d *demo) midway(ctx context.Context) (string, error) {
 	return d.Mainstay(ctx, "cluster", "status")
 }
 
-// complete waits until the update is complete, and tells what became of the nodes.
-func (d *demo) complete(ctx context.Context) (string, error) {
-	if err := d.eventually(ctx, d.isAt(second)); err != nil {
+// waitForUpdate waits until the update is complete, and prints the updates of the nodes.
+func (d *demo) waitForUpdate(ctx context.Context) (string, error) {
+	if err := d.waitFor(ctx, d.checkClusterAt(secondVersion)); err != nil {
 		return "", err
 	}
 
 	result := ""
-	err := d.eventually(ctx, func(context.Context) (err error) {
-		result, err = d.watch.report(d.kubelet.nodes)
+	err := d.waitFor(ctx, func(context.Context) (err error) {
+		result, err = d.nodeWatch.reportUpdates(d.kubelet.nodes)
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
-	if err := d.eventually(ctx, func(context.Context) error { return d.kubelet.allAt(second) }); err != nil {
+	if err := d.waitFor(ctx, func(context.Context) error { return d.kubelet.checkAllAtVersion(secondVersion) }); err != nil {
 		return "", err
 	}
 
-	return fmt.Sprintf("%sall %d components run in version %s, the cluster-version-operator among them\n", result, len(d.kubelet.servers), second), d.kubelet.refused()
+	return fmt.Sprintf("%sall %d components run in version %s, the cluster-version-operator among them\n", result, len(d.kubelet.processes), secondVersion), d.kubelet.checkNothingForbidden()
 }

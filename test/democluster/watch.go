@@ -16,29 +16,29 @@ import (
 	"time"
 )
 
-// nodeFields are what a line of the watch has: a field of a nodeState each.
+// nodeFields are the fields of a line of the watch, one for each field of a nodeState.
 const nodeFields = `jsonpath={.metadata.name}|{.spec.unschedulable}` +
 	`|{.metadata.annotations.machineconfiguration\.openshift\.io/state}` +
 	`|{.metadata.annotations.machineconfiguration\.openshift\.io/currentConfig}` +
 	`|{.metadata.annotations.machineconfiguration\.openshift\.io/desiredConfig}` +
 	`|{.metadata.annotations.machineconfiguration\.openshift\.io/lastAppliedDrain}{"\n"}`
 
-// nodeState is how far a node is.
+// nodeState is the state of a node's update.
 type nodeState struct {
 	name     string
 	cordoned bool
-	// state is what its daemon says; current and desired are names of configurations.
+	// state is reported by the daemon. current and desired are names of configurations.
 	state, current, desired string
-	// drained: its pods have been moved away.
+	// drained is set if the node's pods have been evicted.
 	drained bool
 }
 
-// isDone reports whether the node has what it is to have, and is back.
+// isDone reports whether the node has its desired configuration and is uncordoned.
 func (s nodeState) isDone() bool {
 	return !s.cordoned && s.state == "Done" && s.current != "" && s.current == s.desired
 }
 
-func parseNode(line string) (nodeState, error) {
+func parseNodeState(line string) (nodeState, error) {
 	f := strings.Split(strings.TrimSpace(line), "|")
 	if len(f) != 6 {
 		return nodeState{}, fmt.Errorf("reading nodes: %q has not 6 fields", line)
@@ -46,29 +46,29 @@ func parseNode(line string) (nodeState, error) {
 	return nodeState{name: f[0], cordoned: f[1] == "true", state: f[2], current: f[3], desired: f[4], drained: strings.HasPrefix(f[5], "drain-")}, nil
 }
 
-// turn is the update of a node: when each step of it was seen.
-type turn struct {
-	node                               string
-	cordoned, drained, updated, usable time.Duration
+// nodeUpdate is the update of a node, with the time at which each step was seen.
+type nodeUpdate struct {
+	node                                   string
+	cordoned, drained, updated, uncordoned time.Duration
 }
 
-// watch follows the nodes from when it is made.
-type watch struct {
+// nodeWatcher watches the nodes.
+type nodeWatcher struct {
 	cmd   *exec.Cmd
 	began time.Time
 	done  chan struct{}
 
-	mu    sync.Mutex
-	last  map[string]nodeState
-	turns map[string]*turn
-	// most is how many nodes were cordoned at once.
-	most int
-	err  error
+	mu      sync.Mutex
+	last    map[string]nodeState
+	updates map[string]*nodeUpdate
+	// maxCordoned is the maximum number of nodes that were cordoned at the same time.
+	maxCordoned int
+	err         error
 }
 
-// watchNodes begins to follow the nodes.
-func (d *demo) watchNodes() (*watch, error) {
-	w := &watch{began: time.Now(), done: make(chan struct{}), last: map[string]nodeState{}, turns: map[string]*turn{}}
+// startNodeWatcher starts to watch the nodes.
+func (d *demo) startNodeWatcher() (*nodeWatcher, error) {
+	w := &nodeWatcher{began: time.Now(), done: make(chan struct{}), last: map[string]nodeState{}, updates: map[string]*nodeUpdate{}}
 	w.cmd = exec.Command(filepath.Join("bin", "k8s", "kubectl"), "get", "nodes", "--watch", "-o", nodeFields) // It outlives the step that starts it.
 	w.cmd.Env = append(os.Environ(), "KUBECONFIG="+d.Kubeconfig)
 	out, err := w.cmd.StdoutPipe()
@@ -79,30 +79,31 @@ func (d *demo) watchNodes() (*watch, error) {
 		return nil, fmt.Errorf("watching nodes: %w", err)
 	}
 
-	go w.read(out)
+	go w.readLines(out)
 	return w, nil
 }
 
-func (w *watch) read(out io.Reader) {
+func (w *nodeWatcher) readLines(out io.Reader) {
 	defer close(w.done)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		s, err := parseNode(lines.Text())
+		s, err := parseNodeState(lines.Text())
 		w.mu.Lock()
 		w.err = cmp.Or(w.err, err)
-		w.see(s)
+		w.recordState(s)
 		w.mu.Unlock()
 	}
 }
 
-// see notes what has changed. The server tells changes in their order, of all nodes together.
-func (w *watch) see(s nodeState) {
+// recordState records the state of a node. The server sends the changes of all nodes in their
+// order.
+func (w *nodeWatcher) recordState(s nodeState) {
 	at := time.Since(w.began)
 	before := w.last[s.name]
 	w.last[s.name] = s
-	t := w.turns[s.name]
+	t := w.updates[s.name]
 	if s.cordoned && !before.cordoned && t == nil {
-		t = &turn{node: s.name, cordoned: at}
-		w.turns[s.name] = t
+		t = &nodeUpdate{node: s.name, cordoned: at}
+		w.updates[s.name] = t
 	}
 
 	if t != nil {
@@ -113,7 +114,7 @@ func (w *watch) see(s nodeState) {
 		}
 		note(&t.drained, s.drained)
 		note(&t.updated, s.current == s.desired)
-		note(&t.usable, s.isDone())
+		note(&t.uncordoned, s.isDone())
 	}
 
 	away := 0
@@ -123,58 +124,58 @@ func (w *watch) see(s nodeState) {
 		}
 	}
 
-	w.most = max(w.most, away)
+	w.maxCordoned = max(w.maxCordoned, away)
 }
 
-// begun reports whether a node has been cordoned.
-func (w *watch) begun() error {
+// checkUpdateBegun returns an error unless a node has been cordoned.
+func (w *nodeWatcher) checkUpdateBegun() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.turns) == 0 {
+	if len(w.updates) == 0 {
 		return errors.Join(errors.New("no node is cordoned yet"), w.err)
 	}
 	return nil
 }
 
-// report tells of the turn of each node, in their order. It fails when a node had none, or when
-// two were away at once.
-func (w *watch) report(nodes []string) (string, error) {
+// reportUpdates returns a line for the update of each node, in order. It returns an error if a
+// node was not updated, or if two nodes were cordoned at the same time.
+func (w *nodeWatcher) reportUpdates(nodes []string) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var wrong []error
-	var turns []*turn
+	var turns []*nodeUpdate
 	for _, node := range nodes {
-		t := w.turns[node]
-		if t == nil || t.drained == 0 || t.updated == 0 || t.usable == 0 {
+		t := w.updates[node]
+		if t == nil || t.drained == 0 || t.updated == 0 || t.uncordoned == 0 {
 			wrong = append(wrong, fmt.Errorf("node %s was not cordoned, drained, updated and uncordoned: %+v", node, w.last[node]))
 			continue
 		}
 		turns = append(turns, t)
 	}
 
-	if w.most > 1 {
-		wrong = append(wrong, fmt.Errorf("%d nodes were away at once, not one after the other", w.most))
+	if w.maxCordoned > 1 {
+		wrong = append(wrong, fmt.Errorf("%d nodes were away at once, not one after the other", w.maxCordoned))
 	}
 
-	slices.SortFunc(turns, func(a, b *turn) int { return cmp.Compare(a.cordoned, b.cordoned) })
+	slices.SortFunc(turns, func(a, b *nodeUpdate) int { return cmp.Compare(a.cordoned, b.cordoned) })
 	var lines strings.Builder
 	for _, t := range turns {
 		fmt.Fprintf(&lines, "%s: cordoned after %.1f s, drained %.1f s, updated %.1f s, uncordoned %.1f s\n",
-			t.node, t.cordoned.Seconds(), t.drained.Seconds(), t.updated.Seconds(), t.usable.Seconds())
+			t.node, t.cordoned.Seconds(), t.drained.Seconds(), t.updated.Seconds(), t.uncordoned.Seconds())
 	}
 
 	return lines.String(), errors.Join(append(wrong, w.err)...)
 }
 
-// stop ends the watch, which has no end by itself.
-func (w *watch) stop() {
+// stopWatching ends the watch, which does not end by itself.
+func (w *nodeWatcher) stopWatching() {
 	_ = w.cmd.Process.Kill() // It may have ended by itself.
 	<-w.done
 	_ = w.cmd.Wait() // It was killed.
 }
 
-// nodeStates returns the nodes as they are.
-func (d *demo) nodeStates(ctx context.Context) ([]nodeState, error) {
+// listNodeStates returns the current state of the nodes.
+func (d *demo) listNodeStates(ctx context.Context) ([]nodeState, error) {
 	out, err := d.Kubectl(ctx, "get", "nodes", "-o", strings.Replace(nodeFields, "jsonpath=", "jsonpath={range .items[*]}", 1)+"{end}")
 	if err != nil {
 		return nil, err
@@ -182,7 +183,7 @@ func (d *demo) nodeStates(ctx context.Context) ([]nodeState, error) {
 
 	var states []nodeState
 	for line := range strings.Lines(out) {
-		s, err := parseNode(line)
+		s, err := parseNodeState(line)
 		if err != nil {
 			return nil, err
 		}

@@ -6,15 +6,15 @@ import (
 )
 
 // follow shows a watch some lines.
-func follow(t *testing.T, lines ...string) *watch {
+func follow(t *testing.T, lines ...string) *nodeWatcher {
 	t.Helper()
-	w := &watch{last: map[string]nodeState{}, turns: map[string]*turn{}}
+	w := &nodeWatcher{last: map[string]nodeState{}, updates: map[string]*nodeUpdate{}}
 	for _, line := range lines {
-		s, err := parseNode(line)
+		s, err := parseNodeState(line)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.see(s)
+		w.recordState(s)
 	}
 
 	return w
@@ -42,7 +42,7 @@ func TestNodesTakeTurns(t *testing.T) {
 		"one did not come back": {append(append([]string{}, a...), b[:4]...), "node b was not cordoned, drained, updated and uncordoned"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := follow(t, test.lines...).report([]string{"a", "b"})
+			text, err := follow(t, test.lines...).reportUpdates([]string{"a", "b"})
 			switch {
 			case test.want == "" && err != nil:
 				t.Errorf("got %v", err)
@@ -54,7 +54,7 @@ func TestNodesTakeTurns(t *testing.T) {
 		})
 	}
 
-	if _, err := parseNode("a|b"); err == nil {
+	if _, err := parseNodeState("a|b"); err == nil {
 		t.Error("a line without all fields is accepted")
 	}
 }

@@ -1,8 +1,8 @@
-// Package payload makes Mainstay's own release image, by the built program alone: the manifests
-// are those that `mainstay install` applies and those of the folder config, and one image holds
-// all components. `make release` and `make demo-cluster` share it.
+// Package payload builds Mainstay's own release image with only the built program. The manifests
+// are those that `mainstay install` applies and those of the folder config. One image contains
+// all components. `make release` and `make demo-cluster` share the package.
 //
-// It is not how other platforms are released: docs/release-images.md says that.
+// Other platforms build their releases as docs/release-images.md describes.
 package payload
 
 import (
@@ -21,46 +21,50 @@ import (
 )
 
 const (
-	// component is what the image of all components is called in a release. It is also the
-	// one that a release is built upon.
-	component = "cluster-version-operator"
-	// placeholder is how the manifests name that image.
-	placeholder = "ghcr.io/mainstay-dev/mainstay:latest"
-	// included has a cluster apply a manifest, and capability only one that has the capability.
-	included   = "include.release.openshift.io/self-managed-high-availability"
-	capability = "capability.openshift.io/name"
+	// componentName is the name of the image of all components in a release. The release image
+	// is also based on it.
+	componentName = "cluster-version-operator"
+	// placeholderImage is the reference of that image in the manifests.
+	placeholderImage = "ghcr.io/mainstay-dev/mainstay:latest"
+	// includeAnnotation makes a cluster apply a manifest. capabilityAnnotation restricts this to
+	// clusters with the capability.
+	includeAnnotation    = "include.release.openshift.io/self-managed-high-availability"
+	capabilityAnnotation = "capability.openshift.io/name"
 )
 
-// part is a component of the platform: its manifests are in this order.
-type part struct {
+// platformPart is a component of the platform. Its manifests keep this order.
+type platformPart struct {
 	runlevel, name string
-	// own manifests are of the program that applies the release. They are templates.
-	own bool
-	// files are below config; installed adds what `mainstay install` applies, behind them.
+	// selfManaged is set for the program that applies the release. Its manifests are templates.
+	selfManaged bool
+	// files are below config. If installed is set, the manifests of `mainstay install` follow
+	// them.
 	files     []string
 	installed bool
-	// capability is the one that a cluster must have for any of this to exist. Empty: every cluster has it.
+	// capability is the capability that a cluster needs for this part. Empty means every cluster.
 	capability string
-	// reports has its Deployments know the version of the release, for their ClusterOperators.
-	reports bool
-	// moved says how what the files name is called in a release: namespaces, and arguments that name them.
-	moved map[string]string
-	// operator is the file with the ClusterOperators that an update waits for, behind all others.
+	// reportsVersion passes the version of the release to the Deployments, which report it in
+	// their ClusterOperators.
+	reportsVersion bool
+	// renames are the names in a release of namespaces in the files, and of arguments with these
+	// names.
+	renames map[string]string
+	// operator is the file with the ClusterOperators that an update waits for. It comes last.
 	operator string
 }
 
-// classicPlaces are where OLM Classic is on a platform. Its catalogs that all namespaces see are those of the
-// marketplace.
-var classicPlaces = map[string]string{
+// classicRenames are the namespaces of OLM Classic on a platform. Its global catalog namespace is
+// that of the marketplace.
+var classicRenames = map[string]string{
 	"olm": "openshift-operator-lifecycle-manager", "operators": "openshift-operators",
 	"--global-namespace=olm": "--global-namespace=openshift-marketplace", "--namespace=olm": "--namespace=openshift-marketplace",
 }
 
-// catalogsFile has the ConfigMap whose keys are files with default catalogs.
+// catalogsFile is the file of the ConfigMap with the default catalogs.
 const catalogsFile = "defaults.yaml"
 
-var parts = []part{
-	{runlevel: "00", name: component, own: true, files: []string{
+var platformParts = []platformPart{
+	{runlevel: "00", name: componentName, selfManaged: true, files: []string{
 		"platform/config.openshift.io_clusteroperators.yaml", "platform/config.openshift.io_clusterversions.yaml",
 		"platform/config.openshift.io_imagedigestmirrorsets.yaml", "platform/config.openshift.io_imagetagmirrorsets.yaml",
 		"platform/operator.openshift.io_imagecontentsourcepolicies.yaml",
@@ -69,7 +73,7 @@ var parts = []part{
 		"cluster-version-operator/network_policy.yaml", "cluster-version-operator/service.yaml", "cluster-version-operator/deployment.yaml",
 	}},
 	{runlevel: "50", name: "olm", installed: true, operator: "release/olm-operator.yaml"},
-	{runlevel: "50", name: "operator-lifecycle-manager", capability: "OperatorLifecycleManager", reports: true, moved: classicPlaces, files: []string{
+	{runlevel: "50", name: "operator-lifecycle-manager", capability: "OperatorLifecycleManager", reportsVersion: true, renames: classicRenames, files: []string{
 		"classic/crd/operators.coreos.com_*.yaml",
 		"classic/olm-operator/namespaces.yaml", "classic/olm-operator/service_account.yaml", "classic/olm-operator/role.yaml",
 		"classic/olm-operator/rbac.yaml", "classic/olm-operator/aggregated_roles.yaml", "classic/olm-operator/network_policy.yaml",
@@ -79,7 +83,7 @@ var parts = []part{
 		"classic/packageserver/service_account.yaml", "classic/packageserver/role.yaml", "classic/packageserver/rbac.yaml",
 		"classic/packageserver/disruption_budget.yaml", "classic/packageserver/clusterserviceversion.yaml",
 	}, operator: "release/operator-lifecycle-manager-operators.yaml"},
-	{runlevel: "50", name: "marketplace", capability: "marketplace", reports: true, files: []string{
+	{runlevel: "50", name: "marketplace", capability: "marketplace", reportsVersion: true, files: []string{
 		"classic/marketplace/config.openshift.io_operatorhubs.yaml", "classic/marketplace/namespace.yaml",
 		"classic/marketplace/service_account.yaml", "classic/marketplace/role.yaml", "classic/marketplace/rbac.yaml",
 		"classic/marketplace/network_policy.yaml", "classic/marketplace/service.yaml", "classic/marketplace/" + catalogsFile,
@@ -94,54 +98,54 @@ var parts = []part{
 	}, operator: "release/machine-config-operator.yaml"},
 }
 
-// Build makes a release and pushes it, with the image of the components.
+// Build builds a release and pushes it, with the image of the components.
 type Build struct {
 	// Root is the root of the repository.
 	Root string
-	// Program is the built mainstay of this release, statically linked.
+	// Program is the statically linked mainstay program of this release.
 	Program string
-	// Version of the release, and Previous the versions from which clusters may be updated to
-	// it.
+	// Version is the version of the release. Previous are the versions from which clusters may be
+	// updated to it.
 	Version  string
 	Previous []string
-	// Image and Release are where the images are pushed: repositories with tags.
+	// Image and Release are the references to which the images are pushed, with tags.
 	Image, Release string
-	// Name is the repository by which the release names the image of the components. Empty
-	// means that of Image.
+	// Name is the repository of the components' image in the release. Empty means the repository
+	// of Image.
 	Name string
-	// RegistriesConf is a file that says where Name is. Empty: where it says.
+	// RegistriesConf is a registries.conf file that locates Name. It may be empty.
 	RegistriesConf string
-	// Parts are the components whose manifests are written. Empty: all.
+	// Parts are the components to include. Empty means all.
 	Parts []string
-	// Catalogs are the default catalogs: manifests of CatalogSources, by names of files.
+	// Catalogs are the default catalogs: manifests of CatalogSources by file name.
 	Catalogs map[string]string
-	// More are further manifests of the release, by the name of their file.
+	// More are further manifests of the release by file name.
 	More map[string]string
-	// Flags are further ones of `mainstay release new`.
+	// Flags are further flags of `mainstay release new`.
 	Flags []string
-	// Edit changes an object before it is written. Nil leaves them as they are.
+	// Edit, if set, modifies an object before it is written.
 	Edit func(object map[string]any) error
 }
 
-// Images are the images of a release, by digest.
+// Images are the images of a release, with digests.
 type Images struct {
 	Component string
 	Release   string
 }
 
-// Run builds and pushes. It works in dir, which must be empty, and leaves the manifests there.
+// Run builds the release and pushes it. It writes the manifests to dir, which must be empty.
 func (b *Build) Run(ctx context.Context, dir string) (*Images, error) {
 	if err := b.Manifests(ctx, dir); err != nil {
 		return nil, fmt.Errorf("writing the manifests: %w", err)
 	}
 
-	pushed, err := b.mainstay(ctx, "image", "build", "--binary", b.Program, "--push", b.Image, "-o", "json")
+	pushed, err := b.runMainstay(ctx, "image", "build", "--binary", b.Program, "--push", b.Image, "-o", "json")
 	if err != nil {
 		return nil, err
 	}
 
 	images := &Images{}
-	if images.Component, err = reference(pushed); err != nil {
+	if images.Component, err = parsePushedReference(pushed); err != nil {
 		return nil, err
 	}
 
@@ -151,7 +155,7 @@ func (b *Build) Run(ctx context.Context, dir string) (*Images, error) {
 		named = b.Name + "@" + digest
 	}
 
-	args := []string{"release", "new", "--from-dir", dir, "--name", b.Version, "--to-image", b.Release, component + "=" + named, "-o", "json"}
+	args := []string{"release", "new", "--from-dir", dir, "--name", b.Version, "--to-image", b.Release, componentName + "=" + named, "-o", "json"}
 	if len(b.Previous) > 0 {
 		args = append(args, "--previous", strings.Join(b.Previous, ","))
 	}
@@ -159,17 +163,17 @@ func (b *Build) Run(ctx context.Context, dir string) (*Images, error) {
 		args = append(args, "--registries-conf", b.RegistriesConf)
 	}
 
-	pushed, err = b.mainstay(ctx, append(args, b.Flags...)...)
+	pushed, err = b.runMainstay(ctx, append(args, b.Flags...)...)
 	if err != nil {
 		return nil, err
 	}
 
-	images.Release, err = reference(pushed)
+	images.Release, err = parsePushedReference(pushed)
 	return images, err
 }
 
-// reference reads what was pushed.
-func reference(printed []byte) (string, error) {
+// parsePushedReference parses the reference of a pushed image from command output.
+func parsePushedReference(printed []byte) (string, error) {
 	var pushed struct {
 		Reference string `json:"reference"`
 	}
@@ -179,19 +183,19 @@ func reference(printed []byte) (string, error) {
 	return pushed.Reference, nil
 }
 
-// Manifests writes the manifests of the release into a folder, as `mainstay release new` reads
-// them: what is for the release's own operator in manifests, all else in release-manifests.
+// Manifests writes the manifests of the release into a folder for `mainstay release new`. Those
+// of the release's own operator go to manifests, all others to release-manifests.
 func (b *Build) Manifests(ctx context.Context, dir string) error {
-	for _, p := range parts {
+	for _, p := range platformParts {
 		if len(b.Parts) > 0 && !slices.Contains(b.Parts, p.name) {
 			continue
 		}
-		documents, err := b.documents(ctx, p)
+		documents, err := b.readDocuments(ctx, p)
 		if err != nil {
 			return err
 		}
 		for i, document := range documents {
-			if err := b.place(p, document); err != nil {
+			if err := b.adaptDocument(p, document); err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
 			if b.Edit != nil {
@@ -199,14 +203,14 @@ func (b *Build) Manifests(ctx context.Context, dir string) error {
 					return fmt.Errorf("%s: %w", p.name, err)
 				}
 			}
-			if err := p.write(dir, i, document); err != nil {
+			if err := p.writeManifest(dir, i, document); err != nil {
 				return err
 			}
 		}
 	}
 
-	more := map[string]string{"image-references": `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","spec":{"tags":[{"name":"` + component +
-		`","from":{"kind":"DockerImage","name":"` + placeholder + `"}}]}}` + "\n"}
+	more := map[string]string{"image-references": `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","spec":{"tags":[{"name":"` + componentName +
+		`","from":{"kind":"DockerImage","name":"` + placeholderImage + `"}}]}}` + "\n"}
 	for _, files := range []map[string]string{more, b.More} {
 		for name, text := range files {
 			if err := os.WriteFile(filepath.Join(dir, "release-manifests", name), []byte(text), 0o644); err != nil {
@@ -218,8 +222,8 @@ func (b *Build) Manifests(ctx context.Context, dir string) error {
 	return nil
 }
 
-// documents returns the objects of a part in order.
-func (b *Build) documents(ctx context.Context, p part) ([]map[string]any, error) {
+// readDocuments returns the objects of a part in order.
+func (b *Build) readDocuments(ctx context.Context, p platformPart) ([]map[string]any, error) {
 	texts := make([][]byte, 0, len(p.files)+2)
 	read := func(files []string) error {
 		for _, pattern := range files {
@@ -242,7 +246,7 @@ func (b *Build) documents(ctx context.Context, p part) ([]map[string]any, error)
 	}
 
 	if p.installed {
-		text, err := b.mainstay(ctx, "install", "--image", placeholder, "--dry-run=client", "-o", "yaml")
+		text, err := b.runMainstay(ctx, "install", "--image", placeholderImage, "--dry-run=client", "-o", "yaml")
 		if err != nil {
 			return nil, err
 		}
@@ -271,8 +275,8 @@ func (b *Build) documents(ctx context.Context, p part) ([]map[string]any, error)
 	return documents, nil
 }
 
-// write writes one object, marked as one that clusters apply.
-func (p part) write(dir string, number int, document map[string]any) error {
+// writeManifest writes one object, with the annotations for clusters to apply it.
+func (p platformPart) writeManifest(dir string, number int, document map[string]any) error {
 	metadata, ok := document["metadata"].(map[string]any)
 	kind, _ := document["kind"].(string)
 	name, _ := metadata["name"].(string)
@@ -286,9 +290,9 @@ func (p part) write(dir string, number int, document map[string]any) error {
 		metadata["annotations"] = annotations
 	}
 
-	annotations[included] = "true"
+	annotations[includeAnnotation] = "true"
 	if p.capability != "" {
-		annotations[capability] = p.capability
+		annotations[capabilityAnnotation] = p.capability
 	}
 
 	text, err := yaml.Marshal(document)
@@ -297,11 +301,11 @@ func (p part) write(dir string, number int, document map[string]any) error {
 	}
 
 	folder := filepath.Join(dir, "release-manifests")
-	if p.own {
+	if p.selfManaged {
 		folder = filepath.Join(dir, "manifests")
-		// It runs in the release image itself, which nothing but the operator that loads the
-		// release can name.
-		text = bytes.ReplaceAll(text, []byte(placeholder), []byte("'{{.ReleaseImage}}'"))
+		// It runs in the release image itself. Only the operator that loads the release knows
+		// the reference of that image.
+		text = bytes.ReplaceAll(text, []byte(placeholderImage), []byte("'{{.ReleaseImage}}'"))
 	}
 
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -312,8 +316,8 @@ func (p part) write(dir string, number int, document map[string]any) error {
 	return os.WriteFile(filepath.Join(folder, file), text, 0o644)
 }
 
-// mainstay runs the program of the release and gives what it printed.
-func (b *Build) mainstay(ctx context.Context, args ...string) ([]byte, error) {
+// runMainstay runs the program of the release and returns its output.
+func (b *Build) runMainstay(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, b.Program, args...)
 	cmd.Env = append(os.Environ(), "NO_COLOR=1")
 	var out, failure bytes.Buffer

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// place makes of an object of config what it is in a release: it lies where platforms have it, its programs
-// know the version of the release, and the default catalogs are those of the release.
-func (b *Build) place(p part, document map[string]any) error {
+// adaptDocument adapts an object of config for a release: it renames namespaces, passes the
+// version of the release to programs, and sets the default catalogs.
+func (b *Build) adaptDocument(p platformPart, document map[string]any) error {
 	metadata, _ := document["metadata"].(map[string]any)
-	if len(p.moved) > 0 {
-		move(document, "", p.moved)
-		if name, ok := metadata["name"].(string); ok && document["kind"] == "Namespace" && p.moved[name] != "" {
-			metadata["name"] = p.moved[name]
+	if len(p.renames) > 0 {
+		renameNamespaces(document, "", p.renames)
+		if name, ok := metadata["name"].(string); ok && document["kind"] == "Namespace" && p.renames[name] != "" {
+			metadata["name"] = p.renames[name]
 		}
 	}
 
@@ -23,8 +23,8 @@ func (b *Build) place(p part, document map[string]any) error {
 			data[name] = text
 		}
 		document["data"] = data
-	case document["kind"] == "Deployment" && p.reports:
-		if err := know(document); err != nil {
+	case document["kind"] == "Deployment" && p.reportsVersion:
+		if err := setReleaseVersion(document); err != nil {
 			return fmt.Errorf("the Deployment %v: %w", metadata["name"], err)
 		}
 	}
@@ -32,17 +32,16 @@ func (b *Build) place(p part, document map[string]any) error {
 	return nil
 }
 
-// move renames namespaces, and arguments that name them, wherever they stand in a value that a field of the
-// given name has.
-func move(value any, field string, names map[string]string) any {
+// renameNamespaces renames namespaces, and arguments with their names, in the value of a field.
+func renameNamespaces(value any, field string, names map[string]string) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key := range value {
-			value[key] = move(value[key], key, names)
+			value[key] = renameNamespaces(value[key], key, names)
 		}
 	case []any:
 		for i := range value {
-			value[i] = move(value[i], field, names)
+			value[i] = renameNamespaces(value[i], field, names)
 		}
 	case string:
 		switch field {
@@ -56,8 +55,8 @@ func move(value any, field string, names map[string]string) any {
 	return value
 }
 
-// know tells the first container of a Deployment the version of the release.
-func know(deployment map[string]any) error {
+// setReleaseVersion sets the version of the release in the first container of a Deployment.
+func setReleaseVersion(deployment map[string]any) error {
 	at := deployment
 	for _, field := range []string{"spec", "template", "spec"} {
 		at, _ = at[field].(map[string]any)

@@ -1,4 +1,4 @@
-// Command release makes Mainstay's own release image, with the image of its components, into an
+// Command release builds Mainstay's own release image, with the image of its components, into an
 // OCI layout or a registry. `make release` builds and runs it.
 package main
 
@@ -26,8 +26,9 @@ import (
 	"github.com/mainstay-dev/mainstay/test/payload"
 )
 
-// componentName is what a release that is in no registry calls the image of the components.
-const componentName = "ghcr.io/mainstay-dev/mainstay"
+// defaultComponentName is the name of the components' image in a release that is not in a
+// registry.
+const defaultComponentName = "ghcr.io/mainstay-dev/mainstay"
 
 func main() {
 	b := &payload.Build{Root: "."}
@@ -36,15 +37,15 @@ func main() {
 	previous := flag.String("previous", "", "versions from which clusters may be updated to it, with commas")
 	ref := flag.String("ref", "", "repository and tag that the release is pushed to; unset: it goes into the folder of --layout")
 	folder := flag.String("layout", "bin/release", "folder for an OCI layout, which is made anew")
-	flag.Func("verification-key", "file with OpenPGP public keys, which must have signed what clusters are updated to; may be repeated", trust(b, "--verification-key"))
-	flag.Func("verification-store", "URL of a store with their signatures; may be repeated", trust(b, "--verification-store"))
+	flag.Func("verification-key", "file with OpenPGP public keys, which must have signed what clusters are updated to; may be repeated", addFlag(b, "--verification-key"))
+	flag.Func("verification-store", "URL of a store with their signatures; may be repeated", addFlag(b, "--verification-store"))
 	flag.Parse()
 	if *previous != "" {
 		b.Previous = strings.Split(*previous, ",")
 	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	images, err := run(ctx, *b, *ref, *folder)
+	images, err := buildRelease(ctx, *b, *ref, *folder)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -57,8 +58,8 @@ func main() {
 	}
 }
 
-// trust passes a flag on; an empty one is none.
-func trust(b *payload.Build, name string) func(string) error {
+// addFlag returns a function that adds a flag to the build, unless its value is empty.
+func addFlag(b *payload.Build, name string) func(string) error {
 	return func(value string) error {
 		if value != "" {
 			b.Flags = append(b.Flags, name, value)
@@ -67,8 +68,8 @@ func trust(b *payload.Build, name string) func(string) error {
 	}
 }
 
-// run builds the release and puts it where it is wanted.
-func run(ctx context.Context, b payload.Build, ref, folder string) (*payload.Images, error) {
+// buildRelease builds the release and pushes it to a registry or writes it to an OCI layout.
+func buildRelease(ctx context.Context, b payload.Build, ref, folder string) (*payload.Images, error) {
 	dir, err := os.MkdirTemp("", "mainstay-release-")
 	if err != nil {
 		return nil, err
@@ -88,12 +89,12 @@ func run(ctx context.Context, b payload.Build, ref, folder string) (*payload.Ima
 		return b.Run(ctx, manifests)
 	}
 
-	return intoLayout(ctx, b, dir, manifests, folder)
+	return buildIntoLayout(ctx, b, dir, manifests, folder)
 }
 
-// intoLayout builds by way of a registry that lives as long as this program. The release does
-// not name that registry, so that its digest is the same each time.
-func intoLayout(ctx context.Context, b payload.Build, dir, manifests, folder string) (*payload.Images, error) {
+// buildIntoLayout builds with a temporary registry. The release does not contain the address of
+// that registry, so that its digest is reproducible.
+func buildIntoLayout(ctx context.Context, b payload.Build, dir, manifests, folder string) (*payload.Images, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -101,11 +102,11 @@ func intoLayout(ctx context.Context, b payload.Build, dir, manifests, folder str
 
 	server := &http.Server{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0))), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // It ends by being closed.
-	defer func() { _ = server.Close() }()      // All was read from it.
+	defer func() { _ = server.Close() }()      // Its content is no longer needed.
 	host := fmt.Sprintf("localhost:%d", listener.Addr().(*net.TCPAddr).Port)
-	b.Image, b.Release, b.Name = host+"/mainstay:release", host+"/release:release", componentName
+	b.Image, b.Release, b.Name = host+"/mainstay:release", host+"/release:release", defaultComponentName
 	b.RegistriesConf = filepath.Join(dir, "registries.conf")
-	conf := fmt.Sprintf("[[registry]]\nprefix = %q\nlocation = %q\ninsecure = true\n", componentName, host+"/mainstay")
+	conf := fmt.Sprintf("[[registry]]\nprefix = %q\nlocation = %q\ninsecure = true\n", defaultComponentName, host+"/mainstay")
 	if err := os.WriteFile(b.RegistriesConf, []byte(conf), 0o644); err != nil {
 		return nil, err
 	}
@@ -115,12 +116,12 @@ func intoLayout(ctx context.Context, b payload.Build, dir, manifests, folder str
 		return nil, err
 	}
 
-	return images, save(ctx, images, b.Version, folder)
+	return images, saveLayout(ctx, images, b.Version, folder)
 }
 
-// save writes both images into an OCI layout, and puts there where they are in place of the
-// registry's names.
-func save(ctx context.Context, images *payload.Images, version, folder string) error {
+// saveLayout writes both images into an OCI layout, and replaces their references by those in the
+// layout.
+func saveLayout(ctx context.Context, images *payload.Images, version, folder string) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func TestRelease(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "layout")
 		var indexes [2][]byte
 		for i := range indexes {
-			if _, err := run(t.Context(), b, "", folder); err != nil {
+			if _, err := buildRelease(t.Context(), b, "", folder); err != nil {
 				t.Fatal(err)
 			}
 			var err error
@@ -66,7 +66,7 @@ func TestRelease(t *testing.T) {
 		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 		t.Cleanup(server.Close)
 		repository := strings.TrimPrefix(server.URL, "http://") + "/platform/release"
-		images, err := run(t.Context(), b, repository+":1.0.0", "")
+		images, err := buildRelease(t.Context(), b, repository+":1.0.0", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestRelease(t *testing.T) {
 	t.Run("it starts its own operator", func(t *testing.T) {
 		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 		t.Cleanup(server.Close)
-		images, err := run(t.Context(), b, strings.TrimPrefix(server.URL, "http://")+"/platform/release:1.0.0", "")
+		images, err := buildRelease(t.Context(), b, strings.TrimPrefix(server.URL, "http://")+"/platform/release:1.0.0", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,11 +110,11 @@ func TestRelease(t *testing.T) {
 		t.Cleanup(server.Close)
 		signed, ref := b, strings.TrimPrefix(server.URL, "http://")+"/platform/release:2.0.0"
 		for flag, value := range map[string]string{"--verification-key": keyring(t), "--verification-store": "https://example.com/signatures", "--none": ""} {
-			if err := trust(&signed, flag)(value); err != nil {
+			if err := addFlag(&signed, flag)(value); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := run(t.Context(), signed, ref, ""); err != nil {
+		if _, err := buildRelease(t.Context(), signed, ref, ""); err != nil {
 			t.Fatal(err)
 		}
 		found, err := exec.CommandContext(t.Context(), b.Program, "release", "extract", ref, "--file", "0000_05_release-verification_00_keys.yaml").Output()
@@ -151,7 +151,7 @@ func TestRelease(t *testing.T) {
 		}
 	})
 	t.Run("what is not a tag is refused", func(t *testing.T) {
-		_, err := run(t.Context(), b, "not a tag", "")
+		_, err := buildRelease(t.Context(), b, "not a tag", "")
 		if err == nil || !strings.Contains(err.Error(), "where the release goes") {
 			t.Errorf("got %v", err)
 		}

@@ -1,10 +1,10 @@
-// Command scenario-catalogs shows that catalogs go on being served whatever is done to
-// them: on an embedded cluster it builds images of catalogs, adds, polls, disables and
-// deletes them, and restarts the servers one by one, while clients read without a failed
-// request. Every served blob is compared with its source.
+// Command scenario-catalogs checks that catalogs are served without interruption. On an embedded
+// cluster it builds images of catalogs, adds, polls, disables and deletes them, and restarts the
+// servers one by one. Meanwhile clients read without a failed request. It compares every served
+// blob with its source.
 //
-// It runs the built programs as a person would. `make scenario-catalogs` builds and runs
-// it, with any folder of file-based catalogs and any folder of bundles.
+// It runs the built programs as a user would. `make scenario-catalogs` builds and runs it, with
+// any folder of file-based catalogs and any folder of bundles.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	bundles := flag.String("bundles", "", "folder of <package>/<version>/ folders of bundles")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *fbc, *bundles)
+	err := runScenario(ctx, *fbc, *bundles)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "\nscenario-catalogs:", err)
@@ -33,18 +33,18 @@ func main() {
 	}
 }
 
-// scenario is what the steps share.
+// scenario is the state that the steps share.
 type scenario struct {
 	*cluster.Cluster
-	dir      string
-	service  *service
-	replicas []*replica
-	readers  *readers
-	fbc      *catalog
-	bundles  *catalog
+	dir           string
+	service       *fakeService
+	replicas      []*replica
+	readers       *catalogReaders
+	fileCatalog   *catalog
+	bundleCatalog *catalog
 }
 
-func run(ctx context.Context, fbc, bundles string) (err error) {
+func runScenario(ctx context.Context, fbc, bundles string) (err error) {
 	if fbc == "" || bundles == "" {
 		return errors.New("name the folders with --fbc and --bundles")
 	}
@@ -56,12 +56,12 @@ func run(ctx context.Context, fbc, bundles string) (err error) {
 
 	fmt.Printf("The scenario runs in %s\n\n%-58s %8s  %s\n", dir, "STEP", "SECONDS", "RESULT")
 	s := &scenario{dir: dir}
-	defer func() { err = errors.Join(err, s.end(ctx, err == nil)) }()
-	for _, step := range s.steps(fbc, bundles) {
+	defer func() { err = errors.Join(err, s.tearDown(ctx, err == nil)) }()
+	for _, step := range s.listSteps(fbc, bundles) {
 		began := time.Now()
 		result, err := step.do(ctx)
 		if err == nil {
-			err = s.readers.failure()
+			err = s.readers.firstFailure()
 		}
 		if err != nil {
 			return fmt.Errorf("%q failed: %w", step.what, err)
@@ -73,16 +73,16 @@ func run(ctx context.Context, fbc, bundles string) (err error) {
 	return nil
 }
 
-// end stops everything, and removes what was written when all went well.
-func (s *scenario) end(ctx context.Context, good bool) error {
-	s.readers.stop()
+// tearDown stops everything. It removes the files if the scenario has succeeded.
+func (s *scenario) tearDown(ctx context.Context, good bool) error {
+	s.readers.stopClients()
 	var err error
 	for _, r := range s.replicas {
 		err = errors.Join(err, r.server.Stop())
 	}
 
 	if s.service != nil {
-		s.service.close()
+		s.service.closeListener()
 	}
 	if s.Cluster != nil {
 		err = errors.Join(err, s.Down(ctx))
@@ -94,8 +94,8 @@ func (s *scenario) end(ctx context.Context, good bool) error {
 	return err
 }
 
-// eventually waits for a state that the cluster reaches by itself.
-func eventually(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
+// waitFor waits for a state of the cluster.
+func waitFor(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {

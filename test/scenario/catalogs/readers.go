@@ -18,121 +18,123 @@ import (
 	"time"
 )
 
-// requestTime is how long one answer may take: these catalogs have a few megabytes.
-const requestTime = 30 * time.Second
+// requestTimeout is the timeout of one request. These catalogs have a few megabytes.
+const requestTimeout = 30 * time.Second
 
-// readers are clients that read all the time. The first failed request ends them.
-type readers struct {
-	tls     *tls.Config
-	done    atomic.Int64
-	bytes   atomic.Int64
-	again   atomic.Int64 // counts the calls of reconnect
-	end     context.CancelFunc
-	running sync.WaitGroup
+// catalogReaders are clients that read continuously until the first failed request.
+type catalogReaders struct {
+	tls        *tls.Config
+	requests   atomic.Int64
+	bytes      atomic.Int64
+	reconnects atomic.Int64 // number of calls of reconnectClients
+	cancel     context.CancelFunc
+	running    sync.WaitGroup
 
-	// reading of a catalog is held by each reader during a request, and by pause.
-	reading map[*catalog]*sync.RWMutex
-	paused  map[*catalog]bool
-	first   atomic.Pointer[error]
+	// locks has a lock for each catalog. Each reader holds it during a request. pauseReading
+	// holds it for writing.
+	locks      map[*catalog]*sync.RWMutex
+	paused     map[*catalog]bool
+	firstError atomic.Pointer[error]
 }
 
-func newReaders(authority []byte) (*readers, error) {
+func newReaders(authority []byte) (*catalogReaders, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authority) {
 		return nil, errors.New("the published authority is no certificate")
 	}
-	return &readers{tls: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, reading: map[*catalog]*sync.RWMutex{}, paused: map[*catalog]bool{}}, nil
+	return &catalogReaders{tls: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, locks: map[*catalog]*sync.RWMutex{}, paused: map[*catalog]bool{}}, nil
 }
 
-// begin starts clients of each kind for each catalog.
-func (r *readers) begin(ctx context.Context, catalogs ...*catalog) int {
+// startClients starts clients of each kind for each catalog and returns their number.
+func (r *catalogReaders) startClients(ctx context.Context, catalogs ...*catalog) int {
 	ctx, cancel := context.WithCancel(ctx)
-	r.end = cancel
+	r.cancel = cancel
 	n := 0
 	for _, c := range catalogs {
-		r.reading[c] = &sync.RWMutex{}
-		for _, get := range []func(context.Context, *http.Client, *catalog) error{r.all("identity"), r.all("gzip"), r.packages} {
+		r.locks[c] = &sync.RWMutex{}
+		for _, get := range []func(context.Context, *http.Client, *catalog) error{r.readWholeCatalog("identity"), r.readWholeCatalog("gzip"), r.readPackages} {
 			n++
-			r.running.Go(func() { r.loop(ctx, c, get) })
+			r.running.Go(func() { r.readUntilDone(ctx, c, get) })
 		}
 	}
 
 	return n
 }
 
-func (r *readers) loop(ctx context.Context, c *catalog, get func(context.Context, *http.Client, *catalog) error) {
+func (r *catalogReaders) readUntilDone(ctx context.Context, c *catalog, get func(context.Context, *http.Client, *catalog) error) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: r.tls, DisableCompression: true}}
 	defer client.CloseIdleConnections()
-	again := r.again.Load()
-	for ctx.Err() == nil && r.first.Load() == nil {
-		if now := r.again.Load(); now != again {
+	again := r.reconnects.Load()
+	for ctx.Err() == nil && r.firstError.Load() == nil {
+		if now := r.reconnects.Load(); now != again {
 			again = now
 			client.CloseIdleConnections()
 		}
 
-		r.reading[c].RLock()
+		r.locks[c].RLock()
 		err := get(ctx, client, c)
-		r.reading[c].RUnlock()
+		r.locks[c].RUnlock()
 		if err != nil && ctx.Err() == nil {
 			err = fmt.Errorf("a client of catalog %s at %s: %w", c.name, time.Now().Format(time.TimeOnly), err)
-			r.first.CompareAndSwap(nil, &err)
+			r.firstError.CompareAndSwap(nil, &err)
 		}
 	}
 }
 
-// pause ends the reading of a catalog, once the requests that are under way are answered.
-func (r *readers) pause(c *catalog) {
-	r.reading[c].Lock()
+// pauseReading stops reading a catalog once the current requests are done.
+func (r *catalogReaders) pauseReading(c *catalog) {
+	r.locks[c].Lock()
 	r.paused[c] = true
 }
 
-func (r *readers) resume(c *catalog) {
+func (r *catalogReaders) resumeReading(c *catalog) {
 	r.paused[c] = false
-	r.reading[c].Unlock()
+	r.locks[c].Unlock()
 }
 
-// reconnect has every client connect anew after the request that it is at.
-func (r *readers) reconnect() { r.again.Add(1) }
+// reconnectClients makes every client open a new connection after its current request.
+func (r *catalogReaders) reconnectClients() { r.reconnects.Add(1) }
 
-// failure is the first failed request, if any. It works on nil.
-func (r *readers) failure() error {
-	if r == nil || r.first.Load() == nil {
+// firstFailure returns the error of the first failed request, or nil. The receiver may be nil.
+func (r *catalogReaders) firstFailure() error {
+	if r == nil || r.firstError.Load() == nil {
 		return nil
 	}
-	return *r.first.Load()
+	return *r.firstError.Load()
 }
 
-// stop ends the clients. It works on nil, and twice.
-func (r *readers) stop() {
-	if r == nil || r.end == nil {
+// stopClients stops the clients. The receiver may be nil, and it may be called several times.
+func (r *catalogReaders) stopClients() {
+	if r == nil || r.cancel == nil {
 		return
 	}
 
-	r.end()
+	r.cancel()
 	for c, paused := range r.paused {
 		if paused {
-			r.resume(c) // so that those who wait see the end
+			r.resumeReading(c) // Waiting clients have to see that the context has ended.
 		}
 	}
 
 	r.running.Wait()
-	r.end = nil
+	r.cancel = nil
 }
 
-// all reads the whole catalog and looks whether it is a version that may be served.
-func (r *readers) all(encoding string) func(context.Context, *http.Client, *catalog) error {
+// readWholeCatalog returns a function that reads the whole catalog and checks that it is a
+// version that may be served.
+func (r *catalogReaders) readWholeCatalog(encoding string) func(context.Context, *http.Client, *catalog) error {
 	return func(ctx context.Context, client *http.Client, c *catalog) error {
-		blobs, err := r.get(ctx, client, c.base+"/api/v1/all", encoding)
-		if err == nil && !c.isOne(blobs) {
+		blobs, err := r.getBlobs(ctx, client, c.baseURL+"/api/v1/all", encoding)
+		if err == nil && !c.isServedVersion(blobs) {
 			err = errors.New("api/v1/all answered what no version of the catalog is")
 		}
 		return err
 	}
 }
 
-// packages reads the list of packages, and then the bundles of each.
-func (r *readers) packages(ctx context.Context, client *http.Client, c *catalog) error {
-	packages, err := r.get(ctx, client, c.base+"/api/v1/metas?schema=olm.package", "gzip")
+// readPackages reads the list of packages, and then the bundles of each.
+func (r *catalogReaders) readPackages(ctx context.Context, client *http.Client, c *catalog) error {
+	packages, err := r.getBlobs(ctx, client, c.baseURL+"/api/v1/metas?schema=olm.package", "gzip")
 	if err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func (r *readers) packages(ctx context.Context, client *http.Client, c *catalog)
 			return err
 		}
 
-		bundles, err := r.get(ctx, client, c.base+"/api/v1/metas?schema=olm.bundle&package="+pkg.Name, "identity")
+		bundles, err := r.getBlobs(ctx, client, c.baseURL+"/api/v1/metas?schema=olm.bundle&package="+pkg.Name, "identity")
 		if err != nil {
 			return err
 		}
@@ -155,9 +157,9 @@ func (r *readers) packages(ctx context.Context, client *http.Client, c *catalog)
 	return nil
 }
 
-// get reads an answer of JSON lines, and gives its blobs in order.
-func (r *readers) get(ctx context.Context, client *http.Client, url, encoding string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+// getBlobs requests a URL and returns the sorted blobs of the JSON lines in the response.
+func (r *catalogReaders) getBlobs(ctx context.Context, client *http.Client, url, encoding string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -187,11 +189,11 @@ func (r *readers) get(ctx context.Context, client *http.Client, url, encoding st
 		return nil, fmt.Errorf("GET %s: %w", url, err)
 	}
 
-	r.done.Add(1)
+	r.requests.Add(1)
 	r.bytes.Add(int64(len(text)))
 	var blobs []string
 	for line := range strings.Lines(string(text)) {
-		blob, err := inOrder([]byte(line))
+		blob, err := sortKeys([]byte(line))
 		if err != nil {
 			return nil, fmt.Errorf("GET %s: a line is no JSON: %w", url, err)
 		}
@@ -202,7 +204,7 @@ func (r *readers) get(ctx context.Context, client *http.Client, url, encoding st
 	return blobs, nil
 }
 
-// statusError is an answer other than 200.
+// statusError is the error for a status code other than 200.
 type statusError struct {
 	url    string
 	status int
@@ -212,8 +214,8 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("GET %s: %d %s", e.url, e.status, http.StatusText(e.status))
 }
 
-// at makes a client whose connections go to one replica.
-func (r *readers) at(address string) *http.Client {
+// newReplicaClient returns a client that connects to one replica.
+func (r *catalogReaders) newReplicaClient(address string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig: r.tls, DisableCompression: true, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -222,14 +224,14 @@ func (r *readers) at(address string) *http.Client {
 	}}
 }
 
-// compareAt compares what a replica serves with the source, blob by blob.
-func (r *readers) compareAt(ctx context.Context, c *catalog, address string) error {
-	got, err := r.get(ctx, r.at(address), c.base+"/api/v1/all", "gzip")
+// compareReplica compares the blobs that a replica serves with the source.
+func (r *catalogReaders) compareReplica(ctx context.Context, c *catalog, address string) error {
+	got, err := r.getBlobs(ctx, r.newReplicaClient(address), c.baseURL+"/api/v1/all", "gzip")
 	if err != nil {
 		return err
 	}
 
-	want := c.current()
+	want := c.currentBlobs()
 	for i := range max(len(got), len(want)) {
 		switch {
 		case i >= len(got) || i < len(want) && want[i] < got[i]:
@@ -242,9 +244,9 @@ func (r *readers) compareAt(ctx context.Context, c *catalog, address string) err
 	return nil
 }
 
-// isGone reports whether a replica answers 404 for a catalog.
-func (r *readers) isGone(ctx context.Context, c *catalog, address string) error {
-	_, err := r.get(ctx, r.at(address), c.base+"/api/v1/all", "identity")
+// checkNotServed returns an error unless a replica responds with status 404 for a catalog.
+func (r *catalogReaders) checkNotServed(ctx context.Context, c *catalog, address string) error {
+	_, err := r.getBlobs(ctx, r.newReplicaClient(address), c.baseURL+"/api/v1/all", "identity")
 	var status *statusError
 	if errors.As(err, &status) && status.status == http.StatusNotFound {
 		return nil

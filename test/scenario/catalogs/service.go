@@ -14,14 +14,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
-// replica is one catalogd.
+// replica is one catalogd process.
 type replica struct {
 	*scenario
 	dir, address string
 	server       *cluster.Server
 }
 
-func (r *replica) start(ctx context.Context, flags ...string) error {
+func (r *replica) startCatalogd(ctx context.Context, flags ...string) error {
 	if r.address == "" {
 		address, err := cluster.FreeAddress()
 		if err != nil {
@@ -31,15 +31,15 @@ func (r *replica) start(ctx context.Context, flags ...string) error {
 	}
 
 	server, err := r.Start(ctx, r.dir+".log", "catalogd", append([]string{
-		"--leader-elect", "--catalogs-server-addr", r.address, "--external-address", r.service.address(),
+		"--leader-elect", "--catalogs-server-addr", r.address, "--external-address", r.service.listenAddress(),
 		"--metrics-bind-address", "0", "--cache-dir", r.dir,
 	}, flags...)...)
 	r.server = server
 	return err
 }
 
-// hasNothingOf reports whether no file on the replica's disk bears the catalog's name.
-func (r *replica) hasNothingOf(name string) error {
+// checkNoFilesOf returns an error if a file of the replica has the name of the catalog.
+func (r *replica) checkNoFilesOf(name string) error {
 	return filepath.WalkDir(r.dir, func(path string, _ fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, os.ErrNotExist):
@@ -51,49 +51,50 @@ func (r *replica) hasNothingOf(name string) error {
 	})
 }
 
-// service stands for the Service of the replicas: a connection goes to one that is ready.
-// A replica that is about to stop gets no new ones, as when its pod is terminating.
-type service struct {
+// fakeService replaces the Service of the replicas: it forwards each connection to a ready
+// replica. A replica that is about to stop gets no new connections, as when its pod is
+// terminating.
+type fakeService struct {
 	listener net.Listener
 	replicas []*replica
 
-	mu    sync.Mutex
-	out   *replica
-	next  int
-	conns map[*replica]int
+	mu       sync.Mutex
+	excluded *replica
+	next     int
+	conns    map[*replica]int
 }
 
-func newService() (*service, error) {
+func newService() (*fakeService, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	s := &service{listener: listener, conns: map[*replica]int{}}
-	go s.run()
+	s := &fakeService{listener: listener, conns: map[*replica]int{}}
+	go s.acceptConnections()
 	return s, nil
 }
 
-func (s *service) address() string { return s.listener.Addr().String() }
+func (s *fakeService) listenAddress() string { return s.listener.Addr().String() }
 
-func (s *service) close() { _ = s.listener.Close() }
+func (s *fakeService) closeListener() { _ = s.listener.Close() }
 
-func (s *service) run() {
+func (s *fakeService) acceptConnections() {
 	for {
 		conn, err := s.listener.Accept()
 		if err != nil {
 			return // closed
 		}
-		go s.forward(conn)
+		go s.forwardConnection(conn)
 	}
 }
 
-// choose takes the replicas in turn.
-func (s *service) choose() *replica {
+// nextReplica returns the replicas in turn.
+func (s *fakeService) nextReplica() *replica {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for range s.replicas {
 		s.next++
-		if r := s.replicas[s.next%len(s.replicas)]; r != s.out {
+		if r := s.replicas[s.next%len(s.replicas)]; r != s.excluded {
 			return r
 		}
 	}
@@ -101,11 +102,11 @@ func (s *service) choose() *replica {
 	return s.replicas[0]
 }
 
-func (s *service) forward(client net.Conn) {
+func (s *fakeService) forwardConnection(client net.Conn) {
 	defer client.Close()
-	r := s.choose()
-	s.count(r, 1)
-	defer s.count(r, -1)
+	r := s.nextReplica()
+	s.addConnections(r, 1)
+	defer s.addConnections(r, -1)
 	server, err := net.Dial("tcp", r.address)
 	if err != nil {
 		return
@@ -119,21 +120,21 @@ func (s *service) forward(client net.Conn) {
 	_, _ = io.Copy(client, server)
 }
 
-// leaveOut sends no new connections to a replica, nil for none.
-func (s *service) leaveOut(r *replica) {
+// excludeReplica sends no new connections to a replica; nil means none.
+func (s *fakeService) excludeReplica(r *replica) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out = r
+	s.excluded = r
 }
 
-// connections counts those to a replica.
-func (s *service) connections(r *replica) int {
+// countConnections returns the number of connections to a replica.
+func (s *fakeService) countConnections(r *replica) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conns[r]
 }
 
-func (s *service) count(r *replica, n int) {
+func (s *fakeService) addConnections(r *replica, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conns[r] += n

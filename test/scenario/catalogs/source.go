@@ -16,19 +16,18 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// catalog is one that is built and served.
+// catalog is a catalog of the scenario.
 type catalog struct {
-	name, ref, base string
-	serving         time.Duration
-	deleted         bool
+	name, ref, baseURL string
+	serving            time.Duration
+	deleted            bool
 
 	mu sync.Mutex
-	// versions are the blobs, sorted, of the versions that may be served at the moment; the
-	// last is the newest.
+	// versions are the sorted blobs of the versions that may currently be served, newest last.
 	versions [][]string
 }
 
-func (c *catalog) current() []string {
+func (c *catalog) currentBlobs() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.versions[len(c.versions)-1]
@@ -41,21 +40,21 @@ func (c *catalog) addVersion(blobs []string) {
 	c.versions = append(c.versions, blobs)
 }
 
-func (c *catalog) onlyCurrent() {
+func (c *catalog) dropOldVersions() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.versions = c.versions[len(c.versions)-1:]
 }
 
-// isOne reports whether blobs are one of the versions.
-func (c *catalog) isOne(blobs []string) bool {
+// isServedVersion reports whether blobs are those of one of the versions.
+func (c *catalog) isServedVersion(blobs []string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.versions, func(v []string) bool { return slices.Equal(v, blobs) })
 }
 
-// blobsBelow reads the blobs of a folder with another parser than Mainstay's own.
-func blobsBelow(dir string) ([]string, error) {
+// readFolderBlobs reads the blobs of a folder with a parser that is not Mainstay's own.
+func readFolderBlobs(dir string) ([]string, error) {
 	var all []string
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -68,7 +67,7 @@ func blobsBelow(dir string) ([]string, error) {
 		}
 
 		defer file.Close()
-		blobs, err := blobsOf(file)
+		blobs, err := readStreamBlobs(file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -81,8 +80,9 @@ func blobsBelow(dir string) ([]string, error) {
 	return all, err
 }
 
-// blobsOf reads a stream of JSON or YAML documents, sorted, each with its keys in order.
-func blobsOf(r io.Reader) ([]string, error) {
+// readStreamBlobs returns the sorted documents of a stream of JSON or YAML, each with sorted
+// keys.
+func readStreamBlobs(r io.Reader) ([]string, error) {
 	decoder := utilyaml.NewYAMLOrJSONDecoder(r, 4096)
 	var blobs []string
 	for {
@@ -98,7 +98,7 @@ func blobsOf(r io.Reader) ([]string, error) {
 			continue
 		}
 
-		blob, err := inOrder(raw)
+		blob, err := sortKeys(raw)
 		if err != nil {
 			return nil, err
 		}
@@ -107,8 +107,8 @@ func blobsOf(r io.Reader) ([]string, error) {
 	}
 }
 
-// inOrder writes a blob with its keys in order, so that two of the same content are equal.
-func inOrder(raw []byte) (string, error) {
+// sortKeys returns a blob with sorted keys, so that blobs with the same content are equal.
+func sortKeys(raw []byte) (string, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	var value any

@@ -13,41 +13,41 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
-// step is a line of the table.
-type step struct {
+// scenarioStep is a line of the table.
+type scenarioStep struct {
 	what string
 	do   func(context.Context) (string, error)
 }
 
-// namespace of the servers.
-const namespace = "olmv1-system"
+// systemNamespace is the namespace of the servers.
+const systemNamespace = "olmv1-system"
 
-// pollTime is how long a moved tag may take to be noticed: the shortest interval is a
-// minute, to which its jitter comes.
-const pollTime = 2 * time.Minute
+// pollTimeout is the timeout for noticing a moved tag. The minimum poll interval is a minute plus
+// jitter.
+const pollTimeout = 2 * time.Minute
 
-func (s *scenario) steps(fbc, bundles string) []step {
-	return []step{
-		{"A cluster and a registry start", s.start},
-		{"Two replicas of catalogd start", s.serve},
+func (s *scenario) listSteps(fbc, bundles string) []scenarioStep {
+	return []scenarioStep{
+		{"A cluster and a registry start", s.startCluster},
+		{"Two replicas of catalogd start", s.startReplicas},
 		{"An image of the file-based catalog is built and pushed", func(ctx context.Context) (string, error) { return s.buildFBC(ctx, fbc) }},
 		{"Images of the bundles and their catalog are built and pushed", func(ctx context.Context) (string, error) { return s.buildBundles(ctx, bundles) }},
-		{"The catalogs are added, and are served", s.add},
-		{"Every served blob is compared with its source", s.compareAll},
-		{"Clients begin to read", s.read},
-		{"The tag moves, and is polled", s.poll},
-		{"The first replica restarts", func(ctx context.Context) (string, error) { return s.restart(ctx, 0) }},
-		{"The second replica restarts", func(ctx context.Context) (string, error) { return s.restart(ctx, 1) }},
-		{"A catalog is disabled", s.disable},
-		{"It is enabled again", s.enable},
-		{"A replica is killed and starts without its registry", s.kill},
-		{"A catalog is deleted, and nothing of it is left", s.remove},
-		{"Every served blob is compared once more", s.compareAll},
-		{"The clients stop", s.tally},
+		{"The catalogs are added, and are served", s.addCatalogs},
+		{"Every served blob is compared with its source", s.compareAllCatalogs},
+		{"Clients begin to read", s.startReaders},
+		{"The tag moves, and is polled", s.moveTagAndWait},
+		{"The first replica restarts", func(ctx context.Context) (string, error) { return s.restartReplica(ctx, 0) }},
+		{"The second replica restarts", func(ctx context.Context) (string, error) { return s.restartReplica(ctx, 1) }},
+		{"A catalog is disabled", s.disableCatalog},
+		{"It is enabled again", s.enableCatalog},
+		{"A replica is killed and starts without its registry", s.killReplica},
+		{"A catalog is deleted, and nothing of it is left", s.deleteCatalog},
+		{"Every served blob is compared once more", s.compareAllCatalogs},
+		{"The clients stop", s.stopReaders},
 	}
 }
 
-func (s *scenario) start(ctx context.Context) (string, error) {
+func (s *scenario) startCluster(ctx context.Context) (string, error) {
 	c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: s.dir})
 	if err != nil {
 		return "", err
@@ -58,11 +58,11 @@ func (s *scenario) start(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	_, err = c.Kubectl(ctx, "create", "namespace", namespace)
+	_, err = c.Kubectl(ctx, "create", "namespace", systemNamespace)
 	return "images go to " + c.Registry, err
 }
 
-func (s *scenario) serve(ctx context.Context) (string, error) {
+func (s *scenario) startReplicas(ctx context.Context) (string, error) {
 	service, err := newService()
 	if err != nil {
 		return "", err
@@ -71,7 +71,7 @@ func (s *scenario) serve(ctx context.Context) (string, error) {
 	s.service = service
 	for i := range 2 {
 		r := &replica{scenario: s, dir: filepath.Join(s.dir, fmt.Sprintf("replica-%d", i))}
-		if err := r.start(ctx); err != nil {
+		if err := r.startCatalogd(ctx); err != nil {
 			return "", err
 		}
 		s.replicas = append(s.replicas, r)
@@ -85,8 +85,8 @@ func (s *scenario) serve(ctx context.Context) (string, error) {
 	}
 
 	var authority []byte
-	err = eventually(ctx, time.Minute, func(ctx context.Context) error {
-		out, err := s.Kubectl(ctx, "get", "configmap", "-n", namespace, "catalogd-service-ca", "-o", `jsonpath={.data.ca\.crt}`)
+	err = waitFor(ctx, time.Minute, func(ctx context.Context) error {
+		out, err := s.Kubectl(ctx, "get", "configmap", "-n", systemNamespace, "catalogd-service-ca", "-o", `jsonpath={.data.ca\.crt}`)
 		authority = []byte(out)
 		if err == nil && len(authority) == 0 {
 			err = errors.New("the certificate authority is not published")
@@ -98,17 +98,17 @@ func (s *scenario) serve(ctx context.Context) (string, error) {
 	}
 
 	s.readers, err = newReaders(authority)
-	return "one leads, both serve; " + s.service.address() + " stands for their Service", err
+	return "one leads, both serve; " + s.service.listenAddress() + " stands for their Service", err
 }
 
 func (s *scenario) buildFBC(ctx context.Context, dir string) (string, error) {
-	blobs, err := blobsBelow(dir)
+	blobs, err := readFolderBlobs(dir)
 	if err != nil {
 		return "", err
 	}
 
-	s.fbc = &catalog{name: "from-files", ref: s.Registry + "/scenario/files:latest", versions: [][]string{blobs}}
-	if _, err := s.Mainstay(ctx, "catalog", "build", dir, "--push", s.fbc.ref); err != nil {
+	s.fileCatalog = &catalog{name: "from-files", ref: s.Registry + "/scenario/files:latest", versions: [][]string{blobs}}
+	if _, err := s.Mainstay(ctx, "catalog", "build", dir, "--push", s.fileCatalog.ref); err != nil {
 		return "", err
 	}
 
@@ -116,23 +116,23 @@ func (s *scenario) buildFBC(ctx context.Context, dir string) (string, error) {
 }
 
 func (s *scenario) buildBundles(ctx context.Context, dir string) (string, error) {
-	s.bundles = &catalog{name: "from-bundles", ref: s.Registry + "/scenario/bundles:latest"}
-	if _, err := s.Mainstay(ctx, "catalog", "build", dir, "--push", s.bundles.ref); err != nil {
+	s.bundleCatalog = &catalog{name: "from-bundles", ref: s.Registry + "/scenario/bundles:latest"}
+	if _, err := s.Mainstay(ctx, "catalog", "build", dir, "--push", s.bundleCatalog.ref); err != nil {
 		return "", err
 	}
 
-	out, err := s.Mainstay(ctx, "catalog", "build", dir, "--push", s.bundles.ref, "--dry-run", "-o", "json")
+	out, err := s.Mainstay(ctx, "catalog", "build", dir, "--push", s.bundleCatalog.ref, "--dry-run", "-o", "json")
 	if err != nil {
 		return "", err
 	}
 
-	blobs, err := blobsOf(strings.NewReader(out))
-	s.bundles.versions = [][]string{blobs}
+	blobs, err := readStreamBlobs(strings.NewReader(out))
+	s.bundleCatalog.versions = [][]string{blobs}
 	return fmt.Sprintf("%d blobs", len(blobs)), err
 }
 
-func (s *scenario) add(ctx context.Context) (string, error) {
-	for _, c := range []*catalog{s.fbc, s.bundles} {
+func (s *scenario) addCatalogs(ctx context.Context) (string, error) {
+	for _, c := range []*catalog{s.fileCatalog, s.bundleCatalog} {
 		began := time.Now()
 		if _, err := s.Mainstay(ctx, "catalog", "add", c.name, "--image", c.ref, "--poll-interval", "1m", "--wait"); err != nil {
 			return "", err
@@ -144,42 +144,42 @@ func (s *scenario) add(ctx context.Context) (string, error) {
 			return "", err
 		}
 
-		c.base = out
-		// The condition is the leader's: the other replica has the content soon after.
+		c.baseURL = out
+		// The leader sets the condition. The other replica has the content soon after.
 		for _, r := range s.replicas {
-			if err := eventually(ctx, time.Minute, func(ctx context.Context) error { return s.readers.compareAt(ctx, c, r.address) }); err != nil {
+			if err := waitFor(ctx, time.Minute, func(ctx context.Context) error { return s.readers.compareReplica(ctx, c, r.address) }); err != nil {
 				return "", err
 			}
 		}
 	}
 
-	return fmt.Sprintf("after %.2f s and %.2f s", s.fbc.serving.Seconds(), s.bundles.serving.Seconds()), nil
+	return fmt.Sprintf("after %.2f s and %.2f s", s.fileCatalog.serving.Seconds(), s.bundleCatalog.serving.Seconds()), nil
 }
 
-func (s *scenario) compareAll(ctx context.Context) (string, error) {
+func (s *scenario) compareAllCatalogs(ctx context.Context) (string, error) {
 	count := 0
-	for _, c := range []*catalog{s.fbc, s.bundles} {
+	for _, c := range []*catalog{s.fileCatalog, s.bundleCatalog} {
 		if c.deleted {
 			continue
 		}
 		for _, r := range s.replicas {
-			if err := s.readers.compareAt(ctx, c, r.address); err != nil {
+			if err := s.readers.compareReplica(ctx, c, r.address); err != nil {
 				return "", err
 			}
-			count += len(c.current())
+			count += len(c.currentBlobs())
 		}
 	}
 
 	return fmt.Sprintf("%d blobs of both replicas are equal", count), nil
 }
 
-func (s *scenario) read(ctx context.Context) (string, error) {
-	n := s.readers.begin(ctx, s.fbc, s.bundles)
+func (s *scenario) startReaders(ctx context.Context) (string, error) {
+	n := s.readers.startClients(ctx, s.fileCatalog, s.bundleCatalog)
 	return fmt.Sprintf("%d clients read everything, compressed or not, and single packages", n), nil
 }
 
-// poll moves the tag of the catalog of files to a catalog with a package more.
-func (s *scenario) poll(ctx context.Context) (string, error) {
+// moveTagAndWait moves the tag of the file-based catalog to a catalog with one more package.
+func (s *scenario) moveTagAndWait(ctx context.Context) (string, error) {
 	more := filepath.Join(s.dir, "more")
 	if err := os.MkdirAll(more, 0o755); err != nil {
 		return "", err
@@ -193,7 +193,7 @@ func (s *scenario) poll(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	out, err := s.Run(ctx, "opm", "render", s.fbc.ref, more)
+	out, err := s.Run(ctx, "opm", "render", s.fileCatalog.ref, more)
 	if err != nil {
 		return "", err
 	}
@@ -203,36 +203,36 @@ func (s *scenario) poll(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	added, err := blobsOf(strings.NewReader(text))
+	added, err := readStreamBlobs(strings.NewReader(text))
 	if err != nil {
 		return "", err
 	}
 
-	s.fbc.addVersion(append(added, s.fbc.current()...))
-	if _, err := s.Mainstay(ctx, "catalog", "build", all, "--push", s.fbc.ref); err != nil {
+	s.fileCatalog.addVersion(append(added, s.fileCatalog.currentBlobs()...))
+	if _, err := s.Mainstay(ctx, "catalog", "build", all, "--push", s.fileCatalog.ref); err != nil {
 		return "", err
 	}
 
 	began := time.Now()
 	for _, r := range s.replicas {
-		if err := eventually(ctx, pollTime, func(ctx context.Context) error { return s.readers.compareAt(ctx, s.fbc, r.address) }); err != nil {
+		if err := waitFor(ctx, pollTimeout, func(ctx context.Context) error { return s.readers.compareReplica(ctx, s.fileCatalog, r.address) }); err != nil {
 			return "", err
 		}
 	}
 
 	took := time.Since(began)
-	s.fbc.onlyCurrent()
+	s.fileCatalog.dropOldVersions()
 	return fmt.Sprintf("both replicas serve the new content %.0f s after the push", took.Seconds()), nil
 }
 
-func (s *scenario) restart(ctx context.Context, i int) (string, error) {
-	before := s.readers.done.Load()
-	s.service.leaveOut(s.replicas[i])
-	defer s.service.leaveOut(nil)
+func (s *scenario) restartReplica(ctx context.Context, i int) (string, error) {
+	before := s.readers.requests.Load()
+	s.service.excludeReplica(s.replicas[i])
+	defer s.service.excludeReplica(nil)
 	if err := s.replicas[i].server.Stop(); err != nil {
 		return "", err
 	}
-	if err := s.replicas[i].start(ctx); err != nil {
+	if err := s.replicas[i].startCatalogd(ctx); err != nil {
 		return "", err
 	}
 
@@ -241,61 +241,61 @@ func (s *scenario) restart(ctx context.Context, i int) (string, error) {
 		return "", err
 	}
 
-	for _, c := range []*catalog{s.fbc, s.bundles} {
-		if err := s.readers.compareAt(ctx, c, s.replicas[i].address); err != nil {
+	for _, c := range []*catalog{s.fileCatalog, s.bundleCatalog} {
+		if err := s.readers.compareReplica(ctx, c, s.replicas[i].address); err != nil {
 			return "", fmt.Errorf("it says that it is ready and does not serve what it served: %w", err)
 		}
 	}
 
-	return fmt.Sprintf("ready after %.2f s; %d requests meanwhile, none failed", time.Since(began).Seconds(), s.readers.done.Load()-before), nil
+	return fmt.Sprintf("ready after %.2f s; %d requests meanwhile, none failed", time.Since(began).Seconds(), s.readers.requests.Load()-before), nil
 }
 
-// disable takes a catalog away from its clients, who have been told.
-func (s *scenario) disable(ctx context.Context) (string, error) {
-	s.readers.pause(s.bundles)
-	if err := s.setMode(ctx, "Unavailable"); err != nil {
+// disableCatalog makes a catalog unavailable after its clients have paused.
+func (s *scenario) disableCatalog(ctx context.Context) (string, error) {
+	s.readers.pauseReading(s.bundleCatalog)
+	if err := s.setAvailabilityMode(ctx, "Unavailable"); err != nil {
 		return "", err
 	}
 
 	for _, r := range s.replicas {
-		if err := eventually(ctx, time.Minute, func(ctx context.Context) error { return s.readers.isGone(ctx, s.bundles, r.address) }); err != nil {
+		if err := waitFor(ctx, time.Minute, func(ctx context.Context) error { return s.readers.checkNotServed(ctx, s.bundleCatalog, r.address) }); err != nil {
 			return "", err
 		}
 	}
 
-	out, err := s.Kubectl(ctx, "get", "clustercatalog", s.bundles.name, "-o", `jsonpath={range .status.conditions[*]}{.type}={.status}/{.reason} {end}`)
+	out, err := s.Kubectl(ctx, "get", "clustercatalog", s.bundleCatalog.name, "-o", `jsonpath={range .status.conditions[*]}{.type}={.status}/{.reason} {end}`)
 	return "404 of both replicas; " + strings.TrimSpace(out), err
 }
 
-func (s *scenario) enable(ctx context.Context) (string, error) {
-	if err := s.setMode(ctx, "Available"); err != nil {
+func (s *scenario) enableCatalog(ctx context.Context) (string, error) {
+	if err := s.setAvailabilityMode(ctx, "Available"); err != nil {
 		return "", err
 	}
 
 	for _, r := range s.replicas {
-		if err := eventually(ctx, time.Minute, func(ctx context.Context) error { return s.readers.compareAt(ctx, s.bundles, r.address) }); err != nil {
+		if err := waitFor(ctx, time.Minute, func(ctx context.Context) error { return s.readers.compareReplica(ctx, s.bundleCatalog, r.address) }); err != nil {
 			return "", err
 		}
 	}
 
-	s.readers.resume(s.bundles)
+	s.readers.resumeReading(s.bundleCatalog)
 	return "served by both replicas, and read", nil
 }
 
-func (s *scenario) setMode(ctx context.Context, mode string) error {
-	_, err := s.Kubectl(ctx, "patch", "clustercatalog", s.bundles.name, "--type=merge", "-p", `{"spec":{"availabilityMode":"`+mode+`"}}`)
+func (s *scenario) setAvailabilityMode(ctx context.Context, mode string) error {
+	_, err := s.Kubectl(ctx, "patch", "clustercatalog", s.bundleCatalog.name, "--type=merge", "-p", `{"spec":{"availabilityMode":"`+mode+`"}}`)
 	return err
 }
 
-// kill ends a replica wherever it is. What its clients were reading breaks off, so they
-// have been moved to the other one.
-func (s *scenario) kill(ctx context.Context) (string, error) {
+// killReplica kills a replica. Its connections break, so its clients have moved to the other
+// replica before.
+func (s *scenario) killReplica(ctx context.Context) (string, error) {
 	r := s.replicas[0]
-	s.service.leaveOut(r)
-	defer s.service.leaveOut(nil)
-	s.readers.reconnect()
-	err := eventually(ctx, time.Minute, func(context.Context) error {
-		if n := s.service.connections(r); n > 0 {
+	s.service.excludeReplica(r)
+	defer s.service.excludeReplica(nil)
+	s.readers.reconnectClients()
+	err := waitFor(ctx, time.Minute, func(context.Context) error {
+		if n := s.service.countConnections(r); n > 0 {
 			return fmt.Errorf("%d clients are still connected", n)
 		}
 		return nil
@@ -306,15 +306,15 @@ func (s *scenario) kill(ctx context.Context) (string, error) {
 
 	r.server.Kill()
 	began := time.Now()
-	if err := r.start(ctx, "--registries-conf", s.blockingRegistries()); err != nil {
+	if err := r.startCatalogd(ctx, "--registries-conf", s.writeBlockingRegistriesConf()); err != nil {
 		return "", err
 	}
 	if err := r.server.AwaitReady(ctx); err != nil {
 		return "", err
 	}
 
-	for _, c := range []*catalog{s.fbc, s.bundles} {
-		if err := s.readers.compareAt(ctx, c, r.address); err != nil {
+	for _, c := range []*catalog{s.fileCatalog, s.bundleCatalog} {
+		if err := s.readers.compareReplica(ctx, c, r.address); err != nil {
 			return "", err
 		}
 	}
@@ -322,29 +322,30 @@ func (s *scenario) kill(ctx context.Context) (string, error) {
 	return fmt.Sprintf("serves what it served after %.2f s, though the registry is blocked for it", time.Since(began).Seconds()), nil
 }
 
-// blockingRegistries writes a configuration that refuses the registry.
-func (s *scenario) blockingRegistries() string {
+// writeBlockingRegistriesConf writes a registries.conf that blocks the registry, and returns its
+// path.
+func (s *scenario) writeBlockingRegistriesConf() string {
 	name := filepath.Join(s.dir, "blocked.conf")
 	text := fmt.Sprintf("[[registry]]\nlocation = %q\nblocked = true\n", s.Registry)
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		return err.Error() // the server will say that there is no such file
+		return err.Error() // The server reports that this file does not exist.
 	}
 	return name
 }
 
-func (s *scenario) remove(ctx context.Context) (string, error) {
-	s.readers.pause(s.bundles)
-	s.bundles.deleted = true
-	if _, err := s.Mainstay(ctx, "catalog", "delete", s.bundles.name, "--wait"); err != nil {
+func (s *scenario) deleteCatalog(ctx context.Context) (string, error) {
+	s.readers.pauseReading(s.bundleCatalog)
+	s.bundleCatalog.deleted = true
+	if _, err := s.Mainstay(ctx, "catalog", "delete", s.bundleCatalog.name, "--wait"); err != nil {
 		return "", err
 	}
 
 	for _, r := range s.replicas {
-		err := eventually(ctx, time.Minute, func(ctx context.Context) error {
-			if err := s.readers.isGone(ctx, s.bundles, r.address); err != nil {
+		err := waitFor(ctx, time.Minute, func(ctx context.Context) error {
+			if err := s.readers.checkNotServed(ctx, s.bundleCatalog, r.address); err != nil {
 				return err
 			}
-			return r.hasNothingOf(s.bundles.name)
+			return r.checkNoFilesOf(s.bundleCatalog.name)
 		})
 		if err != nil {
 			return "", err
@@ -354,7 +355,7 @@ func (s *scenario) remove(ctx context.Context) (string, error) {
 	return "404 of both replicas, and no file on either's disk", nil
 }
 
-func (s *scenario) tally(context.Context) (string, error) {
-	s.readers.stop()
-	return fmt.Sprintf("%d requests, %.1f GB read, 0 failed", s.readers.done.Load(), float64(s.readers.bytes.Load())/1e9), s.readers.failure()
+func (s *scenario) stopReaders(context.Context) (string, error) {
+	s.readers.stopClients()
+	return fmt.Sprintf("%d requests, %.1f GB read, 0 failed", s.readers.requests.Load(), float64(s.readers.bytes.Load())/1e9), s.readers.firstFailure()
 }

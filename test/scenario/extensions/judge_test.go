@@ -32,7 +32,7 @@ func TestJudge(t *testing.T) {
 		"depends on another":    {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, `bundle "p" has a dependency declared via property "olm.gvk.required" which is not met`)}, "", refused},
 		"unsafe":                {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "failed upgrade safety validation")}, "", refused},
 		"a kind is not there":   {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "authorization evaluation error: x")}, "", refused},
-		"rights do not suffice": {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "service account requires the following permissions")}, "", surprise},
+		"rights do not suffice": {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "service account requires the following permissions")}, "", unexpected},
 		"tried again":           {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "connection refused")}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestJudge(t *testing.T) {
 			if test.version != "" {
 				extension.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: olmv1.BundleMetadata{Version: test.version}}
 			}
-			if got, reason := judge(extension, "1.0.0"); got != test.want {
+			if got, reason := judgeOutcome(extension, "1.0.0"); got != test.want {
 				t.Errorf("got %q (%s), want %q", got, reason, test.want)
 			}
 		})

@@ -1,12 +1,13 @@
-// Command scenario-extensions shows what becomes of every bundle of a folder: on an
-// embedded cluster with a simulated node each is installed with exactly the rights that
-// `mainstay rbac generate` writes, and removed again; then each package is updated from
-// version to version, and what was refused for what it needs is installed with that. What is refused is listed with the reason that a person reads.
+// Command scenario-extensions tests every bundle of a folder on an embedded cluster with a
+// simulated node. It installs each bundle with exactly the rights that `mainstay rbac generate`
+// writes, and removes it again. Then it updates each package from version to version. Bundles
+// that were refused because of their dependencies are installed together with these. Refused
+// bundles are listed with the reason that a user sees.
 //
-// It runs the built programs as a person would. `make scenario-extensions` builds and
-// runs it, with any folder of <package>/<version>/ folders of bundles. It fails when
-// something is a surprise: an extension that is neither installed nor refused for a
-// reason, rights that do not suffice, or something that is left behind.
+// It runs the built programs as a user would. `make scenario-extensions` builds and runs it, with
+// any folder of <package>/<version>/ folders of bundles. It fails on an unexpected outcome: an
+// extension that is neither installed nor refused with a reason, insufficient rights, or objects
+// that are left behind.
 package main
 
 import (
@@ -24,14 +25,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
-// workers is how many packages are looked at side by side.
-const workers = 2
+// packageWorkers is the number of packages that are tested concurrently.
+const packageWorkers = 2
 
 func main() {
 	bundles := flag.String("bundles", "", "folder of <package>/<version>/ folders of bundles")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *bundles)
+	err := runScenario(ctx, *bundles)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "\nscenario-extensions:", err)
@@ -39,12 +40,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, bundles string) (err error) {
+func runScenario(ctx context.Context, bundles string) (err error) {
 	if bundles == "" {
 		return errors.New("name the folder with --bundles")
 	}
 
-	packages, err := packagesIn(bundles)
+	packages, err := listPackages(bundles)
 	if err != nil {
 		return err
 	}
@@ -56,20 +57,20 @@ func run(ctx context.Context, bundles string) (err error) {
 
 	began := time.Now()
 	fmt.Printf("The scenario runs in %s\n", dir)
-	s := &scenario{table: &table{}}
-	defer func() { err = errors.Join(err, s.end(ctx, dir, err == nil)) }()
-	if err := s.start(ctx, dir, bundles); err != nil {
+	s := &scenario{table: &resultTable{}}
+	defer func() { err = errors.Join(err, s.tearDown(ctx, dir, err == nil)) }()
+	if err := s.startCluster(ctx, dir, bundles); err != nil {
 		return err
 	}
 
 	fmt.Printf("The cluster and a catalog of %d packages are ready after %.0f s\n\n", len(packages), time.Since(began).Seconds())
-	s.table.head()
-	queue := make(chan *pkg)
+	s.table.printHeader()
+	queue := make(chan *packageVersions)
 	var running sync.WaitGroup
-	for range workers {
+	for range packageWorkers {
 		running.Go(func() {
 			for p := range queue {
-				s.look(ctx, p)
+				s.checkPackage(ctx, p)
 			}
 		})
 	}
@@ -80,9 +81,9 @@ func run(ctx context.Context, bundles string) (err error) {
 
 	close(queue)
 	running.Wait()
-	s.meet(ctx)
-	s.nothingLeft(ctx)
-	s.table.summary(time.Since(began))
+	s.retryWithDependencies(ctx)
+	s.checkNothingLeft(ctx)
+	s.table.printSummary(time.Since(began))
 	if s.table.surprises > 0 {
 		return fmt.Errorf("%d surprises", s.table.surprises)
 	}
@@ -90,8 +91,8 @@ func run(ctx context.Context, bundles string) (err error) {
 	return ctx.Err()
 }
 
-// end stops everything, and removes what was written when all went well.
-func (s *scenario) end(ctx context.Context, dir string, good bool) error {
+// tearDown stops everything. It removes the files if the scenario has succeeded.
+func (s *scenario) tearDown(ctx context.Context, dir string, good bool) error {
 	if s.Cluster == nil {
 		return os.RemoveAll(dir)
 	}
@@ -105,19 +106,19 @@ func (s *scenario) end(ctx context.Context, dir string, good bool) error {
 	return err
 }
 
-// start starts a cluster and the servers, and a catalog of the bundles.
-func (s *scenario) start(ctx context.Context, dir, bundles string) error {
+// startCluster starts a cluster and the servers, and adds a catalog of the bundles.
+func (s *scenario) startCluster(ctx context.Context, dir, bundles string) error {
 	c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: dir})
 	if err != nil {
 		return err
 	}
 
 	s.Cluster = c
-	// Some operators want to run beside the control plane.
+	// Some operators require a control plane node.
 	if _, err := c.Kubectl(ctx, "label", "nodes", "--all", "node-role.kubernetes.io/control-plane=", "node-role.kubernetes.io/master="); err != nil {
 		return err
 	}
-	// One of the bundles is cert-manager, which on a node that is simulated issues nothing.
+	// One of the bundles is cert-manager, which issues no certificates on a simulated node.
 	if err := c.Serve(ctx, "--feature-gates=WebhookProviderCertManager=false"); err != nil {
 		return err
 	}
@@ -133,6 +134,6 @@ func (s *scenario) start(ctx context.Context, dir, bundles string) error {
 		return err
 	}
 
-	s.before, err = s.observer.names(ctx)
+	s.initialObjects, err = s.observer.listStableObjects(ctx)
 	return err
 }

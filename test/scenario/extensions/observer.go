@@ -27,27 +27,27 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// observer looks at the cluster as its administrator.
-type observer struct {
+// clusterObserver reads the cluster as its administrator.
+type clusterObserver struct {
 	client.Client
 	metadata  metadata.Interface
 	discovery discovery.DiscoveryInterface
 }
 
-func newObserver(kubeconfig string) (*observer, error) {
+func newObserver(kubeconfig string) (*clusterObserver, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 
 	config.QPS = -1
-	config.WarningHandler = rest.NoWarnings{} // of kinds that are listed because they are there
+	config.WarningHandler = rest.NoWarnings{} // Deprecated kinds are listed too.
 	scheme := runtime.NewScheme()
 	if err := olmv1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 
-	o := &observer{}
+	o := &clusterObserver{}
 	if o.Client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return nil, err
 	}
@@ -59,8 +59,8 @@ func newObserver(kubeconfig string) (*observer, error) {
 	return o, err
 }
 
-// resources are all kinds that objects can be listed of.
-func (o *observer) resources() ([]schema.GroupVersionResource, error) {
+// listableResources returns all resources that can be listed and deleted.
+func (o *clusterObserver) listableResources() ([]schema.GroupVersionResource, error) {
 	lists, err := o.discovery.ServerPreferredResources()
 	if err != nil {
 		return nil, err
@@ -82,14 +82,14 @@ func (o *observer) resources() ([]schema.GroupVersionResource, error) {
 	return found, nil
 }
 
-// owned are the objects of every kind that bear the mark of an extension.
-func (o *observer) owned(ctx context.Context, extension string) ([]string, error) {
-	return o.list(ctx, olmv1.LabelOwnerKind+"="+olmv1.ClusterExtensionKind+","+olmv1.LabelOwnerName+"="+extension)
+// listOwnedObjects returns the objects of every kind with the labels of an extension.
+func (o *clusterObserver) listOwnedObjects(ctx context.Context, extension string) ([]string, error) {
+	return o.listObjects(ctx, olmv1.LabelOwnerKind+"="+olmv1.ClusterExtensionKind+","+olmv1.LabelOwnerName+"="+extension)
 }
 
-// list returns the objects of every kind that a selector selects.
-func (o *observer) list(ctx context.Context, selector string) ([]string, error) {
-	resources, err := o.resources()
+// listObjects returns the objects of every kind that match a selector.
+func (o *clusterObserver) listObjects(ctx context.Context, selector string) ([]string, error) {
+	resources, err := o.listableResources()
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (o *observer) list(ctx context.Context, selector string) ([]string, error) 
 	for _, resource := range resources {
 		list, err := o.metadata.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-			continue // a kind that has just gone
+			continue // The kind has just been removed.
 		}
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", resource.GroupResource(), err)
@@ -111,19 +111,19 @@ func (o *observer) list(ctx context.Context, selector string) ([]string, error) 
 	return found, nil
 }
 
-// passing are kinds whose objects come and go by themselves.
-var passing = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "endpointslices.discovery.k8s.io", "endpoints", "pods", "replicasets.apps", "controllerrevisions.apps"}
+// volatileResources are resources whose objects the cluster creates and deletes by itself.
+var volatileResources = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "endpointslices.discovery.k8s.io", "endpoints", "pods", "replicasets.apps", "controllerrevisions.apps"}
 
-// names are all objects of the cluster that stay by themselves.
-func (o *observer) names(ctx context.Context) (map[string]bool, error) {
-	all, err := o.list(ctx, "")
+// listStableObjects returns all objects of the cluster except those of volatile resources.
+func (o *clusterObserver) listStableObjects(ctx context.Context) (map[string]bool, error) {
+	all, err := o.listObjects(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 
 	names := map[string]bool{}
 	for _, name := range all {
-		if kind, _, _ := strings.Cut(name, " "); !slices.Contains(passing, kind) {
+		if kind, _, _ := strings.Cut(name, " "); !slices.Contains(volatileResources, kind) {
 			names[name] = true
 		}
 	}
@@ -131,8 +131,8 @@ func (o *observer) names(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// remove deletes what a manifest holds.
-func (o *observer) remove(ctx context.Context, manifest string) error {
+// deleteManifest deletes the objects of a manifest, except namespaces.
+func (o *clusterObserver) deleteManifest(ctx context.Context, manifest string) error {
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(manifest)), 4096)
 	for {
 		object := &unstructured.Unstructured{}
@@ -150,9 +150,9 @@ func (o *observer) remove(ctx context.Context, manifest string) error {
 	}
 }
 
-// touchTerminating annotates the CRDs that are being deleted, and says what the API
-// server says of them.
-func (o *observer) touchTerminating(ctx context.Context) ([]string, error) {
+// touchTerminating annotates the CRDs that are being deleted. It returns their Terminating
+// conditions.
+func (o *clusterObserver) touchTerminating(ctx context.Context) ([]string, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
 	if err := o.List(ctx, list); err != nil {
@@ -182,14 +182,14 @@ func (o *observer) touchTerminating(ctx context.Context) ([]string, error) {
 	return touched, nil
 }
 
-// extension reads an extension.
-func (o *observer) extension(ctx context.Context, name string) (*olmv1.ClusterExtension, error) {
+// getExtension returns a ClusterExtension.
+func (o *clusterObserver) getExtension(ctx context.Context, name string) (*olmv1.ClusterExtension, error) {
 	extension := &olmv1.ClusterExtension{}
 	return extension, o.Get(ctx, client.ObjectKey{Name: name}, extension)
 }
 
 // deleteNamespace deletes a namespace and waits until it is gone.
-func (o *observer) deleteNamespace(ctx context.Context, name string) error {
+func (o *clusterObserver) deleteNamespace(ctx context.Context, name string) error {
 	namespace := &unstructured.Unstructured{}
 	namespace.SetAPIVersion("v1")
 	namespace.SetKind("Namespace")
@@ -198,7 +198,7 @@ func (o *observer) deleteNamespace(ctx context.Context, name string) error {
 		return client.IgnoreNotFound(err)
 	}
 
-	return eventually(ctx, func(ctx context.Context) error {
+	return waitFor(ctx, func(ctx context.Context) error {
 		err := o.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -210,17 +210,17 @@ func (o *observer) deleteNamespace(ctx context.Context, name string) error {
 	})
 }
 
-// find returns a condition, or an empty one.
-func find(conditions []metav1.Condition, of string) metav1.Condition {
+// findCondition returns a condition, or an empty one if there is none.
+func findCondition(conditions []metav1.Condition, of string) metav1.Condition {
 	if found := meta.FindStatusCondition(conditions, of); found != nil {
 		return *found
 	}
 	return metav1.Condition{}
 }
 
-// eventually waits for a state that the cluster reaches by itself.
-func eventually(ctx context.Context, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// waitFor waits for a state of the cluster.
+func waitFor(ctx context.Context, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, rolloutTimeout)
 	defer cancel()
 	var last error
 	for {
@@ -229,11 +229,11 @@ func eventually(ctx context.Context, check func(context.Context) error) error {
 			return nil
 		}
 		if last == nil || ctx.Err() == nil {
-			last = err // and not that the time was up meanwhile
+			last = err // The error of a check that timed out is not useful.
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("within %s: %w", limit, last)
+			return fmt.Errorf("within %s: %w", rolloutTimeout, last)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

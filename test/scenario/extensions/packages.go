@@ -10,21 +10,21 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// pkg is a package with its versions, oldest first.
-type pkg struct {
+// packageVersions is a package with its versions, oldest first.
+type packageVersions struct {
 	name     string
 	versions []*semver.Version
 }
 
-// packagesIn finds the bundles of a folder. Packages with many versions come first, so
-// that the others are done beside them.
-func packagesIn(dir string) ([]*pkg, error) {
+// listPackages returns the packages in a folder of bundles. Packages with many versions come
+// first, so that the workers are evenly busy.
+func listPackages(dir string) ([]*packageVersions, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 
-	var packages []*pkg
+	var packages []*packageVersions
 	for _, entry := range entries {
 		if !entry.IsDir() {
 			continue
@@ -35,7 +35,7 @@ func packagesIn(dir string) ([]*pkg, error) {
 			return nil, err
 		}
 
-		p := &pkg{name: entry.Name()}
+		p := &packageVersions{name: entry.Name()}
 		for _, folder := range folders {
 			if v, err := semver.NewVersion(folder.Name()); err == nil && folder.IsDir() {
 				p.versions = append(p.versions, v)
@@ -52,6 +52,6 @@ func packagesIn(dir string) ([]*pkg, error) {
 		return nil, fmt.Errorf("%s has no folders <package>/<version>/", dir)
 	}
 
-	slices.SortStableFunc(packages, func(a, b *pkg) int { return cmp.Compare(len(b.versions), len(a.versions)) })
+	slices.SortStableFunc(packages, func(a, b *packageVersions) int { return cmp.Compare(len(b.versions), len(a.versions)) })
 	return packages, nil
 }

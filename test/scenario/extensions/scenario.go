@@ -15,25 +15,25 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
-// scenario is what the packages share.
+// scenario is the state that the packages share.
 type scenario struct {
 	*cluster.Cluster
-	observer *observer
-	table    *table
-	// before are the objects that there were at the beginning.
-	before map[string]bool
+	observer *clusterObserver
+	table    *resultTable
+	// initialObjects are the objects that existed at the beginning.
+	initialObjects map[string]bool
 
 	mu sync.Mutex
-	// needy are bundles that were refused for what they need of others.
-	needy []needy
+	// dependentBundles are bundles that were refused because of their dependencies.
+	dependentBundles []dependentBundle
 }
 
-// limit is how long a roll-out may take: on a simulated node it is a second or two.
-const limit = time.Minute
+// rolloutTimeout is the timeout of a rollout. On a simulated node it takes a second or two.
+const rolloutTimeout = time.Minute
 
-// look installs every version of a package on its own, and then updates from one to the
+// checkPackage installs every version of a package on its own, and then updates from one to the
 // next.
-func (s *scenario) look(ctx context.Context, p *pkg) {
+func (s *scenario) checkPackage(ctx context.Context, p *packageVersions) {
 	var good []string
 	for _, version := range p.versions {
 		if ctx.Err() != nil {
@@ -41,49 +41,50 @@ func (s *scenario) look(ctx context.Context, p *pkg) {
 		}
 
 		began := time.Now()
-		o, reason := s.bundle(ctx, p.name, version.Original())
-		s.table.line(p.name, version.Original(), o, time.Since(began), reason)
+		o, reason := s.installAndRemove(ctx, p.name, version.Original())
+		s.table.printLine(p.name, version.Original(), o, time.Since(began), reason)
 		if o == installed {
 			good = append(good, version.Original())
 		}
 
-		if o == refused && strings.Contains(reason, lacksDependencies) {
+		if o == refused && strings.Contains(reason, missingDependencyText) {
 			s.mu.Lock()
-			s.needy = append(s.needy, needy{p.name, version.Original()})
+			s.dependentBundles = append(s.dependentBundles, dependentBundle{p.name, version.Original()})
 			s.mu.Unlock()
 		}
 	}
 
 	if len(good) > 1 && ctx.Err() == nil {
-		s.walk(ctx, p.name, good)
+		s.updateThroughVersions(ctx, p.name, good)
 	}
 
-	for _, namespace := range []string{p.name, watched(p.name)} {
+	for _, namespace := range []string{p.name, watchedNamespaceOf(p.name)} {
 		if err := s.observer.deleteNamespace(ctx, namespace); err != nil {
-			s.table.line(p.name, "namespace", surprise, 0, err.Error())
+			s.table.printLine(p.name, "namespace", unexpected, 0, err.Error())
 		}
 	}
 }
 
-// watched is the namespace that extensions watch which cannot watch their own.
-func watched(name string) string { return name + "-watched" }
+// watchedNamespaceOf returns the watch namespace for extensions that cannot watch their own
+// namespace.
+func watchedNamespaceOf(name string) string { return name + "-watched" }
 
-// bundle installs a version and removes it.
-func (s *scenario) bundle(ctx context.Context, name, version string) (outcome, string) {
-	rights, err := s.prepare(ctx, name, "--version", version)
+// installAndRemove installs a version and removes it.
+func (s *scenario) installAndRemove(ctx context.Context, name, version string) (outcome, string) {
+	rights, err := s.applyRights(ctx, name, "--version", version)
 	if err != nil {
-		return s.refusedAlso(ctx, name, version, rights, err)
+		return s.checkControllerRefuses(ctx, name, version, rights, err)
 	}
 
 	prepared := time.Now()
-	if _, err := s.Mainstay(ctx, s.install(name, version, rights)...); err != nil {
-		return surprise, err.Error()
+	if _, err := s.Mainstay(ctx, s.installArgs(name, version, rights)...); err != nil {
+		return unexpected, err.Error()
 	}
 
-	o, reason := s.settle(ctx, name, version)
+	o, reason := s.waitForOutcome(ctx, name, version)
 	settled := time.Now()
-	if err := s.uninstall(ctx, name, rights); err != nil {
-		return surprise, err.Error()
+	if err := s.uninstallWithRights(ctx, name, rights); err != nil {
+		return unexpected, err.Error()
 	}
 	if o == installed {
 		reason = fmt.Sprintf("available after %.2f s, removed in %.2f s", settled.Sub(prepared).Seconds(), time.Since(settled).Seconds())
@@ -92,33 +93,33 @@ func (s *scenario) bundle(ctx context.Context, name, version string) (outcome, s
 	return o, reason
 }
 
-// rights are what an extension is installed with.
-type rights struct {
+// installRights are the rights with which an extension is installed.
+type installRights struct {
 	manifest string
-	// watch is the namespace to watch, empty for all.
-	watch string
+	// watchNamespace is the namespace to watch, empty for all.
+	watchNamespace string
 }
 
-// prepare writes the rights as `mainstay rbac generate` has them, for the namespaces that
+// applyRights applies the rights that `mainstay rbac generate` writes, for the namespaces that
 // the bundle can watch.
-func (s *scenario) prepare(ctx context.Context, name string, args ...string) (*rights, error) {
-	r := &rights{}
-	// cert-manager, one of the bundles, is turned off: it is not to be taken for one that issues.
+func (s *scenario) applyRights(ctx context.Context, name string, args ...string) (*installRights, error) {
+	r := &installRights{}
+	// cert-manager is one of the bundles, but it issues no certificates here.
 	args = append([]string{"rbac", "generate", name, "--namespace", name, "--create-namespace", "--cert-manager=false"}, args...)
 	manifest, err := s.Mainstay(ctx, args...)
-	if advice := textOf(err); strings.Contains(advice, "do not support targeting all namespaces") {
+	if advice := errorText(err); strings.Contains(advice, "do not support targeting all namespaces") {
 		switch {
 		case strings.Contains(advice, `set watchNamespace to "`):
-			r.watch = name
+			r.watchNamespace = name
 		case strings.Contains(advice, "set watchNamespace to one namespace"):
-			r.watch = watched(name)
-			if err := s.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+r.watch+"}\n"); err != nil {
+			r.watchNamespace = watchedNamespaceOf(name)
+			if err := s.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+r.watchNamespace+"}\n"); err != nil {
 				return r, err
 			}
 		default:
 			return r, err
 		}
-		manifest, err = s.Mainstay(ctx, append(args, "--watch-namespace", r.watch)...)
+		manifest, err = s.Mainstay(ctx, append(args, "--watch-namespace", r.watchNamespace)...)
 	}
 
 	if err != nil {
@@ -129,77 +130,77 @@ func (s *scenario) prepare(ctx context.Context, name string, args ...string) (*r
 	return r, s.Apply(ctx, manifest)
 }
 
-func textOf(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-func (s *scenario) install(name, version string, r *rights) []string {
+func (s *scenario) installArgs(name, version string, r *installRights) []string {
 	args := []string{"extension", "install", name, "--namespace", name, "--create-namespace", "--version", version, "--check=false"}
 	if r.manifest != "" {
 		args = append(args, "--service-account", name+"-installer")
 	}
-	if r.watch != "" {
-		args = append(args, "--watch-namespace", r.watch)
+	if r.watchNamespace != "" {
+		args = append(args, "--watch-namespace", r.watchNamespace)
 	}
 	return args
 }
 
-// refusedAlso makes sure that the controller refuses what `mainstay rbac generate`
-// refused, and gives the reason that its conditions have.
-func (s *scenario) refusedAlso(ctx context.Context, name, version string, r *rights, refusal error) (outcome, string) {
-	if _, err := s.Mainstay(ctx, s.install(name, version, r)...); err != nil {
-		return surprise, err.Error()
+// checkControllerRefuses checks that the controller refuses a bundle that `mainstay rbac
+// generate` has refused. It returns the reason of the conditions.
+func (s *scenario) checkControllerRefuses(ctx context.Context, name, version string, r *installRights, refusal error) (outcome, string) {
+	if _, err := s.Mainstay(ctx, s.installArgs(name, version, r)...); err != nil {
+		return unexpected, err.Error()
 	}
 
-	o, reason := s.settle(ctx, name, version)
-	if err := s.uninstall(ctx, name, r); err != nil {
-		return surprise, err.Error()
+	o, reason := s.waitForOutcome(ctx, name, version)
+	if err := s.uninstallWithRights(ctx, name, r); err != nil {
+		return unexpected, err.Error()
 	}
 	if o == installed {
-		return surprise, "it is installed, and yet: " + refusal.Error()
+		return unexpected, "it is installed, and yet: " + refusal.Error()
 	}
 
 	return o, reason
 }
 
-// settle waits until the extension is installed or refused.
-func (s *scenario) settle(ctx context.Context, name, version string) (outcome, string) {
+// waitForOutcome waits until the extension is installed or refused.
+func (s *scenario) waitForOutcome(ctx context.Context, name, version string) (outcome, string) {
 	var result outcome
 	var reason string
-	err := eventually(ctx, func(ctx context.Context) error {
-		extension, err := s.observer.extension(ctx, name)
+	err := waitFor(ctx, func(ctx context.Context) error {
+		extension, err := s.observer.getExtension(ctx, name)
 		if err != nil {
 			return err
 		}
-		if result, reason = judge(extension, version); result == "" {
+		if result, reason = judgeOutcome(extension, version); result == "" {
 			return errors.New(reason)
 		}
 		return nil
 	})
 	if err != nil {
-		return surprise, err.Error()
+		return unexpected, err.Error()
 	}
 
 	return result, reason
 }
 
-// refusals are words of messages by which an extension is refused though it is tried
-// again: what it lacks may come, but not in this scenario.
-var refusals = []string{
+// refusalTexts are parts of messages of refused extensions whose installation is retried. In this
+// scenario the retries cannot succeed.
+var refusalTexts = []string{
 	"authorization evaluation error: ", "no bundles found", "upgrade safety validation",
-	lacksDependencies, "the dependencies of bundle",
+	missingDependencyText, "the dependencies of bundle",
 }
 
-// lacksDependencies are words of the message of a bundle that needs what is not there.
-const lacksDependencies = "dependency declared via property"
+// missingDependencyText is a part of the message for a bundle with missing dependencies.
+const missingDependencyText = "dependency declared via property"
 
-// judge says what has become of an extension that shall have a version. It is nothing
-// while it is still becoming.
-func judge(extension *olmv1.ClusterExtension, version string) (outcome, string) {
-	progressing := find(extension.Status.Conditions, olmv1.TypeProgressing)
+// judgeOutcome returns the outcome for an extension and a requested version. It is empty while
+// there is no outcome yet; the second result is then the current state.
+func judgeOutcome(extension *olmv1.ClusterExtension, version string) (outcome, string) {
+	progressing := findCondition(extension.Status.Conditions, olmv1.TypeProgressing)
 	if progressing.ObservedGeneration != extension.Generation {
 		return "", "it was not looked at yet"
 	}
@@ -209,8 +210,8 @@ func judge(extension *olmv1.ClusterExtension, version string) (outcome, string) 
 	case progressing.Status == "False":
 		return refused, message
 	case strings.Contains(message, "requires the following permissions"):
-		return surprise, message
-	case slices.ContainsFunc(refusals, func(words string) bool { return strings.Contains(message, words) }):
+		return unexpected, message
+	case slices.ContainsFunc(refusalTexts, func(words string) bool { return strings.Contains(message, words) }):
 		return refused, message
 	case progressing.Reason != olmv1.ReasonSucceeded:
 		return "", progressing.Reason + ": " + message
@@ -219,36 +220,37 @@ func judge(extension *olmv1.ClusterExtension, version string) (outcome, string) 
 	if extension.Status.Install == nil || extension.Status.Install.Bundle.Version != version {
 		return "", "another version is installed"
 	}
-	if available := find(extension.Status.Conditions, olmv1.TypeAvailable); available.Status != "True" {
+	if available := findCondition(extension.Status.Conditions, olmv1.TypeAvailable); available.Status != "True" {
 		return "", "not available: " + available.Message
 	}
 
 	return installed, ""
 }
 
-// uninstall removes an extension and its rights, and looks whether anything of it stays.
-func (s *scenario) uninstall(ctx context.Context, name string, r *rights) error {
-	return errors.Join(s.vanish(ctx, name), s.observer.remove(ctx, r.manifest))
+// uninstallWithRights uninstalls an extension with its rights, and checks that no objects are
+// left.
+func (s *scenario) uninstallWithRights(ctx context.Context, name string, r *installRights) error {
+	return errors.Join(s.uninstallExtension(ctx, name), s.observer.deleteManifest(ctx, r.manifest))
 }
 
-// vanish removes an extension, and looks whether anything of it stays.
-func (s *scenario) vanish(ctx context.Context, name string) error {
+// uninstallExtension uninstalls an extension, and checks that no objects are left.
+func (s *scenario) uninstallExtension(ctx context.Context, name string) error {
 	if _, err := s.Mainstay(ctx, "extension", "uninstall", name, "--delete-custom-resources"); err != nil {
 		return err
 	}
 
-	err := eventually(ctx, func(ctx context.Context) error {
-		extension, err := s.observer.extension(ctx, name)
+	err := waitFor(ctx, func(ctx context.Context) error {
+		extension, err := s.observer.getExtension(ctx, name)
 		if err == nil {
-			err = fmt.Errorf("it is not removed: %s", find(extension.Status.Conditions, olmv1.TypeProgressing).Message)
+			err = fmt.Errorf("it is not removed: %s", findCondition(extension.Status.Conditions, olmv1.TypeProgressing).Message)
 		}
 		return client.IgnoreNotFound(err)
 	})
 	if err != nil {
-		return errors.Join(err, s.unstick(ctx, name))
+		return errors.Join(err, s.touchTerminatingCRDs(ctx, name))
 	}
-	return eventually(ctx, func(ctx context.Context) error {
-		left, err := s.observer.owned(ctx, name)
+	return waitFor(ctx, func(ctx context.Context) error {
+		left, err := s.observer.listOwnedObjects(ctx, name)
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("left behind: %s", strings.Join(left, ", "))
 		}
@@ -256,16 +258,16 @@ func (s *scenario) vanish(ctx context.Context, name string) error {
 	})
 }
 
-// unstick touches the CRDs that are being deleted, so that the API server looks at them
-// again, and waits for the removal: what comes after can be looked at too.
-func (s *scenario) unstick(ctx context.Context, name string) error {
+// touchTerminatingCRDs touches the CRDs that are being deleted, so that the API server processes
+// them again. It waits for the removal of the extension, so that the scenario can continue.
+func (s *scenario) touchTerminatingCRDs(ctx context.Context, name string) error {
 	touched, err := s.observer.touchTerminating(ctx)
 	if err != nil {
 		return err
 	}
 
-	err = eventually(ctx, func(ctx context.Context) error {
-		_, err := s.observer.extension(ctx, name)
+	err = waitFor(ctx, func(ctx context.Context) error {
+		_, err := s.observer.getExtension(ctx, name)
 		if err == nil {
 			err = errors.New("it is still not removed")
 		}
@@ -275,18 +277,18 @@ func (s *scenario) unstick(ctx context.Context, name string) error {
 	return errors.Join(fmt.Errorf("CRDs that were being deleted were touched: %s", strings.Join(touched, "; ")), err)
 }
 
-// nothingLeft compares the cluster with what it was at the beginning.
-func (s *scenario) nothingLeft(ctx context.Context) {
+// checkNothingLeft compares the objects of the cluster with those at the beginning.
+func (s *scenario) checkNothingLeft(ctx context.Context) {
 	began := time.Now()
-	err := eventually(ctx, func(ctx context.Context) error {
-		names, err := s.observer.names(ctx)
+	err := waitFor(ctx, func(ctx context.Context) error {
+		names, err := s.observer.listStableObjects(ctx)
 		if err != nil {
 			return err
 		}
 
 		var more []string
 		for name := range names {
-			if !s.before[name] {
+			if !s.initialObjects[name] {
 				more = append(more, name)
 			}
 		}
@@ -299,13 +301,13 @@ func (s *scenario) nothingLeft(ctx context.Context) {
 		return nil
 	})
 	if err != nil {
-		s.table.line("(all)", "", surprise, time.Since(began), err.Error())
+		s.table.printLine("(all)", "", unexpected, time.Since(began), err.Error())
 	}
 }
 
-// change writes what an extension shall be.
-func (s *scenario) change(ctx context.Context, name string, edit func(*olmv1.ClusterExtensionSpec)) error {
-	extension, err := s.observer.extension(ctx, name)
+// patchExtensionSpec patches the spec of an extension.
+func (s *scenario) patchExtensionSpec(ctx context.Context, name string, edit func(*olmv1.ClusterExtensionSpec)) error {
+	extension, err := s.observer.getExtension(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -12,20 +12,21 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// walk installs the first version and goes from one to the next, along the edges of the
-// catalog where there are some. What stops an update is noted, and then allowed.
-func (s *scenario) walk(ctx context.Context, name string, versions []string) {
+// updateThroughVersions installs the first version and updates from one version to the next,
+// along the edges of the catalog if there are any. If an update is refused, it records the reason
+// and allows the update.
+func (s *scenario) updateThroughVersions(ctx context.Context, name string, versions []string) {
 	current := versions[0]
-	rights, err := s.prepare(ctx, name, "--version", current)
+	rights, err := s.applyRights(ctx, name, "--version", current)
 	if err == nil {
-		_, err = s.Mainstay(ctx, s.install(name, current, rights)...)
+		_, err = s.Mainstay(ctx, s.installArgs(name, current, rights)...)
 	}
 	if err != nil {
-		s.table.line(name, current, surprise, 0, err.Error())
+		s.table.printLine(name, current, unexpected, 0, err.Error())
 		return
 	}
-	if o, reason := s.settle(ctx, name, current); o != installed {
-		s.table.line(name, current, surprise, 0, "it was installed before, and now: "+reason)
+	if o, reason := s.waitForOutcome(ctx, name, current); o != installed {
+		s.table.printLine(name, current, unexpected, 0, "it was installed before, and now: "+reason)
 		return
 	}
 
@@ -35,34 +36,34 @@ func (s *scenario) walk(ctx context.Context, name string, versions []string) {
 		}
 
 		began := time.Now()
-		o, reason := s.step(ctx, name, current, next, rights)
-		s.table.line(name, current+" → "+next, o, time.Since(began), reason)
+		o, reason := s.updateExtension(ctx, name, current, next, rights)
+		s.table.printLine(name, current+" → "+next, o, time.Since(began), reason)
 		if o == updated {
 			current = next
 		}
 	}
 
-	if err := s.uninstall(ctx, name, rights); err != nil {
-		s.table.line(name, "removal of "+current, surprise, 0, err.Error())
+	if err := s.uninstallWithRights(ctx, name, rights); err != nil {
+		s.table.printLine(name, "removal of "+current, unexpected, 0, err.Error())
 	}
 }
 
-// step updates an extension.
-func (s *scenario) step(ctx context.Context, name, from, to string, r *rights) (outcome, string) {
-	more, err := s.prepare(ctx, name, "--version", to, "--update-from", from)
+// updateExtension updates an extension.
+func (s *scenario) updateExtension(ctx context.Context, name, from, to string, r *installRights) (outcome, string) {
+	more, err := s.applyRights(ctx, name, "--version", to, "--update-from", from)
 	if err != nil {
-		return surprise, err.Error()
+		return unexpected, err.Error()
 	}
 
 	r.manifest = more.manifest
 	want := func(edit func(*olmv1.ClusterExtensionSpec)) (outcome, string) {
-		if err := s.change(ctx, name, func(spec *olmv1.ClusterExtensionSpec) {
+		if err := s.patchExtensionSpec(ctx, name, func(spec *olmv1.ClusterExtensionSpec) {
 			spec.Source.Catalog.Version = to
 			edit(spec)
 		}); err != nil {
-			return surprise, err.Error()
+			return unexpected, err.Error()
 		}
-		return s.settle(ctx, name, to)
+		return s.waitForOutcome(ctx, name, to)
 	}
 
 	policy := olmv1.UpgradeConstraintPolicyCatalogProvided
@@ -74,11 +75,11 @@ func (s *scenario) step(ctx context.Context, name, from, to string, r *rights) (
 		})
 		switch {
 		case o == installed:
-			if err := s.archived(ctx, name); err != nil {
-				return surprise, err.Error()
+			if err := s.waitForArchivedRevisions(ctx, name); err != nil {
+				return unexpected, err.Error()
 			}
 			return updated, strings.Join(notes, "; ")
-		case o == surprise:
+		case o == unexpected:
 			return o, reason
 		case strings.Contains(reason, "no bundles found") && policy != olmv1.UpgradeConstraintPolicySelfCertified:
 			policy = olmv1.UpgradeConstraintPolicySelfCertified
@@ -93,12 +94,12 @@ func (s *scenario) step(ctx context.Context, name, from, to string, r *rights) (
 		}
 	}
 
-	return surprise, "it is refused though everything is allowed: " + strings.Join(notes, "; ")
+	return unexpected, "it is refused though everything is allowed: " + strings.Join(notes, "; ")
 }
 
-// archived waits until the replaced revisions have let go of their objects.
-func (s *scenario) archived(ctx context.Context, name string) error {
-	return eventually(ctx, func(ctx context.Context) error {
+// waitForArchivedRevisions waits until the objects of replaced revisions are released.
+func (s *scenario) waitForArchivedRevisions(ctx context.Context, name string) error {
+	return waitFor(ctx, func(ctx context.Context) error {
 		var sets olmv1.ClusterObjectSetList
 		if err := s.observer.List(ctx, &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
 			return err
@@ -107,7 +108,7 @@ func (s *scenario) archived(ctx context.Context, name string) error {
 		active := 0
 		for i := range sets.Items {
 			set := &sets.Items[i]
-			progressing := find(set.Status.Conditions, olmv1.TypeProgressing)
+			progressing := findCondition(set.Status.Conditions, olmv1.TypeProgressing)
 			switch {
 			case set.Spec.LifecycleState != olmv1.LifecycleStateArchived:
 				active++
