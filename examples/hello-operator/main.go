@@ -1,7 +1,6 @@
-// Command hello-operator is the sample operator that the demo and the end-to-end
-// tests install: a small operator that really runs and answers. It greets whoever a
-// Greeting names, in the Greeting's status and over HTTP. From version 1.2.0 on it also
-// defaults, checks and converts Greetings by webhooks.
+// Command hello-operator is the sample operator that the demo and the end-to-end tests install.
+// It writes a greeting to the status of each Greeting and serves it over HTTP. From version 1.2.0
+// it also defaults, validates and converts Greetings with webhooks.
 package main
 
 import (
@@ -33,20 +32,20 @@ func main() {
 	webhookPort := flag.Int("webhook-port", 0, "port that webhooks are served on; 0 turns them off")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
-	if err := run(ctrl.SetupSignalHandler(), *word, *address, *webhookPort); err != nil {
+	if err := runManager(ctrl.SetupSignalHandler(), *word, *address, *webhookPort); err != nil {
 		fmt.Fprintln(os.Stderr, "hello-operator:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, word, address string, webhookPort int) error {
+func runManager(ctx context.Context, word, address string, webhookPort int) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
 	}
 
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Cache:                  cache.Options{DefaultNamespaces: watched(os.Getenv("WATCH_NAMESPACE"))},
+		Cache:                  cache.Options{DefaultNamespaces: watchedNamespaces(os.Getenv("WATCH_NAMESPACE"))},
 		Metrics:                metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress: ":8081",
 		WebhookServer:          webhook.NewServer(webhook.Options{Port: webhookPort}),
@@ -59,7 +58,7 @@ func run(ctx context.Context, word, address string, webhookPort int) error {
 	}
 
 	if webhookPort > 0 {
-		if err := serveWebhooks(mgr); err != nil {
+		if err := registerWebhooks(mgr); err != nil {
 			return err
 		}
 	}
@@ -68,15 +67,15 @@ func run(ctx context.Context, word, address string, webhookPort int) error {
 	if err := ctrl.NewControllerManagedBy(mgr).For(newGreeting()).Complete(greeter); err != nil {
 		return err
 	}
-	if err := mgr.Add(&answers{greeter: greeter, address: address}); err != nil {
+	if err := mgr.Add(&greetingServer{greeter: greeter, address: address}); err != nil {
 		return err
 	}
 
 	return mgr.Start(ctx)
 }
 
-// watched returns the namespaces to watch, from a list with commas; empty means all.
-func watched(list string) map[string]cache.Config {
+// watchedNamespaces returns the namespaces of a comma-separated list; an empty list means all.
+func watchedNamespaces(list string) map[string]cache.Config {
 	if list == "" {
 		return nil
 	}
@@ -94,18 +93,18 @@ func newGreeting() *unstructured.Unstructured {
 	return greeting
 }
 
-// greeter writes the greeting into the status of each Greeting.
+// greeter reconciles Greetings: it writes the greeting to their status.
 type greeter struct {
 	client client.Client
 	word   string
 }
 
-func (g *greeter) message(greeting *unstructured.Unstructured) string {
+func (g *greeter) formatMessage(greeting *unstructured.Unstructured) string {
 	name, _, _ := unstructured.NestedString(greeting.Object, "spec", "name")
 	return fmt.Sprintf("%s, %s!", g.word, name)
 }
 
-// Reconcile writes the greeting of one Greeting.
+// Reconcile writes the greeting of one Greeting to its status.
 func (g *greeter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	greeting := newGreeting()
 	if err := g.client.Get(ctx, req.NamespacedName, greeting); err != nil {
@@ -114,7 +113,7 @@ func (g *greeter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 
 	before := greeting.DeepCopy()
 	status := map[string]any{
-		"message": g.message(greeting),
+		"message": g.formatMessage(greeting),
 		"conditions": []any{map[string]any{
 			"type": "Ready", "status": "True", "reason": "Greeted", "message": "",
 			"lastTransitionTime": greeting.GetCreationTimestamp().UTC().Format(time.RFC3339),
@@ -128,16 +127,16 @@ func (g *greeter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{}, client.IgnoreNotFound(g.client.Status().Patch(ctx, greeting, client.MergeFrom(before)))
 }
 
-// answers serves the greetings over HTTP.
-type answers struct {
+// greetingServer serves the greetings over HTTP.
+type greetingServer struct {
 	greeter *greeter
 	address string
 }
 
 // Start serves until the context ends.
-func (a *answers) Start(ctx context.Context) error {
+func (a *greetingServer) Start(ctx context.Context) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{namespace}/{name}", a.answer)
+	mux.HandleFunc("GET /{namespace}/{name}", a.serveGreeting)
 	server := &http.Server{Addr: a.address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
@@ -148,7 +147,7 @@ func (a *answers) Start(ctx context.Context) error {
 	return nil
 }
 
-func (a *answers) answer(w http.ResponseWriter, r *http.Request) {
+func (a *greetingServer) serveGreeting(w http.ResponseWriter, r *http.Request) {
 	greeting := newGreeting()
 	key := client.ObjectKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	if err := a.greeter.client.Get(r.Context(), key, greeting); err != nil {
@@ -157,5 +156,5 @@ func (a *answers) answer(w http.ResponseWriter, r *http.Request) {
 	}
 
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	fmt.Fprintln(w, a.greeter.message(greeting))
+	fmt.Fprintln(w, a.greeter.formatMessage(greeting))
 }

@@ -17,42 +17,42 @@ import (
 )
 
 const (
-	// defaultLanguage is that of a Greeting that names none.
+	// defaultLanguage is the language of a Greeting without one.
 	defaultLanguage = "en"
-	// unwelcome is the one who is not greeted.
-	unwelcome = "nobody"
-	// maxReview bounds what is read of a review: more than an API server can store.
-	maxReview = 16 << 20
+	// rejectedName is the name that validation rejects.
+	rejectedName = "nobody"
+	// maxReviewBytes bounds the size of a review. It is more than an API server can store.
+	maxReviewBytes = 16 << 20
 )
 
-// renamed are, by version, the names of the field that says who is greeted.
-var renamed = map[string]string{"hello.example.com/v1alpha1": "name", "hello.example.com/v1beta1": "recipient"}
+// nameFields are the names, by API version, of the field with the name to greet.
+var nameFields = map[string]string{"hello.example.com/v1alpha1": "name", "hello.example.com/v1beta1": "recipient"}
 
-// serveWebhooks adds the webhooks to the server of the manager. That reads the
-// certificate from /tmp/k8s-webhook-server/serving-certs, where it is mounted, and again
-// whenever it changes.
-func serveWebhooks(mgr ctrl.Manager) error {
+// registerWebhooks registers the webhooks with the server of the manager. The server reads its
+// certificate from /tmp/k8s-webhook-server/serving-certs, where it is mounted, and reloads it
+// when it changes.
+func registerWebhooks(mgr ctrl.Manager) error {
 	server := mgr.GetWebhookServer()
-	server.Register("/validate", &admission.Webhook{Handler: admission.HandlerFunc(validate)})
-	server.Register("/default", &admission.Webhook{Handler: admission.HandlerFunc(setDefaults)})
+	server.Register("/validate", &admission.Webhook{Handler: admission.HandlerFunc(validateGreeting)})
+	server.Register("/default", &admission.Webhook{Handler: admission.HandlerFunc(defaultGreeting)})
 	server.Register("/convert", http.HandlerFunc(serveConversion))
 	return mgr.AddReadyzCheck("webhooks", server.StartedChecker())
 }
 
-// validate refuses to greet nobody.
-func validate(_ context.Context, req admission.Request) admission.Response {
+// validateGreeting rejects Greetings for nobody.
+func validateGreeting(_ context.Context, req admission.Request) admission.Response {
 	greeting := &unstructured.Unstructured{}
 	if err := json.Unmarshal(req.Object.Raw, &greeting.Object); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	if name, _, _ := unstructured.NestedString(greeting.Object, "spec", "name"); strings.EqualFold(name, unwelcome) {
+	if name, _, _ := unstructured.NestedString(greeting.Object, "spec", "name"); strings.EqualFold(name, rejectedName) {
 		return admission.Denied(fmt.Sprintf("spec.name: %q cannot be greeted", name))
 	}
 	return admission.Allowed("")
 }
 
-// setDefaults returns a Greeting a language.
-func setDefaults(_ context.Context, req admission.Request) admission.Response {
+// defaultGreeting sets the default language of a Greeting.
+func defaultGreeting(_ context.Context, req admission.Request) admission.Response {
 	greeting := &unstructured.Unstructured{}
 	if err := json.Unmarshal(req.Object.Raw, &greeting.Object); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
@@ -75,21 +75,21 @@ func setDefaults(_ context.Context, req admission.Request) admission.Response {
 // serveConversion converts Greetings between versions.
 func serveConversion(w http.ResponseWriter, r *http.Request) {
 	review := &apiextensionsv1.ConversionReview{}
-	if err := json.NewDecoder(io.LimitReader(r.Body, maxReview)).Decode(review); err != nil || review.Request == nil {
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxReviewBytes)).Decode(review); err != nil || review.Request == nil {
 		http.Error(w, "this is no ConversionReview", http.StatusBadRequest)
 		return
 	}
 
-	review.Response = answer(review.Request)
+	review.Response = convertObjects(review.Request)
 	review.Request = nil
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-func answer(request *apiextensionsv1.ConversionRequest) *apiextensionsv1.ConversionResponse {
+func convertObjects(request *apiextensionsv1.ConversionRequest) *apiextensionsv1.ConversionResponse {
 	response := &apiextensionsv1.ConversionResponse{UID: request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
 	for _, object := range request.Objects {
-		converted, err := convert(object.Raw, request.DesiredAPIVersion)
+		converted, err := convertGreeting(object.Raw, request.DesiredAPIVersion)
 		if err != nil {
 			response.ConvertedObjects = nil
 			response.Result = metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}
@@ -101,14 +101,14 @@ func answer(request *apiextensionsv1.ConversionRequest) *apiextensionsv1.Convers
 	return response
 }
 
-// convert returns a Greeting in another version, which names one field differently.
-func convert(raw []byte, apiVersion string) ([]byte, error) {
+// convertGreeting converts a Greeting to another version, which has another name for one field.
+func convertGreeting(raw []byte, apiVersion string) ([]byte, error) {
 	greeting := &unstructured.Unstructured{}
 	if err := json.Unmarshal(raw, &greeting.Object); err != nil {
 		return nil, fmt.Errorf("reading a Greeting: %w", err)
 	}
 
-	from, to := renamed[greeting.GetAPIVersion()], renamed[apiVersion]
+	from, to := nameFields[greeting.GetAPIVersion()], nameFields[apiVersion]
 	if from == "" || to == "" {
 		return nil, fmt.Errorf("cannot convert %s %s to %s", greeting.GetAPIVersion(), greeting.GetKind(), apiVersion)
 	}

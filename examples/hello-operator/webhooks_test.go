@@ -21,13 +21,13 @@ func TestAdmission(t *testing.T) {
 		handler      admission.HandlerFunc
 		want         string // the patches, or why it was refused
 	}{
-		{name: "a good name", object: `{"spec": {"name": "world"}}`, handler: validate},
-		{name: "nobody", object: `{"spec": {"name": "Nobody"}}`, handler: validate, want: `spec.name: "Nobody" cannot be greeted`},
-		{name: "no object", object: `[]`, handler: validate, want: "json: cannot unmarshal array into Go value of type map[string]interface {}"},
-		{name: "a language of its own", object: `{"spec": {"language": "de"}}`, handler: setDefaults},
-		{name: "no language", object: `{"spec": {"name": "world"}}`, handler: setDefaults, want: `{"op":"add","path":"/spec/language","value":"en"}`},
-		{name: "no spec", object: `{}`, handler: setDefaults, want: `{"op":"add","path":"/spec","value":{"language":"en"}}`},
-		{name: "no object for defaults", object: `1`, handler: setDefaults, want: "json: cannot unmarshal number into Go value of type map[string]interface {}"},
+		{name: "a good name", object: `{"spec": {"name": "world"}}`, handler: validateGreeting},
+		{name: "nobody", object: `{"spec": {"name": "Nobody"}}`, handler: validateGreeting, want: `spec.name: "Nobody" cannot be greeted`},
+		{name: "no object", object: `[]`, handler: validateGreeting, want: "json: cannot unmarshal array into Go value of type map[string]interface {}"},
+		{name: "a language of its own", object: `{"spec": {"language": "de"}}`, handler: defaultGreeting},
+		{name: "no language", object: `{"spec": {"name": "world"}}`, handler: defaultGreeting, want: `{"op":"add","path":"/spec/language","value":"en"}`},
+		{name: "no spec", object: `{}`, handler: defaultGreeting, want: `{"op":"add","path":"/spec","value":{"language":"en"}}`},
+		{name: "no object for defaults", object: `1`, handler: defaultGreeting, want: "json: cannot unmarshal number into Go value of type map[string]interface {}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			response := tc.handler(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(tc.object)}}})
@@ -69,7 +69,7 @@ func TestConversion(t *testing.T) {
 			serveConversion(recorder, httptest.NewRequest(http.MethodPost, "/convert", bytes.NewReader(body)))
 			var answered apiextensionsv1.ConversionReview
 			if err := json.Unmarshal(recorder.Body.Bytes(), &answered); err != nil || answered.Response == nil || answered.Response.UID != "1" {
-				t.Fatalf("the answer is %s (%v)", recorder.Body, err)
+				t.Fatalf("got the response %s (error %v)", recorder.Body, err)
 			}
 
 			var got []string
