@@ -13,34 +13,34 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestAccessRoles installs an extension with roles for its users, and asks the API server
-// what those who have view, edit and admin may do with its API: that the roles are
-// aggregated is the work of the cluster's controllers.
+// TestAccessRoles installs an extension with roles for its users, and asks the API server what
+// users with view, edit and admin may do with its API. The controllers of the cluster aggregate
+// the roles.
 func TestAccessRoles(t *testing.T) {
-	j := start(t, false)
-	catalog := j.Registry + "/access/catalog:latest"
-	j.step("Mainstay runs", j.runMainstay)
-	j.step("a catalog is served", func(ctx context.Context) error {
-		if err := j.publish(ctx, catalog, "1.0.0"); err != nil {
+	f := newFixture(t, false)
+	catalog := f.Registry + "/access/catalog:latest"
+	f.runStep("Mainstay runs", f.startMainstay)
+	f.runStep("a catalog is served", func(ctx context.Context) error {
+		if err := f.publishCatalog(ctx, catalog, "1.0.0"); err != nil {
 			return err
 		}
-		_, err := j.Mainstay(ctx, "catalog", "add", "access", "--image", catalog, "--wait")
+		_, err := f.Mainstay(ctx, "catalog", "add", "access", "--image", catalog, "--wait")
 		return err
 	})
 
-	j.step("the extension is installed without roles for users", func(ctx context.Context) error {
-		_, err := j.Mainstay(ctx, "extension", "install", "hello-operator", "--create-namespace", "--wait", "--timeout", limit.String())
+	f.runStep("the extension is installed without roles for users", func(ctx context.Context) error {
+		_, err := f.Mainstay(ctx, "extension", "install", "hello-operator", "--create-namespace", "--wait", "--timeout", stateTimeout.String())
 		return err
 	})
-	j.step("there are users", func(ctx context.Context) error { return j.Apply(ctx, users) })
+	f.runStep("there are users", func(ctx context.Context) error { return f.Apply(ctx, userManifests) })
 	nobodyMay := map[string][]string{"reader": nil, "writer": nil, "owner": nil, "stranger": nil}
-	j.step("none may do anything with its API", func(ctx context.Context) error { return j.may(ctx, nobodyMay) })
-	j.step("the roles are asked for", func(ctx context.Context) error {
-		_, err := j.Kubectl(ctx, "patch", "clusterextension", "hello-operator", "--type=merge", "-p", `{"spec":{"install":{"accessRoles":"Aggregated"}}}`)
+	f.runStep("none may do anything with its API", func(ctx context.Context) error { return f.checkUserAccess(ctx, nobodyMay) })
+	f.runStep("the roles are asked for", func(ctx context.Context) error {
+		_, err := f.Kubectl(ctx, "patch", "clusterextension", "hello-operator", "--type=merge", "-p", `{"spec":{"install":{"accessRoles":"Aggregated"}}}`)
 		return err
 	})
-	j.step("each may do what their role says, where they have it", func(ctx context.Context) error {
-		return j.may(ctx, map[string][]string{
+	f.runStep("each may do what their role says, where they have it", func(ctx context.Context) error {
+		return f.checkUserAccess(ctx, map[string][]string{
 			"reader":   {"get", "list", "watch"},
 			"writer":   {"get", "list", "watch", "create", "update", "patch", "delete"},
 			"owner":    {"get", "list", "watch", "create", "update", "patch", "delete", "update status"},
@@ -48,16 +48,17 @@ func TestAccessRoles(t *testing.T) {
 		})
 	})
 
-	j.step("without the extension none may any more", func(ctx context.Context) error {
-		if _, err := j.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--delete-custom-resources", "--wait", "--timeout", limit.String()); err != nil {
+	f.runStep("without the extension none may any more", func(ctx context.Context) error {
+		if _, err := f.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--delete-custom-resources", "--wait", "--timeout", stateTimeout.String()); err != nil {
 			return err
 		}
-		return j.may(ctx, nobodyMay)
+		return f.checkUserAccess(ctx, nobodyMay)
 	})
 }
 
-// users are people who have a role of Kubernetes in namespace default, and one who has none.
-const users = `
+// userManifests are users with a role of Kubernetes in the namespace default, and one user
+// without a role.
+const userManifests = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: readers, namespace: default}
@@ -77,10 +78,10 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
 subjects: [{kind: User, name: owner}]
 `
 
-// may waits until each user may do exactly the given things with greetings in namespace
-// default, and nothing in another one.
-func (j *journey) may(ctx context.Context, want map[string][]string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", j.Kubeconfig)
+// checkUserAccess waits until each user may do exactly the given things with greetings in the
+// namespace default, and nothing in another namespace.
+func (f *fixture) checkUserAccess(ctx context.Context, want map[string][]string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", f.Kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (j *journey) may(ctx context.Context, want map[string][]string) error {
 		return err
 	}
 
-	return j.eventually(ctx, func(ctx context.Context) error {
+	return f.waitFor(ctx, func(ctx context.Context) error {
 		for user, allowed := range want {
 			for _, namespace := range []string{"default", "kube-public"} {
 				for _, what := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "update status"} {

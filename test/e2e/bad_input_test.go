@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// TestBadInput returns the whole system what it cannot work with, looks for the
-// condition that says so, takes the cause away, and sees it go on by itself.
+// TestBadInput gives each part of the system invalid input, checks the condition that reports it,
+// removes the cause, and checks that the part recovers.
 func TestBadInput(t *testing.T) {
-	j := start(t, false)
-	j.step("Mainstay runs", j.runMainstay)
-	catalog := j.Registry + "/e2e/catalog:latest"
-	j.step("a catalog is served", func(ctx context.Context) error {
-		if err := j.publish(ctx, catalog, "1.0.0"); err != nil {
+	f := newFixture(t, false)
+	f.runStep("Mainstay runs", f.startMainstay)
+	catalog := f.Registry + "/e2e/catalog:latest"
+	f.runStep("a catalog is served", func(ctx context.Context) error {
+		if err := f.publishCatalog(ctx, catalog, "1.0.0"); err != nil {
 			return err
 		}
-		_, err := j.Mainstay(ctx, "catalog", "add", "e2e", "--image", catalog, "--wait")
+		_, err := f.Mainstay(ctx, "catalog", "add", "e2e", "--image", catalog, "--wait")
 		return err
 	})
 
@@ -31,125 +31,125 @@ func TestBadInput(t *testing.T) {
 	}{
 		{
 			name:      "no-namespace",
-			extension: extension("no-namespace", ""),
+			extension: extensionManifest("no-namespace", ""),
 			want:      `True Retrying namespace "no-namespace" does not exist`,
-			mend:      j.namespace("no-namespace"),
+			mend:      f.createNamespace("no-namespace"),
 		},
 		{
 			name:      "no-account",
-			prepare:   namespace("no-account"),
-			extension: extension("no-account", "serviceAccount: {name: absent}"),
+			prepare:   namespaceManifest("no-account"),
+			extension: extensionManifest("no-account", "serviceAccount: {name: absent}"),
 			want:      `True Retrying installation cannot proceed due to missing ServiceAccount`,
 			mend: func(ctx context.Context) error {
-				return j.Apply(ctx, administrator("no-account", "absent"))
+				return f.Apply(ctx, administratorManifest("no-account", "absent"))
 			},
 		},
 		{
 			name:      "no-rights",
-			prepare:   namespace("no-rights") + "---\n" + "{apiVersion: v1, kind: ServiceAccount, metadata: {name: poor, namespace: no-rights}}",
-			extension: extension("no-rights", "serviceAccount: {name: poor}"),
+			prepare:   namespaceManifest("no-rights") + "---\n" + "{apiVersion: v1, kind: ServiceAccount, metadata: {name: poor, namespace: no-rights}}",
+			extension: extensionManifest("no-rights", "serviceAccount: {name: poor}"),
 			want: "True Retrying pre-authorization failed: service account requires the following permissions to manage cluster extension:\n" +
 				`  Namespace:"" APIGroups:[] Resources:[namespaces] Verbs:[get,list,watch]`,
-			mend: func(ctx context.Context) error { return j.Apply(ctx, administrator("no-rights", "poor")) },
+			mend: func(ctx context.Context) error { return f.Apply(ctx, administratorManifest("no-rights", "poor")) },
 		},
 		{
 			name:    "never-ready",
-			prepare: namespace("never-ready"),
-			extension: extension("never-ready",
+			prepare: namespaceManifest("never-ready"),
+			extension: extensionManifest("never-ready",
 				"config: {configType: Inline, inline: {deploymentConfig: {annotations: {devcluster.mainstay.dev/pod-behavior: unready}}}}"),
 			want: "True RollingOut",
 			mend: func(ctx context.Context) error {
-				_, err := j.Kubectl(ctx, "patch", "clusterextension", "never-ready", "--type=json", "-p", `[{"op": "remove", "path": "/spec/config"}]`)
+				_, err := f.Kubectl(ctx, "patch", "clusterextension", "never-ready", "--type=json", "-p", `[{"op": "remove", "path": "/spec/config"}]`)
 				return err
 			},
 		},
 		{
 			name:      "taken",
-			prepare:   namespace("first") + "---" + extension("first", "") + "---\n" + namespace("taken"),
-			extension: extension("taken", ""),
+			prepare:   namespaceManifest("first") + "---" + extensionManifest("first", "") + "---\n" + namespaceManifest("taken"),
+			extension: extensionManifest("taken", ""),
 			want:      `True Retrying revision object collisions: phase "crds" (2 of 6): ` + crd,
 			mend: func(ctx context.Context) error {
-				_, err := j.Mainstay(ctx, "extension", "uninstall", "first", "--delete-custom-resources", "--wait")
+				_, err := f.Mainstay(ctx, "extension", "uninstall", "first", "--delete-custom-resources", "--wait")
 				return err
 			},
 		},
 		{
 			name:      "bad-configuration",
-			prepare:   namespace("bad-configuration"),
-			extension: extension("bad-configuration", "config: {configType: Inline, inline: {replicas: 3}}"),
+			prepare:   namespaceManifest("bad-configuration"),
+			extension: extensionManifest("bad-configuration", "config: {configType: Inline, inline: {replicas: 3}}"),
 			want:      "False InvalidConfiguration",
 			mend: func(ctx context.Context) error {
-				_, err := j.Kubectl(ctx, "patch", "clusterextension", "bad-configuration", "--type=json", "-p", `[{"op": "remove", "path": "/spec/config"}]`)
+				_, err := f.Kubectl(ctx, "patch", "clusterextension", "bad-configuration", "--type=json", "-p", `[{"op": "remove", "path": "/spec/config"}]`)
 				return err
 			},
 		},
 	}
 	for _, tc := range cases {
-		j.step(tc.name, func(ctx context.Context) error {
+		f.runStep(tc.name, func(ctx context.Context) error {
 			if tc.prepare != "" {
-				if err := j.Apply(ctx, tc.prepare); err != nil {
+				if err := f.Apply(ctx, tc.prepare); err != nil {
 					return err
 				}
 			}
 			if tc.name == "taken" {
-				if err := j.installed(ctx, "first"); err != nil {
+				if err := f.waitForInstalled(ctx, "first"); err != nil {
 					return err
 				}
 			}
-			if err := j.Apply(ctx, tc.extension); err != nil {
+			if err := f.Apply(ctx, tc.extension); err != nil {
 				return err
 			}
-			if err := j.progressing(ctx, "clusterextension", tc.name, tc.want); err != nil {
+			if err := f.waitForProgressing(ctx, "clusterextension", tc.name, tc.want); err != nil {
 				return err
 			}
 			if err := tc.mend(ctx); err != nil {
 				return err
 			}
-			if err := j.installed(ctx, tc.name); err != nil {
+			if err := f.waitForInstalled(ctx, tc.name); err != nil {
 				return err
 			}
-			_, err := j.Mainstay(ctx, "extension", "uninstall", tc.name, "--delete-custom-resources", "--wait")
+			_, err := f.Mainstay(ctx, "extension", "uninstall", tc.name, "--delete-custom-resources", "--wait")
 			return err
 		})
 	}
-	j.step("a catalog image without configs", func(ctx context.Context) error { return j.mendsCatalog(ctx) })
-	j.step("an unreachable registry", func(ctx context.Context) error {
-		if _, err := j.Mainstay(ctx, "catalog", "add", "unreachable", "--image", "localhost:1/none:v1"); err != nil {
+	f.runStep("a catalog image without configs", func(ctx context.Context) error { return f.fixCatalogImage(ctx) })
+	f.runStep("an unreachable registry", func(ctx context.Context) error {
+		if _, err := f.Mainstay(ctx, "catalog", "add", "unreachable", "--image", "localhost:1/none:v1"); err != nil {
 			return err
 		}
-		return j.progressing(ctx, "clustercatalog", "unreachable", "True Retrying")
+		return f.waitForProgressing(ctx, "clustercatalog", "unreachable", "True Retrying")
 	})
 }
 
-// mendsCatalog adds an image that is no catalog, and then pushes one to its tag.
-func (j *journey) mendsCatalog(ctx context.Context) error {
-	tag := j.Registry + "/e2e/broken:latest"
-	if _, err := j.push(ctx, "image", "build", "--binary", j.root+"/bin/hello-operator", "--push", tag); err != nil {
+// fixCatalogImage adds an image that is not a catalog, and then pushes a catalog to its tag.
+func (f *fixture) fixCatalogImage(ctx context.Context) error {
+	tag := f.Registry + "/e2e/broken:latest"
+	if _, err := f.runWithRegistry(ctx, "image", "build", "--binary", f.root+"/bin/hello-operator", "--push", tag); err != nil {
 		return err
 	}
-	if _, err := j.Mainstay(ctx, "catalog", "add", "broken", "--image", tag); err != nil {
+	if _, err := f.Mainstay(ctx, "catalog", "add", "broken", "--image", tag); err != nil {
 		return err
 	}
-	if err := j.progressing(ctx, "clustercatalog", "broken", "False Blocked"); err != nil {
+	if err := f.waitForProgressing(ctx, "clustercatalog", "broken", "False Blocked"); err != nil {
 		return err
 	}
-	if err := j.publish(ctx, tag, "1.0.0"); err != nil {
+	if err := f.publishCatalog(ctx, tag, "1.0.0"); err != nil {
 		return err
 	}
-	if _, err := j.Mainstay(ctx, "catalog", "refresh", "broken"); err != nil {
+	if _, err := f.Mainstay(ctx, "catalog", "refresh", "broken"); err != nil {
 		return err
 	}
 
-	return j.progressing(ctx, "clustercatalog", "broken", "True Succeeded")
+	return f.waitForProgressing(ctx, "clustercatalog", "broken", "True Succeeded")
 }
 
-// progressing waits until the condition reads as wanted: its status, its reason, and
-// the start of its message.
-func (j *journey) progressing(ctx context.Context, kind, name, want string) error {
+// waitForProgressing waits for a Progressing condition with the wanted status, reason, and start
+// of the message.
+func (f *fixture) waitForProgressing(ctx context.Context, kind, name, want string) error {
 	const condition = `{.status.conditions[?(@.type=="Progressing")].%s}`
 	path := "jsonpath=" + fmt.Sprintf(condition, "status") + " " + fmt.Sprintf(condition, "reason") + " " + fmt.Sprintf(condition, "message")
-	return j.eventually(ctx, func(ctx context.Context) error {
-		out, err := j.Kubectl(ctx, "get", kind, name, "-o", path)
+	return f.waitFor(ctx, func(ctx context.Context) error {
+		out, err := f.Kubectl(ctx, "get", kind, name, "-o", path)
 		if err == nil && !strings.HasPrefix(out, want) {
 			err = fmt.Errorf("%s %s is Progressing %q, want %q", kind, name, out, want)
 		}
@@ -157,19 +157,19 @@ func (j *journey) progressing(ctx context.Context, kind, name, want string) erro
 	})
 }
 
-func (j *journey) installed(ctx context.Context, name string) error {
-	return j.progressing(ctx, "clusterextension", name, "True Succeeded")
+func (f *fixture) waitForInstalled(ctx context.Context, name string) error {
+	return f.waitForProgressing(ctx, "clusterextension", name, "True Succeeded")
 }
 
-func (j *journey) namespace(name string) func(context.Context) error {
-	return func(ctx context.Context) error { return j.Apply(ctx, namespace(name)) }
+func (f *fixture) createNamespace(name string) func(context.Context) error {
+	return func(ctx context.Context) error { return f.Apply(ctx, namespaceManifest(name)) }
 }
 
-func namespace(name string) string {
+func namespaceManifest(name string) string {
 	return fmt.Sprintf("\n{apiVersion: v1, kind: Namespace, metadata: {name: %s}}\n", name)
 }
 
-func extension(name, more string) string {
+func extensionManifest(name, more string) string {
 	return fmt.Sprintf(`
 apiVersion: olm.operatorframework.io/v1
 kind: ClusterExtension
@@ -181,8 +181,8 @@ spec:
 `, name, more)
 }
 
-// administrator is an account that may do everything.
-func administrator(namespace, name string) string {
+// administratorManifest returns a service account with all rights.
+func administratorManifest(namespace, name string) string {
 	return fmt.Sprintf(`
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: %[2]s, namespace: %[1]s}}
 ---

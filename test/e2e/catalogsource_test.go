@@ -17,36 +17,40 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// TestCatalogSource has a catalog image run on a real node, in a namespace that confines its pods:
-// it answers, is replaced when its tag has moved and when somebody changed its pod, and goes with its
-// CatalogSource. catalog-operator runs as it is shipped.
+// TestCatalogSource runs a catalog image on a real node, in a namespace with restricted pod
+// security. The catalog serves its packages. Its pod is replaced when the tag has moved and when
+// a user has changed the pod. It is removed with its CatalogSource. catalog-operator runs from
+// the shipped manifests.
 func TestCatalogSource(t *testing.T) {
-	built(t, "devcluster", "mainstay", "opm")
-	if !canBeReal(t) {
+	requirePrograms(t, "devcluster", "mainstay", "opm")
+	if !canRunRealNode(t) {
 		t.Skip("no pods run here")
 	}
 
-	c := &catalogSource{journey: start(t, true)}
-	c.step("catalog-operator runs", c.install)
-	c.step("a catalog is pushed, and offered", c.offer)
-	c.step("it is READY, and answers", func(ctx context.Context) error { return c.answers(ctx, "kettle") })
-	c.step("its tag is moved, and the new content answers from another pod", c.move)
-	c.step("a changed pod is replaced", c.change)
-	c.step("a broken image is told of, and what serves goes on", c.breakTag)
-	c.step("the CatalogSource is deleted, and nothing of it is left", c.remove)
+	c := &catalogSourceFixture{fixture: newFixture(t, true)}
+	c.runStep("catalog-operator runs", c.installCatalogOperator)
+	c.runStep("a catalog is pushed, and offered", c.createCatalogSource)
+	c.runStep("it is READY, and answers", func(ctx context.Context) error { return c.waitForPackage(ctx, "kettle") })
+	c.runStep("its tag is moved, and the new content answers from another pod", c.moveTag)
+	c.runStep("a changed pod is replaced", c.changePod)
+	c.runStep("a broken image is told of, and what serves goes on", c.breakTag)
+	c.runStep("the CatalogSource is deleted, and nothing of it is left", c.deleteCatalogSource)
 }
 
 const catalogNamespace = "catalogs"
 
-// catalogSource is the journey of one catalog.
-type catalogSource struct{ *journey }
+// catalogSourceFixture is the fixture for one catalog.
+type catalogSourceFixture struct{ *fixture }
 
-func (c *catalogSource) image() string { return c.Registry + "/e2e/classic-catalog:latest" }
+func (c *catalogSourceFixture) catalogImage() string {
+	return c.Registry + "/e2e/classic-catalog:latest"
+}
 
-// install pushes this build of Mainstay, and applies the manifests of catalog-operator with it.
-func (c *catalogSource) install(ctx context.Context) error {
+// installCatalogOperator pushes this build of Mainstay, and applies the manifests of
+// catalog-operator with it.
+func (c *catalogSourceFixture) installCatalogOperator(ctx context.Context) error {
 	own := c.Registry + "/e2e/mainstay:classic"
-	if _, err := c.push(ctx, "image", "build", "--binary", filepath.Join(c.root, "bin", "mainstay"), "--push", own); err != nil {
+	if _, err := c.runWithRegistry(ctx, "image", "build", "--binary", filepath.Join(c.root, "bin", "mainstay"), "--push", own); err != nil {
 		return err
 	}
 
@@ -63,13 +67,13 @@ func (c *catalogSource) install(ctx context.Context) error {
 		return err
 	}
 
-	return c.eventually(ctx, func(ctx context.Context) error {
-		return c.prints(ctx, "1", "get", "deployment", "catalog-operator", "-n", "olm", "-o", "jsonpath={.status.availableReplicas}")
+	return c.waitFor(ctx, func(ctx context.Context) error {
+		return c.checkOutput(ctx, "1", "get", "deployment", "catalog-operator", "-n", "olm", "-o", "jsonpath={.status.availableReplicas}")
 	})
 }
 
 // publishPackage pushes a catalog image with one package under the tag.
-func (c *catalogSource) publishPackage(ctx context.Context, name string) error {
+func (c *catalogSourceFixture) publishPackage(ctx context.Context, name string) error {
 	dir := filepath.Join(c.dir, "classic-"+name)
 	catalog := fmt.Sprintf(`
 {"schema": "olm.package", "name": %[1]q, "defaultChannel": "stable"}
@@ -80,11 +84,11 @@ func (c *catalogSource) publishPackage(ctx context.Context, name string) error {
 		return err
 	}
 
-	_, err := c.Run(ctx, "opm", "generate", "dockerfile", dir, "--tag", c.image(), "--push", "--cert-dir", c.CertDir())
+	_, err := c.Run(ctx, "opm", "generate", "dockerfile", dir, "--tag", c.catalogImage(), "--push", "--cert-dir", c.CertDir())
 	return err
 }
 
-func (c *catalogSource) offer(ctx context.Context) error {
+func (c *catalogSourceFixture) createCatalogSource(ctx context.Context) error {
 	if err := c.publishPackage(ctx, "kettle"); err != nil {
 		return err
 	}
@@ -98,13 +102,13 @@ spec:
   sourceType: grpc
   image: %[2]s
   updateStrategy: {registryPoll: {interval: 20s}}
-`, catalogNamespace, c.image()))
+`, catalogNamespace, c.catalogImage()))
 }
 
-// answers waits until the catalog is READY and holds one package.
-func (c *catalogSource) answers(ctx context.Context, name string) error {
-	err := c.eventually(ctx, func(ctx context.Context) error {
-		return c.prints(ctx, "READY", "get", "catalogsource", "kitchen", "-n", catalogNamespace, "-o", "jsonpath={.status.connectionState.lastObservedState}")
+// waitForPackage waits until the catalog is READY and contains exactly one package.
+func (c *catalogSourceFixture) waitForPackage(ctx context.Context, name string) error {
+	err := c.waitFor(ctx, func(ctx context.Context) error {
+		return c.checkOutput(ctx, "READY", "get", "catalogsource", "kitchen", "-n", catalogNamespace, "-o", "jsonpath={.status.connectionState.lastObservedState}")
 	})
 	if err != nil {
 		return err
@@ -115,8 +119,8 @@ func (c *catalogSource) answers(ctx context.Context, name string) error {
 		return err
 	}
 
-	return c.eventually(ctx, func(ctx context.Context) error {
-		got, err := packagesOf(ctx, address)
+	return c.waitFor(ctx, func(ctx context.Context) error {
+		got, err := listPackages(ctx, address)
 		if err == nil && !slices.Equal(got, []string{name}) {
 			err = fmt.Errorf("the catalog holds %q, want %q", got, name)
 		}
@@ -124,8 +128,8 @@ func (c *catalogSource) answers(ctx context.Context, name string) error {
 	})
 }
 
-// packagesOf asks the catalog at an address for its packages.
-func packagesOf(ctx context.Context, address string) ([]string, error) {
+// listPackages returns the packages of the catalog at an address.
+func listPackages(ctx context.Context, address string) ([]string, error) {
 	pool, name := dial.New(dial.Options{}), types.NamespacedName{Name: "kitchen"}
 	defer pool.Close()
 	if err := pool.Set(name, address); err != nil {
@@ -151,8 +155,8 @@ func packagesOf(ctx context.Context, address string) ([]string, error) {
 	}
 }
 
-// pod returns the name of the one pod that serves.
-func (c *catalogSource) pod(ctx context.Context) (string, error) {
+// servingPod returns the name of the only serving pod.
+func (c *catalogSourceFixture) servingPod(ctx context.Context) (string, error) {
 	out, err := c.Kubectl(ctx, "get", "pods", "-n", catalogNamespace, "-l", "olm.catalogSource=kitchen", "-o", "jsonpath={.items[*].metadata.name}")
 	if err == nil && len(strings.Fields(out)) != 1 {
 		err = fmt.Errorf("the pods that serve are %q", out)
@@ -160,10 +164,10 @@ func (c *catalogSource) pod(ctx context.Context) (string, error) {
 	return out, err
 }
 
-// another waits until another pod serves.
-func (c *catalogSource) another(ctx context.Context, than string) error {
-	return c.eventually(ctx, func(ctx context.Context) error {
-		name, err := c.pod(ctx)
+// waitForOtherPod waits until another pod serves.
+func (c *catalogSourceFixture) waitForOtherPod(ctx context.Context, than string) error {
+	return c.waitFor(ctx, func(ctx context.Context) error {
+		name, err := c.servingPod(ctx)
 		if err == nil && name == than {
 			err = fmt.Errorf("pod %s serves still", name)
 		}
@@ -171,46 +175,46 @@ func (c *catalogSource) another(ctx context.Context, than string) error {
 	})
 }
 
-func (c *catalogSource) move(ctx context.Context) error {
-	first, err := c.pod(ctx)
+func (c *catalogSourceFixture) moveTag(ctx context.Context) error {
+	first, err := c.servingPod(ctx)
 	if err != nil {
 		return err
 	}
 	if err := c.publishPackage(ctx, "teapot"); err != nil {
 		return err
 	}
-	if err := c.another(ctx, first); err != nil {
+	if err := c.waitForOtherPod(ctx, first); err != nil {
 		return err
 	}
 
-	return c.answers(ctx, "teapot")
+	return c.waitForPackage(ctx, "teapot")
 }
 
-func (c *catalogSource) change(ctx context.Context) error {
-	return c.eventually(ctx, func(ctx context.Context) error {
-		name, err := c.pod(ctx)
+func (c *catalogSourceFixture) changePod(ctx context.Context) error {
+	return c.waitFor(ctx, func(ctx context.Context) error {
+		name, err := c.servingPod(ctx)
 		if err != nil {
 			return err
 		}
-		// It may be just the one that a poll replaces.
+		// A poll may replace the pod at the same time.
 		if _, err := c.Kubectl(ctx, "set", "image", "pod/"+name, "-n", catalogNamespace, "registry-server="+c.Registry+"/e2e/other:v1"); err != nil {
 			return err
 		}
-		if err := c.another(ctx, name); err != nil {
+		if err := c.waitForOtherPod(ctx, name); err != nil {
 			return err
 		}
 
-		return c.answers(ctx, "teapot")
+		return c.waitForPackage(ctx, "teapot")
 	})
 }
 
-// breakTag has the tag stand for an image that serves nothing.
-func (c *catalogSource) breakTag(ctx context.Context) error {
-	if _, err := c.push(ctx, "image", "build", "--binary", filepath.Join(c.root, "bin", "mainstay"), "--push", c.image()); err != nil {
+// breakTag moves the tag to an image that is not a catalog.
+func (c *catalogSourceFixture) breakTag(ctx context.Context) error {
+	if _, err := c.runWithRegistry(ctx, "image", "build", "--binary", filepath.Join(c.root, "bin", "mainstay"), "--push", c.catalogImage()); err != nil {
 		return err
 	}
 
-	err := c.eventually(ctx, func(ctx context.Context) error {
+	err := c.waitFor(ctx, func(ctx context.Context) error {
 		out, err := c.Kubectl(ctx, "get", "catalogsource", "kitchen", "-n", catalogNamespace, "-o", "jsonpath={.status.reason}: {.status.message}")
 		if err == nil && (!strings.HasPrefix(out, "RegistryServerError: couldn't ensure registry server - update pod kitchen-") || !strings.Contains(out, "deleted update pod")) {
 			err = fmt.Errorf("the catalog says %q", out)
@@ -220,14 +224,14 @@ func (c *catalogSource) breakTag(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.answers(ctx, "teapot")
+	return c.waitForPackage(ctx, "teapot")
 }
 
-func (c *catalogSource) remove(ctx context.Context) error {
+func (c *catalogSourceFixture) deleteCatalogSource(ctx context.Context) error {
 	if _, err := c.Kubectl(ctx, "delete", "catalogsource", "kitchen", "-n", catalogNamespace); err != nil {
 		return err
 	}
-	return c.eventually(ctx, func(ctx context.Context) error {
-		return c.prints(ctx, "", "get", "pods,services,networkpolicies", "-n", catalogNamespace, "-o", "name")
+	return c.waitFor(ctx, func(ctx context.Context) error {
+		return c.checkOutput(ctx, "", "get", "pods,services,networkpolicies", "-n", catalogNamespace, "-o", "name")
 	})
 }

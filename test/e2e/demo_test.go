@@ -9,10 +9,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestDemoOfRealPackages runs the demo with real packages: one whose update CRD upgrade safety refuses, and one that
-// updates by itself.
+// TestDemoOfRealPackages runs the demo with real packages: one with an update that CRD upgrade
+// safety refuses, and one that updates automatically.
 func TestDemoOfRealPackages(t *testing.T) {
-	bin := built(t, "devcluster", "mainstay", "demo")
+	bin := requirePrograms(t, "devcluster", "mainstay", "demo")
 	bundles := env.SharedData(t, "bundles")
 
 	for _, test := range []struct {

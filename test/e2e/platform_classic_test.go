@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// defaultCatalog is the default catalog of the release: an image that holds files alone, which the
-// opm of the release serves.
-func (p *platform) defaultCatalog() string {
+// defaultCatalogImage returns the default catalog of the release. The image contains only files,
+// which the opm of the release serves.
+func (p *platformFixture) defaultCatalogImage() string {
 	return fmt.Sprintf(`apiVersion: operators.coreos.com/v1alpha1
 kind: CatalogSource
 metadata: {name: kitchen, namespace: openshift-marketplace}
@@ -25,23 +25,23 @@ spec:
 `, p.Registry+"/e2e/kitchen:latest")
 }
 
-// stock pushes the sample operator, and the default catalog with a version of it.
-func (p *platform) stock(versions ...string) func(context.Context) error {
+// pushCatalog pushes the sample operator, and the default catalog with versions of it.
+func (p *platformFixture) pushCatalog(versions ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, version := range versions {
-			if _, err := p.push(ctx, "image", "build", "--binary", filepath.Join(p.root, "bin", "hello-operator"), "--push", p.operator()+":v"+version); err != nil {
+			if _, err := p.runWithRegistry(ctx, "image", "build", "--binary", filepath.Join(p.root, "bin", "hello-operator"), "--push", p.operatorImage()+":v"+version); err != nil {
 				return err
 			}
 		}
-		return p.publish(ctx, p.Registry+"/e2e/kitchen:latest", versions...)
+		return p.publishCatalog(ctx, p.Registry+"/e2e/kitchen:latest", versions...)
 	}
 }
 
-// classicReports checks that the parts of OLM Classic say of themselves that they run in a version.
-func (p *platform) classicReports(version string) func(context.Context) error {
+// checkClassicVersion checks that the ClusterOperators of OLM Classic report a version.
+func (p *platformFixture) checkClassicVersion(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, name := range []string{"marketplace", "operator-lifecycle-manager", "operator-lifecycle-manager-catalog", "operator-lifecycle-manager-packageserver"} {
-			err := p.prints(ctx, version+" True False False", "get", "clusteroperator", name, "-o",
+			err := p.checkOutput(ctx, version+" True False False", "get", "clusteroperator", name, "-o",
 				`jsonpath={.status.versions[?(@.name=="operator")].version} {.status.conditions[?(@.type=="Available")].status} {.status.conditions[?(@.type=="Progressing")].status} {.status.conditions[?(@.type=="Degraded")].status}`)
 			if err != nil {
 				return fmt.Errorf("ClusterOperator %s: %w", name, err)
@@ -51,20 +51,20 @@ func (p *platform) classicReports(version string) func(context.Context) error {
 	}
 }
 
-// classicShows waits until every namespace sees what the default catalog holds.
-func (p *platform) classicShows(ctx context.Context) error {
-	return p.eventually(ctx, func(ctx context.Context) error {
+// waitForPackageManifests waits until every namespace sees the packages of the default catalog.
+func (p *platformFixture) waitForPackageManifests(ctx context.Context) error {
+	return p.waitFor(ctx, func(ctx context.Context) error {
 		var errs []error
 		for _, namespace := range []string{"default", "openshift-marketplace"} {
-			errs = append(errs, p.prints(ctx, namespace+" The Kitchen hello-operator.v1.0.0", "get", "packagemanifest", "hello-operator", "-n", namespace, "-o",
+			errs = append(errs, p.checkOutput(ctx, namespace+" The Kitchen hello-operator.v1.0.0", "get", "packagemanifest", "hello-operator", "-n", namespace, "-o",
 				"jsonpath={.metadata.namespace} {.status.catalogSourceDisplayName} {.status.channels[0].currentCSV}"))
 		}
 		return errors.Join(errs...)
 	})
 }
 
-// subscribe has an operator of the default catalog be installed in a namespace of its own.
-func (p *platform) subscribe(ctx context.Context) error {
+// createSubscription subscribes to an operator of the default catalog in its own namespace.
+func (p *platformFixture) createSubscription(ctx context.Context) error {
 	channel, err := p.Kubectl(ctx, "get", "packagemanifest", "hello-operator", "-o", "jsonpath={.status.defaultChannel}")
 	if err != nil {
 		return err
@@ -84,28 +84,28 @@ spec: {name: hello-operator, channel: %q, source: kitchen, sourceNamespace: open
 		return err
 	}
 
-	return p.succeeds(ctx, "hello-operator.v1.0.0")
+	return p.waitForCSV(ctx, "hello-operator.v1.0.0")
 }
 
-// succeeds waits until an operator is installed and its pod runs.
-func (p *platform) succeeds(ctx context.Context, csv string) error {
-	return p.eventually(ctx, func(ctx context.Context) error {
+// waitForCSV waits until an operator is installed and its pod runs.
+func (p *platformFixture) waitForCSV(ctx context.Context, csv string) error {
+	return p.waitFor(ctx, func(ctx context.Context) error {
 		return errors.Join(
-			p.prints(ctx, csv+" AtLatestKnown", "get", "subscription.operators.coreos.com", "hello", "-n", "hello", "-o", "jsonpath={.status.installedCSV} {.status.state}"),
-			p.prints(ctx, "Succeeded", "get", "clusterserviceversion", csv, "-n", "hello", "-o", "jsonpath={.status.phase}"),
-			p.prints(ctx, "1", "get", "deployment", "hello-operator", "-n", "hello", "-o", "jsonpath={.status.availableReplicas}"),
-			// It is copied to where it works.
-			p.prints(ctx, "Copied", "get", "clusterserviceversion", csv, "-n", "default", "-o", "jsonpath={.status.reason}"),
+			p.checkOutput(ctx, csv+" AtLatestKnown", "get", "subscription.operators.coreos.com", "hello", "-n", "hello", "-o", "jsonpath={.status.installedCSV} {.status.state}"),
+			p.checkOutput(ctx, "Succeeded", "get", "clusterserviceversion", csv, "-n", "hello", "-o", "jsonpath={.status.phase}"),
+			p.checkOutput(ctx, "1", "get", "deployment", "hello-operator", "-n", "hello", "-o", "jsonpath={.status.availableReplicas}"),
+			// The CSV is copied to the namespaces of its operator group.
+			p.checkOutput(ctx, "Copied", "get", "clusterserviceversion", csv, "-n", "default", "-o", "jsonpath={.status.reason}"),
 		)
 	})
 }
 
-// unsubscribe removes the operator, as its users do, and checks that nothing of it runs.
-func (p *platform) unsubscribe(ctx context.Context) error {
+// deleteSubscription removes the operator as users do, and checks that none of its pods runs.
+func (p *platformFixture) deleteSubscription(ctx context.Context) error {
 	if _, err := p.Kubectl(ctx, "delete", "subscription.operators.coreos.com,clusterserviceversion", "-n", "hello", "--all"); err != nil {
 		return err
 	}
-	return p.eventually(ctx, func(ctx context.Context) error {
+	return p.waitFor(ctx, func(ctx context.Context) error {
 		out, err := p.Kubectl(ctx, "get", "deployments,clusterserviceversions,clusterroles,clusterrolebindings", "-A", "-o", "name")
 		if err != nil {
 			return err
@@ -119,15 +119,15 @@ func (p *platform) unsubscribe(ctx context.Context) error {
 	})
 }
 
-// switchOff has the marketplace go without its default catalogs.
-func (p *platform) switchOff(ctx context.Context) error {
+// disableDefaultCatalogs disables the default catalogs of the marketplace.
+func (p *platformFixture) disableDefaultCatalogs(ctx context.Context) error {
 	if _, err := p.Kubectl(ctx, "patch", "operatorhub", "cluster", "--type=merge", "-p", `{"spec":{"disableAllDefaultSources":true}}`); err != nil {
 		return err
 	}
-	return p.eventually(ctx, func(ctx context.Context) error {
+	return p.waitFor(ctx, func(ctx context.Context) error {
 		return errors.Join(
-			p.prints(ctx, "", "get", "catalogsources,pods", "-n", "openshift-marketplace", "-l", "olm.catalogSource", "-o", "name"),
-			p.prints(ctx, "", "get", "packagemanifests", "-n", "default", "-o", "name"),
+			p.checkOutput(ctx, "", "get", "catalogsources,pods", "-n", "openshift-marketplace", "-l", "olm.catalogSource", "-o", "name"),
+			p.checkOutput(ctx, "", "get", "packagemanifests", "-n", "default", "-o", "name"),
 		)
 	})
 }

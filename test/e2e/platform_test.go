@@ -28,63 +28,62 @@ import (
 )
 
 // TestPlatform installs Mainstay's own release on a real node, and updates the cluster to the
-// next one: every component runs as the pod that the release says, as its ServiceAccount, and
-// the cluster-version-operator replaces itself on the way. The daemon of the node writes into a
-// folder that stands for the node's root.
+// next one. Every component runs in its pod of the release, with its service account. The
+// cluster-version-operator replaces itself during the update. The daemon of the node writes to a
+// folder that replaces the node's root.
 func TestPlatform(t *testing.T) {
-	built(t, "devcluster", "mainstay", "hello-operator", "releases/1.0.0/mainstay", "releases/1.1.0/mainstay")
-	if !canBeReal(t) {
+	requirePrograms(t, "devcluster", "mainstay", "hello-operator", "releases/1.0.0/mainstay", "releases/1.1.0/mainstay")
+	if !canRunRealNode(t) {
 		t.Skip("no pods run here")
 	}
 
-	p := &platform{journey: start(t, true), releases: map[string]*payload.Images{}}
-	p.step("a catalog is pushed", p.stock("1.0.0"))
-	p.step("two releases are built, pushed and signed", p.build)
-	p.step("the update service finds them", p.serveUpdates)
-	p.step("the operator of 1.0.0 installs it", p.install)
-	p.step("its components run, and the node has its configuration", p.runs("1.0.0"))
-	p.step("the cluster is updated to 1.1.0", p.update)
-	p.step("a Job of the release image brought the release to the node", p.retrievedByJob)
-	p.step("its components run in place of those of 1.0.0, and the node has its configuration", p.runs("1.1.0"))
-	p.step("the operator of 1.1.0 took over in the middle of the update", p.tookOver)
-	p.step("OLM Classic and the marketplace report the version", p.classicReports("1.1.0"))
-	p.step("every namespace sees the default catalog", p.classicShows)
-	p.step("a Subscription brings an operator of it", p.subscribe)
-	p.step("its removal leaves nothing that runs", p.unsubscribe)
-	p.step("the default catalogs are switched off", p.switchOff)
-	p.step("no component was refused anything", p.notRefused)
+	p := &platformFixture{fixture: newFixture(t, true), releases: map[string]*payload.Images{}}
+	p.runStep("a catalog is pushed", p.pushCatalog("1.0.0"))
+	p.runStep("two releases are built, pushed and signed", p.buildReleases)
+	p.runStep("the update service finds them", p.startUpdateService)
+	p.runStep("the operator of 1.0.0 installs it", p.installRelease)
+	p.runStep("its components run, and the node has its configuration", p.waitForComponents("1.0.0"))
+	p.runStep("the cluster is updated to 1.1.0", p.requestUpdate)
+	p.runStep("a Job of the release image brought the release to the node", p.checkRetrievedByJob)
+	p.runStep("its components run in place of those of 1.0.0, and the node has its configuration", p.waitForComponents("1.1.0"))
+	p.runStep("the operator of 1.1.0 took over in the middle of the update", p.checkOperatorReplaced)
+	p.runStep("OLM Classic and the marketplace report the version", p.checkClassicVersion("1.1.0"))
+	p.runStep("every namespace sees the default catalog", p.waitForPackageManifests)
+	p.runStep("a Subscription brings an operator of it", p.createSubscription)
+	p.runStep("its removal leaves nothing that runs", p.deleteSubscription)
+	p.runStep("the default catalogs are switched off", p.disableDefaultCatalogs)
+	p.runStep("no component was refused anything", p.checkNothingForbidden)
 }
 
-// platform is a cluster that is installed by a release.
-type platform struct {
-	*journey
+// platformFixture is a cluster that is installed from a release.
+type platformFixture struct {
+	*fixture
 	site     *site.Site
 	releases map[string]*payload.Images
 	graphs   string
 }
 
-// nodeFile is a file that the releases set, below the folder that stands for the root of the
-// node. Its change asks neither for a drain nor for a reboot: this node is the only one, and holds
-// those who would bring it back.
+// nodeFile is a file that the releases set, below the folder that replaces the root of the node.
+// Its change requires neither a drain nor a reboot, as this is the only node of the cluster.
 const nodeFile = "var/lib/kubelet/config.json"
 
-func (p *platform) nodeRoot() string { return filepath.Join(p.dir, "node-root") }
+func (p *platformFixture) nodeRoot() string { return filepath.Join(p.dir, "node-root") }
 
-// gateway is the address by which node and machine reach each other.
-func (p *platform) gateway() string {
+// gatewayAddress returns the address for connections between the node and the machine.
+func (p *platformFixture) gatewayAddress() string {
 	host, _, _ := net.SplitHostPort(p.Registry)
 	return host
 }
 
-// build builds the releases. They are pushed by way of localhost, and called as the node reaches
-// them.
-func (p *platform) build(ctx context.Context) error {
+// buildReleases builds the releases. They are pushed through localhost, but have the names by
+// which the node pulls them.
+func (p *platformFixture) buildReleases(ctx context.Context) error {
 	var err error
-	if p.site, err = site.Open(p.dir, p.gateway(), nil); err != nil {
+	if p.site, err = site.Open(p.dir, p.gatewayAddress(), nil); err != nil {
 		return err
 	}
 
-	p.t.Cleanup(func() { _ = p.site.Close() }) // It was only read.
+	p.t.Cleanup(func() { _ = p.site.Close() }) // The site is no longer needed.
 	if err := errors.Join(p.site.Channel("stable", "1.0.0", "1.1.0"), os.MkdirAll(p.nodeRoot(), 0o755)); err != nil {
 		return err
 	}
@@ -100,7 +99,7 @@ func (p *platform) build(ctx context.Context) error {
 		return err
 	}
 
-	account, err := p.jobAccount()
+	account, err := p.jobAccountManifest()
 	if err != nil {
 		return err
 	}
@@ -116,18 +115,18 @@ func (p *platform) build(ctx context.Context) error {
 		b := &payload.Build{
 			Root: p.root, Program: filepath.Join(p.root, "bin", "releases", version, "mainstay"), Version: version, Previous: previous,
 			Image: local + "/mainstay:" + version, Release: local + "/release:" + version, Name: p.Registry + "/platform/mainstay", RegistriesConf: conf,
-			Catalogs: map[string]string{"kitchen.yaml": p.defaultCatalog()},
+			Catalogs: map[string]string{"kitchen.yaml": p.defaultCatalogImage()},
 			More: map[string]string{
-				"0000_05_trust_00_keys.yaml": p.site.Trust(), "0000_05_trust_01_account.yaml": account, "0000_70_nodes_00_file.yaml": nodeSetting,
+				"0000_05_trust_00_keys.yaml": p.site.Trust(), "0000_05_trust_01_account.yaml": account, "0000_70_nodes_00_file.yaml": nodeMachineConfig,
 			},
 			Edit: func(object map[string]any) error {
 				metadata, _ := object["metadata"].(map[string]any)
 				switch {
 				case object["kind"] == "DaemonSet" && metadata["name"] == "machine-config-daemon":
 					daemons++
-					return confine(object, p.nodeRoot())
+					return simulateDaemon(object, p.nodeRoot())
 				case object["kind"] == "Deployment" && metadata["name"] == "cluster-version-operator" && version == "1.0.0":
-					return p.byJobs(object)
+					return p.retrieveByJobs(object)
 				}
 				return nil
 			},
@@ -141,7 +140,7 @@ func (p *platform) build(ctx context.Context) error {
 			return err
 		}
 
-		images.Component, images.Release = p.named(images.Component), p.named(images.Release)
+		images.Component, images.Release = p.imageOnNode(images.Component), p.imageOnNode(images.Release)
 		p.releases[version] = images
 		previous = append(previous, version)
 	}
@@ -149,15 +148,15 @@ func (p *platform) build(ctx context.Context) error {
 	return nil
 }
 
-// named is an image as the node calls it.
-func (p *platform) named(image string) string {
+// imageOnNode returns the reference by which the node pulls an image.
+func (p *platformFixture) imageOnNode(image string) string {
 	_, path, _ := strings.Cut(image, "/")
 	return p.Registry + "/" + path
 }
 
-// at returns what is in an object, by names of fields and places in lists that have one element. What
-// is not there is nil.
-func at(in any, path ...any) any {
+// fieldAt returns the value at a path of field names, and of indexes in lists with one element.
+// It returns nil if there is none.
+func fieldAt(in any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
 		case string:
@@ -166,7 +165,7 @@ func at(in any, path ...any) any {
 		case int:
 			l, _ := in.([]any)
 			if len(l) != 1 {
-				return nil // What is not there once is not known.
+				return nil // The list does not have exactly one element.
 			}
 			in = l[step]
 		}
@@ -175,12 +174,12 @@ func at(in any, path ...any) any {
 	return in
 }
 
-// confine has the daemon of nodes act in a folder that stands for the root of its node, and only
-// note the commands that it would run.
-func confine(daemons map[string]any, root string) error {
-	pod := at(daemons, "spec", "template", "spec")
-	folder, _ := at(pod, "volumes", 0, "hostPath").(map[string]any)
-	container, _ := at(pod, "containers", 0).(map[string]any)
+// simulateDaemon makes the daemon of nodes use a folder in place of the root of its node, and
+// only record the commands that it would run.
+func simulateDaemon(daemons map[string]any, root string) error {
+	pod := fieldAt(daemons, "spec", "template", "spec")
+	folder, _ := fieldAt(pod, "volumes", 0, "hostPath").(map[string]any)
+	container, _ := fieldAt(pod, "containers", 0).(map[string]any)
 	args, _ := container["args"].([]any)
 	if folder["path"] != "/" || !slices.Contains(args, any("--root=/rootfs")) {
 		return fmt.Errorf("the daemon of nodes is not as it was: folder %v, arguments %v", folder, args)
@@ -191,8 +190,8 @@ func confine(daemons map[string]any, root string) error {
 	return nil
 }
 
-// nodeSetting is the MachineConfig by which a release sets nodeFile.
-const nodeSetting = `apiVersion: machineconfiguration.openshift.io/v1
+// nodeMachineConfig is the MachineConfig with which a release sets nodeFile.
+const nodeMachineConfig = `apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
 metadata:
   name: 50-node-file
@@ -206,9 +205,10 @@ spec:
       - {path: /` + nodeFile + `, mode: 420, overwrite: true, contents: {source: "data:,0.0.1-snapshot"}}
 `
 
-// serveUpdates runs an update service on the machine, where the node reaches it.
-func (p *platform) serveUpdates(ctx context.Context) error {
-	address, status := net.JoinHostPort(p.gateway(), "0"), ""
+// startUpdateService runs an update service on the machine, at an address that the node can
+// reach.
+func (p *platformFixture) startUpdateService(ctx context.Context) error {
+	address, status := net.JoinHostPort(p.gatewayAddress(), "0"), ""
 	l, err := net.Listen("tcp", address)
 	if err == nil {
 		address = l.Addr().String()
@@ -235,31 +235,31 @@ func (p *platform) serveUpdates(ctx context.Context) error {
 			p.t.Error(err)
 		}
 	})
-	return p.eventually(ctx, func(ctx context.Context) error {
+	return p.waitFor(ctx, func(ctx context.Context) error {
 		return errors.Join(updates.Alive(), cluster.Answers(ctx, "http://"+status+"/readyz"))
 	})
 }
 
-// install applies what the release says to apply to an empty cluster, that is its operator, and
-// makes the ClusterVersion. The rest is the operator's.
-func (p *platform) install(ctx context.Context) error {
+// installRelease applies the manifests of the release's operator to an empty cluster and creates
+// the ClusterVersion. The operator installs the rest.
+func (p *platformFixture) installRelease(ctx context.Context) error {
 	if _, err := p.Kubectl(ctx, "label", "nodes", "--all", "node-role.kubernetes.io/control-plane="); err != nil {
 		return err
 	}
 
 	rendered := filepath.Join(p.dir, "rendered")
-	if _, err := p.push(ctx, "release", "render", p.releases["1.0.0"].Release, "--output-dir", rendered); err != nil {
+	if _, err := p.runWithRegistry(ctx, "release", "render", p.releases["1.0.0"].Release, "--output-dir", rendered); err != nil {
 		return err
 	}
 
-	err := p.eventually(ctx, func(ctx context.Context) error {
+	err := p.waitFor(ctx, func(ctx context.Context) error {
 		_, err := p.Kubectl(ctx, "apply", "-f", filepath.Join(rendered, "manifests"))
-		return err // Namespaces and kinds are there at the second try.
+		return err // Namespaces and CRDs exist at the second try.
 	})
 	if err != nil {
 		return err
 	}
-	if err := p.certify(ctx); err != nil {
+	if err := p.createServerCertificate(ctx); err != nil {
 		return err
 	}
 
@@ -274,15 +274,16 @@ kind: ClusterVersion
 metadata: {name: version}
 spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: stable, upstream: %q}
 `, p.graphs)
-	if err := p.eventually(ctx, func(ctx context.Context) error { return p.Apply(ctx, manifest) }); err != nil {
+	if err := p.waitFor(ctx, func(ctx context.Context) error { return p.Apply(ctx, manifest) }); err != nil {
 		return err
 	}
 
-	return p.reaches(ctx, "1.0.0")
+	return p.waitForRelease(ctx, "1.0.0")
 }
 
-// certify makes the certificate of the server of new machines, which is the administrator's to give.
-func (p *platform) certify(ctx context.Context) error {
+// createServerCertificate creates the certificate of the server of new machines, which an
+// administrator has to provide.
+func (p *platformFixture) createServerCertificate(ctx context.Context) error {
 	const namespace = "openshift-machine-config-operator"
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -312,16 +313,16 @@ func (p *platform) certify(ctx context.Context) error {
 
 const operatorNamespace = "openshift-cluster-version"
 
-// reaches waits until a release was applied completely.
-func (p *platform) reaches(ctx context.Context, version string) error {
-	return steps.Eventually(ctx, 2*limit, func(ctx context.Context) error {
-		return p.prints(ctx, version+" Completed", "get", "clusterversion", "version", "-o", "jsonpath={.status.history[0].version} {.status.history[0].state}")
+// waitForRelease waits until a release is completely applied.
+func (p *platformFixture) waitForRelease(ctx context.Context, version string) error {
+	return steps.Eventually(ctx, 2*stateTimeout, func(ctx context.Context) error {
+		return p.checkOutput(ctx, version+" Completed", "get", "clusterversion", "version", "-o", "jsonpath={.status.history[0].version} {.status.history[0].state}")
 	})
 }
 
-func (p *platform) update(ctx context.Context) error {
-	err := p.eventually(ctx, func(ctx context.Context) error {
-		return p.prints(ctx, "1.1.0", "get", "clusterversion", "version", "-o", "jsonpath={.status.availableUpdates[*].version}")
+func (p *platformFixture) requestUpdate(ctx context.Context) error {
+	err := p.waitFor(ctx, func(ctx context.Context) error {
+		return p.checkOutput(ctx, "1.1.0", "get", "clusterversion", "version", "-o", "jsonpath={.status.availableUpdates[*].version}")
 	})
 	if err != nil {
 		return err
@@ -329,25 +330,26 @@ func (p *platform) update(ctx context.Context) error {
 	if _, err := p.Mainstay(ctx, "cluster", "upgrade", "--to", "1.1.0"); err != nil {
 		return err
 	}
-	if err := p.reaches(ctx, "1.1.0"); err != nil {
+	if err := p.waitForRelease(ctx, "1.1.0"); err != nil {
 		return err
 	}
 
-	return p.prints(ctx, "true", "get", "clusterversion", "version", "-o", "jsonpath={.status.history[0].verified}")
+	return p.checkOutput(ctx, "true", "get", "clusterversion", "version", "-o", "jsonpath={.status.history[0].verified}")
 }
 
-// runs waits until each Deployment and DaemonSet of the platform has its pods, in an image of a
-// release and as the account that it names, and the node has its file. Catalogs have pods too.
-func (p *platform) runs(version string) func(context.Context) error {
+// waitForComponents waits until each Deployment and DaemonSet of the platform has its pods, with
+// an image of the release and its service account, and until the node has its file. Catalogs have
+// pods too.
+func (p *platformFixture) waitForComponents(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return p.eventually(ctx, func(ctx context.Context) error {
-			want, err := p.lines(ctx, "deployments,daemonsets", `{range .items[*]}{.spec.replicas} {.spec.template.spec.serviceAccountName} {.spec.template.spec.containers[0].image}{"\n"}{end}`)
+		return p.waitFor(ctx, func(ctx context.Context) error {
+			want, err := p.listLines(ctx, "deployments,daemonsets", `{range .items[*]}{.spec.replicas} {.spec.template.spec.serviceAccountName} {.spec.template.spec.containers[0].image}{"\n"}{end}`)
 			if err != nil {
 				return err
 			}
 
-			want = eachPod(want)
-			got, err := p.lines(ctx, "pods", `{range .items[?(@.status.containerStatuses[0].ready==true)]}{.spec.serviceAccountName} {.spec.containers[0].image}{"\n"}{end}`, "-l", "!olm.catalogSource")
+			want = expandReplicas(want)
+			got, err := p.listLines(ctx, "pods", `{range .items[?(@.status.containerStatuses[0].ready==true)]}{.spec.serviceAccountName} {.spec.containers[0].image}{"\n"}{end}`, "-l", "!olm.catalogSource")
 			if err != nil {
 				return err
 			}
@@ -373,14 +375,15 @@ func (p *platform) runs(version string) func(context.Context) error {
 	}
 }
 
-// eachPod returns a line for each pod of workloads, of which each line begins with a number of replicas, or with none.
-func eachPod(workloads []string) []string {
+// expandReplicas returns a line for each pod of workloads. Each line of workloads begins with its
+// number of replicas, or with none.
+func expandReplicas(workloads []string) []string {
 	var pods []string
 	for _, line := range workloads {
 		replicas, pod, _ := strings.Cut(line, " ")
 		count, err := strconv.Atoi(replicas)
 		if err != nil {
-			count = 1 // A DaemonSet has one: there is one node.
+			count = 1 // A DaemonSet has one pod, as there is one node.
 		}
 		pods = append(pods, slices.Repeat([]string{strings.TrimSpace(pod)}, count)...)
 	}
@@ -389,14 +392,14 @@ func eachPod(workloads []string) []string {
 	return pods
 }
 
-// lines asks for a line of each object, and sorts them.
-func (p *platform) lines(ctx context.Context, kinds, format string, more ...string) ([]string, error) {
+// listLines returns a sorted line for each object.
+func (p *platformFixture) listLines(ctx context.Context, kinds, format string, more ...string) ([]string, error) {
 	out, err := p.Kubectl(ctx, append([]string{"get", kinds, "-A", "-o", "jsonpath=" + format}, more...)...)
 	return slices.Sorted(slices.Values(strings.Split(strings.TrimSpace(out), "\n"))), err
 }
 
-// tookOver checks that the operator that runs began after the update, and before its end.
-func (p *platform) tookOver(ctx context.Context) error {
+// checkOperatorReplaced checks that the running operator was started during the update.
+func (p *platformFixture) checkOperatorReplaced(ctx context.Context) error {
 	update, err := p.Kubectl(ctx, "get", "clusterversion", "version", "-o", "jsonpath={.status.history[0].startedTime} {.status.history[0].completionTime}")
 	if err != nil {
 		return err
@@ -423,8 +426,9 @@ func (p *platform) tookOver(ctx context.Context) error {
 	return nil
 }
 
-// notRefused looks for what the API server refused a component, in the logs of all.
-func (p *platform) notRefused(ctx context.Context) error {
+// checkNothingForbidden searches the logs of all components for requests that the API server has
+// rejected as forbidden.
+func (p *platformFixture) checkNothingForbidden(ctx context.Context) error {
 	for namespace, workloads := range map[string][]string{
 		operatorNamespace:                      {"deployment/cluster-version-operator"},
 		"olmv1-system":                         {"deployment/catalogd-controller-manager", "deployment/operator-controller-controller-manager"},

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// retrievalDir is the folder of the node in which Jobs put releases.
-func (p *platform) retrievalDir() string { return filepath.Join(p.dir, "releases") }
+// retrievalDir returns the folder of the node to which Jobs copy releases.
+func (p *platformFixture) retrievalDir() string { return filepath.Join(p.dir, "releases") }
 
-// component reads a file of what config ships to retrieve releases by Jobs.
-func (p *platform) component(name string, into any) error {
+// readConfigFile reads one of the shipped files for retrieving releases by Jobs.
+func (p *platformFixture) readConfigFile(name string, into any) error {
 	data, err := os.ReadFile(filepath.Join(p.root, "config", "cluster-version-operator", "retrieval-job", name))
 	if err != nil {
 		return err
@@ -24,13 +24,13 @@ func (p *platform) component(name string, into any) error {
 	return yaml.Unmarshal([]byte(strings.ReplaceAll(string(data), "/etc/cvo/updatepayloads", p.retrievalDir())), into)
 }
 
-// byJobs has the operator of a release retrieve the next one by a Job, as config ships it, but for
-// the folder.
-func (p *platform) byJobs(deployment map[string]any) error {
+// retrieveByJobs makes the operator of a release retrieve the next one by a Job, as shipped
+// except for the folder.
+func (p *platformFixture) retrieveByJobs(deployment map[string]any) error {
 	var kustomization struct {
 		Patches []struct{ Patch string }
 	}
-	if err := p.component("kustomization.yaml", &kustomization); err != nil {
+	if err := p.readConfigFile("kustomization.yaml", &kustomization); err != nil {
 		return err
 	}
 
@@ -48,10 +48,10 @@ func (p *platform) byJobs(deployment map[string]any) error {
 			return fmt.Errorf("the component does %s %s", step.Op, step.Path)
 		}
 
-		pod, _ := at(deployment, "spec", "template", "spec").(map[string]any)
+		pod, _ := fieldAt(deployment, "spec", "template", "spec").(map[string]any)
 		if of, isContainers := strings.CutPrefix(list, "containers/0/"); isContainers {
 			list = of
-			pod, _ = at(pod, "containers", 0).(map[string]any)
+			pod, _ = fieldAt(pod, "containers", 0).(map[string]any)
 		}
 
 		values, ok := pod[list].([]any)
@@ -62,17 +62,17 @@ func (p *platform) byJobs(deployment map[string]any) error {
 		pod[list] = append(values, step.Value)
 	}
 
-	container, _ := at(deployment, "spec", "template", "spec", "containers", 0).(map[string]any)
+	container, _ := fieldAt(deployment, "spec", "template", "spec", "containers", 0).(map[string]any)
 	args, _ := container["args"].([]any)
 	container["args"] = append(args, "--retrieval-dir="+p.retrievalDir())
 
 	return nil
 }
 
-// jobAccount is the manifest of the Jobs' account.
-func (p *platform) jobAccount() (string, error) {
+// jobAccountManifest returns the manifest of the Jobs' service account.
+func (p *platformFixture) jobAccountManifest() (string, error) {
 	account := map[string]any{}
-	if err := p.component("service_account.yaml", &account); err != nil {
+	if err := p.readConfigFile("service_account.yaml", &account); err != nil {
 		return "", err
 	}
 
@@ -88,9 +88,9 @@ func (p *platform) jobAccount() (string, error) {
 
 var jobOfRelease = regexp.MustCompile(`^version-1\.1\.0-[0-9a-f]{10} 1$`)
 
-// retrievedByJob checks that a Job of the release image copied the release.
-func (p *platform) retrievedByJob(ctx context.Context) error {
-	jobs, err := p.lines(ctx, "jobs", `{range .items[*]}{.metadata.name} {.status.succeeded}{"\n"}{end}`)
+// checkRetrievedByJob checks that a Job with the release image copied the release.
+func (p *platformFixture) checkRetrievedByJob(ctx context.Context) error {
+	jobs, err := p.listLines(ctx, "jobs", `{range .items[*]}{.metadata.name} {.status.succeeded}{"\n"}{end}`)
 	if err == nil && (len(jobs) != 1 || !jobOfRelease.MatchString(jobs[0])) {
 		err = fmt.Errorf("the Jobs, and how many Pods of each did what they should, are %q", jobs)
 	}

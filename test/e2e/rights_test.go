@@ -17,32 +17,32 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
-// shippedRoles are the roles under config/ that a component has on a cluster.
+// shippedRoles are the roles under config/ that components have on a cluster.
 var shippedRoles = []string{
 	"catalogd-manager-role", "operator-controller-manager-role", "cluster-version-operator-role",
 	"machine-config-controller", "machine-config-daemon", "machine-config-server",
 	"olm-operator", "catalog-operator", "marketplace-operator", "packageserver",
 }
 
-// rights is what the tests of this binary saw of the shipped roles on real nodes.
-var rights = struct {
+// seenRights has the use of the shipped roles on real nodes in the tests of this binary.
+var seenRights = struct {
 	requests audit.Requests
 	bindings []audit.Binding
 }{requests: audit.Requests{}}
 
-// TestMain runs the tests. When all of them ran on a real node and passed, it fails if a shipped role allows what no
-// component asked for, so that a right which is no longer used does not stay.
+// TestMain runs the tests. If all of them passed on a real node, it fails if a shipped role
+// allows something that no component requested. Unused rights therefore do not stay.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
 	all := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && flag.Lookup("test.list").Value.String() == ""
-	if code == 0 && all && len(rights.bindings) > 0 {
+	if code == 0 && all && len(seenRights.bindings) > 0 {
 		code = checkRights()
 	}
 	os.Exit(code)
 }
 
-// collectRights reads the audit log of a cluster, and which accounts have the shipped roles there.
+// collectRights reads the audit log of a cluster and the bindings of the shipped roles.
 func collectRights(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -61,19 +61,19 @@ func collectRights(t *testing.T, c *cluster.Cluster) {
 
 	defer log.Close()
 
-	if err := rights.requests.Add(log); err != nil {
+	if err := seenRights.requests.Add(log); err != nil {
 		t.Error(err)
 	}
 
-	rights.bindings = append(rights.bindings, bindings...)
+	seenRights.bindings = append(seenRights.bindings, bindings...)
 }
 
-// shippedBindings returns the shipped roles that a cluster has, with the accounts that they are bound to.
+// shippedBindings returns the shipped roles of a cluster with the accounts of their bindings.
 func shippedBindings(ctx context.Context, c *cluster.Cluster) ([]audit.Binding, error) {
 	var roles, bound struct {
 		Items []struct {
 			rbacv1.ClusterRole
-			// Subjects and RoleRef are those of a binding.
+			// Subjects and RoleRef are the fields of a binding.
 			Subjects []rbacv1.Subject `json:"subjects"`
 			RoleRef  rbacv1.RoleRef   `json:"roleRef"`
 		} `json:"items"`
@@ -105,8 +105,8 @@ func shippedBindings(ctx context.Context, c *cluster.Cluster) ([]audit.Binding, 
 	return bindings, nil
 }
 
-// isOfOperatorCondition reports whether olm-operator made a role for the operator that an OperatorCondition is about. It
-// has the name of the operator, such as packageserver.
+// isOfOperatorCondition reports whether olm-operator created a role for the operator of an
+// OperatorCondition. The role has the name of the operator, such as packageserver.
 func isOfOperatorCondition(role metav1.Object) bool {
 	return slices.ContainsFunc(role.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.Kind == "OperatorCondition" })
 }
@@ -132,12 +132,13 @@ func accountNames(subjects []rbacv1.Subject) []string {
 	return names
 }
 
-// checkRights prints the resources on which shipped roles give rights that nothing used and nobody explained, and the
-// explanations of resources that no shipped role names. It returns the exit code of the tests.
+// checkRights prints the resources of shipped roles whose rights were not used and are not
+// explained. It also prints explanations for resources that are in no shipped role. It returns
+// the exit code of the tests.
 func checkRights() int {
-	merged := mergeBindings(rights.bindings)
+	merged := mergeBindings(seenRights.bindings)
 	code := 0
-	for _, resource := range rights.requests.UnusedResources(merged) {
+	for _, resource := range seenRights.requests.UnusedResources(merged) {
 		if unusedRights[resource.String()] == "" {
 			fmt.Printf("FAIL: no component used a right on %q: remove its marker, or name in unusedRights who needs it\n", resource)
 			code = 1
@@ -159,11 +160,12 @@ func checkRights() int {
 	return code
 }
 
-// mergeBindings joins what several clusters have of a role, so that a right counts as used when it was used on one.
+// mergeBindings merges the bindings of a role on several clusters, so that a right counts as used
+// if it was used on one.
 func mergeBindings(bindings []audit.Binding) []audit.Binding {
 	var merged []audit.Binding
 	for _, binding := range bindings {
-		i := slices.IndexFunc(merged, func(m audit.Binding) bool { return m.Role == binding.Role && sameRules(m.Rules, binding.Rules) })
+		i := slices.IndexFunc(merged, func(m audit.Binding) bool { return m.Role == binding.Role && equalRules(m.Rules, binding.Rules) })
 		if i < 0 {
 			merged = append(merged, binding)
 			continue
@@ -174,7 +176,7 @@ func mergeBindings(bindings []audit.Binding) []audit.Binding {
 	return merged
 }
 
-func sameRules(a, b []rbacv1.PolicyRule) bool {
+func equalRules(a, b []rbacv1.PolicyRule) bool {
 	return slices.EqualFunc(a, b, func(x, y rbacv1.PolicyRule) bool { return x.String() == y.String() })
 }
 

@@ -18,33 +18,33 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
-// included has a cluster apply a manifest.
-const included = `annotations: {include.release.openshift.io/self-managed-high-availability: "true"}`
+// includeAnnotation makes a cluster apply a manifest.
+const includeAnnotation = `annotations: {include.release.openshift.io/self-managed-high-availability: "true"}`
 
-// manifest is an object of a release. metadata lacks its closing brace.
-func manifest(apiVersion, kind, metadata, rest string) string {
-	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: %s, %s}\n%s\n", apiVersion, kind, metadata, included, rest)
+// formatManifest returns an object of a release. metadata lacks its closing brace.
+func formatManifest(apiVersion, kind, metadata, rest string) string {
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: %s, %s}\n%s\n", apiVersion, kind, metadata, includeAnnotation, rest)
 }
 
-// note is a ConfigMap that tells the version of its release.
-func note(name, labels string) string {
-	return manifest("v1", "ConfigMap", "{name: "+name+", namespace: default"+labels, "data: {version: 0.0.1-snapshot}")
+// versionConfigMap returns a ConfigMap with the version of its release.
+func versionConfigMap(name, labels string) string {
+	return formatManifest("v1", "ConfigMap", "{name: "+name+", namespace: default"+labels, "data: {version: 0.0.1-snapshot}")
 }
 
-// clusterOperator is a part that an update waits for.
-func clusterOperator(name string) string {
-	return manifest("config.openshift.io/v1", "ClusterOperator", "{name: "+name, "spec: {}\nstatus: {versions: [{name: operator, version: 0.0.1-snapshot}]}")
+// clusterOperatorManifest returns a ClusterOperator that an update waits for.
+func clusterOperatorManifest(name string) string {
+	return formatManifest("config.openshift.io/v1", "ClusterOperator", "{name: "+name, "spec: {}\nstatus: {versions: [{name: operator, version: 0.0.1-snapshot}]}")
 }
 
-// openSite makes what stands around the cluster, with two channels of two releases.
-func (p *parts) openSite() *site.Site {
+// openSite creates the external services, with two channels of two releases.
+func (p *processFixture) openSite() *site.Site {
 	p.t.Helper()
 	s, err := site.Open(p.dir, "127.0.0.1", nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 
-	p.t.Cleanup(func() { _ = s.Close() }) // A test may have closed it.
+	p.t.Cleanup(func() { _ = s.Close() }) // A test may already have closed it.
 	if err := errors.Join(s.Channel("stable", "1.0.0", "1.0.1"), s.Channel("other", "1.0.0", "1.0.1")); err != nil {
 		p.t.Fatal(err)
 	}
@@ -52,17 +52,17 @@ func (p *parts) openSite() *site.Site {
 	return s
 }
 
-// release is one that was built, pushed and signed.
-type release struct {
+// builtRelease is a release that was built, pushed and signed.
+type builtRelease struct {
 	version, image string
-	// manifests is the folder of what the image holds.
+	// manifests is the folder with the content of the image.
 	manifests string
 }
 
-// release makes a release of files, built upon nothing, in a registry.
-func (p *parts) release(s *site.Site, registry, version string, files map[string]string, args ...string) release {
+// buildRelease builds a release of files, without a base image, in a registry.
+func (p *processFixture) buildRelease(s *site.Site, registry, version string, files map[string]string, args ...string) builtRelease {
 	p.t.Helper()
-	dir := p.file("platform/" + version)
+	dir := p.filePath("platform/" + version)
 	files["0000_05_trust_00_keys.yaml"] = s.Trust()
 	if files["image-references"] == "" {
 		files["image-references"] = `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1"}`
@@ -77,22 +77,22 @@ func (p *parts) release(s *site.Site, registry, version string, files map[string
 		}
 	}
 
-	printed := p.must(append([]string{"release", "new", "--from-dir", dir, "--name", version, "--to-image-base", "scratch",
+	printed := p.runCommand(append([]string{"release", "new", "--from-dir", dir, "--name", version, "--to-image-base", "scratch",
 		"--to-image", registry + "/platform/release:" + version, "-o", "json"}, args...)...)
 	var pushed struct{ Reference string }
 	if err := json.Unmarshal([]byte(printed), &pushed); err != nil || pushed.Reference == "" {
 		p.t.Fatalf("%v: %s", err, printed)
 	}
 
-	made := release{version: version, image: pushed.Reference, manifests: p.file("released/" + version)}
-	p.must("release", "sign", made.image, "--key", s.Key, "--to-store", s.Signatures)
-	p.must("release", "extract", made.image, "--to", made.manifests)
+	made := builtRelease{version: version, image: pushed.Reference, manifests: p.filePath("released/" + version)}
+	p.runCommand("release", "sign", made.image, "--key", s.Key, "--to-store", s.Signatures)
+	p.runCommand("release", "extract", made.image, "--to", made.manifests)
 
 	return made
 }
 
-// must runs a command that has to succeed.
-func (p *parts) must(args ...string) string {
+// runCommand runs a command and fails the test if the command fails.
+func (p *processFixture) runCommand(args ...string) string {
 	p.t.Helper()
 	out, err := p.Mainstay(p.t.Context(), args...)
 	if err != nil {
@@ -101,30 +101,30 @@ func (p *parts) must(args ...string) string {
 	return out
 }
 
-// serveUpdates starts an update service, which finds the releases in a repository.
-func (p *parts) serveUpdates(s *site.Site, repository string) *part {
+// startUpdateService starts an update service for the releases in a repository.
+func (p *processFixture) startUpdateService(s *site.Site, repository string) *managedProcess {
 	p.t.Helper()
-	address, status := freeAddress(p.t), freeAddress(p.t)
-	p.graphs = "http://" + address + "/api/upgrades_info/graph"
-	updates := p.run("update-service", func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+status+"/readyz") },
-		"--releases", repository, "--graph-data", s.Data, "--address", address, "--status-address", status, "--cache-dir", p.file("updates"))
+	address, status := reserveAddress(p.t), reserveAddress(p.t)
+	p.graphURL = "http://" + address + "/api/upgrades_info/graph"
+	updates := p.addServerProcess("update-service", func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+status+"/readyz") },
+		"--releases", repository, "--graph-data", s.Data, "--address", address, "--status-address", status, "--cache-dir", p.filePath("updates"))
 	updates.start()
 	return updates
 }
 
-// install starts the operator, which installs a release, and makes the ClusterVersion.
-func (p *parts) install(first release) *part {
+// installRelease starts the operator, which installs a release, and creates the ClusterVersion.
+func (p *processFixture) installRelease(first builtRelease) *managedProcess {
 	p.t.Helper()
-	health := freeAddress(p.t)
-	operator := p.run("cluster-version-operator", func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+health+"/readyz") },
-		"--release-image="+first.image, "--health-probe-bind-address="+health, "--metrics-bind-address=0", "--cache-dir="+p.file("cache"))
+	health := reserveAddress(p.t)
+	operator := p.addServerProcess("cluster-version-operator", func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+health+"/readyz") },
+		"--release-image="+first.image, "--health-probe-bind-address="+health, "--metrics-bind-address=0", "--cache-dir="+p.filePath("cache"))
 	operator.start()
 	err := p.Apply(p.t.Context(), fmt.Sprintf(`
 apiVersion: config.openshift.io/v1
 kind: ClusterVersion
 metadata: {name: version}
 spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: stable, upstream: %q}
-`, p.graphs))
+`, p.graphURL))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -132,8 +132,8 @@ spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: stable, upstrea
 	return operator
 }
 
-// report has a part of the platform say that it is well, at a version.
-func (p *parts) report(name, version string) {
+// reportOperator reports a ClusterOperator as available at a version.
+func (p *processFixture) reportOperator(name, version string) {
 	p.t.Helper()
 	var conditions []string
 	for kind, status := range map[string]string{"Available": "True", "Degraded": "False", "Progressing": "False"} {
@@ -141,7 +141,7 @@ func (p *parts) report(name, version string) {
 	}
 
 	patch := fmt.Sprintf(`{"status":{"versions":[{"name":"operator","version":%q}],"conditions":[%s]}}`, version, strings.Join(conditions, ","))
-	err := steps.Eventually(p.t.Context(), limit, func(ctx context.Context) error {
+	err := steps.Eventually(p.t.Context(), stateTimeout, func(ctx context.Context) error {
 		_, err := p.Kubectl(ctx, "patch", "clusteroperator", name, "--subresource=status", "--type=merge", "--patch", patch)
 		return err
 	})
@@ -150,8 +150,8 @@ func (p *parts) report(name, version string) {
 	}
 }
 
-// version is what a test looks at of the ClusterVersion.
-type version struct {
+// clusterVersion has the fields of the ClusterVersion that tests read.
+type clusterVersion struct {
 	Status struct {
 		Desired struct{ Version string }
 		History []struct {
@@ -163,7 +163,7 @@ type version struct {
 	}
 }
 
-func (v *version) history() string {
+func (v *clusterVersion) formatHistory() string {
 	var entries []string
 	for _, entry := range v.Status.History {
 		entries = append(entries, entry.Version+" "+entry.State)
@@ -171,8 +171,8 @@ func (v *version) history() string {
 	return strings.Join(entries, ", ")
 }
 
-func (p *parts) version(ctx context.Context) (*version, error) {
-	v := &version{}
+func (p *processFixture) getClusterVersion(ctx context.Context) (*clusterVersion, error) {
+	v := &clusterVersion{}
 	out, err := p.Kubectl(ctx, "get", "clusterversion", "version", "--request-timeout=5s", "-o", "json")
 	if err != nil {
 		return v, err
@@ -180,12 +180,12 @@ func (p *parts) version(ctx context.Context) (*version, error) {
 	return v, json.Unmarshal([]byte(out), v)
 }
 
-// await waits for a state of the ClusterVersion.
-func (p *parts) await(what string, is func(*version) bool) *version {
+// waitForVersion waits for a state of the ClusterVersion.
+func (p *processFixture) waitForVersion(what string, is func(*clusterVersion) bool) *clusterVersion {
 	p.t.Helper()
-	var last *version
-	err := steps.Eventually(p.t.Context(), limit, func(ctx context.Context) error {
-		v, err := p.version(ctx)
+	var last *clusterVersion
+	err := steps.Eventually(p.t.Context(), stateTimeout, func(ctx context.Context) error {
+		v, err := p.getClusterVersion(ctx)
 		if last = v; err == nil && !is(v) {
 			err = errors.New("it is not yet")
 		}
@@ -198,16 +198,16 @@ func (p *parts) await(what string, is func(*version) bool) *version {
 	return last
 }
 
-// isAt reports whether a release was applied completely.
-func isAt(want string) func(*version) bool {
-	return func(v *version) bool {
+// isAtVersion returns a condition that a release is completely applied.
+func isAtVersion(want string) func(*clusterVersion) bool {
+	return func(v *clusterVersion) bool {
 		return len(v.Status.History) > 0 && v.Status.History[0].Version == want && v.Status.History[0].State == "Completed"
 	}
 }
 
-// has reports whether a condition is as wanted. An empty reason is any.
-func has(condition, status, reason string) func(*version) bool {
-	return func(v *version) bool {
+// hasCondition returns a condition on a status condition. An empty reason matches any reason.
+func hasCondition(condition, status, reason string) func(*clusterVersion) bool {
+	return func(v *clusterVersion) bool {
 		for _, c := range v.Status.Conditions {
 			if c.Type == condition {
 				return c.Status == status && (reason == "" || c.Reason == reason)
@@ -217,9 +217,9 @@ func has(condition, status, reason string) func(*version) bool {
 	}
 }
 
-// waitsFor reports whether the update waits for a ClusterOperator.
-func waitsFor(name string) func(*version) bool {
-	return func(v *version) bool {
+// isWaitingFor returns a condition that the update waits for a ClusterOperator.
+func isWaitingFor(name string) func(*clusterVersion) bool {
+	return func(v *clusterVersion) bool {
 		for _, c := range v.Status.Conditions {
 			if c.Type == "Progressing" {
 				return c.Status == "True" && strings.HasSuffix(c.Message, "waiting on "+name)
@@ -229,29 +229,29 @@ func waitsFor(name string) func(*version) bool {
 	}
 }
 
-// object is one of the cluster or of a release.
-type object map[string]any
+// platformObject is an object of the cluster or of a release.
+type platformObject map[string]any
 
-func (o object) metadata(field string) string {
+func (o platformObject) metadataField(field string) string {
 	metadata, _ := o["metadata"].(map[string]any)
 	text, _ := metadata[field].(string)
 	return text
 }
 
-func (o object) key() string {
-	return fmt.Sprintf("%s/%s/%s", o["kind"], o.metadata("namespace"), o.metadata("name"))
+func (o platformObject) key() string {
+	return fmt.Sprintf("%s/%s/%s", o["kind"], o.metadataField("namespace"), o.metadataField("name"))
 }
 
-// objects are those of the cluster that a release names, by key.
-func (p *parts) objects(of release) map[string]object {
+// listReleaseObjects returns the objects of the cluster that are in a release, by key.
+func (p *processFixture) listReleaseObjects(of builtRelease) map[string]platformObject {
 	p.t.Helper()
 	out, err := p.Kubectl(p.t.Context(), "get", "--ignore-not-found", "-f", of.manifests, "-o", "json")
-	var list struct{ Items []object }
+	var list struct{ Items []platformObject }
 	if err := errors.Join(err, json.Unmarshal([]byte(out), &list)); err != nil {
 		p.t.Fatal(err)
 	}
 
-	found := map[string]object{}
+	found := map[string]platformObject{}
 	for _, o := range list.Items {
 		found[o.key()] = o
 	}
@@ -259,11 +259,11 @@ func (p *parts) objects(of release) map[string]object {
 	return found
 }
 
-// comparable are the objects of a release without what is another one on each cluster: ids and
-// times, what a status says, and whom this site trusts.
-func (p *parts) comparable(of release) map[string]object {
+// comparableObjects returns the objects of a release without the fields that differ between
+// clusters: IDs, times and statuses. It excludes the signature verification of this site.
+func (p *processFixture) comparableObjects(of builtRelease) map[string]platformObject {
 	p.t.Helper()
-	found := p.objects(of)
+	found := p.listReleaseObjects(of)
 	delete(found, "ConfigMap/openshift-config-managed/release-verification")
 	for _, o := range found {
 		delete(o, "status")
@@ -283,11 +283,11 @@ func (p *parts) comparable(of release) map[string]object {
 	return found
 }
 
-// isAsReleased checks that the cluster has every object of a release as the release says, and
-// none of them anew since before, but for some.
-func (p *parts) isAsReleased(of release, before map[string]object, anew ...string) {
+// checkAsReleased checks that the cluster has every object of a release with its released
+// content. No object may have been recreated, except those in recreated.
+func (p *processFixture) checkAsReleased(of builtRelease, before map[string]platformObject, recreated ...string) {
 	p.t.Helper()
-	live := p.objects(of)
+	live := p.listReleaseObjects(of)
 	files, err := filepath.Glob(filepath.Join(of.manifests, "*.yaml"))
 	if err != nil {
 		p.t.Fatal(err)
@@ -300,22 +300,22 @@ func (p *parts) isAsReleased(of release, before map[string]object, anew ...strin
 			p.t.Fatal(err)
 		}
 
-		wanted := object{}
+		wanted := platformObject{}
 		if err := yaml.Unmarshal(data, &wanted); err != nil {
 			p.t.Fatalf("%s: %v", file, err)
 		}
-		// Tombstones are no objects, and the status of a ClusterOperator is its operator's.
+		// Objects marked for deletion do not exist. Operators write the status of ClusterOperators.
 		if delete(wanted, "status"); bytes.Contains(data, []byte("release.openshift.io/delete")) {
 			continue
 		}
 
 		key := wanted.key()
 		is := live[key]
-		if difference := lacks(map[string]any(is), map[string]any(wanted), key); difference != "" || is.metadata("deletionTimestamp") != "" {
+		if difference := findMissing(map[string]any(is), map[string]any(wanted), key); difference != "" || is.metadataField("deletionTimestamp") != "" {
 			p.t.Errorf("%s is not as released: %s", key, difference)
 		}
-		if was := before[key]; was != nil && was.metadata("uid") != is.metadata("uid") && !slices.Contains(anew, key) {
-			p.t.Errorf("%s was lost and made anew", key)
+		if was := before[key]; was != nil && was.metadataField("uid") != is.metadataField("uid") && !slices.Contains(recreated, key) {
+			p.t.Errorf("%s was deleted and recreated", key)
 		}
 
 		checked++
@@ -326,13 +326,14 @@ func (p *parts) isAsReleased(of release, before map[string]object, anew ...strin
 	}
 }
 
-// lacks tells what of a wanted value is not there. What is there beside it is others'.
-func lacks(is, wanted any, where string) string {
+// findMissing returns a difference between a wanted value and the actual one, or an empty string.
+// Additional fields of the actual value are ignored.
+func findMissing(is, wanted any, where string) string {
 	switch wanted := wanted.(type) {
 	case map[string]any:
 		has, _ := is.(map[string]any)
 		for name, value := range wanted {
-			if text := lacks(has[name], value, where+"."+name); text != "" {
+			if text := findMissing(has[name], value, where+"."+name); text != "" {
 				return text
 			}
 		}
@@ -342,7 +343,7 @@ func lacks(is, wanted any, where string) string {
 			return fmt.Sprintf("%s has %d elements, not %d", where, len(has), len(wanted))
 		}
 		for i := range wanted {
-			if text := lacks(has[i], wanted[i], fmt.Sprintf("%s[%d]", where, i)); text != "" {
+			if text := findMissing(has[i], wanted[i], fmt.Sprintf("%s[%d]", where, i)); text != "" {
 				return text
 			}
 		}

@@ -24,16 +24,16 @@ spec: {recipient: moon}
 `
 )
 
-// webhooks sees the operator refuse, default and convert Greetings. Played pods do
-// nothing of it.
-func (j *journey) webhooks(ctx context.Context) error {
-	if !j.real {
+// checkWebhooks checks that the operator rejects, defaults and converts Greetings. Simulated pods
+// do not run webhooks.
+func (f *fixture) checkWebhooks(ctx context.Context) error {
+	if !f.realNode {
 		return nil
 	}
 
 	const refusal = `spec.name: "nobody" cannot be greeted`
-	err := j.eventually(ctx, func(ctx context.Context) error {
-		err := j.Apply(ctx, nobody)
+	err := f.waitFor(ctx, func(ctx context.Context) error {
+		err := f.Apply(ctx, nobody)
 		if err == nil {
 			return errors.New("nobody is greeted")
 		}
@@ -45,21 +45,22 @@ func (j *journey) webhooks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Made in the new version, defaulted and kept in the old one, read in both.
-	if err := j.Apply(ctx, moon); err != nil {
+	// The Greeting is created in the new version, defaulted and stored in the old one, and read
+	// in both.
+	if err := f.Apply(ctx, moon); err != nil {
 		return err
 	}
-	if err := j.prints(ctx, "moon en", "get", "greetings.v1beta1.hello.example.com", "moon", "-o", "jsonpath={.spec.recipient} {.spec.language}"); err != nil {
+	if err := f.checkOutput(ctx, "moon en", "get", "greetings.v1beta1.hello.example.com", "moon", "-o", "jsonpath={.spec.recipient} {.spec.language}"); err != nil {
 		return err
 	}
 
-	return j.prints(ctx, "moon en", "get", "greetings.v1alpha1.hello.example.com", "moon", "-o", "jsonpath={.spec.name} {.spec.language}")
+	return f.checkOutput(ctx, "moon en", "get", "greetings.v1alpha1.hello.example.com", "moon", "-o", "jsonpath={.spec.name} {.spec.language}")
 }
 
-// publishUnsafe publishes a version 1.3.0 whose definition lost a field.
-func (j *journey) publishUnsafe(ctx context.Context, catalog string) error {
-	package120 := filepath.Join(j.dir, "bundles", "hello-operator", "1.2.0")
-	package130 := filepath.Join(j.dir, "bundles", "hello-operator", "1.3.0")
+// publishUnsafeVersion publishes a version 1.3.0 whose CRD lost a field.
+func (f *fixture) publishUnsafeVersion(ctx context.Context, catalog string) error {
+	package120 := filepath.Join(f.dir, "bundles", "hello-operator", "1.2.0")
+	package130 := filepath.Join(f.dir, "bundles", "hello-operator", "1.3.0")
 	if err := os.CopyFS(package130, os.DirFS(package120)); err != nil {
 		return err
 	}
@@ -74,11 +75,11 @@ func (j *journey) publishUnsafe(ctx context.Context, catalog string) error {
 	if err := rewrite(filepath.Join(manifests, "hello.example.com_greetings.yaml"), "language:", "tongue:"); err != nil {
 		return err
 	}
-	if _, err := j.push(ctx, "catalog", "build", filepath.Join(j.dir, "bundles"), "--push", catalog); err != nil {
+	if _, err := f.runWithRegistry(ctx, "catalog", "build", filepath.Join(f.dir, "bundles"), "--push", catalog); err != nil {
 		return err
 	}
 
-	_, err = j.Mainstay(ctx, "catalog", "refresh", "e2e")
+	_, err = f.Mainstay(ctx, "catalog", "refresh", "e2e")
 	return err
 }
 

@@ -16,55 +16,56 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
-// limit is how long the cluster may take to reach a state by itself. A real node
-// pulls images and starts containers meanwhile.
-const limit = 3 * time.Minute
+// stateTimeout is the timeout for a state of the cluster. A real node pulls images and starts
+// containers meanwhile.
+const stateTimeout = 3 * time.Minute
 
-// journey is a cluster that the steps of a test share.
-type journey struct {
+// fixture is a cluster that the steps of a test share.
+type fixture struct {
 	*cluster.Cluster
 	t *testing.T
-	// real says that pods really run.
-	real bool
-	dir  string
-	root string
+	// realNode is set if pods really run.
+	realNode bool
+	dir      string
+	root     string
 }
 
-// start starts a cluster: with a real node if that is wanted and can be had here.
-func start(t *testing.T, wantReal bool) *journey {
+// newFixture starts a cluster, with a real node if that is wanted and possible.
+func newFixture(t *testing.T, wantReal bool) *fixture {
 	t.Helper()
-	bin := built(t, "devcluster", "mainstay", "hello-operator")
-	j := &journey{t: t, dir: t.TempDir(), root: filepath.Dir(bin)}
+	bin := requirePrograms(t, "devcluster", "mainstay", "hello-operator")
+	f := &fixture{t: t, dir: t.TempDir(), root: filepath.Dir(bin)}
 	node := "simulated"
-	if j.real = wantReal && canBeReal(t); j.real {
+	if f.realNode = wantReal && canRunRealNode(t); f.realNode {
 		node = "containerd"
 	}
 
 	var log bytes.Buffer
 	var err error
-	j.Cluster, err = cluster.Up(t.Context(), cluster.Options{Bin: bin, Dir: j.dir, Node: node, Audit: j.real, Out: &log})
+	f.Cluster, err = cluster.Up(t.Context(), cluster.Options{Bin: bin, Dir: f.dir, Node: node, Audit: f.realNode, Out: &log})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	t.Cleanup(func() {
 		if t.Failed() {
-			j.explain()
+			f.logState()
 		}
-		if j.real {
-			collectRights(t, j.Cluster)
+		if f.realNode {
+			collectRights(t, f.Cluster)
 		}
-		if err := j.Down(t.Context()); err != nil {
+		if err := f.Down(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
 
 	t.Logf("the cluster:\n%s", log.String())
-	return j
+	return f
 }
 
-// built returns the folder of the built programs, of which the test needs some.
-func built(t *testing.T, programs ...string) string {
+// requirePrograms returns the folder of the built programs. It skips the test if a required one
+// is missing.
+func requirePrograms(t *testing.T, programs ...string) string {
 	t.Helper()
 	bin, err := filepath.Abs(filepath.Join("..", "..", "bin"))
 	if err != nil {
@@ -78,8 +79,8 @@ func built(t *testing.T, programs ...string) string {
 	return bin
 }
 
-// canBeReal reports whether a real node can run here, and says so when it cannot.
-func canBeReal(t *testing.T) bool {
+// canRunRealNode reports whether a real node can run here, and prints the reason if not.
+func canRunRealNode(t *testing.T) bool {
 	t.Helper()
 	missing := missingForRealNode()
 	if len(missing) == 0 {
@@ -93,7 +94,7 @@ func canBeReal(t *testing.T) bool {
 	return false
 }
 
-// missingForRealNode says what is not there that a real node needs.
+// missingForRealNode returns the missing requirements of a real node.
 func missingForRealNode() []string {
 	var missing []string
 	if os.Geteuid() != 0 {
@@ -113,49 +114,49 @@ func missingForRealNode() []string {
 	return missing
 }
 
-func (j *journey) operator() string { return j.Registry + "/e2e/hello-operator" }
+func (f *fixture) operatorImage() string { return f.Registry + "/e2e/hello-operator" }
 
-// push runs a command that talks to the registry.
-func (j *journey) push(ctx context.Context, args ...string) (string, error) {
-	if j.real {
-		args = append(args, "--cert-dir", j.CertDir())
+// runWithRegistry runs a mainstay command that connects to the registry.
+func (f *fixture) runWithRegistry(ctx context.Context, args ...string) (string, error) {
+	if f.realNode {
+		args = append(args, "--cert-dir", f.CertDir())
 	}
-	return j.Mainstay(ctx, args...)
+	return f.Mainstay(ctx, args...)
 }
 
-func (j *journey) publish(ctx context.Context, catalog string, versions ...string) error {
-	dir := filepath.Join(j.dir, "bundles")
-	if err := cluster.CopyExample(filepath.Join(j.root, "examples"), dir, j.operator(), versions...); err != nil {
+func (f *fixture) publishCatalog(ctx context.Context, catalog string, versions ...string) error {
+	dir := filepath.Join(f.dir, "bundles")
+	if err := cluster.CopyExample(filepath.Join(f.root, "examples"), dir, f.operatorImage(), versions...); err != nil {
 		return err
 	}
-	_, err := j.push(ctx, "catalog", "build", dir, "--push", catalog)
+	_, err := f.runWithRegistry(ctx, "catalog", "build", dir, "--push", catalog)
 	return err
 }
 
-func (j *journey) step(what string, do func(context.Context) error) {
-	j.t.Helper()
+func (f *fixture) runStep(what string, do func(context.Context) error) {
+	f.t.Helper()
 	began := time.Now()
-	if err := do(j.t.Context()); err != nil {
-		j.t.Fatalf("%s: %v", what, err)
+	if err := do(f.t.Context()); err != nil {
+		f.t.Fatalf("%s: %v", what, err)
 	}
-	j.t.Logf("%6.1f s  %s", time.Since(began).Seconds(), what)
+	f.t.Logf("%6.1f s  %s", time.Since(began).Seconds(), what)
 }
 
-// prints checks what kubectl prints.
-func (j *journey) prints(ctx context.Context, want string, args ...string) error {
-	out, err := j.Kubectl(ctx, args...)
+// checkOutput checks the output of kubectl.
+func (f *fixture) checkOutput(ctx context.Context, want string, args ...string) error {
+	out, err := f.Kubectl(ctx, args...)
 	if err == nil && out != want {
 		err = fmt.Errorf("kubectl %s printed %q, want %q", strings.Join(args, " "), out, want)
 	}
 	return err
 }
 
-func (j *journey) eventually(ctx context.Context, check func(context.Context) error) error {
-	return steps.Eventually(ctx, limit, check)
+func (f *fixture) waitFor(ctx context.Context, check func(context.Context) error) error {
+	return steps.Eventually(ctx, stateTimeout, check)
 }
 
-// explain prints what a person would look at after a failure.
-func (j *journey) explain() {
+// logState logs the state of the cluster after a failure.
+func (f *fixture) logState() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, args := range [][]string{
@@ -174,11 +175,11 @@ func (j *journey) explain() {
 		{"logs", "-n", "openshift-machine-config-operator", "deployment/machine-config-controller", "--tail=40"},
 		{"logs", "-n", "hello", "deployment/hello-operator", "--tail=40"},
 	} {
-		out, err := j.Kubectl(ctx, args...)
-		j.t.Logf("kubectl %s (%v):\n%s", strings.Join(args, " "), err, out)
+		out, err := f.Kubectl(ctx, args...)
+		f.t.Logf("kubectl %s (%v):\n%s", strings.Join(args, " "), err, out)
 	}
 
-	if out, err := j.Mainstay(ctx, "extension", "status", "hello-operator"); err == nil {
-		j.t.Log(out)
+	if out, err := f.Mainstay(ctx, "extension", "status", "hello-operator"); err == nil {
+		f.t.Log(out)
 	}
 }
