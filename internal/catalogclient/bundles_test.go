@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogclient"
 )
 
-// bundleNames reads every bundle of the catalog c.
-func bundleNames(t *testing.T, c *catalogclient.Client, server string) (string, error) {
+// listBundleNames returns the names of all bundles of the catalog c.
+func listBundleNames(t *testing.T, c *catalogclient.Client, server string) (string, error) {
 	t.Helper()
 	var found []string
 	for b, err := range c.Bundles(t.Context(), server+"/catalogs/c") {
@@ -30,9 +30,9 @@ func bundleNames(t *testing.T, c *catalogclient.Client, server string) (string, 
 }
 
 func TestBundlesOfACatalog(t *testing.T) {
-	inner := realServer(t)
+	inner := newCatalogHandler(t)
 	old := true
-	s := record(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := newRecordingServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if old && r.URL.Query().Has("fields") {
 			http.Error(w, "unknown parameter", http.StatusBadRequest)
 			return
@@ -50,15 +50,15 @@ func TestBundlesOfACatalog(t *testing.T) {
 		{"a server that does not", true, []string{with + "schema=olm.bundle", "schema=olm.bundle"}},
 	} {
 		old = tc.old
-		c := catalogclient.New(catalogclient.Options{RootCAs: s.roots, Fields: parsed(t, unwanted)})
-		got, err := bundleNames(t, c, s.URL)
+		c := catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs, Fields: parseFields(t, unwanted)})
+		got, err := listBundleNames(t, c, s.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if want := "a/a.v1 olm.package"; got != want {
 			t.Errorf("%s: the bundles are %q, want %q", tc.name, got, want)
 		}
-		if diff := cmp.Diff(tc.want, s.asked()); diff != "" {
+		if diff := cmp.Diff(tc.want, s.takeQueries()); diff != "" {
 			t.Errorf("%s: requests (-want +got):\n%s", tc.name, diff)
 		}
 	}
@@ -74,11 +74,11 @@ func TestBundlesTellWhatIsWrong(t *testing.T) {
 		{"half a blob", lineBundle + lineBundle[:20], http.StatusOK, true},
 		{"a blob of another schema", lineChannel, http.StatusOK, true},
 	} {
-		s := record(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s := newRecordingServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(tc.status)
 			_, _ = w.Write([]byte(tc.answer))
 		}))
-		_, err := bundleNames(t, catalogclient.New(catalogclient.Options{RootCAs: s.roots}), s.URL)
+		_, err := listBundleNames(t, catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs}), s.URL)
 		var unavailable *catalogclient.UnavailableError
 		var wrong *catalogclient.ContentError
 		if tc.content != errors.As(err, &wrong) || tc.content == errors.As(err, &unavailable) {

@@ -26,35 +26,35 @@ const (
 	lineBundle  = `{"image":"i","name":"a.v1","package":"a","properties":[{"type":"olm.package","value":{"packageName":"a","version":"1.0.0"}},{"type":"olm.bundle.object","value":{"data":"eA=="}}],"schema":"olm.bundle"}` + "\n"
 )
 
-// server answers as a catalog does, from texts that can be changed.
-type server struct {
+// fakeServer is a catalog server whose content can be changed.
+type fakeServer struct {
 	*httptest.Server
-	// version stands in tags and times.
+	// version is used in entity tags and times.
 	version atomic.Int32
-	// rest and own are the answers about package a.
+	// rest and own are the responses about package a.
 	rest, own atomic.Pointer[string]
-	// full and same count the answers with and without a body.
+	// full and same count the responses with and without a body.
 	full, same atomic.Int32
-	// between is run after the first answer about a package.
+	// between is called after the first response about a package.
 	between atomic.Pointer[func()]
 }
 
-func newServer(t *testing.T) *server {
+func newFakeServer(t *testing.T) *fakeServer {
 	t.Helper()
-	s := &server{}
-	s.set(lineA, lineChannel+lineBundle)
+	s := &fakeServer{}
+	s.setContent(lineA, lineChannel+lineBundle)
 	s.Server = httptest.NewTLSServer(s)
 	t.Cleanup(s.Close)
 	return s
 }
 
-func (s *server) set(own, rest string) {
+func (s *fakeServer) setContent(own, rest string) {
 	s.own.Store(&own)
 	s.rest.Store(&rest)
 	s.version.Add(1)
 }
 
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text := ""
 	switch r.URL.RequestURI() {
 	case "/catalogs/c/api/v1/metas?package=a":
@@ -85,21 +85,21 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-// roots trusts the server.
-func (s *server) roots(context.Context) (*x509.CertPool, error) {
+// rootCAs returns the certificate of the server.
+func (s *fakeServer) rootCAs(context.Context) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
 	return pool, nil
 }
 
-func (s *server) client() *catalogclient.Client {
-	return catalogclient.New(catalogclient.Options{RootCAs: s.roots})
+func (s *fakeServer) newClient() *catalogclient.Client {
+	return catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs})
 }
 
-func (s *server) base() string { return s.URL + "/catalogs/c" }
+func (s *fakeServer) baseURL() string { return s.URL + "/catalogs/c" }
 
-// names are what a content has, in short.
-func names(c *fbc.Content) string {
+// summarizeContent returns a short form of a content.
+func summarizeContent(c *fbc.Content) string {
 	var b strings.Builder
 	if c.Package != nil {
 		b.WriteString("package " + c.Package.Name + ";")
@@ -116,13 +116,13 @@ func names(c *fbc.Content) string {
 	return b.String()
 }
 
-func expect(t *testing.T, c *catalogclient.Client, base, pkg, want string) {
+func checkContent(t *testing.T, c *catalogclient.Client, base, pkg, want string) {
 	t.Helper()
 	content, err := c.Content(t.Context(), base, pkg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := names(content); got != want {
+	if got := summarizeContent(content); got != want {
 		t.Errorf("content is %q, want %q", got, want)
 	}
 }
@@ -130,66 +130,66 @@ func expect(t *testing.T, c *catalogclient.Client, base, pkg, want string) {
 const wholeA = "package a;channel stable;bundle a.v1 with 2 properties;"
 
 func TestContentGivesAPackage(t *testing.T) {
-	s := newServer(t)
-	c := s.client()
-	expect(t, c, s.base(), "a", wholeA)
-	expect(t, c, s.base()+"/", "a", wholeA)
-	expect(t, c, s.base(), "b", "")
+	s := newFakeServer(t)
+	c := s.newClient()
+	checkContent(t, c, s.baseURL(), "a", wholeA)
+	checkContent(t, c, s.baseURL()+"/", "a", wholeA)
+	checkContent(t, c, s.baseURL(), "b", "")
 }
 
 func TestContentIsAskedForAgainOnlyWhenItChanged(t *testing.T) {
-	s := newServer(t)
-	c := s.client()
-	expect(t, c, s.base(), "a", wholeA)
+	s := newFakeServer(t)
+	c := s.newClient()
+	checkContent(t, c, s.baseURL(), "a", wholeA)
 	for range 3 {
-		expect(t, c, s.base(), "a", wholeA)
+		checkContent(t, c, s.baseURL(), "a", wholeA)
 	}
 
 	if full, same := s.full.Load(), s.same.Load(); full != 2 || same != 6 {
 		t.Errorf("%d answers with a body and %d without, want 2 and 6", full, same)
 	}
 
-	s.set(lineA, lineChannel)
-	expect(t, c, s.base(), "a", "package a;channel stable;")
+	s.setContent(lineA, lineChannel)
+	checkContent(t, c, s.baseURL(), "a", "package a;channel stable;")
 	if full := s.full.Load(); full != 3 {
 		t.Errorf("%d answers with a body, want 3: only one of the two changed", full)
 	}
 }
 
 func TestContentIsOfOneCatalog(t *testing.T) {
-	s := newServer(t)
-	replace := func() { s.set(strings.ReplaceAll(lineA, "stable", "fast"), lineChannel) }
+	s := newFakeServer(t)
+	replace := func() { s.setContent(strings.ReplaceAll(lineA, "stable", "fast"), lineChannel) }
 	s.between.Store(&replace)
-	expect(t, s.client(), s.base(), "a", "package a;channel stable;")
+	checkContent(t, s.newClient(), s.baseURL(), "a", "package a;channel stable;")
 }
 
 func TestTheCacheIsBounded(t *testing.T) {
-	s := newServer(t)
-	c := catalogclient.New(catalogclient.Options{RootCAs: s.roots, CacheBytes: 1100})
-	expect(t, c, s.base(), "a", wholeA) // Too large to keep.
-	expect(t, c, s.base(), "a", wholeA)
+	s := newFakeServer(t)
+	c := catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs, CacheBytes: 1100})
+	checkContent(t, c, s.baseURL(), "a", wholeA) // The entry is too large for the cache.
+	checkContent(t, c, s.baseURL(), "a", wholeA)
 	if full := s.full.Load(); full != 4 {
 		t.Errorf("%d answers with a body, want 4", full)
 	}
 
-	expect(t, c, s.base(), "b", "")
-	expect(t, c, s.base()+"/", "b", "") // It takes the place of the one before.
+	checkContent(t, c, s.baseURL(), "b", "")
+	checkContent(t, c, s.baseURL()+"/", "b", "") // It evicts the previous entry.
 	before := s.full.Load()
-	expect(t, c, s.base()+"/", "b", "")
+	checkContent(t, c, s.baseURL()+"/", "b", "")
 	if got := s.full.Load() - before; got != 0 {
 		t.Errorf("%d answers with a body for what is kept, want none", got)
 	}
 
-	expect(t, c, s.base(), "b", "")
+	checkContent(t, c, s.baseURL(), "b", "")
 	if got := s.full.Load() - before; got != 2 {
 		t.Errorf("%d answers with a body for what is not kept, want 2", got)
 	}
 }
 
 func TestAllGivesEveryBlob(t *testing.T) {
-	s := newServer(t)
+	s := newFakeServer(t)
 	var got strings.Builder
-	for meta, err := range s.client().All(t.Context(), s.base()) {
+	for meta, err := range s.newClient().All(t.Context(), s.baseURL()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,12 +201,12 @@ func TestAllGivesEveryBlob(t *testing.T) {
 	}
 }
 
-// TestErrors tells what may go away by itself from what does not.
+// TestErrors checks which errors are transient.
 func TestErrors(t *testing.T) {
-	s := newServer(t)
-	broken := func(own, rest string) *server {
-		b := newServer(t)
-		b.set(own, rest)
+	s := newFakeServer(t)
+	broken := func(own, rest string) *fakeServer {
+		b := newFakeServer(t)
+		b.setContent(own, rest)
 		return b
 	}
 	cut := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -236,21 +236,21 @@ func TestErrors(t *testing.T) {
 		status  int
 		want    string
 	}{
-		"unknown catalog": {catalogclient.Options{RootCAs: s.roots}, s.URL + "/catalogs/x", false, 404, "/catalogs/x/api/v1/metas?package=a: the response is 404 Not Found: no such catalog: look again"},
+		"unknown catalog": {catalogclient.Options{RootCAs: s.rootCAs}, s.URL + "/catalogs/x", false, 404, "/catalogs/x/api/v1/metas?package=a: the response is 404 Not Found: no such catalog: look again"},
 		"redirect":        {catalogclient.Options{RootCAs: roots(redirect)}, redirect.URL, false, 302, "the response is 302 Found"},
-		"not trusted":     {catalogclient.Options{RootCAs: roots()}, s.base(), false, 0, "certificate signed by unknown authority"},
-		"no authorities":  {catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) { return nil, errors.New("no ConfigMap") }}, s.base(), false, 0, "reading the trusted certificate authorities: no ConfigMap"},
+		"not trusted":     {catalogclient.Options{RootCAs: roots()}, s.baseURL(), false, 0, "certificate signed by unknown authority"},
+		"no authorities":  {catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) { return nil, errors.New("no ConfigMap") }}, s.baseURL(), false, 0, "reading the trusted certificate authorities: no ConfigMap"},
 		"does not listen": {catalogclient.Options{}, gone.URL, false, 0, "connection refused"},
 		"not a URL":       {catalogclient.Options{}, "https://a b", false, 0, "invalid character"},
 		"no base URL":     {catalogclient.Options{}, "", false, 0, "unsupported protocol scheme"},
 		"cut off":         {catalogclient.Options{RootCAs: roots(cut)}, cut.URL, false, 0, "unexpected EOF"},
-		"broken JSON":     {catalogclient.Options{RootCAs: badRest.roots}, badRest.base(), true, 0, "document 2 (line 2, byte 83): ends in the middle of a JSON object"},
-		"two packages":    {catalogclient.Options{RootCAs: badOwn.roots}, badOwn.base(), true, 0, "occurs twice in the catalog"},
-		"too large":       {catalogclient.Options{RootCAs: s.roots, MaxBytes: 100}, s.base(), true, 0, "it is larger than 100 bytes"},
-		"blob too large":  {catalogclient.Options{RootCAs: s.roots, Limits: fbc.Limits{BlobBytes: 100}}, s.base(), true, 0, "is larger than 100 bytes"},
+		"broken JSON":     {catalogclient.Options{RootCAs: badRest.rootCAs}, badRest.baseURL(), true, 0, "document 2 (line 2, byte 83): ends in the middle of a JSON object"},
+		"two packages":    {catalogclient.Options{RootCAs: badOwn.rootCAs}, badOwn.baseURL(), true, 0, "occurs twice in the catalog"},
+		"too large":       {catalogclient.Options{RootCAs: s.rootCAs, MaxBytes: 100}, s.baseURL(), true, 0, "it is larger than 100 bytes"},
+		"blob too large":  {catalogclient.Options{RootCAs: s.rootCAs, Limits: fbc.Limits{BlobBytes: 100}}, s.baseURL(), true, 0, "is larger than 100 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := quick(test.opts).Content(t.Context(), test.base, "a")
+			_, err := newImpatientClient(test.opts).Content(t.Context(), test.base, "a")
 			var unavailable *catalogclient.UnavailableError
 			var content *catalogclient.ContentError
 			if errors.As(err, &content) != test.content || errors.As(err, &unavailable) == test.content {
@@ -266,8 +266,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// quick makes a client that does not wait between tries.
-func quick(opts catalogclient.Options) *catalogclient.Client {
+// newImpatientClient returns a client that does not sleep between tries.
+func newImpatientClient(opts catalogclient.Options) *catalogclient.Client {
 	c := catalogclient.New(opts)
 	catalogclient.SetPause(c, func(context.Context, time.Duration) error { return nil })
 	return c

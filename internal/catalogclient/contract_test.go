@@ -29,22 +29,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// recorded is a server that remembers what it was asked.
-type recorded struct {
+// recordingServer records its requests.
+type recordingServer struct {
 	*httptest.Server
 	mu       sync.Mutex
 	requests []string
 	bytes    atomic.Int64
 }
 
-func record(t *testing.T, handler http.Handler) *recorded {
+func newRecordingServer(t *testing.T, handler http.Handler) *recordingServer {
 	t.Helper()
-	r := &recorded{}
+	r := &recordingServer{}
 	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r.mu.Lock()
 		r.requests = append(r.requests, req.URL.RawQuery)
 		r.mu.Unlock()
-		handler.ServeHTTP(&counting{w, &r.bytes}, req)
+		handler.ServeHTTP(&countingWriter{w, &r.bytes}, req)
 	}))
 
 	t.Cleanup(r.Close)
@@ -52,18 +52,18 @@ func record(t *testing.T, handler http.Handler) *recorded {
 	return r
 }
 
-type counting struct {
+type countingWriter struct {
 	http.ResponseWriter
 	bytes *atomic.Int64
 }
 
-func (c *counting) Write(p []byte) (int, error) {
+func (c *countingWriter) Write(p []byte) (int, error) {
 	c.bytes.Add(int64(len(p)))
 	return c.ResponseWriter.Write(p)
 }
 
-// asked returns the queries since it was last called.
-func (r *recorded) asked() []string {
+// takeQueries returns the queries since the last call.
+func (r *recordingServer) takeQueries() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := r.requests
@@ -71,14 +71,15 @@ func (r *recorded) asked() []string {
 	return list
 }
 
-func (r *recorded) roots(context.Context) (*x509.CertPool, error) {
+func (r *recordingServer) rootCAs(context.Context) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	pool.AddCert(r.Certificate())
 	return pool, nil
 }
 
-// realServer is the server of this system, with a catalog of package a that has a large icon.
-func realServer(t *testing.T) http.Handler {
+// newCatalogHandler returns the catalog server of this project, with a catalog of package a that
+// has a large icon.
+func newCatalogHandler(t *testing.T) http.Handler {
 	t.Helper()
 	store, err := catalogstore.Open(t.TempDir(), catalogstore.Limits{})
 	if err != nil {
@@ -95,7 +96,7 @@ func realServer(t *testing.T) http.Handler {
 	return serve.NewHandler(store, serve.Limits{}, logr.Discard())
 }
 
-func parsed(t *testing.T, text string) *fields.Fields {
+func parseFields(t *testing.T, text string) *fields.Fields {
 	t.Helper()
 	f, err := fields.Parse(text)
 	if err != nil {
@@ -107,20 +108,20 @@ func parsed(t *testing.T, text string) *fields.Fields {
 const unwanted = "-icon,-properties[olm.bundle.object]"
 
 func TestOnlyWhatIsReadIsSent(t *testing.T) {
-	s := record(t, realServer(t))
-	c := catalogclient.New(catalogclient.Options{RootCAs: s.roots, Fields: parsed(t, unwanted)})
+	s := newRecordingServer(t, newCatalogHandler(t))
+	c := catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs, Fields: parseFields(t, unwanted)})
 	for range 2 {
 		content, err := c.Content(t.Context(), s.URL+"/catalogs/c", "a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := names(content); got != "package a;channel stable;bundle a.v1 with 1 properties;" || content.Package.Icon != nil {
+		if got := summarizeContent(content); got != "package a;channel stable;bundle a.v1 with 1 properties;" || content.Package.Icon != nil {
 			t.Errorf("content is %s with the icon %v", got, content.Package.Icon)
 		}
 	}
 
 	escaped := url.QueryEscape(unwanted)
-	if diff := cmp.Diff(slices.Repeat([]string{"fields=" + escaped + "&package=a", "fields=" + escaped + "&name=a&schema=olm.package"}, 2), s.asked()); diff != "" {
+	if diff := cmp.Diff(slices.Repeat([]string{"fields=" + escaped + "&package=a", "fields=" + escaped + "&name=a&schema=olm.package"}, 2), s.takeQueries()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	if bytes := s.bytes.Load(); bytes > 600 {
@@ -140,12 +141,12 @@ func TestOnlyWhatIsReadIsSent(t *testing.T) {
 	}
 }
 
-// TestServersThatDoNotKnowFields has one that refuses the parameter, as the contract says of
-// unknown ones, until it is updated.
+// TestServersThatDoNotKnowFields has a server that rejects the parameter fields, as the API
+// defines for unknown parameters, until it is updated.
 func TestServersThatDoNotKnowFields(t *testing.T) {
 	var updated atomic.Bool
-	inner := realServer(t)
-	s := record(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	inner := newCatalogHandler(t)
+	s := newRecordingServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("fields") && !updated.Load() {
 			http.Error(w, "unknown parameter", http.StatusBadRequest)
 			return
@@ -153,7 +154,7 @@ func TestServersThatDoNotKnowFields(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	}))
 
-	c := catalogclient.New(catalogclient.Options{RootCAs: s.roots, Fields: parsed(t, unwanted)})
+	c := catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs, Fields: parseFields(t, unwanted)})
 	now := time.Now()
 	catalogclient.SetNow(c, func() time.Time { return now })
 	expectReduced := func(what string, want ...string) {
@@ -162,10 +163,10 @@ func TestServersThatDoNotKnowFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := names(content); got != "package a;channel stable;bundle a.v1 with 1 properties;" || content.Package.Icon != nil {
+		if got := summarizeContent(content); got != "package a;channel stable;bundle a.v1 with 1 properties;" || content.Package.Icon != nil {
 			t.Errorf("%s: content is %s", what, got)
 		}
-		if diff := cmp.Diff(want, s.asked()); diff != "" {
+		if diff := cmp.Diff(want, s.takeQueries()); diff != "" {
 			t.Errorf("%s: requests (-want +got):\n%s", what, diff)
 		}
 	}
@@ -207,7 +208,7 @@ func TestAnswersAreDecompressed(t *testing.T) {
 		"a large window": {"zstd", func(w http.ResponseWriter) {
 			z, _ := zstd.NewWriter(w, zstd.WithWindowSize(16<<20))
 			_, _ = io.WriteString(z, strings.Repeat(" ", 10_000))
-			_ = z.Flush() // From here on it is a stream, whose window is not that of its content.
+			_ = z.Flush() // The output is now a stream, whose window does not depend on the size of its content.
 			_, _ = io.WriteString(z, text)
 			_ = z.Close()
 		}, "window size exceeded"},
@@ -215,7 +216,7 @@ func TestAnswersAreDecompressed(t *testing.T) {
 		"a bomb in zstd": {"zstd", func(w http.ResponseWriter) { write(w, "zstd", bomb) }, "it is larger than 100000 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := record(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := newRecordingServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if got := r.Header.Get("Accept-Encoding"); got != "zstd, gzip" {
 					t.Errorf("Accept-Encoding is %q", got)
 				}
@@ -226,20 +227,20 @@ func TestAnswersAreDecompressed(t *testing.T) {
 				w.Header().Set("Content-Encoding", test.encoding)
 				test.answer(w)
 			}))
-			content, err := quick(catalogclient.Options{RootCAs: s.roots, MaxBytes: 100_000}).Content(t.Context(), s.URL, "a")
+			content, err := newImpatientClient(catalogclient.Options{RootCAs: s.rootCAs, MaxBytes: 100_000}).Content(t.Context(), s.URL, "a")
 			switch {
 			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 				t.Errorf("error is %v, want %q", err, test.want)
 			case test.want == "" && err != nil:
 				t.Error(err)
-			case test.want == "" && names(content) != wholeA:
-				t.Errorf("content is %s", names(content))
+			case test.want == "" && summarizeContent(content) != wholeA:
+				t.Errorf("content is %s", summarizeContent(content))
 			}
 		})
 	}
 }
 
-// TestServersWithoutTags has one that tells only when its content was modified.
+// TestServersWithoutTags has a server that only sends Last-Modified.
 func TestServersWithoutTags(t *testing.T) {
 	modified := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, test := range map[string]struct {
@@ -252,7 +253,7 @@ func TestServersWithoutTags(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var same atomic.Int32
-			s := record(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := newRecordingServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Last-Modified", modified.Format(http.TimeFormat))
 				w.Header().Set("Date", test.sent.Format(http.TimeFormat))
 				if r.Header.Get("If-Modified-Since") == modified.Format(http.TimeFormat) {
@@ -267,9 +268,9 @@ func TestServersWithoutTags(t *testing.T) {
 				}
 			}))
 
-			c := catalogclient.New(catalogclient.Options{RootCAs: s.roots})
+			c := catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs})
 			for range 3 {
-				expect(t, c, s.URL, "a", wholeA)
+				checkContent(t, c, s.URL, "a", wholeA)
 			}
 
 			if same.Load() != test.same {
@@ -299,7 +300,7 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		fail  func(w http.ResponseWriter)
 		times int
-		// pauses are those that the client makes; 0 stands for one of its own.
+		// pauses are the delays of the client; 0 is a delay that the client chooses.
 		pauses []time.Duration
 		works  bool
 	}{
@@ -320,7 +321,7 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, all := range []bool{false, true} {
 				var failed atomic.Int32
-				s := record(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s := newRecordingServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					switch {
 					case int(failed.Add(1)) <= test.times:
 						test.fail(w)
@@ -330,7 +331,7 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 						_, _ = io.WriteString(w, lineChannel+lineBundle)
 					}
 				}))
-				c := catalogclient.New(catalogclient.Options{RootCAs: s.roots})
+				c := catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs})
 				catalogclient.SetNow(c, func() time.Time { return now })
 				var pauses []time.Duration
 				catalogclient.SetPause(c, func(_ context.Context, d time.Duration) error {
@@ -342,7 +343,7 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 				})
 				var err error
 				if all && name == "body cut off" {
-					continue // What was given away cannot be taken back.
+					continue // Yielded bundles cannot be retracted.
 				}
 				if all {
 					for _, err = range c.All(t.Context(), s.URL) {
@@ -361,14 +362,14 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 	}
 }
 
-// TestRetriesEndWithTheContext cancels while the client waits.
+// TestRetriesEndWithTheContext cancels the context while the client waits.
 func TestRetriesEndWithTheContext(t *testing.T) {
-	s := record(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := newRecordingServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
-	c := catalogclient.New(catalogclient.Options{RootCAs: s.roots})
+	c := catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs})
 	inner := catalogclient.Pause(c)
 	catalogclient.SetPause(c, func(ctx context.Context, d time.Duration) error {
 		cancel()
@@ -381,8 +382,8 @@ func TestRetriesEndWithTheContext(t *testing.T) {
 	}
 }
 
-// proxy is an HTTP proxy that connects to anything.
-func proxy(t *testing.T, used *atomic.Int32) *url.URL {
+// newProxy returns an HTTP proxy that connects to any server.
+func newProxy(t *testing.T, used *atomic.Int32) *url.URL {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
@@ -421,8 +422,8 @@ func proxy(t *testing.T, used *atomic.Int32) *url.URL {
 	return parsed
 }
 
-// TestTheEnvironmentNamesTheProxy compares functions: what the environment says is read once
-// in a process.
+// TestTheEnvironmentNamesTheProxy compares functions, as a process reads the environment only
+// once.
 func TestTheEnvironmentNamesTheProxy(t *testing.T) {
 	used := catalogclient.ProxyOf(catalogclient.New(catalogclient.Options{}))
 	if reflect.ValueOf(used).Pointer() != reflect.ValueOf(http.ProxyFromEnvironment).Pointer() {
@@ -432,15 +433,15 @@ func TestTheEnvironmentNamesTheProxy(t *testing.T) {
 
 func TestProxies(t *testing.T) {
 	var used atomic.Int32
-	through := proxy(t, &used)
-	s := record(t, realServer(t))
+	through := newProxy(t, &used)
+	s := newRecordingServer(t, newCatalogHandler(t))
 	var wrongRoots atomic.Bool
 	opts := catalogclient.Options{
 		RootCAs: func(ctx context.Context) (*x509.CertPool, error) {
 			if wrongRoots.Load() {
 				return x509.NewCertPool(), nil
 			}
-			return s.roots(ctx)
+			return s.rootCAs(ctx)
 		},
 		Proxy: func(r *http.Request) (*url.URL, error) {
 			if !strings.HasPrefix(r.URL.Path, "/catalogs/c/") {
@@ -450,23 +451,23 @@ func TestProxies(t *testing.T) {
 		},
 	}
 
-	c := quick(opts)
+	c := newImpatientClient(opts)
 	for range 2 {
-		expect(t, c, s.URL+"/catalogs/c", "a", wholeA)
+		checkContent(t, c, s.URL+"/catalogs/c", "a", wholeA)
 	}
 
 	if used.Load() != 1 {
 		t.Errorf("the proxy was used for %d connections, want one", used.Load())
 	}
 
-	// What is trusted can change, and nothing else is trusted because of the proxy.
+	// The trusted authorities can change, and the proxy adds none.
 	wrongRoots.Store(true)
 	if _, err := c.Content(t.Context(), s.URL+"/catalogs/c", "b"); err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
 		t.Errorf("with other authorities: %v", err)
 	}
 
 	wrongRoots.Store(false)
-	expect(t, c, s.URL+"/catalogs/c", "a", wholeA)
+	checkContent(t, c, s.URL+"/catalogs/c", "a", wholeA)
 	if _, err := c.Content(t.Context(), s.URL+"/catalogs/x", "a"); err == nil || !strings.Contains(err.Error(), "choosing a proxy: no such catalog") {
 		t.Errorf("without a proxy: %v", err)
 	}

@@ -14,28 +14,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// bundleJSON is a blob like that of a real bundle: mostly CSV metadata, with escapes.
-func bundleJSON(i int) string {
+// newBundleJSON returns a blob like that of a real bundle: mostly CSV metadata, with escapes.
+func newBundleJSON(i int) string {
 	description := strings.Repeat(`## Heading\nSome \"text\" of a description with a [link](https://example.com).\n`, 60)
 	gvks := strings.Repeat(`{"type":"olm.gvk","value":{"group":"example.com","kind":"Thing","version":"v1"}},`, 10)
 	return fmt.Sprintf(`{"schema":"olm.bundle","name":"p.v1.%d.0","package":"p","image":"example.com/p@sha256:%064d","properties":[%s{"type":"olm.csv.metadata","value":{"description":"%s"}}]}`,
 		i, i, gvks, description) + "\n"
 }
 
-// bundlesJSON are some bundles, indented.
-func bundlesJSON(b *testing.B, n int) []byte {
+// newBundlesJSON returns indented bundles.
+func newBundlesJSON(b *testing.B, n int) []byte {
 	b.Helper()
 	var out bytes.Buffer
 	for i := range n {
-		if err := json.Indent(&out, []byte(bundleJSON(i)), "", "    "); err != nil {
+		if err := json.Indent(&out, []byte(newBundleJSON(i)), "", "    "); err != nil {
 			b.Fatal(err)
 		}
 	}
 	return out.Bytes()
 }
 
-// bundlesYAML are some bundles.
-func bundlesYAML(n int) []byte {
+// newBundlesYAML returns bundles as YAML.
+func newBundlesYAML(n int) []byte {
 	var text bytes.Buffer
 	for i := range n {
 		fmt.Fprintf(&text, "---\nschema: olm.bundle\nname: p.v%d\npackage: p\nimage: example.com/p\nproperties:\n", i)
@@ -51,8 +51,8 @@ func bundlesYAML(n int) []byte {
 	return text.Bytes()
 }
 
-// catalogOf is a catalog of files with the same text.
-func catalogOf(text []byte, n int) fstest.MapFS {
+// newCatalogFS returns a catalog of n files with the same text.
+func newCatalogFS(text []byte, n int) fstest.MapFS {
 	fsys := fstest.MapFS{}
 	for i := range n {
 		fsys[fmt.Sprintf("%d/catalog", i)] = &fstest.MapFile{Data: text}
@@ -74,7 +74,7 @@ func benchmarkRead(b *testing.B, text []byte) {
 }
 
 func BenchmarkReadJSON(b *testing.B) {
-	text := bundlesJSON(b, 500)
+	text := newBundlesJSON(b, 500)
 	b.Run("ours", func(b *testing.B) { benchmarkRead(b, text) })
 	b.Run("encoding/json", func(b *testing.B) {
 		b.SetBytes(int64(len(text)))
@@ -92,7 +92,7 @@ func BenchmarkReadJSON(b *testing.B) {
 }
 
 func BenchmarkReadYAML(b *testing.B) {
-	text := bundlesYAML(100)
+	text := newBundlesYAML(100)
 	b.Run("ours", func(b *testing.B) { benchmarkRead(b, text) })
 	b.Run("sigs.k8s.io/yaml", func(b *testing.B) {
 		b.SetBytes(int64(len(text)))
@@ -107,10 +107,10 @@ func BenchmarkReadYAML(b *testing.B) {
 	})
 }
 
-// BenchmarkMap reads a catalog on all processors: one of many files, and one of a file.
+// BenchmarkMap reads a catalog of many files, and of one file, on all processors.
 func BenchmarkMap(b *testing.B) {
-	text := bundlesJSON(b, 20)
-	for name, fsys := range map[string]fstest.MapFS{"files": catalogOf(text, 100), "file": catalogOf(bytes.Repeat(text, 100), 1)} {
+	text := newBundlesJSON(b, 20)
+	for name, fsys := range map[string]fstest.MapFS{"files": newCatalogFS(text, 100), "file": newCatalogFS(bytes.Repeat(text, 100), 1)} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(100 * len(text)))
 			b.ReportAllocs()
@@ -127,8 +127,8 @@ func BenchmarkMap(b *testing.B) {
 
 // BenchmarkRender indexes a catalog and writes it.
 func BenchmarkRender(b *testing.B) {
-	text := bundlesJSON(b, 20)
-	fsys := catalogOf(text, 100)
+	text := newBundlesJSON(b, 20)
+	fsys := newCatalogFS(text, 100)
 	for name, format := range map[string]fbc.Format{"JSON": fbc.FormatJSON, "YAML": fbc.FormatYAML} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(100 * len(text)))
@@ -138,7 +138,7 @@ func BenchmarkRender(b *testing.B) {
 				if err := ix.Add(fsys); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := fbc.Write(io.Discard, ix, fbc.WriteOptions{Format: format, Bundle: tidy}); err != nil {
+				if _, err := fbc.Write(io.Discard, ix, fbc.WriteOptions{Format: format, Bundle: tidyBundle}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -147,7 +147,7 @@ func BenchmarkRender(b *testing.B) {
 }
 
 func BenchmarkDecodeBundle(b *testing.B) {
-	metas, err := collect(bytes.NewReader(bundlesJSON(b, 1)), fbc.Limits{})
+	metas, err := readAll(bytes.NewReader(newBundlesJSON(b, 1)), fbc.Limits{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -23,13 +23,13 @@ const twoPackages = `
 {"schema":"olm.channel","package":"b","name":"stable","entries":"nonsense"}
 `
 
-func load(t *testing.T, text, pkg string) (*fbc.Content, error) {
+func loadContent(t *testing.T, text, pkg string) (*fbc.Content, error) {
 	t.Helper()
 	return fbc.LoadContent(pkg, fbc.Read(strings.NewReader(text), "catalog", fbc.Limits{}))
 }
 
 func TestLoadContentGathersOnePackage(t *testing.T) {
-	got, err := load(t, twoPackages, "a")
+	got, err := loadContent(t, twoPackages, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestLoadContentSaysWhatDoesNotFit(t *testing.T) {
 		"broken blob":      {`{"schema":"olm.package"`, "a", `ends in the middle`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := load(t, test.text, test.pkg)
+			_, err := loadContent(t, test.text, test.pkg)
 			var content *fbc.Error
 			if !errors.As(err, &content) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error is %v (%T), want an *fbc.Error with %q", err, err, test.want)
@@ -77,14 +77,14 @@ func TestDecodeRefusesAnotherSchema(t *testing.T) {
 
 func TestDecodeErrorsSayWhere(t *testing.T) {
 	text := "schema: olm.channel\nname: c\n---\nschema: olm.package\nname: a\nicon: {base64data: '%'}\n"
-	_, err := load(t, text, "a")
+	_, err := loadContent(t, text, "a")
 	const want = "catalog: document 2 (line 4, byte 32): blob of schema olm.package, name \"a\" does not fit its schema: illegal base64 data at input byte 0"
 	if err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }
 
-// decodeSeeds are blobs with all that the schemas have, and what is odd.
+// decodeSeeds are blobs with all fields of the schemas, and unusual ones.
 var decodeSeeds = []string{
 	`{"schema":"olm.package","name":"a","defaultChannel":"s","icon":{"base64data":"aGk=","mediatype":"m"},"description":"d","properties":[{"type":"t","value":1}]}`,
 	`{"schema":"olm.package","icon":null,"properties":null,"name":null}`, `{"icon":{"base64data":null}}`, `{"icon":{"base64data":"a\nGk="}}`, `{"icon":{"base64data":"!"}}`,
@@ -109,8 +109,8 @@ func FuzzDecode(f *testing.F) {
 
 		var compact bytes.Buffer
 		if json.Compact(&compact, text) == nil && compact.Len() == len(canonical) {
-			// In any order, as blobs that were made in memory have. That none of its keys stands
-			// twice can be told from the length.
+			// Keys are in any order, as in in-memory blobs. The length shows whether there are
+			// duplicate keys.
 			checkDecode(t, compact.Bytes())
 		}
 

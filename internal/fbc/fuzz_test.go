@@ -19,8 +19,8 @@ import (
 // fuzzLimits keep each run short.
 var fuzzLimits = fbc.Limits{BlobBytes: 1 << 16, YAMLBytes: 1 << 14, FileBytes: 1 << 18, Depth: 50}
 
-// FuzzReadJSON compares with encoding/json: whatever that reads as a sequence of
-// objects with a schema is read alike.
+// FuzzReadJSON compares with encoding/json: sequences of objects with a schema have the same
+// result.
 func FuzzReadJSON(f *testing.F) {
 	for _, seed := range []string{twoPackages, `{"schema":"a"}{"schema":"b"}`, `{"schema":"a","x":{"y":["}",null,1e5,true]}}`, `{"sch\u0065ma":"a\\"}`, "{\"schema\":\"\xff\"}"} {
 		f.Add([]byte(seed))
@@ -28,7 +28,7 @@ func FuzzReadJSON(f *testing.F) {
 
 	f.Fuzz(func(t *testing.T, text []byte) {
 		want, ok := decodeAll(text)
-		got, err := collect(bytes.NewReader(text), fuzzLimits)
+		got, err := readAll(bytes.NewReader(text), fuzzLimits)
 		if !ok {
 			return
 		}
@@ -54,7 +54,7 @@ func FuzzReadJSON(f *testing.F) {
 	})
 }
 
-// decodeAll reads a sequence of objects that are plain catalog blobs.
+// decodeAll decodes a sequence of objects that are simple catalog blobs.
 func decodeAll(text []byte) ([]map[string]any, bool) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	var all []map[string]any
@@ -81,8 +81,8 @@ func decodeAll(text []byte) ([]map[string]any, bool) {
 			folded[lower] = true
 		}
 
-		// A key that stands twice may have had another type the first time.
-		if schema, _ := object["schema"].(string); schema == "" || hasDoubleKeys(raw, len(object)) {
+		// The first of two duplicate keys may have had another type.
+		if schema, _ := object["schema"].(string); schema == "" || hasDuplicateKeys(raw, len(object)) {
 			return nil, false
 		}
 
@@ -90,8 +90,8 @@ func decodeAll(text []byte) ([]map[string]any, bool) {
 	}
 }
 
-// hasDoubleKeys reports whether an object has more keys than a map of it.
-func hasDoubleKeys(raw []byte, distinct int) bool {
+// hasDuplicateKeys reports whether an object has more keys than a map of it.
+func hasDuplicateKeys(raw []byte, distinct int) bool {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := decoder.Token(); err != nil {
 		return true
@@ -109,16 +109,16 @@ func hasDoubleKeys(raw []byte, distinct int) bool {
 	return count != distinct
 }
 
-// FuzzReadYAML compares one document with sigs.k8s.io/yaml, and reading in pieces with
-// reading at once.
+// FuzzReadYAML compares one document with sigs.k8s.io/yaml, and reading in pieces with reading at
+// once.
 func FuzzReadYAML(f *testing.F) {
 	for _, seed := range []string{"schema: a\nx: [1, 2.5, true, null, ~, yes, 0777, 1e3]\n", "schema: a\nt: |\n  b\n   c\n", "---\nschema: a\n---\nschema: b\n", "schema: a\nx: &x {y: 1}\nz: *x\n", "{schema: a,}", "schema: !!binary aGk=\n", "schema: a\nd: 2020-01-01\n"} {
 		f.Add([]byte(seed))
 	}
 
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got, err := collect(bytes.NewReader(text), fuzzLimits)
-		pieces, perr := collect(iotest.OneByteReader(bytes.NewReader(text)), fuzzLimits)
+		got, err := readAll(bytes.NewReader(text), fuzzLimits)
+		pieces, perr := readAll(iotest.OneByteReader(bytes.NewReader(text)), fuzzLimits)
 		if diff := cmp.Diff(got, pieces); diff != "" || (err == nil) != (perr == nil) {
 			t.Fatalf("read in pieces: %v, at once: %v; blobs differ (-once +pieces):\n%s", perr, err, diff)
 		}
@@ -146,7 +146,7 @@ func FuzzReadYAML(f *testing.F) {
 	})
 }
 
-// FuzzWalk looks for inputs that break the walk and its ignore files.
+// FuzzWalk searches for inputs that break the walk and its ignore files.
 func FuzzWalk(f *testing.F) {
 	f.Add("**/*\n!*.json\n", "a/**/b\n", "schema: a\n")
 	f.Add("[a\n\\", "/", "{")

@@ -17,8 +17,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// mixed are files with blobs at all kinds of places.
-var mixed = map[string]string{
+// mixedFiles are files with blobs at different positions.
+var mixedFiles = map[string]string{
 	"a.json":   "{\"schema\":\"s\",\"name\":\"1\"}{\"name\":\"2\",\"schema\":\"s\"}\n # note\n  {\"schema\":\"s\",\"name\":\"3\"}",
 	"b/c.yaml": "# note\n  schema: s\n  name: '4'\n--- # note\nschema: s\nname: '5'\n--- {schema: s, name: '6'}\n---\n{schema: s, name: '7',}\n---\n{\"schema\":\"s\"}# 8\nschema: s\nname: '8'\n...\n",
 	"d.yaml":   "\ufeffschema: s\nname: '9'\n",
@@ -27,7 +27,7 @@ var mixed = map[string]string{
 }
 
 func TestIndexReadsEachBlobAgain(t *testing.T) {
-	for name, fsys := range map[string]fs.FS{"in memory": files(mixed), "from the start only": sequential{files(mixed)}, "folder": folder(t, mixed)} {
+	for name, fsys := range map[string]fs.FS{"in memory": newFiles(mixedFiles), "from the start only": sequentialFS{newFiles(mixedFiles)}, "folder": writeFolder(t, mixedFiles)} {
 		t.Run(name, func(t *testing.T) {
 			ix := fbc.NewIndex(fbc.Limits{})
 			if err := ix.Add(fsys); err != nil {
@@ -67,10 +67,10 @@ func checkIndex(t *testing.T, ix *fbc.Index, fsys fs.FS) {
 	}
 }
 
-// sequential is a file system whose files can only be read from their start.
-type sequential struct{ fs.FS }
+// sequentialFS is a file system whose files can only be read from their start.
+type sequentialFS struct{ fs.FS }
 
-func (s sequential) Open(name string) (fs.File, error) {
+func (s sequentialFS) Open(name string) (fs.File, error) {
 	file, err := s.FS.Open(name)
 	if dir, ok := file.(fs.ReadDirFile); ok || err != nil {
 		return dir, err
@@ -78,11 +78,11 @@ func (s sequential) Open(name string) (fs.File, error) {
 	return struct{ fs.File }{file}, nil
 }
 
-// folder makes a folder of files.
-func folder(t *testing.T, paths map[string]string) fs.FS {
+// writeFolder writes files into a temporary folder.
+func writeFolder(t *testing.T, paths map[string]string) fs.FS {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, files(paths)); err != nil {
+	if err := os.CopyFS(dir, newFiles(paths)); err != nil {
 		t.Fatal(err)
 	}
 	return os.DirFS(dir)
@@ -101,9 +101,9 @@ func TestIndexOfSeveralCatalogs(t *testing.T) {
 	ix := fbc.NewIndex(fbc.Limits{})
 	made := json.RawMessage("{ \"schema\": \"olm.bundle\", \"package\": \"p\", \"name\": \"b\", \"image\": \"\\u003c\" }")
 	for _, err := range []error{
-		ix.Add(files(map[string]string{"a": `{"schema":"olm.package","name":"p"}`})),
+		ix.Add(newFiles(map[string]string{"a": `{"schema":"olm.package","name":"p"}`})),
 		ix.AddBlob(fbc.Meta{Blob: made, At: fbc.Place{File: "made"}}),
-		ix.Add(files(map[string]string{"a": `{"schema":"olm.package","name":"q"}`})),
+		ix.Add(newFiles(map[string]string{"a": `{"schema":"olm.package","name":"q"}`})),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestIndexOfSeveralCatalogs(t *testing.T) {
 
 func TestIndexMapDoesBoth(t *testing.T) {
 	ix := fbc.NewIndex(fbc.Limits{})
-	fsys := files(mixed)
+	fsys := newFiles(mixedFiles)
 	var blobs []json.RawMessage
 	for blob, err := range fbc.IndexMap(ix, fsys, func(m fbc.Meta) (json.RawMessage, error) { return m.Blob, nil }) {
 		if err != nil {
@@ -154,7 +154,7 @@ func TestIndexRefusesWhatDoesNotFit(t *testing.T) {
 		err  error
 		want string
 	}{
-		"schema in a file":    {ix.Add(files(map[string]string{"f": `{"schema":"olm.channel","name":"c","entries":1}`})), "f: document 1 (line 1, byte 0): blob of schema olm.channel, name \"c\" does not fit its schema: json: cannot unmarshal number"},
+		"schema in a file":    {ix.Add(newFiles(map[string]string{"f": `{"schema":"olm.channel","name":"c","entries":1}`})), "f: document 1 (line 1, byte 0): blob of schema olm.channel, name \"c\" does not fit its schema: json: cannot unmarshal number"},
 		"schema in memory":    {ix.AddBlob(fbc.Meta{Blob: []byte(`{"schema":"olm.channel","entries":1}`), At: fbc.Place{File: "made"}}), "made: blob of schema olm.channel does not fit its schema"},
 		"no JSON in memory":   {ix.AddBlob(fbc.Meta{Blob: []byte(`{`)}), "unexpected end of JSON input"},
 		"no blob in memory":   {ix.AddBlob(fbc.Meta{Blob: []byte(`{}`)}), "missing root schema field"},
@@ -171,7 +171,7 @@ func TestIndexRefusesWhatDoesNotFit(t *testing.T) {
 func TestIndexIsBounded(t *testing.T) {
 	ix := fbc.NewIndex(fbc.Limits{Blobs: 2})
 	const want = "the catalog has more than 2 blobs"
-	err := ix.Add(files(map[string]string{"a": "", "b": "", "c": "", "d": ""}))
+	err := ix.Add(newFiles(map[string]string{"a": "", "b": "", "c": "", "d": ""}))
 	if err == nil || err.Error() != want || len(ix.Entries()) != 2 {
 		t.Errorf("error is %v with %d blobs, want %s", err, len(ix.Entries()), want)
 	}
@@ -189,8 +189,8 @@ func TestIndexNoticesChanges(t *testing.T) {
 	}{
 		"shorter":     {func(path string) error { return os.WriteFile(path, []byte(text[:30]), 0o600) }, want},
 		"later":       {func(path string) error { return os.Chtimes(path, time.Time{}, time.Unix(2_000_000_000, 0)) }, want},
-		"other names": {func(path string) error { return swap(path, strings.ReplaceAll(text, "2", "3")) }, want},
-		"other text":  {func(path string) error { return swap(path, strings.Repeat("x", len(text))) }, want},
+		"other names": {func(path string) error { return replaceContent(path, strings.ReplaceAll(text, "2", "3")) }, want},
+		"other text":  {func(path string) error { return replaceContent(path, strings.Repeat("x", len(text))) }, want},
 		"gone":        {os.Remove, "reading a.json again: opening a.json: open a.json: no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,21 +210,21 @@ func TestIndexNoticesChanges(t *testing.T) {
 	}
 }
 
-// swap changes a file but not its time.
-func swap(path, text string) error {
+// replaceContent changes a file but not its modification time.
+func replaceContent(path, text string) error {
 	return errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, time.Time{}, time.Unix(1_000_000_000, 0)))
 }
 
 // FuzzIndex reads each blob of a file again.
 func FuzzIndex(f *testing.F) {
-	for _, text := range mixed {
+	for _, text := range mixedFiles {
 		f.Add([]byte(text))
 	}
 
 	f.Fuzz(func(t *testing.T, text []byte) {
 		ix := fbc.NewIndex(fuzzLimits)
 		var want []fbc.Meta
-		for meta, err := range fbc.IndexMap(ix, files(map[string]string{"f": string(text) + "\n"}), func(m fbc.Meta) (fbc.Meta, error) { return m, nil }) {
+		for meta, err := range fbc.IndexMap(ix, newFiles(map[string]string{"f": string(text) + "\n"}), func(m fbc.Meta) (fbc.Meta, error) { return m, nil }) {
 			if err != nil {
 				break
 			}

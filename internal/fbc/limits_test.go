@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// endless repeats a text, up to a number of bytes, and counts what was read.
+// endless repeats a text, up to a number of bytes, and counts the bytes that were read.
 type endless struct {
 	text string
 	left int
@@ -37,8 +37,8 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// allocated returns how many bytes a function allocates.
-func allocated(f func()) uint64 {
+// measureAllocation returns the number of bytes that a function allocates.
+func measureAllocation(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
@@ -46,8 +46,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestReadRefusesWhatIsMadeToHurt reads what no catalog has. Each is refused after a
-// bounded part of it was read, within bounded memory.
+// TestReadRefusesWhatIsMadeToHurt reads malicious inputs. Each returns an error after a
+// bounded part of it was read, with bounded memory.
 func TestReadRefusesWhatIsMadeToHurt(t *testing.T) {
 	const gigabyte = 1 << 30
 	var laughs strings.Builder
@@ -77,7 +77,7 @@ func TestReadRefusesWhatIsMadeToHurt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var err error
-			size := allocated(func() {
+			size := measureAllocation(func() {
 				for _, readErr := range fbc.Read(io.MultiReader(strings.NewReader(test.before), &test.body), "f", fbc.Limits{}) {
 					err = readErr
 				}
@@ -93,10 +93,10 @@ func TestReadRefusesWhatIsMadeToHurt(t *testing.T) {
 	}
 }
 
-// wide is a file system with a folder of as many files as are asked for.
-type wide struct{ asked int }
+// wideFS is a file system with a folder of any number of files.
+type wideFS struct{ asked int }
 
-func (w *wide) Open(name string) (fs.File, error) {
+func (w *wideFS) Open(name string) (fs.File, error) {
 	if name == "." {
 		return &wideFolder{wide: w}, nil
 	}
@@ -105,7 +105,7 @@ func (w *wide) Open(name string) (fs.File, error) {
 
 type wideFolder struct {
 	fs.ReadDirFile
-	wide *wide
+	wide *wideFS
 }
 
 func (f *wideFolder) Close() error { return nil }
@@ -119,7 +119,7 @@ func (f *wideFolder) ReadDir(n int) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// wideInfo is a file with a number as its name.
+// wideInfo is a file whose name is a number.
 type wideInfo int
 
 func (i wideInfo) Name() string     { return fmt.Sprintf("%09d", int(i)) }
@@ -130,8 +130,8 @@ func (wideInfo) IsDir() bool        { return false }
 func (wideInfo) Sys() any           { return nil }
 
 func TestWalkRefusesAFolderOfAMillionFiles(t *testing.T) {
-	fsys := &wide{}
-	_, err := walk(fsys, fbc.Limits{})
+	fsys := &wideFS{}
+	_, err := walkNames(fsys, fbc.Limits{})
 	var content *fbc.Error
 	if !errors.As(err, &content) || err.Error() != ".: the catalog has more than 200000 files" {
 		t.Errorf("error is %v (%T)", err, err)
@@ -141,10 +141,10 @@ func TestWalkRefusesAFolderOfAMillionFiles(t *testing.T) {
 	}
 }
 
-// TestReadKeepsNumbersAndRepairsText says what happens to a blob: nothing but that its
-// text is made canonical.
+// TestReadKeepsNumbersAndRepairsText checks that reading only changes the text of a blob to
+// canonical form.
 func TestReadKeepsNumbersAndRepairsText(t *testing.T) {
-	metas, err := collect(bytes.NewReader([]byte("{\"schema\":\"a\",\"n\":1234567890123456789012345678901234567890.10,\"t\":\"\xff\\ud800\"}")), fbc.Limits{})
+	metas, err := readAll(bytes.NewReader([]byte("{\"schema\":\"a\",\"n\":1234567890123456789012345678901234567890.10,\"t\":\"\xff\\ud800\"}")), fbc.Limits{})
 	const want = "{\"n\":1234567890123456789012345678901234567890.10,\"schema\":\"a\",\"t\":\"\ufffd\ufffd\"}"
 	if err != nil || len(metas) != 1 || string(metas[0].Blob) != want {
 		t.Errorf("got %v, %v, want %s", metas, err, want)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNothingIsLostSilently: whatever stands between two blobs, either both are read or the
-// file is refused. YAML 1.1 has more line breaks than JSON and than the lines of a file.
+// TestNothingIsLostSilently checks that with any text between two blobs either both are read or
+// the file is an error. YAML 1.1 has more line breaks than JSON and than text files.
 func TestNothingIsLostSilently(t *testing.T) {
 	blobs := map[string]string{
 		"JSON":       `{"schema":"example.one","name":"NAME"}`,
@@ -29,12 +29,12 @@ func TestNothingIsLostSilently(t *testing.T) {
 			for firstName, first := range blobs {
 				for secondName, second := range blobs {
 					if firstName == "block YAML" && (separator == "" || secondName == "block YAML" && !strings.ContainsAny(separator, "-.")) {
-						continue // one blob: a longer name, or keys that stand twice
+						continue // This is one blob, with a longer name or duplicate keys.
 					}
 					for prefixName, prefix := range prefixes {
 						text := prefix + strings.Replace(first, "NAME", "first", 1) + separator + strings.Replace(second, "NAME", "second", 1) + "<BREAK>"
 						text = strings.ReplaceAll(text, "<BREAK>", lineBreak)
-						if found, err := namesIn(text); err == nil && (!slices.Contains(found, "first") || !slices.Contains(found, "second")) {
+						if found, err := readNames(text); err == nil && (!slices.Contains(found, "first") || !slices.Contains(found, "second")) {
 							t.Errorf("%s%s, %s of %s, %s: read %q of %q without an error", prefixName, firstName, separatorName, breakName, secondName, found, text)
 						}
 					}
@@ -44,7 +44,7 @@ func TestNothingIsLostSilently(t *testing.T) {
 	}
 }
 
-// TestLineBreaks: what the field reads is read.
+// TestLineBreaks checks that the line breaks that opm accepts are read.
 func TestLineBreaks(t *testing.T) {
 	for name, text := range map[string]string{
 		"a comment that ends with CR":   "# comment\r{\"schema\":\"example.one\",\"name\":\"first\"}\r",
@@ -55,14 +55,14 @@ func TestLineBreaks(t *testing.T) {
 		"YAML after JSON objects":       "{\"schema\":\"example.one\",\"name\":\"first\"}\n{\"schema\":\"example.one\",\"name\":\"second\"}\nschema: example.one\nname: third\n",
 	} {
 		want := []string{"first", "second", "third"}[:strings.Count(text, "example.one")]
-		if found, err := namesIn(text); err != nil || !slices.Equal(found, want) {
+		if found, err := readNames(text); err != nil || !slices.Equal(found, want) {
 			t.Errorf("%s: read %q, error %v, want %q", name, found, err, want)
 		}
 	}
 }
 
-// namesIn returns the names of the blobs of a file.
-func namesIn(text string) ([]string, error) {
+// readNames returns the names of the blobs of a file.
+func readNames(text string) ([]string, error) {
 	var found []string
 	for meta, err := range Read(strings.NewReader(text), "catalog", Limits{}) {
 		if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pieces is a file system whose files are read a few bytes at a time.
-type pieces struct {
+// piecewiseFS is a file system whose files return a few bytes per read.
+type piecewiseFS struct {
 	fs.FS
 	size int
 }
 
-func (p pieces) Open(name string) (fs.File, error) {
+func (p piecewiseFS) Open(name string) (fs.File, error) {
 	file, err := p.FS.Open(name)
 	if err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ type pieceFile struct {
 
 func (p pieceFile) Read(b []byte) (int, error) { return p.File.Read(b[:min(len(b), p.size)]) }
 
-// outcomeOf returns what an iteration yields, as text.
-func outcomeOf(all func(func(Meta, error) bool)) []string {
+// collectOutcome returns the results of an iteration as text.
+func collectOutcome(all func(func(Meta, error) bool)) []string {
 	var out []string
 	for meta, err := range all {
 		out = append(out, fmt.Sprintf("%+v %s %v", meta.At, meta.Blob, err))
@@ -47,9 +47,9 @@ func outcomeOf(all func(func(Meta, error) bool)) []string {
 	return out
 }
 
-// small makes a Map of the identity that cuts files into small chunks.
-func small(text []byte, size int, limits Limits) func(func(Meta, error) bool) {
-	fsys := pieces{fstest.MapFS{"f": {Data: text}}, max(1, size/3)}
+// newSmallMap returns a Map of the identity that splits files into small chunks.
+func newSmallMap(text []byte, size int, limits Limits) func(func(Meta, error) bool) {
+	fsys := piecewiseFS{fstest.MapFS{"f": {Data: text}}, max(1, size/3)}
 	return (&blobMapper[Meta]{fsys: fsys, limits: limits.withDefaults(), readSize: size, mapBlob: func(m Meta) (Meta, error) {
 		m.Blob = bytes.Clone(m.Blob)
 		return m, nil
@@ -75,14 +75,14 @@ func TestChunksChangeNothing(t *testing.T) {
 func checkChunks(t *testing.T, text []byte, size int) {
 	t.Helper()
 	limits := Limits{BlobBytes: 1 << 12, YAMLBytes: 1 << 12, Depth: 20}
-	want := outcomeOf(Read(bytes.NewReader(text), "f", limits))
-	if diff := cmp.Diff(want, outcomeOf(small(text, size, limits))); diff != "" {
+	want := collectOutcome(Read(bytes.NewReader(text), "f", limits))
+	if diff := cmp.Diff(want, collectOutcome(newSmallMap(text, size, limits))); diff != "" {
 		t.Errorf("%q in chunks of %d (-whole +chunks):\n%s", text, size, diff)
 	}
 
-	s := newChunkSplitter(pieceFile{File: fileOf(text), size: 5}, "f", limits.withDefaults(), nil, startOfFile())
+	s := newChunkSplitter(pieceFile{File: openText(text), size: 5}, "f", limits.withDefaults(), nil, startOfFile())
 	s.readSize = size
-	serial := outcomeOf(func(yield func(Meta, error) bool) {
+	serial := collectOutcome(func(yield func(Meta, error) bool) {
 		err := readBlobsOfFile(s, func(m Meta) error { yield(m, nil); return nil })
 		if err != nil {
 			yield(Meta{}, err)
@@ -93,8 +93,8 @@ func checkChunks(t *testing.T, text []byte, size int) {
 	}
 }
 
-func fileOf(text []byte) fs.File {
-	file, _ := fstest.MapFS{"f": {Data: text}}.Open("f") // It is there.
+func openText(text []byte) fs.File {
+	file, _ := fstest.MapFS{"f": {Data: text}}.Open("f") // The file exists.
 	return file
 }
 
@@ -111,8 +111,8 @@ func FuzzChunks(f *testing.F) {
 	})
 }
 
-// manyFiles has more chunks than can be worked on at once.
-func manyFiles() fstest.MapFS {
+// newManyFiles returns a catalog with more chunks than can be processed at the same time.
+func newManyFiles() fstest.MapFS {
 	fsys := fstest.MapFS{}
 	for i := range 200 {
 		fsys[fmt.Sprintf("%03d.json", i)] = &fstest.MapFile{Data: fmt.Appendf(nil, "{\"schema\":\"a\",\"name\":\"%d\"}{\"schema\":\"b\",\"name\":\"%d\"}", i, i)}
@@ -126,7 +126,7 @@ func TestMapKeepsTheOrder(t *testing.T) {
 		want = append(want, strconv.Itoa(i), strconv.Itoa(i))
 	}
 
-	for name, err := range Map(manyFiles(), Limits{}, func(m Meta) (string, error) { return m.Name, nil }) {
+	for name, err := range Map(newManyFiles(), Limits{}, func(m Meta) (string, error) { return m.Name, nil }) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,8 +138,8 @@ func TestMapKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestMapLeavesNothingBehind ends a Map in every way and calls it again with what its
-// function uses, which the race detector and the closed channel would notice.
+// TestMapLeavesNothingBehind ends a Map in every way, and then uses the resources of its function
+// again. The race detector or the closed channel detect calls that are still running.
 func TestMapLeavesNothingBehind(t *testing.T) {
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
@@ -148,7 +148,7 @@ func TestMapLeavesNothingBehind(t *testing.T) {
 		want  string
 	}{
 		"break":          {func(m Meta) (string, error) { return m.Name, nil }, 7, ""},
-		"function fails": {func(m Meta) (string, error) { return m.Name, failAt(m, "5", broken) }, 1000, "broken"},
+		"function fails": {func(m Meta) (string, error) { return m.Name, failAtName(m, "5", broken) }, 1000, "broken"},
 		"function panics": {func(m Meta) (string, error) {
 			if m.Name == "5" {
 				panic("the function")
@@ -158,11 +158,11 @@ func TestMapLeavesNothingBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls := make(chan struct{}, 1000)
-			got := endOf(Map(manyFiles(), Limits{}, func(m Meta) (string, error) {
+			got := collectUntil(Map(newManyFiles(), Limits{}, func(m Meta) (string, error) {
 				calls <- struct{}{}
 				return test.f(m)
 			}), test.limit)
-			close(calls) // A call that comes later panics.
+			close(calls) // A later call panics.
 			if got != test.want {
 				t.Errorf("it ended with %q, want %q", got, test.want)
 			}
@@ -170,15 +170,15 @@ func TestMapLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func failAt(m Meta, name string, err error) error {
+func failAtName(m Meta, name string, err error) error {
 	if m.Name == name {
 		return err
 	}
 	return nil
 }
 
-// endOf takes so many values and tells how it ends, after the names before were seen.
-func endOf(all func(func(string, error) bool), limit int) (end string) {
+// collectUntil takes at most limit values and returns how the iteration ends.
+func collectUntil(all func(func(string, error) bool), limit int) (end string) {
 	defer func() {
 		if p := recover(); p != nil {
 			end = fmt.Sprint("panic: ", p)
@@ -204,7 +204,7 @@ func TestMapPassesThePanicOfItsConsumerOn(t *testing.T) {
 				t.Errorf("panic is %v", p)
 			}
 		}()
-		for range Map(manyFiles(), Limits{}, func(Meta) (int, error) { calls <- struct{}{}; return 0, nil }) { //nolint:errcheck // It does not come to an error.
+		for range Map(newManyFiles(), Limits{}, func(Meta) (int, error) { calls <- struct{}{}; return 0, nil }) { //nolint:errcheck // The loop body panics.
 			panic("the consumer")
 		}
 	}()
@@ -213,22 +213,22 @@ func TestMapPassesThePanicOfItsConsumerOn(t *testing.T) {
 }
 
 func TestMapNamesAFileThatGoesAway(t *testing.T) {
-	gone := &vanishing{FS: fstest.MapFS{"f": {Data: []byte(chunkSeeds[1])}}}
-	m := &blobMapper[Meta]{fsys: pieces{gone, 3}, limits: Limits{}.withDefaults(), readSize: 10, mapBlob: func(m Meta) (Meta, error) { return m, nil }}
-	got := outcomeOf(m.yieldAllResults)
+	gone := &vanishingFS{FS: fstest.MapFS{"f": {Data: []byte(chunkSeeds[1])}}}
+	m := &blobMapper[Meta]{fsys: piecewiseFS{gone, 3}, limits: Limits{}.withDefaults(), readSize: 10, mapBlob: func(m Meta) (Meta, error) { return m, nil }}
+	got := collectOutcome(m.yieldAllResults)
 	const want = "opening f: open f: file does not exist"
 	if len(got) != 2 || !strings.HasSuffix(got[1], want) {
 		t.Errorf("got %q, want a blob and %s", got, want)
 	}
 }
 
-// vanishing is a file system whose files can be opened once.
-type vanishing struct {
+// vanishingFS is a file system whose files can be opened once.
+type vanishingFS struct {
 	fs.FS
 	opened []string
 }
 
-func (v *vanishing) Open(name string) (fs.File, error) {
+func (v *vanishingFS) Open(name string) (fs.File, error) {
 	if name != "." && slices.Contains(v.opened, name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}

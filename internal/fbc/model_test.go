@@ -29,17 +29,17 @@ func TestModel(t *testing.T) {
 		`{"schema":"olm.package","name":"bar","defaultChannel":"only"}`,
 		`{"schema":"olm.bundle","package":"bar","name":"bar.v1.0.0","image":"quay.io/bar","properties":[{"type":"olm.package","value":{"packageName":"bar","version":"1.0.0"}}]}`,
 		`{"schema":"olm.channel","package":"bar","name":"only","entries":[{"name":"bar.v1.0.0"}]}`,
-		aChannel("stable", entry("foo.v1.1.0", `"replaces":"foo.v1.0.0"`, `"skips":["foo.v0.1.0"]`, `"skipRange":"<1.1.0"`), entry("foo.v1.0.0")),
-		aChannel("beta", entry("foo-v1.1.0-2")),
-		aBundle("foo-v1.1.0-2", `"version":"1.1.0","release":"2"`),
-		withProperties("foo.v1.1.0", strings.Join([]string{
+		channelBlob("stable", entryJSON("foo.v1.1.0", `"replaces":"foo.v1.0.0"`, `"skips":["foo.v0.1.0"]`, `"skipRange":"<1.1.0"`), entryJSON("foo.v1.0.0")),
+		channelBlob("beta", entryJSON("foo-v1.1.0-2")),
+		bundleBlob("foo-v1.1.0-2", `"version":"1.1.0","release":"2"`),
+		bundleWithProperties("foo.v1.1.0", strings.Join([]string{
 			metadata, `{"type":"olm.package","value":{"packageName":"foo","version":"1.1.0"}}`,
 			`{"type":"olm.gvk","value":{"group":"g","version":"v1","kind":"K"}}`, `{"type":"olm.gvk.required","value":{"group":"h","version":"v2","kind":"L"}}`,
 			`{"type":"olm.package.required","value":{"packageName":"bar","versionRange":">1.0.0"}}`,
 		}, ",")),
-		withProperties("foo.v1.0.0", stated1+`,{"type":"olm.bundle.object","value":{"data":"`+csv+`"}},`+metadata),
+		bundleWithProperties("foo.v1.0.0", stated1+`,{"type":"olm.bundle.object","value":{"data":"`+csv+`"}},`+metadata),
 		foo,
-		deprecations(deprecated("olm.package", "", "old"), deprecated("olm.channel", "beta", "older"), deprecated("olm.bundle", "foo.v1.0.0", "oldest")),
+		deprecationsBlob(deprecationJSON("olm.package", "", "old"), deprecationJSON("olm.channel", "beta", "older"), deprecationJSON("olm.bundle", "foo.v1.0.0", "oldest")),
 		`{"schema":"other","package":"bar"}`,
 	)
 	if len(model.Packages) != 2 || model.Packages[0].Name != "bar" || model.Package("foo") != model.Packages[1] || model.Package("baz") != nil {
@@ -113,9 +113,9 @@ func checkBundles(t *testing.T, p *fbc.ModelPackage) {
 	}
 }
 
-// A catalog that is wrong has a model of what could be made out.
+// An invalid catalog has a model of its valid parts.
 func TestModelOfAWrongCatalog(t *testing.T) {
-	blobs := []string{foo, foo, stable("foo.v1.0.0", "foo.v9.0.0"), aChannel("", entry("x")), version("1.0.0"), aBundle("foo.v2.0.0", `"version":"two"`), `{"schema":"olm.bundle","package":"foo","name":"broken","image":1}`}
+	blobs := []string{foo, foo, stableChannel("foo.v1.0.0", "foo.v9.0.0"), channelBlob("", entryJSON("x")), bundleOfVersion("1.0.0"), bundleBlob("foo.v2.0.0", `"version":"two"`), `{"schema":"olm.bundle","package":"foo","name":"broken","image":1}`}
 	model, err := fbc.LoadModel(fbc.Read(strings.NewReader(strings.Join(blobs, "\n")), "catalog.json", fbc.Limits{}))
 	if err == nil || model == nil {
 		t.Fatalf("model %v, error %v", model, err)
@@ -127,17 +127,16 @@ func TestModelOfAWrongCatalog(t *testing.T) {
 	}
 }
 
-// What is read on all processors, in buffers that are used again, is the same as what is
-// read one by one and kept.
+// Reading on all processors with reused buffers has the same result as sequential reading.
 func TestModelAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := generate.Catalog(dir, generate.Size{Packages: 5, Bundles: 100}); err != nil {
 		t.Fatal(err)
 	}
-	sameModel(t, dir)
+	checkSameModel(t, dir)
 }
 
-func sameModel(t *testing.T, dir string) *fbc.Model {
+func checkSameModel(t *testing.T, dir string) *fbc.Model {
 	t.Helper()
 	atOnce, err := fbc.LoadModelFS(os.DirFS(dir), fbc.Limits{})
 	if err != nil {
@@ -156,7 +155,7 @@ func sameModel(t *testing.T, dir string) *fbc.Model {
 }
 
 func TestModelOfRealCatalogs(t *testing.T) {
-	for _, p := range sameModel(t, realCatalogs(t)).Packages {
+	for _, p := range checkSameModel(t, realCatalogsFolder(t)).Packages {
 		for _, channel := range p.Channels {
 			if channel.Head == nil || channel.Head.Bundle == nil {
 				t.Errorf("package %s, channel %s has no head", p.Name, channel.Name)
@@ -170,8 +169,9 @@ func TestModelOfRealCatalogs(t *testing.T) {
 	}
 }
 
-// realCatalogs returns the folder of catalogs that may lie beside the repository.
-func realCatalogs(t testing.TB) string {
+// realCatalogsFolder returns the folder of real catalogs beside the repository. It skips the test
+// if it does not exist.
+func realCatalogsFolder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -205,7 +205,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// BenchmarkModel is what is left to do once the blobs are summarised.
+// BenchmarkModel builds a model from summaries.
 func BenchmarkModel(b *testing.B) {
 	dir := b.TempDir()
 	if _, err := generate.Catalog(dir, generate.MB10); err != nil {

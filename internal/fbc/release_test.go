@@ -124,18 +124,18 @@ func TestVersionReleaseForms(t *testing.T) {
 	}
 }
 
-func property(typ, value string) fbc.Property {
+func newProperty(typ, value string) fbc.Property {
 	return fbc.Property{Type: typ, Value: json.RawMessage(value)}
 }
 
-func csvObject(annotations string) fbc.Property {
+func newCSVProperty(annotations string) fbc.Property {
 	csv := `{"kind":"ClusterServiceVersion","metadata":{"annotations":` + annotations + `}}`
-	return property("olm.bundle.object", `{"data":"`+base64.StdEncoding.EncodeToString([]byte(csv))+`"}`)
+	return newProperty("olm.bundle.object", `{"data":"`+base64.StdEncoding.EncodeToString([]byte(csv))+`"}`)
 }
 
 func TestVersionReleaseOfABundle(t *testing.T) {
 	stated := func(fields string) fbc.Property {
-		return property("olm.package", `{"packageName":"p",`+fields+`}`)
+		return newProperty("olm.package", `{"packageName":"p",`+fields+`}`)
 	}
 	cases := map[string]struct {
 		properties []fbc.Property
@@ -144,22 +144,22 @@ func TestVersionReleaseOfABundle(t *testing.T) {
 		"a version":              {properties: []fbc.Property{stated(`"version":"1.0.0"`)}, want: "1.0.0"},
 		"with a release":         {properties: []fbc.Property{stated(`"version":"1.0.0","release":"2.x"`)}, want: "1.0.0-2.x"},
 		"build metadata":         {properties: []fbc.Property{stated(`"version":"1.0.0+3"`)}, want: "1.0.0+3"},
-		"a rebuild by metadata":  {properties: []fbc.Property{property("olm.csv.metadata", `{"annotations":{"olm.substitutesFor":"b"}}`), stated(`"version":"1.0.0+3.a"`)}, want: "1.0.0-3.a"},
-		"a rebuild by its CSV":   {properties: []fbc.Property{stated(`"version":"1.0.0+3"`), csvObject(`{"olm.substitutesFor":"b"}`)}, want: "1.0.0-3"},
-		"substitutes for none":   {properties: []fbc.Property{stated(`"version":"1.0.0+3"`), csvObject(`{"olm.substitutesFor":""}`)}, want: "1.0.0+3"},
-		"annotated otherwise":    {properties: []fbc.Property{stated(`"version":"1.0.0+3"`), csvObject(`{"olm.substitutesFor":7,"x":"y"}`)}, want: "1.0.0+3"},
-		"another kind annotated": {properties: []fbc.Property{stated(`"version":"1.0.0+3"`), property("olm.bundle.object", `{"data":"`+base64.StdEncoding.EncodeToString([]byte(`{"kind":"Service","metadata":{"annotations":{"olm.substitutesFor":"b"}}}`))+`"}`)}, want: "1.0.0+3"},
+		"a rebuild by metadata":  {properties: []fbc.Property{newProperty("olm.csv.metadata", `{"annotations":{"olm.substitutesFor":"b"}}`), stated(`"version":"1.0.0+3.a"`)}, want: "1.0.0-3.a"},
+		"a rebuild by its CSV":   {properties: []fbc.Property{stated(`"version":"1.0.0+3"`), newCSVProperty(`{"olm.substitutesFor":"b"}`)}, want: "1.0.0-3"},
+		"substitutes for none":   {properties: []fbc.Property{stated(`"version":"1.0.0+3"`), newCSVProperty(`{"olm.substitutesFor":""}`)}, want: "1.0.0+3"},
+		"annotated otherwise":    {properties: []fbc.Property{stated(`"version":"1.0.0+3"`), newCSVProperty(`{"olm.substitutesFor":7,"x":"y"}`)}, want: "1.0.0+3"},
+		"another kind annotated": {properties: []fbc.Property{stated(`"version":"1.0.0+3"`), newProperty("olm.bundle.object", `{"data":"`+base64.StdEncoding.EncodeToString([]byte(`{"kind":"Service","metadata":{"annotations":{"olm.substitutesFor":"b"}}}`))+`"}`)}, want: "1.0.0+3"},
 		"a rebuild with a release": {
-			properties: []fbc.Property{stated(`"version":"1.0.0+3","release":"4"`), csvObject(`{"olm.substitutesFor":"b"}`)}, want: "1.0.0+3-4",
+			properties: []fbc.Property{stated(`"version":"1.0.0+3","release":"4"`), newCSVProperty(`{"olm.substitutesFor":"b"}`)}, want: "1.0.0+3-4",
 		},
 		"none":             {err: `no "olm.package" property found for bundle "b"`},
 		"two":              {properties: []fbc.Property{stated(`"version":"1.0.0"`), stated(`"version":"1.0.0"`)}, err: `must be exactly one property of type "olm.package"`},
-		"not an object":    {properties: []fbc.Property{property("olm.package", `"1.0.0"`)}, err: `unable to unmarshal "olm.package" property for bundle "b": json: cannot unmarshal string`},
+		"not an object":    {properties: []fbc.Property{newProperty("olm.package", `"1.0.0"`)}, err: `unable to unmarshal "olm.package" property for bundle "b": json: cannot unmarshal string`},
 		"no version":       {properties: []fbc.Property{stated(`"version":"v1"`)}, err: `invalid semver version "v1" in "olm.package" property for bundle "b": No Major.Minor.Patch elements found`},
 		"no release":       {properties: []fbc.Property{stated(`"version":"1.0.0","release":"_"`)}, err: `invalid release "_" in "olm.package" property for bundle "b": invalid release "_": segment 0`},
-		"a long rebuild":   {properties: []fbc.Property{stated(`"version":"1.0.0+012345678901234567890"`), csvObject(`{"olm.substitutesFor":"b"}`)}, err: `unable to convert build metadata to release for bundle "b": invalid release "012345678901234567890": exceeds`},
-		"an odd rebuild":   {properties: []fbc.Property{stated(`"version":"1.0.0+01"`), csvObject(`{"olm.substitutesFor":"b"}`)}, err: `unable to convert build metadata to release for bundle "b": invalid release "01": segment 0`},
-		"broken manifests": {properties: []fbc.Property{stated(`"version":"1.0.0+1"`), property("olm.bundle.object", `{"data":"%"}`)}, want: "1.0.0+1"},
+		"a long rebuild":   {properties: []fbc.Property{stated(`"version":"1.0.0+012345678901234567890"`), newCSVProperty(`{"olm.substitutesFor":"b"}`)}, err: `unable to convert build metadata to release for bundle "b": invalid release "012345678901234567890": exceeds`},
+		"an odd rebuild":   {properties: []fbc.Property{stated(`"version":"1.0.0+01"`), newCSVProperty(`{"olm.substitutesFor":"b"}`)}, err: `unable to convert build metadata to release for bundle "b": invalid release "01": segment 0`},
+		"broken manifests": {properties: []fbc.Property{stated(`"version":"1.0.0+1"`), newProperty("olm.bundle.object", `{"data":"%"}`)}, want: "1.0.0+1"},
 	}
 
 	for name, c := range cases {
@@ -176,8 +176,8 @@ func TestVersionReleaseOfABundle(t *testing.T) {
 	}
 }
 
-// FuzzVersionRelease looks for releases that are read and not written alike, and for an
-// order that is none.
+// FuzzVersionRelease searches for releases that do not survive a round trip, and for an
+// inconsistent order.
 func FuzzVersionRelease(f *testing.F) {
 	for _, seed := range [][2]string{{"1", "1.0"}, {"a.b", "a.1"}, {"", "01"}, {"-", "0-0"}, {"99999999999999999999", "1"}} {
 		f.Add(seed[0], seed[1])

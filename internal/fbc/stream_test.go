@@ -15,8 +15,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// collect reads all blobs of a text.
-func collect(r io.Reader, limits fbc.Limits) ([]fbc.Meta, error) {
+// readAll reads all blobs of a text.
+func readAll(r io.Reader, limits fbc.Limits) ([]fbc.Meta, error) {
 	var metas []fbc.Meta
 	for meta, err := range fbc.Read(r, "catalog", limits) {
 		if err != nil {
@@ -28,8 +28,8 @@ func collect(r io.Reader, limits fbc.Limits) ([]fbc.Meta, error) {
 	return metas, nil
 }
 
-// blobs are the blobs alone.
-func blobs(metas []fbc.Meta) []string {
+// blobTexts are the blobs alone.
+func blobTexts(metas []fbc.Meta) []string {
 	var out []string
 	for _, m := range metas {
 		out = append(out, string(m.Blob))
@@ -83,11 +83,11 @@ func TestReadSplitsAFileIntoItsBlobs(t *testing.T) {
 				{"byte by byte", iotest.OneByteReader(strings.NewReader(test.text))},
 				{"data with the end", iotest.DataErrReader(strings.NewReader(test.text))},
 			} {
-				metas, err := collect(source.reader, fbc.Limits{})
+				metas, err := readAll(source.reader, fbc.Limits{})
 				if err != nil {
 					t.Fatalf("%s: %v", source.name, err)
 				}
-				if diff := cmp.Diff(test.want, blobs(metas)); diff != "" {
+				if diff := cmp.Diff(test.want, blobTexts(metas)); diff != "" {
 					t.Errorf("%s: blobs (-want +got):\n%s", source.name, diff)
 				}
 				for _, m := range metas {
@@ -114,7 +114,7 @@ func TestReadGivesWhatEverySchemaHas(t *testing.T) {
 		"escapes":              {`{"sch\u0065ma":"a\u0062\"","package":"\\"}`, fbc.Meta{Schema: `ab"`, Package: `\`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			metas, err := collect(strings.NewReader(test.text), fbc.Limits{})
+			metas, err := readAll(strings.NewReader(test.text), fbc.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestReadSaysWhatIsWrongAndWhere(t *testing.T) {
 		"aliases that grow":   {text: "schema: a\nx: &x aaaaaaaa\ny: [*x,*x,*x,*x,*x]\n", limits: fbc.Limits{BlobBytes: 40}, want: `is larger than 40 bytes once its aliases are followed`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := collect(iotest.HalfReader(strings.NewReader(test.text)), test.limits)
+			_, err := readAll(iotest.HalfReader(strings.NewReader(test.text)), test.limits)
 			var content *fbc.Error
 			if !errors.As(err, &content) {
 				t.Fatalf("error is %v (%T), want an *fbc.Error", err, err)
@@ -208,7 +208,7 @@ func TestReadTakesWhatIsJustNotTooLarge(t *testing.T) {
 		"YAML as JSON":   {"schema: a\n", fbc.Limits{BlobBytes: 14}, true},
 		"larger as JSON": {"schema: a\nx: b\n", fbc.Limits{BlobBytes: 14}, false},
 	} {
-		if _, err := collect(strings.NewReader(test.text), test.limits); (err == nil) != test.fits {
+		if _, err := readAll(strings.NewReader(test.text), test.limits); (err == nil) != test.fits {
 			t.Errorf("%s: error is %v", name, err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestReadTakesWhatIsJustNotTooLarge(t *testing.T) {
 func TestReadTellsABrokenReaderFromBrokenContent(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	for _, text := range []string{"", `{"schema":"a"}`, `{"schema":`, "schema: a\n"} {
-		_, err := collect(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)), fbc.Limits{})
+		_, err := readAll(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)), fbc.Limits{})
 		var content *fbc.Error
 		if !errors.Is(err, broken) || errors.As(err, &content) {
 			t.Errorf("after %q: error is %v (%T), want the reader's own", text, err, err)

@@ -22,14 +22,14 @@ func yieldMetas(metas []fbc.Meta) iter.Seq2[fbc.Meta, error] {
 	}
 }
 
-// FuzzValidate looks for catalogs that break the validation, and for those where the
-// order of the blobs or the way of reading them decides.
+// FuzzValidate searches for catalogs that break the validation, and for catalogs whose result
+// depends on the order of the blobs or the way of reading them.
 func FuzzValidate(f *testing.F) {
 	for _, blobs := range [][]string{
-		valid(deprecations(deprecated("olm.package", "", "m"), deprecated("olm.bundle", "foo.v1.0.0", ""))),
-		{foo, stable("foo.v1.0.0", "foo.v1.1.0"), aChannel("beta", entry("foo.v1.1.0", `"skips":["foo.v1.0.0"]`, `"skipRange":"<1.1.0"`)), version("1.0.0"), version("1.1.0")},
-		{foo, foo, stable("a"), stable("a"), version("1"), version("1"), deprecations(), deprecations()},
-		oneBundle(stated1 + `,{"type":"olm.csv.metadata","value":{"keywords":["a"]}},{"type":"olm.bundle.object","value":{"data":"a2luZDogQ2x1c3RlclNlcnZpY2VWZXJzaW9u"}}`),
+		withValidCatalog(deprecationsBlob(deprecationJSON("olm.package", "", "m"), deprecationJSON("olm.bundle", "foo.v1.0.0", ""))),
+		{foo, stableChannel("foo.v1.0.0", "foo.v1.1.0"), channelBlob("beta", entryJSON("foo.v1.1.0", `"skips":["foo.v1.0.0"]`, `"skipRange":"<1.1.0"`)), bundleOfVersion("1.0.0"), bundleOfVersion("1.1.0")},
+		{foo, foo, stableChannel("a"), stableChannel("a"), bundleOfVersion("1"), bundleOfVersion("1"), deprecationsBlob(), deprecationsBlob()},
+		catalogOfOneBundle(stated1 + `,{"type":"olm.csv.metadata","value":{"keywords":["a"]}},{"type":"olm.bundle.object","value":{"data":"a2luZDogQ2x1c3RlclNlcnZpY2VWZXJzaW9u"}}`),
 		{`{"schema":"olm.bundle"}`, `{"schema":"olm.channel"}`, `{"schema":"olm.package"}`, `{"schema":"olm.deprecations"}`},
 	} {
 		f.Add([]byte(strings.Join(blobs, "\n")), 1)
@@ -46,9 +46,9 @@ func FuzzValidate(f *testing.F) {
 
 		err := fbc.Validate(yieldMetas(metas))
 		checkTree(t, err)
-		// In one goroutine, as the fuzzer wants it.
+		// The fuzzer requires a single goroutine.
 		again := fbc.Validate(fbc.Read(bytes.NewReader(text), "catalog", fuzzLimits))
-		if message(err) != message(again) {
+		if errorText(err) != errorText(again) {
 			t.Errorf("at first:\n%v\nagain:\n%v", err, again)
 		}
 		if len(metas) == 0 {
@@ -68,14 +68,14 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-func message(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-// checkTree checks that an error is a tree that says something.
+// checkTree checks that an error is a tree with messages.
 func checkTree(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {

@@ -1,7 +1,7 @@
 package fbc
 
 import (
-	_ "crypto/sha512" // the library takes for digests what is linked into the program
+	_ "crypto/sha512" // The library only supports digests that are linked into the program.
 	"slices"
 	"strings"
 	"testing"
@@ -26,14 +26,14 @@ var pullSpecs = []string{
 	"quay.io/a b", "quay.io/a\n", "quay.io/é", "quay.io/\u212a", "\u212a.io/a", "quay.io/a:\u212a", "quay.io/a:é", "ſ/a", "quay.io/a\xff", "http://quay.io/a", "quay.io/a?b", "a.b", "a.b:c",
 }
 
-func text(err error) string {
+func pullSpecError(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-// FuzzPullSpec compares with the parser that defines what an image is called.
+// FuzzPullSpec compares with github.com/distribution/reference.
 func FuzzPullSpec(f *testing.F) {
 	for _, seed := range pullSpecs {
 		f.Add(seed)
@@ -41,8 +41,8 @@ func FuzzPullSpec(f *testing.F) {
 
 	f.Fuzz(func(t *testing.T, spec string) {
 		_, want := reference.ParseNormalizedNamed(spec)
-		if got := checkImagePullSpec(spec); text(got) != text(want) {
-			t.Errorf("%q: got %q, want %q", spec, text(got), text(want))
+		if got := checkImagePullSpec(spec); pullSpecError(got) != pullSpecError(want) {
+			t.Errorf("%q: got %q, want %q", spec, pullSpecError(got), pullSpecError(want))
 		}
 	})
 }
@@ -60,16 +60,16 @@ func FuzzLabel(f *testing.F) {
 	})
 }
 
-// Every fault of a pull spec occurs among the seeds, so that comparing them compares all.
+// The seeds have every fault of a pull spec, so that the comparison covers all of them.
 func TestPullSpecFaultsOccur(t *testing.T) {
 	seen := map[string]bool{}
 	for _, spec := range pullSpecs {
-		seen[text(checkImagePullSpec(spec))] = true
+		seen[pullSpecError(checkImagePullSpec(spec))] = true
 	}
 
 	for _, err := range []error{nil, errReference, errUppercase, errRepositoryTooLong, errDigestFormat, errDigestLength, errDigestAlgorithm} {
-		if !seen[text(err)] {
-			t.Errorf("no seed has the fault %q", text(err))
+		if !seen[pullSpecError(err)] {
+			t.Errorf("no seed has the fault %q", pullSpecError(err))
 		}
 	}
 }

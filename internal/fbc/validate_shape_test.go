@@ -23,8 +23,8 @@ var csvMetadataTexts = []string{
 	`{"description":"a","description":1}`, `{"description":"a\"b\\"}`,
 }
 
-// FuzzShape compares with encoding/json: a value has a shape when it can be read into the
-// type. Quickly is worth nothing if it is not the same.
+// FuzzShape compares with encoding/json: a value has a shape if it can be unmarshaled into the
+// type.
 func FuzzShape(f *testing.F) {
 	for _, seed := range csvMetadataTexts {
 		f.Add([]byte(seed))
@@ -47,7 +47,7 @@ func FuzzShape(f *testing.F) {
 	})
 }
 
-// FuzzProperty compares what is read of a bundle's property with encoding/json.
+// FuzzProperty compares reading a property of a bundle with encoding/json.
 func FuzzProperty(f *testing.F) {
 	for _, seed := range []string{
 		`{"packageName":"p","version":"1.0.0","release":"1"}`, `{"packageName":1}`, `{"PackageName":"p"}`, `{"packageName":null}`, `[]`, `"x"`, `{"group":"g","version":"v","kind":"k"}`,
@@ -74,7 +74,7 @@ func FuzzProperty(f *testing.F) {
 			t.Errorf("%s is read as %q (%v), want %q (%v)", value, data, gotErr, object.Data, wantErr)
 		}
 
-		// Whatever it is, reading it does not break.
+		// Reading any value does not panic.
 		for _, typ := range []string{PropertyPackage, PropertyGVK, PropertyGVKRequired, PropertyPackageRequired, PropertyBundleObject, PropertyCSVMetadata, "other"} {
 			s := Summary{bundle: &bundleSummary{}}
 			s.readBundleProperty(0, Property{Type: typ, Value: value})

@@ -18,8 +18,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// files makes a file system. A file without text holds one blob named for its path.
-func files(paths map[string]string) fstest.MapFS {
+// newFiles returns a file system. A file without text has one blob with the path as its name.
+func newFiles(paths map[string]string) fstest.MapFS {
 	fsys := fstest.MapFS{}
 	for path, text := range paths {
 		if text == "" {
@@ -31,8 +31,8 @@ func files(paths map[string]string) fstest.MapFS {
 	return fsys
 }
 
-// walk returns the names of the blobs.
-func walk(fsys fs.FS, limits fbc.Limits) ([]string, error) {
+// walkNames returns the names of the blobs.
+func walkNames(fsys fs.FS, limits fbc.Limits) ([]string, error) {
 	var names []string
 	for meta, err := range fbc.Walk(fsys, limits) {
 		if err != nil {
@@ -45,7 +45,7 @@ func walk(fsys fs.FS, limits fbc.Limits) ([]string, error) {
 }
 
 func TestWalkReadsEveryFile(t *testing.T) {
-	got, err := walk(files(map[string]string{
+	got, err := walkNames(newFiles(map[string]string{
 		"z.json": "", "a/b/c.yaml": "schema: s\nname: one\n---\nschema: s\nname: two\n", "README": "", ".hidden/x": "",
 		"a/empty.yaml": "\n", "b/many.json": `{"schema":"s","name":"1"}{"schema":"s","name":"2"}`,
 	}), fbc.Limits{})
@@ -99,7 +99,7 @@ func TestWalkLeavesOutWhatIgnoreFilesSay(t *testing.T) {
 				all[file] = ""
 			}
 
-			got, err := walk(files(all), fbc.Limits{})
+			got, err := walkNames(newFiles(all), fbc.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +136,7 @@ func TestWalkRefusesWhatItMustNotFollow(t *testing.T) {
 			}
 
 			t.Cleanup(func() { _ = root.Close() })
-			_, err = walk(root.FS(), fbc.Limits{})
+			_, err = walkNames(root.FS(), fbc.Limits{})
 			var content *fbc.Error
 			if !errors.As(err, &content) || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("error is %v (%T), want an *fbc.Error: %s", err, err, test.want)
@@ -153,7 +153,7 @@ func TestWalkFollowsALinkToAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	got, err := walk(os.DirFS(dir), fbc.Limits{})
+	got, err := walkNames(os.DirFS(dir), fbc.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestWalkKeepsItsLimits(t *testing.T) {
 		"a broken file": {map[string]string{"a/b.yaml": "schema: a\n---\n[", "z": ""}, fbc.Limits{}, "a/b.yaml: document 2 (line 3, byte 14): cannot be parsed as YAML"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := walk(files(test.files), test.limits)
+			_, err := walkNames(newFiles(test.files), test.limits)
 			var content *fbc.Error
 			if !errors.As(err, &content) || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("error is %v (%T), want an *fbc.Error: %s", err, err, test.want)
@@ -187,7 +187,7 @@ func TestWalkKeepsItsLimits(t *testing.T) {
 
 func TestWalkStopsWhenTheConsumerDoes(t *testing.T) {
 	count := 0
-	for _, err := range fbc.Walk(files(map[string]string{"a": "", "b/c": "", "d": "["}), fbc.Limits{}) {
+	for _, err := range fbc.Walk(newFiles(map[string]string{"a": "", "b/c": "", "d": "["}), fbc.Limits{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,8 +201,7 @@ func TestWalkStopsWhenTheConsumerDoes(t *testing.T) {
 	}
 }
 
-// TestWalkReadsRealCatalogs compares each blob with an independent reading of its
-// document.
+// TestWalkReadsRealCatalogs compares each blob with that of an independent parser.
 func TestWalkReadsRealCatalogs(t *testing.T) {
 	dir := env.SharedData(t, "fbc")
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "*.yaml"))
@@ -240,7 +239,7 @@ func TestWalkReadsRealCatalogs(t *testing.T) {
 			}
 
 			got = append(got, value)
-			decodeKnown(t, meta)
+			decodeDefinedSchema(t, meta)
 		}
 
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -249,7 +248,7 @@ func TestWalkReadsRealCatalogs(t *testing.T) {
 	}
 }
 
-func decodeKnown(t *testing.T, meta fbc.Meta) {
+func decodeDefinedSchema(t *testing.T, meta fbc.Meta) {
 	t.Helper()
 	var err error
 	switch meta.Schema {

@@ -18,8 +18,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// unordered is a catalog of three packages whose blobs are mixed, with some that belong
-// to none.
+// unordered is a catalog of three packages with mixed blobs, some without a package.
 const unordered = `
 {"schema":"other","name":"last"}
 {"schema":"olm.deprecations","package":"b","entries":[{"reference":{"schema":"olm.package"},"message":"m"}]}
@@ -41,7 +40,7 @@ const unordered = `
 {"schema":"another"}
 `
 
-// ordered is how it is written.
+// orderedJSON is the output for unordered.
 const orderedJSON = `{"name":"only","package":"a","schema":"c"}
 {"schema":"olm.package","name":"b","defaultChannel":"y","icon":{"base64data":"aGk=","mediatype":"image/png"},"description":"d"}
 {"schema":"olm.channel","name":"x","package":"b","entries":[{"name":"b.v1","replaces":"r","skips":["s"],"skipRange":"<1.0.0"}],"properties":[{"type":"t","value":"v"}]}
@@ -57,16 +56,16 @@ const orderedJSON = `{"name":"only","package":"a","schema":"c"}
 {"schema":"another"}
 `
 
-func indexOf(t *testing.T, text string) *fbc.Index {
+func newIndexOf(t *testing.T, text string) *fbc.Index {
 	t.Helper()
 	ix := fbc.NewIndex(fbc.Limits{})
-	if err := ix.Add(files(map[string]string{"catalog": text})); err != nil {
+	if err := ix.Add(newFiles(map[string]string{"catalog": text})); err != nil {
 		t.Fatal(err)
 	}
 	return ix
 }
 
-func tidy(b *fbc.Bundle) error {
+func tidyBundle(b *fbc.Bundle) error {
 	b.Tidy()
 	return nil
 }
@@ -96,7 +95,7 @@ func TestWriteBringsBlobsIntoOrder(t *testing.T) {
 				}
 			}
 
-			dropped, err := fbc.Write(&got, indexOf(t, unordered), fbc.WriteOptions{Format: test.format, Bundle: tidy})
+			dropped, err := fbc.Write(&got, newIndexOf(t, unordered), fbc.WriteOptions{Format: test.format, Bundle: tidyBundle})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,14 +104,14 @@ func TestWriteBringsBlobsIntoOrder(t *testing.T) {
 			}
 
 			wantDropped := []string{`blob of schema olm.channel, name "lost"`, `blob of schema olm.bundle, name "lost"`, "blob of schema olm.deprecations", "blob of schema olm.package"}
-			if diff := cmp.Diff(wantDropped, namesOf(dropped)); diff != "" {
+			if diff := cmp.Diff(wantDropped, entryNames(dropped)); diff != "" {
 				t.Errorf("dropped (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func namesOf(entries []fbc.Entry) []string {
+func entryNames(entries []fbc.Entry) []string {
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.String())
@@ -120,7 +119,7 @@ func namesOf(entries []fbc.Entry) []string {
 	return out
 }
 
-// fakeFolder keeps what is written into its files, and fails where it is told to.
+// fakeFolder records its files, and fails on request.
 type fakeFolder struct {
 	log                    []string
 	create, write, closing error
@@ -149,7 +148,7 @@ func (f *fakeFile) Close() error {
 
 func TestWriteFilesMakesOneForEachPackage(t *testing.T) {
 	f := &fakeFolder{}
-	dropped, err := fbc.WriteFiles(f.Create, indexOf(t, unordered), fbc.WriteOptions{Format: fbc.FormatYAML})
+	dropped, err := fbc.WriteFiles(f.Create, newIndexOf(t, unordered), fbc.WriteOptions{Format: fbc.FormatYAML})
 	if err != nil || len(dropped) != 4 {
 		t.Fatalf("dropped %v, error %v", dropped, err)
 	}
@@ -181,7 +180,7 @@ func TestWriteFilesPassesErrorsOn(t *testing.T) {
 		"backslash":     {fakeFolder{}, `{"schema":"x","package":"a\\b"}`, `invalid package name "a\\b": must be a single local path element`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := fbc.WriteFiles(test.folder.Create, indexOf(t, test.text), fbc.WriteOptions{})
+			_, err := fbc.WriteFiles(test.folder.Create, newIndexOf(t, test.text), fbc.WriteOptions{})
 			if err == nil || err.Error() != test.want {
 				t.Errorf("error is %v, want %s", err, test.want)
 			}
@@ -194,12 +193,12 @@ func TestWriteFilesPassesErrorsOn(t *testing.T) {
 
 func TestWriteEndsWithTheFirstError(t *testing.T) {
 	failed := errors.New("failed")
-	_, err := fbc.Write(io.Discard, indexOf(t, unordered), fbc.WriteOptions{Bundle: func(*fbc.Bundle) error { return failed }})
+	_, err := fbc.Write(io.Discard, newIndexOf(t, unordered), fbc.WriteOptions{Bundle: func(*fbc.Bundle) error { return failed }})
 	if !errors.Is(err, failed) {
 		t.Errorf("error is %v, want that of the function", err)
 	}
 
-	path := folder(t, map[string]string{"f": unordered})
+	path := writeFolder(t, map[string]string{"f": unordered})
 	ix := fbc.NewIndex(fbc.Limits{})
 	if err := ix.Add(path); err != nil {
 		t.Fatal(err)
@@ -221,7 +220,7 @@ func TestWriteLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	want := everyBlob(t, ix)
+	want := readEveryBlob(t, ix)
 	for _, format := range []fbc.Format{fbc.FormatJSON, fbc.FormatYAML} {
 		var text, again bytes.Buffer
 		dropped, err := fbc.Write(&text, ix, fbc.WriteOptions{Format: format})
@@ -229,8 +228,8 @@ func TestWriteLosesNothing(t *testing.T) {
 			t.Fatalf("dropped %v, error %v", dropped, err)
 		}
 
-		reread := indexOf(t, text.String())
-		if diff := cmp.Diff(want, everyBlob(t, reread)); diff != "" {
+		reread := newIndexOf(t, text.String())
+		if diff := cmp.Diff(want, readEveryBlob(t, reread)); diff != "" {
 			t.Errorf("blobs (-want +got):\n%s", diff)
 		}
 		if _, err := fbc.Write(&again, reread, fbc.WriteOptions{Format: format}); err != nil {
@@ -242,7 +241,7 @@ func TestWriteLosesNothing(t *testing.T) {
 	}
 }
 
-func everyBlob(t *testing.T, ix *fbc.Index) []string {
+func readEveryBlob(t *testing.T, ix *fbc.Index) []string {
 	t.Helper()
 	var out []string
 	for _, e := range ix.Entries() {
@@ -257,7 +256,7 @@ func everyBlob(t *testing.T, ix *fbc.Index) []string {
 	return out
 }
 
-// FuzzWrite compares what is written of a blob with encoding/json and sigs.k8s.io/yaml.
+// FuzzWrite compares the output for a blob with encoding/json and sigs.k8s.io/yaml.
 func FuzzWrite(f *testing.F) {
 	for line := range strings.Lines(orderedJSON) {
 		f.Add([]byte(line))
@@ -278,7 +277,7 @@ func FuzzWrite(f *testing.F) {
 			t.Fatal(err)
 		}
 
-		compact := reference(t, m)
+		compact := marshalReference(t, m)
 		var want, got bytes.Buffer
 		if err := json.Indent(&want, compact, "", "    "); err != nil {
 			t.Fatal(err)
@@ -292,8 +291,8 @@ func FuzzWrite(f *testing.F) {
 	})
 }
 
-// reference is a blob as encoding/json writes it.
-func reference(t *testing.T, m fbc.Meta) []byte {
+// marshalReference returns a blob as encoding/json writes it.
+func marshalReference(t *testing.T, m fbc.Meta) []byte {
 	t.Helper()
 	var value any = m.Blob
 	switch m.Schema {

@@ -6,12 +6,12 @@ import (
 	library "text/template"
 )
 
-// everything is a language with all there is.
+// everything is a language without restrictions.
 var everything = Language{Documents: true, Functions: []string{
 	"and", "eq", "index", "len", "ne", "not", "or", "print", "printf", "println", "slice",
 }}
 
-// document is what the templates of the tests are executed with.
+// document is the value for the templates of the tests.
 var document = map[string]any{
 	"name": "kettle", "count": int64(3), "share": 0.5, "on": true, "nothing": nil,
 	"labels": map[string]any{"b": "2", "a": "1"}, "plain": map[string]string{"x": "y"},
@@ -46,7 +46,7 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 
-	// A number of a document equals a constant, and what is missing in nothing is nothing.
+	// A number of a document equals a constant, and a key of a nil value is nil.
 	parsed, err := everything.Parse("x", "{{ eq .count 3 }} {{ .unknown.deeper }}")
 	if err != nil {
 		t.Fatal(err)
@@ -86,14 +86,14 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// FuzzDocuments: whatever a template says, it ends, and it has been read by the library.
+// FuzzDocuments checks that every template ends, and that the standard library can parse it.
 func FuzzDocuments(f *testing.F) {
 	f.Add("{{ range $k, $v := .labels }}{{ $k }}{{ else }}{{ .x }}{{ end }}")
 	f.Add(`{{ with $x := index .images 0 }}{{ $x.name | slice 1 }}{{ end }}`)
 	f.Add("{{ if and .on (not .empty) }}{{ $.plain.x }}{{ $y := len .name }}{{ end }}")
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 200 || strings.Contains(text, "%") {
-			return // a width of a million is the library's business
+			return // Formats with a large width are not tested.
 		}
 
 		parsed, err := everything.Parse("x", text)

@@ -12,7 +12,7 @@ import (
 func TestCompare(t *testing.T) {
 	entry := func(name, replaces string) fbc.ChannelEntry { return fbc.ChannelEntry{Name: name, Replaces: replaces} }
 	graph := func(channels ...fbc.Channel) *upgradegraph.Graph {
-		return upgradegraph.New("p", channels, versionInName)
+		return upgradegraph.New("p", channels, versionFromName)
 	}
 	old := graph(channel("stable", entry("p.v1.0.0", ""), entry("p.v1.1.0", "p.v1.0.0")))
 	for name, test := range map[string]struct {

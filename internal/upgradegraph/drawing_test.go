@@ -12,9 +12,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// samples is a package with everything that drawings show.
-func samples() []upgradegraph.Drawing {
-	zebra := upgradegraph.New("zebra", []fbc.Channel{channel("stable", fbc.ChannelEntry{Name: "z.v1.0.0"})}, versionInName)
+// newSampleDrawings returns a package with everything that drawings show.
+func newSampleDrawings() []upgradegraph.Drawing {
+	zebra := upgradegraph.New("zebra", []fbc.Channel{channel("stable", fbc.ChannelEntry{Name: "z.v1.0.0"})}, versionFromName)
 	example := upgradegraph.New("example", []fbc.Channel{
 		channel("stable",
 			fbc.ChannelEntry{Name: "e.v1.0.0", Replaces: "e.v0.9.0"},
@@ -26,7 +26,7 @@ func samples() []upgradegraph.Drawing {
 			fbc.ChannelEntry{Name: "e.v2.0.0", SkipRange: ">=1.0.0 <2.0.0"},
 			fbc.ChannelEntry{Name: `odd" </svg> & \ ` + "\n", SkipRange: "broken"},
 		),
-	}, versionInName)
+	}, versionFromName)
 
 	return []upgradegraph.Drawing{{Graph: zebra}, {Graph: example, Deprecations: &fbc.Deprecations{Entries: []fbc.DeprecationEntry{
 		{Reference: fbc.DeprecationReference{Schema: fbc.SchemaChannel, Name: "alpha"}},
@@ -36,20 +36,20 @@ func samples() []upgradegraph.Drawing {
 
 func TestWriteDOT(t *testing.T) {
 	var out bytes.Buffer
-	if err := upgradegraph.WriteDOT(&out, samples()...); err != nil {
+	if err := upgradegraph.WriteDOT(&out, newSampleDrawings()...); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "drawing.dot", out.Bytes())
+	checkGolden(t, "drawing.dot", out.Bytes())
 }
 
 func TestWriteSVG(t *testing.T) {
 	var out bytes.Buffer
-	if err := upgradegraph.WriteSVG(&out, samples()...); err != nil {
+	if err := upgradegraph.WriteSVG(&out, newSampleDrawings()...); err != nil {
 		t.Fatal(err)
 	}
 
-	golden(t, "drawing.svg", out.Bytes())
-	// A browser has to be able to read it, whatever the names are.
+	checkGolden(t, "drawing.svg", out.Bytes())
+	// The output must be valid XML for any names.
 	decoder := xml.NewDecoder(&out)
 	for {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
@@ -66,7 +66,7 @@ func TestDrawingsFailWithTheirWriter(t *testing.T) {
 	} {
 		reader, writer := io.Pipe()
 		_ = reader.Close()
-		if err := write(writer, samples()...); !errors.Is(err, io.ErrClosedPipe) || !strings.Contains(err.Error(), "write the drawing") {
+		if err := write(writer, newSampleDrawings()...); !errors.Is(err, io.ErrClosedPipe) || !strings.Contains(err.Error(), "write the drawing") {
 			t.Errorf("%s: error is %v", name, err)
 		}
 	}

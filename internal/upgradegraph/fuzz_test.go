@@ -10,9 +10,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// FuzzGraph builds a small graph from any names and any skipRange. Whatever they are:
-// nothing panics, no edge is a loop, a path starts and ends where it should and is no
-// longer than the bundles are many, and a good range is the library's own.
+// FuzzGraph builds a small graph from any names and any skipRange. It checks that nothing panics,
+// that no edge is a loop, and that a path has the right ends and at most one step per bundle. A
+// valid skipRange equals that of the library.
 func FuzzGraph(f *testing.F) {
 	f.Add(">=1.0.0 <2.0.0", "e.v1.0.0", "e.v0.9.0", "1.5.0")
 	f.Add("<1.0.0 || || >2.0.0", "", "e.v2.0.0", "3.0.0")
@@ -26,9 +26,9 @@ func FuzzGraph(f *testing.F) {
 				fbc.ChannelEntry{Name: replaces, Replaces: skips},
 			),
 			channel(skips, fbc.ChannelEntry{Name: "e.v3.0.0", Replaces: "e.v2.0.0", SkipRange: skipRange}),
-		}, versionInName)
+		}, versionFromName)
 
-		from := node("e.v1.0.0")
+		from := newNode("e.v1.0.0")
 		if v, err := semver.Parse(installed); err == nil {
 			from = upgradegraph.Node{Name: "installed", Version: &v}
 		}

@@ -17,23 +17,23 @@ func channel(name string, entries ...fbc.ChannelEntry) fbc.Channel {
 	return fbc.Channel{Schema: fbc.SchemaChannel, Package: "example", Name: name, Entries: entries}
 }
 
-// versionInName reads the version after ".v", as most bundles are named.
-func versionInName(bundle string) (semver.Version, bool) {
+// versionFromName parses the version after ".v", as in most bundle names.
+func versionFromName(bundle string) (semver.Version, bool) {
 	_, text, _ := strings.Cut(bundle, ".v")
 	v, err := semver.Parse(text)
 	return v, err == nil
 }
 
-func node(bundle string) upgradegraph.Node {
+func newNode(bundle string) upgradegraph.Node {
 	n := upgradegraph.Node{Name: bundle}
-	if v, ok := versionInName(bundle); ok {
+	if v, ok := versionFromName(bundle); ok {
 		n.Version = &v
 	}
 	return n
 }
 
-// spell writes edges as "kind:target@channel+channel".
-func spell(edges []upgradegraph.Edge) []string {
+// formatEdges formats edges as "kind:target@channel+channel".
+func formatEdges(edges []upgradegraph.Edge) []string {
 	var out []string
 	for _, e := range edges {
 		out = append(out, fmt.Sprintf("%s:%s@%s", e.Kind, e.To, strings.Join(e.Channels, "+")))
@@ -126,12 +126,12 @@ func TestSuccessors(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := upgradegraph.New("example", tc.channels, versionInName)
+			g := upgradegraph.New("example", tc.channels, versionFromName)
 			if err := g.Err(); err != nil {
 				t.Fatal(err)
 			}
-			edges := g.Successors(node(tc.from))
-			if diff := cmp.Diff(tc.want, spell(edges)); diff != "" {
+			edges := g.Successors(newNode(tc.from))
+			if diff := cmp.Diff(tc.want, formatEdges(edges)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			for _, e := range edges {
@@ -159,7 +159,7 @@ func TestInvalidSkipRangeIsNamedAndCoversNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := upgradegraph.New("example", []fbc.Channel{channel("stable",
 				fbc.ChannelEntry{Name: "e.v2.0.0", Replaces: "e.v1.0.0", SkipRange: text},
-			)}, versionInName)
+			)}, versionFromName)
 			var bad *upgradegraph.SkipRangeError
 			if !errors.As(g.Err(), &bad) {
 				t.Fatalf("Err() = %v, want a SkipRangeError", g.Err())
@@ -173,7 +173,7 @@ func TestInvalidSkipRangeIsNamedAndCoversNothing(t *testing.T) {
 			if len(bad.Error()) > 400 {
 				t.Errorf("the message has %d bytes", len(bad.Error()))
 			}
-			if diff := cmp.Diff([]string{"replaces:e.v2.0.0@stable"}, spell(g.Successors(node("e.v1.0.0")))); diff != "" {
+			if diff := cmp.Diff([]string{"replaces:e.v2.0.0@stable"}, formatEdges(g.Successors(newNode("e.v1.0.0")))); diff != "" {
 				t.Errorf("the entry's other edges (-want +got)\n%s", diff)
 			}
 		})
@@ -212,7 +212,7 @@ func TestHeads(t *testing.T) {
 
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := upgradegraph.New("example", []fbc.Channel{channel("other"), channel("stable", tc.entries...)}, versionInName)
+			g := upgradegraph.New("example", []fbc.Channel{channel("other"), channel("stable", tc.entries...)}, versionFromName)
 			if diff := cmp.Diff(tc.want, g.Heads("stable")); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -255,8 +255,8 @@ func TestShortestPath(t *testing.T) {
 
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := upgradegraph.New("example", []fbc.Channel{channel("stable", tc.entries...)}, versionInName)
-			path, found := g.ShortestPath(node(tc.from), tc.to)
+			g := upgradegraph.New("example", []fbc.Channel{channel("stable", tc.entries...)}, versionFromName)
+			path, found := g.ShortestPath(newNode(tc.from), tc.to)
 			if found == tc.none {
 				t.Fatalf("found = %v, path %v", found, path)
 			}
@@ -284,7 +284,7 @@ func TestWithoutVersions(t *testing.T) {
 	if diff := cmp.Diff([]string{"c"}, g.Heads("stable")); diff != "" {
 		t.Errorf("heads (-want +got)\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"replaces:b@stable"}, spell(g.Successors(upgradegraph.Node{Name: "a"}))); diff != "" {
+	if diff := cmp.Diff([]string{"replaces:b@stable"}, formatEdges(g.Successors(upgradegraph.Node{Name: "a"}))); diff != "" {
 		t.Errorf("successors (-want +got)\n%s", diff)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func golden(t *testing.T, name string, got []byte) {
+func checkGolden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := "testdata/" + name
 	if *update {
@@ -37,7 +37,7 @@ func golden(t *testing.T, name string, got []byte) {
 func TestWriteMermaid(t *testing.T) {
 	zebra := upgradegraph.New("zebra", []fbc.Channel{
 		channel("stable", fbc.ChannelEntry{Name: "z.v1.0.0"}),
-	}, versionInName)
+	}, versionFromName)
 	example := upgradegraph.New("example", []fbc.Channel{
 		channel("stable",
 			fbc.ChannelEntry{Name: "e.v1.0.0"},
@@ -48,7 +48,7 @@ func TestWriteMermaid(t *testing.T) {
 			fbc.ChannelEntry{Name: `odd"]; click "x`, Replaces: "line\nbreak"},
 			fbc.ChannelEntry{Name: "e.v2.0.0", SkipRange: "broken"},
 		),
-	}, versionInName)
+	}, versionFromName)
 
 	var out bytes.Buffer
 	err := upgradegraph.WriteMermaid(&out,
@@ -65,11 +65,11 @@ func TestWriteMermaid(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	golden(t, "packages.mermaid", out.Bytes())
+	checkGolden(t, "packages.mermaid", out.Bytes())
 }
 
-// TestMermaidBuildMetadata: entries that differ only in build metadata are drawn in the order
-// of the channel, which decides what is marked as skipped.
+// TestMermaidBuildMetadata checks that entries which differ only in build metadata keep the order
+// of the channel, which determines the skipped ones.
 func TestMermaidBuildMetadata(t *testing.T) {
 	old := fbc.ChannelEntry{Name: "e.v1.0.0"}
 	rebuilt := fbc.ChannelEntry{Name: "e.v1.0.0+1", Skips: []string{"e.v1.0.0"}}
@@ -81,7 +81,7 @@ func TestMermaidBuildMetadata(t *testing.T) {
 		"rebuild last":  {[]fbc.ChannelEntry{old, rebuilt}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := upgradegraph.New("example", []fbc.Channel{channel("stable", c.entries...)}, versionInName)
+			g := upgradegraph.New("example", []fbc.Channel{channel("stable", c.entries...)}, versionFromName)
 			var out bytes.Buffer
 			if err := (upgradegraph.Mermaid{V0Semantics: true}).Write(&out, upgradegraph.Drawing{Graph: g}); err != nil {
 				t.Fatal(err)
@@ -93,9 +93,9 @@ func TestMermaidBuildMetadata(t *testing.T) {
 	}
 }
 
-// drawn returns the drawing of one package with two channels, in whose middle a bundle is
-// skipped twice and another deprecated.
-func drawn(t *testing.T, m upgradegraph.Mermaid) ([]byte, error) {
+// drawSample returns the drawing of one package with two channels. One of the bundles is skipped
+// twice and another is deprecated.
+func drawSample(t *testing.T, m upgradegraph.Mermaid) ([]byte, error) {
 	t.Helper()
 	g := upgradegraph.New("example", []fbc.Channel{
 		channel("stable",
@@ -107,9 +107,9 @@ func drawn(t *testing.T, m upgradegraph.Mermaid) ([]byte, error) {
 		),
 		channel("alpha", fbc.ChannelEntry{Name: "e.v1.0.0"}, fbc.ChannelEntry{Name: "e.v1.1.0", Skips: []string{"e.v1.0.0"}}),
 		channel("old", fbc.ChannelEntry{Name: "e.v0.9.0"}),
-	}, versionInName)
+	}, versionFromName)
 
-	other := upgradegraph.New("other", []fbc.Channel{channel("stable", fbc.ChannelEntry{Name: "o.v9.0.0"})}, versionInName)
+	other := upgradegraph.New("other", []fbc.Channel{channel("stable", fbc.ChannelEntry{Name: "o.v9.0.0"})}, versionFromName)
 	var out bytes.Buffer
 	err := m.Write(&out, upgradegraph.Drawing{Graph: other}, upgradegraph.Drawing{Graph: g, Deprecations: &fbc.Deprecations{
 		Entries: []fbc.DeprecationEntry{
@@ -131,17 +131,17 @@ func TestMermaid(t *testing.T) {
 		"minimum-edge-v0": {MinimumEdge: "e.v1.1.0", V0Semantics: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := drawn(t, m)
+			got, err := drawSample(t, m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+".mermaid", got)
+			checkGolden(t, name+".mermaid", got)
 		})
 	}
 }
 
 func TestMermaidRefusesAnUnknownMinimumEdge(t *testing.T) {
-	_, err := drawn(t, upgradegraph.Mermaid{MinimumEdge: "e.v7.0.0"})
+	_, err := drawSample(t, upgradegraph.Mermaid{MinimumEdge: "e.v7.0.0"})
 	if err == nil || err.Error() != `unknown minimum edge name: "e.v7.0.0"` {
 		t.Errorf("error: %v", err)
 	}

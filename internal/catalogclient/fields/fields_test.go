@@ -83,7 +83,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzFields compares what is left of a blob with what decoding it gives.
+// FuzzFields compares the reduced text of a blob with its decoded form.
 func FuzzFields(f *testing.F) {
 	f.Add("properties[olm.gvk],image", bundle)
 	f.Add("-properties[olm.gvk],-image", bundle)

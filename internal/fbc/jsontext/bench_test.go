@@ -9,8 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// benchText has the shape of a catalog as it is written: indented, with many short texts
-// and some long ones.
+// benchText has the structure of a catalog: indented, with many short texts and some long ones.
 func benchText() []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -22,14 +21,14 @@ func benchText() []byte {
 	for range 20 {
 		err := encoder.Encode(map[string]any{"schema": "olm.bundle", "name": "b", "image": "example.com/p@sha256:0", "properties": []any{gvk, gvk, gvk, gvk, gvk, gvk, gvk, gvk, csv}})
 		if err != nil {
-			panic(err) // It can be written.
+			panic(err) // The value can always be marshaled.
 		}
 	}
 
 	return out.Bytes()
 }
 
-// benchValues are the values of a text in their canonical form.
+// benchValues returns the values of a text in canonical form.
 func benchValues(b *testing.B, text []byte) [][]byte {
 	b.Helper()
 	var values [][]byte
@@ -88,7 +87,7 @@ func BenchmarkCompact(b *testing.B) {
 				if err := decoder.Decode(&value); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := encode(value); err != nil {
+				if _, err := encodeReference(value); err != nil {
 					b.Fatal(err)
 				}
 			}

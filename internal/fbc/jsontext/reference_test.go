@@ -11,8 +11,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// canonical is what encoding/json makes of the value that a text begins with.
-func canonical(text []byte) (out []byte, n int, err error) {
+// canonicalReference returns the canonical form of encoding/json for the value at the start of a
+// text.
+func canonicalReference(text []byte) (out []byte, n int, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var value any
@@ -20,11 +21,11 @@ func canonical(text []byte) (out []byte, n int, err error) {
 		return nil, 0, err
 	}
 
-	out, err = encode(value)
+	out, err = encodeReference(value)
 	return out, int(decoder.InputOffset()), err
 }
 
-func encode(value any) ([]byte, error) {
+func encodeReference(value any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -44,10 +45,10 @@ var seeds = []string{
 	`{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\/aaaaaaaaaaaaaaaaa":"bbbbbbbbbbbbbbbbbbbb\n\n\n\n bbbbbbbbbbbbbbbbb",        "a"   :   [   ]   }`,
 }
 
-// check compares Compact with encoding/json for one text.
-func check(t *testing.T, text []byte) {
+// checkCompact compares Compact with encoding/json for one text.
+func checkCompact(t *testing.T, text []byte) {
 	t.Helper()
-	want, wantN, wantErr := canonical(text)
+	want, wantN, wantErr := canonicalReference(text)
 	prefix := []byte("before")
 	if object := bytes.TrimLeft(text, " \r\n\t"); wantErr == nil && object[0] == '{' {
 		size := wantN - (len(text) - len(object))
@@ -82,7 +83,7 @@ func check(t *testing.T, text []byte) {
 		t.Errorf("Compact(%q) = %q, %v: the canonical form is not its own", want, again, err)
 	}
 
-	checkPieces(t, want)
+	checkParts(t, want)
 }
 
 // checkError compares the errors for a text that is not JSON.
@@ -96,7 +97,7 @@ func checkError(t *testing.T, text []byte, want, got error) {
 	var theirs *json.SyntaxError
 	switch {
 	case errors.As(want, &theirs):
-		// Their offset is after the byte.
+		// The offset of encoding/json is after the byte.
 		if ours.Err.Error() != theirs.Error() || int64(ours.Offset) != theirs.Offset-1 {
 			t.Errorf("Compact(%q): %v at %d, want %v at %d", text, ours, ours.Offset, theirs, theirs.Offset-1)
 		}
@@ -107,8 +108,8 @@ func checkError(t *testing.T, text []byte, want, got error) {
 	}
 }
 
-// checkPieces compares the ways to cut up and indent a canonical value.
-func checkPieces(t *testing.T, value []byte) {
+// checkParts checks splitting and indenting a canonical value.
+func checkParts(t *testing.T, value []byte) {
 	t.Helper()
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, value, "\t", " .  "); err != nil {
@@ -120,7 +121,7 @@ func checkPieces(t *testing.T, value []byte) {
 
 	members := bytes.NewBufferString("{")
 	for key, member := range jsontext.Members(value) {
-		separate(members)
+		writeSeparator(members)
 		members.Write(key)
 		members.WriteByte(':')
 		members.Write(member)
@@ -137,7 +138,7 @@ func checkPieces(t *testing.T, value []byte) {
 
 	elements := bytes.NewBufferString("[")
 	for element := range jsontext.Elements(value) {
-		separate(elements)
+		writeSeparator(elements)
 		elements.Write(element)
 	}
 
@@ -148,7 +149,7 @@ func checkPieces(t *testing.T, value []byte) {
 	checkObject(t, value)
 }
 
-func separate(b *bytes.Buffer) {
+func writeSeparator(b *bytes.Buffer) {
 	if b.Len() > 1 {
 		b.WriteByte(',')
 	}
@@ -184,9 +185,9 @@ func checkObject(t *testing.T, value []byte) {
 
 func TestCompactIsAsEncodingJSON(t *testing.T) {
 	for _, seed := range seeds {
-		// At every place within a word.
+		// Test every position within a word of eight bytes.
 		for shift := range 9 {
-			check(t, []byte(strings.Repeat(" ", shift)+seed))
+			checkCompact(t, []byte(strings.Repeat(" ", shift)+seed))
 		}
 	}
 }
@@ -195,7 +196,7 @@ func FuzzCompact(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(check)
+	f.Fuzz(checkCompact)
 }
 
 func FuzzUnquote(f *testing.F) {
@@ -207,7 +208,7 @@ func FuzzUnquote(f *testing.F) {
 		var want string
 		wantErr := json.Unmarshal(text, &want)
 		if wantErr == nil && (text[0] != '"' || text[len(text)-1] != '"') {
-			return // null, or blanks around the string.
+			return // The input is null or has blanks around the string.
 		}
 
 		got, err := jsontext.Unquote(text)
@@ -215,15 +216,15 @@ func FuzzUnquote(f *testing.F) {
 			t.Errorf("Unquote(%q) = %q, %v, want %q, %v", text, got, err, want, wantErr)
 		}
 
-		// encoding/json escapes U+FFFD where it stands for what is not UTF-8.
-		encoded, err := encode(string([]rune(string(text))))
+		// encoding/json escapes a U+FFFD that replaces invalid UTF-8.
+		encoded, err := encodeReference(string([]rune(string(text))))
 		if got := jsontext.AppendQuoted(nil, text); err != nil || !bytes.Equal(got, encoded) {
 			t.Errorf("AppendQuoted(%q) = %s, want %s", text, got, encoded)
 		}
 	})
 }
 
-// FuzzPieces looks for texts that are not compact on which the cutting fails to end.
+// FuzzPieces searches for non-compact texts with which splitting does not end.
 func FuzzPieces(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))

@@ -47,7 +47,7 @@ olm.bundle x x
 olm.bundle y y
 olm.bundle a.v1.0.0 a:1.0.0
 own `
-	if got := summary(t, blobs); got != want {
+	if got := summarizeBlobs(t, blobs); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }
@@ -75,12 +75,12 @@ func TestBasicRefuses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := template.Render(context.Background(), template.Basic, []byte(c.input), registry{})
-			says(t, err, c.want)
+			checkError(t, err, c.want)
 		})
 	}
 }
 
-// A catalog that is converted and rendered is the same again, the bundles read anew.
+// A catalog that is converted and rendered again is unchanged.
 func TestBasicRoundTrip(t *testing.T) {
 	catalog := strings.Join([]string{
 		`{"schema":"olm.package","name":"p","defaultChannel":"stable","description":"<d>"}`,
@@ -108,11 +108,11 @@ func TestBasicRoundTrip(t *testing.T) {
 
 		var want []string
 		for line := range strings.SplitSeq(catalog, "\n") {
-			want = append(want, string(blob(line).Blob))
+			want = append(want, string(parseBlob(line).Blob))
 		}
 
 		if form == "YAML" {
-			// YAML has no number of so many digits.
+			// YAML does not support numbers with this many digits.
 			got[4] = want[4]
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {

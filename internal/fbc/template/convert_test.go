@@ -64,7 +64,7 @@ func TestConvertRefuses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := template.Convert(c.to, []byte(c.input))
-			says(t, err, c.want)
+			checkError(t, err, c.want)
 		})
 	}
 }

@@ -1,4 +1,4 @@
 package template
 
-// ReadAtMost is for tests of the limit, which do not read as much as it allows.
+// ReadAtMost lets tests use a lower limit.
 var ReadAtMost = readInputWithLimit

@@ -10,11 +10,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/template"
 )
 
-// FuzzRender looks for templates that break a type, and for catalogs of the semver type
-// that are not valid.
+// FuzzRender searches for templates that break a type, and for invalid catalogs of semver
+// templates.
 func FuzzRender(f *testing.F) {
 	for _, seed := range []string{
-		semverInput(major+minor, "candidate 0.1.0 0.1.1 1.0.0", "stable 0.1.1"), substitutesInput([]string{plainChannel}, "a.v1.0.0 r1", "p-v1.0.0-1 r2"),
+		newSemverInput(major+minor, "candidate 0.1.0 0.1.1 1.0.0", "stable 0.1.1"), newSubstitutesInput([]string{plainChannel}, "a.v1.0.0 r1", "p-v1.0.0-1 r2"),
 		"schema: olm.template.basic\nentries:\n- schema: olm.bundle\n  image: a:1.0.0\n- schema: olm.channel\n  entries: []\n", "schema: olm.semver\ndefaultChannelTypePreference: x\n",
 		`{"schema":"olm.template.basic","entries":[{"schema":"a"},null,7]}`, "a: &a [*a]\n", "schema: olm.semver\nstable: {bundles: [{image: a:1.0.0-b}, {image: a:1.0.0-a.1}, {image: 'a:1.0.0+x'}]}\n",
 	} {
@@ -24,7 +24,7 @@ func FuzzRender(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		_, _ = template.Detect(input)
 		for _, typ := range template.Types() {
-			blobs, err := template.Render(context.Background(), typ, input, rebuilt())
+			blobs, err := template.Render(context.Background(), typ, input, newRebuiltRegistry())
 			if err != nil {
 				if err.Error() == "" {
 					t.Error("an error says nothing")
@@ -34,17 +34,17 @@ func FuzzRender(f *testing.F) {
 			if typ == template.Basic {
 				continue
 			}
-			// Two images may hold the same, which no template mends either.
-			if err := fbc.Validate(seq(blobs)); err != nil && !nameless(blobs) && !strings.Contains(err.Error(), "duplicate") {
+			// Two images may have the same bundle, which is invalid in any template.
+			if err := fbc.Validate(yieldMetas(blobs)); err != nil && !hasInvalidNames(blobs) && !strings.Contains(err.Error(), "duplicate") {
 				t.Errorf("the catalog of the type %s is not valid: %v", typ, err)
 			}
 		}
 	})
 }
 
-// nameless reports whether the package or a bundle has a name, an image or a version that no
-// template mends.
-func nameless(blobs []fbc.Meta) bool {
+// hasInvalidNames reports whether the package or a bundle has a name, an image or a version that
+// is invalid in any template.
+func hasInvalidNames(blobs []fbc.Meta) bool {
 	for _, m := range blobs {
 		b, err := fbc.DecodeBundle(m)
 		if m.Schema == fbc.SchemaPackage && strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyz") != "" || err == nil && !plainName.MatchString(b.Package+b.Image) {
@@ -54,8 +54,8 @@ func nameless(blobs []fbc.Meta) bool {
 	return false
 }
 
-// FuzzConvert looks for catalogs that break the conversion, and for templates that are
-// not read again.
+// FuzzConvert searches for catalogs that break the conversion, and for templates that cannot be
+// read back.
 func FuzzConvert(f *testing.F) {
 	for _, seed := range []string{catalog, `{"schema":"olm.bundle","image":"a"}{"b":[1,"ü"]}`, "a: b\n---\nc: 1e3\n", "---\n---\n", "null", "{a: b}\n---\n{c: d}\n"} {
 		f.Add([]byte(seed))

@@ -13,8 +13,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// semverInput lists bundles a:<version> for archetypes, each after its name.
-func semverInput(options string, lists ...string) string {
+// newSemverInput returns a template with bundles a:<version> for archetypes, each after its name.
+func newSemverInput(options string, lists ...string) string {
 	var text strings.Builder
 	text.WriteString("schema: olm.semver\n" + options)
 	for _, list := range lists {
@@ -28,7 +28,7 @@ func semverInput(options string, lists ...string) string {
 	return text.String()
 }
 
-// shorten writes the names of bundles as their versions alone.
+// shorten reduces the names of bundles to their versions.
 var shorten = strings.NewReplacer("a.v", "")
 
 const (
@@ -42,7 +42,7 @@ func TestSemverChannels(t *testing.T) {
 		want  string
 	}{
 		"one major channel for each major version": {
-			input: semverInput(major, "stable 0.1.0 0.1.1 1.1.0 1.2.1 1.3.1 2.1.0 2.1.1 2.3.1 2.3.2"),
+			input: newSemverInput(major, "stable 0.1.0 0.1.1 1.1.0 1.2.1 1.3.1 2.1.0 2.1.1 2.3.1 2.3.2"),
 			want: `olm.package p default stable-v2
 olm.channel stable-v0:
   0.1.0
@@ -58,7 +58,7 @@ olm.channel stable-v2:
   2.3.2 replaces 2.1.1 skips 2.1.0,2.3.1`,
 		},
 		"the last alone in a new major version": {
-			input: semverInput(major, "stable 0.1.0 0.1.1 1.0.0"),
+			input: newSemverInput(major, "stable 0.1.0 0.1.1 1.0.0"),
 			want: `olm.package p default stable-v1
 olm.channel stable-v0:
   0.1.0
@@ -66,11 +66,11 @@ olm.channel stable-v0:
 olm.channel stable-v1:
   1.0.0`,
 		},
-		"one bundle":                  {input: semverInput("", "fast 1.0.0"), want: "olm.package p default fast-v1.0\nolm.channel fast-v1.0:\n  1.0.0"},
-		"one bundle, major":           {input: semverInput(major, "fast 1.0.0"), want: "olm.package p default fast-v1\nolm.channel fast-v1:\n  1.0.0"},
-		"a pre-release, in any order": {input: semverInput(minor, "stable 1.3.1 1.3.1-beta 1.2.0"), want: "olm.package p default stable-v1.3\nolm.channel stable-v1.2:\n  1.2.0\nolm.channel stable-v1.3:\n  1.3.1-beta\n  1.3.1 replaces 1.2.0 skips 1.3.1-beta"},
+		"one bundle":                  {input: newSemverInput("", "fast 1.0.0"), want: "olm.package p default fast-v1.0\nolm.channel fast-v1.0:\n  1.0.0"},
+		"one bundle, major":           {input: newSemverInput(major, "fast 1.0.0"), want: "olm.package p default fast-v1\nolm.channel fast-v1:\n  1.0.0"},
+		"a pre-release, in any order": {input: newSemverInput(minor, "stable 1.3.1 1.3.1-beta 1.2.0"), want: "olm.package p default stable-v1.3\nolm.channel stable-v1.2:\n  1.2.0\nolm.channel stable-v1.3:\n  1.3.1-beta\n  1.3.1 replaces 1.2.0 skips 1.3.1-beta"},
 		"major and minor": {
-			input: semverInput(major+minor, "candidate 0.1.0 0.1.1 0.2.0 0.2.1 1.0.0 1.0.1 1.1.0"),
+			input: newSemverInput(major+minor, "candidate 0.1.0 0.1.1 0.2.0 0.2.1 1.0.0 1.0.1 1.1.0"),
 			want: `olm.package p default candidate-v1.1
 olm.channel candidate-v0:
   0.1.0
@@ -94,7 +94,7 @@ olm.channel candidate-v1.1:
   1.1.0 replaces 1.0.1 skips 1.0.0`,
 		},
 		"the newest minor channel, though major is preferred": {
-			input: semverInput(major+minor+"defaultChannelTypePreference: major\n", "candidate 1.0.0 1.0.1 1.1.0"),
+			input: newSemverInput(major+minor+"defaultChannelTypePreference: major\n", "candidate 1.0.0 1.0.1 1.1.0"),
 			want: `olm.package p default candidate-v1.1
 olm.channel candidate-v1:
   1.0.0
@@ -107,7 +107,7 @@ olm.channel candidate-v1.1:
   1.1.0 replaces 1.0.1 skips 1.0.0`,
 		},
 		"the trusted one, not the newest": {
-			input: semverInput(minor, "stable 1.0.0", "candidate 2.0.0"),
+			input: newSemverInput(minor, "stable 1.0.0", "candidate 2.0.0"),
 			want:  "olm.package p default stable-v1.0\nolm.channel candidate-v2.0:\n  2.0.0\nolm.channel stable-v1.0:\n  1.0.0",
 		},
 		"keys in any case, as JSON": {
@@ -121,18 +121,18 @@ olm.channel candidate-v1.1:
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _, _ := strings.Cut(shorten.Replace(summary(t, blobs)), "\nolm.bundle ")
+			got, _, _ := strings.Cut(shorten.Replace(summarizeBlobs(t, blobs)), "\nolm.bundle ")
 			if got != c.want {
 				t.Errorf("got:\n%s\nwant:\n%s", got, c.want)
 			}
-			if err := fbc.Validate(seq(blobs)); err != nil {
+			if err := fbc.Validate(yieldMetas(blobs)); err != nil {
 				t.Errorf("the catalog is not valid: %v", err)
 			}
 		})
 	}
 }
 
-func seq(blobs []fbc.Meta) func(func(fbc.Meta, error) bool) {
+func yieldMetas(blobs []fbc.Meta) func(func(fbc.Meta, error) bool) {
 	return func(yield func(fbc.Meta, error) bool) {
 		for _, m := range blobs {
 			if !yield(m, nil) {
@@ -142,7 +142,7 @@ func seq(blobs []fbc.Meta) func(func(fbc.Meta, error) bool) {
 	}
 }
 
-// Eleven bundles in three archetypes, some in several.
+// The template has eleven bundles in three archetypes, some in several of them.
 func TestSemverOfElevenBundles(t *testing.T) {
 	lists := []string{
 		"candidate 0.1.0 0.1.1 0.1.2 0.1.3 0.2.0 0.2.1 0.2.2 0.3.0 1.0.0 1.0.1 1.1.0",
@@ -150,20 +150,20 @@ func TestSemverOfElevenBundles(t *testing.T) {
 	}
 	for preference, byDefault := range map[string]string{"major": "stable-v1", "minor": "stable-v1.0"} {
 		t.Run(preference, func(t *testing.T) {
-			input := semverInput(major+minor+"defaultChannelTypePreference: "+preference+"\n", lists...)
+			input := newSemverInput(major+minor+"defaultChannelTypePreference: "+preference+"\n", lists...)
 			blobs, err := template.Render(context.Background(), template.Semver, []byte(input), registry{})
 			if err != nil {
 				t.Fatal(err)
 			}
 
-			got := summary(t, blobs)
+			got := summarizeBlobs(t, blobs)
 			if want := "olm.package p default " + byDefault + "\n"; !strings.HasPrefix(got, want) {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}
 			if count := strings.Count(got, "olm.bundle "); count != 11 {
 				t.Errorf("%d bundles, want 11", count)
 			}
-			if err := fbc.Validate(seq(blobs)); err != nil {
+			if err := fbc.Validate(yieldMetas(blobs)); err != nil {
 				t.Errorf("the catalog is not valid: %v", err)
 			}
 
@@ -180,7 +180,7 @@ func TestSemverRefuses(t *testing.T) {
 		"version": {{Blob: bundleBlob("p", "b", `"1"`, "version")}},
 		"number":  {{Blob: bundleBlob("p", "b", `1`, "number")}},
 		"stated":  {{Blob: bundleBlob("p", "b", `"1.0.0"`, "stated", `{"type":"olm.package","value":{}}`)}},
-		"foreign": {{Blob: blob(`{"schema":"olm.channel","package":"p","name":"c"}`)}},
+		"foreign": {{Blob: parseBlob(`{"schema":"olm.channel","package":"p","name":"c"}`)}},
 	}
 
 	stable := func(images ...string) string {
@@ -217,20 +217,20 @@ func TestSemverRefuses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := template.Render(context.Background(), template.Semver, []byte(c.input), odd)
-			says(t, err, c.want)
+			checkError(t, err, c.want)
 		})
 	}
 }
 
-// A bundle may be in several archetypes, and is in the catalog once.
+// A bundle of several archetypes is in the catalog once.
 func TestSemverBundlesOnce(t *testing.T) {
-	blobs, err := template.Render(context.Background(), template.Semver, []byte(semverInput("", "candidate 1.1.0 1.0.0", "stable 1.0.0")), registry{})
+	blobs, err := template.Render(context.Background(), template.Semver, []byte(newSemverInput("", "candidate 1.1.0 1.0.0", "stable 1.0.0")), registry{})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	const want = "olm.bundle a.v1.0.0 a:1.0.0\nolm.bundle a.v1.1.0 a:1.1.0"
-	if got := summary(t, blobs); !strings.HasSuffix(got, want) || strings.Count(got, "olm.bundle ") != 2 {
+	if got := summarizeBlobs(t, blobs); !strings.HasSuffix(got, want) || strings.Count(got, "olm.bundle ") != 2 {
 		t.Errorf("got:\n%s\nwant at the end:\n%s", got, want)
 	}
 }
@@ -245,7 +245,7 @@ func TestSemverDescribesThePackage(t *testing.T) {
 		icon        *fbc.Icon
 	}{
 		"given with the bundle": {template.Bundle{CSV: []byte(csv), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "what it does", first},
-		"among its objects":     {template.Bundle{Blob: bundleBlob("p", "new", `"1.1.0"`, "new", object(`{"kind":"Service"}`), object("not: JSON"), object(csv))}, "what it does", first},
+		"among its objects":     {template.Bundle{Blob: bundleBlob("p", "new", `"1.1.0"`, "new", bundleObjectProperty(`{"kind":"Service"}`), bundleObjectProperty("not: JSON"), bundleObjectProperty(csv))}, "what it does", first},
 		"an icon in lines":      {template.Bundle{CSV: []byte(strings.Replace(csv, data("first"), data("first")[:4]+`\n  `+data("first")[4:], 1)), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "what it does", first},
 		"no icon":               {template.Bundle{CSV: []byte(`{"spec":{"description":"d"}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
 		"a broken icon":         {template.Bundle{CSV: []byte(`{"spec":{"description":"d","icon":[{"base64data":"%"}]}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},

@@ -9,9 +9,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/template"
 )
 
-// substitutesInput is a template of the bundles a.v1.0.0 and a.v1.1.0, with these entries
-// in channels, each "channel: entry; entry", and these substitutions, each "base name".
-func substitutesInput(channels []string, substitutions ...string) string {
+// newSubstitutesInput returns a template of the bundles a.v1.0.0 and a.v1.1.0. Channels have the
+// form "channel: entry; entry", substitutions the form "base name".
+func newSubstitutesInput(channels []string, substitutions ...string) string {
 	entries := []string{`{"schema":"olm.package","name":"p","defaultChannel":"stable"}`}
 	for _, channel := range channels {
 		name, list, _ := strings.Cut(channel, ": ")
@@ -34,8 +34,8 @@ func substitutesInput(channels []string, substitutions ...string) string {
 
 const plainChannel = `stable: {"name":"a.v1.1.0","replaces":"a.v1.0.0"},{"name":"a.v1.0.0","replaces":"a.v0.1.0","skips":["a.v0.2.0"],"skipRange":"<1.0.0"}`
 
-// rebuilt are images with releases of a.v1.0.0.
-func rebuilt() registry {
+// newRebuiltRegistry returns images with releases of a.v1.0.0.
+func newRebuiltRegistry() registry {
 	release := func(r string) []template.Bundle {
 		return []template.Bundle{{Blob: bundleBlob("p", "p-v1.0.0-"+r, `"1.0.0","release":"`+r+`"`, "r:"+r)}}
 	}
@@ -88,12 +88,12 @@ olm.channel beta:
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			blobs, err := template.Render(context.Background(), template.Substitutes, []byte(substitutesInput(c.channels, c.substitutions...)), rebuilt())
+			blobs, err := template.Render(context.Background(), template.Substitutes, []byte(newSubstitutesInput(c.channels, c.substitutions...)), newRebuiltRegistry())
 			if err != nil {
 				t.Fatal(err)
 			}
 
-			got := summary(t, blobs)
+			got := summarizeBlobs(t, blobs)
 			_, channels, _ := strings.Cut(got, "\n")
 			channels, bundles, _ := strings.Cut(channels, "\nolm.bundle ")
 			if channels != c.want {
@@ -107,16 +107,16 @@ olm.channel beta:
 }
 
 func TestSubstitutesRefuses(t *testing.T) {
-	images := rebuilt()
+	images := newRebuiltRegistry()
 	images["none"] = nil
 	images["low"] = []template.Bundle{{Blob: bundleBlob("p", "low", `"0.9.0"`, "low")}}
 	images["equal"] = []template.Bundle{{Blob: bundleBlob("p", "equal", `"1.0.0"`, "equal")}}
 	images["unversioned"] = []template.Bundle{{Blob: bundleBlob("p", "b", `"one"`, "b")}}
 	images["foreign"] = []template.Bundle{{Blob: bundleBlob("q", "q.v3.0.0", `"3.0.0"`, "q")}}
 	images["misnamed"] = []template.Bundle{{Blob: bundleBlob("p", "misnamed", `"1.0.0","release":"1"`, "b")}}
-	images["channel"] = []template.Bundle{{Blob: blob(`{"schema":"olm.channel","package":"p","name":"c"}`)}}
+	images["channel"] = []template.Bundle{{Blob: parseBlob(`{"schema":"olm.channel","package":"p","name":"c"}`)}}
 	of := func(substitutions ...string) string {
-		return substitutesInput([]string{plainChannel}, substitutions...)
+		return newSubstitutesInput([]string{plainChannel}, substitutions...)
 	}
 	const processing = `render: error processing substitution "a.v1.0.0" -> `
 	cases := map[string]struct{ input, want string }{
@@ -145,7 +145,7 @@ func TestSubstitutesRefuses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := template.Render(context.Background(), template.Substitutes, []byte(c.input), images)
-			says(t, err, c.want)
+			checkError(t, err, c.want)
 		})
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/template"
 )
 
-// registry has an image for each text of the form [package/]name:version, which holds the
-// bundle name.v<version> of the package, p unless another is named. Other images are given
-// as they are.
+// registry has an image for each text of the form [package/]name:version. The image contains the
+// bundle name.v<version> of the package, which is p by default. Other images have the bundles in
+// the map.
 type registry map[string][]template.Bundle
 
 var errNoImage = errors.New("no such image")
@@ -38,13 +38,13 @@ func (r registry) Render(_ context.Context, image string) ([]template.Bundle, er
 	return []template.Bundle{{Blob: bundleBlob(pkg, name+".v"+version, fmt.Sprintf("%q", version), image)}}, nil
 }
 
-// bundleBlob makes a bundle; the version is JSON, and may have more fields behind it.
+// bundleBlob returns a bundle. The version is JSON and may be followed by further fields.
 func bundleBlob(pkg, name, version, image string, properties ...string) fbc.Meta {
 	properties = append([]string{fmt.Sprintf(`{"type":"olm.package","value":{"packageName":%q,"version":%s}}`, pkg, version)}, properties...)
-	return blob(fmt.Sprintf(`{"schema":"olm.bundle","package":%q,"name":%q,"image":%q,"properties":[%s]}`, pkg, name, image, strings.Join(properties, ",")))
+	return parseBlob(fmt.Sprintf(`{"schema":"olm.bundle","package":%q,"name":%q,"image":%q,"properties":[%s]}`, pkg, name, image, strings.Join(properties, ",")))
 }
 
-func blob(text string) fbc.Meta {
+func parseBlob(text string) fbc.Meta {
 	for meta, err := range fbc.Read(strings.NewReader(text), "blob", fbc.Limits{}) {
 		if err != nil {
 			panic(err)
@@ -54,8 +54,8 @@ func blob(text string) fbc.Meta {
 	panic("no blob in " + text)
 }
 
-// summary writes blobs as lines that a test compares.
-func summary(t *testing.T, blobs []fbc.Meta) string {
+// summarizeBlobs formats blobs as lines for comparison.
+func summarizeBlobs(t *testing.T, blobs []fbc.Meta) string {
 	t.Helper()
 	var lines []string
 	for _, m := range blobs {
@@ -74,7 +74,7 @@ func summary(t *testing.T, blobs []fbc.Meta) string {
 			}
 			entries := []string{line + ":"}
 			for _, e := range channel.Entries {
-				entries = append(entries, "  "+edges(e))
+				entries = append(entries, "  "+formatEdges(e))
 			}
 			line = strings.Join(entries, "\n")
 		case fbc.SchemaBundle:
@@ -90,7 +90,7 @@ func summary(t *testing.T, blobs []fbc.Meta) string {
 	return strings.Join(lines, "\n")
 }
 
-func edges(e fbc.ChannelEntry) string {
+func formatEdges(e fbc.ChannelEntry) string {
 	text := e.Name
 	if e.Replaces != "" {
 		text += " replaces " + e.Replaces
@@ -105,9 +105,9 @@ func edges(e fbc.ChannelEntry) string {
 	return text
 }
 
-// says compares an error with the text that it is to have; one that ends in … is only
-// its beginning.
-func says(t *testing.T, err error, want string) {
+// checkError compares an error with a text. If the text ends in …, only its beginning is
+// compared.
+func checkError(t *testing.T, err error, want string) {
 	t.Helper()
 	got := ""
 	if err != nil {
@@ -134,9 +134,9 @@ func TestParseType(t *testing.T) {
 	}
 
 	_, err := template.ParseType("composite")
-	says(t, err, `invalid template type "composite", must be one of: [basic semver substitutes]`)
+	checkError(t, err, `invalid template type "composite", must be one of: [basic semver substitutes]`)
 	_, err = template.Render(context.Background(), "x", nil, registry{})
-	says(t, err, `invalid template type "x", must be one of: [basic semver substitutes]`)
+	checkError(t, err, `invalid template type "x", must be one of: [basic semver substitutes]`)
 }
 
 func TestDetect(t *testing.T) {
@@ -163,7 +163,7 @@ func TestDetect(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := template.Detect([]byte(c.input))
-			says(t, err, c.err)
+			checkError(t, err, c.err)
 			if got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -176,7 +176,7 @@ func TestReadInput(t *testing.T) {
 		t.Errorf("got %q (%v)", got, err)
 	}
 
-	_, err := template.ReadInput(io.MultiReader(strings.NewReader("a"), failing{}))
+	_, err := template.ReadInput(io.MultiReader(strings.NewReader("a"), failingReader{}))
 	if !errors.Is(err, errNoImage) {
 		t.Errorf("error is %v", err)
 	}
@@ -185,14 +185,14 @@ func TestReadInput(t *testing.T) {
 	}
 
 	_, err = template.ReadAtMost(strings.NewReader("abcd"), 3)
-	says(t, err, "the template is larger than 3 bytes")
+	checkError(t, err, "the template is larger than 3 bytes")
 }
 
-type failing struct{}
+type failingReader struct{}
 
-func (failing) Read([]byte) (int, error) { return 0, errNoImage }
+func (failingReader) Read([]byte) (int, error) { return 0, errNoImage }
 
-func object(manifest string) string {
+func bundleObjectProperty(manifest string) string {
 	return fmt.Sprintf(`{"type":"olm.bundle.object","value":{"data":%q}}`, base64.StdEncoding.EncodeToString([]byte(manifest)))
 }
 

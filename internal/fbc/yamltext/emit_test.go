@@ -24,8 +24,8 @@ import (
 
 var long = strings.Repeat("word and  two blanks: ", 20)
 
-// values are JSON values with every kind of text.
-func values() []string {
+// jsonValues are JSON values with every kind of text.
+func jsonValues() []string {
 	texts := []string{
 		"", " ", "a", "a b", " a", "a ", "a\n", "a\n\n", "\n", "\n\n", "\na", " \na", "a \nb", "a\n b", "a\tb", "a\r\nb", "\u2028", "a\u2028b", "a\u2028\nb\u2029", "\u2028\n",
 		"é", "日本語", "😀", "a\u00a0b", "a\u0085b", "\ufeffa b", "b\ufeff", "\x7f", "\x00\x07\x1b\x0b", "\ufffd\ufffe", "\"'\\", "'", "it's", "a: b", "a:", ":a", ": a", "a #b", "a#b", "#a", "- a", "-a", "-", "?", "?a", "? a",
@@ -44,7 +44,7 @@ func values() []string {
 		}
 	}
 
-	// The order of some keys depends on which others there are: here, pairs are compared.
+	// The order of some keys depends on the other keys, so pairs are compared here.
 	keys := strings.Fields("b0 b00 b01 b001 b010 b0- b00-1 b10 b100 b1-0 b b- b.0 b.a b1a b1é b² ba B _ 9 10 b٣ b2")
 	for i, a := range keys {
 		for _, b := range keys[:i] {
@@ -59,18 +59,18 @@ func values() []string {
 	)
 }
 
-// reference is what the YAML library writes for a value.
-func reference(t *testing.T, value []byte) string {
+// marshalReference returns the output of the YAML library for a value.
+func marshalReference(t *testing.T, value []byte) string {
 	t.Helper()
-	text, err := goyaml.Marshal(plain(t, value))
+	text, err := goyaml.Marshal(unmarshalReference(t, value))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
 }
 
-// plain is a value as the YAML library reads it.
-func plain(t *testing.T, value []byte) any {
+// unmarshalReference returns a value as the YAML library reads it.
+func unmarshalReference(t *testing.T, value []byte) any {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
@@ -79,11 +79,11 @@ func plain(t *testing.T, value []byte) any {
 		t.Fatal(err)
 	}
 
-	return numbers(t, decoded)
+	return normalizeNumbers(t, decoded)
 }
 
-// numbers replaces the numbers in a value by what the YAML library reads them as.
-func numbers(t *testing.T, value any) any {
+// normalizeNumbers replaces the numbers in a value by the results of the YAML library.
+func normalizeNumbers(t *testing.T, value any) any {
 	t.Helper()
 	switch v := value.(type) {
 	case json.Number:
@@ -94,12 +94,12 @@ func numbers(t *testing.T, value any) any {
 		return read
 	case []any:
 		for i := range v {
-			v[i] = numbers(t, v[i])
+			v[i] = normalizeNumbers(t, v[i])
 		}
 	case map[string]any:
 		mapping := map[any]any{}
 		for key := range v {
-			mapping[key] = numbers(t, v[key])
+			mapping[key] = normalizeNumbers(t, v[key])
 		}
 		return mapping
 	}
@@ -107,9 +107,8 @@ func numbers(t *testing.T, value any) any {
 	return value
 }
 
-// check compares with the YAML library what is written for a value, and what it is read as
-// with the value.
-func check(t *testing.T, text []byte) {
+// checkAppend compares the output for a value with the YAML library, and reads it back.
+func checkAppend(t *testing.T, text []byte) {
 	t.Helper()
 	value, _, err := jsontext.Compact(nil, text, 100)
 	if err != nil {
@@ -117,8 +116,8 @@ func check(t *testing.T, text []byte) {
 	}
 
 	got := yamltext.Append([]byte("before\n"), value)
-	// The library writes this text so that it is read as something else.
-	if want := "before\n" + reference(t, value); !bytes.Contains(value, []byte(`"<<"`)) && want != string(got) {
+	// The library does not quote this text, so it is not read back as a string.
+	if want := "before\n" + marshalReference(t, value); !bytes.Contains(value, []byte(`"<<"`)) && want != string(got) {
 		t.Errorf("YAML of %s (-want +got):\n%s", value, cmp.Diff(want, string(got)))
 	}
 
@@ -126,13 +125,13 @@ func check(t *testing.T, text []byte) {
 	if err := goyaml.Unmarshal(got[len("before\n"):], &read); err != nil {
 		t.Fatalf("YAML of %s is not read: %v\n%s", value, err, got)
 	}
-	if diff := cmp.Diff(withoutZeros(plain(t, value)), read); diff != "" {
+	if diff := cmp.Diff(floatsToIntegers(unmarshalReference(t, value)), read); diff != "" {
 		t.Errorf("YAML of %s is read otherwise (-want +got):\n%s", value, diff)
 	}
 }
 
-// withoutZeros makes integers of floats that are written without a fraction.
-func withoutZeros(value any) any {
+// floatsToIntegers converts floats that are written without a fraction to integers.
+func floatsToIntegers(value any) any {
 	switch v := value.(type) {
 	case float64:
 		if v == math.Trunc(v) && math.Abs(v) < 1e6 {
@@ -140,11 +139,11 @@ func withoutZeros(value any) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = withoutZeros(v[i])
+			v[i] = floatsToIntegers(v[i])
 		}
 	case map[any]any:
 		for key := range v {
-			v[key] = withoutZeros(v[key])
+			v[key] = floatsToIntegers(v[key])
 		}
 	}
 
@@ -152,21 +151,21 @@ func withoutZeros(value any) any {
 }
 
 func TestAppendIsAsTheYAMLLibrary(t *testing.T) {
-	for _, text := range values() {
-		check(t, []byte(text))
+	for _, text := range jsonValues() {
+		checkAppend(t, []byte(text))
 	}
 }
 
 func FuzzAppend(f *testing.F) {
-	for _, text := range values() {
+	for _, text := range jsonValues() {
 		f.Add([]byte(text))
 	}
-	f.Fuzz(check)
+	f.Fuzz(checkAppend)
 }
 
-// TestAppendOfRealCatalogs compares with sigs.k8s.io/yaml, and reads what is written.
+// TestAppendOfRealCatalogs compares with sigs.k8s.io/yaml, and reads the output.
 func TestAppendOfRealCatalogs(t *testing.T) {
-	for value := range realValues(t) {
+	for value := range realDocuments(t) {
 		want, err := yaml.JSONToYAML(value)
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +179,7 @@ func TestAppendOfRealCatalogs(t *testing.T) {
 			continue
 		}
 
-		again, ok := yamltext.AppendJSON(nil, got, 100, resolve)
+		again, ok := yamltext.AppendJSON(nil, got, 100, resolveScalar)
 		if !ok {
 			t.Errorf("what is written is not read:\n%.2000s", got)
 			continue
@@ -191,8 +190,8 @@ func TestAppendOfRealCatalogs(t *testing.T) {
 	}
 }
 
-// realValues returns the YAML documents of real catalogs and bundles as JSON.
-func realValues(t testing.TB) iter.Seq[[]byte] {
+// realDocuments returns the YAML documents of real catalogs and bundles as JSON.
+func realDocuments(t testing.TB) iter.Seq[[]byte] {
 	dir := env.SharedData(t, ".")
 	return func(yield func([]byte) bool) {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -221,7 +220,7 @@ func realValues(t testing.TB) iter.Seq[[]byte] {
 func BenchmarkAppend(b *testing.B) {
 	var values [][]byte
 	size := 0
-	for value := range realValues(b) {
+	for value := range realDocuments(b) {
 		values = append(values, value)
 		size += len(value)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// resolve reads a scalar with the YAML library.
-func resolve(dst, scalar []byte) ([]byte, bool) {
+// resolveScalar resolves a scalar with the YAML library.
+func resolveScalar(dst, scalar []byte) ([]byte, bool) {
 	var value any
 	if goyaml.Unmarshal(scalar, &value) != nil {
 		return dst, false
@@ -26,8 +26,8 @@ func resolve(dst, scalar []byte) ([]byte, bool) {
 	return append(dst, text...), err == nil
 }
 
-// documents are YAML documents, those that are read and those that are left to a parser.
-var read = []string{
+// supportedDocuments are YAML documents that AppendJSON converts.
+var supportedDocuments = []string{
 	"a: b\n", "a: b\nc: d\n", "a:\n  b: c\n", "a:\n- b\n- c\n", "a:\n  - b\n  - c\nd: e\n", "- a\n- - b\n  - c\n-   d: e\n    f: g\n- - - h\n", "- a:\n  - b\n  - c: d\n    e: f\n  g: h\n- i\n",
 	"# c\n\n  a: b # c\n  # d\n  c: 'd' # e\n\n", "a:\nb: null\nc: ~\nd:\n  # note\ne:\n-\n-\n  f: g\n", "a: true\nb: false\nc: yes\nd: 1\ne: -12\nf: 0\ng: 017\nh: 1.50\ni: 1999-09-09\nk9: 9\nj: 1e3\nk: 1_000\nl: .5\nm: 12345678901234567890\nn2: 10:30\n",
 	"a: b c  \nd: e\n  f\n  g\n\n  h\n\n\n   i\nj: k\n", "a: - b\n"[:0] + "a: b- c\n", "a: http://x:80/y#z\n", "a: b\n  - c\n  ? d\n", "'a b': \"c\"\n\"d\": 'e'\n", "a: 'it''s'\nb: ''\nc: \"\"\nd: '''x'''\n",
@@ -35,15 +35,17 @@ var read = []string{
 	"a: []\nb: {}\nc: [] # d\n", "é: ü\na: 日本 😀\n", "a: b#c\nd: 'e' # f\n", "a: b\na: c\n", "a: [\n"[:0] + "a:\n  - |\n    b\n\n    c\n  - d\n", "a: \"b\" \nc: d\n", "a: b\n# c\n  # d\nc: d\n", "a:\n- b: |\n    c\n  d: e\n", "- a: b\n  c:\n  - d\n- e\n", "a: |\n  b\n  \n    \n  c\n", "a: x\n  # c\nb: y\n",
 }
 
-var unread = []string{
+// unsupportedDocuments are YAML documents that need a complete parser.
+var unsupportedDocuments = []string{
 	"", "a", "a: b", "a: &x b\n", "a: *x\n", "a: !!str b\n", "a: [b]\n", "a: {b: c}\n", "? a\n: b\n", "a: >\n  b\n", "a:\n  b\n", "a:\n  'b'\n", "a: b: c\n", "a: b:\n", "a: b\n  c: d\n", "a:\t b\n", "\ta: b\n", "a: b\r\n", "a: \"b\n", "a: 'b\n", "a: 'b' c\n", "a: \"\\q\"\n", "a: \"\\ud800\"\n",
 	"a: b\n c\n\td\n", "1: a\n", "true: a\n", "<<: a\n", "a : b\n", "a: |x\n  b\n", "a: |\n\tb\n", "a: |\n    \n  b\n", "- a\nb: c\n", "a: b\n- c\n", "a:\n   b: c\n  d: e\n", "  a: b\nc: d\n", "- a\n b\n- c\n  - d\n"[:0] + "%a: b\n", "--- a\n", "a: b\n---\nc: d\n", "a: \x01\n", "a: \u0085\n", "a: \u2028\n", "a: \ufeff\n", "\"a\":b\n", "a: @b\n", "a: `b\n", "a: %b\n", "a: -\n", "- a: b\n   c: d\n", "-\ta\n", "'a\\b': c\n", "a: \"b\nc\"\n", "a: .inf\n", "a: |\n  \n", "a: b\n \tc\n", "a: b\tc\n", strings.Repeat("k", 1001) + ": v\n",
 }
 
-// checkRead compares with the YAML library what a document is read as.
+// checkRead compares the conversion of a document with the YAML library. It reports whether
+// AppendJSON supports the document.
 func checkRead(t *testing.T, text []byte) bool {
 	t.Helper()
-	out, ok := yamltext.AppendJSON([]byte("before"), text, 20, resolve)
+	out, ok := yamltext.AppendJSON([]byte("before"), text, 20, resolveScalar)
 	if !ok {
 		if string(out) != "before" {
 			t.Errorf("what is not read, %q, gave %q", text, out)
@@ -73,13 +75,13 @@ func checkRead(t *testing.T, text []byte) bool {
 }
 
 func TestAppendJSONIsAsTheYAMLLibrary(t *testing.T) {
-	for _, text := range read {
+	for _, text := range supportedDocuments {
 		if !checkRead(t, []byte(text)) {
 			t.Errorf("%q is not read", text)
 		}
 	}
 
-	for _, text := range unread {
+	for _, text := range unsupportedDocuments {
 		if checkRead(t, []byte(text)) {
 			t.Errorf("%q is read", text)
 		}
@@ -88,23 +90,23 @@ func TestAppendJSONIsAsTheYAMLLibrary(t *testing.T) {
 
 func TestAppendJSONKeepsTheDepth(t *testing.T) {
 	for text, want := range map[string]bool{"- - - - a\n": true, "- - - - - a\n": false, "a:\n  b:\n    c:\n      d: e\n": true, "a:\n- b:\n  - c: d\n    e:\n    - f\n": false} {
-		if _, ok := yamltext.AppendJSON(nil, []byte(text), 4, resolve); ok != want {
+		if _, ok := yamltext.AppendJSON(nil, []byte(text), 4, resolveScalar); ok != want {
 			t.Errorf("%q is read: %t, want %t", text, ok, want)
 		}
 	}
 }
 
-// FuzzAppendJSON compares with the YAML library, and reads what Append writes.
+// FuzzAppendJSON compares with the YAML library, and converts the output of Append back.
 func FuzzAppendJSON(f *testing.F) {
-	for _, text := range append(read, unread...) {
+	for _, text := range append(supportedDocuments, unsupportedDocuments...) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) { checkRead(t, text) })
 }
 
-// FuzzBoth writes values and reads them again.
+// FuzzBoth writes values as YAML and converts them back.
 func FuzzBoth(f *testing.F) {
-	for _, text := range values() {
+	for _, text := range jsonValues() {
 		f.Add([]byte(text))
 	}
 
@@ -115,7 +117,7 @@ func FuzzBoth(f *testing.F) {
 	})
 }
 
-// TestAppendJSONReadsRealDocuments counts those that are left to a parser.
+// TestAppendJSONReadsRealDocuments counts the real documents that need a complete parser.
 func TestAppendJSONReadsRealDocuments(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(env.SharedData(t, "."), "*", "*", "*.yaml"))
 	if err != nil {
@@ -150,7 +152,7 @@ func TestAppendJSONReadsRealDocuments(t *testing.T) {
 func BenchmarkAppendJSON(b *testing.B) {
 	var texts [][]byte
 	size := 0
-	for value := range realValues(b) {
+	for value := range realDocuments(b) {
 		text := yamltext.Append(nil, value)
 		texts = append(texts, text)
 		size += len(text)
@@ -162,7 +164,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 		var dst []byte
 		for b.Loop() {
 			for _, text := range texts {
-				dst, _ = yamltext.AppendJSON(dst[:0], text, 100, resolve)
+				dst, _ = yamltext.AppendJSON(dst[:0], text, 100, resolveScalar)
 			}
 		}
 	})
