@@ -99,10 +99,10 @@ func TestIndexOfRealCatalogs(t *testing.T) {
 
 func TestIndexOfSeveralCatalogs(t *testing.T) {
 	ix := fbc.NewIndex(fbc.Limits{})
-	made := json.RawMessage("{ \"schema\": \"olm.bundle\", \"package\": \"p\", \"name\": \"b\", \"image\": \"\\u003c\" }")
+	inMemory := json.RawMessage("{ \"schema\": \"olm.bundle\", \"package\": \"p\", \"name\": \"b\", \"image\": \"\\u003c\" }")
 	for _, err := range []error{
 		ix.Add(newFiles(map[string]string{"a": `{"schema":"olm.package","name":"p"}`})),
-		ix.AddBlob(fbc.Meta{Blob: made, At: fbc.Place{File: "made"}}),
+		ix.AddBlob(fbc.Meta{Blob: inMemory, At: fbc.Place{File: "inMemory"}}),
 		ix.Add(newFiles(map[string]string{"a": `{"schema":"olm.package","name":"q"}`})),
 	} {
 		if err != nil {
@@ -155,7 +155,7 @@ func TestIndexRefusesWhatDoesNotFit(t *testing.T) {
 		want string
 	}{
 		"schema in a file":    {ix.Add(newFiles(map[string]string{"f": `{"schema":"olm.channel","name":"c","entries":1}`})), "f: document 1 (line 1, byte 0): blob of schema olm.channel, name \"c\" does not fit its schema: json: cannot unmarshal number"},
-		"schema in memory":    {ix.AddBlob(fbc.Meta{Blob: []byte(`{"schema":"olm.channel","entries":1}`), At: fbc.Place{File: "made"}}), "made: blob of schema olm.channel does not fit its schema"},
+		"schema in memory":    {ix.AddBlob(fbc.Meta{Blob: []byte(`{"schema":"olm.channel","entries":1}`), At: fbc.Place{File: "inMemory"}}), "inMemory: blob of schema olm.channel does not fit its schema"},
 		"no JSON in memory":   {ix.AddBlob(fbc.Meta{Blob: []byte(`{`)}), "unexpected end of JSON input"},
 		"no blob in memory":   {ix.AddBlob(fbc.Meta{Blob: []byte(`{}`)}), "missing root schema field"},
 		"no text in memory":   {ix.AddBlob(fbc.Meta{Blob: []byte(`{"schema":1}`)}), `expected value for key "schema" to be a string`},

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// follow shows a watch some lines.
-func follow(t *testing.T, lines ...string) *nodeWatcher {
+// newWatcherOf returns a watcher that has read some lines.
+func newWatcherOf(t *testing.T, lines ...string) *nodeWatcher {
 	t.Helper()
 	w := &nodeWatcher{last: map[string]nodeState{}, updates: map[string]*nodeUpdate{}}
 	for _, line := range lines {
@@ -42,7 +42,7 @@ func TestNodesTakeTurns(t *testing.T) {
 		"one did not come back": {append(append([]string{}, a...), b[:4]...), "node b was not cordoned, drained, updated and uncordoned"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := follow(t, test.lines...).reportUpdates([]string{"a", "b"})
+			text, err := newWatcherOf(t, test.lines...).reportUpdates([]string{"a", "b"})
 			switch {
 			case test.want == "" && err != nil:
 				t.Errorf("got %v", err)

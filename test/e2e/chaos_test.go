@@ -179,9 +179,9 @@ const heldLabel = "chaos.example.com/held"
 func (h *heldWrites) holdNextWrite(name string) *heldWrite {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	made := &heldWrite{reached: make(chan struct{}), released: make(chan struct{})}
-	h.armed[name] = made
-	return made
+	held := &heldWrite{reached: make(chan struct{}), released: make(chan struct{})}
+	h.armed[name] = held
+	return held
 }
 
 // waitForWrite waits until the write has reached the webhook.

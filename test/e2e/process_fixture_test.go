@@ -130,21 +130,21 @@ func (p *processFixture) addServerProcess(component string, ready func(context.C
 
 // addProcess adds a process that is killed at the end of the test.
 func (p *processFixture) addProcess(name string, ready func(context.Context) error, command func() *exec.Cmd) *managedProcess {
-	made := &managedProcess{t: p.t, name: name, dir: p.dir, checkReady: ready, command: command}
+	managed := &managedProcess{t: p.t, name: name, dir: p.dir, checkReady: ready, command: command}
 	p.t.Cleanup(func() {
-		if made.process == nil {
+		if managed.process == nil {
 			return
 		}
-		if err := made.process.Alive(); err != nil {
+		if err := managed.process.Alive(); err != nil {
 			p.t.Error(err)
 		}
-		made.process.Kill()
+		managed.process.Kill()
 		if p.t.Failed() {
-			p.t.Logf("the end of the log of %s:\n%s", made.name, made.process.LogEnd())
+			p.t.Logf("the end of the log of %s:\n%s", managed.name, managed.process.LogEnd())
 		}
 	})
 
-	return made
+	return managed
 }
 
 // addRegistry adds a registry, and returns the prefix of images in it. It serves plain HTTP on

@@ -84,11 +84,11 @@ func (p *processFixture) buildRelease(s *site.Site, registry, version string, fi
 		p.t.Fatalf("%v: %s", err, printed)
 	}
 
-	made := builtRelease{version: version, image: pushed.Reference, manifests: p.filePath("released/" + version)}
-	p.runCommand("release", "sign", made.image, "--key", s.Key, "--to-store", s.Signatures)
-	p.runCommand("release", "extract", made.image, "--to", made.manifests)
+	built := builtRelease{version: version, image: pushed.Reference, manifests: p.filePath("released/" + version)}
+	p.runCommand("release", "sign", built.image, "--key", s.Key, "--to-store", s.Signatures)
+	p.runCommand("release", "extract", built.image, "--to", built.manifests)
 
-	return made
+	return built
 }
 
 // runCommand runs a command and fails the test if the command fails.

@@ -34,9 +34,9 @@ func main() {
 	b := &payload.Build{Root: "."}
 	flag.StringVar(&b.Program, "program", "bin/mainstay", "the built mainstay of this version")
 	flag.StringVar(&b.Version, "version", "", "version of the release")
-	previous := flag.String("previous", "", "versions from which clusters may be updated to it, with commas")
-	ref := flag.String("ref", "", "repository and tag that the release is pushed to; unset: it goes into the folder of --layout")
-	folder := flag.String("layout", "bin/release", "folder for an OCI layout, which is made anew")
+	previous := flag.String("previous", "", "comma-separated versions from which clusters may be updated to it")
+	ref := flag.String("ref", "", "repository and tag to push the release to; if unset, it is written to the folder of --layout")
+	folder := flag.String("layout", "bin/release", "folder for an OCI layout, which is replaced")
 	flag.Func("verification-key", "file with OpenPGP public keys, which must have signed what clusters are updated to; may be repeated", addFlag(b, "--verification-key"))
 	flag.Func("verification-store", "URL of a store with their signatures; may be repeated", addFlag(b, "--verification-store"))
 	flag.Parse()

@@ -26,8 +26,9 @@ import (
 
 var root = filepath.Join("..", "..")
 
-// build makes the program of a release.
-func build(t *testing.T) payload.Build {
+// newBuild returns the build of a release with the built program. It skips the test if the
+// program is missing.
+func newBuild(t *testing.T) payload.Build {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "mainstay")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/mainstay")
@@ -40,7 +41,7 @@ func build(t *testing.T) payload.Build {
 }
 
 func TestRelease(t *testing.T) {
-	b := build(t)
+	b := newBuild(t)
 	t.Run("the same input makes the same images", func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "layout")
 		var indexes [2][]byte
@@ -71,7 +72,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		for tag, want := range map[string]string{"1.0.0": images.Release, "1.0.0-mainstay": images.Component} {
-			pushed, err := remote.Head(must(t, repository+":"+tag))
+			pushed, err := remote.Head(parseReference(t, repository+":"+tag))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +99,7 @@ func TestRelease(t *testing.T) {
 		if data, err := os.ReadFile(deployments[0]); err != nil || !bytes.Contains(data, []byte("image: "+images.Release)) {
 			t.Errorf("%v: the Deployment does not run %s:\n%s", err, images.Release, data)
 		}
-		rendered := objects(t, filepath.Join(dir, "manifests"))
+		rendered := readObjectNames(t, filepath.Join(dir, "manifests"))
 		for _, want := range []string{"CustomResourceDefinition//clusterversions.config.openshift.io", "Namespace//openshift-cluster-version"} {
 			if !rendered[want] {
 				t.Errorf("%s is missing", want)
@@ -109,7 +110,7 @@ func TestRelease(t *testing.T) {
 		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 		t.Cleanup(server.Close)
 		signed, ref := b, strings.TrimPrefix(server.URL, "http://")+"/platform/release:2.0.0"
-		for flag, value := range map[string]string{"--verification-key": keyring(t), "--verification-store": "https://example.com/signatures", "--none": ""} {
+		for flag, value := range map[string]string{"--verification-key": writeKeyring(t), "--verification-store": "https://example.com/signatures", "--none": ""} {
 			if err := addFlag(&signed, flag)(value); err != nil {
 				t.Fatal(err)
 			}
@@ -129,8 +130,8 @@ func TestRelease(t *testing.T) {
 		if err := b.Manifests(t.Context(), dir); err != nil {
 			t.Fatal(err)
 		}
-		released := objects(t, dir)
-		// Nodes come last: what is to run on them is there by then.
+		released := readObjectNames(t, dir)
+		// Nodes are updated last, when the components that run on them are up to date.
 		files, err := filepath.Glob(filepath.Join(dir, "release-manifests", "0000_*"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no manifests: %v", err)
@@ -139,12 +140,12 @@ func TestRelease(t *testing.T) {
 			t.Errorf("the last manifest is %s", last)
 		}
 		for _, folder := range []string{"catalogd", "classic", "crd", "machine-config", "operator-controller", "platform", "rbac", "release", "cluster-version-operator"} {
-			for object := range objects(t, filepath.Join(root, "config", folder)) {
-				// These are for clusters with Prometheus and its kinds.
+			for object := range readObjectNames(t, filepath.Join(root, "config", folder)) {
+				// These require the CRDs of Prometheus.
 				if strings.HasPrefix(object, "PrometheusRule/") || strings.HasPrefix(object, "ServiceMonitor/") {
 					continue
 				}
-				if !released[object] && !released[moved.Replace(object)] {
+				if !released[object] && !released[releaseNames.Replace(object)] {
 					t.Errorf("config/%s has %s, the release has not", folder, object)
 				}
 			}
@@ -158,14 +159,14 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// moved calls what is in namespaces of its own, and these, as a release does.
-var moved = strings.NewReplacer(
+// releaseNames renames the namespaces of config, and the objects in them, as a release does.
+var releaseNames = strings.NewReplacer(
 	"/olm/", "/openshift-operator-lifecycle-manager/", "/operators/", "/openshift-operators/",
 	"Namespace//olm", "Namespace//openshift-operator-lifecycle-manager", "Namespace//operators", "Namespace//openshift-operators",
 )
 
-// keyring writes a file with an OpenPGP public key.
-func keyring(t *testing.T) string {
+// writeKeyring writes a file with an OpenPGP public key.
+func writeKeyring(t *testing.T) string {
 	t.Helper()
 	entity, err := openpgp.NewEntity("Releases", "", "releases@example.com", nil)
 	if err != nil {
@@ -186,7 +187,7 @@ func keyring(t *testing.T) string {
 	return file
 }
 
-func must(t *testing.T, ref string) name.Reference {
+func parseReference(t *testing.T, ref string) name.Reference {
 	t.Helper()
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
@@ -195,18 +196,18 @@ func must(t *testing.T, ref string) name.Reference {
 	return parsed
 }
 
-// isChosen reports whether a folder is a component, which is there for those who choose it.
-func isChosen(dir string) bool {
+// isOptionalComponent reports whether a folder is an optional component of kustomize.
+func isOptionalComponent(dir string) bool {
 	data, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
 	return err == nil && bytes.Contains(data, []byte("\nkind: Component\n"))
 }
 
-// objects are the kinds and names of all manifests in a folder.
-func objects(t *testing.T, dir string) map[string]bool {
+// readObjectNames returns the kinds and names of all manifests in a folder.
+func readObjectNames(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && isChosen(path) {
+		if err == nil && d.IsDir() && isOptionalComponent(path) {
 			return fs.SkipDir
 		}
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" || d.Name() == "kustomization.yaml" {

@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	runs := flag.Int("runs", 5, "how often each thing is measured")
+	runs := flag.Int("runs", 5, "number of runs of each measurement")
 	only := flag.String("only", "", "measurements to take, of opm, registry, serving, store, cluster, extensions, payload and updates (default: all)")
 	flag.Parse()
 	log.SetLogger(logr.Discard())

@@ -200,12 +200,12 @@ func (d *catalogd) measureUnpacking(ctx context.Context, ref string, u *servingR
 	}
 
 	defer changes.Stop()
-	made := &olmv1.ClusterCatalog{
+	created := &olmv1.ClusterCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: "bench"},
 		Spec:       olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: ref}}},
 	}
 	began := time.Now()
-	if err := d.client.Create(ctx, made); err != nil {
+	if err := d.client.Create(ctx, created); err != nil {
 		return err
 	}
 

@@ -28,24 +28,24 @@ type semverChannel struct {
 // generateChannels generates the channels of a package, sorted by name, and returns the name of
 // the default channel. The versions of each archetype must be in ascending order.
 func (t *semverTemplate) generateChannels(pkg string, versions map[string][]bundleVersion) ([]fbc.Channel, string) {
-	var made []*semverChannel
+	var generated []*semverChannel
 	for rank, archetype := range archetypes {
 		if t.GenerateMajorChannels {
-			made = append(made, generateChannelsOfKind(rank, majorKind, versions[archetype])...)
+			generated = append(generated, generateChannelsOfKind(rank, majorKind, versions[archetype])...)
 		}
 		if t.GenerateMinorChannels {
-			made = append(made, generateChannelsOfKind(rank, minorKind, versions[archetype])...)
+			generated = append(generated, generateChannelsOfKind(rank, minorKind, versions[archetype])...)
 		}
 	}
 
-	if len(made) == 0 {
+	if len(generated) == 0 {
 		return nil, ""
 	}
 
-	byDefault := slices.MaxFunc(made, t.compareDefaultPreference)
-	slices.SortFunc(made, func(a, b *semverChannel) int { return strings.Compare(a.name, b.name) })
+	byDefault := slices.MaxFunc(generated, t.compareDefaultPreference)
+	slices.SortFunc(generated, func(a, b *semverChannel) int { return strings.Compare(a.name, b.name) })
 	var channels []fbc.Channel
-	for _, channel := range made {
+	for _, channel := range generated {
 		channels = append(channels, fbc.Channel{Schema: fbc.SchemaChannel, Package: pkg, Name: channel.name, Entries: channel.entries})
 	}
 

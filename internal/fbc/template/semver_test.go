@@ -174,7 +174,7 @@ func TestSemverOfElevenBundles(t *testing.T) {
 }
 
 func TestSemverRefuses(t *testing.T) {
-	odd := registry{
+	unusual := registry{
 		"none":    nil,
 		"two":     {{Blob: bundleBlob("p", "b", `"1.0.0"`, "two")}, {Blob: bundleBlob("p", "c", `"1.0.0"`, "two")}},
 		"version": {{Blob: bundleBlob("p", "b", `"1"`, "version")}},
@@ -216,7 +216,7 @@ func TestSemverRefuses(t *testing.T) {
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := template.Render(context.Background(), template.Semver, []byte(c.input), odd)
+			_, err := template.Render(context.Background(), template.Semver, []byte(c.input), unusual)
 			checkError(t, err, c.want)
 		})
 	}

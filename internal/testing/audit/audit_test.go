@@ -12,7 +12,7 @@ import (
 
 const operator = "system:serviceaccount:system:operator"
 
-// log has what an API server writes, shortened to the fields that are read.
+// log is an audit log, reduced to the fields that are read.
 const log = `
 {"verb":"list","user":{"username":"system:serviceaccount:system:operator"},"objectRef":{"resource":"pods"},"annotations":{"authorization.k8s.io/decision":"allow"}}
 {"verb":"delete","user":{"username":"system:serviceaccount:system:operator"},"objectRef":{"resource":"pods","name":"a"},"annotations":{"authorization.k8s.io/decision":"forbid"}}

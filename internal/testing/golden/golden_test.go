@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// recorder takes failures instead of reporting them.
+// recorder records failures instead of reporting them.
 type recorder struct {
 	testing.TB
 	failures []string

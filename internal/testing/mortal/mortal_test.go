@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
-// Its second write is the last thing that arrives; it hears of it no more than of anything after.
+// The second write is the last request that reaches the server. Later requests return ErrDead.
 func TestAProgramDiesAtItsLastWrite(t *testing.T) {
 	var arrived []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
