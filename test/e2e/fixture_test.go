@@ -63,8 +63,8 @@ func newFixture(t *testing.T, wantReal bool) *fixture {
 	return f
 }
 
-// requirePrograms returns the folder of the built programs. It skips the test if a required one
-// is missing.
+// requirePrograms returns the folder of the built programs. If a required one is missing, the
+// test is skipped or fails; see env.Program.
 func requirePrograms(t *testing.T, programs ...string) string {
 	t.Helper()
 	bin, err := filepath.Abs(filepath.Join("..", "..", "bin"))

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// defaultCatalogImage returns the default catalog of the release. The image contains only files,
-// which the opm of the release serves.
-func (p *platformFixture) defaultCatalogImage() string {
+// defaultCatalogManifest returns the CatalogSource of the release's default catalog. Its image
+// contains only files, which the opm of the release serves.
+func (p *platformFixture) defaultCatalogManifest() string {
 	return fmt.Sprintf(`apiVersion: operators.coreos.com/v1alpha1
 kind: CatalogSource
 metadata: {name: kitchen, namespace: openshift-marketplace}
@@ -25,7 +25,8 @@ spec:
 `, p.Registry+"/e2e/kitchen:latest")
 }
 
-// pushCatalog pushes the sample operator, and the default catalog with versions of it.
+// pushCatalog returns a step that pushes the sample operator, and the default catalog with
+// versions of it.
 func (p *platformFixture) pushCatalog(versions ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, version := range versions {
@@ -37,7 +38,8 @@ func (p *platformFixture) pushCatalog(versions ...string) func(context.Context) 
 	}
 }
 
-// checkClassicVersion checks that the ClusterOperators of OLM Classic report a version.
+// checkClassicVersion returns a step that checks that the ClusterOperators of OLM Classic report
+// a version.
 func (p *platformFixture) checkClassicVersion(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, name := range []string{"marketplace", "operator-lifecycle-manager", "operator-lifecycle-manager-catalog", "operator-lifecycle-manager-packageserver"} {

@@ -60,11 +60,12 @@ type platformFixture struct {
 	*fixture
 	site     *site.Site
 	releases map[string]*payload.Images
-	graphs   string
+	graphURL   string
 }
 
 // nodeFile is a file that the releases set, below the folder that replaces the root of the node.
-// Its change requires neither a drain nor a reboot, as this is the only node of the cluster.
+// Its change requires neither a drain nor a reboot. This is the only node, and it runs the
+// components that would have to uncordon it.
 const nodeFile = "var/lib/kubelet/config.json"
 
 func (p *platformFixture) nodeRoot() string { return filepath.Join(p.dir, "node-root") }
@@ -115,7 +116,7 @@ func (p *platformFixture) buildReleases(ctx context.Context) error {
 		b := &payload.Build{
 			Root: p.root, Program: filepath.Join(p.root, "bin", "releases", version, "mainstay"), Version: version, Previous: previous,
 			Image: local + "/mainstay:" + version, Release: local + "/release:" + version, Name: p.Registry + "/platform/mainstay", RegistriesConf: conf,
-			Catalogs: map[string]string{"kitchen.yaml": p.defaultCatalogImage()},
+			Catalogs: map[string]string{"kitchen.yaml": p.defaultCatalogManifest()},
 			More: map[string]string{
 				"0000_05_trust_00_keys.yaml": p.site.Trust(), "0000_05_trust_01_account.yaml": account, "0000_70_nodes_00_file.yaml": nodeMachineConfig,
 			},
@@ -221,7 +222,7 @@ func (p *platformFixture) startUpdateService(ctx context.Context) error {
 		return err
 	}
 
-	p.graphs = "http://" + address + "/api/upgrades_info/graph"
+	p.graphURL = "http://" + address + "/api/upgrades_info/graph"
 	cmd := exec.Command(filepath.Join(p.root, "bin", "mainstay"), "run", "update-service", "--releases", p.Registry+"/platform/release",
 		"--pull-cas-dir", filepath.Join(p.CertDir(), p.Registry), "--graph-data", p.site.Data, "--address", address, "--status-address", status,
 		"--keyring", p.site.Keyring, "--store", p.site.Store, "--cache-dir", filepath.Join(p.dir, "updates"))
@@ -273,7 +274,7 @@ apiVersion: config.openshift.io/v1
 kind: ClusterVersion
 metadata: {name: version}
 spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: stable, upstream: %q}
-`, p.graphs)
+`, p.graphURL)
 	if err := p.waitFor(ctx, func(ctx context.Context) error { return p.Apply(ctx, manifest) }); err != nil {
 		return err
 	}
@@ -337,9 +338,9 @@ func (p *platformFixture) requestUpdate(ctx context.Context) error {
 	return p.checkOutput(ctx, "true", "get", "clusterversion", "version", "-o", "jsonpath={.status.history[0].verified}")
 }
 
-// waitForComponents waits until each Deployment and DaemonSet of the platform has its pods, with
-// an image of the release and its service account, and until the node has its file. Catalogs have
-// pods too.
+// waitForComponents returns a step that waits until each Deployment and DaemonSet of the platform
+// has its pods, with an image of the release and its service account, and until the node has its
+// file. The pods of catalogs are ignored.
 func (p *platformFixture) waitForComponents(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return p.waitFor(ctx, func(ctx context.Context) error {

@@ -26,8 +26,7 @@ import (
 
 var root = filepath.Join("..", "..")
 
-// newBuild returns the build of a release with the built program. It skips the test if the
-// program is missing.
+// newBuild builds the mainstay program and returns a build of a release with it.
 func newBuild(t *testing.T) payload.Build {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "mainstay")
