@@ -60,7 +60,7 @@ type platformFixture struct {
 	*fixture
 	site     *site.Site
 	releases map[string]*payload.Images
-	graphURL   string
+	graphURL string
 }
 
 // nodeFile is a file that the releases set, below the folder that replaces the root of the node.
