@@ -288,8 +288,8 @@ func ifModifiedSince(header http.Header) string {
 	return header.Get("Last-Modified")
 }
 
-// removeUnwantedFields removes unwanted fields from whole blobs, and adds the size of the results to
-// bytes.
+// removeUnwantedFields removes unwanted fields from whole blobs, and adds the size of the results
+// to bytes.
 func (c *Client) removeUnwantedFields(metas iter.Seq2[fbc.Meta, error], whole bool, bytes *int64) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for meta, err := range metas {

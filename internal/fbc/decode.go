@@ -29,8 +29,8 @@ func DecodeDeprecations(m Meta) (*Deprecations, error) {
 	return decodeBlobOfSchema(m, SchemaDeprecations, (*decoder).decodeDeprecations)
 }
 
-// decodeBlobOfSchema decodes a blob of the given schema with the semantics of encoding/json. Fields that
-// the schema does not define are dropped.
+// decodeBlobOfSchema decodes a blob of the given schema with the semantics of encoding/json.
+// Fields that the schema does not define are dropped.
 func decodeBlobOfSchema[T any](m Meta, schema string, read func(*decoder, *T)) (*T, error) {
 	if m.Schema != schema {
 		return nil, m.At.Wrap(fmt.Errorf("%s is not of the schema %s", m, schema))

@@ -229,7 +229,6 @@ func (d *decoder) skipNull() bool {
 	return true
 }
 
-// decodeStringOrNull decodes a string or null.
 func (d *decoder) decodeStringOrNull() string {
 	if d.skipNull() {
 		return ""
@@ -247,12 +246,10 @@ func (d *decoder) decodeStringOrNull() string {
 	return text
 }
 
-// decodeSchemaName decodes the name of a schema.
 func (d *decoder) decodeSchemaName() string {
 	return d.decodeInternedString(SchemaBundle, SchemaChannel, SchemaPackage, SchemaDeprecations)
 }
 
-// decodePropertyType decodes the type of a property.
 func (d *decoder) decodePropertyType() string {
 	return d.decodeInternedString(PropertyGVK, PropertyPackage, PropertyGVKRequired, PropertyBundleObject, PropertyCSVMetadata,
 		PropertyPackageRequired, PropertyConstraint)
@@ -283,7 +280,6 @@ func (d *decoder) decodeRawValue() json.RawMessage {
 	return json.RawMessage(d.cursor.Value())
 }
 
-// decodeBase64String decodes a string of base64.
 func (d *decoder) decodeBase64String() []byte {
 	if d.skipNull() {
 		return nil

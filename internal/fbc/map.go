@@ -83,8 +83,8 @@ func (m *blobMapper[T]) yieldAllResults(yield func(T, error) bool) {
 }
 
 // walkCatalogFiles reads all files and submits their chunks.
-func (m *blobMapper[T]) walkCatalogFiles(s *orderedRunner[chunkResult[T]]) error {
-	m.runner = s
+func (m *blobMapper[T]) walkCatalogFiles(runner *orderedRunner[chunkResult[T]]) error {
+	m.runner = runner
 	return (&walker{fsys: m.fsys, limits: m.limits, visit: m.submitFileChunks}).walkFolder(".", 0, nil)
 }
 

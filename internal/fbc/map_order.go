@@ -31,18 +31,18 @@ var errGoroutineExited = errors.New("the function that reads blobs did not retur
 // after all results, or the first error of consume. It returns after all goroutines have ended.
 // Panics are raised in the caller.
 func runTasksInOrder[R any](ahead int, produce func(*orderedRunner[R]) error, consume func(R) error) error {
-	s := &orderedRunner[R]{results: make(chan chan taskResult[R], ahead), stop: make(chan struct{})}
-	defer s.running.Wait()
-	defer close(s.stop)
+	o := &orderedRunner[R]{results: make(chan chan taskResult[R], ahead), stop: make(chan struct{})}
+	defer o.running.Wait()
+	defer close(o.stop)
 	last := taskResult[error]{}
-	s.running.Go(func() {
-		defer close(s.results)
+	o.running.Go(func() {
+		defer close(o.results)
 		defer func() { last.panicked = recover() }()
-		last.value = produce(s)
+		last.value = produce(o)
 		last.returned = true
 	})
 
-	for done := range s.results {
+	for done := range o.results {
 		value, err := (<-done).valueOrPanic()
 		if err == nil {
 			err = consume(value)
@@ -69,15 +69,15 @@ func (r taskResult[R]) valueOrPanic() (R, error) {
 
 // submitTask starts a task. If the consumer has stopped, it returns errStopped and does not start
 // the task.
-func (s *orderedRunner[R]) submitTask(work func() R) error {
+func (o *orderedRunner[R]) submitTask(work func() R) error {
 	done := make(chan taskResult[R], 1)
 	select {
-	case s.results <- done:
-	case <-s.stop:
+	case o.results <- done:
+	case <-o.stop:
 		return errStopped
 	}
 
-	s.running.Go(func() {
+	o.running.Go(func() {
 		var r taskResult[R]
 		defer func() {
 			r.panicked = recover()
@@ -90,10 +90,9 @@ func (s *orderedRunner[R]) submitTask(work func() R) error {
 	return nil
 }
 
-// isConsumerStopped reports whether the consumer has stopped.
-func (s *orderedRunner[R]) isConsumerStopped() bool {
+func (o *orderedRunner[R]) isConsumerStopped() bool {
 	select {
-	case <-s.stop:
+	case <-o.stop:
 		return true
 	default:
 		return false

@@ -170,7 +170,7 @@ type packageBuilder struct {
 }
 
 // buildModelPackage builds the model of a package that has at least one olm.package blob.
-func (g *packageBlobs) buildModelPackage(name string, isMisplaced func(string) bool) *packageBuilder {
+func (g *packageBlobs) buildModelPackage(name string, isOrphan func(string) bool) *packageBuilder {
 	first := &g.packages[0]
 	p := &packageBuilder{
 		ModelPackage:      &ModelPackage{Name: name, DefaultChannel: first.defaultChannel, At: first.At},
@@ -197,7 +197,7 @@ func (g *packageBlobs) buildModelPackage(name string, isMisplaced func(string) b
 
 	p.buildChannels()
 	p.buildBundles()
-	p.linkEntriesToBundles(isMisplaced)
+	p.linkEntriesToBundles(isOrphan)
 	p.applyDeprecations()
 	p.validatePackage()
 
@@ -217,7 +217,6 @@ func (p *packageBuilder) addFaultf(at Place, format string, args ...any) {
 	p.addFaults(newStandaloneFaultf(at, format, args...))
 }
 
-// buildChannels builds the channels.
 func (p *packageBuilder) buildChannels() {
 	for _, s := range sortSummariesByName(p.blobs.channels) {
 		p.addFaults(s.faults...)
@@ -264,7 +263,6 @@ func (p *packageBuilder) buildChannel(s Summary) *ModelChannel {
 	return channel
 }
 
-// buildBundles builds the bundles.
 func (p *packageBuilder) buildBundles() {
 	for _, s := range sortSummariesByName(p.blobs.bundles) {
 		_, seen := p.bundles[s.name]
@@ -290,8 +288,9 @@ func (p *packageBuilder) buildBundles() {
 	slices.SortStableFunc(p.Bundles, func(a, b *ModelBundle) int { return a.VersionRelease().Compare(b.VersionRelease()) })
 }
 
-// linkEntriesToBundles links the entries of the channels to their bundles and sets the channel heads.
-func (p *packageBuilder) linkEntriesToBundles(isMisplaced func(string) bool) {
+// linkEntriesToBundles links the entries of the channels to their bundles and sets the channel
+// heads.
+func (p *packageBuilder) linkEntriesToBundles(isOrphan func(string) bool) {
 	missing := map[string]bool{}
 	var at Place
 	for _, channel := range p.Channels {
@@ -301,7 +300,7 @@ func (p *packageBuilder) linkEntriesToBundles(isMisplaced func(string) bool) {
 			switch {
 			case b != nil:
 				entry.Bundle = &b.ModelBundle
-			case !known && !isMisplaced(entry.Name):
+			case !known && !isOrphan(entry.Name):
 				missing[entry.Name] = true
 				at = cmp.Or(at, channel.At)
 			}

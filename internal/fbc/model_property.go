@@ -99,8 +99,8 @@ var (
 // errMissingValue is the error for a property without a value, with the text of opm.
 var errMissingValue = errors.New("unexpected end of JSON input")
 
-// readBundleProperty reads one property of a bundle. As in opm, a property may have no type, and values
-// of OLM's own types are only checked for their shape. Whether a requirement can be met is
+// readBundleProperty reads one property of a bundle. As in opm, a property may have no type, and
+// values of OLM's own types are only checked for their shape. Whether a requirement can be met is
 // decided during resolution.
 func (s *Summary) readBundleProperty(i int, p Property) {
 	err := errMissingValue
@@ -316,7 +316,6 @@ func convertManifestToJSON(text []byte) ([]byte, error) {
 	return appendYAMLAsJSON(nil, text, limits)
 }
 
-// readAnnotations returns the annotations of the manifest.
 func (o decodedManifest) readAnnotations() map[string]json.RawMessage {
 	var manifest struct {
 		Metadata struct {

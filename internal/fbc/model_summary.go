@@ -22,13 +22,11 @@ type Summary struct {
 	number int
 	// defaultChannel is the default channel of a package.
 	defaultChannel string
-	// entries are the entries of a channel.
-	entries []ChannelEntry
+	entries        []ChannelEntry
 	// invalidRanges are the errors of the entries' invalid skipRanges.
 	invalidRanges map[string]error
 	// bundle is nil for other blobs.
-	bundle *bundleSummary
-	// deprecations are the deprecations of a package.
+	bundle       *bundleSummary
 	deprecations []DeprecationEntry
 }
 

@@ -27,7 +27,6 @@ type parser struct {
 	interner               stringInterner
 }
 
-// startChunk starts parsing a chunk.
 func (p *parser) startChunk(c chunk) {
 	p.chunk = c
 	p.scanner = scanner{text: c.text, lineStart: c.start.lineStart, final: true}
@@ -38,8 +37,8 @@ func (p *parser) startChunk(c chunk) {
 // after the chunk.
 var errMaybeIncomplete = errors.New("the document may be longer than its chunk")
 
-// parseNextBlob returns the next blob, or io.EOF after the last one. The blob is valid until the next
-// call. If it returns errMaybeIncomplete, current is the position of the document.
+// parseNextBlob returns the next blob, or io.EOF after the last one. The blob is valid until the
+// next call. If it returns errMaybeIncomplete, current is the position of the document.
 func (p *parser) parseNextBlob() (Meta, error) {
 	kind := p.scanner.skipToDocument()
 	p.advancePosition(0)

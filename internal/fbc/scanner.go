@@ -68,7 +68,6 @@ func (s *scanner) skipToDocument() documentKind {
 	}
 }
 
-// moveToOffset moves forward to an offset.
 func (s *scanner) moveToOffset(to int) {
 	if to > s.offset {
 		s.offset = to

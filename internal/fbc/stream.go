@@ -200,8 +200,8 @@ func (s *chunkSplitter) switchBuffer(buffer []byte) {
 	s.r, s.w = 0, len(rest)
 }
 
-// peekFromPosition returns the text from a position within the last chunk, at least want bytes if the
-// file has them. It does not consume them.
+// peekFromPosition returns the text from a position within the last chunk, at least want bytes if
+// the file has them. It does not consume them.
 func (s *chunkSplitter) peekFromPosition(from position, want int) chunk {
 	s.r -= int(s.start.offset - from.offset)
 	s.start = from

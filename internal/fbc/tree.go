@@ -96,8 +96,8 @@ func (e *TreeError) formatFaultTree(message func(*TreeError) string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// writeTreeNode writes a node. Its first line is indented by first, all other lines by others. A node
-// that is its own ancestor is not written again.
+// writeTreeNode writes a node. Its first line is indented by first, all other lines by others. A
+// node that is its own ancestor is not written again.
 func (e *TreeError) writeTreeNode(b *strings.Builder, message func(*TreeError) string, first, others string, above []*TreeError) {
 	if e == nil || slices.Contains(above, e) {
 		return
@@ -158,8 +158,8 @@ func (e *TreeError) errorOrNil() error {
 	return e
 }
 
-// withPlaceAndBlob returns a fault as it is printed without the tree: with its position and its blob,
-// unless the message names them.
+// withPlaceAndBlob returns a fault as it is printed without the tree: with its position and its
+// blob, unless the message names them.
 func (e *TreeError) withPlaceAndBlob() *TreeError {
 	if e.blobName == "" {
 		return e
@@ -176,7 +176,6 @@ func newStandaloneFaultf(at Place, format string, args ...any) *TreeError {
 	return fault
 }
 
-// newFaultf returns a fault.
 func newFaultf(at Place, format string, args ...any) *TreeError {
 	return &TreeError{Message: fmt.Sprintf(format, args...), At: at}
 }

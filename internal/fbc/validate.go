@@ -37,7 +37,6 @@ func LoadModel(metas iter.Seq2[Meta, error]) (*Model, error) {
 	})
 }
 
-// buildModelOfSummaries builds a model from summaries.
 func buildModelOfSummaries(summaries iter.Seq2[Summary, error]) (*Model, error) {
 	var b Builder
 	for s, err := range summaries {

@@ -245,8 +245,8 @@ func hasDigestFormat(text string) bool {
 	return !begins
 }
 
-// checkDigestFormat returns an error if a text in the format of a digest has an unsupported algorithm
-// or the wrong length.
+// checkDigestFormat returns an error if a text in the format of a digest has an unsupported
+// algorithm or the wrong length.
 func checkDigestFormat(digest string) error {
 	algorithm, hex, _ := strings.Cut(digest, ":")
 	length, known := digestLengths[algorithm]

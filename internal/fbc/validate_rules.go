@@ -34,7 +34,6 @@ func (p *packageBuilder) missingMessageFaults(schema, name string) []*TreeError 
 	return nil
 }
 
-// findChannelFaults returns the faults of a channel.
 func (p *packageBuilder) findChannelFaults(channel *ModelChannel) []*TreeError {
 	var faults []*TreeError
 	switch {
@@ -203,7 +202,6 @@ func (c *ModelChannel) findChainFault(heads []*ModelEntry) string {
 	return "channel contains one or more stranded bundles: " + strings.Join(slices.Sorted(maps.Keys(entries)), ", ")
 }
 
-// sortedEntryNames returns the sorted names of entries.
 func sortedEntryNames(entries []*ModelEntry) []string {
 	names := make([]string, 0, len(entries))
 	for _, entry := range entries {

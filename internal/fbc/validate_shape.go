@@ -24,7 +24,6 @@ type shape struct {
 	bits int
 }
 
-// shapeField is a field of an object.
 type shapeField struct {
 	name  string
 	shape *shape
@@ -42,8 +41,8 @@ const (
 	objectShape
 )
 
-// newShapeOfType returns the shape of a type that consists of structs, lists, maps, strings, integers,
-// booleans and raw values.
+// newShapeOfType returns the shape of a type that consists of structs, lists, maps, strings,
+// integers, booleans and raw values.
 func newShapeOfType(t reflect.Type) *shape {
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return &shape{kind: anyShape}
@@ -78,8 +77,8 @@ func newLazyShapeOfType[T any]() func() *shape {
 	return sync.OnceValue(func() *shape { return newShapeOfType(reflect.TypeFor[T]()) })
 }
 
-// scanMatchingValue moves past the next value and reports whether it has the shape. If it does not, the
-// cursor stops within the value.
+// scanMatchingValue moves past the next value and reports whether it has the shape. If it does
+// not, the cursor stops within the value.
 func (s *shape) scanMatchingValue(c *jsontext.Cursor) bool {
 	kind := c.Kind()
 	switch {
@@ -152,9 +151,9 @@ func (s *shape) findFieldByKey(key []byte) *shapeField {
 	return nil
 }
 
-// scanObjectFields moves past the next value, an object, and calls visit for each known field. visit
-// must move past the field's value. scanObjectFields reports whether the value is null, or an object
-// for which all calls of visit returned true.
+// scanObjectFields moves past the next value, an object, and calls visit for each known field.
+// visit must move past the field's value. scanObjectFields reports whether the value is null, or
+// an object for which all calls of visit returned true.
 func (s *shape) scanObjectFields(c *jsontext.Cursor, visit func(*shapeField) bool) bool {
 	if kind := c.Kind(); kind != '{' {
 		c.Value()
@@ -172,8 +171,8 @@ func (s *shape) scanObjectFields(c *jsontext.Cursor, visit func(*shapeField) boo
 	return true
 }
 
-// scanStringFields moves past the next value, an object whose fields are all strings, and stores the
-// fields in into, in their order. It reports whether the value fits.
+// scanStringFields moves past the next value, an object whose fields are all strings, and stores
+// the fields in into, in their order. It reports whether the value fits.
 func (s *shape) scanStringFields(c *jsontext.Cursor, into ...*string) bool {
 	return s.scanObjectFields(c, func(f *shapeField) bool {
 		for i := range s.fields {

@@ -100,7 +100,6 @@ func readIncompleteDocument(s *chunkSplitter, p *parser, visit func(Meta) error)
 	return visit(meta)
 }
 
-// walker walks the files of a catalog.
 type walker struct {
 	fsys   fs.FS
 	limits Limits
@@ -139,8 +138,8 @@ func (w *walker) walkFolder(dir string, depth int, above []ignoreRules) error {
 	return nil
 }
 
-// listFolderEntries returns the entries of a folder, sorted by name. It stops reading when the limit of
-// files is exceeded.
+// listFolderEntries returns the entries of a folder, sorted by name. It stops reading when the
+// limit of files is exceeded.
 func (w *walker) listFolderEntries(dir string) ([]fs.DirEntry, error) {
 	file, err := w.fsys.Open(dir)
 	if err != nil {
@@ -174,7 +173,6 @@ func (w *walker) listFolderEntries(dir string) ([]fs.DirEntry, error) {
 // readDirBatchSize is the number of folder entries that are read at a time.
 const readDirBatchSize = 1000
 
-// walkFolderEntry walks one entry of a folder.
 func (w *walker) walkFolderEntry(name string, entry fs.DirEntry, depth int, above []ignoreRules) error {
 	if entry.IsDir() {
 		return w.walkFolder(name, depth+1, above)

@@ -192,7 +192,6 @@ func encodeAndWriteBatches(ix *Index, opts WriteOptions, batches []batch, write 
 	})
 }
 
-// encoder encodes blobs as text.
 type encoder struct {
 	opts   WriteOptions
 	reader *indexReader

@@ -20,15 +20,16 @@ import (
 // nodeMarks are the separators of the list items, keys and lines of a YAML document.
 var nodeMarks = [][]byte{[]byte("\n"), []byte(","), []byte("["), []byte("{"), []byte("- ")}
 
-// appendYAMLAsJSON appends the canonical JSON form of a YAML document. It reads YAML 1.1, the dialect
-// of Kubernetes. The result is at most BlobBytes long, even if the document has aliases, and
-// nested at most Depth deep.
+// appendYAMLAsJSON appends the canonical JSON form of a YAML document. It reads YAML 1.1, the
+// dialect of Kubernetes. The result is at most BlobBytes long, even if the document has aliases,
+// and nested at most Depth deep.
 func appendYAMLAsJSON(dst, text []byte, limits Limits) ([]byte, error) {
 	result, _, err := convertYAMLToJSON(dst, nil, text, limits)
 	return result, err
 }
 
-// convertYAMLToJSON implements appendYAMLAsJSON. It uses scratch as a buffer and returns it for reuse.
+// convertYAMLToJSON implements appendYAMLAsJSON. It uses scratch as a buffer and returns it for
+// reuse.
 func convertYAMLToJSON(dst, scratch, text []byte, limits Limits) (result, used []byte, err error) {
 	nodes := 0
 	for _, mark := range nodeMarks {
@@ -72,8 +73,8 @@ func parseCompleteYAML(dst, text []byte, limits Limits) ([]byte, error) {
 	return w.out, nil
 }
 
-// decodeSingleYAMLDocument decodes the only document of a text. It returns an error if there are more, which
-// the parser would silently ignore.
+// decodeSingleYAMLDocument decodes the only document of a text. It returns an error if there are
+// more, which the parser would silently ignore.
 func decodeSingleYAMLDocument(text []byte) (any, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var value any

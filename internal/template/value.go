@@ -159,8 +159,8 @@ func sortedMapKeys(value any) []string {
 // rangeItem is an element of a list or a map.
 type rangeItem struct{ key, value any }
 
-// listRangeItems returns the elements of a list or a map. A nil value has none. It returns false for
-// any other value.
+// listRangeItems returns the elements of a list or a map. A nil value has none. It returns false
+// for any other value.
 func listRangeItems(value any) (items []rangeItem, ok bool) {
 	if list, isList := value.([]any); isList {
 		for i, part := range list {
@@ -200,8 +200,8 @@ func isTruthy(value any) bool {
 	}
 }
 
-// parseIntegerConstant returns the value of an integer constant. As in the standard library, a constant
-// with a decimal point or an exponent is not an integer, even without a fraction.
+// parseIntegerConstant returns the value of an integer constant. As in the standard library, a
+// constant with a decimal point or an exponent is not an integer, even without a fraction.
 func parseIntegerConstant(n *parse.NumberNode) (int, error) {
 	hex := strings.Contains(strings.ToLower(n.Text), "0x")
 	exponents := ".eEpP"

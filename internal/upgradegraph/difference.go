@@ -92,8 +92,8 @@ type graphOutline struct {
 	continues map[string]bool
 }
 
-// newGraphOutline returns the outline of a graph. It includes edges from bundles that only the other
-// graph has, as clusters may have them installed.
+// newGraphOutline returns the outline of a graph. It includes edges from bundles that only the
+// other graph has, as clusters may have them installed.
 func newGraphOutline(g, other *Graph) graphOutline {
 	o := graphOutline{channels: map[string]bool{}, bundles: map[string]bool{}, edges: map[ChannelEdge]bool{}, continues: map[string]bool{}}
 	if g == nil {

@@ -232,8 +232,8 @@ func (d Drawing) deprecatedReferences() map[fbc.DeprecationReference]bool {
 	return named
 }
 
-// formatMermaidID joins names to the ID of a node. It replaces characters that Mermaid could interpret
-// as syntax by underscores.
+// formatMermaidID joins names to the ID of a node. It replaces characters that Mermaid could
+// interpret as syntax by underscores.
 func formatMermaidID(names ...string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -120,7 +120,8 @@ func (d *demo) installCluster(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	// The optional parts are left out: the API server cannot reach the package server in a simulated pod.
+	// The optional parts are left out: the API server cannot reach the package server in a
+	// simulated pod.
 	manifest := fmt.Sprintf(`apiVersion: config.openshift.io/v1
 kind: ClusterVersion
 metadata: {name: version}

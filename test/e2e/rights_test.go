@@ -189,7 +189,8 @@ const (
 	inDrains     = "a node is drained; the only node here is not"
 )
 
-// unusedRights explains, by "ROLE: RESOURCE.GROUP", when a component needs rights that these tests do not make it use.
+// unusedRights explains, by "ROLE: RESOURCE.GROUP", when a component needs rights that these
+// tests do not make it use.
 var unusedRights = map[string]string{
 	"catalog-operator: clusterrolebindings.rbac.authorization.k8s.io":                            inPlans,
 	"catalog-operator: clusterroles.rbac.authorization.k8s.io":                                   inPlans,

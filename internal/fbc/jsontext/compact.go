@@ -172,7 +172,6 @@ func (c *compactor) readValue(i int) int {
 	}
 }
 
-// readList reads the list at an index.
 func (c *compactor) readList(i int) int {
 	if c.depthLeft--; c.depthLeft < 0 {
 		return c.failTooDeep(i)
@@ -203,7 +202,6 @@ func (c *compactor) readList(i int) int {
 	}
 }
 
-// readObject reads the object at an index.
 func (c *compactor) readObject(i int) int {
 	if c.depthLeft--; c.depthLeft < 0 {
 		return c.failTooDeep(i)

@@ -12,8 +12,8 @@ type sortEntry struct {
 	key               []byte
 }
 
-// sortMembersByKey sorts the members from index first by their keys. The last of them ends at the end
-// of dst. Of members with the same key it keeps the last.
+// sortMembersByKey sorts the members from index first by their keys. The last of them ends at the
+// end of dst. Of members with the same key it keeps the last.
 func (c *compactor) sortMembersByKey(first int) {
 	members := c.members[first:]
 	begin, end := members[0].start, len(c.dst)

@@ -9,7 +9,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// document is a template that contains blobs. Errors of encoding/json contain the name of this type.
+// document is a template that contains blobs. Errors of encoding/json contain the name of this
+// type.
 type document struct {
 	Schema        string            `json:"schema"`
 	Entries       []json.RawMessage `json:"entries"`

@@ -180,8 +180,8 @@ func (c *Composite) Build(ctx context.Context, with Builders) ([]Output, error) 
 	return outputs, nil
 }
 
-// findCatalogOfComponent returns the catalog of a component. It returns an error if the catalog does not
-// allow the component's builder.
+// findCatalogOfComponent returns the catalog of a component. It returns an error if the catalog
+// does not allow the component's builder.
 func (c *Composite) findCatalogOfComponent(component component) (compositeCatalog, error) {
 	var names []string
 	for _, catalog := range c.catalogs {

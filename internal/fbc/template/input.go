@@ -103,8 +103,8 @@ func visitDocuments(input []byte, visit func(json.RawMessage) error) (err error)
 	}
 }
 
-// isJSONObjectStream reports whether the whole text is a stream of JSON objects. Such a text is never
-// parsed as YAML.
+// isJSONObjectStream reports whether the whole text is a stream of JSON objects. Such a text is
+// never parsed as YAML.
 func isJSONObjectStream(input []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(input))
 	for {

@@ -111,7 +111,6 @@ func (c *substitutableCatalog) encodeModifiedBlobs() ([]fbc.Meta, error) {
 	return c.blobs, nil
 }
 
-// applySubstitution applies one substitution.
 func (c *substitutableCatalog) applySubstitution(ctx context.Context, s substitution, r Renderer) error {
 	switch {
 	case s.Name == "":
@@ -200,7 +199,6 @@ func substituteInChannel(channel *fbc.Channel, base, substitute string) {
 	channel.Entries = append(channel.Entries, entry)
 }
 
-// iterateBlobs yields blobs.
 func iterateBlobs(blobs []fbc.Meta) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for _, blob := range blobs {

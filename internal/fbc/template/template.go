@@ -33,7 +33,6 @@ const (
 	Substitutes Type = "substitutes"
 )
 
-// schemas are the schemas of the templates.
 var schemas = map[Type]string{
 	Basic:       "olm.template.basic",
 	Semver:      "olm.semver",

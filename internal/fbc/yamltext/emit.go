@@ -88,7 +88,6 @@ func (e *emitter) emitJSONValue(value []byte, inMapping bool) {
 	}
 }
 
-// emitMapping writes an object.
 func (e *emitter) emitMapping(object []byte) {
 	first := len(e.members)
 	sorted := true
@@ -128,7 +127,6 @@ func (e *emitter) emitMapping(object []byte) {
 // maxSimpleKey is the maximum length of a key that is written on one line with its value.
 const maxSimpleKey = 128
 
-// emitObjectMember writes a member of an object.
 func (e *emitter) emitObjectMember(m member) {
 	e.startIndentedLine()
 	if len(m.key) <= maxSimpleKey && !hasLineBreak(m.key) {
@@ -146,7 +144,6 @@ func (e *emitter) emitObjectMember(m member) {
 	e.emitJSONValue(m.value, true)
 }
 
-// emitSequence writes a list.
 func (e *emitter) emitSequence(list []byte, inMapping bool) {
 	before := e.indent
 	empty := true
@@ -172,7 +169,8 @@ func (e *emitter) emitSequence(list []byte, inMapping bool) {
 	e.indent = before
 }
 
-// startIndentedLine moves to the start of a line at the current indentation, unless it is there already.
+// startIndentedLine moves to the start of a line at the current indentation, unless it is there
+// already.
 func (e *emitter) startIndentedLine() {
 	indent := max(0, e.indent)
 	column := e.currentColumn()
@@ -185,7 +183,6 @@ func (e *emitter) startIndentedLine() {
 	e.atIndentation, e.afterBlank = true, true
 }
 
-// emitLineBreak ends a line.
 func (e *emitter) emitLineBreak() {
 	e.out = append(e.out, '\n')
 	e.lineStart = len(e.out)

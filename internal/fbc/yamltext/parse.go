@@ -50,8 +50,8 @@ type parser struct {
 	scalar []byte
 }
 
-// isSupportedText reports whether a text has only printable characters, tabs and line feeds, and ends
-// with a line feed.
+// isSupportedText reports whether a text has only printable characters, tabs and line feeds, and
+// ends with a line feed.
 func isSupportedText(text []byte) bool {
 	if len(text) == 0 || text[len(text)-1] != '\n' {
 		return false
@@ -120,8 +120,8 @@ func (p *parser) skipToContent() {
 // findLineEnd returns the index of the line break at or after an index.
 func (p *parser) findLineEnd(i int) int { return i + bytes.IndexByte(p.text[i:], '\n') }
 
-// parseBlockNode parses the node that begins in the next line. parent is the column of the enclosing
-// node.
+// parseBlockNode parses the node that begins in the next line. parent is the column of the
+// enclosing node.
 func (p *parser) parseBlockNode(parent int) {
 	switch {
 	case p.unsupported:
@@ -212,7 +212,6 @@ func (p *parser) parseBlockMapping(column int) {
 	p.closeCollection('}', column)
 }
 
-// parseMappingKey parses a key of a mapping.
 func (p *parser) parseMappingKey(text []byte) {
 	if text[0] == '"' || text[0] == '\'' {
 		text = text[1 : len(text)-1]
@@ -259,7 +258,6 @@ func (p *parser) parseSequenceEntry(i, column int) {
 	}
 }
 
-// openCollection begins a mapping or a sequence.
 func (p *parser) openCollection(mark byte) {
 	if p.depthLeft--; p.depthLeft < 0 {
 		p.unsupported = true
@@ -312,7 +310,6 @@ func (p *parser) parseValue(i, column int, inMapping bool) {
 	}
 }
 
-// parseEmptyCollection parses an empty list or object.
 func (p *parser) parseEmptyCollection(i int) {
 	mark := p.text[i : i+2]
 	if string(mark) != "[]" && string(mark) != "{}" {

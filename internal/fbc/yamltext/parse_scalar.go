@@ -8,8 +8,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// parsePlainScalar parses a plain scalar. It continues in the lines below that are indented more than
-// the column.
+// parsePlainScalar parses a plain scalar. It continues in the lines below that are indented more
+// than the column.
 func (p *parser) parsePlainScalar(i, column int) {
 	text, comment := p.parsePlainLine(i)
 	if !comment && !p.unsupported {

@@ -80,7 +80,6 @@ func parseYAMLNumber(text string) (string, bool) {
 	return "", false
 }
 
-// emitNumber writes a JSON number.
 func (e *emitter) emitNumber(text []byte) {
 	if len(text) < 19 && !bytes.ContainsAny(text, ".eE") && string(text) != "-0" {
 		e.emitUnquoted(text)

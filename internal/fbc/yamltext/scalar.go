@@ -143,7 +143,6 @@ func (e *emitter) emitString(quoted []byte, key bool) {
 	}
 }
 
-// emitPlainScalar writes a plain scalar.
 func (e *emitter) emitPlainScalar(text []byte, s textTraits, key bool) {
 	e.emitSeparator()
 	if column := e.currentColumn(); !key && column+len(text) > foldWidth {
@@ -164,8 +163,8 @@ func (e *emitter) emitPlainScalar(text []byte, s textTraits, key bool) {
 	e.afterBlank, e.atIndentation = false, false
 }
 
-// findFoldPosition returns the index of the first blank between two words after the fold width, or -1 if
-// there is none. The text begins at the given column.
+// findFoldPosition returns the index of the first blank between two words after the fold width,
+// or -1 if there is none. The text begins at the given column.
 func (e *emitter) findFoldPosition(text []byte, s textTraits, column int) int {
 	from := max(0, foldWidth+1-column)
 	if !s.isASCII {
@@ -205,7 +204,6 @@ func (e *emitter) foldToNextLine() int {
 // continuationIndent returns the column at which the further lines of a text begin.
 func (e *emitter) continuationIndent() int { return max(0, e.indent) + indentStep }
 
-// emitSingleQuoted writes a text in single quotes.
 func (e *emitter) emitSingleQuoted(text []byte, key bool) {
 	e.emitSeparator()
 	e.out = append(e.out, '\'')
@@ -241,7 +239,6 @@ func (e *emitter) emitSingleQuoted(text []byte, key bool) {
 	e.afterBlank, e.atIndentation = false, false
 }
 
-// emitDoubleQuoted writes a text in double quotes.
 func (e *emitter) emitDoubleQuoted(text []byte, key bool) {
 	const byteOrderMark = "\ufeff"
 	all := bytes.HasPrefix(text, []byte(byteOrderMark))

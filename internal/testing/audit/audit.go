@@ -86,7 +86,8 @@ func (r Requests) addEvent(e *auditEvent) {
 	r[Request{Account: account, Verb: e.Verb, Group: e.ObjectRef.APIGroup, Resource: resource, Name: e.ObjectRef.Name}] = true
 }
 
-// impersonationRequest returns the request that the API server authorizes before a request under impersonation.
+// impersonationRequest returns the request that the API server authorizes before a request under
+// impersonation.
 func impersonationRequest(account string, as *auditUser) Request {
 	request := Request{Account: account, Verb: "impersonate", Resource: "users", Name: as.Username}
 	if name, ok := strings.CutPrefix(as.Username, accountPrefix); ok {
