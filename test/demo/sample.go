@@ -20,7 +20,7 @@ const stepTimeout = time.Minute
 // correction and removal.
 func (d *demo) demonstrateSampleOperator(ctx context.Context) error {
 	catalog := d.Registry + "/demo/catalog:latest"
-	journey := []struct {
+	sampleSteps := []struct {
 		what string
 		do   func(context.Context) (string, error)
 	}{
@@ -59,7 +59,7 @@ func (d *demo) demonstrateSampleOperator(ctx context.Context) error {
 		{"hello-operator is uninstalled, and nothing of it is left", d.uninstallSampleOperator},
 	}
 
-	for _, s := range journey {
+	for _, s := range sampleSteps {
 		if err := steps.Do(ctx, s.what, s.do); err != nil {
 			return err
 		}
