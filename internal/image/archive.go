@@ -14,20 +14,22 @@ import (
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// annotationImageName is the full name that containerd gives an image on import.
+// annotationImageName is the annotation with the full name that containerd assigns to an
+// image on import.
 const annotationImageName = "io.containerd.image.name"
 
-// dockerManifest is the file that older versions of docker find an image by in an archive.
+// dockerManifest is the file in which older versions of docker look for the images of an
+// archive.
 const dockerManifest = "manifest.json"
 
-// WriteArchive writes images as one OCI archive (a tar of an OCI layout), which
-// "ctr images import", "podman load", "docker load" and "skopeo copy oci-archive:" read. It
-// carries the reference, so that the imported image has that name. Several images, one for
-// each platform, become one multi-platform image, which docker reads from version 25 on.
-// The same images give the same bytes.
+// WriteArchive writes images as one OCI archive (a tar of an OCI layout), which "ctr images
+// import", "podman load", "docker load" and "skopeo copy oci-archive:" can read. The
+// archive contains the reference, so that the imported image has that name. Several images,
+// one for each platform, become one multi-platform image, which docker can read since
+// version 25. The same images always produce the same bytes.
 func WriteArchive(w io.Writer, ref string, images ...*Built) error {
 	archive := tar.NewWriter(w)
-	err := writeImages(ref, images, func(name string, size int64, content io.Reader) error {
+	err := writeImageFiles(ref, images, func(name string, size int64, content io.Reader) error {
 		err := archive.WriteHeader(&tar.Header{
 			Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0),
 		})
@@ -39,14 +41,14 @@ func WriteArchive(w io.Writer, ref string, images ...*Built) error {
 	if err == nil {
 		err = archive.Close()
 	}
-	return fail("write", ref, err)
+	return wrapOperationError("write", ref, err)
 }
 
 // WriteLayout writes images as an OCI layout, into a directory that is empty or does not
-// exist yet. It carries the reference as an archive does. On an error nothing is left of
-// it.
+// exist. The layout contains the reference, as an archive does. After an error it removes
+// what it wrote.
 func WriteLayout(dir, ref string, images ...*Built) error {
-	return fail("write", ref, writeLayout(dir, ref, images))
+	return wrapOperationError("write", ref, writeLayout(dir, ref, images))
 }
 
 func writeLayout(dir, ref string, images []*Built) error {
@@ -56,7 +58,7 @@ func writeLayout(dir, ref string, images []*Built) error {
 		return err
 	}
 	if len(entries) > 0 {
-		return faultf(KindInvalid, "the directory %s is not empty", dir)
+		return kindErrorf(KindInvalid, "the directory %s is not empty", dir)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // an image is no secret
 		return err
@@ -67,8 +69,8 @@ func writeLayout(dir, ref string, images []*Built) error {
 		return err
 	}
 
-	err = errors.Join(writeImages(ref, images, func(name string, _ int64, content io.Reader) error {
-		return writeInto(root, name, content)
+	err = errors.Join(writeImageFiles(ref, images, func(name string, _ int64, content io.Reader) error {
+		return writeLayoutFile(root, name, content)
 	}), root.Close())
 	if err == nil {
 		return nil
@@ -84,7 +86,7 @@ func writeLayout(dir, ref string, images []*Built) error {
 	return err
 }
 
-func writeInto(root *os.Root, name string, content io.Reader) error {
+func writeLayoutFile(root *os.Root, name string, content io.Reader) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
@@ -98,27 +100,27 @@ func writeInto(root *os.Root, name string, content io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// writeImages returns the files of an OCI layout, one after the other.
-func writeImages(ref string, images []*Built, write func(name string, size int64, content io.Reader) error) error {
+// writeImageFiles calls write for each file of an OCI layout.
+func writeImageFiles(ref string, images []*Built, write func(name string, size int64, content io.Reader) error) error {
 	named, err := parseReference(ref)
 	if err != nil {
 		return err
 	}
 
-	top, err := topLevel(images)
+	top, err := topLevelManifest(images)
 	if err != nil {
 		return err
 	}
 
-	parts, err := layoutFiles(named, top, images)
+	parts, err := newIndexFiles(named, top, images)
 	if err != nil {
 		return err
 	}
 
 	for _, image := range images {
-		parts = append(parts, file(image.manifest), file(image.config))
+		parts = append(parts, newBlobFile(image.manifest), newBlobFile(image.config))
 		for _, layer := range image.layers {
-			parts = append(parts, file(layer))
+			parts = append(parts, newBlobFile(layer))
 		}
 	}
 
@@ -144,16 +146,17 @@ func writeImages(ref string, images []*Built, write func(name string, size int64
 // layoutFile is a file of an OCI layout.
 type layoutFile struct {
 	name string
-	blob blob
+	blob builtBlob
 }
 
-func file(b blob) layoutFile {
+// newBlobFile returns the file of a blob in an OCI layout.
+func newBlobFile(b builtBlob) layoutFile {
 	return layoutFile{path.Join(imgspecv1.ImageBlobsDir, b.digest.Algorithm().String(), b.digest.Encoded()), b}
 }
 
-// layoutFiles returns the files that lead to the parts of an image, and what the reference
-// names.
-func layoutFiles(named name, top blob, images []*Built) ([]layoutFile, error) {
+// newIndexFiles returns the files of an OCI layout that name its images, and the top-level
+// manifest.
+func newIndexFiles(named imageReference, top builtBlob, images []*Built) ([]layoutFile, error) {
 	descriptor := top.descriptor()
 	descriptor.Annotations = map[string]string{annotationImageName: named.String()}
 	if named.digest == "" {
@@ -170,10 +173,10 @@ func layoutFiles(named name, top blob, images []*Built) ([]layoutFile, error) {
 
 	names := []string{imgspecv1.ImageLayoutFile, imgspecv1.ImageIndexFile}
 	if len(images) == 1 {
-		entry := map[string]any{"Config": file(images[0].config).name, "Layers": []string{}}
+		entry := map[string]any{"Config": newBlobFile(images[0].config).name, "Layers": []string{}}
 		layers := []string{}
 		for _, layer := range images[0].layers {
-			layers = append(layers, file(layer).name)
+			layers = append(layers, newBlobFile(layer).name)
 		}
 
 		entry["Layers"] = layers
@@ -191,8 +194,8 @@ func layoutFiles(named name, top blob, images []*Built) ([]layoutFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, layoutFile{name, blob{data: data}})
+		files = append(files, layoutFile{name, builtBlob{data: data}})
 	}
 
-	return append(files, file(top)), nil
+	return append(files, newBlobFile(top)), nil
 }

@@ -12,25 +12,25 @@ import (
 	"go.podman.io/image/v5/manifest"
 )
 
-// Bounds of an artifact.
+// Limits of an artifact.
 const (
 	maxAttached      = 100
 	maxAttachedBytes = 64 << 10
 )
 
-// Attached is a small piece of data in a registry, such as a signature that lies beside the
-// image that it is about.
+// Attached is a small piece of data in a registry, such as a signature that is stored next
+// to its image.
 type Attached struct {
 	MediaType   string
 	Annotations map[string]string
 	Data        []byte
 }
 
-// PullAttached reads the data that lies under a reference: at most 100 pieces of 64 KiB.
-// The signature policy is not asked: what the data is worth is for the caller to see.
+// PullAttached reads the data under a reference: at most 100 pieces of 64 KiB. It does not
+// check the signature policy. The caller decides whether to trust the data.
 func (c *Client) PullAttached(ctx context.Context, ref string) ([]Attached, error) {
 	found, err := c.pullAttached(ctx, ref)
-	return found, fail("pull", ref, err, c.secrets()...)
+	return found, wrapOperationError("pull", ref, err, c.secretsToRedact()...)
 }
 
 func (c *Client) pullAttached(ctx context.Context, ref string) ([]Attached, error) {
@@ -39,34 +39,34 @@ func (c *Client) pullAttached(ctx context.Context, ref string) ([]Attached, erro
 		return nil, err
 	}
 
-	ctx, cancel := c.openContext(ctx)
+	ctx, cancel := c.withOpenTimeout(ctx)
 	defer cancel()
-	remote, err := c.remote(named)
+	remote, err := c.openRepository(named)
 	if err != nil {
 		return nil, err
 	}
 
 	img := &Image{client: c, ref: ref, remote: remote}
 	defer func() { _ = img.Close() }() // It was only read.
-	raw, mediaType, err := remote.manifest(ctx, "")
+	raw, mediaType, err := remote.fetchManifest(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	if mediaType != imgspecv1.MediaTypeImageManifest {
-		return nil, badContent("its manifest has the type %q, not %q", mediaType, imgspecv1.MediaTypeImageManifest)
+		return nil, contentErrorf("its manifest has the type %q, not %q", mediaType, imgspecv1.MediaTypeImageManifest)
 	}
 
 	parsed, err := manifest.OCI1FromManifest(raw)
 	if err != nil {
-		return nil, badContent("read the manifest: %w", err)
+		return nil, contentErrorf("read the manifest: %w", err)
 	}
 	if len(parsed.Layers) > maxAttached {
-		return nil, badContent("it has %d parts, at most %d are read", len(parsed.Layers), maxAttached)
+		return nil, contentErrorf("it has %d parts, at most %d are read", len(parsed.Layers), maxAttached)
 	}
 
 	var found []Attached
 	for _, part := range parsed.Layers {
-		data, err := img.small(ctx, part)
+		data, err := img.readSmallBlob(ctx, part)
 		if err != nil {
 			return nil, err
 		}
@@ -76,13 +76,13 @@ func (c *Client) pullAttached(ctx context.Context, ref string) ([]Attached, erro
 	return found, nil
 }
 
-// small reads a blob into memory.
-func (img *Image) small(ctx context.Context, part imgspecv1.Descriptor) ([]byte, error) {
+// readSmallBlob reads a blob of at most maxAttachedBytes into memory.
+func (img *Image) readSmallBlob(ctx context.Context, part imgspecv1.Descriptor) ([]byte, error) {
 	if err := part.Digest.Validate(); err != nil {
-		return nil, badContent("read the manifest: %q: %w", part.Digest, err)
+		return nil, contentErrorf("read the manifest: %q: %w", part.Digest, err)
 	}
 
-	blob, err := img.blob(ctx, layer{digest: part.Digest, size: part.Size})
+	blob, err := img.openVerifiedBlob(ctx, layer{digest: part.Digest, size: part.Size})
 	if err != nil {
 		return nil, err
 	}
@@ -90,23 +90,23 @@ func (img *Image) small(ctx context.Context, part imgspecv1.Descriptor) ([]byte,
 	defer func() { _ = blob.Close() }() // It was only read.
 	data, err := readAtMost(blob, maxAttachedBytes)
 	if errors.Is(err, errTooLarge) {
-		return nil, badContent("its part %s has more than %d bytes", part.Digest, maxAttachedBytes)
+		return nil, contentErrorf("its part %s has more than %d bytes", part.Digest, maxAttachedBytes)
 	}
 
 	return data, err
 }
 
-// PushAttached writes data under a reference with a tag, in place of what is there. It gives
-// <repository>@<digest>. The same data gives the same digest.
+// PushAttached replaces the data under a reference with a tag. It returns
+// <repository>@<digest>. The same data always has the same digest.
 func (c *Client) PushAttached(ctx context.Context, ref string, parts []Attached) (string, error) {
 	built, err := buildAttached(parts)
 	if err != nil {
-		return "", fail("push", ref, err)
+		return "", wrapOperationError("push", ref, err)
 	}
 	return c.Push(ctx, ref, nil, built)
 }
 
-// buildAttached makes an image of data, with a configuration that registries take.
+// buildAttached returns an image of data, with a configuration that registries accept.
 func buildAttached(parts []Attached) (*Built, error) {
 	config := imgspecv1.Image{Created: &time.Time{}, RootFS: imgspecv1.RootFS{Type: "layers", DiffIDs: []digest.Digest{}}}
 	described := imgspecv1.Manifest{
@@ -114,7 +114,7 @@ func buildAttached(parts []Attached) (*Built, error) {
 	}
 	built := &Built{}
 	for _, part := range parts {
-		layer := newBlob(part.MediaType, part.Data)
+		layer := newBuiltBlob(part.MediaType, part.Data)
 		descriptor := layer.descriptor()
 		descriptor.Annotations = part.Annotations
 		described.Layers = append(described.Layers, descriptor)
@@ -127,12 +127,12 @@ func buildAttached(parts []Attached) (*Built, error) {
 		return nil, err
 	}
 
-	built.config = newBlob(imgspecv1.MediaTypeImageConfig, data)
+	built.config = newBuiltBlob(imgspecv1.MediaTypeImageConfig, data)
 	described.Config = built.config.descriptor()
 	if data, err = json.Marshal(described); err != nil {
 		return nil, err
 	}
 
-	built.manifest = newBlob(imgspecv1.MediaTypeImageManifest, data)
+	built.manifest = newBuiltBlob(imgspecv1.MediaTypeImageManifest, data)
 	return built, nil
 }

@@ -10,26 +10,26 @@ import (
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Base is an image to build upon: its layers, as files, and its settings.
+// Base is a base image for builds: its layers, as files, and its configuration.
 type Base struct {
 	config imgspecv1.Image
-	layers []blob
+	layers []builtBlob
 }
 
-// Base downloads the image's layers into a directory, as they are and verified, to build
-// upon. The files belong to the caller, who removes them when what was built is no longer
+// Base downloads the image's layers into a directory and verifies them. The layers stay
+// compressed. The caller owns the files: it removes them when the built image is no longer
 // needed, and after an error.
 func (img *Image) Base(ctx context.Context, dir string) (*Base, error) {
-	base, err := img.base(ctx, dir)
-	return base, fail("pull", img.ref, err, img.client.secrets()...)
+	base, err := img.downloadBase(ctx, dir)
+	return base, wrapOperationError("pull", img.ref, err, img.client.secretsToRedact()...)
 }
 
-func (img *Image) base(ctx context.Context, dir string) (*Base, error) {
+func (img *Image) downloadBase(ctx context.Context, dir string) (*Base, error) {
 	if img.config == nil || len(img.config.RootFS.DiffIDs) != len(img.layers) {
-		return nil, badContent("it is no container image that another one can be built upon")
+		return nil, contentErrorf("it is no container image that another one can be built upon")
 	}
 
-	ctx, cancel := img.client.transferContext(ctx)
+	ctx, cancel := img.client.withTransferTimeout(ctx)
 	defer cancel()
 	base := &Base{config: *img.config}
 	for _, l := range img.layers {
@@ -37,9 +37,9 @@ func (img *Image) base(ctx context.Context, dir string) (*Base, error) {
 			return nil, err
 		}
 
-		part := blob{mediaType: ociLayerType(l.mediaType), digest: l.digest, file: filepath.Join(dir, l.digest.Encoded())}
+		part := builtBlob{mediaType: ociLayerMediaType(l.mediaType), digest: l.digest, file: filepath.Join(dir, l.digest.Encoded())}
 		var err error
-		if part.fileSize, err = img.download(ctx, l, part.file); err != nil {
+		if part.fileSize, err = img.downloadBlob(ctx, l, part.file); err != nil {
 			return nil, err
 		}
 
@@ -49,9 +49,9 @@ func (img *Image) base(ctx context.Context, dir string) (*Base, error) {
 	return base, nil
 }
 
-// download writes a blob into a file, and gives its size.
-func (img *Image) download(ctx context.Context, l layer, name string) (int64, error) {
-	content, err := img.blob(ctx, l)
+// downloadBlob writes a blob into a file, and returns its size.
+func (img *Image) downloadBlob(ctx context.Context, l layer, name string) (int64, error) {
+	content, err := img.openVerifiedBlob(ctx, l)
 	if err != nil {
 		return 0, err
 	}
@@ -66,8 +66,9 @@ func (img *Image) download(ctx context.Context, l layer, name string) (int64, er
 	return n, errors.Join(err, file.Close())
 }
 
-// ociLayerType returns the OCI name of a layer's type that Docker gave.
-func ociLayerType(mediaType string) string {
+// ociLayerMediaType returns the OCI media type for a Docker media type of a layer. Other
+// types are returned unchanged.
+func ociLayerMediaType(mediaType string) string {
 	switch mediaType {
 	case "application/vnd.docker.image.rootfs.diff.tar.gzip":
 		return imgspecv1.MediaTypeImageLayerGzip

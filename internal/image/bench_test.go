@@ -62,7 +62,7 @@ func BenchmarkUnpack(b *testing.B) {
 				b.Fatal(err)
 			}
 
-			unpackBench(b, directory{root}, layer)
+			unpackBench(b, diskDirectory{root}, layer)
 			readAll(b, root.FS())
 			if err := root.Close(); err != nil {
 				b.Fatal(err)
@@ -76,7 +76,7 @@ func BenchmarkUnpack(b *testing.B) {
 	b.Run("files", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			files := newFiles(b.TempDir())
+			files := newSpooledFiles(b.TempDir())
 			unpackBench(b, files, layer)
 			if err := files.spool.flush(); err != nil {
 				b.Fatal(err)
@@ -91,13 +91,13 @@ func BenchmarkUnpack(b *testing.B) {
 
 	b.Run("decompression alone", func(b *testing.B) {
 		for b.Loop() {
-			plain, release, err := decompress(bytes.NewReader(layer))
+			plain, release, err := decompressLayer(bytes.NewReader(layer))
 			if err != nil {
 				b.Fatal(err)
 			}
 
 			var used int64
-			m := &meter{r: plain, used: &used, limit: gib}
+			m := &meteredReader{r: plain, used: &used, limit: gib}
 			buffer := make([]byte, 64<<10)
 			for err == nil {
 				_, err = m.Read(buffer)
@@ -115,10 +115,10 @@ func unpackBench(b *testing.B, to destination, layer []byte) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := x.layer(bytes.NewReader(layer)); err != nil {
+	if err := x.applyLayer(bytes.NewReader(layer)); err != nil {
 		b.Fatal(err)
 	}
-	if err := x.finish(); err != nil {
+	if err := x.checkAppliedLayers(); err != nil {
 		b.Fatal(err)
 	}
 }

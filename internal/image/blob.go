@@ -13,89 +13,90 @@ import (
 )
 
 var (
-	errStalled = errors.New("the registry stopped sending")
-	errShort   = errors.New("the registry ended it too early")
+	errStalled   = errors.New("the registry stopped sending")
+	errTruncated = errors.New("the registry ended it too early")
 )
 
-// Bounds of taking up a download that broke off.
+// Limits of resuming an interrupted download.
 const (
-	// maxResumes is how often in a row it is taken up without coming much further.
+	// maxResumes is how often in a row a download is resumed without minResumeProgress.
 	maxResumes = 4
-	// much is how far it must come, in bytes, for the count to begin again.
-	much = 1 << 20
-	// minRate is how many bytes must come before the time of a stall begins again. A line of
-	// which one minute brings less will not end.
-	minRate = 16 << 10
+	// minResumeProgress is how many bytes must be read for the count of resumes to begin
+	// again.
+	minResumeProgress = 1 << 20
+	// minStallProgress is how many bytes must be read for the stall timeout to begin again.
+	// A connection that delivers less in one minute would not end.
+	minStallProgress = 16 << 10
 )
 
-// blobReader reads a blob and verifies its size and digest on the way: it never gives a
-// byte more than the manifest says, and ends with io.EOF only if all of it was right. A
-// connection that breaks off is begun again where it broke off.
+// blobReader reads a blob and verifies its size and digest. It never returns more bytes
+// than the manifest specifies, and returns io.EOF only if the whole blob is valid. It
+// resumes an interrupted connection at the same offset.
 type blobReader struct {
-	img   *Image
-	layer layer
-	limit int64 // bytes that are read when the manifest gives no size
-	sum   hash.Hash
-	read  int64
-	err   error // why the blob itself could not be read; sticky
+	img    *Image
+	layer  layer
+	limit  int64 // maximum size when the manifest has none
+	hash   hash.Hash
+	offset int64 // bytes read so far
+	err    error // why the blob could not be read; sticky
 
-	ctx     context.Context //nolint:containedctx // a reader has no other way to be cancelled
-	conn    *connection
-	resumes int   // in a row
-	since   int64 // what was read when the row began
+	ctx       context.Context //nolint:containedctx // a reader has no other way to be cancelled
+	conn      *blobConnection
+	resumes   int   // in a row
+	rowOffset int64 // offset at the start of the row
 }
 
-// connection is one answer with a part of the blob.
-type connection struct {
+// blobConnection is one response with a part of the blob.
+type blobConnection struct {
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
 	cause  func() error
 	skip   int64 // bytes at its start that were read before
 
-	stall  time.Duration
-	timer  *time.Timer   // ends the connection; it runs while bytes are waited for
-	waited time.Duration // for the last so many bytes
-	fresh  int
+	stall       time.Duration
+	timer       *time.Timer   // cancels the connection; runs during a read
+	recentWait  time.Duration // spent on reading recentBytes
+	recentBytes int
 }
 
-// blob opens a layer or a configuration. Foreign URLs that a manifest may name are never
-// followed: an image must not choose which hosts this program talks to.
-func (img *Image) blob(ctx context.Context, l layer) (*blobReader, error) {
+// openVerifiedBlob opens a layer or a configuration. It never follows foreign URLs of a
+// manifest: an image must not choose which hosts this program connects to.
+func (img *Image) openVerifiedBlob(ctx context.Context, l layer) (*blobReader, error) {
 	if !l.digest.Algorithm().Available() {
-		return nil, badContent("the digest algorithm of %s is not known", l.digest)
+		return nil, contentErrorf("the digest algorithm of %s is not known", l.digest)
 	}
 	if limit := img.client.opts.Limits.BlobBytes; l.size > limit {
-		return nil, badContent("the blob %s has %d bytes, at most %d are read", l.digest, l.size, limit)
+		return nil, contentErrorf("the blob %s has %d bytes, at most %d are read", l.digest, l.size, limit)
 	}
 
 	l.size = max(l.size, 0)
 	b := &blobReader{
-		img: img, layer: l, limit: img.client.opts.Limits.BlobBytes, sum: l.digest.Algorithm().Hash(), ctx: ctx,
+		img: img, layer: l, limit: img.client.opts.Limits.BlobBytes, hash: l.digest.Algorithm().Hash(), ctx: ctx,
 	}
-	if err := b.connect(ctx); err != nil {
+	if err := b.openConnection(ctx); err != nil {
 		return nil, err
 	}
 
 	return b, nil
 }
 
-// connect opens the blob from where reading has come to.
-func (b *blobReader) connect(ctx context.Context) error {
+// openConnection opens the blob at the current offset.
+func (b *blobReader) openConnection(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	c := &connection{cancel: cancel, cause: func() error { return context.Cause(ctx) }, stall: b.img.client.opts.Timeouts.Stall}
-	opened, err := b.img.remote.blob(ctx, b.layer.digest, b.read)
+	c := &blobConnection{cancel: cancel, cause: func() error { return context.Cause(ctx) }, stall: b.img.client.opts.Timeouts.Stall}
+	opened, err := b.img.remote.openBlobAt(ctx, b.layer.digest, b.offset)
 	if err != nil {
 		cancel(nil)
 		return err
 	}
 
-	c.body, c.skip = opened.Body, b.read-opened.Offset
+	c.body, c.skip = opened.Body, b.offset-opened.Offset
 	c.timer = time.AfterFunc(c.stall, func() { cancel(errStalled) })
 	c.timer.Stop()
 	b.conn = c
 	if size := b.layer.size; size > 0 && opened.Size >= 0 && opened.Size != size {
 		_ = b.Close()
-		return changedf(KindContent, "the blob %s has %d bytes in the registry, the manifest says %d", b.layer.digest, opened.Size, size)
+		return digestMismatchf(KindContent, "the blob %s has %d bytes in the registry, the manifest says %d", b.layer.digest, opened.Size, size)
 	}
 
 	return nil
@@ -105,21 +106,21 @@ func (b *blobReader) connect(ctx context.Context) error {
 func (b *blobReader) Read(p []byte) (int, error) {
 	for b.err == nil {
 		n, err := b.conn.Read(p)
-		b.read += int64(n)
-		_, _ = b.sum.Write(p[:n])
+		b.offset += int64(n)
+		_, _ = b.hash.Write(p[:n])
 		size := b.layer.size
 		switch {
-		case size > 0 && b.read > size:
-			b.err = changedf(KindContent, "the blob %s is longer than the %d bytes that the manifest says", b.layer.digest, size)
+		case size > 0 && b.offset > size:
+			b.err = digestMismatchf(KindContent, "the blob %s is longer than the %d bytes that the manifest says", b.layer.digest, size)
 			return 0, b.err
-		case b.read > b.limit:
-			b.err = badContent("the blob %s has more than %d bytes", b.layer.digest, b.limit)
+		case b.offset > b.limit:
+			b.err = contentErrorf("the blob %s has more than %d bytes", b.layer.digest, b.limit)
 			return 0, b.err
 		case err == nil:
-		case errors.Is(err, io.EOF) && b.read >= size:
-			b.err = b.verify()
+		case errors.Is(err, io.EOF) && b.offset >= size:
+			b.err = b.verifyDigest()
 		default:
-			b.err = b.resume(err)
+			b.err = b.resumeDownload(err)
 		}
 
 		if n > 0 {
@@ -130,15 +131,15 @@ func (b *blobReader) Read(p []byte) (int, error) {
 	return 0, b.err
 }
 
-// resume takes the blob up again after a connection broke off, a few times.
-func (b *blobReader) resume(failure error) error {
+// resumeDownload opens a new connection after failure, up to maxResumes times.
+func (b *blobReader) resumeDownload(failure error) error {
 	if errors.Is(failure, io.EOF) {
-		failure = errShort
+		failure = errTruncated
 	}
 
-	failed := fmt.Errorf("read the blob %s: connection failed after %d bytes: %w", b.layer.digest, b.read, failure)
-	if b.read-b.since >= much {
-		b.resumes, b.since = 0, b.read
+	failed := fmt.Errorf("read the blob %s: connection failed after %d bytes: %w", b.layer.digest, b.offset, failure)
+	if b.offset-b.rowOffset >= minResumeProgress {
+		b.resumes, b.rowOffset = 0, b.offset
 	}
 
 	for b.resumes++; ; b.resumes++ {
@@ -147,19 +148,19 @@ func (b *blobReader) resume(failure error) error {
 		}
 
 		_ = b.Close()
-		if b.resumes > 1 && b.img.remote.skip() {
+		if b.resumes > 1 && b.img.remote.skipToNextSource() {
 			b.resumes = 1
 		}
 		if b.img.client.shared.Wait(b.ctx, b.resumes) != nil {
 			return failed
 		}
 
-		err := b.connect(b.ctx)
+		err := b.openConnection(b.ctx)
 		var status *registry.StatusError
 		switch {
 		case err == nil:
 			return nil
-		case isBadContent(err):
+		case isContentError(err):
 			return err
 		case errors.As(err, &status):
 			return fmt.Errorf("%w (and then: %w)", failed, err)
@@ -167,15 +168,16 @@ func (b *blobReader) resume(failure error) error {
 	}
 }
 
-func (b *blobReader) verify() error {
-	if got := hex.EncodeToString(b.sum.Sum(nil)); got != b.layer.digest.Encoded() {
-		return changedf(KindUnavailable, "what the registry sent as the blob %s has the digest %s:%s: it was changed on the way or in the registry", b.layer.digest, b.layer.digest.Algorithm(), got)
+// verifyDigest returns io.EOF if the content has the digest of the manifest.
+func (b *blobReader) verifyDigest() error {
+	if got := hex.EncodeToString(b.hash.Sum(nil)); got != b.layer.digest.Encoded() {
+		return digestMismatchf(KindUnavailable, "what the registry sent as the blob %s has the digest %s:%s: it was changed on the way or in the registry", b.layer.digest, b.layer.digest.Algorithm(), got)
 	}
 	return io.EOF
 }
 
-// drain reads what is left, so that all of the blob is verified.
-func (b *blobReader) drain() error {
+// verifyRemainder reads the rest of the blob, so that its digest is verified.
+func (b *blobReader) verifyRemainder() error {
 	_, err := io.Copy(io.Discard, b)
 	return err
 }
@@ -187,30 +189,30 @@ func (b *blobReader) Close() error {
 	return b.conn.body.Close()
 }
 
-// Read reads what was not read before.
-func (c *connection) Read(p []byte) (int, error) {
+// Read implements io.Reader. It skips bytes that were read before.
+func (c *blobConnection) Read(p []byte) (int, error) {
 	for c.skip > 0 {
-		n, err := c.await(p[:min(int64(len(p)), c.skip)])
+		n, err := c.readWithStallTimeout(p[:min(int64(len(p)), c.skip)])
 		c.skip -= int64(n)
 		if err != nil {
 			return 0, err
 		}
 	}
 
-	return c.await(p)
+	return c.readWithStallTimeout(p)
 }
 
-// await reads, and gives up when too few bytes come. An error that this caused is named so:
-// net/http gives its cause or only "context canceled", depending on where the request
-// stood.
-func (c *connection) await(p []byte) (int, error) {
+// readWithStallTimeout reads, and returns errStalled when too few bytes arrive. For a
+// cancelled request, net/http returns the cause or only "context canceled", depending on
+// the state of the request. Both become errStalled.
+func (c *blobConnection) readWithStallTimeout(p []byte) (int, error) {
 	start := time.Now()
-	c.timer.Reset(max(c.stall-c.waited, time.Millisecond))
+	c.timer.Reset(max(c.stall-c.recentWait, time.Millisecond))
 	n, err := c.body.Read(p)
 	c.timer.Stop()
-	c.waited += time.Since(start)
-	if c.fresh += n; c.fresh >= minRate {
-		c.fresh, c.waited = 0, 0
+	c.recentWait += time.Since(start)
+	if c.recentBytes += n; c.recentBytes >= minStallProgress {
+		c.recentBytes, c.recentWait = 0, 0
 	}
 	if err != nil && (errors.Is(err, errStalled) || errors.Is(err, context.Canceled) && errors.Is(c.cause(), errStalled)) {
 		return n, fmt.Errorf("%w for %s", errStalled, c.stall)

@@ -17,46 +17,47 @@ import (
 
 // Spec describes an image to build.
 type Spec struct {
-	// Base is an image whose layers come first, and whose settings hold where the spec has
-	// none; labels and environment are added to. Its files must stay until the built image
-	// has been pushed and written. Nil: there is none.
+	// Base is an image whose layers come first. Its configuration applies where the spec
+	// has none; labels and environment are merged. Its files must exist until the built
+	// image has been pushed and written. Nil means no base image.
 	Base *Base
-	// OS and Architecture are the platform, in the words of GOOS and GOARCH. Empty: the
-	// base's, else linux and the architecture that this program was built for.
+	// OS and Architecture are the platform, as values of GOOS and GOARCH. The default is
+	// the base image's platform, or else linux and the architecture that this program was
+	// built for.
 	OS, Architecture string
-	// Variant is the CPU variant, such as v7 for arm. Usually empty.
+	// Variant is the CPU variant, such as v7 for arm. It is usually empty.
 	Variant string
-	// Labels of the image's configuration.
+	// Labels are labels of the image's configuration.
 	Labels map[string]string
-	// Annotations of the manifest.
+	// Annotations are annotations of the manifest.
 	Annotations map[string]string
-	// Entrypoint, Cmd, User, Env (KEY=value), WorkingDir and ExposedPorts (8080/tcp) are
-	// what a container of the image runs with.
+	// Entrypoint, Cmd, User, Env (KEY=value), WorkingDir and ExposedPorts (8080/tcp)
+	// configure the containers of the image.
 	Entrypoint, Cmd []string
 	User            string
 	Env             []string
 	WorkingDir      string
 	ExposedPorts    []string
-	// Created is the time that the image says it was made. Zero is 1970, so that the same
-	// content gives the same digest.
+	// Created is the creation time of the image. Zero means 1970, so that the same content
+	// has the same digest.
 	Created time.Time
-	// Comment is what the history says of each layer. Empty: nothing.
+	// Comment is the comment of each layer in the history.
 	Comment string
-	// Layers are applied one after the other.
+	// Layers are applied in this order.
 	Layers []Layer
 }
 
-// Built is an image, ready to be pushed or written. All of it is in memory but the layers
-// of its base.
+// Built is an image that is ready to be pushed or written. All of it is in memory except
+// the layers of its base image.
 type Built struct {
 	platform imgspecv1.Platform
-	manifest blob
-	config   blob
-	layers   []blob
+	manifest builtBlob
+	config   builtBlob
+	layers   []builtBlob
 }
 
-// blob is a part of a built image: bytes in memory, or a file.
-type blob struct {
+// builtBlob is a blob of a built image: bytes in memory, or a file.
+type builtBlob struct {
 	mediaType string
 	digest    digest.Digest
 	data      []byte
@@ -64,80 +65,80 @@ type blob struct {
 	fileSize  int64
 }
 
-func newBlob(mediaType string, data []byte) blob {
-	return blob{mediaType: mediaType, digest: digest.FromBytes(data), data: data}
+func newBuiltBlob(mediaType string, data []byte) builtBlob {
+	return builtBlob{mediaType: mediaType, digest: digest.FromBytes(data), data: data}
 }
 
-func (b blob) size() int64 {
+func (b builtBlob) size() int64 {
 	if b.file != "" {
 		return b.fileSize
 	}
 	return int64(len(b.data))
 }
 
-// open returns the content from its start.
-func (b blob) open() (io.ReadCloser, error) {
+// open returns a reader of the content.
+func (b builtBlob) open() (io.ReadCloser, error) {
 	if b.file != "" {
 		return os.Open(b.file)
 	}
 	return io.NopCloser(bytes.NewReader(b.data)), nil
 }
 
-func (b blob) descriptor() imgspecv1.Descriptor {
+func (b builtBlob) descriptor() imgspecv1.Descriptor {
 	return imgspecv1.Descriptor{MediaType: b.mediaType, Digest: b.digest, Size: b.size()}
 }
 
-// Digest of the image's manifest.
+// Digest returns the digest of the image's manifest.
 func (b *Built) Digest() string { return b.manifest.digest.String() }
 
-// Build makes an OCI image. The same spec gives the same bytes, whatever the times, owners
-// and order of files in its trees.
+// Build builds an OCI image. The same spec always produces the same bytes, whatever the
+// times, owners and order of files in its trees.
 func Build(spec Spec) (*Built, error) {
-	built, err := build(spec)
+	built, err := buildImage(spec)
 	if err != nil {
-		return nil, fail("build", "", err)
+		return nil, wrapOperationError("build", "", err)
 	}
 	return built, nil
 }
 
-func build(spec Spec) (*Built, error) {
-	config := spec.start()
+func buildImage(spec Spec) (*Built, error) {
+	config := spec.startConfig()
 	built := &Built{}
 	if spec.Base != nil {
 		built.layers = slices.Clone(spec.Base.layers)
 	}
 
 	for i, layer := range spec.Layers {
-		packed, diffID, err := layer.pack()
+		packed, diffID, err := layer.packArchive()
 		if err != nil {
-			return nil, faultf(KindInvalid, "layer %d: %w", i+1, err)
+			return nil, kindErrorf(KindInvalid, "layer %d: %w", i+1, err)
 		}
 
 		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, diffID)
-		// Some tools count the history's entries against the layers.
+		// Some tools compare the number of history entries with the number of layers.
 		config.History = append(config.History, imgspecv1.History{Created: config.Created, CreatedBy: "mainstay", Comment: spec.Comment})
-		built.layers = append(built.layers, newBlob(imgspecv1.MediaTypeImageLayerGzip, packed))
+		built.layers = append(built.layers, newBuiltBlob(imgspecv1.MediaTypeImageLayerGzip, packed))
 	}
 
-	spec.settle(config)
+	spec.applySettings(config)
 	built.platform = config.Platform
 	data, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
 
-	built.config = newBlob(imgspecv1.MediaTypeImageConfig, data)
-	manifest, err := json.Marshal(built.describe(spec.Annotations))
+	built.config = newBuiltBlob(imgspecv1.MediaTypeImageConfig, data)
+	manifest, err := json.Marshal(built.newManifest(spec.Annotations))
 	if err != nil {
 		return nil, err
 	}
 
-	built.manifest = newBlob(imgspecv1.MediaTypeImageManifest, manifest)
+	built.manifest = newBuiltBlob(imgspecv1.MediaTypeImageManifest, manifest)
 	return built, nil
 }
 
-// start returns the configuration that the image begins with: that of the base, or none.
-func (s Spec) start() *imgspecv1.Image {
+// startConfig returns the initial configuration: that of the base image, or an empty one.
+func (s Spec) startConfig() *imgspecv1.Image {
 	config := &imgspecv1.Image{
 		Platform: imgspecv1.Platform{OS: "linux", Architecture: runtime.GOARCH},
 		RootFS:   imgspecv1.RootFS{Type: "layers"},
@@ -156,15 +157,15 @@ func (s Spec) start() *imgspecv1.Image {
 	return config
 }
 
-// settle sets what the spec says.
-func (s Spec) settle(image *imgspecv1.Image) {
-	set(&image.OS, s.OS)
-	set(&image.Architecture, s.Architecture)
-	set(&image.Variant, s.Variant)
+// applySettings sets the fields of the spec in the configuration.
+func (s Spec) applySettings(image *imgspecv1.Image) {
+	setIfNotEmpty(&image.OS, s.OS)
+	setIfNotEmpty(&image.Architecture, s.Architecture)
+	setIfNotEmpty(&image.Variant, s.Variant)
 	config := &image.Config
-	set(&config.User, s.User)
-	set(&config.WorkingDir, s.WorkingDir)
-	// An entrypoint of the spec's own makes the base's arguments meaningless.
+	setIfNotEmpty(&config.User, s.User)
+	setIfNotEmpty(&config.WorkingDir, s.WorkingDir)
+	// The base image's arguments are for its own entrypoint only.
 	if s.Entrypoint != nil {
 		config.Entrypoint, config.Cmd = s.Entrypoint, nil
 	}
@@ -188,13 +189,14 @@ func (s Spec) settle(image *imgspecv1.Image) {
 	}
 }
 
-func set(field *string, value string) {
+func setIfNotEmpty(field *string, value string) {
 	if value != "" {
 		*field = value
 	}
 }
 
-func (b *Built) describe(annotations map[string]string) imgspecv1.Manifest {
+// newManifest returns the manifest of the image.
+func (b *Built) newManifest(annotations map[string]string) imgspecv1.Manifest {
 	m := imgspecv1.Manifest{
 		Versioned:   specs.Versioned{SchemaVersion: 2},
 		MediaType:   imgspecv1.MediaTypeImageManifest,

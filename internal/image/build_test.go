@@ -77,7 +77,7 @@ func TestLayerArchive(t *testing.T) {
 
 	var got []header
 	for _, layer := range spec.Layers {
-		packed, diffID, err := layer.pack()
+		packed, diffID, err := layer.packArchive()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ func TestWriteLayout(t *testing.T) {
 	wantError(t, err, KindInvalid, "is not empty")
 	left := tree(t, parent)
 
-	lost := mustBuild(t, Spec{Base: &Base{layers: []blob{{digest: digest.FromString("x"), file: filepath.Join(parent, "lost")}}}})
+	lost := mustBuild(t, Spec{Base: &Base{layers: []builtBlob{{digest: digest.FromString("x"), file: filepath.Join(parent, "lost")}}}})
 	for _, name := range []string{"made/new", ""} {
 		target := filepath.Join(parent, name)
 		if name == "" {
@@ -340,7 +340,7 @@ func pushForeign(t *testing.T, ref string, foreign v1.Image) {
 		t.Fatal(err)
 	}
 
-	built := &Built{manifest: newBlob(string(mediaType), manifest), config: newBlob("", config)}
+	built := &Built{manifest: newBuiltBlob(string(mediaType), manifest), config: newBuiltBlob("", config)}
 	for _, layer := range layers {
 		content, err := layer.Compressed()
 		if err != nil {
@@ -352,7 +352,7 @@ func pushForeign(t *testing.T, ref string, foreign v1.Image) {
 			t.Fatal(err)
 		}
 
-		built.layers = append(built.layers, newBlob("", data))
+		built.layers = append(built.layers, newBuiltBlob("", data))
 	}
 
 	push(t, ref, built)

@@ -14,8 +14,8 @@ import (
 )
 
 // Cache keeps unpacked images in a directory. It is safe for concurrent use. The directory
-// belongs to one cache of one process, survives restarts, and may be deleted while the
-// program runs: what is missing or incomplete is pulled again.
+// belongs to one cache of one process and survives restarts. It may be deleted while the
+// program runs: missing or incomplete entries are pulled again.
 type Cache struct {
 	dir string
 
@@ -32,41 +32,42 @@ type cacheLock struct {
 
 // CacheEntry is an image in the cache.
 type CacheEntry struct {
-	// Dir has what the image has below the prefix. It stays until [Cache.Keep] is called
-	// without the image. In a program that calls Keep, [Cache.Use] reads it safely.
+	// Dir has the content of the image below the prefix. It stays until [Cache.Keep] is
+	// called without the image. A program that calls Keep reads it with [Cache.Use], which
+	// prevents the removal.
 	Dir string
-	// Labels of the image.
+	// Labels are the labels of the image.
 	Labels map[string]string
 }
 
 // FS returns the content as a file system.
 func (e *CacheEntry) FS() fs.FS { return os.DirFS(e.Dir) }
 
-// Names inside of an entry.
+// Names of files and directories in the cache.
 const (
-	entryContent = "content"
-	entryRecord  = "record.json"
-	tempPrefix   = ".new-"
-	gonePrefix   = ".gone-"
+	contentDir    = "content"
+	recordFile    = "record.json"
+	tempPrefix    = ".new-"
+	removedPrefix = ".gone-"
 )
 
-// record tells what a complete entry holds.
-type record struct {
+// cacheRecord describes the content of a complete entry.
+type cacheRecord struct {
 	Ref    string            `json:"ref"`
 	Files  int               `json:"files"`
 	Bytes  int64             `json:"bytes"`
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// NewCache makes a cache in a directory, which is created when it is first needed.
+// NewCache returns a cache in a directory, which is created when it is first needed.
 func NewCache(dir string) *Cache {
 	return &Cache{dir: dir, locks: map[string]*cacheLock{}}
 }
 
-// Ensure returns the content of an image below prefix, and pulls it unless it is there. The
-// reference must have a digest (see [Client.Resolve]). Concurrent calls for one image pull
-// it once. A hit asks neither the network nor the signature policy: it is content that the
-// policy accepted, from the same repository, when it was pulled.
+// Ensure returns the content of an image below prefix, and pulls it if it is not cached.
+// The reference must have a digest (see [Client.Resolve]). Concurrent calls for one image
+// pull it once. A cache hit sends no request and does not check the signature policy again:
+// the policy accepted this content, from the same repository, when it was pulled.
 func (c *Cache) Ensure(ctx context.Context, client *Client, canonicalRef, prefix string) (*CacheEntry, error) {
 	var entry *CacheEntry
 	err := c.Use(ctx, client, canonicalRef, prefix, func(found *CacheEntry) error {
@@ -79,34 +80,35 @@ func (c *Cache) Ensure(ctx context.Context, client *Client, canonicalRef, prefix
 	return entry, nil
 }
 
-// Use calls read with the content that Ensure returns, and returns the error of read as it
-// is. Keep leaves the image alone until read has returned. Calls for one image run one after
-// another.
+// Use calls read with the entry that Ensure would return. It returns the error of read
+// unchanged. Keep does not remove the image until read has returned. Calls for one image
+// run one after another.
 func (c *Cache) Use(ctx context.Context, client *Client, canonicalRef, prefix string, read func(*CacheEntry) error) error {
-	name, err := entryName(canonicalRef, prefix)
+	name, err := cacheEntryName(canonicalRef, prefix)
 	if err != nil {
-		return fail("cache", canonicalRef, err)
+		return wrapOperationError("cache", canonicalRef, err)
 	}
 
-	unlock, err := c.lock(ctx, name)
+	unlock, err := c.lockCacheEntry(ctx, name)
 	if err != nil {
-		return fail("cache", canonicalRef, err)
+		return wrapOperationError("cache", canonicalRef, err)
 	}
 
 	defer unlock()
 
-	entry, err := c.ensure(ctx, client, canonicalRef, prefix, name)
+	entry, err := c.ensureEntry(ctx, client, canonicalRef, prefix, name)
 	if err != nil {
-		return fail("cache", canonicalRef, err)
+		return wrapOperationError("cache", canonicalRef, err)
 	}
 
 	return read(entry)
 }
 
-// ensure returns an entry, which is pulled unless it is there. The lock of the entry is held.
-func (c *Cache) ensure(ctx context.Context, client *Client, ref, prefix, name string) (*CacheEntry, error) {
+// ensureEntry returns an entry, which is pulled if it is not cached. The caller holds the
+// lock of the entry.
+func (c *Cache) ensureEntry(ctx context.Context, client *Client, ref, prefix, name string) (*CacheEntry, error) {
 	final := filepath.Join(c.dir, name)
-	if entry, ok := load(final); ok {
+	if entry, ok := loadCompleteEntry(final); ok {
 		return entry, nil
 	}
 	if err := os.MkdirAll(c.dir, 0o750); err != nil {
@@ -118,11 +120,11 @@ func (c *Cache) ensure(ctx context.Context, client *Client, ref, prefix, name st
 		return nil, err
 	}
 
-	defer func() { _ = os.RemoveAll(temp) }() // Keep removes what stays.
-	if err := fill(ctx, client, ref, prefix, temp); err != nil {
+	defer func() { _ = os.RemoveAll(temp) }() // Keep removes it if this fails.
+	if err := pullIntoDirectory(ctx, client, ref, prefix, temp); err != nil {
 		return nil, err
 	}
-	// What is there is incomplete: whoever reads it reads nothing useful.
+	// An existing entry is incomplete, so that no reader depends on it.
 	if err := os.RemoveAll(final); err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func (c *Cache) ensure(ctx context.Context, client *Client, ref, prefix, name st
 		return nil, err
 	}
 
-	entry, ok := load(final)
+	entry, ok := loadCompleteEntry(final)
 	if !ok {
 		return nil, errors.New("the directory was changed while the image was unpacked")
 	}
@@ -138,9 +140,9 @@ func (c *Cache) ensure(ctx context.Context, client *Client, ref, prefix, name st
 	return entry, nil
 }
 
-// entryName returns the directory of an entry. The prefix is part of it, since another one
-// gives other content.
-func entryName(ref, prefix string) (string, error) {
+// cacheEntryName returns the directory name of an entry. The prefix is part of it, because
+// each prefix has its own content.
+func cacheEntryName(ref, prefix string) (string, error) {
 	name, err := repositoryName(ref)
 	if err != nil {
 		return "", err
@@ -148,13 +150,14 @@ func entryName(ref, prefix string) (string, error) {
 	return name + "-" + shortHash(prefix), nil
 }
 
-// shortHash has 48 bits, which tell the few repositories and prefixes of one digest apart.
+// shortHash returns a hash of 48 bits, enough to distinguish the few repositories and
+// prefixes of one digest.
 func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:6])
 }
 
-// repositoryName returns the part of an entry's name that stands for an image: the digest,
+// repositoryName returns the part of an entry's name that identifies the image: the digest,
 // and the repository, because signature policies and access are decided by repository.
 func repositoryName(ref string) (string, error) {
 	named, err := parseReference(ref)
@@ -162,19 +165,20 @@ func repositoryName(ref string) (string, error) {
 		return "", err
 	}
 	if named.digest == "" {
-		return "", faultf(KindInvalid, "only images named by digest are cached")
+		return "", kindErrorf(KindInvalid, "only images named by digest are cached")
 	}
 	return named.digest.Encoded() + "-" + shortHash(named.repository()), nil
 }
 
-func fill(ctx context.Context, client *Client, ref, prefix, temp string) error {
+// pullIntoDirectory pulls an image and writes its content and its record into temp.
+func pullIntoDirectory(ctx context.Context, client *Client, ref, prefix, temp string) error {
 	img, err := client.Pull(ctx, ref)
 	if err != nil {
 		return err
 	}
 
 	defer func() { _ = img.Close() }() // It was only read.
-	content := filepath.Join(temp, entryContent)
+	content := filepath.Join(temp, contentDir)
 	if err := os.Mkdir(content, 0o750); err != nil {
 		return err
 	}
@@ -182,8 +186,8 @@ func fill(ctx context.Context, client *Client, ref, prefix, temp string) error {
 		return err
 	}
 
-	rec := record{Ref: img.Canonical, Labels: img.Labels}
-	if rec.Files, rec.Bytes, err = measure(content); err != nil {
+	rec := cacheRecord{Ref: img.Canonical, Labels: img.Labels}
+	if rec.Files, rec.Bytes, err = measureDirectory(content); err != nil {
 		return err
 	}
 
@@ -192,24 +196,24 @@ func fill(ctx context.Context, client *Client, ref, prefix, temp string) error {
 		return err
 	}
 
-	return os.WriteFile(filepath.Join(temp, entryRecord), data, 0o600)
+	return os.WriteFile(filepath.Join(temp, recordFile), data, 0o600)
 }
 
-// load returns the entry in a directory if it is complete: all files are there, in their
-// sizes. A crash can leave files empty, and a person can delete some.
-func load(dir string) (*CacheEntry, bool) {
-	data, err := os.ReadFile(filepath.Join(dir, entryRecord))
+// loadCompleteEntry returns the entry in a directory if it is complete: all files exist and
+// have their size. A crash can leave empty files, and a user can delete some.
+func loadCompleteEntry(dir string) (*CacheEntry, bool) {
+	data, err := os.ReadFile(filepath.Join(dir, recordFile))
 	if err != nil {
 		return nil, false
 	}
 
-	var rec record
+	var rec cacheRecord
 	if json.Unmarshal(data, &rec) != nil {
 		return nil, false
 	}
 
-	content := filepath.Join(dir, entryContent)
-	files, bytes, err := measure(content)
+	content := filepath.Join(dir, contentDir)
+	files, bytes, err := measureDirectory(content)
 	if err != nil || files != rec.Files || bytes != rec.Bytes {
 		return nil, false
 	}
@@ -217,7 +221,9 @@ func load(dir string) (*CacheEntry, bool) {
 	return &CacheEntry{Dir: content, Labels: rec.Labels}, true
 }
 
-func measure(dir string) (files int, bytes int64, err error) {
+// measureDirectory returns the number of files and directories, and the size of all regular
+// files.
+func measureDirectory(dir string) (files int, bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -239,9 +245,9 @@ func measure(dir string) (files int, bytes int64, err error) {
 	return files, bytes, err
 }
 
-// Keep removes every image that is not among the given references, with what an earlier
-// process left unfinished. Images that are being pulled or read by Use are left alone. A reference that
-// names no image by digest is passed over: the cache holds no such image.
+// Keep removes every image that is not among the given references, and what an earlier
+// process left unfinished. It does not remove images that are being pulled, or read by Use.
+// References without a digest are ignored, because the cache has no such image.
 func (c *Cache) Keep(canonicalRefs ...string) error {
 	keep := make([]string, 0, len(canonicalRefs))
 	for _, ref := range canonicalRefs {
@@ -257,30 +263,32 @@ func (c *Cache) Keep(canonicalRefs ...string) error {
 
 	var failed []error
 	for _, entry := range entries {
-		if err := c.removeUnless(entry.Name(), keep); err != nil {
+		if err := c.removeUnlessKept(entry.Name(), keep); err != nil {
 			failed = append(failed, err)
 		}
 	}
 
-	return fail("cache", "", errors.Join(append(failed, err)...))
+	return wrapOperationError("cache", "", errors.Join(append(failed, err)...))
 }
 
-func (c *Cache) removeUnless(name string, keep []string) error {
+// removeUnlessKept removes an entry of the directory unless it belongs to an image in keep.
+func (c *Cache) removeUnlessKept(name string, keep []string) error {
 	for _, k := range keep {
 		if strings.HasPrefix(name, k) {
 			return nil
 		}
 	}
 
-	gone, err := c.putAside(name)
+	gone, err := c.renameForRemoval(name)
 	if err != nil || gone == "" {
 		return err
 	}
 	return os.RemoveAll(gone)
 }
 
-// putAside renames an entry that no call works on, so that none finds it half removed.
-func (c *Cache) putAside(name string) (string, error) {
+// renameForRemoval renames an entry that is not in use, so that no call finds it half
+// removed. It returns the new path, empty when the entry is in use.
+func (c *Cache) renameForRemoval(name string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for busy := range c.locks {
@@ -290,16 +298,17 @@ func (c *Cache) putAside(name string) (string, error) {
 	}
 
 	path := filepath.Join(c.dir, name)
-	if strings.HasPrefix(name, gonePrefix) {
-		return path, nil // left by a process that ended here
+	if strings.HasPrefix(name, removedPrefix) {
+		return path, nil // renamed by an earlier process
 	}
 
-	gone := filepath.Join(c.dir, gonePrefix+name)
+	gone := filepath.Join(c.dir, removedPrefix+name)
 	return gone, os.Rename(path, gone)
 }
 
-// lock waits until no other call works on an entry. The returned function releases it.
-func (c *Cache) lock(ctx context.Context, name string) (func(), error) {
+// lockCacheEntry waits until no other call uses an entry. The returned function releases
+// the lock.
+func (c *Cache) lockCacheEntry(ctx context.Context, name string) (func(), error) {
 	c.mu.Lock()
 	l := c.locks[name]
 	if l == nil {

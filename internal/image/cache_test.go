@@ -96,10 +96,10 @@ func TestCacheHeals(t *testing.T) {
 			return os.WriteFile(filepath.Join(e.Dir, "new"), nil, 0o600)
 		},
 		"record deleted": func(_ *testing.T, _ string, e *CacheEntry) error {
-			return os.Remove(filepath.Join(e.Dir, "..", entryRecord))
+			return os.Remove(filepath.Join(e.Dir, "..", recordFile))
 		},
 		"record broken": func(_ *testing.T, _ string, e *CacheEntry) error {
-			return os.WriteFile(filepath.Join(e.Dir, "..", entryRecord), []byte("{"), 0o600)
+			return os.WriteFile(filepath.Join(e.Dir, "..", recordFile), []byte("{"), 0o600)
 		},
 	}
 
@@ -144,7 +144,7 @@ func TestCachePullsOnceForMany(t *testing.T) {
 func TestCacheWaitEndsWithContext(t *testing.T) {
 	f := newCacheFixture(t)
 	cache := NewCache(t.TempDir())
-	unlock, err := cache.lock(t.Context(), cacheName(t, f.ref, "/configs"))
+	unlock, err := cache.lockCacheEntry(t.Context(), cacheName(t, f.ref, "/configs"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestCacheWaitEndsWithContext(t *testing.T) {
 
 func cacheName(t *testing.T, ref, prefix string) string {
 	t.Helper()
-	name, err := entryName(ref, prefix)
+	name, err := cacheEntryName(ref, prefix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,12 +225,12 @@ func TestCacheKeep(t *testing.T) {
 	}
 
 	pulling := cacheName(t, gone, "/busy")
-	unlock, err := cache.lock(t.Context(), pulling)
+	unlock, err := cache.lockCacheEntry(t.Context(), pulling)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	for _, name := range []string{tempPrefix + pulling + "-123", tempPrefix + "crashed-123", gonePrefix + "crashed", gonePrefix + cacheName(t, gone, "/")} {
+	for _, name := range []string{tempPrefix + pulling + "-123", tempPrefix + "crashed-123", removedPrefix + "crashed", removedPrefix + cacheName(t, gone, "/")} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -14,20 +14,21 @@ import (
 	"go.podman.io/storage/pkg/configfile"
 )
 
-// tlsConfig says whose certificates are trusted at a place, and which ones are shown
-// there. It is made anew each time, so that a changed file counts at once.
-func (c *Client) tlsConfig(sys *types.SystemContext, place source) (*tls.Config, error) {
+// newTLSConfig returns the TLS configuration for a pull source: the trusted certificate
+// authorities and the client certificates. Files are read each time, so that a changed file
+// takes effect at once.
+func (c *Client) newTLSConfig(sys *types.SystemContext, place pullSource) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: place.insecure || c.opts.SkipTLSVerify, //nolint:gosec // configured so, or on this machine
 	}
-	pool, err := c.authorities()
+	pool, err := c.loadCertPool()
 	if err != nil {
 		return nil, err
 	}
 
 	config.RootCAs = pool
-	dir, err := certificatesOf(sys, place.name.domain)
+	dir, err := findCertificatesDir(sys, place.name.domain)
 	if err != nil || dir == "" {
 		return config, err
 	}
@@ -38,9 +39,9 @@ func (c *Client) tlsConfig(sys *types.SystemContext, place source) (*tls.Config,
 	return config, nil
 }
 
-// authorities returns the certificate authorities of CADir and of the system, nil when the
-// system's are all there are.
-func (c *Client) authorities() (*x509.CertPool, error) {
+// loadCertPool returns the certificate authorities of CADir and of the system. It is nil
+// when CADir adds none.
+func (c *Client) loadCertPool() (*x509.CertPool, error) {
 	if c.opts.CADir == "" {
 		return nil, nil
 	}
@@ -79,9 +80,9 @@ func (c *Client) authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// certificatesOf returns the directory with certificates for a registry, empty when there is
-// none.
-func certificatesOf(sys *types.SystemContext, domain string) (string, error) {
+// findCertificatesDir returns the directory with certificates for a registry. It is empty
+// when there is none.
+func findCertificatesDir(sys *types.SystemContext, domain string) (string, error) {
 	dirs := []string{sys.DockerPerHostCertDirPath}
 	if sys.DockerPerHostCertDirPath == "" {
 		paths, err := configfile.GetSearchPaths(&configfile.File{
@@ -104,7 +105,7 @@ func certificatesOf(sys *types.SystemContext, domain string) (string, error) {
 	return "", nil
 }
 
-func isLoopback(domain string) bool {
+func isLoopbackHost(domain string) bool {
 	host := domain
 	if h, _, err := net.SplitHostPort(domain); err == nil {
 		host = h

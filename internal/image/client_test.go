@@ -501,12 +501,12 @@ func TestScrub(t *testing.T) {
 		"my hidden value":          "my <redacted> value",
 		"https://a/%zz?secret=1 x": "<redacted URL> x",
 	} {
-		if got := scrub(text, []string{"hidden"}); got != want {
+		if got := redactText(text, []string{"hidden"}); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 
-	if got := scrub(strings.Repeat("é", maxMessage), nil); len(got) > maxMessage+4 {
+	if got := redactText(strings.Repeat("é", maxMessageLength), nil); len(got) > maxMessageLength+4 {
 		t.Errorf("the text has %d bytes", len(got))
 	}
 }
@@ -516,7 +516,7 @@ func TestIsLoopback(t *testing.T) {
 		"localhost": true, "localhost:5000": true, "127.0.0.1:1": true, "127.9.9.9": true, "[::1]:5000": true, "[::1]": true,
 		"quay.io": false, "10.0.0.1:5000": false, "localhost.example.com": false, "127.0.0.1.example.com:443": false,
 	} {
-		if got := isLoopback(domain); got != want {
+		if got := isLoopbackHost(domain); got != want {
 			t.Errorf("isLoopback(%s) is %v", domain, got)
 		}
 	}

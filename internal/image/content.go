@@ -6,23 +6,23 @@ import (
 	"maps"
 )
 
-// Labels by which tools find the content of catalog and bundle images.
+// Labels with which tools find the content of catalog and bundle images.
 const (
-	// LabelConfigs names the directory of a file-based catalog.
+	// LabelConfigs is the label with the directory of a file-based catalog.
 	LabelConfigs = "operators.operatorframework.io.index.configs.v1"
-	// LabelBundleMediaType names the format of a bundle.
+	// LabelBundleMediaType is the label with the format of a bundle.
 	LabelBundleMediaType = "operators.operatorframework.io.bundle.mediatype.v1"
-	// LabelBundleManifests names the directory of a bundle's manifests.
+	// LabelBundleManifests is the label with the directory of a bundle's manifests.
 	LabelBundleManifests = "operators.operatorframework.io.bundle.manifests.v1"
-	// LabelBundleMetadata names the directory of a bundle's metadata.
+	// LabelBundleMetadata is the label with the directory of a bundle's metadata.
 	LabelBundleMetadata = "operators.operatorframework.io.bundle.metadata.v1"
 )
 
-// contentArchitecture is what images without programs say they are for: one that every
-// tool accepts, and the same on every machine, so that the digest is too.
+// contentArchitecture is the architecture of images without programs. Every tool accepts
+// it. It is the same on every machine, so that the digest is the same too.
 const contentArchitecture = "amd64"
 
-// CatalogSpec describes a catalog image: the file-based catalog below /configs.
+// CatalogSpec returns the spec of a catalog image with the file-based catalog in /configs.
 func CatalogSpec(catalog fs.FS) Spec {
 	return Spec{
 		OS: "linux", Architecture: contentArchitecture,
@@ -31,10 +31,10 @@ func CatalogSpec(catalog fs.FS) Spec {
 	}
 }
 
-// BundleSpec describes a bundle image from a bundle's directory: manifests/, metadata/
-// and, when it is there, tests/. The annotations are those of metadata/annotations.yaml;
-// they become the image's labels. The labels that every registry+v1 bundle has are added
-// when they are missing.
+// BundleSpec returns the spec of a bundle image with the content of a bundle's directory:
+// manifests/, metadata/ and, if present, tests/. The annotations are those of
+// metadata/annotations.yaml and become the labels of the image. The labels of every
+// registry+v1 bundle are added when they are missing.
 func BundleSpec(bundle fs.FS, annotations map[string]string) (Spec, error) {
 	spec := Spec{
 		OS: "linux", Architecture: contentArchitecture,
@@ -55,12 +55,12 @@ func BundleSpec(bundle fs.FS, annotations map[string]string) (Spec, error) {
 			err = errors.New("is not a directory")
 		}
 		if err != nil {
-			return Spec{}, fail("build", "", faultf(KindInvalid, "the bundle's %s/: %w", dir, err))
+			return Spec{}, wrapOperationError("build", "", kindErrorf(KindInvalid, "the bundle's %s/: %w", dir, err))
 		}
 
 		tree, err := fs.Sub(bundle, dir)
 		if err != nil {
-			return Spec{}, fail("build", "", faultf(KindInvalid, "the bundle's %s/: %w", dir, err))
+			return Spec{}, wrapOperationError("build", "", kindErrorf(KindInvalid, "the bundle's %s/: %w", dir, err))
 		}
 
 		spec.Layers = append(spec.Layers, Layer{Tree: tree, Target: "/" + dir})

@@ -18,63 +18,64 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
-// credentials are logins that were given as bytes, such as a pull secret.
+// credentials are logins that the caller passed as bytes, such as a pull secret.
 type credentials struct {
-	auths   map[string]login
+	auths   map[string]authEntry
 	secrets []string // what must never appear in an error
 }
 
-// login is one entry of a Docker config.json.
-type login struct {
+// authEntry is one entry of a Docker config.json.
+type authEntry struct {
 	Username      string `json:"username,omitempty"`
 	Password      string `json:"password,omitempty"`
 	Auth          string `json:"auth,omitempty"`
 	IdentityToken string `json:"identitytoken,omitempty"`
 }
 
-// maxCredentials is the size of a Kubernetes Secret.
-const maxCredentials = 1 << 20
+// maxCredentialsBytes is the maximum size of a Kubernetes Secret.
+const maxCredentialsBytes = 1 << 20
 
-// WithCredentials returns a client that also uses the logins of Docker configs, as they
-// stand in Secrets of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. Of
-// two logins for the same key the one of the earlier config counts; both beat the one of
-// AuthFile. The home directory's are not used. Only logins are read: helper programs that
-// a config names are never run.
+// WithCredentials returns a client that also uses the logins of Docker configs, in the
+// format of Secrets of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. If
+// two configs have the same key, the earlier config wins. All of them take precedence over
+// AuthFile. The home directory's logins are not used. Credential helpers that a config
+// names are never run.
 func (c *Client) WithCredentials(dockerConfigs ...[]byte) (*Client, error) {
-	all := &credentials{auths: map[string]login{}}
+	all := &credentials{auths: map[string]authEntry{}}
 	for _, config := range slices.Backward(dockerConfigs) {
 		creds, err := parseCredentials(config)
 		if err != nil {
-			return nil, fail("read credentials", "", err)
+			return nil, wrapOperationError("read credentials", "", err)
 		}
 		maps.Copy(all.auths, creds.auths)
 		all.secrets = append(all.secrets, creds.secrets...)
 	}
 
-	return &Client{opts: c.opts, creds: all, shared: c.shared, transfers: c.transfers}, nil
+	return &Client{opts: c.opts, creds: all, shared: c.shared, transferSlots: c.transferSlots}, nil
 }
 
-// login finds the login for a repository: that of the longest part of its name that has
-// one.
-func (c *Client) login(sys *types.SystemContext, n name) (registry.Login, error) {
+// findRegistryLogin returns the login for a repository. The longest matching part of its
+// name wins.
+func (c *Client) findRegistryLogin(sys *types.SystemContext, n imageReference) (registry.Login, error) {
 	if c.creds == nil {
 		found, err := config.GetCredentials(sys, n.repository())
 		if err != nil {
-			return registry.Login{}, faultf(KindDenied, "find the login for %s: %w", n.domain, err)
+			return registry.Login{}, kindErrorf(KindDenied, "find the login for %s: %w", n.domain, err)
 		}
 		return registry.Login{Username: found.Username, Password: found.Password, IdentityToken: found.IdentityToken}, nil
 	}
 
-	auths, err := c.creds.with(c.opts.AuthFile)
+	auths, err := c.creds.mergeAuthFile(c.opts.AuthFile)
 	if err != nil {
 		return registry.Login{}, err
 	}
-	return find(auths, n.repository()).parts(), nil
+	return findAuthEntry(auths, n.repository()).registryLogin(), nil
 }
 
-// find returns the login for a repository: by its name, by each longer part of it, and by
-// the registry as docker login once wrote it, an address such as https://host/v1/.
-func find(auths map[string]login, repository string) login {
+// findAuthEntry returns the login for a repository. It looks up the repository and then
+// each parent of it. At last it looks for the registry in the former format of docker
+// login, a URL such as https://host/v1/.
+func findAuthEntry(auths map[string]authEntry, repository string) authEntry {
 	for key := repository; ; {
 		if found, ok := auths[key]; ok {
 			return found
@@ -88,15 +89,15 @@ func find(auths map[string]login, repository string) login {
 
 	host, _, _ := strings.Cut(repository, "/")
 	for _, key := range slices.Sorted(maps.Keys(auths)) {
-		if hostOfKey(key) == hostOfKey(host) {
+		if registryOfAuthKey(key) == registryOfAuthKey(host) {
 			return auths[key]
 		}
 	}
-	return login{}
+	return authEntry{}
 }
 
-// hostOfKey returns the registry of a key that is one, empty for the key of a repository.
-func hostOfKey(key string) string {
+// registryOfAuthKey returns the registry of a key. It is empty for the key of a repository.
+func registryOfAuthKey(key string) string {
 	bare := strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	host, path, _ := strings.Cut(bare, "/")
 	if bare == key && path != "" {
@@ -111,39 +112,40 @@ func hostOfKey(key string) string {
 	return host
 }
 
+// parseCredentials parses a Docker config in its current or its legacy format.
 func parseCredentials(data []byte) (*credentials, error) {
-	if len(data) > maxCredentials {
-		return nil, faultf(KindInvalid, "the docker config has %d bytes, at most %d are read", len(data), maxCredentials)
+	if len(data) > maxCredentialsBytes {
+		return nil, kindErrorf(KindInvalid, "the docker config has %d bytes, at most %d are read", len(data), maxCredentialsBytes)
 	}
 
 	var config struct {
-		Auths map[string]login `json:"auths"`
+		Auths map[string]authEntry `json:"auths"`
 	}
 	// The parser's message may quote the input, so it is not passed on.
 	if json.Unmarshal(data, &config) != nil {
-		return nil, faultf(KindInvalid, `the docker config is not JSON of the form {"auths":{"registry":{"auth":"…"}}}`)
+		return nil, kindErrorf(KindInvalid, `the docker config is not JSON of the form {"auths":{"registry":{"auth":"…"}}}`)
 	}
 	// The legacy form is the map alone. A file with other settings only has no logins.
 	if config.Auths == nil && json.Unmarshal(data, &config.Auths) != nil {
 		config.Auths = nil
 	}
 
-	creds := &credentials{auths: make(map[string]login, len(config.Auths))}
+	creds := &credentials{auths: make(map[string]authEntry, len(config.Auths))}
 	for key, entry := range config.Auths {
-		normal, err := entry.normal()
+		normal, err := entry.normalizeEntry()
 		if err != nil {
-			return nil, faultf(KindInvalid, "the docker config's login for %q: %w", scrub(key, nil), err)
+			return nil, kindErrorf(KindInvalid, "the docker config's login for %q: %w", redactText(key, nil), err)
 		}
 		creds.auths[key] = normal
-		creds.hide(entry.Password, normal.Auth, normal.IdentityToken, normal.parts().Password)
+		creds.addRedactedSecrets(entry.Password, normal.Auth, normal.IdentityToken, normal.registryLogin().Password)
 	}
 
 	return creds, nil
 }
 
-// normal returns the entry in the form that every tool reads, where user and password
-// stand in auth only.
-func (l login) normal() (login, error) {
+// normalizeEntry returns the entry with user and password in the auth field only, the form
+// that every tool reads.
+func (l authEntry) normalizeEntry() (authEntry, error) {
 	if l.Auth == "" && l.Username != "" {
 		l.Auth = base64.StdEncoding.EncodeToString([]byte(l.Username + ":" + l.Password))
 	}
@@ -151,18 +153,18 @@ func (l login) normal() (login, error) {
 	if l.Auth != "" {
 		plain, err := base64.StdEncoding.DecodeString(l.Auth)
 		if err != nil {
-			return login{}, errors.New(`"auth" is not base64`)
+			return authEntry{}, errors.New(`"auth" is not base64`)
 		}
 		if !strings.Contains(string(plain), ":") {
-			return login{}, errors.New(`"auth" is not the base64 form of user:password`)
+			return authEntry{}, errors.New(`"auth" is not the base64 form of user:password`)
 		}
 	}
 
-	return login{Auth: l.Auth, IdentityToken: l.IdentityToken}, nil
+	return authEntry{Auth: l.Auth, IdentityToken: l.IdentityToken}, nil
 }
 
-// parts returns what a normal entry holds.
-func (l login) parts() registry.Login {
+// registryLogin returns the login of a normalized entry.
+func (l authEntry) registryLogin() registry.Login {
 	parts := registry.Login{IdentityToken: l.IdentityToken}
 	if plain, err := base64.StdEncoding.DecodeString(l.Auth); err == nil {
 		parts.Username, parts.Password, _ = strings.Cut(string(plain), ":")
@@ -171,7 +173,7 @@ func (l login) parts() registry.Login {
 	return parts
 }
 
-func (c *credentials) hide(secrets ...string) {
+func (c *credentials) addRedactedSecrets(secrets ...string) {
 	for _, s := range secrets {
 		// Striking very short strings would garble messages and hide little.
 		if len(s) >= 4 {
@@ -180,9 +182,10 @@ func (c *credentials) hide(secrets ...string) {
 	}
 }
 
-// with adds the logins to those of a file, which may be missing.
-func (c *credentials) with(file string) (map[string]login, error) {
-	auths := map[string]login{}
+// mergeAuthFile returns the logins together with those of a file, which may be missing. The
+// credentials take precedence.
+func (c *credentials) mergeAuthFile(file string) (map[string]authEntry, error) {
+	auths := map[string]authEntry{}
 	if file != "" {
 		fromFile, err := readAuthFile(file)
 		if err != nil {
@@ -195,14 +198,14 @@ func (c *credentials) with(file string) (map[string]login, error) {
 	return auths, nil
 }
 
-// install makes the library use the credentials, by a file in a directory that only this
-// user can read.
-func (c *credentials) install(sys *types.SystemContext, dir string) error {
+// writeAuthFile writes the credentials into dir for the library. Only this user can read
+// the file.
+func (c *credentials) writeAuthFile(sys *types.SystemContext, dir string) error {
 	if c == nil {
 		return nil
 	}
 
-	auths, err := c.with(sys.AuthFilePath)
+	auths, err := c.mergeAuthFile(sys.AuthFilePath)
 	if err != nil {
 		return err
 	}
@@ -220,18 +223,19 @@ func (c *credentials) install(sys *types.SystemContext, dir string) error {
 	return nil
 }
 
-func readAuthFile(file string) (map[string]login, error) {
+// readAuthFile returns the logins of a file, none when the file is missing.
+func readAuthFile(file string) (map[string]authEntry, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, faultf(KindDenied, "read the auth file: %w", err)
+		return nil, kindErrorf(KindDenied, "read the auth file: %w", err)
 	}
 
 	creds, err := parseCredentials(data)
 	if err != nil {
-		return nil, faultf(KindDenied, "read the auth file %s: %w", file, err)
+		return nil, kindErrorf(KindDenied, "read the auth file %s: %w", file, err)
 	}
 
 	return creds.auths, nil

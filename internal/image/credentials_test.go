@@ -117,7 +117,7 @@ func TestWithCredentialsRefuses(t *testing.T) {
 		"no JSON":   `password: s3cr3t`,
 		"no base64": `{"auths":{"example.com":{"auth":"s3cr3t!"}}}`,
 		"no colon":  `{"auths":{"example.com":{"auth":"czNjcjN0"}}}`,
-		"too large": strings.Repeat(" ", maxCredentials+1),
+		"too large": strings.Repeat(" ", maxCredentialsBytes+1),
 	} {
 		_, err := NewClient(Options{}).WithCredentials([]byte(config))
 		wantError(t, err, KindInvalid, "docker config")

@@ -19,31 +19,31 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
-// Kind says what should happen after an error.
+// Kind says how to react to an error.
 type Kind int
 
 const (
-	// KindUnavailable: the network, the registry or the local disk failed. Trying again
-	// may help. It is the kind of everything that is not known to be another.
+	// KindUnavailable: the network, the registry or the local disk failed. A retry may
+	// help. It is the kind of all errors that are not classified otherwise.
 	KindUnavailable Kind = iota
-	// KindNotFound: the registry knows no such repository, tag or digest. It may be
-	// pushed later, so trying again (slowly) may help.
+	// KindNotFound: the registry has no such repository, tag or digest. It may be pushed
+	// later, so a slow retry may help.
 	KindNotFound
 	// KindDenied: the registry refused the credentials, or registries.conf blocks the
-	// registry. A person must act, but not on the object that names the image, so trying
-	// again (slowly) is how the fix is noticed.
+	// registry. An administrator must act, but not on the object that names the image. A
+	// slow retry notices the fix.
 	KindDenied
-	// KindUntrusted: the signature policy does not accept the image, or cannot be read.
-	// Like KindDenied, the fix is made elsewhere.
+	// KindUntrusted: the signature policy does not accept the image, or cannot be read. As
+	// with KindDenied, the fix is made elsewhere.
 	KindUntrusted
-	// KindContent: the image itself is bad, broken or over a limit. The same digest
-	// stays bad: only another image helps.
+	// KindContent: the image itself is invalid, broken or over a limit. A retry with the
+	// same digest cannot help.
 	KindContent
-	// KindInvalid: the reference or another argument is wrong. Only another one helps.
+	// KindInvalid: the reference or another argument is invalid. A retry cannot help.
 	KindInvalid
 )
 
-// String returns the name of the kind, as it is used in metrics and logs.
+// String returns the name of the kind, as used in metrics and logs.
 func (k Kind) String() string {
 	switch k {
 	case KindNotFound:
@@ -61,15 +61,16 @@ func (k Kind) String() string {
 	}
 }
 
-// Error is the error of every operation of this package. Its message names the image,
-// what failed and what to do, and holds no credentials and no query of a URL.
+// Error is the error of every operation of this package. Its message names the image, what
+// failed and what to do. It contains no credentials and no query of a URL.
 type Error struct {
 	// Kind says what should happen next.
 	Kind Kind
-	// Op is what failed: "resolve", "inspect", "list the tags of", "pull", "extract", "copy", "push", "write", "open",
-	// "build", "cache" or "read credentials".
+	// Op is the operation that failed: "resolve", "inspect", "list the tags of", "pull",
+	// "extract", "copy", "push", "write", "open", "build", "cache" or "read credentials".
 	Op string
-	// Ref is the image, as the caller wrote it. Empty when no image is involved.
+	// Ref is the image reference as the caller wrote it. It is empty when no image is
+	// involved.
 	Ref string
 
 	text string
@@ -84,75 +85,78 @@ func (e *Error) Error() string {
 	return e.Op + " image " + e.Ref + ": " + e.text
 }
 
-// Unwrap returns the cause, for errors.Is and errors.As. Its text is not safe to show.
+// Unwrap returns the cause, for errors.Is and errors.As. The text of the cause may contain
+// secrets.
 func (e *Error) Unwrap() error { return e.err }
 
-// Terminal reports whether trying the same reference again cannot help: the content or the
-// reference is bad.
+// Terminal reports whether a retry with the same reference cannot help, because the content
+// or the reference is invalid.
 func (e *Error) Terminal() bool { return e.Kind == KindContent || e.Kind == KindInvalid }
 
-// IsTerminal reports whether err is an [*Error] for which trying again cannot help.
+// IsTerminal reports whether err is an [*Error] for which a retry cannot help.
 func IsTerminal(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Terminal()
 }
 
-// fault is a cause whose kind is known where it happens.
-type fault struct {
+// kindError is a cause with the kind that is known where it occurs.
+type kindError struct {
 	kind Kind
 	err  error
 }
 
-func (f *fault) Error() string { return f.err.Error() }
-func (f *fault) Unwrap() error { return f.err }
+func (f *kindError) Error() string { return f.err.Error() }
+func (f *kindError) Unwrap() error { return f.err }
 
-func faultf(kind Kind, format string, args ...any) error {
-	return &fault{kind: kind, err: fmt.Errorf(format, args...)}
+// kindErrorf returns a formatted error of a kind.
+func kindErrorf(kind Kind, format string, args ...any) error {
+	return &kindError{kind: kind, err: fmt.Errorf(format, args...)}
 }
 
-// ErrChanged is in errors about content that does not have the digest by which it was asked
-// for: it was changed on the way, or where it is kept.
+// ErrChanged is wrapped by errors about content that does not have the requested digest.
+// The content was changed in transit or in storage.
 var ErrChanged = errors.New("the content does not have its digest")
 
-// changedf reports content that does not have its digest.
-func changedf(kind Kind, format string, args ...any) error {
-	return &fault{kind: kind, err: changed{fmt.Errorf(format, args...)}}
+// digestMismatchf returns a formatted error that wraps [ErrChanged].
+func digestMismatchf(kind Kind, format string, args ...any) error {
+	return &kindError{kind: kind, err: digestMismatch{fmt.Errorf(format, args...)}}
 }
 
-type changed struct{ error }
+type digestMismatch struct{ error }
 
-func (changed) Is(target error) bool { return target == ErrChanged }
+func (digestMismatch) Is(target error) bool { return target == ErrChanged }
 
-// badContent reports content that only another image can mend.
-func badContent(format string, args ...any) error { return faultf(KindContent, format, args...) }
+// contentErrorf returns a formatted error of KindContent.
+func contentErrorf(format string, args ...any) error { return kindErrorf(KindContent, format, args...) }
 
-func isBadContent(err error) bool {
-	var f *fault
+func isContentError(err error) bool {
+	var f *kindError
 	return errors.As(err, &f) && f.kind == KindContent
 }
 
-// fail makes the error of an operation. The secrets are struck from its message.
-func fail(op, ref string, err error, secrets ...string) error {
+// wrapOperationError returns err as an [*Error] of an operation, with secrets redacted from
+// its message. It returns nil for nil, and err itself when it wraps an [*Error] already.
+func wrapOperationError(op, ref string, err error, secrets ...string) error {
 	var done *Error
 	if err == nil || errors.As(err, &done) {
 		return err
 	}
 
-	kind := kindOf(err)
-	text := scrub(err.Error(), secrets)
-	if hint := advice(kind, err); hint != "" {
+	kind := kindOfError(err)
+	text := redactText(err.Error(), secrets)
+	if hint := hintForError(kind, err); hint != "" {
 		text += "; " + hint
 	}
 
-	return &Error{Kind: kind, Op: op, Ref: displayRef(ref), text: text, err: err}
+	return &Error{Kind: kind, Op: op, Ref: redactReference(ref), text: text, err: err}
 }
 
-// statusInText finds the HTTP status in an error of go.podman.io/image that carries it in
-// no other way: the answer's body was not the JSON that a registry should send.
-var statusInText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`StatusCode: (\d{3})\b`) })
+// statusCodePattern matches the HTTP status in errors of go.podman.io/image that carry it
+// only as text. They occur when the response body is not the JSON of the specification.
+var statusCodePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`StatusCode: (\d{3})\b`) })
 
-func kindOf(err error) Kind {
-	var f *fault
+func kindOfError(err error) Kind {
+	var f *kindError
 	if errors.As(err, &f) {
 		return f.kind
 	}
@@ -172,11 +176,11 @@ func kindOf(err error) Kind {
 		return KindContent
 	}
 
-	return kindOfLibrary(err)
+	return kindOfLibraryError(err)
 }
 
-// kindOfLibrary knows the errors of what reads signatures.
-func kindOfLibrary(err error) Kind {
+// kindOfLibraryError classifies errors of the library that reads signatures.
+func kindOfLibraryError(err error) Kind {
 	var unauthorized docker.ErrUnauthorizedForCredentials
 	if errors.As(err, &unauthorized) {
 		return KindDenied
@@ -192,7 +196,7 @@ func kindOfLibrary(err error) Kind {
 		return kindOfStatus(coder.ErrorCode().Descriptor().HTTPStatusCode)
 	}
 
-	if m := statusInText().FindStringSubmatch(err.Error()); m != nil {
+	if m := statusCodePattern().FindStringSubmatch(err.Error()); m != nil {
 		if code, convErr := strconv.Atoi(m[1]); convErr == nil {
 			return kindOfStatus(code)
 		}
@@ -212,14 +216,14 @@ func kindOfStatus(code int) Kind {
 	}
 }
 
-// advice says what a person can do about an error.
-func advice(kind Kind, err error) string {
-	var own *fault
+// hintForError returns advice on how to fix an error, or an empty string.
+func hintForError(kind Kind, err error) string {
+	var own *kindError
 	var unverified *tls.CertificateVerificationError
 	var unknownCA x509.UnknownAuthorityError
 	switch {
 	case errors.As(err, &own):
-		return "" // says it itself
+		return "" // its text has the advice
 	case errors.As(err, &unverified), errors.As(err, &unknownCA):
 		return "add the registry's certificate authority to the trusted ones"
 	case kind == KindNotFound:
@@ -232,34 +236,35 @@ func advice(kind Kind, err error) string {
 }
 
 var (
-	urlInText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.\-]*://[^\s"'<>\\]+`) })
-	// bodyInText is the part of an error about a token that quotes the token's answer.
-	bodyInText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`body start "(?:[^"\\]|\\.)*"`) })
+	urlPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.\-]*://[^\s"'<>\\]+`) })
+	// tokenAnswerPattern matches the quoted response in an error about a token.
+	tokenAnswerPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`body start "(?:[^"\\]|\\.)*"`) })
 )
 
-// maxMessage bounds an error's text, which ends up in a condition of at most 32 KiB
-// together with others. A registry may answer with a page of HTML.
-const maxMessage = 2048
+// maxMessageLength bounds the text of an error. The text ends up in a condition of at most
+// 32 KiB together with others, and a registry may answer with a page of HTML.
+const maxMessageLength = 2048
 
-// scrub makes a text safe to show: URLs lose user, password, query and fragment (signed
-// links of a registry's storage carry their signature there), quoted token answers and
-// the given secrets go, and it becomes one line of bounded length.
-func scrub(text string, secrets []string) string {
-	text = bodyInText().ReplaceAllString(text, `body start "<redacted>"`)
-	text = urlInText().ReplaceAllStringFunc(text, scrubURL)
+// redactText returns a text that is safe to show, as one line of bounded length. URLs lose
+// user, password, query and fragment, because signed links of a registry's storage carry
+// their signature there. Quoted token responses and the given secrets are removed.
+func redactText(text string, secrets []string) string {
+	text = tokenAnswerPattern().ReplaceAllString(text, `body start "<redacted>"`)
+	text = urlPattern().ReplaceAllStringFunc(text, redactURL)
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "<redacted>")
 	}
 
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	if len(text) > maxMessage {
-		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	if len(text) > maxMessageLength {
+		text = strings.ToValidUTF8(text[:maxMessageLength], "") + "…"
 	}
 
 	return text
 }
 
-func scrubURL(text string) string {
+// redactURL returns a URL without user, password, query and fragment.
+func redactURL(text string) string {
 	// A colon or comma after a URL belongs to the sentence.
 	trimmed := strings.TrimRight(text, ":,;.)")
 	u, err := url.Parse(trimmed)
@@ -271,13 +276,13 @@ func scrubURL(text string) string {
 	return u.String() + text[len(trimmed):]
 }
 
-var digestSuffix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9+._-]+:[0-9a-fA-F]+$`) })
+var digestSuffixPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9+._-]+:[0-9a-fA-F]+$`) })
 
-// displayRef makes a reference safe to show: a person may have written a URL with
-// credentials where a reference is expected.
-func displayRef(ref string) string {
-	ref = scrub(ref, nil)
-	if i := strings.LastIndex(ref, "@"); i >= 0 && !digestSuffix().MatchString(ref[i+1:]) {
+// redactReference returns a reference that is safe to show. A user may have written a URL
+// with credentials instead of a reference.
+func redactReference(ref string) string {
+	ref = redactText(ref, nil)
+	if i := strings.LastIndex(ref, "@"); i >= 0 && !digestSuffixPattern().MatchString(ref[i+1:]) {
 		ref = "<redacted>" + ref[i:]
 	}
 	return ref

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Files are files of an image, to be read and thrown away. Their content lies in one
-// temporary file that has no name any more, so that a thousand of them cost no more than
-// their bytes, and nothing is left of a program that ends. It is safe for concurrent use.
+// Files is a file system with files of an image. Their content is in one unlinked
+// temporary file, so that a thousand of them use no more than their size, and nothing
+// remains when the program ends. It is safe for concurrent use.
 //
-// They are a file system: ReadDir and ReadFile are quick, links inside are followed, and an
-// open file is an io.ReaderAt and io.Seeker.
+// ReadDir and ReadFile are fast. Links within the files are followed. An open file is an
+// io.ReaderAt and io.Seeker.
 type Files struct {
-	root  *node
+	root  *fileNode
 	spool *spool
 }
 
@@ -30,55 +30,55 @@ var (
 	_ fs.ReadLinkFS = (*Files)(nil)
 )
 
-// Files reads what the image has below prefix, as Extract does and with the same limits.
-// The content lies in tempDir, or where temporary files lie when that is empty; little of
-// it stays in memory. The caller closes the files.
+// Files reads the files of the image below prefix, as Extract does and with the same
+// limits. The content is stored in tempDir, or in the default directory for temporary files
+// when that is empty. Little of it stays in memory. The caller closes the files.
 func (img *Image) Files(ctx context.Context, prefix, tempDir string) (*Files, Stats, error) {
 	return img.FilesWithin(ctx, prefix, tempDir, nil)
 }
 
-// FilesWithin reads what the image has below prefix, as Files does, as long as there is space
-// on the disk of tempDir. The space is released when the files are closed.
+// FilesWithin reads files as Files does, and reserves their size in space. The space is
+// released when the files are closed.
 func (img *Image) FilesWithin(ctx context.Context, prefix, tempDir string, space Space) (*Files, Stats, error) {
-	files := newFiles(tempDir)
+	files := newSpooledFiles(tempDir)
 	files.spool.space = space
-	stats, err := img.unpack(ctx, prefix, files)
+	stats, err := img.unpackLayers(ctx, prefix, files)
 	if err == nil {
 		err = files.spool.flush()
 	}
 	if err != nil {
-		_ = files.Close() // Nobody reads it.
-		return nil, stats, fail("extract", img.ref, err, img.client.secrets()...)
+		_ = files.Close() // The error above is returned.
+		return nil, stats, wrapOperationError("extract", img.ref, err, img.client.secretsToRedact()...)
 	}
 
 	return files, stats, nil
 }
 
 // Folders reads several folders of the image's root ("manifests") in one pass over its
-// layers, each as Files reads one. They stand in the result under their names; one that the
-// image does not have is missing there. The limits hold for each.
+// layers, each as Files reads one. The result has them under their names. A folder that the
+// image does not have is missing. The limits apply to each folder.
 func (img *Image) Folders(ctx context.Context, tempDir string, names ...string) (*Files, error) {
-	files := newFiles(tempDir)
-	err := img.folders(ctx, files, names)
+	files := newSpooledFiles(tempDir)
+	err := img.readFolders(ctx, files, names)
 	if err == nil {
 		err = files.spool.flush()
 	}
 	if err != nil {
-		_ = files.Close() // Nobody reads it.
-		return nil, fail("extract", img.ref, err, img.client.secrets()...)
+		_ = files.Close() // The error above is returned.
+		return nil, wrapOperationError("extract", img.ref, err, img.client.secretsToRedact()...)
 	}
 
 	return files, nil
 }
 
-func (img *Image) folders(ctx context.Context, files *Files, names []string) error {
+func (img *Image) readFolders(ctx context.Context, files *Files, names []string) error {
 	var unpackers []*unpacker
 	for _, name := range names {
 		if !fs.ValidPath(name) || name == "." || strings.Contains(name, "/") {
-			return faultf(KindInvalid, "%q is no folder of an image's root", name)
+			return kindErrorf(KindInvalid, "%q is no folder of an image's root", name)
 		}
 
-		part := &Files{root: newDir(0o755), spool: files.spool}
+		part := &Files{root: newDirectoryNode(0o755), spool: files.spool}
 		files.root.children[name] = part.root
 		x, err := newUnpacker(part, name, img.client.opts.Limits)
 		if err != nil {
@@ -93,8 +93,8 @@ func (img *Image) folders(ctx context.Context, files *Files, names []string) err
 	}
 
 	last := len(unpackers) - 1
-	unpackers[last].beside = unpackers[:last:last]
-	ctx, end, err := img.client.startTransfer(ctx)
+	unpackers[last].siblings = unpackers[:last:last]
+	ctx, end, err := img.client.acquireTransfer(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,11 +107,11 @@ func (img *Image) folders(ctx context.Context, files *Files, names []string) err
 	}
 
 	for i, x := range unpackers {
-		if !x.found && x.blocked == "" {
+		if !x.found && x.obstacle == "" {
 			delete(files.root.children, names[i])
 			continue
 		}
-		if err := x.finish(); err != nil {
+		if err := x.checkAppliedLayers(); err != nil {
 			return err
 		}
 	}
@@ -119,122 +119,122 @@ func (img *Image) folders(ctx context.Context, files *Files, names []string) err
 	return nil
 }
 
-func newFiles(tempDir string) *Files {
-	return &Files{root: newDir(0o755), spool: &spool{dir: tempDir}}
+func newSpooledFiles(tempDir string) *Files {
+	return &Files{root: newDirectoryNode(0o755), spool: &spool{dir: tempDir}}
 }
 
-// Close frees the content. What is open cannot be read any more.
+// Close frees the content. Open files can no longer be read.
 func (f *Files) Close() error { return f.spool.close() }
 
-// node is a file, a directory or a link. It is its own fs.FileInfo but for its name.
-type node struct {
+// fileNode is a file, a directory or a link.
+type fileNode struct {
 	mode     fs.FileMode
-	children map[string]*node // of a directory
-	target   string           // of a link
-	offset   int64            // of a file, in the spool
+	children map[string]*fileNode // of a directory
+	target   string               // of a link
+	offset   int64                // of a file, in the spool
 	size     int64
 }
 
-func newDir(perm fs.FileMode) *node {
-	return &node{mode: fs.ModeDir | perm, children: map[string]*node{}}
+func newDirectoryNode(perm fs.FileMode) *fileNode {
+	return &fileNode{mode: fs.ModeDir | perm, children: map[string]*fileNode{}}
 }
 
-// maxLinks is how many links a path may lead over. It is that of os.Root.
-const maxLinks = 8
+// maxSymlinks is how many links a path may follow. It is the limit of os.Root.
+const maxSymlinks = 8
 
 var errEscapes = errors.New("path escapes from parent")
 
-// find returns the node at a path, its directory and its name in it. The node is nil when the
-// directory has none of the name.
-func (f *Files) find(op, name string, follow bool) (found, dir *node, base string, err error) {
-	refuse := func(err error) (*node, *node, string, error) {
+// lookupPath returns the node at a path, its directory and its name in the directory. The
+// node is nil when the directory has no such name.
+func (f *Files) lookupPath(op, name string, follow bool) (found, dir *fileNode, base string, err error) {
+	refuse := func(err error) (*fileNode, *fileNode, string, error) {
 		return nil, nil, "", &fs.PathError{Op: op, Path: name, Err: err}
 	}
 	if !fs.ValidPath(name) {
 		return refuse(fs.ErrInvalid)
 	}
 
-	ways := []*node{f.root} // from the root to where the path has come to
+	parents := []*fileNode{f.root} // from the root to the current directory
 	links := 0
 	for rest := strings.Split(name, "/"); len(rest) > 0; {
 		element := rest[0]
 		rest = rest[1:]
-		here := ways[len(ways)-1]
+		current := parents[len(parents)-1]
 		switch {
-		case !here.mode.IsDir():
+		case !current.mode.IsDir():
 			return refuse(syscall.ENOTDIR)
 		case element == "." || element == "":
 			continue
-		case element == ".." && len(ways) == 1:
+		case element == ".." && len(parents) == 1:
 			return refuse(errEscapes)
 		case element == "..":
-			ways = ways[:len(ways)-1]
+			parents = parents[:len(parents)-1]
 			continue
 		}
 
-		next := here.children[element]
+		next := current.children[element]
 		switch {
 		case next == nil && len(rest) == 0:
-			return nil, here, element, nil
+			return nil, current, element, nil
 		case next == nil:
 			return refuse(fs.ErrNotExist)
 		case next.mode&fs.ModeSymlink == 0 || len(rest) == 0 && !follow:
 			if len(rest) == 0 {
-				return next, here, element, nil
+				return next, current, element, nil
 			}
-			ways = append(ways, next)
+			parents = append(parents, next)
 			continue
 		}
 
-		if links++; links > maxLinks {
+		if links++; links > maxSymlinks {
 			return refuse(syscall.ELOOP)
 		}
 
 		rest = append(strings.Split(next.target, "/"), rest...)
 	}
 
-	last := ways[len(ways)-1]
+	last := parents[len(parents)-1]
 	return last, nil, ".", nil
 }
 
-// existing returns the node at a path.
-func (f *Files) existing(op, name string, follow bool) (*node, error) {
-	found, _, _, err := f.find(op, name, follow)
+// lookupExisting returns the node at a path, or fs.ErrNotExist.
+func (f *Files) lookupExisting(op, name string, follow bool) (*fileNode, error) {
+	found, _, _, err := f.lookupPath(op, name, follow)
 	if err == nil && found == nil {
 		err = &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 	}
 	return found, err
 }
 
-// place returns where a new node goes.
-func (f *Files) place(op, name string) (*node, string, error) {
-	found, dir, base, err := f.find(op, name, false)
+// lookupVacant returns the directory and the name for a new node, or fs.ErrExist.
+func (f *Files) lookupVacant(op, name string) (*fileNode, string, error) {
+	found, dir, base, err := f.lookupPath(op, name, false)
 	if err == nil && found != nil {
 		err = &fs.PathError{Op: op, Path: name, Err: fs.ErrExist}
 	}
 	return dir, base, err
 }
 
-// FS returns the files themselves.
+// FS returns f as a file system.
 func (f *Files) FS() fs.FS { return f }
 
-// Lstat describes a file or a link.
-func (f *Files) Lstat(name string) (fs.FileInfo, error) { return f.info("lstat", name, false) }
+// Lstat describes a file. It does not follow a link at the end of the path.
+func (f *Files) Lstat(name string) (fs.FileInfo, error) { return f.statFileNode("lstat", name, false) }
 
-// Stat describes a file, or what a link leads to.
-func (f *Files) Stat(name string) (fs.FileInfo, error) { return f.info("stat", name, true) }
+// Stat describes a file. It follows links.
+func (f *Files) Stat(name string) (fs.FileInfo, error) { return f.statFileNode("stat", name, true) }
 
-func (f *Files) info(op, name string, follow bool) (fs.FileInfo, error) {
-	found, err := f.existing(op, name, follow)
+func (f *Files) statFileNode(op, name string, follow bool) (fs.FileInfo, error) {
+	found, err := f.lookupExisting(op, name, follow)
 	if err != nil {
 		return nil, err
 	}
-	return info{found, path.Base(name)}, nil
+	return nodeInfo{found, path.Base(name)}, nil
 }
 
-// ReadLink returns where a link leads.
+// ReadLink returns the target of a link.
 func (f *Files) ReadLink(name string) (string, error) {
-	found, err := f.existing("readlink", name, false)
+	found, err := f.lookupExisting("readlink", name, false)
 	if err == nil && found.mode&fs.ModeSymlink == 0 {
 		err = &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
 	}
@@ -244,41 +244,41 @@ func (f *Files) ReadLink(name string) (string, error) {
 	return found.target, nil
 }
 
-// Mkdir makes a directory.
+// Mkdir creates a directory.
 func (f *Files) Mkdir(name string, perm fs.FileMode) error {
-	dir, base, err := f.place("mkdir", name)
+	dir, base, err := f.lookupVacant("mkdir", name)
 	if err == nil {
-		dir.children[base] = newDir(perm)
+		dir.children[base] = newDirectoryNode(perm)
 	}
 	return err
 }
 
-// RemoveAll removes a file, or a directory with all that is in it.
+// RemoveAll removes a file, or a directory with its content.
 func (f *Files) RemoveAll(name string) error {
-	found, dir, base, err := f.find("remove", name, false)
+	found, dir, base, err := f.lookupPath("remove", name, false)
 	if err == nil && found != nil && dir != nil {
 		delete(dir.children, base)
 	}
 	return err
 }
 
-// Symlink makes a link.
+// Symlink creates a symbolic link.
 func (f *Files) Symlink(target, name string) error {
-	dir, base, err := f.place("symlink", name)
+	dir, base, err := f.lookupVacant("symlink", name)
 	if err == nil {
-		dir.children[base] = &node{mode: fs.ModeSymlink | 0o777, target: target}
+		dir.children[base] = &fileNode{mode: fs.ModeSymlink | 0o777, target: target}
 	}
 	return err
 }
 
-// Link returns a file another name.
+// Link adds a name for an existing file.
 func (f *Files) Link(existing, name string) error {
-	found, err := f.existing("link", existing, false)
+	found, err := f.lookupExisting("link", existing, false)
 	if err != nil {
 		return err
 	}
 
-	dir, base, err := f.place("link", name)
+	dir, base, err := f.lookupVacant("link", name)
 	if err == nil {
 		dir.children[base] = found
 	}
@@ -286,9 +286,9 @@ func (f *Files) Link(existing, name string) error {
 	return err
 }
 
-// Names returns what is in a directory.
+// Names returns the names in a directory, in any order.
 func (f *Files) Names(name string) ([]string, error) {
-	dir, err := f.existing("readdir", name, true)
+	dir, err := f.lookupExisting("readdir", name, true)
 	if err != nil {
 		return nil, err
 	}
@@ -301,19 +301,20 @@ func (f *Files) Names(name string) ([]string, error) {
 	return names, nil
 }
 
-// Create makes a file, which is written before the next one is made.
+// Create creates a file. It must be written before the next file is created.
 func (f *Files) Create(name string, perm fs.FileMode) (io.WriteCloser, error) {
-	dir, base, err := f.place("open", name)
+	dir, base, err := f.lookupVacant("open", name)
 	if err != nil {
 		return nil, err
 	}
-	created := &node{mode: perm, offset: f.spool.size}
+	created := &fileNode{mode: perm, offset: f.spool.size}
 	dir.children[base] = created
 	return &nodeWriter{created, f.spool}, nil
 }
 
+// nodeWriter appends to the last file of the spool.
 type nodeWriter struct {
-	node  *node
+	node  *fileNode
 	spool *spool
 }
 
@@ -327,34 +328,34 @@ func (w *nodeWriter) Close() error { return nil }
 
 // Open opens a file or a directory.
 func (f *Files) Open(name string) (fs.File, error) {
-	found, err := f.existing("open", name, true)
+	found, err := f.lookupExisting("open", name, true)
 	if err != nil {
 		return nil, err
 	}
 
-	described := info{found, path.Base(name)}
+	described := nodeInfo{found, path.Base(name)}
 	if found.mode.IsDir() {
-		return &openDir{info: described, entries: entriesOf(found)}, nil
+		return &openDir{info: described, entries: sortedDirEntries(found)}, nil
 	}
 
 	return &openFile{io.NewSectionReader(f.spool, found.offset, found.size), described}, nil
 }
 
-// ReadDir returns what is in a directory, by name.
+// ReadDir returns the entries of a directory, sorted by name.
 func (f *Files) ReadDir(name string) ([]fs.DirEntry, error) {
-	found, err := f.existing("readdir", name, true)
+	found, err := f.lookupExisting("readdir", name, true)
 	if err == nil && !found.mode.IsDir() {
 		err = &fs.PathError{Op: "readdir", Path: name, Err: syscall.ENOTDIR}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return entriesOf(found), nil
+	return sortedDirEntries(found), nil
 }
 
 // ReadFile reads a file.
 func (f *Files) ReadFile(name string) ([]byte, error) {
-	found, err := f.existing("read", name, true)
+	found, err := f.lookupExisting("read", name, true)
 	if err == nil && found.mode.IsDir() {
 		err = &fs.PathError{Op: "read", Path: name, Err: syscall.EISDIR}
 	}
@@ -370,46 +371,46 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-func entriesOf(dir *node) []fs.DirEntry {
+func sortedDirEntries(dir *fileNode) []fs.DirEntry {
 	entries := make([]fs.DirEntry, 0, len(dir.children))
 	for name, child := range dir.children {
-		entries = append(entries, fs.FileInfoToDirEntry(info{child, name}))
+		entries = append(entries, fs.FileInfoToDirEntry(nodeInfo{child, name}))
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries
 }
 
-// info describes a node under a name.
-type info struct {
-	node *node
+// nodeInfo is the fs.FileInfo of a node under a name.
+type nodeInfo struct {
+	node *fileNode
 	name string
 }
 
-func (i info) Name() string       { return i.name }
-func (i info) Mode() fs.FileMode  { return i.node.mode }
-func (i info) ModTime() time.Time { return time.Time{} }
-func (i info) IsDir() bool        { return i.node.mode.IsDir() }
-func (i info) Sys() any           { return nil }
+func (i nodeInfo) Name() string       { return i.name }
+func (i nodeInfo) Mode() fs.FileMode  { return i.node.mode }
+func (i nodeInfo) ModTime() time.Time { return time.Time{} }
+func (i nodeInfo) IsDir() bool        { return i.node.mode.IsDir() }
+func (i nodeInfo) Sys() any           { return nil }
 
-func (i info) Size() int64 {
+func (i nodeInfo) Size() int64 {
 	if i.node.mode&fs.ModeSymlink != 0 {
 		return int64(len(i.node.target))
 	}
 	return i.node.size
 }
 
-// openFile is a file that is read.
+// openFile is a file that is open for reading.
 type openFile struct {
 	*io.SectionReader
-	info info
+	info nodeInfo
 }
 
 func (o *openFile) Stat() (fs.FileInfo, error) { return o.info, nil }
 func (o *openFile) Close() error               { return nil }
 
-// openDir is a directory that is read.
+// openDir is a directory that is open for reading.
 type openDir struct {
-	info    info
+	info    nodeInfo
 	entries []fs.DirEntry
 }
 
@@ -420,7 +421,7 @@ func (o *openDir) Read([]byte) (int, error) {
 	return 0, &fs.PathError{Op: "read", Path: o.info.name, Err: syscall.EISDIR}
 }
 
-// ReadDir returns up to n entries, or all of them.
+// ReadDir returns the next n entries, or all of them when n is not positive.
 func (o *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	if n > 0 && len(o.entries) == 0 {
 		return nil, io.EOF
@@ -429,7 +430,7 @@ func (o *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
 		n = len(o.entries)
 	}
 
-	given := o.entries[:n]
+	page := o.entries[:n]
 	o.entries = o.entries[n:]
-	return given, nil
+	return page, nil
 }

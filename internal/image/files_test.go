@@ -42,7 +42,7 @@ func filesOf(t testing.TB, files *Files) map[string]string {
 
 // Files are a file system like any other, whether they are in memory or not.
 func TestFiles(t *testing.T) {
-	for name, size := range map[string]int{"small": 10, "large": maxInMemory} {
+	for name, size := range map[string]int{"small": 10, "large": maxSpoolMemory} {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t, func() {
 				content := noise(size)
@@ -70,7 +70,7 @@ func TestFiles(t *testing.T) {
 					t.Errorf("counted %+v, want 7 files with %d bytes", stats, want)
 				}
 
-				if size < maxInMemory { // It reads each file byte by byte.
+				if size < maxSpoolMemory { // It reads each file byte by byte.
 					if err := fstest.TestFS(files, "a/x", "a/y", "z", "empty", "none", "link", "hard"); err != nil {
 						t.Error(err)
 					}
@@ -100,7 +100,7 @@ func TestFiles(t *testing.T) {
 
 func TestFilesWithoutSpace(t *testing.T) {
 	host := newRegistry(t, nil)
-	layer := tarball(t, entry{name: "configs/a", data: noise(2 * maxInMemory)})
+	layer := tarball(t, entry{name: "configs/a", data: noise(2 * maxSpoolMemory)})
 	ref := push(t, host+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayer, layer))
 	img, err := NewClient(Options{}).Pull(t.Context(), ref)
 	if err != nil {

@@ -13,35 +13,36 @@ import (
 )
 
 // Find reads files by their paths in the image, such as release-manifests/image-references.
-// It reads the layers from the last one down and stops when it has them all, so that a small
-// layer upon a large base costs little. A file that is not there is missing from the result;
-// one that is no regular file, or larger than maxBytes, is an error of [KindContent].
+// It reads the layers from the last to the first and stops when all files are decided. A
+// small layer on a large base image is therefore quick to read. A missing file is missing
+// from the result. It returns an error of [KindContent] for a name that is not a regular
+// file or is larger than maxBytes.
 //
-// Content is verified before it is given. Links are not followed.
+// Content is verified before it is returned. Links are not followed.
 func (img *Image) Find(ctx context.Context, maxBytes int64, names ...string) (map[string][]byte, error) {
-	found, err := img.find(ctx, maxBytes, names)
+	found, err := img.findFiles(ctx, maxBytes, names)
 	if err != nil {
-		return nil, fail("extract", img.ref, err, img.client.secrets()...)
+		return nil, wrapOperationError("extract", img.ref, err, img.client.secretsToRedact()...)
 	}
 	return found, nil
 }
 
-func (img *Image) find(ctx context.Context, maxBytes int64, names []string) (map[string][]byte, error) {
-	ctx, end, err := img.client.startTransfer(ctx)
+func (img *Image) findFiles(ctx context.Context, maxBytes int64, names []string) (map[string][]byte, error) {
+	ctx, end, err := img.client.acquireTransfer(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	defer end()
-	f := &finder{maxBytes: maxBytes, limits: img.client.opts.Limits, found: map[string][]byte{}, open: slices.Clone(names)}
+	f := &fileFinder{maxBytes: maxBytes, limits: img.client.opts.Limits, found: map[string][]byte{}, pending: slices.Clone(names)}
 	for _, name := range names {
 		if !fs.ValidPath(name) || name == "." {
-			return nil, faultf(KindInvalid, "%q is not a path of a file; write it without a leading slash", name)
+			return nil, kindErrorf(KindInvalid, "%q is not a path of a file; write it without a leading slash", name)
 		}
 	}
 
 	for _, l := range slices.Backward(img.layers) {
-		if len(f.open) == 0 {
+		if len(f.pending) == 0 {
 			break
 		}
 		if err := img.findInLayer(ctx, f, l); err != nil {
@@ -52,21 +53,21 @@ func (img *Image) find(ctx context.Context, maxBytes int64, names []string) (map
 	return f.found, nil
 }
 
-func (img *Image) findInLayer(ctx context.Context, f *finder, l layer) error {
+func (img *Image) findInLayer(ctx context.Context, f *fileFinder, l layer) error {
 	if err := checkLayerType(l); err != nil {
 		return err
 	}
 
-	blob, err := img.blob(ctx, l)
+	blob, err := img.openVerifiedBlob(ctx, l)
 	if err != nil {
 		return err
 	}
 
 	defer func() { _ = blob.Close() }() // It was only read.
-	err = f.layer(blob)
-	// Bytes that were changed on the way look like bad content, so the digest is asked
-	// before the archive is blamed.
-	if blobErr := blob.drain(); blobErr != nil {
+	err = f.searchLayer(blob)
+	// Bytes that were changed in transit look like bad content. Check the digest
+	// before reporting an error of the archive.
+	if blobErr := blob.verifyRemainder(); blobErr != nil {
 		return blobErr
 	}
 	if err != nil {
@@ -76,28 +77,27 @@ func (img *Image) findInLayer(ctx context.Context, f *finder, l layer) error {
 	return nil
 }
 
-// finder looks for files in one layer after the other, from the last one down.
-type finder struct {
-	maxBytes int64
-	limits   Limits
-	stream   int64 // decompressed bytes so far
-	entries  int
-	found    map[string][]byte
-	open     []string // not decided by the layers above
+// fileFinder searches layers for files, from the last layer to the first.
+type fileFinder struct {
+	maxBytes          int64
+	limits            Limits
+	decompressedBytes int64 // of all layers so far
+	entries           int
+	found             map[string][]byte
+	pending           []string // neither found nor hidden in the layers above
 }
 
-// layer looks through one layer, to its end: what comes later in it replaces what came
-// earlier.
-func (f *finder) layer(r io.Reader) error {
-	plain, release, err := decompress(r)
+// searchLayer searches one layer to its end, because a later entry replaces an earlier one.
+func (f *fileFinder) searchLayer(r io.Reader) error {
+	plain, release, err := decompressLayer(r)
 	if err != nil {
 		return err
 	}
 
 	defer release()
-	stream := &meter{r: plain, used: &f.stream, limit: f.limits.StreamBytes}
+	stream := &meteredReader{r: plain, used: &f.decompressedBytes, limit: f.limits.StreamBytes}
 	archive := tar.NewReader(stream)
-	hidden := map[string]bool{} // by the layer, for those below it
+	hidden := map[string]bool{} // files of lower layers that this layer hides
 	for {
 		header, err := archive.Next()
 		switch {
@@ -105,7 +105,7 @@ func (f *finder) layer(r io.Reader) error {
 			if _, err := io.Copy(io.Discard, stream); err != nil {
 				return stream.err
 			}
-			f.open = slices.DeleteFunc(f.open, func(name string) bool {
+			f.pending = slices.DeleteFunc(f.pending, func(name string) bool {
 				_, found := f.found[name]
 				return found || hidden[name]
 			})
@@ -113,32 +113,34 @@ func (f *finder) layer(r io.Reader) error {
 		case stream.err != nil:
 			return stream.err
 		case err != nil:
-			return badContent("read the archive: %w", err)
+			return contentErrorf("read the archive: %w", err)
 		}
 		if f.entries++; f.entries > f.limits.Entries {
-			return badContent("its layers have more than %d entries", f.limits.Entries)
+			return contentErrorf("its layers have more than %d entries", f.limits.Entries)
 		}
-		if err := f.entry(header, archive, hidden); err != nil {
+		if err := f.matchArchiveEntry(header, archive, hidden); err != nil {
 			return err
 		}
 	}
 }
 
-func (f *finder) entry(header *tar.Header, content io.Reader, hidden map[string]bool) error {
+// matchArchiveEntry records the content of a pending file, or that the layer hides the
+// file.
+func (f *fileFinder) matchArchiveEntry(header *tar.Header, content io.Reader, hidden map[string]bool) error {
 	name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
 	base := path.Base(name)
-	for _, wanted := range f.open {
+	for _, wanted := range f.pending {
 		switch {
 		case name == wanted:
-			data, err := f.read(wanted, header, content)
+			data, err := f.readRegularFile(wanted, header, content)
 			if err != nil {
 				return err
 			}
 			f.found[wanted] = data
-		case base == ".wh..wh..opq" && isBelow(wanted, path.Dir(name)),
-			strings.HasPrefix(base, ".wh.") && isBelow(wanted, path.Join(path.Dir(name), strings.TrimPrefix(base, ".wh."))),
-			// What is no directory any more hides what was in it.
-			header.Typeflag != tar.TypeDir && isBelow(wanted, name):
+		case base == ".wh..wh..opq" && isAtOrBelow(wanted, path.Dir(name)),
+			strings.HasPrefix(base, ".wh.") && isAtOrBelow(wanted, path.Join(path.Dir(name), strings.TrimPrefix(base, ".wh."))),
+			// A directory that became something else hides its former content.
+			header.Typeflag != tar.TypeDir && isAtOrBelow(wanted, name):
 			hidden[wanted] = true
 		}
 	}
@@ -146,22 +148,23 @@ func (f *finder) entry(header *tar.Header, content io.Reader, hidden map[string]
 	return nil
 }
 
-// isBelow reports whether a path is another one, or below it.
-func isBelow(name, dir string) bool {
+// isAtOrBelow reports whether name is dir or a path below it.
+func isAtOrBelow(name, dir string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }
 
-func (f *finder) read(name string, header *tar.Header, content io.Reader) ([]byte, error) {
+// readRegularFile returns the content of an archive entry of at most maxBytes.
+func (f *fileFinder) readRegularFile(name string, header *tar.Header, content io.Reader) ([]byte, error) {
 	if header.Typeflag != tar.TypeReg && header.Typeflag != tar.TypeGNUSparse {
-		return nil, badContent("/%s is no regular file", name)
+		return nil, contentErrorf("/%s is no regular file", name)
 	}
 	if header.Size > f.maxBytes {
-		return nil, badContent("/%s has %d bytes, at most %d are read", name, header.Size, f.maxBytes)
+		return nil, contentErrorf("/%s has %d bytes, at most %d are read", name, header.Size, f.maxBytes)
 	}
 
 	data, err := io.ReadAll(content)
 	if err != nil {
-		return nil, badContent("the archive breaks off in /%s: %w", name, err)
+		return nil, contentErrorf("the archive breaks off in /%s: %w", name, err)
 	}
 
 	return data, nil

@@ -81,16 +81,16 @@ func TestFind(t *testing.T) {
 		"what is below is not read": {layers: [][]entry{{{name: a, kind: '2', link: "b"}}, {{name: a, data: "1"}, {name: b, data: "1"}}}, want: map[string][]byte{a: []byte("1"), b: []byte("1")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &finder{maxBytes: 100, limits: Limits{}.withDefaults(), found: map[string][]byte{}, open: []string{a, b}}
+			f := &fileFinder{maxBytes: 100, limits: Limits{}.withDefaults(), found: map[string][]byte{}, pending: []string{a, b}}
 			var err error
 			for _, layer := range slices.Backward(c.layers) {
-				if err == nil && len(f.open) > 0 {
-					err = f.layer(strings.NewReader(string(gzipped(t, tarball(t, layer...)))))
+				if err == nil && len(f.pending) > 0 {
+					err = f.searchLayer(strings.NewReader(string(gzipped(t, tarball(t, layer...)))))
 				}
 			}
 
 			if c.fails != "" {
-				if err == nil || err.Error() != c.fails || !isBadContent(err) {
+				if err == nil || err.Error() != c.fails || !isContentError(err) {
 					t.Errorf("got %v, want %q", err, c.fails)
 				}
 				return
@@ -105,7 +105,7 @@ func TestFind(t *testing.T) {
 		})
 	}
 
-	if err := (&finder{limits: Limits{StreamBytes: 10}.withDefaults(), open: []string{a}}).layer(strings.NewReader(string(tarball(t, entry{name: "x"})))); err == nil {
+	if err := (&fileFinder{limits: Limits{StreamBytes: 10}.withDefaults(), pending: []string{a}}).searchLayer(strings.NewReader(string(tarball(t, entry{name: "x"})))); err == nil {
 		t.Error("a layer over the limit is read")
 	}
 }

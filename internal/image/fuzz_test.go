@@ -19,7 +19,7 @@ func FuzzReference(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ref string) {
 		n, err := parseReference(ref)
 		if err != nil {
-			var own *fault
+			var own *kindError
 			if !errors.As(err, &own) || own.kind != KindInvalid {
 				t.Errorf("%q: %v does not say that the reference is invalid", ref, err)
 			}
@@ -52,7 +52,7 @@ func FuzzCredentials(f *testing.F) {
 			}
 			return
 		}
-		_ = find(creds.auths, "quay.io/a/b")
+		_ = findAuthEntry(creds.auths, "quay.io/a/b")
 	})
 }
 
@@ -63,7 +63,7 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 
-	index, err := topLevel([]*Built{built})
+	index, err := topLevelManifest([]*Built{built})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -82,26 +82,26 @@ func FuzzManifest(f *testing.F) {
 					t.Errorf("the layer digest %q was accepted", l.digest)
 				}
 			}
-		} else if !isBadContent(err) {
+		} else if !isContentError(err) {
 			t.Errorf("%v does not say that the content is bad", err)
 		}
 
 		list, err := parsePlatforms(data, mediaType)
 		if err != nil {
-			if !isBadContent(err) {
+			if !isContentError(err) {
 				t.Errorf("%v does not say that the content is bad", err)
 			}
 			return
 		}
 
-		chosen, nested := list.choose("amd64")
+		chosen, nested := list.chooseInstance("amd64")
 		for _, d := range append(nested, chosen) {
 			if d != "" && d.Validate() != nil {
 				t.Errorf("the digest %q was accepted", d)
 			}
 		}
 
-		if text := noPlatform("amd64", list.names()).Error(); len(text) > 1<<20 {
+		if text := missingPlatformError("amd64", list.platformNames()).Error(); len(text) > 1<<20 {
 			t.Errorf("the error has %d bytes", len(text))
 		}
 	})

@@ -148,15 +148,15 @@ func imageOf(t *testing.T, mediaType string, layers ...[]byte) *Built {
 	}
 
 	for _, data := range layers {
-		built.layers = append(built.layers, newBlob(mediaType, data))
+		built.layers = append(built.layers, newBuiltBlob(mediaType, data))
 	}
 
-	manifest, err := json.Marshal(built.describe(nil))
+	manifest, err := json.Marshal(built.newManifest(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	built.manifest = newBlob(imgspecv1.MediaTypeImageManifest, manifest)
+	built.manifest = newBuiltBlob(imgspecv1.MediaTypeImageManifest, manifest)
 	return built
 }
 

@@ -204,7 +204,7 @@ func TestHostileManifests(t *testing.T) {
 	good := catalogImage(t)
 	// Each manifest is served by its digest; the tag leads to the last.
 	edit := func(change func(m *imgspecv1.Manifest)) []served {
-		m := good.describe(nil)
+		m := good.newManifest(nil)
 		change(&m)
 		return []served{{imgspecv1.MediaTypeImageManifest, jsonOf(t, m)}}
 	}

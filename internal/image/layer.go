@@ -17,42 +17,42 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Layer is a layer to build: a tree of files, single files, or both.
+// Layer describes a layer to build: a tree of files, single files, or both.
 type Layer struct {
-	// Tree is copied below Target ("/configs"; empty is "/"): its directories and regular
-	// files. Anything else in it is an error.
+	// Tree is copied below Target ("/configs"; empty means "/"). It may contain directories
+	// and regular files only.
 	Tree   fs.FS
 	Target string
 	// Files are single files at their own paths.
 	Files []File
-	// Dirs are directories that are there even if nothing is in them.
+	// Dirs are directories that exist even if they are empty.
 	Dirs []string
-	// Temporary are directories, such as /tmp, in which everybody may make files, and nobody
-	// removes those of others (mode 1777).
+	// Temporary are directories, such as /tmp, with mode 1777: every user may create files
+	// there, but not remove those of others.
 	Temporary []string
-	// UID and GID own everything in the layer.
+	// UID and GID are the owner of everything in the layer.
 	UID, GID int
 }
 
 // File is a single file of a layer.
 type File struct {
-	// Path in the image, such as /usr/bin/mainstay.
+	// Path is the path in the image, such as /usr/bin/mainstay.
 	Path string
-	// Executable returns the file mode 0755 instead of 0644.
+	// Executable sets the file mode to 0755 instead of 0644.
 	Executable bool
-	// ReadOnly returns it mode 0444, or 0555.
+	// ReadOnly sets the file mode to 0444, or to 0555 for executables.
 	ReadOnly bool
-	// First has it stand before the other files in the archive, which else are sorted by
-	// their paths, so that who looks for it need not read them.
+	// First places the file before the other files in the archive, which are sorted by
+	// path. A reader that looks for this file does not have to read the others.
 	First bool
-	// Link makes it a symbolic link to that path. Such a file has no content.
+	// Link makes the file a symbolic link to this path. Such a file has no content.
 	Link string
-	// Content of the file.
+	// Content is the content of the file.
 	Content []byte
 }
 
-// content is a file of a layer: bytes, or a file of its tree.
-type content struct {
+// layerFile is a file of a layer: bytes, a link, or a file of the layer's tree.
+type layerFile struct {
 	data       []byte
 	link       string
 	tree       fs.FS
@@ -62,14 +62,14 @@ type content struct {
 	first      bool
 }
 
-// pack makes the layer's archive, compressed, and gives the digest that it has when it is
-// not. One file after the other is read.
-func (l Layer) pack() ([]byte, digest.Digest, error) {
-	files, err := l.collect()
+// packArchive returns the compressed archive of the layer, and the digest of the
+// uncompressed archive. It reads one file at a time.
+func (l Layer) packArchive() ([]byte, digest.Digest, error) {
+	files, err := l.collectFiles()
 	if err != nil {
 		return nil, "", err
 	}
-	if err := addParents(files); err != nil {
+	if err := addParentDirs(files); err != nil {
 		return nil, "", err
 	}
 
@@ -77,8 +77,8 @@ func (l Layer) pack() ([]byte, digest.Digest, error) {
 	plain := digest.Canonical.Digester()
 	packed := gzip.NewWriter(&out)
 	w := tar.NewWriter(io.MultiWriter(plain.Hash(), packed))
-	for _, name := range order(files) {
-		if err := l.write(w, name, files[name]); err != nil {
+	for _, name := range sortArchivePaths(files) {
+		if err := l.writeArchiveEntry(w, name, files[name]); err != nil {
 			return nil, "", fmt.Errorf("/%s: %w", name, err)
 		}
 	}
@@ -90,8 +90,8 @@ func (l Layer) pack() ([]byte, digest.Digest, error) {
 	return out.Bytes(), plain.Digest(), nil
 }
 
-// order returns the paths as they stand in the archive.
-func order(files map[string]*content) []string {
+// sortArchivePaths returns the paths in the order of the archive.
+func sortArchivePaths(files map[string]*layerFile) []string {
 	names := slices.Sorted(maps.Keys(files))
 	first := map[string]bool{}
 	for name, file := range files {
@@ -117,8 +117,8 @@ func order(files map[string]*content) []string {
 	return names
 }
 
-// addParents adds the directories that files lie in. A directory has no content.
-func addParents(files map[string]*content) error {
+// addParentDirs adds the parent directories of all files. A directory is nil.
+func addParentDirs(files map[string]*layerFile) error {
 	dirs := map[string]bool{}
 	for name := range files {
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
@@ -135,12 +135,13 @@ func addParents(files map[string]*content) error {
 	return nil
 }
 
-func (l Layer) write(w *tar.Writer, name string, file *content) error {
+// writeArchiveEntry writes one file, link or directory into the archive.
+func (l Layer) writeArchiveEntry(w *tar.Writer, name string, file *layerFile) error {
 	header := &tar.Header{
 		Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755, Uid: l.UID, Gid: l.GID, ModTime: time.Unix(0, 0),
 	}
 	if file == nil {
-		if l.isTemporary(name) {
+		if l.isTemporaryDir(name) {
 			header.Mode = 0o1777
 		}
 		return w.WriteHeader(header)
@@ -174,19 +175,19 @@ func (l Layer) write(w *tar.Writer, name string, file *content) error {
 	return err
 }
 
-func (l Layer) isTemporary(name string) bool {
+func (l Layer) isTemporaryDir(name string) bool {
 	return slices.ContainsFunc(l.Temporary, func(dir string) bool { return path.Clean("/"+dir) == "/"+name })
 }
 
-// collect returns the layer's files by path; a directory is nil.
-func (l Layer) collect() (map[string]*content, error) {
-	files := map[string]*content{}
+// collectFiles returns the files of the layer by path. A directory is nil.
+func (l Layer) collectFiles() (map[string]*layerFile, error) {
+	files := map[string]*layerFile{}
 	for _, file := range l.Files {
 		name := strings.TrimPrefix(path.Clean("/"+file.Path), "/")
 		if name == "" || files[name] != nil {
 			return nil, fmt.Errorf("the file path %q is empty or given twice", file.Path)
 		}
-		files[name] = &content{data: file.Content, link: file.Link, executable: file.Executable, readOnly: file.ReadOnly, first: file.First}
+		files[name] = &layerFile{data: file.Content, link: file.Link, executable: file.Executable, readOnly: file.ReadOnly, first: file.First}
 	}
 
 	for _, dir := range slices.Concat(l.Dirs, l.Temporary) {
@@ -225,7 +226,7 @@ func (l Layer) collect() (map[string]*content, error) {
 			return err
 		}
 
-		files[to] = &content{tree: l.Tree, name: name, executable: info.Mode()&0o111 != 0}
+		files[to] = &layerFile{tree: l.Tree, name: name, executable: info.Mode()&0o111 != 0}
 		return nil
 	})
 

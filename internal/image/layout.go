@@ -22,35 +22,35 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
-// Layout is a folder that holds images as they are in a registry, with all their platforms:
-// an OCI layout, which other tools read too. Each image has a name in it. What is read from
-// it is verified, and nothing is read or written outside of it. It is safe for concurrent
-// use by one process.
+// Layout is a directory with images as they are in a registry, with all their platforms. It
+// is an OCI layout, which other tools can read. Each image has a name in it. Everything
+// that is read from it is verified. Nothing outside of it is read or written. It is safe
+// for concurrent use by one process.
 type Layout struct {
 	root *os.Root
 	mu   sync.Mutex // guards the index
 }
 
-// OpenLayout opens a folder, which must exist, to copy images into or from. An empty one
+// OpenLayout opens an existing directory to copy images into or from. An empty directory
 // becomes a layout with the first image.
 func OpenLayout(dir string) (*Layout, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fail("open", "", err)
+		return nil, wrapOperationError("open", "", err)
 	}
 	return &Layout{root: root}, nil
 }
 
-// Close releases the folder.
+// Close closes the directory.
 func (l *Layout) Close() error { return l.root.Close() }
 
-// Images returns the digests of the images by their names.
+// Images returns the digests of the images by name.
 func (l *Layout) Images() (map[string]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	index, err := l.index()
+	index, err := l.readImageIndex()
 	if err != nil {
-		return nil, fail("open", "", err)
+		return nil, wrapOperationError("open", "", err)
 	}
 
 	named := map[string]string{}
@@ -63,10 +63,11 @@ func (l *Layout) Images() (map[string]string, error) {
 	return named, nil
 }
 
-// index reads the list of images, which is empty in a folder that is no layout yet.
-func (l *Layout) index() (imgspecv1.Index, error) {
+// readImageIndex returns the index of the layout. It is empty in a directory that is not a
+// layout yet.
+func (l *Layout) readImageIndex() (imgspecv1.Index, error) {
 	index := imgspecv1.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: imgspecv1.MediaTypeImageIndex}
-	data, err := l.read(imgspecv1.ImageIndexFile)
+	data, err := l.readManifestFile(imgspecv1.ImageIndexFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return index, nil
 	}
@@ -74,14 +75,14 @@ func (l *Layout) index() (imgspecv1.Index, error) {
 		return index, err
 	}
 	if err := json.Unmarshal(data, &index); err != nil {
-		return index, badContent("read %s: %w", imgspecv1.ImageIndexFile, err)
+		return index, contentErrorf("read %s: %w", imgspecv1.ImageIndexFile, err)
 	}
 
 	return index, nil
 }
 
-// read reads a manifest or the index.
-func (l *Layout) read(name string) ([]byte, error) {
+// readManifestFile reads a manifest or the index.
+func (l *Layout) readManifestFile(name string) ([]byte, error) {
 	file, err := l.root.Open(name)
 	if err != nil {
 		return nil, err
@@ -90,17 +91,18 @@ func (l *Layout) read(name string) ([]byte, error) {
 	defer func() { _ = file.Close() }() // It was only read.
 	data, err := readAtMost(file, registry.MaxManifest)
 	if errors.Is(err, errTooLarge) {
-		return nil, badContent("%s has more than %d bytes", name, registry.MaxManifest)
+		return nil, contentErrorf("%s has more than %d bytes", name, registry.MaxManifest)
 	}
 
 	return data, err
 }
 
-// tag returns an image a name, which it takes from whichever had it.
-func (l *Layout) tag(m whole, name string) error {
+// recordImageName adds an image to the index under a name. It removes the name from any
+// other image.
+func (l *Layout) recordImageName(m rawManifest, name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	index, err := l.index()
+	index, err := l.readImageIndex()
 	if err != nil {
 		return err
 	}
@@ -122,15 +124,15 @@ func (l *Layout) tag(m whole, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := l.write(imgspecv1.ImageLayoutFile, version); err != nil {
+	if err := l.writeFileAtomically(imgspecv1.ImageLayoutFile, version); err != nil {
 		return err
 	}
 
-	return l.write(imgspecv1.ImageIndexFile, data)
+	return l.writeFileAtomically(imgspecv1.ImageIndexFile, data)
 }
 
-// write makes a file at once or not at all.
-func (l *Layout) write(name string, data []byte) error {
+// writeFileAtomically writes a file by renaming a temporary file.
+func (l *Layout) writeFileAtomically(name string, data []byte) error {
 	temporary := name + ".part"
 	if err := l.root.WriteFile(temporary, data, 0o644); err != nil {
 		return err
@@ -138,95 +140,95 @@ func (l *Layout) write(name string, data []byte) error {
 	return l.root.Rename(temporary, name)
 }
 
-func (l *Layout) find(ctx context.Context, name string) (whole, error) {
+func (l *Layout) findImageByName(ctx context.Context, name string) (rawManifest, error) {
 	images, err := l.Images()
 	if err != nil {
-		return whole{}, err
+		return rawManifest{}, err
 	}
 
 	found, ok := images[name]
 	if !ok {
-		return whole{}, faultf(KindNotFound, "the folder has no image %q", name)
+		return rawManifest{}, kindErrorf(KindNotFound, "the folder has no image %q", name)
 	}
 
 	d, err := digest.Parse(found)
 	if err != nil {
-		return whole{}, badContent("read %s: %q: %w", imgspecv1.ImageIndexFile, found, err)
+		return rawManifest{}, contentErrorf("read %s: %q: %w", imgspecv1.ImageIndexFile, found, err)
 	}
 
-	return l.manifestOf(ctx, d)
+	return l.readManifest(ctx, d)
 }
 
-func blobPath(d digest.Digest) string {
+func layoutBlobPath(d digest.Digest) string {
 	return path.Join(imgspecv1.ImageBlobsDir, d.Algorithm().String(), d.Encoded())
 }
 
-func (l *Layout) manifestOf(_ context.Context, d digest.Digest) (whole, error) {
-	data, err := l.read(blobPath(d))
+func (l *Layout) readManifest(_ context.Context, d digest.Digest) (rawManifest, error) {
+	data, err := l.readManifestFile(layoutBlobPath(d))
 	if err != nil {
-		return whole{}, err
+		return rawManifest{}, err
 	}
 	if d.Algorithm().FromBytes(data) != d {
-		return whole{}, changedf(KindContent, "%s does not have the digest that it should have: it was changed", blobPath(d))
+		return rawManifest{}, digestMismatchf(KindContent, "%s does not have the digest that it should have: it was changed", layoutBlobPath(d))
 	}
-	return whole{digest: d, mediaType: manifest.GuessMIMEType(data), data: data}, nil
+	return rawManifest{digest: d, mediaType: manifest.GuessMIMEType(data), data: data}, nil
 }
 
-func (l *Layout) content(_ context.Context, part layer) (io.ReadCloser, error) {
-	file, err := l.root.Open(blobPath(part.digest))
+func (l *Layout) openContent(_ context.Context, part layer) (io.ReadCloser, error) {
+	file, err := l.root.Open(layoutBlobPath(part.digest))
 	if err != nil {
 		return nil, err
 	}
 
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = badContent("%s is no regular file", blobPath(part.digest))
+		err = contentErrorf("%s is no regular file", layoutBlobPath(part.digest))
 	}
 	if err == nil && info.Size() != part.size {
-		err = badContent("%s has %d bytes, the manifest says %d: it was changed", blobPath(part.digest), info.Size(), part.size)
+		err = contentErrorf("%s has %d bytes, the manifest says %d: it was changed", layoutBlobPath(part.digest), info.Size(), part.size)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 
-	return &verified{ReadCloser: file, want: part.digest, sum: part.digest.Algorithm().Hash()}, nil
+	return &verifiedReader{ReadCloser: file, want: part.digest, hash: part.digest.Algorithm().Hash()}, nil
 }
 
-func (l *Layout) has(_ context.Context, d digest.Digest) (bool, error) {
-	_, err := l.root.Lstat(blobPath(d))
+func (l *Layout) hasBlob(_ context.Context, d digest.Digest) (bool, error) {
+	_, err := l.root.Lstat(layoutBlobPath(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-func (l *Layout) put(_ context.Context, part layer, open func() (io.ReadCloser, error)) error {
+func (l *Layout) putBlob(_ context.Context, part layer, open func() (io.ReadCloser, error)) error {
 	content, err := open()
 	if err != nil {
 		return err
 	}
-	err = l.store(part.digest, content)
+	err = l.writeBlobAtomically(part.digest, content)
 	return errors.Join(err, content.Close())
 }
 
-func (l *Layout) putManifest(_ context.Context, m whole) error {
+func (l *Layout) putManifest(_ context.Context, m rawManifest) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	name := blobPath(m.digest)
+	name := layoutBlobPath(m.digest)
 	if err := l.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	return l.write(name, m.data)
+	return l.writeFileAtomically(name, m.data)
 }
 
-// store writes a blob under its name when all of it has come.
-func (l *Layout) store(d digest.Digest, content io.Reader) error {
-	name := blobPath(d)
+// writeBlobAtomically writes a blob and renames it to its name when it is complete.
+func (l *Layout) writeBlobAtomically(d digest.Digest, content io.Reader) error {
+	name := layoutBlobPath(d)
 	if err := l.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
 
-	// Two images that are copied at once may have the blob; each writes its own file.
+	// Two images that are copied concurrently may share the blob. Each writes its own file.
 	temporary := fmt.Sprintf("%s.%p.part", name, content)
 	file, err := l.root.Create(temporary)
 	if err != nil {
@@ -241,18 +243,18 @@ func (l *Layout) store(d digest.Digest, content io.Reader) error {
 	return l.root.Rename(temporary, name)
 }
 
-// verified is a reader that ends well only if all of it has the digest.
-type verified struct {
+// verifiedReader is a reader that returns io.EOF only if all content has the digest.
+type verifiedReader struct {
 	io.ReadCloser
 	want digest.Digest
-	sum  hash.Hash
+	hash hash.Hash
 }
 
-func (v *verified) Read(p []byte) (int, error) {
+func (v *verifiedReader) Read(p []byte) (int, error) {
 	n, err := v.ReadCloser.Read(p)
-	_, _ = v.sum.Write(p[:n])
-	if errors.Is(err, io.EOF) && hex.EncodeToString(v.sum.Sum(nil)) != v.want.Encoded() {
-		err = changedf(KindContent, "%s does not have the digest that it should have: it was changed", blobPath(v.want))
+	_, _ = v.hash.Write(p[:n])
+	if errors.Is(err, io.EOF) && hex.EncodeToString(v.hash.Sum(nil)) != v.want.Encoded() {
+		err = digestMismatchf(KindContent, "%s does not have the digest that it should have: it was changed", layoutBlobPath(v.want))
 	}
 	return n, err
 }

@@ -10,50 +10,52 @@ import (
 	"go.podman.io/image/v5/types"
 )
 
-// MirrorRule says where the images of a source are pulled from, beside what
-// registries.conf says about it.
+// MirrorRule configures where the images of a source are pulled from, in addition to
+// registries.conf.
 //
-// The rule with the longest source that an image's name begins with counts, and no other.
-// Where registries.conf has an entry for the same source, the rule's mirrors come before
-// the entry's; where its entry is for less, the entry counts alone; where its entry is for
-// more, what it says about the registry itself (location, blocked, insecure) holds for the
-// rule's source too.
+// Only the rule with the longest source that matches an image's name applies. If
+// registries.conf has an entry for the same source, the rule's mirrors come before those of
+// the entry. If its entry is for a narrower prefix, only the entry applies. If its entry is
+// for a wider prefix, the entry's settings of the registry itself (location, blocked,
+// insecure) also apply to the rule's source.
 type MirrorRule struct {
 	// Source is host[:port], host[:port]/path, or *.domain.
 	Source string
-	// Mirrors are asked in this order, before the source.
+	// Mirrors are tried in this order, before the source.
 	Mirrors []Mirror
-	// Blocked has the source never be asked itself.
+	// Blocked excludes the source itself. Only its mirrors are used.
 	Blocked bool
 }
 
-// Mirror is a place that has copies of a source's images.
+// Mirror is a registry or repository with copies of a source's images.
 type Mirror struct {
-	// Location is host[:port] or host[:port]/path, and replaces the source in names.
+	// Location is host[:port] or host[:port]/path. It replaces the source in names.
 	Location string
-	// Only restricts the mirror to some references. Zero: it is used for all.
+	// Only restricts the mirror to references of one kind. If empty, the mirror is used for
+	// all references.
 	Only ReferenceKind
 }
 
-// ReferenceKind is a kind of references.
+// ReferenceKind is a kind of image references.
 type ReferenceKind string
 
-// Kinds of references, in the words of registries.conf.
+// Kinds of references, with the values of registries.conf.
 const (
 	DigestOnly ReferenceKind = sysregistriesv2.MirrorByDigestOnly
 	TagOnly    ReferenceKind = sysregistriesv2.MirrorByTagOnly
 )
 
-// source is a place that an image is looked for.
-type source struct {
-	name     name
+// pullSource is a repository that an image is pulled from: a mirror or the repository
+// itself.
+type pullSource struct {
+	name     imageReference
 	insecure bool
 }
 
-// sources returns the places that an image is looked for, in order. It is an error when all
-// of them are blocked.
-func (c *Client) sources(sys *types.SystemContext, n name) ([]source, error) {
-	registry, err := c.registryOf(sys, n.repository())
+// findPullSources returns the sources of an image in order. It returns an error of
+// KindDenied if all of them are blocked.
+func (c *Client) findPullSources(sys *types.SystemContext, n imageReference) ([]pullSource, error) {
+	registry, err := c.findRegistryConfig(sys, n.repository())
 	if err != nil {
 		return nil, err
 	}
@@ -61,18 +63,18 @@ func (c *Client) sources(sys *types.SystemContext, n name) ([]source, error) {
 	endpoints := []sysregistriesv2.Endpoint{{Location: n.repository()}}
 	prefix := n.repository()
 	if registry != nil {
-		endpoints, prefix = endpointsOf(registry, n), registry.Prefix
+		endpoints, prefix = endpointsForReference(registry, n), registry.Prefix
 	}
 
-	var found []source
+	var found []pullSource
 	blocked := ""
 	for _, endpoint := range endpoints {
-		physical, err := rewrite(n, prefix, endpoint.Location)
+		physical, err := rewriteReference(n, prefix, endpoint.Location)
 		if err != nil {
 			return nil, err
 		}
 
-		rule, err := c.registryOf(sys, physical.repository())
+		rule, err := c.findRegistryConfig(sys, physical.repository())
 		if err != nil {
 			return nil, err
 		}
@@ -81,26 +83,27 @@ func (c *Client) sources(sys *types.SystemContext, n name) ([]source, error) {
 			continue
 		}
 
-		insecure, err := c.insecure(sys, physical)
+		insecure, err := c.allowsInsecureAccess(sys, physical)
 		if err != nil {
 			return nil, err
 		}
 
-		found = append(found, source{name: physical, insecure: insecure || endpoint.Insecure})
+		found = append(found, pullSource{name: physical, insecure: insecure || endpoint.Insecure})
 	}
 
 	if len(found) == 0 {
-		return nil, faultf(KindDenied, "the registry %s is blocked by the registries configuration", blocked)
+		return nil, kindErrorf(KindDenied, "the registry %s is blocked by the registries configuration", blocked)
 	}
 
 	return found, nil
 }
 
-// insecure reports whether a registry may do without TLS or a certificate that is known. As
-// with every container tool that is one on this machine, since there is no network
-// between, unless something is configured for it; and what is configured so.
-func (c *Client) insecure(sys *types.SystemContext, n name) (bool, error) {
-	configured, err := findRegistry(sys, n.repository())
+// allowsInsecureAccess reports whether a registry may be reached without TLS or with an
+// unknown certificate. The configuration decides. As in other container tools, a registry
+// on this machine without any configuration is insecure, because there is no network in
+// between.
+func (c *Client) allowsInsecureAccess(sys *types.SystemContext, n imageReference) (bool, error) {
+	configured, err := findRegistryInFiles(sys, n.repository())
 	if err != nil || c.opts.Insecure {
 		return c.opts.Insecure, err
 	}
@@ -108,44 +111,46 @@ func (c *Client) insecure(sys *types.SystemContext, n name) (bool, error) {
 		return configured.Insecure, nil
 	}
 
-	dir, err := certificatesOf(sys, n.domain)
-	return isLoopback(n.domain) && dir == "", err
+	dir, err := findCertificatesDir(sys, n.domain)
+	return isLoopbackHost(n.domain) && dir == "", err
 }
 
-// registryOf returns what is configured for a repository, in files and by rules, nil when
-// nothing is.
-func (c *Client) registryOf(sys *types.SystemContext, repository string) (*sysregistriesv2.Registry, error) {
-	file, err := findRegistry(sys, repository)
+// findRegistryConfig returns the configuration of a repository from files and mirror rules.
+// It is nil when nothing is configured.
+func (c *Client) findRegistryConfig(sys *types.SystemContext, repository string) (*sysregistriesv2.Registry, error) {
+	file, err := findRegistryInFiles(sys, repository)
 	if err != nil {
 		return nil, err
 	}
 	if c.opts.Mirrors == nil {
 		return file, nil
 	}
-	return withRule(file, longest(c.opts.Mirrors(), repository)), nil
+	return mergeMirrorRule(file, longestMatchingRule(c.opts.Mirrors(), repository)), nil
 }
 
-func findRegistry(sys *types.SystemContext, repository string) (*sysregistriesv2.Registry, error) {
+func findRegistryInFiles(sys *types.SystemContext, repository string) (*sysregistriesv2.Registry, error) {
 	registry, err := sysregistriesv2.FindRegistry(sys, repository)
 	if err != nil {
-		return nil, faultf(KindDenied, "read the registries configuration: %w", err)
+		return nil, kindErrorf(KindDenied, "read the registries configuration: %w", err)
 	}
 	return registry, nil
 }
 
-// longest returns the rule with the longest source that a repository lies in.
-func longest(rules []MirrorRule, repository string) *MirrorRule {
+// longestMatchingRule returns the rule with the longest source that contains a repository,
+// or nil.
+func longestMatchingRule(rules []MirrorRule, repository string) *MirrorRule {
 	var best *MirrorRule
 	for i := range rules {
-		if within(repository, rules[i].Source) >= 0 && (best == nil || len(rules[i].Source) > len(best.Source)) {
+		if matchPrefix(repository, rules[i].Source) >= 0 && (best == nil || len(rules[i].Source) > len(best.Source)) {
 			best = &rules[i]
 		}
 	}
 	return best
 }
 
-// withRule adds a rule to what registries.conf says about the same name.
-func withRule(file *sysregistriesv2.Registry, rule *MirrorRule) *sysregistriesv2.Registry {
+// mergeMirrorRule combines a rule with the entry of registries.conf for the same
+// repository. Both may be nil.
+func mergeMirrorRule(file *sysregistriesv2.Registry, rule *MirrorRule) *sysregistriesv2.Registry {
 	if rule == nil || (file != nil && len(file.Prefix) > len(rule.Source)) {
 		return file
 	}
@@ -165,20 +170,20 @@ func withRule(file *sysregistriesv2.Registry, rule *MirrorRule) *sysregistriesv2
 
 	merged.Blocked = merged.Blocked || file.Blocked
 	merged.Insecure = file.Insecure
-	if rest := within(rule.Source, file.Prefix); rest >= 0 && file.Location != "" && merged.Location != "" {
+	if rest := matchPrefix(rule.Source, file.Prefix); rest >= 0 && file.Location != "" && merged.Location != "" {
 		merged.Location = file.Location + rule.Source[rest:]
 	}
 	if file.Prefix == rule.Source {
 		merged.Location = file.Location
-		merged.Mirrors = append(merged.Mirrors, mirrorsOf(file)...)
+		merged.Mirrors = append(merged.Mirrors, mirrorsOfRegistry(file)...)
 	}
 
 	return &merged
 }
 
-// mirrorsOf returns the mirrors of an entry, each with the restriction that the entry may
-// have for all of them.
-func mirrorsOf(registry *sysregistriesv2.Registry) []sysregistriesv2.Endpoint {
+// mirrorsOfRegistry returns the mirrors of an entry, each with the restriction that the
+// entry has for all of them.
+func mirrorsOfRegistry(registry *sysregistriesv2.Registry) []sysregistriesv2.Endpoint {
 	mirrors := slices.Clone(registry.Mirrors)
 	for i := range mirrors {
 		if registry.MirrorByDigestOnly {
@@ -188,48 +193,50 @@ func mirrorsOf(registry *sysregistriesv2.Registry) []sysregistriesv2.Endpoint {
 	return mirrors
 }
 
-// endpointsOf returns the places of an entry that are for a name.
-func endpointsOf(registry *sysregistriesv2.Registry, n name) []sysregistriesv2.Endpoint {
+// endpointsForReference returns the mirrors of an entry that may serve a reference, and
+// then the registry itself.
+func endpointsForReference(registry *sysregistriesv2.Registry, n imageReference) []sysregistriesv2.Endpoint {
 	unwanted := sysregistriesv2.MirrorByDigestOnly
 	if n.digest != "" {
 		unwanted = sysregistriesv2.MirrorByTagOnly
 	}
 
-	endpoints := slices.DeleteFunc(mirrorsOf(registry), func(mirror sysregistriesv2.Endpoint) bool {
+	endpoints := slices.DeleteFunc(mirrorsOfRegistry(registry), func(mirror sysregistriesv2.Endpoint) bool {
 		return mirror.PullFromMirror == unwanted
 	})
 	return append(endpoints, registry.Endpoint)
 }
 
-// within tells how many characters of a repository's name a prefix of registries.conf
-// covers, -1 when the repository does not lie in it.
-func within(repository, prefix string) int {
+// matchPrefix returns how many characters of a repository's name a prefix of
+// registries.conf covers. It returns -1 when the prefix does not match.
+func matchPrefix(repository, prefix string) int {
 	if domain, ok := strings.CutPrefix(prefix, "*."); ok {
 		host, _, _ := strings.Cut(repository, "/")
 		at := strings.Index(host, "."+domain)
 		if at < 0 {
 			return -1
 		}
-		return boundary(repository, at+1+len(domain))
+		return checkPrefixEnd(repository, at+1+len(domain))
 	}
 
 	if !strings.HasPrefix(repository, prefix) {
 		return -1
 	}
-	return boundary(repository, len(prefix))
+	return checkPrefixEnd(repository, len(prefix))
 }
 
-// boundary returns n if a prefix of so many characters ends where a part of the name does.
-func boundary(repository string, n int) int {
+// checkPrefixEnd returns n if a prefix of n characters ends at the end of a name's
+// component, and -1 otherwise.
+func checkPrefixEnd(repository string, n int) int {
 	if n == len(repository) || repository[n] == '/' || repository[n] == ':' {
 		return n
 	}
 	return -1
 }
 
-// rewrite returns the name that an image has in another place.
-func rewrite(n name, prefix, location string) (name, error) {
-	covered := within(n.repository(), prefix)
+// rewriteReference returns the reference with prefix replaced by location.
+func rewriteReference(n imageReference, prefix, location string) (imageReference, error) {
+	covered := matchPrefix(n.repository(), prefix)
 	if location == "" || covered < 0 {
 		return n, nil
 	}
@@ -241,22 +248,22 @@ func rewrite(n name, prefix, location string) (name, error) {
 
 	rest := n.repository()[covered:]
 	if strings.HasPrefix(rest, ":") {
-		rest = "/" + n.path // The prefix is a host, and stands for each of its ports.
+		rest = "/" + n.path // The prefix is a host, which matches each of its ports.
 	}
 
 	text := location + rest
-	there, err := parseReference(text + version)
-	if err == nil && there.repository() != text {
-		err = fmt.Errorf("it names no registry, but an image of %s", there.domain)
+	rewritten, err := parseReference(text + version)
+	if err == nil && rewritten.repository() != text {
+		err = fmt.Errorf("it names no registry, but an image of %s", rewritten.domain)
 	}
 	if err != nil {
-		return name{}, faultf(KindDenied, "the registries configuration leads from %s to %q: %w", prefix, location, err)
+		return imageReference{}, kindErrorf(KindDenied, "the registries configuration leads from %s to %q: %w", prefix, location, err)
 	}
 
-	return there, nil
+	return rewritten, nil
 }
 
-// CheckSource tells what is wrong with the source of a rule, nil when nothing is.
+// CheckSource returns an error if the source of a mirror rule is invalid.
 func CheckSource(source string) error {
 	domain, wildcard := strings.CutPrefix(source, "*.")
 	if !wildcard {
@@ -268,7 +275,7 @@ func CheckSource(source string) error {
 	return CheckLocation(domain)
 }
 
-// CheckLocation tells what is wrong with the location of a mirror, nil when nothing is.
+// CheckLocation returns an error if the location of a mirror is invalid.
 func CheckLocation(location string) error {
 	if strings.Contains(location, "://") {
 		return errors.New("it is an address: leave out what stands before the host")

@@ -33,11 +33,11 @@ func TestWithinIsTheLibrarys(t *testing.T) {
 		}
 		client := NewClient(Options{RegistriesConf: writeFile(t, "registries.conf", conf)})
 		for _, repository := range names {
-			found, err := sysregistriesv2.FindRegistry(client.system(), repository)
+			found, err := sysregistriesv2.FindRegistry(client.systemContext(), repository)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := within(repository, prefix) >= 0; got != (found != nil) {
+			if got := matchPrefix(repository, prefix) >= 0; got != (found != nil) {
 				t.Errorf("%s within %s: %t, the library says %t", repository, prefix, got, found != nil)
 			}
 		}
@@ -63,7 +63,7 @@ func TestScopesAreTheLibrarys(t *testing.T) {
 		}
 
 		want := append([]string{identity}, policyconfiguration.DockerReferenceNamespaces(named)...)
-		if diff := cmp.Diff(append(want, ""), scopesOf(n)); diff != "" {
+		if diff := cmp.Diff(append(want, ""), policyScopes(n)); diff != "" {
 			t.Errorf("%s (-library +ours):\n%s", ref, diff)
 		}
 	}
@@ -150,7 +150,7 @@ location = "file-mirror.example.com/app"
 		if err != nil {
 			t.Fatal(err)
 		}
-		places, err := client.sources(client.system(), n)
+		places, err := client.findPullSources(client.systemContext(), n)
 		var got []string
 		if err != nil {
 			got = []string{err.Error()}
@@ -169,7 +169,7 @@ location = "file-mirror.example.com/app"
 }
 
 func TestFindLogin(t *testing.T) {
-	auths := map[string]login{
+	auths := map[string]authEntry{
 		"quay.io": {Auth: "host"}, "quay.io/org": {Auth: "org"}, "quay.io/org/app": {Auth: "app"},
 		"https://index.docker.io/v1/": {Auth: "docker"}, "http://old.example.com/v1/": {Auth: "old"},
 		"other.example.com/org": {Auth: "not for others"}, "[::1]:5000": {Auth: "ipv6"},
@@ -179,7 +179,7 @@ func TestFindLogin(t *testing.T) {
 		"docker.io/library/busybox": "docker", "old.example.com/x": "old", "other.example.com/x": "", "other.example.com/org/x": "not for others",
 		"quay.io.example.com/x": "", "[::1]:5000/x": "ipv6",
 	} {
-		if got := find(auths, repository).Auth; got != want {
+		if got := findAuthEntry(auths, repository).Auth; got != want {
 			t.Errorf("%s: got %q, want %q", repository, got, want)
 		}
 	}

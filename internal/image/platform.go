@@ -11,18 +11,18 @@ import (
 	"go.podman.io/image/v5/types"
 )
 
-// Bounds of a list of platforms.
+// Limits of an image index.
 const (
-	// maxIndexes is how many lists are read to find one platform. A list that holds lists is
-	// legal and rare: one for each version of an operating system.
+	// maxIndexes is how many indexes are read to find one platform. An index that contains
+	// indexes is legal and rare: one for each version of an operating system.
 	maxIndexes = 8
-	// maxNamed is how many platforms are named in an error.
-	maxNamed = 32
+	// maxNamedPlatforms is how many platforms an error lists.
+	maxNamedPlatforms = 32
 )
 
-// choose finds the image for the client's platform in a list of images, or in one of the
-// lists that it holds, and gives its digest and its manifest.
-func (img *Image) choose(ctx context.Context, raw []byte, mediaType string) (digest.Digest, []byte, string, error) {
+// choosePlatform finds the image for the client's platform in an index, or in one of its
+// nested indexes. It returns its digest, its manifest and the media type.
+func (img *Image) choosePlatform(ctx context.Context, raw []byte, mediaType string) (digest.Digest, []byte, string, error) {
 	type list struct {
 		raw       []byte
 		mediaType string
@@ -35,25 +35,25 @@ func (img *Image) choose(ctx context.Context, raw []byte, mediaType string) (dig
 			return "", nil, "", err
 		}
 
-		chosen, nested := platforms.choose(img.client.opts.Architecture)
-		named = append(named, platforms.names()...)
+		chosen, nested := platforms.chooseInstance(img.client.opts.Architecture)
+		named = append(named, platforms.platformNames()...)
 		if chosen != "" {
 			nested = []digest.Digest{chosen}
 		}
 
 		for _, candidate := range nested {
 			if read++; read > maxIndexes+1 {
-				return "", nil, "", badContent("it is a list of more than %d lists of platforms", maxIndexes)
+				return "", nil, "", contentErrorf("it is a list of more than %d lists of platforms", maxIndexes)
 			}
 
-			data, kind, err := img.remote.manifest(ctx, candidate)
+			data, kind, err := img.remote.fetchManifest(ctx, candidate)
 			if err != nil {
 				return "", nil, "", err
 			}
 
 			if !manifest.MIMETypeIsMultiImage(kind) {
 				if candidate != chosen {
-					continue // It said of itself that it was a list.
+					continue // Its entry claimed to be an index.
 				}
 				return candidate, data, kind, nil
 			}
@@ -62,40 +62,42 @@ func (img *Image) choose(ctx context.Context, raw []byte, mediaType string) (dig
 		}
 	}
 
-	return "", nil, "", noPlatform(img.client.opts.Architecture, named)
+	return "", nil, "", missingPlatformError(img.client.opts.Architecture, named)
 }
 
-func noPlatform(architecture string, named []string) error {
+// missingPlatformError returns the error for an index without the architecture. It lists
+// the platforms of the index.
+func missingPlatformError(architecture string, named []string) error {
 	slices.Sort(named)
 	named = slices.Compact(named)
 	if len(named) == 0 {
-		return badContent("it has no platform linux/%s; it names none", architecture)
+		return contentErrorf("it has no platform linux/%s; it names none", architecture)
 	}
 
 	more := ""
-	if len(named) > maxNamed {
-		named, more = named[:maxNamed], " and more"
+	if len(named) > maxNamedPlatforms {
+		named, more = named[:maxNamedPlatforms], " and more"
 	}
 
-	return badContent("it has no platform linux/%s; it has %s%s", architecture, strings.Join(named, ", "), more)
+	return contentErrorf("it has no platform linux/%s; it has %s%s", architecture, strings.Join(named, ", "), more)
 }
 
-// platforms is a list of images for several platforms.
-type platforms struct {
+// platformList is an image index: a list of images for several platforms.
+type platformList struct {
 	list    manifest.List
 	entries []imgspecv1.Descriptor
 }
 
-// parsePlatforms reads a list, without what is no image for a platform: attestations, which
-// builders add beside each image.
-func parsePlatforms(raw []byte, mediaType string) (*platforms, error) {
+// parsePlatforms parses an index. Entries that are not an image for a platform are left
+// out, such as the attestations that builders add for each image.
+func parsePlatforms(raw []byte, mediaType string) (*platformList, error) {
 	if mediaType == manifest.DockerV2ListMediaType {
 		list, err := manifest.Schema2ListFromManifest(raw)
 		if err != nil {
-			return nil, badContent("read the list of platforms: %w", err)
+			return nil, contentErrorf("read the list of platforms: %w", err)
 		}
 
-		p := &platforms{list: list}
+		p := &platformList{list: list}
 		for _, m := range list.Manifests {
 			p.entries = append(p.entries, imgspecv1.Descriptor{
 				MediaType: m.MediaType, Digest: m.Digest,
@@ -108,19 +110,19 @@ func parsePlatforms(raw []byte, mediaType string) (*platforms, error) {
 
 	list, err := manifest.OCI1IndexFromManifest(raw)
 	if err != nil {
-		return nil, badContent("read the list of platforms: %w", err)
+		return nil, contentErrorf("read the list of platforms: %w", err)
 	}
 
 	list.Manifests = slices.DeleteFunc(list.Manifests, func(d imgspecv1.Descriptor) bool {
-		return d.Annotations["vnd.docker.reference.type"] == "attestation-manifest" || isArtifact(d.ArtifactType) ||
+		return d.Annotations["vnd.docker.reference.type"] == "attestation-manifest" || isArtifactEntry(d.ArtifactType) ||
 			d.Digest.Validate() != nil
 	})
-	return &platforms{list: list, entries: list.Manifests}, nil
+	return &platformList{list: list, entries: list.Manifests}, nil
 }
 
-// isArtifact reports whether an entry of a list is something else than an image. Some tools,
-// ko and crane among them, write the type of an image's configuration there.
-func isArtifact(artifactType string) bool {
+// isArtifactEntry reports whether an entry of an index is not an image. Some tools, ko and
+// crane among them, write the type of an image's configuration as artifact type.
+func isArtifactEntry(artifactType string) bool {
 	switch artifactType {
 	case "", imgspecv1.MediaTypeImageConfig, manifest.DockerV2Schema2ConfigMediaType:
 		return false
@@ -129,9 +131,9 @@ func isArtifact(artifactType string) bool {
 	}
 }
 
-// choose returns the image for linux and an architecture. When there is none it gives the
-// lists that may hold one.
-func (p *platforms) choose(architecture string) (digest.Digest, []digest.Digest) {
+// chooseInstance returns the digest of the image for linux and an architecture. If there is
+// none, it returns the nested indexes that may contain one.
+func (p *platformList) chooseInstance(architecture string) (digest.Digest, []digest.Digest) {
 	chosen, err := p.list.ChooseInstance(&types.SystemContext{OSChoice: "linux", ArchitectureChoice: architecture})
 	if err == nil && chosen.Validate() == nil {
 		return chosen, nil
@@ -147,15 +149,15 @@ func (p *platforms) choose(architecture string) (digest.Digest, []digest.Digest)
 	return "", nested
 }
 
-// names returns the platforms, as linux/arm/v7.
-func (p *platforms) names() []string {
+// platformNames returns the platforms in the form linux/arm/v7.
+func (p *platformList) platformNames() []string {
 	var names []string
 	for _, entry := range p.entries {
 		if entry.Platform == nil || entry.Platform.OS == "" || entry.Platform.OS == "unknown" {
 			continue
 		}
 		text := strings.TrimSuffix(entry.Platform.OS+"/"+entry.Platform.Architecture+"/"+entry.Platform.Variant, "/")
-		if names = append(names, text); len(names) > maxNamed {
+		if names = append(names, text); len(names) > maxNamedPlatforms {
 			break
 		}
 	}

@@ -9,18 +9,19 @@ import (
 	"go.podman.io/image/v5/manifest"
 )
 
-// Platform is what an image runs on, in the words of GOOS and GOARCH.
+// Platform is the operating system and architecture of an image, as values of GOOS and
+// GOARCH.
 type Platform struct {
 	OS, Architecture string
 }
 
-// Platforms tells which platforms an image is there for, sorted: those that its list of
-// images names, else the one of its configuration. Nothing is run and no signature is
-// looked for, since no content of it is used.
+// Platforms returns the platforms of an image, sorted: those of its index, or else the one
+// of its configuration. It does not check the signature policy, because no content of the
+// image is used.
 func (c *Client) Platforms(ctx context.Context, ref string) ([]Platform, error) {
-	found, err := c.platforms(ctx, ref)
+	found, err := c.fetchPlatforms(ctx, ref)
 	if err != nil {
-		return nil, fail("inspect", ref, err, c.secrets()...)
+		return nil, wrapOperationError("inspect", ref, err, c.secretsToRedact()...)
 	}
 
 	slices.SortFunc(found, func(a, b Platform) int {
@@ -29,36 +30,37 @@ func (c *Client) Platforms(ctx context.Context, ref string) ([]Platform, error) 
 	return slices.Compact(found), nil
 }
 
-func (c *Client) platforms(ctx context.Context, ref string) ([]Platform, error) {
+func (c *Client) fetchPlatforms(ctx context.Context, ref string) ([]Platform, error) {
 	named, err := parseReference(ref)
 	if err != nil {
 		return nil, err
 	}
 
-	ctx, cancel := c.openContext(ctx)
+	ctx, cancel := c.withOpenTimeout(ctx)
 	defer cancel()
-	remote, err := c.remote(named)
+	remote, err := c.openRepository(named)
 	if err != nil {
 		return nil, err
 	}
 
 	img := &Image{client: c, ref: ref, remote: remote}
 	defer func() { _ = img.Close() }() // It was only read.
-	raw, mediaType, err := remote.manifest(ctx, "")
+	raw, mediaType, err := remote.fetchManifest(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 
-	return img.platforms(ctx, raw, mediaType)
+	return img.collectPlatforms(ctx, raw, mediaType)
 }
 
-// platforms reads them of a manifest, and of the lists that a list holds.
-func (img *Image) platforms(ctx context.Context, raw []byte, mediaType string) ([]Platform, error) {
+// collectPlatforms returns the platforms of a manifest or an index, and of its nested
+// indexes.
+func (img *Image) collectPlatforms(ctx context.Context, raw []byte, mediaType string) ([]Platform, error) {
 	if !manifest.MIMETypeIsMultiImage(mediaType) {
-		if err := img.readContent(ctx, raw, mediaType); err != nil {
+		if err := img.readManifestContents(ctx, raw, mediaType); err != nil {
 			return nil, err
 		}
-		return platformOf(img.config), nil
+		return platformOfConfig(img.config), nil
 	}
 
 	var found []Platform
@@ -82,21 +84,21 @@ func (img *Image) platforms(ctx context.Context, raw []byte, mediaType string) (
 			return found, nil
 		}
 		if read == maxIndexes {
-			return nil, badContent("it is a list of more than %d lists of platforms", maxIndexes)
+			return nil, contentErrorf("it is a list of more than %d lists of platforms", maxIndexes)
 		}
-		if raw, mediaType, err = img.remote.manifest(ctx, nested[0].Digest); err != nil {
+		if raw, mediaType, err = img.remote.fetchManifest(ctx, nested[0].Digest); err != nil {
 			return nil, err
 		}
 		if !manifest.MIMETypeIsMultiImage(mediaType) {
-			return nil, badContent("%s is no list of platforms, though it is said to be one", nested[0].Digest)
+			return nil, contentErrorf("%s is no list of platforms, though it is said to be one", nested[0].Digest)
 		}
 
 		nested = nested[1:]
 	}
 }
 
-// platformOf is what a configuration says. Artifacts have none.
-func platformOf(config *imgspecv1.Image) []Platform {
+// platformOfConfig returns the platform of an image's configuration. Artifacts have none.
+func platformOfConfig(config *imgspecv1.Image) []Platform {
 	if config == nil || config.OS == "" {
 		return nil
 	}

@@ -13,28 +13,29 @@ import (
 	"go.podman.io/image/v5/types"
 )
 
-// Image is an image of a registry, opened for reading. The files are still there: only
-// its manifest and its configuration have been read, and verified.
+// Image is an image of a registry, opened for reading. Only its manifest and its
+// configuration have been read and verified. The layers are not downloaded yet.
 type Image struct {
-	// Canonical is <repository>@<digest>, with the repository as it was asked for (not a
-	// mirror of it) and the digest that the tag has: for a multi-platform image the digest
-	// of the whole, not of the platform that was chosen.
+	// Canonical is <repository>@<digest>. The repository is the requested one, not a mirror
+	// of it. The digest is that of the tag: for a multi-platform image the digest of the
+	// index, not of the selected platform.
 	Canonical string
-	// Labels are the labels of the image's configuration. Artifacts that are no container
+	// Labels are the labels of the image's configuration. Artifacts that are not container
 	// images have none.
 	Labels map[string]string
-	// Annotations are those of the manifest.
+	// Annotations are the annotations of the manifest.
 	Annotations map[string]string
 
 	client    *Client
 	ref       string
-	remote    *remote
+	remote    *remoteRepository
 	layers    []layer
 	config    *imgspecv1.Image // nil for artifacts
 	closeOnce sync.Once
 }
 
-// Created is when the image says that it was made, the zero time when it does not.
+// Created returns the creation time of the image's configuration, or the zero time when it
+// has none.
 func (img *Image) Created() time.Time {
 	if img.config == nil || img.config.Created == nil {
 		return time.Time{}
@@ -42,8 +43,8 @@ func (img *Image) Created() time.Time {
 	return img.config.Created.UTC()
 }
 
-// Platform is what the image says it is for, in the words of GOOS and GOARCH. Artifacts that
-// are no container images have none.
+// Platform returns the platform of the image's configuration, as values of GOOS and GOARCH.
+// It is empty for artifacts that are not container images.
 func (img *Image) Platform() (os, architecture string) {
 	if img.config == nil {
 		return "", ""
@@ -51,8 +52,8 @@ func (img *Image) Platform() (os, architecture string) {
 	return img.config.OS, img.config.Architecture
 }
 
-// Sizes are those of the layers by their digests, in bytes, compressed: zero where the
-// manifest does not say.
+// Sizes returns the digests of the layers and their compressed sizes in bytes. A size is
+// zero when the manifest has none.
 func (img *Image) Sizes() (digests []string, bytes []int64) {
 	for _, l := range img.layers {
 		digests, bytes = append(digests, l.digest.String()), append(bytes, max(l.size, 0))
@@ -60,21 +61,21 @@ func (img *Image) Sizes() (digests []string, bytes []int64) {
 	return digests, bytes
 }
 
-// layer is one layer as the manifest describes it.
+// layer is a layer of a manifest.
 type layer struct {
 	digest    digest.Digest
-	size      int64 // in bytes; zero or less when the manifest does not say
+	size      int64 // in bytes; zero or less when the manifest has none
 	mediaType string
 }
 
-// Resolve returns <repository>@<digest> for a reference. The network is asked only when the
-// reference has no digest. Trust is not decided here but by Pull.
+// Resolve returns <repository>@<digest> for a reference. It sends requests only when the
+// reference has no digest. It does not check the signature policy; Pull does.
 func (c *Client) Resolve(ctx context.Context, ref string) (string, error) {
-	canonical, err := c.resolve(ctx, ref)
-	return canonical, fail("resolve", ref, err, c.secrets()...)
+	canonical, err := c.resolveCanonical(ctx, ref)
+	return canonical, wrapOperationError("resolve", ref, err, c.secretsToRedact()...)
 }
 
-func (c *Client) resolve(ctx context.Context, ref string) (string, error) {
+func (c *Client) resolveCanonical(ctx context.Context, ref string) (string, error) {
 	named, err := parseReference(ref)
 	if err != nil {
 		return "", err
@@ -83,47 +84,47 @@ func (c *Client) resolve(ctx context.Context, ref string) (string, error) {
 		return named.String(), nil
 	}
 
-	ctx, cancel := c.openContext(ctx)
+	ctx, cancel := c.withOpenTimeout(ctx)
 	defer cancel()
-	remote, err := c.remote(named)
+	remote, err := c.openRepository(named)
 	if err != nil {
 		return "", err
 	}
 
 	defer remote.Close()
-	found, err := remote.digest(ctx)
+	found, err := remote.fetchDigest(ctx)
 	if err != nil {
 		return "", err
 	}
 
-	return named.at(found).String(), nil
+	return named.withDigest(found).String(), nil
 }
 
-// Pull opens an image: it reads the manifest, chooses the platform, applies the signature
+// Pull opens an image: it reads the manifest, selects the platform, checks the signature
 // policy and reads the configuration. The caller closes the image.
 func (c *Client) Pull(ctx context.Context, ref string) (*Image, error) {
-	img, err := c.pull(ctx, ref)
+	img, err := c.pullImage(ctx, ref)
 	if err != nil {
-		return nil, fail("pull", ref, err, c.secrets()...)
+		return nil, wrapOperationError("pull", ref, err, c.secretsToRedact()...)
 	}
 	return img, nil
 }
 
-func (c *Client) pull(ctx context.Context, ref string) (*Image, error) {
+func (c *Client) pullImage(ctx context.Context, ref string) (*Image, error) {
 	named, err := parseReference(ref)
 	if err != nil {
 		return nil, err
 	}
 
-	ctx, cancel := c.openContext(ctx)
+	ctx, cancel := c.withOpenTimeout(ctx)
 	defer cancel()
-	remote, err := c.remote(named)
+	remote, err := c.openRepository(named)
 	if err != nil {
 		return nil, err
 	}
 
 	img := &Image{client: c, ref: ref, remote: remote}
-	if err := img.open(ctx, named); err != nil {
+	if err := img.openVerified(ctx, named); err != nil {
 		_ = img.Close()
 		return nil, err
 	}
@@ -131,79 +132,82 @@ func (c *Client) pull(ctx context.Context, ref string) (*Image, error) {
 	return img, nil
 }
 
-// Close releases the image. It may be called more than once.
+// Close closes the image. It may be called more than once.
 func (img *Image) Close() error {
 	img.closeOnce.Do(img.remote.Close)
 	return nil
 }
 
-func (img *Image) open(ctx context.Context, named name) error {
-	raw, mediaType, err := img.remote.manifest(ctx, "")
+// openVerified reads the manifest and the configuration of an image that the signature
+// policy accepts.
+func (img *Image) openVerified(ctx context.Context, named imageReference) error {
+	raw, mediaType, err := img.remote.fetchManifest(ctx, "")
 	if err != nil {
 		return err
 	}
 
-	whole := named.digest
-	if whole == "" {
-		if whole, err = manifest.Digest(raw); err != nil {
-			return badContent("compute the digest of the manifest: %w", err)
+	imageDigest := named.digest
+	if imageDigest == "" {
+		if imageDigest, err = manifest.Digest(raw); err != nil {
+			return contentErrorf("compute the digest of the manifest: %w", err)
 		}
 	}
 
-	img.Canonical = named.at(whole).String()
+	img.Canonical = named.withDigest(imageDigest).String()
 	var instance digest.Digest
 	if manifest.MIMETypeIsMultiImage(mediaType) {
-		if instance, raw, mediaType, err = img.choose(ctx, raw, mediaType); err != nil {
+		if instance, raw, mediaType, err = img.choosePlatform(ctx, raw, mediaType); err != nil {
 			return err
 		}
 	}
 
-	if err := img.client.verify(ctx, subject{named: named, instance: instance, manifest: raw}); err != nil {
+	if err := img.client.checkSignaturePolicy(ctx, verificationSubject{named: named, instance: instance, manifest: raw}); err != nil {
 		return err
 	}
 
-	return img.readContent(ctx, raw, mediaType)
+	return img.readManifestContents(ctx, raw, mediaType)
 }
 
-func (img *Image) readContent(ctx context.Context, raw []byte, mediaType string) error {
+// readManifestContents parses the manifest of a single image and reads its configuration.
+func (img *Image) readManifestContents(ctx context.Context, raw []byte, mediaType string) error {
 	parsed, err := parseManifest(raw, mediaType, img.client.opts.Limits.Layers)
 	if err != nil {
 		return err
 	}
 	img.Annotations, img.layers = parsed.annotations, parsed.layers
-	return img.readConfig(ctx, parsed.config)
+	return img.readImageConfig(ctx, parsed.config)
 }
 
-// contents is what a manifest tells of an image.
-type contents struct {
+// manifestContents is the parsed manifest of an image.
+type manifestContents struct {
 	annotations map[string]string
 	layers      []layer
 	config      types.BlobInfo
 }
 
-func parseManifest(raw []byte, mediaType string, maxLayers int) (*contents, error) {
+func parseManifest(raw []byte, mediaType string, maxLayers int) (*manifestContents, error) {
 	parsed, err := manifest.FromBlob(raw, mediaType)
 	if err != nil {
-		return nil, badContent("read the manifest: %w", err)
+		return nil, contentErrorf("read the manifest: %w", err)
 	}
 
-	c := &contents{config: parsed.ConfigInfo()}
+	c := &manifestContents{config: parsed.ConfigInfo()}
 	switch m := parsed.(type) {
 	case *manifest.OCI1:
 		c.annotations = m.Annotations
 	case *manifest.Schema2:
 	default:
-		return nil, badContent("its manifest has the obsolete or unknown type %q; push it again with a current tool", mediaType)
+		return nil, contentErrorf("its manifest has the obsolete or unknown type %q; push it again with a current tool", mediaType)
 	}
 
 	infos := parsed.LayerInfos()
 	if len(infos) > maxLayers {
-		return nil, badContent("it has %d layers, at most %d are read", len(infos), maxLayers)
+		return nil, contentErrorf("it has %d layers, at most %d are read", len(infos), maxLayers)
 	}
 
 	for _, info := range infos {
 		if err := info.Digest.Validate(); err != nil {
-			return nil, badContent("read the manifest: layer %q: %w", info.Digest, err)
+			return nil, contentErrorf("read the manifest: layer %q: %w", info.Digest, err)
 		}
 		c.layers = append(c.layers, layer{digest: info.Digest, size: info.Size, mediaType: info.MediaType})
 	}
@@ -211,10 +215,11 @@ func parseManifest(raw []byte, mediaType string, maxLayers int) (*contents, erro
 	return c, nil
 }
 
-// maxConfig is what the registry client allows a manifest to have, too.
-const maxConfig = 4 << 20
+// maxConfigBytes is the maximum size of a configuration, the same as of a manifest.
+const maxConfigBytes = 4 << 20
 
-func (img *Image) readConfig(ctx context.Context, info types.BlobInfo) error {
+// readImageConfig reads the configuration of a container image. Artifacts have none.
+func (img *Image) readImageConfig(ctx context.Context, info types.BlobInfo) error {
 	switch info.MediaType {
 	case imgspecv1.MediaTypeImageConfig, manifest.DockerV2Schema2ConfigMediaType:
 	default:
@@ -222,18 +227,18 @@ func (img *Image) readConfig(ctx context.Context, info types.BlobInfo) error {
 	}
 
 	if err := info.Digest.Validate(); err != nil {
-		return badContent("read the manifest: configuration %q: %w", info.Digest, err)
+		return contentErrorf("read the manifest: configuration %q: %w", info.Digest, err)
 	}
 
-	blob, err := img.blob(ctx, layer{digest: info.Digest, size: info.Size})
+	blob, err := img.openVerifiedBlob(ctx, layer{digest: info.Digest, size: info.Size})
 	if err != nil {
 		return err
 	}
 
 	defer func() { _ = blob.Close() }() // It was only read.
-	data, err := readAtMost(blob, maxConfig)
+	data, err := readAtMost(blob, maxConfigBytes)
 	if errors.Is(err, errTooLarge) {
-		return badContent("its configuration has more than %d bytes", maxConfig)
+		return contentErrorf("its configuration has more than %d bytes", maxConfigBytes)
 	}
 	if err != nil {
 		return err
@@ -241,7 +246,7 @@ func (img *Image) readConfig(ctx context.Context, info types.BlobInfo) error {
 
 	var config imgspecv1.Image
 	if err := json.Unmarshal(data, &config); err != nil {
-		return badContent("read its configuration: %w", err)
+		return contentErrorf("read its configuration: %w", err)
 	}
 
 	img.config, img.Labels = &config, config.Config.Labels

@@ -11,75 +11,77 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
-// Progress tells how far a push has come with one part of the image.
+// Progress reports the upload of one blob of the image.
 type Progress struct {
 	Digest string
-	Size   int64 // bytes of the part
+	Size   int64 // bytes of the blob
 	Sent   int64 // bytes of it that were sent so far
-	// Exists is set when the registry had the part already, so that nothing was sent.
+	// Exists is set when the registry had the blob already, so that nothing was sent.
 	Exists bool
-	// Done is set on the last report about the part.
+	// Done is set on the last report about the blob.
 	Done bool
 }
 
-// Push uploads images under a reference with a tag (latest when it has none), and gives
+// Push uploads images under a reference with a tag (latest when it has none), and returns
 // <repository>@<digest>. Several images, one for each platform, become one multi-platform
-// image. Parts that the registry has are not sent again. The function progress may be nil;
-// it is called by one goroutine at a time.
+// image. Blobs that the registry has are not sent again. The function progress may be nil.
+// It is called by one goroutine at a time.
 func (c *Client) Push(ctx context.Context, ref string, progress func(Progress), images ...*Built) (string, error) {
-	canonical, err := c.push(ctx, ref, progress, images)
-	return canonical, fail("push", ref, err, c.secrets()...)
+	canonical, err := c.pushImages(ctx, ref, progress, images)
+	return canonical, wrapOperationError("push", ref, err, c.secretsToRedact()...)
 }
 
-func (c *Client) push(ctx context.Context, ref string, progress func(Progress), images []*Built) (string, error) {
+func (c *Client) pushImages(ctx context.Context, ref string, progress func(Progress), images []*Built) (string, error) {
 	named, err := parseReference(ref)
 	if err != nil {
 		return "", err
 	}
 	if named.digest != "" {
-		return "", faultf(KindInvalid, "an image is pushed to a tag, its digest follows from its content")
+		return "", kindErrorf(KindInvalid, "an image is pushed to a tag, its digest follows from its content")
 	}
 
-	top, err := topLevel(images)
+	top, err := topLevelManifest(images)
 	if err != nil {
 		return "", err
 	}
 
-	ctx, cancel := c.transferContext(ctx)
+	ctx, cancel := c.withTransferTimeout(ctx)
 	defer cancel()
-	session, err := c.pushSession(named)
+	session, err := c.newPushSession(named)
 	if err != nil {
 		return "", err
 	}
 
 	defer session.Close()
-	if err := upload(ctx, session, named, top, progress, images); err != nil {
+	if err := uploadImages(ctx, session, named, top, progress, images); err != nil {
 		return "", err
 	}
 
-	return named.at(top.digest).String(), nil
+	return named.withDigest(top.digest).String(), nil
 }
 
-// pushSession opens the repository that is named, never a mirror of it.
-func (c *Client) pushSession(named name) (*registry.Session, error) {
-	sys := c.system()
-	configured, err := c.registryOf(sys, named.repository())
+// newPushSession returns a session with the repository of a reference, never with a mirror
+// of it. It returns an error if the registry is blocked.
+func (c *Client) newPushSession(named imageReference) (*registry.Session, error) {
+	sys := c.systemContext()
+	configured, err := c.findRegistryConfig(sys, named.repository())
 	if err != nil {
 		return nil, err
 	}
 	if configured != nil && configured.Blocked {
-		return nil, faultf(KindDenied, "the registry %s is blocked by the registries configuration", configured.Prefix)
+		return nil, kindErrorf(KindDenied, "the registry %s is blocked by the registries configuration", configured.Prefix)
 	}
 
-	insecure, err := c.insecure(sys, named)
+	insecure, err := c.allowsInsecureAccess(sys, named)
 	if err != nil {
 		return nil, err
 	}
 
-	return c.session(sys, source{name: named, insecure: insecure}, sessionOptions{push: true})
+	return c.newSession(sys, pullSource{name: named, insecure: insecure}, sessionOptions{push: true})
 }
 
-func upload(ctx context.Context, session *registry.Session, named name, top blob, progress func(Progress), images []*Built) error {
+// uploadImages uploads the blobs and manifests of images, and the top-level manifest last.
+func uploadImages(ctx context.Context, session *registry.Session, named imageReference, top builtBlob, progress func(Progress), images []*Built) error {
 	if progress == nil {
 		progress = func(Progress) {}
 	}
@@ -90,7 +92,7 @@ func upload(ctx context.Context, session *registry.Session, named name, top blob
 			if sent[part.digest.String()] {
 				continue
 			}
-			if err := putBlob(ctx, session, part, progress); err != nil {
+			if err := uploadMissingBlob(ctx, session, part, progress); err != nil {
 				return err
 			}
 			sent[part.digest.String()] = true
@@ -103,10 +105,11 @@ func upload(ctx context.Context, session *registry.Session, named name, top blob
 		}
 	}
 
-	return session.PutManifest(ctx, named.version(), top.mediaType, top.data)
+	return session.PutManifest(ctx, named.tagOrDigest(), top.mediaType, top.data)
 }
 
-func putBlob(ctx context.Context, session *registry.Session, part blob, progress func(Progress)) error {
+// uploadMissingBlob uploads a blob if the repository does not have it.
+func uploadMissingBlob(ctx context.Context, session *registry.Session, part builtBlob, progress func(Progress)) error {
 	state := Progress{Digest: part.digest.String(), Size: part.size()}
 	exists, err := session.HasBlob(ctx, part.digest)
 	if err != nil {
@@ -128,19 +131,21 @@ func putBlob(ctx context.Context, session *registry.Session, part blob, progress
 	return nil
 }
 
-// Digest is that of what several images are pushed as: of an index, or of the one image.
+// Digest returns the digest under which images are pushed: that of an index for several
+// images, or else that of the one image.
 func Digest(images ...*Built) (string, error) {
-	top, err := topLevel(images)
+	top, err := topLevelManifest(images)
 	if err != nil {
-		return "", fail("build", "", err)
+		return "", wrapOperationError("build", "", err)
 	}
 	return top.digest.String(), nil
 }
 
-// topLevel returns the manifest that the tag points to: the image's, or an index of several.
-func topLevel(images []*Built) (blob, error) {
+// topLevelManifest returns the manifest that the tag names: that of the one image, or an
+// index of several.
+func topLevelManifest(images []*Built) (builtBlob, error) {
 	if len(images) == 0 {
-		return blob{}, faultf(KindInvalid, "there is no image to write")
+		return builtBlob{}, kindErrorf(KindInvalid, "there is no image to write")
 	}
 	if len(images) == 1 {
 		return images[0].manifest, nil
@@ -151,7 +156,7 @@ func topLevel(images []*Built) (blob, error) {
 	for _, image := range images {
 		name := image.platform.OS + "/" + image.platform.Architecture + "/" + image.platform.Variant
 		if seen[name] {
-			return blob{}, faultf(KindInvalid, "two images are for the platform %s", name)
+			return builtBlob{}, kindErrorf(KindInvalid, "two images are for the platform %s", name)
 		}
 
 		seen[name] = true
@@ -162,8 +167,8 @@ func topLevel(images []*Built) (blob, error) {
 
 	data, err := json.Marshal(index)
 	if err != nil {
-		return blob{}, err
+		return builtBlob{}, err
 	}
 
-	return newBlob(imgspecv1.MediaTypeImageIndex, data), nil
+	return newBuiltBlob(imgspecv1.MediaTypeImageIndex, data), nil
 }

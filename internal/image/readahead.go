@@ -2,20 +2,20 @@ package image
 
 import "io"
 
-// Buffers of a readAhead: enough that neither side waits for the other's small delays.
+// Buffers of a readAhead, enough so that neither side waits for short delays of the other.
 const (
-	aheadBuffers = 4
-	aheadBytes   = 256 << 10
+	readAheadBuffers     = 4
+	readAheadBufferBytes = 256 << 10
 )
 
-// readAhead reads in a goroutine of its own, so that decompressing and unpacking go on side
-// by side.
+// readAhead reads in its own goroutine, so that decompressing and unpacking run
+// concurrently.
 type readAhead struct {
 	filled chan filledBuffer
 	free   chan []byte
 	stop   chan struct{}
 
-	current []byte // what is left of buffer
+	current []byte // unread part of buffer
 	buffer  []byte
 	err     error
 }
@@ -25,28 +25,28 @@ type filledBuffer struct {
 	err  error
 }
 
-// newReadAhead begins to read. The caller closes it before it does anything else with r.
+// newReadAhead starts to read. The caller closes it before using r again.
 func newReadAhead(r io.Reader) *readAhead {
 	a := &readAhead{
-		filled: make(chan filledBuffer, aheadBuffers), free: make(chan []byte, aheadBuffers), stop: make(chan struct{}),
+		filled: make(chan filledBuffer, readAheadBuffers), free: make(chan []byte, readAheadBuffers), stop: make(chan struct{}),
 	}
-	for range aheadBuffers {
-		a.free <- make([]byte, aheadBytes)
+	for range readAheadBuffers {
+		a.free <- make([]byte, readAheadBufferBytes)
 	}
 
-	go a.fill(r)
+	go a.fillBuffers(r)
 	return a
 }
 
-func (a *readAhead) fill(r io.Reader) {
+func (a *readAhead) fillBuffers(r io.Reader) {
 	defer close(a.filled)
 	for {
 		select {
 		case <-a.stop:
 			return
 		case buffer := <-a.free:
-			n, err := readFull(r, buffer)
-			a.filled <- filledBuffer{buffer[:n], err} // There is room for every buffer.
+			n, err := fillBuffer(r, buffer)
+			a.filled <- filledBuffer{buffer[:n], err} // The channel has room for every buffer.
 			if err != nil {
 				return
 			}
@@ -54,8 +54,9 @@ func (a *readAhead) fill(r io.Reader) {
 	}
 }
 
-// readFull reads until the buffer is full or there is an error, as it is.
-func readFull(r io.Reader, buffer []byte) (int, error) {
+// fillBuffer reads until the buffer is full or there is an error, which it returns
+// unchanged.
+func fillBuffer(r io.Reader, buffer []byte) (int, error) {
 	n := 0
 	for n < len(buffer) {
 		m, err := r.Read(buffer[n:])
@@ -87,10 +88,10 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the reading, and waits until the goroutine is gone.
+// Close stops reading, and waits until the goroutine has ended.
 func (a *readAhead) Close() {
 	close(a.stop)
-	// What was read ahead is not wanted.
+	// Discard the buffers that were read ahead.
 	for range a.filled {
 	}
 }

@@ -15,27 +15,29 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
-// remote is the repository of one image, at the first place that has what is asked for.
-type remote struct {
-	named    name
-	places   []source
+// remoteRepository reads one image from the first of its pull sources that has the
+// requested content.
+type remoteRepository struct {
+	named    imageReference
+	sources  []pullSource
 	sessions []*registry.Session
 
-	mu sync.Mutex
-	at int // places before it have failed
+	mu      sync.Mutex
+	current int // index of the source to ask; those before it have failed
 }
 
-// remote opens the repository of an image. Nothing is connected to yet.
-func (c *Client) remote(named name) (*remote, error) {
-	sys := c.system()
-	places, err := c.sources(sys, named)
+// openRepository returns the repository of an image, with a session for each pull source.
+// It does not connect yet.
+func (c *Client) openRepository(named imageReference) (*remoteRepository, error) {
+	sys := c.systemContext()
+	places, err := c.findPullSources(sys, named)
 	if err != nil {
 		return nil, err
 	}
 
-	r := &remote{named: named, places: places}
+	r := &remoteRepository{named: named, sources: places}
 	for i, place := range places {
-		session, err := c.session(sys, place, sessionOptions{once: i+1 < len(places)})
+		session, err := c.newSession(sys, place, sessionOptions{singleAttempt: i+1 < len(places)})
 		if err != nil {
 			r.Close()
 			return nil, err
@@ -47,38 +49,39 @@ func (c *Client) remote(named name) (*remote, error) {
 }
 
 // Close closes the connections.
-func (r *remote) Close() {
+func (r *remoteRepository) Close() {
 	for _, session := range r.sessions {
 		session.Close()
 	}
 }
 
-// try asks one place after the other, from the last on that had an answer.
-func (r *remote) try(ask func(*registry.Session, name) error) error {
+// tryPullSources calls ask for each source until one succeeds, beginning with the source
+// that succeeded last.
+func (r *remoteRepository) tryPullSources(ask func(*registry.Session, imageReference) error) error {
 	r.mu.Lock()
-	first := r.at
+	first := r.current
 	r.mu.Unlock()
 	var failed []string
 	for i := first; ; i++ {
-		err := ask(r.sessions[i], r.places[i].name)
+		err := ask(r.sessions[i], r.sources[i].name)
 		if err == nil {
 			r.mu.Lock()
-			r.at = max(r.at, i)
+			r.current = max(r.current, i)
 			r.mu.Unlock()
 			return nil
 		}
-		if i+1 == len(r.places) || errors.Is(err, context.Canceled) {
-			return r.explain(i, err, failed)
+		if i+1 == len(r.sources) || errors.Is(err, context.Canceled) {
+			return r.describeFailure(i, err, failed)
 		}
-		failed = append(failed, fmt.Sprintf("%s: %v", r.places[i].name.repository(), err))
+		failed = append(failed, fmt.Sprintf("%s: %v", r.sources[i].name.repository(), err))
 	}
 }
 
-// explain says where an error happened when that is not where the image is named to be,
-// and what happened before.
-func (r *remote) explain(i int, err error, failed []string) error {
-	if r.places[i].name.repository() != r.named.repository() {
-		err = fmt.Errorf("its mirror %s: %w", r.places[i].name.repository(), err)
+// describeFailure adds to err the mirror that it is from, and the errors of the sources
+// that failed before it.
+func (r *remoteRepository) describeFailure(i int, err error, failed []string) error {
+	if r.sources[i].name.repository() != r.named.repository() {
+		err = fmt.Errorf("its mirror %s: %w", r.sources[i].name.repository(), err)
 	}
 	if len(failed) > 0 {
 		err = fmt.Errorf("%w (before it: %s)", err, strings.Join(failed, "; "))
@@ -86,20 +89,20 @@ func (r *remote) explain(i int, err error, failed []string) error {
 	return err
 }
 
-// skip leaves the current place for the next one, and tells whether there is one.
-func (r *remote) skip() bool {
+// skipToNextSource makes the next source the current one, and reports whether there is one.
+func (r *remoteRepository) skipToNextSource() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.at+1 >= len(r.places) {
+	if r.current+1 >= len(r.sources) {
 		return false
 	}
-	r.at++
+	r.current++
 	return true
 }
 
-// share bounds what one place may take of the time that all of them have.
-func (r *remote) share(ctx context.Context, session *registry.Session) (context.Context, context.CancelFunc) {
-	left := len(r.places) - slices.Index(r.sessions, session)
+// withSourceTimeout limits one source to its part of the time that is left for all sources.
+func (r *remoteRepository) withSourceTimeout(ctx context.Context, session *registry.Session) (context.Context, context.CancelFunc) {
+	left := len(r.sources) - slices.Index(r.sessions, session)
 	deadline, ok := ctx.Deadline()
 	if !ok || left <= 1 {
 		return context.WithCancel(ctx)
@@ -107,17 +110,17 @@ func (r *remote) share(ctx context.Context, session *registry.Session) (context.
 	return context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
 }
 
-// digest asks which digest the image has now.
-func (r *remote) digest(ctx context.Context) (digest.Digest, error) {
+// fetchDigest returns the current digest of the image.
+func (r *remoteRepository) fetchDigest(ctx context.Context) (digest.Digest, error) {
 	var found digest.Digest
-	err := r.try(func(session *registry.Session, there name) error {
-		ctx, cancel := r.share(ctx, session)
+	err := r.tryPullSources(func(session *registry.Session, ref imageReference) error {
+		ctx, cancel := r.withSourceTimeout(ctx, session)
 		defer cancel()
 		var err error
-		found, err = session.Digest(ctx, there.version())
+		found, err = session.Digest(ctx, ref.tagOrDigest())
 		if errors.Is(err, registry.ErrNoDigest) {
 			var data []byte
-			if data, _, err = session.Manifest(ctx, there.version()); err == nil {
+			if data, _, err = session.Manifest(ctx, ref.tagOrDigest()); err == nil {
 				found, err = manifest.Digest(data)
 			}
 		}
@@ -128,26 +131,26 @@ func (r *remote) digest(ctx context.Context) (digest.Digest, error) {
 	return found, err
 }
 
-// manifest reads a manifest of the image: that of a digest, or the image's own if the
-// digest is empty. It gives the media type, and refuses a manifest that does not have the
-// digest by which it was asked for.
-func (r *remote) manifest(ctx context.Context, want digest.Digest) ([]byte, string, error) {
+// fetchManifest reads a manifest and returns it with its media type. An empty digest means
+// the manifest of the image itself. It returns an error for a manifest that does not have
+// the requested digest.
+func (r *remoteRepository) fetchManifest(ctx context.Context, want digest.Digest) ([]byte, string, error) {
 	var data []byte
 	var mediaType string
-	err := r.try(func(session *registry.Session, there name) error {
-		ctx, cancel := r.share(ctx, session)
+	err := r.tryPullSources(func(session *registry.Session, ref imageReference) error {
+		ctx, cancel := r.withSourceTimeout(ctx, session)
 		defer cancel()
 		if want != "" {
-			there = there.at(want)
+			ref = ref.withDigest(want)
 		}
 
 		var err error
-		data, mediaType, err = session.Manifest(ctx, there.version())
-		if err != nil || there.digest == "" {
+		data, mediaType, err = session.Manifest(ctx, ref.tagOrDigest())
+		if err != nil || ref.digest == "" {
 			return err
 		}
 
-		return checkManifest(data, there.digest)
+		return checkManifestDigest(data, ref.digest)
 	})
 	if err != nil {
 		return nil, "", err
@@ -159,21 +162,22 @@ func (r *remote) manifest(ctx context.Context, want digest.Digest) ([]byte, stri
 	return data, mediaType, nil
 }
 
-func checkManifest(data []byte, want digest.Digest) error {
+// checkManifestDigest returns an error if a manifest does not have the digest want.
+func checkManifestDigest(data []byte, want digest.Digest) error {
 	matches, err := manifest.MatchesDigest(data, want)
 	if err != nil {
-		return badContent("compute the digest of the manifest: %w", err)
+		return contentErrorf("compute the digest of the manifest: %w", err)
 	}
 	if !matches {
-		return changedf(KindUnavailable, "the registry sent a manifest that does not have the digest %s", want)
+		return digestMismatchf(KindUnavailable, "the registry sent a manifest that does not have the digest %s", want)
 	}
 	return nil
 }
 
-// blob opens a blob of the image from an offset on.
-func (r *remote) blob(ctx context.Context, d digest.Digest, offset int64) (*registry.Blob, error) {
+// openBlobAt opens a blob of the image at an offset.
+func (r *remoteRepository) openBlobAt(ctx context.Context, d digest.Digest, offset int64) (*registry.Blob, error) {
 	var opened *registry.Blob
-	err := r.try(func(session *registry.Session, _ name) error {
+	err := r.tryPullSources(func(session *registry.Session, _ imageReference) error {
 		var err error
 		opened, err = session.Blob(ctx, d, offset)
 		return err

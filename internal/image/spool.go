@@ -8,25 +8,26 @@ import (
 	"sync"
 )
 
-// maxInMemory is how much a spool keeps in memory, in bytes. A bundle has less.
-const maxInMemory = 1 << 20
+// maxSpoolMemory is how many bytes a spool keeps in memory. A bundle has less.
+const maxSpoolMemory = 1 << 20
 
-// Space bounds what is kept on a disk.
+// Space limits the use of a disk.
 type Space interface {
-	// Reserve makes sure that there is room for bytes, which count until they are released.
+	// Reserve reserves bytes until they are released. It returns an error when there is not
+	// enough space.
 	Reserve(bytes int64) error
-	// Release returns what was reserved.
+	// Release releases reserved bytes.
 	Release(bytes int64)
 }
 
-// spool keeps bytes that are written once, by one goroutine, and then read by many.
+// spool stores bytes that one goroutine writes once, and many read afterwards.
 type spool struct {
 	dir    string
 	size   int64
-	buffer []byte   // all bytes, or those that the file does not have yet
-	file   *os.File // nil: all is in memory
+	buffer []byte   // all bytes, or those that are not in the file yet
+	file   *os.File // nil when everything is in memory
 	stored int64    // bytes in the file
-	// space bounds the file; nil for no bound. reserved is what it was asked for.
+	// space limits the file; nil means no limit. reserved is the size reserved in it.
 	space    Space
 	reserved int64
 
@@ -35,14 +36,14 @@ type spool struct {
 }
 
 func (s *spool) write(p []byte) (int, error) {
-	if len(s.buffer)+len(p) > maxInMemory {
-		if err := s.store(); err != nil {
+	if len(s.buffer)+len(p) > maxSpoolMemory {
+		if err := s.spillToFile(); err != nil {
 			return 0, err
 		}
 	}
 
-	if len(p) > maxInMemory {
-		if err := s.reserve(len(p)); err != nil {
+	if len(p) > maxSpoolMemory {
+		if err := s.reserveSpace(len(p)); err != nil {
 			return 0, err
 		}
 		n, err := s.file.Write(p)
@@ -55,21 +56,21 @@ func (s *spool) write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// store moves the buffer into the file.
-func (s *spool) store() error {
+// spillToFile moves the buffer into the file.
+func (s *spool) spillToFile() error {
 	if s.file == nil {
 		file, err := os.CreateTemp(s.dir, "mainstay-image-")
 		if err != nil {
 			return err
 		}
 		s.file = file
-		// It goes when it is closed, be it because the program ends.
+		// The system frees the file when it is closed, even if the program crashes.
 		if err := os.Remove(file.Name()); err != nil {
 			return err
 		}
 	}
 
-	if err := s.reserve(len(s.buffer)); err != nil {
+	if err := s.reserveSpace(len(s.buffer)); err != nil {
 		return err
 	}
 
@@ -80,8 +81,8 @@ func (s *spool) store() error {
 	return err
 }
 
-// reserve asks for space in the file.
-func (s *spool) reserve(bytes int) error {
+// reserveSpace reserves space for bytes of the file.
+func (s *spool) reserveSpace(bytes int) error {
 	if s.space == nil {
 		return nil
 	}
@@ -93,17 +94,17 @@ func (s *spool) reserve(bytes int) error {
 	return nil
 }
 
-// flush ends the writing.
+// flush ends the writing. It must be called before ReadAt.
 func (s *spool) flush() error {
 	if s.file == nil {
 		return nil
 	}
-	err := s.store()
+	err := s.spillToFile()
 	s.buffer = nil
 	return err
 }
 
-// ReadAt reads what was written.
+// ReadAt implements io.ReaderAt.
 func (s *spool) ReadAt(p []byte, offset int64) (int, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -15,153 +15,155 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
-// Bounds of an image that is copied.
+// Limits of an image that is copied.
 const (
-	// maxCopied is how many manifests one image may consist of: a list for twenty platforms,
-	// with attestations.
-	maxCopied = 256
-	// maxNesting is how deep lists may hold lists.
+	// maxCopiedManifests is how many manifests one image may have: an index for twenty
+	// platforms, with attestations.
+	maxCopiedManifests = 256
+	// maxNesting is the maximum depth of nested indexes.
 	maxNesting = 3
 )
 
-// Copy copies an image from one repository to another with all its platforms, as it is: the
-// copy has the same digest. The target is a repository with a tag (latest when it has none),
-// or with the digest. The signature policy is asked as for Pull. It gives
-// <repository>@<digest>, and sends nothing that is there already.
+// Copy copies an image with all its platforms from one repository to another, and returns
+// <repository>@<digest>. The copy has the same digest. The target is a repository with a
+// tag (latest when it has none), or with the digest. The signature policy is checked as in
+// Pull. Content that the target has already is not sent again.
 func (c *Client) Copy(ctx context.Context, from, to string) (string, error) {
-	canonical, err := c.copyTo(ctx, from, to)
-	return canonical, fail("copy", from, err, c.secrets()...)
+	canonical, err := c.copyImage(ctx, from, to)
+	return canonical, wrapOperationError("copy", from, err, c.secretsToRedact()...)
 }
 
-func (c *Client) copyTo(ctx context.Context, from, to string) (string, error) {
-	ctx, cancel := c.transferContext(ctx)
+func (c *Client) copyImage(ctx context.Context, from, to string) (string, error) {
+	ctx, cancel := c.withTransferTimeout(ctx)
 	defer cancel()
-	img, top, err := c.openWhole(ctx, from)
+	img, top, err := c.openAllPlatforms(ctx, from)
 	if err != nil {
 		return "", err
 	}
 
 	defer func() { _ = img.Close() }() // It was only read.
-	return c.upload(ctx, img, top, to)
+	return c.uploadCopiedImage(ctx, img, top, to)
 }
 
-// Save copies an image into a layout, as Copy does, under a name. It gives the digest.
+// Save copies an image into a layout under a name, as Copy does. It returns the digest.
 func (c *Client) Save(ctx context.Context, from string, layout *Layout, name string) (string, error) {
-	found, err := c.save(ctx, from, layout, name)
-	return found, fail("copy", from, err, c.secrets()...)
+	found, err := c.saveToLayout(ctx, from, layout, name)
+	return found, wrapOperationError("copy", from, err, c.secretsToRedact()...)
 }
 
-func (c *Client) save(ctx context.Context, from string, layout *Layout, name string) (string, error) {
-	ctx, cancel := c.transferContext(ctx)
+func (c *Client) saveToLayout(ctx context.Context, from string, layout *Layout, name string) (string, error) {
+	ctx, cancel := c.withTransferTimeout(ctx)
 	defer cancel()
-	img, top, err := c.openWhole(ctx, from)
+	img, top, err := c.openAllPlatforms(ctx, from)
 	if err != nil {
 		return "", err
 	}
 
 	defer func() { _ = img.Close() }() // It was only read.
-	if err := transferAll(ctx, img, layout, top); err != nil {
+	if err := transferImage(ctx, img, layout, top); err != nil {
 		return "", err
 	}
 
-	return top.digest.String(), layout.tag(top, name)
+	return top.digest.String(), layout.recordImageName(top, name)
 }
 
-// Restore copies an image of a layout to a repository, as Copy does. The image is named as
-// it was saved.
+// Restore copies an image of a layout to a repository, as Copy does. The name is that of
+// Save.
 func (c *Client) Restore(ctx context.Context, layout *Layout, name, to string) (string, error) {
-	canonical, err := c.restore(ctx, layout, name, to)
-	return canonical, fail("push", to, err, c.secrets()...)
+	canonical, err := c.restoreFromLayout(ctx, layout, name, to)
+	return canonical, wrapOperationError("push", to, err, c.secretsToRedact()...)
 }
 
-func (c *Client) restore(ctx context.Context, layout *Layout, name, to string) (string, error) {
-	ctx, cancel := c.transferContext(ctx)
+func (c *Client) restoreFromLayout(ctx context.Context, layout *Layout, name, to string) (string, error) {
+	ctx, cancel := c.withTransferTimeout(ctx)
 	defer cancel()
-	top, err := layout.find(ctx, name)
+	top, err := layout.findImageByName(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	return c.upload(ctx, layout, top, to)
+	return c.uploadCopiedImage(ctx, layout, top, to)
 }
 
-func (c *Client) upload(ctx context.Context, from store, top whole, to string) (string, error) {
+// uploadCopiedImage copies an image to the reference to, and returns <repository>@<digest>.
+func (c *Client) uploadCopiedImage(ctx context.Context, from imageSource, top rawManifest, to string) (string, error) {
 	target, err := parseReference(to)
 	if err != nil {
 		return "", err
 	}
 
-	session, err := c.pushSession(target)
+	session, err := c.newPushSession(target)
 	if err != nil {
 		return "", err
 	}
 
 	defer session.Close()
-	sink := &uploading{session: session}
-	if err := transferAll(ctx, from, sink, top); err != nil {
+	sink := &registrySink{session: session}
+	if err := transferImage(ctx, from, sink, top); err != nil {
 		return "", fmt.Errorf("to %s: %w", target.repository(), err)
 	}
 	if target.digest != "" && target.digest != top.digest {
-		return "", faultf(KindInvalid, "the image has the digest %s, not that of %s", top.digest, target)
+		return "", kindErrorf(KindInvalid, "the image has the digest %s, not that of %s", top.digest, target)
 	}
-	if err := session.PutManifest(ctx, target.version(), top.mediaType, top.data); err != nil {
+	if err := session.PutManifest(ctx, target.tagOrDigest(), top.mediaType, top.data); err != nil {
 		return "", fmt.Errorf("to %s: %w", target.repository(), err)
 	}
 
-	return target.at(top.digest).String(), nil
+	return target.withDigest(top.digest).String(), nil
 }
 
-// whole is the manifest of an image, or of a list of images.
-type whole struct {
+// rawManifest is an encoded manifest of an image or an index.
+type rawManifest struct {
 	digest    digest.Digest
 	mediaType string
 	data      []byte
 }
 
-// store has the parts of images. What it gives is verified: a reader fails at its end if it
-// was not what was asked for.
-type store interface {
-	manifestOf(ctx context.Context, d digest.Digest) (whole, error)
-	content(ctx context.Context, l layer) (io.ReadCloser, error)
+// imageSource provides the manifests and blobs of images. Their content is verified: a
+// reader returns an error at its end if the digest does not match.
+type imageSource interface {
+	readManifest(ctx context.Context, d digest.Digest) (rawManifest, error)
+	openContent(ctx context.Context, l layer) (io.ReadCloser, error)
 }
 
-// sink takes the parts of images.
-type sink interface {
-	has(ctx context.Context, d digest.Digest) (bool, error)
-	put(ctx context.Context, l layer, open func() (io.ReadCloser, error)) error
-	putManifest(ctx context.Context, m whole) error
+// imageSink stores the manifests and blobs of images.
+type imageSink interface {
+	hasBlob(ctx context.Context, d digest.Digest) (bool, error)
+	putBlob(ctx context.Context, l layer, open func() (io.ReadCloser, error)) error
+	putManifest(ctx context.Context, m rawManifest) error
 }
 
-// openWhole opens an image with all its platforms.
-func (c *Client) openWhole(ctx context.Context, ref string) (*Image, whole, error) {
+// openAllPlatforms opens an image with all its platforms, if the signature policy accepts
+// it.
+func (c *Client) openAllPlatforms(ctx context.Context, ref string) (*Image, rawManifest, error) {
 	named, err := parseReference(ref)
 	if err != nil {
-		return nil, whole{}, err
+		return nil, rawManifest{}, err
 	}
 
-	remote, err := c.remote(named)
+	remote, err := c.openRepository(named)
 	if err != nil {
-		return nil, whole{}, err
+		return nil, rawManifest{}, err
 	}
 
 	img := &Image{client: c, ref: ref, remote: remote}
-	top, err := img.manifestOf(ctx, "")
+	top, err := img.readManifest(ctx, "")
 	if err == nil {
-		err = c.verify(ctx, subject{named: named, manifest: top.data})
+		err = c.checkSignaturePolicy(ctx, verificationSubject{named: named, manifest: top.data})
 	}
 	if err != nil {
 		_ = img.Close()
-		return nil, whole{}, err
+		return nil, rawManifest{}, err
 	}
 
 	return img, top, nil
 }
 
-// manifestOf reads a manifest of the image, that which its reference names when the digest
-// is empty.
-func (img *Image) manifestOf(ctx context.Context, d digest.Digest) (whole, error) {
-	data, mediaType, err := img.remote.manifest(ctx, d)
+// readManifest reads a manifest of the image. An empty digest means the manifest that the
+// reference names.
+func (img *Image) readManifest(ctx context.Context, d digest.Digest) (rawManifest, error) {
+	data, mediaType, err := img.remote.fetchManifest(ctx, d)
 	if err != nil {
-		return whole{}, err
+		return rawManifest{}, err
 	}
 	if d == "" {
 		d = img.remote.named.digest
@@ -169,62 +171,63 @@ func (img *Image) manifestOf(ctx context.Context, d digest.Digest) (whole, error
 
 	if d == "" {
 		if d, err = manifest.Digest(data); err != nil {
-			return whole{}, badContent("compute the digest of the manifest: %w", err)
+			return rawManifest{}, contentErrorf("compute the digest of the manifest: %w", err)
 		}
 	}
 
-	return whole{digest: d, mediaType: mediaType, data: data}, nil
+	return rawManifest{digest: d, mediaType: mediaType, data: data}, nil
 }
 
-func (img *Image) content(ctx context.Context, l layer) (io.ReadCloser, error) {
-	return img.blob(ctx, l)
+func (img *Image) openContent(ctx context.Context, l layer) (io.ReadCloser, error) {
+	return img.openVerifiedBlob(ctx, l)
 }
 
-// transferAll copies all of an image but the manifest that it begins with, which makes it
-// be there.
-func transferAll(ctx context.Context, from store, to sink, top whole) error {
+// transferImage copies an image by digest. The top-level manifest is copied last, because
+// it makes the image available.
+func transferImage(ctx context.Context, from imageSource, to imageSink, top rawManifest) error {
 	t := &transfer{from: from, to: to, manifests: map[digest.Digest]bool{top.digest: true}, blobs: map[digest.Digest]bool{}}
-	if err := t.parts(ctx, top, 1); err != nil {
+	if err := t.copyManifestParts(ctx, top, 1); err != nil {
 		return err
 	}
 	return to.putManifest(ctx, top)
 }
 
+// transfer copies one image from a source to a sink, each manifest and blob once.
 type transfer struct {
-	from      store
-	to        sink
+	from      imageSource
+	to        imageSink
 	manifests map[digest.Digest]bool
 	blobs     map[digest.Digest]bool
 }
 
-// parts copies what a manifest needs.
-func (t *transfer) parts(ctx context.Context, m whole, depth int) error {
+// copyManifestParts copies the blobs of an image, or all images of an index.
+func (t *transfer) copyManifestParts(ctx context.Context, m rawManifest, depth int) error {
 	if !manifest.MIMETypeIsMultiImage(m.mediaType) {
-		return t.image(ctx, m)
+		return t.copyImageBlobs(ctx, m)
 	}
 	if depth > maxNesting {
-		return badContent("it has lists of platforms in lists, deeper than %d", maxNesting)
+		return contentErrorf("it has lists of platforms in lists, deeper than %d", maxNesting)
 	}
 
 	var index imgspecv1.Index
 	if err := json.Unmarshal(m.data, &index); err != nil {
-		return badContent("read the list of platforms: %w", err)
+		return contentErrorf("read the list of platforms: %w", err)
 	}
 
 	for _, entry := range index.Manifests {
 		if err := entry.Digest.Validate(); err != nil {
-			return badContent("read the list of platforms: %q: %w", entry.Digest, err)
+			return contentErrorf("read the list of platforms: %q: %w", entry.Digest, err)
 		}
 		if t.manifests[entry.Digest] {
 			continue
 		}
-		if t.manifests[entry.Digest] = true; len(t.manifests) > maxCopied {
-			return badContent("it consists of more than %d images", maxCopied)
+		if t.manifests[entry.Digest] = true; len(t.manifests) > maxCopiedManifests {
+			return contentErrorf("it consists of more than %d images", maxCopiedManifests)
 		}
 
-		part, err := t.from.manifestOf(ctx, entry.Digest)
+		part, err := t.from.readManifest(ctx, entry.Digest)
 		if err == nil {
-			err = t.parts(ctx, part, depth+1)
+			err = t.copyManifestParts(ctx, part, depth+1)
 		}
 		if err == nil {
 			err = t.to.putManifest(ctx, part)
@@ -237,51 +240,51 @@ func (t *transfer) parts(ctx context.Context, m whole, depth int) error {
 	return nil
 }
 
-// image copies the layers and the configuration of one image.
-func (t *transfer) image(ctx context.Context, m whole) error {
+// copyImageBlobs copies the layers and the configuration of one image.
+func (t *transfer) copyImageBlobs(ctx context.Context, m rawManifest) error {
 	parsed, err := parseManifest(m.data, m.mediaType, 512)
 	if err != nil {
 		return err
 	}
 
 	for _, l := range append(parsed.layers, layer{digest: parsed.config.Digest, size: parsed.config.Size}) {
-		if err := t.blob(ctx, l); err != nil {
+		if err := t.copyBlob(ctx, l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *transfer) blob(ctx context.Context, l layer) error {
+func (t *transfer) copyBlob(ctx context.Context, l layer) error {
 	switch {
 	case l.digest.Validate() != nil:
-		return badContent("read the manifest: %q is no digest", l.digest)
+		return contentErrorf("read the manifest: %q is no digest", l.digest)
 	case t.blobs[l.digest]:
 		return nil
 	case strings.Contains(l.mediaType, "foreign"), strings.Contains(l.mediaType, "nondistributable"):
-		return badContent("the layer %s is kept outside of the registry (%s)", l.digest, l.mediaType)
+		return contentErrorf("the layer %s is kept outside of the registry (%s)", l.digest, l.mediaType)
 	case l.size < 0:
-		return badContent("the manifest does not say how large %s is", l.digest)
+		return contentErrorf("the manifest does not say how large %s is", l.digest)
 	}
 
-	there, err := t.to.has(ctx, l.digest)
-	if err == nil && !there {
-		err = t.to.put(ctx, l, func() (io.ReadCloser, error) { return t.from.content(ctx, l) })
+	exists, err := t.to.hasBlob(ctx, l.digest)
+	if err == nil && !exists {
+		err = t.to.putBlob(ctx, l, func() (io.ReadCloser, error) { return t.from.openContent(ctx, l) })
 	}
 
 	t.blobs[l.digest] = err == nil
 	return err
 }
 
-// uploading is a repository that an image is copied to.
-type uploading struct{ session *registry.Session }
+// registrySink is a repository that an image is copied to.
+type registrySink struct{ session *registry.Session }
 
-func (u *uploading) has(ctx context.Context, d digest.Digest) (bool, error) {
+func (u *registrySink) hasBlob(ctx context.Context, d digest.Digest) (bool, error) {
 	return u.session.HasBlob(ctx, d)
 }
 
-func (u *uploading) put(ctx context.Context, l layer, open func() (io.ReadCloser, error)) error {
-	// What stops the reading is told rather than how the sending ended.
+func (u *registrySink) putBlob(ctx context.Context, l layer, open func() (io.ReadCloser, error)) error {
+	// The error of the reader is the cause, so it is returned instead of the upload's.
 	var failed error
 	err := u.session.PutBlob(ctx, l.digest, l.size, func() (io.ReadCloser, error) {
 		content, err := open()
@@ -289,7 +292,7 @@ func (u *uploading) put(ctx context.Context, l layer, open func() (io.ReadCloser
 			failed = err
 			return nil, err
 		}
-		return &noting{ReadCloser: content, failed: &failed}, nil
+		return &errorRecorder{ReadCloser: content, failed: &failed}, nil
 	}, nil)
 	if err != nil && failed != nil {
 		return failed
@@ -297,17 +300,17 @@ func (u *uploading) put(ctx context.Context, l layer, open func() (io.ReadCloser
 	return err
 }
 
-func (u *uploading) putManifest(ctx context.Context, m whole) error {
+func (u *registrySink) putManifest(ctx context.Context, m rawManifest) error {
 	return u.session.PutManifest(ctx, m.digest.String(), m.mediaType, m.data)
 }
 
-// noting keeps why reading failed.
-type noting struct {
+// errorRecorder is a reader that records its error.
+type errorRecorder struct {
 	io.ReadCloser
 	failed *error
 }
 
-func (n *noting) Read(p []byte) (int, error) {
+func (n *errorRecorder) Read(p []byte) (int, error) {
 	count, err := n.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		*n.failed = err

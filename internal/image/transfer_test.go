@@ -261,8 +261,8 @@ func TestFolders(t *testing.T) {
 }
 
 func TestOrderAndModes(t *testing.T) {
-	files := map[string]*content{"a/1": {}, "b/2": {}, "b/z": {first: true}, "b/y": {first: true}, "a": nil, "b": nil}
-	if diff := cmp.Diff([]string{"b", "b/y", "b/z", "a", "a/1", "b/2"}, order(files)); diff != "" {
+	files := map[string]*layerFile{"a/1": {}, "b/2": {}, "b/z": {first: true}, "b/y": {first: true}, "a": nil, "b": nil}
+	if diff := cmp.Diff([]string{"b", "b/y", "b/z", "a", "a/1", "b/2"}, sortArchivePaths(files)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

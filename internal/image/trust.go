@@ -12,49 +12,51 @@ import (
 	"go.podman.io/storage/pkg/configfile"
 )
 
-// maxPolicy bounds a policy.json: one with a key of 4 KiB inline for each of 200
+// maxPolicyBytes bounds a policy.json. A file with an inline key of 4 KiB for each of 200
 // registries has less than 1 MiB.
-const maxPolicy = 4 << 20
+const maxPolicyBytes = 4 << 20
 
-// subject is the image whose trust is in question: one platform's, as with every
-// container tool, for that is what signatures are looked for.
-type subject struct {
-	named name
-	// instance is the platform that was chosen from several, empty when there is one only.
+// verificationSubject is the image to check against the signature policy. As in other
+// container tools, it is the image of one platform, because signatures are made for that.
+type verificationSubject struct {
+	named imageReference
+	// instance is the platform that was selected from an index. It is empty when there is
+	// no index.
 	instance digest.Digest
-	// manifest of the image.
+	// manifest is the manifest of the image.
 	manifest []byte
 }
 
-// verify refuses an image that the machine's signature policy does not accept.
-func (c *Client) verify(ctx context.Context, image subject) error {
-	data, err := c.readPolicy()
+// checkSignaturePolicy returns an error if the machine's signature policy does not accept
+// an image.
+func (c *Client) checkSignaturePolicy(ctx context.Context, image verificationSubject) error {
+	data, err := c.readPolicyFile()
 	if err != nil {
-		return faultf(KindUntrusted, "read the signature policy: %w", err)
+		return kindErrorf(KindUntrusted, "read the signature policy: %w", err)
 	}
 	if data == nil {
 		return nil
 	}
-	if err := checkPolicy(data); err != nil {
-		return faultf(KindUntrusted, "read the signature policy: %w", err)
+	if err := validatePolicy(data); err != nil {
+		return kindErrorf(KindUntrusted, "read the signature policy: %w", err)
 	}
 
 	var policy policyFile
 	if err := json.Unmarshal(data, &policy); err != nil {
-		return faultf(KindUntrusted, "read the signature policy: %w", err)
+		return kindErrorf(KindUntrusted, "read the signature policy: %w", err)
 	}
 
-	rules := policy.rulesFor(image.named)
+	rules := policy.findPolicyRules(image.named)
 	if len(rules) == 0 {
-		return faultf(KindUntrusted, "the signature policy has no rule for it, and no default")
+		return kindErrorf(KindUntrusted, "the signature policy has no rule for it, and no default")
 	}
 
-	signed := requirement("")
+	signed := policyRequirement("")
 	for _, rule := range rules {
 		switch rule {
 		case "insecureAcceptAnything":
 		case "reject":
-			return faultf(KindUntrusted, "the signature policy does not accept it: running it is rejected by policy")
+			return kindErrorf(KindUntrusted, "the signature policy does not accept it: running it is rejected by policy")
 		default:
 			signed = rule
 		}
@@ -67,29 +69,30 @@ func (c *Client) verify(ctx context.Context, image subject) error {
 	return c.verifySignatures(ctx, data, signed, image)
 }
 
-// policyFile is what is read of a policy.json to know whether signatures are asked for.
+// policyFile is the part of a policy.json that determines whether signatures are required.
 type policyFile struct {
-	Default    []requirement                       `json:"default"`
-	Transports map[string]map[string][]requirement `json:"transports"`
+	Default    []policyRequirement                       `json:"default"`
+	Transports map[string]map[string][]policyRequirement `json:"transports"`
 }
 
-// requirement is the type of a rule for images of one scope. All rules of a scope must hold.
-type requirement string
+// policyRequirement is the type of a requirement for images of one scope. An image must
+// meet all requirements of a scope.
+type policyRequirement string
 
-// UnmarshalJSON takes the type and leaves the other fields, which only signatures need.
-func (r *requirement) UnmarshalJSON(data []byte) error {
+// UnmarshalJSON reads the type. The other fields are only needed to verify signatures.
+func (r *policyRequirement) UnmarshalJSON(data []byte) error {
 	var rule struct {
 		Type string `json:"type"`
 	}
 	err := json.Unmarshal(data, &rule)
-	*r = requirement(rule.Type)
+	*r = policyRequirement(rule.Type)
 	return err
 }
 
-// rulesFor finds the rules of the narrowest scope that holds the image.
-func (p policyFile) rulesFor(n name) []requirement {
+// findPolicyRules returns the rules of the narrowest scope that contains the image.
+func (p policyFile) findPolicyRules(n imageReference) []policyRequirement {
 	scopes := p.Transports["docker"]
-	for _, scope := range scopesOf(n) {
+	for _, scope := range policyScopes(n) {
 		if rules, ok := scopes[scope]; ok {
 			return rules
 		}
@@ -97,9 +100,9 @@ func (p policyFile) rulesFor(n name) []requirement {
 	return p.Default
 }
 
-// scopesOf returns the scopes of a policy that hold an image, the narrowest first: the
-// reference, the repository, its parents, the host, *.domain, the transport.
-func scopesOf(n name) []string {
+// policyScopes returns the scopes of a policy that contain an image, the narrowest first:
+// the reference, the repository, its parents, the host, *.domain, the transport.
+func policyScopes(n imageReference) []string {
 	scopes := []string{n.String()}
 	scope := n.repository()
 	for {
@@ -123,15 +126,15 @@ func scopesOf(n name) []string {
 	return append(scopes, "")
 }
 
-// readPolicy returns the bytes of the policy, nil when none is configured.
-func (c *Client) readPolicy() ([]byte, error) {
+// readPolicyFile returns the bytes of the policy. It is nil when none is configured.
+func (c *Client) readPolicyFile() ([]byte, error) {
 	if c.opts.PolicyFile != "" {
 		file, err := os.Open(c.opts.PolicyFile)
 		if err != nil {
 			return nil, err
 		}
 		defer file.Close()
-		return readAtMost(file, maxPolicy)
+		return readAtMost(file, maxPolicyBytes)
 	}
 
 	places := &configfile.File{
@@ -141,7 +144,7 @@ func (c *Client) readPolicy() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return readAtMost(item.Reader, maxPolicy)
+		return readAtMost(item.Reader, maxPolicyBytes)
 	}
 
 	return nil, nil
@@ -149,6 +152,7 @@ func (c *Client) readPolicy() ([]byte, error) {
 
 var errTooLarge = errors.New("too large")
 
+// readAtMost reads r to its end. It returns errTooLarge if there are more than limit bytes.
 func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {

@@ -23,18 +23,19 @@ import (
 	"go.podman.io/image/v5/types"
 )
 
-// checkPolicy refuses what is no policy. A misspelt key must not open a door.
-func checkPolicy(data []byte) error {
+// validatePolicy returns an error if data is not a valid policy. Unknown fields are errors,
+// because a misspelt key must not weaken the policy.
+func validatePolicy(data []byte) error {
 	_, err := signature.NewPolicyFromBytes(data)
 	return err
 }
 
-// verifySignatures evaluates the requirements that need signatures. The library reads them
-// itself, from where its own rules say that they are kept.
-func (c *Client) verifySignatures(ctx context.Context, data []byte, _ requirement, image subject) error {
+// verifySignatures evaluates the requirements that need signatures. The library reads the
+// signatures from the locations that its own configuration names.
+func (c *Client) verifySignatures(ctx context.Context, data []byte, _ policyRequirement, image verificationSubject) error {
 	policy, err := signature.NewPolicyFromBytes(data)
 	if err != nil {
-		return faultf(KindUntrusted, "read the signature policy: %w", err)
+		return kindErrorf(KindUntrusted, "read the signature policy: %w", err)
 	}
 
 	dir, err := os.MkdirTemp("", "mainstay-signatures-")
@@ -43,7 +44,7 @@ func (c *Client) verifySignatures(ctx context.Context, data []byte, _ requiremen
 	}
 
 	defer func() { _ = os.RemoveAll(dir) }()
-	unparsed, done, err := c.unparsed(ctx, image, dir)
+	unparsed, done, err := c.openUnparsedImage(ctx, image, dir)
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (c *Client) verifySignatures(ctx context.Context, data []byte, _ requiremen
 	defer done()
 	evaluation, err := signature.NewPolicyContext(policy)
 	if err != nil {
-		return faultf(KindUntrusted, "evaluate the signature policy: %w", err)
+		return kindErrorf(KindUntrusted, "evaluate the signature policy: %w", err)
 	}
 
 	defer func() { _ = evaluation.Destroy() }()
@@ -61,33 +62,33 @@ func (c *Client) verifySignatures(ctx context.Context, data []byte, _ requiremen
 
 	var refused signature.PolicyRequirementError
 	if errors.As(err, &refused) {
-		return faultf(KindUntrusted, "the signature policy does not accept it: %w", err)
+		return kindErrorf(KindUntrusted, "the signature policy does not accept it: %w", err)
 	}
 
-	// Signatures are read from the network, so that it can be a registry's failure.
+	// Signatures are read from the network, so a registry may have failed.
 	var transport *url.Error
 	var status docker.UnexpectedHTTPStatusError
-	if kindOf(err) != KindUnavailable || errors.As(err, &transport) || errors.As(err, &status) {
+	if kindOfError(err) != KindUnavailable || errors.As(err, &transport) || errors.As(err, &status) {
 		return fmt.Errorf("read its signatures: %w", err)
 	}
 
-	return faultf(KindUntrusted, "verify its signatures: %w", err)
+	return kindErrorf(KindUntrusted, "verify its signatures: %w", err)
 }
 
-// unparsed returns the image as the library reads it, and refuses one that changed since it
-// was read here.
-func (c *Client) unparsed(ctx context.Context, image subject, dir string) (types.UnparsedImage, func(), error) {
+// openUnparsedImage opens the image with the library. It returns an error if the image has
+// changed since its manifest was read. The caller calls the returned function.
+func (c *Client) openUnparsedImage(ctx context.Context, image verificationSubject, dir string) (types.UnparsedImage, func(), error) {
 	named, err := reference.ParseNamed(image.named.String())
 	if err != nil {
-		return nil, nil, faultf(KindUntrusted, "signatures of images at an IPv6 address cannot be verified; name the registry by a host name")
+		return nil, nil, kindErrorf(KindUntrusted, "signatures of images at an IPv6 address cannot be verified; name the registry by a host name")
 	}
 
 	ref, err := docker.NewReference(named)
 	if err != nil {
-		return nil, nil, faultf(KindInvalid, "%w", err)
+		return nil, nil, kindErrorf(KindInvalid, "%w", err)
 	}
 
-	sys, err := c.librarySystem(image.named, dir)
+	sys, err := c.librarySystemContext(image.named, dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,45 +114,45 @@ func (c *Client) unparsed(ctx context.Context, image subject, dir string) (types
 	want, err := manifest.Digest(image.manifest)
 	if err != nil {
 		done()
-		return nil, nil, badContent("compute the digest of the manifest: %w", err)
+		return nil, nil, contentErrorf("compute the digest of the manifest: %w", err)
 	}
 	if matches, err := manifest.MatchesDigest(data, want); err != nil || !matches {
 		done()
-		return nil, nil, faultf(KindUnavailable, "the image was replaced while it was read")
+		return nil, nil, kindErrorf(KindUnavailable, "the image was replaced while it was read")
 	}
 
 	return unparsed, done, nil
 }
 
-// librarySystem has the library reach the image as this client does. Files that are for
-// the library only are written into dir.
-func (c *Client) librarySystem(n name, dir string) (*types.SystemContext, error) {
-	sys := c.system()
-	pool, err := c.authorities()
+// librarySystemContext returns the library's configuration for reaching the image in the
+// same way as this client. Files for the library are written into dir.
+func (c *Client) librarySystemContext(n imageReference, dir string) (*types.SystemContext, error) {
+	sys := c.systemContext()
+	pool, err := c.loadCertPool()
 	if err != nil {
 		return nil, err
 	}
 
 	sys.BaseTLSConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	insecure, err := c.insecure(sys, n)
+	insecure, err := c.allowsInsecureAccess(sys, n)
 	if err != nil {
 		return nil, err
 	}
 	if insecure || c.opts.SkipTLSVerify {
 		sys.DockerInsecureSkipTLSVerify = types.OptionalBoolTrue
 	}
-	if err := c.creds.install(sys, dir); err != nil {
+	if err := c.creds.writeAuthFile(sys, dir); err != nil {
 		return nil, err
 	}
 	if c.opts.Mirrors == nil {
 		return sys, nil
 	}
 
-	registry, err := c.registryOf(sys, n.repository())
+	registry, err := c.findRegistryConfig(sys, n.repository())
 	if err != nil || registry == nil {
 		return sys, err
 	}
-	if err := c.markInsecure(sys, n, registry); err != nil {
+	if err := c.markInsecureMirrors(sys, n, registry); err != nil {
 		return nil, err
 	}
 
@@ -162,20 +163,21 @@ func (c *Client) librarySystem(n name, dir string) (*types.SystemContext, error)
 
 	sys.SystemRegistriesConfPath = filepath.Join(dir, "registries.conf")
 	sys.SystemRegistriesConfDirPath = filepath.Join(dir, "none")
-	return sys, os.WriteFile(sys.SystemRegistriesConfPath, registriesConf(registry, helpers), 0o600)
+	return sys, os.WriteFile(sys.SystemRegistriesConfPath, encodeRegistriesConf(registry, helpers), 0o600)
 }
 
-// markInsecure says of each mirror whether it is one that may do without TLS.
-func (c *Client) markInsecure(sys *types.SystemContext, n name, registry *sysregistriesv2.Registry) error {
+// markInsecureMirrors sets the insecure field of each mirror that may be reached without
+// TLS.
+func (c *Client) markInsecureMirrors(sys *types.SystemContext, n imageReference, registry *sysregistriesv2.Registry) error {
 	registry.Mirrors = slices.Clone(registry.Mirrors)
 	for i := range registry.Mirrors {
 		mirror := &registry.Mirrors[i]
-		there, err := rewrite(n, registry.Prefix, mirror.Location)
+		rewritten, err := rewriteReference(n, registry.Prefix, mirror.Location)
 		if err != nil {
 			return err
 		}
 
-		insecure, err := c.insecure(sys, there)
+		insecure, err := c.allowsInsecureAccess(sys, rewritten)
 		if err != nil {
 			return err
 		}
@@ -186,8 +188,8 @@ func (c *Client) markInsecure(sys *types.SystemContext, n name, registry *sysreg
 	return nil
 }
 
-// registriesConf writes one entry in the form of registries.conf.
-func registriesConf(registry *sysregistriesv2.Registry, helpers []string) []byte {
+// encodeRegistriesConf returns a registries.conf with one entry.
+func encodeRegistriesConf(registry *sysregistriesv2.Registry, helpers []string) []byte {
 	var b strings.Builder
 	quoted := make([]string, 0, len(helpers))
 	for _, helper := range helpers {
@@ -197,7 +199,7 @@ func registriesConf(registry *sysregistriesv2.Registry, helpers []string) []byte
 	fmt.Fprintf(&b, "credential-helpers = [%s]\n", strings.Join(quoted, ", "))
 	fmt.Fprintf(&b, "[[registry]]\nprefix = %q\nlocation = %q\ninsecure = %t\nblocked = %t\n",
 		registry.Prefix, registry.Location, registry.Insecure, registry.Blocked)
-	for _, mirror := range mirrorsOf(registry) {
+	for _, mirror := range mirrorsOfRegistry(registry) {
 		fmt.Fprintf(&b, "[[registry.mirror]]\nlocation = %q\ninsecure = %t\npull-from-mirror = %q\n",
 			mirror.Location, mirror.Insecure, mirror.PullFromMirror)
 	}

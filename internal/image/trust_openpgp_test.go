@@ -45,7 +45,7 @@ func sign(t *testing.T, key *ecdsa.PrivateKey, canonical, identity string) {
 	}
 
 	built := imageOf(t, "application/vnd.dev.cosign.simplesigning.v1+json", payload)
-	manifest := built.describe(nil)
+	manifest := built.newManifest(nil)
 	manifest.Layers[0].Annotations = map[string]string{
 		"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString(signature),
 	}
@@ -54,7 +54,7 @@ func sign(t *testing.T, key *ecdsa.PrivateKey, canonical, identity string) {
 		t.Fatal(err)
 	}
 
-	built.manifest = newBlob(imgspecv1.MediaTypeImageManifest, raw)
+	built.manifest = newBuiltBlob(imgspecv1.MediaTypeImageManifest, raw)
 	push(t, repository+":"+strings.Replace(digest, ":", "-", 1)+".sig", built)
 }
 
@@ -146,8 +146,8 @@ func TestRegistriesConfForTheLibrary(t *testing.T) {
 		Mirrors:  []sysregistriesv2.Endpoint{{Location: "mirror.example.com", PullFromMirror: sysregistriesv2.MirrorByDigestOnly}, {Location: "other.example.com:5000/x", Insecure: true}},
 	}
 
-	file := writeFile(t, "registries.conf", string(registriesConf(entry, []string{sysregistriesv2.AuthenticationFileHelper})))
-	sys := NewClient(Options{RegistriesConf: file}).system()
+	file := writeFile(t, "registries.conf", string(encodeRegistriesConf(entry, []string{sysregistriesv2.AuthenticationFileHelper})))
+	sys := NewClient(Options{RegistriesConf: file}).systemContext()
 	got, err := sysregistriesv2.FindRegistry(sys, "quay.io/team/app")
 	if err != nil {
 		t.Fatal(err)

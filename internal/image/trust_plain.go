@@ -10,8 +10,9 @@ import (
 	"io"
 )
 
-// checkPolicy refuses what is no policy. A misspelt key must not open a door.
-func checkPolicy(data []byte) error {
+// validatePolicy returns an error if data is not a valid policy. Unknown fields are errors,
+// because a misspelt key must not weaken the policy.
+func validatePolicy(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	var policy policyFile
@@ -25,7 +26,7 @@ func checkPolicy(data []byte) error {
 	return nil
 }
 
-// verifySignatures refuses: this build cannot read signatures.
-func (c *Client) verifySignatures(_ context.Context, _ []byte, rule requirement, _ subject) error {
-	return faultf(KindUntrusted, "the signature policy asks for %q, which this build cannot verify; use one built with the tag containers_image_openpgp", rule)
+// verifySignatures always returns an error, because this build cannot verify signatures.
+func (c *Client) verifySignatures(_ context.Context, _ []byte, rule policyRequirement, _ verificationSubject) error {
+	return kindErrorf(KindUntrusted, "the signature policy asks for %q, which this build cannot verify; use one built with the tag containers_image_openpgp", rule)
 }

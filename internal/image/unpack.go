@@ -11,37 +11,37 @@ import (
 	"strings"
 )
 
-// unpacker applies layers, one after the other, to a tree, out of which no path and no link
-// can lead.
+// unpacker applies layers, one after the other, to a file tree. No path and no link can
+// lead out of the tree.
 type unpacker struct {
 	root   destination
 	prefix string // what is unpacked: "." or a clean path without leading slash
 	limits Limits
 	stats  Stats
 
-	stream  int64 // decompressed bytes of all layers so far
-	entries int   // entries of all layers so far
-	names   int64 // bytes of the paths written so far
-	links   bool  // a symbolic link was written
-	found   bool  // the prefix is there
-	blocked string
-	buffer  []byte
+	decompressedBytes int64  // of all layers so far
+	entryCount        int    // of all layers so far
+	pathBytes         int64  // length of the paths written so far
+	hasSymlinks       bool   // a symbolic link was written
+	found             bool   // the prefix exists
+	obstacle          string // what is at the prefix instead of a directory
+	buffer            []byte
 
-	// beside are unpackers of other prefixes, which have no part in this one's. They are given
-	// the same entries, and share what bounds the layers.
-	beside []*unpacker
+	// siblings are unpackers of other prefixes, which do not overlap with this one. They
+	// process the same entries, and share the limits of the layers.
+	siblings []*unpacker
 
-	// written has what the current layer wrote, with all parents: whiteouts of a layer
-	// hide only what is below it.
+	// written has the paths that the current layer wrote, with all parents. Whiteouts of a
+	// layer hide only the content of lower layers.
 	written map[string]bool
-	// dirs has paths known to be directories, to save system calls.
+	// dirs are paths known to be directories. It saves system calls.
 	dirs map[string]bool
 }
 
 func newUnpacker(root destination, prefix string, limits Limits) (*unpacker, error) {
 	clean := path.Clean(strings.TrimPrefix(prefix, "/"))
 	if prefix == "" || !fs.ValidPath(clean) {
-		return nil, faultf(KindInvalid, "%q is not a path inside of an image; write it like /configs", prefix)
+		return nil, kindErrorf(KindInvalid, "%q is not a path inside of an image; write it like /configs", prefix)
 	}
 	return &unpacker{
 		root: root, prefix: clean, limits: limits.withDefaults(),
@@ -49,21 +49,21 @@ func newUnpacker(root destination, prefix string, limits Limits) (*unpacker, err
 	}, nil
 }
 
-// layer applies one layer, compressed or not. Content that cannot be accepted is an error
-// of KindContent, any other error is the disk's.
-func (x *unpacker) layer(r io.Reader) error {
+// applyLayer applies one layer, compressed or not. It returns an error of KindContent for
+// content that is not accepted. Any other error is from the disk.
+func (x *unpacker) applyLayer(r io.Reader) error {
 	x.written, x.dirs = map[string]bool{}, map[string]bool{}
-	for _, other := range x.beside {
+	for _, other := range x.siblings {
 		other.written, other.dirs = map[string]bool{}, map[string]bool{}
 	}
 
-	plain, release, err := decompress(r)
+	plain, release, err := decompressLayer(r)
 	if err != nil {
 		return err
 	}
 
 	defer release()
-	stream := &meter{r: plain, used: &x.stream, limit: x.limits.StreamBytes}
+	stream := &meteredReader{r: plain, used: &x.decompressedBytes, limit: x.limits.StreamBytes}
 	archive := tar.NewReader(stream)
 	for {
 		header, err := archive.Next()
@@ -74,23 +74,23 @@ func (x *unpacker) layer(r io.Reader) error {
 			return stream.err
 		}
 		if err != nil {
-			return badContent("read the archive: %w", err)
+			return contentErrorf("read the archive: %w", err)
 		}
-		if x.entries++; x.entries > x.limits.Entries {
-			return badContent("its layers have more than %d entries", x.limits.Entries)
+		if x.entryCount++; x.entryCount > x.limits.Entries {
+			return contentErrorf("its layers have more than %d entries", x.limits.Entries)
 		}
-		if err := x.entry(header, archive, stream); err != nil {
+		if err := x.applyArchiveEntry(header, archive, stream); err != nil {
 			return err
 		}
 
-		for _, other := range x.beside {
-			if err := other.entry(header, archive, stream); err != nil {
+		for _, other := range x.siblings {
+			if err := other.applyArchiveEntry(header, archive, stream); err != nil {
 				return err
 			}
 		}
 	}
 
-	// What follows the archive is read for the decompressor's own checksum.
+	// Read to the end, so that the decompressor verifies its checksum.
 	if _, err := io.Copy(io.Discard, stream); err != nil {
 		return stream.err
 	}
@@ -98,34 +98,36 @@ func (x *unpacker) layer(r io.Reader) error {
 	return nil
 }
 
-// finish refuses what is only seen when all layers are applied.
-func (x *unpacker) finish() error {
+// checkAppliedLayers checks what can be checked only after all layers: that the prefix is a
+// directory, and that no chain of links leads outside.
+func (x *unpacker) checkAppliedLayers() error {
 	switch {
-	case x.blocked != "":
-		return badContent("/%s is no directory but %s", x.prefix, x.blocked)
+	case x.obstacle != "":
+		return contentErrorf("/%s is no directory but %s", x.prefix, x.obstacle)
 	case !x.found:
-		return badContent("it has no directory /%s", x.prefix)
-	case !x.links:
+		return contentErrorf("it has no directory /%s", x.prefix)
+	case !x.hasSymlinks:
 		return nil
 	}
 
-	// Each link's own text stays inside, but a chain of links could still lead outside.
+	// Each link points inside, but a chain of links could still lead outside.
 	return fs.WalkDir(x.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type() != fs.ModeSymlink {
 			return err
 		}
 		if _, err := x.root.Stat(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return badContent("the symbolic link %q cannot be followed inside of /%s: %w", x.display(name), x.prefix, err)
+			return contentErrorf("the symbolic link %q cannot be followed inside of /%s: %w", x.pathInImage(name), x.prefix, err)
 		}
 		return nil
 	})
 }
 
-// display returns the path in the image of a path below the prefix.
-func (x *unpacker) display(rel string) string { return "/" + path.Join(x.prefix, rel) }
+// pathInImage returns the path in the image for a path below the prefix.
+func (x *unpacker) pathInImage(rel string) string { return "/" + path.Join(x.prefix, rel) }
 
-// inside returns the path below the prefix of a path in the image.
-func (x *unpacker) inside(name string) (string, bool) {
+// pathBelowPrefix returns the path below the prefix for a path in the image, and whether it
+// is there.
+func (x *unpacker) pathBelowPrefix(name string) (string, bool) {
 	switch {
 	case x.prefix == ".":
 		return name, true
@@ -135,98 +137,101 @@ func (x *unpacker) inside(name string) (string, bool) {
 	return strings.CutPrefix(name, x.prefix+"/")
 }
 
-// above reports whether a path in the image is a parent of the prefix.
-func (x *unpacker) above(name string) bool {
+// isAbovePrefix reports whether a path in the image is a parent of the prefix.
+func (x *unpacker) isAbovePrefix(name string) bool {
 	return x.prefix != "." && (name == "." || strings.HasPrefix(x.prefix, name+"/"))
 }
 
-// cleanName returns the path of an entry without leading "./" and trailing "/".
-func (x *unpacker) cleanName(name string) (string, error) {
+// cleanEntryPath returns the path of an entry without leading "./" and trailing "/". It
+// returns an error for paths that lead outside or exceed a limit.
+func (x *unpacker) cleanEntryPath(name string) (string, error) {
 	if len(name) > x.limits.PathBytes {
-		return "", badContent("the path %.64q… has %d bytes, at most %d are accepted", name, len(name), x.limits.PathBytes)
+		return "", contentErrorf("the path %.64q… has %d bytes, at most %d are accepted", name, len(name), x.limits.PathBytes)
 	}
-	// Some builders write the root directory itself so.
+	// Some builders write the root directory as "/".
 	if name == "/" {
 		return ".", nil
 	}
 	if path.IsAbs(name) || strings.ContainsRune(name, 0) {
-		return "", badContent("the path %q is not relative to the image's root", name)
+		return "", contentErrorf("the path %q is not relative to the image's root", name)
 	}
 
 	elements := strings.Split(name, "/")
 	if len(elements) > x.limits.Depth {
-		return "", badContent("the path %.64q… has %d elements, at most %d are accepted", name, len(elements), x.limits.Depth)
+		return "", contentErrorf("the path %.64q… has %d elements, at most %d are accepted", name, len(elements), x.limits.Depth)
 	}
 
 	for _, element := range elements {
 		if element == ".." {
-			return "", badContent("the path %q leads upwards", name)
+			return "", contentErrorf("the path %q leads upwards", name)
 		}
 		if len(element) > 255 {
-			return "", badContent("the path %.64q… has an element of %d bytes, at most 255 are accepted", name, len(element))
+			return "", contentErrorf("the path %.64q… has an element of %d bytes, at most 255 are accepted", name, len(element))
 		}
 	}
 
 	return path.Clean(name), nil
 }
 
-func (x *unpacker) entry(header *tar.Header, content io.Reader, stream *meter) error {
+// applyArchiveEntry applies one entry of a layer, if it affects the prefix.
+func (x *unpacker) applyArchiveEntry(header *tar.Header, content io.Reader, stream *meteredReader) error {
 	if header.Typeflag == tar.TypeXGlobalHeader {
 		return nil
 	}
 
-	name, err := x.cleanName(header.Name)
+	name, err := x.cleanEntryPath(header.Name)
 	if err != nil {
 		return err
 	}
 	if hidden, ok := strings.CutPrefix(path.Base(name), ".wh."); ok {
-		return x.whiteout(path.Dir(name), hidden)
+		return x.applyWhiteout(path.Dir(name), hidden)
 	}
 
 	isDir := header.Typeflag == tar.TypeDir
-	rel, ok := x.inside(name)
+	rel, ok := x.pathBelowPrefix(name)
 	switch {
-	case !ok && !x.above(name):
+	case !ok && !x.isAbovePrefix(name):
 		return nil
 	case isDir && !ok:
 		return nil
 	case !isDir && (!ok || rel == "."):
-		// A file where the prefix or its parent was hides all that was there.
-		x.found, x.blocked = false, "a file or a link"
-		return x.hideChildren(".")
+		// A file in place of the prefix or its parent hides all former content.
+		x.found, x.obstacle = false, "a file or a link"
+		return x.removeLowerChildren(".")
 	}
 
 	if x.stats.Files++; x.stats.Files > x.limits.Files {
-		return badContent("it has more than %d files in /%s", x.limits.Files, x.prefix)
+		return contentErrorf("it has more than %d files in /%s", x.limits.Files, x.prefix)
 	}
-	if x.names += int64(len(rel)); x.names > x.limits.NameBytes {
-		return badContent("the paths in /%s have more than %d bytes", x.prefix, x.limits.NameBytes)
+	if x.pathBytes += int64(len(rel)); x.pathBytes > x.limits.NameBytes {
+		return contentErrorf("the paths in /%s have more than %d bytes", x.prefix, x.limits.NameBytes)
 	}
 
-	x.found, x.blocked = true, ""
-	x.mark(rel)
+	x.found, x.obstacle = true, ""
+	x.markWritten(rel)
 	switch header.Typeflag {
 	case tar.TypeDir:
-		return x.directory(rel)
+		return x.writeDirectory(rel)
 	case tar.TypeReg, tar.TypeGNUSparse:
-		return x.file(rel, header, content, stream)
+		return x.writeRegularFile(rel, header, content, stream)
 	case tar.TypeSymlink:
-		return x.symlink(name, rel, header.Linkname)
+		return x.writeSymlink(name, rel, header.Linkname)
 	case tar.TypeLink:
-		return x.hardlink(rel, header.Linkname)
+		return x.writeHardLink(rel, header.Linkname)
 	default:
-		return badContent("%q is neither a file, a directory nor a link (type %q)", x.display(rel), header.Typeflag)
+		return contentErrorf("%q is neither a file, a directory nor a link (type %q)", x.pathInImage(rel), header.Typeflag)
 	}
 }
 
-// mark remembers that the current layer has a path.
-func (x *unpacker) mark(rel string) {
+// markWritten records that the current layer has a path.
+func (x *unpacker) markWritten(rel string) {
 	for ; !x.written[rel]; rel = path.Dir(rel) {
 		x.written[rel] = true
 	}
 }
 
-func (x *unpacker) directory(rel string) error {
+// writeDirectory creates a directory, in place of anything else at the path.
+func (x *unpacker) writeDirectory(rel string) error {
 	if rel == "." {
 		return nil
 	}
@@ -236,30 +241,30 @@ func (x *unpacker) directory(rel string) error {
 		x.dirs[rel] = true
 		return nil
 	}
-	if err := x.clear(rel); err != nil {
+	if err := x.removeExistingPath(rel); err != nil {
 		return err
 	}
 
-	return x.ensureDir(rel)
+	return x.ensureDirectory(rel)
 }
 
-// ensureDir makes a directory and its parents. A parent that is a link to a directory
-// inside is followed, as container runtimes do; any other obstacle is replaced.
-func (x *unpacker) ensureDir(rel string) error {
+// ensureDirectory creates a directory and its parents. A parent that is a link to a
+// directory inside is followed, as container runtimes do. Any other obstacle is replaced.
+func (x *unpacker) ensureDirectory(rel string) error {
 	if rel == "." || x.dirs[rel] {
 		return nil
 	}
-	if err := x.ensureDir(path.Dir(rel)); err != nil {
+	if err := x.ensureDirectory(path.Dir(rel)); err != nil {
 		return err
 	}
 
 	info, err := x.root.Stat(rel)
 	if err != nil || !info.IsDir() {
-		if err := x.clear(rel); err != nil {
+		if err := x.removeExistingPath(rel); err != nil {
 			return err
 		}
 		if err := x.root.Mkdir(rel, 0o755); err != nil {
-			return fmt.Errorf("write %s: %w", x.display(rel), err)
+			return fmt.Errorf("write %s: %w", x.pathInImage(rel), err)
 		}
 	}
 
@@ -267,39 +272,41 @@ func (x *unpacker) ensureDir(rel string) error {
 	return nil
 }
 
-// clear removes what is at a path, to make room.
-func (x *unpacker) clear(rel string) error {
+// removeExistingPath removes whatever exists at a path.
+func (x *unpacker) removeExistingPath(rel string) error {
 	if _, err := x.root.Lstat(rel); err != nil {
 		return nil //nolint:nilerr // nothing is there, or its parent is no directory
 	}
 
 	clear(x.dirs)
 	if err := x.root.RemoveAll(rel); err != nil {
-		return fmt.Errorf("replace %s: %w", x.display(rel), err)
+		return fmt.Errorf("replace %s: %w", x.pathInImage(rel), err)
 	}
 	return nil
 }
 
-// room makes the parents of a path and removes what is at it.
-func (x *unpacker) room(rel string) error {
-	if err := x.ensureDir(path.Dir(rel)); err != nil {
+// prepareTargetPath creates the parents of a path and removes whatever exists at it.
+func (x *unpacker) prepareTargetPath(rel string) error {
+	if err := x.ensureDirectory(path.Dir(rel)); err != nil {
 		return err
 	}
-	if err := x.clear(rel); err != nil {
+	if err := x.removeExistingPath(rel); err != nil {
 		return err
 	}
-	// Where a link leads to its own directory, what was removed can be the parent.
-	return x.ensureDir(path.Dir(rel))
+	// If a link leads to its own directory, the removed path can be the parent.
+	return x.ensureDirectory(path.Dir(rel))
 }
 
-func (x *unpacker) file(rel string, header *tar.Header, content io.Reader, stream *meter) error {
+// writeRegularFile writes a file with the content of an entry. It keeps only the owner's
+// permission to execute.
+func (x *unpacker) writeRegularFile(rel string, header *tar.Header, content io.Reader, stream *meteredReader) error {
 	if header.Size > x.limits.FileBytes {
-		return badContent("the file %q has %d bytes, at most %d are accepted", x.display(rel), header.Size, x.limits.FileBytes)
+		return contentErrorf("the file %q has %d bytes, at most %d are accepted", x.pathInImage(rel), header.Size, x.limits.FileBytes)
 	}
 	if x.stats.Bytes += header.Size; x.stats.Bytes > x.limits.Bytes {
-		return badContent("the files in /%s have more than %d bytes", x.prefix, x.limits.Bytes)
+		return contentErrorf("the files in /%s have more than %d bytes", x.prefix, x.limits.Bytes)
 	}
-	if err := x.room(rel); err != nil {
+	if err := x.prepareTargetPath(rel); err != nil {
 		return err
 	}
 
@@ -310,7 +317,7 @@ func (x *unpacker) file(rel string, header *tar.Header, content io.Reader, strea
 
 	file, err := x.root.Create(rel, perm)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", x.display(rel), err)
+		return fmt.Errorf("write %s: %w", x.pathInImage(rel), err)
 	}
 
 	out := &fileWriter{file: file}
@@ -321,17 +328,17 @@ func (x *unpacker) file(rel string, header *tar.Header, content io.Reader, strea
 
 	switch {
 	case out.err != nil:
-		return fmt.Errorf("write %s: %w", x.display(rel), out.err)
+		return fmt.Errorf("write %s: %w", x.pathInImage(rel), out.err)
 	case stream.err != nil:
 		return stream.err
 	case err != nil:
-		return badContent("the archive breaks off in the file %q: %w", x.display(rel), err)
+		return contentErrorf("the archive breaks off in the file %q: %w", x.pathInImage(rel), err)
 	}
 
 	return nil
 }
 
-// fileWriter remembers whether writing failed, since copying can fail on either side.
+// fileWriter records the error of writing, because copying can fail on either side.
 type fileWriter struct {
 	file io.Writer
 	err  error
@@ -343,12 +350,14 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (x *unpacker) symlink(name, rel, target string) error {
+// writeSymlink writes a symbolic link. The target is rewritten to be relative and must be
+// inside of the prefix.
+func (x *unpacker) writeSymlink(name, rel, target string) error {
 	if target == "" || len(target) > x.limits.PathBytes || strings.ContainsRune(target, 0) {
-		return badContent("the symbolic link %q has no usable target", x.display(rel))
+		return contentErrorf("the symbolic link %q has no usable target", x.pathInImage(rel))
 	}
 
-	// An absolute target is meant from the image's root.
+	// An absolute target is relative to the image's root.
 	resolved := path.Join(path.Dir(name), target)
 	if path.IsAbs(target) {
 		resolved = strings.TrimPrefix(path.Clean(target), "/")
@@ -357,64 +366,65 @@ func (x *unpacker) symlink(name, rel, target string) error {
 		resolved = "."
 	}
 
-	destination, ok := x.inside(resolved)
+	destination, ok := x.pathBelowPrefix(resolved)
 	if !ok || !fs.ValidPath(destination) {
-		return badContent("the symbolic link %q points to %q, outside of /%s", x.display(rel), target, x.prefix)
+		return contentErrorf("the symbolic link %q points to %q, outside of /%s", x.pathInImage(rel), target, x.prefix)
 	}
 
 	text, err := filepath.Rel(path.Dir(rel), destination)
 	if err != nil {
-		return badContent("the symbolic link %q points to %q: %w", x.display(rel), target, err)
+		return contentErrorf("the symbolic link %q points to %q: %w", x.pathInImage(rel), target, err)
 	}
-	if err := x.room(rel); err != nil {
+	if err := x.prepareTargetPath(rel); err != nil {
 		return err
 	}
 	if err := x.root.Symlink(text, rel); err != nil {
-		return fmt.Errorf("write %s: %w", x.display(rel), err)
+		return fmt.Errorf("write %s: %w", x.pathInImage(rel), err)
 	}
 
-	x.links = true
+	x.hasSymlinks = true
 	return nil
 }
 
-func (x *unpacker) hardlink(rel, target string) error {
-	name, err := x.cleanName(strings.TrimPrefix(target, "/"))
+// writeHardLink links a path to a file that was written before.
+func (x *unpacker) writeHardLink(rel, target string) error {
+	name, err := x.cleanEntryPath(strings.TrimPrefix(target, "/"))
 	if err != nil {
-		return badContent("the hard link %q: %w", x.display(rel), err)
+		return contentErrorf("the hard link %q: %w", x.pathInImage(rel), err)
 	}
 
-	source, ok := x.inside(name)
+	source, ok := x.pathBelowPrefix(name)
 	if !ok {
-		return badContent("the hard link %q points to %q, outside of /%s", x.display(rel), target, x.prefix)
+		return contentErrorf("the hard link %q points to %q, outside of /%s", x.pathInImage(rel), target, x.prefix)
 	}
-	if !x.isFile(source) {
-		return badContent("the hard link %q points to %q, which is no file before it in the image", x.display(rel), target)
+	if !x.isRegularFile(source) {
+		return contentErrorf("the hard link %q points to %q, which is no file before it in the image", x.pathInImage(rel), target)
 	}
 	if source == rel {
 		return nil
 	}
-	if err := x.room(rel); err != nil {
+	if err := x.prepareTargetPath(rel); err != nil {
 		return err
 	}
-	// Making room removes the source when one of the two is the other's parent.
-	if !x.isFile(source) {
-		return badContent("the hard link %q replaces what it points to, %q", x.display(rel), target)
+	// The source was removed if one of the two paths is the other's parent.
+	if !x.isRegularFile(source) {
+		return contentErrorf("the hard link %q replaces what it points to, %q", x.pathInImage(rel), target)
 	}
 	if err := x.root.Link(source, rel); err != nil {
-		return fmt.Errorf("write %s: %w", x.display(rel), err)
+		return fmt.Errorf("write %s: %w", x.pathInImage(rel), err)
 	}
 
 	return nil
 }
 
-func (x *unpacker) isFile(rel string) bool {
+func (x *unpacker) isRegularFile(rel string) bool {
 	info, err := x.root.Lstat(rel)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// whiteout hides what layers below have: one path, or with the name ".wh..opq" all that is
-// in the directory (the OCI image specification's "opaque whiteout").
-func (x *unpacker) whiteout(dir, hidden string) error {
+// applyWhiteout hides content of lower layers: one path, or with the name ".wh..opq" the
+// whole content of the directory (the "opaque whiteout" of the OCI image specification).
+func (x *unpacker) applyWhiteout(dir, hidden string) error {
 	name := path.Join(dir, hidden)
 	switch {
 	case hidden == ".wh..opq":
@@ -422,33 +432,34 @@ func (x *unpacker) whiteout(dir, hidden string) error {
 	case strings.HasPrefix(hidden, ".wh."):
 		return nil // bookkeeping of the AUFS driver
 	case hidden == "", hidden == ".", hidden == "..":
-		return badContent("the whiteout %q names nothing that could be hidden", path.Join(dir, ".wh."+hidden))
+		return contentErrorf("the whiteout %q names nothing that could be hidden", path.Join(dir, ".wh."+hidden))
 	}
 
-	rel, ok := x.inside(name)
+	rel, ok := x.pathBelowPrefix(name)
 	opaque := hidden == ".wh..opq"
 	switch {
-	case !ok && !x.above(name):
+	case !ok && !x.isAbovePrefix(name):
 		return nil
 	case !ok, rel == ".":
 		x.found = x.written["."] || opaque && ok || x.prefix == "."
-		return x.hideChildren(".")
+		return x.removeLowerChildren(".")
 	case opaque:
-		return x.hideChildren(rel)
+		return x.removeLowerChildren(rel)
 	default:
-		return x.hide(rel)
+		return x.removeLowerPath(rel)
 	}
 }
 
-// hide removes what layers below the current one have at a path.
-func (x *unpacker) hide(rel string) error {
+// removeLowerPath removes what lower layers have at a path.
+func (x *unpacker) removeLowerPath(rel string) error {
 	if x.written[rel] {
-		return x.hideChildren(rel)
+		return x.removeLowerChildren(rel)
 	}
-	return x.clear(rel)
+	return x.removeExistingPath(rel)
 }
 
-func (x *unpacker) hideChildren(rel string) error {
+// removeLowerChildren removes what lower layers have in a directory.
+func (x *unpacker) removeLowerChildren(rel string) error {
 	info, err := x.root.Lstat(rel)
 	if err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // nothing is there, or the current layer's own file
@@ -456,11 +467,11 @@ func (x *unpacker) hideChildren(rel string) error {
 
 	names, err := x.root.Names(rel)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", x.display(rel), err)
+		return fmt.Errorf("read %s: %w", x.pathInImage(rel), err)
 	}
 
 	for _, name := range names {
-		if err := x.hide(path.Join(rel, name)); err != nil {
+		if err := x.removeLowerPath(path.Join(rel, name)); err != nil {
 			return err
 		}
 	}

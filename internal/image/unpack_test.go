@@ -31,9 +31,9 @@ func unpack(t testing.TB, prefix string, limits Limits, layers ...[]byte) (strin
 	}
 
 	defer func() { _ = root.Close() }()
-	stats, err := unpackTo(directory{root}, prefix, limits, layers)
+	stats, err := unpackTo(diskDirectory{root}, prefix, limits, layers)
 
-	files := newFiles(t.TempDir())
+	files := newSpooledFiles(t.TempDir())
 	defer func() { _ = files.Close() }()
 	other, otherErr := unpackTo(files, prefix, limits, layers)
 	if diff := cmp.Diff(textOf(err), textOf(otherErr)); diff != "" {
@@ -59,11 +59,11 @@ func unpackTo(to destination, prefix string, limits Limits, layers [][]byte) (St
 	}
 
 	for _, layer := range layers {
-		if err := x.layer(bytes.NewReader(layer)); err != nil {
+		if err := x.applyLayer(bytes.NewReader(layer)); err != nil {
 			return x.stats, err
 		}
 	}
-	return x.stats, x.finish()
+	return x.stats, x.checkAppliedLayers()
 }
 
 // textOf returns an error's text without what a file system says in its own words.
@@ -261,7 +261,7 @@ func TestUnpackRefuses(t *testing.T) {
 			}
 
 			dir, _, err := unpack(t, prefix, test.limits, gzipped(t, tarball(t, test.entries...)))
-			wantError(t, fail("extract", "example.com/x:1", err), KindContent, test.want)
+			wantError(t, wrapOperationError("extract", "example.com/x:1", err), KindContent, test.want)
 			assertContained(t, dir)
 		})
 	}
@@ -287,7 +287,7 @@ func TestUnpackBrokenArchives(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := unpack(t, "/configs", Limits{}, test.layer)
-			wantError(t, fail("extract", "example.com/x:1", err), KindContent, test.want)
+			wantError(t, wrapOperationError("extract", "example.com/x:1", err), KindContent, test.want)
 		})
 	}
 }
@@ -316,7 +316,7 @@ func TestUnpackStatsAndModes(t *testing.T) {
 func TestUnpackerRefusesPrefix(t *testing.T) {
 	for _, prefix := range []string{"", "..", "/../x", "a//b/../../.."} {
 		_, err := newUnpacker(nil, prefix, Limits{})
-		wantError(t, fail("extract", "x", err), KindInvalid, "not a path inside of an image")
+		wantError(t, wrapOperationError("extract", "x", err), KindInvalid, "not a path inside of an image")
 	}
 }
 
@@ -340,7 +340,7 @@ func fuzzLayers(t *testing.T, layers ...[]byte) {
 		dir, stats, err := unpack(t, prefix, fuzzLimits, layers...)
 		assertContained(t, dir)
 		if err != nil {
-			if !isBadContent(err) {
+			if !isContentError(err) {
 				t.Fatalf("%v is not blamed on the content", err)
 			}
 			continue

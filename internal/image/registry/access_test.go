@@ -19,8 +19,8 @@ import (
 // org/ are the registry's own; what others answer is up to the test.
 type sharedRegistry struct {
 	registry *httptest.Server
-	tokens   *tokenServerOf
-	thief    *tokenServerOf
+	tokens   *repositoryTokenServer
+	thief    *repositoryTokenServer
 
 	mu     sync.Mutex
 	others http.HandlerFunc
@@ -28,8 +28,8 @@ type sharedRegistry struct {
 	asked  []string         // requests to the registry, with what they are authorized by
 }
 
-// tokenServerOf is a token server that records what it is asked for.
-type tokenServerOf struct {
+// repositoryTokenServer is a token server that records what it is asked for.
+type repositoryTokenServer struct {
 	*httptest.Server
 
 	mu     sync.Mutex
@@ -38,9 +38,9 @@ type tokenServerOf struct {
 	hang   chan struct{} // when set, it does not answer before this is closed
 }
 
-func newTokenServerOf(t *testing.T) *tokenServerOf {
+func newRepositoryTokenServer(t *testing.T) *repositoryTokenServer {
 	t.Helper()
-	s := &tokenServerOf{}
+	s := &repositoryTokenServer{}
 	s.Server = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		s.mu.Lock()
@@ -61,16 +61,18 @@ func newTokenServerOf(t *testing.T) *tokenServerOf {
 	return s
 }
 
-func (s *tokenServerOf) challenge() string { return fmt.Sprintf(`Bearer realm="%s/token"`, s.URL) }
+func (s *repositoryTokenServer) challenge() string {
+	return fmt.Sprintf(`Bearer realm="%s/token"`, s.URL)
+}
 
-func (s *tokenServerOf) set(status int, hang chan struct{}) {
+func (s *repositoryTokenServer) set(status int, hang chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status, s.hang = status, hang
 }
 
 // take returns what was asked since it was called last.
-func (s *tokenServerOf) take() []string {
+func (s *repositoryTokenServer) take() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	asked := s.asked
@@ -80,7 +82,7 @@ func (s *tokenServerOf) take() []string {
 
 func newSharedRegistry(t *testing.T) *sharedRegistry {
 	t.Helper()
-	s := &sharedRegistry{tokens: newTokenServerOf(t), thief: newTokenServerOf(t)}
+	s := &sharedRegistry{tokens: newRepositoryTokenServer(t), thief: newRepositoryTokenServer(t)}
 	s.registry = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		authorization := r.Header.Get("Authorization")
 		s.mu.Lock()
@@ -126,7 +128,7 @@ func (s *sharedRegistry) session(t *testing.T, shared *Shared, edit func(*Option
 	t.Helper()
 	return sessionTo(t, s.registry, func(o *Options) {
 		o.Shared, o.Login = shared, robot
-		for _, server := range []*tokenServerOf{s.tokens, s.thief} {
+		for _, server := range []*repositoryTokenServer{s.tokens, s.thief} {
 			o.TLS.RootCAs.AddCert(server.Certificate())
 		}
 		if edit != nil {
@@ -299,7 +301,7 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{path, "/v2/"}, s.take()); diff != "" {
 		t.Errorf("requests to the registry (-want +got):\n%s", diff)
 	}
-	if got, want := len(old.take()), 1+attempts; got != want {
+	if got, want := len(old.take()), 1+maxAttempts; got != want {
 		t.Errorf("got %d requests to the token server, want %d", got, want)
 	}
 
@@ -312,7 +314,7 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	expire()
 	old.set(http.StatusNotFound, nil)
 	s.mu.Lock()
-	s.tokens = newTokenServerOf(t)
+	s.tokens = newRepositoryTokenServer(t)
 	moved := s.tokens
 	s.mu.Unlock()
 	if err := ask(t.Context()); err != nil {
@@ -358,11 +360,11 @@ func TestGrantsAreBounded(t *testing.T) {
 	shared, _ := newTestShared()
 	for i := range 3 * maxGrants {
 		key := grantKey{repository: strconv.Itoa(i)}
-		shared.storeGrant(key, grant{})
+		shared.rememberGrant(key, grant{})
 		if n := len(shared.grants); n > maxGrants {
 			t.Fatalf("got %d grants, want at most %d", n, maxGrants)
 		}
-		if _, ok := shared.grant(key); !ok {
+		if _, ok := shared.rememberedGrant(key); !ok {
 			t.Fatalf("the grant for %v is gone as soon as it is stored", key)
 		}
 	}

@@ -16,19 +16,20 @@ import (
 	"go.podman.io/image/v5/manifest"
 )
 
-// MaxManifest bounds a manifest, in bytes. It is what registries accept.
+// MaxManifest bounds a manifest, in bytes. It is the limit of registries.
 const MaxManifest = 4 << 20
 
-// ErrNoDigest says that a registry does not tell the digest of a tag without giving the
-// manifest: Manifest gives it.
+// ErrNoDigest is returned when a registry does not return the digest of a tag without the
+// manifest. Manifest reads the manifest itself.
 var ErrNoDigest = errors.New("the registry does not tell the digest")
 
-// Digest asks which digest a tag has, by one request without a body.
+// Digest returns the digest of a tag. It sends a HEAD request. It returns ErrNoDigest if
+// the response has no digest.
 func (s *Session) Digest(ctx context.Context, tag string) (digest.Digest, error) {
-	resp, err := s.do(ctx, request{
-		what: "look up the tag " + tag, method: http.MethodHead, path: s.path("manifests", tag),
-		header: acceptManifests(),
-		want:   []int{http.StatusOK, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest},
+	resp, err := s.sendExpecting(ctx, request{
+		operation: "look up the tag " + tag, method: http.MethodHead, path: s.objectPath("manifests", tag),
+		header:           acceptManifests(),
+		expectedStatuses: []int{http.StatusOK, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest},
 	})
 	if err != nil {
 		return "", err
@@ -43,12 +44,12 @@ func (s *Session) Digest(ctx context.Context, tag string) (digest.Digest, error)
 	return found, nil
 }
 
-// Manifest reads a manifest and gives it with its media type, empty when the registry does
-// not tell. Whether it has the digest that it was asked for by is for the caller to see.
+// Manifest reads a manifest. It returns it with its media type, which is empty when the
+// registry does not specify one. The caller verifies the digest.
 func (s *Session) Manifest(ctx context.Context, tagOrDigest string) ([]byte, string, error) {
-	resp, err := s.do(ctx, request{
-		what: "read the manifest " + tagOrDigest, method: http.MethodGet, path: s.path("manifests", tagOrDigest),
-		header: acceptManifests(), want: []int{http.StatusOK},
+	resp, err := s.sendExpecting(ctx, request{
+		operation: "read the manifest " + tagOrDigest, method: http.MethodGet, path: s.objectPath("manifests", tagOrDigest),
+		header: acceptManifests(), expectedStatuses: []int{http.StatusOK},
 	})
 	if err != nil {
 		return nil, "", err
@@ -74,28 +75,28 @@ func acceptManifests() http.Header {
 
 // Blob is an open blob.
 type Blob struct {
-	// Body has what follows Offset. The caller closes it.
+	// Body is the content from Offset on. The caller closes it.
 	Body io.ReadCloser
-	// Offset is where Body begins: what was asked for, or zero where the registry gives
-	// blobs only as a whole.
+	// Offset is where Body begins: the requested offset, or zero if the registry does not
+	// support range requests.
 	Offset int64
-	// Size of the whole blob as the registry tells it, -1 when it does not.
+	// Size is the size of the whole blob, or -1 if the registry does not specify it.
 	Size int64
 }
 
-// Blob opens a blob from an offset on, or from its start where the registry gives blobs
-// only as a whole.
+// Blob opens a blob at an offset, or at its start if the registry does not support range
+// requests.
 func (s *Session) Blob(ctx context.Context, blob digest.Digest, offset int64) (*Blob, error) {
 	r := request{
-		what: "read the blob " + blob.String(), method: http.MethodGet, path: s.path("blobs", blob.String()),
-		want: []int{http.StatusOK},
+		operation: "read the blob " + blob.String(), method: http.MethodGet, path: s.objectPath("blobs", blob.String()),
+		expectedStatuses: []int{http.StatusOK},
 	}
 	if offset > 0 {
 		r.header = http.Header{"Range": {fmt.Sprintf("bytes=%d-", offset)}}
-		r.want = append(r.want, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable)
+		r.expectedStatuses = append(r.expectedStatuses, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable)
 	}
 
-	resp, err := s.do(ctx, r)
+	resp, err := s.sendExpecting(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -108,19 +109,20 @@ func (s *Session) Blob(ctx context.Context, blob digest.Digest, offset int64) (*
 		return s.Blob(ctx, blob, 0)
 	}
 
-	size, err := continues(resp.Header.Get("Content-Range"), offset)
+	size, err := parseContentRange(resp.Header.Get("Content-Range"), offset)
 	if err != nil {
 		_ = resp.Body.Close()
-		return nil, fmt.Errorf("%s: %w", r.what, err)
+		return nil, fmt.Errorf("%s: %w", r.operation, err)
 	}
 
 	return &Blob{Body: resp.Body, Offset: offset, Size: size}, nil
 }
 
-// continues checks that an answer is the rest of a blob from an offset on, and gives the
-// size of the whole, -1 when it is not told.
-func continues(contentRange string, offset int64) (int64, error) {
-	bad := fmt.Errorf("asked for what follows byte %d, the registry gives %q", offset, shorten(contentRange))
+// parseContentRange checks that a partial response begins at offset and ends at the end of
+// the blob. It returns the size of the whole blob, or -1 when the response does not have
+// it.
+func parseContentRange(contentRange string, offset int64) (int64, error) {
+	bad := fmt.Errorf("asked for what follows byte %d, the registry gives %q", offset, shortenText(contentRange))
 	text, ok := strings.CutPrefix(contentRange, "bytes ")
 	span, whole, ok2 := strings.Cut(text, "/")
 	first, last, ok3 := strings.Cut(span, "-")
@@ -139,28 +141,29 @@ func continues(contentRange string, offset int64) (int64, error) {
 	return size, nil
 }
 
-// path returns the path of an object of the repository. Its parts were checked by whoever
-// parsed the reference and the digest, and are escaped all the same.
-func (s *Session) path(kind, name string) string {
+// objectPath returns the URL path of a manifest or blob of the repository. Both parts are
+// escaped, although the parser of the reference has checked them.
+func (s *Session) objectPath(kind, name string) string {
 	repository := (&url.URL{Path: s.opts.Repository}).EscapedPath()
 	return "/v2/" + repository + "/" + kind + "/" + url.PathEscape(name)
 }
 
-// body is what a request carries.
-type body struct {
+// requestBody is the body of a request.
+type requestBody struct {
 	size int64
 	open func() (io.ReadCloser, error)
-	// secret is not carried along where an answer redirects to.
+	// secret bodies are not sent again to the target of a redirect.
 	secret bool
-	// sent is told how many bytes were sent. May be nil.
+	// sent is called with the number of bytes sent so far. It may be nil.
 	sent func(n int64)
 }
 
-func bytesBody(data []byte) *body {
-	return &body{size: int64(len(data)), open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
+func newBytesBody(data []byte) *requestBody {
+	return &requestBody{size: int64(len(data)), open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
 }
 
-func (b *body) attach(req *http.Request) error {
+// attachToRequest sets the body of an HTTP request.
+func (b *requestBody) attachToRequest(req *http.Request) error {
 	if b.size == 0 {
 		return nil
 	}

@@ -112,7 +112,9 @@ func TestManifest(t *testing.T) {
 		"endless":             {answer: endless(ok), err: []string{"has more than 4194304 bytes"}},
 		"cut off":             {answer: cutOff(100, "half"), err: []string{"read the manifest v1", "unexpected EOF"}},
 		"endless error":       {answer: endless(http.StatusNotFound), err: []string{"404 Not Found"}},
-		"endless head":        {answer: func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", maxHeader+4096)) }, err: []string{"server response headers exceeded"}},
+		"endless head": {answer: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", maxResponseHeaderBytes+4096))
+		}, err: []string{"server response headers exceeded"}},
 		"told by the protocol": {
 			answer: answering(http.StatusNotFound, "application/json", `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"no such\ntag"},{"code":"OTHER"}]}`),
 			err:    []string{"404 Not Found (MANIFEST_UNKNOWN: no such tag)"},
@@ -282,7 +284,7 @@ func TestNoHTTP(t *testing.T) {
 	if _, _, err := session.Manifest(t.Context(), "v1"); err == nil {
 		t.Error("it was no registry, but there is no error")
 	}
-	if len(clock.slept) > attempts {
+	if len(clock.slept) > maxAttempts {
 		t.Errorf("tried again %d times", len(clock.slept))
 	}
 }
@@ -400,7 +402,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add("bytes 4-9/10", `Bearer realm="https://a/b",scope="x"`, `{"errors":[{"code":"X"}]}`, "120")
 	f.Add("bytes */10", `Basic`, `<html>`, "Fri, 02 Jan 2026 03:05:05 GMT")
 	f.Fuzz(func(t *testing.T, contentRange, challenge, body, retry string) {
-		if size, err := continues(contentRange, 4); err == nil && size >= 0 && size < 5 {
+		if size, err := parseContentRange(contentRange, 4); err == nil && size >= 0 && size < 5 {
 			t.Errorf("%q continues a blob of %d bytes from byte 4", contentRange, size)
 		}
 
@@ -415,7 +417,7 @@ func FuzzAnswers(f *testing.F) {
 			}
 		}
 
-		answer := statusError(resp, "test", time.Now())
+		answer := newStatusError(resp, "test", time.Now())
 		if answer.Pause < 0 || answer.Pause > 24*time.Hour || len(answer.Error()) > 1024 || strings.ContainsAny(answer.Error(), "\n\r") {
 			t.Errorf("%q, a pause of %s", answer.Error(), answer.Pause)
 		}

@@ -1,11 +1,12 @@
-// Package registry speaks the distribution protocol (OCI distribution specification,
-// "/v2/") with one repository of one container registry: manifests, blobs and uploads.
+// Package registry implements the client side of the distribution protocol (OCI
+// distribution specification, "/v2/") for one repository of one container registry:
+// manifests, blobs and uploads.
 //
-// It expects the worst of the other side. Every answer is bounded in size and time,
-// passwords go to the registry and to the token server that it names and nowhere else, a
-// pause that a registry asks for (429 and 503 with Retry-After) is kept by the whole
-// process, and failures that may pass are tried again a few times.
+// It does not trust the registry. Every response is bounded in size and time. Passwords are
+// sent only to the registry and to the token server that it names. The whole process
+// honours a pause that a registry asks for (429 and 503 with Retry-After). Transient
+// failures are retried a few times.
 //
-// It does not decide which registry is asked: mirrors, trust and logins are the work of
-// package image. It verifies no digest, for whoever reads a stream does that on the way.
+// Package image decides which registry to ask, which images to trust and which logins to
+// use. This package does not verify digests; the reader of a stream does.
 package registry

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// StatusError is an answer that is not the one that was asked for.
+// StatusError is a response with an unexpected status.
 type StatusError struct {
-	// Status of the answer.
+	// Status is the HTTP status of the response.
 	Status int
-	// Code and Message are the first error that the answer tells of in the form that the
-	// protocol asks for, such as MANIFEST_UNKNOWN. Empty: it told of none.
+	// Code and Message are from the first error in the body, in the format of the protocol,
+	// such as MANIFEST_UNKNOWN. They are empty when the body has none.
 	Code, Message string
-	// Pause is how long the registry asked to be left alone. Zero: it did not.
+	// Pause is the pause that the registry asked for, or zero.
 	Pause time.Duration
 
-	what string // what was asked for
+	operation string // what the request was for
 }
 
 // Error implements error.
 func (e *StatusError) Error() string {
-	text := fmt.Sprintf("%s: the registry answered %d %s", e.what, e.Status, http.StatusText(e.Status))
+	text := fmt.Sprintf("%s: the registry answered %d %s", e.operation, e.Status, http.StatusText(e.Status))
 	switch {
 	case e.Code != "" && e.Message != "":
 		text += fmt.Sprintf(" (%s: %s)", e.Code, e.Message)
@@ -38,11 +38,11 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// PausedError says that a registry asked to be left alone, so that it was not asked.
+// PausedError is returned when no request was sent, because the registry asked for a pause.
 type PausedError struct {
 	// Host is the registry.
 	Host string
-	// Left is how long the pause still is.
+	// Left is the rest of the pause.
 	Left time.Duration
 }
 
@@ -51,13 +51,14 @@ func (e *PausedError) Error() string {
 	return fmt.Sprintf("the registry %s answered 429 or 503 before, and asked to be left alone for another %s", e.Host, e.Left.Round(time.Second))
 }
 
-// LoginError says that a password is not sent where the registry asks for it.
+// LoginError is returned when the registry asks for a login in a way that would disclose
+// it.
 type LoginError struct{ text string }
 
 // Error implements error.
 func (e *LoginError) Error() string { return e.text }
 
-// RedirectError says that a registry redirects on and on.
+// RedirectError is returned when a registry redirects too often.
 type RedirectError struct{}
 
 // Error implements error.
@@ -65,11 +66,11 @@ func (*RedirectError) Error() string {
 	return fmt.Sprintf("the registry redirects more than %d times", maxRedirects)
 }
 
-// TooLargeError says that an answer is longer than what is read.
+// TooLargeError is returned when a response is larger than its limit.
 type TooLargeError struct {
-	// What is too long.
+	// What names the response.
 	What string
-	// Limit in bytes.
+	// Limit is in bytes.
 	Limit int64
 }
 
@@ -78,19 +79,19 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s has more than %d bytes", e.What, e.Limit)
 }
 
-// Bounds of what is read of an answer that is not the one asked for.
+// Limits of an unexpected response.
 const (
-	maxErrorBody = 64 << 10
-	maxErrorText = 256
+	maxErrorBodyBytes  = 64 << 10
+	maxErrorTextLength = 256
 )
 
-// statusError reads what an unexpected answer says, and closes it.
-func statusError(resp *http.Response, what string, now time.Time) *StatusError {
+// newStatusError returns the error for an unexpected response, and closes the response.
+func newStatusError(resp *http.Response, what string, now time.Time) *StatusError {
 	defer func() { _ = resp.Body.Close() }() // It was only read.
-	e := &StatusError{Status: resp.StatusCode, what: what}
-	e.Pause, _ = retryAfter(resp.Header, now)
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	var told struct {
+	e := &StatusError{Status: resp.StatusCode, operation: what}
+	e.Pause, _ = parseRetryAfter(resp.Header, now)
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBodyBytes))
+	var parsed struct {
 		Errors []struct {
 			Code    string `json:"code"`
 			Message string `json:"message"`
@@ -98,27 +99,28 @@ func statusError(resp *http.Response, what string, now time.Time) *StatusError {
 		Details string `json:"details"` // an irregular form, known from docker.io
 	}
 
-	if json.Unmarshal(body, &told) == nil {
-		e.Message = told.Details
-		if len(told.Errors) > 0 {
-			e.Code, e.Message = told.Errors[0].Code, told.Errors[0].Message
+	if json.Unmarshal(body, &parsed) == nil {
+		e.Message = parsed.Details
+		if len(parsed.Errors) > 0 {
+			e.Code, e.Message = parsed.Errors[0].Code, parsed.Errors[0].Message
 		}
 	}
 
-	e.Code, e.Message = shorten(e.Code), shorten(e.Message)
+	e.Code, e.Message = shortenText(e.Code), shortenText(e.Message)
 	return e
 }
 
-// shorten makes a text of a registry one line of bounded length.
-func shorten(text string) string {
+// shortenText makes a text of a registry one line of bounded length.
+func shortenText(text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
-	if len(text) > maxErrorText {
-		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
+	if len(text) > maxErrorTextLength {
+		text = strings.ToValidUTF8(text[:maxErrorTextLength], "") + "…"
 	}
 	return text
 }
 
-// readAtMost reads an answer of bounded length.
+// readAtMost reads r to its end. It returns a TooLargeError if there are more than limit
+// bytes.
 func readAtMost(r io.Reader, limit int64, what string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {

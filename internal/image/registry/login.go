@@ -12,45 +12,45 @@ import (
 	authchallenge "github.com/docker/distribution/registry/client/auth/challenge"
 )
 
-// Login is what a registry knows somebody by.
+// Login is a login to a registry.
 type Login struct {
 	Username, Password string
-	// IdentityToken is exchanged for access instead of a password.
+	// IdentityToken is exchanged for an access token instead of a password.
 	IdentityToken string
 }
 
-// basic returns the header that carries the user name and the password, empty when there
-// are none.
-func (l Login) basic() string {
+// basicAuthorization returns the Authorization header with the user name and the password.
+// It is empty when both are empty.
+func (l Login) basicAuthorization() string {
 	if l.Username == "" && l.Password == "" {
 		return ""
 	}
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(l.Username+":"+l.Password))
 }
 
-// challenge is how a registry asks for a login. It holds no scope: what a token is
-// requested for is decided by the session alone.
+// challenge is how a registry asks for a login. It has no scope, because the session alone
+// determines what a token is requested for.
 type challenge struct {
-	// basic asks for the login itself. Otherwise it is exchanged for a token.
+	// basic asks for the login itself. Otherwise the login is exchanged for a token.
 	basic bool
 	// realm is the URL of the token server, and service the name of the registry there.
 	realm, service string
 }
 
-// grantKey is who accesses what. An answer to one key is never used for another: the
+// grantKey identifies who accesses what. A grant for one key is never used for another: the
 // repositories of one registry may belong to people who do not trust each other.
 type grantKey struct {
 	host string
-	// insecure keeps what was learned over a connection that anybody can read and change
-	// from sessions that verify their registry.
+	// insecure separates what was learned over a connection that others can read and change
+	// from the sessions that verify their registry.
 	insecure   bool
 	repository string
 	push       bool
 	login      [sha256.Size]byte
 }
 
-// grant is what gave access last: how the registry asked for the login, and the token that
-// it was exchanged for.
+// grant is the login method that succeeded last: the registry's challenge, and the token
+// that the login was exchanged for.
 type grant struct {
 	challenge challenge
 	token     token
@@ -60,29 +60,29 @@ func (s *Session) grantKey() grantKey {
 	l := s.opts.Login
 	text := strings.Join([]string{l.Username, l.Password, l.IdentityToken}, "\x00")
 	return grantKey{
-		host: s.address(), insecure: s.opts.Insecure,
+		host: s.registryAddress(), insecure: s.opts.Insecure,
 		repository: s.opts.Repository, push: s.opts.Push, login: sha256.Sum256([]byte(text)),
 	}
 }
 
-// rememberedAuthorization returns the Authorization header that gave access before, with a
-// new token when the last one has expired. It returns an empty header when nothing is
-// remembered, and when the token server fails: the registry then says anew how it wants to be
-// logged in to. The error is that of a context which is done.
+// rememberedAuthorization returns the Authorization header of the remembered grant, with a
+// new token if the last one has expired. It returns an empty header when nothing is
+// remembered, or when the token server fails: the registry then sends a new challenge. It
+// returns an error only if ctx is done.
 func (s *Session) rememberedAuthorization(ctx context.Context) (string, error) {
 	key := s.grantKey()
-	g, ok := s.opts.Shared.grant(key)
+	g, ok := s.opts.Shared.rememberedGrant(key)
 	switch {
 	case !ok:
 		return "", nil
 	case g.challenge.basic:
-		return s.opts.Login.basic(), nil
+		return s.opts.Login.basicAuthorization(), nil
 	case s.opts.Shared.now().Before(g.token.expires):
-		return g.token.header(), nil
+		return g.token.authorizationHeader(), nil
 	}
 
 	// One attempt is enough, because the registry can be asked again.
-	renewed, err := s.fetchToken(ctx, g.challenge, true)
+	renewed, err := s.fetchAccessToken(ctx, g.challenge, true)
 	if err != nil {
 		s.opts.Shared.forgetGrant(key)
 		if ctx.Err() != nil {
@@ -91,13 +91,12 @@ func (s *Session) rememberedAuthorization(ctx context.Context) (string, error) {
 		return "", nil
 	}
 
-	s.opts.Shared.storeGrant(key, grant{challenge: g.challenge, token: renewed})
-	return renewed.header(), nil
+	s.opts.Shared.rememberGrant(key, grant{challenge: g.challenge, token: renewed})
+	return renewed.authorizationHeader(), nil
 }
 
 // answerChallenge returns the grant for a request that was refused with 401, and its
-// Authorization header. An empty header means that there is no way to log in that was not
-// tried.
+// Authorization header. The header is empty when no method is left that was not tried.
 func (s *Session) answerChallenge(ctx context.Context, refused *http.Response, tried string) (grant, string, error) {
 	c, err := s.chooseChallenge(ctx, refused)
 	if c == nil || err != nil {
@@ -105,31 +104,31 @@ func (s *Session) answerChallenge(ctx context.Context, refused *http.Response, t
 	}
 
 	if c.basic {
-		header := s.opts.Login.basic()
+		header := s.opts.Login.basicAuthorization()
 		if header == tried {
 			header = ""
 		}
 		return grant{challenge: *c}, header, nil
 	}
 
-	fetched, err := s.fetchToken(ctx, *c, false)
+	fetched, err := s.fetchAccessToken(ctx, *c, false)
 	if err != nil {
 		return grant{}, "", err
 	}
 
-	return grant{challenge: *c, token: fetched}, fetched.header(), nil
+	return grant{challenge: *c, token: fetched}, fetched.authorizationHeader(), nil
 }
 
-// chooseChallenge returns the challenge to answer, nil when there is none. A repository's
-// own challenge counts as long as it does not send the login to another host. For that, only
-// the challenge of the registry's base endpoint counts, which no repository controls. It is
-// also where container tools take their challenge from.
+// chooseChallenge returns the challenge to answer, or nil if there is none. A repository's
+// own challenge is used if it does not send the login to another host. Otherwise only the
+// challenge of the registry's base endpoint is used, which no repository controls.
+// Container tools use the challenge of that endpoint, too.
 func (s *Session) chooseChallenge(ctx context.Context, refused *http.Response) (*challenge, error) {
 	c, err := s.parseChallenge(refused)
 	if err != nil {
 		return nil, err
 	}
-	if c != nil && (s.opts.Login == Login{} || c.basic || s.isOwnRealm(c.realm)) {
+	if c != nil && (s.opts.Login == Login{} || c.basic || s.isOwnTokenServer(c.realm)) {
 		return c, nil
 	}
 
@@ -145,27 +144,29 @@ func (s *Session) chooseChallenge(ctx context.Context, refused *http.Response) (
 	return base, nil
 }
 
-// fetchBaseChallenge asks the registry's base endpoint how to log in.
+// fetchBaseChallenge returns the challenge of the registry's base endpoint.
 func (s *Session) fetchBaseChallenge(ctx context.Context) (*challenge, error) {
-	resp, err := s.send(ctx, request{method: http.MethodGet, path: "/v2/"}, "")
+	resp, err := s.sendWithRetries(ctx, request{method: http.MethodGet, path: "/v2/"}, "")
 	if err != nil {
 		return nil, err
 	}
 
-	defer func() { _ = resp.Body.Close() }() // Only its head counts.
-	if !s.isOwnAnswer(resp) {
+	defer func() { _ = resp.Body.Close() }() // Only the header is needed.
+	if !s.isOwnResponse(resp) {
 		return nil, nil
 	}
 
 	return s.parseChallenge(resp)
 }
 
-// isOwnAnswer reports whether the registry itself answered, not a place that it redirected
-// to.
-func (s *Session) isOwnAnswer(resp *http.Response) bool { return resp.Request.URL.Host == s.address() }
+// isOwnResponse reports whether the response is from the registry itself, not from the
+// target of a redirect.
+func (s *Session) isOwnResponse(resp *http.Response) bool {
+	return resp.Request.URL.Host == s.registryAddress()
+}
 
-// isOwnRealm reports whether a token server is at the registry's own address.
-func (s *Session) isOwnRealm(realm string) bool { return hostOfURL(realm) == s.address() }
+// isOwnTokenServer reports whether a token server has the registry's own address.
+func (s *Session) isOwnTokenServer(realm string) bool { return hostOfURL(realm) == s.registryAddress() }
 
 func hostOfURL(text string) string {
 	u, err := url.Parse(text)
@@ -175,8 +176,8 @@ func hostOfURL(text string) string {
 	return u.Host
 }
 
-// parseChallenge returns the first challenge of an answer that can be met, nil when there
-// is none.
+// parseChallenge returns the first supported challenge of a response, or nil if there is
+// none.
 func (s *Session) parseChallenge(resp *http.Response) (*challenge, error) {
 	for _, c := range authchallenge.ResponseChallenges(resp) {
 		switch c.Scheme {

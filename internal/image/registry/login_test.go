@@ -142,7 +142,7 @@ func TestTokens(t *testing.T) {
 		},
 		"endless": {
 			edit: func(s *tokenServer) { s.answer = endless(http.StatusOK) },
-			err:  fmt.Sprintf("the token has more than %d bytes", maxTokenAnswer),
+			err:  fmt.Sprintf("the token has more than %d bytes", maxTokenResponseBytes),
 		},
 		"refused": {
 			edit: func(s *tokenServer) { s.answer = endless(http.StatusUnauthorized) },

@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// schemeOf finds out whether a registry speaks TLS. Only an insecure one is asked over
-// plain HTTP, and only when TLS failed.
-type schemeOf struct {
+// schemeDetector finds out whether a registry speaks TLS. Plain HTTP is tried only for an
+// insecure registry, and only after TLS failed.
+type schemeDetector struct {
 	mu    sync.Mutex
-	known string // empty: not known yet
+	known string // empty while unknown
 }
 
-func newSchemeOf(insecure bool) *schemeOf {
+func newSchemeDetector(insecure bool) *schemeDetector {
 	if insecure {
-		return &schemeOf{}
+		return &schemeDetector{}
 	}
-	return &schemeOf{known: "https"}
+	return &schemeDetector{known: "https"}
 }
 
-// try sends a request over what the registry speaks.
-func (s *schemeOf) try(ctx context.Context, send func(scheme string) (*http.Response, error)) (*http.Response, error) {
+// sendWithScheme calls send with the scheme of the registry.
+func (s *schemeDetector) sendWithScheme(ctx context.Context, send func(scheme string) (*http.Response, error)) (*http.Response, error) {
 	s.mu.Lock()
 	scheme := s.known
 	s.mu.Unlock()
@@ -32,9 +32,9 @@ func (s *schemeOf) try(ctx context.Context, send func(scheme string) (*http.Resp
 
 	scheme = "https"
 	resp, err := send(scheme)
-	if err != nil && ctx.Err() == nil && !isPause(err) && !isRefusedRedirect(err) {
+	if err != nil && ctx.Err() == nil && !isPausedError(err) && !isRefusedRedirect(err) {
 		plain, plainErr := send("http")
-		// The error of HTTP is the better one where the registry speaks that.
+		// If the registry speaks HTTP, the error of HTTP is more precise.
 		if plainErr == nil || isRefusedRedirect(plainErr) || errors.Is(err, http.ErrSchemeMismatch) {
 			scheme, resp, err = "http", plain, plainErr
 		}
@@ -51,8 +51,8 @@ func (s *schemeOf) try(ctx context.Context, send func(scheme string) (*http.Resp
 	return resp, nil
 }
 
-// isRefusedRedirect reports whether a registry answered with a redirect that is not
-// followed. It then speaks the scheme that it was asked by.
+// isRefusedRedirect reports whether a registry responded with a redirect that is not
+// followed. Such a registry speaks the scheme of the request.
 func isRefusedRedirect(err error) bool {
 	var endless *RedirectError
 	var login *LoginError

@@ -14,56 +14,56 @@ import (
 	"time"
 )
 
-// Options say how a repository is reached.
+// Options configure a [Session].
 type Options struct {
-	// Host as it stands in references, such as quay.io, registry.example.com:5000 or
+	// Host is the host of references, such as quay.io, registry.example.com:5000 or
 	// [::1]:5000.
 	Host string
-	// Repository, such as org/name.
+	// Repository is the path of the repository, such as org/name.
 	Repository string
-	// Push asks for the right to upload, not only to read.
+	// Push requests permission to upload in addition to reading.
 	Push bool
-	// Insecure falls back to plain HTTP when the registry does not speak TLS. Whether its
-	// certificate is verified is said by TLS.
+	// Insecure falls back to plain HTTP when the registry does not speak TLS. TLS
+	// determines whether the certificate is verified.
 	Insecure bool
-	// Once sends each request one time only: there is somebody else to ask.
+	// Once sends each request only once, because the caller has another registry to ask.
 	Once bool
-	// Unlimited asks as often as it takes, whatever Shared says about the rate.
+	// Unlimited disables the rate limit of Shared.
 	Unlimited bool
-	// TLS of every connection of the session.
+	// TLS is the configuration of every connection of the session.
 	TLS *tls.Config
-	// Login for this repository. Zero: none.
+	// Login is the login for this repository. Zero means none.
 	Login Login
 	// UserAgent is sent with each request.
 	UserAgent string
-	// Answer is how long the head of an answer may take. Zero: as long as the context
-	// allows.
+	// Answer is the timeout for the header of a response. Zero means no timeout besides the
+	// context's.
 	Answer time.Duration
-	// Shared is what is known of registries. Required.
+	// Shared is the shared state of the process. It is required.
 	Shared *Shared
 }
 
-// Session asks one repository. It keeps connections until it is closed, and is safe for
-// concurrent use.
+// Session sends requests to one repository. It keeps connections until it is closed, and is
+// safe for concurrent use.
 type Session struct {
 	opts      Options
 	client    *http.Client
 	transport *http.Transport
-	scheme    *schemeOf
+	scheme    *schemeDetector
 }
 
 const (
-	// dialTimeout bounds finding a registry and connecting to it.
+	// dialTimeout bounds the DNS lookup and the connection to a registry.
 	dialTimeout = 15 * time.Second
-	// maxHeader bounds the head of an answer, in bytes.
-	maxHeader = 256 << 10
+	// maxResponseHeaderBytes bounds the header of a response.
+	maxResponseHeaderBytes = 256 << 10
 	// maxRedirects is how many redirects in a row are followed.
 	maxRedirects = 10
 )
 
-// NewSession makes a session. It connects when it is first used.
+// NewSession returns a session. It connects when it is first used.
 func NewSession(opts Options) *Session {
-	s := &Session{opts: opts, scheme: newSchemeOf(opts.Insecure)}
+	s := &Session{opts: opts, scheme: newSchemeDetector(opts.Insecure)}
 	s.transport = &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
@@ -72,8 +72,8 @@ func NewSession(opts Options) *Session {
 		ResponseHeaderTimeout:  opts.Answer,
 		IdleConnTimeout:        30 * time.Second,
 		MaxIdleConns:           8,
-		MaxResponseHeaderBytes: maxHeader,
-		// What is asked for is compressed already, and a compressed answer could be a bomb.
+		MaxResponseHeaderBytes: maxResponseHeaderBytes,
+		// Blobs are compressed already, and a compressed response could be a bomb.
 		DisableCompression: true,
 	}
 
@@ -81,21 +81,22 @@ func NewSession(opts Options) *Session {
 	return s
 }
 
-// Close closes the connections that are idle; others end with their answer's body.
+// Close closes idle connections. Other connections are closed with the body of their
+// response.
 func (s *Session) Close() { s.transport.CloseIdleConnections() }
 
-// address is where the host is really asked.
-func (s *Session) address() string {
+// registryAddress returns the host to connect to.
+func (s *Session) registryAddress() string {
 	if s.opts.Host == "docker.io" {
 		return "registry-1.docker.io"
 	}
 	return s.opts.Host
 }
 
-// checkRedirect lets answers lie elsewhere, as large registries keep their blobs, but
-// takes no password there, and nothing over a line that is open to all unless the registry
-// itself is such. A redirect that comes back from elsewhere carries no password either: its
-// target was not chosen by the registry.
+// checkRedirect follows redirects to other hosts, because large registries store their
+// blobs there, but does not send the login there. It follows a redirect to plain HTTP only
+// if the registry is insecure. A redirect that comes back from another host carries no
+// login either, because the registry did not choose its target.
 func (s *Session) checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return &RedirectError{}
@@ -104,7 +105,7 @@ func (s *Session) checkRedirect(req *http.Request, via []*http.Request) error {
 		return &LoginError{fmt.Sprintf("the registry redirects to %s:, which is not followed from a registry that is reached over TLS", req.URL.Scheme)}
 	}
 
-	leaves := func(step *http.Request) bool { return !sameOrigin(step.URL, via[0].URL) }
+	leaves := func(step *http.Request) bool { return !isSameOrigin(step.URL, via[0].URL) }
 	if leaves(req) || slices.ContainsFunc(via, leaves) {
 		req.Header.Del("Authorization")
 		req.Header.Del("Referer")
@@ -113,47 +114,47 @@ func (s *Session) checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
+func isSameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
 
-// request is one request, which can be sent several times.
+// request is a request that can be sent several times.
 type request struct {
-	what   string // for errors: "read the manifest v1"
-	method string
-	path   string   // below the host, with its query
-	target *url.URL // instead of path: somewhere else
-	header http.Header
-	body   *body
-	want   []int // statuses that are no error
-	once   bool  // it is not sent again when it fails
+	operation        string // for errors: "read the manifest v1"
+	method           string
+	path             string   // below the host, with its query
+	target           *url.URL // full URL, instead of path
+	header           http.Header
+	body             *requestBody
+	expectedStatuses []int // statuses that are not an error
+	singleAttempt    bool  // no retries
 }
 
-// host is what the request is sent to.
-func (r *request) host(s *Session) string {
+// targetHost returns the host to which the request is sent.
+func (r *request) targetHost(s *Session) string {
 	if r.target != nil {
 		return r.target.Host
 	}
-	return s.address()
+	return s.registryAddress()
 }
 
-// do sends a request, with the login if the registry asks for one, and again if a failure
-// may pass. The caller closes the answer's body.
-func (s *Session) do(ctx context.Context, r request) (*http.Response, error) {
+// sendExpecting sends a request with the login and with retries. It returns a StatusError
+// for an unexpected status. The caller closes the response body.
+func (s *Session) sendExpecting(ctx context.Context, r request) (*http.Response, error) {
 	resp, err := s.sendAuthorized(ctx, r)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.what, err)
+		return nil, fmt.Errorf("%s: %w", r.operation, err)
 	}
-	if !slices.Contains(r.want, resp.StatusCode) {
-		return nil, statusError(resp, r.what, s.opts.Shared.now())
+	if !slices.Contains(r.expectedStatuses, resp.StatusCode) {
+		return nil, newStatusError(resp, r.operation, s.opts.Shared.now())
 	}
 	return resp, nil
 }
 
-// sendAuthorized sends a request with what gave access before, and once more with what the
-// registry asks for when that is refused. What gives access is remembered for the next
-// request, and what does not is forgotten.
+// sendAuthorized sends a request with the remembered grant. If the registry refuses it, the
+// request is sent once more with an answer to the registry's challenge. A grant that
+// succeeds is remembered, and one that fails is forgotten.
 func (s *Session) sendAuthorized(ctx context.Context, r request) (*http.Response, error) {
-	if r.host(s) != s.address() {
-		return s.send(ctx, r, "") // The login is only for the registry.
+	if r.targetHost(s) != s.registryAddress() {
+		return s.sendWithRetries(ctx, r, "") // The login is for the registry only.
 	}
 
 	authorization, err := s.rememberedAuthorization(ctx)
@@ -161,53 +162,53 @@ func (s *Session) sendAuthorized(ctx context.Context, r request) (*http.Response
 		return nil, err
 	}
 
-	resp, err := s.send(ctx, r, authorization)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized || !s.isOwnAnswer(resp) {
+	resp, err := s.sendWithRetries(ctx, r, authorization)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || !s.isOwnResponse(resp) {
 		return resp, err
 	}
 
 	s.opts.Shared.forgetGrant(s.grantKey())
 	access, authorization, err := s.answerChallenge(ctx, resp, authorization)
 	if err != nil {
-		closeAnswer(resp)
+		closeResponse(resp)
 		return nil, err
 	}
 	if authorization == "" {
 		return resp, nil
 	}
 
-	closeAnswer(resp)
-	resp, err = s.send(ctx, r, authorization)
+	closeResponse(resp)
+	resp, err = s.sendWithRetries(ctx, r, authorization)
 	if err == nil && resp.StatusCode != http.StatusUnauthorized {
-		s.opts.Shared.storeGrant(s.grantKey(), access)
+		s.opts.Shared.rememberGrant(s.grantKey(), access)
 	}
 
 	return resp, err
 }
 
-// send sends a request until it is answered otherwise than "not now".
-func (s *Session) send(ctx context.Context, r request, authorization string) (*http.Response, error) {
+// sendWithRetries sends a request, and retries it after transient errors and statuses.
+func (s *Session) sendWithRetries(ctx context.Context, r request, authorization string) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
-		resp, err := s.sendOnce(ctx, r, authorization)
+		resp, err := s.sendSingleAttempt(ctx, r, authorization)
 		switch {
-		case err != nil && (ctx.Err() != nil || !mayPass(err)):
+		case err != nil && (ctx.Err() != nil || !isTransientError(err)):
 			return nil, err
-		case err == nil && !passing(resp.StatusCode):
+		case err == nil && !isTransientStatus(resp.StatusCode):
 			return resp, nil
 		}
 
-		asked, paused := time.Duration(0), false
+		requestedPause, paused := time.Duration(0), false
 		if err == nil {
-			asked, paused = retryAfter(resp.Header, s.opts.Shared.now())
+			requestedPause, paused = parseRetryAfter(resp.Header, s.opts.Shared.now())
 		}
 		if paused {
-			s.opts.Shared.pause(r.host(s), asked) // Whoever asks next waits, be it this loop.
+			s.opts.Shared.pauseHost(r.targetHost(s), requestedPause) // The next request to the host waits, also that of this loop.
 		}
-		if attempt >= attempts || s.opts.Once || r.once || s.opts.Shared.tooLong(ctx, asked) {
+		if attempt >= maxAttempts || s.opts.Once || r.singleAttempt || s.opts.Shared.exceedsWaitLimit(ctx, requestedPause) {
 			return resp, err
 		}
 
-		closeAnswer(resp)
+		closeResponse(resp)
 		if !paused {
 			if err := s.opts.Shared.Wait(ctx, attempt); err != nil {
 				return nil, err
@@ -216,19 +217,19 @@ func (s *Session) send(ctx context.Context, r request, authorization string) (*h
 	}
 }
 
-func closeAnswer(resp *http.Response) {
+func closeResponse(resp *http.Response) {
 	if resp != nil {
 		_ = resp.Body.Close()
 	}
 }
 
-// mayPass reports whether a request that got no answer may get one later.
-func mayPass(err error) bool {
+// isTransientError reports whether a request that got no response may succeed later.
+func isTransientError(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var name *net.DNSError
 	var login *LoginError
 	switch {
-	case errors.As(err, &certificate), errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &login), isPause(err):
+	case errors.As(err, &certificate), errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &login), isPausedError(err):
 		return false
 	case errors.As(err, &name):
 		return !name.IsNotFound
@@ -236,36 +237,38 @@ func mayPass(err error) bool {
 
 	var network net.Error
 	var op *net.OpError
-	return errors.As(err, &op) || errors.As(err, &network) && network.Timeout() || isCut(err)
+	return errors.As(err, &op) || errors.As(err, &network) && network.Timeout() || isBrokenConnection(err)
 }
 
-func isPause(err error) bool {
+func isPausedError(err error) bool {
 	var paused *PausedError
 	return errors.As(err, &paused)
 }
 
-// isCut reports whether an error is that of a connection which ended too early.
-func isCut(err error) bool {
+// isBrokenConnection reports whether an error is that of a connection that ended too early.
+func isBrokenConnection(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-func (s *Session) sendOnce(ctx context.Context, r request, authorization string) (*http.Response, error) {
+// sendSingleAttempt sends a request once, with the scheme of the registry.
+func (s *Session) sendSingleAttempt(ctx context.Context, r request, authorization string) (*http.Response, error) {
 	if r.target != nil {
-		return s.exchange(ctx, r, r.target, authorization)
+		return s.sendOverHTTP(ctx, r, r.target, authorization)
 	}
-	return s.scheme.try(ctx, func(scheme string) (*http.Response, error) {
-		target, err := url.Parse(scheme + "://" + s.address() + r.path)
+	return s.scheme.sendWithScheme(ctx, func(scheme string) (*http.Response, error) {
+		target, err := url.Parse(scheme + "://" + s.registryAddress() + r.path)
 		if err != nil {
 			return nil, err
 		}
-		return s.exchange(ctx, r, target, authorization)
+		return s.sendOverHTTP(ctx, r, target, authorization)
 	})
 }
 
-// exchange sends a request one time, when its host may be asked.
-func (s *Session) exchange(ctx context.Context, r request, target *url.URL, authorization string) (*http.Response, error) {
-	if err := s.opts.Shared.admit(ctx, target.Host, s.opts.Unlimited); err != nil {
+// sendOverHTTP sends one HTTP request, as soon as the rate limit and the pause of its host
+// allow it.
+func (s *Session) sendOverHTTP(ctx context.Context, r request, target *url.URL, authorization string) (*http.Response, error) {
+	if err := s.opts.Shared.waitUntilAllowed(ctx, target.Host, s.opts.Unlimited); err != nil {
 		return nil, err
 	}
 
@@ -284,7 +287,7 @@ func (s *Session) exchange(ctx context.Context, r request, target *url.URL, auth
 	}
 
 	if r.body != nil {
-		if err := r.body.attach(req); err != nil {
+		if err := r.body.attachToRequest(req); err != nil {
 			return nil, err
 		}
 	}

@@ -11,46 +11,48 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Shared is what the sessions of a process know of registries: how fast each may be
-// asked, which pause it asked for, how it wants to be logged in to, and tokens that are
-// still good. It is safe for concurrent use.
+// Shared is the state that the sessions of a process share: for each registry its rate
+// limit, requested pause and login method, and tokens that have not expired. It is safe for
+// concurrent use.
 type Shared struct {
-	perSecond float64
-	delay     time.Duration // the first before trying again
-	now       func() time.Time
-	sleep     func(context.Context, time.Duration) error
-	jitter    func() float64 // from 0 to 1
+	requestsPerSecond float64
+	firstDelay        time.Duration // before the first retry
+	now               func() time.Time
+	sleep             func(context.Context, time.Duration) error
+	jitter            func() float64 // from 0 to 1
 
 	mu     sync.Mutex
-	hosts  map[string]*host
+	hosts  map[string]*hostState
 	grants map[grantKey]grant
 }
 
-// host is what is known of one registry or token server.
-type host struct {
+// hostState is the state of one registry or token server.
+type hostState struct {
 	limiter *rate.Limiter
 
-	mu     sync.Mutex
-	paused time.Time // until then it is left alone
+	mu          sync.Mutex
+	pausedUntil time.Time // no requests are sent before
 }
 
-// Bounds of what is remembered. Whoever meets one forgets everything and learns it again.
+// Limits of the shared state. When one is reached, all entries are dropped and learned
+// again.
 const (
 	maxHosts  = 256
 	maxGrants = 1024
 )
 
-// NewShared makes the shared knowledge, of nothing yet. A registry is asked at most
-// perSecond times in a second on average, in bursts of twice as many. What failed is tried
-// again after the delay first, and after twice as long each further time.
+// NewShared returns an empty shared state. Each registry gets at most perSecond requests
+// per second on average, with bursts of twice as many. The first retry of a failed request
+// waits for delay, each further one twice as long.
 func NewShared(perSecond float64, delay time.Duration) *Shared {
 	return &Shared{
-		perSecond: perSecond, delay: delay, now: time.Now, sleep: sleep, jitter: rand.Float64,
-		hosts: map[string]*host{}, grants: map[grantKey]grant{},
+		requestsPerSecond: perSecond, firstDelay: delay, now: time.Now, sleep: sleepContext, jitter: rand.Float64,
+		hosts: map[string]*hostState{}, grants: map[grantKey]grant{},
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// sleepContext waits for d, or until ctx is done.
+func sleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -61,7 +63,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (s *Shared) host(name string) *host {
+// stateOfHost returns the state of a host, which is created if needed.
+func (s *Shared) stateOfHost(name string) *hostState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.hosts[name]
@@ -69,22 +72,22 @@ func (s *Shared) host(name string) *host {
 		if len(s.hosts) >= maxHosts {
 			clear(s.hosts)
 		}
-		h = &host{limiter: rate.NewLimiter(rate.Limit(s.perSecond), max(1, int(2*s.perSecond)))}
+		h = &hostState{limiter: rate.NewLimiter(rate.Limit(s.requestsPerSecond), max(1, int(2*s.requestsPerSecond)))}
 		s.hosts[name] = h
 	}
 
 	return h
 }
 
-// grant returns what gave access last, and whether anything did.
-func (s *Shared) grant(key grantKey) (grant, bool) {
+// rememberedGrant returns the last successful grant for a key, and whether there is one.
+func (s *Shared) rememberedGrant(key grantKey) (grant, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, ok := s.grants[key]
 	return g, ok
 }
 
-func (s *Shared) storeGrant(key grantKey, g grant) {
+func (s *Shared) rememberGrant(key grantKey, g grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.grants) >= maxGrants {
@@ -99,12 +102,13 @@ func (s *Shared) forgetGrant(key grantKey) {
 	delete(s.grants, key)
 }
 
-// admit waits until a host may be asked, unless that takes too long.
-func (s *Shared) admit(ctx context.Context, name string, unlimited bool) error {
-	h := s.host(name)
+// waitUntilAllowed waits until a request may be sent to a host. It returns a PausedError if
+// the host's pause takes too long.
+func (s *Shared) waitUntilAllowed(ctx context.Context, name string, unlimited bool) error {
+	h := s.stateOfHost(name)
 	for {
 		h.mu.Lock()
-		left := h.paused.Sub(s.now())
+		left := h.pausedUntil.Sub(s.now())
 		h.mu.Unlock()
 		if left <= 0 && unlimited {
 			return nil
@@ -112,7 +116,7 @@ func (s *Shared) admit(ctx context.Context, name string, unlimited bool) error {
 		if left <= 0 {
 			return h.limiter.Wait(ctx)
 		}
-		if s.tooLong(ctx, left) {
+		if s.exceedsWaitLimit(ctx, left) {
 			return &PausedError{Host: name, Left: left}
 		}
 		if err := s.sleep(ctx, left); err != nil {
@@ -121,53 +125,54 @@ func (s *Shared) admit(ctx context.Context, name string, unlimited bool) error {
 	}
 }
 
-// tooLong reports whether a pause is not waited for.
-func (s *Shared) tooLong(ctx context.Context, pause time.Duration) bool {
+// exceedsWaitLimit reports whether a pause is too long to wait for: longer than
+// maxWaitDuration or than the context allows.
+func (s *Shared) exceedsWaitLimit(ctx context.Context, pause time.Duration) bool {
 	deadline, ok := ctx.Deadline()
-	return pause > maxWait || (ok && deadline.Sub(s.now()) < pause)
+	return pause > maxWaitDuration || (ok && deadline.Sub(s.now()) < pause)
 }
 
-// Bounds of pauses.
+// Limits of pauses.
 const (
-	// maxWait is the longest pause that is waited for. For a longer one the caller is told,
-	// who has better things to do.
-	maxWait = 30 * time.Second
-	// maxPause is the longest that a host is left alone, whatever it asks for.
-	maxPause = 10 * time.Minute
+	// maxWaitDuration is the longest pause that is waited for. A longer one is an error, so
+	// that the caller can do something else.
+	maxWaitDuration = 30 * time.Second
+	// maxPauseDuration is the longest pause that is honoured, whatever a host asks for.
+	maxPauseDuration = 10 * time.Minute
 )
 
-// pause leaves a host alone for a while.
-func (s *Shared) pause(name string, d time.Duration) {
-	h := s.host(name)
-	until := s.now().Add(min(d, maxPause))
+// pauseHost sends no requests to a host for a while.
+func (s *Shared) pauseHost(name string, d time.Duration) {
+	h := s.stateOfHost(name)
+	until := s.now().Add(min(d, maxPauseDuration))
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if until.After(h.paused) {
-		h.paused = until
+	if until.After(h.pausedUntil) {
+		h.pausedUntil = until
 	}
 }
 
-// attempts is how often a request is sent at most.
-const attempts = 4
+// maxAttempts is how often a request is sent.
+const maxAttempts = 4
 
-// maxBackoff is the longest pause that is made without being asked for one.
+// maxBackoff is the longest delay before a retry that no host asked for.
 const maxBackoff = 10 * time.Second
 
-// backoff is the pause before trying again for the nth time, from 1: the first delay,
-// doubled each time, and shortened by up to a half, so that many who failed together do
-// not come back together.
-func backoff(first time.Duration, nth int, jitter float64) time.Duration {
+// backoffDelay returns the delay before the nth retry, from 1: the first delay, doubled
+// each time. The jitter shortens it by up to a half, so that requests that failed together
+// are not retried together.
+func backoffDelay(first time.Duration, nth int, jitter float64) time.Duration {
 	d := min(first<<min(nth-1, 10), maxBackoff)
 	return d - time.Duration(jitter*float64(d)/2)
 }
 
-// Wait waits before something that failed is tried again for the nth time, from 1.
+// Wait waits before the nth retry, from 1.
 func (s *Shared) Wait(ctx context.Context, nth int) error {
-	return s.sleep(ctx, backoff(s.delay, nth, s.jitter()))
+	return s.sleep(ctx, backoffDelay(s.firstDelay, nth, s.jitter()))
 }
 
-// retryAfter reads the pause that an answer asks for, and tells whether it does.
-func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
+// parseRetryAfter returns the pause that a response asks for, and whether it does.
+func parseRetryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	text := header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds >= 0 {
 		return time.Duration(min(seconds, int64(24*time.Hour/time.Second))) * time.Second, true
@@ -178,8 +183,8 @@ func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// passing reports whether an answer says that the same request may succeed later.
-func passing(status int) bool {
+// isTransientStatus reports whether the same request may succeed later.
+func isTransientStatus(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

@@ -13,7 +13,7 @@ import (
 func TestBackoff(t *testing.T) {
 	var got []time.Duration
 	for nth := 1; nth <= 9; nth++ {
-		got = append(got, backoff(250*time.Millisecond, nth, 0))
+		got = append(got, backoffDelay(250*time.Millisecond, nth, 0))
 	}
 
 	want := []time.Duration{
@@ -23,7 +23,7 @@ func TestBackoff(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("without jitter (-want +got):\n%s", diff)
 	}
-	if got := backoff(time.Second, 1, 1); got != 500*time.Millisecond {
+	if got := backoffDelay(time.Second, 1, 1); got != 500*time.Millisecond {
 		t.Errorf("the most jitter gives %s", got)
 	}
 }
@@ -38,7 +38,7 @@ func TestRetryAfter(t *testing.T) {
 		"Fri, 02 Jan 2026 03:00:00 GMT": 0,
 		"Fri, 02 Jan 2099 03:00:00 GMT": 24 * time.Hour,
 	} {
-		got, ok := retryAfter(http.Header{"Retry-After": {text}}, now)
+		got, ok := parseRetryAfter(http.Header{"Retry-After": {text}}, now)
 		if !ok {
 			got = -1
 		}
@@ -122,13 +122,13 @@ func TestPauseIsShared(t *testing.T) {
 
 	_, _, err = open().Manifest(t.Context(), "v1")
 	var paused *PausedError
-	if !errors.As(err, &paused) || paused.Left != maxPause {
-		t.Errorf("got %v, want a pause of %s", err, maxPause)
+	if !errors.As(err, &paused) || paused.Left != maxPauseDuration {
+		t.Errorf("got %v, want a pause of %s", err, maxPauseDuration)
 	}
 	if n := asked.Load(); n != 1 {
 		t.Errorf("the registry was asked %d times in its pause", n)
 	}
-	if err := clock.sleep(t.Context(), maxPause-time.Second); err != nil {
+	if err := clock.sleep(t.Context(), maxPauseDuration-time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := open().Manifest(t.Context(), "v1"); err != nil {
@@ -178,7 +178,7 @@ func TestRateIsBounded(t *testing.T) {
 func TestHostsAreBounded(t *testing.T) {
 	shared, _ := newTestShared()
 	for i := range 3 * maxHosts {
-		shared.host(string(rune(i)))
+		shared.stateOfHost(string(rune(i)))
 		if n := len(shared.hosts); n > maxHosts {
 			t.Fatalf("%d hosts are remembered", n)
 		}

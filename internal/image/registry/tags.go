@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// Bounds of a list of tags.
+// Limits of a list of tags.
 const (
 	// maxTags is how many tags a repository may have: more than ten times those of the
 	// largest public one.
 	maxTags = 200_000
-	// maxTagsBytes bounds one answer, in bytes: a page of 1,000 tags of 128 characters has
-	// 130 KiB, and some registries give all of them at once.
-	maxTagsBytes = 32 << 20
-	// tagsOfPage is how many are asked for at once.
-	tagsOfPage = "1000"
+	// maxTagsResponseBytes bounds one response. A page of 1,000 tags of 128 characters has
+	// 130 KiB, and some registries return all tags at once.
+	maxTagsResponseBytes = 32 << 20
+	// tagsPerPage is how many tags one request asks for.
+	tagsPerPage = "1000"
 )
 
-// Tags lists the tags of the repository, in the order of the registry.
+// Tags returns the tags of the repository, in the order of the registry.
 func (s *Session) Tags(ctx context.Context) ([]string, error) {
 	list := (&url.URL{Path: "/v2/" + s.opts.Repository + "/tags/list"}).EscapedPath()
 	var tags []string
-	for query := "n=" + tagsOfPage; query != ""; {
-		page, next, err := s.tags(ctx, list+"?"+query)
+	for query := "n=" + tagsPerPage; query != ""; {
+		page, next, err := s.fetchTagsPage(ctx, list+"?"+query)
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +34,7 @@ func (s *Session) Tags(ctx context.Context) ([]string, error) {
 			return nil, fmt.Errorf("list the tags: there are more than %d", maxTags)
 		}
 		if next == query || len(page) == 0 {
-			break // The registry would give the same again.
+			break // The registry would return the same page again.
 		}
 
 		query = next
@@ -43,16 +43,17 @@ func (s *Session) Tags(ctx context.Context) ([]string, error) {
 	return tags, nil
 }
 
-// tags reads a page, and gives the query of the next one, which is empty after the last.
-func (s *Session) tags(ctx context.Context, path string) ([]string, string, error) {
+// fetchTagsPage reads a page of tags. It returns them with the query of the next page,
+// which is empty after the last page.
+func (s *Session) fetchTagsPage(ctx context.Context, path string) ([]string, string, error) {
 	const what = "list the tags"
-	resp, err := s.do(ctx, request{what: what, method: http.MethodGet, path: path, want: []int{http.StatusOK}})
+	resp, err := s.sendExpecting(ctx, request{operation: what, method: http.MethodGet, path: path, expectedStatuses: []int{http.StatusOK}})
 	if err != nil {
 		return nil, "", err
 	}
 
 	defer func() { _ = resp.Body.Close() }() // It was only read.
-	data, err := readAtMost(resp.Body, maxTagsBytes, "the list of tags")
+	data, err := readAtMost(resp.Body, maxTagsResponseBytes, "the list of tags")
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", what, err)
 	}
@@ -64,12 +65,12 @@ func (s *Session) tags(ctx context.Context, path string) ([]string, string, erro
 		return nil, "", fmt.Errorf("%s: the answer cannot be read: %w", what, err)
 	}
 
-	return page.Tags, nextPage(resp.Header), nil
+	return page.Tags, parseNextPageQuery(resp.Header), nil
 }
 
-// nextPage returns the query of the link to the next page. Only that of the link counts: the
-// registry does not choose who is asked.
-func nextPage(header http.Header) string {
+// parseNextPageQuery returns the query of the link to the next page. It ignores the rest of
+// the link, because the registry must not choose which host is asked.
+func parseNextPageQuery(header http.Header) string {
 	for _, link := range header.Values("Link") {
 		target, params, ok := strings.Cut(link, ">")
 		if !ok || !strings.Contains(strings.ReplaceAll(params, `"`, ""), "rel=next") {

@@ -10,48 +10,48 @@ import (
 	"time"
 )
 
-// token returns access to a repository until it expires.
+// token is an access token for a repository.
 type token struct {
 	text    string
 	expires time.Time
 }
 
-// header returns the Authorization header that carries the token.
-func (t token) header() string { return "Bearer " + t.text }
+// authorizationHeader returns the Authorization header that carries the token.
+func (t token) authorizationHeader() string { return "Bearer " + t.text }
 
 const (
-	// maxTokenAnswer bounds the answer of a token server, in bytes.
-	maxTokenAnswer = 1 << 20
-	// minTokenLife is how long a token is used when its server states less or nothing. It is
-	// the default of the protocol.
-	minTokenLife = 60 * time.Second
-	maxTokenLife = time.Hour
-	// tokenMargin is how long before it expires a token is no longer used.
-	tokenMargin = 5 * time.Second
+	// maxTokenResponseBytes bounds the response of a token server.
+	maxTokenResponseBytes = 1 << 20
+	// minTokenLifetime is how long a token is used when its server specifies less or
+	// nothing. It is the default of the protocol.
+	minTokenLifetime = 60 * time.Second
+	maxTokenLifetime = time.Hour
+	// tokenExpiryMargin is how long before it expires a token is no longer used.
+	tokenExpiryMargin = 5 * time.Second
 )
 
-// fetchToken exchanges the login for a token at the token server of a challenge. With once
-// set, a request that fails is not sent again.
-func (s *Session) fetchToken(ctx context.Context, c challenge, once bool) (token, error) {
+// fetchAccessToken exchanges the login for a token at the token server of a challenge. If
+// once is set, a failed request is not retried.
+func (s *Session) fetchAccessToken(ctx context.Context, c challenge, once bool) (token, error) {
 	r, authorization, err := s.tokenRequest(c)
 	if err != nil {
 		return token{}, err
 	}
 
-	r.once = once
-	resp, err := s.send(ctx, r, authorization)
+	r.singleAttempt = once
+	resp, err := s.sendWithRetries(ctx, r, authorization)
 	if err != nil {
-		return token{}, fmt.Errorf("%s: %w", r.what, err)
+		return token{}, fmt.Errorf("%s: %w", r.operation, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return token{}, statusError(resp, r.what, s.opts.Shared.now())
+		return token{}, newStatusError(resp, r.operation, s.opts.Shared.now())
 	}
 
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 
-	data, err := readAtMost(resp.Body, maxTokenAnswer, "the token")
+	data, err := readAtMost(resp.Body, maxTokenResponseBytes, "the token")
 	if err != nil {
-		return token{}, fmt.Errorf("%s: %w", r.what, err)
+		return token{}, fmt.Errorf("%s: %w", r.operation, err)
 	}
 
 	var answer struct {
@@ -61,7 +61,7 @@ func (s *Session) fetchToken(ctx context.Context, c challenge, once bool) (token
 	}
 	// The parser's message could quote the token.
 	if json.Unmarshal(data, &answer) != nil || answer.Token+answer.AccessToken == "" {
-		return token{}, fmt.Errorf("%s: %w", r.what, errors.New("the answer holds no token"))
+		return token{}, fmt.Errorf("%s: %w", r.operation, errors.New("the answer holds no token"))
 	}
 
 	text := answer.Token
@@ -69,8 +69,8 @@ func (s *Session) fetchToken(ctx context.Context, c challenge, once bool) (token
 		text = answer.AccessToken
 	}
 
-	life := time.Duration(min(answer.ExpiresIn, maxTokenLife.Seconds())) * time.Second
-	return token{text: text, expires: s.opts.Shared.now().Add(max(life, minTokenLife) - tokenMargin)}, nil
+	life := time.Duration(min(answer.ExpiresIn, maxTokenLifetime.Seconds())) * time.Second
+	return token{text: text, expires: s.opts.Shared.now().Add(max(life, minTokenLifetime) - tokenExpiryMargin)}, nil
 }
 
 // tokenRequest returns the request for a token and its Authorization header.
@@ -80,23 +80,23 @@ func (s *Session) tokenRequest(c challenge) (request, string, error) {
 		return request{}, "", &LoginError{"the registry names no usable address of its token server"}
 	}
 
-	// What the address of the token server asks for is no better than a scope of the challenge.
+	// A scope in the realm URL is ignored, as is the scope of a challenge.
 	query := target.Query()
 	query.Del("scope")
 	target.RawQuery = query.Encode()
 
-	query.Set("scope", s.scope())
+	query.Set("scope", s.tokenScope())
 	if c.service != "" {
 		query.Set("service", c.service)
 	}
 
-	r := request{what: "log in at " + target.Host, method: http.MethodGet, target: target}
+	r := request{operation: "log in at " + target.Host, method: http.MethodGet, target: target}
 	login := s.opts.Login
 	if login.IdentityToken != "" {
 		query.Set("grant_type", "refresh_token")
 		query.Set("refresh_token", login.IdentityToken)
 		query.Set("client_id", "mainstay")
-		r.method, r.body = http.MethodPost, bytesBody([]byte(query.Encode()))
+		r.method, r.body = http.MethodPost, newBytesBody([]byte(query.Encode()))
 		r.body.secret = true
 		r.header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 
@@ -108,12 +108,12 @@ func (s *Session) tokenRequest(c challenge) (request, string, error) {
 	}
 
 	target.RawQuery = query.Encode()
-	return r, login.basic(), nil
+	return r, login.basicAuthorization(), nil
 }
 
-// scope returns what tokens are requested for: the repository of the session and what it
-// does there, whatever the registry's challenge names.
-func (s *Session) scope() string {
+// tokenScope returns the scope of a token request: the repository of the session and its
+// actions there, whatever scope the registry's challenge names.
+func (s *Session) tokenScope() string {
 	actions := "pull"
 	if s.opts.Push {
 		actions = "pull,push"

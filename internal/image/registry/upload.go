@@ -13,9 +13,9 @@ import (
 
 // HasBlob reports whether the repository has a blob.
 func (s *Session) HasBlob(ctx context.Context, blob digest.Digest) (bool, error) {
-	resp, err := s.do(ctx, request{
-		what: "look up the blob " + blob.String(), method: http.MethodHead, path: s.path("blobs", blob.String()),
-		want: []int{http.StatusOK, http.StatusNotFound},
+	resp, err := s.sendExpecting(ctx, request{
+		operation: "look up the blob " + blob.String(), method: http.MethodHead, path: s.objectPath("blobs", blob.String()),
+		expectedStatuses: []int{http.StatusOK, http.StatusNotFound},
 	})
 	if err != nil {
 		return false, err
@@ -25,14 +25,14 @@ func (s *Session) HasBlob(ctx context.Context, blob digest.Digest) (bool, error)
 	return resp.StatusCode == http.StatusOK, nil
 }
 
-// PutBlob uploads a blob of a size, whose content open gives, from its start, each time that
-// it is called. The function sent may be nil; it is told how many bytes were sent so far,
-// which begins again when the upload does.
+// PutBlob uploads a blob. Each call of open returns its content from the start. The
+// function sent may be nil. It is called with the number of bytes sent so far, which begins
+// at zero again when the upload is retried.
 func (s *Session) PutBlob(ctx context.Context, blob digest.Digest, size int64, open func() (io.ReadCloser, error), sent func(n int64)) error {
 	what := "upload the blob " + blob.String()
-	resp, err := s.do(ctx, request{
-		what: what, method: http.MethodPost, path: s.path("blobs", "uploads") + "/",
-		want: []int{http.StatusAccepted},
+	resp, err := s.sendExpecting(ctx, request{
+		operation: what, method: http.MethodPost, path: s.objectPath("blobs", "uploads") + "/",
+		expectedStatuses: []int{http.StatusAccepted},
 	})
 	if err != nil {
 		return err
@@ -44,10 +44,10 @@ func (s *Session) PutBlob(ctx context.Context, blob digest.Digest, size int64, o
 		return fmt.Errorf("%s: %w", what, err)
 	}
 
-	resp, err = s.do(ctx, request{
-		what: what, method: http.MethodPut, target: target,
+	resp, err = s.sendExpecting(ctx, request{
+		operation: what, method: http.MethodPut, target: target,
 		header: http.Header{"Content-Type": {"application/octet-stream"}},
-		body:   &body{size: size, open: open, sent: sent}, want: []int{http.StatusCreated},
+		body:   &requestBody{size: size, open: open, sent: sent}, expectedStatuses: []int{http.StatusCreated},
 	})
 	if err != nil {
 		return err
@@ -56,14 +56,14 @@ func (s *Session) PutBlob(ctx context.Context, blob digest.Digest, size int64, o
 	return resp.Body.Close()
 }
 
-// uploadTarget returns where a registry wants a blob to be sent to.
+// uploadTarget returns the URL to which the registry wants a blob to be uploaded.
 func (s *Session) uploadTarget(started *http.Response, blob digest.Digest) (*url.URL, error) {
 	location, err := started.Location()
 	if err != nil {
 		return nil, errors.New("the registry does not say where to send it")
 	}
-	if location.Host == s.address() {
-		// A registry behind a proxy may not know that it is reached over TLS.
+	if location.Host == s.registryAddress() {
+		// A registry behind a proxy may not know that clients reach it over TLS.
 		location.Scheme = started.Request.URL.Scheme
 	}
 	if location.Scheme != "https" && (location.Scheme != "http" || !s.opts.Insecure) {
@@ -80,10 +80,10 @@ func (s *Session) uploadTarget(started *http.Response, blob digest.Digest) (*url
 
 // PutManifest uploads a manifest under a tag or its digest.
 func (s *Session) PutManifest(ctx context.Context, tagOrDigest, mediaType string, data []byte) error {
-	resp, err := s.do(ctx, request{
-		what: "upload the manifest " + tagOrDigest, method: http.MethodPut, path: s.path("manifests", tagOrDigest),
+	resp, err := s.sendExpecting(ctx, request{
+		operation: "upload the manifest " + tagOrDigest, method: http.MethodPut, path: s.objectPath("manifests", tagOrDigest),
 		header: http.Header{"Content-Type": {mediaType}},
-		body:   bytesBody(data), want: []int{http.StatusCreated, http.StatusOK, http.StatusAccepted},
+		body:   newBytesBody(data), expectedStatuses: []int{http.StatusCreated, http.StatusOK, http.StatusAccepted},
 	})
 	if err != nil {
 		return err
