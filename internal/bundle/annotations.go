@@ -13,7 +13,7 @@ import (
 // MediaType is the format of the bundles that this package reads.
 const MediaType = "registry+v1"
 
-// Media types of folders that are no registry+v1 bundles.
+// Media types of folders that are not registry+v1 bundles.
 const (
 	// MediaTypePlain is a folder of manifests without a ClusterServiceVersion.
 	MediaTypePlain = "plain"
@@ -21,7 +21,7 @@ const (
 	MediaTypeHelm = "helm"
 )
 
-// Keys of metadata/annotations.yaml; a bundle image carries the same as labels.
+// Keys of metadata/annotations.yaml. A bundle image has them as labels.
 const (
 	KeyMediaType      = "operators.operatorframework.io.bundle.mediatype.v1"
 	KeyManifests      = "operators.operatorframework.io.bundle.manifests.v1"
@@ -31,17 +31,17 @@ const (
 	KeyDefaultChannel = "operators.operatorframework.io.bundle.channel.default.v1"
 )
 
-// parseAnnotations reads a file such as metadata/annotations.yaml.
+// parseAnnotations parses a file such as metadata/annotations.yaml.
 func parseAnnotations(data []byte) (map[string]string, error) {
-	// This decoder, unlike the one for manifests, keeps the digits of a number that
-	// stands where a string is wanted: a channel 4.10 written without quotes stays 4.10.
+	// This decoder, unlike the one for manifests, keeps the digits of a number in place of
+	// a string: a channel 4.10 without quotes stays 4.10.
 	var content struct {
 		Annotations map[string]string `yaml:"annotations"`
 	}
-	if err := checkAliases(data); err != nil {
+	if err := checkAliasExpansion(data); err != nil {
 		return nil, err
 	}
-	if err := guard(func() error { return yaml.Unmarshal(data, &content) }); err != nil {
+	if err := recoverParserPanic(func() error { return yaml.Unmarshal(data, &content) }); err != nil {
 		return nil, err
 	}
 
@@ -52,8 +52,9 @@ func parseAnnotations(data []byte) (map[string]string, error) {
 	return content.Annotations, nil
 }
 
-// checkMediaType refuses a bundle of another format. The annotation decides, else the label
-// of the image; a bundle that has neither is a registry+v1 bundle.
+// checkMediaType returns an error for a bundle of another format. The annotation takes
+// precedence over the label of the image. A bundle that has neither is a registry+v1
+// bundle.
 func checkMediaType(annotations map[string]string, file string, labels map[string]string) error {
 	source, mediaType := file, annotations[KeyMediaType]
 	if mediaType == "" {
@@ -65,10 +66,10 @@ func checkMediaType(annotations map[string]string, file string, labels map[strin
 	return fmt.Errorf("%s: %s: the bundle format %q is not supported, only %q", source, KeyMediaType, mediaType, MediaType)
 }
 
-// annotationsError returns the error of a bundle without annotations. It names the fault of
-// the file in which they are expected.
-func (f *Files) annotationsError() error {
-	file, ok := f.metadataFile(annotationsFile)
+// missingAnnotationsError returns the error of a bundle without annotations. It includes
+// what is wrong with the file in which they are expected.
+func (f *Files) missingAnnotationsError() error {
+	file, ok := f.findMetadataFile(annotationsFile)
 	if !ok {
 		return errNoAnnotations
 	}
@@ -84,8 +85,8 @@ func (f *Files) annotationsError() error {
 	return fmt.Errorf("%w: %s: %w", errNoAnnotations, annotationsFile, err)
 }
 
-// Annotations are the annotations of the first metadata file that has any, whatever its
-// name, and that file's name. Both are empty when there is none.
+// Annotations returns the annotations of the first metadata file that has any, whatever its
+// name, and the name of that file. Both are empty when there is none.
 func (f *Files) Annotations() (annotations map[string]string, name string) {
 	for _, file := range f.Metadata {
 		if file.Err != nil {
@@ -99,9 +100,9 @@ func (f *Files) Annotations() (annotations map[string]string, name string) {
 	return nil, ""
 }
 
-// folderOf returns the folder of the bundle that the annotations name under key, and the
-// usual one when they name none.
-func folderOf(annotations map[string]string, key, usual string) string {
+// folderFromAnnotations returns the folder that the annotations name under key, or usual
+// when they name none.
+func folderFromAnnotations(annotations map[string]string, key, usual string) string {
 	name := strings.TrimPrefix(annotations[key], "/")
 	clean := path.Clean(name)
 	if name == "" || !fs.ValidPath(clean) || clean == "." {
@@ -110,7 +111,9 @@ func folderOf(annotations map[string]string, key, usual string) string {
 	return clean
 }
 
-func splitList(text string) []string {
+// splitCommaList returns the items of a list with commas, without spaces around them and
+// without empty items.
+func splitCommaList(text string) []string {
 	var items []string
 	for item := range strings.SplitSeq(text, ",") {
 		if item = strings.TrimSpace(item); item != "" {
@@ -120,7 +123,7 @@ func splitList(text string) []string {
 	return items
 }
 
-// Description is what the annotations of a bundle say of it, and the labels of its image.
+// Description has the values of a bundle's annotations and of its image's labels.
 type Description struct {
 	MediaType string
 	Package   string
@@ -130,11 +133,12 @@ type Description struct {
 	DefaultChannel string
 }
 
-type pair struct{ key, value string }
+// annotation is a key of metadata/annotations.yaml with its value.
+type annotation struct{ key, value string }
 
-// pairs are the keys and values, in the order in which a Dockerfile gives them.
-func (d Description) pairs() []pair {
-	pairs := []pair{
+// orderedAnnotations returns the annotations in the order of the labels of a Dockerfile.
+func (d Description) orderedAnnotations() []annotation {
+	pairs := []annotation{
 		{KeyMediaType, d.MediaType},
 		{KeyManifests, FolderManifests + "/"},
 		{KeyMetadata, FolderMetadata + "/"},
@@ -142,29 +146,30 @@ func (d Description) pairs() []pair {
 		{KeyChannels, d.Channels},
 	}
 	if d.DefaultChannel != "" {
-		pairs = append(pairs, pair{KeyDefaultChannel, d.DefaultChannel})
+		pairs = append(pairs, annotation{KeyDefaultChannel, d.DefaultChannel})
 	}
 	return pairs
 }
 
-// check refuses what would not stay within its line of a Dockerfile.
-func (d Description) check() error {
-	for _, p := range d.pairs() {
+// checkControlCharacters returns an error for a value that would break its line of a
+// Dockerfile.
+func (d Description) checkControlCharacters() error {
+	for _, p := range d.orderedAnnotations() {
 		if strings.ContainsFunc(p.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return fmt.Errorf("%s: %q holds a control character: name it without", p.key, p.value)
+			return fmt.Errorf("%s: %q contains a control character, which is not allowed", p.key, p.value)
 		}
 	}
 	return nil
 }
 
-// AnnotationsFile is the text of metadata/annotations.yaml, its keys sorted.
+// AnnotationsFile returns the content of metadata/annotations.yaml, with sorted keys.
 func (d Description) AnnotationsFile() ([]byte, error) {
-	if err := d.check(); err != nil {
+	if err := d.checkControlCharacters(); err != nil {
 		return nil, err
 	}
 
 	annotations := map[string]string{}
-	for _, p := range d.pairs() {
+	for _, p := range d.orderedAnnotations() {
 		annotations[p.key] = p.value
 	}
 
@@ -178,8 +183,8 @@ func (d Description) AnnotationsFile() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// Compare says how the annotations of an existing annotations.yaml differ from d, in
-// the order of a Dockerfile's labels. Further annotations are no difference.
+// Compare returns how the annotations of an existing annotations.yaml differ from d, in the
+// order of a Dockerfile's labels. Additional annotations are ignored.
 func (d Description) Compare(existing []byte) ([]string, error) {
 	annotations, err := parseAnnotations(existing)
 	if err != nil {
@@ -187,7 +192,7 @@ func (d Description) Compare(existing []byte) ([]string, error) {
 	}
 
 	var differences []string
-	for _, p := range d.pairs() {
+	for _, p := range d.orderedAnnotations() {
 		switch value, ok := annotations[p.key]; {
 		case !ok:
 			differences = append(differences, "Missing field: "+p.key)
@@ -199,27 +204,28 @@ func (d Description) Compare(existing []byte) ([]string, error) {
 	return differences, nil
 }
 
-// Dockerfile is the text of bundle.Dockerfile: an image of base that holds the two
-// folders, which are given as paths within the build's context with forward slashes.
+// Dockerfile returns the content of bundle.Dockerfile: an image that is built from base and
+// contains the two folders. The folders are paths within the build context with forward
+// slashes.
 func (d Description) Dockerfile(base, manifests, metadata string) ([]byte, error) {
-	if err := d.check(); err != nil {
+	if err := d.checkControlCharacters(); err != nil {
 		return nil, err
 	}
 
 	for _, text := range []string{base, manifests, metadata} {
 		if strings.ContainsAny(text, "\r\n") {
-			return nil, fmt.Errorf("%q holds a line break: it would not stay within its line of a Dockerfile", text)
+			return nil, fmt.Errorf("%q contains a line break, which is not allowed in a Dockerfile", text)
 		}
 	}
 
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "FROM %s\n\n", base)
-	for _, p := range d.pairs() {
+	for _, p := range d.orderedAnnotations() {
 		fmt.Fprintf(&text, "LABEL %s=%s\n", p.key, p.value)
 	}
 
-	// The field sets off the default channel only; files that people keep in version
-	// control do not change for an empty line.
+	// Only the default channel is preceded by an empty line, as in existing tools, so that
+	// files in version control do not change.
 	if d.DefaultChannel != "" {
 		text.WriteByte('\n')
 	}

@@ -1,17 +1,15 @@
-// Package bundle reads registry+v1 bundles: one version of a package as a directory
-// of manifests and metadata, as a bundle image holds it. It says what a bundle is,
-// what it provides and what it needs, describes it for a catalog, and writes the texts
-// that make a bundle of a folder of manifests.
+// Package bundle reads registry+v1 bundles. A bundle is one version of a package: a
+// directory of manifests and metadata, as in a bundle image. The package defines what a
+// bundle is, what it provides and what it requires. It describes a bundle for a catalog,
+// and generates the files that turn a folder of manifests into a bundle.
 //
-// Load is the only loader: catalogs, registries and installations read a bundle through it,
-// so that they agree on what is a bundle. It is lenient, as the tools of the field are, and
-// reports what it leaves out. What a catalog cannot describe is refused by FBC, what cannot
-// be installed by internal/render, and what an author should mend is reported by the
-// package validate below this one.
+// Load is the only loader. Catalogs, registries and installations read a bundle through it,
+// so that they agree on what a bundle is. It is lenient, like existing tools, and reports
+// what it leaves out. FBC rejects what a catalog cannot describe, internal/render rejects
+// what cannot be installed, and package validate reports what an author should fix.
 //
-// It is pure: it reads an fs.FS and gives back values. Getting the image is
-// internal/image's job, making objects for a cluster internal/render's, and telling an
-// author everything that is wrong that of the package validate below it.
+// The package has no side effects: it reads an fs.FS and returns values. Package
+// internal/image pulls images, and internal/render creates the objects for a cluster.
 package bundle
 
 import (
@@ -26,68 +24,70 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// AnnotationSkipRange, on a ClusterServiceVersion, is a range of versions: every
-// bundle of the package whose version lies in it can be updated to this one.
+// AnnotationSkipRange, on a ClusterServiceVersion, is a range of versions: every bundle of
+// the package with a version in the range can be updated to this one.
 const AnnotationSkipRange = "olm.skipRange"
 
 // Bundle is one version of a package.
 type Bundle struct {
 	// Package is the name of the package. Never empty.
 	Package string
-	// Channels are the channels that the author places the bundle in. A file-based
-	// catalog decides that itself and does not read them.
+	// Channels are the channels that the author assigns to the bundle. A file-based catalog
+	// defines its channels itself and does not read them.
 	Channels []string
 	// DefaultChannel is the author's default channel of the package. It may be empty.
 	DefaultChannel string
-	// Version is the version that the CSV states. It is 0.0.0 for a CSV that states none,
-	// or a text that is not a semantic version.
+	// Version is the version of the CSV. It is 0.0.0 if the CSV has none, or one that is
+	// not a semantic version.
 	Version semver.Version
 	// CSV is the bundle's ClusterServiceVersion. Its name is the bundle's name.
 	CSV v1alpha1.ClusterServiceVersion
-	// CRDs are the CustomResourceDefinitions of all documents, of any API version, as written.
+	// CRDs are the CRDs of all documents, of any API version, as written.
 	CRDs []unstructured.Unstructured
-	// Objects are all other objects of all documents, as written. The items of a List stand
-	// for themselves.
+	// Objects are all other objects of all documents, as written. A List is replaced by its
+	// items.
 	Objects []unstructured.Unstructured
-	// StatedProperties are the properties that the author states: in the CSV's annotation
+	// StatedProperties are the properties that the author wrote: in the CSV's annotation
 	// AnnotationProperties, then in the metadata folder, each once.
 	StatedProperties []fbc.Property
-	// Properties say what the bundle is, provides and needs: those that the author
-	// states and those that follow from its content, each once, sorted by type and
-	// value. olm.csv.metadata is not among them; FBC adds it.
+	// Properties describe what the bundle is, provides and requires: those that the author
+	// wrote and those derived from its content, each once, sorted by type and value. They
+	// do not include olm.csv.metadata, which FBC adds.
 	Properties []fbc.Property
-	// Manifests are what catalogs carry of the bundle, as written: the object of the first
-	// document of each file, the CSV last. They share memory with CRDs and Objects.
+	// Manifests are the manifests that catalogs contain, as written: the object of the
+	// first document of each file, the CSV last. They share memory with CRDs and Objects.
 	Manifests []unstructured.Unstructured
-	// Warnings name what was passed over because it could not be understood, though the
-	// bundle can be used without it.
+	// Warnings describe what was ignored because it is invalid, although the bundle can be
+	// used without it.
 	Warnings []string
-	// Omitted names the content that could not be loaded, each with the reason. A catalog
-	// lists a bundle without that content, as it always has; an installation without it
-	// would be incomplete.
+	// Omitted describes the content that could not be loaded, each with the reason. A
+	// catalog lists a bundle without that content. An installation without it would be
+	// incomplete.
 	Omitted []string
 }
 
-func (b *Bundle) warn(format string, args ...any) {
+// addWarning adds a formatted warning.
+func (b *Bundle) addWarning(format string, args ...any) {
 	b.Warnings = append(b.Warnings, fmt.Sprintf(format, args...))
 }
 
-// omit records content that could not be loaded and that catalogs do not look at.
-func (b *Bundle) omit(format string, args ...any) {
+// addOmission records content that could not be loaded and that catalogs do not read.
+func (b *Bundle) addOmission(format string, args ...any) {
 	b.Omitted = append(b.Omitted, fmt.Sprintf(format, args...))
 }
 
-// omitWithWarning records content that could not be loaded and is missing in catalogs too.
-func (b *Bundle) omitWithWarning(format string, args ...any) {
-	b.omit(format, args...)
-	b.warn("%s: it is passed over", fmt.Sprintf(format, args...))
+// addOmissionWithWarning records content that could not be loaded and that catalogs lack,
+// too.
+func (b *Bundle) addOmissionWithWarning(format string, args ...any) {
+	b.addOmission(format, args...)
+	b.addWarning("%s: it is ignored", fmt.Sprintf(format, args...))
 }
 
-// Name is the bundle's name, that of its CSV.
+// Name returns the name of the bundle, which is that of its CSV.
 func (b *Bundle) Name() string { return b.CSV.Name }
 
-// StatedVersion is the version that the bundle's olm.package property states, which may be
-// any text.
+// StatedVersion returns the version of the bundle's olm.package property, which may be any
+// text.
 func (b *Bundle) StatedVersion() string {
 	for _, p := range b.Properties {
 		var value fbc.PackageProperty
@@ -98,7 +98,7 @@ func (b *Bundle) StatedVersion() string {
 	return ""
 }
 
-// InstallModes are the install modes that the bundle supports, sorted, each once.
+// InstallModes returns the supported install modes, sorted, each once.
 func (b *Bundle) InstallModes() []v1alpha1.InstallModeType {
 	modes := []v1alpha1.InstallModeType{}
 	for _, m := range b.CSV.Spec.InstallModes {
@@ -111,8 +111,8 @@ func (b *Bundle) InstallModes() []v1alpha1.InstallModeType {
 	return slices.Compact(modes)
 }
 
-// ChannelEntry is the bundle's entry in a channel, with the edges of the update graph
-// that its author states.
+// ChannelEntry returns the bundle's entry in a channel, with the edges of the update graph
+// that its author defined.
 func (b *Bundle) ChannelEntry() fbc.ChannelEntry {
 	return fbc.ChannelEntry{
 		Name:      b.Name(),

@@ -29,18 +29,18 @@ func TestLoadWarns(t *testing.T) {
 		{"as it should be", map[string]string{"manifests/csv.yaml": csvYAML + ownedFoo}, nil, nil},
 		{"hidden files and folders", map[string]string{"manifests/.a": "{", "manifests/more/a.yaml": "{"}, nil, nil},
 		{"further documents", map[string]string{"manifests/a.yaml": secret + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}"}, []string{"Secret", "ConfigMap"},
-			[]string{"manifests/a.yaml: holds more than one document: catalogs pass over all but the first"}},
+			[]string{"manifests/a.yaml: holds more than one document: catalogs ignore all but the first"}},
 		{"a broken further document", map[string]string{"manifests/a.yaml": secret + "---\na: ["}, []string{"Secret"},
-			[]string{"manifests/a.yaml: holds more than one document: catalogs pass over all but the first"}},
+			[]string{"manifests/a.yaml: holds more than one document: catalogs ignore all but the first"}},
 		{"a comment first", map[string]string{"manifests/a.yaml": "# licence\n---\n" + secret}, []string{"Secret"}, nil},
 		{"a List", map[string]string{"manifests/a.yaml": "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Secret, metadata: {name: s}}]"}, []string{"Secret"}, nil},
 		{"no YAML", map[string]string{"manifests/README.md": "Foo: [bar"}, nil, []string{"manifests/README.md: document 1: yaml: line 1: "}},
 		{"no map", map[string]string{"manifests/a.yaml": "[1]"}, nil, []string{"manifests/a.yaml: document 1: is not a Kubernetes object: "}},
-		{"no kind", map[string]string{"manifests/a.yaml": "a: 1"}, nil, []string{"manifests/a.yaml: is not a Kubernetes object, its kind is missing: it is passed over"}},
-		{"empty", map[string]string{"manifests/a.yaml": "# nothing"}, nil, []string{"manifests/a.yaml: is empty: it is passed over"}},
+		{"no kind", map[string]string{"manifests/a.yaml": "a: 1"}, nil, []string{"manifests/a.yaml: is not a Kubernetes object, its kind is missing: it is ignored"}},
+		{"empty", map[string]string{"manifests/a.yaml": "# nothing"}, nil, []string{"manifests/a.yaml: is empty: it is ignored"}},
 		{"no name", map[string]string{"manifests/a.yaml": "kind: Secret"}, nil, nil},
 		{"two CSVs", map[string]string{"manifests/d.yaml": strings.Replace(csvYAML, "foo.v1.2.3", "second", 1)}, nil,
-			[]string{"manifests/d.yaml: a second ClusterServiceVersion beside the one in manifests/csv.yaml; a bundle has exactly one: it is passed over"}},
+			[]string{"manifests/d.yaml: a second ClusterServiceVersion beside the one in manifests/csv.yaml; a bundle has exactly one: it is ignored"}},
 		{"a field of another type", map[string]string{"manifests/csv.yaml": strings.Replace(csvYAML, "displayName: Foo", "displayName: [Foo]", 1)}, nil,
 			[]string{`ClusterServiceVersion "foo.v1.2.3": spec.displayName: json: cannot unmarshal array`}},
 		{"properties that cannot be read", map[string]string{"metadata/properties.yaml": "properties: {}"}, nil,
@@ -331,13 +331,13 @@ func TestDescription(t *testing.T) {
 		golden.Check(t, name+".Dockerfile", dockerfile)
 	}
 
-	if _, err := (Description{MediaType, "foo\nRUN x", "a", ""}).Dockerfile("scratch", "m", "n"); err == nil || !strings.Contains(err.Error(), "holds a control character") {
+	if _, err := (Description{MediaType, "foo\nRUN x", "a", ""}).Dockerfile("scratch", "m", "n"); err == nil || !strings.Contains(err.Error(), "contains a control character") {
 		t.Errorf("line break in the package: error %v", err)
 	}
-	if _, err := (Description{MediaType, "foo", "a\x00", ""}).AnnotationsFile(); err == nil || !strings.Contains(err.Error(), "holds a control character") {
+	if _, err := (Description{MediaType, "foo", "a\x00", ""}).AnnotationsFile(); err == nil || !strings.Contains(err.Error(), "contains a control character") {
 		t.Errorf("control character in the channels: error %v", err)
 	}
-	if _, err := (Description{MediaType, "foo", "a", ""}).Dockerfile("scratch", "m\nRUN x", "n"); err == nil || !strings.Contains(err.Error(), "holds a line break") {
+	if _, err := (Description{MediaType, "foo", "a", ""}).Dockerfile("scratch", "m\nRUN x", "n"); err == nil || !strings.Contains(err.Error(), "contains a line break") {
 		t.Errorf("line break in a path: error %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// CSVMetadata is the value of an olm.csv.metadata property: what a catalog says of a
-// CSV to people who choose a package. Its structs are always written, even when empty.
+// CSVMetadata is the value of an olm.csv.metadata property: what a catalog shows of a CSV
+// to users who choose a package. Its structs are always encoded, even when empty.
 type CSVMetadata struct {
 	Annotations               map[string]string                  `json:"annotations,omitempty"`
 	APIServiceDefinitions     v1alpha1.APIServiceDefinitions     `json:"apiServiceDefinitions"`
@@ -33,31 +33,31 @@ type CSVMetadata struct {
 	Provider                  v1alpha1.AppLink                   `json:"provider"`
 }
 
-// ObjectProperty is the value of an olm.bundle.object property: a manifest, as JSON or
-// YAML, which stands as base64 in the blob.
+// ObjectProperty is the value of an olm.bundle.object property: a manifest in JSON or YAML,
+// which is base64 in the blob.
 type ObjectProperty struct {
 	Data []byte `json:"data"`
 }
 
-// Form is how an olm.bundle blob carries the manifests of its bundle.
+// Form is how an olm.bundle blob contains the manifests of its bundle.
 type Form int
 
 const (
-	// WithObjects carries every manifest whole, as an olm.bundle.object property: what
-	// "opm render" gives. Such a catalog can be served without the bundle's image.
+	// WithObjects adds every manifest as an olm.bundle.object property, like "opm render".
+	// Such a catalog can be served without the bundle's image.
 	WithObjects Form = iota
-	// WithMetadata carries what the CSV says to people as one olm.csv.metadata property,
-	// a fraction of the size: what this system's own catalogs hold.
+	// WithMetadata adds the descriptive part of the CSV as one olm.csv.metadata property,
+	// which is much smaller. Mainstay's own catalogs use it.
 	WithMetadata
 )
 
-// FBC returns the olm.bundle blob of the bundle: its properties, then the manifests in the
-// form that is asked for, and the images that it runs, that of the bundle itself among
-// them. image is the reference of the bundle's image in the catalog; it may be empty.
+// FBC returns the olm.bundle blob of the bundle: its properties, its manifests in the given
+// form, and its related images, including that of the bundle itself. image is the reference
+// of the bundle's image in the catalog. It may be empty.
 //
-// It returns an error for a CRD that the CSV owns and the catalog would not carry.
+// It returns an error for a CRD that the CSV owns and the catalog would not contain.
 func (b *Bundle) FBC(image string, form Form) (fbc.Bundle, error) {
-	if err := b.checkProvided(); err != nil {
+	if err := b.checkProvidedAPIs(); err != nil {
 		return fbc.Bundle{}, fmt.Errorf("error checking provided apis in bundle %s: %w", b.Name(), err)
 	}
 
@@ -67,22 +67,22 @@ func (b *Bundle) FBC(image string, form Form) (fbc.Bundle, error) {
 		Name:          b.Name(),
 		Image:         image,
 		Properties:    slices.Clone(b.Properties),
-		RelatedImages: b.relatedImages(image),
+		RelatedImages: b.collectRelatedImages(image),
 	}
 
 	switch form {
 	case WithObjects:
 		set := propertySet{}
 		for _, manifest := range b.Manifests {
-			object, err := objectProperty(manifest)
+			object, err := newObjectProperty(manifest)
 			if err != nil {
 				return fbc.Bundle{}, err
 			}
 			set.items = append(set.items, object)
 		}
-		blob.Properties = append(blob.Properties, set.sorted()...)
+		blob.Properties = append(blob.Properties, set.sortedProperties()...)
 	case WithMetadata:
-		metadata, err := csvMetadata(&b.CSV)
+		metadata, err := newCSVMetadataProperty(&b.CSV)
 		if err != nil {
 			return fbc.Bundle{}, err
 		}
@@ -93,34 +93,37 @@ func (b *Bundle) FBC(image string, form Form) (fbc.Bundle, error) {
 	return blob, nil
 }
 
-// Arrange puts the properties that carry manifests behind all others, and sorts the
-// related images by image, as every rendered bundle has them. Otherwise it keeps the order.
+// Arrange moves the properties with manifests behind all others, and sorts the related
+// images by image, as in every rendered bundle. Otherwise it keeps the order.
 func Arrange(b *fbc.Bundle) {
 	slices.SortStableFunc(b.Properties, func(x, y fbc.Property) int {
-		return cmp.Compare(carriesManifests(x), carriesManifests(y))
+		return cmp.Compare(manifestPropertyRank(x), manifestPropertyRank(y))
 	})
 	slices.SortStableFunc(b.RelatedImages, func(x, y fbc.RelatedImage) int { return cmp.Compare(x.Image, y.Image) })
 }
 
-func carriesManifests(p fbc.Property) int {
+// manifestPropertyRank returns 1 for properties with manifests and 0 for others.
+func manifestPropertyRank(p fbc.Property) int {
 	if p.Type == fbc.PropertyBundleObject || p.Type == fbc.PropertyCSVMetadata {
 		return 1
 	}
 	return 0
 }
 
-// objectProperty carries a manifest: JSON without spaces, its keys sorted, in base64.
-func objectProperty(manifest unstructured.Unstructured) (fbc.Property, error) {
+// newObjectProperty returns the olm.bundle.object property of a manifest: JSON without
+// spaces, with sorted keys, in base64.
+func newObjectProperty(manifest unstructured.Unstructured) (fbc.Property, error) {
 	data, err := json.Marshal(manifest.Object) // escapes <, > and &, as all catalogs have it
 	if err != nil {
 		return fbc.Property{}, fmt.Errorf("%s %q: %w", manifest.GetKind(), manifest.GetName(), err)
 	}
-	return property(fbc.PropertyBundleObject, ObjectProperty{Data: data}), nil
+	return newProperty(fbc.PropertyBundleObject, ObjectProperty{Data: data}), nil
 }
 
-func csvMetadata(csv *v1alpha1.ClusterServiceVersion) (fbc.Property, error) {
+// newCSVMetadataProperty returns the olm.csv.metadata property of a CSV.
+func newCSVMetadataProperty(csv *v1alpha1.ClusterServiceVersion) (fbc.Property, error) {
 	spec := csv.Spec
-	raw, err := encode(CSVMetadata{
+	raw, err := encodeCompact(CSVMetadata{
 		Annotations:               csv.Annotations,
 		APIServiceDefinitions:     spec.APIServiceDefinitions,
 		CustomResourceDefinitions: spec.CustomResourceDefinitions,
@@ -142,9 +145,9 @@ func csvMetadata(csv *v1alpha1.ClusterServiceVersion) (fbc.Property, error) {
 	return fbc.Property{Type: fbc.PropertyCSVMetadata, Value: raw}, nil
 }
 
-// relatedImages are the images that the CSV lists, the bundle's own, and those of the
-// operator's containers, in this order.
-func (b *Bundle) relatedImages(image string) []fbc.RelatedImage {
+// collectRelatedImages returns the images that the CSV lists, the bundle's own, and those
+// of the operator's containers, in this order.
+func (b *Bundle) collectRelatedImages(image string) []fbc.RelatedImage {
 	var images []fbc.RelatedImage
 	for _, related := range b.CSV.Spec.RelatedImages {
 		images = append(images, fbc.RelatedImage{Name: related.Name, Image: related.Image})

@@ -249,7 +249,7 @@ func TestAnnotationPropertiesThatCannotBeRead(t *testing.T) {
 	for _, text := range []string{"nonsense", `{"type": "a"}`, `[{"type": "a", "value": 1}, {"type": "olm.gvk"}]`} {
 		csv := strings.Replace(csvYAML, "  annotations:\n", "  annotations:\n    olm.properties: '"+text+"'\n", 1)
 		b := load(t, map[string]string{"manifests/csv.yaml": csv})
-		if len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], `ClusterServiceVersion "foo.v1.2.3": annotation olm.properties is passed over`) {
+		if len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], `ClusterServiceVersion "foo.v1.2.3": annotation olm.properties is ignored`) {
 			t.Errorf("%s: warnings %q", text, b.Warnings)
 		}
 		if len(b.Properties) != 3 { // olm.package and two olm.gvk

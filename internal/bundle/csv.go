@@ -16,22 +16,22 @@ import (
 
 var errRelease = errors.New("release field must be a string or number")
 
-// neededOfCSV are the fields of a CSV's spec without which a blob would say something
-// else of the bundle.
-var neededOfCSV = []string{
+// requiredCSVFields are the fields of a CSV's spec without which the blob of the bundle
+// would be wrong.
+var requiredCSVFields = []string{
 	"apiservicedefinitions", "customresourcedefinitions", "install", "relatedImages", "release", "replaces", "skips", "version",
 }
 
-// loadCSV decodes the CSV, whatever the group of its apiVersion: some authors leave it out
-// or write their own. Fields that are not of their type and that a catalog does not need
-// are omitted.
+// loadCSV decodes the CSV. It ignores the group of the apiVersion, because some authors
+// omit it or write their own. Fields of a wrong type that a catalog does not need are
+// omitted.
 func (b *Bundle) loadCSV(object unstructured.Unstructured) error {
-	if err := checkSpec(object); err != nil {
+	if err := checkCSVSpec(object); err != nil {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", object.GetName(), err)
 	}
 
-	if err := decodeCSV(object.Object, &b.CSV); err != nil {
-		if err := b.loadFields(object); err != nil {
+	if err := decodeCSVInto(object.Object, &b.CSV); err != nil {
+		if err := b.loadCSVFieldByField(object); err != nil {
 			return err
 		}
 	}
@@ -44,9 +44,9 @@ func (b *Bundle) loadCSV(object unstructured.Unstructured) error {
 	return nil
 }
 
-// checkSpec refuses a CSV that was cut off before its spec, and a version that YAML has read
-// as a number: 1.10 would become 1.1.
-func checkSpec(object unstructured.Unstructured) error {
+// checkCSVSpec returns an error for a CSV without a spec, which was probably truncated. It
+// also rejects a version that YAML reads as a number: 1.10 would become 1.1.
+func checkCSVSpec(object unstructured.Unstructured) error {
 	spec, ok := object.Object["spec"].(map[string]any)
 	if !ok {
 		return errors.New("spec is missing or not an object")
@@ -60,31 +60,31 @@ func checkSpec(object unstructured.Unstructured) error {
 	}
 }
 
-// loadFields decodes a CSV that is not of its type field by field.
-func (b *Bundle) loadFields(object unstructured.Unstructured) error {
+// loadCSVFieldByField decodes a CSV that has fields of a wrong type.
+func (b *Bundle) loadCSVFieldByField(object unstructured.Unstructured) error {
 	spec, _, _ := unstructured.NestedMap(object.Object, "spec")
 	metadata := map[string]any{"metadata": object.Object["metadata"]}
 	var csv v1alpha1.ClusterServiceVersion
-	if err := decodeCSV(metadata, &csv); err != nil {
+	if err := decodeCSVInto(metadata, &csv); err != nil {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", object.GetName(), err)
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(spec)) {
 		field := map[string]any{name: spec[name]}
 		var probe v1alpha1.ClusterServiceVersion
-		err := decodeCSV(map[string]any{"spec": field}, &probe)
+		err := decodeCSVInto(map[string]any{"spec": field}, &probe)
 		if err == nil {
-			err = decodeCSV(map[string]any{"spec": field}, &csv)
+			err = decodeCSVInto(map[string]any{"spec": field}, &csv)
 		}
 
 		switch {
 		case err == nil:
 		case name == "release":
 			return fmt.Errorf("failed to derive properties: %w", errRelease)
-		case slices.Contains(neededOfCSV, name):
+		case slices.Contains(requiredCSVFields, name):
 			return fmt.Errorf("ClusterServiceVersion %q: spec.%s: %w", object.GetName(), name, err)
 		default:
-			b.omitWithWarning("ClusterServiceVersion %q: spec.%s: %v", object.GetName(), name, err)
+			b.addOmissionWithWarning("ClusterServiceVersion %q: spec.%s: %v", object.GetName(), name, err)
 		}
 	}
 
@@ -92,17 +92,17 @@ func (b *Bundle) loadFields(object unstructured.Unstructured) error {
 	return nil
 }
 
-// DecodeCSV decodes a ClusterServiceVersion. Fields that the type does not have are passed
-// over, and the version may be any text.
+// DecodeCSV decodes a ClusterServiceVersion. Unknown fields are ignored, and the version
+// may be any text.
 func DecodeCSV(content map[string]any) (*v1alpha1.ClusterServiceVersion, error) {
 	csv := &v1alpha1.ClusterServiceVersion{}
-	if err := decodeCSV(content, csv); err != nil {
+	if err := decodeCSVInto(content, csv); err != nil {
 		return nil, err
 	}
 	return csv, nil
 }
 
-func decodeCSV(content map[string]any, csv *v1alpha1.ClusterServiceVersion) error {
+func decodeCSVInto(content map[string]any, csv *v1alpha1.ClusterServiceVersion) error {
 	raw, err := json.Marshal(content)
 	if err != nil {
 		return err

@@ -15,12 +15,12 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 )
 
-// documents splits YAML or JSON into its documents, each as JSON. Empty documents are
-// left out. With an error it gives the documents before the one that cannot be read.
-func documents(data []byte) ([]json.RawMessage, error) {
+// splitDocuments splits YAML or JSON into its documents, each as JSON. Empty documents are
+// left out. With an error it returns the documents before the invalid one.
+func splitDocuments(data []byte) ([]json.RawMessage, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		// A brace also opens a YAML flow mapping; what is no JSON is tried as YAML below.
-		if docs, err := jsonDocuments(data); err == nil {
+		// A brace also opens a YAML flow mapping. What is not JSON is parsed as YAML below.
+		if docs, err := splitJSONDocuments(data); err == nil {
 			return docs, nil
 		}
 	}
@@ -36,7 +36,7 @@ func documents(data []byte) ([]json.RawMessage, error) {
 			return docs, fmt.Errorf("document %d: %w", n, err)
 		}
 
-		doc, err := yamlToJSON(text)
+		doc, err := convertYAMLToJSON(text)
 		if err != nil {
 			return docs, fmt.Errorf("document %d: %w", n, err)
 		}
@@ -46,7 +46,7 @@ func documents(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-func jsonDocuments(data []byte) ([]json.RawMessage, error) {
+func splitJSONDocuments(data []byte) ([]json.RawMessage, error) {
 	var docs []json.RawMessage
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for {
@@ -56,22 +56,23 @@ func jsonDocuments(data []byte) ([]json.RawMessage, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if err := checkDepth(doc); err != nil {
+		if err := checkNestingDepth(doc); err != nil {
 			return nil, err
 		}
 		docs = append(docs, doc)
 	}
 }
 
-// yamlToJSON returns nil for a document without content.
-func yamlToJSON(text []byte) (json.RawMessage, error) {
-	if err := checkAliases(text); err != nil {
+// convertYAMLToJSON converts a YAML document to JSON. It returns nil for a document without
+// content.
+func convertYAMLToJSON(text []byte) (json.RawMessage, error) {
+	if err := checkAliasExpansion(text); err != nil {
 		return nil, err
 	}
 
 	var doc []byte
-	err := guard(func() (err error) {
-		if err := checkFurther(text); err != nil {
+	err := recoverParserPanic(func() (err error) {
+		if err := checkSingleDocument(text); err != nil {
 			return err
 		}
 		doc, err = kyaml.YAMLToJSON(text)
@@ -84,13 +85,14 @@ func yamlToJSON(text []byte) (json.RawMessage, error) {
 		return nil, nil
 	}
 
-	return doc, checkDepth(doc)
+	return doc, checkNestingDepth(doc)
 }
 
-// checkFurther refuses a text with a further document that no line of "---" separates from
-// the first: the parser would pass over it without a word. Only a document that starts with a
-// brace, or line breaks other than a line feed, let it be there.
-func checkFurther(text []byte) error {
+// checkSingleDocument returns an error for a text with a second document that no line of
+// "---" separates from the first. The parser would ignore it silently. Such a document is
+// only possible after one that starts with a brace, or with line breaks other than a line
+// feed.
+func checkSingleDocument(text []byte) error {
 	if !bytes.ContainsAny(text, "\r\u0085\u2028\u2029") && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return nil
 	}
@@ -110,9 +112,9 @@ func checkFurther(text []byte) error {
 	}
 }
 
-// guard makes an error of a parser's panic: what a parser does not expect is the fault
-// of the text, not of this program's state.
-func guard(parse func() error) (err error) {
+// recoverParserPanic converts a panic of a parser into an error, because it is caused by
+// the text, not by the state of this program.
+func recoverParserPanic(parse func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("cannot be parsed as YAML: %v", p)
@@ -121,8 +123,8 @@ func guard(parse func() error) (err error) {
 	return parse()
 }
 
-// checkDepth refuses JSON that is nested deeper than maxDepth.
-func checkDepth(doc []byte) error {
+// checkNestingDepth returns an error for JSON that is nested deeper than maxNestingDepth.
+func checkNestingDepth(doc []byte) error {
 	depth, inString := 0, false
 	for i := 0; i < len(doc); i++ {
 		switch c := doc[i]; {
@@ -132,8 +134,8 @@ func checkDepth(doc []byte) error {
 			inString = !inString
 		case inString:
 		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("is nested deeper than %d levels", maxDepth)
+			if depth++; depth > maxNestingDepth {
+				return fmt.Errorf("is nested deeper than %d levels", maxNestingDepth)
 			}
 		case c == '}' || c == ']':
 			depth--
@@ -143,19 +145,19 @@ func checkDepth(doc []byte) error {
 	return nil
 }
 
-// checkAliases refuses YAML that grows beyond a file's limit when its aliases are
-// replaced by what they stand for: a few hundred bytes can stand for gigabytes.
-func checkAliases(text []byte) error {
+// checkAliasExpansion returns an error for YAML that exceeds the limit of a file when its
+// aliases are expanded. A few hundred bytes can expand to gigabytes.
+func checkAliasExpansion(text []byte) error {
 	if !bytes.Contains(text, []byte("&")) || !bytes.Contains(text, []byte("*")) {
 		return nil
 	}
 
 	var root yaml.Node
-	if err := guard(func() error { return yaml.Unmarshal(text, &root) }); err != nil {
+	if err := recoverParserPanic(func() error { return yaml.Unmarshal(text, &root) }); err != nil {
 		return err
 	}
 
-	size, err := expandedSize(&root, map[*yaml.Node]int{}, 0)
+	size, err := expandedNodeSize(&root, map[*yaml.Node]int{}, 0)
 	if err != nil {
 		return err
 	}
@@ -166,12 +168,12 @@ func checkAliases(text []byte) error {
 	return nil
 }
 
-// expandedSize is about how many bytes a node has without aliases, at most a little
-// above maxFileBytes. Sizes of anchored nodes are kept in known, where 0 marks a node
-// whose size is being found.
-func expandedSize(node *yaml.Node, known map[*yaml.Node]int, depth int) (int, error) {
-	if depth > 2*maxDepth {
-		return 0, fmt.Errorf("is nested deeper than %d levels", maxDepth)
+// expandedNodeSize returns approximately how many bytes a node has with expanded aliases,
+// at most a little above maxFileBytes. Sizes of anchored nodes are cached in known, where 0
+// marks a node whose size is being computed.
+func expandedNodeSize(node *yaml.Node, known map[*yaml.Node]int, depth int) (int, error) {
+	if depth > 2*maxNestingDepth {
+		return 0, fmt.Errorf("is nested deeper than %d levels", maxNestingDepth)
 	}
 
 	if node.Kind == yaml.AliasNode {
@@ -180,7 +182,7 @@ func expandedSize(node *yaml.Node, known map[*yaml.Node]int, depth int) (int, er
 		} else if seen {
 			return size, nil
 		}
-		return expandedSize(node.Alias, known, depth+1)
+		return expandedNodeSize(node.Alias, known, depth+1)
 	}
 
 	if node.Anchor != "" {
@@ -189,7 +191,7 @@ func expandedSize(node *yaml.Node, known map[*yaml.Node]int, depth int) (int, er
 
 	size := len(node.Value) + 1
 	for _, child := range node.Content {
-		n, err := expandedSize(child, known, depth+1)
+		n, err := expandedNodeSize(child, known, depth+1)
 		if err != nil {
 			return 0, err
 		}
@@ -203,10 +205,10 @@ func expandedSize(node *yaml.Node, known map[*yaml.Node]int, depth int) (int, er
 	return size, nil
 }
 
-// decodeContents decodes the documents of a file as far as they are objects of JSON.
-// With an error it gives those before the first that is none.
-func decodeContents(data []byte) ([]map[string]any, error) {
-	docs, err := documents(data)
+// decodeDocuments decodes the documents of a file. With an error it returns the documents
+// before the first one that is not a JSON object.
+func decodeDocuments(data []byte) ([]map[string]any, error) {
+	docs, err := splitDocuments(data)
 	var contents []map[string]any
 	for i, doc := range docs {
 		var content map[string]any
@@ -219,8 +221,8 @@ func decodeContents(data []byte) ([]map[string]any, error) {
 	return contents, err
 }
 
-// flatten returns the object, or the items of a List, which stand for themselves.
-func flatten(content map[string]any) ([]unstructured.Unstructured, error) {
+// flattenList returns the object, or the items of a List.
+func flattenList(content map[string]any) ([]unstructured.Unstructured, error) {
 	object := unstructured.Unstructured{Object: content}
 	if object.GetKind() == "" || object.GetAPIVersion() == "" {
 		return nil, errors.New("is not a Kubernetes object: kind or apiVersion is missing")
@@ -237,7 +239,7 @@ func flatten(content map[string]any) ([]unstructured.Unstructured, error) {
 	var objects []unstructured.Unstructured
 	for i, item := range items {
 		itemContent, _ := item.(map[string]any)
-		found, err := flatten(itemContent)
+		found, err := flattenList(itemContent)
 		if err != nil {
 			return nil, fmt.Errorf("item %d: %w", i+1, err)
 		}

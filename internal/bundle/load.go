@@ -24,19 +24,19 @@ var (
 )
 
 // Load reads the bundle in the root of fsys. It returns an error for a bundle without
-// annotations or ClusterServiceVersion, of a format other than registry+v1, with a version,
-// release or dependency that cannot be understood, or beyond the limits of this package.
+// annotations or ClusterServiceVersion, of a format other than registry+v1, with an invalid
+// version, release or dependency, or over the limits of this package.
 //
-// Everything else that is wrong is recorded in Omitted and Warnings: files of the manifests
-// folder that are no manifests, a second ClusterServiceVersion, and fields of the CSV that
-// are not of their type. Annotations, dependencies and properties may stand in any file of
-// the metadata folder. The package may be empty, and the version any text.
+// Other problems are recorded in Omitted and Warnings: files of the manifests folder that
+// are not manifests, a second ClusterServiceVersion, and fields of the CSV with a wrong
+// type. Annotations, dependencies and properties may be in any file of the metadata folder.
+// The package may be empty, and the version any text.
 //
 // The returned values share no memory with fsys.
 func Load(fsys fs.FS) (*Bundle, error) { return LoadImage(fsys, nil) }
 
-// LoadImage is Load of the files of an image with labels. The labels state the format of a
-// bundle whose annotations do not.
+// LoadImage is Load for the files of an image with labels. The labels specify the format of
+// a bundle whose annotations do not.
 func LoadImage(fsys fs.FS, labels map[string]string) (*Bundle, error) {
 	files, err := ReadFiles(fsys)
 	if err != nil {
@@ -45,7 +45,7 @@ func LoadImage(fsys fs.FS, labels map[string]string) (*Bundle, error) {
 	return files.Load(labels)
 }
 
-// Load is LoadImage of files that have been read.
+// Load is LoadImage for files that have been read.
 func (f *Files) Load(labels map[string]string) (*Bundle, error) {
 	annotations, name := f.Annotations()
 	if err := checkMediaType(annotations, name, labels); err != nil {
@@ -54,7 +54,7 @@ func (f *Files) Load(labels map[string]string) (*Bundle, error) {
 
 	b := &Bundle{
 		Package:        annotations[KeyPackage],
-		Channels:       splitList(annotations[KeyChannels]),
+		Channels:       splitCommaList(annotations[KeyChannels]),
 		DefaultChannel: annotations[KeyDefaultChannel],
 	}
 
@@ -62,7 +62,7 @@ func (f *Files) Load(labels map[string]string) (*Bundle, error) {
 		return nil, err
 	}
 	if name == "" {
-		return nil, f.annotationsError()
+		return nil, f.missingAnnotationsError()
 	}
 
 	if err := f.loadProperties(b); err != nil {
@@ -72,19 +72,20 @@ func (f *Files) Load(labels map[string]string) (*Bundle, error) {
 	return b, nil
 }
 
-// loadProperties loads what the metadata states, and derives the properties of the bundle.
+// loadProperties loads the properties and dependencies of the metadata, and derives the
+// properties of the bundle.
 func (f *Files) loadProperties(b *Bundle) error {
-	stated, file := loadList(b, f.Metadata, propertiesFile, decodeProperties)
+	stated, file := loadPropertyList(b, f.Metadata, propertiesFile, decodeProperties)
 	for i, p := range stated {
-		if err := checkKnown(p); err != nil {
+		if err := checkKnownProperty(p); err != nil {
 			return fmt.Errorf("%s: parse property[%d] of type %q: %w", file, i, p.Type, err)
 		}
 	}
 
-	dependencies, file := loadList(b, f.Metadata, dependenciesFile, decodeDependencies)
+	dependencies, file := loadPropertyList(b, f.Metadata, dependenciesFile, decodeDependencies)
 	var needed []fbc.Property
 	for i, d := range dependencies {
-		property, err := dependencyProperty(d)
+		property, err := propertyOfDependency(d)
 		if err != nil {
 			return fmt.Errorf("%s: parse dependency[%d] of type %q: %w", file, i, d.Type, err)
 		}
@@ -94,34 +95,34 @@ func (f *Files) loadProperties(b *Bundle) error {
 	return b.deriveProperties(stated, needed)
 }
 
-// loader collects the manifests of a bundle.
-type loader struct {
+// manifestLoader collects the manifests of a bundle.
+type manifestLoader struct {
 	*Bundle
 	// csv is the ClusterServiceVersion, nil until it is found, and csvFile the file that
-	// holds it.
+	// contains it.
 	csv     *unstructured.Unstructured
 	csvFile string
-	// full is set once the bundle holds as many objects as it may.
-	full bool
+	// limitReached is set once the bundle has the maximum number of objects.
+	limitReached bool
 }
 
-// loadManifests loads the objects of the manifests folder and the CSV among them.
+// loadManifests loads the objects of the manifests folder, including the CSV.
 func (f *Files) loadManifests(b *Bundle) error {
 	if !f.HasManifests {
-		return fmt.Errorf("%s: %w: this is no registry+v1 bundle", f.manifests, fs.ErrNotExist)
+		return fmt.Errorf("%s: %w: this is no registry+v1 bundle", f.manifestsFolder, fs.ErrNotExist)
 	}
 
-	l := &loader{Bundle: b}
+	l := &manifestLoader{Bundle: b}
 	for _, file := range f.Manifests {
 		limit := (*limitError)(nil)
 		switch {
 		case file.Hidden():
 		case file.Folder:
-			b.omit("%s: is a folder; the manifests folder may hold files only", file.Name)
+			b.addOmission("%s: is a folder; the manifests folder may hold files only", file.Name)
 		case errors.As(file.Err, &limit):
-			return file.fault()
+			return file.wrappedError()
 		default:
-			l.addFile(file)
+			l.addManifestFile(file)
 		}
 	}
 
@@ -136,19 +137,19 @@ func (f *Files) loadManifests(b *Bundle) error {
 	return b.loadCSV(*l.csv)
 }
 
-// addFile adds the objects of a manifest file. Catalogs carry the object of the first
-// document; the others are installed only.
-func (l *loader) addFile(file File) {
+// addManifestFile adds the objects of a manifest file. Catalogs contain only the object of
+// the first document; the others are only installed.
+func (l *manifestLoader) addManifestFile(file File) {
 	first, err := file.FirstObject()
 	switch {
 	case err != nil:
-		l.omitWithWarning("%s: %v", file.Name, err)
+		l.addOmissionWithWarning("%s: %v", file.Name, err)
 		return
 	case first == nil:
-		l.warn("%s: is empty: it is passed over", file.Name)
+		l.addWarning("%s: is empty: it is ignored", file.Name)
 		return
 	case len(file.Contents) > 1 || file.Err != nil:
-		l.warn("%s: holds more than one document: catalogs pass over all but the first", file.Name)
+		l.addWarning("%s: holds more than one document: catalogs ignore all but the first", file.Name)
 	}
 
 	if first.GetKind() != kindCSV {
@@ -156,23 +157,24 @@ func (l *loader) addFile(file File) {
 	}
 
 	for i, content := range file.Contents {
-		if err := l.addDocument(content, file.Name); err != nil {
-			l.omit("%s: document %d: %v", file.Name, i+1, err)
+		if err := l.addManifestDocument(content, file.Name); err != nil {
+			l.addOmission("%s: document %d: %v", file.Name, i+1, err)
 			return
 		}
 	}
 
 	if file.Err != nil {
-		l.omit("%v", file.fault())
+		l.addOmission("%v", file.wrappedError())
 	}
 }
 
-// addDocument adds the objects of a document. Of several CSVs the first by file name counts.
-func (l *loader) addDocument(content map[string]any, file string) error {
+// addManifestDocument adds the objects of a document. Of several CSVs, the first by file
+// name is used.
+func (l *manifestLoader) addManifestDocument(content map[string]any, file string) error {
 	objects := []unstructured.Unstructured{{Object: content}}
 	if objects[0].GetKind() != kindCSV {
 		var err error
-		if objects, err = flatten(content); err != nil {
+		if objects, err = flattenList(content); err != nil {
 			return err
 		}
 	}
@@ -180,14 +182,14 @@ func (l *loader) addDocument(content map[string]any, file string) error {
 	for _, object := range objects {
 		switch kind := object.GetKind(); {
 		case kind == kindCSV && l.csv != nil:
-			l.omitWithWarning("%s: a second ClusterServiceVersion beside the one in %s; a bundle has exactly one", file, l.csvFile)
+			l.addOmissionWithWarning("%s: a second ClusterServiceVersion beside the one in %s; a bundle has exactly one", file, l.csvFile)
 		case kind == kindCSV:
 			l.csv, l.csvFile = &object, file
 		case len(l.CRDs)+len(l.Objects) == maxObjects:
-			if !l.full {
-				l.omit("%s: the bundle holds more than %d objects", file, maxObjects)
+			if !l.limitReached {
+				l.addOmission("%s: the bundle holds more than %d objects", file, maxObjects)
 			}
-			l.full = true
+			l.limitReached = true
 		case kind == kindCRD:
 			l.CRDs = append(l.CRDs, object)
 		default:
@@ -198,14 +200,14 @@ func (l *loader) addDocument(content map[string]any, file string) error {
 	return nil
 }
 
-// loadList returns what the first metadata file that has a list of a sort states, and the
-// name of that file. usual is the name under which such a file is expected: one that cannot
-// be read is omitted.
-func loadList(b *Bundle, files []File, usual string, decode func([]byte) ([]fbc.Property, error)) (list []fbc.Property, name string) {
+// loadPropertyList returns the list of the first metadata file that has one, and the name
+// of that file. usual is the name under which such a file is expected; if that file cannot
+// be read, it is recorded as omitted.
+func loadPropertyList(b *Bundle, files []File, usual string, decode func([]byte) ([]fbc.Property, error)) (list []fbc.Property, name string) {
 	for _, file := range files {
-		list, err := readList(file, decode)
+		list, err := readPropertyList(file, decode)
 		if err != nil && path.Base(file.Name) == usual {
-			b.omitWithWarning("%v", err)
+			b.addOmissionWithWarning("%v", err)
 		}
 		if len(list) > 0 {
 			return list, file.Name
@@ -215,21 +217,21 @@ func loadList(b *Bundle, files []File, usual string, decode func([]byte) ([]fbc.
 	return nil, ""
 }
 
-// Dependencies returns the dependencies that the first metadata file that has any states.
-func (f *Files) Dependencies() []fbc.Property { return f.listed(decodeDependencies) }
+// Dependencies returns the dependencies of the first metadata file that has any.
+func (f *Files) Dependencies() []fbc.Property { return f.firstPropertyList(decodeDependencies) }
 
-// Properties returns the properties that the first metadata file that has any states.
-func (f *Files) Properties() []fbc.Property { return f.listed(decodeProperties) }
+// Properties returns the properties of the first metadata file that has any.
+func (f *Files) Properties() []fbc.Property { return f.firstPropertyList(decodeProperties) }
 
-func (f *Files) listed(decode func([]byte) ([]fbc.Property, error)) []fbc.Property {
-	list, _ := loadList(&Bundle{}, f.Metadata, "", decode)
+func (f *Files) firstPropertyList(decode func([]byte) ([]fbc.Property, error)) []fbc.Property {
+	list, _ := loadPropertyList(&Bundle{}, f.Metadata, "", decode)
 	return list
 }
 
-// readList reads a file of the metadata folder by decode.
-func readList(file File, decode func([]byte) ([]fbc.Property, error)) ([]fbc.Property, error) {
+// readPropertyList reads a file of the metadata folder with decode.
+func readPropertyList(file File, decode func([]byte) ([]fbc.Property, error)) ([]fbc.Property, error) {
 	if file.Err != nil {
-		return nil, file.fault()
+		return nil, file.wrappedError()
 	}
 
 	properties, err := decode(file.Data)
@@ -239,27 +241,27 @@ func readList(file File, decode func([]byte) ([]fbc.Property, error)) ([]fbc.Pro
 	return properties, nil
 }
 
-// decodeProperties decodes a file of properties that the author states.
+// decodeProperties decodes a file such as properties.yaml.
 func decodeProperties(data []byte) ([]fbc.Property, error) {
 	var content struct {
 		Properties []fbc.Property `json:"properties"`
 	}
-	err := decodeOnly(data, &content)
+	err := decodeSingleDocument(data, &content)
 	return content.Properties, err
 }
 
-// decodeDependencies decodes a file of dependencies that the author states.
+// decodeDependencies decodes a file such as dependencies.yaml.
 func decodeDependencies(data []byte) ([]fbc.Property, error) {
 	var content struct {
 		Dependencies []fbc.Property `json:"dependencies"`
 	}
-	err := decodeOnly(data, &content)
+	err := decodeSingleDocument(data, &content)
 	return content.Dependencies, err
 }
 
-// decodeOnly decodes the only document of a file, if it has one.
-func decodeOnly(data []byte, into any) error {
-	docs, err := documents(data)
+// decodeSingleDocument decodes the only document of a file. An empty file is valid.
+func decodeSingleDocument(data []byte, into any) error {
+	docs, err := splitDocuments(data)
 	if err != nil {
 		return err
 	}

@@ -231,13 +231,13 @@ func TestLoadKeepsToTheBundle(t *testing.T) {
 
 func TestCheckDepth(t *testing.T) {
 	for text, deep := range map[string]bool{
-		strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth):     false,
-		strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1): true,
-		`{"a":` + strings.Repeat(`{"a":`, maxDepth) + "1":                 true,
-		"[" + strings.Repeat("[],{},", maxDepth) + "1]":                   false,
-		`["` + strings.Repeat(`[\"{`, maxDepth+1) + `"]`:                  false,
+		strings.Repeat("[", maxNestingDepth) + strings.Repeat("]", maxNestingDepth):     false,
+		strings.Repeat("[", maxNestingDepth+1) + strings.Repeat("]", maxNestingDepth+1): true,
+		`{"a":` + strings.Repeat(`{"a":`, maxNestingDepth) + "1":                        true,
+		"[" + strings.Repeat("[],{},", maxNestingDepth) + "1]":                          false,
+		`["` + strings.Repeat(`[\"{`, maxNestingDepth+1) + `"]`:                         false,
 	} {
-		if err := checkDepth([]byte(text)); (err != nil) != deep {
+		if err := checkNestingDepth([]byte(text)); (err != nil) != deep {
 			t.Errorf("%.40s: error %v", text, err)
 		}
 	}
@@ -247,7 +247,7 @@ func TestCheckDepth(t *testing.T) {
 // told by the parser.
 func TestCheckAliasesLooksWhereItMust(t *testing.T) {
 	for text, looked := range map[string]bool{"a: [": false, "a: &a [": false, "a: *a [": false, "a: [*a, &a": true} {
-		if err := checkAliases([]byte(text)); (err != nil) != looked {
+		if err := checkAliasExpansion([]byte(text)); (err != nil) != looked {
 			t.Errorf("%q: error %v", text, err)
 		}
 	}
@@ -347,7 +347,7 @@ func FuzzLoad(f *testing.F) {
 	addBundles(f)
 	f.Fuzz(func(t *testing.T, annotations, csv, object, properties, dependencies string) {
 		b, err := Load(fuzzedFS(annotations, csv, object, properties, dependencies))
-		if err != nil || b.checkProvided() != nil {
+		if err != nil || b.checkProvidedAPIs() != nil {
 			return
 		}
 

@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ReadManifests reads the files of a folder of manifests, by name, within the limits of
-// a bundle. What is wrong with a single file is said in its Err.
+// ReadManifests reads the files of a folder of manifests, by name, within the limits of a
+// bundle. An error of a single file is in its Err.
 func ReadManifests(fsys fs.FS, folder string) ([]File, error) {
-	r := &reader{fsys: fsys}
-	found, files, err := r.folder(folder)
+	r := &folderReader{fsys: fsys}
+	found, files, err := r.readFolder(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -21,15 +21,15 @@ func ReadManifests(fsys fs.FS, folder string) ([]File, error) {
 	}
 
 	for i := range files {
-		files[i].decode()
+		files[i].decodeManifest()
 	}
 
 	return files, nil
 }
 
-// DetectMediaType says what a folder of manifests is: a Helm chart if it holds a
-// Chart.yaml that names one, a registry+v1 bundle if it holds a ClusterServiceVersion,
-// and else plain manifests. directory is the folder's name for the error.
+// DetectMediaType returns the format of a folder of manifests: a Helm chart if it has a
+// Chart.yaml with a name, a registry+v1 bundle if it has a ClusterServiceVersion, or else
+// plain manifests. directory is the folder's name for the error.
 func DetectMediaType(files []File, directory string) (string, error) {
 	mediaType, found := MediaTypePlain, false
 	for _, file := range files {
@@ -53,7 +53,7 @@ func DetectMediaType(files []File, directory string) (string, error) {
 	return mediaType, nil
 }
 
-// Object is the object of the first document. It is empty when there is none.
+// Object returns the object of the first document. It is empty when there is none.
 func (f File) Object() *unstructured.Unstructured {
 	if len(f.Contents) == 0 {
 		return &unstructured.Unstructured{}

@@ -10,31 +10,31 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Migration names the last of the changes that are made to the bundles of a catalog to
-// bring it up to date. Each stands for itself and all before it.
+// Migration names the last change that is applied to the bundles of a catalog to bring it
+// up to date. Each one includes all changes before it.
 type Migration string
 
-// The migrations that there are.
+// Supported migrations.
 const (
 	// MigrateNone changes nothing.
 	MigrateNone Migration = "none"
 	// MigrateObjectsToMetadata replaces a bundle's olm.bundle.object properties by one
 	// olm.csv.metadata property.
 	MigrateObjectsToMetadata Migration = "bundle-object-to-csv-metadata"
-	// MigrateAll stands for the last one.
+	// MigrateAll applies all changes.
 	MigrateAll Migration = "all"
 )
 
-// migrations are the changes, the first one first.
+// migrations are the changes in the order in which they are applied.
 var migrations = []struct {
 	name  Migration
 	apply func(*fbc.Bundle) error
 }{
 	{MigrateNone, func(*fbc.Bundle) error { return nil }},
-	{MigrateObjectsToMetadata, objectsToMetadata},
+	{MigrateObjectsToMetadata, migrateObjectsToMetadata},
 }
 
-// ParseMigration reads the name of a migration. An empty one is MigrateNone.
+// ParseMigration returns the migration with a name. An empty name is MigrateNone.
 func ParseMigration(name string) (Migration, error) {
 	if name == "" {
 		return MigrateNone, nil
@@ -52,8 +52,8 @@ func ParseMigration(name string) (Migration, error) {
 	return Migration(name), nil
 }
 
-// Migrate makes the changes up to the named one. With an error the bundle is as it was.
-// A bundle that already is up to date stays as it is.
+// Migrate applies the changes up to the named one. With an error the bundle is unchanged,
+// as is a bundle that is already up to date.
 func Migrate(b *fbc.Bundle, last Migration) error {
 	for _, m := range migrations {
 		if err := m.apply(b); err != nil {
@@ -67,9 +67,10 @@ func Migrate(b *fbc.Bundle, last Migration) error {
 	return nil
 }
 
-// objectsToMetadata leaves alone a bundle without an image, whose objects stand nowhere
-// else, one without a CSV, and one that has the metadata already.
-func objectsToMetadata(b *fbc.Bundle) error {
+// migrateObjectsToMetadata replaces olm.bundle.object properties by one olm.csv.metadata
+// property. It does not change a bundle without an image, whose objects are nowhere else,
+// one without a CSV, and one that has the metadata already.
+func migrateObjectsToMetadata(b *fbc.Bundle) error {
 	isMetadata := func(p fbc.Property) bool { return p.Type == fbc.PropertyCSVMetadata }
 	isObject := func(p fbc.Property) bool { return p.Type == fbc.PropertyBundleObject }
 	if b.Image == "" || !slices.ContainsFunc(b.Properties, isObject) || slices.ContainsFunc(b.Properties, isMetadata) {
@@ -82,12 +83,12 @@ func objectsToMetadata(b *fbc.Bundle) error {
 	}
 
 	var csv v1alpha1.ClusterServiceVersion
-	// Catalogs are read with names of fields in any case.
+	// In catalogs, field names are not case-sensitive.
 	if err := json.Unmarshal(raw, &csv); err != nil {
 		return fmt.Errorf("ClusterServiceVersion: %w", err)
 	}
 
-	metadata, err := csvMetadata(&csv)
+	metadata, err := newCSVMetadataProperty(&csv)
 	if err != nil {
 		return err
 	}
@@ -99,8 +100,8 @@ func objectsToMetadata(b *fbc.Bundle) error {
 	return nil
 }
 
-// Objects are the manifests that the olm.bundle.object properties of a blob carry, in
-// their order, as JSON.
+// Objects returns the manifests in the olm.bundle.object properties of a blob, in their
+// order, as JSON.
 func Objects(b *fbc.Bundle) ([]json.RawMessage, error) {
 	var objects []json.RawMessage
 	for i, p := range b.Properties {
@@ -113,7 +114,7 @@ func Objects(b *fbc.Bundle) ([]json.RawMessage, error) {
 			return nil, fmt.Errorf("parse property at index %d as bundle object: %w", i, err)
 		}
 
-		object, err := onlyDocument(value.Data)
+		object, err := firstDocument(value.Data)
 		if err != nil {
 			return nil, fmt.Errorf("convert bundle object property at index %d to JSON: %w", i, err)
 		}
@@ -124,8 +125,8 @@ func Objects(b *fbc.Bundle) ([]json.RawMessage, error) {
 	return objects, nil
 }
 
-// CSV is the first ClusterServiceVersion among the manifests that a blob carries, as
-// JSON, and nil when there is none.
+// CSV returns the first ClusterServiceVersion among the manifests of a blob, as JSON. It is
+// nil when there is none.
 func CSV(b *fbc.Bundle) (json.RawMessage, error) {
 	objects, err := Objects(b)
 	if err != nil {
@@ -136,7 +137,7 @@ func CSV(b *fbc.Bundle) (json.RawMessage, error) {
 		var meta struct {
 			Kind string `json:"kind"`
 		}
-		// What is no object has no kind.
+		// A manifest that is not an object has no kind.
 		if json.Unmarshal(object, &meta) == nil && meta.Kind == kindCSV {
 			return object, nil
 		}
@@ -145,12 +146,13 @@ func CSV(b *fbc.Bundle) (json.RawMessage, error) {
 	return nil, nil
 }
 
-func onlyDocument(data []byte) (json.RawMessage, error) {
+// firstDocument returns the first document of a manifest as JSON.
+func firstDocument(data []byte) (json.RawMessage, error) {
 	if len(data) > maxFileBytes {
 		return nil, &limitError{fmt.Sprintf("is larger than the %d bytes that a manifest may have", maxFileBytes)}
 	}
 
-	docs, err := documents(data)
+	docs, err := splitDocuments(data)
 	if err != nil {
 		return nil, err
 	}

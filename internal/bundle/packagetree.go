@@ -9,39 +9,40 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// PackageManifest is the file that, in the format before bundles, stood beside the
-// folders of a package's versions and said what its channels are.
+// PackageManifest is a file of the package manifest format, which preceded bundles. It is
+// next to the folders of a package's versions and defines the channels.
 type PackageManifest struct {
 	PackageName    string           `json:"packageName"`
 	Channels       []PackageChannel `json:"channels"`
 	DefaultChannel string           `json:"defaultChannel,omitempty"`
 }
 
-// PackageChannel is a channel of a PackageManifest: its newest CSV.
+// PackageChannel is a channel of a PackageManifest with its newest CSV.
 type PackageChannel struct {
 	Name       string `json:"name"`
 	CurrentCSV string `json:"currentCSV"`
 }
 
-// Placement is where a bundle stands in its package.
+// Placement is the position of a bundle in its package.
 type Placement struct {
 	Package string
-	// Channels hold the bundle, sorted.
+	// Channels are the channels that contain the bundle, sorted.
 	Channels []string
-	// DefaultChannel is that of the package, and else its only channel. It may be empty.
+	// DefaultChannel is the default channel of the package, or else its only channel. It
+	// may be empty.
 	DefaultChannel string
 }
 
 // csvNode is a version of a package in its update graph.
 type csvNode struct {
 	name    string
-	updates []string // what it replaces and skips
+	updates []string // names that it replaces and skips
 }
 
-// Place finds out where the version in the folder stands in its package. The root of
-// fsys holds the package manifest and one folder for each version, with one CSV in it.
+// Place returns the placement of the version in folder. The root of fsys has the package
+// manifest and one folder for each version, with one CSV in it.
 func Place(fsys fs.FS, folder string) (Placement, error) {
-	_, entries, err := (&reader{fsys: fsys}).folder(".")
+	_, entries, err := (&folderReader{fsys: fsys}).readFolder(".")
 	if err != nil {
 		return Placement{}, err
 	}
@@ -63,7 +64,7 @@ func Place(fsys fs.FS, folder string) (Placement, error) {
 			return Placement{}, err
 		}
 
-		node, err := nodeOf(files)
+		node, err := newCSVNode(files)
 		if err != nil {
 			return Placement{}, fmt.Errorf("%s: %w", entry.Name, err)
 		}
@@ -84,7 +85,7 @@ func Place(fsys fs.FS, folder string) (Placement, error) {
 	}
 
 	for _, channel := range manifest.Channels {
-		if reaches(nodes, channel.CurrentCSV, current) {
+		if isReachable(nodes, channel.CurrentCSV, current) {
 			placement.Channels = append(placement.Channels, channel.Name)
 		}
 	}
@@ -102,7 +103,7 @@ func findPackageManifest(files []File) (PackageManifest, error) {
 		}
 
 		var manifest PackageManifest
-		docs, err := documents(file.Data)
+		docs, err := splitDocuments(file.Data)
 		if err == nil && len(docs) > 0 {
 			err = kjson.UnmarshalCaseSensitivePreserveInts(docs[0], &manifest)
 		}
@@ -121,8 +122,8 @@ func findPackageManifest(files []File) (PackageManifest, error) {
 	}
 }
 
-// nodeOf finds the only CSV of a folder of manifests.
-func nodeOf(files []File) (csvNode, error) {
+// newCSVNode returns the node of the only CSV in a folder of manifests.
+func newCSVNode(files []File) (csvNode, error) {
 	var node csvNode
 	n := 0
 	for _, file := range files {
@@ -132,9 +133,9 @@ func nodeOf(files []File) (csvNode, error) {
 		}
 
 		n++
-		// What is not of its type leads nowhere.
+		// Fields of a wrong type add no edges.
 		b := &Bundle{}
-		if err := b.loadFields(*object); err != nil {
+		if err := b.loadCSVFieldByField(*object); err != nil {
 			return csvNode{}, err
 		}
 
@@ -148,19 +149,19 @@ func nodeOf(files []File) (csvNode, error) {
 	return node, nil
 }
 
-// reaches reports whether following updates leads from one CSV to another.
-func reaches(nodes map[string]csvNode, from, to string) bool {
+// isReachable reports whether following updates leads from one CSV to another.
+func isReachable(nodes map[string]csvNode, from, to string) bool {
 	seen := map[string]bool{}
-	open := []string{from}
-	for len(open) > 0 {
-		at := open[len(open)-1]
-		open = open[:len(open)-1]
-		if at == to {
+	pending := []string{from}
+	for len(pending) > 0 {
+		current := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
+		if current == to {
 			return true
 		}
-		if !seen[at] {
-			seen[at] = true
-			open = append(open, nodes[at].updates...)
+		if !seen[current] {
+			seen[current] = true
+			pending = append(pending, nodes[current].updates...)
 		}
 	}
 

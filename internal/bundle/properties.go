@@ -12,18 +12,18 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// AnnotationProperties, on a CSV, is an older place for properties: a JSON list.
+// AnnotationProperties, on a CSV, is an older location of properties: a JSON list.
 const AnnotationProperties = "olm.properties"
 
-// Types of dependencies.yaml that have another name as a property. Every other type
-// keeps its name.
+// Types of dependencies.yaml that have another name as a property. Every other type keeps
+// its name.
 const (
 	dependencyGVK     = "olm.gvk"
 	dependencyPackage = "olm.package"
 )
 
-// GVKProperty is the value of an olm.gvk or olm.gvk.required property: an API that a
-// bundle provides or needs.
+// GVKProperty is the value of an olm.gvk or olm.gvk.required property: an API that a bundle
+// provides or requires.
 type GVKProperty struct {
 	Group   string `json:"group"`
 	Kind    string `json:"kind"`
@@ -37,14 +37,13 @@ type PackageRequiredProperty struct {
 	VersionRange string `json:"versionRange"`
 }
 
-// deriveProperties sets b.StatedProperties, and b.Properties from what the author states
-// and what follows from the content. Of several olm.package properties the last counts: one in
-// properties.yaml gives way to the one that follows from the CSV, and that to one in
-// the CSV's annotation.
+// deriveProperties sets b.StatedProperties and b.Properties. Only one olm.package property
+// is kept. The one in the CSV's annotation takes precedence over the one derived from the
+// CSV, and that over the one in properties.yaml.
 func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 	spec := b.CSV.Spec
-	annotated := b.annotationProperties()
-	b.StatedProperties = distinct(annotated, stated)
+	annotated := b.parseAnnotationProperties()
+	b.StatedProperties = distinctProperties(annotated, stated)
 
 	set := propertySet{}
 	set.add(stated...)
@@ -55,8 +54,8 @@ func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 	})
 	set.add(annotated...)
 	set.add(needed...)
-	for _, crd := range b.catalogCRDs() {
-		for _, gvk := range crdGVKs(crd) {
+	for _, crd := range b.listCatalogCRDs() {
+		for _, gvk := range gvksOfCRD(crd) {
 			set.addValue(fbc.PropertyGVK, gvk)
 		}
 	}
@@ -77,13 +76,13 @@ func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 		set.addValue(fbc.PropertyGVKRequired, GVKProperty{group, crd.Kind, crd.Version})
 	}
 
-	b.Properties = set.sorted()
+	b.Properties = set.sortedProperties()
 	return nil
 }
 
-// annotationProperties reads the properties in the CSV's annotation. What cannot be
-// read becomes a warning: catalogs have always taken such bundles.
-func (b *Bundle) annotationProperties() []fbc.Property {
+// parseAnnotationProperties returns the properties in the CSV's annotation. An invalid
+// annotation becomes a warning, because catalogs have always accepted such bundles.
+func (b *Bundle) parseAnnotationProperties() []fbc.Property {
 	text := b.CSV.Annotations[AnnotationProperties]
 	if text == "" {
 		return nil
@@ -92,19 +91,19 @@ func (b *Bundle) annotationProperties() []fbc.Property {
 	var properties []fbc.Property
 	err := json.Unmarshal([]byte(text), &properties)
 	for i := 0; err == nil && i < len(properties); i++ {
-		err = checkKnown(properties[i])
+		err = checkKnownProperty(properties[i])
 	}
 
 	if err != nil {
-		b.warn("ClusterServiceVersion %q: annotation %s is passed over: %v", b.CSV.Name, AnnotationProperties, err)
+		b.addWarning("ClusterServiceVersion %q: annotation %s is ignored: %v", b.CSV.Name, AnnotationProperties, err)
 		return nil
 	}
 
 	return properties
 }
 
-// crdGVKs are the APIs of a CRD: one for each of its versions.
-func crdGVKs(crd unstructured.Unstructured) []GVKProperty {
+// gvksOfCRD returns the APIs of a CRD: one for each of its versions.
+func gvksOfCRD(crd unstructured.Unstructured) []GVKProperty {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -131,29 +130,29 @@ type packageDependency struct {
 	Version     string `json:"version"`
 }
 
-// dependencyProperty is the property that states a dependency.
-func dependencyProperty(dependency fbc.Property) (fbc.Property, error) {
+// propertyOfDependency returns the property for a dependency.
+func propertyOfDependency(dependency fbc.Property) (fbc.Property, error) {
 	switch dependency.Type {
 	case dependencyGVK:
 		var value GVKProperty
 		if err := json.Unmarshal(dependency.Value, &value); err != nil {
 			return fbc.Property{}, err
 		}
-		return property(fbc.PropertyGVKRequired, value), nil
+		return newProperty(fbc.PropertyGVKRequired, value), nil
 	case dependencyPackage:
 		var value packageDependency
 		if err := json.Unmarshal(dependency.Value, &value); err != nil {
 			return fbc.Property{}, err
 		}
-		return property(fbc.PropertyPackageRequired, PackageRequiredProperty{value.PackageName, value.Version}), nil
+		return newProperty(fbc.PropertyPackageRequired, PackageRequiredProperty{value.PackageName, value.Version}), nil
 	default:
 		return dependency, nil
 	}
 }
 
-// checkKnown returns an error for a property of a type that this package knows and whose
-// value cannot be understood. Properties of other types, or of none, may have any value.
-func checkKnown(p fbc.Property) error {
+// checkKnownProperty returns an error for a property of a known type with an invalid value.
+// Properties of other types, or without a type, may have any value.
+func checkKnownProperty(p fbc.Property) error {
 	switch p.Type {
 	case fbc.PropertyPackage:
 		return json.Unmarshal(p.Value, &fbc.PackageProperty{})
@@ -166,18 +165,18 @@ func checkKnown(p fbc.Property) error {
 	return nil
 }
 
-// property makes a property of a value that holds nothing but strings, so that it
-// cannot fail to encode.
-func property(propertyType string, value any) fbc.Property {
-	raw, err := encode(value)
+// newProperty returns a property. The value contains only strings, so that encoding cannot
+// fail.
+func newProperty(propertyType string, value any) fbc.Property {
+	raw, err := encodeCompact(value)
 	if err != nil {
 		raw = json.RawMessage("null")
 	}
 	return fbc.Property{Type: propertyType, Value: raw}
 }
 
-// encode returns compact JSON in which <, > and & stand for themselves.
-func encode(value any) (json.RawMessage, error) {
+// encodeCompact returns compact JSON without escapes for <, > and &.
+func encodeCompact(value any) (json.RawMessage, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
@@ -187,11 +186,11 @@ func encode(value any) (json.RawMessage, error) {
 	return bytes.TrimSpace(buffer.Bytes()), nil
 }
 
-// distinct returns the properties of all lists in their order, each once.
-func distinct(lists ...[]fbc.Property) []fbc.Property {
+// distinctProperties returns the properties of all lists in their order, each once.
+func distinctProperties(lists ...[]fbc.Property) []fbc.Property {
 	var result []fbc.Property
 	for _, p := range slices.Concat(lists...) {
-		p = canonical(p)
+		p = canonicalProperty(p)
 		known := func(other fbc.Property) bool { return other.Type == p.Type && bytes.Equal(other.Value, p.Value) }
 		if !slices.ContainsFunc(result, known) {
 			result = append(result, p)
@@ -201,17 +200,17 @@ func distinct(lists ...[]fbc.Property) []fbc.Property {
 	return result
 }
 
-// propertySet holds properties, each once, and a single olm.package.
+// propertySet has properties, each once, and a single olm.package property.
 type propertySet struct {
-	items []fbc.Property
-	last  *fbc.Property
+	items           []fbc.Property
+	packageProperty *fbc.Property
 }
 
 func (s *propertySet) add(properties ...fbc.Property) {
 	for _, p := range properties {
-		p = canonical(p)
+		p = canonicalProperty(p)
 		if p.Type == fbc.PropertyPackage {
-			s.last = &p
+			s.packageProperty = &p
 			continue
 		}
 		s.items = append(s.items, p)
@@ -219,13 +218,13 @@ func (s *propertySet) add(properties ...fbc.Property) {
 }
 
 func (s *propertySet) addValue(propertyType string, value any) {
-	s.add(property(propertyType, value))
+	s.add(newProperty(propertyType, value))
 }
 
-func (s *propertySet) sorted() []fbc.Property {
+func (s *propertySet) sortedProperties() []fbc.Property {
 	items := s.items
-	if s.last != nil {
-		items = append(items, *s.last)
+	if s.packageProperty != nil {
+		items = append(items, *s.packageProperty)
 	}
 
 	slices.SortFunc(items, func(a, b fbc.Property) int {
@@ -236,24 +235,24 @@ func (s *propertySet) sorted() []fbc.Property {
 	})
 }
 
-// canonical writes a property in one way, so that equal ones are equal bytes: compact,
-// and the fields of a known type in their order.
-func canonical(p fbc.Property) fbc.Property {
+// canonicalProperty returns a property in a canonical encoding, so that equal properties
+// have equal bytes: compact, with the fields of a known type in their order.
+func canonicalProperty(p fbc.Property) fbc.Property {
 	switch p.Type {
 	case fbc.PropertyPackage:
 		var value fbc.PackageProperty
 		if json.Unmarshal(p.Value, &value) == nil {
-			return property(p.Type, value)
+			return newProperty(p.Type, value)
 		}
 	case fbc.PropertyGVK, fbc.PropertyGVKRequired:
 		var value GVKProperty
 		if json.Unmarshal(p.Value, &value) == nil {
-			return property(p.Type, value)
+			return newProperty(p.Type, value)
 		}
 	case fbc.PropertyPackageRequired:
 		var value PackageRequiredProperty
 		if json.Unmarshal(p.Value, &value) == nil {
-			return property(p.Type, value)
+			return newProperty(p.Type, value)
 		}
 	}
 

@@ -12,8 +12,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle/crdv1beta1"
 )
 
-// catalogCRDs returns the CRDs that catalogs see: those among the Manifests.
-func (b *Bundle) catalogCRDs() []unstructured.Unstructured {
+// listCatalogCRDs returns the CRDs among the Manifests, which are the ones that catalogs
+// see.
+func (b *Bundle) listCatalogCRDs() []unstructured.Unstructured {
 	var crds []unstructured.Unstructured
 	for _, manifest := range b.Manifests {
 		if manifest.GetKind() == kindCRD {
@@ -23,23 +24,23 @@ func (b *Bundle) catalogCRDs() []unstructured.Unstructured {
 	return crds
 }
 
-// providedAPI is an API as a CSV or a CRD names it.
+// providedAPI is an API in the terms of a CSV or a CRD.
 type providedAPI struct{ group, version, kind, plural string }
 
 func (a providedAPI) String() string {
 	return fmt.Sprintf("%s/%s/%s (%s)", a.group, a.version, a.kind, a.plural)
 }
 
-// checkProvided returns an error for a CRD that the CSV owns and catalogs do not see in the
-// bundle.
-func (b *Bundle) checkProvided() error {
+// checkProvidedAPIs returns an error for a CRD that the CSV owns and that is not among the
+// bundle's manifests in a catalog.
+func (b *Bundle) checkProvidedAPIs() error {
 	found := map[providedAPI]struct{}{}
-	for _, crd := range b.catalogCRDs() {
-		if err := checkCRD(crd); err != nil {
+	for _, crd := range b.listCatalogCRDs() {
+		if err := checkCRDDecodes(crd); err != nil {
 			return err
 		}
 		plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
-		for _, gvk := range crdGVKs(crd) {
+		for _, gvk := range gvksOfCRD(crd) {
 			found[providedAPI{gvk.Group, gvk.Version, gvk.Kind, plural}] = struct{}{}
 		}
 	}
@@ -62,9 +63,9 @@ func (b *Bundle) checkProvided() error {
 	return nil
 }
 
-// checkCRD reports whether a CRD is of its type. Other versions than the two that there were
-// are left to those who use them.
-func checkCRD(crd unstructured.Unstructured) error {
+// checkCRDDecodes returns an error if a CRD of version v1 or v1beta1 cannot be decoded.
+// Other versions are not checked.
+func checkCRDDecodes(crd unstructured.Unstructured) error {
 	var into any
 	switch crd.GetAPIVersion() {
 	case apiextensionsv1.SchemeGroupVersion.String():
@@ -86,7 +87,7 @@ func checkCRD(crd unstructured.Unstructured) error {
 	return nil
 }
 
-// splitCRDName takes the name of a CRD apart.
+// splitCRDName splits the name of a CRD into plural and group.
 func splitCRDName(name string) (plural, group string, err error) {
 	plural, group, found := strings.Cut(name, ".")
 	if !found {

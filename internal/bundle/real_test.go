@@ -128,7 +128,7 @@ func checkCarried(t *testing.T, loaded *Bundle) {
 	}
 
 	sorted := slices.IsSortedFunc(blob.Properties, func(a, b fbc.Property) int {
-		return order.Or(order.Compare(carriesManifests(a), carriesManifests(b)), order.Compare(a.Type, b.Type), bytes.Compare(a.Value, b.Value))
+		return order.Or(order.Compare(manifestPropertyRank(a), manifestPropertyRank(b)), order.Compare(a.Type, b.Type), bytes.Compare(a.Value, b.Value))
 	})
 	if !sorted {
 		t.Error("the properties are not sorted")

@@ -6,30 +6,29 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/template"
 )
 
-// ImageTemplate makes the reference of a bundle's image of what the bundle says of
-// itself, for bundles that are rendered before they are pushed.
+// ImageTemplate generates the reference of a bundle's image from the bundle itself, for
+// bundles that are rendered before they are pushed.
 type ImageTemplate struct{ template *template.Template }
 
-// templateName is what errors call the template.
+// templateName is the name of the template in errors.
 const templateName = "image"
 
-// imageLanguage is what templates of image references may say: what Go templates do with
-// three texts.
-var imageLanguage = template.Language{Functions: []string{"print", "println", "printf", "len", "slice", "not", "and", "or", "eq", "ne"}}
+// imageTemplateLanguage restricts templates of image references to functions for text.
+var imageTemplateLanguage = template.Language{Functions: []string{"print", "println", "printf", "len", "slice", "not", "and", "or", "eq", "ne"}}
 
-// ParseImageTemplate reads a Go template over .Package, .Name (of the CSV) and .Version,
-// such as registry.example/{{.Package}}-bundle:v{{.Version}}. It may have conditions and
-// the functions of Go templates that take texts.
+// ParseImageTemplate parses a Go template over .Package, .Name (of the CSV) and .Version,
+// such as registry.example/{{.Package}}-bundle:v{{.Version}}. It may use conditions and the
+// functions of Go templates for text.
 func ParseImageTemplate(text string) (*ImageTemplate, error) {
-	parsed, err := imageLanguage.Parse(templateName, text)
+	parsed, err := imageTemplateLanguage.Parse(templateName, text)
 	if err != nil {
 		return nil, fmt.Errorf("invalid image reference template: %w", err)
 	}
 	return &ImageTemplate{parsed}, nil
 }
 
-// Image is the reference of the bundle's image. ref is what the bundle was read from; it
-// stands in the error.
+// Image returns the reference of the bundle's image. ref is the source of the bundle for
+// the error.
 func (t *ImageTemplate) Image(b *Bundle, ref string) (string, error) {
 	text, err := t.template.Execute(map[string]any{"Package": b.Package, "Name": b.Name(), "Version": b.StatedVersion()})
 	if err != nil {

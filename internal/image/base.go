@@ -26,7 +26,7 @@ func (img *Image) Base(ctx context.Context, dir string) (*Base, error) {
 
 func (img *Image) downloadBase(ctx context.Context, dir string) (*Base, error) {
 	if img.config == nil || len(img.config.RootFS.DiffIDs) != len(img.layers) {
-		return nil, contentErrorf("it is no container image that another one can be built upon")
+		return nil, contentErrorf("it is not a container image, so it cannot be a base image")
 	}
 
 	ctx, cancel := img.client.withTransferTimeout(ctx)

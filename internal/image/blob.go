@@ -171,7 +171,7 @@ func (b *blobReader) resumeDownload(failure error) error {
 // verifyDigest returns io.EOF if the content has the digest of the manifest.
 func (b *blobReader) verifyDigest() error {
 	if got := hex.EncodeToString(b.hash.Sum(nil)); got != b.layer.digest.Encoded() {
-		return digestMismatchf(KindUnavailable, "what the registry sent as the blob %s has the digest %s:%s: it was changed on the way or in the registry", b.layer.digest, b.layer.digest.Algorithm(), got)
+		return digestMismatchf(KindUnavailable, "what the registry sent as the blob %s has the digest %s:%s: it was changed in transit or in the registry", b.layer.digest, b.layer.digest.Algorithm(), got)
 	}
 	return io.EOF
 }

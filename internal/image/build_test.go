@@ -444,7 +444,7 @@ func TestBase(t *testing.T) {
 func TestBaseRefuses(t *testing.T) {
 	host := newRegistry(t, nil)
 	for name, image := range map[string]*Built{
-		"no container image": imageOf(t, imgspecv1.MediaTypeImageLayerGzip, gzipped(t, tarball(t))),
+		"not a container image": imageOf(t, imgspecv1.MediaTypeImageLayerGzip, gzipped(t, tarball(t))),
 	} {
 		img, err := NewClient(Options{}).Pull(t.Context(), push(t, host+"/x:1", image))
 		if err != nil {

@@ -237,7 +237,7 @@ func TestCacheKeep(t *testing.T) {
 	}
 
 	if err := cache.Keep("", "example.com/x:tag", "no reference", f.ref); err != nil {
-		t.Fatalf("got error %v, want references that name no image by digest to be passed over", err)
+		t.Fatalf("got error %v, want references without a digest to be ignored", err)
 	}
 
 	unlock()

@@ -228,7 +228,7 @@ func TestRegistryFailures(t *testing.T) {
 		"asks for a pause too long": {wrap: onManifest(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
-		}), kind: KindUnavailable, wants: []string{"asks to be left alone for 1h0m0s"}},
+		}), kind: KindUnavailable, wants: []string{"asks for a pause of 1h0m0s"}},
 		"layer missing":              {wrap: onLayer(status(404, `{"errors":[{"code":"BLOB_UNKNOWN"}]}`)), kind: KindNotFound, wants: []string{layer.digest.String()}},
 		"layer fails":                {wrap: onLayer(status(502, "")), kind: KindUnavailable},
 		"layer with another content": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(changed) }), kind: KindUnavailable, wants: []string{"what the registry sent as the blob " + layer.digest.String() + " has the digest sha256:"}},

@@ -156,7 +156,7 @@ func isAtOrBelow(name, dir string) bool {
 // readRegularFile returns the content of an archive entry of at most maxBytes.
 func (f *fileFinder) readRegularFile(name string, header *tar.Header, content io.Reader) ([]byte, error) {
 	if header.Typeflag != tar.TypeReg && header.Typeflag != tar.TypeGNUSparse {
-		return nil, contentErrorf("/%s is no regular file", name)
+		return nil, contentErrorf("/%s is not a regular file", name)
 	}
 	if header.Size > f.maxBytes {
 		return nil, contentErrorf("/%s has %d bytes, at most %d are read", name, header.Size, f.maxBytes)
@@ -164,7 +164,7 @@ func (f *fileFinder) readRegularFile(name string, header *tar.Header, content io
 
 	data, err := io.ReadAll(content)
 	if err != nil {
-		return nil, contentErrorf("the archive breaks off in /%s: %w", name, err)
+		return nil, contentErrorf("the archive is truncated in /%s: %w", name, err)
 	}
 
 	return data, nil

@@ -76,7 +76,7 @@ func TestFind(t *testing.T) {
 		},
 		"hidden by a file":          {layers: [][]entry{{{name: a, data: "1"}}, {{name: "dir", data: "x"}}}, want: map[string][]byte{}},
 		"a directory hides nothing": {layers: [][]entry{{{name: a, data: "1"}}, {{name: "dir/"}}}, want: map[string][]byte{a: []byte("1")}},
-		"no regular file":           {layers: [][]entry{{{name: a, kind: '2', link: "b"}}}, fails: "/dir/a is no regular file"},
+		"no regular file":           {layers: [][]entry{{{name: a, kind: '2', link: "b"}}}, fails: "/dir/a is not a regular file"},
 		"too large":                 {layers: [][]entry{{{name: a, data: strings.Repeat("x", 101)}}}, fails: "/dir/a has 101 bytes, at most 100 are read"},
 		"what is below is not read": {layers: [][]entry{{{name: a, kind: '2', link: "b"}}, {{name: a, data: "1"}, {name: b, data: "1"}}}, want: map[string][]byte{a: []byte("1"), b: []byte("1")}},
 	} {

@@ -102,7 +102,7 @@ func TestBrokenDownloads(t *testing.T) {
 		"cut at the same byte, no ranges": {requests: 5, kind: KindUnavailable, want: []string{"connection failed after 1000 bytes"}, answer: func(w http.ResponseWriter, r *http.Request, _ int) {
 			part(w, r, layer.data, false, 1000)
 		}},
-		"cut, and then something else": {requests: 2, kind: KindUnavailable, want: []string{"has the digest sha256:", "changed on the way"}, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
+		"cut, and then something else": {requests: 2, kind: KindUnavailable, want: []string{"has the digest sha256:", "changed in transit"}, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
 			part(w, r, map[bool][]byte{true: layer.data, false: damaged}[nth == 1], true, size/2+size*(nth-1))
 		}},
 		"cut, and then gone": {requests: 2, kind: KindNotFound, want: []string{"connection failed after 1000 bytes", "and then", "404"}, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
@@ -244,7 +244,7 @@ func TestHostileManifests(t *testing.T) {
 		"no media type":        {serve: []served{{"", image.data}}},
 		"a wrong media type":   {serve: []served{{"text/html", image.data}}},
 		"index as manifest":    {serve: []served{image, {imgspecv1.MediaTypeImageManifest, index(of(image, "linux", "amd64")).data}}, kind: KindContent, want: []string{"read the manifest"}},
-		"manifest as index":    {serve: []served{{imgspecv1.MediaTypeImageIndex, image.data}}, kind: KindContent, want: []string{"read the list of platforms"}},
+		"manifest as index":    {serve: []served{{imgspecv1.MediaTypeImageIndex, image.data}}, kind: KindContent, want: []string{"read the image index"}},
 		"no JSON":              {serve: []served{{imgspecv1.MediaTypeImageManifest, []byte("hello")}}, kind: KindContent, want: []string{"manifest"}},
 		"nothing":              {serve: []served{{imgspecv1.MediaTypeImageManifest, nil}}, kind: KindContent, want: []string{"manifest"}},
 		"deep JSON":            {serve: []served{{imgspecv1.MediaTypeImageManifest, []byte(strings.Repeat("[", 1_000_000))}}, kind: KindContent, want: []string{"manifest"}},
@@ -275,7 +275,7 @@ func TestHostileManifests(t *testing.T) {
 		"very many platforms":   {serve: []served{image, index(many...)}, kind: KindContent, want: []string{"windows/arch", "and more"}},
 		"an index in an index":  {serve: []served{image, nested, index(of(nested, "", ""))}},
 		"beside another one":    {serve: []served{image, nested, index(of(index(of(image, "linux", "arm")), "linux", "arm")), index(of(nested, "linux", "amd64"))}},
-		"indexes without end":   {serve: deep, kind: KindContent, want: []string{"it is a list of more than 8 lists"}},
+		"indexes without end":   {serve: deep, kind: KindContent, want: []string{"its image index contains more than 8 image indexes"}},
 		"an entry missing":      {serve: []served{index(of(image, "linux", "amd64"))}, kind: KindNotFound, want: []string{"read the manifest sha256:"}},
 		"an entry with a lie":   {serve: []served{image, index(imgspecv1.Descriptor{MediaType: image.mediaType, Digest: "sha256:x/../y", Platform: &imgspecv1.Platform{OS: "linux", Architecture: "amd64"}})}, kind: KindContent, want: []string{"it names none"}},
 		"a list of Docker's":    {serve: []served{image, {manifest.DockerV2ListMediaType, jsonOf(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "amd64")}})}}},

@@ -182,7 +182,7 @@ func (l *Layout) openContent(_ context.Context, part layer) (io.ReadCloser, erro
 
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = contentErrorf("%s is no regular file", layoutBlobPath(part.digest))
+		err = contentErrorf("%s is not a regular file", layoutBlobPath(part.digest))
 	}
 	if err == nil && info.Size() != part.size {
 		err = contentErrorf("%s has %d bytes, the manifest says %d: it was changed", layoutBlobPath(part.digest), info.Size(), part.size)

@@ -254,7 +254,7 @@ func rewriteReference(n imageReference, prefix, location string) (imageReference
 	text := location + rest
 	rewritten, err := parseReference(text + version)
 	if err == nil && rewritten.repository() != text {
-		err = fmt.Errorf("it names no registry, but an image of %s", rewritten.domain)
+		err = fmt.Errorf("it is not a registry, but an image of %s", rewritten.domain)
 	}
 	if err != nil {
 		return imageReference{}, kindErrorf(KindDenied, "the registries configuration leads from %s to %q: %w", prefix, location, err)
@@ -278,7 +278,7 @@ func CheckSource(source string) error {
 // CheckLocation returns an error if the location of a mirror is invalid.
 func CheckLocation(location string) error {
 	if strings.Contains(location, "://") {
-		return errors.New("it is an address: leave out what stands before the host")
+		return errors.New("it is a URL: leave out the scheme before the host")
 	}
 
 	n, err := parseReference(location + "/x/y:latest")

@@ -139,7 +139,7 @@ location = "file-mirror.example.com/app"
 		"here.example.com/a:v1":          {"localhost:5000/a:v1!", "[::1]:5000/x/a:v1!", "here.example.com/a:v1"},
 		"bad.example.com/a:v1":           {"the registry bad.example.com is blocked by the registries configuration"},
 		"bad.example.com/team/a:v1":      {"mirror.example.com/team/a:v1"},
-		"odd.example.com/a:v1":           {`the registries configuration leads from odd.example.com to "no-registry": it names no registry, but an image of docker.io`},
+		"odd.example.com/a:v1":           {`the registries configuration leads from odd.example.com to "no-registry": it is not a registry, but an image of docker.io`},
 		"localhost/a:v1":                 {"localhost/a:v1!"},
 		"[::1]/a:v1":                     {"[::1]/a:v1!"},
 		"[2001:db8::1]:5000/a:v1":        {"[2001:db8::1]:5000/a:v1"},

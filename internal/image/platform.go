@@ -43,7 +43,7 @@ func (img *Image) choosePlatform(ctx context.Context, raw []byte, mediaType stri
 
 		for _, candidate := range nested {
 			if read++; read > maxIndexes+1 {
-				return "", nil, "", contentErrorf("it is a list of more than %d lists of platforms", maxIndexes)
+				return "", nil, "", contentErrorf("its image index contains more than %d image indexes", maxIndexes)
 			}
 
 			data, kind, err := img.remote.fetchManifest(ctx, candidate)
@@ -94,7 +94,7 @@ func parsePlatforms(raw []byte, mediaType string) (*platformList, error) {
 	if mediaType == manifest.DockerV2ListMediaType {
 		list, err := manifest.Schema2ListFromManifest(raw)
 		if err != nil {
-			return nil, contentErrorf("read the list of platforms: %w", err)
+			return nil, contentErrorf("read the image index: %w", err)
 		}
 
 		p := &platformList{list: list}
@@ -110,7 +110,7 @@ func parsePlatforms(raw []byte, mediaType string) (*platformList, error) {
 
 	list, err := manifest.OCI1IndexFromManifest(raw)
 	if err != nil {
-		return nil, contentErrorf("read the list of platforms: %w", err)
+		return nil, contentErrorf("read the image index: %w", err)
 	}
 
 	list.Manifests = slices.DeleteFunc(list.Manifests, func(d imgspecv1.Descriptor) bool {

@@ -84,13 +84,13 @@ func (img *Image) collectPlatforms(ctx context.Context, raw []byte, mediaType st
 			return found, nil
 		}
 		if read == maxIndexes {
-			return nil, contentErrorf("it is a list of more than %d lists of platforms", maxIndexes)
+			return nil, contentErrorf("its image index contains more than %d image indexes", maxIndexes)
 		}
 		if raw, mediaType, err = img.remote.fetchManifest(ctx, nested[0].Digest); err != nil {
 			return nil, err
 		}
 		if !manifest.MIMETypeIsMultiImage(mediaType) {
-			return nil, contentErrorf("%s is no list of platforms, though it is said to be one", nested[0].Digest)
+			return nil, contentErrorf("%s is not an image index, although its entry says so", nested[0].Digest)
 		}
 
 		nested = nested[1:]

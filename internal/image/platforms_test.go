@@ -119,7 +119,7 @@ func TestPlatformsOfImages(t *testing.T) {
 	}
 
 	for ref, want := range map[string]string{
-		host + "/lost:v1": "check the name and the tag", host + "/deep:v1": "a list of more than 8 lists", "UPPER": "",
+		host + "/lost:v1": "check the name and the tag", host + "/deep:v1": "contains more than 8 image indexes", "UPPER": "",
 	} {
 		if got, err := client.Platforms(t.Context(), ref); err == nil || !strings.HasPrefix(err.Error(), "inspect image ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", ref, got, err)

@@ -75,7 +75,7 @@ func parseReference(ref string) (imageReference, error) {
 	// path if it is not a valid one.
 	if n.domain == "" {
 		registry, _, _ := strings.Cut(ref, "/")
-		return imageReference{}, kindErrorf(KindInvalid, "%q is no name of a registry; write it as registry/repository:tag or registry/repository@sha256:digest", registry)
+		return imageReference{}, kindErrorf(KindInvalid, "%q is not a registry name; write it as registry/repository:tag or registry/repository@sha256:digest", registry)
 	}
 
 	if digested, ok := named.(reference.Digested); ok {

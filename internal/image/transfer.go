@@ -206,17 +206,17 @@ func (t *transfer) copyManifestParts(ctx context.Context, m rawManifest, depth i
 		return t.copyImageBlobs(ctx, m)
 	}
 	if depth > maxNesting {
-		return contentErrorf("it has lists of platforms in lists, deeper than %d", maxNesting)
+		return contentErrorf("its image indexes are nested deeper than %d levels", maxNesting)
 	}
 
 	var index imgspecv1.Index
 	if err := json.Unmarshal(m.data, &index); err != nil {
-		return contentErrorf("read the list of platforms: %w", err)
+		return contentErrorf("read the image index: %w", err)
 	}
 
 	for _, entry := range index.Manifests {
 		if err := entry.Digest.Validate(); err != nil {
-			return contentErrorf("read the list of platforms: %q: %w", entry.Digest, err)
+			return contentErrorf("read the image index: %q: %w", entry.Digest, err)
 		}
 		if t.manifests[entry.Digest] {
 			continue
@@ -258,7 +258,7 @@ func (t *transfer) copyImageBlobs(ctx context.Context, m rawManifest) error {
 func (t *transfer) copyBlob(ctx context.Context, l layer) error {
 	switch {
 	case l.digest.Validate() != nil:
-		return contentErrorf("read the manifest: %q is no digest", l.digest)
+		return contentErrorf("read the manifest: %q is not a digest", l.digest)
 	case t.blobs[l.digest]:
 		return nil
 	case strings.Contains(l.mediaType, "foreign"), strings.Contains(l.mediaType, "nondistributable"):

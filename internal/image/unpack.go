@@ -103,7 +103,7 @@ func (x *unpacker) applyLayer(r io.Reader) error {
 func (x *unpacker) checkAppliedLayers() error {
 	switch {
 	case x.obstacle != "":
-		return contentErrorf("/%s is no directory but %s", x.prefix, x.obstacle)
+		return contentErrorf("/%s is not a directory but %s", x.prefix, x.obstacle)
 	case !x.found:
 		return contentErrorf("it has no directory /%s", x.prefix)
 	case !x.hasSymlinks:
@@ -332,7 +332,7 @@ func (x *unpacker) writeRegularFile(rel string, header *tar.Header, content io.R
 	case stream.err != nil:
 		return stream.err
 	case err != nil:
-		return contentErrorf("the archive breaks off in the file %q: %w", x.pathInImage(rel), err)
+		return contentErrorf("the archive is truncated in the file %q: %w", x.pathInImage(rel), err)
 	}
 
 	return nil

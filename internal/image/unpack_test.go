@@ -241,8 +241,8 @@ func TestUnpackRefuses(t *testing.T) {
 		"whiteout of the parent":            {entries: []entry{{name: "configs/.wh..."}}, want: `names nothing that could be hidden`},
 		"whiteout of nothing":               {entries: []entry{{name: "configs/.wh."}}, want: `names nothing that could be hidden`},
 		"no prefix":                         {entries: []entry{{name: "etc/passwd"}}, want: `no directory /configs`},
-		"prefix hidden":                     {entries: []entry{{name: "configs", data: "x"}}, want: `/configs is no directory but a file or a link`},
-		"prefix is a link":                  {entries: []entry{{name: "configs", kind: tar.TypeSymlink, link: "data"}}, want: `/configs is no directory`},
+		"prefix hidden":                     {entries: []entry{{name: "configs", data: "x"}}, want: `/configs is not a directory but a file or a link`},
+		"prefix is a link":                  {entries: []entry{{name: "configs", kind: tar.TypeSymlink, link: "data"}}, want: `/configs is not a directory`},
 		"too deep":                          {entries: []entry{{name: deep}}, want: `elements, at most 64`},
 		"path too long":                     {limits: Limits{PathBytes: 100}, entries: []entry{{name: strings.Repeat("p", 101)}}, want: `at most 100`},
 		"path element too long":             {entries: []entry{{name: strings.Repeat("p", 256)}}, want: `at most 255`},
@@ -274,7 +274,7 @@ func TestUnpackBrokenArchives(t *testing.T) {
 		layer []byte
 		want  string
 	}{
-		"cut within a file":           {plain[:1000], `breaks off in the file "/configs/a"`},
+		"cut within a file":           {plain[:1000], `is truncated in the file "/configs/a"`},
 		"cut within a header":         {plain[:300], "unexpected EOF"},
 		"cut gzip":                    {packed[:len(packed)-30], "unexpected EOF"},
 		"cut gzip checksum":           {packed[:len(packed)-4], "unexpected EOF"},

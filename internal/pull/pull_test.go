@@ -231,7 +231,7 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 	byDigest := image.MirrorRule{Source: "quay.io/operators", Mirrors: []image.Mirror{{Location: "mirror.example.com:5000/operators", Only: image.DigestOnly}}, Blocked: true}
 	byPolicy := image.MirrorRule{Source: "quay.io/old", Mirrors: []image.Mirror{{Location: "mirror.example.com/old", Only: image.DigestOnly}}}
 	awaitRules(t, w, byTag, byPolicy, byDigest)
-	awaitEvent(t, c, "old", `spec.repositoryDigestMirrors[0].source: "https://quay.io": it is an address: leave out what stands before the host; spec.repositoryDigestMirrors[2].source: "quay.io/long/`)
+	awaitEvent(t, c, "old", `spec.repositoryDigestMirrors[0].source: "https://quay.io": it is a URL: leave out the scheme before the host; spec.repositoryDigestMirrors[2].source: "quay.io/long/`)
 	eventually(t, "the metrics tell of the invalid entry", func() bool {
 		return gauge(t, "mainstay_image_mirror_invalid_entries") == 2 && gauge(t, "mainstay_image_mirror_sources") == 3 &&
 			gauge(t, "mainstay_image_mirror_kind_watched") == 3

@@ -1,8 +1,9 @@
-// Package configmap is the form in which OLM Classic keeps an unpacked bundle: the files of its
-// manifests and metadata as the data of a ConfigMap.
+// Package configmap defines how OLM Classic stores an unpacked bundle: the files of its
+// manifests and metadata are the data of a ConfigMap.
 //
-// It reads and writes no cluster. Jobs write the ConfigMap by internal/action/bundleconfigmap,
-// catalog-operator by internal/classic/unpack, and internal/classic/steps reads it.
+// It does not access a cluster. Jobs write the ConfigMap with
+// internal/action/bundleconfigmap, catalog-operator with internal/classic/unpack, and
+// internal/classic/steps reads it.
 package configmap
 
 import (
@@ -22,34 +23,34 @@ import (
 
 // Annotations of the ConfigMap.
 const (
-	// AnnotationEncoding says how the values are encoded.
+	// AnnotationEncoding is the encoding of the values.
 	AnnotationEncoding = "olm.contentEncoding"
-	// EncodingGzip is the value of AnnotationEncoding for values that are compressed.
+	// EncodingGzip is the value of AnnotationEncoding for compressed values.
 	EncodingGzip = "gzip+base64"
-	// AnnotationImage names the image that the content is of.
+	// AnnotationImage is the image of the bundle.
 	AnnotationImage = "olm.sourceImage"
 )
 
-// bundleKeys are the annotations of a bundle that become annotations of the ConfigMap.
+// bundleKeys are the annotations of a bundle that are copied to the ConfigMap.
 var bundleKeys = []string{
 	bundle.KeyMediaType, bundle.KeyManifests, bundle.KeyMetadata,
 	bundle.KeyPackage, bundle.KeyChannels, bundle.KeyDefaultChannel,
 }
 
-// MaxBytes is how many bytes the files may have together, as they are stored. An API server takes no
-// ConfigMap that is larger.
+// MaxBytes is the maximum size of all files together, as they are stored. An API server
+// accepts no larger ConfigMap.
 const MaxBytes = 1 << 20
 
-// Content is what a bundle becomes in a ConfigMap.
+// Content is the content of a ConfigMap with a bundle.
 type Content struct {
 	Annotations map[string]string
 	Data        map[string]string
 	BinaryData  map[string][]byte
 }
 
-// FromBundle returns the content of the files of manifests and metadata. More bytes than the limit,
-// counted as they are stored, are an error. compressed stores the files compressed; else only text
-// can be stored.
+// FromBundle returns the content for the files of manifests and metadata. It returns an
+// error if their size, as they are stored, exceeds limit. With compressed, the files are
+// compressed; otherwise all files must be text.
 func FromBundle(files *bundle.Files, limit uint64, compressed bool) (*Content, error) {
 	switch {
 	case !files.HasManifests:
@@ -71,7 +72,7 @@ func FromBundle(files *bundle.Files, limit uint64, compressed bool) (*Content, e
 		if file.Folder || file.Name == annotated {
 			continue
 		}
-		stored, err := c.store(file, compressed)
+		stored, err := c.addFile(file, compressed)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file.Name, err)
 		}
@@ -87,11 +88,11 @@ func FromBundle(files *bundle.Files, limit uint64, compressed bool) (*Content, e
 	return c, nil
 }
 
-// invalidKey matches what the key of a ConfigMap may not have.
+// invalidKey matches characters that are not allowed in a key of a ConfigMap.
 var invalidKey = regexp.MustCompile(`[^-A-Za-z0-9_.]`)
 
-// store adds a file and returns how many bytes it takes.
-func (c *Content) store(file bundle.File, compressed bool) (uint64, error) {
+// addFile adds a file and returns its size as it is stored.
+func (c *Content) addFile(file bundle.File, compressed bool) (uint64, error) {
 	if len(file.Data) == 0 && file.Err != nil {
 		return 0, file.Err
 	}

@@ -1,11 +1,11 @@
-// Package constraint says whether the CEL rule of an olm.constraint is one: that it is an
-// expression, that it uses what there is, and that it is true or false. It evaluates
-// nothing: choosing bundles is internal/resolve's job.
+// Package constraint checks the CEL rule of an olm.constraint: that it is an expression,
+// that it uses existing functions and variables, and that its type is boolean. It evaluates
+// nothing; internal/resolve chooses bundles.
 //
-// The CEL library would say more, of operands whose types do not fit. But it costs every
-// program that links it 3 MiB of memory and a millisecond at each start, used or not, and
-// opm, which scripts start hundreds of times, checks a rule once in a release. What this
-// package refuses the library refuses too; a test with random rules holds it to that.
+// The CEL library would also check the types of operands. But it costs every program that
+// links it 3 MiB of memory and a millisecond at each start, used or not, and opm, which
+// scripts start hundreds of times, checks a rule once in a release. The library rejects
+// everything that this package rejects. A test with random rules verifies that.
 package constraint
 
 import (
@@ -13,76 +13,77 @@ import (
 	"slices"
 )
 
-// Bounds on a rule. A whole constraint has at most 64 KiB; the library itself refuses
-// what is nested deeper than 250 levels.
+// Limits of a rule. A whole constraint has at most 64 KiB. The library itself rejects an
+// expression that is nested deeper than 250 levels.
 const (
-	maxRule  = 64 << 10
-	maxDepth = 300
+	maxRuleBytes    = 64 << 10
+	maxNestingDepth = 300
 )
 
-// kind is what is known of the type of an expression.
-type kind int
+// valueKind is what is known of the type of an expression.
+type valueKind int
 
 const (
-	// unsure may be of any type: its type depends on what is not looked at.
-	unsure kind = iota
-	// dynamic is of a type that only evaluation tells. It is taken where any type is
-	// wanted, but a rule of it is not known to be true or false.
+	// unsure may have any type, because its type depends on what this package does not
+	// check.
+	unsure valueKind = iota
+	// dynamic has a type that only evaluation determines. It is accepted in place of any
+	// type, but a rule of it is not known to be boolean.
 	dynamic
 	boolean
-	// concrete is of a known type that is none of the others.
+	// concrete has a known type other than the types below and boolean.
 	concrete
-	// propertyList is the list of a bundle's properties, and property one of them.
+	// propertyList is the list of a bundle's properties, and property an element of it.
 	propertyList
 	property
 )
 
-// callable is something that can be called, with how many arguments, and what that gives.
-type callable struct {
+// signature is the number of arguments and the result of a function or method.
+type signature struct {
 	least, most int
-	result      kind
+	result      valueKind
 }
 
-var functions = map[string]callable{
+var functionSignatures = map[string]signature{
 	"bool": {1, 1, boolean}, "bytes": {1, 1, concrete}, "double": {1, 1, concrete}, "duration": {1, 1, concrete}, "dyn": {1, 1, dynamic},
 	"int": {1, 1, concrete}, "matches": {2, 2, boolean}, "size": {1, 1, concrete}, "string": {1, 1, concrete}, "timestamp": {1, 1, concrete},
 	"type": {1, 1, concrete}, "uint": {1, 1, concrete},
-	// semver_compare is of OLM: -1, 0 or 1 for two versions.
+	// semver_compare is a function of OLM. It returns -1, 0 or 1 for two versions.
 	"semver_compare": {2, 2, concrete},
 }
 
-var methods = map[string]callable{
+var methodSignatures = map[string]signature{
 	"contains": {1, 1, boolean}, "endsWith": {1, 1, boolean}, "matches": {1, 1, boolean}, "size": {0, 0, concrete}, "startsWith": {1, 1, boolean},
 	"getDate": {0, 1, concrete}, "getDayOfMonth": {0, 1, concrete}, "getDayOfWeek": {0, 1, concrete}, "getDayOfYear": {0, 1, concrete},
 	"getFullYear": {0, 1, concrete}, "getHours": {0, 1, concrete}, "getMilliseconds": {0, 1, concrete}, "getMinutes": {0, 1, concrete},
 	"getMonth": {0, 1, concrete}, "getSeconds": {0, 1, concrete},
 }
 
-// types are the names of types, which are values too.
-var types = []string{"bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint"}
+// typeNames are the names of types, which are values, too.
+var typeNames = []string{"bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint"}
 
-// reserved are words that cannot name anything.
-var reserved = []string{
+// reservedWords cannot be used as names.
+var reservedWords = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace", "null",
 	"package", "return", "true", "var", "void", "while",
 }
 
-// CheckRule reports whether a rule is a CEL expression over the variable properties that is
-// true or false.
+// CheckRule returns an error if a rule is not a boolean CEL expression over the variable
+// properties.
 func CheckRule(rule string) error {
-	if len(rule) > maxRule {
+	if len(rule) > maxRuleBytes {
 		return errors.New("the expression is longer than 64 KiB")
 	}
 
-	tokens, err := scan(rule)
+	tokens, err := scanTokens(rule)
 	if err != nil {
 		return err
 	}
 
-	p := &parser{tokens: tokens, variables: map[string][]kind{"properties": {propertyList}}}
-	result, err := p.expression()
-	if err == nil && p.peek().text != "" {
-		err = p.unexpected()
+	p := &parser{tokens: tokens, variables: map[string][]valueKind{"properties": {propertyList}}}
+	result, err := p.parseExpression()
+	if err == nil && p.peekToken().text != "" {
+		err = p.unexpectedTokenError()
 	}
 	if err != nil {
 		return err
@@ -94,74 +95,76 @@ func CheckRule(rule string) error {
 	return nil
 }
 
-// parser reads an expression and finds out its kind as it goes.
+// parser parses an expression and determines its kind.
 type parser struct {
-	tokens []token
-	at     int
-	depth  int
-	// variables are those in sight; the last kind of a name is the innermost's.
-	variables map[string][]kind
+	tokens   []token
+	position int
+	depth    int
+	// variables are the variables in scope. The last kind of a name is that of the
+	// innermost scope.
+	variables map[string][]valueKind
 }
 
-func (p *parser) peek() token { return p.tokens[p.at] }
+func (p *parser) peekToken() token { return p.tokens[p.position] }
 
-// take reads a token if it is one of the texts.
-func (p *parser) take(texts ...string) bool {
-	if t := p.peek(); t.class == symbol && slices.Contains(texts, t.text) {
-		p.at++
+// acceptSymbol consumes the next token if it is one of the texts, and reports whether it
+// is.
+func (p *parser) acceptSymbol(texts ...string) bool {
+	if t := p.peekToken(); t.class == symbol && slices.Contains(texts, t.text) {
+		p.position++
 		return true
 	}
 	return false
 }
 
-func (p *parser) expect(text string) error {
-	if !p.take(text) {
-		return p.unexpected()
+func (p *parser) expectSymbol(text string) error {
+	if !p.acceptSymbol(text) {
+		return p.unexpectedTokenError()
 	}
 	return nil
 }
 
-func (p *parser) unexpected() error {
-	t := p.peek()
+func (p *parser) unexpectedTokenError() error {
+	t := p.peekToken()
 	if t.text == "" {
-		return t.fault("the expression ends too early")
+		return t.errorAtToken("the expression ends too early")
 	}
-	return t.fault("unexpected %s", t.text)
+	return t.errorAtToken("unexpected %s", t.text)
 }
 
-// condition refuses an operand that cannot be true or false.
-func condition(t token, k kind) error {
+// checkCondition returns an error for an operand that cannot be boolean.
+func checkCondition(t token, k valueKind) error {
 	if k == concrete || k == propertyList || k == property {
-		return t.fault("%s: what it is given is neither true nor false", t.text)
+		return t.errorAtToken("%s: the operand is not a boolean", t.text)
 	}
 	return nil
 }
 
-// expression reads: or ["?" or ":" expression].
-func (p *parser) expression() (kind, error) {
-	if p.depth++; p.depth > maxDepth {
-		return 0, p.peek().fault("the expression is nested deeper than %d levels", maxDepth)
+// parseExpression parses: or ["?" or ":" expression].
+func (p *parser) parseExpression() (valueKind, error) {
+	if p.depth++; p.depth > maxNestingDepth {
+		return 0, p.peekToken().errorAtToken("the expression is nested deeper than %d levels", maxNestingDepth)
 	}
 
 	defer func() { p.depth-- }()
-	result, err := p.binary(0)
-	question := p.peek()
-	if err != nil || !p.take("?") {
+	result, err := p.parseBinary(0)
+	question := p.peekToken()
+	if err != nil || !p.acceptSymbol("?") {
 		return result, err
 	}
-	if err := condition(question, result); err != nil {
+	if err := checkCondition(question, result); err != nil {
 		return 0, err
 	}
 
-	first, err := p.binary(0)
+	first, err := p.parseBinary(0)
 	if err != nil {
 		return 0, err
 	}
-	if err := p.expect(":"); err != nil {
+	if err := p.expectSymbol(":"); err != nil {
 		return 0, err
 	}
 
-	second, err := p.expression()
+	second, err := p.parseExpression()
 	if err != nil || first != second {
 		return unsure, err
 	}
@@ -169,39 +172,39 @@ func (p *parser) expression() (kind, error) {
 	return first, nil
 }
 
-// operators are those with two operands, the loosest first, and what they give.
+// operators are the binary operators with their result, the loosest first.
 var operators = []struct {
 	texts  []string
-	result kind
+	result valueKind
 }{
 	{[]string{"||"}, boolean},
 	{[]string{"&&"}, boolean},
 	{[]string{"<", "<=", ">", ">=", "==", "!=", "in"}, boolean},
-	{[]string{"+", "-"}, unsure}, // what is added may be of a type that is not known
+	{[]string{"+", "-"}, unsure}, // the type depends on the operands
 	{[]string{"*", "/", "%"}, concrete},
 }
 
-// binary reads operands with operators of a level and tighter ones between them.
-func (p *parser) binary(level int) (kind, error) {
+// parseBinary parses operands with operators of a level and tighter ones between them.
+func (p *parser) parseBinary(level int) (valueKind, error) {
 	if level == len(operators) {
-		return p.unary()
+		return p.parseUnary()
 	}
 
-	left, err := p.binary(level + 1)
+	left, err := p.parseBinary(level + 1)
 	for err == nil {
-		operator := p.peek()
-		if !p.take(operators[level].texts...) {
+		operator := p.peekToken()
+		if !p.acceptSymbol(operators[level].texts...) {
 			return left, nil
 		}
 
-		var right kind
-		if right, err = p.binary(level + 1); err != nil {
+		var right valueKind
+		if right, err = p.parseBinary(level + 1); err != nil {
 			break
 		}
 
-		for _, operand := range []kind{left, right} {
+		for _, operand := range []valueKind{left, right} {
 			if level < 2 && err == nil {
-				err = condition(operator, operand)
+				err = checkCondition(operator, operand)
 			}
 		}
 
@@ -211,28 +214,28 @@ func (p *parser) binary(level int) (kind, error) {
 	return 0, err
 }
 
-// unary reads: {"!"} member | {"-"} member. The library drops pairs of "!" without a look
-// at what they stand before.
-func (p *parser) unary() (kind, error) {
-	sign := p.peek()
+// parseUnary parses: {"!"} member | {"-"} member. Like the library, it drops pairs of "!"
+// without a check of the operand.
+func (p *parser) parseUnary() (valueKind, error) {
+	sign := p.peekToken()
 	n := 0
-	for p.take("!") {
+	for p.acceptSymbol("!") {
 		n++
 	}
 
 	if n > 0 {
-		operand, err := p.member()
+		operand, err := p.parseMember()
 		if err != nil || n%2 == 0 {
 			return operand, err
 		}
-		return boolean, condition(sign, operand)
+		return boolean, checkCondition(sign, operand)
 	}
 
-	for p.take("-") {
+	for p.acceptSymbol("-") {
 		n++
 	}
 
-	operand, err := p.member()
+	operand, err := p.parseMember()
 	if n > 0 {
 		operand = unsure
 	}
@@ -240,18 +243,18 @@ func (p *parser) unary() (kind, error) {
 	return operand, err
 }
 
-// member reads: primary {"." name ["(" arguments ")"] | "[" expression "]"}.
-func (p *parser) member() (kind, error) {
-	result, err := p.primary()
+// parseMember parses: primary {"." name ["(" arguments ")"] | "[" expression "]"}.
+func (p *parser) parseMember() (valueKind, error) {
+	result, err := p.parsePrimary()
 	for err == nil {
 		switch {
-		case p.take("."):
-			result, err = p.selection(result)
-		case p.take("["):
-			if _, err = p.expression(); err == nil {
-				err = p.expect("]")
+		case p.acceptSymbol("."):
+			result, err = p.parseSelection(result)
+		case p.acceptSymbol("["):
+			if _, err = p.parseExpression(); err == nil {
+				err = p.expectSymbol("]")
 			}
-			result = element(result)
+			result = elementKind(result)
 		default:
 			return result, nil
 		}
@@ -260,31 +263,31 @@ func (p *parser) member() (kind, error) {
 	return 0, err
 }
 
-// selection reads what follows a dot.
-func (p *parser) selection(of kind) (kind, error) {
-	name := p.peek()
+// parseSelection parses what follows a dot.
+func (p *parser) parseSelection(of valueKind) (valueKind, error) {
+	name := p.peekToken()
 	if name.class != identifier {
-		return 0, p.unexpected()
+		return 0, p.unexpectedTokenError()
 	}
 
-	p.at++
-	if !p.take("(") {
-		return field(of), nil
+	p.position++
+	if !p.acceptSymbol("(") {
+		return fieldKind(of), nil
 	}
-	if slices.Contains(comprehensions, name.text) && p.overVariable() {
-		return p.comprehension(name, of)
+	if slices.Contains(comprehensions, name.text) && p.isComprehension() {
+		return p.parseComprehension(name, of)
 	}
 
-	n, err := p.arguments(")")
+	n, err := p.parseArguments(")")
 	if err != nil {
 		return 0, err
 	}
 
-	return call(name, methods, n)
+	return checkCall(name, methodSignatures, n)
 }
 
-// element is the kind of what an index gives, field that of what a name gives.
-func element(of kind) kind {
+// elementKind returns the kind of an element of a value.
+func elementKind(of valueKind) valueKind {
 	switch of {
 	case propertyList:
 		return property
@@ -294,66 +297,70 @@ func element(of kind) kind {
 	return unsure
 }
 
-func field(of kind) kind {
+// fieldKind returns the kind of a field of a value.
+func fieldKind(of valueKind) valueKind {
 	if of == property || of == dynamic {
 		return dynamic
 	}
 	return unsure
 }
 
-func call(name token, known map[string]callable, n int) (kind, error) {
+// checkCall returns the result of a call with n arguments, or an error if there is no such
+// function.
+func checkCall(name token, known map[string]signature, n int) (valueKind, error) {
 	c, ok := known[name.text]
 	if !ok {
-		return 0, name.fault("there is no function %s", name.text)
+		return 0, name.errorAtToken("there is no function %s", name.text)
 	}
 	if n < c.least || n > c.most {
-		return 0, name.fault("%s cannot be given %d arguments", name.text, n)
+		return 0, name.errorAtToken("%s does not take %d arguments", name.text, n)
 	}
 	return c.result, nil
 }
 
-// comprehensions are methods whose further arguments are evaluated for each element, under
-// the name that is the first.
+// comprehensions are methods whose first argument is a variable name. Their other arguments
+// are evaluated for each element.
 var comprehensions = []string{"all", "exists", "existsOne", "exists_one", "filter", "map"}
 
-// overVariable reports whether the arguments that follow are those of a comprehension: a
-// name and one or two more. A call with another number of them is one of a method.
-func (p *parser) overVariable() bool {
-	return p.peek().class == identifier && p.tokens[p.at+1].text == ","
+// isComprehension reports whether the next arguments are those of a comprehension: a name
+// and one or two more. With another number of arguments, it is a call of a method.
+func (p *parser) isComprehension() bool {
+	return p.peekToken().class == identifier && p.tokens[p.position+1].text == ","
 }
 
-func (p *parser) comprehension(macro token, over kind) (kind, error) {
-	variable := p.peek()
-	p.at += 2
-	if slices.Contains(reserved, variable.text) {
-		return 0, variable.fault("%s is reserved", variable.text)
+// parseComprehension parses the arguments of a comprehension.
+func (p *parser) parseComprehension(macro token, over valueKind) (valueKind, error) {
+	variable := p.peekToken()
+	p.position += 2
+	if slices.Contains(reservedWords, variable.text) {
+		return 0, variable.errorAtToken("%s is reserved", variable.text)
 	}
 
-	p.variables[variable.text] = append(p.variables[variable.text], element(over))
+	p.variables[variable.text] = append(p.variables[variable.text], elementKind(over))
 	defer func() {
 		kinds := p.variables[variable.text]
 		p.variables[variable.text] = kinds[:len(kinds)-1]
 	}()
-	steps := []kind{}
+	steps := []valueKind{}
 	for {
-		step, err := p.expression()
+		step, err := p.parseExpression()
 		if err != nil {
 			return 0, err
 		}
-		if steps = append(steps, step); !p.take(",") {
+		if steps = append(steps, step); !p.acceptSymbol(",") {
 			break
 		}
 	}
 
-	if err := p.expect(")"); err != nil {
+	if err := p.expectSymbol(")"); err != nil {
 		return 0, err
 	}
 	if len(steps) > 1 && (macro.text != "map" || len(steps) > 2) {
-		return 0, macro.fault("%s cannot be given %d arguments", macro.text, len(steps)+1)
+		return 0, macro.errorAtToken("%s does not take %d arguments", macro.text, len(steps)+1)
 	}
 
 	if macro.text != "map" || len(steps) == 2 {
-		if err := condition(macro, steps[0]); err != nil {
+		if err := checkCondition(macro, steps[0]); err != nil {
 			return 0, err
 		}
 	}

@@ -46,16 +46,16 @@ var rules = map[string]string{
 	`bundles.exists(p, true)`:          "line 1, column 1: there is no bundles: a rule is about the variable properties",
 	"true &&\n p.type == 'a'":          "line 2, column 2: there is no p: a rule is about the variable properties",
 	`properties.exists(p, true) && p.type == "a"`: "line 1, column 31: there is no p: a rule is about the variable properties",
-	`semver_compare("1.0.0") == 0`:                "line 1, column 1: semver_compare cannot be given 1 arguments",
+	`semver_compare("1.0.0") == 0`:                "line 1, column 1: semver_compare does not take 1 arguments",
 	`compare(1) == 0`:                             "line 1, column 1: there is no function compare",
 	`"a".upper() == "A"`:                          "line 1, column 5: there is no function upper",
 	`properties.exists(p)`:                        "line 1, column 19: there is no p: a rule is about the variable properties",
-	`properties.all(p, true, true)`:               "line 1, column 12: all cannot be given 3 arguments",
+	`properties.all(p, true, true)`:               "line 1, column 12: all does not take 3 arguments",
 	`properties.all(true, true)`:                  "line 1, column 12: there is no function all",
-	`properties.exists(p, p)`:                     "line 1, column 12: exists: what it is given is neither true nor false",
-	`1 && true`:                                   "line 1, column 3: &&: what it is given is neither true nor false",
-	`!1`:                                          "line 1, column 1: !: what it is given is neither true nor false",
-	`1 ? true : false`:                            "line 1, column 3: ?: what it is given is neither true nor false",
+	`properties.exists(p, p)`:                     "line 1, column 12: exists: the operand is not a boolean",
+	`1 && true`:                                   "line 1, column 3: &&: the operand is not a boolean",
+	`!1`:                                          "line 1, column 1: !: the operand is not a boolean",
+	`1 ? true : false`:                            "line 1, column 3: ?: the operand is not a boolean",
 	`has(properties)`:                             "line 1, column 5: has takes a field, such as has(p.value)",
 	`properties.exists(p, p.type == "x"`:          "line 1, column 35: the expression ends too early",
 	``:                                            "line 1, column 1: the expression ends too early",
@@ -67,10 +67,10 @@ var rules = map[string]string{
 	`properties.1 == 1`:                           "line 1, column 11: unexpected .1",
 	`package == 1`:                                "line 1, column 1: package is reserved",
 	`properties.all(for, true)`:                   "line 1, column 16: for is reserved",
-	`"a`:                                          `line 1, column 1: the text does not end, or holds what \ cannot stand before`,
-	"'a\n' == ''":                                 `line 1, column 1: the text does not end, or holds what \ cannot stand before`,
-	`"\q" == ""`:                                  `line 1, column 1: the text does not end, or holds what \ cannot stand before`,
-	`"\u12" == ""`:                                `line 1, column 1: the text does not end, or holds what \ cannot stand before`,
+	`"a`:                                          `line 1, column 1: the string does not end, or has an invalid escape sequence`,
+	"'a\n' == ''":                                 `line 1, column 1: the string does not end, or has an invalid escape sequence`,
+	`"\q" == ""`:                                  `line 1, column 1: the string does not end, or has an invalid escape sequence`,
+	`"\u12" == ""`:                                `line 1, column 1: the string does not end, or has an invalid escape sequence`,
 	"true # no comment":                           `line 1, column 6: unexpected "#"`,
 	`1 = 1`:                                       `line 1, column 3: unexpected "="`,
 	strings.Repeat("(", 301) + "true":             "line 1, column 301: the expression is nested deeper than 300 levels",
@@ -87,7 +87,7 @@ func TestCheckRule(t *testing.T) {
 		if got != want {
 			t.Errorf("%.80s: error %q, want %q", rule, got, want)
 		}
-		if len(rule) <= maxRule {
+		if len(rule) <= maxRuleBytes {
 			checkWithLibrary(t, rule)
 			if byLibrary(t, rule) == nil != (want == "") {
 				t.Errorf("%.80s: the library says %v", rule, byLibrary(t, rule))

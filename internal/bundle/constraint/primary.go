@@ -2,164 +2,166 @@ package constraint
 
 import "slices"
 
-// primary reads a literal, a name, a call of a function, a list, a map, a message or an
-// expression in parentheses.
-func (p *parser) primary() (kind, error) {
-	t := p.peek()
+// parsePrimary parses a literal, a name, a call of a function, a list, a map, a message or
+// an expression in parentheses.
+func (p *parser) parsePrimary() (valueKind, error) {
+	t := p.peekToken()
 	switch {
 	case t.class == literal:
-		p.at++
+		p.position++
 		return concrete, nil
-	case p.take("true", "false"):
+	case p.acceptSymbol("true", "false"):
 		return boolean, nil
-	case p.take("null"):
+	case p.acceptSymbol("null"):
 		return concrete, nil
-	case p.take("("):
-		result, err := p.expression()
+	case p.acceptSymbol("("):
+		result, err := p.parseExpression()
 		if err != nil {
 			return 0, err
 		}
-		return result, p.expect(")")
+		return result, p.expectSymbol(")")
 
-	case p.take("["):
-		_, err := p.arguments("]")
+	case p.acceptSymbol("["):
+		_, err := p.parseArguments("]")
 		return concrete, err
-	case p.take("{"):
-		return concrete, p.entries(false)
-	case p.take("."):
-		t = p.peek()
+	case p.acceptSymbol("{"):
+		return concrete, p.parseEntries(false)
+	case p.acceptSymbol("."):
+		t = p.peekToken()
 	}
 
 	if t.class != identifier {
-		return 0, p.unexpected()
+		return 0, p.unexpectedTokenError()
 	}
 
-	p.at++
-	if slices.Contains(reserved, t.text) {
-		return 0, t.fault("%s is reserved", t.text)
+	p.position++
+	if slices.Contains(reservedWords, t.text) {
+		return 0, t.errorAtToken("%s is reserved", t.text)
 	}
 
-	return p.named(t)
+	return p.parseNamed(t)
 }
 
-// named reads what follows a name: a call, the rest of the name of a type and its message,
-// or nothing.
-func (p *parser) named(name token) (kind, error) {
-	if p.take("(") {
+// parseNamed parses what follows a name: a call, the rest of the name of a type and its
+// message, or nothing.
+func (p *parser) parseNamed(name token) (valueKind, error) {
+	if p.acceptSymbol("(") {
 		if name.text == "has" {
-			return p.has()
+			return p.parseHas()
 		}
-		n, err := p.arguments(")")
+		n, err := p.parseArguments(")")
 		if err != nil {
 			return 0, err
 		}
-		return call(name, functions, n)
+		return checkCall(name, functionSignatures, n)
 	}
 
 	if kinds := p.variables[name.text]; len(kinds) > 0 {
 		return kinds[len(kinds)-1], nil
 	}
-	// The messages of google.protobuf are known, though no rule needs them.
+	// CEL knows the messages of google.protobuf, although no rule needs them.
 	if name.text == "google" {
-		return unsure, p.message()
+		return unsure, p.parseMessage()
 	}
-	if slices.Contains(types, name.text) {
+	if slices.Contains(typeNames, name.text) {
 		return concrete, nil
 	}
 
-	return 0, name.fault("there is no %s: a rule is about the variable properties", name.text)
+	return 0, name.errorAtToken("there is no %s: a rule is about the variable properties", name.text)
 }
 
-// has reads the argument of has: a field of something.
-func (p *parser) has() (kind, error) {
-	start := p.peek()
-	before := p.at
-	if _, err := p.expression(); err != nil {
+// parseHas parses the argument of has, which must select a field.
+func (p *parser) parseHas() (valueKind, error) {
+	start := p.peekToken()
+	before := p.position
+	if _, err := p.parseExpression(); err != nil {
 		return 0, err
 	}
 
-	selects := p.at-before >= 3 && p.tokens[p.at-1].class == identifier && p.tokens[p.at-2].text == "." || p.tokens[p.at-1].text == ")"
+	selects := p.position-before >= 3 && p.tokens[p.position-1].class == identifier && p.tokens[p.position-2].text == "." || p.tokens[p.position-1].text == ")"
 	if !selects {
-		return 0, start.fault("has takes a field, such as has(p.value)")
+		return 0, start.errorAtToken("has takes a field, such as has(p.value)")
 	}
 
-	return boolean, p.expect(")")
+	return boolean, p.expectSymbol(")")
 }
 
-// message reads the rest of the name of a message, and its fields.
-func (p *parser) message() error {
-	from := p.at
-	for p.take(".") {
-		if p.peek().class != identifier {
-			return p.unexpected()
+// parseMessage parses the rest of the name of a message, and its fields.
+func (p *parser) parseMessage() error {
+	from := p.position
+	for p.acceptSymbol(".") {
+		if p.peekToken().class != identifier {
+			return p.unexpectedTokenError()
 		}
-		if p.at++; p.peek().text == "(" {
-			// A method of something.
-			p.at -= 2
+		if p.position++; p.peekToken().text == "(" {
+			// It is a method.
+			p.position -= 2
 			return nil
 		}
 	}
 
-	if p.at == from || !p.take("{") {
+	if p.position == from || !p.acceptSymbol("{") {
 		return nil
 	}
-	return p.entries(true)
+	return p.parseEntries(true)
 }
 
-// arguments reads expressions with commas between them, up to the closing text, and counts
-// them. A list may end with a comma, even an empty one; so may a map and a message.
-func (p *parser) arguments(end string) (int, error) {
-	if end == "]" && p.take(",") {
-		return 0, p.expect(end)
+// parseArguments parses expressions with commas between them, up to the closing text, and
+// returns their number. A list may end with a comma, even an empty one. So may a map and a
+// message.
+func (p *parser) parseArguments(end string) (int, error) {
+	if end == "]" && p.acceptSymbol(",") {
+		return 0, p.expectSymbol(end)
 	}
 
 	for n := 0; ; {
-		if p.take(end) {
+		if p.acceptSymbol(end) {
 			return n, nil
 		}
-		if _, err := p.expression(); err != nil {
+		if _, err := p.parseExpression(); err != nil {
 			return 0, err
 		}
 
 		n++
-		if p.take(end) {
+		if p.acceptSymbol(end) {
 			return n, nil
 		}
-		if err := p.expect(","); err != nil {
+		if err := p.expectSymbol(","); err != nil {
 			return 0, err
 		}
-		if end == ")" && p.peek().text == end {
-			return 0, p.unexpected()
+		if end == ")" && p.peekToken().text == end {
+			return 0, p.unexpectedTokenError()
 		}
 	}
 }
 
-// entries reads the entries of a map, or the fields of a message, up to the closing brace.
-func (p *parser) entries(fields bool) error {
-	if p.take(",") {
-		return p.expect("}")
+// parseEntries parses the entries of a map, or the fields of a message, up to the closing
+// brace.
+func (p *parser) parseEntries(fields bool) error {
+	if p.acceptSymbol(",") {
+		return p.expectSymbol("}")
 	}
 
-	for !p.take("}") {
+	for !p.acceptSymbol("}") {
 		if fields {
-			if p.peek().class != identifier {
-				return p.unexpected()
+			if p.peekToken().class != identifier {
+				return p.unexpectedTokenError()
 			}
-			p.at++
-		} else if _, err := p.expression(); err != nil {
+			p.position++
+		} else if _, err := p.parseExpression(); err != nil {
 			return err
 		}
 
-		if err := p.expect(":"); err != nil {
+		if err := p.expectSymbol(":"); err != nil {
 			return err
 		}
-		if _, err := p.expression(); err != nil {
+		if _, err := p.parseExpression(); err != nil {
 			return err
 		}
-		if p.take("}") {
+		if p.acceptSymbol("}") {
 			break
 		}
-		if err := p.expect(","); err != nil {
+		if err := p.expectSymbol(","); err != nil {
 			return err
 		}
 	}

@@ -6,97 +6,99 @@ import (
 	"strings"
 )
 
-// class is what a token is.
-type class int
+// tokenClass is the class of a token.
+type tokenClass int
 
 const (
 	// symbol is an operator, a bracket, or one of the words true, false, null and in.
-	symbol class = iota
+	symbol tokenClass = iota
 	// identifier is a name.
 	identifier
 	// literal is a number or a text.
 	literal
 )
 
-// token is a word of a rule. The last one of a rule has no text.
+// token is a token of a rule. The last one of a rule has no text.
 type token struct {
-	class        class
+	class        tokenClass
 	text         string
 	line, column int
 }
 
-// symbols are the operators and brackets, longer ones before those that they start with.
+// symbols are the operators and brackets. A longer one precedes its prefixes.
 var symbols = []string{
 	"||", "&&", "<=", ">=", "==", "!=", "<", ">", "!", "+", "-", "*", "/", "%", "?", ":", ".", ",", "(", ")", "[", "]", "{", "}",
 }
 
-var words = []string{"true", "false", "null", "in"}
+// wordSymbols are the names that are symbols.
+var wordSymbols = []string{"true", "false", "null", "in"}
 
-// scanner cuts a rule into tokens.
+// scanner splits a rule into tokens.
 type scanner struct {
-	rule string
-	at   int
-	line int
-	// start is where the line starts.
-	start int
+	rule     string
+	position int
+	line     int
+	// lineStart is the position of the first byte of the line.
+	lineStart int
 }
 
-func scan(rule string) ([]token, error) {
+// scanTokens returns the tokens of a rule.
+func scanTokens(rule string) ([]token, error) {
 	s := &scanner{rule: rule, line: 1}
 	var tokens []token
 	for {
-		s.blank()
-		t := token{line: s.line, column: s.at - s.start + 1}
-		if s.at == len(s.rule) {
+		s.skipBlanks()
+		t := token{line: s.line, column: s.position - s.lineStart + 1}
+		if s.position == len(s.rule) {
 			return append(tokens, t), nil
 		}
 
-		from := s.at
+		from := s.position
 		ok := true
 		switch {
-		case s.number():
+		case s.scanNumber():
 			t.class = literal
-		case s.quoted(&ok):
+		case s.scanQuoted(&ok):
 			t.class = literal
-		case isName(rule[s.at]):
-			for s.at < len(rule) && isName(rule[s.at]) {
-				s.at++
+		case isNameByte(rule[s.position]):
+			for s.position < len(rule) && isNameByte(rule[s.position]) {
+				s.position++
 			}
-			if !slices.Contains(words, rule[from:s.at]) {
+			if !slices.Contains(wordSymbols, rule[from:s.position]) {
 				t.class = identifier
 			}
 		default:
-			i := slices.IndexFunc(symbols, func(symbol string) bool { return strings.HasPrefix(rule[s.at:], symbol) })
+			i := slices.IndexFunc(symbols, func(symbol string) bool { return strings.HasPrefix(rule[s.position:], symbol) })
 			if i < 0 {
-				return nil, t.fault("unexpected %.1q", rule[s.at:])
+				return nil, t.errorAtToken("unexpected %.1q", rule[s.position:])
 			}
-			s.at += len(symbols[i])
+			s.position += len(symbols[i])
 		}
 
 		if !ok {
-			return nil, t.fault("the text does not end, or holds what \\ cannot stand before")
+			return nil, t.errorAtToken("the string does not end, or has an invalid escape sequence")
 		}
 
-		t.text = rule[from:s.at]
+		t.text = rule[from:s.position]
 		tokens = append(tokens, t)
 	}
 }
 
-// blank passes over spaces and comments.
-func (s *scanner) blank() {
-	for s.at < len(s.rule) {
-		switch c := s.rule[s.at]; {
+// skipBlanks skips spaces and comments.
+func (s *scanner) skipBlanks() {
+	for s.position < len(s.rule) {
+		switch c := s.rule[s.position]; {
 		case c == '\n':
-			s.at++
-			s.line, s.start = s.line+1, s.at
+			s.position++
+			s.line, s.lineStart = s.line+1, s.position
 		case strings.IndexByte(" \t\r\f", c) >= 0:
-			s.at++
-		case strings.HasPrefix(s.rule[s.at:], "//"):
-			end := strings.IndexByte(s.rule[s.at:], '\n')
+			s.position++
+		case strings.HasPrefix(s.rule[s.position:], "//"):
+			end := strings.IndexByte(s.rule[s.position:], '\n')
 			if end < 0 {
-				end = len(s.rule) - s.at
+				end = len(s.rule) - s.position
 			}
-			s.at += end
+			s.position += end
 		default:
 			return
 		}
@@ -105,77 +107,77 @@ func (s *scanner) blank() {
 
 const digits = "0123456789"
 
-// run passes over bytes of a set and tells how many there were.
-func (s *scanner) run(set string) int {
-	from := s.at
-	for s.at < len(s.rule) && strings.IndexByte(set, s.rule[s.at]) >= 0 {
-		s.at++
+// skipAllOf skips bytes of a set and returns their number.
+func (s *scanner) skipAllOf(set string) int {
+	from := s.position
+	for s.position < len(s.rule) && strings.IndexByte(set, s.rule[s.position]) >= 0 {
+		s.position++
 	}
-	return s.at - from
+	return s.position - from
 }
 
-// number passes over a number, and tells whether there was one.
-func (s *scanner) number() bool {
-	from := s.at
-	if strings.HasPrefix(s.rule[s.at:], "0x") {
-		s.at += 2
-		if s.run(digits+"abcdefABCDEF") == 0 {
-			s.at = from + 1
+// scanNumber skips a number, and reports whether there was one.
+func (s *scanner) scanNumber() bool {
+	from := s.position
+	if strings.HasPrefix(s.rule[s.position:], "0x") {
+		s.position += 2
+		if s.skipAllOf(digits+"abcdefABCDEF") == 0 {
+			s.position = from + 1
 			return true
 		}
-		s.suffix("uU")
+		s.skipOneOf("uU")
 		return true
 	}
 
-	whole := s.run(digits)
+	whole := s.skipAllOf(digits)
 	fraction := 0
-	if s.at < len(s.rule) && s.rule[s.at] == '.' {
-		s.at++
-		if fraction = s.run(digits); fraction == 0 {
-			s.at--
+	if s.position < len(s.rule) && s.rule[s.position] == '.' {
+		s.position++
+		if fraction = s.skipAllOf(digits); fraction == 0 {
+			s.position--
 		}
 	}
 
 	if whole+fraction == 0 {
-		s.at = from
+		s.position = from
 		return false
 	}
 
-	before := s.at
-	if s.suffix("eE") {
-		s.suffix("+-")
-		if s.run(digits) > 0 {
+	before := s.position
+	if s.skipOneOf("eE") {
+		s.skipOneOf("+-")
+		if s.skipAllOf(digits) > 0 {
 			return true
 		}
-		s.at = before
+		s.position = before
 	}
 
 	if fraction == 0 {
-		s.suffix("uU")
+		s.skipOneOf("uU")
 	}
 
 	return true
 }
 
-// suffix passes over one byte of a set and tells whether it was there.
-func (s *scanner) suffix(set string) bool {
-	ok := s.at < len(s.rule) && strings.IndexByte(set, s.rule[s.at]) >= 0
+// skipOneOf skips one byte of a set, and reports whether there was one.
+func (s *scanner) skipOneOf(set string) bool {
+	ok := s.position < len(s.rule) && strings.IndexByte(set, s.rule[s.position]) >= 0
 	if ok {
-		s.at++
+		s.position++
 	}
 	return ok
 }
 
-// quoted passes over a text or bytes, and tells whether there were any. They are ok when
-// they end and hold no wrong escape.
-func (s *scanner) quoted(ok *bool) bool {
+// scanQuoted skips a string or bytes literal, and reports whether there was one. It sets ok
+// to false if the literal does not end or has an invalid escape.
+func (s *scanner) scanQuoted(ok *bool) bool {
 	prefix := 0
-	for prefix < 2 && s.at+prefix < len(s.rule) && strings.IndexByte("rRbB", s.rule[s.at+prefix]) >= 0 {
+	for prefix < 2 && s.position+prefix < len(s.rule) && strings.IndexByte("rRbB", s.rule[s.position+prefix]) >= 0 {
 		prefix++
 	}
 
-	rest := s.rule[s.at+prefix:]
-	lower := strings.ToLower(s.rule[s.at : s.at+prefix])
+	rest := s.rule[s.position+prefix:]
+	lower := strings.ToLower(s.rule[s.position : s.position+prefix])
 	if rest == "" || rest[0] != '"' && rest[0] != '\'' || lower == "rr" || lower == "bb" || lower == "rb" {
 		return false
 	}
@@ -185,29 +187,29 @@ func (s *scanner) quoted(ok *bool) bool {
 		quote = triple
 	}
 
-	s.at += prefix + len(quote)
+	s.position += prefix + len(quote)
 	raw := strings.Contains(lower, "r")
-	for s.at < len(s.rule) {
-		switch c := s.rule[s.at]; {
-		case strings.HasPrefix(s.rule[s.at:], quote):
-			s.at += len(quote)
+	for s.position < len(s.rule) {
+		switch c := s.rule[s.position]; {
+		case strings.HasPrefix(s.rule[s.position:], quote):
+			s.position += len(quote)
 			return true
 		case len(quote) == 1 && (c == '\n' || c == '\r'):
 			*ok = false
 			return true
 		case c == '\\' && !raw:
-			if n := escape(s.rule[s.at+1:]); n > 0 {
-				s.at += 1 + n
+			if n := escapeLength(s.rule[s.position+1:]); n > 0 {
+				s.position += 1 + n
 				continue
 			}
 			*ok = false
 			return true
 
 		case c == '\n':
-			s.at++
-			s.line, s.start = s.line+1, s.at
+			s.position++
+			s.line, s.lineStart = s.line+1, s.position
 		default:
-			s.at++
+			s.position++
 		}
 	}
 
@@ -215,8 +217,9 @@ func (s *scanner) quoted(ok *bool) bool {
 	return true
 }
 
-// escape returns how long the escape is that follows a backslash, and 0 if it is none.
-func escape(text string) int {
+// escapeLength returns the length of the escape sequence after a backslash, or 0 if it is
+// invalid.
+func escapeLength(text string) int {
 	if text == "" {
 		return 0
 	}
@@ -244,12 +247,12 @@ func escape(text string) int {
 	return 0
 }
 
-// fault is an error at the token's place in the rule.
-func (t token) fault(format string, args ...any) error {
+// errorAtToken returns a formatted error with the position of the token in the rule.
+func (t token) errorAtToken(format string, args ...any) error {
 	return fmt.Errorf("line %d, column %d: %s", t.line, t.column, fmt.Sprintf(format, args...))
 }
 
-// isName reports whether a rune can stand in a name; digits cannot come first.
-func isName(r byte) bool {
+// isNameByte reports whether a byte may be part of a name. Digits cannot be the first byte.
+func isNameByte(r byte) bool {
 	return r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.IndexByte("0123456789", r) >= 0
 }

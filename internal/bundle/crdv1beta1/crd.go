@@ -1,10 +1,9 @@
-// Package crdv1beta1 reads CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, the
-// version before v1 that bundles for clusters below Kubernetes 1.22 hold.
+// Package crdv1beta1 reads CRDs of apiextensions.k8s.io/v1beta1, the version before v1.
+// Bundles for clusters below Kubernetes 1.22 contain it.
 //
-// It is what differs from v1, and nothing more: Kubernetes' own package of that version is
-// linked into each program with its protocol buffers, and opm, which starts in
-// milliseconds, would pay for them at every start. It does not say whether a definition is
-// valid.
+// It defines only what differs from v1. The package of Kubernetes for that version would
+// add its protocol buffers to each program, and opm, which starts in milliseconds, would
+// initialize them at every start. This package does not validate the definition.
 package crdv1beta1
 
 import (
@@ -17,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// APIVersion of the definitions.
+// APIVersion is the apiVersion of the CRDs.
 const APIVersion = "apiextensions.k8s.io/v1beta1"
 
-// CustomResourceDefinition is one as it is written.
+// CustomResourceDefinition is a CRD as written.
 type CustomResourceDefinition struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -29,7 +28,7 @@ type CustomResourceDefinition struct {
 	Status apiextensionsv1.CustomResourceDefinitionStatus `json:"status,omitempty"`
 }
 
-// Spec has for all versions what v1 has for each of them.
+// Spec has fields for all versions that v1 has for each version.
 type Spec struct {
 	Group                    string                                        `json:"group"`
 	Version                  string                                        `json:"version,omitempty"`
@@ -57,7 +56,7 @@ type Version struct {
 	SelectableFields         []apiextensionsv1.SelectableField           `json:"selectableFields,omitempty"`
 }
 
-// Column is what a list shows. Its path is spelt otherwise than in v1.
+// Column is a printer column. The JSON name of its path differs from v1.
 type Column struct {
 	Name        string `json:"name"`
 	Type        string `json:"type"`
@@ -67,26 +66,27 @@ type Column struct {
 	JSONPath    string `json:"JSONPath"`
 }
 
-// Conversion between versions. In v1 what concerns a webhook has a level of its own.
+// Conversion is the conversion between versions. In v1, the fields of a webhook are in a
+// separate struct.
 type Conversion struct {
 	Strategy                 apiextensionsv1.ConversionStrategyType `json:"strategy"`
 	WebhookClientConfig      *apiextensionsv1.WebhookClientConfig   `json:"webhookClientConfig,omitempty"`
 	ConversionReviewVersions []string                               `json:"conversionReviewVersions,omitempty"`
 }
 
-// Internal returns the definition in the form that the API server judges, with its defaults.
+// Internal returns the CRD in the internal version of the API server, with its defaults.
 func (c *CustomResourceDefinition) Internal() (*apiextensions.CustomResourceDefinition, error) {
 	c.setDefaults()
 	out := &apiextensions.CustomResourceDefinition{ObjectMeta: c.ObjectMeta}
 	to, from := &out.Spec, &c.Spec
 	to.Group, to.Version, to.Scope = from.Group, from.Version, apiextensions.ResourceScope(from.Scope)
 	to.PreserveUnknownFields = from.PreserveUnknownFields
-	to.AdditionalPrinterColumns = columns(from.AdditionalPrinterColumns)
-	to.SelectableFields = selectable(from.SelectableFields)
+	to.AdditionalPrinterColumns = convertColumns(from.AdditionalPrinterColumns)
+	to.SelectableFields = convertSelectableFields(from.SelectableFields)
 	err := apiextensionsv1.Convert_v1_CustomResourceDefinitionNames_To_apiextensions_CustomResourceDefinitionNames(&from.Names, &to.Names, nil)
-	to.Validation, err = schema(from.Validation, err)
-	to.Subresources, err = subresources(from.Subresources, err)
-	to.Conversion, err = from.Conversion.internal(err)
+	to.Validation, err = convertSchema(from.Validation, err)
+	to.Subresources, err = convertSubresources(from.Subresources, err)
+	to.Conversion, err = from.Conversion.toInternal(err)
 	if from.Versions != nil {
 		to.Versions = make([]apiextensions.CustomResourceDefinitionVersion, 0, len(from.Versions))
 	}
@@ -95,17 +95,17 @@ func (c *CustomResourceDefinition) Internal() (*apiextensions.CustomResourceDefi
 		converted := apiextensions.CustomResourceDefinitionVersion{
 			Name: version.Name, Served: version.Served, Storage: version.Storage,
 			Deprecated: version.Deprecated, DeprecationWarning: version.DeprecationWarning,
-			AdditionalPrinterColumns: columns(version.AdditionalPrinterColumns), SelectableFields: selectable(version.SelectableFields),
+			AdditionalPrinterColumns: convertColumns(version.AdditionalPrinterColumns), SelectableFields: convertSelectableFields(version.SelectableFields),
 		}
-		converted.Schema, err = schema(version.Schema, err)
-		converted.Subresources, err = subresources(version.Subresources, err)
+		converted.Schema, err = convertSchema(version.Schema, err)
+		converted.Subresources, err = convertSubresources(version.Subresources, err)
 		to.Versions = append(to.Versions, converted)
 	}
 
 	return out, errors.Join(err, apiextensionsv1.Convert_v1_CustomResourceDefinitionStatus_To_apiextensions_CustomResourceDefinitionStatus(&c.Status, &out.Status, nil))
 }
 
-// setDefaults sets what the API server does.
+// setDefaults sets the defaults of the API server.
 func (c *CustomResourceDefinition) setDefaults() {
 	spec := &c.Spec
 	spec.Scope = cmp.Or(spec.Scope, apiextensionsv1.NamespaceScoped)
@@ -141,7 +141,7 @@ func (c *CustomResourceDefinition) setDefaults() {
 	}
 }
 
-func (c *Conversion) internal(err error) (*apiextensions.CustomResourceConversion, error) {
+func (c *Conversion) toInternal(err error) (*apiextensions.CustomResourceConversion, error) {
 	out := &apiextensions.CustomResourceConversion{
 		Strategy: apiextensions.ConversionStrategyType(c.Strategy), ConversionReviewVersions: c.ConversionReviewVersions,
 	}
@@ -153,7 +153,7 @@ func (c *Conversion) internal(err error) (*apiextensions.CustomResourceConversio
 	return out, errors.Join(err, apiextensionsv1.Convert_v1_WebhookClientConfig_To_apiextensions_WebhookClientConfig(c.WebhookClientConfig, out.WebhookClientConfig, nil))
 }
 
-func schema(in *apiextensionsv1.CustomResourceValidation, err error) (*apiextensions.CustomResourceValidation, error) {
+func convertSchema(in *apiextensionsv1.CustomResourceValidation, err error) (*apiextensions.CustomResourceValidation, error) {
 	if in == nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func schema(in *apiextensionsv1.CustomResourceValidation, err error) (*apiextens
 	return out, errors.Join(err, apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(in, out, nil))
 }
 
-func subresources(in *apiextensionsv1.CustomResourceSubresources, err error) (*apiextensions.CustomResourceSubresources, error) {
+func convertSubresources(in *apiextensionsv1.CustomResourceSubresources, err error) (*apiextensions.CustomResourceSubresources, error) {
 	if in == nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func subresources(in *apiextensionsv1.CustomResourceSubresources, err error) (*a
 	return out, errors.Join(err, apiextensionsv1.Convert_v1_CustomResourceSubresources_To_apiextensions_CustomResourceSubresources(in, out, nil))
 }
 
-func columns(in []Column) []apiextensions.CustomResourceColumnDefinition {
+func convertColumns(in []Column) []apiextensions.CustomResourceColumnDefinition {
 	if in == nil {
 		return nil
 	}
@@ -181,7 +181,7 @@ func columns(in []Column) []apiextensions.CustomResourceColumnDefinition {
 	return out
 }
 
-func selectable(in []apiextensionsv1.SelectableField) []apiextensions.SelectableField {
+func convertSelectableFields(in []apiextensionsv1.SelectableField) []apiextensions.SelectableField {
 	if in == nil {
 		return nil
 	}

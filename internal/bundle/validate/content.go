@@ -20,21 +20,21 @@ const (
 	kindCRD = "CustomResourceDefinition"
 )
 
-// registryKinds are the kinds that a registry+v1 bundle may hold.
-var registryKinds = []string{
+// supportedKinds are the kinds that a registry+v1 bundle may contain.
+var supportedKinds = []string{
 	kindCSV, kindCRD, "ClusterRole", "ClusterRoleBinding", "ConfigMap", "ConsoleCLIDownload", "ConsoleLink", "ConsolePlugin",
 	"ConsoleQuickStart", "ConsoleYAMLSample", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor", "PriorityClass", "PrometheusRule",
 	"Role", "RoleBinding", "Secret", "Service", "ServiceAccount", "ServiceMonitor", "VerticalPodAutoscaler",
 }
 
-// object is a manifest of a bundle that is neither a CSV nor a CRD.
-type object struct {
+// manifestObject is a manifest of a bundle that is neither a CSV nor a CRD.
+type manifestObject struct {
 	apiVersion, kind, name string
 	content                map[string]any
 }
 
-// CheckContent reports whether the manifests of a bundle are what they say they are, and
-// holds them to the optional rules that are asked for. Helm charts are not looked at.
+// CheckContent validates the manifests of a bundle, and checks the optional rules of
+// options. Helm charts are not checked.
 func CheckContent(files *bundle.Files, options Options) Findings {
 	found := &findings{validator: Content}
 	mediaType, err := bundle.DetectMediaType(files.Manifests, bundle.FolderManifests)
@@ -46,21 +46,21 @@ func CheckContent(files *bundle.Files, options Options) Findings {
 		return nil
 	}
 
-	s := &subject{files: files}
+	s := &decodedBundle{files: files}
 	s.annotations, _ = files.Annotations()
 	for _, file := range files.Manifests {
-		if content := readManifest(file, found); content != nil {
+		if content := readFirstDocument(file, found); content != nil {
 			s.checkManifest(file, content, mediaType, found)
 		}
 	}
 
-	s.checkTogether(found)
+	s.checkOwnedVersions(found)
 	s.checkOptional(options, found)
 	return found.list
 }
 
-// readManifest returns the first document of a file, nil if it is no object.
-func readManifest(file bundle.File, found *findings) map[string]any {
+// readFirstDocument returns the first document of a file, or nil if it is not an object.
+func readFirstDocument(file bundle.File, found *findings) map[string]any {
 	switch {
 	case file.Folder || len(file.Contents) == 0 && file.Data == nil && file.Err != nil:
 		found.add(Error, "Unable to read file %s in supported types", file.Name)
@@ -90,12 +90,13 @@ func readManifest(file bundle.File, found *findings) map[string]any {
 	return content
 }
 
-func (s *subject) checkManifest(file bundle.File, content map[string]any, mediaType string, found *findings) {
-	o := object{content: content}
+// checkManifest validates one manifest and adds it to the bundle.
+func (s *decodedBundle) checkManifest(file bundle.File, content map[string]any, mediaType string, found *findings) {
+	o := manifestObject{content: content}
 	o.kind, _ = content["kind"].(string)
 	o.apiVersion, _ = content["apiVersion"].(string)
 	switch {
-	case mediaType == bundle.MediaType && !slices.Contains(registryKinds, o.kind):
+	case mediaType == bundle.MediaType && !slices.Contains(supportedKinds, o.kind):
 		found.add(Error, "%s is not supported type for registryV1 bundle: %s", o.kind, file.Name)
 	case o.kind == kindCSV:
 		s.addCSV(file, content, found)
@@ -104,7 +105,7 @@ func (s *subject) checkManifest(file bundle.File, content map[string]any, mediaT
 		s.addCRD(file, content, o.apiVersion, found)
 		return
 	default:
-		o.checkMetadata(found)
+		o.checkObjectMetadata(found)
 	}
 
 	metadata, _ := content["metadata"].(map[string]any)
@@ -112,7 +113,8 @@ func (s *subject) checkManifest(file bundle.File, content map[string]any, mediaT
 	s.objects = append(s.objects, o)
 }
 
-func (s *subject) addCSV(file bundle.File, content map[string]any, found *findings) {
+// addCSV decodes and validates the CSV.
+func (s *decodedBundle) addCSV(file bundle.File, content map[string]any, found *findings) {
 	csv, err := bundle.DecodeCSV(content)
 	if err == nil && csv.Spec.Version != "" {
 		_, err = semver.ParseTolerant(string(csv.Spec.Version))
@@ -123,7 +125,7 @@ func (s *subject) addCSV(file bundle.File, content map[string]any, found *findin
 	}
 
 	if s.csv != nil {
-		// The tools of the field do not see it; no cluster takes such a bundle.
+		// Existing tools do not report it, but no cluster accepts such a bundle.
 		found.add(Warning, "%s: a second ClusterServiceVersion: a bundle that has several cannot be installed", file.Name)
 		return
 	}
@@ -132,7 +134,8 @@ func (s *subject) addCSV(file bundle.File, content map[string]any, found *findin
 	checkCSV(csv, found)
 }
 
-func (s *subject) addCRD(file bundle.File, content map[string]any, apiVersion string, found *findings) {
+// addCRD decodes and validates a CRD.
+func (s *decodedBundle) addCRD(file bundle.File, content map[string]any, apiVersion string, found *findings) {
 	crd, unknown, err := decodeCRD(content)
 	switch {
 	case unknown:
@@ -149,12 +152,12 @@ func (s *subject) addCRD(file bundle.File, content map[string]any, apiVersion st
 	}
 
 	for _, fault := range validateCRD(crd.internal) {
-		found.field(Error, fault.Field, fault.BadValue, fault.Error())
+		found.addAboutField(Error, fault.Field, fault.BadValue, fault.Error())
 	}
 }
 
-// checkMetadata holds the metadata of an object to the rules of the API server.
-func (o object) checkMetadata(found *findings) {
+// checkObjectMetadata validates the metadata of an object by the rules of the API server.
+func (o manifestObject) checkObjectMetadata(found *findings) {
 	raw, err := json.Marshal(o.content["metadata"])
 	var metadata metav1.ObjectMeta
 	if err == nil {
@@ -166,22 +169,23 @@ func (o object) checkMetadata(found *findings) {
 	}
 
 	anyName := func(string, bool) []string { return nil }
-	faults := inOrder(objectmeta.ValidateObjectMeta(&metadata, false, anyName, field.NewPath("metadata")))
+	faults := sortErrors(objectmeta.ValidateObjectMeta(&metadata, false, anyName, field.NewPath("metadata")))
 	if len(faults) > 0 {
 		found.add(Error, "error validating object metadata: %s. %s %s", faults.ToAggregate(), o.kind, raw)
 	}
 }
 
-// ownedCRD is a version of a CRD that a CSV says it owns. It prints as the tools of the
-// field print theirs, which has a group that is never set.
+// ownedCRD is a version of a CRD that a CSV owns. It has the text format of existing tools,
+// in which the group is always empty.
 type ownedCRD struct{ group, kind, name, version string }
 
 func (c ownedCRD) String() string {
 	return fmt.Sprintf("{%s %s %s %s}", c.group, c.kind, c.name, c.version)
 }
 
-// checkTogether holds the manifests to the rules that are about several of them.
-func (s *subject) checkTogether(found *findings) {
+// checkOwnedVersions checks that the CRDs of the bundle and those that the CSV owns are the
+// same, and that the CSV has not both a release and olm.substitutesFor.
+func (s *decodedBundle) checkOwnedVersions(found *findings) {
 	if s.csv == nil {
 		return // a bundle of plain manifests, or one whose CSV cannot be decoded
 	}
@@ -196,7 +200,7 @@ func (s *subject) checkTogether(found *findings) {
 	for _, owned := range s.csv.Spec.CustomResourceDefinitions.Owned {
 		key := ownedCRD{"", owned.Kind, owned.Name, owned.Version}
 		if !there[key] {
-			found.about(Error, key, "owned CRD %s/%s not found in bundle %q", owned.Name, owned.Version, s.csv.Name)
+			found.addAboutValue(Error, key, "owned CRD %s/%s not found in bundle %q", owned.Name, owned.Version, s.csv.Name)
 		}
 		there[key] = false
 	}
@@ -205,13 +209,13 @@ func (s *subject) checkTogether(found *findings) {
 		for _, version := range crd.versions {
 			key := ownedCRD{"", crd.kind, crd.name, version}
 			if there[key] {
-				found.about(Warning, key, "CRD %s/%s is present in bundle %q but not defined in CSV", crd.name, version, s.csv.Name)
+				found.addAboutValue(Warning, key, "CRD %s/%s is present in bundle %q but not defined in CSV", crd.name, version, s.csv.Name)
 			}
 		}
 	}
 
 	if replaced, ok := s.csv.Annotations["olm.substitutesFor"]; ok && s.csv.Spec.Release != "" {
-		found.about(Error, s.csv.Name, "bundle %q cannot have both a release version (%q) and olm.substitutesFor annotation (%q)",
+		found.addAboutValue(Error, s.csv.Name, "bundle %q cannot have both a release version (%q) and olm.substitutesFor annotation (%q)",
 			s.csv.Name, s.csv.Spec.Release, replaced)
 	}
 }

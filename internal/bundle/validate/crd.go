@@ -19,10 +19,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle/crdv1beta1"
 )
 
-// The rules for CRDs are those that an API server of Kubernetes 1.36 holds a new CRD to,
-// with its texts, but for those on schemas and on the status, which the tools of the field
-// leave out as well. They are written anew because the API server's library brings CEL
-// and much of the server along: 19 MiB of memory at every start. A test compares the two.
+// The rules for CRDs are those of an API server of Kubernetes 1.36 for a new CRD, with its
+// texts. The rules for schemas and for the status are left out, as in existing tools. This
+// is a copy because the API server's library links CEL and much of the server: 19 MiB of
+// memory at every start. A test compares the two.
 
 // crdDocument is a CRD of a bundle.
 type crdDocument struct {
@@ -33,8 +33,8 @@ type crdDocument struct {
 	internal   *apiextensions.CustomResourceDefinition
 }
 
-// decodeCRD decodes a CRD of either version that there was, with the defaults that the API
-// server sets. The second value tells that the version is another one.
+// decodeCRD decodes a CRD of version v1 or v1beta1, with the defaults that the API server
+// sets. The second result reports whether the version is unknown.
 func decodeCRD(content map[string]any) (*crdDocument, bool, error) {
 	raw, err := json.Marshal(content)
 	if err != nil {
@@ -73,12 +73,12 @@ func decodeCRD(content map[string]any) (*crdDocument, bool, error) {
 	return document, false, nil
 }
 
-// validateCRD holds a CRD to the rules.
+// validateCRD validates a CRD.
 func validateCRD(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
 	var faults field.ErrorList
-	faults = append(faults, crdMetadata(crd)...)
-	faults = append(faults, crdSpec(&crd.Spec, field.NewPath("spec"))...)
-	faults = append(faults, crdApproval(crd)...)
+	faults = append(faults, validateCRDMetadata(crd)...)
+	faults = append(faults, validateCRDSpec(&crd.Spec, field.NewPath("spec"))...)
+	faults = append(faults, validateCRDApproval(crd)...)
 	if crd.Spec.PreserveUnknownFields != nil && *crd.Spec.PreserveUnknownFields {
 		faults = append(faults, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true,
 			"cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"))
@@ -89,7 +89,7 @@ func validateCRD(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
 	})
 }
 
-func crdMetadata(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
+func validateCRDMetadata(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
 	checkName := func(name string, prefix bool) []string {
 		faults := objectmeta.NameIsDNSSubdomain(name, prefix)
 		if name != crd.Spec.Names.Plural+"."+crd.Spec.Group {
@@ -99,18 +99,18 @@ func crdMetadata(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
 	}
 
 	faults := objectmeta.ValidateObjectMeta(&crd.ObjectMeta, false, checkName, field.NewPath("metadata"))
-	return inOrder(faults)
+	return sortErrors(faults)
 }
 
-// inOrder sorts faults of which some come from maps.
-func inOrder(faults field.ErrorList) field.ErrorList {
+// sortErrors sorts errors, some of which come from maps.
+func sortErrors(faults field.ErrorList) field.ErrorList {
 	slices.SortStableFunc(faults, func(a, b *field.Error) int {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Error(), b.Error()))
 	})
 	return faults
 }
 
-func crdSpec(spec *apiextensions.CustomResourceDefinitionSpec, at *field.Path) field.ErrorList {
+func validateCRDSpec(spec *apiextensions.CustomResourceDefinitionSpec, at *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	add := func(more ...*field.Error) { faults = append(faults, more...) }
 
@@ -122,33 +122,33 @@ func crdSpec(spec *apiextensions.CustomResourceDefinitionSpec, at *field.Path) f
 		add(field.Invalid(group, spec.Group, "should be a domain with at least one dot"))
 	}
 
-	add(oneOf(at.Child("scope"), spec.Scope, apiextensions.ClusterScoped, apiextensions.NamespaceScoped)...)
+	add(validateOneOf(at.Child("scope"), spec.Scope, apiextensions.ClusterScoped, apiextensions.NamespaceScoped)...)
 	prunes := spec.PreserveUnknownFields != nil && !*spec.PreserveUnknownFields
 	if !prunes && hasDefaults(spec) {
 		add(field.Invalid(at.Child("preserveUnknownFields"), true, "must be false in order to use defaults in the schema"))
 	}
 
 	for i := range spec.Versions {
-		add(crdVersion(&spec.Versions[i], at.Child("versions").Index(i))...)
+		add(validateCRDVersion(&spec.Versions[i], at.Child("versions").Index(i))...)
 	}
 
-	add(crdVersionsTogether(spec, at)...)
+	add(validateCRDVersionsTogether(spec, at)...)
 	if spec.Version != "" {
-		add(dnsLabel(at.Child("version"), spec.Version)...)
+		add(validateDNSLabel(at.Child("version"), spec.Version)...)
 		if len(spec.Versions) > 0 && spec.Versions[0].Name != spec.Version {
 			add(field.Invalid(at.Child("version"), spec.Version, "must match the first version in spec.versions"))
 		}
 	}
 
-	add(crdNames(&spec.Names, at.Child("names"))...)
-	add(crdScale(spec.Subresources, at.Child("subresources"))...)
-	add(crdColumns(spec.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))...)
+	add(validateCRDNames(&spec.Names, at.Child("names"))...)
+	add(validateScale(spec.Subresources, at.Child("subresources"))...)
+	add(validatePrinterColumns(spec.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))...)
 	if len(spec.SelectableFields) > 0 {
 		selectable := at.Child("selectableFields")
 		if spec.Validation == nil {
 			add(field.Invalid(selectable, "", "may only be set when validations.schema is included"))
 		} else {
-			add(crdSelectable(spec.SelectableFields, spec.Validation.OpenAPIV3Schema, selectable)...)
+			add(validateSelectableFields(spec.SelectableFields, spec.Validation.OpenAPIV3Schema, selectable)...)
 		}
 	}
 
@@ -157,14 +157,14 @@ func crdSpec(spec *apiextensions.CustomResourceDefinitionSpec, at *field.Path) f
 		if spec.Conversion.Strategy != apiextensions.NoneConverter && !prunes {
 			add(field.Invalid(conversion.Child("strategy"), spec.Conversion.Strategy, "must be None if spec.preserveUnknownFields is true"))
 		}
-		add(crdConversion(spec.Conversion, conversion)...)
+		add(validateConversion(spec.Conversion, conversion)...)
 	}
 
 	return faults
 }
 
-// crdVersionsTogether holds the versions to the rules that are about all of them.
-func crdVersionsTogether(spec *apiextensions.CustomResourceDefinitionSpec, at *field.Path) field.ErrorList {
+// validateCRDVersionsTogether checks the rules that concern all versions.
+func validateCRDVersionsTogether(spec *apiextensions.CustomResourceDefinitionSpec, at *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	versions := spec.Versions
 	type part struct {
@@ -191,7 +191,7 @@ func crdVersionsTogether(spec *apiextensions.CustomResourceDefinitionSpec, at *f
 		}
 	}
 
-	// In the library's text, the versions follow with all that they hold; their names say as much.
+	// The library's text contains the whole versions. Their names are sufficient.
 	names := make([]string, 0, len(versions))
 	stored := 0
 	for _, v := range versions {
@@ -205,7 +205,7 @@ func crdVersionsTogether(spec *apiextensions.CustomResourceDefinitionSpec, at *f
 		faults = append(faults, field.Invalid(at.Child("versions"), names, detail))
 	}
 	for _, p := range parts {
-		if identical(versions, p.of) {
+		if isIdenticalInAllVersions(versions, p.of) {
 			invalid(fmt.Sprintf("per-version %s may not all be set to identical values (top-level %s should be used instead)", p.names, p.top))
 		}
 	}
@@ -220,8 +220,8 @@ func crdVersionsTogether(spec *apiextensions.CustomResourceDefinitionSpec, at *f
 	return faults
 }
 
-// identical reports whether a part is set, and the same, in all versions.
-func identical(versions []apiextensions.CustomResourceDefinitionVersion, of func(*apiextensions.CustomResourceDefinitionVersion) (any, bool)) bool {
+// isIdenticalInAllVersions reports whether a part is set, and the same, in all versions.
+func isIdenticalInAllVersions(versions []apiextensions.CustomResourceDefinitionVersion, of func(*apiextensions.CustomResourceDefinitionVersion) (any, bool)) bool {
 	for i := range versions {
 		value, set := of(&versions[i])
 		first, _ := of(&versions[0])
@@ -233,7 +233,7 @@ func identical(versions []apiextensions.CustomResourceDefinitionVersion, of func
 	return len(versions) > 0
 }
 
-func crdNames(names *apiextensions.CustomResourceDefinitionNames, at *field.Path) field.ErrorList {
+func validateCRDNames(names *apiextensions.CustomResourceDefinitionNames, at *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for _, name := range []struct {
 		child, value string
@@ -243,7 +243,7 @@ func crdNames(names *apiextensions.CustomResourceDefinitionNames, at *field.Path
 		case name.value == "":
 			faults = append(faults, field.Required(child, ""))
 		case !name.mixed:
-			faults = append(faults, dnsLabel(child, name.value)...)
+			faults = append(faults, validateDNSLabel(child, name.value)...)
 		default:
 			if wrong := validation.IsDNS1035Label(strings.ToLower(name.value)); len(wrong) > 0 {
 				faults = append(faults, field.Invalid(child, name.value, "may have mixed case, but should otherwise match: "+strings.Join(wrong, ",")))
@@ -256,20 +256,21 @@ func crdNames(names *apiextensions.CustomResourceDefinitionNames, at *field.Path
 	}
 
 	for i, name := range names.ShortNames {
-		faults = append(faults, dnsLabel(at.Child("shortNames").Index(i), name)...)
+		faults = append(faults, validateDNSLabel(at.Child("shortNames").Index(i), name)...)
 	}
 
 	for i, name := range names.Categories {
-		faults = append(faults, dnsLabel(at.Child("categories").Index(i), name)...)
+		faults = append(faults, validateDNSLabel(at.Child("categories").Index(i), name)...)
 	}
 
 	return faults
 }
 
-// groupApproval is an annotation without which nobody may add to the groups of Kubernetes.
+// groupApproval is the annotation that is required in the protected API groups of
+// Kubernetes.
 const groupApproval = "api-approved.kubernetes.io"
 
-func crdApproval(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
+func validateCRDApproval(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
 	group := "." + crd.Spec.Group
 	if !strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".kubernetes.io") {
 		return nil
@@ -290,15 +291,15 @@ func crdApproval(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
 	}
 }
 
-func dnsLabel(at *field.Path, name string) field.ErrorList {
+func validateDNSLabel(at *field.Path, name string) field.ErrorList {
 	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
 		return field.ErrorList{field.Invalid(at, name, strings.Join(wrong, ","))}
 	}
 	return nil
 }
 
-// oneOf holds a value that must be set to a list.
-func oneOf[T ~string](at *field.Path, value T, accepted ...T) field.ErrorList {
+// validateOneOf checks that a required value is in a list.
+func validateOneOf[T ~string](at *field.Path, value T, accepted ...T) field.ErrorList {
 	switch {
 	case value == "":
 		return field.ErrorList{field.Required(at, "")}

@@ -20,17 +20,17 @@ var (
 	columnFormats = []string{"byte", "date", "date-time", "double", "float", "int32", "int64", "password"}
 )
 
-// maxSelectableFields is how many fields of a version can be selected by.
+// maxSelectableFields is the maximum number of selectable fields of a version.
 const maxSelectableFields = 8
 
-func crdVersion(version *apiextensions.CustomResourceDefinitionVersion, at *field.Path) field.ErrorList {
-	faults := dnsLabel(at.Child("name"), version.Name)
-	for _, wrong := range deprecationWarning(version) {
+func validateCRDVersion(version *apiextensions.CustomResourceDefinitionVersion, at *field.Path) field.ErrorList {
+	faults := validateDNSLabel(at.Child("name"), version.Name)
+	for _, wrong := range validateDeprecationWarning(version) {
 		faults = append(faults, field.Invalid(at.Child("deprecationWarning"), *version.DeprecationWarning, wrong))
 	}
 
-	faults = append(faults, crdScale(version.Subresources, at.Child("subresources"))...)
-	faults = append(faults, crdColumns(version.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))...)
+	faults = append(faults, validateScale(version.Subresources, at.Child("subresources"))...)
+	faults = append(faults, validatePrinterColumns(version.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))...)
 	if len(version.SelectableFields) == 0 {
 		return faults
 	}
@@ -40,10 +40,10 @@ func crdVersion(version *apiextensions.CustomResourceDefinitionVersion, at *fiel
 		return append(faults, field.Invalid(selectable, "", "may only be set when `version.schema.openAPIV3Schema` is not included"))
 	}
 
-	return append(faults, crdSelectable(version.SelectableFields, version.Schema.OpenAPIV3Schema, selectable)...)
+	return append(faults, validateSelectableFields(version.SelectableFields, version.Schema.OpenAPIV3Schema, selectable)...)
 }
 
-func deprecationWarning(version *apiextensions.CustomResourceDefinitionVersion) []string {
+func validateDeprecationWarning(version *apiextensions.CustomResourceDefinitionVersion) []string {
 	if version.DeprecationWarning == nil {
 		return nil
 	}
@@ -69,9 +69,9 @@ func deprecationWarning(version *apiextensions.CustomResourceDefinitionVersion) 
 	return wrong
 }
 
-// crdScale holds the paths of the subresource scale to the rules. That of the status
-// replicas is not looked at, as nothing about a status is.
-func crdScale(subresources *apiextensions.CustomResourceSubresources, at *field.Path) field.ErrorList {
+// validateScale validates the paths of the scale subresource. The path of the status
+// replicas is not checked, as nothing of a status is.
+func validateScale(subresources *apiextensions.CustomResourceSubresources, at *field.Path) field.ErrorList {
 	if subresources == nil || subresources.Scale == nil {
 		return nil
 	}
@@ -101,7 +101,7 @@ func crdScale(subresources *apiextensions.CustomResourceSubresources, at *field.
 	return faults
 }
 
-func crdColumns(columns []apiextensions.CustomResourceColumnDefinition, at *field.Path) field.ErrorList {
+func validatePrinterColumns(columns []apiextensions.CustomResourceColumnDefinition, at *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for i, column := range columns {
 		at := at.Index(i)
@@ -130,7 +130,7 @@ func crdColumns(columns []apiextensions.CustomResourceColumnDefinition, at *fiel
 	return faults
 }
 
-func crdSelectable(selectable []apiextensions.SelectableField, schema *apiextensions.JSONSchemaProps, at *field.Path) field.ErrorList {
+func validateSelectableFields(selectable []apiextensions.SelectableField, schema *apiextensions.JSONSchemaProps, at *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	seen := sets.New[string]()
 	for i, selected := range selectable {
@@ -140,7 +140,7 @@ func crdSelectable(selectable []apiextensions.SelectableField, schema *apiextens
 			continue
 		}
 
-		steps, found, err := fieldOf(schema, selected.JSONPath)
+		steps, found, err := resolveFieldPath(schema, selected.JSONPath)
 		if err != nil {
 			faults = append(faults, field.Invalid(path, selected.JSONPath, fmt.Sprintf("is an invalid path: %v", err)))
 			continue
@@ -168,9 +168,9 @@ func crdSelectable(selectable []apiextensions.SelectableField, schema *apiextens
 
 var errNoField = errors.New("does not refer to a valid field")
 
-// fieldOf follows a path such as .spec.color through a schema. The schema at its end may
-// be nil, which stands for anything.
-func fieldOf(schema *apiextensions.JSONSchemaProps, path string) ([]string, *apiextensions.JSONSchemaProps, error) {
+// resolveFieldPath follows a path such as .spec.color through a schema. It returns the
+// steps and the schema of the field. The schema may be nil, which allows anything.
+func resolveFieldPath(schema *apiextensions.JSONSchemaProps, path string) ([]string, *apiextensions.JSONSchemaProps, error) {
 	if path[0] == '[' {
 		return nil, nil, errors.New("array notation is not allowed")
 	}
@@ -207,8 +207,8 @@ func fieldOf(schema *apiextensions.JSONSchemaProps, path string) ([]string, *api
 	return steps, schema, nil
 }
 
-func crdConversion(conversion *apiextensions.CustomResourceConversion, at *field.Path) field.ErrorList {
-	faults := oneOf(at.Child("strategy"), conversion.Strategy, apiextensions.NoneConverter, apiextensions.WebhookConverter)
+func validateConversion(conversion *apiextensions.CustomResourceConversion, at *field.Path) field.ErrorList {
+	faults := validateOneOf(at.Child("strategy"), conversion.Strategy, apiextensions.NoneConverter, apiextensions.WebhookConverter)
 	config, reviews := at.Child("webhookClientConfig"), at.Child("conversionReviewVersions")
 	if conversion.Strategy != apiextensions.WebhookConverter {
 		const only = "should not be set when strategy is not set to Webhook"
@@ -227,15 +227,15 @@ func crdConversion(conversion *apiextensions.CustomResourceConversion, at *field
 	case (client.URL == nil) == (client.Service == nil):
 		faults = append(faults, field.Required(config, "exactly one of url or service is required"))
 	case client.URL != nil:
-		faults = append(faults, webhookURL(*client.URL, config.Child("url"))...)
+		faults = append(faults, validateWebhookURL(*client.URL, config.Child("url"))...)
 	default:
-		faults = append(faults, webhookService(client.Service, config.Child("service"))...)
+		faults = append(faults, validateWebhookService(client.Service, config.Child("service"))...)
 	}
 
-	return append(faults, reviewVersions(conversion.ConversionReviewVersions, reviews)...)
+	return append(faults, validateReviewVersions(conversion.ConversionReviewVersions, reviews)...)
 }
 
-func reviewVersions(versions []string, at *field.Path) field.ErrorList {
+func validateReviewVersions(versions []string, at *field.Path) field.ErrorList {
 	if len(versions) == 0 {
 		return field.ErrorList{field.Required(at, "")}
 	}
@@ -258,7 +258,7 @@ func reviewVersions(versions []string, at *field.Path) field.ErrorList {
 	return faults
 }
 
-func webhookURL(text string, at *field.Path) field.ErrorList {
+func validateWebhookURL(text string, at *field.Path) field.ErrorList {
 	const form = "; desired format: https://host[/path]"
 	link, err := url.Parse(text)
 	if err != nil {
@@ -273,7 +273,7 @@ func webhookURL(text string, at *field.Path) field.ErrorList {
 		faults = append(faults, field.Invalid(at, link.Host, "host must be specified"+form))
 	}
 	if link.User != nil {
-		// Without the password, which nobody else is to read.
+		// Do not print the password.
 		faults = append(faults, field.Invalid(at, link.User.Username(), "user information is not permitted in the URL"))
 	}
 	if link.Fragment != "" {
@@ -286,9 +286,9 @@ func webhookURL(text string, at *field.Path) field.ErrorList {
 	return faults
 }
 
-func webhookService(service *apiextensions.ServiceReference, at *field.Path) field.ErrorList {
+func validateWebhookService(service *apiextensions.ServiceReference, at *field.Path) field.ErrorList {
 	var faults field.ErrorList
-	// The library takes the one for the other here and names the field that is set.
+	// The library confuses the two fields here and reports the one that is set.
 	if service.Name == "" {
 		faults = append(faults, field.Required(at.Child("name"), ""))
 	}

@@ -23,18 +23,18 @@ const (
 	annotationExamplesOLM = "olm.examples"
 )
 
-// casedAnnotations are annotations that are only read as they are written here.
+// casedAnnotations are annotations whose keys are case-sensitive.
 var casedAnnotations = []string{
 	"olm.operatorGroup", "olm.operatorNamespace", "olm.targetNamespaces", "olm.providedAPIs", "olm.skipRange",
 }
 
-// checkCSV holds a CSV to the rules that every CSV is held to.
+// checkCSV checks the rules for every CSV.
 func checkCSV(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	if csv.APIVersion == "" {
-		found.csv(Error, csv.Name, "'apiVersion' is missing")
+		found.addAboutCSV(Error, csv.Name, "'apiVersion' is missing")
 	}
 	if csv.Kind == "" {
-		found.csv(Error, csv.Name, "'kind' is missing")
+		found.addAboutCSV(Error, csv.Name, "'kind' is missing")
 	}
 
 	checkCSVName(csv.Name, "metadata.name", csv.Name, found)
@@ -45,26 +45,26 @@ func checkCSV(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	checkExamples(csv, found)
 	checkInstallModes(csv, found)
 	checkMinKubeVersion(csv, found)
-	checkRequired(csv, found)
+	checkRequiredFields(csv, found)
 	checkAnnotationCase(csv.Name, csv.Annotations, found)
 	if _, ok := csv.Annotations["olm.properties"]; ok {
-		found.csv(Warning, csv.Name, "found olm.properties annotation, please define these properties in metadata/properties.yaml instead")
+		found.addAboutCSV(Warning, csv.Name, "found olm.properties annotation, please define these properties in metadata/properties.yaml instead")
 	}
 }
 
-// checkCSVName holds a name of a CSV to what can be the name of an object and, as names of
-// CSVs stand in labels, the value of a label.
+// checkCSVName checks that the name of a CSV is a valid object name and a valid label
+// value, because names of CSVs are used in labels.
 func checkCSVName(csv, field, name string, found *findings) {
 	wrong := append(validation.IsDNS1123Subdomain(name), validation.IsValidLabelValue(name)...)
 	if len(wrong) > 0 {
-		found.csv(Error, csv, "%s %q is invalid: %s", field, name, strings.Join(wrong, ","))
+		found.addAboutCSV(Error, csv, "%s %q is invalid: %s", field, name, strings.Join(wrong, ","))
 	}
 }
 
 func checkInstallModes(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	modes := csv.Spec.InstallModes
 	if len(modes) == 0 {
-		found.csv(Error, csv.Name, "install modes not found")
+		found.addAboutCSV(Error, csv.Name, "install modes not found")
 		return
 	}
 
@@ -76,16 +76,16 @@ func checkInstallModes(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	}
 
 	if len(named) < len(modes) {
-		found.csv(Error, csv.Name, "duplicate install modes present")
+		found.addAboutCSV(Error, csv.Name, "duplicate install modes present")
 	}
 	if len(supported) == 0 {
-		found.csv(Error, csv.Name, "none of InstallModeTypes are supported")
+		found.addAboutCSV(Error, csv.Name, "none of InstallModeTypes are supported")
 	}
 
 	onlyAll := len(supported) == 1 && supported[v1alpha1.InstallModeTypeAllNamespaces]
 	for _, webhook := range csv.Spec.WebhookDefinitions {
 		if len(webhook.ConversionCRDs) > 0 && !onlyAll {
-			found.csv(Error, csv.Name, "only AllNamespaces InstallModeType is supported when conversionCRDs is present")
+			found.addAboutCSV(Error, csv.Name, "only AllNamespaces InstallModeType is supported when conversionCRDs is present")
 			return
 		}
 	}
@@ -94,20 +94,20 @@ func checkInstallModes(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 func checkMinKubeVersion(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	text := string(csv.Spec.MinKubeVersion)
 	if text == "" {
-		found.csv(Warning, csv.Name, "csv.Spec.minKubeVersion is not informed. "+
+		found.addAboutCSV(Warning, csv.Name, "csv.Spec.minKubeVersion is not informed. "+
 			"Without it the operator can be installed on a cluster of any version, also on one that it does not run on: say what the lowest one is.")
 		return
 	}
 
 	if _, err := semver.Parse(text); err != nil {
-		found.csv(Error, csv.Name, "csv.Spec.MinKubeVersion has an invalid value: %s", text)
+		found.addAboutCSV(Error, csv.Name, "csv.Spec.MinKubeVersion has an invalid value: %s", text)
 	}
 }
 
-// checkRequired names the required fields that are not set, as the type of the field
-// names them.
-func checkRequired(csv *v1alpha1.ClusterServiceVersion, found *findings) {
-	missing := func(name, kind string) { found.field(Error, name, kind, "required field missing") }
+// checkRequiredFields reports required fields that are not set, with the names of the Go
+// type.
+func checkRequiredFields(csv *v1alpha1.ClusterServiceVersion, found *findings) {
+	missing := func(name, kind string) { found.addAboutField(Error, name, kind, "required field missing") }
 	spec := &csv.Spec
 	install := &spec.InstallStrategy
 	hasStrategySpec := len(install.StrategySpec.DeploymentSpecs)+len(install.StrategySpec.Permissions)+len(install.StrategySpec.ClusterPermissions) > 0
@@ -126,12 +126,12 @@ func checkRequired(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	}
 }
 
-// checkAnnotationCase finds annotations that mean something in another case.
+// checkAnnotationCase reports annotations that are known in another case.
 func checkAnnotationCase(name string, annotations map[string]string, found *findings) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		for _, cased := range casedAnnotations {
 			if key != cased && strings.EqualFold(key, cased) {
-				found.about(Error, name, "provided annotation %s uses wrong case and should be %s instead", key, cased)
+				found.addAboutValue(Error, name, "provided annotation %s uses wrong case and should be %s instead", key, cased)
 			}
 		}
 	}
@@ -139,9 +139,9 @@ func checkAnnotationCase(name string, annotations map[string]string, found *find
 
 // checkExamples compares the examples in the annotations with the APIs that the CSV owns.
 func checkExamples(csv *v1alpha1.ClusterServiceVersion, found *findings) {
-	owned := ownedAPIs(csv, found)
+	owned := collectOwnedAPIs(csv, found)
 	if len(csv.Annotations) == 0 {
-		found.csv(Warning, csv.Name, "annotations not found")
+		found.addAboutCSV(Warning, csv.Name, "annotations not found")
 		return
 	}
 
@@ -149,11 +149,11 @@ func checkExamples(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	other, alsoOther := csv.Annotations[annotationExamplesOLM]
 	switch {
 	case ok && alsoOther:
-		found.csv(Warning, csv.Name, "both %s and %s are present: only %s is looked at", annotationExamples, annotationExamplesOLM, annotationExamples)
+		found.addAboutCSV(Warning, csv.Name, "both %s and %s are present: only %s is used", annotationExamples, annotationExamplesOLM, annotationExamples)
 	case alsoOther:
 		text = other
 	case !ok:
-		found.csv(Warning, csv.Name, "example annotations not found")
+		found.addAboutCSV(Warning, csv.Name, "example annotations not found")
 		return
 	}
 
@@ -162,22 +162,22 @@ func checkExamples(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	}
 
 	shown := map[schema.GroupVersionKind]bool{}
-	for _, gvk := range examples(text, found) {
+	for _, gvk := range parseExampleKinds(text, found) {
 		shown[gvk] = true
 		if !slices.Contains(owned, gvk) {
-			found.about(Error, gvk, "example must have a provided API")
+			found.addAboutValue(Error, gvk, "example must have a provided API")
 		}
 	}
 
 	for _, gvk := range owned {
 		if !shown[gvk] {
-			found.about(Warning, gvk, "provided API should have an example annotation")
+			found.addAboutValue(Warning, gvk, "provided API should have an example annotation")
 		}
 	}
 }
 
-// ownedAPIs are the APIs that the CSV says it owns, each once.
-func ownedAPIs(csv *v1alpha1.ClusterServiceVersion, found *findings) []schema.GroupVersionKind {
+// collectOwnedAPIs returns the APIs that the CSV owns, each once.
+func collectOwnedAPIs(csv *v1alpha1.ClusterServiceVersion, found *findings) []schema.GroupVersionKind {
 	var owned []schema.GroupVersionKind
 	add := func(group, version, kind string) {
 		if gvk := (schema.GroupVersionKind{Group: group, Version: version, Kind: kind}); !slices.Contains(owned, gvk) {
@@ -200,13 +200,13 @@ func ownedAPIs(csv *v1alpha1.ClusterServiceVersion, found *findings) []schema.Gr
 	return owned
 }
 
-// examples returns the kinds of the examples in a text.
-func examples(text string, found *findings) []schema.GroupVersionKind {
+// parseExampleKinds returns the kinds of the examples in an annotation.
+func parseExampleKinds(text string, found *findings) []schema.GroupVersionKind {
 	var raw []json.RawMessage
 	err := json.Unmarshal([]byte(text), &raw)
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		at := int(min(syntax.Offset, int64(len(text))))
-		found.about(Error, fmt.Sprintf("invalid character at %d\n %s<--(see the invalid character)", syntax.Offset, text[:at]), "invalid example")
+		found.addAboutValue(Error, fmt.Sprintf("invalid character at %d\n %s<--(see the invalid character)", syntax.Offset, text[:at]), "invalid example")
 		return nil
 	}
 
@@ -219,7 +219,7 @@ func examples(text string, found *findings) []schema.GroupVersionKind {
 	}
 
 	if err != nil {
-		found.about(Error, err, "error decoding example CustomResource")
+		found.addAboutValue(Error, err, "error decoding example CustomResource")
 	}
 
 	return gvks

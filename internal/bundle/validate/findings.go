@@ -2,13 +2,13 @@ package validate
 
 import "fmt"
 
-// findings gathers the findings of one set of rules after the other.
+// findings collects the findings of one validator after the other.
 type findings struct {
 	validator string
 	list      Findings
 }
 
-// add adds a finding whose text says it all.
+// add adds a finding with a complete text.
 func (f *findings) add(level Level, format string, args ...any) {
 	text := format
 	if len(args) > 0 {
@@ -17,18 +17,18 @@ func (f *findings) add(level Level, format string, args ...any) {
 	f.list = append(f.list, Finding{level, f.validator, text})
 }
 
-// about adds a finding about a value.
-func (f *findings) about(level Level, value any, format string, args ...any) {
+// addAboutValue adds a finding about a value.
+func (f *findings) addAboutValue(level Level, value any, format string, args ...any) {
 	f.add(level, "%s: Value %v: %s", level, value, fmt.Sprintf(format, args...))
 }
 
-// field adds a finding about a field and its value.
-func (f *findings) field(level Level, field string, value any, detail string) {
+// addAboutField adds a finding about a field and its value.
+func (f *findings) addAboutField(level Level, field string, value any, detail string) {
 	f.add(level, "%s: Field %s, Value %v: %s", level, field, value, detail)
 }
 
-// csv adds a finding about a CSV. The empty value before its name is what the tools of
-// the field print.
-func (f *findings) csv(level Level, name, format string, args ...any) {
-	f.about(level, "", "(%s) %s", name, fmt.Sprintf(format, args...))
+// addAboutCSV adds a finding about a CSV. Existing tools print the empty value before its
+// name.
+func (f *findings) addAboutCSV(level Level, name, format string, args ...any) {
+	f.addAboutValue(level, "", "(%s) %s", name, fmt.Sprintf(format, args...))
 }

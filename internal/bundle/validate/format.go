@@ -10,8 +10,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// CheckFormat reports whether a bundle has the folders and annotations that make it one, and
-// whether its dependencies can be understood.
+// CheckFormat checks whether a bundle has the required folders and annotations, and whether
+// its dependencies are valid.
 func CheckFormat(files *bundle.Files) Findings {
 	found := &findings{validator: Format}
 	if !files.HasManifests {

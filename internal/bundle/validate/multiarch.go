@@ -8,49 +8,51 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Platform is what an image runs on, in the words of GOOS and GOARCH.
+// Platform is the operating system and architecture of an image, as values of GOOS and
+// GOARCH.
 type Platform struct {
 	OS, Architecture string
 }
 
-// Inspection is what was learned of an image.
+// Inspection is the result of inspecting an image.
 type Inspection struct {
 	Platforms []Platform
-	// Err says why nothing was.
+	// Err is the reason why the image could not be inspected.
 	Err error
 }
 
-// Labels of a CSV whose names end in an architecture or an operating system, and the
-// value that says that the operator runs there.
+// Labels of a CSV whose names end in an architecture or an operating system, and the value
+// with which the operator supports it.
 const (
 	labelArch      = "operatorframework.io/arch."
 	labelOS        = "operatorframework.io/os."
 	labelSupported = "supported"
 )
 
-// containerTools are what the field's validator may be told to inspect images with. Ours
-// needs none of them.
+// containerTools are the tools with which the original validator can inspect images. This
+// one needs none of them.
 var containerTools = []string{"docker", "podman"}
 
-// managerContainer is what the container of an operator's own program is called.
+// managerContainer is the name of the container with the operator itself.
 const managerContainer = "manager"
 
-// dimension is one of the two things that make a platform.
-type dimension struct {
-	// name for people, label of a CSV without its end, and label of a node.
+// platformDimension is one of the two parts of a platform.
+type platformDimension struct {
+	// name is for messages, label is the prefix of a label of a CSV, and node is the label
+	// of a node.
 	name, label, node string
 	standard          string
-	of                func(Platform) string
+	valueOf           func(Platform) string
 }
 
-var dimensions = []dimension{
+var dimensions = []platformDimension{
 	{"architecture", labelArch, corev1.LabelArchStable, "amd64", func(p Platform) string { return p.Architecture }},
 	{"operating system", labelOS, corev1.LabelOSStable, "linux", func(p Platform) string { return p.OS }},
 }
 
-// checkMultiarch compares the platforms that a CSV says it supports with those of its
-// images, and with where its Deployments may run.
-func checkMultiarch(s *subject, options Options, found *findings) {
+// checkMultiarch compares the platforms that a CSV declares with those of its images, and
+// with the node affinity of its Deployments.
+func checkMultiarch(s *decodedBundle, options Options, found *findings) {
 	if tool := options.ContainerTools; tool != "" && !slices.Contains(containerTools, tool) {
 		found.add(Error, "invalid value (%s) for (container-tools). It can be %s, and need not be set: images are inspected without a tool",
 			tool, strings.Join(containerTools, " or "))
@@ -61,7 +63,7 @@ func checkMultiarch(s *subject, options Options, found *findings) {
 		return
 	}
 
-	images := s.images()
+	images := s.collectImages()
 	inspected := map[string]Inspection{}
 	if options.Inspect != nil {
 		inspected = options.Inspect(images.all)
@@ -69,20 +71,21 @@ func checkMultiarch(s *subject, options Options, found *findings) {
 
 	for _, image := range images.all {
 		if err := inspected[image].Err; err != nil {
-			found.csv(Error, s.csv.Name, "unable to inspect the image (%s): %v", image, err)
+			found.addAboutCSV(Error, s.csv.Name, "unable to inspect the image (%s): %v", image, err)
 		}
 	}
 
 	for _, d := range dimensions {
-		declared, byLabel := d.declared(s.csv.Labels)
-		s.checkProvided(d, declared, images.all, inspected, found)
-		s.checkDeclared(d, declared, byLabel, images.manager, inspected, found)
-		s.checkAffinity(d, declared, found)
+		declared, byLabel := d.declaredValues(s.csv.Labels)
+		s.checkImagesProvide(d, declared, images.all, inspected, found)
+		s.checkManagerDeclared(d, declared, byLabel, images.manager, inspected, found)
+		s.checkNodeAffinity(d, declared, found)
 	}
 }
 
-// declared returns what the labels name, or the standard when they name nothing.
-func (d dimension) declared(labels map[string]string) (values []string, byLabel bool) {
+// declaredValues returns the values that the labels declare, or the standard one when they
+// declare none.
+func (d platformDimension) declaredValues(labels map[string]string) (values []string, byLabel bool) {
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		if value, ok := strings.CutPrefix(label, d.label); ok && value != "" && labels[label] == labelSupported {
 			values = append(values, value)
@@ -95,11 +98,11 @@ func (d dimension) declared(labels map[string]string) (values []string, byLabel 
 	return values, true
 }
 
-// provided returns what an image is there for, sorted.
-func (d dimension) provided(inspected Inspection) []string {
+// providedValues returns the values that an image supports, sorted.
+func (d platformDimension) providedValues(inspected Inspection) []string {
 	var values []string
 	for _, p := range inspected.Platforms {
-		if value := d.of(p); value != "" {
+		if value := d.valueOf(p); value != "" {
 			values = append(values, value)
 		}
 	}
@@ -108,26 +111,26 @@ func (d dimension) provided(inspected Inspection) []string {
 	return slices.Compact(values)
 }
 
-// checkProvided looks for images that are not there for what is declared.
-func (s *subject) checkProvided(d dimension, declared, images []string, inspected map[string]Inspection, found *findings) {
+// checkImagesProvide reports images that do not support a declared value.
+func (s *decodedBundle) checkImagesProvide(d platformDimension, declared, images []string, inspected map[string]Inspection, found *findings) {
 	for _, value := range declared {
 		var without []string
 		for _, image := range images {
-			if result, ok := inspected[image]; ok && result.Err == nil && !slices.Contains(d.provided(result), value) {
+			if result, ok := inspected[image]; ok && result.Err == nil && !slices.Contains(d.providedValues(result), value) {
 				without = append(without, image)
 			}
 		}
 		if len(without) > 0 {
-			found.csv(Error, s.csv.Name, "the %s %s is supported by the CSV (label %s%s, or none), but not by all images: it was not found for %+q",
+			found.addAboutCSV(Error, s.csv.Name, "the %s %s is supported by the CSV (label %s%s, or none), but not by all images: it was not found for %+q",
 				d.name, value, d.label, value, without)
 		}
 	}
 }
 
-// checkDeclared looks for what the operator's own program is there for without a label.
-func (s *subject) checkDeclared(d dimension, declared []string, byLabel bool, managers []string, inspected map[string]Inspection, found *findings) {
+// checkManagerDeclared reports values that the manager image supports without a label.
+func (s *decodedBundle) checkManagerDeclared(d platformDimension, declared []string, byLabel bool, managers []string, inspected map[string]Inspection, found *findings) {
 	for _, image := range managers {
-		missing := slices.DeleteFunc(d.provided(inspected[image]), func(value string) bool { return slices.Contains(declared, value) })
+		missing := slices.DeleteFunc(d.providedValues(inspected[image]), func(value string) bool { return slices.Contains(declared, value) })
 		if len(missing) == 0 {
 			continue
 		}
@@ -137,37 +140,38 @@ func (s *subject) checkDeclared(d dimension, declared []string, byLabel bool, ma
 			hint = "; without any label only " + d.standard + " is assumed, which needs one as well once there are others"
 		}
 
-		found.csv(Warning, s.csv.Name, "the manager image %q is there for the %s %+q, for which the CSV may lack the label %s<name>: %s%s",
+		found.addAboutCSV(Warning, s.csv.Name, "the manager image %q is there for the %s %+q, for which the CSV may lack the label %s<name>: %s%s",
 			image, d.name, missing, d.label, labelSupported, hint)
 	}
 }
 
-// checkAffinity compares what is declared with the nodes that the Deployments ask for.
-func (s *subject) checkAffinity(d dimension, declared []string, found *findings) {
+// checkNodeAffinity compares the declared values with the node affinity of the Deployments.
+func (s *decodedBundle) checkNodeAffinity(d platformDimension, declared []string, found *findings) {
 	for _, deployment := range s.csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		spec := deployment.Spec.Template.Spec
-		terms := nodeTerms(spec)
+		terms := nodeSelectorTerms(spec)
 		asks := slices.ContainsFunc(terms, func(term []corev1.NodeSelectorRequirement) bool {
 			return slices.ContainsFunc(term, func(r corev1.NodeSelectorRequirement) bool { return r.Key == d.node })
 		})
 		if !asks {
-			found.csv(Warning, s.csv.Name, "the deployment %s asks for no %s of its nodes: require %s in %+q by node affinity, so that it is not scheduled where its images do not run",
+			found.addAboutCSV(Warning, s.csv.Name, "the deployment %s asks for no %s of its nodes: require %s in %+q by node affinity, so that it is not scheduled where its images do not run",
 				deployment.Name, d.name, d.node, declared)
 			continue
 		}
 
 		refused := slices.DeleteFunc(slices.Clone(declared), func(value string) bool {
-			return slices.ContainsFunc(terms, func(term []corev1.NodeSelectorRequirement) bool { return allows(term, d.node, value) })
+			return slices.ContainsFunc(terms, func(term []corev1.NodeSelectorRequirement) bool { return allowsNodeLabel(term, d.node, value) })
 		})
 		if len(refused) > 0 {
-			found.csv(Error, s.csv.Name, "the %s %+q is supported by the CSV, but the node affinity of the deployment %s does not allow it",
+			found.addAboutCSV(Error, s.csv.Name, "the %s %+q is supported by the CSV, but the node affinity of the deployment %s does not allow it",
 				d.name, refused, deployment.Name)
 		}
 	}
 }
 
-// nodeTerms returns what a Pod asks of its node: one of the terms, and of it everything.
-func nodeTerms(spec corev1.PodSpec) [][]corev1.NodeSelectorRequirement {
+// nodeSelectorTerms returns the terms of a Pod's node selection. A node must match all
+// requirements of one term.
+func nodeSelectorTerms(spec corev1.PodSpec) [][]corev1.NodeSelectorRequirement {
 	var always []corev1.NodeSelectorRequirement
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
 		always = append(always, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{spec.NodeSelector[key]}})
@@ -187,8 +191,8 @@ func nodeTerms(spec corev1.PodSpec) [][]corev1.NodeSelectorRequirement {
 	return terms
 }
 
-// allows reports whether a term takes a node whose label has a value.
-func allows(term []corev1.NodeSelectorRequirement, label, value string) bool {
+// allowsNodeLabel reports whether a term accepts a node with a label value.
+func allowsNodeLabel(term []corev1.NodeSelectorRequirement, label, value string) bool {
 	for _, r := range term {
 		named := slices.Contains(r.Values, value)
 		if r.Key == label && (r.Operator == corev1.NodeSelectorOpIn && !named ||
@@ -200,17 +204,17 @@ func allows(term []corev1.NodeSelectorRequirement, label, value string) bool {
 	return true
 }
 
-// images are those that a CSV names, in its order and each once.
-type images struct {
-	// manager are those of the operator's own program.
+// csvImages are the images of a CSV, in its order and each once.
+type csvImages struct {
+	// manager are the images of the operator itself.
 	manager []string
 	all     []string
 }
 
-// images finds them: in the Deployments, and among the related ones. The manager is the
-// container of that name; where there is none, it is the only one of its Deployment.
-func (s *subject) images() images {
-	var found images
+// collectImages returns the images of the Deployments and the related images. The manager
+// is the container of that name, or else the only container of its Deployment.
+func (s *decodedBundle) collectImages() csvImages {
+	var found csvImages
 	add := func(list *[]string, image string) {
 		if image != "" && !slices.Contains(*list, image) {
 			*list = append(*list, image)

@@ -25,24 +25,24 @@ var (
 	iconTypes = []string{"image/gif", "image/jpeg", "image/png", "image/svg+xml"}
 )
 
-// checkOperatorHub holds a bundle to what the catalog on operatorhub.io asks of its own.
-func checkOperatorHub(s *subject, options Options, found *findings) {
+// checkOperatorHub checks the requirements of operatorhub.io.
+func checkOperatorHub(s *decodedBundle, options Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
-	found.csv(Warning, s.csv.Name, `the validator "operatorhub" is deprecated: use operatorhub/v2, standardcapabilities and standardcategories`)
+	found.addAboutCSV(Warning, s.csv.Name, `the validator "operatorhub" is deprecated: use operatorhub/v2, standardcapabilities and standardcategories`)
 	checkOperatorHubV2(s, options, found)
 	checkCapabilities(s, options, found)
 	checkCategories(s, options, found)
 }
 
-func checkOperatorHubV2(s *subject, options Options, found *findings) {
+func checkOperatorHubV2(s *decodedBundle, options Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
 
 	csv := s.csv
-	wrong := func(format string, args ...any) { found.csv(Error, csv.Name, format, args...) }
+	wrong := func(format string, args ...any) { found.addAboutCSV(Error, csv.Name, format, args...) }
 	if csv.Spec.Provider.Name == "" {
 		wrong("csv.Spec.Provider.Name not specified")
 	}
@@ -81,32 +81,32 @@ func checkOperatorHubV2(s *subject, options Options, found *findings) {
 func checkIcons(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	icons := csv.Spec.Icon
 	if len(icons) == 0 {
-		found.csv(Warning, csv.Name, "csv.Spec.Icon not specified")
+		found.addAboutCSV(Warning, csv.Name, "csv.Spec.Icon not specified")
 		return
 	}
 	if len(icons) != 1 {
-		found.csv(Error, csv.Name, "csv.Spec.Icon should only have one element")
+		found.addAboutCSV(Error, csv.Name, "csv.Spec.Icon should only have one element")
 	}
 
 	icon := icons[0]
 	if icon.MediaType == "" || icon.Data == "" {
-		found.csv(Error, csv.Name, "csv.Spec.Icon elements should contain both data and mediatype")
+		found.addAboutCSV(Error, csv.Name, "csv.Spec.Icon elements should contain both data and mediatype")
 	}
 	if icon.MediaType != "" && !slices.Contains(iconTypes, icon.MediaType) {
-		found.csv(Error, csv.Name, "csv.Spec.Icon %s does not have a valid mediatype", icon.MediaType)
+		found.addAboutCSV(Error, csv.Name, "csv.Spec.Icon %s does not have a valid mediatype", icon.MediaType)
 	}
 }
 
-func checkCapabilities(s *subject, _ Options, found *findings) {
+func checkCapabilities(s *decodedBundle, _ Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
 	if level, ok := s.csv.Annotations["capabilities"]; ok && !slices.Contains(capabilityLevels, level) {
-		found.csv(Error, s.csv.Name, "csv.Metadata.Annotations.Capabilities %q is not a valid capabilities level", level)
+		found.addAboutCSV(Error, s.csv.Name, "csv.Metadata.Annotations.Capabilities %q is not a valid capabilities level", level)
 	}
 }
 
-func checkCategories(s *subject, options Options, found *findings) {
+func checkCategories(s *decodedBundle, options Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
@@ -118,9 +118,9 @@ func checkCategories(s *subject, options Options, found *findings) {
 
 	accepted, kind := standardCategories, "standard"
 	if options.Categories != nil {
-		custom, err := options.Categories.parse()
+		custom, err := options.Categories.parseCategories()
 		if err != nil {
-			found.csv(Error, s.csv.Name, "could not extract custom categories from categories %s: %v", options.Categories.Name, err)
+			found.addAboutCSV(Error, s.csv.Name, "could not extract custom categories from categories %s: %v", options.Categories.Name, err)
 			return
 		}
 		accepted, kind = custom, "custom"
@@ -128,12 +128,12 @@ func checkCategories(s *subject, options Options, found *findings) {
 
 	for category := range strings.SplitSeq(text, ",") {
 		if category = strings.TrimSpace(category); !slices.Contains(accepted, category) {
-			found.csv(Error, s.csv.Name, `csv.Metadata.Annotations["categories"] value %q is not in the set of %s categories`, category, kind)
+			found.addAboutCSV(Error, s.csv.Name, `csv.Metadata.Annotations["categories"] value %q is not in the set of %s categories`, category, kind)
 		}
 	}
 }
 
-func (c *Categories) parse() ([]string, error) {
+func (c *Categories) parseCategories() ([]string, error) {
 	if c.Err != nil {
 		return nil, c.Err
 	}

@@ -144,7 +144,7 @@ func TestObjects(t *testing.T) {
 		return `Error: Value r: Role grants the right to change or delete the default SecurityContextConstraints "` + name + `"`
 	}
 	var all []string
-	for _, name := range defaultConstraints {
+	for _, name := range defaultSCCs {
 		all = append(all, denied(name))
 	}
 

@@ -12,11 +12,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// goodChannels are how names of channels should start.
-var goodChannels = []string{"candidate", "fast", "stable"}
+// recommendedChannelPrefixes are the recommended prefixes of channel names.
+var recommendedChannelPrefixes = []string{"candidate", "fast", "stable"}
 
-// checkPractices holds a bundle to what most operators do, for reasons.
-func checkPractices(s *subject, _ Options, found *findings) {
+// checkPractices checks good practices for operators.
+func checkPractices(s *decodedBundle, _ Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
@@ -24,13 +24,13 @@ func checkPractices(s *subject, _ Options, found *findings) {
 	csv := s.csv
 	deployments := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	if len(deployments) == 0 {
-		found.csv(Error, csv.Name, "unable to find a deployment to install in the CSV")
+		found.addAboutCSV(Error, csv.Name, "unable to find a deployment to install in the CSV")
 	}
 
 	for _, deployment := range deployments {
 		for _, container := range deployment.Spec.Template.Spec.Containers {
 			if missing := missingRequests(container); len(missing) > 0 {
-				found.csv(Warning, csv.Name, "unable to find the resource requests for the container (%s) of deployment %s: %s",
+				found.addAboutCSV(Warning, csv.Name, "unable to find the resource requests for the container (%s) of deployment %s: %s",
 					container.Name, deployment.Name, strings.Join(missing, ", "))
 			}
 		}
@@ -38,14 +38,14 @@ func checkPractices(s *subject, _ Options, found *findings) {
 
 	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
 		if owned.Description == "" {
-			found.csv(Warning, csv.Name, "owned CRD %q has an empty description", owned.Name)
+			found.addAboutCSV(Warning, csv.Name, "owned CRD %q has an empty description", owned.Name)
 		}
 	}
 
 	s.checkChannelNames(found)
-	for _, granted := range s.grants() {
-		if granted.on("apiextensions.k8s.io", "customresourcedefinitions") && granted.allows("create") {
-			found.csv(Warning, csv.Name, "%s %s grants the right to create CRDs: CRDs should be part of the bundle", granted.kind, granted.name)
+	for _, granted := range s.collectGrants() {
+		if granted.coversResource("apiextensions.k8s.io", "customresourcedefinitions") && granted.allowsAnyVerb("create") {
+			found.addAboutCSV(Warning, csv.Name, "%s %s grants the right to create CRDs: CRDs should be part of the bundle", granted.kind, granted.name)
 		}
 	}
 
@@ -62,33 +62,34 @@ func missingRequests(container corev1.Container) []string {
 	return missing
 }
 
-func (s *subject) checkChannelNames(found *findings) {
+func (s *decodedBundle) checkChannelNames(found *findings) {
 	var odd []string
 	for _, channel := range append(strings.Split(s.annotations[bundle.KeyChannels], ","), s.annotations[bundle.KeyDefaultChannel]) {
 		channel = strings.TrimSpace(channel)
-		good := slices.ContainsFunc(goodChannels, func(start string) bool { return strings.HasPrefix(channel, start) })
+		good := slices.ContainsFunc(recommendedChannelPrefixes, func(start string) bool { return strings.HasPrefix(channel, start) })
 		if channel != "" && !good && !slices.Contains(odd, channel) {
 			odd = append(odd, channel)
 		}
 	}
 
 	if len(odd) > 0 {
-		found.csv(Warning, s.csv.Name, "channels %+q should start with candidate, fast or stable, so that people know what to expect of them", odd)
+		found.addAboutCSV(Warning, s.csv.Name, "channels %+q should start with candidate, fast or stable, so that people know what to expect of them", odd)
 	}
 }
 
-// checkVersionInName looks for a version at the end of a CSV's name, after ".v".
+// checkVersionInName checks that the name of a CSV ends with ".v" and a version.
 func checkVersionInName(name, pkg string, found *findings) {
 	before, version, ok := strings.Cut(name, ".v")
 	if _, err := semver.Parse(version); !ok || err != nil {
-		found.csv(Warning, name, "csv.metadata.name %q should be <name>.v<version> with a semantic version, such as %s.v0.0.1", name, pkg)
+		found.addAboutCSV(Warning, name, "csv.metadata.name %q should be <name>.v<version> with a semantic version, such as %s.v0.0.1", name, pkg)
 	} else if before == "" {
-		found.csv(Warning, name, "csv.metadata.name %q should start with the operator's name", name)
+		found.addAboutCSV(Warning, name, "csv.metadata.name %q should start with the operator's name", name)
 	}
 }
 
-// annotatedProperties are those in a CSV's annotation. What cannot be read states nothing.
-func annotatedProperties(annotations map[string]string) []fbc.Property {
+// parseAnnotatedProperties returns the properties in a CSV's annotation. It returns none if
+// the annotation is invalid.
+func parseAnnotatedProperties(annotations map[string]string) []fbc.Property {
 	var properties []fbc.Property
 	if json.Unmarshal([]byte(annotations["olm.properties"]), &properties) != nil {
 		return nil
@@ -96,20 +97,21 @@ func annotatedProperties(annotations map[string]string) []fbc.Property {
 	return properties
 }
 
-// maxVersionProperty says which version of OpenShift a bundle does not run beyond.
-const maxVersionProperty = "olm.maxOpenShiftVersion"
+// maxOpenShiftVersionProperty is the type of the property with the last version of
+// OpenShift that a bundle supports.
+const maxOpenShiftVersionProperty = "olm.maxOpenShiftVersion"
 
-// checkCommunity holds a bundle to what OpenShift asked of those that use APIs which
-// OpenShift 4.9, with Kubernetes 1.22, no longer serves.
-func checkCommunity(s *subject, _ Options, found *findings) {
-	if s.csv == nil || len(s.namesOf(removals[0])) == 0 {
+// checkCommunity checks what OpenShift required of bundles that use APIs which OpenShift
+// 4.9, with Kubernetes 1.22, no longer serves.
+func checkCommunity(s *decodedBundle, _ Options, found *findings) {
+	if s.csv == nil || len(s.namesOfRemoved(removals[0])) == 0 {
 		return
 	}
 
-	stated := slices.Concat(s.files.Properties(), annotatedProperties(s.csv.Annotations))
-	i := slices.IndexFunc(stated, func(p fbc.Property) bool { return p.Type == maxVersionProperty })
+	stated := slices.Concat(s.files.Properties(), parseAnnotatedProperties(s.csv.Annotations))
+	i := slices.IndexFunc(stated, func(p fbc.Property) bool { return p.Type == maxOpenShiftVersionProperty })
 	if i < 0 {
-		found.csv(Error, s.csv.Name, "%s is not set: a bundle that uses APIs which Kubernetes 1.22 removed must set it to a version below 4.9", maxVersionProperty)
+		found.addAboutCSV(Error, s.csv.Name, "%s is not set: a bundle that uses APIs which Kubernetes 1.22 removed must set it to a version below 4.9", maxOpenShiftVersionProperty)
 		return
 	}
 
@@ -117,20 +119,20 @@ func checkCommunity(s *subject, _ Options, found *findings) {
 	version, err := semver.ParseTolerant(text)
 	switch {
 	case err != nil:
-		found.csv(Error, s.csv.Name, "%s has an invalid value: %s", maxVersionProperty, text)
+		found.addAboutCSV(Error, s.csv.Name, "%s has an invalid value: %s", maxOpenShiftVersionProperty, text)
 	case version.GE(semver.Version{Major: 4, Minor: 9}):
-		found.csv(Error, s.csv.Name, "%s is %s: a bundle that uses APIs which Kubernetes 1.22 removed must set it to a version below 4.9", maxVersionProperty, text)
+		found.addAboutCSV(Error, s.csv.Name, "%s is %s: a bundle that uses APIs which Kubernetes 1.22 removed must set it to a version below 4.9", maxOpenShiftVersionProperty, text)
 	}
 
 	s.checkVersionsLabel(found)
 }
 
-// versionsLabel says which versions of OpenShift a bundle is put into the catalogs of: a
-// version and all above, =version for one only, or a range such as v4.6-v4.8.
-const versionsLabel = "com.redhat.openshift.versions"
+// openShiftVersionsLabel is the label with the versions of OpenShift whose catalogs contain
+// a bundle: a version and all above, =version for one only, or a range such as v4.6-v4.8.
+const openShiftVersionsLabel = "com.redhat.openshift.versions"
 
-func (s *subject) checkVersionsLabel(found *findings) {
-	text, ok := s.annotations[versionsLabel]
+func (s *decodedBundle) checkVersionsLabel(found *findings) {
+	text, ok := s.annotations[openShiftVersionsLabel]
 	if !ok {
 		return
 	}
@@ -139,15 +141,15 @@ func (s *subject) checkVersionsLabel(found *findings) {
 	if _, end, isRange := strings.Cut(text, "-"); isRange {
 		last = end
 	} else if !strings.HasPrefix(text, "=") {
-		found.csv(Error, s.csv.Name, "label %s is %q, which holds 4.9 as well: give a range that ends below, such as v4.6-v4.8", versionsLabel, text)
+		found.addAboutCSV(Error, s.csv.Name, "label %s is %q, which holds 4.9 as well: give a range that ends below, such as v4.6-v4.8", openShiftVersionsLabel, text)
 		return
 	}
 
 	version, err := semver.ParseTolerant(strings.TrimSpace(last))
 	switch {
 	case err != nil:
-		found.csv(Error, s.csv.Name, "label %s has an invalid value: %q", versionsLabel, text)
+		found.addAboutCSV(Error, s.csv.Name, "label %s has an invalid value: %q", openShiftVersionsLabel, text)
 	case version.GE(semver.Version{Major: 4, Minor: 9}):
-		found.csv(Error, s.csv.Name, "label %s is %q, which holds 4.9 as well: give a range that ends below, such as v4.6-v4.8", versionsLabel, text)
+		found.addAboutCSV(Error, s.csv.Name, "label %s is %q, which holds 4.9 as well: give a range that ends below, such as v4.6-v4.8", openShiftVersionsLabel, text)
 	}
 }

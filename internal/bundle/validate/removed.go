@@ -10,14 +10,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// removal is a version of Kubernetes and the APIs that it no longer serves: kinds by
+// removedAPIs are the APIs that a version of Kubernetes no longer serves: kinds by
 // apiVersion.
-type removal struct {
+type removedAPIs struct {
 	minor uint64
 	kinds map[string][]string
 }
 
-var removals = []removal{
+var removals = []removedAPIs{
 	{22, map[string][]string{
 		"admissionregistration.k8s.io/v1beta1": {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"},
 		"apiregistration.k8s.io/v1beta1":       {"APIService"},
@@ -44,36 +44,37 @@ var removals = []removal{
 	}},
 }
 
-// checkRemovedAPIs finds objects of APIs that a version of Kubernetes no longer serves.
-// They are errors when the bundle is to run on that version only, and else warnings.
-func checkRemovedAPIs(s *subject, options Options, found *findings) {
+// checkRemovedAPIs reports objects of APIs that a version of Kubernetes no longer serves.
+// They are errors if the bundle only runs on that version or a later one, and otherwise
+// warnings.
+func checkRemovedAPIs(s *decodedBundle, options Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
 
 	for _, removed := range removals {
 		level := Warning
-		if atLeast(options.KubeVersion, removed.minor) || atLeast(string(s.csv.Spec.MinKubeVersion), removed.minor) {
+		if isAtLeastMinor(options.KubeVersion, removed.minor) || isAtLeastMinor(string(s.csv.Spec.MinKubeVersion), removed.minor) {
 			level = Error
 		}
-		if names := s.namesOf(removed); len(names) > 0 {
-			found.about(level, s.csv.Name, "%s", removed.message(names))
+		if names := s.namesOfRemoved(removed); len(names) > 0 {
+			found.addAboutValue(level, s.csv.Name, "%s", removed.formatMessage(names))
 		}
 		if removed.minor != 25 {
 			continue
 		}
-		if names := s.podSecurityPolicyRules(); len(names) > 0 {
-			found.about(Warning, s.csv.Name, "%s", removed.message(names))
+		if names := s.podSecurityPolicyGrants(); len(names) > 0 {
+			found.addAboutValue(Warning, s.csv.Name, "%s", removed.formatMessage(names))
 		}
 	}
 }
 
-func atLeast(version string, minor uint64) bool {
+func isAtLeastMinor(version string, minor uint64) bool {
 	parsed, err := semver.ParseTolerant(version)
 	return err == nil && parsed.GE(semver.Version{Major: 1, Minor: minor})
 }
 
-func (r removal) message(names map[string][]string) string {
+func (r removedAPIs) formatMessage(names map[string][]string) string {
 	var kinds []string
 	for _, kind := range slices.Sorted(maps.Keys(names)) {
 		kinds = append(kinds, fmt.Sprintf("%s: (%+q)", kind, names[kind]))
@@ -83,8 +84,8 @@ func (r removal) message(names map[string][]string) string {
 		r.minor, r.minor, strings.Join(kinds, ","))
 }
 
-// namesOf returns the names of the objects of removed APIs, by kind.
-func (s *subject) namesOf(r removal) map[string][]string {
+// namesOfRemoved returns the names of the objects of removed APIs, by kind.
+func (s *decodedBundle) namesOfRemoved(r removedAPIs) map[string][]string {
 	names := map[string][]string{}
 	for _, crd := range s.crds {
 		if crd.v1beta1 && r.minor == 22 {
@@ -100,35 +101,36 @@ func (s *subject) namesOf(r removal) map[string][]string {
 	return names
 }
 
-// podSecurityPolicyRules returns the names of what grants rights on PodSecurityPolicies.
-func (s *subject) podSecurityPolicyRules() map[string][]string {
+// podSecurityPolicyGrants returns the names of the objects that grant permissions on
+// PodSecurityPolicies, by kind.
+func (s *decodedBundle) podSecurityPolicyGrants() map[string][]string {
 	names := map[string][]string{}
-	for _, granted := range s.grants() {
-		if granted.on("policy", "podsecuritypolicies") && !slices.Contains(names[granted.kind], granted.name) {
+	for _, granted := range s.collectGrants() {
+		if granted.coversResource("policy", "podsecuritypolicies") && !slices.Contains(names[granted.kind], granted.name) {
 			names[granted.kind] = append(names[granted.kind], granted.name)
 		}
 	}
 	return names
 }
 
-// grant is a rule and the object that it stands in.
+// grant is a policy rule with the object that contains it.
 type grant struct {
 	kind, name string
 	rule       rbacv1.PolicyRule
 }
 
-// on reports whether the rule names a resource of a group.
-func (g grant) on(group, resource string) bool {
+// coversResource reports whether the rule names a resource of a group.
+func (g grant) coversResource(group, resource string) bool {
 	return slices.Contains(g.rule.APIGroups, group) && slices.Contains(g.rule.Resources, resource)
 }
 
-// allows returns the verbs among some that the rule allows.
-func (g grant) allows(verbs ...string) bool {
+// allowsAnyVerb reports whether the rule allows any of the verbs.
+func (g grant) allowsAnyVerb(verbs ...string) bool {
 	return slices.ContainsFunc(g.rule.Verbs, func(verb string) bool { return verb == rbacv1.VerbAll || slices.Contains(verbs, verb) })
 }
 
-// grants returns the rules of the CSV and of the bundle's roles.
-func (s *subject) grants() []grant {
+// collectGrants returns the rules of the CSV and of the bundle's roles.
+func (s *decodedBundle) collectGrants() []grant {
 	var grants []grant
 	if s.csv != nil {
 		spec := s.csv.Spec.InstallStrategy.StrategySpec
@@ -139,17 +141,18 @@ func (s *subject) grants() []grant {
 		}
 	}
 
-	return append(grants, s.roleGrants()...)
+	return append(grants, s.collectRoleGrants()...)
 }
 
-// roleGrants returns the rules of the bundle's roles. A role that is none grants nothing.
-func (s *subject) roleGrants() []grant {
+// collectRoleGrants returns the rules of the bundle's roles. A role that cannot be decoded
+// grants nothing.
+func (s *decodedBundle) collectRoleGrants() []grant {
 	var grants []grant
 	for _, o := range s.objects {
 		var role struct {
 			Rules []rbacv1.PolicyRule `json:"rules"`
 		}
-		if (o.kind != "Role" && o.kind != "ClusterRole") || o.decode(&role) != nil {
+		if (o.kind != "Role" && o.kind != "ClusterRole") || o.decodeInto(&role) != nil {
 			continue
 		}
 		for _, rule := range role.Rules {

@@ -1,9 +1,9 @@
-// Package validate tells the author of a bundle everything that is wrong with it, and
-// what could be better, in the words that the tools of the field use: its format, its
-// content, and further rules that are asked for by name.
+// Package validate reports everything that is wrong with a bundle to its author, and what
+// could be improved, with the messages of existing tools. It checks the format, the
+// content, and optional rules that are selected by name.
 //
-// It is pure, and it judges only what the author wrote: whether a bundle can be installed
-// on some cluster is the business of those who install it.
+// It has no side effects, and it checks only what the author wrote. Whether a bundle can be
+// installed on a cluster is checked at installation.
 package validate
 
 import (
@@ -15,35 +15,35 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // Levels of a finding.
 const (
 	// Error: the bundle is not valid.
 	Error Level = "Error"
-	// Warning: the author should know.
+	// Warning: the bundle is valid but should be improved.
 	Warning Level = "Warning"
 )
 
-// Finding is something that is wrong, or could be better.
+// Finding is a problem of a bundle, or a suggestion.
 type Finding struct {
 	Level Level
-	// Validator is the set of rules that it is about: Format, Content, or the name of an
+	// Validator is the set of rules of the finding: Format, Content, or the name of an
 	// optional validator.
 	Validator string
-	// Text says it.
+	// Text is the message.
 	Text string
 }
 
 // Findings are in the order of the files and rules.
 type Findings []Finding
 
-func (f Findings) valid() bool {
+func (f Findings) hasNoErrors() bool {
 	return !slices.ContainsFunc(f, func(finding Finding) bool { return finding.Level == Error })
 }
 
-// Err returns all errors as one, and nil if there are none.
+// Err returns all errors as one [InvalidError], or nil if there are none.
 func (f Findings) Err() error {
 	invalid := &InvalidError{}
 	for _, finding := range f {
@@ -59,11 +59,11 @@ func (f Findings) Err() error {
 	return invalid
 }
 
-// InvalidError is a bundle that is not valid.
+// InvalidError is the error of a bundle that is not valid.
 type InvalidError struct {
-	// Texts say why, at least one.
+	// Texts are the messages, at least one.
 	Texts []string
-	// Format tells that it is the format that is not valid. The content was not looked at.
+	// Format is set if the format is not valid. The content was not checked in that case.
 	Format bool
 }
 
@@ -71,42 +71,42 @@ func (e *InvalidError) Error() string {
 	return "Bundle validation errors: " + strings.Join(e.Texts, ",")
 }
 
-// Sets of rules that every bundle is held to.
+// Validators that check every bundle.
 const (
 	Format  = "format"
 	Content = "content"
 )
 
-// Options are what the rules need to know beside the bundle.
+// Options configure the validators.
 type Options struct {
-	// Optional names validators to hold the bundle to as well, of those that Optional
-	// gives. Names that are not known are passed over, as they always were.
+	// Optional names additional validators, among those that function Optional returns.
+	// Unknown names are ignored.
 	Optional []string
-	// Categories are an author's own, in place of the standard ones. Nil means none.
+	// Categories are custom categories in place of the standard ones. Nil means none.
 	Categories *Categories
-	// KubeVersion is a version of Kubernetes that the bundle is to run on, such as 1.25.
-	// When unset, APIs that a version does not serve are worth a warning only.
+	// KubeVersion is a version of Kubernetes on which the bundle is to run, such as 1.25.
+	// When it is empty, removed APIs are only warnings.
 	KubeVersion string
-	// ContainerTools is what the field's multiarch validator inspects images with: docker
-	// or podman. Ours needs neither, and only refuses another value.
+	// ContainerTools is the tool with which the original multiarch validator inspects
+	// images: docker or podman. This one needs neither, and only rejects other values.
 	ContainerTools string
-	// Inspect tells what images are there for, to the multiarch validator only. What it
-	// does not tell of is passed over; nil tells of none.
+	// Inspect returns the platforms of images for the multiarch validator. Images that it
+	// does not return are not checked. Nil means that no images are checked.
 	Inspect func(images []string) map[string]Inspection
 }
 
-// Categories are an author's own categories: a JSON document {"categories": [...]}.
+// Categories are custom categories: a JSON document {"categories": [...]}.
 type Categories struct {
-	// Name of the file, for errors.
+	// Name is the name of the file, for errors.
 	Name string
 	Data []byte
-	// Err says why the file cannot be read.
+	// Err is the reason why the file cannot be read.
 	Err error
 }
 
-// Bundle holds the bundle in the root of fsys to all rules. As with the tools of the field,
-// the content of a bundle whose format is not valid is not looked at. The error is about
-// fsys, or about what no bundle may exceed.
+// Bundle validates the bundle in the root of fsys. As in existing tools, the content of a
+// bundle with an invalid format is not checked. It returns an error of fsys, or of the
+// limits of a bundle.
 func Bundle(fsys fs.FS, options Options) (Findings, error) {
 	files, err := bundle.ReadFiles(fsys)
 	if err != nil {
@@ -114,17 +114,17 @@ func Bundle(fsys fs.FS, options Options) (Findings, error) {
 	}
 
 	findings := CheckFormat(files)
-	if findings.valid() {
+	if findings.hasNoErrors() {
 		findings = append(findings, CheckContent(files, options)...)
 	}
-	if findings.valid() {
+	if findings.hasNoErrors() {
 		findings = append(findings, checkLoad(files)...)
 	}
 
 	return findings, nil
 }
 
-// checkLoad loads a bundle as everybody who uses it does: none is valid that cannot be loaded.
+// checkLoad loads the bundle, because a bundle that cannot be loaded is not valid.
 func checkLoad(files *bundle.Files) Findings {
 	mediaType, err := bundle.DetectMediaType(files.Manifests, bundle.FolderManifests)
 	if err != nil || mediaType != bundle.MediaType {
@@ -142,10 +142,10 @@ func checkLoad(files *bundle.Files) Findings {
 	return nil
 }
 
-// validators are the rules that are asked for by name.
+// validators are the optional validators, sorted by name.
 var validators = []struct {
 	Validator
-	check func(*subject, Options, *findings)
+	check func(*decodedBundle, Options, *findings)
 }{
 	{Validator{"alpha-deprecated-apis", "APIs that a version of Kubernetes no longer serves"}, checkRemovedAPIs},
 	{Validator{"bundle", "what the CSV names, the bundle holds, and the size of all"}, checkBundle},
@@ -159,14 +159,14 @@ var validators = []struct {
 	{Validator{"standardcategories", "the categories are standard ones, or an author's own"}, checkCategories},
 }
 
-// Validator is a set of rules that is asked for by name.
+// Validator is a set of rules that is selected by name.
 type Validator struct {
 	Name string
-	// About says what it looks at.
+	// About is a short description.
 	About string
 }
 
-// Optional returns the optional validators, sorted by their names.
+// Optional returns the optional validators, sorted by name.
 func Optional() []Validator {
 	var list []Validator
 	for _, v := range validators {
@@ -175,7 +175,7 @@ func Optional() []Validator {
 	return list
 }
 
-// ParseOptional reads a list of names with commas between them.
+// ParseOptional parses a list of names with commas between them.
 func ParseOptional(text string) []string {
 	var names []string
 	for name := range strings.SplitSeq(text, ",") {
@@ -186,20 +186,20 @@ func ParseOptional(text string) []string {
 	return names
 }
 
-// subject is a bundle, decoded as far as it can be.
-type subject struct {
+// decodedBundle is a bundle, decoded as far as possible.
+type decodedBundle struct {
 	files       *bundle.Files
 	annotations map[string]string
 	// csv is nil when there is none, or none that can be decoded.
 	csv *v1alpha1.ClusterServiceVersion
-	// csvContent is the CSV as it was written.
+	// csvContent is the CSV as written.
 	csvContent map[string]any
 	crds       []*crdDocument
-	objects    []object
+	objects    []manifestObject
 }
 
-// checkOptional holds the bundle to the rules that are asked for.
-func (s *subject) checkOptional(options Options, found *findings) {
+// checkOptional runs the selected optional validators.
+func (s *decodedBundle) checkOptional(options Options, found *findings) {
 	for _, v := range validators {
 		if slices.Contains(options.Optional, v.Name) {
 			found.validator = v.Name

@@ -260,7 +260,7 @@ func TestCSV(t *testing.T) {
 		{"no annotations", []string{"  annotations:\n    capabilities: Basic Install\n    categories: Database, Networking\n" + examples, ""}, []string{warning + "annotations not found"}},
 		{"no examples", []string{examples, ""}, []string{warning + "example annotations not found"}},
 		{"other examples", []string{"alm-examples", "olm.examples"}, []string{}},
-		{"both examples", []string{"    alm-examples", "    olm.examples: '['\n    alm-examples"}, []string{warning + "both alm-examples and olm.examples are present: only alm-examples is looked at"}},
+		{"both examples", []string{"    alm-examples", "    olm.examples: '['\n    alm-examples"}, []string{warning + "both alm-examples and olm.examples are present: only alm-examples is used"}},
 		{"example syntax", []string{`[{"apiVersion": "example.com/v1"`, `[{apiVersion: "example.com/v1"`}, []string{
 			"Error: Value invalid character at 3\n [{a<--(see the invalid character): invalid example",
 			"Warning: Value example.com/v1, Kind=Foo: provided API should have an example annotation",

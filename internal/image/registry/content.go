@@ -21,7 +21,7 @@ const MaxManifest = 4 << 20
 
 // ErrNoDigest is returned when a registry does not return the digest of a tag without the
 // manifest. Manifest reads the manifest itself.
-var ErrNoDigest = errors.New("the registry does not tell the digest")
+var ErrNoDigest = errors.New("the registry does not return the digest")
 
 // Digest returns the digest of a tag. It sends a HEAD request. It returns ErrNoDigest if
 // the response has no digest.

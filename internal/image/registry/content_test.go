@@ -318,7 +318,7 @@ func TestUpload(t *testing.T) {
 		"an address":          {location: func(registry, _ string) string { return registry + "/v2/org/name/blobs/uploads/1" }, login: "robot"},
 		"unaware of its TLS":  {location: func(registry, _ string) string { return strings.Replace(registry, "https:", "http:", 1) + "/v2/1" }, login: "robot"},
 		"a storage elsewhere": {location: func(_, storage string) string { return storage + "/bucket?signature=x" }},
-		"a storage with none": {location: func(_, storage string) string { return strings.Replace(storage, "https:", "http:", 1) }, err: "over http:, which is open to all"},
+		"a storage with none": {location: func(_, storage string) string { return strings.Replace(storage, "https:", "http:", 1) }, err: "over http:, which is not encrypted"},
 		"nothing":             {location: func(string, string) string { return "" }, err: "does not say where to send it"},
 	}
 

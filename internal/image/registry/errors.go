@@ -33,7 +33,7 @@ func (e *StatusError) Error() string {
 	}
 
 	if e.Pause > 0 {
-		text += fmt.Sprintf(", and asks to be left alone for %s", e.Pause.Round(time.Second))
+		text += fmt.Sprintf(", and asks for a pause of %s", e.Pause.Round(time.Second))
 	}
 	return text
 }
@@ -48,7 +48,7 @@ type PausedError struct {
 
 // Error implements error.
 func (e *PausedError) Error() string {
-	return fmt.Sprintf("the registry %s answered 429 or 503 before, and asked to be left alone for another %s", e.Host, e.Left.Round(time.Second))
+	return fmt.Sprintf("the registry %s answered 429 or 503 before, and asked for a pause that lasts another %s", e.Host, e.Left.Round(time.Second))
 }
 
 // LoginError is returned when the registry asks for a login in a way that would disclose

@@ -189,7 +189,7 @@ func (s *Session) parseChallenge(resp *http.Response) (*challenge, error) {
 				return nil, &LoginError{"the registry names no usable address of its token server"}
 			}
 			if realm.Scheme != "https" && (realm.Scheme != "http" || !s.opts.Insecure) {
-				return nil, &LoginError{fmt.Sprintf("the registry wants the login to be sent to %s over %s:, which is open to all; it is not sent", realm.Host, realm.Scheme)}
+				return nil, &LoginError{fmt.Sprintf("the registry wants the login to be sent to %s over %s:, which is not encrypted; it is not sent", realm.Host, realm.Scheme)}
 			}
 			realm.User = nil
 			return &challenge{realm: realm.String(), service: c.Parameters["service"]}, nil

@@ -115,7 +115,7 @@ func TestPauseIsShared(t *testing.T) {
 	shared, clock := newTestShared()
 	open := func() *Session { return sessionTo(t, server, func(o *Options) { o.Shared = shared }) }
 	_, _, err := open().Manifest(t.Context(), "v1")
-	answer := wantStatus(t, err, 429, "asks to be left alone for 1h0m0s")
+	answer := wantStatus(t, err, 429, "asks for a pause of 1h0m0s")
 	if answer.Pause != time.Hour {
 		t.Errorf("the pause is %s", answer.Pause)
 	}
@@ -150,7 +150,7 @@ func TestPauseBeyondTheDeadline(t *testing.T) {
 	ctx, cancel := contextUntil(t, clock.now().Add(10*time.Second))
 	defer cancel()
 	_, _, err := session.Manifest(ctx, "v1")
-	_ = wantStatus(t, err, 503, "asks to be left alone for 20s")
+	_ = wantStatus(t, err, 503, "asks for a pause of 20s")
 	if len(clock.slept) != 0 {
 		t.Errorf("slept %v", clock.slept)
 	}

@@ -67,7 +67,7 @@ func (s *Session) uploadTarget(started *http.Response, blob digest.Digest) (*url
 		location.Scheme = started.Request.URL.Scheme
 	}
 	if location.Scheme != "https" && (location.Scheme != "http" || !s.opts.Insecure) {
-		return nil, &LoginError{fmt.Sprintf("the registry wants it to be sent over %s:, which is open to all", location.Scheme)}
+		return nil, &LoginError{fmt.Sprintf("the registry wants it to be sent over %s:, which is not encrypted", location.Scheme)}
 	}
 	if location.RawQuery != "" {
 		location.RawQuery += "&"
