@@ -8,45 +8,47 @@ import (
 	"slices"
 )
 
-// Mode is how added bundles find their place in channels.
+// Mode is how added bundles are placed in channels.
 type Mode string
 
 const (
-	// ModeReplaces makes channels of what bundles say that they replace and skip.
+	// ModeReplaces builds channels from the replaces and skips of the bundles.
 	ModeReplaces Mode = "replaces"
-	// ModeSemver puts bundles into channels by their versions.
+	// ModeSemver places bundles in channels by their versions.
 	ModeSemver Mode = "semver"
-	// ModeSemverSkipPatch does so too, and has each skip the lower versions of its minor version.
+	// ModeSemverSkipPatch is ModeSemver, and each bundle skips the lower versions of its
+	// minor version.
 	ModeSemverSkipPatch Mode = "semver-skippatch"
 )
 
-// ParseMode reads a mode as people write it.
+// ParseMode parses a mode.
 func ParseMode(text string) (Mode, error) {
 	switch mode := Mode(text); mode {
 	case ModeReplaces, ModeSemver, ModeSemverSkipPatch:
 		return mode, nil
 	default:
-		return "", say("Invalid channel update mode %s specified", text)
+		return "", opmErrorf("Invalid channel update mode %s specified", text)
 	}
 }
 
-// AddOptions are how bundles are added.
+// AddOptions configure how bundles are added.
 type AddOptions struct {
-	// Mode of adding. Default ModeReplaces.
+	// Mode is the mode of adding. The default is ModeReplaces.
 	Mode Mode
-	// OverwriteLatest allows to add a bundle whose name is in the index already, if nothing
-	// leads to a newer one from it: the bundle in the index is replaced.
+	// OverwriteLatest allows to replace a bundle of the index by one of the same name, if
+	// no other bundle replaces or skips it.
 	OverwriteLatest bool
 	// EnableAlpha allows bundles that substitute for others.
 	EnableAlpha bool
-	// Permissive adds the packages that can be added and warns of the others.
+	// Permissive adds the packages that can be added and warns about the others.
 	Permissive bool
 }
 
-// Add adds bundles, package by package. What can fail fails for the whole package, and
-// without Permissive for all of them.
+// Add adds bundles, package by package. A failure affects the whole package, and without
+// Permissive all packages.
 //
-// An *ImageAddedError or a *VersionAddedError says that a bundle is there already.
+// It returns an *ImageAddedError or a *VersionAddedError if a bundle is already in the
+// index.
 func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) error {
 	mode := opts.Mode
 	if mode == "" {
@@ -57,13 +59,13 @@ func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) err
 	}
 
 	opts.Mode = mode
-	return e.atomically(ctx, func() error {
+	return e.runAtomically(ctx, func() error {
 		byPackage := map[string][]*Bundle{}
 		for i := range bundles {
 			byPackage[bundles[i].Package] = append(byPackage[bundles[i].Package], &bundles[i])
 		}
 
-		foreign, err := e.foreignEdges(ctx, bundles)
+		foreign, err := e.findForeignEdges(ctx, bundles)
 		if err != nil {
 			return err
 		}
@@ -72,9 +74,9 @@ func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) err
 		for _, pkg := range slices.Sorted(maps.Keys(byPackage)) {
 			err := errors.Join(foreign[pkg]...)
 			if err == nil {
-				err = e.atomically(ctx, func() error { return e.addToPackage(ctx, pkg, byPackage[pkg], opts) })
+				err = e.runAtomically(ctx, func() error { return e.addToPackage(ctx, pkg, byPackage[pkg], opts) })
 			}
-			errs = append(errs, e.permit(err, opts.Permissive))
+			errs = append(errs, e.warnIfPermissive(err, opts.Permissive))
 		}
 
 		if err := errors.Join(errs...); err != nil {
@@ -84,7 +86,7 @@ func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) err
 			return nil
 		}
 
-		// An index of these modes keeps the manifests of heads only; the others are in their images.
+		// In these modes an index keeps only the manifests of heads. The others are in their images.
 		_, err = e.tx.ExecContext(ctx, `UPDATE operatorbundle SET csv = NULL, bundle = NULL
 			WHERE bundlepath IS NOT NULL AND bundlepath <> ''
 			AND name NOT IN (SELECT head_operatorbundle_name FROM channel WHERE head_operatorbundle_name IS NOT NULL)`)
@@ -92,8 +94,9 @@ func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) err
 	})
 }
 
-// foreignEdges finds, by package, the bundles that replace or skip one of another package.
-func (e *Editor) foreignEdges(ctx context.Context, bundles []Bundle) (map[string][]error, error) {
+// findForeignEdges returns, by package, errors for bundles that replace or skip a bundle of
+// another package.
+func (e *Editor) findForeignEdges(ctx context.Context, bundles []Bundle) (map[string][]error, error) {
 	users := map[string]map[string]bool{}
 	use := func(name, pkg string) {
 		if users[name] == nil {
@@ -122,13 +125,13 @@ func (e *Editor) foreignEdges(ctx context.Context, bundles []Bundle) (map[string
 		if len(using) > 1 {
 			err := fmt.Errorf("bundle %s must belong to exactly one package, found on: %v", name, using)
 			errs[using[0]] = append(errs[using[0]], err)
-			for _, other := range using[1:] { // They fail too, but the error is told once.
+			for _, other := range using[1:] { // They fail too, but the details are reported once.
 				errs[other] = append(errs[other], fmt.Errorf("package %s cannot be added for the same reason as package %s", other, using[0]))
 			}
 			continue
 		}
 
-		owners, err := e.packagesOf(ctx, name)
+		owners, err := e.packagesNamingBundle(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -144,9 +147,9 @@ func (e *Editor) foreignEdges(ctx context.Context, bundles []Bundle) (map[string
 	return errs, nil
 }
 
-// packagesOf returns the packages whose channels name a bundle of the index.
-func (e *Editor) packagesOf(ctx context.Context, name string) ([]string, error) {
-	return texts(ctx, e.tx, `SELECT DISTINCT CAST(c.package_name AS TEXT) FROM channel_entry c JOIN operatorbundle b ON b.name = c.operatorbundle_name
+// packagesNamingBundle returns the packages whose channels contain a bundle of the index.
+func (e *Editor) packagesNamingBundle(ctx context.Context, name string) ([]string, error) {
+	return queryTexts(ctx, e.tx, `SELECT DISTINCT CAST(c.package_name AS TEXT) FROM channel_entry c JOIN operatorbundle b ON b.name = c.operatorbundle_name
 		WHERE c.operatorbundle_name = ? AND c.package_name IS NOT NULL ORDER BY 1`, name)
 }
 
@@ -154,8 +157,8 @@ func (e *Editor) packagesOf(ctx context.Context, name string) ([]string, error) 
 func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle, opts AddOptions) error {
 	var errs []error
 	for _, b := range bundles {
-		if err := b.check(opts.EnableAlpha); err != nil {
-			errs = append(errs, say("failed to add bundle %q: %w", b.Name, err))
+		if err := b.validateForIndex(opts.EnableAlpha); err != nil {
+			errs = append(errs, opmErrorf("failed to add bundle %q: %w", b.Name, err))
 		}
 	}
 
@@ -163,17 +166,17 @@ func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle
 		return errors.Join(errs...)
 	}
 
-	state, err := loadPackage(ctx, e.tx, pkg)
+	state, err := loadPackageState(ctx, e.tx, pkg)
 	if err != nil {
 		return err
 	}
-	if err := e.makeRoom(ctx, state, bundles, opts.OverwriteLatest); err != nil {
+	if err := e.resolveExistingBundles(ctx, state, bundles, opts.OverwriteLatest); err != nil {
 		return err
 	}
 
 	for _, b := range bundles {
 		if err := insertBundle(ctx, e.tx, b); err != nil {
-			return say("failed to add bundle %q: %w", b.Name, err)
+			return opmErrorf("failed to add bundle %q: %w", b.Name, err)
 		}
 		state.addMember(b)
 		if state.members[b.Name].deprecated, err = isDeprecated(ctx, e.tx, b.Name); err != nil {
@@ -181,11 +184,11 @@ func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle
 		}
 	}
 
-	if err := state.follow(ctx, e.tx); err != nil {
+	if err := state.loadReplacedMembers(ctx, e.tx); err != nil {
 		return err
 	}
 
-	var p *plan
+	var p *packagePlan
 	if opts.Mode == ModeReplaces {
 		p, err = planReplaces(pkg, state.members, state.defaultChannel)
 	} else {
@@ -195,31 +198,31 @@ func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle
 	if err != nil {
 		return fmt.Errorf("package %s: %w", pkg, err)
 	}
-	if err := p.checkReached(pkg, state.members); err != nil {
+	if err := p.checkAddedReachable(pkg, state.members); err != nil {
 		return err
 	}
 
 	return writePlan(ctx, e.tx, state, p)
 }
 
-// makeRoom refuses bundles that are in the index already, and removes those that may be
-// overwritten.
-func (e *Editor) makeRoom(ctx context.Context, state *packageState, bundles []*Bundle, overwrite bool) error {
+// resolveExistingBundles returns an error for bundles that are already in the index, and
+// removes those that may be overwritten.
+func (e *Editor) resolveExistingBundles(ctx context.Context, state *packageState, bundles []*Bundle, overwrite bool) error {
 	var errs []error
 	images, names := map[string]bool{}, map[string]bool{}
 	var old []string
 	for _, b := range bundles {
-		known, err := e.imageKnown(ctx, state, b.Image)
+		known, err := e.hasBundleImage(ctx, state, b.Image)
 		if err != nil {
 			return err
 		}
 
-		present, err := e.nameKnown(ctx, b.Name)
+		present, err := e.hasBundleName(ctx, b.Name)
 		if err != nil {
 			return err
 		}
 
-		owners, err := e.packagesOf(ctx, b.Name)
+		owners, err := e.packagesNamingBundle(ctx, b.Name)
 		if err != nil {
 			return err
 		}
@@ -231,11 +234,11 @@ func (e *Editor) makeRoom(ctx context.Context, state *packageState, bundles []*B
 		case names[b.Name] || here && !overwrite:
 			errs = append(errs, &VersionAddedError{Package: state.name, Bundle: b.Name})
 		case present && !here && len(owners) > 0:
-			errs = append(errs, say("failed to add bundle %q: package %s has a bundle of this name", b.Name, owners[0]))
+			errs = append(errs, opmErrorf("failed to add bundle %q: package %s has a bundle of this name", b.Name, owners[0]))
 		case present && !overwrite:
-			errs = append(errs, say("failed to add bundle %q: the index has a bundle of this name that is in no channel; remove it with prune-stranded, or overwrite it", b.Name))
-		case present && state.isReplaced(b.Name):
-			errs = append(errs, say("Cannot overwrite a bundle that is not at the head of a channel using --overwrite-latest: %s", b.Name))
+			errs = append(errs, opmErrorf("failed to add bundle %q: the index has a bundle of this name that is in no channel; remove it with prune-stranded, or overwrite it", b.Name))
+		case present && state.hasSuccessor(b.Name):
+			errs = append(errs, opmErrorf("Cannot overwrite a bundle that is not at the head of a channel using --overwrite-latest: %s", b.Name))
 		case present:
 			old = append(old, b.Name)
 		}
@@ -244,14 +247,14 @@ func (e *Editor) makeRoom(ctx context.Context, state *packageState, bundles []*B
 	}
 
 	if len(old) > 1 {
-		errs = append(errs, say("Cannot overwrite more than one bundle at a time for a given package using --overwrite-latest: package %s, bundles %q", state.name, old))
+		errs = append(errs, opmErrorf("Cannot overwrite more than one bundle at a time for a given package using --overwrite-latest: package %s, bundles %q", state.name, old))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 
 	for _, name := range old {
-		if err := e.overwrite(ctx, state, name); err != nil {
+		if err := e.removeForOverwrite(ctx, state, name); err != nil {
 			return err
 		}
 	}
@@ -259,8 +262,8 @@ func (e *Editor) makeRoom(ctx context.Context, state *packageState, bundles []*B
 	return nil
 }
 
-// isReplaced reports whether another bundle of the package leads to one.
-func (s *packageState) isReplaced(name string) bool {
+// hasSuccessor reports whether another bundle of the package replaces or skips a bundle.
+func (s *packageState) hasSuccessor(name string) bool {
 	for _, graph := range s.graphs {
 		if graph.hasEdgeTo(name) {
 			return true
@@ -269,23 +272,25 @@ func (s *packageState) isReplaced(name string) bool {
 	return false
 }
 
-func (e *Editor) nameKnown(ctx context.Context, name string) (bool, error) {
-	_, found, err := text(ctx, e.tx, `SELECT name FROM operatorbundle WHERE name = ?`, name)
+// hasBundleName reports whether the index has a bundle of this name.
+func (e *Editor) hasBundleName(ctx context.Context, name string) (bool, error) {
+	_, found, err := queryText(ctx, e.tx, `SELECT name FROM operatorbundle WHERE name = ?`, name)
 	return found, err
 }
 
-// imageKnown reports whether a bundle of the package has the image.
-func (e *Editor) imageKnown(ctx context.Context, state *packageState, image string) (bool, error) {
+// hasBundleImage reports whether a bundle of the package has the image.
+func (e *Editor) hasBundleImage(ctx context.Context, state *packageState, image string) (bool, error) {
 	if image == "" {
 		return false, nil
 	}
-	_, found, err := text(ctx, e.tx, `SELECT b.name FROM operatorbundle b JOIN channel_entry c ON c.operatorbundle_name = b.name
+	_, found, err := queryText(ctx, e.tx, `SELECT b.name FROM operatorbundle b JOIN channel_entry c ON c.operatorbundle_name = b.name
 		WHERE c.package_name = ? AND CAST(b.bundlepath AS TEXT) = ? LIMIT 1`, state.name, image)
 	return found, err
 }
 
-// overwrite removes a bundle that is about to be added anew, with its mark of deprecation.
-func (e *Editor) overwrite(ctx context.Context, state *packageState, name string) error {
+// removeForOverwrite removes a bundle that is about to be added again, with its deprecation
+// mark.
+func (e *Editor) removeForOverwrite(ctx context.Context, state *packageState, name string) error {
 	if err := deleteBundles(ctx, e.tx, []string{name}); err != nil {
 		return err
 	}

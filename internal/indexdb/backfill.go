@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// What migrations fill in from what was there before, and the parts that they are made of.
+// Parts of migrations, and the data that migrations derive from existing rows.
 
-func steps(parts ...func(context.Context, *migrating) error) func(context.Context, *migrating) error {
-	return func(ctx context.Context, tx *migrating) error {
+// combineSteps returns a migration that runs all parts.
+func combineSteps(parts ...func(context.Context, *migrationTx) error) func(context.Context, *migrationTx) error {
+	return func(ctx context.Context, tx *migrationTx) error {
 		for _, part := range parts {
 			if err := part(ctx, tx); err != nil {
 				return err
@@ -19,9 +20,10 @@ func steps(parts ...func(context.Context, *migrating) error) func(context.Contex
 	}
 }
 
-// rebuild returns a table another definition and keeps the columns that are named.
-func rebuild(table, definition, columns string) func(context.Context, *migrating) error {
-	return ddl(
+// rebuildTable returns a migration that gives a table another definition and keeps the
+// named columns.
+func rebuildTable(table, definition, columns string) func(context.Context, *migrationTx) error {
+	return newStatementsStep(
 		`CREATE TABLE rebuilt_`+table+` `+definition,
 		`INSERT INTO rebuilt_`+table+` (`+columns+`) SELECT `+columns+` FROM `+table,
 		`DROP TABLE `+table,
@@ -29,10 +31,10 @@ func rebuild(table, definition, columns string) func(context.Context, *migrating
 	)
 }
 
-// rekey has the rows of api_provider or api_requirer refer to bundles, no longer to their
-// entries in channels.
-func rekey(table string) func(context.Context, *migrating) error {
-	return ddl(
+// rekeyAPITable returns a migration after which the rows of api_provider or api_requirer
+// refer to bundles, no longer to their entries in channels.
+func rekeyAPITable(table string) func(context.Context, *migrationTx) error {
+	return newStatementsStep(
 		`CREATE TABLE rebuilt_`+table+` `+apisOfBundles,
 		`INSERT INTO rebuilt_`+table+` (group_name, version, kind, operatorbundle_name, operatorbundle_version, operatorbundle_path)
 			SELECT DISTINCT a.group_name, a.version, a.kind, b.name, nullif(b.version, ''), nullif(b.bundlepath, '')
@@ -42,31 +44,31 @@ func rekey(table string) func(context.Context, *migrating) error {
 	)
 }
 
-// createTriggers makes the triggers that remove an API that nothing provides or requires
-// any longer.
-func createTriggers(ctx context.Context, tx *migrating) error {
-	return exec(ctx, tx, triggers)
+// createTriggers creates the triggers that remove an API that no bundle provides or
+// requires any longer.
+func createTriggers(ctx context.Context, tx *migrationTx) error {
+	return execStatements(ctx, tx, cleanupTriggers)
 }
 
-var triggers = []string{cleanupTrigger("api_provider"), cleanupTrigger("api_requirer")}
+var cleanupTriggers = []string{newCleanupTrigger("api_provider"), newCleanupTrigger("api_requirer")}
 
-func cleanupTrigger(table string) string {
+func newCleanupTrigger(table string) string {
 	const same = ` WHERE group_name = OLD.group_name AND version = OLD.version AND kind = OLD.kind`
 	return `CREATE TRIGGER ` + table + `_cleanup AFTER DELETE ON ` + table + `
 		WHEN NOT EXISTS (SELECT 1 FROM api_provider` + same + `) AND NOT EXISTS (SELECT 1 FROM api_requirer` + same + `)
 		BEGIN DELETE FROM api` + same + `; END`
 }
 
-// eachCSV calls fill for every bundle whose CSV can be read. Others are passed over, as
-// nothing can be filled in for them.
-func eachCSV(ctx context.Context, tx *migrating, fill func(name string, csv *storedCSV) error) error {
-	names, err := texts(ctx, tx, `SELECT name FROM operatorbundle WHERE name IS NOT NULL AND csv IS NOT NULL ORDER BY name`)
+// forEachCSV calls fill for every bundle with a valid CSV. Others are ignored with a
+// warning.
+func forEachCSV(ctx context.Context, tx *migrationTx, fill func(name string, csv *storedCSV) error) error {
+	names, err := queryTexts(ctx, tx, `SELECT name FROM operatorbundle WHERE name IS NOT NULL AND csv IS NOT NULL ORDER BY name`)
 	if err != nil {
 		return err
 	}
 
 	for _, name := range names {
-		value, _, err := text(ctx, tx, `SELECT CAST(csv AS TEXT) FROM operatorbundle WHERE name = ?`, name)
+		value, _, err := queryText(ctx, tx, `SELECT CAST(csv AS TEXT) FROM operatorbundle WHERE name = ?`, name)
 		if err != nil {
 			return err
 		}
@@ -76,7 +78,7 @@ func eachCSV(ctx context.Context, tx *migrating, fill func(name string, csv *sto
 
 		csv, err := parseCSV([]byte(value))
 		if err != nil {
-			tx.opts.warn("bundle passed over by a migration", fmt.Errorf("bundle %q: %w", name, err))
+			tx.opts.warn("bundle ignored by a migration", fmt.Errorf("bundle %q: %w", name, err))
 			continue
 		}
 		if err := fill(name, csv); err != nil {
@@ -87,9 +89,9 @@ func eachCSV(ctx context.Context, tx *migrating, fill func(name string, csv *sto
 	return nil
 }
 
-func fillRelatedImages(ctx context.Context, tx *migrating) error {
-	return eachCSV(ctx, tx, func(name string, csv *storedCSV) error {
-		for _, image := range csv.images() {
+func fillRelatedImages(ctx context.Context, tx *migrationTx) error {
+	return forEachCSV(ctx, tx, func(name string, csv *storedCSV) error {
+		for _, image := range csv.collectImages() {
 			if _, err := tx.ExecContext(ctx, `INSERT INTO related_image (image, operatorbundle_name) VALUES (?, ?)`, image, name); err != nil {
 				return err
 			}
@@ -98,9 +100,9 @@ func fillRelatedImages(ctx context.Context, tx *migrating) error {
 	})
 }
 
-func fillRequirers(ctx context.Context, tx *migrating) error {
-	return eachCSV(ctx, tx, func(name string, csv *storedCSV) error {
-		for _, api := range csv.required() {
+func fillRequirers(ctx context.Context, tx *migrationTx) error {
+	return forEachCSV(ctx, tx, func(name string, csv *storedCSV) error {
+		for _, api := range csv.requiredAPIs() {
 			if err := insertAPI(ctx, tx, api); err != nil {
 				return err
 			}
@@ -114,17 +116,17 @@ func fillRequirers(ctx context.Context, tx *migrating) error {
 	})
 }
 
-func fillVersions(ctx context.Context, tx *migrating) error {
-	return eachCSV(ctx, tx, func(name string, csv *storedCSV) error {
+func fillVersions(ctx context.Context, tx *migrationTx) error {
+	return forEachCSV(ctx, tx, func(name string, csv *storedCSV) error {
 		_, err := tx.ExecContext(ctx, `UPDATE operatorbundle SET version = ?, skiprange = ? WHERE name = ?`,
 			csv.Spec.Version, csv.Metadata.Annotations[annotationSkipRange], name)
 		return err
 	})
 }
 
-// fillEdges states for each bundle what it replaces and skips: of the bundles that its
-// entries lead to, the one of the lowest depth is replaced and the others are skipped.
-func fillEdges(ctx context.Context, tx *migrating) error {
+// fillEdges sets the replaces and skips of each bundle. Of the bundles that its entries
+// lead to, it replaces the one of the lowest depth and skips the others.
+func fillEdges(ctx context.Context, tx *migrationTx) error {
 	rows, err := tx.QueryContext(ctx, `SELECT CAST(e.operatorbundle_name AS TEXT), CAST(t.operatorbundle_name AS TEXT)
 		FROM channel_entry e JOIN channel_entry t ON t.entry_id = e.replaces
 		WHERE e.operatorbundle_name IS NOT NULL AND t.operatorbundle_name IS NOT NULL
@@ -135,7 +137,7 @@ func fillEdges(ctx context.Context, tx *migrating) error {
 
 	type edge struct{ from, to string }
 	var edges []edge
-	err = scan(rows, func() error {
+	err = forEachRow(rows, func() error {
 		var e edge
 		err := rows.Scan(&e.from, &e.to)
 		edges = append(edges, e)

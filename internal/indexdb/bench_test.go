@@ -21,12 +21,12 @@ func largeDatabase(b *testing.B, packages int) string {
 	filler := strings.Repeat("A description of several KB. ", 700)
 	for p := range packages {
 		for v := range 13 {
-			g := given{pkg: fmt.Sprintf("package-%03d", p), version: fmt.Sprintf("1.%d.0", v), channels: "stable,candidate", defaultChannel: "stable"}
+			g := bundleSpec{pkg: fmt.Sprintf("package-%03d", p), version: fmt.Sprintf("1.%d.0", v), channels: "stable,candidate", defaultChannel: "stable"}
 			if v > 0 {
 				g.replaces = fmt.Sprintf("%s.v1.%d.0", g.pkg, v-1)
 			}
 
-			bundle := g.bundle(b)
+			bundle := g.newBundle(b)
 			bundle.Objects = append(bundle.Objects, json.RawMessage(`{"kind":"ConfigMap","data":"`+filler+`"}`))
 			for i := range 10 {
 				bundle.Properties = append(bundle.Properties, fbc.Property{
@@ -119,7 +119,7 @@ func BenchmarkAddOne(b *testing.B) {
 
 		b.StartTimer()
 		err := Edit(context.Background(), path, EditOptions{}, func(e *Editor) error {
-			return e.Add(context.Background(), []Bundle{given{pkg: "new", version: "1.0.0", channels: "a"}.bundle(b)}, AddOptions{})
+			return e.Add(context.Background(), []Bundle{bundleSpec{pkg: "new", version: "1.0.0", channels: "a"}.newBundle(b)}, AddOptions{})
 		})
 		if err != nil {
 			b.Fatal(err)

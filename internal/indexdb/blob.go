@@ -17,14 +17,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// listed is a bundle that a package shows.
-type listed struct {
+// shownBundle is a bundle that a package of the catalog contains.
+type shownBundle struct {
 	version, image, skipRange string
 }
 
-// find reads what is needed of a bundle before the bundle itself. It gives nil for one
-// that is not shown.
-func (r *reading) find(ctx context.Context, name string) (*listed, error) {
+// findShownBundle reads the columns that are needed before the bundle itself. It returns
+// nil for a bundle that the catalog does not contain.
+func (r *metaReader) findShownBundle(ctx context.Context, name string) (*shownBundle, error) {
 	if r.deprecated[name] && !r.served {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func (r *reading) find(ctx context.Context, name string) (*listed, error) {
 	var version, image, skipRange sql.NullString
 	var content bool
 	err := r.statements.find.QueryRowContext(ctx, name).Scan(&version, &image, &skipRange, &content)
-	if errors.Is(err, sql.ErrNoRows) { // It is only named.
+	if errors.Is(err, sql.ErrNoRows) { // An entry names it, but it has no row.
 		return nil, nil
 	}
 	if err != nil {
@@ -41,19 +41,19 @@ func (r *reading) find(ctx context.Context, name string) (*listed, error) {
 
 	switch {
 	case !version.Valid:
-		r.opts.warn(fmt.Sprintf("bundle %q passed over: it has no version", name), nil)
+		r.opts.warn(fmt.Sprintf("bundle %q ignored: it has no version", name), nil)
 		return nil, nil
 	case image.String == "" && !content:
-		r.opts.warn(fmt.Sprintf("bundle %q passed over: it has neither an image nor manifests", name), nil)
+		r.opts.warn(fmt.Sprintf("bundle %q ignored: it has neither an image nor manifests", name), nil)
 		return nil, nil
 	default:
-		return &listed{version.String, image.String, skipRange.String}, nil
+		return &shownBundle{version.String, image.String, skipRange.String}, nil
 	}
 }
 
-// icon reads the icon of a package from the CSV of its default channel's head. A package
-// can do without.
-func (r *reading) icon(ctx context.Context, head string) (*fbc.Icon, error) {
+// readIcon reads the icon of a package from the CSV of its default channel's head. It
+// returns nil if there is none.
+func (r *metaReader) readIcon(ctx context.Context, head string) (*fbc.Icon, error) {
 	var content sql.NullString
 	err := r.csv.QueryRowContext(ctx, head).Scan(&content)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && content.String == "" {
@@ -65,7 +65,7 @@ func (r *reading) icon(ctx context.Context, head string) (*fbc.Icon, error) {
 
 	csv, err := parseCSV([]byte(content.String))
 	if err != nil {
-		r.opts.warn(fmt.Sprintf("icon of bundle %q passed over", head), err)
+		r.opts.warn(fmt.Sprintf("icon of bundle %q ignored", head), err)
 		return nil, nil
 	}
 	if len(csv.Spec.Icon) == 0 {
@@ -78,18 +78,18 @@ func (r *reading) icon(ctx context.Context, head string) (*fbc.Icon, error) {
 		data, err = base64.StdEncoding.DecodeString(strings.ReplaceAll(icon.Data, " ", ""))
 	}
 	if err != nil {
-		r.opts.warn(fmt.Sprintf("icon of bundle %q passed over", head), err)
+		r.opts.warn(fmt.Sprintf("icon of bundle %q ignored", head), err)
 		return nil, nil
 	}
 
 	return &fbc.Icon{Data: data, MediaType: icon.MediaType}, nil
 }
 
-// channelBlob makes the blob of a channel of the bundles that are shown. Edges to others
-// stay: an update from them is possible.
-func channelBlob(pkg, name string, graph channelGraph, bundles map[string]*listed) fbc.Channel {
+// newChannelBlob returns the blob of a channel with the bundles that the catalog contains.
+// Edges to other bundles are kept, because an update from them is possible.
+func newChannelBlob(pkg, name string, graph channelGraph, bundles map[string]*shownBundle) fbc.Channel {
 	blob := fbc.Channel{Schema: fbc.SchemaChannel, Package: pkg, Name: name}
-	for _, bundle := range graph.names() {
+	for _, bundle := range graph.bundleNames() {
 		shown := bundles[bundle]
 		if shown == nil {
 			continue
@@ -101,14 +101,14 @@ func channelBlob(pkg, name string, graph channelGraph, bundles map[string]*liste
 	return blob
 }
 
-// bundle reads a bundle and gives its blob.
-func (r *reading) bundle(ctx context.Context, pkg, name string, shown *listed) (json.RawMessage, error) {
+// readBundleBlob reads a bundle and returns its blob.
+func (r *metaReader) readBundleBlob(ctx context.Context, pkg, name string, shown *shownBundle) (json.RawMessage, error) {
 	var csv, content []byte
 	if err := r.content.QueryRowContext(ctx, name).Scan(&csv, &content); err != nil {
 		return nil, err
 	}
 
-	properties, err := r.statedProperties(ctx, pkg, name, shown.version)
+	properties, err := r.readBundleProperties(ctx, pkg, name, shown.version)
 	if err != nil {
 		return nil, err
 	}
@@ -128,29 +128,29 @@ func (r *reading) bundle(ctx context.Context, pkg, name string, shown *listed) (
 
 	slices.SortFunc(properties, compareProperties)
 	properties = slices.CompactFunc(properties, func(a, b fbc.Property) bool { return compareProperties(a, b) == 0 })
-	images, err := r.relatedImages(ctx, name, csv)
+	images, err := r.readRelatedImages(ctx, name, csv)
 	if err != nil {
 		return nil, err
 	}
 
 	var record json.RawMessage
 	if r.served {
-		found, err := r.record(ctx, name)
+		found, err := r.readRecord(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		if record, err = encode(found); err != nil {
+		if record, err = encodeCanonical(found); err != nil {
 			return nil, err
 		}
 	}
 
-	return bundleBlob(pkg, name, shown.image, properties, record, images), nil
+	return encodeBundleBlob(pkg, name, shown.image, properties, record, images), nil
 }
 
-// bundleBlob writes the blob of a bundle in its canonical form: most of a catalog are
-// such blobs, and most of them are values that have this form already. The record may be
-// empty.
-func bundleBlob(pkg, name, image string, properties []fbc.Property, record json.RawMessage, images []fbc.RelatedImage) json.RawMessage {
+// encodeBundleBlob encodes the blob of a bundle in its canonical form. It does not use a
+// JSON encoder, because most of a catalog are such blobs, and most of their values are
+// already in this form. The record may be empty.
+func encodeBundleBlob(pkg, name, image string, properties []fbc.Property, record json.RawMessage, images []fbc.RelatedImage) json.RawMessage {
 	size := 256 + len(pkg) + len(name) + len(image) + len(record)
 	for _, p := range properties {
 		size += 32 + len(p.Type) + len(p.Value)
@@ -191,8 +191,8 @@ func compareProperties(a, b fbc.Property) int {
 	return cmp.Or(cmp.Compare(a.Type, b.Type), bytes.Compare(a.Value, b.Value))
 }
 
-// statedProperties are the properties of a bundle but for its manifests, in no order.
-func (r *reading) statedProperties(ctx context.Context, pkg, name, version string) ([]fbc.Property, error) {
+// readBundleProperties returns the properties of a bundle without its manifests, unsorted.
+func (r *metaReader) readBundleProperties(ctx context.Context, pkg, name, version string) ([]fbc.Property, error) {
 	properties, err := readProperties(ctx, r.property, r.properties[name])
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (r *reading) statedProperties(ctx context.Context, pkg, name, version strin
 	}
 
 	for _, dependency := range dependencies {
-		stated, err := statedDependency(dependency)
+		stated, err := restoreDependency(dependency)
 		if err != nil {
 			return nil, fmt.Errorf("dependency of type %q: %w", dependency.Type, err)
 		}
@@ -212,7 +212,7 @@ func (r *reading) statedProperties(ctx context.Context, pkg, name, version strin
 	}
 
 	if !slices.ContainsFunc(properties, func(p fbc.Property) bool { return p.Type == fbc.PropertyPackage }) {
-		value, err := encode(fbc.PackageProperty{PackageName: pkg, Version: version})
+		value, err := encodeCanonical(fbc.PackageProperty{PackageName: pkg, Version: version})
 		if err != nil {
 			return nil, err
 		}
@@ -222,20 +222,20 @@ func (r *reading) statedProperties(ctx context.Context, pkg, name, version strin
 	return properties, nil
 }
 
-// readProperties reads rows of the tables properties or dependencies, each value in its
+// readProperties reads rows of the tables properties or dependencies, with values in
 // canonical form.
 func readProperties(ctx context.Context, statement *sql.Stmt, ids []int64) ([]fbc.Property, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 
-	rows, err := statement.QueryContext(ctx, rowList(ids))
+	rows, err := statement.QueryContext(ctx, encodeRowIDs(ids))
 	if err != nil {
 		return nil, err
 	}
 
 	var properties []fbc.Property
-	err = scan(rows, func() error {
+	err = forEachRow(rows, func() error {
 		var propertyType sql.NullString
 		var value sql.RawBytes
 		if err := rows.Scan(&propertyType, &value); err != nil {
@@ -245,7 +245,7 @@ func readProperties(ctx context.Context, statement *sql.Stmt, ids []int64) ([]fb
 			return nil
 		}
 
-		compact, n, err := jsontext.Compact(nil, value, maxDepth)
+		compact, n, err := jsontext.Compact(nil, value, maxNestingDepth)
 		if err == nil && len(bytes.TrimSpace(value[n:])) > 0 {
 			err = errors.New("there is text after it")
 		}
@@ -260,8 +260,8 @@ func readProperties(ctx context.Context, statement *sql.Stmt, ids []int64) ([]fb
 	return properties, err
 }
 
-// rowList writes the numbers of rows for ofRows.
-func rowList(ids []int64) string {
+// encodeRowIDs returns the argument of whereRowIDs.
+func encodeRowIDs(ids []int64) string {
 	list := make([]byte, 0, 8*len(ids)+2)
 	separator := byte('[')
 	for _, id := range ids {
@@ -271,9 +271,9 @@ func rowList(ids []int64) string {
 	return string(append(list, ']'))
 }
 
-// relatedImages are the images that the CSV lists, with their names, and those of the
-// bundle's rows.
-func (r *reading) relatedImages(ctx context.Context, name string, csvText []byte) ([]fbc.RelatedImage, error) {
+// readRelatedImages returns the images that the CSV lists, with their names, and those of
+// the bundle's rows.
+func (r *metaReader) readRelatedImages(ctx context.Context, name string, csvText []byte) ([]fbc.RelatedImage, error) {
 	var images []fbc.RelatedImage
 	known := map[string]bool{}
 	if len(csvText) > 0 {
@@ -290,11 +290,11 @@ func (r *reading) relatedImages(ctx context.Context, name string, csvText []byte
 
 	var others []string
 	if ids := r.images[name]; len(ids) > 0 {
-		rows, err := r.image.QueryContext(ctx, rowList(ids))
+		rows, err := r.image.QueryContext(ctx, encodeRowIDs(ids))
 		if err != nil {
 			return nil, err
 		}
-		err = scan(rows, func() error {
+		err = forEachRow(rows, func() error {
 			var image sql.NullString
 			err := rows.Scan(&image)
 			if image.String != "" && !known[image.String] {

@@ -15,52 +15,55 @@ import (
 
 const (
 	annotationSkipRange = bundle.AnnotationSkipRange
-	// annotationSubstitutesFor, on a CSV, names the bundle that this one is a rebuild of.
+	// annotationSubstitutesFor, on a CSV, is the name of the bundle that this one is a
+	// rebuild of.
 	annotationSubstitutesFor = "olm.substitutesFor"
-	// propertyDeprecated marks a bundle below which its package's channels were cut off.
+	// propertyDeprecated marks a bundle below which its package's channels were truncated.
 	propertyDeprecated = "olm.deprecated"
 )
 
-// API is a kind of the Kubernetes API that a bundle provides or needs.
+// API is a kind of the Kubernetes API that a bundle provides or requires.
 type API struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
 	Kind    string `json:"kind"`
-	// Plural is the name of its resource. It may be empty.
+	// Plural is the plural name of its resource. It may be empty.
 	Plural string `json:"plural"`
 }
 
 // Bundle is a bundle to be added to an index.
 type Bundle struct {
-	// Package, Name and Version say which bundle it is. Version may be empty.
+	// Package, Name and Version identify the bundle. Version may be empty.
 	Package, Name, Version string
-	// Image is the reference of the bundle's image. It is empty for a bundle that is to be
-	// in the index as a whole.
+	// Image is the reference of the bundle's image. It is empty for a bundle whose
+	// manifests are stored in the index.
 	Image string
-	// Channels are those that the bundle is added to, and DefaultChannel the one that its
-	// author wants to be the package's default; it may be empty.
+	// Channels are the channels to which the bundle is added. DefaultChannel is the one
+	// that its author chose as the default of the package. It may be empty.
 	Channels       []string
 	DefaultChannel string
-	// Replaces, Skips and SkipRange are the updates that the bundle declares to be.
+	// Replaces, Skips and SkipRange are the updates to this bundle that it declares.
 	Replaces  string
 	Skips     []string
 	SkipRange string
-	// SubstitutesFor names the bundle that this one is a rebuild of. Usually empty.
+	// SubstitutesFor is the name of the bundle that this one is a rebuild of. It is usually
+	// empty.
 	SubstitutesFor string
-	// CSV is the bundle's ClusterServiceVersion, and Objects are all its objects, the CSV
-	// among them, as JSON.
+	// CSV is the bundle's ClusterServiceVersion. Objects are all its objects, including the
+	// CSV, as JSON.
 	CSV     json.RawMessage
 	Objects []json.RawMessage
-	// Properties are what the bundle says of itself, as package bundle derives it.
+	// Properties are the properties of the bundle, as package bundle derives them.
 	Properties []fbc.Property
-	// Provides and Requires are the APIs that Properties tell of, with their plurals.
+	// Provides and Requires are the APIs in Properties, with their plural names.
 	Provides, Requires []API
-	// RelatedImages are the images that the bundle runs, and its own: what a mirror needs.
+	// RelatedImages are the images that the bundle uses, including its own: what a mirror
+	// needs.
 	RelatedImages []string
 }
 
-// FromBundle returns a loaded bundle as one to be added. image is the reference of its
-// image as users are to pull it.
+// FromBundle converts a loaded bundle to one that can be added. image is the reference of
+// its image for users.
 func FromBundle(b *bundle.Bundle, image string) (Bundle, error) {
 	blob, err := b.FBC(image, bundle.WithMetadata)
 	if err != nil {
@@ -92,19 +95,20 @@ func FromBundle(b *bundle.Bundle, image string) (Bundle, error) {
 		}
 	}
 
-	plurals := pluralsOf(b)
-	if added.Provides, err = apisOf(b.Properties, fbc.PropertyGVK, plurals); err != nil {
+	plurals := pluralNamesOfKinds(b)
+	if added.Provides, err = apisFromProperties(b.Properties, fbc.PropertyGVK, plurals); err != nil {
 		return Bundle{}, err
 	}
-	if added.Requires, err = apisOf(b.Properties, fbc.PropertyGVKRequired, plurals); err != nil {
+	if added.Requires, err = apisFromProperties(b.Properties, fbc.PropertyGVKRequired, plurals); err != nil {
 		return Bundle{}, err
 	}
 
 	return added, nil
 }
 
-// pluralsOf returns the plural names of the kinds that a bundle tells of, by group and kind.
-func pluralsOf(b *bundle.Bundle) map[[2]string]string {
+// pluralNamesOfKinds returns the plural names of the kinds that a bundle defines or
+// requires, by group and kind.
+func pluralNamesOfKinds(b *bundle.Bundle) map[[2]string]string {
 	plurals := map[[2]string]string{}
 	for _, crd := range b.CRDs {
 		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
@@ -126,8 +130,8 @@ func pluralsOf(b *bundle.Bundle) map[[2]string]string {
 	return plurals
 }
 
-// apisOf returns the APIs that the properties of a type tell of.
-func apisOf(properties []fbc.Property, propertyType string, plurals map[[2]string]string) ([]API, error) {
+// apisFromProperties returns the APIs in the properties of a type.
+func apisFromProperties(properties []fbc.Property, propertyType string, plurals map[[2]string]string) ([]API, error) {
 	var apis []API
 	for _, p := range properties {
 		if p.Type != propertyType {
@@ -143,8 +147,8 @@ func apisOf(properties []fbc.Property, propertyType string, plurals map[[2]strin
 	return apis, nil
 }
 
-// check refuses a bundle that cannot be a row of an index.
-func (b *Bundle) check(enableAlpha bool) error {
+// validateForIndex returns an error for a bundle that an index cannot store.
+func (b *Bundle) validateForIndex(enableAlpha bool) error {
 	switch {
 	case b.Package == "":
 		return errors.New("package name not found")
@@ -153,7 +157,7 @@ func (b *Bundle) check(enableAlpha bool) error {
 	case len(b.Channels) == 0:
 		return errors.New("it names no channel to be added to")
 	case b.SubstitutesFor != "" && !enableAlpha:
-		return say("SubstitutesFor is an alpha-only feature. A bundle that uses it can be added with --enable-alpha")
+		return opmErrorf("SubstitutesFor is an alpha-only feature. A bundle that uses it can be added with --enable-alpha")
 	}
 
 	csvs := 0
@@ -174,8 +178,8 @@ func (b *Bundle) check(enableAlpha bool) error {
 	}
 
 	for _, skip := range b.Skips {
-		if strings.Contains(skip, ",") { // they are stored as a list with commas
-			return fmt.Errorf("it skips %q, which is no name of a bundle", skip)
+		if strings.Contains(skip, ",") { // skips are stored as a list with commas
+			return fmt.Errorf("it skips %q, which is not a bundle name", skip)
 		}
 	}
 

@@ -106,7 +106,7 @@ func TestCheckBundle(t *testing.T) {
 		"two CSVs":           {func(b *Bundle) { b.Objects = append(b.Objects, b.CSV) }, "two csvs found in one bundle"},
 		"no CSV":             {change: func(b *Bundle) { b.CSV, b.Objects = nil, nil }},
 		"objects of no JSON": {func(b *Bundle) { b.Objects = append(b.Objects, json.RawMessage("{")) }, "object 2: "},
-		"a list in a name":   {func(b *Bundle) { b.Skips = []string{"a,b"} }, `it skips "a,b", which is no name of a bundle`},
+		"a list in a name":   {func(b *Bundle) { b.Skips = []string{"a,b"} }, `it skips "a,b", which is not a bundle name`},
 		"a property without a value": {func(b *Bundle) {
 			b.Properties = append(b.Properties, fbc.Property{Type: "x"})
 		}, `property "x": its value is not JSON`},
@@ -119,15 +119,15 @@ func TestCheckBundle(t *testing.T) {
 		"a property twice": {change: func(b *Bundle) { b.Properties = append(b.Properties, b.Properties...) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := given{version: "1.0.0", channels: "a"}.bundle(t)
+			b := bundleSpec{version: "1.0.0", channels: "a"}.newBundle(t)
 			c.change(&b)
-			d := newDatabase(t)
-			err := d.edit(func(e *Editor) error { return e.Add(t.Context(), []Bundle{b}, AddOptions{}) })
+			d := newFixture(t)
+			err := d.editIndex(func(e *Editor) error { return e.Add(t.Context(), []Bundle{b}, AddOptions{}) })
 			if c.err == "" {
 				if err != nil {
 					t.Fatal(err)
 				}
-				d.expect("p default a", "  a", "    p.v1.0.0")
+				d.expectCatalog("p default a", "  a", "    p.v1.0.0")
 				return
 			}
 

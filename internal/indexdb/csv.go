@@ -12,7 +12,7 @@ import (
 
 const kindCSV = "ClusterServiceVersion"
 
-// storedCSV is what this package reads of the CSV that a bundle's row holds.
+// storedCSV has the fields of a stored CSV that this package reads.
 type storedCSV struct {
 	Metadata struct {
 		Annotations map[string]string `json:"annotations"`
@@ -70,8 +70,8 @@ func parseCSV(text []byte) (*storedCSV, error) {
 	return csv, nil
 }
 
-// images are all images that the CSV names, sorted, each once.
-func (c *storedCSV) images() []string {
+// collectImages returns all images of the CSV, sorted, each once.
+func (c *storedCSV) collectImages() []string {
 	var images []string
 	for _, related := range c.Spec.RelatedImages {
 		images = append(images, related.Image)
@@ -89,8 +89,8 @@ func (c *storedCSV) images() []string {
 	return slices.DeleteFunc(images, func(image string) bool { return image == "" })
 }
 
-// required are the APIs that the CSV needs.
-func (c *storedCSV) required() []API {
+// requiredAPIs returns the APIs that the CSV requires.
+func (c *storedCSV) requiredAPIs() []API {
 	var apis []API
 	for _, crd := range c.Spec.CRDs.Required {
 		plural, group, _ := strings.Cut(crd.Name, ".")
@@ -103,8 +103,8 @@ func (c *storedCSV) required() []API {
 	return apis
 }
 
-// splitObjects splits the objects of a bundle, which stand one after the other, and gives
-// each as it is written.
+// splitObjects splits the concatenated objects of a bundle, and returns each one as
+// written.
 func splitObjects(text []byte) ([]json.RawMessage, error) {
 	var objects []json.RawMessage
 	for {

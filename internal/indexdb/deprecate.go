@@ -8,27 +8,27 @@ import (
 	"slices"
 )
 
-// DeprecateOptions are how bundles are deprecated.
+// DeprecateOptions configure how bundles are deprecated.
 type DeprecateOptions struct {
 	// AllowPackageRemoval allows to deprecate the head of a package's default channel if
-	// the heads of all its channels are deprecated with it: the package is removed.
+	// the heads of all its channels are deprecated too. The package is then removed.
 	AllowPackageRemoval bool
-	// Permissive deprecates the bundles that can be, and warns of the others.
+	// Permissive deprecates the bundles that can be deprecated, and warns about the others.
 	Permissive bool
 }
 
-// DeprecateTruncate deprecates bundles, given by their images: what lies below one in its
-// channels is removed, and channels that it heads are. A catalog does not show the
-// deprecated bundle itself, but what replaced it goes on to name it.
+// DeprecateTruncate deprecates bundles by their images. It removes all bundles below them
+// from their channels, and channels whose head is deprecated. A catalog does not contain
+// the deprecated bundle itself, but its successors still name it.
 func (e *Editor) DeprecateTruncate(ctx context.Context, images []string, opts DeprecateOptions) error {
-	return e.atomically(ctx, func() error {
-		bundles, err := e.findImages(ctx, images)
-		if err := e.permit(err, opts.Permissive); err != nil {
+	return e.runAtomically(ctx, func() error {
+		bundles, err := e.findBundlesByImage(ctx, images)
+		if err := e.warnIfPermissive(err, opts.Permissive); err != nil {
 			return err
 		}
 
 		removed, err := e.removeDeprecatedPackages(ctx, bundles, opts)
-		if err := e.permit(err, opts.Permissive); err != nil {
+		if err := e.warnIfPermissive(err, opts.Permissive); err != nil {
 			return err
 		}
 
@@ -37,24 +37,24 @@ func (e *Editor) DeprecateTruncate(ctx context.Context, images []string, opts De
 			if removed[name] {
 				continue
 			}
-			err := e.atomically(ctx, func() error { return e.deprecate(ctx, name) })
+			err := e.runAtomically(ctx, func() error { return e.deprecateBundle(ctx, name) })
 			if err != nil {
-				err = say("error deprecating bundle %s: %w", bundles[name], err)
+				err = opmErrorf("error deprecating bundle %s: %w", bundles[name], err)
 			}
-			errs = append(errs, e.permit(err, opts.Permissive))
+			errs = append(errs, e.warnIfPermissive(err, opts.Permissive))
 		}
 
 		return errors.Join(errs...)
 	})
 }
 
-// findImages returns the images by the names of their bundles. With the error that names
-// what is missing come those that were found.
-func (e *Editor) findImages(ctx context.Context, images []string) (map[string]string, error) {
+// findBundlesByImage returns the images by the names of their bundles. If some are missing,
+// it returns an error together with those that were found.
+func (e *Editor) findBundlesByImage(ctx context.Context, images []string) (map[string]string, error) {
 	bundles := map[string]string{}
 	var missing []string
 	for _, image := range images {
-		names, err := texts(ctx, e.tx, `SELECT name FROM operatorbundle WHERE name IS NOT NULL AND CAST(bundlepath AS TEXT) = ?`, image)
+		names, err := queryTexts(ctx, e.tx, `SELECT name FROM operatorbundle WHERE name IS NOT NULL AND CAST(bundlepath AS TEXT) = ?`, image)
 		if err != nil {
 			return nil, err
 		}
@@ -73,8 +73,8 @@ func (e *Editor) findImages(ctx context.Context, images []string) (map[string]st
 	return bundles, nil
 }
 
-// removeDeprecatedPackages removes the packages of whose channels every head is to be
-// deprecated, if that is allowed, and gives the bundles that went with them.
+// removeDeprecatedPackages removes the packages of which all channel heads are to be
+// deprecated, if that is allowed. It returns the bundles that were removed.
 func (e *Editor) removeDeprecatedPackages(ctx context.Context, bundles map[string]string, opts DeprecateOptions) (map[string]bool, error) {
 	removed := map[string]bool{}
 	if !opts.AllowPackageRemoval {
@@ -83,7 +83,7 @@ func (e *Editor) removeDeprecatedPackages(ctx context.Context, bundles map[strin
 
 	packages := map[string]bool{}
 	for name := range bundles {
-		headed, err := texts(ctx, e.tx, `SELECT c.package_name FROM channel c JOIN package p ON p.name = c.package_name AND p.default_channel = c.name
+		headed, err := queryTexts(ctx, e.tx, `SELECT c.package_name FROM channel c JOIN package p ON p.name = c.package_name AND p.default_channel = c.name
 			WHERE c.head_operatorbundle_name = ?`, name)
 		if err != nil {
 			return nil, err
@@ -94,7 +94,7 @@ func (e *Editor) removeDeprecatedPackages(ctx context.Context, bundles map[strin
 	}
 
 	for _, pkg := range slices.Sorted(maps.Keys(packages)) {
-		graphs, err := loadGraphs(ctx, e.tx, pkg)
+		graphs, err := loadChannelGraphs(ctx, e.tx, pkg)
 		if err != nil {
 			return nil, err
 		}
@@ -120,20 +120,20 @@ func (e *Editor) removeDeprecatedPackages(ctx context.Context, bundles map[strin
 	return removed, nil
 }
 
-// deprecate cuts off what lies below a bundle, and marks it.
-func (e *Editor) deprecate(ctx context.Context, name string) error {
-	known, err := e.nameKnown(ctx, name)
-	if err != nil || !known { // It lay below another deprecated bundle.
+// deprecateBundle truncates the channels below a bundle, and marks it as deprecated.
+func (e *Editor) deprecateBundle(ctx context.Context, name string) error {
+	known, err := e.hasBundleName(ctx, name)
+	if err != nil || !known { // It was removed below another deprecated bundle.
 		return err
 	}
 
-	packages, err := texts(ctx, e.tx, `SELECT DISTINCT package_name FROM channel_entry WHERE operatorbundle_name = ? ORDER BY 1`, name)
+	packages, err := queryTexts(ctx, e.tx, `SELECT DISTINCT package_name FROM channel_entry WHERE operatorbundle_name = ? ORDER BY 1`, name)
 	if err != nil {
 		return err
 	}
 
 	for _, pkg := range packages {
-		if err := e.truncate(ctx, pkg, name); err != nil {
+		if err := e.truncateChannels(ctx, pkg, name); err != nil {
 			return err
 		}
 	}
@@ -151,25 +151,25 @@ func (e *Editor) deprecate(ctx context.Context, name string) error {
 	return err
 }
 
-// truncate cuts off what lies below a bundle in the channels of a package. What other
-// channels name, or what a bundle above leads to as well, stays.
-func (e *Editor) truncate(ctx context.Context, pkg, name string) error {
-	state, err := loadPackage(ctx, e.tx, pkg)
+// truncateChannels removes the bundles below a bundle from the channels of a package.
+// Bundles in other channels, or to which a bundle above also leads, stay.
+func (e *Editor) truncateChannels(ctx context.Context, pkg, name string) error {
+	state, err := loadPackageState(ctx, e.tx, pkg)
 	if err != nil {
 		return err
 	}
 	if graph, found := state.graphs[state.defaultChannel]; found && graph.head == name {
-		return say("Bundle deprecation causing default channel removal")
+		return opmErrorf("Bundle deprecation causing default channel removal")
 	}
 
-	p := &plan{defaultChannel: state.defaultChannel, channels: map[string][]row{}}
+	p := &packagePlan{defaultChannel: state.defaultChannel, channels: map[string][]channelRow{}}
 	tail := map[string]bool{}
 	for channel, graph := range state.graphs {
 		if _, named := graph.edges[name]; !named {
 			continue
 		}
 
-		for below := range graph.below(name) {
+		for below := range graph.bundlesBelow(name) {
 			tail[below] = true
 		}
 
@@ -178,9 +178,9 @@ func (e *Editor) truncate(ctx context.Context, pkg, name string) error {
 			continue
 		}
 
-		p.channels[channel], err = layDown(graph.head, func(bundle string) (edges, bool) {
+		p.channels[channel], err = layOutChannel(graph.head, func(bundle string) (updateEdges, bool) {
 			if bundle == name {
-				return edges{}, true
+				return updateEdges{}, true
 			}
 			e, found := graph.edges[bundle]
 			return e, found
@@ -194,7 +194,7 @@ func (e *Editor) truncate(ctx context.Context, pkg, name string) error {
 		return err
 	}
 
-	return e.deleteUnlisted(ctx, slices.Sorted(maps.Keys(tail)), func(bundle string) error {
+	return e.deleteUnlistedBundles(ctx, slices.Sorted(maps.Keys(tail)), func(bundle string) error {
 		_, err := e.tx.ExecContext(ctx, `DELETE FROM deprecated WHERE operatorbundle_name = ?`, bundle)
 		return err
 	})

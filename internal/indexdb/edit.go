@@ -10,33 +10,32 @@ import (
 	"path/filepath"
 )
 
-// EditOptions are how a database is edited.
+// EditOptions configure how a database is edited.
 type EditOptions struct {
 	Options
-	// Create makes the database if there is none.
+	// Create creates the database if it does not exist.
 	Create bool
 }
 
-// Editor changes a database within a call of Edit. Each of its methods changes it as a
-// whole or not at all.
+// Editor changes a database within a call of Edit. Each of its methods is atomic.
 type Editor struct {
 	tx   *sql.Tx
 	opts EditOptions
 }
 
-// Edit opens the database at path, migrated to LatestLevel, and has edit change it. When
-// edit gives no error, the changed database takes the place of the one before, in one
-// step; in every other case the file stays as it was. The folder of the database must have
-// space for a second copy of it.
+// Edit opens the database at path, migrated to LatestLevel, and calls edit to change it. If
+// edit returns no error, the changed database replaces the original atomically. Otherwise
+// the file stays unchanged. The folder of the database must have space for a second copy of
+// it.
 //
-// ErrChanged says that the file was changed by somebody else meanwhile.
+// It returns ErrChanged if another program changed the file in the meantime.
 func Edit(ctx context.Context, path string, opts EditOptions, edit func(*Editor) error) error {
 	target, err := resolveLinks(path)
 	if err != nil {
 		return fmt.Errorf("index database %s: %w", path, err)
 	}
 
-	before, err := inspect(target, opts.MaxBytes)
+	before, err := inspectDatabaseFile(target, opts.MaxBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && opts.Create:
 	case err != nil:
@@ -45,38 +44,38 @@ func Edit(ctx context.Context, path string, opts EditOptions, edit func(*Editor)
 		return fmt.Errorf("index database %s: %w: it is empty", path, ErrNotDatabase)
 	}
 
-	temp, err := workingCopy(ctx, target, before, opts)
+	temp, err := createWorkingCopy(ctx, target, before, opts)
 	if err != nil {
 		return fmt.Errorf("index database %s: %w", path, err)
 	}
 
-	defer func() { _ = os.Remove(temp) }() // It is gone already if it took the place of the original.
-	conn, err := prepare(ctx, temp, opts)
+	defer func() { _ = os.Remove(temp) }() // After a success it has been renamed.
+	conn, err := prepareWorkingCopy(ctx, temp, opts)
 	if err != nil {
-		return fmt.Errorf("index database %s: %w", path, explain(err))
+		return fmt.Errorf("index database %s: %w", path, explainSQLiteError(err))
 	}
 
-	err = conn.edit(ctx, opts, edit)
+	err = conn.runEdit(ctx, opts, edit)
 	conn.close()
 	if err != nil {
-		return explain(err) // What edit says needs no name of a file.
+		return explainSQLiteError(err) // An error of edit does not need the name of the file.
 	}
 
 	mode := fs.FileMode(0o644)
 	if before != nil {
 		mode = before.Mode().Perm()
 	}
-	if err := unchanged(target, before); err != nil {
+	if err := checkUnchanged(target, before); err != nil {
 		return fmt.Errorf("index database %s: %w", path, err)
 	}
-	if err := replace(temp, target, mode); err != nil {
+	if err := replaceFileAtomically(temp, target, mode); err != nil {
 		return fmt.Errorf("index database %s: %w", path, err)
 	}
 
 	return nil
 }
 
-// resolveLinks returns the file that a path leads to, so that a link to it stays one.
+// resolveLinks returns the target of a path, so that a symbolic link to it is kept.
 func resolveLinks(path string) (string, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,14 +84,14 @@ func resolveLinks(path string) (string, error) {
 	return target, err
 }
 
-// workingCopy makes a copy beside the target. It is empty if before is nil.
-func workingCopy(ctx context.Context, target string, before fs.FileInfo, opts EditOptions) (string, error) {
+// createWorkingCopy creates a copy next to the target. It is empty if before is nil.
+func createWorkingCopy(ctx context.Context, target string, before fs.FileInfo, opts EditOptions) (string, error) {
 	file, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*")
 	if err != nil {
 		return "", err
 	}
 	if before != nil {
-		err = copyFile(ctx, file, target, maxSize(opts.MaxBytes))
+		err = copyLimited(ctx, file, target, maxDatabaseSize(opts.MaxBytes))
 	}
 	if err := errors.Join(err, file.Close()); err != nil {
 		_ = os.Remove(file.Name())
@@ -102,8 +101,8 @@ func workingCopy(ctx context.Context, target string, before fs.FileInfo, opts Ed
 	return file.Name(), nil
 }
 
-// unchanged compares a file with how it was.
-func unchanged(path string, before fs.FileInfo) error {
+// checkUnchanged returns ErrChanged if a file differs from before.
+func checkUnchanged(path string, before fs.FileInfo) error {
 	now, err := os.Stat(path)
 	switch {
 	case before == nil && errors.Is(err, fs.ErrNotExist):
@@ -119,20 +118,20 @@ func unchanged(path string, before fs.FileInfo) error {
 	}
 }
 
-// prepare makes of whatever a private copy holds a sound database of the latest level.
-func prepare(ctx context.Context, path string, opts EditOptions) (*connection, error) {
-	conn, err := connect(ctx, path, readWrite)
+// prepareWorkingCopy opens a private copy, checks it and migrates it to the latest level.
+func prepareWorkingCopy(ctx context.Context, path string, opts EditOptions) (*connection, error) {
+	conn, err := openConnection(ctx, path, readWrite)
 	if err != nil {
 		return nil, err
 	}
 
-	// Before anything is run on it, even a check.
+	// The schema must be safe before any other statement runs, even a check.
 	_, err = checkSchema(ctx, conn)
 	if err == nil {
 		err = quickCheck(ctx, conn)
 	}
 	if err == nil {
-		err = conn.migrate(ctx, opts.Options)
+		err = conn.migrateToLatest(ctx, opts.Options)
 	}
 	if err == nil {
 		_, err = conn.ExecContext(ctx, `PRAGMA foreign_keys = 1`)
@@ -145,21 +144,21 @@ func prepare(ctx context.Context, path string, opts EditOptions) (*connection, e
 	return conn, nil
 }
 
-// edit runs an edit in a transaction.
-func (c *connection) edit(ctx context.Context, opts EditOptions, edit func(*Editor) error) error {
+// runEdit runs an edit in a transaction.
+func (c *connection) runEdit(ctx context.Context, opts EditOptions, edit func(*Editor) error) error {
 	tx, err := c.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 
 	defer func() { _ = tx.Rollback() }() // It does nothing after the commit.
-	if err := scaffold(ctx, tx); err != nil {
+	if err := createEditIndexes(ctx, tx); err != nil {
 		return err
 	}
 	if err := edit(&Editor{tx: tx, opts: opts}); err != nil {
 		return err
 	}
-	if err := unscaffold(ctx, tx); err != nil {
+	if err := dropEditIndexes(ctx, tx); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
@@ -170,9 +169,9 @@ func (c *connection) edit(ctx context.Context, opts EditOptions, edit func(*Edit
 	return err
 }
 
-// quickCheck finds damaged pages before anything is built on them.
+// quickCheck returns an error for a database with damaged pages.
 func quickCheck(ctx context.Context, conn *connection) error {
-	findings, err := texts(ctx, conn, `PRAGMA quick_check(1)`)
+	findings, err := queryTexts(ctx, conn, `PRAGMA quick_check(1)`)
 	if err != nil {
 		return err
 	}
@@ -182,9 +181,9 @@ func quickCheck(ctx context.Context, conn *connection) error {
 	return nil
 }
 
-// helpers are indexes that exist during an edit only: without them, each deleted bundle
-// would have SQLite look through whole tables for what refers to it.
-var helpers = map[string]string{
+// editIndexes are indexes that exist during an edit only. Without them, SQLite would scan
+// whole tables for references to each deleted bundle.
+var editIndexes = map[string]string{
 	"edit_properties":    `properties (operatorbundle_name, operatorbundle_version, operatorbundle_path)`,
 	"edit_dependencies":  `dependencies (operatorbundle_name, operatorbundle_version, operatorbundle_path)`,
 	"edit_providers":     `api_provider (operatorbundle_name, operatorbundle_version, operatorbundle_path)`,
@@ -198,17 +197,17 @@ var helpers = map[string]string{
 	"edit_heads":         `channel (head_operatorbundle_name)`,
 }
 
-// scaffold puts the helpers up, and this package's triggers into the place of those that
-// came with the file.
-func scaffold(ctx context.Context, tx *sql.Tx) error {
+// createEditIndexes creates the indexes for edits, and replaces all triggers of the file by
+// those of this package.
+func createEditIndexes(ctx context.Context, tx *sql.Tx) error {
 	if err := dropTriggers(ctx, tx); err != nil {
 		return err
 	}
-	if err := exec(ctx, tx, triggers); err != nil {
+	if err := execStatements(ctx, tx, cleanupTriggers); err != nil {
 		return err
 	}
 
-	for name, on := range helpers {
+	for name, on := range editIndexes {
 		if _, err := tx.ExecContext(ctx, `CREATE INDEX IF NOT EXISTS `+name+` ON `+on); err != nil {
 			return err
 		}
@@ -216,8 +215,9 @@ func scaffold(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-func unscaffold(ctx context.Context, tx *sql.Tx) error {
-	for name := range helpers {
+// dropEditIndexes drops the indexes for edits.
+func dropEditIndexes(ctx context.Context, tx *sql.Tx) error {
+	for name := range editIndexes {
 		if _, err := tx.ExecContext(ctx, `DROP INDEX IF EXISTS `+name); err != nil {
 			return err
 		}
@@ -225,15 +225,15 @@ func unscaffold(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// atomically runs a part of an edit, and takes back what it did if it fails.
-func (e *Editor) atomically(ctx context.Context, part func() error) error {
+// runAtomically runs a part of an edit, and rolls it back if it fails.
+func (e *Editor) runAtomically(ctx context.Context, part func() error) error {
 	if _, err := e.tx.ExecContext(ctx, `SAVEPOINT part`); err != nil {
 		return err
 	}
 
 	err := part()
 	if err != nil {
-		// The context may have ended; what was done must be taken back all the same.
+		// The rollback must run even if the context is done.
 		_, undone := e.tx.ExecContext(context.WithoutCancel(ctx), `ROLLBACK TO part`)
 		err = errors.Join(err, undone)
 	}
@@ -242,8 +242,8 @@ func (e *Editor) atomically(ctx context.Context, part func() error) error {
 	return errors.Join(err, released)
 }
 
-// permit makes of the errors of parts, if they are permitted, warnings.
-func (e *Editor) permit(err error, permissive bool) error {
+// warnIfPermissive turns an error into a warning if permissive is set.
+func (e *Editor) warnIfPermissive(err error, permissive bool) error {
 	if err != nil && permissive {
 		e.opts.warn("permissive mode enabled", err)
 		return nil

@@ -9,23 +9,24 @@ import (
 )
 
 var (
-	// ErrNotDatabase says that a file is no SQLite database, whatever its name.
+	// ErrNotDatabase is returned for a file that is not a SQLite database.
 	ErrNotDatabase = errors.New("the file is not a SQLite database")
-	// ErrNotIndex says that a file is a SQLite database of something else.
+	// ErrNotIndex is returned for a SQLite database that is not an operator index.
 	ErrNotIndex = errors.New("the database is not an operator index")
-	// ErrDamaged says that a database cannot be read, or not in whole: get a fresh copy.
+	// ErrDamaged is returned for a database that cannot be read completely. The user needs
+	// another copy.
 	ErrDamaged = errors.New("the database is damaged")
-	// ErrTooLarge says that a database, or one value of it, is above a limit.
+	// ErrTooLarge is returned when a database, or one of its values, exceeds a limit.
 	ErrTooLarge = errors.New("the database is too large")
-	// ErrLevel says that a database has a schema level that this program does not know.
+	// ErrLevel is returned for a database of an unknown schema level.
 	ErrLevel = errors.New("the schema level is not supported")
-	// ErrChanged says that a database was changed by somebody else during an edit, whose
-	// own changes were therefore dropped.
+	// ErrChanged is returned when another program changed the database during an edit. The
+	// edit is discarded.
 	ErrChanged = errors.New("the database was changed by another program meanwhile; run the command again")
 )
 
-// ImageAddedError says that a bundle was to be added whose image is in the index already.
-// Commands end with exit code 2.
+// ImageAddedError is returned when the image of an added bundle is already in the index.
+// Commands then end with exit code 2.
 type ImageAddedError struct {
 	// Image is the bundle's image.
 	Image string
@@ -34,8 +35,8 @@ type ImageAddedError struct {
 // Error implements error.
 func (e *ImageAddedError) Error() string { return fmt.Sprintf("Bundle %s already exists", e.Image) }
 
-// VersionAddedError says that a bundle was to be added whose package has a bundle of the
-// same name already. Commands end with exit code 3.
+// VersionAddedError is returned when the package of an added bundle already has a bundle of
+// the same name. Commands then end with exit code 3.
 type VersionAddedError struct {
 	// Package and Bundle are the names.
 	Package, Bundle string
@@ -46,8 +47,8 @@ func (e *VersionAddedError) Error() string {
 	return fmt.Sprintf("Bundle already added that provides package and csv: package %q, csv %q", e.Package, e.Bundle)
 }
 
-// ExitCode is the code with which a command ends after an error of Add: 2 and 3 say that
-// a bundle is there already, by its image or by its name. Of other errors it is 1.
+// ExitCode returns the exit code of a command after an error of Add: 2 for an
+// [ImageAddedError], 3 for a [VersionAddedError] and 1 for other errors.
 func ExitCode(err error) int {
 	switch {
 	case err == nil:
@@ -61,29 +62,29 @@ func ExitCode(err error) int {
 	}
 }
 
-// DeprecationNotice is what commands say before they touch a SQLite catalog.
+// DeprecationNotice is printed by commands before they use a SQLite catalog.
 const DeprecationNotice = "DEPRECATION NOTICE: catalogs in the SQLite format, and the commands that make them, are deprecated " +
 	"and will be removed. Move to file-based catalogs: `opm migrate` makes one of an index."
 
-// said is an error whose text is one that people and scripts know from opm, which does not
-// follow the habits of Go.
-type said struct {
+// opmError is an error with a text of the original opm, which people and scripts know and
+// which does not follow the conventions of Go.
+type opmError struct {
 	text string
 	err  error
 }
 
-// say makes such an error. A verb %w is allowed.
-func say(format string, args ...any) error {
+// opmErrorf returns a formatted opmError. It supports %w.
+func opmErrorf(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	return &said{text: err.Error(), err: errors.Unwrap(err)}
+	return &opmError{text: err.Error(), err: errors.Unwrap(err)}
 }
 
-func (e *said) Error() string { return e.text }
+func (e *opmError) Error() string { return e.text }
 
-func (e *said) Unwrap() error { return e.err }
+func (e *opmError) Unwrap() error { return e.err }
 
-// explain adds to an error of SQLite what it means for the one who reads it.
-func explain(err error) error {
+// explainSQLiteError wraps errors of SQLite with an error of this package.
+func explainSQLiteError(err error) error {
 	var failure *sqlite.Error
 	if !errors.As(err, &failure) {
 		return err

@@ -17,45 +17,45 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// exportPulls is how many images are fetched at a time.
-const exportPulls = 10
+// maxConcurrentFetches is how many images are fetched at a time.
+const maxConcurrentFetches = 10
 
-// Export writes packages of an index as folders in the package manifest format:
-// <folder>/<package>/<version>/ has the manifests of a bundle, and
-// <folder>/<package>/package.yaml its channels. The folder of a bundle without a version,
-// or with that of another, has the bundle's name.
+// Export writes packages of an index as folders in the package manifest format.
+// <folder>/<package>/<version>/ contains the manifests of a bundle, and
+// <folder>/<package>/package.yaml its channels. If a bundle has no version, or that of
+// another bundle, its folder has the bundle's name.
 type Export struct {
-	// Index that is read.
+	// Index is the index to read.
 	Index *Index
-	// Packages to be written. Empty: all.
+	// Packages are the packages to write. Empty means all.
 	Packages []string
-	// Folder to write to. It is made if it is not there.
+	// Folder is the folder to write to. It is created if it does not exist.
 	Folder string
 	// Fetch writes the manifests of a bundle image into an existing folder. It is called by
 	// up to ten goroutines at a time. Bundles without an image are written from the index.
 	Fetch func(ctx context.Context, image, folder string) error
 }
 
-// Run exports. Everything that can be written is, even if some bundles cannot.
+// Run exports the packages. If some bundles fail, the others are still written.
 func (x Export) Run(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(exportPulls)
-	run := &exporting{Export: x, group: group, found: map[string]bool{}}
-	err := run.all(ctx, groupCtx)
-	_ = group.Wait() // Its functions give no errors.
+	group.SetLimit(maxConcurrentFetches)
+	run := &exportRun{Export: x, group: group, foundPackages: map[string]bool{}}
+	err := run.exportAll(ctx, groupCtx)
+	_ = group.Wait() // Its functions return no errors.
 	slices.SortFunc(run.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(append(run.errs, err)...)
 }
 
-// exporting is one run of an Export.
-type exporting struct {
+// exportRun is one run of an Export.
+type exportRun struct {
 	Export
 	group *errgroup.Group
-	// found are the packages that were seen; manifest is that of the current one, and taken
-	// are the folders in it.
-	found    map[string]bool
-	manifest packageManifest
-	taken    map[string]bool
+	// foundPackages are the packages that were read. manifest is that of the current one,
+	// and usedFolders are the folders in it.
+	foundPackages map[string]bool
+	manifest      packageManifest
+	usedFolders   map[string]bool
 
 	mu   sync.Mutex
 	errs []error
@@ -73,7 +73,7 @@ type manifestChannel struct {
 	CurrentCSV string `json:"currentCSV"`
 }
 
-func (x *exporting) all(ctx, fetchCtx context.Context) error {
+func (x *exportRun) exportAll(ctx, fetchCtx context.Context) error {
 	for meta, err := range x.Index.Metas(ctx) {
 		if err == nil {
 			err = ctx.Err()
@@ -84,21 +84,21 @@ func (x *exporting) all(ctx, fetchCtx context.Context) error {
 		if len(x.Packages) > 0 && !slices.Contains(x.Packages, meta.PackageName()) {
 			continue
 		}
-		if err := x.take(ctx, fetchCtx, meta); err != nil {
+		if err := x.exportMeta(ctx, fetchCtx, meta); err != nil {
 			return fmt.Errorf("%s: %w", meta, err)
 		}
 	}
 
 	for _, name := range x.Packages {
-		if !x.found[name] {
+		if !x.foundPackages[name] {
 			return fmt.Errorf("package %q: the index has no such package", name)
 		}
 	}
 	return x.finishPackage()
 }
 
-// take takes in a blob. Those of a package come one after the other.
-func (x *exporting) take(ctx, fetchCtx context.Context, meta fbc.Meta) error {
+// exportMeta processes a blob. The blobs of a package must come one after the other.
+func (x *exportRun) exportMeta(ctx, fetchCtx context.Context, meta fbc.Meta) error {
 	switch meta.Schema {
 	case fbc.SchemaPackage:
 		if err := x.finishPackage(); err != nil {
@@ -109,27 +109,27 @@ func (x *exporting) take(ctx, fetchCtx context.Context, meta fbc.Meta) error {
 		if err != nil {
 			return err
 		}
-		if err := checkElement(p.Name); err != nil {
+		if err := checkFolderName(p.Name); err != nil {
 			return err
 		}
 
-		x.found[p.Name] = true
+		x.foundPackages[p.Name] = true
 		x.manifest = packageManifest{PackageName: p.Name, DefaultChannel: p.DefaultChannel}
-		x.taken = map[string]bool{}
+		x.usedFolders = map[string]bool{}
 	case fbc.SchemaChannel:
-		head, _, err := text(ctx, x.Index.conn, `SELECT CAST(head_operatorbundle_name AS TEXT) FROM channel WHERE package_name = ? AND name = ?`, meta.Package, meta.Name)
+		head, _, err := queryText(ctx, x.Index.conn, `SELECT CAST(head_operatorbundle_name AS TEXT) FROM channel WHERE package_name = ? AND name = ?`, meta.Package, meta.Name)
 		if err != nil {
 			return err
 		}
 		x.manifest.Channels = append(x.manifest.Channels, manifestChannel{Name: meta.Name, CurrentCSV: head})
 	case fbc.SchemaBundle:
-		return x.bundle(fetchCtx, meta)
+		return x.exportBundle(fetchCtx, meta)
 	}
 
 	return nil
 }
 
-func (x *exporting) finishPackage() error {
+func (x *exportRun) finishPackage() error {
 	if x.manifest.PackageName == "" {
 		return nil
 	}
@@ -144,25 +144,25 @@ func (x *exporting) finishPackage() error {
 		return err
 	}
 
-	return os.WriteFile(filepath.Join(folder, "package.yaml"), content, 0o644) //nolint:gosec // Others may read it, as what else is exported.
+	return os.WriteFile(filepath.Join(folder, "package.yaml"), content, 0o644) //nolint:gosec // Exported files are readable by others.
 }
 
-// bundle writes a bundle, or has it fetched.
-func (x *exporting) bundle(ctx context.Context, meta fbc.Meta) error {
+// exportBundle writes a bundle, or starts to fetch it.
+func (x *exportRun) exportBundle(ctx context.Context, meta fbc.Meta) error {
 	b, err := fbc.DecodeBundle(meta)
 	if err != nil {
 		return err
 	}
 
-	element := bundleVersion(b)
-	if element == "" || x.taken[element] {
+	element := packagePropertyVersion(b)
+	if element == "" || x.usedFolders[element] {
 		element = b.Name
 	}
-	if err := checkElement(element); err != nil {
+	if err := checkFolderName(element); err != nil {
 		return err
 	}
 
-	x.taken[element] = true
+	x.usedFolders[element] = true
 	folder := filepath.Join(x.Folder, b.Package, element)
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
@@ -183,7 +183,9 @@ func (x *exporting) bundle(ctx context.Context, meta fbc.Meta) error {
 	return nil
 }
 
-func bundleVersion(b *fbc.Bundle) string {
+// packagePropertyVersion returns the version of the olm.package property, or an empty
+// string.
+func packagePropertyVersion(b *fbc.Bundle) string {
 	for _, p := range b.Properties {
 		var value fbc.PackageProperty
 		if p.Type == fbc.PropertyPackage && json.Unmarshal(p.Value, &value) == nil {
@@ -193,16 +195,17 @@ func bundleVersion(b *fbc.Bundle) string {
 	return ""
 }
 
-// checkElement refuses a name that is no single element of a path: names of a database may
-// come from anybody.
-func checkElement(name string) error {
+// checkFolderName returns an error for a name that is not a single path element, because
+// names of a database are not trusted.
+func checkFolderName(name string) error {
 	if name == "." || strings.ContainsAny(name, `/\`) || !filepath.IsLocal(name) {
 		return fmt.Errorf("%q cannot be the name of a folder", name)
 	}
 	return nil
 }
 
-// writeManifests writes the objects that an index holds of a bundle, each as a file.
+// writeManifests writes the objects of a bundle that are stored in the index, each as a
+// file.
 func writeManifests(folder string, b *fbc.Bundle) error {
 	n := 0
 	for _, p := range b.Properties {
@@ -227,7 +230,7 @@ func writeManifests(folder string, b *fbc.Bundle) error {
 			Kind string `json:"kind"`
 		}
 		name := fmt.Sprintf("%03d", n)
-		if json.Unmarshal(value.Data, &head) == nil && checkElement(head.Kind) == nil && len(head.Kind) < 100 {
+		if json.Unmarshal(value.Data, &head) == nil && checkFolderName(head.Kind) == nil && len(head.Kind) < 100 {
 			name += "_" + strings.ToLower(head.Kind)
 		}
 		if err := os.WriteFile(filepath.Join(folder, name+".yaml"), content, 0o644); err != nil { //nolint:gosec // As above.

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func (d *database) export(x Export) (string, error) {
+func (d *fixture) runExport(x Export) (string, error) {
 	d.t.Helper()
-	index, err := Open(context.Background(), d.path, d.options())
+	index, err := Open(context.Background(), d.path, d.indexOptions())
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -53,12 +53,12 @@ func (d *database) export(x Export) (string, error) {
 }
 
 func TestExport(t *testing.T) {
-	d := newDatabase(t)
-	d.add(replacesMode,
-		given{version: "1.0.0", channels: "a"}, given{version: "1.1.0", channels: "a,b", replaces: "p.v1.0.0", defaultChannel: "b"},
-		given{pkg: "q", name: "q.none", channels: "x"},
+	d := newFixture(t)
+	d.addBundles(replacesMode,
+		bundleSpec{version: "1.0.0", channels: "a"}, bundleSpec{version: "1.1.0", channels: "a,b", replaces: "p.v1.0.0", defaultChannel: "b"},
+		bundleSpec{pkg: "q", name: "q.none", channels: "x"},
 	)
-	d.run(`UPDATE operatorbundle SET bundlepath = '' WHERE name = 'q.none'`)
+	d.execSQL(`UPDATE operatorbundle SET bundlepath = '' WHERE name = 'q.none'`)
 	const p = `p/1.0.0/csv.yaml: registry.example/p.v1.0.0
 p/1.1.0/csv.yaml: registry.example/p.v1.1.0
 p/package.yaml: channels:
@@ -70,7 +70,7 @@ defaultChannel: b
 packageName: p
 `
 
-	got, err := d.export(Export{Packages: []string{"p"}})
+	got, err := d.runExport(Export{Packages: []string{"p"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ packageName: p
 		t.Errorf("package p (-want +got):\n%s", diff)
 	}
 
-	got, err = d.export(Export{})
+	got, err = d.runExport(Export{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +88,12 @@ packageName: p
 		!strings.HasPrefix(got, p) {
 		t.Errorf("exported:\n%s", got)
 	}
-	if _, err := d.export(Export{Packages: []string{"nope"}}); err == nil || !strings.Contains(err.Error(), `package "nope": the index has no such package`) {
+	if _, err := d.runExport(Export{Packages: []string{"nope"}}); err == nil || !strings.Contains(err.Error(), `package "nope": the index has no such package`) {
 		t.Errorf("error %v", err)
 	}
 
-	d.run(`UPDATE operatorbundle SET bundlepath = 'fails' WHERE name = 'p.v1.0.0'`)
-	got, err = d.export(Export{Packages: []string{"p"}})
+	d.execSQL(`UPDATE operatorbundle SET bundlepath = 'fails' WHERE name = 'p.v1.0.0'`)
+	got, err = d.runExport(Export{Packages: []string{"p"}})
 	if want := `bundle "p.v1.0.0", image fails: no such image`; err == nil || err.Error() != want {
 		t.Errorf("error %v", err)
 	}
@@ -109,10 +109,10 @@ func TestExportStaysInItsFolder(t *testing.T) {
 		"a package": {`UPDATE package SET name = '..'`, `UPDATE channel_entry SET package_name = '..'`, `UPDATE channel SET package_name = '..'`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDatabase(t)
-			d.add(replacesMode, given{version: "1.0.0", channels: "a"})
-			d.run(statements...)
-			if got, err := d.export(Export{}); err == nil || !strings.Contains(err.Error(), "cannot be the name of a folder") {
+			d := newFixture(t)
+			d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
+			d.execSQL(statements...)
+			if got, err := d.runExport(Export{}); err == nil || !strings.Contains(err.Error(), "cannot be the name of a folder") {
 				t.Errorf("error %v, exported:\n%s", err, got)
 			}
 		})

@@ -12,48 +12,48 @@ import (
 )
 
 const (
-	// magic is how every SQLite database starts.
-	magic = "SQLite format 3\x00"
+	// sqliteMagic is the header of every SQLite database.
+	sqliteMagic = "SQLite format 3\x00"
 
 	// defaultMaxBytes bounds a database. The largest public index had about 400 MB.
 	defaultMaxBytes = 4 << 30
 
-	// maxValueBytes bounds one value and one row of a database. It is what a whole bundle
-	// may have, and the largest value is all of a bundle's manifests.
+	// maxValueBytes bounds one value and one row of a database. It is the limit of a whole
+	// bundle, and the largest value has all manifests of a bundle.
 	maxValueBytes = 64 << 20
 )
 
-// IsDatabase reports whether a file starts as SQLite databases do.
+// IsDatabase reports whether a file begins with the header of a SQLite database.
 func IsDatabase(path string) (bool, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return false, err
 	}
 	defer file.Close()
-	return startsAsDatabase(file)
+	return hasDatabaseHeader(file)
 }
 
-func startsAsDatabase(r io.Reader) (bool, error) {
-	head := make([]byte, len(magic))
+func hasDatabaseHeader(r io.Reader) (bool, error) {
+	head := make([]byte, len(sqliteMagic))
 	_, err := io.ReadFull(r, head)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, nil
 	}
-	return bytes.Equal(head, []byte(magic)), err
+	return bytes.Equal(head, []byte(sqliteMagic)), err
 }
 
-// inspect looks at a database file without SQLite: that it is one, that it is not too
-// large, and that no transaction of another program is left beside it, which would be
-// missing from what is read.
-func inspect(path string, maxBytes int64) (fs.FileInfo, error) {
+// inspectDatabaseFile checks a database file without SQLite: it has the header of a
+// database and is not too large. It returns an error if another program left an unfinished
+// transaction next to it, whose content would be missing.
+func inspectDatabaseFile(path string, maxBytes int64) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: it is no regular file", ErrNotDatabase)
+		return nil, fmt.Errorf("%w: it is not a regular file", ErrNotDatabase)
 	}
-	if limit := maxSize(maxBytes); info.Size() > limit {
+	if limit := maxDatabaseSize(maxBytes); info.Size() > limit {
 		return nil, fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrTooLarge, info.Size(), limit)
 	}
 
@@ -78,15 +78,17 @@ func inspect(path string, maxBytes int64) (fs.FileInfo, error) {
 	return info, nil
 }
 
-func maxSize(maxBytes int64) int64 {
+// maxDatabaseSize returns the limit of a database, or the default if maxBytes is not
+// positive.
+func maxDatabaseSize(maxBytes int64) int64 {
 	if maxBytes <= 0 {
 		return defaultMaxBytes
 	}
 	return maxBytes
 }
 
-// copyFile copies a file of at most limit bytes into an open, empty one.
-func copyFile(ctx context.Context, to *os.File, from string, limit int64) error {
+// copyLimited copies a file of at most limit bytes into an open, empty one.
+func copyLimited(ctx context.Context, to *os.File, from string, limit int64) error {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func copyFile(ctx context.Context, to *os.File, from string, limit int64) error 
 	return nil
 }
 
-// contextReader stops reading when the context ends.
+// contextReader stops reading when the context is done.
 type contextReader struct {
 	ctx context.Context //nolint:containedctx // It lives as long as one call of copyFile.
 	r   io.Reader
@@ -117,9 +119,9 @@ func (r *contextReader) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// replace puts a finished file into the place of another, so that after a crash there is
-// the one or the other.
-func replace(finished, target string, mode fs.FileMode) error {
+// replaceFileAtomically renames a finished file to target. After a crash, the target is
+// either the old or the new file.
+func replaceFileAtomically(finished, target string, mode fs.FileMode) error {
 	file, err := os.OpenFile(finished, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -139,7 +141,7 @@ func replace(finished, target string, mode fs.FileMode) error {
 	}
 
 	defer dir.Close()
-	// Some file systems cannot sync a directory. The file itself is safe then too.
+	// Some file systems cannot sync a directory. The file itself is safe nevertheless.
 	_ = dir.Sync()
 	return nil
 }

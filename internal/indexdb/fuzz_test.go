@@ -22,7 +22,7 @@ func smallDatabase(f *testing.F, level int) []byte {
 		f.Fatal(err)
 	}
 
-	conn, err := connect(ctx, path, readWrite)
+	conn, err := openConnection(ctx, path, readWrite)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func smallDatabase(f *testing.F, level int) []byte {
 		}
 	}
 
-	if err := conn.migrateBy(ctx, Options{}, migrations[:level+1]); err != nil {
+	if err := conn.migrateWithSteps(ctx, Options{}, migrations[:level+1]); err != nil {
 		f.Fatal(err)
 	}
 
@@ -51,7 +51,7 @@ func smallDatabase(f *testing.F, level int) []byte {
 		}
 
 		e := &Editor{tx: tx}
-		if err := e.Add(ctx, []Bundle{given{version: "1.0.0", channels: "a"}.bundle(f)}, AddOptions{}); err != nil {
+		if err := e.Add(ctx, []Bundle{bundleSpec{version: "1.0.0", channels: "a"}.newBundle(f)}, AddOptions{}); err != nil {
 			f.Fatal(err)
 		}
 		if err := tx.Commit(); err != nil {
@@ -79,7 +79,7 @@ func FuzzOpen(f *testing.F) {
 		}
 	}
 
-	f.Add(uint8(3), uint32(0), []byte(magic), uint16(0))
+	f.Add(uint8(3), uint32(0), []byte(sqliteMagic), uint16(0))
 	f.Add(uint8(3), uint32(0), []byte("schema: olm.package"), uint16(0))
 	f.Add(uint8(2), uint32(28), []byte{0xff, 0xff, 0xff, 0xff}, uint16(700))
 	f.Fuzz(func(t *testing.T, base uint8, offset uint32, patch []byte, cut uint16) {
@@ -88,15 +88,15 @@ func FuzzOpen(f *testing.F) {
 		content = append(content, make([]byte, max(0, at+len(patch)-len(content)))...)
 		copy(content[at:], patch)
 		content = content[:len(content)-min(len(content), int(cut))]
-		d := newDatabase(t)
+		d := newFixture(t)
 		if err := os.WriteFile(d.path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 
 		checkMetas(t, d)
-		err := d.edit(func(e *Editor) error {
+		err := d.editIndex(func(e *Editor) error {
 			ctx := context.Background()
-			if err := e.Add(ctx, []Bundle{given{version: "9.0.0", channels: "a"}.bundle(t)}, AddOptions{Mode: ModeSemver}); err != nil {
+			if err := e.Add(ctx, []Bundle{bundleSpec{version: "9.0.0", channels: "a"}.newBundle(t)}, AddOptions{Mode: ModeSemver}); err != nil {
 				return err
 			}
 			return e.PruneStranded(ctx)
@@ -115,15 +115,15 @@ func FuzzOpen(f *testing.F) {
 }
 
 // checkMetas reads all there is, and checks what can be read.
-func checkMetas(t *testing.T, d *database) {
+func checkMetas(t *testing.T, d *fixture) {
 	t.Helper()
-	metas, err := d.metas()
+	metas, err := d.readMetas()
 	if err != nil && len(err.Error()) > 10_000 {
 		t.Fatalf("an error of %d bytes", len(err.Error()))
 	}
 
 	for _, meta := range metas {
-		compact, n, err := jsontext.Compact(nil, meta.Blob, maxDepth)
+		compact, n, err := jsontext.Compact(nil, meta.Blob, maxNestingDepth)
 		if err != nil || n != len(meta.Blob) || string(compact) != string(meta.Blob) {
 			t.Fatalf("%s is not canonical: %v: %s", meta, err, meta.Blob)
 		}
@@ -150,7 +150,7 @@ func FuzzRows(f *testing.F) {
 	f.Add("p.v9", "\xff.0.0", "\x16\xffx", `{"kind":"ClusterServiceVersion"}`, "olm.gvk", `{"guorp":"g"}`, uint64(0))
 	template := smallDatabase(f, LatestLevel)
 	f.Fuzz(func(t *testing.T, name, version, image, csv, propertyType, value string, kinds uint64) {
-		d := newDatabase(t)
+		d := newFixture(t)
 		if err := os.WriteFile(d.path, template, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func FuzzRows(f *testing.F) {
 			return []any{text, []byte(text), nil, len(text)}[kind]
 		}
 		ctx := context.Background()
-		conn, err := connect(ctx, d.path, readWrite)
+		conn, err := openConnection(ctx, d.path, readWrite)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,11 +182,11 @@ func FuzzRows(f *testing.F) {
 		insert(`INSERT INTO related_image (image, operatorbundle_name) VALUES (?, ?)`, store(image), name)
 		conn.close()
 		checkMetas(t, d)
-		err = d.edit(func(e *Editor) error {
+		err = d.editIndex(func(e *Editor) error {
 			for _, part := range []func() error{
 				func() error { return e.DeprecateTruncate(ctx, []string{image}, DeprecateOptions{}) },
 				func() error {
-					return e.Add(ctx, []Bundle{given{pkg: "q", version: "9.0.0", channels: "a", replaces: name}.bundle(t)}, AddOptions{})
+					return e.Add(ctx, []Bundle{bundleSpec{pkg: "q", version: "9.0.0", channels: "a", replaces: name}.newBundle(t)}, AddOptions{})
 				},
 				func() error { return e.RemovePackages(ctx, []string{"q"}, false) },
 			} {
@@ -215,7 +215,7 @@ func FuzzPlan(f *testing.F) {
 		if len(text) > 60 {
 			t.Skip("long lists find nothing that short ones do not")
 		}
-		state := &packageState{name: "p", members: map[string]*member{}, graphs: map[string]channelGraph{}}
+		state := &packageState{name: "p", members: map[string]*packageMember{}, graphs: map[string]channelGraph{}}
 		for batch := range slices.Chunk(text, 9) {
 			for _, m := range state.members {
 				m.added = false
@@ -228,7 +228,7 @@ func FuzzPlan(f *testing.F) {
 			}
 
 			p, err := planFuzzed(state, mode)
-			if err != nil || p.checkReached("p", state.members) != nil {
+			if err != nil || p.checkAddedReachable("p", state.members) != nil {
 				return // It is refused; nothing is written.
 			}
 
@@ -245,7 +245,7 @@ func FuzzPlan(f *testing.F) {
 // its channels.
 func addFuzzed(state *packageState, g []byte) {
 	name := func(n byte) string { return fmt.Sprintf("v%d", n&0xf) }
-	m := &member{
+	m := &packageMember{
 		name: name(g[0]), version: fmt.Sprintf("%d.%d.0+%d", g[0]&0xf>>2, g[0]&3, g[0]>>6), added: true,
 		channels: []string{string(rune('a' + g[2]&1))}, defaultChannel: "a",
 	}
@@ -265,7 +265,7 @@ func addFuzzed(state *packageState, g []byte) {
 	state.members[m.name] = m
 }
 
-func planFuzzed(state *packageState, mode uint8) (*plan, error) {
+func planFuzzed(state *packageState, mode uint8) (*packagePlan, error) {
 	if mode%3 == 0 {
 		return planReplaces("p", state.members, state.defaultChannel)
 	}
@@ -273,21 +273,21 @@ func planFuzzed(state *packageState, mode uint8) (*plan, error) {
 }
 
 // checkRows checks what every channel keeps, and gives it as it would be read again.
-func checkRows(t *testing.T, channel string, rows []row) channelGraph {
+func checkRows(t *testing.T, channel string, rows []channelRow) channelGraph {
 	t.Helper()
-	var entries []entry
+	var entries []storedEntry
 	for i, r := range rows {
-		e := entry{id: int64(i + 1), bundle: r.bundle}
-		if r.replaces != none {
+		e := storedEntry{id: int64(i + 1), bundle: r.bundle}
+		if r.replaces != noRow {
 			e.to, e.toBundle = int64(r.replaces+1), rows[r.replaces].bundle
 		}
 		entries = append(entries, e)
 	}
 
-	slices.SortStableFunc(entries, func(a, b entry) int { return rows[a.id-1].depth - rows[b.id-1].depth })
-	graph := readGraph(rows[0].bundle, entries)
-	reached := graph.below(graph.head)
-	for _, name := range graph.names() {
+	slices.SortStableFunc(entries, func(a, b storedEntry) int { return rows[a.id-1].depth - rows[b.id-1].depth })
+	graph := buildChannelGraph(rows[0].bundle, entries)
+	reached := graph.bundlesBelow(graph.head)
+	for _, name := range graph.bundleNames() {
 		if name != graph.head && !reached[name] {
 			t.Fatalf("channel %s: nothing leads to %s: %v", channel, name, graph)
 		}

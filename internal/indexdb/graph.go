@@ -6,67 +6,68 @@ import (
 	"slices"
 )
 
-// Pure: how the channels of a package are made of its bundles, and how they are laid down
-// as rows. What stands in a database is read into these forms and written from them.
+// This file builds the channels of a package from its bundles, and the rows of channels. It
+// does not access the database.
 
-// member is a bundle of a package, as its channels need to know it.
-type member struct {
+// packageMember is a bundle of a package with the fields that its channels depend on.
+type packageMember struct {
 	name, version, image string
 	replaces             string
 	skips                []string
 	substitutesFor       string
-	// deprecated members have nothing below them.
+	// deprecated members have no bundles below them.
 	deprecated bool
-	// channels are those that the bundle is in, or is to be added to.
+	// channels are the channels that contain the bundle, or to which it is to be added.
 	channels []string
-	// defaultChannel is the one that the bundle declares to be its package's default.
+	// defaultChannel is the default channel of the package that the bundle declares.
 	defaultChannel string
-	// added says that the bundle is not in the index yet.
+	// added is set for a bundle that is not in the index yet.
 	added bool
 }
 
-// edges are the updates of a channel that lead to a bundle.
-type edges struct {
+// updateEdges are the updates of a channel that lead to a bundle.
+type updateEdges struct {
 	replaces string
 	skips    []string
 }
 
-// channelGraph is a channel as it stands in an index.
+// channelGraph is the update graph of a channel.
 type channelGraph struct {
 	head string
 	// chain are the bundles from the head along what they replace.
 	chain []string
-	// edges of every bundle that the channel names, even if they are none.
-	edges map[string]edges
+	// edges has an element for every bundle that the channel names, even without edges.
+	edges map[string]updateEdges
 }
 
-// row is a row of the table channel_entry.
-type row struct {
+// channelRow is a row of the table channel_entry.
+type channelRow struct {
 	bundle string
-	// replaces is the place, in the list of rows, of the row that this one leads to, or none.
+	// replaces is the index, in the list of rows, of the row that this one leads to, or
+	// noRow.
 	replaces int
 	depth    int
 }
 
-const none = -1
+const noRow = -1
 
-// plan is what a package is to become.
-type plan struct {
+// packagePlan is the planned state of a package.
+type packagePlan struct {
 	defaultChannel string
-	// channels are the rows of each channel. The first is the channel's head.
-	channels map[string][]row
-	// rewritten are the members whose own edges are to be stored anew.
-	rewritten []*member
+	// channels are the rows of each channel. The first row is the head of the channel.
+	channels map[string][]channelRow
+	// rewritten are the members whose own edges have to be updated.
+	rewritten []*packageMember
 }
 
-// layDown makes the rows of a channel. From the head along what is replaced there is one
-// row for each bundle. For each bundle that is skipped there are two more: one for itself,
-// and one more for the bundle that skips it, which leads there.
+// layOutChannel returns the rows of a channel. Each bundle on the chain of replaced bundles
+// from the head has one row. For each skipped bundle there are two more rows: one for the
+// skipped bundle, and one for the bundle that skips it, which leads there.
 //
-// edgesOf gives the edges of a bundle, and false if there is no such bundle; layDown asks
-// for those of the bundles on the way only.
-func layDown(head string, edgesOf func(name string) (edges, bool)) ([]row, error) {
-	rows := []row{{bundle: head, replaces: none}}
+// edgesOf returns the edges of a bundle, and false if there is no such bundle. It is only
+// called for bundles on the chain.
+func layOutChannel(head string, edgesOf func(name string) (updateEdges, bool)) ([]channelRow, error) {
+	rows := []channelRow{{bundle: head, replaces: noRow}}
 	seen := map[string]bool{head: true}
 	current, depth := 0, 1
 	for {
@@ -80,7 +81,7 @@ func layDown(head string, edgesOf func(name string) (edges, bool)) ([]row, error
 			if skip == "" || skip == name {
 				continue
 			}
-			rows = append(rows, row{bundle: skip, replaces: none, depth: depth}, row{bundle: name, replaces: len(rows), depth: depth})
+			rows = append(rows, channelRow{bundle: skip, replaces: noRow, depth: depth}, channelRow{bundle: name, replaces: len(rows), depth: depth})
 			depth++
 		}
 
@@ -88,63 +89,63 @@ func layDown(head string, edgesOf func(name string) (edges, bool)) ([]row, error
 			return rows, nil
 		}
 		if seen[next.replaces] {
-			return nil, say("Cycle detected, %s replaces %s", name, next.replaces)
+			return nil, opmErrorf("Cycle detected, %s replaces %s", name, next.replaces)
 		}
 
 		seen[next.replaces] = true
 		if _, found := edgesOf(next.replaces); !found {
-			return nil, say("Invalid bundle %s, replaces nonexistent bundle %s", name, next.replaces)
+			return nil, opmErrorf("Invalid bundle %s, replaces nonexistent bundle %s", name, next.replaces)
 		}
 
 		rows[current].replaces = len(rows)
 		current = len(rows)
-		rows = append(rows, row{bundle: next.replaces, replaces: none, depth: depth})
+		rows = append(rows, channelRow{bundle: next.replaces, replaces: noRow, depth: depth})
 		depth++
 	}
 }
 
-// entry is a row as it stands in a database, with the name that it leads to.
-type entry struct {
+// storedEntry is a row of a database, with the name of the bundle that it leads to.
+type storedEntry struct {
 	id     int64
 	bundle string
-	// to is the row that this one leads to, 0 if there is none; toBundle is its bundle.
+	// to is the row that this one leads to, or 0. toBundle is its bundle.
 	to       int64
 	toBundle string
 }
 
-// readGraph makes a channel of its rows, which are sorted by depth. An edge of a row on the
-// chain from the head is one of replacing; all other edges are skips. A bundle outside of
-// the chain replaces what its first edge leads to.
-func readGraph(head string, entries []entry) channelGraph {
-	graph := channelGraph{head: head, edges: map[string]edges{}}
+// buildChannelGraph builds a channel from its rows, which are sorted by depth. An edge of a
+// row on the chain from the head is a replaces edge. All other edges are skips. A bundle
+// outside of the chain replaces the bundle that its first edge leads to.
+func buildChannelGraph(head string, entries []storedEntry) channelGraph {
+	graph := channelGraph{head: head, edges: map[string]updateEdges{}}
 	byID := make(map[int64]int, len(entries))
-	start := none
+	start := noRow
 	for i, e := range entries {
 		byID[e.id] = i
-		graph.edges[e.bundle] = edges{}
-		if start == none && e.bundle == head {
+		graph.edges[e.bundle] = updateEdges{}
+		if start == noRow && e.bundle == head {
 			start = i
 		}
 	}
 
-	if start == none && len(entries) > 0 {
+	if start == noRow && len(entries) > 0 {
 		start = 0
 		graph.head = entries[0].bundle
 	}
 
 	onChain := map[string]bool{}
 	used := map[int]bool{}
-	for i := start; i != none; {
+	for i := start; i != noRow; {
 		e := entries[i]
 		if onChain[e.bundle] {
-			break // The rows of a strange hand may go in circles.
+			break // Rows of other programs may contain cycles.
 		}
 
 		onChain[e.bundle] = true
 		used[i] = true
 		graph.chain = append(graph.chain, e.bundle)
 		if e.toBundle != e.bundle {
-			graph.edges[e.bundle] = edges{replaces: e.toBundle}
+			graph.edges[e.bundle] = updateEdges{replaces: e.toBundle}
 		}
 
 		next, found := byID[e.to]
@@ -180,8 +181,9 @@ func readGraph(head string, entries []entry) channelGraph {
 	return graph
 }
 
-// below are the bundles that a channel leads to from one of its bundles, directly or not.
-func (g channelGraph) below(name string) map[string]bool {
+// bundlesBelow returns the bundles to which a channel leads from a bundle, directly or
+// indirectly.
+func (g channelGraph) bundlesBelow(name string) map[string]bool {
 	found := map[string]bool{}
 	next := []string{name}
 	for len(next) > 0 {
@@ -198,7 +200,7 @@ func (g channelGraph) below(name string) map[string]bool {
 	return found
 }
 
-// hasEdgeTo reports whether another bundle of the channel replaces or skips one.
+// hasEdgeTo reports whether another bundle of the channel replaces or skips a bundle.
 func (g channelGraph) hasEdgeTo(name string) bool {
 	for from, e := range g.edges {
 		if from != name && (e.replaces == name || slices.Contains(e.skips, name)) {
@@ -208,12 +210,12 @@ func (g channelGraph) hasEdgeTo(name string) bool {
 	return false
 }
 
-// names are the bundles that the channel names, sorted.
-func (g channelGraph) names() []string { return slices.Sorted(maps.Keys(g.edges)) }
+// bundleNames returns the bundles that the channel names, sorted.
+func (g channelGraph) bundleNames() []string { return slices.Sorted(maps.Keys(g.edges)) }
 
-// checkReached refuses a plan that leaves out a bundle which was to be added: it stands
-// above the head, or nothing leads to it.
-func (p *plan) checkReached(pkg string, members map[string]*member) error {
+// checkAddedReachable returns an error for a plan without one of the added bundles, because
+// it is above the head or nothing leads to it.
+func (p *packagePlan) checkAddedReachable(pkg string, members map[string]*packageMember) error {
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		m := members[name]
 		if !m.added {
@@ -221,7 +223,7 @@ func (p *plan) checkReached(pkg string, members map[string]*member) error {
 		}
 		for _, channel := range m.channels {
 			rows := p.channels[channel]
-			if slices.ContainsFunc(rows, func(r row) bool { return r.bundle == name }) {
+			if slices.ContainsFunc(rows, func(r channelRow) bool { return r.bundle == name }) {
 				continue
 			}
 

@@ -9,52 +9,52 @@ import (
 func TestReadGraph(t *testing.T) {
 	cases := map[string]struct {
 		head    string
-		entries []entry
+		entries []storedEntry
 		want    channelGraph
 	}{
-		"nothing": {head: "h", want: channelGraph{head: "h", edges: map[string]edges{}}},
+		"nothing": {head: "h", want: channelGraph{head: "h", edges: map[string]updateEdges{}}},
 		"the head stands below": {
 			head:    "b",
-			entries: []entry{{1, "a", 2, "b"}, {2, "b", 3, "c"}, {3, "c", 0, ""}},
-			want:    channelGraph{head: "b", chain: []string{"b", "c"}, edges: map[string]edges{"a": {replaces: "b"}, "b": {replaces: "c"}, "c": {}}},
+			entries: []storedEntry{{1, "a", 2, "b"}, {2, "b", 3, "c"}, {3, "c", 0, ""}},
+			want:    channelGraph{head: "b", chain: []string{"b", "c"}, edges: map[string]updateEdges{"a": {replaces: "b"}, "b": {replaces: "c"}, "c": {}}},
 		},
 		"the head is not there": {
 			head:    "x",
-			entries: []entry{{1, "a", 2, "b"}, {2, "b", 0, ""}},
-			want:    channelGraph{head: "a", chain: []string{"a", "b"}, edges: map[string]edges{"a": {replaces: "b"}, "b": {}}},
+			entries: []storedEntry{{1, "a", 2, "b"}, {2, "b", 0, ""}},
+			want:    channelGraph{head: "a", chain: []string{"a", "b"}, edges: map[string]updateEdges{"a": {replaces: "b"}, "b": {}}},
 		},
 		"skips, twice and of what is replaced": {
 			head:    "a",
-			entries: []entry{{1, "a", 5, "b"}, {2, "s", 0, ""}, {3, "a", 2, "s"}, {4, "a", 2, "s"}, {5, "b", 0, ""}, {6, "a", 5, "b"}},
-			want:    channelGraph{head: "a", chain: []string{"a", "b"}, edges: map[string]edges{"a": {replaces: "b", skips: []string{"s"}}, "b": {}, "s": {}}},
+			entries: []storedEntry{{1, "a", 5, "b"}, {2, "s", 0, ""}, {3, "a", 2, "s"}, {4, "a", 2, "s"}, {5, "b", 0, ""}, {6, "a", 5, "b"}},
+			want:    channelGraph{head: "a", chain: []string{"a", "b"}, edges: map[string]updateEdges{"a": {replaces: "b", skips: []string{"s"}}, "b": {}, "s": {}}},
 		},
 		"a head that only skips": {
 			head:    "a",
-			entries: []entry{{1, "a", 0, ""}, {2, "s", 0, ""}, {3, "a", 2, "s"}},
-			want:    channelGraph{head: "a", chain: []string{"a"}, edges: map[string]edges{"a": {skips: []string{"s"}}, "s": {}}},
+			entries: []storedEntry{{1, "a", 0, ""}, {2, "s", 0, ""}, {3, "a", 2, "s"}},
+			want:    channelGraph{head: "a", chain: []string{"a"}, edges: map[string]updateEdges{"a": {skips: []string{"s"}}, "s": {}}},
 		},
 		"a bundle that is skipped before it is replaced": {
 			head:    "a",
-			entries: []entry{{1, "a", 4, "b"}, {2, "b", 0, ""}, {3, "a", 2, "b"}, {4, "b", 5, "c"}, {5, "c", 0, ""}},
-			want:    channelGraph{head: "a", chain: []string{"a", "b", "c"}, edges: map[string]edges{"a": {replaces: "b"}, "b": {replaces: "c"}, "c": {}}},
+			entries: []storedEntry{{1, "a", 4, "b"}, {2, "b", 0, ""}, {3, "a", 2, "b"}, {4, "b", 5, "c"}, {5, "c", 0, ""}},
+			want:    channelGraph{head: "a", chain: []string{"a", "b", "c"}, edges: map[string]updateEdges{"a": {replaces: "b"}, "b": {replaces: "c"}, "c": {}}},
 		},
 		"edges outside of the chain": {
 			head:    "a",
-			entries: []entry{{1, "a", 0, ""}, {2, "b", 4, "c"}, {3, "b", 5, "d"}, {4, "c", 0, ""}, {5, "d", 0, ""}},
-			want: channelGraph{head: "a", chain: []string{"a"}, edges: map[string]edges{
+			entries: []storedEntry{{1, "a", 0, ""}, {2, "b", 4, "c"}, {3, "b", 5, "d"}, {4, "c", 0, ""}, {5, "d", 0, ""}},
+			want: channelGraph{head: "a", chain: []string{"a"}, edges: map[string]updateEdges{
 				"a": {}, "b": {replaces: "c", skips: []string{"d"}}, "c": {}, "d": {},
 			}},
 		},
 		"a row of another channel": {
 			head:    "a",
-			entries: []entry{{1, "a", 9, "z"}},
-			want:    channelGraph{head: "a", chain: []string{"a"}, edges: map[string]edges{"a": {replaces: "z"}}},
+			entries: []storedEntry{{1, "a", 9, "z"}},
+			want:    channelGraph{head: "a", chain: []string{"a"}, edges: map[string]updateEdges{"a": {replaces: "z"}}},
 		},
 	}
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, readGraph(c.head, c.entries), cmp.AllowUnexported(channelGraph{}, edges{})); diff != "" {
+			if diff := cmp.Diff(c.want, buildChannelGraph(c.head, c.entries), cmp.AllowUnexported(channelGraph{}, updateEdges{})); diff != "" {
 				t.Errorf("graph (-want +got):\n%s", diff)
 			}
 		})
@@ -62,14 +62,14 @@ func TestReadGraph(t *testing.T) {
 }
 
 func TestBelow(t *testing.T) {
-	graph := channelGraph{edges: map[string]edges{"a": {replaces: "b", skips: []string{"d"}}, "b": {replaces: "c"}, "c": {skips: []string{"b", "e"}}, "d": {}}}
+	graph := channelGraph{edges: map[string]updateEdges{"a": {replaces: "b", skips: []string{"d"}}, "b": {replaces: "c"}, "c": {skips: []string{"b", "e"}}, "d": {}}}
 	for name, want := range map[string]map[string]bool{
 		"a": {"b": true, "c": true, "d": true, "e": true},
 		"b": {"c": true, "e": true}, // and not itself, though it is skipped below
 		"d": {},
 		"x": {},
 	} {
-		if diff := cmp.Diff(want, graph.below(name)); diff != "" {
+		if diff := cmp.Diff(want, graph.bundlesBelow(name)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -10,42 +10,42 @@ import (
 )
 
 const (
-	// LabelDatabase, on an image, names the database file in it.
+	// LabelDatabase is the label of an image with the path of its database file.
 	LabelDatabase = "operators.operatorframework.io.index.database.v1"
-	// DatabasePath is where the index images of this package have their database.
+	// DatabasePath is the path of the database in index images of this package.
 	DatabasePath = "/database/index.db"
-	// DefaultBinaryImage is the image that an index image is built on: it has the opm that
-	// serves the database.
+	// DefaultBinaryImage is the base image of index images. It has the opm that serves the
+	// database.
 	DefaultBinaryImage = "quay.io/operator-framework/opm:latest"
 
-	opmPath = "/bin/opm"
-	port    = "50051"
+	opmPath   = "/bin/opm"
+	servePort = "50051"
 
-	// maxImageBytes bounds a database that is packed into an image, which happens in memory.
+	// maxImageBytes bounds a database that is packed into an image. It is packed in memory.
 	maxImageBytes = 1 << 30
 )
 
 func serveArguments() []string { return []string{"registry", "serve", "--database", DatabasePath} }
 
-// DatabaseInImage tells where in an index image its database is, from the labels of the
-// image; name is for the error.
+// DatabaseInImage returns the path of the database in an index image, from the labels of
+// the image. name is for the error.
 func DatabaseInImage(name string, labels map[string]string) (string, error) {
 	if path := labels[LabelDatabase]; path != "" {
 		return path, nil
 	}
 	if labels[image.LabelConfigs] != "" {
-		return "", say("`opm index` and `opm registry` only support sqlite-based catalogs, and %s is a file-based catalog: edit its files, and see `opm render` and `opm validate`", name)
+		return "", opmErrorf("`opm index` and `opm registry` only support sqlite-based catalogs, and %s is a file-based catalog: edit its files, and see `opm render` and `opm validate`", name)
 	}
 	return "", fmt.Errorf("index image %s missing label %s", name, LabelDatabase)
 }
 
-// ImageSpec describes an index image with the database at path. program, if it is not
-// empty, is an opm for the image's platform, which makes the image one that serves the
-// database. Without it the image holds the database alone: enough for opm and for
-// controllers that read catalogs, while a pod needs an image that was built with the
-// text of Dockerfile.
+// ImageSpec returns the spec of an index image with the database at path. program is an opm
+// binary for the image's platform. With it, the image can serve the database. It may be
+// empty: the image then contains only the database. That is sufficient for opm and for
+// controllers that read catalogs, but a pod needs an image that was built with the result
+// of Dockerfile.
 func ImageSpec(path string, program []byte) (image.Spec, error) {
-	info, err := inspect(path, maxImageBytes)
+	info, err := inspectDatabaseFile(path, maxImageBytes)
 	if err != nil {
 		return image.Spec{}, fmt.Errorf("index database %s: %w", path, err)
 	}
@@ -67,15 +67,15 @@ func ImageSpec(path string, program []byte) (image.Spec, error) {
 		spec.Layers = append([]image.Layer{{Files: []image.File{{Path: opmPath, Executable: true, Content: program}}}}, spec.Layers...)
 		spec.Entrypoint = []string{opmPath}
 		spec.Cmd = serveArguments()
-		spec.ExposedPorts = []string{port + "/tcp"}
+		spec.ExposedPorts = []string{servePort + "/tcp"}
 	}
 
 	return spec, nil
 }
 
-// Dockerfile is the text of a Dockerfile that puts a database onto the image of an opm.
-// binaryImage may be empty, for DefaultBinaryImage. database is the path of the file
-// within the folder that the image is built from.
+// Dockerfile returns a Dockerfile that adds a database to an image with opm. An empty
+// binaryImage means DefaultBinaryImage. database is the path of the file within the build
+// context.
 func Dockerfile(binaryImage, database string) (string, error) {
 	if binaryImage == "" {
 		binaryImage = DefaultBinaryImage
@@ -89,7 +89,7 @@ func Dockerfile(binaryImage, database string) (string, error) {
 	return "FROM " + binaryImage + "\n" +
 		"LABEL " + LabelDatabase + "=" + DatabasePath + "\n" +
 		"ADD " + database + " " + DatabasePath + "\n" +
-		"EXPOSE " + port + "\n" +
+		"EXPOSE " + servePort + "\n" +
 		`ENTRYPOINT ["` + opmPath + `"]` + "\n" +
 		`CMD ["` + strings.Join(serveArguments(), `", "`) + `"]` + "\n", nil
 }

@@ -12,8 +12,8 @@ import (
 )
 
 func TestImageSpec(t *testing.T) {
-	d := newDatabase(t)
-	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
+	d := newFixture(t)
+	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
 	spec, err := ImageSpec(d.path, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// insertBundle writes the rows of a bundle, but not its place in channels.
+// insertBundle inserts the rows of a bundle except its entries in channels.
 func insertBundle(ctx context.Context, q querier, b *Bundle) error {
 	var objects strings.Builder
 	for _, object := range b.Objects {
@@ -19,7 +19,7 @@ func insertBundle(ctx context.Context, q querier, b *Bundle) error {
 		objects.WriteByte('\n')
 	}
 
-	// The two are blobs in every index that exists.
+	// All existing indexes store the two as blobs.
 	csv, content := []byte(b.CSV), []byte(objects.String())
 	if len(b.CSV) == 0 {
 		csv = nil
@@ -55,7 +55,7 @@ func insertAPIs(ctx context.Context, q querier, b *Bundle, table string, apis []
 		}
 		_, err := q.ExecContext(ctx, `INSERT INTO `+table+`
 			(group_name, version, kind, operatorbundle_name, operatorbundle_version, operatorbundle_path) VALUES (?, ?, ?, ?, ?, ?)`,
-			api.Group, api.Version, api.Kind, b.Name, orNull(b.Version), orNull(b.Image))
+			api.Group, api.Version, api.Kind, b.Name, nullIfEmpty(b.Version), nullIfEmpty(b.Image))
 		if err != nil {
 			return err
 		}
@@ -64,8 +64,8 @@ func insertAPIs(ctx context.Context, q querier, b *Bundle, table string, apis []
 	return nil
 }
 
-// insertAPI makes an API known. The row is updated and never replaced, as what refers to
-// it would be deleted with it.
+// insertAPI inserts or updates an API. The row is never replaced, because that would delete
+// the rows that refer to it.
 func insertAPI(ctx context.Context, q querier, api API) error {
 	_, err := q.ExecContext(ctx, `INSERT INTO api (group_name, version, kind, plural) VALUES (?, ?, ?, ?)
 		ON CONFLICT (group_name, version, kind) DO UPDATE SET plural = excluded.plural WHERE excluded.plural <> ''`,
@@ -73,21 +73,21 @@ func insertAPI(ctx context.Context, q querier, api API) error {
 	return err
 }
 
-// insertProperties writes what the bundle says of itself. What it needs goes to the table
-// dependencies, in the form that dependencies.yaml has.
+// insertProperties inserts the properties of a bundle. Requirements go to the table
+// dependencies, in the format of dependencies.yaml.
 func insertProperties(ctx context.Context, q querier, b *Bundle) error {
 	properties := slices.Clone(b.Properties)
 	marked, err := isDeprecated(ctx, q, b.Name)
 	if err != nil {
 		return err
 	}
-	if marked { // and added again
+	if marked { // It is added again.
 		properties = append(properties, fbc.Property{Type: propertyDeprecated, Value: json.RawMessage("{}")})
 	}
 
 	seen := map[[2]string]bool{}
 	for _, p := range properties {
-		table, stored, err := storedProperty(p)
+		table, stored, err := toStoredProperty(p)
 		if err != nil {
 			return fmt.Errorf("property %q: %w", p.Type, err)
 		}
@@ -105,7 +105,7 @@ func insertProperties(ctx context.Context, q querier, b *Bundle) error {
 
 		_, err = q.ExecContext(ctx, `INSERT INTO `+table+`
 			(type, value, operatorbundle_name, operatorbundle_version, operatorbundle_path) VALUES (?, ?, ?, ?, ?)`,
-			stored.Type, value, b.Name, orNull(b.Version), orNull(b.Image))
+			stored.Type, value, b.Name, nullIfEmpty(b.Version), nullIfEmpty(b.Image))
 		if err != nil {
 			return err
 		}
@@ -120,14 +120,14 @@ func insertProperties(ctx context.Context, q querier, b *Bundle) error {
 	return nil
 }
 
-// packageDependency is the value of a dependency of the type olm.package.
+// packageDependency is the value of a dependency of type olm.package.
 type packageDependency struct {
 	PackageName string `json:"packageName"`
 	Version     string `json:"version"`
 }
 
-// storedProperty tells in which table a property is stored, and how.
-func storedProperty(p fbc.Property) (string, fbc.Property, error) {
+// toStoredProperty returns the table of a property, and the property as it is stored.
+func toStoredProperty(p fbc.Property) (string, fbc.Property, error) {
 	switch p.Type {
 	case fbc.PropertyGVKRequired:
 		return "dependencies", fbc.Property{Type: fbc.PropertyGVK, Value: p.Value}, nil
@@ -136,29 +136,29 @@ func storedProperty(p fbc.Property) (string, fbc.Property, error) {
 		if err := json.Unmarshal(p.Value, &required); err != nil {
 			return "", p, err
 		}
-		value, err := encode(packageDependency{required.PackageName, required.VersionRange})
+		value, err := encodeCanonical(packageDependency{required.PackageName, required.VersionRange})
 		return "dependencies", fbc.Property{Type: fbc.PropertyPackage, Value: value}, err
 	default:
 		return "properties", p, nil
 	}
 }
 
-// stateProperty is the reverse of storedProperty for rows of the table dependencies.
-func statedDependency(p fbc.Property) (fbc.Property, error) {
+// restoreDependency is the reverse of toStoredProperty for rows of the table dependencies.
+func restoreDependency(p fbc.Property) (fbc.Property, error) {
 	switch p.Type {
 	case fbc.PropertyGVK:
 		var gvk bundle.GVKProperty
 		if err := json.Unmarshal(p.Value, &gvk); err != nil {
 			return p, err
 		}
-		value, err := encode(gvk)
+		value, err := encodeCanonical(gvk)
 		return fbc.Property{Type: fbc.PropertyGVKRequired, Value: value}, err
 	case fbc.PropertyPackage:
 		var dependency packageDependency
 		if err := json.Unmarshal(p.Value, &dependency); err != nil {
 			return p, err
 		}
-		value, err := encode(bundle.PackageRequiredProperty{PackageName: dependency.PackageName, VersionRange: dependency.Version})
+		value, err := encodeCanonical(bundle.PackageRequiredProperty{PackageName: dependency.PackageName, VersionRange: dependency.Version})
 		return fbc.Property{Type: fbc.PropertyPackageRequired, Value: value}, err
 	default:
 		return p, nil
@@ -166,7 +166,7 @@ func statedDependency(p fbc.Property) (fbc.Property, error) {
 }
 
 func isDeprecated(ctx context.Context, q querier, name string) (bool, error) {
-	_, found, err := text(ctx, q, `SELECT operatorbundle_name FROM deprecated WHERE operatorbundle_name = ?`, name)
+	_, found, err := queryText(ctx, q, `SELECT operatorbundle_name FROM deprecated WHERE operatorbundle_name = ?`, name)
 	return found, err
 }
 

@@ -9,26 +9,26 @@ import (
 const (
 	// LatestLevel is the schema level that this package reads and writes.
 	LatestLevel = 13
-	// noLevel is the level of a database that has no schema, or one from before levels
+	// noLevel is the level of a database without a schema, or of one from before levels
 	// were counted.
 	noLevel = -1
 )
 
-// migration brings a database to a level from the one before.
+// migration migrates a database to a level from the previous one.
 type migration struct {
 	level int
-	up    func(ctx context.Context, tx *migrating) error
+	up    func(ctx context.Context, tx *migrationTx) error
 }
 
-// migrating is a migration's transaction. The triggers of the final schema do not exist
-// in it, and foreign keys are not enforced: tables are rebuilt in it.
-type migrating struct {
+// migrationTx is the transaction of a migration. The triggers of the final schema do not
+// exist in it, and foreign keys are not enforced, because tables are rebuilt.
+type migrationTx struct {
 	*sql.Tx
 	opts Options
 }
 
-// run runs statements one by one.
-func (tx *migrating) run(ctx context.Context, statements ...string) error {
+// execAll runs statements one by one.
+func (tx *migrationTx) execAll(ctx context.Context, statements ...string) error {
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
@@ -37,17 +37,18 @@ func (tx *migrating) run(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// ddl is a migration of statements only.
-func ddl(statements ...string) func(context.Context, *migrating) error {
-	return func(ctx context.Context, tx *migrating) error { return tx.run(ctx, statements...) }
+// newStatementsStep returns a migration that runs statements.
+func newStatementsStep(statements ...string) func(context.Context, *migrationTx) error {
+	return func(ctx context.Context, tx *migrationTx) error { return tx.execAll(ctx, statements...) }
 }
 
-// migrate brings a database to the latest level, or leaves it as it was.
-func (c *connection) migrate(ctx context.Context, opts Options) error {
-	return c.migrateBy(ctx, opts, migrations)
+// migrateToLatest migrates a database to the latest level. It does not change the database
+// if it fails.
+func (c *connection) migrateToLatest(ctx context.Context, opts Options) error {
+	return c.migrateWithSteps(ctx, opts, migrations)
 }
 
-func (c *connection) migrateBy(ctx context.Context, opts Options, steps []migration) error {
+func (c *connection) migrateWithSteps(ctx context.Context, opts Options, steps []migration) error {
 	level, err := checkSchema(ctx, c)
 	if err != nil {
 		return err
@@ -58,8 +59,8 @@ func (c *connection) migrateBy(ctx context.Context, opts Options, steps []migrat
 
 	for _, pragma := range []string{
 		`PRAGMA foreign_keys = 0`,
-		// A table that is renamed into the place of a dropped one takes over the references
-		// to it, and is not followed by those to the old.
+		// A table that is renamed to the name of a dropped one takes over the references
+		// to that name. References to its old name are not changed.
 		`PRAGMA legacy_alter_table = 1`,
 	} {
 		if _, err := c.ExecContext(ctx, pragma); err != nil {
@@ -76,15 +77,15 @@ func (c *connection) migrateBy(ctx context.Context, opts Options, steps []migrat
 	if err := dropTriggers(ctx, tx); err != nil {
 		return err
 	}
-	if err := migrateFrom(ctx, &migrating{tx, opts}, level, steps); err != nil {
+	if err := migrateFrom(ctx, &migrationTx{tx, opts}, level, steps); err != nil {
 		return err
 	}
 
 	return tx.Commit()
 }
 
-func migrateFrom(ctx context.Context, tx *migrating, level int, steps []migration) error {
-	err := tx.run(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (version bigint NOT NULL, timestamp DATETIME DEFAULT CURRENT_TIMESTAMP)`)
+func migrateFrom(ctx context.Context, tx *migrationTx, level int, steps []migration) error {
+	err := tx.execAll(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (version bigint NOT NULL, timestamp DATETIME DEFAULT CURRENT_TIMESTAMP)`)
 	if err != nil {
 		return err
 	}
@@ -102,16 +103,16 @@ func migrateFrom(ctx context.Context, tx *migrating, level int, steps []migratio
 		level = step.level
 	}
 
-	if err := tx.run(ctx, `DELETE FROM schema_migrations`); err != nil {
+	if err := tx.execAll(ctx, `DELETE FROM schema_migrations`); err != nil {
 		return err
 	}
 
-	// The time is that of every file of an image, so that equal content is equal bytes.
+	// The time is that of all files of an image, so that equal content has equal bytes.
 	_, err = tx.ExecContext(ctx, `INSERT INTO schema_migrations (version, timestamp) VALUES (?, '1970-01-01 00:00:00')`, level)
 	return err
 }
 
-// dropTriggers removes whatever would run beside the statements of this package.
+// dropTriggers drops all triggers, which would run with the statements of this package.
 func dropTriggers(ctx context.Context, q querier) error {
 	_, names, err := listSchema(ctx, q)
 	if err != nil {
@@ -119,7 +120,7 @@ func dropTriggers(ctx context.Context, q querier) error {
 	}
 
 	for _, name := range names {
-		if _, err := q.ExecContext(ctx, `DROP TRIGGER IF EXISTS `+quoteName(name)); err != nil {
+		if _, err := q.ExecContext(ctx, `DROP TRIGGER IF EXISTS `+quoteIdentifier(name)); err != nil {
 			return err
 		}
 	}

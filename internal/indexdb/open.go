@@ -14,18 +14,18 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Options are what reading and editing have in common. The zero value is a good default.
+// Options are the common options of reading and editing. The zero value is a good default.
 type Options struct {
-	// MaxBytes is the largest database file, in bytes. Default 4 GiB.
+	// MaxBytes is the maximum size of a database file. The default is 4 GiB.
 	MaxBytes int64
-	// TempDir is where a private copy is made of a database that has to be migrated before
-	// it can be read. Default: the system's folder for temporary files.
+	// TempDir is the folder for the private copy of a database that has to be migrated
+	// before it can be read. The default is the system's folder for temporary files.
 	TempDir string
-	// SkipMigrate has Open read a database of an older level as it is. What that level does
-	// not have is then an error. Edit always migrates.
+	// SkipMigrate makes Open read a database of an older level without migration. Content
+	// that the level does not have is then an error. Edit always migrates.
 	SkipMigrate bool
-	// Warn is told what was passed over or could not be done, and why; err may be nil.
-	// Default: nobody is told.
+	// Warn is called for content that is ignored, with the reason. The error may be nil. By
+	// default, warnings are dropped.
 	Warn func(message string, err error)
 }
 
@@ -35,31 +35,29 @@ func (o Options) warn(message string, err error) {
 	}
 }
 
-// Index is a database that is open for reading. Its methods must not be called at the
-// same time from several goroutines.
+// Index is a database that is open for reading. It is not safe for concurrent use.
 type Index struct {
 	conn *connection
 	opts Options
-	// temp is the private copy that is read, if there is one.
+	// temp is the path of the private copy, or empty.
 	temp string
 }
 
-// Open opens a database for reading. Nothing is written to it: if its schema is of an
-// older level than LatestLevel, a copy of it is migrated and read instead, unless
-// SkipMigrate is set. The file must not change while it is open.
+// Open opens a database for reading. It does not write to it: a database of a level below
+// LatestLevel is copied and the copy is migrated, unless SkipMigrate is set. The file must
+// not change while it is open.
 //
-// Besides the errors of this package there are those of the file system, such as
-// fs.ErrNotExist.
+// It returns errors of this package and of the file system, such as fs.ErrNotExist.
 func Open(ctx context.Context, path string, opts Options) (*Index, error) {
-	index, err := open(ctx, path, opts)
+	index, err := openIndex(ctx, path, opts)
 	if err != nil {
-		return nil, fmt.Errorf("index database %s: %w", path, explain(err))
+		return nil, fmt.Errorf("index database %s: %w", path, explainSQLiteError(err))
 	}
 	return index, nil
 }
 
-func open(ctx context.Context, path string, opts Options) (*Index, error) {
-	info, err := inspect(path, opts.MaxBytes)
+func openIndex(ctx context.Context, path string, opts Options) (*Index, error) {
+	info, err := inspectDatabaseFile(path, opts.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +65,7 @@ func open(ctx context.Context, path string, opts Options) (*Index, error) {
 		return nil, fmt.Errorf("%w: it is empty", ErrNotDatabase)
 	}
 
-	conn, err := connect(ctx, path, readOnly)
+	conn, err := openConnection(ctx, path, readOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +80,11 @@ func open(ctx context.Context, path string, opts Options) (*Index, error) {
 	}
 
 	conn.close()
-	return openMigrated(ctx, path, opts)
+	return openMigratedCopy(ctx, path, opts)
 }
 
-// openMigrated opens a copy of the database.
-func openMigrated(ctx context.Context, path string, opts Options) (index *Index, err error) {
+// openMigratedCopy opens a migrated copy of the database.
+func openMigratedCopy(ctx context.Context, path string, opts Options) (index *Index, err error) {
 	file, err := os.CreateTemp(opts.TempDir, "index-*.db")
 	if err != nil {
 		return nil, err
@@ -98,7 +96,7 @@ func openMigrated(ctx context.Context, path string, opts Options) (index *Index,
 			_ = os.Remove(temp)
 		}
 	}()
-	err = copyFile(ctx, file, path, maxSize(opts.MaxBytes))
+	err = copyLimited(ctx, file, path, maxDatabaseSize(opts.MaxBytes))
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
@@ -106,24 +104,24 @@ func openMigrated(ctx context.Context, path string, opts Options) (index *Index,
 		return nil, err
 	}
 
-	conn, err := connect(ctx, temp, readWrite)
+	conn, err := openConnection(ctx, temp, readWrite)
 	if err != nil {
 		return nil, err
 	}
 
-	err = conn.migrate(ctx, opts)
+	err = conn.migrateToLatest(ctx, opts)
 	conn.close()
 	if err != nil {
 		return nil, err
 	}
-	if conn, err = connect(ctx, temp, readOnly); err != nil {
+	if conn, err = openConnection(ctx, temp, readOnly); err != nil {
 		return nil, err
 	}
 
 	return &Index{conn: conn, opts: opts, temp: temp}, nil
 }
 
-// Close frees what the index holds, the private copy of a migrated database included.
+// Close closes the index, and removes the private copy of a migrated database.
 func (x *Index) Close() error {
 	x.conn.close()
 	if x.temp == "" {
@@ -132,20 +130,20 @@ func (x *Index) Close() error {
 	return os.Remove(x.temp)
 }
 
-type access int
+type accessMode int
 
 const (
-	readOnly access = iota
+	readOnly accessMode = iota
 	readWrite
 )
 
-// connection is one connection to a database, with the limits and settings of this package.
+// connection is a connection to a database, with the limits and settings of this package.
 type connection struct {
 	db *sql.DB
 	*sql.Conn
 }
 
-func connect(ctx context.Context, path string, mode access) (*connection, error) {
+func openConnection(ctx context.Context, path string, mode accessMode) (*connection, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -153,8 +151,8 @@ func connect(ctx context.Context, path string, mode access) (*connection, error)
 
 	query := url.Values{
 		"_defensive": {"1"},
-		// Nothing that stands in the schema may have side effects or take its time, and what
-		// a page says of itself is checked. Sorting must not take memory without bound.
+		// Nothing in the schema may have side effects or run for long, and the cell sizes of
+		// pages are checked. Sorting must not use unlimited memory.
 		"_pragma": {"trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "temp_store(1)", "ignore_check_constraints(1)"},
 	}
 
@@ -163,7 +161,7 @@ func connect(ctx context.Context, path string, mode access) (*connection, error)
 		query.Set("immutable", "1")
 	} else {
 		query.Set("mode", "rw")
-		// It is a private copy: a crash loses nothing. The journal is for rolling back.
+		// A crash only loses a private copy. The journal is needed for rollbacks.
 		query.Add("_pragma", "journal_mode(MEMORY)")
 		query.Add("_pragma", "synchronous(0)")
 		query.Add("_pragma", "locking_mode(EXCLUSIVE)")
@@ -199,22 +197,22 @@ func (c *connection) close() {
 // maxSchemaObjects bounds the tables, indexes and triggers of a database. An index has 30.
 const maxSchemaObjects = 200
 
-// tablesOfAnIndex are the tables that statements of this package name.
-var tablesOfAnIndex = []string{
+// indexTables are the tables in statements of this package.
+var indexTables = []string{
 	"api", "api_provider", "api_requirer", "channel", "channel_entry", "dependencies", "deprecated",
 	"operatorbundle", "package", "properties", "related_image", "schema_migrations",
 }
 
-// checkSchema tells the schema level of a database, and refuses one that is not an index
-// or has in its schema what no index has: a view or a generated column would be code of a
-// stranger.
+// checkSchema returns the schema level of a database. It returns an error for a database
+// that is not an index, or whose schema has a view or a generated column: those could run
+// untrusted code.
 func checkSchema(ctx context.Context, conn *connection) (int, error) {
 	tables, _, err := listSchema(ctx, conn)
 	if err != nil {
 		return 0, err
 	}
 
-	for _, table := range slices.Concat(tables, tablesOfAnIndex) {
+	for _, table := range slices.Concat(tables, indexTables) {
 		var hidden int
 		err := conn.QueryRowContext(ctx, `SELECT count(*) FROM pragma_table_xinfo(?) WHERE hidden <> 0`, table).Scan(&hidden)
 		if err != nil {
@@ -227,7 +225,7 @@ func checkSchema(ctx context.Context, conn *connection) (int, error) {
 
 	switch {
 	case slices.Contains(tables, "schema_migrations"):
-		return storedLevel(ctx, conn)
+		return readStoredLevel(ctx, conn)
 	case len(tables) > 0 && !slices.Contains(tables, "operatorbundle"):
 		return 0, fmt.Errorf("%w: it has no table operatorbundle", ErrNotIndex)
 	default:
@@ -235,9 +233,8 @@ func checkSchema(ctx context.Context, conn *connection) (int, error) {
 	}
 }
 
-// listSchema returns the names of the tables, in lower case, and of the triggers. What
-// stands in the column "type" is not what SQLite goes by, so the statements themselves are
-// looked at.
+// listSchema returns the names of the tables, in lower case, and of the triggers. It reads
+// the statements themselves, because SQLite ignores the column "type".
 func listSchema(ctx context.Context, q querier) (tables, triggers []string, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT CAST(name AS TEXT), coalesce(CAST(sql AS TEXT), '') FROM sqlite_schema WHERE name IS NOT NULL LIMIT ?`, maxSchemaObjects+1)
 	if err != nil {
@@ -245,7 +242,7 @@ func listSchema(ctx context.Context, q querier) (tables, triggers []string, err 
 	}
 
 	n := 0
-	err = scan(rows, func() error {
+	err = forEachRow(rows, func() error {
 		var name, text string
 		if err := rows.Scan(&name, &text); err != nil {
 			return err
@@ -271,8 +268,8 @@ func listSchema(ctx context.Context, q querier) (tables, triggers []string, err 
 	return tables, triggers, err
 }
 
-// storedLevel reads the level that a database states.
-func storedLevel(ctx context.Context, conn querier) (int, error) {
+// readStoredLevel reads the schema level of a database.
+func readStoredLevel(ctx context.Context, conn querier) (int, error) {
 	var count int
 	var version sql.NullInt64
 	err := conn.QueryRowContext(ctx, `SELECT count(*), max(CAST(version AS INTEGER)) FROM schema_migrations`).Scan(&count, &version)
@@ -290,7 +287,7 @@ func storedLevel(ctx context.Context, conn querier) (int, error) {
 	return int(version.Int64), nil
 }
 
-// querier is what a connection and a transaction have in common.
+// querier is the common interface of a connection and a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

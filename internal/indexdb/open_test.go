@@ -15,33 +15,33 @@ import (
 )
 
 func TestOpenRefuses(t *testing.T) {
-	sound := newDatabase(t)
-	sound.add(replacesMode, given{version: "1.0.0", channels: "a"})
+	sound := newFixture(t)
+	sound.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
 	content, err := os.ReadFile(sound.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := func(content []byte) func(*testing.T, *database) {
-		return func(t *testing.T, d *database) {
+	file := func(content []byte) func(*testing.T, *fixture) {
+		return func(t *testing.T, d *fixture) {
 			if err := os.WriteFile(d.path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	statements := func(statements ...string) func(*testing.T, *database) {
-		return func(_ *testing.T, d *database) { d.run(statements...) }
+	statements := func(statements ...string) func(*testing.T, *fixture) {
+		return func(_ *testing.T, d *fixture) { d.execSQL(statements...) }
 	}
 	cases := map[string]struct {
-		make func(*testing.T, *database)
+		make func(*testing.T, *fixture)
 		opts Options
 		want error
 		text string
 	}{
-		"a file that is not there": {make: func(*testing.T, *database) {}, want: fs.ErrNotExist},
+		"a file that is not there": {make: func(*testing.T, *fixture) {}, want: fs.ErrNotExist},
 		"an empty file":            {make: file(nil), want: ErrNotDatabase},
 		"a text":                   {make: file([]byte("schema: olm.package\nname: p\n")), want: ErrNotDatabase},
-		"a folder":                 {make: func(t *testing.T, d *database) { mkdir(t, d.path) }, want: ErrNotDatabase},
-		"a header alone":           {make: file([]byte(magic)), want: ErrNotDatabase},
+		"a folder":                 {make: func(t *testing.T, d *fixture) { mkdir(t, d.path) }, want: ErrNotDatabase},
+		"a header alone":           {make: file([]byte(sqliteMagic)), want: ErrNotDatabase},
 		"half a database":          {make: file(content[:len(content)/2]), want: ErrDamaged},
 		"more than the limit":      {make: file(content), opts: Options{MaxBytes: 1000}, want: ErrTooLarge},
 		"another database":         {make: statements(`CREATE TABLE places (url TEXT)`), want: ErrNotIndex},
@@ -58,14 +58,14 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"a virtual table":   {make: statements(`CREATE VIRTUAL TABLE operatorbundle USING fts5(name)`), want: ErrNotIndex},
 		"generated columns": {make: statements(`CREATE TABLE operatorbundle (name TEXT, csv TEXT AS (zeroblob(1000000000)))`), want: ErrNotIndex},
-		"too many tables": {make: func(_ *testing.T, d *database) {
+		"too many tables": {make: func(_ *testing.T, d *fixture) {
 			var tables []string
 			for i := range maxSchemaObjects + 1 {
 				tables = append(tables, fmt.Sprintf(`CREATE TABLE t%d (x)`, i))
 			}
-			d.run(tables...)
+			d.execSQL(tables...)
 		}, want: ErrNotIndex},
-		"what another program left": {make: func(t *testing.T, d *database) {
+		"what another program left": {make: func(t *testing.T, d *fixture) {
 			file(content)(t, d)
 			if err := os.WriteFile(d.path+"-wal", []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
@@ -78,7 +78,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := newDatabase(t)
+			d := newFixture(t)
 			c.make(t, d)
 			opts := c.opts
 			opts.TempDir = t.TempDir()
@@ -111,8 +111,8 @@ func mkdir(t *testing.T, path string) {
 
 // Damage that the first look does not find comes up when the pages are read.
 func TestDamagedPages(t *testing.T) {
-	d := newDatabase(t)
-	d.add(replacesMode, given{version: "1.0.0", channels: "a"}, given{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
+	d := newFixture(t)
+	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"}, bundleSpec{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
 	content, err := os.ReadFile(d.path)
 	if err != nil {
 		t.Fatal(err)
@@ -130,11 +130,11 @@ func TestDamagedPages(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		err := d.edit(func(*Editor) error { return nil })
+		err := d.editIndex(func(*Editor) error { return nil })
 		if !errors.Is(err, ErrDamaged) {
 			t.Errorf("page at %d: edit gives %v", start, err)
 		}
-		if _, err := d.metas(); errors.Is(err, ErrDamaged) {
+		if _, err := d.readMetas(); errors.Is(err, ErrDamaged) {
 			found++
 		}
 	}
@@ -145,8 +145,8 @@ func TestDamagedPages(t *testing.T) {
 }
 
 func TestIsDatabase(t *testing.T) {
-	d := newDatabase(t)
-	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
+	d := newFixture(t)
+	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
 	if is, err := IsDatabase(d.path); err != nil || !is {
 		t.Errorf("a database: %v, %v", is, err)
 	}
@@ -168,18 +168,18 @@ func TestIsDatabase(t *testing.T) {
 
 // A program that writes ahead leaves a header that says so.
 func TestWriteAheadDatabase(t *testing.T) {
-	d := newDatabase(t)
-	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
-	d.run(`PRAGMA journal_mode = WAL`, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	d.expect("p default a", "  a", "    p.v1.0.0")
-	d.add(replacesMode, given{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
-	d.expect("p default a", "  a", "    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0")
-	d.sound()
+	d := newFixture(t)
+	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
+	d.execSQL(`PRAGMA journal_mode = WAL`, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	d.expectCatalog("p default a", "  a", "    p.v1.0.0")
+	d.addBundles(replacesMode, bundleSpec{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
+	d.expectCatalog("p default a", "  a", "    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0")
+	d.checkIntegrity()
 }
 
 func TestEditIsAtomic(t *testing.T) {
-	d := newDatabase(t)
-	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
+	d := newFixture(t)
+	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
 	link := filepath.Join(t.TempDir(), "link.db")
 	if err := os.Symlink(d.path, link); err != nil {
 		t.Fatal(err)
@@ -207,12 +207,12 @@ func TestEditIsAtomic(t *testing.T) {
 	}
 	add := func(version string) func(*Editor) error {
 		return func(e *Editor) error {
-			return e.Add(context.Background(), []Bundle{given{version: version, channels: "b", defaultChannel: "a"}.bundle(t)}, AddOptions{})
+			return e.Add(context.Background(), []Bundle{bundleSpec{version: version, channels: "b", defaultChannel: "a"}.newBundle(t)}, AddOptions{})
 		}
 	}
 	t.Run("an error", func(t *testing.T) {
 		wrong := errors.New("wrong")
-		err := d.edit(func(e *Editor) error { return errors.Join(add("2.0.0")(e), wrong) })
+		err := d.editIndex(func(e *Editor) error { return errors.Join(add("2.0.0")(e), wrong) })
 		if !errors.Is(err, wrong) {
 			t.Errorf("error %v", err)
 		}
@@ -231,7 +231,7 @@ func TestEditIsAtomic(t *testing.T) {
 		same(t)
 	})
 	t.Run("changed by another", func(t *testing.T) {
-		err := d.edit(func(e *Editor) error {
+		err := d.editIndex(func(e *Editor) error {
 			return errors.Join(add("2.0.0")(e), os.Truncate(d.path, 100), os.WriteFile(d.path, append(before, 0), 0o640))
 		})
 		if !errors.Is(err, ErrChanged) {
@@ -253,7 +253,7 @@ func TestEditIsAtomic(t *testing.T) {
 				return errors.Join(os.WriteFile(d.path+"x", before, 0o640), os.Rename(d.path+"x", d.path))
 			},
 		} {
-			err := d.edit(func(e *Editor) error {
+			err := d.editIndex(func(e *Editor) error {
 				return errors.Join(add("2.0.0")(e), change(), os.Chtimes(d.path, info.ModTime(), info.ModTime()))
 			})
 			if !errors.Is(err, ErrChanged) {
@@ -266,8 +266,8 @@ func TestEditIsAtomic(t *testing.T) {
 		same(t)
 	})
 	t.Run("made by another", func(t *testing.T) {
-		fresh := newDatabase(t)
-		err := fresh.edit(func(e *Editor) error {
+		fresh := newFixture(t)
+		err := fresh.editIndex(func(e *Editor) error {
 			return errors.Join(add("2.0.0")(e), os.WriteFile(fresh.path, before, 0o640))
 		})
 		if !errors.Is(err, ErrChanged) {
@@ -286,7 +286,7 @@ func TestEditIsAtomic(t *testing.T) {
 		if err != nil || info.Mode().Perm() != 0o640 {
 			t.Errorf("the file is %v, %v", info.Mode(), err)
 		}
-		d.expect("p default a", "  a", "    p.v1.0.0", "  b", "    p.v2.0.0")
+		d.expectCatalog("p default a", "  a", "    p.v1.0.0", "  b", "    p.v2.0.0")
 	})
 }
 
@@ -294,10 +294,10 @@ func TestEditIsAtomic(t *testing.T) {
 func TestEditIsReproducible(t *testing.T) {
 	var contents [2]string
 	for i := range contents {
-		d := newDatabase(t)
-		d.add(replacesMode, three...)
-		d.add(semverMode, given{pkg: "q", version: "1.0.0", channels: "a,b,c"})
-		if err := d.deprecate(DeprecateOptions{}, "registry.example/p.v1.1.0"); err != nil {
+		d := newFixture(t)
+		d.addBundles(replacesMode, three...)
+		d.addBundles(semverMode, bundleSpec{pkg: "q", version: "1.0.0", channels: "a,b,c"})
+		if err := d.deprecateImages(DeprecateOptions{}, "registry.example/p.v1.1.0"); err != nil {
 			t.Fatal(err)
 		}
 
@@ -316,56 +316,56 @@ func TestEditIsReproducible(t *testing.T) {
 
 // Triggers of a stranger never run, and do not stay.
 func TestStrangeTriggers(t *testing.T) {
-	d := threePackages(t)
-	d.run(
+	d := newThreePackagesFixture(t)
+	d.execSQL(
 		`CREATE TRIGGER evil AFTER DELETE ON package BEGIN DELETE FROM operatorbundle; END`,
 		`DROP TRIGGER api_provider_cleanup`,
 		`CREATE TRIGGER api_provider_cleanup AFTER DELETE ON api_provider BEGIN DELETE FROM package; END`,
 	)
-	err := d.edit(func(e *Editor) error { return e.RemovePackages(context.Background(), []string{"a"}, false) })
+	err := d.editIndex(func(e *Editor) error { return e.RemovePackages(context.Background(), []string{"a"}, false) })
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	d.expect("b default x", "  x", "    b.v1.0.0", "    b.v1.1.0 replaces b.v1.0.0", "c default x", "  x", "    c.v1.0.0", "    c.v1.1.0 replaces c.v1.0.0")
-	if got := d.query(`SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY 1`); got != "api_provider_cleanup api_requirer_cleanup" {
+	d.expectCatalog("b default x", "  x", "    b.v1.0.0", "    b.v1.1.0 replaces b.v1.0.0", "c default x", "  x", "    c.v1.0.0", "    c.v1.1.0 replaces c.v1.0.0")
+	if got := d.queryFirst(`SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY 1`); got != "api_provider_cleanup api_requirer_cleanup" {
 		t.Errorf("triggers %s", got)
 	}
-	if got := d.query(apiGroups); got != "b.example c.example shared.example" {
+	if got := d.queryFirst(apiGroups); got != "b.example c.example shared.example" {
 		t.Errorf("apis %s", got)
 	}
 }
 
 // A schema that lists a trigger under a name that is not its own.
 func TestHiddenTrigger(t *testing.T) {
-	d := threePackages(t)
-	d.run(
+	d := newThreePackagesFixture(t)
+	d.execSQL(
 		`CREATE TRIGGER evil AFTER DELETE ON package BEGIN DELETE FROM operatorbundle; END`,
 		`PRAGMA writable_schema = 1`,
 		`UPDATE sqlite_schema SET name = 'nothing', type = 'index' WHERE name = 'evil'`,
 	)
-	if err := d.edit(func(*Editor) error { return nil }); !errors.Is(err, ErrDamaged) {
+	if err := d.editIndex(func(*Editor) error { return nil }); !errors.Is(err, ErrDamaged) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestTooManyRows(t *testing.T) {
-	d := newDatabase(t)
-	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
-	d.run(fmt.Sprintf(`WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n <= %d)
-		INSERT INTO channel_entry (package_name, channel_name, operatorbundle_name) SELECT 'p', 'a', 'p.v1.0.0' FROM r`, maxEntries))
-	if _, err := d.metas(); !errors.Is(err, ErrTooLarge) {
+	d := newFixture(t)
+	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
+	d.execSQL(fmt.Sprintf(`WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n <= %d)
+		INSERT INTO channel_entry (package_name, channel_name, operatorbundle_name) SELECT 'p', 'a', 'p.v1.0.0' FROM r`, maxChannelEntries))
+	if _, err := d.readMetas(); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("reading: %v", err)
 	}
-	if err := d.tryAdd(replacesMode, given{version: "1.1.0", channels: "a"}); !errors.Is(err, ErrTooLarge) {
+	if err := d.tryAddBundles(replacesMode, bundleSpec{version: "1.1.0", channels: "a"}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("adding: %v", err)
 	}
 }
 
 func TestReadOddRows(t *testing.T) {
-	start := func(t *testing.T) *database {
-		d := newDatabase(t)
-		d.add(replacesMode, given{version: "1.0.0", channels: "a"}, given{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
+	start := func(t *testing.T) *fixture {
+		d := newFixture(t)
+		d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"}, bundleSpec{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
 		return d
 	}
 	both := []string{"p default a", "  a", "    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0"}
@@ -382,7 +382,7 @@ func TestReadOddRows(t *testing.T) {
 		"no such bundle":            {run: []string{`DELETE FROM operatorbundle WHERE name = 'p.v1.0.0'`}, want: head},
 		"entries without names":     {run: []string{`INSERT INTO channel_entry (package_name, channel_name) VALUES ('p', 'a'), ('p', NULL), (NULL, NULL)`}, want: both},
 		"a package of no name":      {run: []string{`INSERT INTO package VALUES (NULL, NULL), ('', 'x')`}, want: both},
-		"entries of no package":     {run: []string{`INSERT INTO channel_entry (package_name, channel_name, operatorbundle_name) VALUES ('q', 'a', 'p.v1.0.0')`}, want: both, warning: `channels of package "q" passed over`},
+		"entries of no package":     {run: []string{`INSERT INTO channel_entry (package_name, channel_name, operatorbundle_name) VALUES ('q', 'a', 'p.v1.0.0')`}, want: both, warning: `channels of package "q" ignored`},
 		"packages of no channel": {
 			run: []string{`INSERT INTO package VALUES ('q', 'x'), ('a', 'x')`}, want: slices.Concat([]string{"a default x"}, both, []string{"q default x"}),
 		},
@@ -412,21 +412,21 @@ func TestReadOddRows(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := start(t)
-			d.run(c.run...)
+			d.execSQL(c.run...)
 			if c.err != "" {
-				_, err := d.metas()
+				_, err := d.readMetas()
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("error %v, want %s", err, c.err)
 				}
 				return
 			}
 
-			if got, want := d.catalog(), strings.Join(append(c.want, ""), "\n"); got != want {
+			if got, want := d.renderCatalog(), strings.Join(append(c.want, ""), "\n"); got != want {
 				t.Errorf("catalog:\n%s\nwant:\n%s", got, want)
 			}
 
 			if c.warning != "" {
-				contains(t, d.warnings, c.warning)
+				expectContains(t, d.warnings, c.warning)
 			} else if len(d.warnings) > 0 {
 				t.Errorf("warnings %q", d.warnings)
 			}
@@ -435,10 +435,10 @@ func TestReadOddRows(t *testing.T) {
 }
 
 func TestIconWithBlanks(t *testing.T) {
-	d := newDatabase(t)
-	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
-	d.run(`UPDATE operatorbundle SET csv = '{"spec":{"icon":[{"base64data":"aWNv bg= =","mediatype":"image/svg+xml"}]}}'`)
-	metas, err := d.metas()
+	d := newFixture(t)
+	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
+	d.execSQL(`UPDATE operatorbundle SET csv = '{"spec":{"icon":[{"base64data":"aWNv bg= =","mediatype":"image/svg+xml"}]}}'`)
+	metas, err := d.readMetas()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +450,7 @@ func TestIconWithBlanks(t *testing.T) {
 }
 
 func TestMetasStop(t *testing.T) {
-	d := threePackages(t)
+	d := newThreePackagesFixture(t)
 	index, err := Open(context.Background(), d.path, Options{})
 	if err != nil {
 		t.Fatal(err)

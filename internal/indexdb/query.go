@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Small forms of the queries that this package is made of. Columns are cast to text in the
-// statements: SQLite stores any type in any column.
+// Helpers for queries. Statements cast columns to text, because SQLite stores any type in any
+// column.
 
-// texts returns the first column of all rows. NULL becomes the empty text.
-func texts(ctx context.Context, q querier, query string, args ...any) ([]string, error) {
+// queryTexts returns the first column of all rows. NULL becomes an empty string.
+func queryTexts(ctx context.Context, q querier, query string, args ...any) ([]string, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 
 	var values []string
-	err = scan(rows, func() error {
-		if len(values) == maxRows {
-			return fmt.Errorf("%w: a table has more than %d rows", ErrTooLarge, maxRows)
+	err = forEachRow(rows, func() error {
+		if len(values) == maxTableRows {
+			return fmt.Errorf("%w: a table has more than %d rows", ErrTooLarge, maxTableRows)
 		}
 
 		var value sql.NullString
@@ -34,9 +34,9 @@ func texts(ctx context.Context, q querier, query string, args ...any) ([]string,
 	return values, err
 }
 
-// scan calls f at each of some rows, and closes them.
-func scan(rows *sql.Rows, f func() error) error {
-	defer func() { _ = rows.Close() }() // Err tells what went wrong.
+// forEachRow calls f for each row, and closes the rows.
+func forEachRow(rows *sql.Rows, f func() error) error {
+	defer func() { _ = rows.Close() }() // Err returns the error.
 	for rows.Next() {
 		if err := f(); err != nil {
 			return err
@@ -45,8 +45,8 @@ func scan(rows *sql.Rows, f func() error) error {
 	return rows.Err()
 }
 
-// text returns the first column of the first row, and whether there is such a row.
-func text(ctx context.Context, q querier, query string, args ...any) (string, bool, error) {
+// queryText returns the first column of the first row, and whether there is a row.
+func queryText(ctx context.Context, q querier, query string, args ...any) (string, bool, error) {
 	var value sql.NullString
 	err := q.QueryRowContext(ctx, query, args...).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -55,8 +55,8 @@ func text(ctx context.Context, q querier, query string, args ...any) (string, bo
 	return value.String, err == nil, err
 }
 
-// exec runs statements that take the same arguments.
-func exec(ctx context.Context, q querier, statements []string, args ...any) error {
+// execStatements runs statements with the same arguments.
+func execStatements(ctx context.Context, q querier, statements []string, args ...any) error {
 	for _, statement := range statements {
 		if _, err := q.ExecContext(ctx, statement, args...); err != nil {
 			return err
@@ -65,13 +65,14 @@ func exec(ctx context.Context, q querier, statements []string, args ...any) erro
 	return nil
 }
 
-// orNull is the form in which rows that hang on a bundle refer to its version and image.
-func orNull(value string) any {
+// nullIfEmpty returns the form in which rows of other tables refer to the version and image
+// of a bundle.
+func nullIfEmpty(value string) any {
 	if value == "" {
 		return nil
 	}
 	return value
 }
 
-// quoteName makes a name that any object of a schema can have part of a statement.
-func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+// quoteIdentifier quotes any name for use in a statement.
+func quoteIdentifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

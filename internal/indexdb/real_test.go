@@ -47,21 +47,21 @@ func realBundles(t testing.TB) (map[string]*bundle.Bundle, []Bundle) {
 // Real bundles, added by their versions, come out as they went in.
 func TestRealBundles(t *testing.T) {
 	loaded, added := realBundles(t)
-	d := newDatabase(t)
-	if err := d.edit(func(e *Editor) error {
+	d := newFixture(t)
+	if err := d.editIndex(func(e *Editor) error {
 		return e.Add(context.Background(), added, AddOptions{Mode: ModeSemver, EnableAlpha: true})
 	}); err != nil {
 		t.Fatal(err)
 	}
 
-	d.sound()
-	d.validate()
-	metas, err := d.metas()
+	d.checkIntegrity()
+	d.validateCatalog()
+	metas, err := d.readMetas()
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	heads := d.rows(`SELECT head_operatorbundle_name FROM channel`)
+	heads := d.queryRows(`SELECT head_operatorbundle_name FROM channel`)
 	seen := 0
 	var last fbc.Meta
 	for _, meta := range metas {
@@ -102,7 +102,7 @@ func compareReal(t *testing.T, got, want *fbc.Bundle, head bool) {
 		var list []string
 		for _, p := range b.Properties {
 			if head || b == got || p.Type != fbc.PropertyBundleObject {
-				list = append(list, p.Type+" "+canonical(t, p.Value))
+				list = append(list, p.Type+" "+canonicalJSON(t, p.Value))
 			}
 		}
 		slices.Sort(list)
@@ -131,7 +131,7 @@ func compareReal(t *testing.T, got, want *fbc.Bundle, head bool) {
 	}
 }
 
-func canonical(t *testing.T, raw json.RawMessage) string {
+func canonicalJSON(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -150,21 +150,21 @@ func canonical(t *testing.T, raw json.RawMessage) string {
 // do not, and are named.
 func TestRealBundlesByReplaces(t *testing.T) {
 	_, added := realBundles(t)
-	d := newDatabase(t)
-	if err := d.edit(func(e *Editor) error {
+	d := newFixture(t)
+	if err := d.editIndex(func(e *Editor) error {
 		return e.Add(context.Background(), added, AddOptions{EnableAlpha: true, Permissive: true})
 	}); err != nil {
 		t.Fatal(err)
 	}
 
-	d.sound()
-	d.validate()
+	d.checkIntegrity()
+	d.validateCatalog()
 	packages := map[string]bool{}
 	for _, b := range added {
 		packages[b.Package] = true
 	}
 
-	present := d.rows(`SELECT name FROM package`)
+	present := d.queryRows(`SELECT name FROM package`)
 	if len(present) == 0 {
 		t.Error("no package could be added")
 	}
@@ -174,18 +174,18 @@ func TestRealBundlesByReplaces(t *testing.T) {
 
 	t.Logf("added %q, warnings %q", present, d.warnings)
 	// All that was added can be removed.
-	err := d.edit(func(e *Editor) error { return e.PrunePackages(context.Background(), present[:1], false) })
+	err := d.editIndex(func(e *Editor) error { return e.PrunePackages(context.Background(), present[:1], false) })
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	d.sound()
-	if got := d.rows(`SELECT name FROM package`); len(got) != 1 || got[0] != present[0] {
+	d.checkIntegrity()
+	if got := d.queryRows(`SELECT name FROM package`); len(got) != 1 || got[0] != present[0] {
 		t.Errorf("left %q", got)
 	}
 
 	for _, table := range []string{"properties", "dependencies", "related_image", "api_provider", "api_requirer"} {
-		if got := d.query(`SELECT DISTINCT operatorbundle_name FROM ` + table + ` WHERE operatorbundle_name NOT IN (SELECT name FROM operatorbundle)`); got != "" {
+		if got := d.queryFirst(`SELECT DISTINCT operatorbundle_name FROM ` + table + ` WHERE operatorbundle_name NOT IN (SELECT name FROM operatorbundle)`); got != "" {
 			t.Errorf("%s has rows of %s", table, got)
 		}
 	}

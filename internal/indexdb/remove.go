@@ -7,29 +7,28 @@ import (
 	"slices"
 )
 
-// RemovePackages removes whole packages with all their bundles. With permissive, those
-// that are there are removed, and of the others it is warned.
+// RemovePackages removes packages with all their bundles. With permissive, it warns about
+// packages that cannot be removed.
 func (e *Editor) RemovePackages(ctx context.Context, packages []string, permissive bool) error {
-	return e.atomically(ctx, func() error {
+	return e.runAtomically(ctx, func() error {
 		var errs []error
 		for _, pkg := range packages {
-			err := e.atomically(ctx, func() error { return e.removePackage(ctx, pkg) })
+			err := e.runAtomically(ctx, func() error { return e.removePackage(ctx, pkg) })
 			if err != nil {
-				err = say("error deleting packages from database: error removing operator package %s: %w", pkg, err)
+				err = opmErrorf("error deleting packages from database: error removing operator package %s: %w", pkg, err)
 			}
-			errs = append(errs, e.permit(err, permissive))
+			errs = append(errs, e.warnIfPermissive(err, permissive))
 		}
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		return e.prune(ctx)
+		return e.pruneStrandedBundles(ctx)
 	})
 }
 
-// PrunePackages removes every package but those to be kept. Names of packages that the
-// index does not have are ignored.
+// PrunePackages removes all packages except keep. Unknown names in keep are ignored.
 func (e *Editor) PrunePackages(ctx context.Context, keep []string, permissive bool) error {
-	packages, err := texts(ctx, e.tx, `SELECT name FROM package WHERE name IS NOT NULL ORDER BY name`)
+	packages, err := queryTexts(ctx, e.tx, `SELECT name FROM package WHERE name IS NOT NULL ORDER BY name`)
 	if err != nil {
 		return err
 	}
@@ -37,24 +36,24 @@ func (e *Editor) PrunePackages(ctx context.Context, keep []string, permissive bo
 	return e.RemovePackages(ctx, packages, permissive)
 }
 
-// PruneStranded removes bundles that no channel names and that are not deprecated, those
-// of packages that do not exist, and marks of deprecation without a bundle.
+// PruneStranded removes bundles that are in no channel and not deprecated, bundles of
+// packages that do not exist, and deprecation marks without a bundle.
 func (e *Editor) PruneStranded(ctx context.Context) error {
-	return e.atomically(ctx, func() error { return e.prune(ctx) })
+	return e.runAtomically(ctx, func() error { return e.pruneStrandedBundles(ctx) })
 }
 
 func (e *Editor) removePackage(ctx context.Context, pkg string) error {
-	graphs, err := loadGraphs(ctx, e.tx, pkg)
+	graphs, err := loadChannelGraphs(ctx, e.tx, pkg)
 	if err != nil {
 		return err
 	}
 
-	_, found, err := text(ctx, e.tx, `SELECT name FROM package WHERE name = ?`, pkg)
+	_, found, err := queryText(ctx, e.tx, `SELECT name FROM package WHERE name = ?`, pkg)
 	if err != nil {
 		return err
 	}
 	if !found && len(graphs) == 0 {
-		return say("no package found for packagename %s", pkg)
+		return opmErrorf("no package found for packagename %s", pkg)
 	}
 
 	names := map[string]bool{}
@@ -64,7 +63,7 @@ func (e *Editor) removePackage(ctx context.Context, pkg string) error {
 		}
 	}
 
-	err = exec(ctx, e.tx, []string{
+	err = execStatements(ctx, e.tx, []string{
 		`DELETE FROM package WHERE name = ?`,
 		`DELETE FROM channel WHERE package_name = ?`,
 		`DELETE FROM channel_entry WHERE package_name = ?`,
@@ -73,18 +72,18 @@ func (e *Editor) removePackage(ctx context.Context, pkg string) error {
 		return err
 	}
 
-	return e.deleteUnlisted(ctx, slices.Sorted(maps.Keys(names)), func(name string) error {
+	return e.deleteUnlistedBundles(ctx, slices.Sorted(maps.Keys(names)), func(name string) error {
 		_, err := e.tx.ExecContext(ctx, `DELETE FROM deprecated WHERE operatorbundle_name = ?`, name)
 		return err
 	})
 }
 
-// deleteUnlisted deletes those of some bundles that no channel names any longer, and calls
+// deleteUnlistedBundles deletes those bundles that are in no channel any longer, and calls
 // deleted for each.
-func (e *Editor) deleteUnlisted(ctx context.Context, names []string, deleted func(name string) error) error {
+func (e *Editor) deleteUnlistedBundles(ctx context.Context, names []string, deleted func(name string) error) error {
 	var gone []string
 	for _, name := range names {
-		_, listed, err := text(ctx, e.tx, `SELECT operatorbundle_name FROM channel_entry WHERE operatorbundle_name = ? LIMIT 1`, name)
+		_, listed, err := queryText(ctx, e.tx, `SELECT operatorbundle_name FROM channel_entry WHERE operatorbundle_name = ? LIMIT 1`, name)
 		if err != nil {
 			return err
 		}
@@ -101,9 +100,9 @@ func (e *Editor) deleteUnlisted(ctx context.Context, names []string, deleted fun
 	return deleteBundles(ctx, e.tx, gone)
 }
 
-// prune is PruneStranded.
-func (e *Editor) prune(ctx context.Context) error {
-	stranded, err := texts(ctx, e.tx, `SELECT name FROM operatorbundle
+// pruneStrandedBundles implements PruneStranded.
+func (e *Editor) pruneStrandedBundles(ctx context.Context) error {
+	stranded, err := queryTexts(ctx, e.tx, `SELECT name FROM operatorbundle
 		WHERE name NOT IN (SELECT operatorbundle_name FROM channel_entry WHERE operatorbundle_name IS NOT NULL)
 		AND name NOT IN (SELECT operatorbundle_name FROM deprecated WHERE operatorbundle_name IS NOT NULL)`)
 	if err != nil {
@@ -113,7 +112,7 @@ func (e *Editor) prune(ctx context.Context) error {
 		return err
 	}
 
-	homeless, err := texts(ctx, e.tx, `SELECT DISTINCT operatorbundle_name FROM properties
+	homeless, err := queryTexts(ctx, e.tx, `SELECT DISTINCT operatorbundle_name FROM properties
 		WHERE type = 'olm.package' AND operatorbundle_name IS NOT NULL
 		AND iif(json_valid(CAST(value AS TEXT)), json_extract(CAST(value AS TEXT), '$.packageName') NOT IN (SELECT name FROM package WHERE name IS NOT NULL), 0)`)
 	if err != nil {
@@ -128,11 +127,11 @@ func (e *Editor) prune(ctx context.Context) error {
 	return err
 }
 
-// deleteBundles deletes bundles and every row that hangs on one. The references of rows
-// that state no version or image do not count for SQLite, so that it would leave them.
+// deleteBundles deletes bundles and all rows that refer to them. It deletes these rows
+// explicitly, because SQLite does not enforce references with a NULL version or image.
 func deleteBundles(ctx context.Context, q querier, names []string) error {
 	for _, name := range names {
-		err := exec(ctx, q, []string{
+		err := execStatements(ctx, q, []string{
 			`DELETE FROM api_provider WHERE operatorbundle_name = ?`,
 			`DELETE FROM api_requirer WHERE operatorbundle_name = ?`,
 			`DELETE FROM properties WHERE operatorbundle_name = ?`,

@@ -8,28 +8,28 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// planReplaces makes the channels of a package of what its bundles say that they replace
-// and skip. The head of a channel is its highest version; from there on the bundles are
-// followed down, whatever channels they name.
-func planReplaces(pkg string, members map[string]*member, indexDefault string) (*plan, error) {
-	rewritten, err := substitute(members)
+// planReplaces plans the channels of a package from the replaces and skips of its bundles.
+// The head of a channel is its highest version. From there the replaced bundles follow,
+// whatever channels they name.
+func planReplaces(pkg string, members map[string]*packageMember, indexDefault string) (*packagePlan, error) {
+	rewritten, err := applySubstitutions(members)
 	if err != nil {
 		return nil, err
 	}
 
-	heads, defaultChannel, err := chooseHeads(pkg, members, indexDefault)
+	heads, defaultChannel, err := chooseChannelHeads(pkg, members, indexDefault)
 	if err != nil {
 		return nil, err
 	}
 
-	p := &plan{defaultChannel: defaultChannel, channels: map[string][]row{}, rewritten: rewritten}
+	p := &packagePlan{defaultChannel: defaultChannel, channels: map[string][]channelRow{}, rewritten: rewritten}
 	for _, channel := range slices.Sorted(maps.Keys(heads)) {
-		rows, err := layDown(heads[channel], func(name string) (edges, bool) {
+		rows, err := layOutChannel(heads[channel], func(name string) (updateEdges, bool) {
 			m, found := members[name]
 			if !found || m.deprecated {
-				return edges{}, found
+				return updateEdges{}, found
 			}
-			return edges{m.replaces, m.skips}, true
+			return updateEdges{m.replaces, m.skips}, true
 		})
 		if err != nil {
 			return nil, err
@@ -40,15 +40,16 @@ func planReplaces(pkg string, members map[string]*member, indexDefault string) (
 	return p, nil
 }
 
-// highest is the highest of some versions, and how many bundles have it.
-type highest struct {
+// highestVersion is the highest of some versions, and how many bundles have it.
+type highestVersion struct {
 	bundle  string
 	version semver.Version
 	count   int
 }
 
-// add takes a bundle into account, and tells whether it is the highest, alone or not.
-func (h *highest) add(bundle string, version semver.Version) bool {
+// addCandidate updates h with a bundle, and reports whether the bundle has the highest
+// version, alone or with others.
+func (h *highestVersion) addCandidate(bundle string, version semver.Version) bool {
 	order := 1
 	if h.count > 0 {
 		order = compareVersions(version, h.version)
@@ -56,7 +57,7 @@ func (h *highest) add(bundle string, version semver.Version) bool {
 
 	switch {
 	case order > 0:
-		*h = highest{bundle, version, 1}
+		*h = highestVersion{bundle, version, 1}
 	case order == 0:
 		h.count++
 	}
@@ -64,12 +65,12 @@ func (h *highest) add(bundle string, version semver.Version) bool {
 	return order >= 0
 }
 
-// chooseHeads returns the head of each channel and the default channel: the one that the
-// highest version declares which declares any. What the index has counts as declared by
-// the highest version in it.
-func chooseHeads(pkg string, members map[string]*member, indexDefault string) (map[string]string, string, error) {
-	heads := map[string]*highest{}
-	var all, declaring, inIndex highest
+// chooseChannelHeads returns the head of each channel and the default channel: the one that
+// the highest version with a declaration declares. The default channel of the index counts
+// as declared by the highest version in the index.
+func chooseChannelHeads(pkg string, members map[string]*packageMember, indexDefault string) (map[string]string, string, error) {
+	heads := map[string]*highestVersion{}
+	var all, declaring, inIndex highestVersion
 	declared := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		m := members[name]
@@ -77,29 +78,29 @@ func chooseHeads(pkg string, members map[string]*member, indexDefault string) (m
 			continue
 		}
 
-		version, err := parseVersion(m.version)
+		version, err := parseBundleVersion(m.version)
 		if err != nil {
 			return nil, "", fmt.Errorf("error parsing bundle %s version %s: %w", name, m.version, err)
 		}
 
-		all.add(name, version)
+		all.addCandidate(name, version)
 		for _, channel := range m.channels {
 			if heads[channel] == nil {
-				heads[channel] = &highest{}
+				heads[channel] = &highestVersion{}
 			}
-			heads[channel].add(name, version)
+			heads[channel].addCandidate(name, version)
 		}
 
 		if m.defaultChannel != "" {
 			declared[name] = m.defaultChannel
-			declaring.add(name, version)
+			declaring.addCandidate(name, version)
 		}
 		if !m.added {
-			inIndex.add(name, version)
+			inIndex.addCandidate(name, version)
 		}
 	}
 
-	if indexDefault != "" && inIndex.count > 0 && declaring.add(inIndex.bundle, inIndex.version) {
+	if indexDefault != "" && inIndex.count > 0 && declaring.addCandidate(inIndex.bundle, inIndex.version) {
 		declaring.bundle = inIndex.bundle
 		declared[inIndex.bundle] = indexDefault
 	}
@@ -118,11 +119,11 @@ func chooseHeads(pkg string, members map[string]*member, indexDefault string) (m
 		}
 	}
 
-	defaultChannel, err := chooseDefault(pkg, chosen, declared[declaring.bundle])
+	defaultChannel, err := chooseDefaultChannel(pkg, chosen, declared[declaring.bundle])
 	return chosen, defaultChannel, err
 }
 
-func chooseDefault(pkg string, heads map[string]string, declared string) (string, error) {
+func chooseDefaultChannel(pkg string, heads map[string]string, declared string) (string, error) {
 	if len(heads) == 1 {
 		for channel := range heads {
 			return channel, nil

@@ -7,26 +7,26 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// semverPlanner adds bundles to channels by their versions alone. What they say that they
-// replace and skip does not count.
+// semverPlanner adds bundles to channels by their versions. It ignores their replaces and
+// skips.
 type semverPlanner struct {
 	pkg      string
-	members  map[string]*member
+	members  map[string]*packageMember
 	versions map[string]semver.Version
 	graphs   map[string]channelGraph
-	// inherited are the bundles that nothing leads to in a channel since the one that
-	// skipped them was taken out: the next to come, or else the head, skips them.
+	// inherited are the bundles of a channel that lost the bundle which skipped them,
+	// because it was removed. The next added bundle, or else the head, skips them.
 	inherited map[string][]string
 	touched   map[string]bool
 	skipPatch bool
 }
 
-// planSemver makes the channels of a package of those that it has and the bundles to be
-// added, in the order of their versions: each goes between the nearest lower and the nearest
-// higher version of its channels. With skipPatch, the lower versions of the same minor
-// version leave the chain and are skipped. Channels that nothing is added to stay as
-// they are, and are not in the plan.
-func planSemver(s *packageState, skipPatch bool) (*plan, error) {
+// planSemver plans the channels of a package with the added bundles, in the order of their
+// versions. Each bundle is placed between the nearest lower and the nearest higher version
+// of its channels. With skipPatch, the lower versions of the same minor version leave the
+// chain and are skipped. Channels without an added bundle stay unchanged, and are not in
+// the plan.
+func planSemver(s *packageState, skipPatch bool) (*packagePlan, error) {
 	planner := &semverPlanner{
 		pkg: s.name, members: s.members, versions: map[string]semver.Version{},
 		graphs: map[string]channelGraph{}, inherited: map[string][]string{}, touched: map[string]bool{},
@@ -37,18 +37,18 @@ func planSemver(s *packageState, skipPatch bool) (*plan, error) {
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(s.overwritten)) {
-		planner.takeOut(name)
+		planner.removeOverwrittenHead(name)
 	}
 
-	added, err := planner.readVersions()
+	added, err := planner.parseMemberVersions()
 	if err != nil {
 		return nil, err
 	}
 
-	p := &plan{defaultChannel: s.defaultChannel, channels: map[string][]row{}}
+	p := &packagePlan{defaultChannel: s.defaultChannel, channels: map[string][]channelRow{}}
 	for _, m := range added {
 		for _, channel := range m.channels {
-			if err := planner.insert(channel, m); err != nil {
+			if err := planner.insertIntoChannel(channel, m); err != nil {
 				return nil, err
 			}
 		}
@@ -57,15 +57,16 @@ func planSemver(s *packageState, skipPatch bool) (*plan, error) {
 		}
 	}
 
-	if err := planner.finish(p); err != nil {
+	if err := planner.completePlan(p); err != nil {
 		return nil, err
 	}
 
 	return p, nil
 }
 
-// takeOut removes a bundle that is added anew from the channels that it heads.
-func (s *semverPlanner) takeOut(name string) {
+// removeOverwrittenHead removes a bundle that is added again from the channels that it
+// heads.
+func (s *semverPlanner) removeOverwrittenHead(name string) {
 	for channel, graph := range s.graphs {
 		out, found := graph.edges[name]
 		if !found {
@@ -86,46 +87,47 @@ func (s *semverPlanner) takeOut(name string) {
 	}
 }
 
-// readVersions reads the versions of the bundles and gives those to be added in ascending
-// order. A bundle of the index need not have one as long as nothing is compared with it.
-func (s *semverPlanner) readVersions() ([]*member, error) {
-	var added []*member
+// parseMemberVersions parses the versions of the members and returns the added ones in
+// ascending order. A bundle of the index may have an invalid version as long as it is not
+// compared.
+func (s *semverPlanner) parseMemberVersions() ([]*packageMember, error) {
+	var added []*packageMember
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
 		m := s.members[name]
 		version, err := semver.Parse(m.version)
 		if err == nil {
 			s.versions[name] = version
 		} else if m.added {
-			return nil, s.invalidVersion(m)
+			return nil, s.invalidVersionError(m)
 		}
 		if m.added {
 			added = append(added, m)
 		}
 	}
 
-	slices.SortStableFunc(added, func(a, b *member) int { return s.versions[a.name].Compare(s.versions[b.name]) })
+	slices.SortStableFunc(added, func(a, b *packageMember) int { return s.versions[a.name].Compare(s.versions[b.name]) })
 	return added, nil
 }
 
-func (s *semverPlanner) invalidVersion(m *member) error {
-	return say("Bundle version %s is not valid: package %s, bundle %s: it must be a semantic version", m.version, s.pkg, m.name)
+func (s *semverPlanner) invalidVersionError(m *packageMember) error {
+	return opmErrorf("Bundle version %s is not valid: package %s, bundle %s: it must be a semantic version", m.version, s.pkg, m.name)
 }
 
-// insert puts a bundle into a channel.
-func (s *semverPlanner) insert(channel string, m *member) error {
+// insertIntoChannel adds a bundle to a channel.
+func (s *semverPlanner) insertIntoChannel(channel string, m *packageMember) error {
 	s.touched[channel] = true
 	graph, found := s.graphs[channel]
 	if !found {
-		graph = channelGraph{edges: map[string]edges{}}
+		graph = channelGraph{edges: map[string]updateEdges{}}
 	}
 
-	skips, err := s.samePatchLine(channel, graph, m)
+	skips, err := s.findPatchLineSkips(channel, graph, m)
 	if err != nil {
 		return err
 	}
 
 	graph.chain = slices.DeleteFunc(graph.chain, func(name string) bool { return slices.Contains(skips, name) })
-	// The bundles to which only those led that leave the chain are taken over.
+	// The new bundle skips the bundles to which only those leaving the chain led.
 	orphans := s.inherited[channel]
 	delete(s.inherited, channel)
 	for _, name := range skips {
@@ -138,29 +140,29 @@ func (s *semverPlanner) insert(channel string, m *member) error {
 		}
 	}
 
-	s.graphs[channel] = s.link(graph, m.name, skips)
+	s.graphs[channel] = s.linkIntoChain(graph, m.name, skips)
 	return nil
 }
 
-// samePatchLine returns the bundles of the channel that are to be skipped by a new one, and
-// refuses a version that is there already.
-func (s *semverPlanner) samePatchLine(channel string, graph channelGraph, m *member) ([]string, error) {
+// findPatchLineSkips returns the bundles of the channel that a new bundle skips. It returns
+// an error for a version that is already in the channel.
+func (s *semverPlanner) findPatchLineSkips(channel string, graph channelGraph, m *packageMember) ([]string, error) {
 	version := s.versions[m.name]
 	var skips []string
-	for _, name := range graph.names() {
+	for _, name := range graph.bundleNames() {
 		other := s.members[name]
 		if other == nil {
-			continue // A name without a bundle has no version to be compared with.
+			continue // A name without a bundle has no version to compare.
 		}
 
 		v, known := s.versions[name]
 		if !known {
-			return nil, s.invalidVersion(other)
+			return nil, s.invalidVersionError(other)
 		}
 
 		order := v.Compare(version)
 		if order == 0 {
-			return nil, say("Bundle version %s already added to index: package %s, channel %s, bundle %s", m.version, s.pkg, channel, name)
+			return nil, opmErrorf("Bundle version %s already added to index: package %s, channel %s, bundle %s", m.version, s.pkg, channel, name)
 		}
 		if order < 0 && s.skipPatch && v.Major == version.Major && v.Minor == version.Minor {
 			skips = append(skips, name)
@@ -170,8 +172,9 @@ func (s *semverPlanner) samePatchLine(channel string, graph channelGraph, m *mem
 	return skips, nil
 }
 
-// link puts a bundle into the chain of a channel, between its neighbours by version.
-func (s *semverPlanner) link(graph channelGraph, name string, skips []string) channelGraph {
+// linkIntoChain inserts a bundle into the chain of a channel, between its neighbours by
+// version.
+func (s *semverPlanner) linkIntoChain(graph channelGraph, name string, skips []string) channelGraph {
 	version := s.versions[name]
 	above, below := "", ""
 	for _, other := range graph.chain {
@@ -183,26 +186,26 @@ func (s *semverPlanner) link(graph channelGraph, name string, skips []string) ch
 		}
 	}
 
-	graph.edges[name] = edges{replaces: below, skips: skips}
+	graph.edges[name] = updateEdges{replaces: below, skips: skips}
 	if above == "" {
 		graph.head = name
 		graph.chain = append([]string{name}, graph.chain...)
 		return graph
 	}
 
-	graph.edges[above] = edges{replaces: name, skips: graph.edges[above].skips}
+	graph.edges[above] = updateEdges{replaces: name, skips: graph.edges[above].skips}
 	graph.chain = slices.Insert(graph.chain, slices.Index(graph.chain, above)+1, name)
 	return graph
 }
 
-// finish settles the default channel and lays down the channels that were touched.
-func (s *semverPlanner) finish(p *plan) error {
+// completePlan sets the default channel and the rows of the changed channels.
+func (s *semverPlanner) completePlan(p *packagePlan) error {
 	channels := slices.Sorted(maps.Keys(s.graphs))
 	if p.defaultChannel == "" && len(channels) > 0 {
 		p.defaultChannel = channels[0]
 	}
 	if !slices.Contains(channels, p.defaultChannel) {
-		return say("Default channel is missing and can't be inferred: package %s has no channel %q", s.pkg, p.defaultChannel)
+		return opmErrorf("Default channel is missing and can't be inferred: package %s has no channel %q", s.pkg, p.defaultChannel)
 	}
 
 	for _, channel := range slices.Sorted(maps.Keys(s.touched)) {
@@ -213,13 +216,13 @@ func (s *semverPlanner) finish(p *plan) error {
 		}
 		if orphans := s.inherited[channel]; len(orphans) > 0 {
 			head := graph.edges[graph.head]
-			graph.edges[graph.head] = edges{replaces: head.replaces, skips: slices.Concat(head.skips, orphans)}
+			graph.edges[graph.head] = updateEdges{replaces: head.replaces, skips: slices.Concat(head.skips, orphans)}
 		}
 
-		rows, err := layDown(graph.head, func(name string) (edges, bool) {
+		rows, err := layOutChannel(graph.head, func(name string) (updateEdges, bool) {
 			e, found := graph.edges[name]
 			if m := s.members[name]; m != nil && m.deprecated {
-				e = edges{}
+				e = updateEdges{}
 			}
 			return e, found
 		})
@@ -232,8 +235,8 @@ func (s *semverPlanner) finish(p *plan) error {
 			reached[r.bundle] = true
 		}
 
-		if missing := s.unreached(graph, reached); len(missing) > 0 {
-			return say("Invalid graph: some (non-bottom) nodes defined in the graph were not mentioned as replacements of any node (%d != %d): package %s, channel %s, bundles %q",
+		if missing := s.unreachedBundles(graph, reached); len(missing) > 0 {
+			return opmErrorf("Invalid graph: some (non-bottom) nodes defined in the graph were not mentioned as replacements of any node (%d != %d): package %s, channel %s, bundles %q",
 				len(graph.edges), len(reached), s.pkg, channel, missing)
 		}
 
@@ -243,10 +246,10 @@ func (s *semverPlanner) finish(p *plan) error {
 	return nil
 }
 
-// unreached are the bundles of a channel that its rows leave out.
-func (s *semverPlanner) unreached(graph channelGraph, reached map[string]bool) []string {
+// unreachedBundles returns the bundles of a channel that its rows leave out.
+func (s *semverPlanner) unreachedBundles(graph channelGraph, reached map[string]bool) []string {
 	var missing []string
-	for _, name := range graph.names() {
+	for _, name := range graph.bundleNames() {
 		if m := s.members[name]; m != nil && !m.added && !reached[name] {
 			missing = append(missing, name)
 		}

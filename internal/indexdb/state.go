@@ -10,38 +10,37 @@ import (
 	"strings"
 )
 
-// packageState is a package as it stands in an index, with the bundles that are to be
-// added to it.
+// packageState is a package of an index, with the bundles that are to be added to it.
 type packageState struct {
 	name           string
 	defaultChannel string
-	// members are the bundles that channels of the package name, those to be added, and
-	// what they replace.
-	members map[string]*member
+	// members are the bundles in channels of the package, the added bundles, and the
+	// bundles that they replace.
+	members map[string]*packageMember
 	graphs  map[string]channelGraph
-	// overwritten are the bundles whose rows were removed, to be added anew.
+	// overwritten are the bundles that were removed to be added again.
 	overwritten map[string]bool
 }
 
-// loadPackage reads a package. One that does not exist is empty.
-func loadPackage(ctx context.Context, q querier, name string) (*packageState, error) {
-	s := &packageState{name: name, members: map[string]*member{}, overwritten: map[string]bool{}}
+// loadPackageState reads a package. It is empty if the package does not exist.
+func loadPackageState(ctx context.Context, q querier, name string) (*packageState, error) {
+	s := &packageState{name: name, members: map[string]*packageMember{}, overwritten: map[string]bool{}}
 	var err error
-	if s.defaultChannel, _, err = text(ctx, q, `SELECT CAST(default_channel AS TEXT) FROM package WHERE name = ?`, name); err != nil {
+	if s.defaultChannel, _, err = queryText(ctx, q, `SELECT CAST(default_channel AS TEXT) FROM package WHERE name = ?`, name); err != nil {
 		return nil, err
 	}
-	if s.graphs, err = loadGraphs(ctx, q, name); err != nil {
+	if s.graphs, err = loadChannelGraphs(ctx, q, name); err != nil {
 		return nil, err
 	}
 
 	for _, channel := range slices.Sorted(maps.Keys(s.graphs)) {
 		graph := s.graphs[channel]
-		for _, bundle := range graph.names() {
-			m, err := s.member(ctx, q, bundle)
+		for _, bundle := range graph.bundleNames() {
+			m, err := s.loadMember(ctx, q, bundle)
 			if err != nil {
 				return nil, err
 			}
-			// A bundle that is only skipped was left behind by what skips it.
+			// A bundle that is only skipped is no longer in the channel itself.
 			if m != nil && slices.Contains(graph.chain, bundle) {
 				m.channels = append(m.channels, channel)
 			}
@@ -51,21 +50,21 @@ func loadPackage(ctx context.Context, q querier, name string) (*packageState, er
 	return s, nil
 }
 
-// loadGraphs reads the channels of a package.
-func loadGraphs(ctx context.Context, q querier, pkg string) (map[string]channelGraph, error) {
+// loadChannelGraphs reads the channels of a package.
+func loadChannelGraphs(ctx context.Context, q querier, pkg string) (map[string]channelGraph, error) {
 	rows, err := q.QueryContext(ctx, selectEntries+` WHERE e.package_name = ?1 `+orderEntries, pkg)
 	if err != nil {
 		return nil, err
 	}
 
-	entries, n := map[string][]entry{}, 0
-	err = scan(rows, func() error {
-		if n++; n > maxEntries {
-			return fmt.Errorf("%w: the channels of package %q have more than %d entries", ErrTooLarge, pkg, maxEntries)
+	entries, n := map[string][]storedEntry{}, 0
+	err = forEachRow(rows, func() error {
+		if n++; n > maxChannelEntries {
+			return fmt.Errorf("%w: the channels of package %q have more than %d entries", ErrTooLarge, pkg, maxChannelEntries)
 		}
 
 		var of, channel string
-		var e entry
+		var e storedEntry
 		err := scanEntry(rows, &of, &channel, &e)
 		if e.bundle != "" {
 			entries[channel] = append(entries[channel], e)
@@ -79,11 +78,11 @@ func loadGraphs(ctx context.Context, q querier, pkg string) (map[string]channelG
 
 	graphs := map[string]channelGraph{}
 	for channel, list := range entries {
-		head, _, err := text(ctx, q, `SELECT CAST(head_operatorbundle_name AS TEXT) FROM channel WHERE name = ? AND package_name = ?`, channel, pkg)
+		head, _, err := queryText(ctx, q, `SELECT CAST(head_operatorbundle_name AS TEXT) FROM channel WHERE name = ? AND package_name = ?`, channel, pkg)
 		if err != nil {
 			return nil, err
 		}
-		graphs[channel] = readGraph(head, list)
+		graphs[channel] = buildChannelGraph(head, list)
 	}
 
 	return graphs, nil
@@ -96,18 +95,18 @@ const (
 	orderEntries = ` ORDER BY CAST(e.package_name AS TEXT), CAST(e.channel_name AS TEXT), CAST(e.depth AS INTEGER), e.entry_id`
 )
 
-// scanEntry reads a row of selectEntries. The name of the bundle is empty for a row
-// without one.
-func scanEntry(rows *sql.Rows, pkg, channel *string, e *entry) error {
+// scanEntry scans a row of selectEntries. The name of the bundle is empty for a row without
+// one.
+func scanEntry(rows *sql.Rows, pkg, channel *string, e *storedEntry) error {
 	var bundle sql.NullString
 	err := rows.Scan(pkg, channel, &bundle, &e.id, &e.to, &e.toBundle)
 	e.bundle = bundle.String
 	return err
 }
 
-// member returns the bundle of a name, read from the index if it is not known yet, and nil
-// if there is none.
-func (s *packageState) member(ctx context.Context, q querier, name string) (*member, error) {
+// loadMember returns the bundle of a name, or nil if there is none. It reads an unknown
+// bundle from the index and adds it to the members.
+func (s *packageState) loadMember(ctx context.Context, q querier, name string) (*packageMember, error) {
 	if m, found := s.members[name]; found || name == "" {
 		return m, nil
 	}
@@ -122,9 +121,9 @@ func (s *packageState) member(ctx context.Context, q querier, name string) (*mem
 		return nil, err
 	}
 
-	m := &member{
+	m := &packageMember{
 		name: name, version: version.String, image: path.String,
-		replaces: replaces.String, skips: splitNames(skips.String), substitutesFor: substitutesFor.String,
+		replaces: replaces.String, skips: splitNameList(skips.String), substitutesFor: substitutesFor.String,
 	}
 	if m.deprecated, err = isDeprecated(ctx, q, name); err != nil {
 		return nil, err
@@ -134,19 +133,20 @@ func (s *packageState) member(ctx context.Context, q querier, name string) (*mem
 	return m, nil
 }
 
-// addMember takes in a bundle to be added.
+// addMember adds a new bundle to the members.
 func (s *packageState) addMember(b *Bundle) {
 	channels := slices.Sorted(slices.Values(b.Channels))
-	s.members[b.Name] = &member{
+	s.members[b.Name] = &packageMember{
 		name: b.Name, version: b.Version, image: b.Image,
-		replaces: b.Replaces, skips: splitNames(strings.Join(b.Skips, ",")), substitutesFor: b.SubstitutesFor,
+		replaces: b.Replaces, skips: splitNameList(strings.Join(b.Skips, ",")), substitutesFor: b.SubstitutesFor,
 		channels: slices.Compact(channels), defaultChannel: b.DefaultChannel,
 		added: true,
 	}
 }
 
-// follow reads what the members replace, down to the last, even if no channel names it.
-func (s *packageState) follow(ctx context.Context, q querier) error {
+// loadReplacedMembers loads all bundles that the members replace, directly or indirectly,
+// even if no channel names them.
+func (s *packageState) loadReplacedMembers(ctx context.Context, q querier) error {
 	next := slices.Sorted(maps.Keys(s.members))
 	for len(next) > 0 {
 		replaced := s.members[next[0]].replaces
@@ -155,7 +155,7 @@ func (s *packageState) follow(ctx context.Context, q querier) error {
 			continue
 		}
 
-		m, err := s.member(ctx, q, replaced)
+		m, err := s.loadMember(ctx, q, replaced)
 		if err != nil {
 			return err
 		}
@@ -167,8 +167,8 @@ func (s *packageState) follow(ctx context.Context, q querier) error {
 	return nil
 }
 
-// splitNames splits a list with commas.
-func splitNames(list string) []string {
+// splitNameList splits a list with commas.
+func splitNameList(list string) []string {
 	var names []string
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -178,8 +178,9 @@ func splitNames(list string) []string {
 	return names
 }
 
-// writePlan lays down what a package is to become. Channels that are not in the plan stay.
-func writePlan(ctx context.Context, q querier, s *packageState, p *plan) error {
+// writePlan writes the planned state of a package. Channels that are not in the plan stay
+// unchanged.
+func writePlan(ctx context.Context, q querier, s *packageState, p *packagePlan) error {
 	for _, m := range p.rewritten {
 		_, err := q.ExecContext(ctx, `UPDATE operatorbundle SET replaces = ?, skips = ? WHERE name = ?`, m.replaces, strings.Join(m.skips, ","), m.name)
 		if err != nil {
@@ -197,16 +198,16 @@ func writePlan(ctx context.Context, q querier, s *packageState, p *plan) error {
 		}
 	}
 
-	_, err := q.ExecContext(ctx, `INSERT INTO package (name, default_channel) VALUES (?, ?)`, s.name, orNull(p.defaultChannel))
+	_, err := q.ExecContext(ctx, `INSERT INTO package (name, default_channel) VALUES (?, ?)`, s.name, nullIfEmpty(p.defaultChannel))
 	return err
 }
 
-// writeChannel replaces a channel by rows. Without rows there is no such channel.
-func writeChannel(ctx context.Context, q querier, pkg, channel string, rows []row) error {
+// writeChannel replaces the rows of a channel. Without rows, it removes the channel.
+func writeChannel(ctx context.Context, q querier, pkg, channel string, rows []channelRow) error {
 	if _, err := q.ExecContext(ctx, `DELETE FROM channel WHERE package_name = ? AND name = ?`, pkg, channel); err != nil {
 		return err
 	}
-	// Rows of a channel that was not there before are those of a strange hand.
+	// Another program may have left rows without a channel.
 	if _, err := q.ExecContext(ctx, `DELETE FROM channel_entry WHERE package_name = ? AND channel_name = ?`, pkg, channel); err != nil {
 		return err
 	}
@@ -227,7 +228,7 @@ func writeChannel(ctx context.Context, q querier, pkg, channel string, rows []ro
 
 	for i, r := range rows {
 		var replaces any
-		if r.replaces != none {
+		if r.replaces != noRow {
 			replaces = first + int64(r.replaces)
 		}
 		_, err := q.ExecContext(ctx, `INSERT INTO channel_entry (entry_id, channel_name, package_name, operatorbundle_name, replaces, depth) VALUES (?, ?, ?, ?, ?, ?)`,

@@ -8,19 +8,19 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// substitute applies the rebuilds among the bundles of a package (olm.substitutesFor): what
-// replaced or skipped the rebuilt bundle leads to its newest rebuild, and that skips those
-// before it. It gives the bundles whose edges it changed. Applied again it changes nothing,
-// so that it does not matter in which order the bundles are added.
-func substitute(members map[string]*member) ([]*member, error) {
-	lines, err := rebuildLines(members)
+// applySubstitutions applies the rebuilds among the bundles of a package
+// (olm.substitutesFor). Bundles that replaced or skipped the original then lead to its
+// newest rebuild, which skips the older ones. It returns the bundles whose edges have
+// changed. It is idempotent, so that the order in which bundles are added does not matter.
+func applySubstitutions(members map[string]*packageMember) ([]*packageMember, error) {
+	lines, err := collectRebuildLines(members)
 	if err != nil || len(lines) == 0 {
 		return nil, err
 	}
 
-	before := map[string]edges{}
+	before := map[string]updateEdges{}
 	for name, m := range members {
-		before[name] = edges{m.replaces, slices.Clone(m.skips)}
+		before[name] = updateEdges{m.replaces, slices.Clone(m.skips)}
 	}
 
 	lineOf := map[string][]string{}
@@ -31,7 +31,7 @@ func substitute(members map[string]*member) ([]*member, error) {
 	}
 
 	for _, line := range lines {
-		joinLine(members, line)
+		linkRebuildLine(members, line)
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -51,7 +51,7 @@ func substitute(members map[string]*member) ([]*member, error) {
 		}
 	}
 
-	var changed []*member
+	var changed []*packageMember
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		m := members[name]
 		if m.replaces != before[name].replaces || !slices.Equal(m.skips, before[name].skips) {
@@ -62,9 +62,10 @@ func substitute(members map[string]*member) ([]*member, error) {
 	return changed, nil
 }
 
-// joinLine has each bundle of a line skip those before it, and replace what the first of
-// them replaces unless it says something else from outside of the line.
-func joinLine(members map[string]*member, line []string) {
+// linkRebuildLine makes each bundle of a line skip the ones before it, and replace the
+// bundle that the first one replaces, unless it replaces another bundle outside of the
+// line.
+func linkRebuildLine(members map[string]*packageMember, line []string) {
 	for i, name := range line {
 		m := members[name]
 		if i == 0 || m == nil {
@@ -82,17 +83,17 @@ func joinLine(members map[string]*member, line []string) {
 	}
 }
 
-// addSkip adds a bundle to those that are skipped. One that is replaced need not be: what
-// is both would cut off what lies below.
-func (m *member) addSkip(name string) {
+// addSkip adds a skipped bundle. A replaced bundle is not added, because that would cut off
+// the bundles below it.
+func (m *packageMember) addSkip(name string) {
 	if name != m.name && name != m.replaces && !slices.Contains(m.skips, name) {
 		m.skips = append(m.skips, name)
 	}
 }
 
-// rebuildLines returns, for each bundle with rebuilds, itself and its rebuilds in ascending
-// order. A rebuild of a rebuild belongs to the line of the first.
-func rebuildLines(members map[string]*member) (map[string][]string, error) {
+// collectRebuildLines returns, for each bundle with rebuilds, itself and its rebuilds in
+// ascending order. A rebuild of a rebuild belongs to the line of the original.
+func collectRebuildLines(members map[string]*packageMember) (map[string][]string, error) {
 	lines := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if members[name].substitutesFor == "" {
@@ -122,10 +123,10 @@ func rebuildLines(members map[string]*member) (map[string][]string, error) {
 	return lines, nil
 }
 
-func sortRebuilds(members map[string]*member, names []string) error {
+func sortRebuilds(members map[string]*packageMember, names []string) error {
 	versions := map[string]semver.Version{}
 	for _, name := range names {
-		version, err := parseVersion(members[name].version)
+		version, err := parseBundleVersion(members[name].version)
 		if err != nil {
 			return fmt.Errorf("error parsing bundle %s version %s: %w", name, members[name].version, err)
 		}

@@ -9,7 +9,7 @@ import (
 var alpha = AddOptions{EnableAlpha: true}
 
 // three is a channel of three bundles.
-var three = []given{
+var three = []bundleSpec{
 	{version: "1.0.0", channels: "a"},
 	{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"},
 	{version: "1.2.0", channels: "a", replaces: "p.v1.1.0", skips: "p.v1.0.0"},
@@ -18,73 +18,73 @@ var three = []given{
 func TestSubstitute(t *testing.T) {
 	cases := map[string]struct {
 		// add are batches.
-		add  [][]given
+		add  [][]bundleSpec
 		want []string
 		// skips is what the head's row says.
 		skips string
 		err   string
 	}{
 		"of the head": {
-			add: [][]given{three, {{version: "1.2.0+1", channels: "a", replaces: "p.v1.1.0", substitutesFor: "p.v1.2.0"}}},
+			add: [][]bundleSpec{three, {{version: "1.2.0+1", channels: "a", replaces: "p.v1.1.0", substitutesFor: "p.v1.2.0"}}},
 			want: []string{
 				"    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0", "    p.v1.2.0", "    p.v1.2.0+1 replaces p.v1.1.0 skips p.v1.2.0",
 			},
 		},
 		"of the head, without saying what it replaces": {
-			add: [][]given{three, {{version: "1.2.0+1", channels: "a", substitutesFor: "p.v1.2.0"}}},
+			add: [][]bundleSpec{three, {{version: "1.2.0+1", channels: "a", substitutesFor: "p.v1.2.0"}}},
 			want: []string{
 				"    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0", "    p.v1.2.0", "    p.v1.2.0+1 replaces p.v1.1.0 skips p.v1.2.0",
 			},
 		},
 		"of another": {
-			add: [][]given{three, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}}},
+			add: [][]bundleSpec{three, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}}},
 			want: []string{
 				"    p.v1.0.0", "    p.v1.1.0", "    p.v1.1.0+1 replaces p.v1.0.0 skips p.v1.1.0", "    p.v1.2.0 replaces p.v1.1.0+1 skips p.v1.0.0",
 			},
 		},
 		"of one that is skipped": {
-			add: [][]given{three, {{version: "1.0.0+1", channels: "a", substitutesFor: "p.v1.0.0"}}},
+			add: [][]bundleSpec{three, {{version: "1.0.0+1", channels: "a", substitutesFor: "p.v1.0.0"}}},
 			want: []string{
 				"    p.v1.0.0", "    p.v1.0.0+1 skips p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0+1", "    p.v1.2.0 replaces p.v1.1.0 skips p.v1.0.0,p.v1.0.0+1",
 			},
 		},
 		"a second rebuild": {
-			add: [][]given{
+			add: [][]bundleSpec{
 				three, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
 				{{version: "1.1.0+2", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
 			},
 			want: rebuiltTwice,
 		},
 		"a rebuild of a rebuild": {
-			add: [][]given{
+			add: [][]bundleSpec{
 				three, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
 				{{version: "1.1.0+2", channels: "a", replaces: "p.v1.1.0+1", substitutesFor: "p.v1.1.0+1"}},
 			},
 			want: rebuiltTwice,
 		},
 		"in one batch": {
-			add: [][]given{slices.Concat([]given{
+			add: [][]bundleSpec{slices.Concat([]bundleSpec{
 				{version: "1.1.0+2", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"},
 				{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"},
 			}, three)},
 			want: rebuiltTwice,
 		},
 		"in the wrong order": {
-			add: [][]given{
+			add: [][]bundleSpec{
 				three[:2], {{version: "1.1.0+2", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
 				{{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}}, three[2:],
 			},
 			want: rebuiltTwice,
 		},
 		"before what it substitutes for": {
-			add: [][]given{
+			add: [][]bundleSpec{
 				{{version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"}},
 				{{version: "1.2.0", channels: "a", replaces: "p.v1.1.0"}},
 			},
 			want: []string{"    p.v1.1.0+1 skips p.v1.1.0", "    p.v1.2.0 replaces p.v1.1.0+1"},
 		},
 		"of one that is replaced and skipped": {
-			add: [][]given{
+			add: [][]bundleSpec{
 				three[:2], {{version: "1.2.0", channels: "a", replaces: "p.v1.1.0", skips: "p.v1.1.0,p.v1.1.0+1"}},
 				{{version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"}},
 			},
@@ -94,26 +94,26 @@ func TestSubstitute(t *testing.T) {
 			skips: "p.v1.1.0",
 		},
 		"two of the same version": {
-			add: [][]given{three, {
+			add: [][]bundleSpec{three, {
 				{name: "x", version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"},
 				{name: "y", version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"},
 			}},
 			err: "cannot determine latest substitution because of duplicate versions",
 		},
 		"each other": {
-			add: [][]given{{{name: "x", version: "1.0.0+1", channels: "a", substitutesFor: "y"}, {name: "y", version: "1.0.0+2", channels: "a", substitutesFor: "x"}}},
+			add: [][]bundleSpec{{{name: "x", version: "1.0.0+1", channels: "a", substitutesFor: "y"}, {name: "y", version: "1.0.0+2", channels: "a", substitutesFor: "x"}}},
 			err: "cyclic substitutesFor chain detected involving ",
 		},
 		"itself": {
-			add: [][]given{{{name: "x", version: "1.0.0+1", channels: "a", substitutesFor: "x"}}},
+			add: [][]bundleSpec{{{name: "x", version: "1.0.0+1", channels: "a", substitutesFor: "x"}}},
 			err: `cyclic substitutesFor chain detected involving "x"`,
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := newDatabase(t)
+			d := newFixture(t)
 			for i, batch := range c.add {
-				err := d.tryAdd(alpha, batch...)
+				err := d.tryAddBundles(alpha, batch...)
 				switch {
 				case c.err != "" && i == len(c.add)-1:
 					if err == nil || !strings.Contains(err.Error(), c.err) {
@@ -123,11 +123,11 @@ func TestSubstitute(t *testing.T) {
 				case err != nil:
 					t.Fatal(err)
 				}
-				d.validate()
-				d.sound()
+				d.validateCatalog()
+				d.checkIntegrity()
 			}
-			d.expect(append([]string{"p default a", "  a"}, c.want...)...)
-			if got := d.query(`SELECT skips FROM operatorbundle WHERE name = 'p.v1.2.0'`); c.skips != "" && got != c.skips {
+			d.expectCatalog(append([]string{"p default a", "  a"}, c.want...)...)
+			if got := d.queryFirst(`SELECT skips FROM operatorbundle WHERE name = 'p.v1.2.0'`); c.skips != "" && got != c.skips {
 				t.Errorf("the head skips %s, want %s", got, c.skips)
 			}
 		})

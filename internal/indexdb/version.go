@@ -7,12 +7,12 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// unversioned is the version of a bundle that states none: below 0.0.0 and above all else
-// that is.
+// unversioned is the version of a bundle without one: lower than 0.0.0 and higher than its
+// usual pre-releases.
 const unversioned = "0.0.0-z"
 
-// parseVersion reads the version of a bundle, which may be empty.
-func parseVersion(text string) (semver.Version, error) {
+// parseBundleVersion parses the version of a bundle, which may be empty.
+func parseBundleVersion(text string) (semver.Version, error) {
 	if text == "" {
 		text = unversioned
 	}
@@ -20,12 +20,12 @@ func parseVersion(text string) (semver.Version, error) {
 }
 
 // compareVersions compares versions by precedence and then, unlike semantic versioning, by
-// build: a rebuild comes after what it rebuilds.
+// build metadata: a rebuild is higher than its original.
 func compareVersions(a, b semver.Version) int {
 	return cmp.Or(a.Compare(b), compareBuilds(a.Build, b.Build))
 }
 
-// compareBuilds compares builds as if they were pre-releases, but for none, which is the
+// compareBuilds compares build metadata like pre-releases, except that no metadata is the
 // lowest.
 func compareBuilds(a, b []string) int {
 	for i := 0; i < len(a) && i < len(b); i++ {
@@ -36,7 +36,7 @@ func compareBuilds(a, b []string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// compareIdentifiers puts numbers, by their value, before words.
+// compareIdentifiers orders numbers by their value, before words.
 func compareIdentifiers(a, b string) int {
 	aNumber, bNumber := isNumber(a), isNumber(b)
 	switch {

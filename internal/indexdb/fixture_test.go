@@ -15,8 +15,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// given describes a bundle in one line of a test.
-type given struct {
+// bundleSpec describes a bundle in one line of a test.
+type bundleSpec struct {
 	name, version  string
 	channels       string // with commas
 	defaultChannel string
@@ -31,7 +31,7 @@ type given struct {
 // tag makes a version part of an image's reference.
 func tag(version string) string { return strings.ReplaceAll(version, "+", "-") }
 
-func (g given) bundle(t testing.TB) Bundle {
+func (g bundleSpec) newBundle(t testing.TB) Bundle {
 	t.Helper()
 	if g.pkg == "" {
 		g.pkg = "p"
@@ -58,15 +58,15 @@ func (g given) bundle(t testing.TB) Bundle {
 		t.Fatal(err)
 	}
 
-	value, err := encode(fbc.PackageProperty{PackageName: g.pkg, Version: g.version})
+	value, err := encodeCanonical(fbc.PackageProperty{PackageName: g.pkg, Version: g.version})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	return Bundle{
 		Package: g.pkg, Name: g.name, Version: g.version, Image: g.image,
-		Channels: splitNames(g.channels), DefaultChannel: g.defaultChannel,
-		Replaces: g.replaces, Skips: splitNames(g.skips), SubstitutesFor: g.substitutesFor,
+		Channels: splitNameList(g.channels), DefaultChannel: g.defaultChannel,
+		Replaces: g.replaces, Skips: splitNameList(g.skips), SubstitutesFor: g.substitutesFor,
 		CSV: raw, Objects: []json.RawMessage{raw},
 		Properties: append([]fbc.Property{
 			{Type: fbc.PropertyPackage, Value: value},
@@ -77,20 +77,20 @@ func (g given) bundle(t testing.TB) Bundle {
 	}
 }
 
-// database is a database file of a test.
-type database struct {
+// fixture is a database file of a test.
+type fixture struct {
 	t    *testing.T
 	path string
 	// warnings are those of all edits and reads.
 	warnings []string
 }
 
-func newDatabase(t *testing.T) *database {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return &database{t: t, path: filepath.Join(t.TempDir(), "index.db")}
+	return &fixture{t: t, path: filepath.Join(t.TempDir(), "index.db")}
 }
 
-func (d *database) options() Options {
+func (d *fixture) indexOptions() Options {
 	return Options{TempDir: d.t.TempDir(), Warn: func(message string, err error) {
 		if err != nil {
 			message += ": " + err.Error()
@@ -99,36 +99,36 @@ func (d *database) options() Options {
 	}}
 }
 
-func (d *database) edit(edit func(*Editor) error) error {
-	return Edit(context.Background(), d.path, EditOptions{Options: d.options(), Create: true}, edit)
+func (d *fixture) editIndex(edit func(*Editor) error) error {
+	return Edit(context.Background(), d.path, EditOptions{Options: d.indexOptions(), Create: true}, edit)
 }
 
-func (d *database) tryAdd(opts AddOptions, bundles ...given) error {
+func (d *fixture) tryAddBundles(opts AddOptions, bundles ...bundleSpec) error {
 	d.t.Helper()
 	var list []Bundle
 	for _, g := range bundles {
-		list = append(list, g.bundle(d.t))
+		list = append(list, g.newBundle(d.t))
 	}
-	return d.edit(func(e *Editor) error { return e.Add(context.Background(), list, opts) })
+	return d.editIndex(func(e *Editor) error { return e.Add(context.Background(), list, opts) })
 }
 
-func (d *database) add(opts AddOptions, bundles ...given) {
+func (d *fixture) addBundles(opts AddOptions, bundles ...bundleSpec) {
 	d.t.Helper()
-	if err := d.tryAdd(opts, bundles...); err != nil {
+	if err := d.tryAddBundles(opts, bundles...); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// addEach adds bundles one by one.
-func (d *database) addEach(opts AddOptions, bundles ...given) {
+// addEachBundle adds bundles one by one.
+func (d *fixture) addEachBundle(opts AddOptions, bundles ...bundleSpec) {
 	d.t.Helper()
 	for _, b := range bundles {
-		d.add(opts, b)
+		d.addBundles(opts, b)
 	}
 }
 
-func (d *database) metas() ([]fbc.Meta, error) {
-	index, err := Open(context.Background(), d.path, d.options())
+func (d *fixture) readMetas() ([]fbc.Meta, error) {
+	index, err := Open(context.Background(), d.path, d.indexOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -149,10 +149,10 @@ func (d *database) metas() ([]fbc.Meta, error) {
 	return metas, nil
 }
 
-// catalog shows the packages as text: a line for each package, channel and entry.
-func (d *database) catalog() string {
+// renderCatalog shows the packages as text: a line for each package, channel and entry.
+func (d *fixture) renderCatalog() string {
 	d.t.Helper()
-	metas, err := d.metas()
+	metas, err := d.readMetas()
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -191,18 +191,18 @@ func (d *database) catalog() string {
 	return out.String()
 }
 
-// expect compares the catalog with lines, and has it validated as a catalog.
-func (d *database) expect(lines ...string) {
+// expectCatalog compares the catalog with lines, and has it validated as a catalog.
+func (d *fixture) expectCatalog(lines ...string) {
 	d.t.Helper()
-	if diff := cmp.Diff(strings.Join(append(lines, ""), "\n"), d.catalog()); diff != "" {
+	if diff := cmp.Diff(strings.Join(append(lines, ""), "\n"), d.renderCatalog()); diff != "" {
 		d.t.Errorf("catalog (-want +got):\n%s", diff)
 	}
-	d.validate()
+	d.validateCatalog()
 }
 
-func (d *database) validate() {
+func (d *fixture) validateCatalog() {
 	d.t.Helper()
-	metas, err := d.metas()
+	metas, err := d.readMetas()
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -219,13 +219,13 @@ func (d *database) validate() {
 	}
 }
 
-// query returns the first column of a query's rows, joined.
-func (d *database) query(query string, args ...any) string {
+// queryFirst returns the first column of a query's rows, joined.
+func (d *fixture) queryFirst(query string, args ...any) string {
 	d.t.Helper()
-	return strings.Join(d.rows(query, args...), " ")
+	return strings.Join(d.queryRows(query, args...), " ")
 }
 
-func (d *database) rows(query string, args ...any) []string {
+func (d *fixture) queryRows(query string, args ...any) []string {
 	d.t.Helper()
 	db, err := sql.Open("sqlite", d.path)
 	if err != nil {
@@ -233,7 +233,7 @@ func (d *database) rows(query string, args ...any) []string {
 	}
 
 	defer func() { _ = db.Close() }()
-	values, err := texts(context.Background(), db, query, args...)
+	values, err := queryTexts(context.Background(), db, query, args...)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -241,8 +241,8 @@ func (d *database) rows(query string, args ...any) []string {
 	return values
 }
 
-// run runs statements as a program would that is not ours.
-func (d *database) run(statements ...string) {
+// execSQL runs statements as a program would that is not ours.
+func (d *fixture) execSQL(statements ...string) {
 	d.t.Helper()
 	db, err := sql.Open("sqlite", d.path)
 	if err != nil {
@@ -258,21 +258,21 @@ func (d *database) run(statements ...string) {
 	}
 }
 
-// sound checks that the database keeps its own rules, and has the final schema.
-func (d *database) sound() {
+// checkIntegrity checks that the database keeps its own rules, and has the final schema.
+func (d *fixture) checkIntegrity() {
 	d.t.Helper()
-	if got := d.query(`PRAGMA integrity_check`); got != "ok" {
+	if got := d.queryFirst(`PRAGMA integrity_check`); got != "ok" {
 		d.t.Errorf("integrity_check: %s", got)
 	}
-	if got := d.query(`SELECT "table" FROM pragma_foreign_key_check`); got != "" {
+	if got := d.queryFirst(`SELECT "table" FROM pragma_foreign_key_check`); got != "" {
 		d.t.Errorf("foreign_key_check finds rows of %s", got)
 	}
-	if got := d.query(`SELECT name FROM sqlite_schema WHERE name LIKE 'edit_%' OR name LIKE 'rebuilt_%'`); got != "" {
+	if got := d.queryFirst(`SELECT name FROM sqlite_schema WHERE name LIKE 'edit_%' OR name LIKE 'rebuilt_%'`); got != "" {
 		d.t.Errorf("left over: %s", got)
 	}
 }
 
-func contains(t *testing.T, list []string, part string) {
+func expectContains(t *testing.T, list []string, part string) {
 	t.Helper()
 	if !slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, part) }) {
 		t.Errorf("%q is not in %q", part, list)
