@@ -122,7 +122,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// Names of metadata files mean nothing, and the first that has something to say is heard.
+// TestLoadMetadataByContent checks that the names of metadata files do not matter, and that
+// the first file with content wins.
 func TestLoadMetadataByContent(t *testing.T) {
 	fsys := bundleFS(map[string]string{
 		"metadata/annotations.yaml": "",
@@ -179,8 +180,8 @@ func TestLoadTakesAnyVersionAndPackage(t *testing.T) {
 	}
 }
 
-// The merged list of properties: those of the file, the derived one, those of the CSV's
-// annotation; the last olm.package counts.
+// TestPackagePropertyPrecedence checks the merged properties: those of the file, the
+// derived one, those of the CSV's annotation. The last olm.package property wins.
 func TestPackagePropertyPrecedence(t *testing.T) {
 	properties := "properties: [{type: olm.package, value: {packageName: file, version: 1.0.0}}]"
 	annotated := strings.Replace(csvYAML, "  annotations:\n", "  annotations:\n"+

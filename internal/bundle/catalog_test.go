@@ -84,7 +84,7 @@ func fullBundle(t *testing.T) *Bundle {
 	return b
 }
 
-func indented(t *testing.T, blob any) []byte {
+func indentedJSON(t *testing.T, blob any) []byte {
 	t.Helper()
 	text, err := json.MarshalIndent(blob, "", "  ")
 	if err != nil {
@@ -100,13 +100,13 @@ func TestFBC(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	golden.Check(t, "full.bundle.json", indented(t, metadata))
+	golden.Check(t, "full.bundle.json", indentedJSON(t, metadata))
 	objects, err := b.FBC("registry.example/foo-bundle:v1.2.3", WithObjects)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	golden.Check(t, "full.objects.json", indented(t, objects))
+	golden.Check(t, "full.objects.json", indentedJSON(t, objects))
 	// Migrated, the one is the other.
 	if err := Migrate(&objects, MigrateAll); err != nil {
 		t.Fatal(err)
@@ -116,9 +116,10 @@ func TestFBC(t *testing.T) {
 	}
 }
 
-// A manifest is carried as JSON without spaces, its keys sorted, with <, > and & escaped.
+// TestBundleObjects checks the encoding of manifests: JSON without spaces, with sorted
+// keys, with <, > and & escaped.
 func TestBundleObjects(t *testing.T) {
-	b := load(t, map[string]string{"manifests/a.yaml": "kind: Secret\nmetadata: {name: a}\napiVersion: v1\nstringData: {b: <x>, a: 1 & 2, z: null}\nfloat: 1.50\nint: 9007199254740993"})
+	b := mustLoad(t, map[string]string{"manifests/a.yaml": "kind: Secret\nmetadata: {name: a}\napiVersion: v1\nstringData: {b: <x>, a: 1 & 2, z: null}\nfloat: 1.50\nint: 9007199254740993"})
 	blob, err := b.FBC("", WithObjects)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestRelatedImages(t *testing.T) {
 		}},
 		{"the bundle's is not listed", csvYAML, image, []fbc.RelatedImage{{Image: image}}},
 	} {
-		blob, err := load(t, map[string]string{"manifests/csv.yaml": c.csv}).FBC(c.image, WithObjects)
+		blob, err := mustLoad(t, map[string]string{"manifests/csv.yaml": c.csv}).FBC(c.image, WithObjects)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,13 +172,13 @@ func TestRelatedImages(t *testing.T) {
 	}
 }
 
-// What is the same but for its spaces, or for the order of a known type's fields, is the
-// same property, and it is written in one way.
+// TestPropertiesAreCanonical checks that properties that differ only in spaces, or in the
+// order of a known type's fields, are equal and have one encoding.
 func TestPropertiesAreCanonical(t *testing.T) {
 	csv := strings.Replace(csvYAML, "  annotations:\n", "  annotations:\n    olm.properties: '"+
 		`[{"type": "custom", "value": {"a":   1}}, {"type": "custom", "value": {"a":1}}, {"type": "olm.package.required", "value": {"versionRange": "<2", "packageName": "bar"}},`+
 		` {"type": "olm.gvk", "value": {"version": "v1", "kind": "Foo", "group": "example.com"}}]`+"'\n", 1)
-	b := load(t, map[string]string{
+	b := mustLoad(t, map[string]string{
 		"manifests/csv.yaml":         csv,
 		"metadata/dependencies.yaml": "dependencies: [{type: olm.package, value: {packageName: bar, version: '<2'}}]",
 	})
@@ -224,7 +225,7 @@ func TestArrange(t *testing.T) {
 }
 
 func TestFBCWithoutImage(t *testing.T) {
-	b := load(t, nil)
+	b := mustLoad(t, nil)
 	before := len(b.Properties)
 	blob, err := b.FBC("", WithMetadata)
 	if err != nil {
@@ -240,7 +241,7 @@ func TestFBCWithoutImage(t *testing.T) {
 
 func TestChannelEntry(t *testing.T) {
 	want := fbc.ChannelEntry{Name: "foo.v1.2.3", Replaces: "foo.v1.2.2", Skips: []string{"foo.v1.2.1"}, SkipRange: ">=1.0.0 <1.2.3"}
-	if diff := cmp.Diff(want, load(t, nil).ChannelEntry()); diff != "" {
+	if diff := cmp.Diff(want, mustLoad(t, nil).ChannelEntry()); diff != "" {
 		t.Errorf("channel entry (-want +got):\n%s", diff)
 	}
 }
@@ -248,7 +249,7 @@ func TestChannelEntry(t *testing.T) {
 func TestAnnotationPropertiesThatCannotBeRead(t *testing.T) {
 	for _, text := range []string{"nonsense", `{"type": "a"}`, `[{"type": "a", "value": 1}, {"type": "olm.gvk"}]`} {
 		csv := strings.Replace(csvYAML, "  annotations:\n", "  annotations:\n    olm.properties: '"+text+"'\n", 1)
-		b := load(t, map[string]string{"manifests/csv.yaml": csv})
+		b := mustLoad(t, map[string]string{"manifests/csv.yaml": csv})
 		if len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], `ClusterServiceVersion "foo.v1.2.3": annotation olm.properties is ignored`) {
 			t.Errorf("%s: warnings %q", text, b.Warnings)
 		}

@@ -53,7 +53,7 @@ spec:
   versions: [{name: v1}, {name: v1beta1}]
 `
 
-// bundleFS is a good bundle with files changed: an empty text removes one.
+// bundleFS is a valid bundle with changed files. An empty text removes a file.
 func bundleFS(changes map[string]string) fstest.MapFS {
 	fsys := fstest.MapFS{
 		"metadata/annotations.yaml": {Data: []byte(annotationsYAML)},
@@ -70,7 +70,7 @@ func bundleFS(changes map[string]string) fstest.MapFS {
 	return fsys
 }
 
-func load(t *testing.T, changes map[string]string) *Bundle {
+func mustLoad(t *testing.T, changes map[string]string) *Bundle {
 	t.Helper()
 	b, err := Load(bundleFS(changes))
 	if err != nil {
@@ -80,7 +80,7 @@ func load(t *testing.T, changes map[string]string) *Bundle {
 }
 
 func TestLoad(t *testing.T) {
-	b := load(t, map[string]string{
+	b := mustLoad(t, map[string]string{
 		"manifests/.hidden":  "not: [yaml",
 		"manifests/two.yaml": "---\n# nothing\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n",
 		"manifests/list.yaml": "apiVersion: v1\nkind: List\nitems:\n" +
@@ -130,7 +130,8 @@ func TestLoadOtherFolders(t *testing.T) {
 	}
 }
 
-// TestLoadOmits: what the loader leaves out is named, so that nobody installs a part of a bundle.
+// TestLoadOmits checks that content which the loader leaves out is reported, so that no
+// incomplete bundle is installed.
 func TestLoadOmits(t *testing.T) {
 	object := func(name string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s}\n", name)
@@ -150,7 +151,7 @@ func TestLoadOmits(t *testing.T) {
 		{"no name", map[string]string{"manifests/a.yaml": object("''")}, "manifests/a.yaml: document 1: Secret has no metadata.name"},
 		{"bad item", map[string]string{"manifests/a.yaml": "apiVersion: v1\nkind: List\nitems: [1]"}, "manifests/a.yaml: document 1: item 1: is not a Kubernetes object"},
 		{"deep", map[string]string{"manifests/a.yaml": object("a") + "data: " + strings.Repeat("[", 300) + strings.Repeat("]", 300)}, "manifests/a.yaml: document 1: is nested deeper than 200 levels"},
-		{"aliases", map[string]string{"manifests/a.yaml": object("a") + bomb()}, "manifests/a.yaml: document 1: has more than 8388608 bytes when its aliases are replaced"},
+		{"aliases", map[string]string{"manifests/a.yaml": object("a") + aliasBomb()}, "manifests/a.yaml: document 1: has more than 8388608 bytes when its aliases are replaced"},
 		{"alias in itself", map[string]string{"manifests/a.yaml": object("a") + "data: &a [*a]"}, "manifests/a.yaml: document 1: "},
 		{"bad properties", map[string]string{"metadata/properties.yaml": "properties: {}"}, "metadata/properties.yaml: json: cannot unmarshal"},
 		{"bad dependencies", map[string]string{"metadata/dependencies.yaml": "a: ["}, "metadata/dependencies.yaml: document 1: "},
@@ -175,7 +176,8 @@ func TestLoadOmits(t *testing.T) {
 	}
 }
 
-// TestLoadTakesSparseMetadata: what the field needs not state, a bundle here needs not either.
+// TestLoadTakesSparseMetadata checks that the loader accepts all metadata that existing
+// tools accept.
 func TestLoadTakesSparseMetadata(t *testing.T) {
 	annotations := "annotations: {" + KeyPackage + ": foo}"
 	csv := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(csvYAML) }
@@ -188,7 +190,7 @@ func TestLoadTakesSparseMetadata(t *testing.T) {
 		"property without type":          {"metadata/properties.yaml": "properties: [{value: 1}, {type: a}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := load(t, changes)
+			b := mustLoad(t, changes)
 			if b.Package != "foo" || b.Name() != "foo.v1.2.3" || len(b.Omitted)+len(b.Warnings) > 0 {
 				t.Errorf("package %q, name %q, omitted %q, warnings %q", b.Package, b.Name(), b.Omitted, b.Warnings)
 			}
@@ -218,11 +220,11 @@ func TestLoadImageTakesMediaTypeOfLabels(t *testing.T) {
 	}
 }
 
-// TestLoadKeepsToTheBundle: folders that annotations name and that the bundle does not have
-// are read where every bundle has them.
+// TestLoadKeepsToTheBundle checks that the default folders are read if the bundle does not
+// have the folders that its annotations name.
 func TestLoadKeepsToTheBundle(t *testing.T) {
 	for _, folder := range []string{"../../etc", "other", "."} {
-		b := load(t, map[string]string{"metadata/annotations.yaml": strings.Replace(annotationsYAML, "manifests/", folder, 1)})
+		b := mustLoad(t, map[string]string{"metadata/annotations.yaml": strings.Replace(annotationsYAML, "manifests/", folder, 1)})
 		if got := len(b.Manifests); got != 2 {
 			t.Errorf("%s: %d manifests, want 2", folder, got)
 		}
@@ -243,9 +245,9 @@ func TestCheckDepth(t *testing.T) {
 	}
 }
 
-// Only what has both an anchor and an alias is looked at: what is no YAML of its own is
-// told by the parser.
-func TestCheckAliasesLooksWhereItMust(t *testing.T) {
+// TestCheckAliasExpansion checks that only text with both an anchor and an alias is parsed.
+// The parser reports invalid YAML.
+func TestCheckAliasExpansion(t *testing.T) {
 	for text, looked := range map[string]bool{"a: [": false, "a: &a [": false, "a: *a [": false, "a: [*a, &a": true} {
 		if err := checkAliasExpansion([]byte(text)); (err != nil) != looked {
 			t.Errorf("%q: error %v", text, err)
@@ -253,8 +255,8 @@ func TestCheckAliasesLooksWhereItMust(t *testing.T) {
 	}
 }
 
-// bomb is 20 lines of YAML that stand for 10^20 strings.
-func bomb() string {
+// aliasBomb returns 20 lines of YAML that expand to 10^20 strings.
+func aliasBomb() string {
 	var text strings.Builder
 	text.WriteString("a0: &a0 [x, x]\n")
 	for i := 1; i < 20; i++ {
@@ -312,7 +314,7 @@ func TestLoadRefusesSymbolicLinks(t *testing.T) {
 
 func TestLoadTakesLooseCSV(t *testing.T) {
 	loose := strings.NewReplacer("version: 1.2.3", "version: '1.2'\n  minKubeVersion: 1.16\n  release: 3").Replace(csvYAML)
-	b := load(t, map[string]string{"manifests/csv.yaml": loose})
+	b := mustLoad(t, map[string]string{"manifests/csv.yaml": loose})
 	if got := b.Version.String(); got != "1.2.0" {
 		t.Errorf("version %s, want 1.2.0", got)
 	}
@@ -341,8 +343,8 @@ func addBundles(f *testing.F) {
 	f.Add("annotations: {b: c}", "kind: ClusterServiceVersion\nspec: {version: [], release: {}}", "kind: ClusterServiceVersion", "a: b", "{")
 }
 
-// FuzzLoad: whatever the loader takes can be put into a catalog and migrated, unless the
-// catalog would not carry a CRD that the CSV owns.
+// FuzzLoad checks that every bundle that can be loaded can be added to a catalog and
+// migrated, unless the catalog would lack a CRD that the CSV owns.
 func FuzzLoad(f *testing.F) {
 	addBundles(f)
 	f.Fuzz(func(t *testing.T, annotations, csv, object, properties, dependencies string) {

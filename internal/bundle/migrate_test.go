@@ -24,7 +24,7 @@ func TestParseMigration(t *testing.T) {
 	}
 }
 
-func object(t *testing.T, text string) fbc.Property {
+func objectPropertyOf(t *testing.T, text string) fbc.Property {
 	t.Helper()
 	raw, err := json.Marshal(ObjectProperty{Data: []byte(text)})
 	if err != nil {
@@ -34,9 +34,9 @@ func object(t *testing.T, text string) fbc.Property {
 }
 
 func TestMigrate(t *testing.T) {
-	csv := object(t, `{"kind":"ClusterServiceVersion","metadata":{"name":"a","annotations":{"x":"<y>"}},"spec":{"DisplayName":"Foo","unknown":1,"version":1.5}}`)
-	inYAML := object(t, "kind: ClusterServiceVersion\nspec: {displayName: Foo}\n")
-	secret := object(t, `{"kind":"Secret"}`)
+	csv := objectPropertyOf(t, `{"kind":"ClusterServiceVersion","metadata":{"name":"a","annotations":{"x":"<y>"}},"spec":{"DisplayName":"Foo","unknown":1,"version":1.5}}`)
+	inYAML := objectPropertyOf(t, "kind: ClusterServiceVersion\nspec: {displayName: Foo}\n")
+	secret := objectPropertyOf(t, `{"kind":"Secret"}`)
 	before := fbc.Property{Type: "a", Value: json.RawMessage(`1`)}
 	after := fbc.Property{Type: "z", Value: json.RawMessage(`1`)}
 	metadata := func(text string) fbc.Property {
@@ -60,13 +60,13 @@ func TestMigrate(t *testing.T) {
 		{"no CSV", "i", MigrateAll, []fbc.Property{secret}, []fbc.Property{secret}, ""},
 		{"no objects", "i", MigrateAll, []fbc.Property{before}, []fbc.Property{before}, ""},
 		{"metadata is there", "i", MigrateAll, []fbc.Property{csv, existing}, []fbc.Property{csv, existing}, ""},
-		{"the first CSV counts", "i", MigrateAll, []fbc.Property{inYAML, object(t, `{"kind":"ClusterServiceVersion","spec":{"displayName":"Bar"}}`)},
+		{"the first CSV counts", "i", MigrateAll, []fbc.Property{inYAML, objectPropertyOf(t, `{"kind":"ClusterServiceVersion","spec":{"displayName":"Bar"}}`)},
 			[]fbc.Property{metadata(`{"apiServiceDefinitions":{},"crdDescriptions":{},"displayName":"Foo","provider":{}}`)}, ""},
 		{"no base64", "i", MigrateAll, []fbc.Property{{Type: fbc.PropertyBundleObject, Value: json.RawMessage(`{"data":"*"}`)}},
 			nil, `bundle "b": bundle-object-to-csv-metadata: parse property at index 0 as bundle object: illegal base64 data at input byte 0`},
-		{"no object", "i", MigrateAll, []fbc.Property{before, object(t, "a: [")}, nil, `bundle "b": bundle-object-to-csv-metadata: convert bundle object property at index 1 to JSON: document 1: `},
-		{"an empty object", "i", MigrateAll, []fbc.Property{object(t, "")}, nil, `bundle "b": bundle-object-to-csv-metadata: convert bundle object property at index 0 to JSON: holds no object`},
-		{"no CSV by its type", "i", MigrateAll, []fbc.Property{object(t, `{"kind":"ClusterServiceVersion","spec":1}`)}, nil, `bundle "b": bundle-object-to-csv-metadata: ClusterServiceVersion: json: `},
+		{"no object", "i", MigrateAll, []fbc.Property{before, objectPropertyOf(t, "a: [")}, nil, `bundle "b": bundle-object-to-csv-metadata: convert bundle object property at index 1 to JSON: document 1: `},
+		{"an empty object", "i", MigrateAll, []fbc.Property{objectPropertyOf(t, "")}, nil, `bundle "b": bundle-object-to-csv-metadata: convert bundle object property at index 0 to JSON: holds no object`},
+		{"no CSV by its type", "i", MigrateAll, []fbc.Property{objectPropertyOf(t, `{"kind":"ClusterServiceVersion","spec":1}`)}, nil, `bundle "b": bundle-object-to-csv-metadata: ClusterServiceVersion: json: `},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := append([]fbc.Property(nil), c.in...)
@@ -92,7 +92,7 @@ func TestMigrate(t *testing.T) {
 }
 
 func TestMigrateLarge(t *testing.T) {
-	b := fbc.Bundle{Name: "b", Image: "i", Properties: []fbc.Property{object(t, strings.Repeat(" ", maxFileBytes+1))}}
+	b := fbc.Bundle{Name: "b", Image: "i", Properties: []fbc.Property{objectPropertyOf(t, strings.Repeat(" ", maxFileBytes+1))}}
 	const want = `bundle "b": bundle-object-to-csv-metadata: convert bundle object property at index 0 to JSON: is larger than the 8388608 bytes that a manifest may have`
 	if err := Migrate(&b, MigrateAll); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %q", err, want)
@@ -100,7 +100,7 @@ func TestMigrateLarge(t *testing.T) {
 }
 
 func TestImageTemplate(t *testing.T) {
-	b := load(t, map[string]string{"metadata/properties.yaml": "properties: [{type: olm.package, value: {packageName: a, version: 0.0.1}}]"})
+	b := mustLoad(t, map[string]string{"metadata/properties.yaml": "properties: [{type: olm.package, value: {packageName: a, version: 0.0.1}}]"})
 	for text, want := range map[string]string{
 		"test.registry/{{.Package}}-bundle:v{{.Version}}": "test.registry/foo-bundle:v1.2.3",
 		"r/{{.Name}}": "r/foo.v1.2.3",

@@ -29,7 +29,7 @@ func realBundles(t *testing.T) []string {
 	return found
 }
 
-// rawCSV finds the CSV of a bundle without this package.
+// rawCSV reads the CSV of a bundle without this package.
 func rawCSV(t *testing.T, dir string) map[string]any {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "manifests", "*"))
@@ -80,7 +80,7 @@ func TestLoadRealBundles(t *testing.T) {
 			}
 
 			checkBlob(t, b)
-			checkCarried(t, b)
+			checkCatalogObjects(t, b)
 			checkRoundTrip(t, b, rawCSV(t, dir))
 		})
 	}
@@ -110,8 +110,9 @@ func checkBlob(t *testing.T, b *Bundle) {
 	}
 }
 
-// checkCarried: a catalog carries every file of the manifests as an object, in order.
-func checkCarried(t *testing.T, loaded *Bundle) {
+// checkCatalogObjects checks that a catalog contains every manifest file as an object, in
+// order.
+func checkCatalogObjects(t *testing.T, loaded *Bundle) {
 	t.Helper()
 	blob, err := loaded.FBC("", WithObjects)
 	if err != nil {
@@ -138,13 +139,12 @@ func checkCarried(t *testing.T, loaded *Bundle) {
 	}
 }
 
-// notInType are fields of real CSVs that the API does not have: what their authors
-// wrote is read by nothing.
+// notInType are fields of real CSVs that the API does not have.
 var notInType = map[string]bool{
 	".spec.customresourcedefinitions.owned[].group": true,
 }
 
-// checkRoundTrip finds what a CSV loses on its way through the Go type.
+// checkRoundTrip returns what a CSV loses when it is converted to the Go type.
 func checkRoundTrip(t *testing.T, b *Bundle, raw map[string]any) {
 	t.Helper()
 	encoded, err := json.Marshal(b.CSV)
@@ -158,16 +158,16 @@ func checkRoundTrip(t *testing.T, b *Bundle, raw map[string]any) {
 	}
 
 	delete(raw, "apiVersion") // some leave out the group
-	for _, difference := range lost(raw, got, "") {
+	for _, difference := range lostPaths(raw, got, "") {
 		if !notInType[difference] {
 			t.Error(difference)
 		}
 	}
 }
 
-// lost returns the paths below which got does not have what raw has. Empty values count
+// lostPaths returns the paths of values of raw that got does not have. Empty values count
 // as absent, and quantities are compared as numbers.
-func lost(raw, got any, path string) []string {
+func lostPaths(raw, got any, path string) []string {
 	if isEmpty(raw) && isEmpty(got) {
 		return nil
 	}
@@ -180,7 +180,7 @@ func lost(raw, got any, path string) []string {
 		}
 		var paths []string
 		for _, key := range slices.Sorted(maps.Keys(raw)) {
-			paths = append(paths, lost(raw[key], gotMap[key], path+"."+key)...)
+			paths = append(paths, lostPaths(raw[key], gotMap[key], path+"."+key)...)
 		}
 		return paths
 	case []any:
@@ -190,7 +190,7 @@ func lost(raw, got any, path string) []string {
 		}
 		var paths []string
 		for i := range raw {
-			paths = append(paths, lost(raw[i], gotList[i], path+"[]")...)
+			paths = append(paths, lostPaths(raw[i], gotList[i], path+"[]")...)
 		}
 		return paths
 	default:

@@ -6,13 +6,13 @@ import (
 	"text/template"
 )
 
-// kettle is what the templates are executed with.
-var kettle = map[string]any{"Package": "kettle", "Name": "kettle.v0.1.0", "Version": "0.1.0"}
+// templateValues are the values of the templates.
+var templateValues = map[string]any{"Package": "kettle", "Name": "kettle.v0.1.0", "Version": "0.1.0"}
 
-// kettleStruct is the same for the library, to which a map has everything.
-var kettleStruct = struct{ Package, Name, Version string }{"kettle", "kettle.v0.1.0", "0.1.0"}
+// templateStruct has the same values for the library, to which a map has every key.
+var templateStruct = struct{ Package, Name, Version string }{"kettle", "kettle.v0.1.0", "0.1.0"}
 
-// What a template gives is what the library gives.
+// TestTemplateExecution compares the results of templates with the library.
 func TestTemplateExecution(t *testing.T) {
 	for _, text := range []string{
 		"test.registry/{{.Package}}-bundle:v{{.Version}}",
@@ -33,10 +33,10 @@ func TestTemplateExecution(t *testing.T) {
 		}
 
 		var want strings.Builder
-		if err := template.Must(template.New(templateName).Parse(text)).Execute(&want, kettleStruct); err != nil {
+		if err := template.Must(template.New(templateName).Parse(text)).Execute(&want, templateStruct); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := parsed.template.Execute(kettle); err != nil || got != want.String() {
+		if got, err := parsed.template.Execute(templateValues); err != nil || got != want.String() {
 			t.Errorf("%s gives %q (%v), want %q", text, got, err, want.String())
 		}
 	}
@@ -73,7 +73,7 @@ func TestTemplateExecutionRefuses(t *testing.T) {
 	} {
 		parsed, err := ParseImageTemplate(text)
 		if err == nil {
-			_, err = parsed.template.Execute(kettle)
+			_, err = parsed.template.Execute(templateValues)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want something with %q", text, err, want)
@@ -81,8 +81,8 @@ func TestTemplateExecutionRefuses(t *testing.T) {
 	}
 }
 
-// FuzzImageTemplate: whatever the template is, nothing panics, and what both give is the
-// same.
+// FuzzImageTemplate checks that no template causes a panic, and that the result is that of
+// the library.
 func FuzzImageTemplate(f *testing.F) {
 	f.Add("test.registry/{{.Package}}-bundle:v{{.Version}}")
 	f.Add(`{{ if and (eq .Name "a") .Package }}{{ slice .Version 1 }}{{ end }}`)
@@ -97,7 +97,7 @@ func FuzzImageTemplate(f *testing.F) {
 			return
 		}
 
-		got, err := parsed.template.Execute(kettle)
+		got, err := parsed.template.Execute(templateValues)
 		if err != nil {
 			return
 		}
@@ -108,7 +108,7 @@ func FuzzImageTemplate(f *testing.F) {
 		}
 
 		var want strings.Builder
-		if err := reference.Execute(&want, kettleStruct); err == nil && got != want.String() {
+		if err := reference.Execute(&want, templateStruct); err == nil && got != want.String() {
 			t.Errorf("%q gives %q, want %q", text, got, want.String())
 		}
 	})

@@ -28,7 +28,8 @@ func buildBench(b *testing.B, spec Spec) *Built {
 	return built
 }
 
-// How a catalog image becomes files that are read once: on disk, and as Files.
+// BenchmarkUnpack measures unpacking a catalog image that is read once: on disk, and as
+// Files.
 func BenchmarkUnpack(b *testing.B) {
 	built := buildBench(b, largeCatalog(b))
 	layer := built.layers[0].data
@@ -123,7 +124,7 @@ func unpackBench(b *testing.B, to destination, layer []byte) {
 	}
 }
 
-// BenchmarkBuild makes the image of a large catalog.
+// BenchmarkBuild builds the image of a large catalog.
 func BenchmarkBuild(b *testing.B) {
 	spec := largeCatalog(b)
 	b.ReportAllocs()

@@ -267,7 +267,7 @@ func TestWriteLayout(t *testing.T) {
 
 	err = WriteLayout(dir, "example.com/mainstay:v1", one)
 	wantError(t, err, KindInvalid, "is not empty")
-	left := tree(t, parent)
+	left := readTree(t, parent)
 
 	lost := mustBuild(t, Spec{Base: &Base{layers: []builtBlob{{digest: digest.FromString("x"), file: filepath.Join(parent, "lost")}}}})
 	for _, name := range []string{"made/new", ""} {
@@ -281,12 +281,13 @@ func TestWriteLayout(t *testing.T) {
 		}
 	}
 
-	if diff := cmp.Diff(left, tree(t, parent)); diff != "" {
+	if diff := cmp.Diff(left, readTree(t, parent)); diff != "" {
 		t.Errorf("files after errors (-want +got):\n%s", diff)
 	}
 }
 
-// An archive of one image is one that docker of every version loads.
+// TestDockerLoadsArchives checks the manifest.json with which every version of docker loads
+// an archive of one image.
 func TestDockerLoadsArchives(t *testing.T) {
 	built := mustBuild(t, programSpec(time.Unix(1, 0), 0o755))
 	file := filepath.Join(t.TempDir(), "image.tar")
@@ -317,7 +318,7 @@ func TestDockerLoadsArchives(t *testing.T) {
 	}
 }
 
-// pushForeign pushes an image as another tool made it.
+// pushForeign pushes an image that was built by another tool.
 func pushForeign(t *testing.T, ref string, foreign v1.Image) {
 	t.Helper()
 	manifest, err := foreign.RawManifest()
@@ -355,10 +356,10 @@ func pushForeign(t *testing.T, ref string, foreign v1.Image) {
 		built.layers = append(built.layers, newBuiltBlob("", data))
 	}
 
-	push(t, ref, built)
+	pushImage(t, ref, built)
 }
 
-// A base in Docker's form, as most are, with settings of its own.
+// TestBase builds on a base image in Docker's format, with its own configuration.
 func TestBase(t *testing.T) {
 	host := newRegistry(t, nil)
 	base, err := random.Image(1000, 3)
@@ -397,7 +398,7 @@ func TestBase(t *testing.T) {
 	if bytes.Contains(built.manifest.data, []byte("docker")) {
 		t.Errorf("the manifest is not all OCI's: %s", built.manifest.data)
 	}
-	canonical := push(t, host+"/new/cat:v1", built)
+	canonical := pushImage(t, host+"/new/cat:v1", built)
 	dir := t.TempDir()
 	if err := WriteLayout(dir, canonical, built); err != nil {
 		t.Fatal(err)
@@ -446,7 +447,7 @@ func TestBaseRefuses(t *testing.T) {
 	for name, image := range map[string]*Built{
 		"not a container image": imageOf(t, imgspecv1.MediaTypeImageLayerGzip, gzipped(t, tarball(t))),
 	} {
-		img, err := NewClient(Options{}).Pull(t.Context(), push(t, host+"/x:1", image))
+		img, err := NewClient(Options{}).Pull(t.Context(), pushImage(t, host+"/x:1", image))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// cacheFixture is a registry with one image, counting how often its layer is downloaded.
+// cacheFixture is a registry with one image. It counts how often its layer is downloaded.
 type cacheFixture struct {
 	host, ref string
 	client    *Client
@@ -39,7 +39,7 @@ func newCacheFixture(t *testing.T) *cacheFixture {
 		return false
 	})
 
-	f.ref = push(t, f.host+"/org/cat:v1", built)
+	f.ref = pushImage(t, f.host+"/org/cat:v1", built)
 
 	return f
 }
@@ -52,7 +52,7 @@ func (f *cacheFixture) ensure(t *testing.T, cache *Cache) *CacheEntry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(cachedFiles, tree(t, got.Dir)); diff != "" {
+	if diff := cmp.Diff(cachedFiles, readTree(t, got.Dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if got.Labels[LabelConfigs] != "/configs" {
@@ -174,12 +174,12 @@ func TestCacheFailureLeavesNothing(t *testing.T) {
 	wantError(t, err, KindContent, "no directory /none")
 	_, err = cache.Ensure(t.Context(), f.client, f.host+"/org/cat:v1", "/configs")
 	wantError(t, err, KindInvalid, "only images named by digest")
-	if got := tree(t, dir); len(got) != 0 {
+	if got := readTree(t, dir); len(got) != 0 {
 		t.Errorf("left behind: %v", got)
 	}
 }
 
-// Keep removes an image only after everybody who reads it has finished.
+// TestCacheUse checks that Keep removes an image only after all its readers have returned.
 func TestCacheUse(t *testing.T) {
 	f := newCacheFixture(t)
 	cache := NewCache(t.TempDir())
@@ -189,7 +189,7 @@ func TestCacheUse(t *testing.T) {
 		if err := cache.Keep(); err != nil {
 			t.Error(err)
 		}
-		if diff := cmp.Diff(cachedFiles, tree(t, entry.Dir)); diff != "" {
+		if diff := cmp.Diff(cachedFiles, readTree(t, entry.Dir)); diff != "" {
 			t.Errorf("files while they are read (-want +got):\n%s", diff)
 		}
 		dir = entry.Dir
@@ -219,7 +219,7 @@ func TestCacheKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	gone := push(t, f.host+"/org/other:v1", imageForArch(t, "s390x"))
+	gone := pushImage(t, f.host+"/org/other:v1", imageForArch(t, "s390x"))
 	if _, err := cache.Ensure(t.Context(), f.client, gone, "/"); err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func TestRoundTrip(t *testing.T) {
 			"metadata/": "", "metadata/annotations.yaml": "annotations: {}\n",
 			"tests/": "", "tests/scorecard/": "", "tests/scorecard/config": "x",
 		}
-		if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
+		if diff := cmp.Diff(want, readTree(t, dir)); diff != "" {
 			t.Errorf("files (-want +got):\n%s", diff)
 		}
 	}
@@ -113,7 +113,7 @@ func TestCompressions(t *testing.T) {
 			encoder.EncodeAll(archive[:half], nil), []byte("\x50\x2a\x4d\x18\x04\x00\x00\x00note"), encoder.EncodeAll(archive[half:], nil))},
 		{"the type is wrong, the bytes count", "application/vnd.docker.image.rootfs.diff.tar.gzip", archive},
 	} {
-		ref := push(t, host+"/c:1", imageOf(t, layer.mediaType, layer.data))
+		ref := pushImage(t, host+"/c:1", imageOf(t, layer.mediaType, layer.data))
 		got, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs")
 		if err != nil {
 			t.Fatalf("%s: %v", layer.name, err)
@@ -124,7 +124,7 @@ func TestCompressions(t *testing.T) {
 	}
 
 	for _, mediaType := range []string{"application/vnd.cncf.helm.chart", "application/vnd.oci.image.layer.v1.tar+gzip+encrypted", "application/vnd.oci.image.layer.nondistributable.v1.tar"} {
-		ref := push(t, host+"/c:2", imageOf(t, mediaType, archive))
+		ref := pushImage(t, host+"/c:2", imageOf(t, mediaType, archive))
 		_, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs")
 		wantError(t, err, KindContent, "extract image "+ref)
 	}
@@ -141,7 +141,7 @@ func TestPlatforms(t *testing.T) {
 		images = append(images, built)
 	}
 
-	canonical := push(t, host+"/multi:1", images...)
+	canonical := pushImage(t, host+"/multi:1", images...)
 	for _, arch := range []string{"amd64", "s390x"} {
 		client := NewClient(Options{Architecture: arch})
 		img, err := client.Pull(t.Context(), host+"/multi:1")
@@ -164,7 +164,7 @@ func TestPlatforms(t *testing.T) {
 	wantError(t, err, KindContent, "it has no platform linux/riscv64; it has linux/amd64, linux/s390x")
 
 	// An image of one platform is taken as it is: catalogs and bundles hold no programs.
-	single := push(t, host+"/single:1", images[0])
+	single := pushImage(t, host+"/single:1", images[0])
 	if _, err := pullAndExtract(t.Context(), t, NewClient(Options{Architecture: "riscv64"}), single, "/configs"); err != nil {
 		t.Error(err)
 	}
@@ -178,7 +178,7 @@ func TestRegistryFailures(t *testing.T) {
 	})
 	ref := host + "/org/cat:v1"
 	built := catalogImage(t)
-	push(t, ref, built)
+	pushImage(t, ref, built)
 	layer := built.layers[0]
 	onManifest := func(answer http.HandlerFunc) middleware {
 		return func(w http.ResponseWriter, r *http.Request) bool {
@@ -221,8 +221,8 @@ func TestRegistryFailures(t *testing.T) {
 		"server error":             {wrap: onManifest(status(500, "oops")), kind: KindUnavailable, wants: []string{"500"}},
 		"gateway":                  {wrap: onManifest(status(503, "<html>")), kind: KindUnavailable},
 		"always too many requests": {wrap: onManifest(status(429, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}`)), kind: KindUnavailable, wants: []string{"429 Too Many Requests (TOOMANYREQUESTS: slow down)"}},
-		"an endless error":         {wrap: onManifest(endless(404)), kind: KindNotFound},
-		"an endless manifest":      {wrap: onManifest(endless(200)), kind: KindContent, wants: []string{"has more than 4194304 bytes"}},
+		"an endless error":         {wrap: onManifest(serveEndlessly(404)), kind: KindNotFound},
+		"an endless manifest":      {wrap: onManifest(serveEndlessly(200)), kind: KindContent, wants: []string{"has more than 4194304 bytes"}},
 		"a manifest that is none":  {wrap: onManifest(status(200, "<html>welcome")), kind: KindContent},
 		"never answers":            {wrap: onManifest(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), opts: Options{Timeouts: Timeouts{Open: 50 * time.Millisecond}}, kind: KindUnavailable, wants: []string{"deadline"}},
 		"asks for a pause too long": {wrap: onManifest(func(w http.ResponseWriter, _ *http.Request) {
@@ -241,8 +241,8 @@ func TestRegistryFailures(t *testing.T) {
 			w.(http.Flusher).Flush()
 			_, _ = w.Write(layer.data[:50])
 		}), kind: KindUnavailable, wants: []string{"connection failed after 50 bytes: the registry ended it too early"}},
-		"layer endless, size unsaid": {wrap: onLayer(endless(200)), kind: KindContent, wants: []string{"is longer than"}},
-		"layer is an endless error":  {wrap: onLayer(endless(500)), kind: KindUnavailable, wants: []string{"500"}},
+		"layer endless, size unsaid": {wrap: onLayer(serveEndlessly(200)), kind: KindContent, wants: []string{"is longer than"}},
+		"layer is an endless error":  {wrap: onLayer(serveEndlessly(500)), kind: KindUnavailable, wants: []string{"500"}},
 		"connection cut": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", strconv.Itoa(len(layer.data)))
 			_, _ = w.Write(layer.data[:50])
@@ -277,7 +277,7 @@ func TestManifestDigestIsVerified(t *testing.T) {
 		return true
 	})
 
-	canonical := push(t, host+"/cat:v1", catalogImage(t))
+	canonical := pushImage(t, host+"/cat:v1", catalogImage(t))
 	lie = true
 	_, err := NewClient(Options{}).Pull(t.Context(), canonical)
 	wantError(t, err, KindUnavailable, "sent a manifest that does not have the digest sha256:")
@@ -294,7 +294,7 @@ func TestTooManyRequestsIsRetried(t *testing.T) {
 		return true
 	})
 
-	want := push(t, host+"/cat:v1", catalogImage(t))
+	want := pushImage(t, host+"/cat:v1", catalogImage(t))
 	got, err := NewClient(Options{}).Resolve(t.Context(), host+"/cat:v1")
 	if err != nil || got != want {
 		t.Errorf("got %q (%v), want %s", got, err, want)
@@ -303,7 +303,7 @@ func TestTooManyRequestsIsRetried(t *testing.T) {
 
 func TestCancelledPull(t *testing.T) {
 	host := newRegistry(t, nil)
-	ref := push(t, host+"/cat:v1", catalogImage(t))
+	ref := pushImage(t, host+"/cat:v1", catalogImage(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := NewClient(Options{}).Pull(ctx, ref)
@@ -313,8 +313,8 @@ func TestCancelledPull(t *testing.T) {
 	}
 }
 
-// endless answers without end, until the client has had enough.
-func endless(status int) http.HandlerFunc {
+// serveEndlessly sends a response without end, until the client closes the connection.
+func serveEndlessly(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		part := make([]byte, 64<<10)
@@ -326,9 +326,9 @@ func endless(status int) http.HandlerFunc {
 	}
 }
 
-// tlsRegistry starts a registry with a certificate that nobody knows, and gives its host
-// and the certificate. Naming the host in registries.conf makes it strict: otherwise a
-// registry of this machine needs no valid certificate.
+// tlsRegistry starts a registry with an untrusted certificate, and returns its host and the
+// certificate. It also returns a registries.conf with the host: without one, a registry of
+// this machine needs no valid certificate.
 func tlsRegistry(t *testing.T) (host string, certificate []byte, strict string) {
 	t.Helper()
 	server := httptest.NewTLSServer(registryHandler(nil))
@@ -341,7 +341,7 @@ func tlsRegistry(t *testing.T) (host string, certificate []byte, strict string) 
 func TestTLS(t *testing.T) {
 	host, certificate, strict := tlsRegistry(t)
 	ref := host + "/cat:v1"
-	push(t, ref, catalogImage(t)) // on the loopback interface any certificate does
+	pushImage(t, ref, catalogImage(t)) // on the loopback interface any certificate does
 
 	_, err := NewClient(Options{RegistriesConf: strict}).Resolve(t.Context(), ref)
 	wantError(t, err, KindUnavailable, "certificate", "add the registry's certificate authority")
@@ -388,7 +388,7 @@ func TestTLS(t *testing.T) {
 
 func TestMirrors(t *testing.T) {
 	mirror := newRegistry(t, nil)
-	canonical := push(t, mirror+"/copy/cat:v1", catalogImage(t))
+	canonical := pushImage(t, mirror+"/copy/cat:v1", catalogImage(t))
 	_, digest, _ := strings.Cut(canonical, "@")
 	conf := writeFile(t, "registries.conf", fmt.Sprintf(`
 [[registry]]
@@ -437,8 +437,8 @@ blocked = true
 
 func TestPolicy(t *testing.T) {
 	host := newRegistry(t, nil)
-	ref := push(t, host+"/org/cat:v1", catalogImage(t))
-	multi := push(t, host+"/org/multi:v1", catalogImage(t), imageForArch(t, "s390x"))
+	ref := pushImage(t, host+"/org/cat:v1", catalogImage(t))
+	multi := pushImage(t, host+"/org/multi:v1", catalogImage(t), imageForArch(t, "s390x"))
 	accept, reject := `[{"type":"insecureAcceptAnything"}]`, `[{"type":"reject"}]`
 	tests := map[string]struct {
 		policy string

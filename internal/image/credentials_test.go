@@ -11,7 +11,8 @@ import (
 
 const robot, password = "robot", "s3cr3t-Pass"
 
-// basicAuth asks for the login, and echoes what it got as a careless registry might.
+// basicAuth requires the login, and returns the sent one in the response, as a careless
+// registry might.
 func basicAuth(w http.ResponseWriter, r *http.Request) bool {
 	u, p, ok := r.BasicAuth()
 	if ok && u == robot && p == password {

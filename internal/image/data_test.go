@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sharedData finds the folder of real bundles and catalogs beside the repository.
+// sharedData returns the folder of real bundles and catalogs next to the repository.
 func sharedData(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -29,10 +29,10 @@ func sharedData(t *testing.T) string {
 	return ""
 }
 
-// bundleTree returns the files that a bundle image of a directory has.
+// bundleTree returns the files of a bundle directory that belong to its image.
 func bundleTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	all := tree(t, dir)
+	all := readTree(t, dir)
 	for name := range all {
 		if top, _, _ := strings.Cut(name, "/"); top != "manifests" && top != "metadata" && top != "tests" {
 			delete(all, name)
@@ -67,7 +67,7 @@ func TestRealBundlesRoundTrip(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if diff := cmp.Diff(bundleTree(t, dir), tree(t, got.Dir)); diff != "" {
+		if diff := cmp.Diff(bundleTree(t, dir), readTree(t, got.Dir)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", dir, diff)
 		}
 

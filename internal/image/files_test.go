@@ -11,8 +11,8 @@ import (
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// filesOf returns files as tree gives those of a directory.
-func filesOf(t testing.TB, files *Files) map[string]string {
+// readAllFiles returns files in the format of readTree.
+func readAllFiles(t testing.TB, files *Files) map[string]string {
 	t.Helper()
 	got := map[string]string{}
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -40,12 +40,12 @@ func filesOf(t testing.TB, files *Files) map[string]string {
 	return got
 }
 
-// Files are a file system like any other, whether they are in memory or not.
+// TestFiles checks that Files is a valid file system, in memory and on disk.
 func TestFiles(t *testing.T) {
 	for name, size := range map[string]int{"small": 10, "large": maxSpoolMemory} {
 		t.Run(name, func(t *testing.T) {
-			leavesNothing(t, func() {
-				content := noise(size)
+			expectNoLeftovers(t, func() {
+				content := incompressibleText(size)
 				host := newServer(t, nil)
 				defer host.Close()
 				layer := tarball(t,
@@ -55,7 +55,7 @@ func TestFiles(t *testing.T) {
 					entry{name: "configs/hard", kind: tar.TypeLink, link: "configs/z"},
 				)
 
-				ref := push(t, hostOf(host)+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayerGzip, gzipped(t, layer)))
+				ref := pushImage(t, hostOf(host)+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayerGzip, gzipped(t, layer)))
 				img, err := NewClient(Options{}).Pull(t.Context(), ref)
 				if err != nil {
 					t.Fatal(err)
@@ -100,8 +100,8 @@ func TestFiles(t *testing.T) {
 
 func TestFilesWithoutSpace(t *testing.T) {
 	host := newRegistry(t, nil)
-	layer := tarball(t, entry{name: "configs/a", data: noise(2 * maxSpoolMemory)})
-	ref := push(t, host+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayer, layer))
+	layer := tarball(t, entry{name: "configs/a", data: incompressibleText(2 * maxSpoolMemory)})
+	ref := pushImage(t, host+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayer, layer))
 	img, err := NewClient(Options{}).Pull(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)

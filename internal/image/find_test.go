@@ -110,7 +110,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A registry that has only some of the layers can still be asked for the uppermost.
+// TestFindReadsFewLayers checks that Find works with a registry that lacks the lower
+// layers.
 func TestFindReadsFewLayers(t *testing.T) {
 	var asked []string
 	host := newRegistry(t, func(_ http.ResponseWriter, r *http.Request) bool {
@@ -152,9 +153,10 @@ func TestFindReadsFewLayers(t *testing.T) {
 	}
 }
 
-// The registry that most others are made of gives tags page by page, to those who log in.
+// TestRealRegistryTags lists tags of the distribution registry, page by page and with a
+// login.
 func TestRealRegistryTags(t *testing.T) {
-	r := startReal(t, realOptions{})
+	r := startRealRegistry(t, realOptions{})
 	client := NewClient(r.options(t))
 	built := catalogImage(t)
 	var want []string

@@ -8,7 +8,7 @@ import (
 	"go.podman.io/image/v5/manifest"
 )
 
-// What is read as a reference is written as one that means the same.
+// FuzzReference checks that a parsed reference has an equivalent text.
 func FuzzReference(f *testing.F) {
 	for _, ref := range []string{
 		"quay.io/a/b:v1", "busybox", "localhost:5000/x@sha256:" + strings.Repeat("0", 64), "[::1]:5000/a", "[2001:db8::1]/a/b:c", "[::1", "[fe80::1%eth0]/x", "a@b:c/d", "yy.i_o/a",
@@ -39,7 +39,7 @@ func FuzzReference(f *testing.F) {
 	})
 }
 
-// A Docker config that is not accepted keeps its secrets to itself.
+// FuzzCredentials checks that the error for an invalid Docker config contains no secrets.
 func FuzzCredentials(f *testing.F) {
 	f.Add([]byte(`{"auths":{"quay.io":{"auth":"dTpw"}}}`))
 	f.Add([]byte(`{"quay.io":{"username":"u","password":"s3cr3t-Pass"}}`))
@@ -56,7 +56,7 @@ func FuzzCredentials(f *testing.F) {
 	})
 }
 
-// What a registry may send as a manifest is read, or is bad content.
+// FuzzManifest checks that any manifest is either parsed or an error of KindContent.
 func FuzzManifest(f *testing.F) {
 	built, err := Build(Spec{OS: "linux", Architecture: "amd64", Layers: []Layer{{Files: []File{{Path: "/a"}}}}})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// TestMain keeps the settings of the machine and of its user away from the tests.
+// TestMain isolates the tests from the settings of the machine and of its user.
 func TestMain(m *testing.M) {
 	home, err := os.MkdirTemp("", "mainstay-image-test-")
 	if err != nil {
@@ -40,10 +40,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// middleware answers a request itself, or leaves it to the registry by false.
+// middleware handles a request, or returns false to pass it to the registry.
 type middleware func(w http.ResponseWriter, r *http.Request) bool
 
-// newRegistry starts a registry and gives its host:port.
+// newRegistry starts a registry and returns its host:port.
 func newRegistry(t *testing.T, wrap middleware) string {
 	t.Helper()
 	server := newServer(t, wrap)
@@ -139,7 +139,7 @@ func gunzip(t testing.TB, data []byte) []byte {
 	return plain
 }
 
-// imageOf makes an image with the given layers as they are.
+// imageOf builds an image with the given layers as they are.
 func imageOf(t *testing.T, mediaType string, layers ...[]byte) *Built {
 	t.Helper()
 	built, err := Build(Spec{OS: "linux", Architecture: "amd64"})
@@ -160,7 +160,7 @@ func imageOf(t *testing.T, mediaType string, layers ...[]byte) *Built {
 	return built
 }
 
-// catalogImage is a small valid image.
+// catalogImage returns a small valid image.
 func catalogImage(t *testing.T) *Built {
 	t.Helper()
 	built, err := Build(CatalogSpec(fstest.MapFS{"foo/catalog.yaml": {Data: []byte("schema: olm.package\nname: foo\n")}}))
@@ -170,7 +170,7 @@ func catalogImage(t *testing.T) *Built {
 	return built
 }
 
-func push(t *testing.T, ref string, images ...*Built) string {
+func pushImage(t *testing.T, ref string, images ...*Built) string {
 	t.Helper()
 	canonical, err := NewClient(Options{}).Push(t.Context(), ref, nil, images...)
 	if err != nil {
@@ -193,12 +193,12 @@ func pullAndExtract(ctx context.Context, t *testing.T, client *Client, ref, pref
 		return nil, err
 	}
 
-	return tree(t, dir), nil
+	return readTree(t, dir), nil
 }
 
-// tree returns the files of a directory with their content; a directory ends with a slash,
-// a link's content is "-> target".
-func tree(t testing.TB, dir string) map[string]string {
+// readTree returns the files of a directory with their content. The name of a directory
+// ends with a slash. The content of a link is "-> target".
+func readTree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {

@@ -13,7 +13,7 @@ import (
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Layers that are made to harm, as a registry serves them.
+// TestHostileLayers pulls malicious layers from a registry.
 func TestHostileLayers(t *testing.T) {
 	plain := tarball(t, entry{name: "configs/a", data: strings.Repeat("x", 1000)})
 	packed := gzipped(t, plain)
@@ -43,7 +43,7 @@ func TestHostileLayers(t *testing.T) {
 
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			leavesNothing(t, func() {
+			expectNoLeftovers(t, func() {
 				raw := test.raw
 				if raw == nil {
 					raw = writeLayer(t, test.layer)
@@ -51,7 +51,7 @@ func TestHostileLayers(t *testing.T) {
 
 				server := newServer(t, nil)
 				defer server.Close()
-				ref := push(t, hostOf(server)+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayerGzip, raw))
+				ref := pushImage(t, hostOf(server)+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayerGzip, raw))
 				client := NewClient(Options{Limits: test.limit})
 				img, err := client.Pull(t.Context(), ref)
 				if err != nil {

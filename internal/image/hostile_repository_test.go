@@ -15,10 +15,11 @@ import (
 	"time"
 )
 
-// A real registry, one of whose repositories is in the hands of somebody who asks for the
-// logins of others. It holds up no other repository, and receives no other login.
+// TestRealRegistryBesideHostileRepository checks a real registry with one hostile
+// repository, which asks for the logins of others. It must not delay other repositories,
+// and must not receive their logins.
 func TestRealRegistryBesideHostileRepository(t *testing.T) {
-	backend := startReal(t, realOptions{plain: true})
+	backend := startRealRegistry(t, realOptions{plain: true})
 	const tenantPassword = "tenant-Pass-0"
 
 	var leaked atomic.Bool
@@ -31,7 +32,7 @@ func TestRealRegistryBesideHostileRepository(t *testing.T) {
 	}))
 
 	t.Cleanup(thief.Close)
-	front := httptest.NewTLSServer(besideHostile(backend.host, thief.URL))
+	front := httptest.NewTLSServer(newHostileTenantHandler(backend.host, thief.URL))
 	t.Cleanup(front.Close)
 	host := hostOf(front)
 
@@ -45,7 +46,7 @@ func TestRealRegistryBesideHostileRepository(t *testing.T) {
 	}
 
 	client, err := NewClient(Options{
-		RegistriesConf: strict(t, host, ""),
+		RegistriesConf: strictRegistriesConf(t, host, ""),
 		CADir:          filepath.Dir(writeFile(t, "test.crt", string(authority))),
 		Timeouts:       Timeouts{Backoff: time.Millisecond},
 	}).WithCredentials(logins)
@@ -75,9 +76,9 @@ func TestRealRegistryBesideHostileRepository(t *testing.T) {
 	}
 }
 
-// besideHostile serves a registry, and what is below tenant/ in another way: it asks for
-// tokens of a server of its choice, for a repository of its choice.
-func besideHostile(host, realm string) http.Handler {
+// newHostileTenantHandler serves a registry. For paths below tenant/ it asks for tokens of
+// another server, for another repository.
+func newHostileTenantHandler(host, realm string) http.Handler {
 	registry := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: host})
 		r.SetXForwarded()

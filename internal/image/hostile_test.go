@@ -19,9 +19,8 @@ import (
 	"go.podman.io/image/v5/manifest"
 )
 
-// leavesNothing runs something and makes sure that no temporary file and no goroutine is
-// left of it.
-func leavesNothing(t *testing.T, run func()) {
+// expectNoLeftovers calls run and checks that it leaves no temporary file and no goroutine.
+func expectNoLeftovers(t *testing.T, run func()) {
 	t.Helper()
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -44,8 +43,8 @@ func leavesNothing(t *testing.T, run func()) {
 	}
 }
 
-// noise is content that does not compress.
-func noise(n int) string {
+// incompressibleText returns content that does not compress.
+func incompressibleText(n int) string {
 	random := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
 	for b.Len() < n {
@@ -54,9 +53,9 @@ func noise(n int) string {
 	return b.String()[:n]
 }
 
-// Downloads that break off are taken up again, a few times.
+// TestBrokenDownloads checks that interrupted downloads are resumed, a few times.
 func TestBrokenDownloads(t *testing.T) {
-	content := noise(300_000)
+	content := incompressibleText(300_000)
 	built := mustBuild(t, Spec{OS: "linux", Architecture: "amd64", Layers: []Layer{{Files: []File{{Path: "/configs/a", Content: []byte(content)}}}}})
 	layer := built.layers[0]
 	size := len(layer.data)
@@ -157,7 +156,7 @@ func TestBrokenDownloads(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			leavesNothing(t, func() {
+			expectNoLeftovers(t, func() {
 				var asked atomic.Int32
 				server := newServer(t, func(w http.ResponseWriter, r *http.Request) bool {
 					if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, layer.digest.String()) {
@@ -167,7 +166,7 @@ func TestBrokenDownloads(t *testing.T) {
 					return true
 				})
 				defer server.Close()
-				ref := push(t, hostOf(server)+"/org/cat:v1", built)
+				ref := pushImage(t, hostOf(server)+"/org/cat:v1", built)
 				client := NewClient(Options{Timeouts: Timeouts{Stall: test.stall, Backoff: time.Microsecond}})
 				got, err := pullAndExtract(t.Context(), t, client, ref, "/configs")
 				if len(test.want) == 0 && (err != nil || got["a"] != content) {
@@ -184,13 +183,13 @@ func TestBrokenDownloads(t *testing.T) {
 	}
 }
 
-// served is what a registry answers for manifests, whatever they are asked by.
-type served struct {
+// manifestResponse is the response of a registry to every request for a manifest.
+type manifestResponse struct {
 	mediaType string
 	data      []byte
 }
 
-func jsonOf(t testing.TB, v any) []byte {
+func encodeJSON(t testing.TB, v any) []byte {
 	t.Helper()
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -199,35 +198,35 @@ func jsonOf(t testing.TB, v any) []byte {
 	return data
 }
 
-// What a registry may say an image is.
+// TestHostileManifests pulls invalid and malicious manifests.
 func TestHostileManifests(t *testing.T) {
 	good := catalogImage(t)
 	// Each manifest is served by its digest; the tag leads to the last.
-	edit := func(change func(m *imgspecv1.Manifest)) []served {
+	edit := func(change func(m *imgspecv1.Manifest)) []manifestResponse {
 		m := good.newManifest(nil)
 		change(&m)
-		return []served{{imgspecv1.MediaTypeImageManifest, jsonOf(t, m)}}
+		return []manifestResponse{{imgspecv1.MediaTypeImageManifest, encodeJSON(t, m)}}
 	}
-	index := func(entries ...imgspecv1.Descriptor) served {
-		return served{imgspecv1.MediaTypeImageIndex, jsonOf(t, map[string]any{
+	index := func(entries ...imgspecv1.Descriptor) manifestResponse {
+		return manifestResponse{imgspecv1.MediaTypeImageIndex, encodeJSON(t, map[string]any{
 			"schemaVersion": 2, "mediaType": imgspecv1.MediaTypeImageIndex, "manifests": entries,
 		})}
 	}
-	of := func(s served, os, architecture string) imgspecv1.Descriptor {
+	of := func(s manifestResponse, os, architecture string) imgspecv1.Descriptor {
 		d := imgspecv1.Descriptor{MediaType: s.mediaType, Digest: digest.FromBytes(s.data), Size: int64(len(s.data))}
 		if os != "" {
 			d.Platform = &imgspecv1.Platform{OS: os, Architecture: architecture}
 		}
 		return d
 	}
-	image := served{imgspecv1.MediaTypeImageManifest, good.manifest.data}
+	image := manifestResponse{imgspecv1.MediaTypeImageManifest, good.manifest.data}
 	attestation := of(image, "unknown", "unknown")
 	attestation.Annotations = map[string]string{"vnd.docker.reference.type": "attestation-manifest"}
 	attestation.Digest = digest.FromString("attestation")
 	ofOurs := of(image, "linux", "amd64")
 	ofOurs.Annotations, ofOurs.Digest = attestation.Annotations, attestation.Digest
 	nested := index(of(image, "linux", "amd64"))
-	deep := []served{image, nested}
+	deep := []manifestResponse{image, nested}
 	for range maxIndexes + 1 {
 		deep = append(deep, index(of(deep[len(deep)-1], "", "")))
 	}
@@ -236,19 +235,19 @@ func TestHostileManifests(t *testing.T) {
 		many[i] = of(image, "windows", fmt.Sprintf("arch%d", i))
 	}
 	tests := map[string]struct {
-		serve []served
+		serve []manifestResponse
 		kind  Kind
 		want  []string // empty: it works
 	}{
-		"good":                 {serve: []served{image}},
-		"no media type":        {serve: []served{{"", image.data}}},
-		"a wrong media type":   {serve: []served{{"text/html", image.data}}},
-		"index as manifest":    {serve: []served{image, {imgspecv1.MediaTypeImageManifest, index(of(image, "linux", "amd64")).data}}, kind: KindContent, want: []string{"read the manifest"}},
-		"manifest as index":    {serve: []served{{imgspecv1.MediaTypeImageIndex, image.data}}, kind: KindContent, want: []string{"read the image index"}},
-		"no JSON":              {serve: []served{{imgspecv1.MediaTypeImageManifest, []byte("hello")}}, kind: KindContent, want: []string{"manifest"}},
-		"nothing":              {serve: []served{{imgspecv1.MediaTypeImageManifest, nil}}, kind: KindContent, want: []string{"manifest"}},
-		"deep JSON":            {serve: []served{{imgspecv1.MediaTypeImageManifest, []byte(strings.Repeat("[", 1_000_000))}}, kind: KindContent, want: []string{"manifest"}},
-		"schema 1":             {serve: []served{{manifest.DockerV2Schema1MediaType, []byte(`{"schemaVersion":1,"name":"a","tag":"b","architecture":"amd64","fsLayers":[],"history":[]}`)}}, kind: KindContent, want: []string{"manifest"}},
+		"good":                 {serve: []manifestResponse{image}},
+		"no media type":        {serve: []manifestResponse{{"", image.data}}},
+		"a wrong media type":   {serve: []manifestResponse{{"text/html", image.data}}},
+		"index as manifest":    {serve: []manifestResponse{image, {imgspecv1.MediaTypeImageManifest, index(of(image, "linux", "amd64")).data}}, kind: KindContent, want: []string{"read the manifest"}},
+		"manifest as index":    {serve: []manifestResponse{{imgspecv1.MediaTypeImageIndex, image.data}}, kind: KindContent, want: []string{"read the image index"}},
+		"no JSON":              {serve: []manifestResponse{{imgspecv1.MediaTypeImageManifest, []byte("hello")}}, kind: KindContent, want: []string{"manifest"}},
+		"nothing":              {serve: []manifestResponse{{imgspecv1.MediaTypeImageManifest, nil}}, kind: KindContent, want: []string{"manifest"}},
+		"deep JSON":            {serve: []manifestResponse{{imgspecv1.MediaTypeImageManifest, []byte(strings.Repeat("[", 1_000_000))}}, kind: KindContent, want: []string{"manifest"}},
+		"schema 1":             {serve: []manifestResponse{{manifest.DockerV2Schema1MediaType, []byte(`{"schemaVersion":1,"name":"a","tag":"b","architecture":"amd64","fsLayers":[],"history":[]}`)}}, kind: KindContent, want: []string{"manifest"}},
 		"an artifact":          {serve: edit(func(m *imgspecv1.Manifest) { m.ArtifactType = "application/vnd.example" })},
 		"a bad layer digest":   {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Digest = "sha256:../../x" }), kind: KindContent, want: []string{`layer "sha256:../../x"`}},
 		"an unknown algorithm": {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Digest = "whirl:" + digest.Digest(strings.Repeat("0", 64)) }), kind: KindContent, want: []string{"whirl:"}},
@@ -267,23 +266,23 @@ func TestHostileManifests(t *testing.T) {
 			}
 		}), kind: KindContent, want: []string{"it has 601 layers, at most 512 are read"}},
 		"layers elsewhere":      {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].URLs = []string{"http://169.254.169.254/latest"} })},
-		"an index":              {serve: []served{image, index(of(image, "linux", "amd64"))}},
-		"an index with more":    {serve: []served{image, index(attestation, ofOurs, of(image, "linux", "amd64"), attestation)}},
-		"attestations only":     {serve: []served{image, index(attestation)}, kind: KindContent, want: []string{"it has no platform linux/amd64; it names none"}},
-		"an empty index":        {serve: []served{index()}, kind: KindContent, want: []string{"it names none"}},
-		"another platform":      {serve: []served{image, index(of(image, "linux", "s390x"), of(image, "windows", "amd64"))}, kind: KindContent, want: []string{"it has no platform linux/amd64; it has linux/s390x, windows/amd64"}},
-		"very many platforms":   {serve: []served{image, index(many...)}, kind: KindContent, want: []string{"windows/arch", "and more"}},
-		"an index in an index":  {serve: []served{image, nested, index(of(nested, "", ""))}},
-		"beside another one":    {serve: []served{image, nested, index(of(index(of(image, "linux", "arm")), "linux", "arm")), index(of(nested, "linux", "amd64"))}},
+		"an index":              {serve: []manifestResponse{image, index(of(image, "linux", "amd64"))}},
+		"an index with more":    {serve: []manifestResponse{image, index(attestation, ofOurs, of(image, "linux", "amd64"), attestation)}},
+		"attestations only":     {serve: []manifestResponse{image, index(attestation)}, kind: KindContent, want: []string{"it has no platform linux/amd64; it names none"}},
+		"an empty index":        {serve: []manifestResponse{index()}, kind: KindContent, want: []string{"it names none"}},
+		"another platform":      {serve: []manifestResponse{image, index(of(image, "linux", "s390x"), of(image, "windows", "amd64"))}, kind: KindContent, want: []string{"it has no platform linux/amd64; it has linux/s390x, windows/amd64"}},
+		"very many platforms":   {serve: []manifestResponse{image, index(many...)}, kind: KindContent, want: []string{"windows/arch", "and more"}},
+		"an index in an index":  {serve: []manifestResponse{image, nested, index(of(nested, "", ""))}},
+		"beside another one":    {serve: []manifestResponse{image, nested, index(of(index(of(image, "linux", "arm")), "linux", "arm")), index(of(nested, "linux", "amd64"))}},
 		"indexes without end":   {serve: deep, kind: KindContent, want: []string{"its image index contains more than 8 image indexes"}},
-		"an entry missing":      {serve: []served{index(of(image, "linux", "amd64"))}, kind: KindNotFound, want: []string{"read the manifest sha256:"}},
-		"an entry with a lie":   {serve: []served{image, index(imgspecv1.Descriptor{MediaType: image.mediaType, Digest: "sha256:x/../y", Platform: &imgspecv1.Platform{OS: "linux", Architecture: "amd64"}})}, kind: KindContent, want: []string{"it names none"}},
-		"a list of Docker's":    {serve: []served{image, {manifest.DockerV2ListMediaType, jsonOf(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "amd64")}})}}},
-		"such without platform": {serve: []served{image, {manifest.DockerV2ListMediaType, jsonOf(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "arm")}})}}, kind: KindContent, want: []string{"it has linux/arm"}},
+		"an entry missing":      {serve: []manifestResponse{index(of(image, "linux", "amd64"))}, kind: KindNotFound, want: []string{"read the manifest sha256:"}},
+		"an entry with a lie":   {serve: []manifestResponse{image, index(imgspecv1.Descriptor{MediaType: image.mediaType, Digest: "sha256:x/../y", Platform: &imgspecv1.Platform{OS: "linux", Architecture: "amd64"}})}, kind: KindContent, want: []string{"it names none"}},
+		"a list of Docker's":    {serve: []manifestResponse{image, {manifest.DockerV2ListMediaType, encodeJSON(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "amd64")}})}}},
+		"such without platform": {serve: []manifestResponse{image, {manifest.DockerV2ListMediaType, encodeJSON(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "arm")}})}}, kind: KindContent, want: []string{"it has linux/arm"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			leavesNothing(t, func() {
+			expectNoLeftovers(t, func() {
 				server := newServer(t, func(w http.ResponseWriter, r *http.Request) bool {
 					_, version, ok := strings.Cut(r.URL.Path, "/manifests/")
 					if !ok || r.Method == http.MethodPut {
@@ -301,7 +300,7 @@ func TestHostileManifests(t *testing.T) {
 				})
 				defer server.Close()
 				ref := hostOf(server) + "/org/cat:v1"
-				push(t, ref, good)
+				pushImage(t, ref, good)
 				client := NewClient(Options{Architecture: "amd64", Timeouts: Timeouts{Backoff: time.Microsecond}})
 				got, err := pullAndExtract(t.Context(), t, client, ref, "/configs")
 				if len(test.want) > 0 {
@@ -316,8 +315,9 @@ func TestHostileManifests(t *testing.T) {
 	}
 }
 
-// A HEAD that lies, or does not tell.
-func TestResolveOfLiars(t *testing.T) {
+// TestResolveWithWrongDigestHeader checks responses to HEAD with a wrong digest or without
+// one.
+func TestResolveWithWrongDigestHeader(t *testing.T) {
 	var header atomic.Value
 	var status atomic.Int32
 	host := newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -329,7 +329,7 @@ func TestResolveOfLiars(t *testing.T) {
 		return true
 	})
 
-	canonical := push(t, host+"/org/cat:v1", catalogImage(t))
+	canonical := pushImage(t, host+"/org/cat:v1", catalogImage(t))
 	client := NewClient(Options{Timeouts: Timeouts{Backoff: time.Microsecond}})
 	for _, test := range []struct {
 		header string
@@ -353,14 +353,14 @@ func TestResolveOfLiars(t *testing.T) {
 	wantError(t, err, KindNotFound)
 }
 
-// One question whether a tag has changed costs one request.
+// TestResolveCostsOneRequest checks that resolving a tag sends one request.
 func TestResolveCostsOneRequest(t *testing.T) {
 	var asked []string
 	host := newRegistry(t, func(_ http.ResponseWriter, r *http.Request) bool {
 		asked = append(asked, r.Method+" "+r.URL.Path)
 		return false
 	})
-	push(t, host+"/org/cat:v1", catalogImage(t))
+	pushImage(t, host+"/org/cat:v1", catalogImage(t))
 	client := NewClient(Options{})
 	asked = nil
 	for range 2 {

@@ -14,9 +14,9 @@ import (
 	"go.podman.io/image/v5/pkg/sysregistriesv2"
 )
 
-// Which entry a name lies in is decided as the library does, which every container tool
-// uses.
-func TestWithinIsTheLibrarys(t *testing.T) {
+// TestMatchPrefixAgreesWithLibrary compares the matching of names with the library that all
+// container tools use.
+func TestMatchPrefixAgreesWithLibrary(t *testing.T) {
 	prefixes := []string{
 		"example.com", "example.com:5000", "example.com/a", "example.com/a/b", "*.example.com", "*.com", "a.example.com",
 		"example", "localhost:5000", "example.com/a-b", "*.a.example.com",
@@ -44,8 +44,9 @@ func TestWithinIsTheLibrarys(t *testing.T) {
 	}
 }
 
-// The scopes of signature policies are the library's.
-func TestScopesAreTheLibrarys(t *testing.T) {
+// TestPolicyScopesAgreeWithLibrary compares the scopes of signature policies with the
+// library.
+func TestPolicyScopesAgreeWithLibrary(t *testing.T) {
 	for _, ref := range []string{"quay.io/a/b:v1", "a.b.example.com:5000/x/y/z@sha256:" + strings.Repeat("0", 64), "localhost/x", "busybox"} {
 		n, err := parseReference(ref)
 		if err != nil {
@@ -69,8 +70,8 @@ func TestScopesAreTheLibrarys(t *testing.T) {
 	}
 }
 
-// Where an image is looked for, by files and rules.
-func TestSources(t *testing.T) {
+// TestFindPullSources checks the pull sources from files and rules.
+func TestFindPullSources(t *testing.T) {
 	const conf = `
 [[registry]]
 location = "quay.io"
@@ -185,9 +186,9 @@ func TestFindLogin(t *testing.T) {
 	}
 }
 
-// A mirror that fails, in any way and at any point, does not keep an image from being
-// pulled from the next place.
-func TestMirrorsThatFail(t *testing.T) {
+// TestFallBackFromFailingMirrors checks that an image is pulled from the next source if a
+// mirror fails, in any way and at any point.
+func TestFallBackFromFailingMirrors(t *testing.T) {
 	built := catalogImage(t)
 	layer := built.layers[0]
 	isManifest := func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/manifests/") }
@@ -225,12 +226,12 @@ func TestMirrorsThatFail(t *testing.T) {
 		"cuts its layers":          answer(isLayer, cut),
 	} {
 		t.Run(name, func(t *testing.T) {
-			leavesNothing(t, func() {
+			expectNoLeftovers(t, func() {
 				first, second := newServer(t, mirror), newServer(t, nil)
 				defer first.Close()
 				defer second.Close()
-				push(t, hostOf(first)+"/mirror/org/cat:v1", built)
-				canonical := push(t, hostOf(second)+"/org/cat:v1", built)
+				pushImage(t, hostOf(first)+"/mirror/org/cat:v1", built)
+				canonical := pushImage(t, hostOf(second)+"/org/cat:v1", built)
 				client := NewClient(Options{
 					Timeouts: Timeouts{Open: time.Second, Backoff: time.Microsecond},
 					Mirrors: func() []MirrorRule {

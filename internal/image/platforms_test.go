@@ -13,13 +13,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 )
 
-// indexOf is a list of images, or of lists, each with its platform.
+// indexOf returns an image index of images or indexes, each with its platform.
 func indexOf(t *testing.T, entries ...mutate.IndexAddendum) v1.ImageIndex {
 	t.Helper()
 	return mutate.AppendManifests(empty.Index, entries...)
 }
 
-// pushIndex pushes a list, whose image is in the repository already, and the lists in it.
+// pushIndex pushes an index with its nested indexes. Its images must be in the repository
+// already.
 func pushIndex(t *testing.T, repository, version string, index v1.ImageIndex) {
 	t.Helper()
 	described, err := index.IndexManifest()
@@ -82,8 +83,8 @@ func TestPlatformsOfImages(t *testing.T) {
 		pushForeign(t, host+"/"+repository+":one", one)
 	}
 
-	push(t, host+"/one:v1", built("s390x"))
-	push(t, host+"/two:v1", built("arm64"), built("amd64"))
+	pushImage(t, host+"/one:v1", built("s390x"))
+	pushImage(t, host+"/two:v1", built("arm64"), built("amd64"))
 	pushIndex(t, host+"/mixed", "v1", indexOf(t, entry("windows", "amd64"), entry("linux", "arm64"), entry("linux", "amd64"),
 		entry("linux", "amd64"), entry("unknown", "unknown"), mutate.IndexAddendum{Add: one}))
 	pushIndex(t, host+"/nested", "v1", indexOf(t, entry("linux", "amd64"), mutate.IndexAddendum{Add: indexOf(t, entry("linux", "ppc64le"))}))

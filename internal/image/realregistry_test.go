@@ -26,26 +26,26 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// htpasswd lets the robot in with its password.
+// htpasswd has the login of the robot account.
 const htpasswd = robot + ":$2b$04$abcdefghijklmnopqrstuuXzZpxaDWIc5fZa.cNlXMp53UE6CPkHC\n"
 
-// realRegistry is the registry of the distribution project, as Debian has it.
+// realRegistry is the registry of the distribution project, as packaged by Debian.
 type realRegistry struct {
 	host string // of references
 	dir  string
 	ca   []byte // PEM; nil: it speaks plain HTTP
 }
 
-// realOptions are what real registries of the tests differ in.
+// realOptions configure a real registry.
 type realOptions struct {
 	plain   bool   // no TLS
 	address string // 127.0.0.1 unless said otherwise
 	expired bool
 }
 
-// startReal starts a registry that asks for a login. The test is skipped when the program
-// is not there, and fails instead when nothing may be skipped.
-func startReal(t *testing.T, opts realOptions) *realRegistry {
+// startRealRegistry starts a registry that requires a login. The test is skipped if the
+// program is not installed, and fails where skipping is not allowed.
+func startRealRegistry(t *testing.T, opts realOptions) *realRegistry {
 	t.Helper()
 	program := env.Program(t, "docker-registry")
 	if opts.address == "" {
@@ -53,14 +53,14 @@ func startReal(t *testing.T, opts realOptions) *realRegistry {
 	}
 
 	r := &realRegistry{dir: t.TempDir()}
-	r.write(t, "htpasswd", []byte(htpasswd))
+	r.writeFile(t, "htpasswd", []byte(htpasswd))
 	tls := ""
 	if !opts.plain {
-		r.ca = r.issue(t, net.ParseIP(opts.address), opts.expired)
+		r.ca = r.issueCertificate(t, net.ParseIP(opts.address), opts.expired)
 		tls = fmt.Sprintf("  tls: {certificate: %s/tls.crt, key: %s/tls.key}\n", r.dir, r.dir)
 	}
 
-	config := r.write(t, "config.yml", fmt.Appendf(nil, `version: 0.1
+	config := r.writeFile(t, "config.yml", fmt.Appendf(nil, `version: 0.1
 log: {level: info, accesslog: {disabled: true}}
 storage: {filesystem: {rootdirectory: %s/data}}
 auth: {htpasswd: {realm: test, path: %s/htpasswd}}
@@ -83,14 +83,14 @@ http:
 		stop()
 		_ = command.Wait() // It was killed.
 	})
-	r.host = listening(t, output)
+	r.host = waitForListener(t, output)
 	return r
 }
 
 var listeningOn = regexp.MustCompile(`listening on ([^ ",]+)`)
 
-// listening waits until the registry says where it listens.
-func listening(t *testing.T, output io.Reader) string {
+// waitForListener waits until the registry logs its address, and returns it.
+func waitForListener(t *testing.T, output io.Reader) string {
 	t.Helper()
 	lines := bufio.NewScanner(output)
 	var seen strings.Builder
@@ -106,7 +106,7 @@ func listening(t *testing.T, output io.Reader) string {
 	return ""
 }
 
-func (r *realRegistry) write(t *testing.T, name string, data []byte) string {
+func (r *realRegistry) writeFile(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	file := filepath.Join(r.dir, name)
 	if err := os.WriteFile(file, data, 0o600); err != nil {
@@ -115,8 +115,9 @@ func (r *realRegistry) write(t *testing.T, name string, data []byte) string {
 	return file
 }
 
-// issue writes a certificate of an authority of its own, which it gives.
-func (r *realRegistry) issue(t *testing.T, ip net.IP, expired bool) []byte {
+// issueCertificate writes a certificate of a new authority, and returns the certificate of
+// the authority.
+func (r *realRegistry) issueCertificate(t *testing.T, ip net.IP, expired bool) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -153,13 +154,14 @@ func (r *realRegistry) issue(t *testing.T, ip net.IP, expired bool) []byte {
 		t.Fatal(err)
 	}
 
-	r.write(t, "tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}))
-	r.write(t, "tls.key", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}))
+	r.writeFile(t, "tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}))
+	r.writeFile(t, "tls.key", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}))
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca})
 }
 
-// strict has a registry of this machine be verified as any other.
-func strict(t *testing.T, host, more string) string {
+// strictRegistriesConf returns a registries.conf with which a registry of this machine is
+// verified like any other.
+func strictRegistriesConf(t *testing.T, host, more string) string {
 	t.Helper()
 	return writeFile(t, "registries.conf", fmt.Sprintf("[[registry]]\nlocation = %q\n%s", host, more))
 }
@@ -167,7 +169,7 @@ func strict(t *testing.T, host, more string) string {
 func (r *realRegistry) options(t *testing.T) Options {
 	t.Helper()
 	opts := Options{
-		RegistriesConf: strict(t, r.host, ""),
+		RegistriesConf: strictRegistriesConf(t, r.host, ""),
 		AuthFile:       writeFile(t, "auth.json", dockerConfig(r.host, robot, password)),
 		Timeouts:       Timeouts{Backoff: time.Millisecond},
 	}
@@ -178,7 +180,7 @@ func (r *realRegistry) options(t *testing.T) Options {
 }
 
 func TestRealRegistry(t *testing.T) {
-	r := startReal(t, realOptions{})
+	r := startRealRegistry(t, realOptions{})
 	client := NewClient(r.options(t))
 	ref := r.host + "/org/catalog:v1"
 	first, second := catalogImage(t), imageForArch(t, "s390x")
@@ -236,7 +238,7 @@ func TestRealRegistry(t *testing.T) {
 }
 
 func TestRealRegistryRefuses(t *testing.T) {
-	r := startReal(t, realOptions{})
+	r := startRealRegistry(t, realOptions{})
 	good := r.options(t)
 	ref := r.host + "/org/catalog:v1"
 	if _, err := NewClient(good).Push(t.Context(), ref, nil, catalogImage(t)); err != nil {
@@ -251,7 +253,7 @@ func TestRealRegistryRefuses(t *testing.T) {
 		"no login":          {func(o *Options) { o.AuthFile = writeFile(t, "auth.json", "{}") }, KindDenied, "check the pull secret"},
 		"a wrong password":  {func(o *Options) { o.AuthFile = writeFile(t, "auth.json", dockerConfig(r.host, robot, "wr0ng-Pass")) }, KindDenied, "check the pull secret"},
 		"an unknown CA":     {func(o *Options) { o.CADir = "" }, KindUnavailable, "add the registry's certificate authority to the trusted ones"},
-		"a blocked one":     {func(o *Options) { o.RegistriesConf = strict(t, r.host, "blocked = true\n") }, KindDenied, "is blocked"},
+		"a blocked one":     {func(o *Options) { o.RegistriesConf = strictRegistriesConf(t, r.host, "blocked = true\n") }, KindDenied, "is blocked"},
 		"a missing library": {func(o *Options) { o.RegistriesConf += "-missing" }, KindDenied, "read the registries configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,9 +275,10 @@ func TestRealRegistryRefuses(t *testing.T) {
 	}
 }
 
-// Trust is read again each time: the folder of authorities, and a pull secret.
+// TestRealRegistryTrustIsReloaded checks that certificate authorities and a pull secret are
+// read again each time.
 func TestRealRegistryTrustIsReloaded(t *testing.T) {
-	r := startReal(t, realOptions{})
+	r := startRealRegistry(t, realOptions{})
 	opts := r.options(t)
 	ref := r.host + "/org/catalog:v1"
 	if _, err := NewClient(opts).Push(t.Context(), ref, nil, catalogImage(t)); err != nil {
@@ -309,19 +312,19 @@ func TestRealRegistryTrustIsReloaded(t *testing.T) {
 }
 
 func TestRealRegistryWithExpiredCertificate(t *testing.T) {
-	r := startReal(t, realOptions{expired: true})
+	r := startRealRegistry(t, realOptions{expired: true})
 	_, err := NewClient(r.options(t)).Push(t.Context(), r.host+"/org/catalog:v1", nil, catalogImage(t))
 	wantError(t, err, KindUnavailable, "certificate has expired or is not yet valid")
 }
 
 func TestRealRegistryWithoutTLS(t *testing.T) {
-	r := startReal(t, realOptions{plain: true})
+	r := startRealRegistry(t, realOptions{plain: true})
 	opts := r.options(t)
 	ref := r.host + "/org/catalog:v1"
 	_, err := NewClient(opts).Push(t.Context(), ref, nil, catalogImage(t))
 	wantError(t, err, KindUnavailable, "server gave HTTP response to HTTPS client")
 	for name, edit := range map[string]func(*Options){
-		"insecure, as configured":  func(o *Options) { o.RegistriesConf = strict(t, r.host, "insecure = true\n") },
+		"insecure, as configured":  func(o *Options) { o.RegistriesConf = strictRegistriesConf(t, r.host, "insecure = true\n") },
 		"insecure, as asked for":   func(o *Options) { o.Insecure = true },
 		"on this machine, unnamed": func(o *Options) { o.RegistriesConf = writeFile(t, "registries.conf", "") },
 	} {
@@ -337,9 +340,10 @@ func TestRealRegistryWithoutTLS(t *testing.T) {
 	}
 }
 
-// Mirrors with a login of their own, as files and as rules.
+// TestRealRegistryAsMirror pulls from mirrors with their own login, configured in files and
+// by rules.
 func TestRealRegistryAsMirror(t *testing.T) {
-	r := startReal(t, realOptions{})
+	r := startRealRegistry(t, realOptions{})
 	opts := r.options(t)
 	canonical, err := NewClient(opts).Push(t.Context(), r.host+"/mirror/org/catalog:v1", nil, catalogImage(t))
 	if err != nil {
@@ -348,7 +352,7 @@ func TestRealRegistryAsMirror(t *testing.T) {
 
 	_, digest, _ := strings.Cut(canonical, "@")
 	byFile, byRule := opts, opts
-	byFile.RegistriesConf = strict(t, r.host, fmt.Sprintf("[[registry]]\nlocation = \"upstream.invalid\"\n[[registry.mirror]]\nlocation = %q\n", r.host+"/mirror"))
+	byFile.RegistriesConf = strictRegistriesConf(t, r.host, fmt.Sprintf("[[registry]]\nlocation = \"upstream.invalid\"\n[[registry.mirror]]\nlocation = %q\n", r.host+"/mirror"))
 	byRule.Mirrors = func() []MirrorRule {
 		return []MirrorRule{{Source: "upstream.invalid", Mirrors: []Mirror{{Location: r.host + "/mirror"}}, Blocked: true}}
 	}
@@ -371,10 +375,11 @@ func TestRealRegistryAsMirror(t *testing.T) {
 	}
 }
 
-// A line that is cut, between this program and a real registry, with TLS over it.
-func TestRealRegistryBehindABadLine(t *testing.T) {
-	r := startReal(t, realOptions{})
-	content := noise(3 << 20)
+// TestRealRegistryOverBrokenConnections pulls from a real registry with TLS over
+// connections that are cut.
+func TestRealRegistryOverBrokenConnections(t *testing.T) {
+	r := startRealRegistry(t, realOptions{})
+	content := incompressibleText(3 << 20)
 	built := mustBuild(t, Spec{OS: "linux", Architecture: "amd64", Layers: []Layer{{Files: []File{{Path: "/configs/a", Content: []byte(content)}}}}})
 	opts := r.options(t)
 	if _, err := NewClient(opts).Push(t.Context(), r.host+"/org/catalog:v1", nil, built); err != nil {
@@ -382,8 +387,8 @@ func TestRealRegistryBehindABadLine(t *testing.T) {
 	}
 
 	var cuts atomic.Int32
-	line := badLine(t, r.host, 700_000, &cuts)
-	opts.RegistriesConf = strict(t, line, "")
+	line := startCuttingProxy(t, r.host, 700_000, &cuts)
+	opts.RegistriesConf = strictRegistriesConf(t, line, "")
 	opts.AuthFile = writeFile(t, "auth.json", dockerConfig(line, robot, password))
 	got, err := pullAndExtract(t.Context(), t, NewClient(opts), line+"/org/catalog:v1", "/configs")
 	if err != nil || got["a"] != content {
@@ -394,8 +399,8 @@ func TestRealRegistryBehindABadLine(t *testing.T) {
 	}
 }
 
-// badLine leads to an address, and cuts each connection after so many bytes.
-func badLine(t *testing.T, to string, after int64, cuts *atomic.Int32) string {
+// startCuttingProxy forwards connections to an address, and cuts each one after some bytes.
+func startCuttingProxy(t *testing.T, to string, after int64, cuts *atomic.Int32) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -436,7 +441,7 @@ func TestRealRegistryOverIPv6(t *testing.T) {
 	}
 
 	_ = listener.Close()
-	r := startReal(t, realOptions{address: "::1"})
+	r := startRealRegistry(t, realOptions{address: "::1"})
 	if !strings.HasPrefix(r.host, "[::1]:") {
 		t.Fatalf("the registry listens at %s", r.host)
 	}

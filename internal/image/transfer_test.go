@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func oneOf(t testing.TB, architecture, text string) *Built {
+func newPlatformImage(t testing.TB, architecture, text string) *Built {
 	t.Helper()
 	built, err := Build(Spec{Architecture: architecture, Layers: []Layer{
 		{Files: []File{{Path: "/shared", Content: []byte("the same everywhere")}}},
@@ -23,16 +23,16 @@ func oneOf(t testing.TB, architecture, text string) *Built {
 	return built
 }
 
-// An image is the same wherever it is copied to, with all its platforms.
+// TestCopies checks that copies of an image are identical, with all platforms.
 func TestCopies(t *testing.T) {
 	from, to := newRegistry(t, nil), newRegistry(t, nil)
 	client := NewClient(Options{})
 	for name, images := range map[string][]*Built{
-		"one":  {oneOf(t, "amd64", "one")},
-		"list": {oneOf(t, "amd64", "a"), oneOf(t, "s390x", "b")},
+		"one":  {newPlatformImage(t, "amd64", "one")},
+		"list": {newPlatformImage(t, "amd64", "a"), newPlatformImage(t, "s390x", "b")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			canonical := push(t, from+"/source/"+name+":1", images...)
+			canonical := pushImage(t, from+"/source/"+name+":1", images...)
 			_, digest, _ := strings.Cut(canonical, "@")
 			copied, err := client.Copy(t.Context(), canonical, to+"/copied/"+name+":1")
 			if want := to + "/copied/" + name + "@" + digest; err != nil || copied != want {
@@ -81,7 +81,8 @@ func newLayout(t *testing.T) (*Layout, string) {
 	return layout, dir
 }
 
-// What is there already is not sent, and of two names for one image each stays.
+// TestCopyTwice checks that existing content is not sent again, and that an image can have
+// two names.
 func TestCopyTwice(t *testing.T) {
 	uploads := 0
 	from := newRegistry(t, nil)
@@ -93,7 +94,7 @@ func TestCopyTwice(t *testing.T) {
 	})
 
 	client := NewClient(Options{})
-	canonical := push(t, from+"/a:1", oneOf(t, "amd64", "x"))
+	canonical := pushImage(t, from+"/a:1", newPlatformImage(t, "amd64", "x"))
 	layout, _ := newLayout(t)
 	for _, name := range []string{"1", "2", "1"} {
 		if _, err := client.Copy(t.Context(), canonical, to+"/b:"+name); err != nil {
@@ -119,7 +120,7 @@ func TestCopyTwice(t *testing.T) {
 	}
 }
 
-// What was changed in the source is not copied.
+// TestCopyChanged checks that content that was changed in the source is not copied.
 func TestCopyChanged(t *testing.T) {
 	changed := ""
 	from := newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -132,8 +133,8 @@ func TestCopyChanged(t *testing.T) {
 
 	to := newRegistry(t, nil)
 	client := NewClient(Options{})
-	built := oneOf(t, "amd64", "x")
-	canonical := push(t, from+"/a:1", built)
+	built := newPlatformImage(t, "amd64", "x")
+	canonical := pushImage(t, from+"/a:1", built)
 	for _, changed = range []string{built.Digest(), built.layers[0].digest.String(), built.config.digest.String()} {
 		if _, err := client.Copy(t.Context(), canonical, to+"/b:1"); err == nil {
 			t.Errorf("%s was changed, and is copied", changed)
@@ -146,12 +147,12 @@ func TestCopyChanged(t *testing.T) {
 	}
 }
 
-// What was changed in a folder is not restored.
+// TestRestoreChanged checks that content that was changed in a layout is not restored.
 func TestRestoreChanged(t *testing.T) {
 	host := newRegistry(t, nil)
 	client := NewClient(Options{})
-	built := oneOf(t, "amd64", "x")
-	canonical := push(t, host+"/a:1", built)
+	built := newPlatformImage(t, "amd64", "x")
+	canonical := pushImage(t, host+"/a:1", built)
 	layout, dir := newLayout(t)
 	if _, err := client.Save(t.Context(), canonical, layout, "a"); err != nil {
 		t.Fatal(err)
@@ -233,7 +234,7 @@ func TestFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	canonical := push(t, host+"/a:1", built)
+	canonical := pushImage(t, host+"/a:1", built)
 	img, err := NewClient(Options{}).Pull(t.Context(), canonical)
 	if err != nil {
 		t.Fatal(err)
@@ -267,11 +268,12 @@ func TestOrderAndModes(t *testing.T) {
 	}
 }
 
-// A real registry takes copies of lists and data beside images, and gives them back.
+// TestRealRegistryCopies checks that a real registry accepts copies of indexes and attached
+// data, and returns them.
 func TestRealRegistryCopies(t *testing.T) {
-	r := startReal(t, realOptions{})
+	r := startRealRegistry(t, realOptions{})
 	client := NewClient(r.options(t))
-	canonical := pushWith(t, client, r.host+"/org/source:v1", oneOf(t, "amd64", "a"), oneOf(t, "s390x", "b"))
+	canonical := pushWith(t, client, r.host+"/org/source:v1", newPlatformImage(t, "amd64", "a"), newPlatformImage(t, "s390x", "b"))
 	_, digest, _ := strings.Cut(canonical, "@")
 	copied, err := client.Copy(t.Context(), canonical, r.host+"/org/copied:v1")
 	if err != nil || copied != r.host+"/org/copied@"+digest {

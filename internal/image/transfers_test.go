@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTransfersAreBounded has a registry that stops in the middle of one image, and a bound of
-// one image at a time.
+// TestTransfersAreBounded limits a client to one image at a time, with a registry that
+// stops in the middle of an image.
 func TestTransfersAreBounded(t *testing.T) {
 	asked, may := make(chan struct{}, 1), make(chan struct{})
 	isHeld := func(r *http.Request) bool {
@@ -28,7 +28,7 @@ func TestTransfersAreBounded(t *testing.T) {
 		return false
 	})
 
-	held, other := push(t, host+"/test/held:v1", catalogImage(t)), push(t, host+"/test/other:v1", catalogImage(t))
+	held, other := pushImage(t, host+"/test/held:v1", catalogImage(t)), pushImage(t, host+"/test/other:v1", catalogImage(t))
 	client := NewClient(Options{Transfers: 1})
 	first := make(chan error, 1)
 	go func() {

@@ -22,7 +22,7 @@ import (
 	"go.podman.io/image/v5/pkg/sysregistriesv2"
 )
 
-// sign pushes a signature in cosign's form beside an image.
+// sign pushes a signature in the format of cosign for an image.
 func sign(t *testing.T, key *ecdsa.PrivateKey, canonical, identity string) {
 	t.Helper()
 	repository, digest, _ := strings.Cut(canonical, "@")
@@ -55,13 +55,13 @@ func sign(t *testing.T, key *ecdsa.PrivateKey, canonical, identity string) {
 	}
 
 	built.manifest = newBuiltBlob(imgspecv1.MediaTypeImageManifest, raw)
-	push(t, repository+":"+strings.Replace(digest, ":", "-", 1)+".sig", built)
+	pushImage(t, repository+":"+strings.Replace(digest, ":", "-", 1)+".sig", built)
 }
 
 func TestSignatures(t *testing.T) {
 	host := newRegistry(t, nil)
 	repository := host + "/org/cat"
-	canonical := push(t, repository+":v1", catalogImage(t))
+	canonical := pushImage(t, repository+":v1", catalogImage(t))
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestSignatures(t *testing.T) {
 	_, err = NewClient(opts).Pull(t.Context(), upstream)
 	wantError(t, err, KindUntrusted, "is not accepted") // It is signed as the mirror's.
 	sign(t, key, canonical, "upstream.invalid/org/cat")
-	leavesNothing(t, func() {
+	expectNoLeftovers(t, func() {
 		img, err := NewClient(opts).Pull(t.Context(), upstream)
 		if err != nil {
 			t.Errorf("the signature is good: %v", err)
@@ -137,7 +137,8 @@ func TestSignatures(t *testing.T) {
 	})
 }
 
-// What the library is told for signatures is what is configured.
+// TestRegistriesConfForTheLibrary checks that the library reads signatures with the same
+// configuration.
 func TestRegistriesConfForTheLibrary(t *testing.T) {
 	entry := &sysregistriesv2.Registry{
 		Prefix:   "quay.io/team",

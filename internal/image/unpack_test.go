@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// unpack applies layers in a directory of its own. It does so too in files that are not on
-// disk, and makes sure that the outcome is the same.
+// unpack applies layers in a directory and as Files, and checks that both have the same
+// result.
 func unpack(t testing.TB, prefix string, limits Limits, layers ...[]byte) (string, Stats, error) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "target")
@@ -36,7 +36,7 @@ func unpack(t testing.TB, prefix string, limits Limits, layers ...[]byte) (strin
 	files := newSpooledFiles(t.TempDir())
 	defer func() { _ = files.Close() }()
 	other, otherErr := unpackTo(files, prefix, limits, layers)
-	if diff := cmp.Diff(textOf(err), textOf(otherErr)); diff != "" {
+	if diff := cmp.Diff(redactedErrorText(err), redactedErrorText(otherErr)); diff != "" {
 		t.Errorf("errors (-directory +files):\n%s", diff)
 	}
 	if err != nil {
@@ -45,7 +45,7 @@ func unpack(t testing.TB, prefix string, limits Limits, layers ...[]byte) (strin
 	if diff := cmp.Diff(stats, other); diff != "" {
 		t.Errorf("counted (-directory +files):\n%s", diff)
 	}
-	if diff := cmp.Diff(tree(t, dir), filesOf(t, files)); diff != "" {
+	if diff := cmp.Diff(readTree(t, dir), readAllFiles(t, files)); diff != "" {
 		t.Errorf("files (-directory +files):\n%s", diff)
 	}
 
@@ -66,8 +66,8 @@ func unpackTo(to destination, prefix string, limits Limits, layers [][]byte) (St
 	return x.stats, x.checkAppliedLayers()
 }
 
-// textOf returns an error's text without what a file system says in its own words.
-func textOf(err error) string {
+// redactedErrorText returns an error's text without what a file system says in its own words.
+func redactedErrorText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -198,7 +198,7 @@ func TestUnpack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, tree(t, dir)); diff != "" {
+			if diff := cmp.Diff(test.want, readTree(t, dir)); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
 		})
@@ -320,8 +320,8 @@ func TestUnpackerRefusesPrefix(t *testing.T) {
 	}
 }
 
-// assertContained fails the test if the target's parent has anything but the target, or a
-// link of the target leads outside.
+// assertContained fails the test if the parent of the target has other files, or if a link
+// of the target leads outside.
 func assertContained(t testing.TB, dir string) {
 	t.Helper()
 	siblings, err := os.ReadDir(filepath.Dir(dir))
@@ -408,7 +408,7 @@ func FuzzUnpackEntries(f *testing.F) {
 	})
 }
 
-// assertLinksInside follows every link as a reader without os.Root would.
+// assertLinksInside follows every link as a reader without os.Root would do.
 func assertLinksInside(t testing.TB, dir string) {
 	t.Helper()
 	inside, err := filepath.EvalSymlinks(dir)

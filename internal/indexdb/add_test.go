@@ -295,8 +295,9 @@ func TestSemverDefaultChannel(t *testing.T) {
 	d.checkIntegrity()
 }
 
-// Semver modes keep the manifests of heads only, replaces mode all.
-func TestManifestsThatAreKept(t *testing.T) {
+// TestSemverModesKeepManifestsOfHeads checks that semver modes keep the manifests of heads
+// only, and replaces mode all.
+func TestSemverModesKeepManifestsOfHeads(t *testing.T) {
 	const kept = `SELECT name FROM operatorbundle WHERE bundle IS NOT NULL AND csv IS NOT NULL ORDER BY 1`
 	d := newFixture(t)
 	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"}, bundleSpec{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
@@ -415,7 +416,8 @@ func TestOverwriteKeepsWhatTheHeadSkipped(t *testing.T) {
 	d.checkIntegrity()
 }
 
-// A head that moves to another channel leaves to the next what it skipped.
+// TestOverwriteLeavesAChannel checks that after a head moves to another channel, the next
+// head skips what it skipped.
 func TestOverwriteLeavesAChannel(t *testing.T) {
 	d := newFixture(t)
 	for _, version := range []string{"0.9.0", "1.0.0", "1.0.1"} {
@@ -491,8 +493,9 @@ func TestSemverOnOtherGraphs(t *testing.T) {
 	}
 }
 
-// A mark of deprecation that is left is found again when its bundle is.
-func TestMarkSurvivesTheBundle(t *testing.T) {
+// TestDeprecationMarkSurvivesBundle checks that a remaining deprecation mark applies to a
+// bundle that is added again.
+func TestDeprecationMarkSurvivesBundle(t *testing.T) {
 	d := newFixture(t)
 	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
 	d.execSQL(`INSERT INTO deprecated (operatorbundle_name) VALUES ('p.v1.1.0')`)
@@ -520,7 +523,7 @@ func TestParseMode(t *testing.T) {
 	}
 }
 
-// What a bundle's row holds that no catalog shows.
+// TestRowsOfABundle checks the columns of a bundle that no catalog contains.
 func TestRowsOfABundle(t *testing.T) {
 	d := newFixture(t)
 	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a", properties: []fbc.Property{

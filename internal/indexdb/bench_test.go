@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// largeDatabase has as many packages as the largest public indexes, with thirteen bundles
-// of 20 KB each.
+// largeDatabase creates a database with as many packages as the largest public indexes,
+// with thirteen bundles of 20 KB each.
 func largeDatabase(b *testing.B, packages int) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "index.db")

@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// What a loaded bundle becomes.
+// TestFromBundle checks the conversion of a loaded bundle.
 func TestFromBundle(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	loaded, err := bundle.Load(fstest.MapFS{

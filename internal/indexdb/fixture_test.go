@@ -28,8 +28,8 @@ type bundleSpec struct {
 	properties     []fbc.Property
 }
 
-// tag makes a version part of an image's reference.
-func tag(version string) string { return strings.ReplaceAll(version, "+", "-") }
+// imageTag converts a version to a valid tag.
+func imageTag(version string) string { return strings.ReplaceAll(version, "+", "-") }
 
 func (g bundleSpec) newBundle(t testing.TB) Bundle {
 	t.Helper()
@@ -40,7 +40,7 @@ func (g bundleSpec) newBundle(t testing.TB) Bundle {
 		g.name = g.pkg + ".v" + g.version
 	}
 	if g.image == "" {
-		g.image = "registry.example/" + tag(g.name)
+		g.image = "registry.example/" + imageTag(g.name)
 	}
 
 	csv := map[string]any{
@@ -49,7 +49,7 @@ func (g bundleSpec) newBundle(t testing.TB) Bundle {
 		"spec": map[string]any{
 			"version":       g.version,
 			"icon":          []any{map[string]any{"base64data": "aWNvbg==", "mediatype": "image/png"}},
-			"relatedImages": []any{map[string]any{"name": "operator", "image": "registry.example/operator:v" + tag(g.version)}},
+			"relatedImages": []any{map[string]any{"name": "operator", "image": "registry.example/operator:v" + imageTag(g.version)}},
 		},
 	}
 
@@ -73,15 +73,15 @@ func (g bundleSpec) newBundle(t testing.TB) Bundle {
 			{Type: fbc.PropertyGVK, Value: json.RawMessage(`{"group":"` + g.pkg + `.example","kind":"Thing","version":"v1"}`)},
 		}, g.properties...),
 		Provides:      []API{{g.pkg + ".example", "v1", "Thing", "things"}},
-		RelatedImages: []string{"registry.example/operator:v" + tag(g.version)},
+		RelatedImages: []string{"registry.example/operator:v" + imageTag(g.version)},
 	}
 }
 
-// fixture is a database file of a test.
+// fixture is a database file with helpers for tests.
 type fixture struct {
 	t    *testing.T
 	path string
-	// warnings are those of all edits and reads.
+	// warnings are the warnings of all edits and reads.
 	warnings []string
 }
 
@@ -149,7 +149,7 @@ func (d *fixture) readMetas() ([]fbc.Meta, error) {
 	return metas, nil
 }
 
-// renderCatalog shows the packages as text: a line for each package, channel and entry.
+// renderCatalog returns the packages as text: a line for each package, channel and entry.
 func (d *fixture) renderCatalog() string {
 	d.t.Helper()
 	metas, err := d.readMetas()
@@ -191,7 +191,7 @@ func (d *fixture) renderCatalog() string {
 	return out.String()
 }
 
-// expectCatalog compares the catalog with lines, and has it validated as a catalog.
+// expectCatalog compares the catalog with lines, and validates it as a catalog.
 func (d *fixture) expectCatalog(lines ...string) {
 	d.t.Helper()
 	if diff := cmp.Diff(strings.Join(append(lines, ""), "\n"), d.renderCatalog()); diff != "" {
@@ -241,7 +241,7 @@ func (d *fixture) queryRows(query string, args ...any) []string {
 	return values
 }
 
-// execSQL runs statements as a program would that is not ours.
+// execSQL runs statements like another program.
 func (d *fixture) execSQL(statements ...string) {
 	d.t.Helper()
 	db, err := sql.Open("sqlite", d.path)
@@ -258,7 +258,7 @@ func (d *fixture) execSQL(statements ...string) {
 	}
 }
 
-// checkIntegrity checks that the database keeps its own rules, and has the final schema.
+// checkIntegrity checks the integrity of the database, and that it has the final schema.
 func (d *fixture) checkIntegrity() {
 	d.t.Helper()
 	if got := d.queryFirst(`PRAGMA integrity_check`); got != "ok" {

@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// smallDatabase is a valid database of a few pages.
+// smallDatabase returns a valid database of a few pages.
 func smallDatabase(f *testing.F, level int) []byte {
 	f.Helper()
 	path := filepath.Join(f.TempDir(), "index.db")
@@ -67,9 +67,9 @@ func smallDatabase(f *testing.F, level int) []byte {
 	return content
 }
 
-// Whatever a file holds, it is read, edited or refused, and what is read is a catalog's
-// text. The file is a patch on a database, so that few bytes go a long way, or the patch
-// alone.
+// FuzzOpen checks that any file is read, edited or rejected, and that its content is a
+// valid text of a catalog. The input is a patch on a database, so that few bytes have an
+// effect, or the patch alone.
 func FuzzOpen(f *testing.F) {
 	bases := [][]byte{smallDatabase(f, 0), smallDatabase(f, 5), smallDatabase(f, LatestLevel), nil}
 	for i, base := range bases {
@@ -114,7 +114,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// checkMetas reads all there is, and checks what can be read.
+// checkMetas reads the whole database, and checks the result.
 func checkMetas(t *testing.T, d *fixture) {
 	t.Helper()
 	metas, err := d.readMetas()
@@ -141,7 +141,7 @@ func checkMetas(t *testing.T, d *fixture) {
 	}
 }
 
-// Rows with any values are read or refused.
+// FuzzRows checks that rows with any values are read or rejected.
 func FuzzRows(f *testing.F) {
 	f.Add("p.v1.0.0", "1.0.0", "x", `{"spec":{"relatedImages":[{"name":"a","image":"b"}]}}`, "olm.gvk", `{"group":"g"}`, uint64(0))
 	f.Add("", "", "", "", "", "", uint64(0xffff))
@@ -204,8 +204,8 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-// Planned channels hold every bundle that was added, and are channels by the rules of
-// file-based catalogs.
+// FuzzPlan checks that planned channels contain every added bundle, and are valid channels
+// of a file-based catalog.
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 2, 1, 0, 3, 2, 0}, uint8(0))
 	f.Add([]byte{1, 0, 0, 2, 1, 9, 3, 2, 4, 4, 1, 7}, uint8(1))
@@ -241,8 +241,7 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// addFuzzed makes a bundle of three bytes: its version, what it replaces and skips, and
-// its channels.
+// addFuzzed adds a bundle that three bytes define: its version, its edges and its channels.
 func addFuzzed(state *packageState, g []byte) {
 	name := func(n byte) string { return fmt.Sprintf("v%d", n&0xf) }
 	m := &packageMember{
@@ -272,7 +271,7 @@ func planFuzzed(state *packageState, mode uint8) (*packagePlan, error) {
 	return planSemver(state, mode%3 == 2)
 }
 
-// checkRows checks what every channel keeps, and gives it as it would be read again.
+// checkRows checks the invariants of a channel, and returns it as it would be read again.
 func checkRows(t *testing.T, channel string, rows []channelRow) channelGraph {
 	t.Helper()
 	var entries []storedEntry

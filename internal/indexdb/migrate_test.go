@@ -15,8 +15,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// levelZero is a database as the first programs wrote it: two bundles with their manifests,
-// a channel, and APIs that hang on entries.
+// levelZero is a database of the first programs: two bundles with their manifests, a
+// channel, and APIs that refer to entries.
 var levelZero = []string{
 	`CREATE TABLE operatorbundle (name TEXT PRIMARY KEY, csv TEXT UNIQUE, bundle TEXT)`,
 	`CREATE TABLE package (name TEXT PRIMARY KEY, default_channel TEXT, FOREIGN KEY(name, default_channel) REFERENCES channel(package_name,name))`,
@@ -30,8 +30,8 @@ var levelZero = []string{
 	`CREATE TABLE schema_migrations (version bigint NOT NULL, timestamp DATETIME DEFAULT CURRENT_TIMESTAMP)`,
 	`INSERT INTO schema_migrations (version) VALUES (0)`,
 
-	`INSERT INTO operatorbundle (name, csv, bundle) VALUES ('p.v1', '` + oldCSV("1.0.0") + `', '` + oldCSV("1.0.0") + `{"kind":"ConfigMap"}
-'), ('p.v2', '` + oldCSV("2.0.0") + `', '` + oldCSV("2.0.0") + `'), ('broken', 'no json', NULL)`,
+	`INSERT INTO operatorbundle (name, csv, bundle) VALUES ('p.v1', '` + oldCSVText("1.0.0") + `', '` + oldCSVText("1.0.0") + `{"kind":"ConfigMap"}
+'), ('p.v2', '` + oldCSVText("2.0.0") + `', '` + oldCSVText("2.0.0") + `'), ('broken', 'no json', NULL)`,
 	`INSERT INTO package (name, default_channel) VALUES ('p', 'x')`,
 	`INSERT INTO channel (name, package_name, head_operatorbundle_name) VALUES ('x', 'p', 'p.v2')`,
 	`INSERT INTO channel_entry (entry_id, channel_name, package_name, operatorbundle_name, replaces, depth) VALUES
@@ -40,15 +40,15 @@ var levelZero = []string{
 	`INSERT INTO api_provider (group_name, version, kind, channel_entry_id) VALUES ('g', 'v1', 'Thing', 1), ('g', 'v1', 'Thing', 4)`,
 }
 
-func oldCSV(version string) string {
+func oldCSVText(version string) string {
 	return `{"kind":"ClusterServiceVersion","metadata":{"name":"p","annotations":{"olm.skipRange":"<` + version + `"}},"spec":{"version":"` + version + `",` +
 		`"customresourcedefinitions":{"required":[{"name":"others.h","kind":"Other","version":"v1"}]},` +
 		`"relatedImages":[{"name":"named","image":"registry.example/named"}],` +
 		`"install":{"strategy":"deployment","spec":{"deployments":[{"name":"d","spec":{"template":{"spec":{"containers":[{"image":"registry.example/main"}],"initContainers":[{"image":"registry.example/first"}]}}}}]}}}}`
 }
 
-// atLevel makes a database of a level, with what levelZero holds.
-func atLevel(t *testing.T, level int) *fixture {
+// newFixtureAtLevel returns a database of a level, with the content of levelZero.
+func newFixtureAtLevel(t *testing.T, level int) *fixture {
 	t.Helper()
 	d := newFixture(t)
 	d.execSQL(levelZero...)
@@ -71,7 +71,7 @@ func (d *fixture) migrateBy(steps []migration) error {
 func TestMigrateFromEveryLevel(t *testing.T) {
 	for level := range LatestLevel + 1 {
 		t.Run(strconv.Itoa(level), func(t *testing.T) {
-			d := atLevel(t, level)
+			d := newFixtureAtLevel(t, level)
 			if got := d.queryFirst(`SELECT version FROM schema_migrations`); got != strconv.Itoa(level) {
 				t.Fatalf("level %s", got)
 			}
@@ -133,7 +133,7 @@ func (d *fixture) expectMigrated() {
 
 func TestSkipMigrate(t *testing.T) {
 	for level, want := range map[int]string{12: "", 8: "no such table: properties"} {
-		d := atLevel(t, level)
+		d := newFixtureAtLevel(t, level)
 		index, err := Open(t.Context(), d.path, Options{SkipMigrate: true, TempDir: "/does/not/exist"})
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestSkipMigrate(t *testing.T) {
 }
 
 func TestMigratedRows(t *testing.T) {
-	d := atLevel(t, LatestLevel)
+	d := newFixtureAtLevel(t, LatestLevel)
 	for query, want := range map[string]string{
 		`SELECT name || ':' || coalesce(replaces, '-') || ':' || coalesce(skips, '-') || ':' || coalesce(version, '-') || ':' || coalesce(skiprange, '-') FROM operatorbundle ORDER BY name`: "broken:-:-:-:- p.v1:-:-:1.0.0:<1.0.0 p.v2:p.v1:a-skipped:2.0.0:<2.0.0",
 		`SELECT group_name || plural FROM api ORDER BY 1`:                                                                         "gthings hothers",
@@ -184,7 +184,7 @@ func TestMigrateSteps(t *testing.T) {
 	})
 
 	t.Run("at the latest", func(t *testing.T) {
-		d := atLevel(t, LatestLevel)
+		d := newFixtureAtLevel(t, LatestLevel)
 		if err := d.migrateBy([]migration{{LatestLevel, func(context.Context, *migrationTx) error { return errors.New("ran again") }}}); err != nil {
 			t.Error(err)
 		}

@@ -109,7 +109,8 @@ func mkdir(t *testing.T, path string) {
 	}
 }
 
-// Damage that the first look does not find comes up when the pages are read.
+// TestDamagedPages checks that damage which the first check does not find is found when the
+// pages are read.
 func TestDamagedPages(t *testing.T) {
 	d := newFixture(t)
 	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"}, bundleSpec{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
@@ -166,7 +167,7 @@ func TestIsDatabase(t *testing.T) {
 	}
 }
 
-// A program that writes ahead leaves a header that says so.
+// TestWriteAheadDatabase checks a database in write-ahead mode, which its header indicates.
 func TestWriteAheadDatabase(t *testing.T) {
 	d := newFixture(t)
 	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
@@ -290,12 +291,12 @@ func TestEditIsAtomic(t *testing.T) {
 	})
 }
 
-// The same edits give the same bytes.
+// TestEditIsReproducible checks that the same edits produce the same bytes.
 func TestEditIsReproducible(t *testing.T) {
 	var contents [2]string
 	for i := range contents {
 		d := newFixture(t)
-		d.addBundles(replacesMode, three...)
+		d.addBundles(replacesMode, threeBundles...)
 		d.addBundles(semverMode, bundleSpec{pkg: "q", version: "1.0.0", channels: "a,b,c"})
 		if err := d.deprecateImages(DeprecateOptions{}, "registry.example/p.v1.1.0"); err != nil {
 			t.Fatal(err)
@@ -314,8 +315,9 @@ func TestEditIsReproducible(t *testing.T) {
 	}
 }
 
-// Triggers of a stranger never run, and do not stay.
-func TestStrangeTriggers(t *testing.T) {
+// TestUntrustedTriggersAreDropped checks that triggers of a file never run, and are
+// removed.
+func TestUntrustedTriggersAreDropped(t *testing.T) {
 	d := newThreePackagesFixture(t)
 	d.execSQL(
 		`CREATE TRIGGER evil AFTER DELETE ON package BEGIN DELETE FROM operatorbundle; END`,
@@ -336,7 +338,7 @@ func TestStrangeTriggers(t *testing.T) {
 	}
 }
 
-// A schema that lists a trigger under a name that is not its own.
+// TestHiddenTrigger checks a schema that lists a trigger under a name that is not its own.
 func TestHiddenTrigger(t *testing.T) {
 	d := newThreePackagesFixture(t)
 	d.execSQL(

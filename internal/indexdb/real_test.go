@@ -44,7 +44,7 @@ func realBundles(t testing.TB) (map[string]*bundle.Bundle, []Bundle) {
 	return loaded, added
 }
 
-// Real bundles, added by their versions, come out as they went in.
+// TestRealBundles checks that real bundles, added by their versions, are read unchanged.
 func TestRealBundles(t *testing.T) {
 	loaded, added := realBundles(t)
 	d := newFixture(t)
@@ -94,8 +94,8 @@ func TestRealBundles(t *testing.T) {
 	}
 }
 
-// compareReal compares a bundle of an index with its source. Of one that is no head, the
-// index knows the images without their names, and no manifests.
+// compareReal compares a bundle of an index with its source. For a bundle that is not a
+// head, the index has the images without their names, and no manifests.
 func compareReal(t *testing.T, got, want *fbc.Bundle, head bool) {
 	t.Helper()
 	properties := func(b *fbc.Bundle) []string {
@@ -146,8 +146,8 @@ func canonicalJSON(t *testing.T, raw json.RawMessage) string {
 	return string(text)
 }
 
-// Packages of which all bundles are there go into an index by what they replace; others
-// do not, and are named.
+// TestRealBundlesByReplaces adds real packages in replaces mode. Packages with missing bundles
+// are rejected with a warning.
 func TestRealBundlesByReplaces(t *testing.T) {
 	_, added := realBundles(t)
 	d := newFixture(t)

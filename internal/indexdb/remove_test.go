@@ -8,7 +8,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// newThreePackagesFixture share an API: each of a and b provides "shared", c requires it.
+// newThreePackagesFixture returns a database with three packages that share an API: a and b
+// provide "shared", c requires it.
 func newThreePackagesFixture(t *testing.T) *fixture {
 	d := newFixture(t)
 	var bundles []Bundle
@@ -144,8 +145,8 @@ func TestPruneStranded(t *testing.T) {
 	d.checkIntegrity()
 }
 
-// newChainFixture is a package with a channel of four bundles, one of the lower two, and one that the
-// second heads.
+// newChainFixture returns a database with a package. Its channel stable has four bundles, mid
+// the lower two, and old the lowest one.
 func newChainFixture(t *testing.T) *fixture {
 	d := newFixture(t)
 	d.addBundles(replacesMode,
@@ -272,8 +273,9 @@ func TestDeprecateHeadOfTheDefaultChannel(t *testing.T) {
 	d.checkIntegrity()
 }
 
-// Bundles that lead to each other are not below themselves.
-func TestDeprecateInACircle(t *testing.T) {
+// TestDeprecateWithCyclicUpdates checks that bundles which lead to each other are not below
+// themselves.
+func TestDeprecateWithCyclicUpdates(t *testing.T) {
 	d := newFixture(t)
 	d.addBundles(replacesMode,
 		bundleSpec{version: "1.0.0", channels: "a", defaultChannel: "a"},
@@ -332,7 +334,8 @@ func TestAddAfterDeprecation(t *testing.T) {
 	}
 }
 
-// A bundle is deprecated by its own property as well, and until it is overwritten.
+// TestOverwriteOfDeprecatedHead checks that a bundle with the deprecated property is
+// deprecated until it is overwritten.
 func TestOverwriteOfDeprecatedHead(t *testing.T) {
 	d := newFixture(t)
 	deprecated := []fbc.Property{{Type: propertyDeprecated, Value: []byte("{}")}}
@@ -353,7 +356,8 @@ func TestOverwriteOfDeprecatedHead(t *testing.T) {
 	d.checkIntegrity()
 }
 
-// A bundle whose channel went with its deprecation can be overwritten, not added again.
+// TestOverwriteWhatIsInNoChannel checks that a bundle whose channel was removed by its
+// deprecation can be overwritten, but not added again.
 func TestOverwriteWhatIsInNoChannel(t *testing.T) {
 	d := newChainFixture(t)
 	d.addBundles(replacesMode, bundleSpec{version: "0.9.0", channels: "alone"})

@@ -8,8 +8,8 @@ import (
 
 var alpha = AddOptions{EnableAlpha: true}
 
-// three is a channel of three bundles.
-var three = []bundleSpec{
+// threeBundles are the bundles of one channel.
+var threeBundles = []bundleSpec{
 	{version: "1.0.0", channels: "a"},
 	{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"},
 	{version: "1.2.0", channels: "a", replaces: "p.v1.1.0", skips: "p.v1.0.0"},
@@ -25,39 +25,39 @@ func TestSubstitute(t *testing.T) {
 		err   string
 	}{
 		"of the head": {
-			add: [][]bundleSpec{three, {{version: "1.2.0+1", channels: "a", replaces: "p.v1.1.0", substitutesFor: "p.v1.2.0"}}},
+			add: [][]bundleSpec{threeBundles, {{version: "1.2.0+1", channels: "a", replaces: "p.v1.1.0", substitutesFor: "p.v1.2.0"}}},
 			want: []string{
 				"    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0", "    p.v1.2.0", "    p.v1.2.0+1 replaces p.v1.1.0 skips p.v1.2.0",
 			},
 		},
 		"of the head, without saying what it replaces": {
-			add: [][]bundleSpec{three, {{version: "1.2.0+1", channels: "a", substitutesFor: "p.v1.2.0"}}},
+			add: [][]bundleSpec{threeBundles, {{version: "1.2.0+1", channels: "a", substitutesFor: "p.v1.2.0"}}},
 			want: []string{
 				"    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0", "    p.v1.2.0", "    p.v1.2.0+1 replaces p.v1.1.0 skips p.v1.2.0",
 			},
 		},
 		"of another": {
-			add: [][]bundleSpec{three, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}}},
+			add: [][]bundleSpec{threeBundles, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}}},
 			want: []string{
 				"    p.v1.0.0", "    p.v1.1.0", "    p.v1.1.0+1 replaces p.v1.0.0 skips p.v1.1.0", "    p.v1.2.0 replaces p.v1.1.0+1 skips p.v1.0.0",
 			},
 		},
 		"of one that is skipped": {
-			add: [][]bundleSpec{three, {{version: "1.0.0+1", channels: "a", substitutesFor: "p.v1.0.0"}}},
+			add: [][]bundleSpec{threeBundles, {{version: "1.0.0+1", channels: "a", substitutesFor: "p.v1.0.0"}}},
 			want: []string{
 				"    p.v1.0.0", "    p.v1.0.0+1 skips p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0+1", "    p.v1.2.0 replaces p.v1.1.0 skips p.v1.0.0,p.v1.0.0+1",
 			},
 		},
 		"a second rebuild": {
 			add: [][]bundleSpec{
-				three, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
+				threeBundles, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
 				{{version: "1.1.0+2", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
 			},
 			want: rebuiltTwice,
 		},
 		"a rebuild of a rebuild": {
 			add: [][]bundleSpec{
-				three, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
+				threeBundles, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
 				{{version: "1.1.0+2", channels: "a", replaces: "p.v1.1.0+1", substitutesFor: "p.v1.1.0+1"}},
 			},
 			want: rebuiltTwice,
@@ -66,13 +66,13 @@ func TestSubstitute(t *testing.T) {
 			add: [][]bundleSpec{slices.Concat([]bundleSpec{
 				{version: "1.1.0+2", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"},
 				{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"},
-			}, three)},
+			}, threeBundles)},
 			want: rebuiltTwice,
 		},
 		"in the wrong order": {
 			add: [][]bundleSpec{
-				three[:2], {{version: "1.1.0+2", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
-				{{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}}, three[2:],
+				threeBundles[:2], {{version: "1.1.0+2", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
+				{{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}}, threeBundles[2:],
 			},
 			want: rebuiltTwice,
 		},
@@ -85,7 +85,7 @@ func TestSubstitute(t *testing.T) {
 		},
 		"of one that is replaced and skipped": {
 			add: [][]bundleSpec{
-				three[:2], {{version: "1.2.0", channels: "a", replaces: "p.v1.1.0", skips: "p.v1.1.0,p.v1.1.0+1"}},
+				threeBundles[:2], {{version: "1.2.0", channels: "a", replaces: "p.v1.1.0", skips: "p.v1.1.0,p.v1.1.0+1"}},
 				{{version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"}},
 			},
 			want: []string{
@@ -94,7 +94,7 @@ func TestSubstitute(t *testing.T) {
 			skips: "p.v1.1.0",
 		},
 		"two of the same version": {
-			add: [][]bundleSpec{three, {
+			add: [][]bundleSpec{threeBundles, {
 				{name: "x", version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"},
 				{name: "y", version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"},
 			}},

@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// rules are rules with what is wrong with them.
+// rules are rules with their expected errors.
 var rules = map[string]string{
 	`true`: "",
 	`properties.exists(p, p.type == "certified" && p.value == "stable")`:                             "",
@@ -89,14 +89,14 @@ func TestCheckRule(t *testing.T) {
 		}
 		if len(rule) <= maxRuleBytes {
 			checkWithLibrary(t, rule)
-			if byLibrary(t, rule) == nil != (want == "") {
-				t.Errorf("%.80s: the library says %v", rule, byLibrary(t, rule))
+			if checkByLibrary(t, rule) == nil != (want == "") {
+				t.Errorf("%.80s: the library says %v", rule, checkByLibrary(t, rule))
 			}
 		}
 	}
 }
 
-// environment is what a rule can use, as the library wants it said.
+// environment is the environment of rules for the library.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("properties", cel.ListType(cel.MapType(cel.StringType, cel.AnyType))),
@@ -109,8 +109,8 @@ type notBool struct{}
 
 func (notBool) Error() string { return "cel expressions must have type Bool" }
 
-// byLibrary is what the library says about a rule.
-func byLibrary(t *testing.T, rule string) error {
+// checkByLibrary returns the library's error for a rule.
+func checkByLibrary(t *testing.T, rule string) error {
 	t.Helper()
 	env, err := environment()
 	if err != nil {
@@ -128,15 +128,15 @@ func byLibrary(t *testing.T, rule string) error {
 	return nil
 }
 
-// checkWithLibrary: nothing is refused that the library takes.
+// checkWithLibrary checks that every rejected rule is also rejected by the library.
 func checkWithLibrary(t *testing.T, rule string) {
 	t.Helper()
-	if err := CheckRule(rule); err != nil && byLibrary(t, rule) == nil {
+	if err := CheckRule(rule); err != nil && checkByLibrary(t, rule) == nil {
 		t.Errorf("%q is refused, and the library takes it: %v", rule, err)
 	}
 }
 
-// grammar makes rules at random: each name stands for one of its alternatives, in which
+// grammar generates random rules: each name stands for one of its alternatives, in which
 // words in angle brackets are names.
 var grammar = map[string][]string{
 	"rule": {"<bool>", "<bool> && <rule>", "<rule> || <bool>", "!<bool>", "<bool> ? <bool> : <any>", "<any>"},
@@ -148,8 +148,9 @@ var grammar = map[string][]string{
 	"name": {"p", "q", "properties"},
 }
 
-// derive replaces names by alternatives until none is left, short ones when it is deep.
-func derive(random *rand.Rand, name string, depth int) string {
+// deriveExpression replaces names by alternatives until none is left, by short ones when it
+// is deep.
+func deriveExpression(random *rand.Rand, name string, depth int) string {
 	alternatives := grammar[name]
 	text := alternatives[random.IntN(len(alternatives))]
 	if depth > 6 {
@@ -170,7 +171,7 @@ func derive(random *rand.Rand, name string, depth int) string {
 			continue
 		}
 
-		made.WriteString(before + derive(random, inner, depth+1))
+		made.WriteString(before + deriveExpression(random, inner, depth+1))
 		text = after
 	}
 }
@@ -179,9 +180,9 @@ func TestRandomRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	taken, refused := 0, 0
 	for range 3000 {
-		rule := derive(random, "rule", 0)
+		rule := deriveExpression(random, "rule", 0)
 		checkWithLibrary(t, rule)
-		if byLibrary(t, rule) == nil {
+		if checkByLibrary(t, rule) == nil {
 			taken++
 		} else if CheckRule(rule) != nil {
 			refused++

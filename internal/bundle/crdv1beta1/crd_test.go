@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// definitions are compared with what Kubernetes makes of them.
+// definitions are compared with the conversion of Kubernetes.
 var definitions = map[string]string{
 	"nothing": "{}",
 	"little":  "{metadata: {name: foos.example.com}, spec: {group: example.com, version: v1, names: {plural: foos, kind: Foo}}}",
@@ -48,7 +48,7 @@ func TestInternalIsWhatKubernetesMakesOfIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compare(t, name, raw)
+		compareWithLibrary(t, name, raw)
 	}
 }
 
@@ -61,10 +61,10 @@ func FuzzInternal(f *testing.F) {
 		f.Add(raw)
 	}
 
-	f.Fuzz(func(t *testing.T, raw []byte) { compare(t, "fuzzed", raw) })
+	f.Fuzz(func(t *testing.T, raw []byte) { compareWithLibrary(t, "fuzzed", raw) })
 }
 
-func compare(t *testing.T, name string, raw []byte) {
+func compareWithLibrary(t *testing.T, name string, raw []byte) {
 	t.Helper()
 	ours, their, want := &CustomResourceDefinition{}, &theirs.CustomResourceDefinition{}, &apiextensions.CustomResourceDefinition{}
 	err, wantErr := kjson.UnmarshalCaseSensitivePreserveInts(raw, ours), kjson.UnmarshalCaseSensitivePreserveInts(raw, their)

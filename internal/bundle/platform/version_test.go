@@ -61,7 +61,7 @@ func TestStated(t *testing.T) {
 	}
 }
 
-// A version that can be read is written so that it is read as the same.
+// FuzzParseMinor checks that the text of a parsed version has the same value.
 func FuzzParseMinor(f *testing.F) {
 	for _, text := range []string{"4.18", "v1.36.6+k3s1", "4.18.0-rc.1", "later", "18446744073709551615.0"} {
 		f.Add(text)

@@ -49,8 +49,8 @@ spec:
     schema: {openAPIV3Schema: {type: object}}
 `
 
-// crdOf reads a CRD of YAML.
-func crdOf(t testing.TB, text string) map[string]any {
+// parseCRD parses a CRD from YAML.
+func parseCRD(t testing.TB, text string) map[string]any {
 	t.Helper()
 	var content map[string]any
 	if err := yaml.Unmarshal([]byte(text), &content); err != nil {
@@ -59,8 +59,8 @@ func crdOf(t testing.TB, text string) map[string]any {
 	return content
 }
 
-// set changes a CRD at a path of keys and indices.
-func set(t testing.TB, content map[string]any, path string, value string) {
+// setPath changes a CRD at a path of keys and indices.
+func setPath(t testing.TB, content map[string]any, path string, value string) {
 	t.Helper()
 	var decoded any
 	if err := yaml.Unmarshal([]byte(value), &decoded); err != nil {
@@ -97,7 +97,7 @@ func set(t testing.TB, content map[string]any, path string, value string) {
 	}
 }
 
-// mutations are CRDs that break a rule, or nearly do: changes of goodCRD.
+// mutations are changes of goodCRD that violate a rule, or nearly do.
 var mutations = []struct {
 	name    string
 	changes []string // path, value
@@ -181,9 +181,9 @@ var mutations = []struct {
 	{"old, conversion", []string{"apiVersion", "apiextensions.k8s.io/v1beta1", "spec/conversion", "{strategy: Webhook, webhookClientConfig: {url: 'https://a'}}"}},
 }
 
-// texts returns faults without the values that they are about, of which the library's are
-// pointers and structs.
-func texts(faults field.ErrorList) []string {
+// errorTexts returns errors without their values, because those of the library are pointers
+// and structs.
+func errorTexts(faults field.ErrorList) []string {
 	var list []string
 	for _, fault := range faults {
 		if !strings.Contains(fault.Field, "openAPIV3Schema") && !strings.Contains(fault.Field, "status") {
@@ -195,8 +195,8 @@ func texts(faults field.ErrorList) []string {
 	return list
 }
 
-// fromLibrary is what the library says. It does not survive some CRDs.
-func fromLibrary(t *testing.T, crd *apiextensions.CustomResourceDefinition) (faults field.ErrorList, survived bool) {
+// validateByLibrary returns the library's errors. survived is false if the library panics.
+func validateByLibrary(t *testing.T, crd *apiextensions.CustomResourceDefinition) (faults field.ErrorList, survived bool) {
 	t.Helper()
 	defer func() {
 		if recover() != nil {
@@ -213,11 +213,11 @@ func compareWithLibrary(t *testing.T, content map[string]any) {
 		t.Fatalf("cannot be decoded: %v", err)
 	}
 
-	want, survived := fromLibrary(t, document.internal)
+	want, survived := validateByLibrary(t, document.internal)
 	if !survived {
 		t.Fatal("the library panics")
 	}
-	if diff := cmp.Diff(texts(want), texts(validateCRD(document.internal))); diff != "" {
+	if diff := cmp.Diff(errorTexts(want), errorTexts(validateCRD(document.internal))); diff != "" {
 		t.Errorf("faults (-library +ours):\n%s", diff)
 	}
 }
@@ -225,9 +225,9 @@ func compareWithLibrary(t *testing.T, content map[string]any) {
 func TestCRDRulesAreTheLibrarys(t *testing.T) {
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
-			content := crdOf(t, goodCRD)
+			content := parseCRD(t, goodCRD)
 			for i := 0; i < len(m.changes); i += 2 {
-				set(t, content, m.changes[i], m.changes[i+1])
+				setPath(t, content, m.changes[i], m.changes[i+1])
 			}
 			compareWithLibrary(t, content)
 		})
@@ -247,7 +247,7 @@ func TestCRDRulesAreTheLibrarysForRealCRDs(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		content := crdOf(t, string(text))
+		content := parseCRD(t, string(text))
 		if content["kind"] != "CustomResourceDefinition" || seen[string(text)] {
 			continue
 		}
@@ -262,8 +262,9 @@ func TestCRDRulesAreTheLibrarysForRealCRDs(t *testing.T) {
 	t.Logf("%d different CRDs, %d of them with faults", len(seen), broken)
 }
 
-// Where the library is wrong, or says what nobody should read, we differ.
-func TestCRDRulesOfOurOwn(t *testing.T) {
+// TestCRDRulesThatDifferFromLibrary checks where this package differs, because the library
+// is wrong or prints secrets.
+func TestCRDRulesThatDifferFromLibrary(t *testing.T) {
 	for _, c := range []struct{ name, path, value, want string }{
 		{"the service's name", "spec/conversion", "{strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: b}}}}",
 			"spec.conversion.webhookClientConfig.service.name: Required value"},
@@ -275,8 +276,8 @@ func TestCRDRulesOfOurOwn(t *testing.T) {
 		{"a step behind anything", "spec/versions/0/selectableFields", "[{jsonPath: .spec.any.x.y}]",
 			`spec.versions[0].selectableFields[0].jsonPath: Invalid value: ".spec.any.x.y": is an invalid path: does not refer to a valid field`},
 	} {
-		content := crdOf(t, goodCRD)
-		set(t, content, c.path, c.value)
+		content := parseCRD(t, goodCRD)
+		setPath(t, content, c.path, c.value)
 		document, _, err := decodeCRD(content)
 		if err != nil {
 			t.Fatal(err)
@@ -295,9 +296,9 @@ func TestCRDRulesOfOurOwn(t *testing.T) {
 
 func FuzzCRD(f *testing.F) {
 	for _, m := range mutations {
-		content := crdOf(f, goodCRD)
+		content := parseCRD(f, goodCRD)
 		for i := 0; i < len(m.changes); i += 2 {
-			set(f, content, m.changes[i], m.changes[i+1])
+			setPath(f, content, m.changes[i], m.changes[i+1])
 		}
 
 		text, err := json.Marshal(content)

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inspecting returns what registries would say of images.
-func inspecting(known map[string]Inspection) Options {
+// inspectFake returns options with an Inspect function for the known images.
+func inspectFake(known map[string]Inspection) Options {
 	return Options{Inspect: func(images []string) map[string]Inspection {
 		found := map[string]Inspection{}
 		for _, image := range images {
@@ -21,8 +21,8 @@ func inspecting(known map[string]Inspection) Options {
 	}}
 }
 
-// on are the platforms of an image, each as OS and architecture.
-func on(pairs ...string) Inspection {
+// platformsOf returns an inspection with platforms, each as OS and architecture.
+func platformsOf(pairs ...string) Inspection {
 	var i Inspection
 	for pair := range slices.Chunk(pairs, 2) {
 		i.Platforms = append(i.Platforms, Platform{OS: pair[0], Architecture: pair[1]})
@@ -47,8 +47,8 @@ func TestMultiarch(t *testing.T) {
 	}
 	both := "operatorframework.io/arch.amd64: supported, operatorframework.io/arch.arm64: supported"
 	onBoth := []string{nodes, affinity("[{matchExpressions: [{key: kubernetes.io/arch, operator: In, values: [arm64, amd64]}, {key: kubernetes.io/os, operator: In, values: [linux]}]}]")}
-	amd64 := inspecting(map[string]Inspection{image: on("linux", "amd64")})
-	amdAndArm := inspecting(map[string]Inspection{image: on("linux", "arm64", "linux", "amd64", "linux", "arm64")})
+	amd64 := inspectFake(map[string]Inspection{image: platformsOf("linux", "amd64")})
+	amdAndArm := inspectFake(map[string]Inspection{image: platformsOf("linux", "arm64", "linux", "amd64", "linux", "arm64")})
 	tools := func(tool string) Options { return Options{ContainerTools: tool} }
 	runOptional(t, []optionalCase{
 		{"as by default", name, nil, nil, amd64, []string{}},
@@ -66,11 +66,11 @@ func TestMultiarch(t *testing.T) {
 		{"a label lacks beside others", name, labels("operatorframework.io/arch.amd64: supported"), nil, amdAndArm, []string{
 			"Warning: Value : " + start + `the manager image "registry.example/foo:v1" is there for the architecture ["arm64"], for which the CSV may lack the label operatorframework.io/arch.<name>: supported`,
 		}},
-		{"an operating system", name, nil, nil, inspecting(map[string]Inspection{image: on("windows", "amd64")}), []string{
+		{"an operating system", name, nil, nil, inspectFake(map[string]Inspection{image: platformsOf("windows", "amd64")}), []string{
 			"Error: Value : " + start + "the operating system linux is supported by the CSV…",
 			"Warning: Value : " + start + `the manager image "registry.example/foo:v1" is there for the operating system ["windows"]…`,
 		}},
-		{"an image cannot be inspected", name, nil, nil, inspecting(map[string]Inspection{image: {Err: errors.New("it is not there")}}), []string{
+		{"an image cannot be inspected", name, nil, nil, inspectFake(map[string]Inspection{image: {Err: errors.New("it is not there")}}), []string{
 			"Error: Value : " + start + "unable to inspect the image (registry.example/foo:v1): it is not there",
 		}},
 		{"no affinity", name, []string{nodes, ""}, nil, amd64, []string{
@@ -87,22 +87,22 @@ func TestMultiarch(t *testing.T) {
 		}},
 		{"other images", name, []string{
 			"  installModes:", "  relatedImages: [{name: a, image: a:v1}, {name: b, image: b:v1}, {name: again, image: " + image + "}, {name: none}]\n  installModes:",
-		}, nil, inspecting(map[string]Inspection{image: on("linux", "amd64"), "a:v1": on("linux", "arm64"), "b:v1": on("linux", "amd64", "linux", "arm64")}), []string{
+		}, nil, inspectFake(map[string]Inspection{image: platformsOf("linux", "amd64"), "a:v1": platformsOf("linux", "arm64"), "b:v1": platformsOf("linux", "amd64", "linux", "arm64")}), []string{
 			"Error: Value : " + start + `the architecture amd64 is supported by the CSV (label operatorframework.io/arch.amd64, or none), but not by all images: it was not found for ["a:v1"]`,
 		}},
 	})
 }
 
-// Which images are the operator's own.
+// TestManagerImages checks which images are those of the operator itself.
 func TestManagerImages(t *testing.T) {
 	var asked []string
 	options := Options{Optional: []string{"multiarch"}, Inspect: func(images []string) map[string]Inspection {
 		asked = images
-		return map[string]Inspection{"m:v1": on("linux", "amd64", "linux", "arm64"), "p:v1": on("linux", "amd64", "linux", "s390x")}
+		return map[string]Inspection{"m:v1": platformsOf("linux", "amd64", "linux", "arm64"), "p:v1": platformsOf("linux", "amd64", "linux", "s390x")}
 	}}
-	fsys := goodFS(map[string]string{"manifests/csv.yaml": edit(t, goodCSV,
+	fsys := goodFS(map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV,
 		"containers: [{name: c, image: registry.example/foo:v1,", "initContainers: [{name: i, image: i:v1}]\n              containers: [{name: proxy, image: p:v1, resources: {requests: {cpu: 1m, memory: 1Mi}}}, {name: manager, image: m:v1,")})
-	check(t, []string{"Warning: Value : (foo.v1.2.3) the manager image \"m:v1\" is there for the architecture [\"arm64\"], …"}, run(t, fsys, options))
+	compareFindings(t, []string{"Warning: Value : (foo.v1.2.3) the manager image \"m:v1\" is there for the architecture [\"arm64\"], …"}, findingTexts(t, fsys, options))
 	if diff := cmp.Diff([]string{"p:v1", "m:v1", "i:v1"}, asked); diff != "" {
 		t.Errorf("images that are asked for (-want +got):\n%s", diff)
 	}

@@ -15,13 +15,13 @@ func TestParseOptional(t *testing.T) {
 	if diff := cmp.Diff([]string{"operatorhub", "bundle-objects"}, ParseOptional(" operatorhub, bundle-objects,,")); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	if names := allBut(); !slices.IsSorted(names) {
+	if names := optionalExcept(); !slices.IsSorted(names) {
 		t.Errorf("names are not sorted: %q", names)
 	}
 }
 
-// allBut names the optional validators, without some.
-func allBut(without ...string) []string {
+// optionalExcept returns the names of the optional validators, without some.
+func optionalExcept(without ...string) []string {
 	var names []string
 	for _, v := range Optional() {
 		if !slices.Contains(without, v.Name) {
@@ -31,7 +31,7 @@ func allBut(without ...string) []string {
 	return names
 }
 
-// optionalCase is a bundle that breaks a rule of an optional validator.
+// optionalCase is a bundle that violates a rule of an optional validator.
 type optionalCase struct {
 	name      string
 	validator string
@@ -45,17 +45,17 @@ func runOptional(t *testing.T, cases []optionalCase) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			files := map[string]string{"manifests/csv.yaml": edit(t, goodCSV, c.pairs...)}
+			files := map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, c.pairs...)}
 			for name, text := range c.files {
 				files[name] = text
 			}
 
 			fsys := goodFS(files)
 			c.options.Optional = nil
-			without := run(t, fsys, c.options)
+			without := findingTexts(t, fsys, c.options)
 			c.options.Optional = []string{c.validator}
-			got := run(t, fsys, c.options)
-			check(t, c.want, got[len(without):])
+			got := findingTexts(t, fsys, c.options)
+			compareFindings(t, c.want, got[len(without):])
 		})
 	}
 }
@@ -104,7 +104,7 @@ func TestRemovedAPIs(t *testing.T) {
 	text := func(level, minor, rest string) string {
 		return level + ": Value foo.v1.2.3: this bundle is using APIs which were deprecated and removed in v1." + minor + guide + minor + ". Migrate the API(s) for " + rest
 	}
-	old := edit(t, goodCRD, "k8s.io/v1\n", "k8s.io/v1beta1\n", "spec:\n", "spec:\n  preserveUnknownFields: false\n")
+	old := replaceTexts(t, goodCRD, "k8s.io/v1\n", "k8s.io/v1beta1\n", "spec:\n", "spec:\n  preserveUnknownFields: false\n")
 	budget := "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: b}"
 	files := map[string]string{"manifests/crd.yaml": old, "manifests/r.yaml": removedRole, "manifests/s.yaml": strings.Replace(removedRole, "name: r", "name: s", 1), "manifests/b.yaml": budget,
 		"manifests/t.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: t}\nrules: [{apiGroups: [apps], resources: [podsecuritypolicies], verbs: [use]}, {apiGroups: [policy], resources: [a], verbs: [use]}]"}
@@ -167,10 +167,10 @@ func TestObjects(t *testing.T) {
 
 	fsys := goodFS(map[string]string{
 		"manifests/csv.yaml": "", "manifests/g.yaml": "apiVersion: operators.coreos.com/v1\nkind: OperatorGroup\nmetadata: {name: g, annotations: {olm.providedapis: a}}",
-		"metadata/annotations.yaml": edit(t, goodAnnotations, "registry+v1", "plain"),
+		"metadata/annotations.yaml": replaceTexts(t, goodAnnotations, "registry+v1", "plain"),
 	})
-	check(t, []string{"Error: Value g: provided annotation olm.providedapis uses wrong case and should be olm.providedAPIs instead"}, run(t, fsys, Options{Optional: []string{name}}))
-	check(t, []string{}, run(t, fsys, Options{Optional: allBut(name)}))
+	compareFindings(t, []string{"Error: Value g: provided annotation olm.providedapis uses wrong case and should be olm.providedAPIs instead"}, findingTexts(t, fsys, Options{Optional: []string{name}}))
+	compareFindings(t, []string{}, findingTexts(t, fsys, Options{Optional: optionalExcept(name)}))
 }
 
 func TestBundleRules(t *testing.T) {
@@ -222,7 +222,7 @@ func TestBundleSize(t *testing.T) {
 	} {
 		fsys := goodFS(nil)
 		fsys["manifests/large.yaml"] = random(n)
-		got := run(t, fsys, Options{Optional: []string{"bundle"}})
+		got := findingTexts(t, fsys, Options{Optional: []string{"bundle"}})
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], want)) {
 			t.Errorf("%d bytes: %q, want %q", n, got, want)
 		}
@@ -237,9 +237,9 @@ func TestPractices(t *testing.T) {
 		{"no deployment", name, []string{deployments, "      deployments: []\n"}, nil, Options{}, []string{csv + "unable to find a deployment to install in the CSV"}},
 		{"no requests", name, []string{"cpu: 1m, ", ""}, nil, Options{}, []string{warning + "unable to find the resource requests for the container (c) of deployment foo: cpu"}},
 		{"no description", name, []string{"description: a foo", "description: ''"}, nil, Options{}, []string{warning + `owned CRD "foos.example.com" has an empty description`}},
-		{"channels", name, nil, map[string]string{"metadata/annotations.yaml": edit(t, goodAnnotations, "channels.v1: stable", "channels.v1: fast-1, beta,alpha", "default.v1: stable", "default.v1: beta")}, Options{},
+		{"channels", name, nil, map[string]string{"metadata/annotations.yaml": replaceTexts(t, goodAnnotations, "channels.v1: stable", "channels.v1: fast-1, beta,alpha", "default.v1: stable", "default.v1: beta")}, Options{},
 			[]string{warning + `channels ["beta" "alpha"] should start with candidate, fast or stable, so that people know what to expect of them`}},
-		{"one channel", name, nil, map[string]string{"metadata/annotations.yaml": edit(t, goodAnnotations, "channels.v1: stable", "channels.v1: stable,beta")}, Options{},
+		{"one channel", name, nil, map[string]string{"metadata/annotations.yaml": replaceTexts(t, goodAnnotations, "channels.v1: stable", "channels.v1: stable,beta")}, Options{},
 			[]string{warning + `channels ["beta"] should start with …`}},
 		{"making CRDs", name, []string{"      deployments:", "      clusterPermissions: [{serviceAccountName: a, rules: [{apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [create]}]}]\n      deployments:"}, nil, Options{},
 			[]string{warning + "ClusterServiceVersion foo.v1.2.3 grants the right to create CRDs: CRDs should be part of the bundle"}},
@@ -251,7 +251,7 @@ func TestPractices(t *testing.T) {
 
 func TestCommunity(t *testing.T) {
 	const csv = "Error: Value : (foo.v1.2.3) "
-	old := edit(t, goodCRD, "k8s.io/v1\n", "k8s.io/v1beta1\n", "spec:\n", "spec:\n  preserveUnknownFields: false\n")
+	old := replaceTexts(t, goodCRD, "k8s.io/v1\n", "k8s.io/v1beta1\n", "spec:\n", "spec:\n  preserveUnknownFields: false\n")
 	files := func(property, label string) map[string]string {
 		files := map[string]string{"manifests/crd.yaml": old}
 		if property != "" {

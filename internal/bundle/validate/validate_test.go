@@ -26,7 +26,7 @@ annotations:
   operators.operatorframework.io.bundle.channel.default.v1: stable
 `
 
-// goodCSV has no finding at all, whatever is asked for.
+// goodCSV has no findings with any options.
 const goodCSV = `
 apiVersion: operators.coreos.com/v1alpha1
 kind: ClusterServiceVersion
@@ -65,7 +65,7 @@ spec:
   - {type: OwnNamespace, supported: false}
 `
 
-// goodFS is a good bundle with files changed: an empty text removes one.
+// goodFS is a valid bundle with changed files. An empty text removes a file.
 func goodFS(changes map[string]string) fstest.MapFS {
 	fsys := fstest.MapFS{
 		"metadata/annotations.yaml": {Data: []byte(goodAnnotations)},
@@ -82,8 +82,9 @@ func goodFS(changes map[string]string) fstest.MapFS {
 	return fsys
 }
 
-// edit replaces each old text by the new one behind it; each must be there.
-func edit(t testing.TB, text string, pairs ...string) string {
+// replaceTexts replaces each old text by the new one that follows it. Each old text must
+// exist.
+func replaceTexts(t testing.TB, text string, pairs ...string) string {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(text, pairs[i]) {
@@ -95,8 +96,8 @@ func edit(t testing.TB, text string, pairs ...string) string {
 	return text
 }
 
-// run returns the findings of a bundle, each as level and text.
-func run(t *testing.T, fsys fstest.MapFS, options Options) []string {
+// findingTexts returns the findings of a bundle, each as level and text.
+func findingTexts(t *testing.T, fsys fstest.MapFS, options Options) []string {
 	t.Helper()
 	findings, err := Bundle(fsys, options)
 	if err != nil {
@@ -115,8 +116,9 @@ func run(t *testing.T, fsys fstest.MapFS, options Options) []string {
 	return texts
 }
 
-// check compares the findings. A text that ends with an ellipsis is the start of one.
-func check(t *testing.T, want, got []string) {
+// compareFindings compares the findings. A text that ends with an ellipsis matches as a
+// prefix.
+func compareFindings(t *testing.T, want, got []string) {
 	t.Helper()
 	same := slices.EqualFunc(want, got, func(want, got string) bool {
 		start, open := strings.CutSuffix(want, "…")
@@ -128,14 +130,14 @@ func check(t *testing.T, want, got []string) {
 }
 
 func TestAGoodBundleHasNoFindings(t *testing.T) {
-	check(t, []string{}, run(t, goodFS(nil), Options{Optional: allBut("operatorhub")}))
-	check(t, []string{`Warning: Value : (foo.v1.2.3) the validator "operatorhub" is deprecated: use operatorhub/v2, standardcapabilities and standardcategories`},
-		run(t, goodFS(nil), Options{Optional: []string{"operatorhub", "unknown"}}))
+	compareFindings(t, []string{}, findingTexts(t, goodFS(nil), Options{Optional: optionalExcept("operatorhub")}))
+	compareFindings(t, []string{`Warning: Value : (foo.v1.2.3) the validator "operatorhub" is deprecated: use operatorhub/v2, standardcapabilities and standardcategories`},
+		findingTexts(t, goodFS(nil), Options{Optional: []string{"operatorhub", "unknown"}}))
 }
 
 func TestFormat(t *testing.T) {
 	annotations := func(pairs ...string) map[string]string {
-		return map[string]string{"metadata/annotations.yaml": edit(t, goodAnnotations, pairs...)}
+		return map[string]string{"metadata/annotations.yaml": replaceTexts(t, goodAnnotations, pairs...)}
 	}
 	dependencies := func(list string) map[string]string {
 		return map[string]string{"metadata/dependencies.yaml": "dependencies: " + list}
@@ -178,7 +180,7 @@ func TestFormat(t *testing.T) {
 		{"dependencies that are none", map[string]string{"metadata/dependencies.yaml": "a: ["}, []string{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			check(t, c.want, run(t, goodFS(c.changes), Options{}))
+			compareFindings(t, c.want, findingTexts(t, goodFS(c.changes), Options{}))
 		})
 	}
 }
@@ -207,38 +209,38 @@ func TestContent(t *testing.T) {
 		{"metadata that is none", map[string]string{"manifests/a.yaml": "kind: Secret\nmetadata: [a]"}, []string{"(Error) Secret: metadata: json: cannot unmarshal array…"}},
 		{"a CRD of another version", map[string]string{"manifests/a.yaml": "apiVersion: apiextensions.k8s.io/v2\nkind: CustomResourceDefinition"}, []string{"(Error) Unsupported api version of CRD: apiextensions.k8s.io/v2"}},
 		{"a CRD that is none", map[string]string{"manifests/a.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: 1"}, []string{"(Error) json: cannot unmarshal number…"}},
-		{"a CRD with faults", map[string]string{"manifests/crd.yaml": edit(t, goodCRD, "name: foos.example.com", "name: foo.example.com")}, []string{
+		{"a CRD with faults", map[string]string{"manifests/crd.yaml": replaceTexts(t, goodCRD, "name: foos.example.com", "name: foo.example.com")}, []string{
 			`Error: Field metadata.name, Value foo.example.com: metadata.name: Invalid value: "foo.example.com": must be spec.names.plural+"."+spec.group`,
 			`Error: Value { Foo foos.example.com v1}: owned CRD foos.example.com/v1 not found in bundle "foo.v1.2.3"`,
 			`Error: Value { Foo foos.example.com v1beta1}: owned CRD foos.example.com/v1beta1 not found in bundle "foo.v1.2.3"`,
 			`Warning: Value { Foo foo.example.com v1}: CRD foo.example.com/v1 is present in bundle "foo.v1.2.3" but not defined in CSV`,
 			`Warning: Value { Foo foo.example.com v1beta1}: CRD foo.example.com/v1beta1 is present in bundle "foo.v1.2.3" but not defined in CSV`,
 		}},
-		{"an old CRD", map[string]string{"manifests/crd.yaml": edit(t, goodCRD, "k8s.io/v1\n", "k8s.io/v1beta1\n", "spec:\n", "spec:\n  preserveUnknownFields: false\n")},
+		{"an old CRD", map[string]string{"manifests/crd.yaml": replaceTexts(t, goodCRD, "k8s.io/v1\n", "k8s.io/v1beta1\n", "spec:\n", "spec:\n  preserveUnknownFields: false\n")},
 			[]string{"(Warning) manifests/crd.yaml: apiextensions.k8s.io/v1beta1 is served by no Kubernetes from 1.22 on: use apiextensions.k8s.io/v1"}},
 		{"no CRD", map[string]string{"manifests/crd.yaml": ""}, []string{
 			`Error: Value { Foo foos.example.com v1}: owned CRD foos.example.com/v1 not found in bundle "foo.v1.2.3"`,
 			`Error: Value { Foo foos.example.com v1beta1}: owned CRD foos.example.com/v1beta1 not found in bundle "foo.v1.2.3"`,
 		}},
-		{"a CRD too much", map[string]string{"manifests/csv.yaml": edit(t, goodCSV, "    - {name: foos.example.com, version: v1beta1, kind: Foo, description: an old foo}\n", "", `, {"apiVersion": "example.com/v1beta1", "kind": "Foo"}`, "")},
+		{"a CRD too much", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "    - {name: foos.example.com, version: v1beta1, kind: Foo, description: an old foo}\n", "", `, {"apiVersion": "example.com/v1beta1", "kind": "Foo"}`, "")},
 			[]string{`Warning: Value { Foo foos.example.com v1beta1}: CRD foos.example.com/v1beta1 is present in bundle "foo.v1.2.3" but not defined in CSV`}},
-		{"a CSV that is none", map[string]string{"manifests/csv.yaml": edit(t, goodCSV, "displayName: Foo", "displayName: [Foo]")}, []string{"(Error) json: cannot unmarshal array…"}},
-		{"a version that is none", map[string]string{"manifests/csv.yaml": edit(t, goodCSV, "version: 1.2.3", "version: one")}, []string{`(Error) Invalid character(s) found in major number "0one"`}},
+		{"a CSV that is none", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "displayName: Foo", "displayName: [Foo]")}, []string{"(Error) json: cannot unmarshal array…"}},
+		{"a version that is none", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "version: 1.2.3", "version: one")}, []string{`(Error) Invalid character(s) found in major number "0one"`}},
 		{"two CSVs", map[string]string{"manifests/d.yaml": goodCSV}, []string{"(Warning) manifests/d.yaml: a second ClusterServiceVersion: a bundle that has several cannot be installed"}},
-		{"release", map[string]string{"manifests/csv.yaml": edit(t, goodCSV, "version: 1.2.3\n", "version: 1.2.3\n  release: '1'\n")}, []string{}},
-		{"substitutes", map[string]string{"manifests/csv.yaml": edit(t, goodCSV, "  annotations:\n", "  annotations:\n    olm.substitutesFor: foo.v1.2.2\n")}, []string{}},
-		{"release and substitutes", map[string]string{"manifests/csv.yaml": edit(t, goodCSV, "  annotations:\n", "  annotations:\n    olm.substitutesFor: foo.v1.2.2\n", "version: 1.2.3\n", "version: 1.2.3\n  release: '1'\n")},
+		{"release", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "version: 1.2.3\n", "version: 1.2.3\n  release: '1'\n")}, []string{}},
+		{"substitutes", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "  annotations:\n", "  annotations:\n    olm.substitutesFor: foo.v1.2.2\n")}, []string{}},
+		{"release and substitutes", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "  annotations:\n", "  annotations:\n    olm.substitutesFor: foo.v1.2.2\n", "version: 1.2.3\n", "version: 1.2.3\n  release: '1'\n")},
 			[]string{`Error: Value foo.v1.2.3: bundle "foo.v1.2.3" cannot have both a release version ("1") and olm.substitutesFor annotation ("foo.v1.2.2")`}},
-		{"helm", map[string]string{"manifests/Chart.yaml": "name: a", "manifests/sub/a": "{", "metadata/annotations.yaml": edit(t, goodAnnotations, "registry+v1", "helm")}, []string{}},
+		{"helm", map[string]string{"manifests/Chart.yaml": "name: a", "manifests/sub/a": "{", "metadata/annotations.yaml": replaceTexts(t, goodAnnotations, "registry+v1", "helm")}, []string{}},
 		{"plain, without a CSV", map[string]string{
-			"manifests/csv.yaml": "", "manifests/a.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}", "metadata/annotations.yaml": edit(t, goodAnnotations, "registry+v1", "plain"),
+			"manifests/csv.yaml": "", "manifests/a.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}", "metadata/annotations.yaml": replaceTexts(t, goodAnnotations, "registry+v1", "plain"),
 		}, []string{}},
-		{"owned without a group", map[string]string{"manifests/csv.yaml": edit(t, goodCSV, owned, owned+"    - {name: bars, version: v1, kind: Bar}\n")}, []string{
+		{"owned without a group", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, owned, owned+"    - {name: bars, version: v1, kind: Bar}\n")}, []string{
 			"Error: couldn't parse plural.group from crd name: bars", `Error: Value { Bar bars v1}: owned CRD bars/v1 not found in bundle "foo.v1.2.3"`,
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			check(t, c.want, run(t, goodFS(c.changes), Options{}))
+			compareFindings(t, c.want, findingTexts(t, goodFS(c.changes), Options{}))
 		})
 	}
 }
@@ -300,15 +302,16 @@ func TestCSV(t *testing.T) {
 		{"properties", []string{"    capabilities", "    olm.properties: '[]'\n    capabilities"}, []string{warning + "found olm.properties annotation, please define these properties in metadata/properties.yaml instead"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			check(t, c.want, run(t, goodFS(map[string]string{"manifests/csv.yaml": edit(t, goodCSV, c.pairs...)}), Options{}))
+			compareFindings(t, c.want, findingTexts(t, goodFS(map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, c.pairs...)}), Options{}))
 		})
 	}
 }
 
-// What validates loads: a bundle that the loader refuses is not valid, whatever the rules say.
+// TestBundleLoads checks that a bundle which cannot be loaded is not valid, whatever the
+// rules report.
 func TestBundleLoads(t *testing.T) {
 	numeric := strings.Replace(goodCSV, "version: 1.2.3", "version: 1.2", 1)
-	got := run(t, goodFS(map[string]string{"manifests/csv.yaml": numeric}), Options{})
+	got := findingTexts(t, goodFS(map[string]string{"manifests/csv.yaml": numeric}), Options{})
 	want := `(Error) ClusterServiceVersion "foo.v1.2.3": spec.version: a version must be a string, not 1.2: put it in quotes`
 	if !slices.Contains(got, want) {
 		t.Errorf("findings %q, want %q among them", got, want)
@@ -337,12 +340,12 @@ func TestBundleSaysWhatCannotBeRead(t *testing.T) {
 	if _, err := Bundle(fsys, Options{}); err == nil || !strings.HasPrefix(err.Error(), "manifests: must be a folder") {
 		t.Errorf("error %v", err)
 	}
-	if got := run(t, goodFS(map[string]string{"manifests/a.yaml": strings.Repeat("# large\n", 1<<20+1)}), Options{}); len(got) != 1 || got[0] != "(Error) Unable to read file manifests/a.yaml in supported types" {
+	if got := findingTexts(t, goodFS(map[string]string{"manifests/a.yaml": strings.Repeat("# large\n", 1<<20+1)}), Options{}); len(got) != 1 || got[0] != "(Error) Unable to read file manifests/a.yaml in supported types" {
 		t.Errorf("a large file: %q", got)
 	}
 }
 
-// Every real bundle is judged, the same each time.
+// TestRealBundles checks that every real bundle has the same findings each time.
 func TestRealBundles(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(dirs) == 0 {
@@ -361,7 +364,7 @@ func TestRealBundles(t *testing.T) {
 			t.Errorf("%s: format: %v", name, err)
 		}
 
-		options := Options{Optional: allBut(), KubeVersion: "1.25"}
+		options := Options{Optional: optionalExcept(), KubeVersion: "1.25"}
 		first := CheckContent(files, options)
 		if again := CheckContent(files, options); !slices.Equal(first, again) {
 			t.Errorf("%s: findings (-first +again):\n%s", name, cmp.Diff(first, again))
@@ -395,7 +398,7 @@ func FuzzBundle(f *testing.F) {
 			return
 		}
 
-		options := Options{Optional: allBut(), KubeVersion: "1.26", Categories: &Categories{Name: "a", Data: []byte(properties)}}
+		options := Options{Optional: optionalExcept(), KubeVersion: "1.26", Categories: &Categories{Name: "a", Data: []byte(properties)}}
 		for _, finding := range append(CheckFormat(files), CheckContent(files, options)...) {
 			if finding.Text == "" || finding.Validator == "" || finding.Level != Error && finding.Level != Warning {
 				t.Errorf("finding %#v", finding)

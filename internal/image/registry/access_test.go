@@ -16,7 +16,7 @@ import (
 )
 
 // sharedRegistry is a registry whose repositories belong to different people. Those below
-// org/ are the registry's own; what others answer is up to the test.
+// org/ belong to the registry itself. The test defines the responses of the others.
 type sharedRegistry struct {
 	registry *httptest.Server
 	tokens   *repositoryTokenServer
@@ -28,7 +28,7 @@ type sharedRegistry struct {
 	asked  []string         // requests to the registry, with what they are authorized by
 }
 
-// repositoryTokenServer is a token server that records what it is asked for.
+// repositoryTokenServer is a token server that records its requests.
 type repositoryTokenServer struct {
 	*httptest.Server
 
@@ -71,8 +71,8 @@ func (s *repositoryTokenServer) set(status int, hang chan struct{}) {
 	s.status, s.hang = status, hang
 }
 
-// take returns what was asked since it was called last.
-func (s *repositoryTokenServer) take() []string {
+// drainRequests returns what was asked since it was called last.
+func (s *repositoryTokenServer) drainRequests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	asked := s.asked
@@ -97,7 +97,7 @@ func newSharedRegistry(t *testing.T) *sharedRegistry {
 		case authorization == "Bearer robot repository:"+repositoryOf(r)+":pull":
 			w.Header().Set("Docker-Content-Digest", someDigest.String())
 		default:
-			refuse(w, tokens.challenge())
+			respondUnauthorized(w, tokens.challenge())
 		}
 	})
 
@@ -109,14 +109,14 @@ func repositoryOf(r *http.Request) string {
 	return name
 }
 
-func refuse(w http.ResponseWriter, challenge string) {
+func respondUnauthorized(w http.ResponseWriter, challenge string) {
 	if challenge != "" {
 		w.Header().Set("WWW-Authenticate", challenge)
 	}
 	w.WriteHeader(http.StatusUnauthorized)
 }
 
-func (s *sharedRegistry) take() []string {
+func (s *sharedRegistry) drainRequests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	asked := s.asked
@@ -137,23 +137,23 @@ func (s *sharedRegistry) session(t *testing.T, shared *Shared, edit func(*Option
 	})
 }
 
-// What one repository answers to a request decides nothing for another one: neither whether
-// it can be read, nor where its login goes, nor for which scope.
+// TestRepositoriesDoNotDecideForOthers checks that the response of one repository does not
+// affect another one: neither its access, nor where its login is sent, nor for which scope.
 func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
 	s := newSharedRegistry(t)
 	hostile := map[string]http.HandlerFunc{
 		"asks for a token from elsewhere, for another repository": func(w http.ResponseWriter, _ *http.Request) {
-			refuse(w, s.thief.challenge()+`,scope="repository:org/name:pull,push"`)
+			respondUnauthorized(w, s.thief.challenge()+`,scope="repository:org/name:pull,push"`)
 		},
 		"asks for a token from the registry, for another repository": func(w http.ResponseWriter, _ *http.Request) {
-			refuse(w, s.tokens.challenge()+`,service="other",scope="repository:org/name:pull,push"`)
+			respondUnauthorized(w, s.tokens.challenge()+`,service="other",scope="repository:org/name:pull,push"`)
 		},
-		"asks for the password": func(w http.ResponseWriter, _ *http.Request) { refuse(w, `Basic realm="x"`) },
+		"asks for the password": func(w http.ResponseWriter, _ *http.Request) { respondUnauthorized(w, `Basic realm="x"`) },
 		"asks for a token from nowhere": func(w http.ResponseWriter, _ *http.Request) {
-			refuse(w, `Bearer realm="https://127.0.0.1:1/token"`)
+			respondUnauthorized(w, `Bearer realm="https://127.0.0.1:1/token"`)
 		},
-		"names no address":     func(w http.ResponseWriter, _ *http.Request) { refuse(w, `Bearer realm="/token"`) },
-		"names no way":         func(w http.ResponseWriter, _ *http.Request) { refuse(w, "") },
+		"names no address":     func(w http.ResponseWriter, _ *http.Request) { respondUnauthorized(w, `Bearer realm="/token"`) },
+		"names no way":         func(w http.ResponseWriter, _ *http.Request) { respondUnauthorized(w, "") },
 		"forbids":              func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
 		"redirects to a thief": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, s.thief.URL, http.StatusFound) },
 	}
@@ -171,35 +171,35 @@ func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
 				}
 			}
 
-			for _, asked := range append(s.tokens.take(), s.thief.take()...) {
+			for _, asked := range append(s.tokens.drainRequests(), s.thief.drainRequests()...) {
 				if strings.Contains(asked, "org/name") {
 					t.Errorf("got a token request %q, want none for another repository", asked)
 				}
 			}
 
-			_ = s.take()
+			_ = s.drainRequests()
 
 			found, err := s.session(t, shared, nil).Digest(t.Context(), "v1")
 			if err != nil || found != someDigest {
 				t.Errorf("got %q (%v) from the other repository, want %s", found, err, someDigest)
 			}
-			if diff := cmp.Diff([]string{"robot:s3cr3t repository:org/name:pull"}, s.tokens.take()); diff != "" {
+			if diff := cmp.Diff([]string{"robot:s3cr3t repository:org/name:pull"}, s.tokens.drainRequests()); diff != "" {
 				t.Errorf("requests to the token server (-want +got):\n%s", diff)
 			}
-			if asked := s.thief.take(); len(asked) != 0 {
+			if asked := s.thief.drainRequests(); len(asked) != 0 {
 				t.Errorf("got %q at the hostile token server, want nothing", asked)
 			}
 
 			want := []string{"/v2/org/name/manifests/v1", "/v2/", "/v2/org/name/manifests/v1 Bearer robot repository:org/name:pull"}
-			if diff := cmp.Diff(want, s.take()); diff != "" {
+			if diff := cmp.Diff(want, s.drainRequests()); diff != "" {
 				t.Errorf("requests to the registry (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A login goes to a token server on another host only when the registry's base endpoint
-// names it, which no repository answers.
+// TestLoginGoesWhereTheBaseEndpointSays checks that a login is sent to a token server on
+// another host only if the registry's base endpoint names it, which no repository controls.
 func TestLoginGoesWhereTheBaseEndpointSays(t *testing.T) {
 	tests := map[string]struct {
 		base   func(*sharedRegistry) string
@@ -236,13 +236,13 @@ func TestLoginGoesWhereTheBaseEndpointSays(t *testing.T) {
 					w.Header().Set("Docker-Content-Digest", someDigest.String())
 					return
 				}
-				refuse(w, s.thief.challenge())
+				respondUnauthorized(w, s.thief.challenge())
 			}
 
 			if test.base != nil {
 				s.base = func(w http.ResponseWriter, _ *http.Request) {
 					if challenge := test.base(s); challenge != "" {
-						refuse(w, challenge)
+						respondUnauthorized(w, challenge)
 					}
 				}
 			}
@@ -261,18 +261,18 @@ func TestLoginGoesWhereTheBaseEndpointSays(t *testing.T) {
 				t.Error(err)
 			}
 
-			if diff := cmp.Diff(test.tokens, s.tokens.take()); diff != "" {
+			if diff := cmp.Diff(test.tokens, s.tokens.drainRequests()); diff != "" {
 				t.Errorf("requests to the registry's token server (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.thief, s.thief.take()); diff != "" {
+			if diff := cmp.Diff(test.thief, s.thief.drainRequests()); diff != "" {
 				t.Errorf("requests to the other token server (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A token server that fails is not what a registry is known by: the registry is asked once
-// without a login, and says anew where tokens are.
+// TestTokenServerThatFailsIsLearnedAgain checks that a failing token server is forgotten:
+// the next request has no login, and the registry sends a new challenge.
 func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	s := newSharedRegistry(t)
 	old := s.tokens
@@ -286,7 +286,7 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 		if err := clock.sleep(t.Context(), 10*time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = s.take(), old.take()
+		_, _ = s.drainRequests(), old.drainRequests()
 	}
 
 	const path, authorized = "/v2/org/name/manifests/v1", "/v2/org/name/manifests/v1 Bearer robot repository:org/name:pull"
@@ -298,10 +298,10 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	expire()
 	old.set(http.StatusInternalServerError, nil)
 	wantText(t, ask(t.Context()), "log in at", "500 Internal Server Error")
-	if diff := cmp.Diff([]string{path, "/v2/"}, s.take()); diff != "" {
+	if diff := cmp.Diff([]string{path, "/v2/"}, s.drainRequests()); diff != "" {
 		t.Errorf("requests to the registry (-want +got):\n%s", diff)
 	}
-	if got, want := len(old.take()), 1+maxAttempts; got != want {
+	if got, want := len(old.drainRequests()), 1+maxAttempts; got != want {
 		t.Errorf("got %d requests to the token server, want %d", got, want)
 	}
 
@@ -320,7 +320,7 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	if err := ask(t.Context()); err != nil {
 		t.Errorf("the token server has moved: %v", err)
 	}
-	if diff := cmp.Diff([]string{path, "/v2/", authorized}, s.take()); diff != "" {
+	if diff := cmp.Diff([]string{path, "/v2/", authorized}, s.drainRequests()); diff != "" {
 		t.Errorf("requests to the registry (-want +got):\n%s", diff)
 	}
 
@@ -331,7 +331,7 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- ask(ctx) }()
-	for len(moved.take()) == 0 {
+	for len(moved.drainRequests()) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 
@@ -346,16 +346,16 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	s.mu.Unlock()
 	old.set(0, nil)
 	moved.set(http.StatusInternalServerError, nil)
-	_ = moved.take()
+	_ = moved.drainRequests()
 	if err := ask(t.Context()); err != nil {
 		t.Errorf("the token server did not answer before: %v", err)
 	}
-	if asked := moved.take(); len(asked) != 0 {
+	if asked := moved.drainRequests(); len(asked) != 0 {
 		t.Errorf("got %q at a token server that did not answer, want the registry to be asked first", asked)
 	}
 }
 
-// What is remembered does not grow with the number of repositories.
+// TestGrantsAreBounded checks that the number of remembered grants is bounded.
 func TestGrantsAreBounded(t *testing.T) {
 	shared, _ := newTestShared()
 	for i := range 3 * maxGrants {

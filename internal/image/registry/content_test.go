@@ -21,15 +21,15 @@ import (
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// proxy is the one that the environment of all tests names. It leads everywhere to the
+// proxy is the proxy in the environment of all tests. It forwards every request to the
 // registry of the test that uses it.
 var proxy struct {
 	connects atomic.Pointer[[]string]
 	target   atomic.Pointer[string]
 }
 
-// TestMain names a proxy, which net/http reads from the environment once in a process. It
-// is not used for this machine's addresses, so that only one test meets it.
+// TestMain sets a proxy, because net/http reads the environment only once. The proxy is not
+// used for this machine's addresses, so that it affects only one test.
 func TestMain(m *testing.M) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := append(*proxy.connects.Load(), r.Method+" "+r.Host+" "+r.Header.Get("Proxy-Authorization"))
@@ -103,25 +103,25 @@ func TestManifest(t *testing.T) {
 		mediaType string
 		err       []string
 	}{
-		"good":                {answer: answering(ok, imgspecv1.MediaTypeImageManifest, "{}"), want: "{}", mediaType: imgspecv1.MediaTypeImageManifest},
-		"a type with more":    {answer: answering(ok, imgspecv1.MediaTypeImageManifest+"; charset=utf-8", "{}"), want: "{}", mediaType: imgspecv1.MediaTypeImageManifest},
-		"no type":             {answer: answering(ok, "", "{}"), want: "{}"},
-		"a type that is none": {answer: answering(ok, "//;;", "{}"), want: "{}"},
-		"as long as may be":   {answer: answering(ok, "", long), want: long},
-		"longer":              {answer: answering(ok, "", long+" "), err: []string{"read the manifest v1: the manifest v1 has more than 4194304 bytes"}},
-		"endless":             {answer: endless(ok), err: []string{"has more than 4194304 bytes"}},
-		"cut off":             {answer: cutOff(100, "half"), err: []string{"read the manifest v1", "unexpected EOF"}},
-		"endless error":       {answer: endless(http.StatusNotFound), err: []string{"404 Not Found"}},
+		"good":                {answer: respondWith(ok, imgspecv1.MediaTypeImageManifest, "{}"), want: "{}", mediaType: imgspecv1.MediaTypeImageManifest},
+		"a type with more":    {answer: respondWith(ok, imgspecv1.MediaTypeImageManifest+"; charset=utf-8", "{}"), want: "{}", mediaType: imgspecv1.MediaTypeImageManifest},
+		"no type":             {answer: respondWith(ok, "", "{}"), want: "{}"},
+		"a type that is none": {answer: respondWith(ok, "//;;", "{}"), want: "{}"},
+		"as long as may be":   {answer: respondWith(ok, "", long), want: long},
+		"longer":              {answer: respondWith(ok, "", long+" "), err: []string{"read the manifest v1: the manifest v1 has more than 4194304 bytes"}},
+		"endless":             {answer: serveEndlessly(ok), err: []string{"has more than 4194304 bytes"}},
+		"cut off":             {answer: respondTruncated(100, "half"), err: []string{"read the manifest v1", "unexpected EOF"}},
+		"endless error":       {answer: serveEndlessly(http.StatusNotFound), err: []string{"404 Not Found"}},
 		"endless head": {answer: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", maxResponseHeaderBytes+4096))
 		}, err: []string{"server response headers exceeded"}},
 		"told by the protocol": {
-			answer: answering(http.StatusNotFound, "application/json", `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"no such\ntag"},{"code":"OTHER"}]}`),
+			answer: respondWith(http.StatusNotFound, "application/json", `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"no such\ntag"},{"code":"OTHER"}]}`),
 			err:    []string{"404 Not Found (MANIFEST_UNKNOWN: no such tag)"},
 		},
-		"told in another form": {answer: answering(http.StatusTooManyRequests, "application/json", `{"details":"slow down"}`), err: []string{"429 Too Many Requests (slow down)"}},
-		"told at length":       {answer: answering(http.StatusForbidden, "", `{"errors":[{"code":"DENIED","message":"`+strings.Repeat("é", 4096)+`"}]}`), err: []string{"é…)"}},
-		"a page":               {answer: answering(http.StatusForbidden, "text/html", "<html>secret"), err: []string{"read the manifest v1: the registry answered 403 Forbidden"}},
+		"told in another form": {answer: respondWith(http.StatusTooManyRequests, "application/json", `{"details":"slow down"}`), err: []string{"429 Too Many Requests (slow down)"}},
+		"told at length":       {answer: respondWith(http.StatusForbidden, "", `{"errors":[{"code":"DENIED","message":"`+strings.Repeat("é", 4096)+`"}]}`), err: []string{"é…)"}},
+		"a page":               {answer: respondWith(http.StatusForbidden, "text/html", "<html>secret"), err: []string{"read the manifest v1: the registry answered 403 Forbidden"}},
 	}
 
 	for name, test := range tests {
@@ -142,7 +142,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-func answering(status int, mediaType, body string) http.HandlerFunc {
+func respondWith(status int, mediaType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Type"] = []string{mediaType}
 		w.WriteHeader(status)
@@ -150,8 +150,8 @@ func answering(status int, mediaType, body string) http.HandlerFunc {
 	}
 }
 
-// cutOff sends less than it says.
-func cutOff(said int, body string) http.HandlerFunc {
+// respondTruncated sends less than its Content-Length.
+func respondTruncated(said int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(said))
 		fmt.Fprint(w, body)
@@ -182,23 +182,23 @@ func TestBlob(t *testing.T) {
 		wantSize   int64
 		err        string
 	}{
-		"whole":               {answer: answering(200, "", content), want: content, wantSize: 10},
-		"rest":                {offset: 4, answer: partial("bytes 4-9/10", content[4:]), want: content[4:], wantOffset: 4, wantSize: 10},
-		"rest, size not told": {offset: 4, answer: partial("bytes 4-9/*", content[4:]), want: content[4:], wantOffset: 4, wantSize: -1},
-		"no rests given":      {offset: 4, answer: answering(200, "", content), want: content, wantSize: 10},
-		"the wrong rest":      {offset: 4, answer: partial("bytes 3-9/10", content[3:]), err: `asked for what follows byte 4, the registry gives "bytes 3-9/10"`},
-		"not all of the rest": {offset: 4, answer: partial("bytes 4-8/10", content[4:9]), err: "asked for what follows byte 4"},
-		"a rest unasked for":  {answer: partial("bytes 0-9/10", content), err: "206"},
+		"whole":               {answer: respondWith(200, "", content), want: content, wantSize: 10},
+		"rest":                {offset: 4, answer: respondPartially("bytes 4-9/10", content[4:]), want: content[4:], wantOffset: 4, wantSize: 10},
+		"rest, size not told": {offset: 4, answer: respondPartially("bytes 4-9/*", content[4:]), want: content[4:], wantOffset: 4, wantSize: -1},
+		"no rests given":      {offset: 4, answer: respondWith(200, "", content), want: content, wantSize: 10},
+		"the wrong rest":      {offset: 4, answer: respondPartially("bytes 3-9/10", content[3:]), err: `asked for what follows byte 4, the registry gives "bytes 3-9/10"`},
+		"not all of the rest": {offset: 4, answer: respondPartially("bytes 4-8/10", content[4:9]), err: "asked for what follows byte 4"},
+		"a rest unasked for":  {answer: respondPartially("bytes 0-9/10", content), err: "206"},
 		"rests refused": {offset: 4, want: content, wantSize: 10, answer: func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Range") != "" {
 				w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 				return
 			}
-			answering(200, "", content)(w, r)
+			respondWith(200, "", content)(w, r)
 		}},
-		"always refused":       {offset: 4, answer: answering(http.StatusRequestedRangeNotSatisfiable, "", ""), err: "416"},
-		"missing":              {answer: answering(404, "", `{"errors":[{"code":"BLOB_UNKNOWN"}]}`), err: "404 Not Found (BLOB_UNKNOWN)"},
-		"an answer never ends": {answer: endless(404), err: "404"},
+		"always refused":       {offset: 4, answer: respondWith(http.StatusRequestedRangeNotSatisfiable, "", ""), err: "416"},
+		"missing":              {answer: respondWith(404, "", `{"errors":[{"code":"BLOB_UNKNOWN"}]}`), err: "404 Not Found (BLOB_UNKNOWN)"},
+		"an answer never ends": {answer: serveEndlessly(404), err: "404"},
 	}
 
 	for name, test := range tests {
@@ -222,7 +222,7 @@ func TestBlob(t *testing.T) {
 	}
 }
 
-func partial(contentRange, body string) http.HandlerFunc {
+func respondPartially(contentRange, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Range", contentRange)
 		w.WriteHeader(http.StatusPartialContent)
@@ -230,7 +230,8 @@ func partial(contentRange, body string) http.HandlerFunc {
 	}
 }
 
-// A compressed answer is not opened: it could be a bomb, and has another digest.
+// TestNothingIsDecompressed checks that a compressed response is not decompressed: it could
+// be a bomb, and its digest would differ.
 func TestNothingIsDecompressed(t *testing.T) {
 	server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		if accepted := r.Header.Get("Accept-Encoding"); accepted != "" {
@@ -246,8 +247,8 @@ func TestNothingIsDecompressed(t *testing.T) {
 	}
 }
 
-// A registry may be slow to answer, but not without end.
-func TestNeverAnswers(t *testing.T) {
+// TestResponseTimeout checks that a registry may be slow to respond, but not without limit.
+func TestResponseTimeout(t *testing.T) {
 	for _, secure := range []bool{true, false} {
 		server := serve(t, secure, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		session := sessionTo(t, server, func(o *Options) { o.Answer = 20 * time.Millisecond; o.Once = true })
@@ -256,7 +257,8 @@ func TestNeverAnswers(t *testing.T) {
 	}
 }
 
-// What is no HTTP, or ends at once, is an error of the network: it may pass.
+// TestNoHTTP checks that a response that is not HTTP, or ends at once, is a transient
+// network error.
 func TestNoHTTP(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -377,7 +379,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// An upload that failed is sent again as a whole.
+// TestUploadIsTriedAgain checks that a failed upload is sent again from the start.
 func TestUploadIsTriedAgain(t *testing.T) {
 	var failed atomic.Bool
 	server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {

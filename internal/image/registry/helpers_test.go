@@ -19,7 +19,7 @@ const repository = "org/name"
 
 var someDigest = digest.FromString("some blob")
 
-// fakeTime is a clock that only moves when somebody sleeps.
+// fakeTime is a clock that only advances when a caller sleeps.
 type fakeTime struct {
 	mu    sync.Mutex
 	time  time.Time
@@ -40,7 +40,7 @@ func (f *fakeTime) sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// newTestShared returns shared knowledge whose time is played, and that does not jitter.
+// newTestShared returns a shared state with a fake clock and without jitter.
 func newTestShared() (*Shared, *fakeTime) {
 	clock := &fakeTime{time: time.Now()}
 	shared := NewShared(1e6, 100*time.Millisecond)
@@ -63,7 +63,7 @@ func serve(t *testing.T, secure bool, handler http.HandlerFunc) *httptest.Server
 	return server
 }
 
-// sessionTo opens a session with the test registry, which is trusted.
+// sessionTo opens a session with the test registry, whose certificate is trusted.
 func sessionTo(t *testing.T, server *httptest.Server, edit func(*Options)) *Session {
 	t.Helper()
 	address, err := url.Parse(server.URL)
@@ -74,7 +74,7 @@ func sessionTo(t *testing.T, server *httptest.Server, edit func(*Options)) *Sess
 	shared, _ := newTestShared()
 	opts := Options{
 		Host: address.Host, Repository: repository, UserAgent: "test", Shared: shared,
-		Insecure: address.Scheme == "http", TLS: trusting(server),
+		Insecure: address.Scheme == "http", TLS: trustingTLSConfig(server),
 	}
 	if edit != nil {
 		edit(&opts)
@@ -85,14 +85,15 @@ func sessionTo(t *testing.T, server *httptest.Server, edit func(*Options)) *Sess
 	return session
 }
 
-func trusting(server *httptest.Server) *tls.Config {
+func trustingTLSConfig(server *httptest.Server) *tls.Config {
 	if transport, ok := server.Client().Transport.(*http.Transport); ok && transport.TLSClientConfig != nil {
 		return transport.TLSClientConfig.Clone()
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12}
 }
 
-// wantStatus fails the test unless err tells of the status, with all parts in its text.
+// wantStatus fails the test unless err is a StatusError with the status, and its text has
+// all parts.
 func wantStatus(t *testing.T, err error, status int, parts ...string) *StatusError {
 	t.Helper()
 	var answer *StatusError

@@ -19,7 +19,7 @@ import (
 
 var robot = Login{Username: "robot", Password: "s3cr3t"}
 
-// tokenServer is a registry that wants tokens, and the server that gives them.
+// tokenServer is a registry that requires tokens, together with its token server.
 type tokenServer struct {
 	registry *httptest.Server
 	tokens   *httptest.Server
@@ -141,11 +141,11 @@ func TestTokens(t *testing.T) {
 			err: "the answer holds no token",
 		},
 		"endless": {
-			edit: func(s *tokenServer) { s.answer = endless(http.StatusOK) },
+			edit: func(s *tokenServer) { s.answer = serveEndlessly(http.StatusOK) },
 			err:  fmt.Sprintf("the token has more than %d bytes", maxTokenResponseBytes),
 		},
 		"refused": {
-			edit: func(s *tokenServer) { s.answer = endless(http.StatusUnauthorized) },
+			edit: func(s *tokenServer) { s.answer = serveEndlessly(http.StatusUnauthorized) },
 			err:  "the registry answered 401 Unauthorized",
 		},
 		"a token that does not open": {
@@ -182,8 +182,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// endless answers without end, until the client has had enough.
-func endless(status int) func(http.ResponseWriter, *http.Request) {
+// serveEndlessly sends a response without end, until the client closes the connection.
+func serveEndlessly(status int) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		part := make([]byte, 64<<10)
@@ -198,8 +198,9 @@ func endless(status int) func(http.ResponseWriter, *http.Request) {
 	}
 }
 
-// Once the way to log in is known, a question costs one request, over all sessions, until
-// the token ends. What is known is known of one repository, and for one login.
+// TestTokensAreKept checks that a request needs no further requests once the login method
+// is known, in all sessions, until the token expires. What is known applies to one
+// repository and one login.
 func TestTokensAreKept(t *testing.T) {
 	s := newTokenServer(t)
 	shared, clock := newTestShared()
@@ -244,7 +245,7 @@ func TestTokensAreKept(t *testing.T) {
 	check("the token was withdrawn", 12, 6)
 }
 
-// A login is not sent to where everybody can read it.
+// TestPasswordStaysOnTLS checks that a login is not sent without encryption.
 func TestPasswordStaysOnTLS(t *testing.T) {
 	var sent atomic.Int32
 	listener := serve(t, false, func(http.ResponseWriter, *http.Request) { sent.Add(1) })
@@ -266,8 +267,8 @@ func TestPasswordStaysOnTLS(t *testing.T) {
 	}
 }
 
-// How an insecure registry asks for a login is open to all, and so is not what a session
-// goes by that is to be safe.
+// TestInsecureKnowledgeIsNotTrusted checks that a secure session does not use a login
+// method that was learned from an insecure registry, because others could have changed it.
 func TestInsecureKnowledgeIsNotTrusted(t *testing.T) {
 	var sent atomic.Int32
 	listener := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
@@ -331,7 +332,8 @@ func TestBasic(t *testing.T) {
 	}
 }
 
-// Redirects are followed, but the login stays with the registry, down to the port.
+// TestRedirects checks that redirects are followed, but that the login is sent to the
+// registry only, down to the port.
 func TestRedirects(t *testing.T) {
 	type seen struct{ authorization, referer string }
 	var elsewhere atomic.Pointer[seen]
@@ -388,7 +390,7 @@ func TestRedirects(t *testing.T) {
 			})
 			session := sessionTo(t, server, func(o *Options) {
 				o.Login = robot
-				o.TLS = trusting(secure)
+				o.TLS = trustingTLSConfig(secure)
 				o.TLS.RootCAs.AddCert(secure.Certificate())
 				o.TLS.ServerName = "example.com" // in the test servers' certificate
 			})
@@ -414,7 +416,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// A redirect that leads away and back was chosen elsewhere: it gets no login.
+// TestNoLoginOnTheWayBack checks that a redirect that leads away and back carries no login,
+// because another host chose its target.
 func TestNoLoginOnTheWayBack(t *testing.T) {
 	var arrived atomic.Value
 	var server *httptest.Server
@@ -443,7 +446,8 @@ func TestNoLoginOnTheWayBack(t *testing.T) {
 	}
 }
 
-// Who asks for a login where a redirect leads gets none.
+// TestNoLoginElsewhere checks that the target of a redirect gets no login when it asks for
+// one.
 func TestNoLoginElsewhere(t *testing.T) {
 	var asked atomic.Int32
 	elsewhere := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
@@ -466,7 +470,8 @@ func TestNoLoginElsewhere(t *testing.T) {
 	}
 }
 
-// A refresh token travels in a body, which a redirect would carry on.
+// TestIdentityTokenIsNotRedirected checks that a redirect does not carry the body with a
+// refresh token.
 func TestIdentityTokenIsNotRedirected(t *testing.T) {
 	leaked := atomic.Bool{}
 	thief := serve(t, true, func(http.ResponseWriter, *http.Request) { leaked.Store(true) })
@@ -498,7 +503,7 @@ func TestInsecure(t *testing.T) {
 
 		session := sessionTo(t, server, func(o *Options) {
 			o.Host, o.Insecure = address.Host, insecure
-			o.TLS = trusting(plain) // knows no test certificate
+			o.TLS = trustingTLSConfig(plain) // knows no test certificate
 			o.TLS.InsecureSkipVerify = !verify
 		})
 		_, err = session.Digest(t.Context(), "v1")
@@ -518,8 +523,8 @@ func TestInsecure(t *testing.T) {
 	wantText(t, ask(secure, true, false), "connection refused")
 }
 
-// An insecure registry that redirects on and on is reported as such, whether it speaks TLS
-// or not.
+// TestRedirectLoopOfInsecureRegistry checks the error of an insecure registry with endless
+// redirects, with TLS and without.
 func TestRedirectLoopOfInsecureRegistry(t *testing.T) {
 	loop := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }
 	secure, plain := serve(t, true, loop), httptest.NewUnstartedServer(http.HandlerFunc(loop))

@@ -48,8 +48,9 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// What may pass is tried again, and what was asked for is waited for.
-func TestTryingAgain(t *testing.T) {
+// TestRetries checks that transient failures are retried, and that requested pauses are
+// kept.
+func TestRetries(t *testing.T) {
 	const ms = time.Millisecond
 	tests := map[string]struct {
 		statuses   []int // one for each request; the last for all further ones
@@ -102,7 +103,7 @@ func TestTryingAgain(t *testing.T) {
 	}
 }
 
-// A pause is one of the registry, not of who happened to be told of it.
+// TestPauseIsShared checks that a pause applies to all sessions with the registry.
 func TestPauseIsShared(t *testing.T) {
 	var asked atomic.Int32
 	server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
@@ -139,7 +140,8 @@ func TestPauseIsShared(t *testing.T) {
 	}
 }
 
-// A deadline that comes before the end of a pause is not waited for.
+// TestPauseBeyondTheDeadline checks that a request does not wait for a pause that ends
+// after its deadline.
 func TestPauseBeyondTheDeadline(t *testing.T) {
 	server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "20")
@@ -174,7 +176,7 @@ func TestRateIsBounded(t *testing.T) {
 	}
 }
 
-// What is remembered does not grow with the number of registries.
+// TestHostsAreBounded checks that the number of remembered registries is bounded.
 func TestHostsAreBounded(t *testing.T) {
 	shared, _ := newTestShared()
 	for i := range 3 * maxHosts {
