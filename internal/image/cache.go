@@ -279,11 +279,11 @@ func (c *Cache) removeUnlessKept(name string, keep []string) error {
 		}
 	}
 
-	gone, err := c.renameForRemoval(name)
-	if err != nil || gone == "" {
+	renamed, err := c.renameForRemoval(name)
+	if err != nil || renamed == "" {
 		return err
 	}
-	return os.RemoveAll(gone)
+	return os.RemoveAll(renamed)
 }
 
 // renameForRemoval renames an entry that is not in use, so that no call finds it half
@@ -302,8 +302,8 @@ func (c *Cache) renameForRemoval(name string) (string, error) {
 		return path, nil // renamed by an earlier process
 	}
 
-	gone := filepath.Join(c.dir, removedPrefix+name)
-	return gone, os.Rename(path, gone)
+	renamed := filepath.Join(c.dir, removedPrefix+name)
+	return renamed, os.Rename(path, renamed)
 }
 
 // lockCacheEntry waits until no other call uses an entry. The returned function releases

@@ -180,9 +180,9 @@ func NewClient(opts Options) *Client {
 
 // For returns a copy of the client that selects another architecture.
 func (c *Client) For(architecture string) *Client {
-	other := *c
-	other.opts.Architecture = architecture
-	return &other
+	derived := *c
+	derived.opts.Architecture = architecture
+	return &derived
 }
 
 // systemContext returns the library's configuration with the paths of the options. It drops

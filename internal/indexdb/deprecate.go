@@ -100,7 +100,7 @@ func (e *Editor) removeDeprecatedPackages(ctx context.Context, bundles map[strin
 		}
 
 		for _, channel := range slices.Sorted(maps.Keys(graphs)) {
-			if _, given := bundles[graphs[channel].head]; !given {
+			if _, deprecated := bundles[graphs[channel].head]; !deprecated {
 				return removed, fmt.Errorf("cannot deprecate default channel head from package without removing all other channel heads in package %s: must deprecate %s, head of channel %s",
 					pkg, graphs[channel].head, channel)
 			}

@@ -81,7 +81,7 @@ func (e *Editor) removePackage(ctx context.Context, pkg string) error {
 // deleteUnlistedBundles deletes those bundles that are in no channel any longer, and calls
 // deleted for each.
 func (e *Editor) deleteUnlistedBundles(ctx context.Context, names []string, deleted func(name string) error) error {
-	var gone []string
+	var unlisted []string
 	for _, name := range names {
 		_, listed, err := queryText(ctx, e.tx, `SELECT operatorbundle_name FROM channel_entry WHERE operatorbundle_name = ? LIMIT 1`, name)
 		if err != nil {
@@ -91,13 +91,13 @@ func (e *Editor) deleteUnlistedBundles(ctx context.Context, names []string, dele
 			continue
 		}
 
-		gone = append(gone, name)
+		unlisted = append(unlisted, name)
 		if err := deleted(name); err != nil {
 			return err
 		}
 	}
 
-	return deleteBundles(ctx, e.tx, gone)
+	return deleteBundles(ctx, e.tx, unlisted)
 }
 
 // pruneStrandedBundles implements PruneStranded.

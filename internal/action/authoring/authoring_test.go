@@ -223,8 +223,8 @@ func TestGenerateBundleInvalid(t *testing.T) {
 		"no files":      {GenerateBundle{Directory: at("empty")}, "The directory " + at("empty") + " contains no yaml files"},
 		"no manifest":   {GenerateBundle{Directory: at("m"), Package: "foo"}, "please manually input channels and packageName, error interpreting bundle from directory " + at("m") + ", no package manifest"},
 		"link":          {GenerateBundle{Directory: at("link"), Package: "foo", Channels: "a"}, "unable to read file " + at("link/b.yaml") + ": must be a regular file"},
-		"line break":    {GenerateBundle{Directory: at("m"), Package: "foo\nb", Channels: "a"}, "operators.operatorframework.io.bundle.package.v1: \"foo\\nb\" holds a control character"},
-		"base":          {GenerateBundle{Directory: at("m"), Package: "foo", Channels: "a", BaseImage: "a\nRUN b", OutputDir: at("out")}, `"a\nRUN b" holds a line break`},
+		"line break":    {GenerateBundle{Directory: at("m"), Package: "foo\nb", Channels: "a"}, "operators.operatorframework.io.bundle.package.v1: \"foo\\nb\" contains a control character"},
+		"base":          {GenerateBundle{Directory: at("m"), Package: "foo", Channels: "a", BaseImage: "a\nRUN b", OutputDir: at("out")}, `"a\nRUN b" contains a line break`},
 		"broken":        {GenerateBundle{Directory: at("broken"), Package: "foo", Channels: "a", OutputDir: at("broken")}, at("broken/metadata/annotations.yaml") + ": yaml: "},
 		"out is a file": {GenerateBundle{Directory: at("m"), Package: "foo", Channels: "a", OutputDir: at("m/csv.yaml")}, "stat " + at("m/csv.yaml/manifests") + ": not a directory"},
 	} {

@@ -43,28 +43,29 @@ func checkBundle(s *decodedBundle, _ Options, found *findings) {
 // checkOwnedCRDs compares the CRDs that the CSV owns with those of the bundle. The CSV does
 // not have to name all versions of an owned CRD.
 func (s *decodedBundle) checkOwnedCRDs(found *findings) {
-	there, named := map[schema.GroupVersionKind]bool{}, map[string]bool{}
+	bundled := map[schema.GroupVersionKind]bool{}
+	ownedNames := map[string]bool{}
 	for _, crd := range s.crds {
 		for _, version := range crd.versions {
 			gvk := schema.GroupVersionKind{Group: crd.internal.Spec.Group, Version: version, Kind: crd.kind}
-			if there[gvk] {
+			if bundled[gvk] {
 				found.addAboutValue(Error, gvk, "duplicate CRD %q in bundle %q", gvk, s.csv.Name)
 			}
-			there[gvk] = true
+			bundled[gvk] = true
 		}
 	}
 
 	for _, owned := range s.csv.Spec.CustomResourceDefinitions.Owned {
-		named[owned.Name] = true
+		ownedNames[owned.Name] = true
 		_, group, _ := strings.Cut(owned.Name, ".")
-		if gvk := (schema.GroupVersionKind{Group: group, Version: owned.Version, Kind: owned.Kind}); !there[gvk] {
+		if gvk := (schema.GroupVersionKind{Group: group, Version: owned.Version, Kind: owned.Kind}); !bundled[gvk] {
 			found.addAboutValue(Error, gvk, "owned CRD %q not found in bundle %q", gvk, s.csv.Name)
 		}
 	}
 
 	for _, crd := range s.crds {
 		for _, version := range crd.versions {
-			if gvk := (schema.GroupVersionKind{Group: crd.internal.Spec.Group, Version: version, Kind: crd.kind}); !named[crd.name] {
+			if gvk := (schema.GroupVersionKind{Group: crd.internal.Spec.Group, Version: version, Kind: crd.kind}); !ownedNames[crd.name] {
 				found.addAboutValue(Error, gvk, "CRD %q is present in bundle %q but not defined in CSV", gvk, s.csv.Name)
 			}
 		}

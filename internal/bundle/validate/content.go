@@ -190,25 +190,25 @@ func (s *decodedBundle) checkOwnedVersions(found *findings) {
 		return // a bundle of plain manifests, or one whose CSV cannot be decoded
 	}
 
-	there := map[ownedCRD]bool{}
+	bundled := map[ownedCRD]bool{}
 	for _, crd := range s.crds {
 		for _, version := range crd.versions {
-			there[ownedCRD{"", crd.kind, crd.name, version}] = true
+			bundled[ownedCRD{"", crd.kind, crd.name, version}] = true
 		}
 	}
 
 	for _, owned := range s.csv.Spec.CustomResourceDefinitions.Owned {
 		key := ownedCRD{"", owned.Kind, owned.Name, owned.Version}
-		if !there[key] {
+		if !bundled[key] {
 			found.addAboutValue(Error, key, "owned CRD %s/%s not found in bundle %q", owned.Name, owned.Version, s.csv.Name)
 		}
-		there[key] = false
+		bundled[key] = false
 	}
 
 	for _, crd := range s.crds {
 		for _, version := range crd.versions {
 			key := ownedCRD{"", crd.kind, crd.name, version}
-			if there[key] {
+			if bundled[key] {
 				found.addAboutValue(Warning, key, "CRD %s/%s is present in bundle %q but not defined in CSV", crd.name, version, s.csv.Name)
 			}
 		}

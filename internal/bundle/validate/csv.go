@@ -68,14 +68,15 @@ func checkInstallModes(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 		return
 	}
 
-	supported, named := map[v1alpha1.InstallModeType]bool{}, map[v1alpha1.InstallModeType]int{}
+	supported := map[v1alpha1.InstallModeType]bool{}
+	counts := map[v1alpha1.InstallModeType]int{}
 	for _, mode := range modes {
-		if named[mode.Type]++; mode.Supported {
+		if counts[mode.Type]++; mode.Supported {
 			supported[mode.Type] = true
 		}
 	}
 
-	if len(named) < len(modes) {
+	if len(counts) < len(modes) {
 		found.addAboutCSV(Error, csv.Name, "duplicate install modes present")
 	}
 	if len(supported) == 0 {
