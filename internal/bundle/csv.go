@@ -36,7 +36,8 @@ func (b *Bundle) loadCSV(object unstructured.Unstructured) error {
 		}
 	}
 
-	b.CSV.APIVersion, b.CSV.Kind = v1alpha1.GroupVersion.String(), kindCSV
+	b.CSV.APIVersion = v1alpha1.GroupVersion.String()
+	b.CSV.Kind = kindCSV
 	if version, err := semver.ParseTolerant(string(b.CSV.Spec.Version)); err == nil {
 		b.Version = version
 	}

@@ -231,8 +231,8 @@ func (r *folderReader) readFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, stripPathError(err)
 	}
-
 	defer func() { _ = f.Close() }() // It was only read.
+
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	r.totalBytes += len(data)
 	if err != nil {

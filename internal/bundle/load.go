@@ -184,7 +184,8 @@ func (l *manifestLoader) addManifestDocument(content map[string]any, file string
 		case kind == kindCSV && l.csv != nil:
 			l.addOmissionWithWarning("%s: a second ClusterServiceVersion beside the one in %s; a bundle has exactly one", file, l.csvFile)
 		case kind == kindCSV:
-			l.csv, l.csvFile = &object, file
+			l.csv = &object
+			l.csvFile = file
 		case len(l.CRDs)+len(l.Objects) == maxObjects:
 			if !l.limitReached {
 				l.addOmission("%s: the bundle holds more than %d objects", file, maxObjects)

@@ -41,6 +41,7 @@ func (c *Client) pullAttached(ctx context.Context, ref string) ([]Attached, erro
 
 	ctx, cancel := c.withOpenTimeout(ctx)
 	defer cancel()
+
 	remote, err := c.openRepository(named)
 	if err != nil {
 		return nil, err
@@ -86,8 +87,8 @@ func (img *Image) readSmallBlob(ctx context.Context, part imgspecv1.Descriptor) 
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = blob.Close() }() // It was only read.
+
 	data, err := readAtMost(blob, maxAttachedBytes)
 	if errors.Is(err, errTooLarge) {
 		return nil, contentErrorf("its part %s has more than %d bytes", part.Digest, maxAttachedBytes)

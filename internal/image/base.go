@@ -31,6 +31,7 @@ func (img *Image) downloadBase(ctx context.Context, dir string) (*Base, error) {
 
 	ctx, cancel := img.client.withTransferTimeout(ctx)
 	defer cancel()
+
 	base := &Base{config: *img.config}
 	for _, l := range img.layers {
 		if err := checkLayerType(l); err != nil {
@@ -55,8 +56,8 @@ func (img *Image) downloadBlob(ctx context.Context, l layer, name string) (int64
 	if err != nil {
 		return 0, err
 	}
-
 	defer func() { _ = content.Close() }() // It was only read.
+
 	file, err := os.Create(name)
 	if err != nil {
 		return 0, err

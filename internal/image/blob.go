@@ -24,8 +24,8 @@ const (
 	// minResumeProgress is how many bytes must be read for the count of resumes to begin
 	// again.
 	minResumeProgress = 1 << 20
-	// minStallProgress is how many bytes must be read for the stall timeout to begin again.
-	// A connection that delivers less in one minute would not end.
+	// minStallProgress is how many bytes must be read for the stall timeout to begin again. At a
+	// lower rate the download of a layer would practically never end.
 	minStallProgress = 16 << 10
 )
 
@@ -90,7 +90,8 @@ func (b *blobReader) openConnection(ctx context.Context) error {
 		return err
 	}
 
-	c.body, c.skip = opened.Body, b.offset-opened.Offset
+	c.body = opened.Body
+	c.skip = b.offset - opened.Offset
 	c.timer = time.AfterFunc(c.stall, func() { cancel(errStalled) })
 	c.timer.Stop()
 	b.conn = c
@@ -139,7 +140,8 @@ func (b *blobReader) resumeDownload(failure error) error {
 
 	failed := fmt.Errorf("read the blob %s: connection failed after %d bytes: %w", b.layer.digest, b.offset, failure)
 	if b.offset-b.rowOffset >= minResumeProgress {
-		b.resumes, b.rowOffset = 0, b.offset
+		b.resumes = 0
+		b.rowOffset = b.offset
 	}
 
 	for b.resumes++; ; b.resumes++ {
@@ -212,7 +214,8 @@ func (c *blobConnection) readWithStallTimeout(p []byte) (int, error) {
 	c.timer.Stop()
 	c.recentWait += time.Since(start)
 	if c.recentBytes += n; c.recentBytes >= minStallProgress {
-		c.recentBytes, c.recentWait = 0, 0
+		c.recentBytes = 0
+		c.recentWait = 0
 	}
 	if err != nil && (errors.Is(err, errStalled) || errors.Is(err, context.Canceled) && errors.Is(c.cause(), errStalled)) {
 		return n, fmt.Errorf("%w for %s", errStalled, c.stall)

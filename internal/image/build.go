@@ -145,7 +145,8 @@ func (s Spec) startConfig() *imgspecv1.Image {
 	}
 	if s.Base != nil {
 		*config = s.Base.config
-		config.History, config.RootFS.DiffIDs = slices.Clone(config.History), slices.Clone(config.RootFS.DiffIDs)
+		config.History = slices.Clone(config.History)
+		config.RootFS.DiffIDs = slices.Clone(config.RootFS.DiffIDs)
 	}
 
 	created := time.Unix(0, 0).UTC()
@@ -167,7 +168,8 @@ func (s Spec) applySettings(image *imgspecv1.Image) {
 	setIfNotEmpty(&config.WorkingDir, s.WorkingDir)
 	// The base image's arguments are for its own entrypoint only.
 	if s.Entrypoint != nil {
-		config.Entrypoint, config.Cmd = s.Entrypoint, nil
+		config.Entrypoint = s.Entrypoint
+		config.Cmd = nil
 	}
 	if s.Cmd != nil {
 		config.Cmd = s.Cmd

@@ -451,8 +451,8 @@ func TestBaseRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-
 		defer func() { _ = img.Close() }()
+
 		_, err = img.Base(t.Context(), t.TempDir())
 		wantError(t, err, KindContent, name)
 	}

@@ -93,7 +93,6 @@ func (c *Cache) Use(ctx context.Context, client *Client, canonicalRef, prefix st
 	if err != nil {
 		return wrapOperationError("cache", canonicalRef, err)
 	}
-
 	defer unlock()
 
 	entry, err := c.ensureEntry(ctx, client, canonicalRef, prefix, name)
@@ -119,8 +118,8 @@ func (c *Cache) ensureEntry(ctx context.Context, client *Client, ref, prefix, na
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = os.RemoveAll(temp) }() // Keep removes it if this fails.
+
 	if err := pullIntoDirectory(ctx, client, ref, prefix, temp); err != nil {
 		return nil, err
 	}
@@ -176,8 +175,8 @@ func pullIntoDirectory(ctx context.Context, client *Client, ref, prefix, temp st
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = img.Close() }() // It was only read.
+
 	content := filepath.Join(temp, contentDir)
 	if err := os.Mkdir(content, 0o750); err != nil {
 		return err
@@ -291,6 +290,7 @@ func (c *Cache) removeUnlessKept(name string, keep []string) error {
 func (c *Cache) renameForRemoval(name string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	for busy := range c.locks {
 		if name == busy || strings.HasPrefix(name, tempPrefix+busy) {
 			return "", nil
@@ -321,6 +321,7 @@ func (c *Cache) lockCacheEntry(ctx context.Context, name string) (func(), error)
 	leave := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+
 		if l.waiters--; l.waiters == 0 {
 			delete(c.locks, name)
 		}

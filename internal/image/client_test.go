@@ -62,8 +62,8 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-
 		defer func() { _ = img.Close() }()
+
 		if img.Canonical != canonical {
 			t.Errorf("pulled %s as %s, want %s", name, img.Canonical, canonical)
 		}
@@ -148,8 +148,8 @@ func TestPlatforms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-
 		defer func() { _ = img.Close() }()
+
 		if img.Canonical != canonical {
 			t.Errorf("%s: pulled as %s, want the index %s", arch, img.Canonical, canonical)
 		}
@@ -412,8 +412,8 @@ blocked = true
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = img.Close() }()
+
 	if img.Canonical != got {
 		t.Errorf("pulled as %s, want %s", img.Canonical, got)
 	}

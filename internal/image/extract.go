@@ -57,8 +57,8 @@ func (img *Image) unpackLayers(ctx context.Context, prefix string, to destinatio
 	if err != nil {
 		return Stats{}, err
 	}
-
 	defer end()
+
 	for _, l := range img.layers {
 		if err := img.extractLayer(ctx, x, l); err != nil {
 			return x.stats, err
@@ -77,8 +77,8 @@ func (img *Image) extractLayer(ctx context.Context, x *unpacker, l layer) error 
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = blob.Close() }() // It was only read.
+
 	err = x.applyLayer(blob)
 	if err != nil && !isContentError(err) && (blob.err == nil || errors.Is(blob.err, io.EOF)) {
 		return fmt.Errorf("unpack the layer %s: %w", l.digest, err)

@@ -98,8 +98,8 @@ func (img *Image) readFolders(ctx context.Context, files *Files, names []string)
 	if err != nil {
 		return err
 	}
-
 	defer end()
+
 	for _, l := range img.layers {
 		if err := img.extractLayer(ctx, unpackers[last], l); err != nil {
 			return err

@@ -60,8 +60,8 @@ func TestFiles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-
 				defer func() { _ = img.Close() }()
+
 				files, stats, err := img.Files(t.Context(), "/configs", "")
 				if err != nil {
 					t.Fatal(err)
@@ -106,8 +106,8 @@ func TestFilesWithoutSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = img.Close() }()
+
 	_, _, err = img.Files(t.Context(), "/configs", filepath.Join(t.TempDir(), "none"))
 	wantError(t, err, KindUnavailable, "write /configs/a", "no such file or directory")
 }

@@ -32,8 +32,8 @@ func (img *Image) findFiles(ctx context.Context, maxBytes int64, names []string)
 	if err != nil {
 		return nil, err
 	}
-
 	defer end()
+
 	f := &fileFinder{maxBytes: maxBytes, limits: img.client.opts.Limits, found: map[string][]byte{}, pending: slices.Clone(names)}
 	for _, name := range names {
 		if !fs.ValidPath(name) || name == "." {
@@ -62,8 +62,8 @@ func (img *Image) findInLayer(ctx context.Context, f *fileFinder, l layer) error
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = blob.Close() }() // It was only read.
+
 	err = f.searchLayer(blob)
 	// Bytes that were changed in transit look like bad content. Check the digest
 	// before reporting an error of the archive.
@@ -93,8 +93,8 @@ func (f *fileFinder) searchLayer(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-
 	defer release()
+
 	stream := &meteredReader{r: plain, used: &f.decompressedBytes, limit: f.limits.StreamBytes}
 	archive := tar.NewReader(stream)
 	hidden := map[string]bool{} // files of lower layers that this layer hides

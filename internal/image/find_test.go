@@ -136,8 +136,8 @@ func TestFindReadsFewLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = img.Close() }() // It was only read.
+
 	asked = nil
 	found, err := img.Find(t.Context(), 100, "dir/a")
 	if err != nil || string(found["dir/a"]) != "content" {

@@ -186,8 +186,8 @@ func pullAndExtract(ctx context.Context, t *testing.T, client *Client, ref, pref
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = img.Close() }()
+
 	dir := t.TempDir()
 	if _, err := img.Extract(ctx, prefix, dir); err != nil {
 		return nil, err

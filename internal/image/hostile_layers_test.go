@@ -57,8 +57,8 @@ func TestHostileLayers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-
 				defer func() { _ = img.Close() }()
+
 				dir := t.TempDir()
 				_, err = img.Extract(t.Context(), "/configs", dir)
 				wantError(t, err, KindContent, test.want)

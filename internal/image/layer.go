@@ -148,7 +148,10 @@ func (l Layer) writeArchiveEntry(w *tar.Writer, name string, file *layerFile) er
 	}
 
 	if file.link != "" {
-		header.Typeflag, header.Name, header.Linkname, header.Mode = tar.TypeSymlink, name, file.link, 0o777
+		header.Typeflag = tar.TypeSymlink
+		header.Name = name
+		header.Linkname = file.link
+		header.Mode = 0o777
 		return w.WriteHeader(header)
 	}
 
@@ -160,7 +163,9 @@ func (l Layer) writeArchiveEntry(w *tar.Writer, name string, file *layerFile) er
 		}
 	}
 
-	header.Typeflag, header.Name, header.Size = tar.TypeReg, name, int64(len(data))
+	header.Typeflag = tar.TypeReg
+	header.Name = name
+	header.Size = int64(len(data))
 	if !file.executable {
 		header.Mode = 0o644
 	}

@@ -48,6 +48,7 @@ func (l *Layout) Close() error { return l.root.Close() }
 func (l *Layout) Images() (map[string]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	index, err := l.readImageIndex()
 	if err != nil {
 		return nil, wrapOperationError("open", "", err)
@@ -87,8 +88,8 @@ func (l *Layout) readManifestFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = file.Close() }() // It was only read.
+
 	data, err := readAtMost(file, registry.MaxManifest)
 	if errors.Is(err, errTooLarge) {
 		return nil, contentErrorf("%s has more than %d bytes", name, registry.MaxManifest)
@@ -102,6 +103,7 @@ func (l *Layout) readManifestFile(name string) ([]byte, error) {
 func (l *Layout) recordImageName(m rawManifest, name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	index, err := l.readImageIndex()
 	if err != nil {
 		return err
@@ -214,6 +216,7 @@ func (l *Layout) putBlob(_ context.Context, part layer, open func() (io.ReadClos
 func (l *Layout) putManifest(_ context.Context, m rawManifest) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	name := layoutBlobPath(m.digest)
 	if err := l.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err

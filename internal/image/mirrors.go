@@ -63,7 +63,8 @@ func (c *Client) findPullSources(sys *types.SystemContext, n imageReference) ([]
 	endpoints := []sysregistriesv2.Endpoint{{Location: n.repository()}}
 	prefix := n.repository()
 	if registry != nil {
-		endpoints, prefix = endpointsForReference(registry, n), registry.Prefix
+		endpoints = endpointsForReference(registry, n)
+		prefix = registry.Prefix
 	}
 
 	var found []pullSource

@@ -38,6 +38,7 @@ func (c *Client) fetchPlatforms(ctx context.Context, ref string) ([]Platform, er
 
 	ctx, cancel := c.withOpenTimeout(ctx)
 	defer cancel()
+
 	remote, err := c.openRepository(named)
 	if err != nil {
 		return nil, err

@@ -54,8 +54,8 @@ func pushIndex(t *testing.T, repository, version string, index v1.ImageIndex) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = response.Body.Close() }()
+
 	if response.StatusCode != http.StatusCreated {
 		t.Fatal(response.Status)
 	}

@@ -86,12 +86,13 @@ func (c *Client) resolveCanonical(ctx context.Context, ref string) (string, erro
 
 	ctx, cancel := c.withOpenTimeout(ctx)
 	defer cancel()
+
 	remote, err := c.openRepository(named)
 	if err != nil {
 		return "", err
 	}
-
 	defer remote.Close()
+
 	found, err := remote.fetchDigest(ctx)
 	if err != nil {
 		return "", err
@@ -118,6 +119,7 @@ func (c *Client) pullImage(ctx context.Context, ref string) (*Image, error) {
 
 	ctx, cancel := c.withOpenTimeout(ctx)
 	defer cancel()
+
 	remote, err := c.openRepository(named)
 	if err != nil {
 		return nil, err
@@ -174,7 +176,8 @@ func (img *Image) readManifestContents(ctx context.Context, raw []byte, mediaTyp
 	if err != nil {
 		return err
 	}
-	img.Annotations, img.layers = parsed.annotations, parsed.layers
+	img.Annotations = parsed.annotations
+	img.layers = parsed.layers
 	return img.readImageConfig(ctx, parsed.config)
 }
 
@@ -234,8 +237,8 @@ func (img *Image) readImageConfig(ctx context.Context, info types.BlobInfo) erro
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = blob.Close() }() // It was only read.
+
 	data, err := readAtMost(blob, maxConfigBytes)
 	if errors.Is(err, errTooLarge) {
 		return contentErrorf("its configuration has more than %d bytes", maxConfigBytes)
@@ -249,6 +252,7 @@ func (img *Image) readImageConfig(ctx context.Context, info types.BlobInfo) erro
 		return contentErrorf("read its configuration: %w", err)
 	}
 
-	img.config, img.Labels = &config, config.Config.Labels
+	img.config = &config
+	img.Labels = config.Config.Labels
 	return nil
 }

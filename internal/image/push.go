@@ -47,12 +47,13 @@ func (c *Client) pushImages(ctx context.Context, ref string, progress func(Progr
 
 	ctx, cancel := c.withTransferTimeout(ctx)
 	defer cancel()
+
 	session, err := c.newPushSession(named)
 	if err != nil {
 		return "", err
 	}
-
 	defer session.Close()
+
 	if err := uploadImages(ctx, session, named, top, progress, images); err != nil {
 		return "", err
 	}
@@ -126,7 +127,8 @@ func uploadMissingBlob(ctx context.Context, session *registry.Session, part buil
 		}
 	}
 
-	state.Done, state.Exists = true, exists
+	state.Done = true
+	state.Exists = exists
 	progress(state)
 	return nil
 }

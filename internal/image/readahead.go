@@ -80,7 +80,9 @@ func (a *readAhead) Read(p []byte) (int, error) {
 			a.buffer = nil
 		}
 		next := <-a.filled
-		a.current, a.buffer, a.err = next.data, next.data, next.err
+		a.current = next.data
+		a.buffer = next.data
+		a.err = next.err
 	}
 
 	n := copy(p, a.current)

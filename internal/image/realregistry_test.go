@@ -219,8 +219,8 @@ func TestRealRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = img.Close() }()
+
 	base, err := img.Base(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)

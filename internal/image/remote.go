@@ -93,6 +93,7 @@ func (r *remoteRepository) describeFailure(i int, err error, failed []string) er
 func (r *remoteRepository) skipToNextSource() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	if r.current+1 >= len(r.sources) {
 		return false
 	}
@@ -116,6 +117,7 @@ func (r *remoteRepository) fetchDigest(ctx context.Context) (digest.Digest, erro
 	err := r.tryPullSources(func(session *registry.Session, ref imageReference) error {
 		ctx, cancel := r.withSourceTimeout(ctx, session)
 		defer cancel()
+
 		var err error
 		found, err = session.Digest(ctx, ref.tagOrDigest())
 		if errors.Is(err, registry.ErrNoDigest) {
@@ -140,6 +142,7 @@ func (r *remoteRepository) fetchManifest(ctx context.Context, want digest.Digest
 	err := r.tryPullSources(func(session *registry.Session, ref imageReference) error {
 		ctx, cancel := r.withSourceTimeout(ctx, session)
 		defer cancel()
+
 		if want != "" {
 			ref = ref.withDigest(want)
 		}

@@ -47,7 +47,8 @@ func (s *spool) write(p []byte) (int, error) {
 			return 0, err
 		}
 		n, err := s.file.Write(p)
-		s.stored, s.size = s.stored+int64(n), s.size+int64(n)
+		s.stored = s.stored + int64(n)
+		s.size = s.size + int64(n)
 		return n, err
 	}
 
@@ -108,6 +109,7 @@ func (s *spool) flush() error {
 func (s *spool) ReadAt(p []byte, offset int64) (int, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+
 	switch {
 	case s.closed:
 		return 0, fs.ErrClosed
@@ -128,11 +130,13 @@ func (s *spool) ReadAt(p []byte, offset int64) (int, error) {
 func (s *spool) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed {
 		return errors.New("the files of the image are closed already")
 	}
 
-	s.closed, s.buffer = true, nil
+	s.closed = true
+	s.buffer = nil
 	if s.space != nil {
 		defer s.space.Release(s.reserved)
 	}

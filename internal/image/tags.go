@@ -24,16 +24,18 @@ func (c *Client) listTags(ctx context.Context, repository string) ([]string, err
 
 	ctx, cancel := c.withOpenTimeout(ctx)
 	defer cancel()
+
 	remote, err := c.openRepository(named)
 	if err != nil {
 		return nil, err
 	}
-
 	defer remote.Close()
+
 	var tags []string
 	err = remote.tryPullSources(func(session *registry.Session, _ imageReference) error {
 		ctx, cancel := remote.withSourceTimeout(ctx, session)
 		defer cancel()
+
 		var err error
 		tags, err = session.Tags(ctx)
 

@@ -36,12 +36,13 @@ func (c *Client) Copy(ctx context.Context, from, to string) (string, error) {
 func (c *Client) copyImage(ctx context.Context, from, to string) (string, error) {
 	ctx, cancel := c.withTransferTimeout(ctx)
 	defer cancel()
+
 	img, top, err := c.openAllPlatforms(ctx, from)
 	if err != nil {
 		return "", err
 	}
-
 	defer func() { _ = img.Close() }() // It was only read.
+
 	return c.uploadCopiedImage(ctx, img, top, to)
 }
 
@@ -54,12 +55,13 @@ func (c *Client) Save(ctx context.Context, from string, layout *Layout, name str
 func (c *Client) saveToLayout(ctx context.Context, from string, layout *Layout, name string) (string, error) {
 	ctx, cancel := c.withTransferTimeout(ctx)
 	defer cancel()
+
 	img, top, err := c.openAllPlatforms(ctx, from)
 	if err != nil {
 		return "", err
 	}
-
 	defer func() { _ = img.Close() }() // It was only read.
+
 	if err := transferImage(ctx, img, layout, top); err != nil {
 		return "", err
 	}
@@ -77,6 +79,7 @@ func (c *Client) Restore(ctx context.Context, layout *Layout, name, to string) (
 func (c *Client) restoreFromLayout(ctx context.Context, layout *Layout, name, to string) (string, error) {
 	ctx, cancel := c.withTransferTimeout(ctx)
 	defer cancel()
+
 	top, err := layout.findImageByName(ctx, name)
 	if err != nil {
 		return "", err
@@ -95,8 +98,8 @@ func (c *Client) uploadCopiedImage(ctx context.Context, from imageSource, top ra
 	if err != nil {
 		return "", err
 	}
-
 	defer session.Close()
+
 	sink := &registrySink{session: session}
 	if err := transferImage(ctx, from, sink, top); err != nil {
 		return "", fmt.Errorf("to %s: %w", target.repository(), err)

@@ -239,14 +239,14 @@ func TestFolders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = img.Close() }()
+
 	files, err := img.Folders(t.Context(), t.TempDir(), "manifests", "release-manifests", "nothing")
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = files.Close() }()
+
 	for name, want := range map[string]string{"manifests/a": "4", "release-manifests/b": "3", "release-manifests/c": "5"} {
 		if got, err := files.ReadFile(name); string(got) != want {
 			t.Errorf("%s: got %q (%v), want %q", name, got, err, want)

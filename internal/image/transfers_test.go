@@ -43,8 +43,8 @@ func TestTransfersAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = img.Close() }()
+
 	waiting := make(chan error, 1)
 	go func() {
 		_, err := img.Extract(ctx, "/configs", t.TempDir())

@@ -42,20 +42,20 @@ func (c *Client) verifySignatures(ctx context.Context, data []byte, _ policyRequ
 	if err != nil {
 		return fmt.Errorf("read its signatures (TMPDIR must be writable): %w", err)
 	}
-
 	defer func() { _ = os.RemoveAll(dir) }()
+
 	unparsed, done, err := c.openUnparsedImage(ctx, image, dir)
 	if err != nil {
 		return err
 	}
-
 	defer done()
+
 	evaluation, err := signature.NewPolicyContext(policy)
 	if err != nil {
 		return kindErrorf(KindUntrusted, "evaluate the signature policy: %w", err)
 	}
-
 	defer func() { _ = evaluation.Destroy() }()
+
 	if _, err = evaluation.IsRunningImageAllowed(ctx, unparsed); err == nil {
 		return nil
 	}

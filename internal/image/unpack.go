@@ -52,17 +52,19 @@ func newUnpacker(root destination, prefix string, limits Limits) (*unpacker, err
 // applyLayer applies one layer, compressed or not. It returns an error of KindContent for
 // content that is not accepted. Any other error is from the disk.
 func (x *unpacker) applyLayer(r io.Reader) error {
-	x.written, x.dirs = map[string]bool{}, map[string]bool{}
+	x.written = map[string]bool{}
+	x.dirs = map[string]bool{}
 	for _, other := range x.siblings {
-		other.written, other.dirs = map[string]bool{}, map[string]bool{}
+		other.written = map[string]bool{}
+		other.dirs = map[string]bool{}
 	}
 
 	plain, release, err := decompressLayer(r)
 	if err != nil {
 		return err
 	}
-
 	defer release()
+
 	stream := &meteredReader{r: plain, used: &x.decompressedBytes, limit: x.limits.StreamBytes}
 	archive := tar.NewReader(stream)
 	for {
@@ -196,7 +198,8 @@ func (x *unpacker) applyArchiveEntry(header *tar.Header, content io.Reader, stre
 		return nil
 	case !isDir && (!ok || rel == "."):
 		// A file in place of the prefix or its parent hides all former content.
-		x.found, x.obstacle = false, "a file or a link"
+		x.found = false
+		x.obstacle = "a file or a link"
 		return x.removeLowerChildren(".")
 	}
 
@@ -207,7 +210,8 @@ func (x *unpacker) applyArchiveEntry(header *tar.Header, content io.Reader, stre
 		return contentErrorf("the paths in /%s have more than %d bytes", x.prefix, x.limits.NameBytes)
 	}
 
-	x.found, x.obstacle = true, ""
+	x.found = true
+	x.obstacle = ""
 	x.markWritten(rel)
 	switch header.Typeflag {
 	case tar.TypeDir:

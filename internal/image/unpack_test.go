@@ -29,8 +29,8 @@ func unpack(t testing.TB, prefix string, limits Limits, layers ...[]byte) (strin
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = root.Close() }()
+
 	stats, err := unpackTo(diskDirectory{root}, prefix, limits, layers)
 
 	files := newSpooledFiles(t.TempDir())

@@ -209,7 +209,8 @@ func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle
 // removes those that may be overwritten.
 func (e *Editor) resolveExistingBundles(ctx context.Context, state *packageState, bundles []*Bundle, overwrite bool) error {
 	var errs []error
-	images, names := map[string]bool{}, map[string]bool{}
+	images := map[string]bool{}
+	names := map[string]bool{}
 	var old []string
 	for _, b := range bundles {
 		known, err := e.hasBundleImage(ctx, state, b.Image)
@@ -243,7 +244,8 @@ func (e *Editor) resolveExistingBundles(ctx context.Context, state *packageState
 			old = append(old, b.Name)
 		}
 
-		images[b.Image], names[b.Name] = true, true
+		images[b.Image] = true
+		names[b.Name] = true
 	}
 
 	if len(old) > 1 {

@@ -546,8 +546,8 @@ func TestRowsOfABundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = index.Close() }()
+
 	apis, err := index.APIs(context.Background())
 	if err != nil || len(apis) != 1 || apis[0] != (API{"p.example", "v1", "Thing", "things"}) {
 		t.Errorf("APIs %v, error %v", apis, err)

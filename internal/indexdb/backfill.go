@@ -20,7 +20,7 @@ func combineSteps(parts ...func(context.Context, *migrationTx) error) func(conte
 	}
 }
 
-// rebuildTable returns a migration that gives a table another definition and keeps the
+// rebuildTable returns a migration that changes the definition of a table and keeps the
 // named columns.
 func rebuildTable(table, definition, columns string) func(context.Context, *migrationTx) error {
 	return newStatementsStep(

@@ -48,8 +48,8 @@ func Edit(ctx context.Context, path string, opts EditOptions, edit func(*Editor)
 	if err != nil {
 		return fmt.Errorf("index database %s: %w", path, err)
 	}
-
 	defer func() { _ = os.Remove(temp) }() // After a success it has been renamed.
+
 	conn, err := prepareWorkingCopy(ctx, temp, opts)
 	if err != nil {
 		return fmt.Errorf("index database %s: %w", path, explainSQLiteError(err))
@@ -150,8 +150,8 @@ func (c *connection) runEdit(ctx context.Context, opts EditOptions, edit func(*E
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = tx.Rollback() }() // It does nothing after the commit.
+
 	if err := createEditIndexes(ctx, tx); err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ func (d *fixture) runExport(x Export) (string, error) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-
 	defer func() { _ = index.Close() }()
+
 	x.Index, x.Folder = index, filepath.Join(d.t.TempDir(), "downloaded")
 	x.Fetch = func(_ context.Context, image, folder string) error {
 		if strings.HasSuffix(image, "fails") {

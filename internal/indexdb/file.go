@@ -93,8 +93,8 @@ func copyLimited(ctx context.Context, to *os.File, from string, limit int64) err
 	if err != nil {
 		return err
 	}
-
 	defer source.Close()
+
 	n, err := io.Copy(to, &contextReader{ctx, io.LimitReader(source, limit+1)})
 	if err != nil {
 		return err
@@ -139,8 +139,8 @@ func replaceFileAtomically(finished, target string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-
 	defer dir.Close()
+
 	// Some file systems cannot sync a directory. The file itself is safe nevertheless.
 	_ = dir.Sync()
 	return nil

@@ -132,12 +132,12 @@ func (d *fixture) readMetas() ([]fbc.Meta, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() {
 		if err := index.Close(); err != nil {
 			d.t.Error(err)
 		}
 	}()
+
 	var metas []fbc.Meta
 	for meta, err := range index.Metas(context.Background()) {
 		if err != nil {
@@ -231,8 +231,8 @@ func (d *fixture) queryRows(query string, args ...any) []string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-
 	defer func() { _ = db.Close() }()
+
 	values, err := queryTexts(context.Background(), db, query, args...)
 	if err != nil {
 		d.t.Fatal(err)
@@ -248,8 +248,8 @@ func (d *fixture) execSQL(statements ...string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-
 	defer func() { _ = db.Close() }()
+
 	db.SetMaxOpenConns(1)
 	for _, statement := range append([]string{`PRAGMA synchronous = 0`}, statements...) {
 		if _, err := db.Exec(statement); err != nil {

@@ -26,8 +26,8 @@ func smallDatabase(f *testing.F, level int) []byte {
 	if err != nil {
 		f.Fatal(err)
 	}
-
 	defer conn.close()
+
 	if _, err := conn.ExecContext(ctx, `PRAGMA page_size = 512`); err != nil {
 		f.Fatal(err)
 	}

@@ -20,7 +20,8 @@ func insertBundle(ctx context.Context, q querier, b *Bundle) error {
 	}
 
 	// All existing indexes store the two as blobs.
-	csv, content := []byte(b.CSV), []byte(objects.String())
+	csv := []byte(b.CSV)
+	content := []byte(objects.String())
 	if len(b.CSV) == 0 {
 		csv = nil
 	}

@@ -72,8 +72,8 @@ func (c *connection) migrateWithSteps(ctx context.Context, opts Options, steps [
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = tx.Rollback() }() // It does nothing after the commit.
+
 	if err := dropTriggers(ctx, tx); err != nil {
 		return err
 	}

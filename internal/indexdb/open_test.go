@@ -457,8 +457,8 @@ func TestMetasStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = index.Close() }()
+
 	for n := range 9 {
 		seen := 0
 		for _, err := range index.Metas(context.Background()) {
@@ -476,6 +476,7 @@ func TestMetasStop(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+
 	var last error
 	for _, err := range index.Metas(ctx) {
 		cancel()

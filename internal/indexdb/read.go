@@ -144,7 +144,9 @@ func (r *metaReader) readAll(ctx context.Context) error {
 	}
 
 	names := slices.Sorted(maps.Keys(r.packages))
-	current, channels, count := "", map[string][]storedEntry{}, 0
+	current := ""
+	channels := map[string][]storedEntry{}
+	count := 0
 	// show yields the packages up to and including upTo. Only upTo has channels.
 	show := func(upTo string) error {
 		for ; len(names) > 0 && names[0] <= upTo; names = names[1:] {
@@ -170,7 +172,9 @@ func (r *metaReader) readAll(ctx context.Context) error {
 			if err := show(current); err != nil {
 				return err
 			}
-			current, channels, count = pkg, map[string][]storedEntry{}, 0
+			current = pkg
+			channels = map[string][]storedEntry{}
+			count = 0
 			if _, known := r.packages[pkg]; !known {
 				r.opts.warn(fmt.Sprintf("channels of package %q ignored: the index has no such package", pkg), nil)
 			}
@@ -198,7 +202,9 @@ func (r *metaReader) readAll(ctx context.Context) error {
 
 // loadPackages reads what is needed of all packages.
 func (r *metaReader) loadPackages(ctx context.Context) error {
-	r.packages, r.heads, r.deprecated = map[string]string{}, map[[2]string]string{}, map[string]bool{}
+	r.packages = map[string]string{}
+	r.heads = map[[2]string]string{}
+	r.deprecated = map[string]bool{}
 	err := forEachTextRow(ctx, r.conn, `SELECT CAST(name AS TEXT), CAST(default_channel AS TEXT), '' FROM package WHERE name IS NOT NULL AND name <> ''`, func(row [3]string) {
 		r.packages[row[0]] = row[1]
 	})

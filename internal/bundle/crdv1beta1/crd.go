@@ -79,7 +79,9 @@ func (c *CustomResourceDefinition) Internal() (*apiextensions.CustomResourceDefi
 	c.setDefaults()
 	out := &apiextensions.CustomResourceDefinition{ObjectMeta: c.ObjectMeta}
 	to, from := &out.Spec, &c.Spec
-	to.Group, to.Version, to.Scope = from.Group, from.Version, apiextensions.ResourceScope(from.Scope)
+	to.Group = from.Group
+	to.Version = from.Version
+	to.Scope = apiextensions.ResourceScope(from.Scope)
 	to.PreserveUnknownFields = from.PreserveUnknownFields
 	to.AdditionalPrinterColumns = convertColumns(from.AdditionalPrinterColumns)
 	to.SelectableFields = convertSelectableFields(from.SelectableFields)

@@ -130,7 +130,8 @@ func (s *decodedBundle) addCSV(file bundle.File, content map[string]any, found *
 		return
 	}
 
-	s.csv, s.csvContent = csv, content
+	s.csv = csv
+	s.csvContent = content
 	checkCSV(csv, found)
 }
 

@@ -65,7 +65,8 @@ func decodeCRD(content map[string]any) (*crdDocument, bool, error) {
 		return nil, false, fmt.Errorf("error converting crd: %w", err)
 	}
 
-	document.name, document.kind = document.internal.Name, document.internal.Spec.Names.Kind
+	document.name = document.internal.Name
+	document.kind = document.internal.Spec.Names.Kind
 	for _, version := range document.internal.Spec.Versions {
 		document.versions = append(document.versions, version.Name)
 	}

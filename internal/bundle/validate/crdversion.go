@@ -209,7 +209,8 @@ func resolveFieldPath(schema *apiextensions.JSONSchemaProps, path string) ([]str
 
 func validateConversion(conversion *apiextensions.CustomResourceConversion, at *field.Path) field.ErrorList {
 	faults := validateOneOf(at.Child("strategy"), conversion.Strategy, apiextensions.NoneConverter, apiextensions.WebhookConverter)
-	config, reviews := at.Child("webhookClientConfig"), at.Child("conversionReviewVersions")
+	config := at.Child("webhookClientConfig")
+	reviews := at.Child("conversionReviewVersions")
 	if conversion.Strategy != apiextensions.WebhookConverter {
 		const only = "should not be set when strategy is not set to Webhook"
 		if conversion.WebhookClientConfig != nil {

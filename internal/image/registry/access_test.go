@@ -75,6 +75,7 @@ func (s *repositoryTokenServer) set(status int, hang chan struct{}) {
 func (s *repositoryTokenServer) drainRequests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	asked := s.asked
 	s.asked = nil
 	return asked
@@ -119,6 +120,7 @@ func respondUnauthorized(w http.ResponseWriter, challenge string) {
 func (s *sharedRegistry) drainRequests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	asked := s.asked
 	s.asked = nil
 	return asked

@@ -54,8 +54,8 @@ func (s *Session) Manifest(ctx context.Context, tagOrDigest string) ([]byte, str
 	if err != nil {
 		return nil, "", err
 	}
-
 	defer func() { _ = resp.Body.Close() }() // It was only read.
+
 	data, err := readAtMost(resp.Body, MaxManifest, "the manifest "+tagOrDigest)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the manifest %s: %w", tagOrDigest, err)

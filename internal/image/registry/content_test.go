@@ -75,6 +75,7 @@ func TestProxy(t *testing.T) {
 	ask := func(host string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
+
 		_, err := sessionTo(t, server, func(o *Options) { o.Host, o.Once = host, true }).Digest(ctx, "v1")
 		return err
 	}
@@ -212,8 +213,8 @@ func TestBlob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-
 			defer func() { _ = blob.Body.Close() }()
+
 			data, err := io.ReadAll(blob.Body)
 			if err != nil || string(data) != test.want || blob.Offset != test.wantOffset || blob.Size != test.wantSize {
 				t.Errorf("got %q at %d of %d (%v)", data, blob.Offset, blob.Size, err)

@@ -102,7 +102,8 @@ func newStatusError(resp *http.Response, what string, now time.Time) *StatusErro
 	if json.Unmarshal(body, &parsed) == nil {
 		e.Message = parsed.Details
 		if len(parsed.Errors) > 0 {
-			e.Code, e.Message = parsed.Errors[0].Code, parsed.Errors[0].Message
+			e.Code = parsed.Errors[0].Code
+			e.Message = parsed.Errors[0].Message
 		}
 	}
 

@@ -35,6 +35,7 @@ func (f *fakeTime) now() time.Time {
 func (f *fakeTime) sleep(ctx context.Context, d time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	f.slept = append(f.slept, d)
 	f.time = f.time.Add(d)
 	return ctx.Err()

@@ -150,8 +150,8 @@ func (s *Session) fetchBaseChallenge(ctx context.Context) (*challenge, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = resp.Body.Close() }() // Only the header is needed.
+
 	if !s.isOwnResponse(resp) {
 		return nil, nil
 	}

@@ -197,7 +197,8 @@ func (s *Session) sendWithRetries(ctx context.Context, r request, authorization 
 			return resp, nil
 		}
 
-		requestedPause, paused := time.Duration(0), false
+		requestedPause := time.Duration(0)
+		paused := false
 		if err == nil {
 			requestedPause, paused = parseRetryAfter(resp.Header, s.opts.Shared.now())
 		}

@@ -67,6 +67,7 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 func (s *Shared) stateOfHost(name string) *hostState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	h := s.hosts[name]
 	if h == nil {
 		if len(s.hosts) >= maxHosts {
@@ -83,6 +84,7 @@ func (s *Shared) stateOfHost(name string) *hostState {
 func (s *Shared) rememberedGrant(key grantKey) (grant, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	g, ok := s.grants[key]
 	return g, ok
 }
@@ -90,6 +92,7 @@ func (s *Shared) rememberedGrant(key grantKey) (grant, bool) {
 func (s *Shared) rememberGrant(key grantKey, g grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if len(s.grants) >= maxGrants {
 		clear(s.grants)
 	}
@@ -147,6 +150,7 @@ func (s *Shared) pauseHost(name string, d time.Duration) {
 	until := s.now().Add(min(d, maxPauseDuration))
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	if until.After(h.pausedUntil) {
 		h.pausedUntil = until
 	}

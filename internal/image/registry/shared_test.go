@@ -151,6 +151,7 @@ func TestPauseBeyondTheDeadline(t *testing.T) {
 	session := sessionTo(t, server, func(o *Options) { o.Shared = shared })
 	ctx, cancel := contextUntil(t, clock.now().Add(10*time.Second))
 	defer cancel()
+
 	_, _, err := session.Manifest(ctx, "v1")
 	_ = wantStatus(t, err, 503, "asks for a pause of 20s")
 	if len(clock.slept) != 0 {
@@ -167,6 +168,7 @@ func TestRateIsBounded(t *testing.T) {
 		session := sessionTo(t, server, func(o *Options) { o.Shared, o.Unlimited = shared, unlimited })
 		ctx, cancel := contextUntil(t, time.Now().Add(time.Minute))
 		defer cancel()
+
 		if _, err := session.Digest(ctx, "v1"); err != nil {
 			t.Errorf("unlimited %t: %v", unlimited, err)
 		}

@@ -51,8 +51,8 @@ func (s *Session) fetchTagsPage(ctx context.Context, path string) ([]string, str
 	if err != nil {
 		return nil, "", err
 	}
-
 	defer func() { _ = resp.Body.Close() }() // It was only read.
+
 	data, err := readAtMost(resp.Body, maxTagsResponseBytes, "the list of tags")
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", what, err)

@@ -96,7 +96,8 @@ func (s *Session) tokenRequest(c challenge) (request, string, error) {
 		query.Set("grant_type", "refresh_token")
 		query.Set("refresh_token", login.IdentityToken)
 		query.Set("client_id", "mainstay")
-		r.method, r.body = http.MethodPost, newBytesBody([]byte(query.Encode()))
+		r.method = http.MethodPost
+		r.body = newBytesBody([]byte(query.Encode()))
 		r.body.secret = true
 		r.header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 
