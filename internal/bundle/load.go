@@ -24,8 +24,9 @@ var (
 )
 
 // Load reads the bundle in the root of fsys. It returns an error for a bundle without
-// annotations or ClusterServiceVersion, of a format other than registry+v1, with an invalid
-// version, release or dependency, or over the limits of this package.
+// annotations or ClusterServiceVersion, and for a format other than registry+v1. It also
+// returns an error for an invalid version, release or dependency, and for a bundle over the
+// limits of this package.
 //
 // Other problems are recorded in Omitted and Warnings: files of the manifests folder that
 // are not manifests, a second ClusterServiceVersion, and fields of the CSV with a wrong

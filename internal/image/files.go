@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Files is a file system with files of an image. Their content is in one unlinked
-// temporary file, so that a thousand of them use no more than their size, and nothing
-// remains when the program ends. It is safe for concurrent use.
+// Files is a file system with files of an image. Their content is in one unlinked temporary
+// file. A thousand of them use no more than their size, and nothing remains when the
+// program ends. It is safe for concurrent use.
 //
 // ReadDir and ReadFile are fast. Links within the files are followed. An open file is an
 // io.ReaderAt and io.Seeker.

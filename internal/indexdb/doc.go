@@ -4,7 +4,7 @@
 //
 // Edit changes a database completely or not at all: it works on a copy, which replaces the
 // original on success. Open reads a database and returns its content as the blobs of a
-// file-based catalog, one by one, so that everything that works on a catalog works on an
+// file-based catalog, one by one. Everything that works on a catalog therefore works on an
 // index. Databases of older schema levels are migrated to the latest.
 //
 // A database may come from an untrusted source. Its size and its values are bounded, views

@@ -62,8 +62,8 @@ func applySubstitutions(members map[string]*packageMember) ([]*packageMember, er
 	return changed, nil
 }
 
-// linkRebuildLine makes each bundle of a line skip the ones before it, and replace the
-// bundle that the first one replaces, unless it replaces another bundle outside of the
+// linkRebuildLine makes each bundle of a line skip the ones before it. Each also replaces
+// the bundle that the first one replaces, unless it replaces another bundle outside of the
 // line.
 func linkRebuildLine(members map[string]*packageMember, line []string) {
 	for i, name := range line {

@@ -3,9 +3,9 @@
 // nothing; internal/resolve chooses bundles.
 //
 // The CEL library would also check the types of operands. But it costs every program that
-// links it 3 MiB of memory and a millisecond at each start, used or not, and opm, which
-// scripts start hundreds of times, checks a rule once in a release. The library rejects
-// everything that this package rejects. A test with random rules verifies that.
+// links it 3 MiB of memory and a millisecond at each start, used or not. Scripts start opm
+// hundreds of times, and it checks a rule once in a release. The library rejects everything
+// that this package rejects. A test with random rules verifies that.
 package constraint
 
 import (

@@ -2,8 +2,9 @@
 // Bundles for clusters below Kubernetes 1.22 contain it.
 //
 // It defines only what differs from v1. The package of Kubernetes for that version would
-// add its protocol buffers to each program, and opm, which starts in milliseconds, would
-// initialize them at every start. This package does not validate the definition.
+// add its protocol buffers to each program. Programs such as opm, which starts in
+// milliseconds, would initialize them at every start. This package does not validate the
+// definition.
 package crdv1beta1
 
 import (

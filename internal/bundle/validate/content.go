@@ -184,8 +184,8 @@ func (c ownedCRD) String() string {
 	return fmt.Sprintf("{%s %s %s %s}", c.group, c.kind, c.name, c.version)
 }
 
-// checkOwnedVersions checks that the CRDs of the bundle and those that the CSV owns are the
-// same, and that the CSV has not both a release and olm.substitutesFor.
+// checkOwnedVersions compares the versions of the bundle's CRDs with those that the CSV
+// owns. It also checks that the CSV has not both a release and olm.substitutesFor.
 func (s *decodedBundle) checkOwnedVersions(found *findings) {
 	if s.csv == nil {
 		return // a bundle of plain manifests, or one whose CSV cannot be decoded
