@@ -87,7 +87,7 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		{"no annotations", map[string]string{"metadata/annotations.yaml": ""}, "Could not find annotations file"},
 		{"annotations that cannot be read", map[string]string{"metadata/annotations.yaml": "a: ["}, "Could not find annotations file: metadata/annotations.yaml: yaml: "},
-		{"no manifests", map[string]string{"manifests/csv.yaml": "", "manifests/crd.yaml": ""}, "manifests: file does not exist: this is no registry+v1 bundle"},
+		{"no manifests", map[string]string{"manifests/csv.yaml": "", "manifests/crd.yaml": ""}, "manifests: file does not exist: this is not a registry+v1 bundle"},
 		{"no objects", map[string]string{"manifests/csv.yaml": "# nothing", "manifests/crd.yaml": ""}, "no bundle objects found"},
 		{"nothing but what is no object", map[string]string{"manifests/csv.yaml": "a: [", "manifests/crd.yaml": ""}, "no bundle objects found"},
 		{"no CSV", map[string]string{"manifests/csv.yaml": ""}, "no csv in bundle"},

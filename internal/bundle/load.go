@@ -110,7 +110,7 @@ type manifestLoader struct {
 // loadManifests loads the objects of the manifests folder, including the CSV.
 func (f *Files) loadManifests(b *Bundle) error {
 	if !f.HasManifests {
-		return fmt.Errorf("%s: %w: this is no registry+v1 bundle", f.manifestsFolder, fs.ErrNotExist)
+		return fmt.Errorf("%s: %w: this is not a registry+v1 bundle", f.manifestsFolder, fs.ErrNotExist)
 	}
 
 	l := &manifestLoader{Bundle: b}

@@ -107,7 +107,7 @@ func checkLayerType(l layer) error {
 	case l.mediaType == "", strings.Contains(l.mediaType, "tar"):
 		return nil
 	default:
-		return contentErrorf("the layer %s is no archive of files but %q", l.digest, l.mediaType)
+		return contentErrorf("the layer %s is not an archive of files but %q", l.digest, l.mediaType)
 	}
 }
 

@@ -75,7 +75,7 @@ func (img *Image) readFolders(ctx context.Context, files *Files, names []string)
 	var unpackers []*unpacker
 	for _, name := range names {
 		if !fs.ValidPath(name) || name == "." || strings.Contains(name, "/") {
-			return kindErrorf(KindInvalid, "%q is no folder of an image's root", name)
+			return kindErrorf(KindInvalid, "%q is not a folder of an image's root", name)
 		}
 
 		part := &Files{root: newDirectoryNode(0o755), spool: files.spool}

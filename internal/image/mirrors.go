@@ -271,7 +271,7 @@ func CheckSource(source string) error {
 		return CheckLocation(source)
 	}
 	if strings.ContainsAny(domain, "/:*[]") {
-		return errors.New("a wildcard stands for hosts only: write it as *.example.com")
+		return errors.New("a wildcard matches hosts only: write it as *.example.com")
 	}
 	return CheckLocation(domain)
 }

@@ -113,7 +113,7 @@ func cutIPv6Registry(ref string) (host, rest string, err error) {
 	}
 
 	if !valid {
-		return "", "", kindErrorf(KindInvalid, "its registry is no IPv6 address in brackets; write it as [2001:db8::1]:5000")
+		return "", "", kindErrorf(KindInvalid, "its registry is not an IPv6 address in brackets; write it as [2001:db8::1]:5000")
 	}
 
 	return host, rest, nil

@@ -402,7 +402,7 @@ func (x *unpacker) writeHardLink(rel, target string) error {
 		return contentErrorf("the hard link %q points to %q, outside of /%s", x.pathInImage(rel), target, x.prefix)
 	}
 	if !x.isRegularFile(source) {
-		return contentErrorf("the hard link %q points to %q, which is no file before it in the image", x.pathInImage(rel), target)
+		return contentErrorf("the hard link %q points to %q, which is not a file before it in the image", x.pathInImage(rel), target)
 	}
 	if source == rel {
 		return nil

@@ -139,7 +139,7 @@ func TestRules(t *testing.T) {
 			invalid: []string{
 				`ImageDigestMirrorSet a: spec.imageDigestMirrors[0].source: "https://quay.io": it is a URL: leave out the scheme before the host`,
 				`ImageDigestMirrorSet a: spec.imageDigestMirrors[1].source: "quay.io/*": it is not of the form host[:port][/path]`,
-				`ImageDigestMirrorSet a: spec.imageDigestMirrors[2].source: "*.quay.io/x": a wildcard stands for hosts only: write it as *.example.com`,
+				`ImageDigestMirrorSet a: spec.imageDigestMirrors[2].source: "*.quay.io/x": a wildcard matches hosts only: write it as *.example.com`,
 				`ImageDigestMirrorSet a: spec.imageDigestMirrors[3].source: "*": it is not of the form host[:port][/path]`,
 				`ImageDigestMirrorSet a: spec.imageDigestMirrors[4].source: "quay": it does not begin with a registry's host: that has a dot or a port, or is localhost`,
 				`ImageDigestMirrorSet a: spec.imageDigestMirrors[5].source: "Quay.io/UPPER": it is not of the form host[:port][/path]`,
