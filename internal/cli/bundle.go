@@ -10,29 +10,30 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) bundleCommand() *cobra.Command {
+func (a *app) newBundleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "bundle",
 		Aliases: []string{"bundles"},
-		Short:   "Push bundles to a registry",
+		Short:   "Validate bundles and push them to a registry",
 		Args:    cobra.ArbitraryArgs,
 		RunE:    terminal.Group,
 	}
 
-	cmd.AddCommand(bundlePushCommand())
+	cmd.AddCommand(newBundlePushCommand())
 	return cmd
 }
 
-func bundlePushCommand() *cobra.Command {
+func newBundlePushCommand() *cobra.Command {
 	var (
 		push publish.BundlePush
 		out  terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "push DIR REF",
-		Short: "Check a bundle, make an image of it, and push it",
-		Long: `Check the bundle in a folder, make an image of it, without a container engine, and push
-it. The reference of the pushed image, with its digest, is written.`,
+		Short: "Validate a bundle and push it as an image",
+		Long: `Validate the bundle in a directory, build an image of it and push the image to a registry.
+
+No container engine is required. The command prints the reference of the pushed image by digest.`,
 		Example: `  mainstay bundle push ./bundle registry.example.com/argocd-operator:v0.6.0
   mainstay bundle push ./bundle registry.example.com/argocd-operator:v0.6.0 -o json`,
 		Args: terminal.Takes("DIR", "REF"),
@@ -58,30 +59,31 @@ it. The reference of the pushed image, with its digest, is written.`,
 	return cmd
 }
 
-func catalogBuildCommand() *cobra.Command {
+func newCatalogBuildCommand() *cobra.Command {
 	var (
 		build publish.CatalogBuild
 		out   terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "build DIR",
-		Short: "Make a catalog image from a file-based catalog or from bundles",
-		Long: `Make a catalog image, without a container engine, and push it.
+		Short: "Build a catalog image from a file-based catalog or from bundles",
+		Long: `Build a catalog image and push it to a registry. No container engine is required.
 
-DIR is a file-based catalog, or a folder of bundles: any folders below it that have a
-metadata/annotations.yaml. Bundles are pushed first, each to a repository of its package
-below that of the catalog, and the catalog is made of them: the channels that they name,
-with the upgrade edges of their ClusterServiceVersions.`,
-		Example: `  # Make a catalog of bundles, and push both
+DIR is a file-based catalog or a directory of bundles. Every subdirectory that contains
+metadata/annotations.yaml is a bundle. Bundles are pushed first, each to a repository named
+after its package below the repository of the catalog. The catalog is then generated from the
+bundles: it contains the channels that they name and the upgrade edges that their
+ClusterServiceVersions declare.`,
+		Example: `  # Build a catalog from bundles and push both
   mainstay catalog build ./bundles --push registry.example.com/catalog:v1
 
-  # Push the bundles elsewhere
+  # Push the bundles to a different repository
   mainstay catalog build ./bundles --push registry.example.com/catalog:v1 --bundle-repo registry.example.com/bundles
 
-  # Look at the catalog that would be made
+  # Print the catalog that would be built
   mainstay catalog build ./bundles --push registry.example.com/catalog:v1 --dry-run -o yaml
 
-  # Write an archive for 'ctr images import' or 'podman load'
+  # Write an OCI archive for 'ctr images import' or 'podman load'
   mainstay catalog build ./catalog --output catalog.tar`,
 		Args: terminal.Takes("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,23 +94,24 @@ with the upgrade edges of their ClusterServiceVersions.`,
 				return err
 			}
 
-			return printBuilt(cmd, &build, &out, built)
+			return printBuiltCatalog(cmd, &build, &out, built)
 		},
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&build.Push, "push", "", "reference to push the catalog's image to")
+	flags.StringVar(&build.Push, "push", "", "reference to push the catalog image to")
 	flags.StringVar(&build.Output, "output", "", "file to write the image to, as an OCI archive")
-	flags.StringVar(&build.BundleRepo, "bundle-repo", "", "repository below which bundles are pushed (default: that of --push)")
-	flags.BoolVar(&build.DryRun, "dry-run", false, "push and write nothing; print the catalog that is made of bundles")
+	flags.StringVar(&build.BundleRepo, "bundle-repo", "", "parent repository for the bundle images (default: the repository of --push)")
+	flags.BoolVar(&build.DryRun, "dry-run", false, "do not push or write anything; print the catalog that would be generated from bundles")
 	opm.BindRegistry(cmd, &build.Registry)
 	out.BindAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }
 
-// printBuilt prints a catalog that was built. A dry run of bundles prints the content.
-func printBuilt(cmd *cobra.Command, build *publish.CatalogBuild, out *terminal.Output, built *publish.BuiltCatalog) error {
+// printBuiltCatalog prints the reference or digest of a built catalog. A dry run that generates the
+// catalog from bundles prints its content.
+func printBuiltCatalog(cmd *cobra.Command, build *publish.CatalogBuild, out *terminal.Output, built *publish.BuiltCatalog) error {
 	w := cmd.OutOrStdout()
 	switch {
 	case build.DryRun && len(built.Blobs) > 0:

@@ -14,24 +14,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) catalogCommand() *cobra.Command {
+func (a *app) newCatalogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "catalog",
 		Aliases: []string{"catalogs", "cat"},
-		Short:   "Build catalogs, and add them to a cluster",
+		Short:   "Build catalogs and manage the catalogs of a cluster",
 		Args:    cobra.ArbitraryArgs,
 		RunE:    terminal.Group,
 	}
 
 	cmd.AddCommand(
-		a.catalogAddCommand(), a.catalogListCommand(), a.catalogRefreshCommand(), a.catalogDeleteCommand(),
-		catalogBuildCommand(), opm.RenderCommand("mainstay catalog"), opm.ValidateCommand("mainstay catalog"),
+		a.newCatalogAddCommand(), a.newCatalogListCommand(), a.newCatalogRefreshCommand(), a.newCatalogDeleteCommand(),
+		newCatalogBuildCommand(), opm.RenderCommand("mainstay catalog"), opm.ValidateCommand("mainstay catalog"),
 		opm.SearchCommand("mainstay catalog"), opm.ShowCommand("mainstay catalog"), opm.GraphCommand("mainstay catalog"), opm.DiffCommand("mainstay catalog"),
 	)
 	return cmd
 }
 
-func (a *app) catalogAddCommand() *cobra.Command {
+func (a *app) newCatalogAddCommand() *cobra.Command {
 	var (
 		add  action.CatalogAdd
 		wait waitFlags
@@ -40,47 +40,47 @@ func (a *app) catalogAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME --image REF",
 		Short: "Add a catalog to the cluster",
-		Example: `  # Add a catalog, look for a new version of it every ten minutes, and wait until it is served
+		Example: `  # Add a catalog, poll its tag every ten minutes, and wait until the catalog is served
   mainstay catalog add operatorhub --image quay.io/operatorhubio/catalog:latest --poll-interval 10m --wait
 
-  # Prefer this catalog over others that have the same packages
+  # Prefer this catalog over others that contain the same packages
   mainstay catalog add ours --image registry.example.com/catalog:v1 --priority 100`,
 		Args:              terminal.Takes("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			add.Client, add.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			add.Name, add.Wait = args[0], wait.value()
+			add.Name, add.Wait = args[0], wait.toWait()
 			catalog, err := add.Run(cmd.Context())
 
-			return finishCatalog(cmd, &out, catalog, wait.wait, err)
+			return printCreatedCatalog(cmd, &out, catalog, wait.wait, err)
 		},
 	}
 
-	a.kube.bind(cmd)
+	a.kube.addFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&add.Image, "image", "", "reference of the catalog's image, with a tag or a digest")
-	flags.Int32Var(&add.Priority, "priority", 0, "decides between catalogs that have the same package: the highest wins")
-	flags.DurationVar(&add.PollInterval, "poll-interval", 0, "how often to look whether the tag has moved, in whole minutes, as 10m (default: never)")
-	flags.StringToStringVar(&add.Labels, "label", nil, "label of the catalog, as KEY=VALUE, for extensions to select it by; may be repeated")
+	flags.StringVar(&add.Image, "image", "", "reference of the catalog image, by tag or digest")
+	flags.Int32Var(&add.Priority, "priority", 0, "priority among catalogs that contain the same package; the highest wins")
+	flags.DurationVar(&add.PollInterval, "poll-interval", 0, "interval at which the tag is resolved again, in whole minutes, for example 10m (default: never)")
+	flags.StringToStringVar(&add.Labels, "label", nil, "label of the catalog as KEY=VALUE, for use in catalog selectors; can be repeated")
 	_ = cmd.MarkFlagRequired("image") // the flag was just added
-	wait.bind(cmd, "the catalog is served")
+	wait.addFlags(cmd, "the catalog is served")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }
 
-// finishCatalog prints a catalog after it was created.
-func finishCatalog(cmd *cobra.Command, out *terminal.Output, catalog *olmv1.ClusterCatalog, waited bool, err error) error {
+// printCreatedCatalog prints a catalog that was created, also when waiting for it failed with err.
+func printCreatedCatalog(cmd *cobra.Command, out *terminal.Output, catalog *olmv1.ClusterCatalog, waited bool, err error) error {
 	if catalog == nil {
 		return err
 	}
 
-	typed(catalog, olmv1.GroupVersion, olmv1.ClusterCatalogKind)
+	setGroupVersionKind(catalog, olmv1.GroupVersion, olmv1.ClusterCatalogKind)
 	if out.Format != "" {
 		return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, []client.Object{catalog}, false), err)
 	}
@@ -94,7 +94,7 @@ func finishCatalog(cmd *cobra.Command, out *terminal.Output, catalog *olmv1.Clus
 	return err
 }
 
-func (a *app) catalogListCommand() *cobra.Command {
+func (a *app) newCatalogListCommand() *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
@@ -103,9 +103,9 @@ func (a *app) catalogListCommand() *cobra.Command {
 		Example: `  mainstay catalog list
   mainstay catalog list -o wide`,
 		Args:              terminal.TakesUpTo(1),
-		ValidArgsFunction: a.completeNames(catalogNames),
+		ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func (a *app) catalogListCommand() *cobra.Command {
 		},
 	}
 
-	a.kube.bind(cmd)
+	a.kube.addFlags(cmd)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
 
 	return cmd
@@ -134,7 +134,7 @@ func (a *app) printCatalogs(cmd *cobra.Command, out *terminal.Output, catalogs [
 	if out.Format != "" && out.Format != terminal.FormatWide {
 		var objects []client.Object
 		for i := range catalogs {
-			objects = append(objects, typed(&catalogs[i], olmv1.GroupVersion, olmv1.ClusterCatalogKind))
+			objects = append(objects, setGroupVersionKind(&catalogs[i], olmv1.GroupVersion, olmv1.ClusterCatalogKind))
 		}
 		return printObjects(cmd.OutOrStdout(), out.Format, objects, all)
 	}
@@ -153,8 +153,8 @@ func (a *app) printCatalogs(cmd *cobra.Command, out *terminal.Output, catalogs [
 	for i := range catalogs {
 		catalog := &catalogs[i]
 		row := []string{
-			catalog.Name, a.age(catalog.Status.LastUnpacked),
-			conditionStatus(catalog.Status.Conditions, olmv1.TypeServing), a.age(&catalog.CreationTimestamp),
+			catalog.Name, a.formatAge(catalog.Status.LastUnpacked),
+			conditionStatus(catalog.Status.Conditions, olmv1.TypeServing), a.formatAge(&catalog.CreationTimestamp),
 		}
 		if out.Format == terminal.FormatWide {
 			resolved := ""
@@ -169,7 +169,7 @@ func (a *app) printCatalogs(cmd *cobra.Command, out *terminal.Output, catalogs [
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
-func (a *app) catalogDeleteCommand() *cobra.Command {
+func (a *app) newCatalogDeleteCommand() *cobra.Command {
 	var (
 		wait waitFlags
 		out  terminal.Output
@@ -177,41 +177,41 @@ func (a *app) catalogDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "delete NAME",
 		Short:   "Remove a catalog from the cluster",
-		Long:    `Remove a catalog from the cluster. Extensions that were installed from it stay.`,
+		Long:    `Remove a catalog from the cluster. Extensions that were installed from it are not changed.`,
 		Example: `  mainstay catalog delete operatorhub --wait`,
-		Args:    terminal.Takes("NAME"), ValidArgsFunction: a.completeNames(catalogNames),
+		Args:    terminal.Takes("NAME"), ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
-			remove := action.CatalogDelete{Client: c, Progress: terminal.NewProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.value()}
+			remove := action.CatalogDelete{Client: c, Progress: terminal.NewProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.toWait()}
 			if err := remove.Run(cmd.Context()); err != nil {
 				return err
 			}
 
-			printDeleted(cmd, &out, "clustercatalog.olm.operatorframework.io", args[0])
+			printDeletedObject(cmd, &out, "clustercatalog.olm.operatorframework.io", args[0])
 			return nil
 		},
 	}
 
-	a.kube.bind(cmd)
-	wait.bind(cmd, "the catalog is gone")
+	a.kube.addFlags(cmd)
+	wait.addFlags(cmd, "the catalog is deleted")
 	out.Bind(cmd, terminal.FormatName)
 
 	return cmd
 }
 
-// dryRunFlag is --dry-run=client: write the objects instead of creating them.
+// dryRunFlag is the flag --dry-run. With the value client, objects are printed instead of created.
 type dryRunFlag struct{ client bool }
 
-func (d *dryRunFlag) bind(cmd *cobra.Command) {
-	cmd.Flags().Var(d, "dry-run", `"client" writes the objects, as -o says, instead of sending them`)
+func (d *dryRunFlag) addFlag(cmd *cobra.Command) {
+	cmd.Flags().Var(d, "dry-run", `must be "none" or "client"; with client, the objects are printed and not sent to the server`)
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = "client"
 }
 
-// String returns the value of the flag.
+// String implements pflag.Value.
 func (d *dryRunFlag) String() string {
 	if d.client {
 		return "client"
@@ -219,10 +219,10 @@ func (d *dryRunFlag) String() string {
 	return "none"
 }
 
-// Type names the value in the help.
+// Type implements pflag.Value.
 func (d *dryRunFlag) Type() string { return "string" }
 
-// Set takes none or client.
+// Set implements pflag.Value. It accepts none and client.
 func (d *dryRunFlag) Set(value string) error {
 	if value != "none" && value != "client" {
 		return errors.New("must be none or client")
@@ -231,8 +231,8 @@ func (d *dryRunFlag) Set(value string) error {
 	return nil
 }
 
-// print writes the objects. Without a format it is YAML.
-func (d *dryRunFlag) print(cmd *cobra.Command, out *terminal.Output, objects []client.Object) error {
+// printManifests prints the objects, as YAML unless another format was requested.
+func (d *dryRunFlag) printManifests(cmd *cobra.Command, out *terminal.Output, objects []client.Object) error {
 	format := out.Format
 	if format == "" {
 		format = terminal.FormatYAML

@@ -9,16 +9,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) catalogRefreshCommand() *cobra.Command {
+func (a *app) newCatalogRefreshCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "refresh NAME",
-		Short: "Have the registry looked at now",
-		Long: `Have catalogd ask the registry now whether the tag of a catalog has moved, and not when the
-poll interval is over. New content is served, and extensions update to it, as after a poll.`,
+		Short: "Resolve the image of a catalog again now",
+		Long: `Make catalogd resolve the image tag of a catalog now instead of at the next poll. New content is
+served and extensions are updated to it, as after a regular poll.`,
 		Example: `  mainstay catalog refresh operatorhub`,
-		Args:    terminal.Takes("NAME"), ValidArgsFunction: a.completeNames(catalogNames),
+		Args:    terminal.Takes("NAME"), ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -33,6 +33,6 @@ poll interval is over. New content is served, and extensions update to it, as af
 		},
 	}
 
-	a.kube.bind(cmd)
+	a.kube.addFlags(cmd)
 	return cmd
 }

@@ -8,36 +8,36 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// choiceFlag is a flag that takes one of some values.
-type choiceFlag struct {
+// enumFlag is a flag that accepts one of a fixed list of values.
+type enumFlag struct {
 	value   *string
 	allowed []string
 }
 
-// oneOf adds a flag to a command that takes one of some values, the first of which is the
-// default of the API, and empty when it is not given.
-func oneOf(cmd *cobra.Command, value *string, name, usage string, allowed ...string) {
-	cmd.Flags().Var(&choiceFlag{value, allowed}, name, fmt.Sprintf("%s: %s (default %s)", usage, strings.Join(allowed, "|"), allowed[0]))
+// addEnumFlag adds a flag that accepts one of the allowed values. The first of them is the default
+// of the API. The value stays empty when the flag is not set.
+func addEnumFlag(cmd *cobra.Command, value *string, name, usage string, allowed ...string) {
+	cmd.Flags().Var(&enumFlag{value, allowed}, name, fmt.Sprintf("%s: %s (default %s)", usage, strings.Join(allowed, "|"), allowed[0]))
 	// The flag was just added under this name.
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// String returns the value.
-func (f *choiceFlag) String() string {
+// String implements pflag.Value.
+func (f *enumFlag) String() string {
 	if f.value == nil {
 		return ""
 	}
 	return *f.value
 }
 
-// Set takes a value.
-func (f *choiceFlag) Set(text string) error {
+// Set implements pflag.Value.
+func (f *enumFlag) Set(text string) error {
 	if !slices.Contains(f.allowed, text) {
-		return fmt.Errorf("it is one of %s", strings.Join(f.allowed, ", "))
+		return fmt.Errorf("must be one of %s", strings.Join(f.allowed, ", "))
 	}
 	*f.value = text
 	return nil
 }
 
-// Type names the value in usage texts.
-func (f *choiceFlag) Type() string { return "policy" }
+// Type implements pflag.Value.
+func (f *enumFlag) Type() string { return "policy" }

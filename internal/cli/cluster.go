@@ -12,27 +12,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) clusterCommand() *cobra.Command {
+func (a *app) newClusterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "See and update the version of the cluster",
-		Long: `See and update the version of the cluster, which the cluster-version-operator keeps at a
-release.`,
+		Short: "Show and update the version of the cluster",
+		Long: `Show and update the version of the cluster. The cluster-version-operator reconciles the cluster
+to a release.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: terminal.Group,
 	}
 
-	a.kube.bind(cmd)
+	a.kube.addFlags(cmd)
 	terminal.Plain(cmd)
 	cmd.AddCommand(
-		a.clusterAcceptCommand(), a.clusterChannelCommand(), a.clusterHistoryCommand(), a.clusterInitCommand(), a.clusterRecommendCommand(), a.clusterRollbackCommand(),
-		a.clusterRollbackPreviewCommand(), a.clusterStatusCommand(), a.clusterUpgradeCommand(),
+		a.newClusterAcceptCommand(), a.newClusterChannelCommand(), a.newClusterHistoryCommand(), a.newClusterInitCommand(), a.newClusterRecommendCommand(), a.newClusterRollbackCommand(),
+		a.newClusterRollbackPreviewCommand(), a.newClusterStatusCommand(), a.newClusterUpgradeCommand(),
 	)
 
 	return cmd
 }
 
-func (a *app) clusterUpgradeCommand() *cobra.Command {
+func (a *app) newClusterUpgradeCommand() *cobra.Command {
 	var (
 		request clusterupdate.Request
 		report  clusterReport
@@ -40,14 +40,15 @@ func (a *app) clusterUpgradeCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "upgrade",
-		Short: "Show the updates of the cluster, or ask for one",
-		Long: `Show what the cluster is at and which updates there are, or ask for one of them.
+		Short: "Show the available updates of the cluster or request one",
+		Long: `Show the version of the cluster and the available updates, or request an update.
 
-An update that the update service does not recommend for this cluster is asked for with
---allow-not-recommended, an image that it does not know with --allow-explicit-upgrade. A
-cluster that is being updated or fails is asked for another with --allow-upgrade-with-warnings
-alone: what stands against it is printed. --force does not replace any of these; it has the
-cluster-version-operator pass over the signature of the release and its preconditions.`,
+Use --allow-not-recommended to request an update that the update service does not recommend for
+this cluster, and --allow-explicit-upgrade to request a release image that the update service does
+not know. While the cluster is updating or failing, a request requires
+--allow-upgrade-with-warnings; the warnings are printed. --force replaces none of these flags: it
+makes the cluster-version-operator skip the signature verification of the release and its
+preconditions.`,
 		Example: `  mainstay cluster upgrade
   mainstay cluster upgrade --include-not-recommended
   mainstay cluster upgrade --to-latest
@@ -56,14 +57,14 @@ cluster-version-operator pass over the signature of the release and its precondi
 		Args: terminal.Takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := request.Validate()
-			if request.Clear && report.notRecommended {
+			if request.Clear && report.includeNotRecommended {
 				err = clusterupdate.ErrClearAlone
 			}
 			if err != nil {
 				return &terminal.UsageError{Err: err}
 			}
 
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -79,11 +80,11 @@ cluster-version-operator pass over the signature of the release and its precondi
 				return err
 			}
 			if out.Format != "" {
-				typed(cv, configv1.GroupVersion, "ClusterVersion")
+				setGroupVersionKind(cv, configv1.GroupVersion, "ClusterVersion")
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, cv)
 			}
 
-			report.print(cmd.OutOrStdout(), cmd.ErrOrStderr(), cv)
+			report.printReport(cmd.OutOrStdout(), cmd.ErrOrStderr(), cv)
 			return nil
 		},
 	}
@@ -91,21 +92,22 @@ cluster-version-operator pass over the signature of the release and its precondi
 	flags := cmd.Flags()
 	flags.StringVar(&request.To, "to", "", "version to update to")
 	flags.StringVar(&request.ToImage, "to-image", "", "release image to update to, by digest")
-	flags.BoolVar(&request.ToLatest, "to-latest", false, "update to the highest version there is")
-	flags.BoolVar(&request.ToMultiArch, "to-multi-arch", false, "update to the same version with images for more than one architecture")
-	flags.BoolVar(&request.Clear, "clear", false, "take back what was asked for")
-	flags.BoolVar(&request.Force, "force", false, "pass over the signature of the release and whatever stands against the update")
-	flags.BoolVar(&request.AllowNotRecommended, "allow-not-recommended", false, "also take an update whose known risks apply to this cluster")
-	flags.BoolVar(&request.AllowExplicit, "allow-explicit-upgrade", false, "also take an image that the update service does not know")
-	flags.BoolVar(&request.AllowWithWarnings, "allow-upgrade-with-warnings", false, "ask though the cluster is being updated already, or fails")
-	flags.BoolVar(&report.notRecommended, "include-not-recommended", false, "also show updates that are not recommended for this cluster")
-	_ = cmd.RegisterFlagCompletionFunc("to", a.completeTo(&request.AllowNotRecommended))
+	flags.BoolVar(&request.ToLatest, "to-latest", false, "update to the highest available version")
+	flags.BoolVar(&request.ToMultiArch, "to-multi-arch", false, "update to the multi-architecture release of the current version")
+	flags.BoolVar(&request.Clear, "clear", false, "cancel the requested update")
+	flags.BoolVar(&request.Force, "force", false, "skip the signature verification of the release and the preconditions of the update")
+	flags.BoolVar(&request.AllowNotRecommended, "allow-not-recommended", false, "allow an update whose known risks apply to this cluster")
+	flags.BoolVar(&request.AllowExplicit, "allow-explicit-upgrade", false, "allow a release image that the update service does not know")
+	flags.BoolVar(&request.AllowWithWarnings, "allow-upgrade-with-warnings", false, "request the update even if the cluster is updating or failing")
+	flags.BoolVar(&report.includeNotRecommended, "include-not-recommended", false, "also show updates that are not recommended for this cluster")
+	_ = cmd.RegisterFlagCompletionFunc("to", a.completeUpdateVersion(&request.AllowNotRecommended))
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
 
-// printOutcome says what an operation did, and what a person should know beside.
+// printOutcome prints the result of an operation to standard output and its warnings to standard
+// error. It returns err.
 func printOutcome(cmd *cobra.Command, out *terminal.Output, outcome *clusterupdate.Outcome, err error) error {
 	if outcome == nil {
 		return err
@@ -125,25 +127,25 @@ func printOutcome(cmd *cobra.Command, out *terminal.Output, outcome *clusterupda
 	return err
 }
 
-func (a *app) clusterChannelCommand() *cobra.Command {
+func (a *app) newClusterChannelCommand() *cobra.Command {
 	var (
 		channel clusterupdate.Channel
 		out     terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "channel [NAME]",
-		Short: "Choose the channel of updates that the cluster follows",
-		Long: `Choose the channel of updates that the cluster follows. Without a name it follows none: the
-update service is not asked any more.
+		Short: "Set the update channel of the cluster",
+		Long: `Set the update channel of the cluster. Without a name, the channel is cleared and the cluster no
+longer retrieves updates from the update service.
 
-A channel that the cluster's release is not known to be in is refused unless
---allow-explicit-channel is given.`,
+A channel that is not known to contain the current release is refused unless
+--allow-explicit-channel is set.`,
 		Example: `  mainstay cluster channel stable-1.4
   mainstay cluster channel --allow-explicit-channel`,
 		Args:              terminal.TakesUpTo(1),
-		ValidArgsFunction: a.completeNames(knownChannels),
+		ValidArgsFunction: a.completeFirstArgument(listChannels),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -156,13 +158,13 @@ A channel that the cluster's release is not known to be in is refused unless
 		},
 	}
 
-	cmd.Flags().BoolVar(&channel.AllowExplicit, "allow-explicit-channel", false, "also take a channel that the release is not known to be in, and leave one that it is in")
+	cmd.Flags().BoolVar(&channel.AllowExplicit, "allow-explicit-channel", false, "allow a channel that is not known to contain the current release, and allow clearing the channel")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
 
-func (a *app) clusterAcceptCommand() *cobra.Command {
+func (a *app) newClusterAcceptCommand() *cobra.Command {
 	var (
 		accept clusterupdate.Accept
 		out    terminal.Output
@@ -170,13 +172,13 @@ func (a *app) clusterAcceptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept [RISK[-],...]",
 		Short: "Accept known risks of updates",
-		Long: `Accept known risks of updates by their names: they do not keep an update from being
-recommended any more. A name with - behind it is not accepted any more.`,
+		Long: `Accept known risks of updates by name. An accepted risk no longer prevents an update from being
+recommended. A name followed by - removes the risk from the accepted ones.`,
 		Example: `  mainstay cluster accept SlowDisks,OldFirmware
   mainstay cluster accept SlowDisks-
   mainstay cluster accept --clear`,
 		Args:              terminal.TakesUpTo(1),
-		ValidArgsFunction: lastOf(a.completeNames(knownRisks)),
+		ValidArgsFunction: completeLastListItem(a.completeFirstArgument(listRiskNames)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				accept.Risks = clusterupdate.SplitNames(args[0])
@@ -185,7 +187,7 @@ recommended any more. A name with - behind it is not accepted any more.`,
 				return &terminal.UsageError{Err: err}
 			}
 
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -196,27 +198,27 @@ recommended any more. A name with - behind it is not accepted any more.`,
 		},
 	}
 
-	cmd.Flags().BoolVar(&accept.Replace, "replace", false, "accept no others than these")
-	cmd.Flags().BoolVar(&accept.Clear, "clear", false, "accept none any more")
+	cmd.Flags().BoolVar(&accept.Replace, "replace", false, "replace the accepted risks by the given ones")
+	cmd.Flags().BoolVar(&accept.Clear, "clear", false, "remove all accepted risks")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
 
-func (a *app) clusterRollbackCommand() *cobra.Command {
+func (a *app) newClusterRollbackCommand() *cobra.Command {
 	var (
 		rollback clusterupdate.Rollback
 		out      terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "rollback",
-		Short: "Go back to the release that the cluster was at before",
-		Long: `Go back to the release that the cluster was at before, if that is of a lower version of the
-same minor version. 'mainstay cluster rollback-preview' tells what it would be.`,
+		Short: "Roll back the cluster to its previous release",
+		Long: `Roll back the cluster to its previous release. The previous release must be a lower patch version
+of the same minor version. Use 'mainstay cluster rollback-preview' to show the target release.`,
 		Example: `  mainstay cluster rollback`,
 		Args:    terminal.Takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -239,18 +241,18 @@ same minor version. 'mainstay cluster rollback-preview' tells what it would be.`
 	return cmd
 }
 
-func (a *app) clusterRollbackPreviewCommand() *cobra.Command {
+func (a *app) newClusterRollbackPreviewCommand() *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "rollback-preview",
-		Short: "Tell what a rollback of the cluster would do",
-		Long: `Tell what 'mainstay cluster rollback' would do, or why there is no way back. Nothing is
-changed. The exit code is 2 when there is no way back.`,
+		Short: "Show what a rollback of the cluster would do",
+		Long: `Show what 'mainstay cluster rollback' would do, or why a rollback is not possible. Nothing is
+changed. The exit code is 2 if a rollback is not possible.`,
 		Example: `  mainstay cluster rollback-preview
   mainstay cluster rollback-preview -o json`,
 		Args: terminal.Takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -280,30 +282,30 @@ changed. The exit code is 2 when there is no way back.`,
 
 func printRollbackPlan(w io.Writer, plan *clusterupdate.RollbackPlan) {
 	if plan.Refusal != "" {
-		fmt.Fprintf(w, "There is no way back from %s: %s.\n", plan.From, plan.Refusal)
+		fmt.Fprintf(w, "Cannot roll back from %s: %s.\n", plan.From, plan.Refusal)
 		return
 	}
 
-	fmt.Fprintf(w, "The cluster would go back from %s to %s.\n\n  Image: %s\n\n", plan.From, plan.To, plan.Image)
+	fmt.Fprintf(w, "The cluster would be rolled back from %s to %s.\n\n  Image: %s\n\n", plan.From, plan.To, plan.Image)
 	if !plan.Completed {
-		fmt.Fprintf(w, "It never was at %s completely.\n", plan.To)
+		fmt.Fprintf(w, "The update to %s was never completed.\n", plan.To)
 	}
 
-	fmt.Fprintf(w, "To do so: mainstay cluster rollback\n")
+	fmt.Fprintf(w, "To roll back, run: mainstay cluster rollback\n")
 }
 
-func (a *app) clusterHistoryCommand() *cobra.Command {
+func (a *app) newClusterHistoryCommand() *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "history",
-		Short: "List the releases that the cluster has had",
-		Long: `List the releases that the cluster has had, the newest first. One is Partial while it is
-being applied, and stays so when another took its place before it was complete.`,
+		Short: "List the releases of the cluster's update history",
+		Long: `List the releases of the cluster's update history, newest first. A release is Partial while it is
+being applied. It stays Partial if another update replaced it before it was complete.`,
 		Example: `  mainstay cluster history
   mainstay cluster history -o wide`,
 		Args: terminal.Takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -343,9 +345,9 @@ func (a *app) printClusterHistory(cmd *cobra.Command, out *terminal.Output, hist
 			took = entry.CompletionTime.Sub(entry.StartedTime.Time)
 		}
 
-		row := []string{entry.Version, string(entry.State), strconv.FormatBool(entry.Verified), a.age(&entry.StartedTime), clusterDuration(took)}
+		row := []string{entry.Version, string(entry.State), strconv.FormatBool(entry.Verified), a.formatAge(&entry.StartedTime), formatDuration(took)}
 		if wide {
-			row = append(row, entry.Image, oneLine(entry.AcceptedRisks))
+			row = append(row, entry.Image, collapseWhitespace(entry.AcceptedRisks))
 		}
 
 		rows = append(rows, row)

@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
 )
 
-// clusterNames makes names of what the ClusterVersion tells.
-func clusterNames(of func(*configv1.ClusterVersion) []string) names {
+// listFromClusterVersion returns a lister of the names that a function finds in the ClusterVersion.
+func listFromClusterVersion(of func(*configv1.ClusterVersion) []string) nameLister {
 	return func(ctx context.Context, c client.Client) ([]string, error) {
 		cv, err := clusterupdate.Read(ctx, c)
 		if err != nil {
@@ -24,21 +24,21 @@ func clusterNames(of func(*configv1.ClusterVersion) []string) names {
 }
 
 var (
-	recommendedUpdates = clusterNames(func(cv *configv1.ClusterVersion) []string {
+	listRecommendedVersions = listFromClusterVersion(func(cv *configv1.ClusterVersion) []string {
 		var found []string
 		for _, release := range clusterupdate.Recommended(cv) {
 			found = append(found, release.Version)
 		}
 		return found
 	})
-	everyUpdate = clusterNames(func(cv *configv1.ClusterVersion) []string {
+	listAllVersions = listFromClusterVersion(func(cv *configv1.ClusterVersion) []string {
 		var found []string
 		for _, option := range clusterupdate.Options(cv, nil) {
 			found = append(found, option.Release.Version)
 		}
 		return found
 	})
-	knownIssues = clusterNames(func(cv *configv1.ClusterVersion) []string {
+	listIssueNames = listFromClusterVersion(func(cv *configv1.ClusterVersion) []string {
 		found := []string{clusterupdate.IssueFailing}
 		for _, option := range clusterupdate.Options(cv, nil) {
 			found = append(found, option.Issues...)
@@ -46,13 +46,13 @@ var (
 		slices.Sort(found)
 		return slices.Compact(found)
 	})
-	knownChannels = clusterNames(func(cv *configv1.ClusterVersion) []string {
+	listChannels = listFromClusterVersion(func(cv *configv1.ClusterVersion) []string {
 		return slices.Sorted(slices.Values(cv.Status.Desired.Channels))
 	})
-	knownRisks = clusterNames(func(cv *configv1.ClusterVersion) []string {
+	listRiskNames = listFromClusterVersion(func(cv *configv1.ClusterVersion) []string {
 		found := clusterupdate.AcceptedRisks(cv)
 		for i, name := range found {
-			found[i] = name + "-" // what is accepted can be taken back
+			found[i] = name + "-" // an accepted risk can be removed
 		}
 		for _, update := range cv.Status.ConditionalUpdates {
 			for _, risk := range update.Risks {
@@ -66,20 +66,20 @@ var (
 	})
 )
 
-// completeTo completes --to by the versions that it takes as the other flags stand.
-func (a *app) completeTo(notRecommended *bool) cobra.CompletionFunc {
+// completeUpdateVersion completes --to with the versions that the other flags allow.
+func (a *app) completeUpdateVersion(notRecommended *bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		versions := recommendedUpdates
+		versions := listRecommendedVersions
 		if *notRecommended {
-			versions = everyUpdate
+			versions = listAllVersions
 		}
-		found, directive := a.completeFlag(versions)(cmd, args, toComplete)
+		found, directive := a.completeFlagValue(versions)(cmd, args, toComplete)
 		return found, directive | cobra.ShellCompDirectiveKeepOrder // the highest first
 	}
 }
 
-// lastOf completes the last name of a list.
-func lastOf(complete cobra.CompletionFunc) cobra.CompletionFunc {
+// completeLastListItem completes the last name of a comma-separated list.
+func completeLastListItem(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		before := toComplete[:strings.LastIndex(toComplete, ",")+1]
 		found, directive := complete(cmd, args, strings.TrimPrefix(toComplete, before))

@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) clusterInitCommand() *cobra.Command {
+func (a *app) newClusterInitCommand() *cobra.Command {
 	var (
 		initialize clusterupdate.Init
 		dryRun     dryRunFlag
@@ -19,12 +19,12 @@ func (a *app) clusterInitCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Have the version of the cluster managed",
-		Long: `Have the version of the cluster managed: create the ClusterVersion that
-cluster-version-operator needs. Without one, the operator applies nothing.
+		Short: "Create the ClusterVersion of the cluster",
+		Long: `Create the ClusterVersion that cluster-version-operator reconciles. Without a ClusterVersion, the
+operator applies nothing.
 
-The cluster begins with the release of its operator. It follows the channel of updates, if one is
-named, at the update service. A ClusterVersion that exists is left as it is.`,
+The cluster starts with the release of the operator. If a channel is set, the cluster retrieves the
+updates of that channel from the update service. An existing ClusterVersion is not changed.`,
 		Example: `  mainstay cluster init --channel stable-1.4
   mainstay cluster init --channel stable-1.4 --upstream https://updates.example.com/api/upgrades_info/v1/graph
   mainstay cluster init --dry-run=client -o yaml`,
@@ -35,10 +35,10 @@ named, at the update service. A ClusterVersion that exists is left as it is.`,
 				return &terminal.UsageError{Err: err}
 			}
 			if dryRun.client {
-				return dryRun.print(cmd, &out, []client.Object{cv})
+				return dryRun.printManifests(cmd, &out, []client.Object{cv})
 			}
 
-			if initialize.Client, err = a.kube.client(cmd.ErrOrStderr()); err != nil {
+			if initialize.Client, err = a.kube.newClient(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 
@@ -47,7 +47,7 @@ named, at the update service. A ClusterVersion that exists is left as it is.`,
 				return err
 			}
 
-			typed(cv, configv1.GroupVersion, configv1.ClusterVersionKind)
+			setGroupVersionKind(cv, configv1.GroupVersion, configv1.ClusterVersionKind)
 			if out.Format != "" {
 				return printObjects(cmd.OutOrStdout(), out.Format, []client.Object{cv}, false)
 			}
@@ -58,10 +58,10 @@ named, at the update service. A ClusterVersion that exists is left as it is.`,
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&initialize.Channel, "channel", "", "channel of updates that the cluster follows (default: none)")
-	flags.StringVar(&initialize.Upstream, "upstream", "", "URL of the update service (default: that of cluster-version-operator)")
-	flags.StringVar(&initialize.ClusterID, "cluster-id", "", "UUID that tells the cluster from others (default: a random one)")
-	dryRun.bind(cmd)
+	flags.StringVar(&initialize.Channel, "channel", "", "update channel of the cluster (default: none)")
+	flags.StringVar(&initialize.Upstream, "upstream", "", "URL of the update service (default: the one that cluster-version-operator is configured with)")
+	flags.StringVar(&initialize.ClusterID, "cluster-id", "", "UUID of the cluster (default: a random one)")
+	dryRun.addFlag(cmd)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd

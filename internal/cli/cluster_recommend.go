@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) clusterRecommendCommand() *cobra.Command {
+func (a *app) newClusterRecommendCommand() *cobra.Command {
 	var (
 		recommend clusterupdate.Recommend
 		printer   recommendPrinter
@@ -22,18 +22,19 @@ func (a *app) clusterRecommendCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "recommend",
-		Short: "Tell which updates of the cluster are worth choosing",
-		Long: `Tell which updates of the cluster there are, and what is known to speak against each: issues
-of the release that apply to this cluster, and what goes on in the cluster itself.
+		Short: "Show the available updates of the cluster and their known issues",
+		Long: `Show the available updates of the cluster and the known issues of each: issues of the release that
+apply to this cluster, and issues that the cluster reports.
 
-With --version it tells of one update only, and fails when an issue applies that --accept does
-not name: scripts ask so before they ask for the update.
+With --version, the command shows a single update and fails if an issue applies that --accept does
+not name. Scripts can use this as a check before they request the update.
 
 A cluster that reports Upgradeable=False refuses every update to another minor version. Each such
 update has the issue UpgradeableFalse.
 
-With --alerts, alerts that matter before a cluster is updated are looked at too. It takes the URL
-of a Prometheus, a file with what that answers at /api/v1/alerts, or - for standard input.`,
+With --alerts, the command also checks firing alerts that matter before an update. The value is the
+URL of a Prometheus server, a file with the response of its /api/v1/alerts endpoint, or - for
+standard input.`,
 		Example: `  mainstay cluster recommend
   mainstay cluster recommend --show-outdated-releases
   mainstay cluster recommend --version 1.4.2 --accept SlowDisks
@@ -42,13 +43,13 @@ of a Prometheus, a file with what that answers at /api/v1/alerts, or - for stand
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := recommend.Validate()
 			if printer.quiet && recommend.Version == "" {
-				err = errors.New("--quiet needs --version: it prints the names of issues that apply to that")
+				err = errors.New("--quiet requires --version: it prints the names of the issues that apply to that version")
 			}
 			if err != nil {
 				return &terminal.UsageError{Err: err}
 			}
 
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -63,7 +64,7 @@ of a Prometheus, a file with what that answers at /api/v1/alerts, or - for stand
 			if out.Format != "" && err == nil {
 				err = terminal.PrintValue(printer, out.Format, found)
 			} else if out.Format == "" {
-				printer.print(cmd.ErrOrStderr(), found, recommend.Version, err == nil)
+				printer.printRecommendation(cmd.ErrOrStderr(), found, recommend.Version, err == nil)
 			}
 
 			if err == nil && len(found.Unaccepted) > 0 {
@@ -75,32 +76,33 @@ of a Prometheus, a file with what that answers at /api/v1/alerts, or - for stand
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&recommend.Version, "version", "", "tell of the update to this version only")
-	flags.StringSliceVar(&recommend.Accept, "accept", nil, "names of issues that are known and accepted")
-	flags.BoolVar(&printer.outdated, "show-outdated-releases", false, "show all updates, not the two newest of each minor version only")
+	flags.StringVar(&recommend.Version, "version", "", "show only the update to this version")
+	flags.StringSliceVar(&recommend.Accept, "accept", nil, "names of accepted issues, separated by commas")
+	flags.BoolVar(&printer.showOutdated, "show-outdated-releases", false, "show all updates instead of the two newest of each minor version")
 	flags.BoolVar(&printer.quiet, "quiet", false, "with --version, print only the names of issues that are not accepted")
-	bindAlerts(cmd, &recommend.Alerts)
-	_ = cmd.RegisterFlagCompletionFunc("version", a.completeFlag(everyUpdate))
-	_ = cmd.RegisterFlagCompletionFunc("accept", lastOf(a.completeFlag(knownIssues)))
+	addAlertsFlag(cmd, &recommend.Alerts)
+	_ = cmd.RegisterFlagCompletionFunc("version", a.completeFlagValue(listAllVersions))
+	_ = cmd.RegisterFlagCompletionFunc("accept", completeLastListItem(a.completeFlagValue(listIssueNames)))
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
 
-// maxUnknownAlerts is how many alerts that no check knows are listed; the others are counted.
-const maxUnknownAlerts = 20
+// maxListedUnknownAlerts is the number of alerts without a check that are listed by name. The
+// others are counted.
+const maxListedUnknownAlerts = 20
 
-// shownOfMinor is how many updates of a minor version are shown unless all are asked for.
-const shownOfMinor = 2
+// maxUpdatesPerMinor is the number of updates shown for a minor version unless all are requested.
+const maxUpdatesPerMinor = 2
 
-// recommendPrinter shows which updates there are.
+// recommendPrinter prints the available updates with their known issues.
 type recommendPrinter struct {
 	io.Writer
-	outdated, quiet bool
+	showOutdated, quiet bool
 }
 
-// print shows what was found, of one version if that was asked for and is among the updates.
-func (p *recommendPrinter) print(problems io.Writer, r *clusterupdate.Recommendation, version string, isFound bool) {
+// printRecommendation prints a recommendation. If version is set and found, it prints that update only.
+func (p *recommendPrinter) printRecommendation(problems io.Writer, r *clusterupdate.Recommendation, version string, isFound bool) {
 	if p.quiet {
 		for _, name := range r.Unaccepted {
 			fmt.Fprintln(p, name)
@@ -108,37 +110,37 @@ func (p *recommendPrinter) print(problems io.Writer, r *clusterupdate.Recommenda
 		return
 	}
 
-	p.cluster(r)
+	p.printClusterConditions(r)
 	if !r.AlertsChecked {
 		fmt.Fprintln(problems, "info: Alerts were not looked at. Name a Prometheus with --alerts to have them looked at, too.")
 	}
 
 	if unknown := r.UnknownAlerts; len(unknown) > 0 {
-		if more := len(unknown) - maxUnknownAlerts; more > 0 {
-			unknown = append(unknown[:maxUnknownAlerts:maxUnknownAlerts], fmt.Sprintf("and %d more", more))
+		if more := len(unknown) - maxListedUnknownAlerts; more > 0 {
+			unknown = append(unknown[:maxListedUnknownAlerts:maxListedUnknownAlerts], fmt.Sprintf("and %d more", more))
 		}
 		fmt.Fprintf(problems, "info: Other alerts are firing, of which it is not known whether they matter to an update: %s\n", strings.Join(unknown, ", "))
 	}
 
-	failed := printUnretrieved(problems, r.ClusterVersion, len(r.Minors) > 0)
+	failed := printRetrievalFailure(problems, r.ClusterVersion, len(r.Minors) > 0)
 	switch {
 	case version != "" && isFound:
-		p.one(&r.Minors[0].Updates[0])
+		p.printRequestedUpdate(&r.Minors[0].Updates[0])
 	case version != "":
 	case len(r.Minors) == 0 && !failed:
-		fmt.Fprintln(p, noUpdates)
+		fmt.Fprintln(p, noUpdatesMessage)
 	default:
 		for i := range r.Minors {
-			p.minor(&r.Minors[i])
+			p.printMinorVersion(&r.Minors[i])
 		}
 	}
 }
 
-// cluster shows what goes on in the cluster itself.
-func (p *recommendPrinter) cluster(r *clusterupdate.Recommendation) {
+// printClusterConditions prints the conditions of the cluster that matter for an update.
+func (p *recommendPrinter) printClusterConditions(r *clusterupdate.Recommendation) {
 	cv := r.ClusterVersion
 	if c := clusterupdate.Condition(cv.Status.Conditions, configv1.ClusterVersionFailing); c != nil && c.Status != metav1.ConditionFalse {
-		printBlock(p, c)
+		printCondition(p, c)
 	}
 	if c := clusterupdate.Condition(cv.Status.Conditions, configv1.OperatorProgressing); c != nil && c.Status == metav1.ConditionTrue {
 		fmt.Fprint(p, "info: An update is in progress.  You may wish to let this update complete before requesting a new update.\n\n")
@@ -160,42 +162,42 @@ func (p *recommendPrinter) cluster(r *clusterupdate.Recommendation) {
 	}
 
 	if cv.Spec.Channel != "" {
-		printChannel(p, "Upstream update service", cv)
+		printUpdateChannel(p, "Upstream update service", cv)
 	}
 }
 
-// one shows an update that was asked for.
-func (p *recommendPrinter) one(o *clusterupdate.Option) {
+// printRequestedUpdate prints the update that --version selects.
+func (p *recommendPrinter) printRequestedUpdate(o *clusterupdate.Option) {
 	if len(o.Issues) == 0 {
-		fmt.Fprintf(p, "\nUpdate to %s has %s.\n", o.Release.Version, noIssues(o))
-		p.release(o, "")
+		fmt.Fprintf(p, "\nUpdate to %s has %s.\n", o.Release.Version, formatNoIssues(o))
+		p.printRelease(o, "")
 		return
 	}
 
-	fmt.Fprintf(p, "\nUpdate to %s %s:\n", o.Release.Version, recommendedStatus(o))
-	p.release(o, "")
-	p.issue(o, "")
+	fmt.Fprintf(p, "\nUpdate to %s %s:\n", o.Release.Version, formatRecommendedStatus(o))
+	p.printRelease(o, "")
+	p.printReasonAndMessage(o, "")
 }
 
-// recommendedStatus names the condition of an update with issues.
-func recommendedStatus(o *clusterupdate.Option) string {
+// formatRecommendedStatus returns the condition Recommended of an update with issues.
+func formatRecommendedStatus(o *clusterupdate.Option) string {
 	return fmt.Sprintf("%s=%s", configv1.ConditionalUpdateRecommended, o.Recommended)
 }
 
-// release shows what a release is.
-func (p *recommendPrinter) release(o *clusterupdate.Option, indent string) {
+// printRelease prints the image and the URL of a release.
+func (p *recommendPrinter) printRelease(o *clusterupdate.Option, indent string) {
 	fmt.Fprintf(p, "%sImage: %s\n", indent, o.Release.Image)
 	if o.Release.URL != "" {
 		fmt.Fprintf(p, "%sRelease URL: %s\n", indent, o.Release.URL)
 	}
 }
 
-func (p *recommendPrinter) issue(o *clusterupdate.Option, indent string) {
+func (p *recommendPrinter) printReasonAndMessage(o *clusterupdate.Option, indent string) {
 	fmt.Fprintf(p, "%sReason: %s\n%sMessage: %s\n", indent, o.Reason, indent, clusterupdate.Indent(o.Message))
 }
 
-// noIssues says that nothing speaks against an update but what is accepted.
-func noIssues(o *clusterupdate.Option) string {
+// formatNoIssues returns the text for an update that has no issues except accepted ones.
+func formatNoIssues(o *clusterupdate.Option) string {
 	const text = "no known issues relevant to this cluster"
 	if len(o.Accepted) > 0 {
 		return text + " other than the accepted " + strings.Join(o.Accepted, ",")
@@ -203,20 +205,20 @@ func noIssues(o *clusterupdate.Option) string {
 	return text
 }
 
-// minor shows the updates to a minor version: those without issues in a table, the others with
-// what is known of them. Where all releases are shown, the table has the reasons, too.
-func (p *recommendPrinter) minor(m *clusterupdate.Minor) {
+// printMinorVersion prints the updates to a minor version: updates without issues in a table, the
+// others with reason and message. If all releases are shown, the table has the reasons instead.
+func (p *recommendPrinter) printMinorVersion(m *clusterupdate.Minor) {
 	fmt.Fprintf(p, "\nUpdates to %s:\n", m.Version)
 	shown := m.Updates
-	if !p.outdated {
-		shown = shown[:min(len(shown), shownOfMinor)]
+	if !p.showOutdated {
+		shown = shown[:min(len(shown), maxUpdatesPerMinor)]
 	}
 
 	var rows [][2]string
 	flush := func() {
 		if len(rows) > 0 {
 			fmt.Fprintln(p)
-			printVersions(p, "ISSUES", rows)
+			printVersionTable(p, "ISSUES", rows)
 		}
 		rows = nil
 	}
@@ -225,14 +227,14 @@ func (p *recommendPrinter) minor(m *clusterupdate.Minor) {
 		o := &shown[i]
 		switch {
 		case len(o.Issues) == 0:
-			rows = append(rows, [2]string{o.Release.Version, noIssues(o)})
-		case p.outdated:
+			rows = append(rows, [2]string{o.Release.Version, formatNoIssues(o)})
+		case p.showOutdated:
 			rows = append(rows, [2]string{o.Release.Version, o.Reason})
 		default:
 			flush()
 			fmt.Fprintf(p, "\n  Version: %s\n", o.Release.Version)
-			p.release(o, "  ")
-			p.issue(o, "  ")
+			p.printRelease(o, "  ")
+			p.printReasonAndMessage(o, "  ")
 		}
 	}
 

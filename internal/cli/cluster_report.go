@@ -12,28 +12,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
 )
 
-// noUpdates is told where there are none.
-const noUpdates = "No updates available. You may still upgrade to a specific release image with --to-image or wait for new updates to be available."
+// noUpdatesMessage is printed if no update is available.
+const noUpdatesMessage = "No updates available. You may still upgrade to a specific release image with --to-image or wait for new updates to be available."
 
-// clusterReport shows what a cluster is at and which updates there are, from its
+// clusterReport prints the version of a cluster and its available updates, read from the
 // ClusterVersion alone.
 type clusterReport struct {
-	// notRecommended also shows updates that are not recommended for the cluster.
-	notRecommended bool
+	// includeNotRecommended also prints updates that are not recommended for the cluster.
+	includeNotRecommended bool
 }
 
-// print writes the report to out, and what is missing for it to problems.
-func (r *clusterReport) print(out, problems io.Writer, cv *configv1.ClusterVersion) {
+// printReport writes the report to out, and warnings about missing conditions to problems.
+func (r *clusterReport) printReport(out, problems io.Writer, cv *configv1.ClusterVersion) {
 	conditions := cv.Status.Conditions
 	if c := clusterupdate.Condition(conditions, configv1.ClusterVersionFailing); c == nil {
-		noInfo(problems, configv1.ClusterVersionFailing)
+		warnMissingCondition(problems, configv1.ClusterVersionFailing)
 	} else if c.Status != metav1.ConditionFalse {
-		printBlock(out, c)
+		printCondition(out, c)
 	}
 
 	switch c := clusterupdate.Condition(conditions, configv1.OperatorProgressing); {
 	case c == nil:
-		noInfo(problems, configv1.OperatorProgressing)
+		warnMissingCondition(problems, configv1.OperatorProgressing)
 	case c.Status == metav1.ConditionTrue:
 		fmt.Fprintf(out, "info: An upgrade is in progress. %s\n\n", c.Message)
 	default:
@@ -41,30 +41,30 @@ func (r *clusterReport) print(out, problems io.Writer, cv *configv1.ClusterVersi
 	}
 
 	if c := clusterupdate.Condition(conditions, configv1.OperatorUpgradeable); c != nil && c.Status == metav1.ConditionFalse {
-		printBlock(out, c)
+		printCondition(out, c)
 	}
 	if c := clusterupdate.Condition(conditions, configv1.ClusterVersionReleaseAccepted); c != nil && c.Status != metav1.ConditionTrue {
-		printBlock(out, c)
+		printCondition(out, c)
 	}
 	if cv.Spec.Channel != "" {
-		printChannel(out, "Upstream", cv)
+		printUpdateChannel(out, "Upstream", cv)
 	}
 
-	printRecommended(out, problems, cv)
-	r.printNotRecommended(out, cv)
+	printRecommendedUpdates(out, problems, cv)
+	r.printNotRecommendedUpdates(out, cv)
 }
 
-func noInfo(w io.Writer, condition string) {
+func warnMissingCondition(w io.Writer, condition string) {
 	fmt.Fprintf(w, "warning: No current %s info, see `kubectl describe clusterversion` for more details.\n", condition)
 }
 
-// printBlock shows a condition with its reason and message.
-func printBlock(w io.Writer, c *configv1.ClusterOperatorStatusCondition) {
+// printCondition prints a condition with its reason and message.
+func printCondition(w io.Writer, c *configv1.ClusterOperatorStatusCondition) {
 	fmt.Fprintf(w, "%s=%s:\n\n  Reason: %s\n  Message: %s\n\n", c.Type, c.Status, c.Reason, clusterupdate.Indent(c.Message))
 }
 
-// printChannel shows where updates are asked for, which is given a name, and the channel.
-func printChannel(w io.Writer, upstream string, cv *configv1.ClusterVersion) {
+// printUpdateChannel prints the update service, under the given name, and the channel.
+func printUpdateChannel(w io.Writer, upstream string, cv *configv1.ClusterVersion) {
 	if cv.Spec.Upstream == "" {
 		fmt.Fprintln(w, upstream+" is unset, so the cluster will use an appropriate default.")
 	} else {
@@ -79,9 +79,9 @@ func printChannel(w io.Writer, upstream string, cv *configv1.ClusterVersion) {
 	fmt.Fprintln(w, line)
 }
 
-// printUnretrieved tells why the updates that are shown may not be those that there are, and
-// whether that is so.
-func printUnretrieved(problems io.Writer, cv *configv1.ClusterVersion, isAny bool) bool {
+// printRetrievalFailure prints why updates could not be retrieved. It reports whether the retrieval
+// failed.
+func printRetrievalFailure(problems io.Writer, cv *configv1.ClusterVersion, isAny bool) bool {
 	retrieved := clusterupdate.Condition(cv.Status.Conditions, configv1.ClusterVersionRetrievedUpdates)
 	if retrieved == nil || retrieved.Status != metav1.ConditionFalse {
 		return false
@@ -96,12 +96,12 @@ func printUnretrieved(problems io.Writer, cv *configv1.ClusterVersion, isAny boo
 	return true
 }
 
-func printRecommended(out, problems io.Writer, cv *configv1.ClusterVersion) {
+func printRecommendedUpdates(out, problems io.Writer, cv *configv1.ClusterVersion) {
 	updates := clusterupdate.Recommended(cv)
-	failed := printUnretrieved(problems, cv, len(updates) > 0)
+	failed := printRetrievalFailure(problems, cv, len(updates) > 0)
 	if len(updates) == 0 {
 		if !failed {
-			fmt.Fprintln(out, noUpdates)
+			fmt.Fprintln(out, noUpdatesMessage)
 		}
 		return
 	}
@@ -113,11 +113,12 @@ func printRecommended(out, problems io.Writer, cv *configv1.ClusterVersion) {
 		rows = append(rows, [2]string{update.Version, update.Image})
 	}
 
-	printVersions(out, "IMAGE", rows)
+	printVersionTable(out, "IMAGE", rows)
 }
 
-// printVersions shows versions, and something of each. Their column has 12 places at least.
-func printVersions(w io.Writer, header string, rows [][2]string) {
+// printVersionTable prints a table with a column of versions, at least 12 characters wide, and one
+// other column.
+func printVersionTable(w io.Writer, header string, rows [][2]string) {
 	width := 12
 	for _, row := range rows {
 		width = max(width, len(row[0])+1)
@@ -127,12 +128,12 @@ func printVersions(w io.Writer, header string, rows [][2]string) {
 	}
 }
 
-func (r *clusterReport) printNotRecommended(w io.Writer, cv *configv1.ClusterVersion) {
+func (r *clusterReport) printNotRecommendedUpdates(w io.Writer, cv *configv1.ClusterVersion) {
 	updates := clusterupdate.NotRecommended(cv)
 	switch {
-	case !r.notRecommended && len(updates) == 0:
+	case !r.includeNotRecommended && len(updates) == 0:
 		return
-	case !r.notRecommended:
+	case !r.includeNotRecommended:
 		unknown := ""
 		if slices.ContainsFunc(updates, func(u configv1.ConditionalUpdate) bool {
 			return clusterupdate.RecommendedOf(u).Status == metav1.ConditionUnknown

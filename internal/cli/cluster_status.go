@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// What --details takes.
+// Values of --details.
 const (
 	detailsNone      = "none"
 	detailsAll       = "all"
@@ -24,7 +24,7 @@ const (
 
 var detailLevels = []string{detailsNone, detailsAll, detailsNodes, detailsHealth, detailsOperators}
 
-func (a *app) clusterStatusCommand() *cobra.Command {
+func (a *app) newClusterStatusCommand() *cobra.Command {
 	var (
 		details = detailsNone
 		source  alerts.Source
@@ -32,15 +32,16 @@ func (a *app) clusterStatusCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Tell how far an update of the cluster is",
-		Long: `Tell how far an update of the cluster is: which operators it waits for, how long it will
-take, how far the nodes are, and what a person should look at.
+		Short: "Show the progress of a cluster update",
+		Long: `Show the progress of a cluster update: the cluster operators that are updating, the estimated time
+remaining, the state of the nodes, and health problems that need attention.
 
-The time that is left is estimated from the last complete update, and from the progress of this
-one after its first minutes.
+The time remaining is estimated from the last completed update and, after the first minutes, from
+the progress of the current one.
 
-With --alerts, alerts that matter while a cluster is updated are looked at too. It takes the URL
-of a Prometheus, a file with what that answers at /api/v1/alerts, or - for standard input.`,
+With --alerts, the command also checks firing alerts that matter during an update. The value is the
+URL of a Prometheus server, a file with the response of its /api/v1/alerts endpoint, or - for
+standard input.`,
 		Example: `  mainstay cluster status
   mainstay cluster status --details=health
   mainstay cluster status --alerts http://localhost:9090`,
@@ -50,7 +51,7 @@ of a Prometheus, a file with what that answers at /api/v1/alerts, or - for stand
 				return &terminal.UsageError{Err: fmt.Errorf("--details must be one of %s", strings.Join(detailLevels, ", "))}
 			}
 
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -64,29 +65,29 @@ of a Prometheus, a file with what that answers at /api/v1/alerts, or - for stand
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, status)
 			}
 
-			return (&statusPrinter{cmd.OutOrStdout(), a.now(), details}).print(status)
+			return (&statusPrinter{cmd.OutOrStdout(), a.now(), details}).printStatus(status)
 		},
 	}
 
-	cmd.Flags().StringVar(&details, "details", details, "what to show in full: "+strings.Join(detailLevels, "|"))
+	cmd.Flags().StringVar(&details, "details", details, "sections to show in full: "+strings.Join(detailLevels, "|"))
 	_ = cmd.RegisterFlagCompletionFunc("details", cobra.FixedCompletions(detailLevels, cobra.ShellCompDirectiveNoFileComp))
-	bindAlerts(cmd, &source)
+	addAlertsFlag(cmd, &source)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
 
-// bindAlerts adds the flag that says where alerts are read.
-func bindAlerts(cmd *cobra.Command, source *alerts.Source) {
-	cmd.Flags().StringVar(&source.Location, "alerts", "", "where to read alerts: URL of a Prometheus, file with its /api/v1/alerts, or - (default: alerts are not looked at)")
+// addAlertsFlag adds the flag --alerts, the source of alerts.
+func addAlertsFlag(cmd *cobra.Command, source *alerts.Source) {
+	cmd.Flags().StringVar(&source.Location, "alerts", "", "source of alerts: URL of a Prometheus server, file with the response of /api/v1/alerts, or - for standard input (default: alerts are not checked)")
 }
 
 // day is the unit of long durations.
 const day = 24 * time.Hour
 
-// clusterDuration shows a time that has passed: to the second below ten minutes, to the minute below
-// a day, and in days and hours above.
-func clusterDuration(d time.Duration) string {
+// formatDuration formats a duration: to the second below ten minutes, to the minute below a day, and
+// in days and hours above.
+func formatDuration(d time.Duration) string {
 	d = d.Round(time.Second)
 	if d >= 10*time.Minute {
 		d = d.Round(time.Minute)

@@ -13,27 +13,29 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// maxNodes is how many nodes of a pool are shown unless all are asked for.
-const maxNodes = 10
+// maxListedNodes is the number of nodes listed for a pool unless all are requested.
+const maxListedNodes = 10
 
-// statusPrinter shows how far an update is.
+// statusPrinter prints the progress of an update.
 type statusPrinter struct {
 	io.Writer
 	now     time.Time
 	details string
 }
 
-func (p *statusPrinter) shows(what string) bool { return p.details == detailsAll || p.details == what }
+func (p *statusPrinter) showsDetail(what string) bool {
+	return p.details == detailsAll || p.details == what
+}
 
-func (p *statusPrinter) print(s *updatestatus.Status) error {
-	p.refusal(s.Refused)
+func (p *statusPrinter) printStatus(s *updatestatus.Status) error {
+	p.printRefusal(s.Refused)
 	if !s.Updating {
 		fmt.Fprintln(p, "The cluster is not updating.")
 		return nil
 	}
 
-	p.controlPlane(s.ControlPlane)
-	for _, part := range []func(*updatestatus.Status) error{p.operators, p.controlPlaneNodes, p.workers, p.health} {
+	p.printControlPlane(s.ControlPlane)
+	for _, part := range []func(*updatestatus.Status) error{p.printUpdatingOperators, p.printControlPlaneNodes, p.printWorkerPools, p.printUpdateHealth} {
 		if err := part(s); err != nil {
 			return err
 		}
@@ -42,21 +44,21 @@ func (p *statusPrinter) print(s *updatestatus.Status) error {
 	return nil
 }
 
-// refusal shows a requested update that the operator does not carry out.
-func (p *statusPrinter) refusal(r *updatestatus.Refusal) {
+// printRefusal prints a requested update that the operator refused.
+func (p *statusPrinter) printRefusal(r *updatestatus.Refusal) {
 	if r == nil {
 		return
 	}
-	fmt.Fprintf(p, "The requested update to %s was refused %s ago:\n\n  Reason: %s\n  Message: %s\n\n", r.Target, p.since(r.Since), r.Reason, clusterupdate.Indent(r.Message))
+	fmt.Fprintf(p, "The requested update to %s was refused %s ago:\n\n  Reason: %s\n  Message: %s\n\n", r.Target, p.formatTimeSince(r.Since), r.Reason, clusterupdate.Indent(r.Message))
 }
 
-func (p *statusPrinter) controlPlane(c *updatestatus.ControlPlane) {
+func (p *statusPrinter) printControlPlane(c *updatestatus.ControlPlane) {
 	fmt.Fprintln(p, "= Control Plane =")
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(p, "%-17s%s\n", name+":", fmt.Sprintf(format, args...))
 	}
 	if c.Assessment == updatestatus.Completed {
-		fmt.Fprintf(p, "Update to %s successfully completed at %s (duration: %s)\n", c.Version, c.Finished.UTC().Format(time.RFC3339), clusterDuration(c.Duration.Duration))
+		fmt.Fprintf(p, "Update to %s successfully completed at %s (duration: %s)\n", c.Version, c.Finished.UTC().Format(time.RFC3339), formatDuration(c.Duration.Duration))
 	} else {
 		line("Assessment", "%s", c.Assessment)
 		line("Target Version", "%s", c.Target)
@@ -65,7 +67,7 @@ func (p *statusPrinter) controlPlane(c *updatestatus.ControlPlane) {
 		}
 
 		line("Completion", "%d%% (%d operators updated, %d updating, %d waiting)", c.Percent(), c.Updated, c.InUpdate, c.Waiting)
-		line("Duration", "%s (Est. Time Remaining: %s)", clusterDuration(c.Duration.Duration), remaining(c))
+		line("Duration", "%s (Est. Time Remaining: %s)", formatDuration(c.Duration.Duration), formatRemainingTime(c))
 	}
 
 	health := fmt.Sprintf("%d Healthy", c.Operators()-c.Unavailable-c.Degraded)
@@ -79,35 +81,35 @@ func (p *statusPrinter) controlPlane(c *updatestatus.ControlPlane) {
 	line("Operator Health", "%s", health)
 }
 
-// remaining is what is left of an update, as people are told.
-func remaining(c *updatestatus.ControlPlane) string {
+// formatRemainingTime returns the estimated time remaining of an update.
+func formatRemainingTime(c *updatestatus.ControlPlane) string {
 	switch {
 	case c.MultiArch:
 		return "N/A for Multi-Architecture Migration"
 	case c.Assessment == updatestatus.Stalled:
-		return "N/A; estimate duration was " + clusterDuration(c.Estimate.Duration)
+		return "N/A; estimate duration was " + formatDuration(c.Estimate.Duration)
 	case c.Remaining.Duration < 10*time.Minute:
 		return "<10m"
 	}
 
-	return clusterDuration(c.Remaining.Duration)
+	return formatDuration(c.Remaining.Duration)
 }
 
-func (p *statusPrinter) operators(s *updatestatus.Status) error {
-	if !p.shows(detailsOperators) || len(s.Operators) == 0 {
+func (p *statusPrinter) printUpdatingOperators(s *updatestatus.Status) error {
+	if !p.showsDetail(detailsOperators) || len(s.Operators) == 0 {
 		return nil
 	}
 
 	fmt.Fprintln(p, "\nUpdating Cluster Operators")
 	var rows [][]string
 	for _, o := range s.Operators {
-		rows = append(rows, []string{o.Name, p.since(o.Since), cmp.Or(o.Reason, "-"), cmp.Or(oneLine(o.Message), "-")})
+		rows = append(rows, []string{o.Name, p.formatTimeSince(o.Since), cmp.Or(o.Reason, "-"), cmp.Or(collapseWhitespace(o.Message), "-")})
 	}
 
 	return terminal.PrintTable(p, []string{"NAME", "SINCE", "REASON", "MESSAGE"}, rows)
 }
 
-func (p *statusPrinter) controlPlaneNodes(s *updatestatus.Status) error {
+func (p *statusPrinter) printControlPlaneNodes(s *updatestatus.Status) error {
 	pool := s.ControlPlaneNodes
 	switch {
 	case pool == nil:
@@ -118,10 +120,10 @@ func (p *statusPrinter) controlPlaneNodes(s *updatestatus.Status) error {
 	}
 
 	fmt.Fprintln(p, "\nControl Plane Nodes")
-	return p.nodes(pool)
+	return p.printPoolNodes(pool)
 }
 
-func (p *statusPrinter) workers(s *updatestatus.Status) error {
+func (p *statusPrinter) printWorkerPools(s *updatestatus.Status) error {
 	if len(s.WorkerPools) == 0 {
 		return nil
 	}
@@ -146,7 +148,7 @@ func (p *statusPrinter) workers(s *updatestatus.Status) error {
 	for i := range s.WorkerPools {
 		pool := &s.WorkerPools[i]
 		fmt.Fprintf(p, "\nWorker Pool Nodes: %s\n", pool.Name)
-		if err := p.nodes(pool); err != nil {
+		if err := p.printPoolNodes(pool); err != nil {
 			return err
 		}
 	}
@@ -154,24 +156,24 @@ func (p *statusPrinter) workers(s *updatestatus.Status) error {
 	return nil
 }
 
-// unknownEstimate stands for the time that a node takes when nobody can tell.
+// unknownEstimate is printed for a node whose remaining time cannot be estimated.
 const unknownEstimate = "?"
 
-// estimates are what the phases of a node take as a rule.
-var estimates = map[pools.Phase]string{
+// phaseEstimates are the usual durations of the phases of a node update.
+var phaseEstimates = map[pools.Phase]string{
 	pools.PhasePending: unknownEstimate, pools.PhaseDraining: "+10m", pools.PhaseUpdating: "+5m", pools.PhaseRebooting: "+5m", pools.PhasePaused: "-", pools.PhaseUpdated: "-",
 }
 
-func (p *statusPrinter) nodes(pool *updatestatus.Pool) error {
+func (p *statusPrinter) printPoolNodes(pool *updatestatus.Pool) error {
 	shown, omitted := pool.Nodes, []updatestatus.Node(nil)
-	if !p.shows(detailsNodes) && len(shown) > maxNodes {
-		shown, omitted = shown[:maxNodes], shown[maxNodes:]
+	if !p.showsDetail(detailsNodes) && len(shown) > maxListedNodes {
+		shown, omitted = shown[:maxListedNodes], shown[maxListedNodes:]
 	}
 
 	var rows [][]string
 	for _, n := range shown {
-		message := strings.ReplaceAll(oneLine(n.Message), n.Name, "<node>")
-		estimate := estimates[n.Phase]
+		message := strings.ReplaceAll(collapseWhitespace(n.Message), n.Name, "<node>")
+		estimate := phaseEstimates[n.Phase]
 		if n.Assessment == pools.AssessedDegraded {
 			estimate = unknownEstimate
 		}
@@ -192,24 +194,24 @@ func (p *statusPrinter) nodes(pool *updatestatus.Pool) error {
 	return nil
 }
 
-func (p *statusPrinter) health(s *updatestatus.Status) error {
+func (p *statusPrinter) printUpdateHealth(s *updatestatus.Status) error {
 	insights := s.Health
 	fmt.Fprintln(p, "\n= Update Health =")
-	if p.shows(detailsHealth) && len(insights) > 0 {
+	if p.showsDetail(detailsHealth) && len(insights) > 0 {
 		for i, insight := range insights {
 			if i > 0 {
 				fmt.Fprintln(p)
 			}
-			p.insight(insight)
+			p.printInsightDetails(insight)
 		}
 		return nil
 	}
 
-	rows := [][]string{{p.since(s.ControlPlane.Started), string(updatestatus.Info), "None", "Update is proceeding well"}}
+	rows := [][]string{{p.formatTimeSince(s.ControlPlane.Started), string(updatestatus.Info), "None", "Update is proceeding well"}}
 	if len(insights) > 0 {
 		rows = nil
 		for _, insight := range insights {
-			rows = append(rows, []string{p.since(insight.Since), string(insight.Level), insight.Impact, oneLine(insight.Message)})
+			rows = append(rows, []string{p.formatTimeSince(insight.Since), string(insight.Level), insight.Impact, collapseWhitespace(insight.Message)})
 		}
 	}
 
@@ -223,10 +225,10 @@ func (p *statusPrinter) health(s *updatestatus.Status) error {
 	return nil
 }
 
-func (p *statusPrinter) insight(i updatestatus.Insight) {
+func (p *statusPrinter) printInsightDetails(i updatestatus.Insight) {
 	fmt.Fprintf(p, "Message: %s\n", i.Message)
 	for _, field := range []struct{ name, value string }{
-		{"Since", p.since(i.Since)}, {"Level", string(i.Level)}, {"Impact", i.Impact}, {"Reference", i.Reference}, {"Resources", i.Resource},
+		{"Since", p.formatTimeSince(i.Since)}, {"Level", string(i.Level)}, {"Impact", i.Impact}, {"Reference", i.Reference}, {"Resources", i.Resource},
 		{"Description", clusterupdate.Indent(i.Description)},
 	} {
 		if field.value != "" {
@@ -235,9 +237,9 @@ func (p *statusPrinter) insight(i updatestatus.Insight) {
 	}
 }
 
-func (p *statusPrinter) since(t time.Time) string {
+func (p *statusPrinter) formatTimeSince(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return clusterDuration(p.now.Sub(t))
+	return formatDuration(p.now.Sub(t))
 }

@@ -14,7 +14,7 @@ const initID = "0f2c6f0e-1b2a-4c3d-8e4f-5a6b7c8d9e0f"
 
 // A cluster without a ClusterVersion gets one, and keeps that.
 func TestClusterInit(t *testing.T) {
-	c := startVersioned(t)
+	c := newClusterVersionFixture(t)
 	for _, step := range []struct{ name, line string }{
 		{"dry-run", "init --dry-run=client -o yaml --cluster-id " + initID},
 		{"dry-run-json", "init --dry-run -o json --channel stable-1.4 --upstream https://updates.example.com/graph --cluster-id " + initID},
@@ -28,7 +28,7 @@ func TestClusterInit(t *testing.T) {
 	}
 
 	cv := &configv1.ClusterVersion{}
-	c.must(c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv))
+	c.requireNoError(c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv))
 	want := configv1.ClusterVersionSpec{ClusterID: initID, Channel: "stable-1.4", Upstream: "https://updates.example.com/graph"}
 	if got := cv.Spec; got.ClusterID != want.ClusterID || got.Channel != want.Channel || got.Upstream != want.Upstream || got.DesiredUpdate != nil {
 		t.Errorf("got spec %+v, want %+v", got, want)
@@ -37,7 +37,7 @@ func TestClusterInit(t *testing.T) {
 
 // Without --cluster-id, every cluster gets an ID of its own.
 func TestClusterInitMakesAnID(t *testing.T) {
-	c := startVersioned(t)
+	c := newClusterVersionFixture(t)
 	id := regexp.MustCompile(configv1.ClusterIDPattern)
 	seen := map[string]bool{}
 	for range 2 {
@@ -46,12 +46,12 @@ func TestClusterInitMakesAnID(t *testing.T) {
 		}
 
 		cv := &configv1.ClusterVersion{}
-		c.must(c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv))
+		c.requireNoError(c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv))
 		if !id.MatchString(cv.Spec.ClusterID) || seen[cv.Spec.ClusterID] {
 			t.Errorf("got cluster ID %q, want a new UUID of version 4", cv.Spec.ClusterID)
 		}
 
 		seen[cv.Spec.ClusterID] = true
-		c.must(c.Delete(t.Context(), cv))
+		c.requireNoError(c.Delete(t.Context(), cv))
 	}
 }

@@ -44,18 +44,18 @@ var recommendCases = []recommendCase{
 	}},
 	{name: "failing", version: "4.10.25", state: func(cv *configv1.ClusterVersion) {
 		updating(cv)
-		cv.Status.Conditions[1] = said("Failing", "True", "ClusterOperatorDegraded", "Cluster operator dns is degraded:\nno endpoints", time.Hour)
+		cv.Status.Conditions[1] = newCondition("Failing", "True", "ClusterOperatorDegraded", "Cluster operator dns is degraded:\nno endpoints", time.Hour)
 	}},
 	{name: "alerts", flags: " --alerts testdata/clusterversion/alerts.json --accept PodDisruptionBudgetAtLimit,RPMOSTreeTimeout", version: "4.11.0", state: func(*configv1.ClusterVersion) {}},
 	{name: "nothing", version: "4.10.25", state: func(cv *configv1.ClusterVersion) {
 		cv.Spec.Channel, cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = "", nil, nil
 	}},
 	{name: "not-upgradeable", version: "4.11.1", state: func(cv *configv1.ClusterVersion) {
-		cv.Status.Conditions = append(cv.Status.Conditions, said("Upgradeable", "False", "AdminAckRequired", "Kubernetes 1.24 removes APIs.\nAcknowledge that with ack-4.10-kube-1.24-api-removals.", time.Hour))
+		cv.Status.Conditions = append(cv.Status.Conditions, newCondition("Upgradeable", "False", "AdminAckRequired", "Kubernetes 1.24 removes APIs.\nAcknowledge that with ack-4.10-kube-1.24-api-removals.", time.Hour))
 		cv.Status.AvailableUpdates = append(cv.Status.AvailableUpdates, configv1.Release{Version: "4.11.1", Image: digest11, URL: "https://access.example.com/errata/RHBA-2022:1"})
 	}},
 	{name: "unknown-risks", flags: " --accept SlowDisks", version: "4.10.27", state: func(cv *configv1.ClusterVersion) {
-		cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
+		cv.Status.Conditions[3] = newCondition("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
 		cv.Status.AvailableUpdates = nil
 		cv.Status.ConditionalUpdates = []configv1.ConditionalUpdate{
 			known(configv1.Release{Version: "4.10.27", Image: digest24, URL: "https://access.example.com/errata/RHBA-2022:2"}, "False", "MultipleReasons",
@@ -69,11 +69,11 @@ var recommendCases = []recommendCase{
 }
 
 func TestClusterRecommend(t *testing.T) {
-	c := startVersioned(t)
+	c := newClusterVersionFixture(t)
 	for _, test := range recommendCases {
 		t.Run(test.name, func(t *testing.T) {
 			c.t = t
-			c.set(test.state)
+			c.recreateClusterVersion(test.state)
 			for form, flags := range map[string]string{"": "", "-outdated": " --show-outdated-releases", "-version": " --version " + test.version} {
 				check(t, filepath.Join("clusterversion", "recommend", test.name+form), clusterLine("recommend"+test.flags+flags))
 			}
@@ -92,7 +92,7 @@ func TestClusterRecommend(t *testing.T) {
 
 	// A cluster that refuses minor updates.
 	c.t = t
-	c.set(recommendCases[slices.IndexFunc(recommendCases, func(test recommendCase) bool { return test.name == "not-upgradeable" })].state)
+	c.recreateClusterVersion(recommendCases[slices.IndexFunc(recommendCases, func(test recommendCase) bool { return test.name == "not-upgradeable" })].state)
 	for name, line := range map[string]string{
 		"not-upgradeable-quiet":    "recommend --version 4.11.1 --quiet",
 		"not-upgradeable-patch":    "recommend --version 4.10.26 --quiet",
@@ -102,7 +102,7 @@ func TestClusterRecommend(t *testing.T) {
 		check(t, filepath.Join("clusterversion", "recommend", name), clusterLine(line))
 	}
 
-	c.set(recommendCases[len(recommendCases)-1].state)
+	c.recreateClusterVersion(recommendCases[len(recommendCases)-1].state)
 	answer, err := os.ReadFile("testdata/clusterversion/alerts.json")
 	if err != nil {
 		t.Fatal(err)
@@ -118,8 +118,8 @@ func TestClusterRecommend(t *testing.T) {
 
 // A shell is given the versions, channels and risks that the cluster knows.
 func TestClusterCompletion(t *testing.T) {
-	c := startVersioned(t)
-	c.set(func(cv *configv1.ClusterVersion) {
+	c := newClusterVersionFixture(t)
+	c.recreateClusterVersion(func(cv *configv1.ClusterVersion) {
 		cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", AcceptRisks: []configv1.AcceptRisk{{Name: "SlowDisks"}}}
 	})
 	for name, words := range map[string][]string{

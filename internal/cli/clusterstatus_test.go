@@ -34,16 +34,16 @@ const (
 	workerBefore, workerAfter = "rendered-worker-14a", "rendered-worker-14b"
 )
 
-// updatedCluster is a test's cluster on its way from one release to the next.
-type updatedCluster struct {
-	*versioned
+// clusterUpdateFixture is a test's cluster on its way from one release to the next.
+type clusterUpdateFixture struct {
+	*clusterVersionFixture
 	mcos client.Client
 }
 
 // from sets the ClusterVersion of an update that began some time ago.
-func (c *updatedCluster) from(began time.Duration, edit ...func(*configv1.ClusterVersion)) {
+func (c *clusterUpdateFixture) from(began time.Duration, edit ...func(*configv1.ClusterVersion)) {
 	c.t.Helper()
-	c.set(func(cv *configv1.ClusterVersion) {
+	c.recreateClusterVersion(func(cv *configv1.ClusterVersion) {
 		cv.Status.Desired = configv1.Release{Version: after, Image: imageAfter}
 		cv.Status.History = []configv1.UpdateHistory{
 			entry(after, imageAfter, configv1.PartialUpdate, began, 0),
@@ -51,7 +51,7 @@ func (c *updatedCluster) from(began time.Duration, edit ...func(*configv1.Cluste
 			entry("4.13.9", digest24, configv1.CompletedUpdate, 500*time.Hour, 499*time.Hour),
 		}
 		cv.Status.Conditions = []configv1.ClusterOperatorStatusCondition{
-			said("Failing", "False", "", "", began), said("Progressing", "True", "ClusterOperatorUpdating", "Working towards "+after, began),
+			newCondition("Failing", "False", "", "", began), newCondition("Progressing", "True", "ClusterOperatorUpdating", "Working towards "+after, began),
 		}
 		for _, e := range edit {
 			e(cv)
@@ -62,34 +62,34 @@ func (c *updatedCluster) from(began time.Duration, edit ...func(*configv1.Cluste
 // completed makes the update one whose control plane is done.
 func completed(cv *configv1.ClusterVersion) {
 	cv.Status.History[0] = entry(after, imageAfter, configv1.CompletedUpdate, 80*time.Minute, 25*time.Minute)
-	cv.Status.Conditions[1] = said("Progressing", "False", "", "Cluster version is "+after, 25*time.Minute)
+	cv.Status.Conditions[1] = newCondition("Progressing", "False", "", "Cluster version is "+after, 25*time.Minute)
 }
 
 func fails(status metav1.ConditionStatus, reason, message string) func(*configv1.ClusterVersion) {
 	return func(cv *configv1.ClusterVersion) {
-		cv.Status.Conditions[0] = said("Failing", status, reason, message, 6*time.Minute)
+		cv.Status.Conditions[0] = newCondition("Failing", status, reason, message, 6*time.Minute)
 	}
 }
 
 // operator creates an operator of the release, or changes it.
-func (c *updatedCluster) operator(name, version string, conditions ...configv1.ClusterOperatorStatusCondition) *configv1.ClusterOperator {
+func (c *clusterUpdateFixture) operator(name, version string, conditions ...configv1.ClusterOperatorStatusCondition) *configv1.ClusterOperator {
 	c.t.Helper()
 	o := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if err := c.Get(c.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 		o.Annotations = map[string]string{"include.release.openshift.io/self-managed-high-availability": "true"}
-		c.must(client.IgnoreNotFound(err))
-		c.must(c.Create(c.t.Context(), o))
-		c.t.Cleanup(func() { c.must(c.Delete(context.Background(), o)) })
+		c.requireNoError(client.IgnoreNotFound(err))
+		c.requireNoError(c.Create(c.t.Context(), o))
+		c.t.Cleanup(func() { c.requireNoError(c.Delete(context.Background(), o)) })
 	}
 
 	o.Status = configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: version}}, Conditions: conditions}
-	c.must(c.Status().Update(c.t.Context(), o))
+	c.requireNoError(c.Status().Update(c.t.Context(), o))
 	return o
 }
 
 func well() []configv1.ClusterOperatorStatusCondition {
 	return []configv1.ClusterOperatorStatusCondition{
-		said("Available", "True", "AsExpected", "", 90*time.Hour), said("Progressing", "False", "AsExpected", "", 4*time.Minute), said("Degraded", "False", "AsExpected", "", 90*time.Hour),
+		newCondition("Available", "True", "AsExpected", "", 90*time.Hour), newCondition("Progressing", "False", "AsExpected", "", 4*time.Minute), newCondition("Degraded", "False", "AsExpected", "", 90*time.Hour),
 	}
 }
 
@@ -108,7 +108,7 @@ func but(changes ...configv1.ClusterOperatorStatusCondition) []configv1.ClusterO
 }
 
 // operators creates those of the release, at a version.
-func (c *updatedCluster) operators(version string, names ...string) {
+func (c *clusterUpdateFixture) operators(version string, names ...string) {
 	c.t.Helper()
 	for _, name := range names {
 		c.operator(name, version, well()...)
@@ -116,7 +116,7 @@ func (c *updatedCluster) operators(version string, names ...string) {
 }
 
 // pool creates a pool with its nodes.
-func (c *updatedCluster) pool(name, target string, paused bool, nodes ...*corev1.Node) {
+func (c *clusterUpdateFixture) pool(name, target string, paused bool, nodes ...*corev1.Node) {
 	c.t.Helper()
 	pooled(c.t, c.mcos, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigPoolSpec{Paused: paused}}, target, nodes...)
 }
@@ -167,130 +167,130 @@ func some(prefix string, n int, config string) []*corev1.Node {
 var statusCases = []struct {
 	name, flags string
 	details     []string
-	state       func(c *updatedCluster)
+	state       func(c *clusterUpdateFixture)
 }{
-	{name: "not-updating", state: func(c *updatedCluster) {
+	{name: "not-updating", state: func(c *clusterUpdateFixture) {
 		c.from(time.Hour, completed)
 		c.pool("master", masterAfter, false, some("master-", 3, masterAfter)...)
 		c.pool("worker", workerAfter, false, some("worker-", 2, workerAfter)...)
 	}},
-	{name: "refused", state: func(c *updatedCluster) {
+	{name: "refused", state: func(c *clusterUpdateFixture) {
 		c.from(50*time.Hour, completed, func(cv *configv1.ClusterVersion) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.15.0", Image: imageAfter}
-			cv.Status.Conditions = append(cv.Status.Conditions, said("ReleaseAccepted", "False", "PreconditionChecks",
+			cv.Status.Conditions = append(cv.Status.Conditions, newCondition("ReleaseAccepted", "False", "PreconditionChecks",
 				`Preconditions failed for payload loaded version="4.15.0" image="`+imageAfter+`": Precondition "ClusterVersionUpgradeable" failed because of "AdminAckRequired": Something must be agreed to`, 50*time.Hour))
 		})
 	}},
-	{name: "refused-while-updating", state: func(c *updatedCluster) {
+	{name: "refused-while-updating", state: func(c *clusterUpdateFixture) {
 		c.from(20*time.Minute, func(cv *configv1.ClusterVersion) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.14.9"}
-			cv.Status.Conditions = append(cv.Status.Conditions, said("Invalid", "True", "InvalidClusterVersion",
+			cv.Status.Conditions = append(cv.Status.Conditions, newCondition("Invalid", "True", "InvalidClusterVersion",
 				`The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "4.14.9": when image is empty the update must be an available update`, 2*time.Minute))
 		})
 		c.operators(before, "console")
 	}},
-	{name: "degraded", details: []string{"nodes", "health", "operators"}, state: func(c *updatedCluster) {
+	{name: "degraded", details: []string{"nodes", "health", "operators"}, state: func(c *clusterUpdateFixture) {
 		c.from(40 * time.Minute)
 		c.operators(after, "console", "dns", "etcd")
 		c.operator("machine-config", before, but(
-			said("Progressing", "True", "", "Working towards "+after, 20*time.Minute),
-			said("Degraded", "True", "MachineConfigPoolsFailed", "Unable to apply "+after+": 1 nodes are reporting degraded status on sync", 45*time.Minute))...)
+			newCondition("Progressing", "True", "", "Working towards "+after, 20*time.Minute),
+			newCondition("Degraded", "True", "MachineConfigPoolsFailed", "Unable to apply "+after+": 1 nodes are reporting degraded status on sync", 45*time.Minute))...)
 		c.pool("master", masterAfter, false, on("master-a", masterAfter), on("master-b", masterBefore),
 			to("master-c", masterBefore, masterAfter, mcfgv1.NodeDegraded, because("failed to drain node: master-c after 1 hour. Draining since 2024-02-27T10:40:00Z: pod kitchen/kettle cannot be evicted: The disruption budget kettle needs 1 healthy pods and has 1 currently")))
 		c.pool("worker", workerAfter, false, on("worker-a", workerBefore),
 			to("worker-b", workerBefore, workerAfter, mcfgv1.NodeUnreconcilable, because("can't reconcile config: ignition kargs section contains changes")))
 	}},
-	{name: "paused-worker-pool", state: func(c *updatedCluster) {
+	{name: "paused-worker-pool", state: func(c *clusterUpdateFixture) {
 		c.from(45 * time.Minute)
 		c.operators(after, "console", "dns", "etcd")
-		c.operator("machine-config", before, but(said("Progressing", "True", "", "Working towards "+after, 5*time.Minute))...)
+		c.operator("machine-config", before, but(newCondition("Progressing", "True", "", "Working towards "+after, 5*time.Minute))...)
 		c.pool("master", masterAfter, false, to("master-a", masterBefore, masterAfter, mcfgv1.NodeWorking, drains), on("master-b", masterBefore), on("master-c", masterBefore))
 		c.pool("worker", workerAfter, true, some("worker-", 3, workerBefore)...)
 	}},
-	{name: "workers-started-updating-multiple-pools", state: func(c *updatedCluster) {
+	{name: "workers-started-updating-multiple-pools", state: func(c *clusterUpdateFixture) {
 		c.from(time.Hour, completed)
 		c.operators(after, "console", "dns", "etcd", "machine-config")
 		c.pool("master", masterAfter, false, some("master-", 3, masterAfter)...)
 		c.pool("worker", workerAfter, false, on("worker-a", workerAfter), to("worker-b", workerBefore, workerAfter, mcfgv1.NodeWorking, drains), on("worker-c", workerBefore))
 		c.pool("infra", workerAfter, false, to("infra-a", workerBefore, workerAfter, mcfgv1.NodeRebooting, fell(time.Minute)))
 	}},
-	{name: "operators-not-annotated", state: func(c *updatedCluster) {
+	{name: "operators-not-annotated", state: func(c *clusterUpdateFixture) {
 		c.from(20 * time.Minute)
 		c.operators(after, "console", "dns")
 		c.operator("etcd", before, well()...)
-		foreign := c.operator("aro", "v20240101", but(said("Available", "False", "Broken", "it is broken", time.Hour))...)
+		foreign := c.operator("aro", "v20240101", but(newCondition("Available", "False", "Broken", "it is broken", time.Hour))...)
 		foreign.Annotations = nil
-		c.must(c.Update(c.t.Context(), foreign))
+		c.requireNoError(c.Update(c.t.Context(), foreign))
 	}},
-	{name: "early", state: func(c *updatedCluster) {
+	{name: "early", state: func(c *clusterUpdateFixture) {
 		c.from(2 * time.Minute)
 		c.operators(before, releaseOperators...)
-		c.operator("etcd", before, but(said("Progressing", "True", "NodeInstaller", "NodeInstallerProgressing: 1 node is at revision 7;\n2 nodes are at revision 6", time.Minute))...)
+		c.operator("etcd", before, but(newCondition("Progressing", "True", "NodeInstaller", "NodeInstallerProgressing: 1 node is at revision 7;\n2 nodes are at revision 6", time.Minute))...)
 		// Nobody has rendered the new configuration yet: the nodes have what their pools ask for.
 		c.pool("master", masterBefore, false, some("master-", 3, masterBefore)...)
 		c.pool("worker", workerBefore, false, some("worker-", 3, workerBefore)...)
 	}},
 	// The block of the documents.
-	{name: "unavailable-machine-config", state: func(c *updatedCluster) {
+	{name: "unavailable-machine-config", state: func(c *clusterUpdateFixture) {
 		c.from(14 * time.Minute)
 		c.operators(after, releaseOperators...)
 		c.operator("machine-config", before, but(
-			said("Available", "False", "MachineConfigControllerFailed", "Cluster not available for "+before+": Deployment machine-config-controller is not available", 21*time.Minute),
-			said("Progressing", "True", "", "Working towards "+after, 4*time.Minute))...)
+			newCondition("Available", "False", "MachineConfigControllerFailed", "Cluster not available for "+before+": Deployment machine-config-controller is not available", 21*time.Minute),
+			newCondition("Progressing", "True", "", "Working towards "+after, 4*time.Minute))...)
 	}},
-	{name: "compact", state: func(c *updatedCluster) {
+	{name: "compact", state: func(c *clusterUpdateFixture) {
 		c.from(55*time.Minute, fails("Unknown", "SlowClusterOperator", "waiting on machine-config over 90 minutes which is longer than expected"))
 		c.operators(after, "console", "dns", "etcd")
-		c.operator("machine-config", before, but(said("Progressing", "True", "", "Working towards "+after, 50*time.Minute))...)
+		c.operator("machine-config", before, but(newCondition("Progressing", "True", "", "Working towards "+after, 50*time.Minute))...)
 		c.pool("master", masterAfter, false, on("master-a", masterAfter), to("master-b", masterBefore, masterAfter, mcfgv1.NodeRebooting, drains, fell(2*time.Minute)), on("master-c", masterBefore))
 		c.pool("worker", workerAfter, false)
 	}},
-	{name: "budget-forbids-draining", flags: " --alerts testdata/clusterversion/alerts.json", state: func(c *updatedCluster) {
+	{name: "budget-forbids-draining", flags: " --alerts testdata/clusterversion/alerts.json", state: func(c *clusterUpdateFixture) {
 		c.from(time.Hour, completed)
 		c.operators(after, "console", "dns", "etcd", "machine-config")
 		c.pool("master", masterAfter, false, some("master-", 3, masterAfter)...)
 		nodes := append(some("worker-", 13, workerBefore), on("worker-x", workerAfter), to("worker-y", workerBefore, workerAfter, mcfgv1.NodeWorking, drains, blocked(12*time.Minute)), to("worker-z", workerBefore, workerAfter, mcfgv1.NodeWorking, fell(9*time.Minute)))
 		c.pool("worker", workerAfter, false, nodes...)
 	}},
-	{name: "single-node", state: func(c *updatedCluster) {
+	{name: "single-node", state: func(c *clusterUpdateFixture) {
 		c.from(50 * time.Minute)
 		c.operators(after, "console", "dns", "etcd")
-		c.operator("machine-config", before, but(said("Progressing", "True", "", "Working towards "+after, 10*time.Minute))...)
+		c.operator("machine-config", before, but(newCondition("Progressing", "True", "", "Working towards "+after, 10*time.Minute))...)
 		c.pool("master", masterAfter, false, to("node", masterBefore, masterAfter, mcfgv1.NodeWorking))
 	}},
-	{name: "no-version", state: func(c *updatedCluster) {
+	{name: "no-version", state: func(c *clusterUpdateFixture) {
 		c.from(3*time.Hour, func(cv *configv1.ClusterVersion) {
 			cv.Status.Desired.Version, cv.Status.History[0].Version = "", ""
 			cv.Status.History[1].State = configv1.PartialUpdate
 		}, fails("True", "ImageVerificationFailed", "the image cannot be read"))
 		c.operators(before, "console", "dns")
 	}},
-	{name: "slow", state: func(c *updatedCluster) {
+	{name: "slow", state: func(c *clusterUpdateFixture) {
 		c.from(90 * time.Minute)
 		c.operators(before, "console", "dns")
-		c.operator("etcd", before, but(said("Degraded", "True", "NodeControllerDegraded", "The master nodes not ready", 6*time.Minute))...)
+		c.operator("etcd", before, but(newCondition("Degraded", "True", "NodeControllerDegraded", "The master nodes not ready", 6*time.Minute))...)
 	}},
-	{name: "to-multi-arch", state: func(c *updatedCluster) {
+	{name: "to-multi-arch", state: func(c *clusterUpdateFixture) {
 		c.from(25*time.Minute, func(cv *configv1.ClusterVersion) { cv.Status.History[1].Version = after })
 		c.operators(after, "console", "dns")
-		o := c.operator("machine-config", after, but(said("Progressing", "True", "", "Working towards "+after, 10*time.Minute))...)
+		o := c.operator("machine-config", after, but(newCondition("Progressing", "True", "", "Working towards "+after, 10*time.Minute))...)
 		o.Status.Versions = append(o.Status.Versions, configv1.OperandVersion{Name: "operator-image", Version: "quay.io/mco@sha256:single"})
-		c.must(c.Status().Update(c.t.Context(), o))
+		c.requireNoError(c.Status().Update(c.t.Context(), o))
 		c.machineConfigOperator("quay.io/mco@sha256:multi")
 	}},
-	{name: "installing", state: func(c *updatedCluster) {
+	{name: "installing", state: func(c *clusterUpdateFixture) {
 		c.from(20*time.Minute, func(cv *configv1.ClusterVersion) { cv.Status.History = cv.Status.History[:1] })
 		c.operators(after, "console", "dns")
 	}},
 }
 
 // machineConfigOperator creates the Deployment of the operator.
-func (c *updatedCluster) machineConfigOperator(image string) {
+func (c *clusterUpdateFixture) machineConfigOperator(image string) {
 	c.t.Helper()
 	const name = "machine-config-operator"
 	labels := map[string]string{"app": name}
 	// A namespace of the test's API server can be deleted by nobody: it stays.
-	c.must(client.IgnoreAlreadyExists(c.mcos.Create(c.t.Context(), named(&corev1.Namespace{}, "openshift-"+name))))
+	c.requireNoError(client.IgnoreAlreadyExists(c.mcos.Create(c.t.Context(), withName(&corev1.Namespace{}, "openshift-"+name))))
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-" + name, Name: name},
 		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
@@ -298,16 +298,16 @@ func (c *updatedCluster) machineConfigOperator(image string) {
 		}},
 	}
 
-	c.must(c.mcos.Create(c.t.Context(), deployment))
-	c.t.Cleanup(func() { c.must(c.mcos.Delete(context.Background(), deployment)) })
+	c.requireNoError(c.mcos.Create(c.t.Context(), deployment))
+	c.t.Cleanup(func() { c.requireNoError(c.mcos.Delete(context.Background(), deployment)) })
 }
 
 func TestClusterStatus(t *testing.T) {
-	c := &updatedCluster{versioned: startVersioned(t), mcos: env.Client(t, corev1.AddToScheme, appsv1.AddToScheme, mcfgv1.AddToScheme)}
+	c := &clusterUpdateFixture{clusterVersionFixture: newClusterVersionFixture(t), mcos: env.Client(t, corev1.AddToScheme, appsv1.AddToScheme, mcfgv1.AddToScheme)}
 	for name, version := range map[string]string{masterBefore: before, workerBefore: before, masterAfter: after, workerAfter: after} {
 		config := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{mcfgv1.AnnotationReleaseVersion: version}}}
-		c.must(c.mcos.Create(t.Context(), config))
-		t.Cleanup(func() { c.must(c.mcos.Delete(context.Background(), config)) })
+		c.requireNoError(c.mcos.Create(t.Context(), config))
+		t.Cleanup(func() { c.requireNoError(c.mcos.Delete(context.Background(), config)) })
 	}
 
 	for _, test := range statusCases {
@@ -325,7 +325,7 @@ func TestClusterStatus(t *testing.T) {
 // Where no kinds for nodes are known, or no configuration says of which release it is, the nodes
 // are told of as far as they are known.
 func TestClusterStatusWithoutVersions(t *testing.T) {
-	c := &updatedCluster{versioned: startVersioned(t), mcos: env.Client(t, corev1.AddToScheme, mcfgv1.AddToScheme)}
+	c := &clusterUpdateFixture{clusterVersionFixture: newClusterVersionFixture(t), mcos: env.Client(t, corev1.AddToScheme, mcfgv1.AddToScheme)}
 	c.from(20 * time.Minute)
 	c.operators(after, "console")
 	c.pool("master", masterAfter, false, on("master-a", masterAfter))

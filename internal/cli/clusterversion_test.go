@@ -25,13 +25,13 @@ const (
 	digest11 = releases + "300bce8246cf880e792e106607925de0a404484637627edf5f517375517d54a4"
 )
 
-// versioned is a test's cluster whose version is managed.
-type versioned struct{ *cluster }
+// clusterVersionFixture is a test's cluster whose version is managed.
+type clusterVersionFixture struct{ *fixture }
 
-func startVersioned(t *testing.T) *versioned {
+func newClusterVersionFixture(t *testing.T) *clusterVersionFixture {
 	t.Helper()
 	kubeconfig(t, env.Start(t))
-	c := &versioned{&cluster{t: t, Client: env.Client(t, configv1.AddToScheme)}}
+	c := &clusterVersionFixture{&fixture{t: t, Client: env.Client(t, configv1.AddToScheme)}}
 	t.Cleanup(func() {
 		if err := client.IgnoreNotFound(c.Delete(context.Background(), &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}})); err != nil {
 			t.Error(err)
@@ -46,7 +46,7 @@ func noon() time.Time { return time.Date(2024, 2, 27, 12, 0, 0, 0, time.UTC) }
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon().Add(-d)) }
 
-func said(name string, status metav1.ConditionStatus, reason, message string, since time.Duration) configv1.ClusterOperatorStatusCondition {
+func newCondition(name string, status metav1.ConditionStatus, reason, message string, since time.Duration) configv1.ClusterOperatorStatusCondition {
 	return configv1.ClusterOperatorStatusCondition{Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: ago(since)}
 }
 
@@ -55,16 +55,16 @@ func clusterLine(line string) command {
 	return command{line: append([]string{"mainstay", "cluster"}, words(line)...), now: noon}
 }
 
-// set makes the ClusterVersion what is given.
-func (c *versioned) set(edit func(*configv1.ClusterVersion)) {
+// recreateClusterVersion makes the ClusterVersion what is given.
+func (c *clusterVersionFixture) recreateClusterVersion(edit func(*configv1.ClusterVersion)) {
 	c.t.Helper()
 	wanted := example()
 	edit(wanted)
-	c.must(client.IgnoreNotFound(c.Delete(c.t.Context(), &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}})))
+	c.requireNoError(client.IgnoreNotFound(c.Delete(c.t.Context(), &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}})))
 	status := wanted.Status
-	c.must(c.Create(c.t.Context(), wanted))
+	c.requireNoError(c.Create(c.t.Context(), wanted))
 	wanted.Status = status
-	c.must(c.Status().Update(c.t.Context(), wanted))
+	c.requireNoError(c.Status().Update(c.t.Context(), wanted))
 }
 
 // example is the cluster of the documents' example.
@@ -78,9 +78,9 @@ func example() *configv1.ClusterVersion {
 		},
 		VersionHash: "x",
 		Conditions: []configv1.ClusterOperatorStatusCondition{
-			said("Available", "True", "", "Done applying 4.10.22", time.Hour), said("Failing", "False", "", "", time.Hour),
-			said("Progressing", "False", "", "Cluster version is 4.10.22", time.Hour), said("RetrievedUpdates", "True", "", "", time.Hour),
-			said("ReleaseAccepted", "True", "PayloadLoaded", "Payload loaded", time.Hour),
+			newCondition("Available", "True", "", "Done applying 4.10.22", time.Hour), newCondition("Failing", "False", "", "", time.Hour),
+			newCondition("Progressing", "False", "", "Cluster version is 4.10.22", time.Hour), newCondition("RetrievedUpdates", "True", "", "", time.Hour),
+			newCondition("ReleaseAccepted", "True", "PayloadLoaded", "Payload loaded", time.Hour),
 		},
 		History: []configv1.UpdateHistory{
 			entry("4.10.22", digest22, configv1.CompletedUpdate, 50*time.Hour, 48*time.Hour),
@@ -123,7 +123,7 @@ func updating(cv *configv1.ClusterVersion) {
 	cv.Status.History = append([]configv1.UpdateHistory{entry("4.10.26", digest26, configv1.PartialUpdate, 14*time.Minute, 0)}, cv.Status.History...)
 	for i := range cv.Status.Conditions {
 		if cv.Status.Conditions[i].Type == "Progressing" {
-			cv.Status.Conditions[i] = said("Progressing", "True", "ClusterOperatorUpdating", "Working towards 4.10.26: 700 of 800 done (87% complete), waiting on dns, machine-config", 14*time.Minute)
+			cv.Status.Conditions[i] = newCondition("Progressing", "True", "ClusterOperatorUpdating", "Working towards 4.10.26: 700 of 800 done (87% complete), waiting on dns, machine-config", 14*time.Minute)
 		}
 	}
 }
@@ -131,19 +131,19 @@ func updating(cv *configv1.ClusterVersion) {
 // guarded makes it one that has everything against being asked for another update.
 func guarded(cv *configv1.ClusterVersion) {
 	updating(cv)
-	cv.Status.Conditions[1] = said("Failing", "True", "ClusterOperatorDegraded", "Cluster operator dns is degraded", time.Hour)
-	cv.Status.Conditions = append(cv.Status.Conditions, said("Invalid", "True", "InvalidClusterVersion", "The cluster version is invalid: spec.upstream: Invalid value", time.Hour))
+	cv.Status.Conditions[1] = newCondition("Failing", "True", "ClusterOperatorDegraded", "Cluster operator dns is degraded", time.Hour)
+	cv.Status.Conditions = append(cv.Status.Conditions, newCondition("Invalid", "True", "InvalidClusterVersion", "The cluster version is invalid: spec.upstream: Invalid value", time.Hour))
 }
 
 // notUpgradeable makes it one that refuses minor updates.
 func notUpgradeable(cv *configv1.ClusterVersion) {
-	cv.Status.Conditions = append(cv.Status.Conditions, said("Upgradeable", "False", "AdminAckRequired", "Something must be agreed to", time.Hour))
+	cv.Status.Conditions = append(cv.Status.Conditions, newCondition("Upgradeable", "False", "AdminAckRequired", "Something must be agreed to", time.Hour))
 }
 
 // Each request of an administrator, and what comes of it, on a cluster in the state of the
 // documents' example.
 func TestClusterUpgrade(t *testing.T) {
-	c := startVersioned(t)
+	c := newClusterVersionFixture(t)
 	check := func(name, line string) {
 		t.Helper()
 		shown := run(t, clusterLine(line))
@@ -167,18 +167,18 @@ func TestClusterUpgrade(t *testing.T) {
 		}},
 		{"unretrieved", "upgrade", func(cv *configv1.ClusterVersion) {
 			cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = nil, nil
-			cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
+			cv.Status.Conditions[3] = newCondition("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
 		}},
 		{"unrefreshed", "upgrade", func(cv *configv1.ClusterVersion) {
-			cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
+			cv.Status.Conditions[3] = newCondition("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
 		}},
 		{"not-evaluated", "upgrade --include-not-recommended", func(cv *configv1.ClusterVersion) { cv.Status.ConditionalUpdates[0].Conditions = nil }},
 		{"troubled", "upgrade", func(cv *configv1.ClusterVersion) {
 			updating(cv)
 			cv.Spec.Upstream = "https://updates.example.com/graph"
-			cv.Status.Conditions[1] = said("Failing", "True", "MultipleErrors", "Multiple errors are preventing progress:\n* one\n* two", time.Hour)
-			cv.Status.Conditions[4] = said("ReleaseAccepted", "False", "RetrievePayload", "Retrieving payload failed", time.Hour)
-			cv.Status.Conditions = append(cv.Status.Conditions, said("Upgradeable", "False", "AdminAckRequired", "Something must be agreed to", time.Hour))
+			cv.Status.Conditions[1] = newCondition("Failing", "True", "MultipleErrors", "Multiple errors are preventing progress:\n* one\n* two", time.Hour)
+			cv.Status.Conditions[4] = newCondition("ReleaseAccepted", "False", "RetrievePayload", "Retrieving payload failed", time.Hour)
+			cv.Status.Conditions = append(cv.Status.Conditions, newCondition("Upgradeable", "False", "AdminAckRequired", "Something must be agreed to", time.Hour))
 		}},
 		{"conditionless", "upgrade", func(cv *configv1.ClusterVersion) { cv.Status.Conditions, cv.Spec.Channel = nil, "" }},
 
@@ -189,14 +189,14 @@ func TestClusterUpgrade(t *testing.T) {
 			cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = nil, nil
 		}},
 		{"to-unknown-unretrieved", "upgrade --to 4.10.99", func(cv *configv1.ClusterVersion) {
-			cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
+			cv.Status.Conditions[3] = newCondition("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
 		}},
 		{"to-unknown-nothing-allowed", "upgrade --to 4.10.99 --allow-not-recommended", func(cv *configv1.ClusterVersion) {
 			cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = nil, nil
 		}},
 		{"to-latest-unretrieved", "upgrade --to-latest", func(cv *configv1.ClusterVersion) {
 			cv.Status.AvailableUpdates = nil
-			cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
+			cv.Status.Conditions[3] = newCondition("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
 		}},
 		{"to-conditional", "upgrade --to 4.11.0", none},
 		{"to-conditional-allowed", "upgrade --to 4.11.0 --allow-not-recommended", none},
@@ -282,7 +282,7 @@ func TestClusterUpgrade(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c.t = t
-			c.set(test.state)
+			c.recreateClusterVersion(test.state)
 			check(test.name, test.line)
 		})
 	}

@@ -71,13 +71,13 @@ func columns(t *testing.T, path string) string {
 
 // What kubectl get shows of clusterversions, clusteroperators and machineconfigpools.
 func TestColumns(t *testing.T) {
-	c := startVersioned(t)
+	c := newClusterVersionFixture(t)
 	const days = 24 * time.Hour
 	old := func(condition configv1.ClusterOperatorStatusCondition, age time.Duration) configv1.ClusterOperatorStatusCondition {
 		condition.LastTransitionTime = metav1.NewTime(time.Now().Add(-age))
 		return condition
 	}
-	c.set(func(cv *configv1.ClusterVersion) {
+	c.recreateClusterVersion(func(cv *configv1.ClusterVersion) {
 		updating(cv)
 		for i := range cv.Status.Conditions {
 			cv.Status.Conditions[i] = old(cv.Status.Conditions[i], 9*days)
@@ -94,16 +94,16 @@ version|4.10.22|True|True|5d|Working towards 4.10.26: 700 of 800 done (87% compl
 	}
 
 	o := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "dns"}}
-	c.must(c.Create(t.Context(), o))
-	t.Cleanup(func() { c.must(c.Delete(context.Background(), o)) })
+	c.requireNoError(c.Create(t.Context(), o))
+	t.Cleanup(func() { c.requireNoError(c.Delete(context.Background(), o)) })
 	o.Status = configv1.ClusterOperatorStatus{
 		Versions: []configv1.OperandVersion{{Name: "coredns", Version: "1.11"}, {Name: "operator", Version: "4.10.22"}},
 		Conditions: []configv1.ClusterOperatorStatusCondition{
-			old(said("Available", "True", "", "", 0), 6*days), old(said("Progressing", "False", "", "", 0), 4*days), old(said("Degraded", "True", "", "", 0), 3*days),
+			old(newCondition("Available", "True", "", "", 0), 6*days), old(newCondition("Progressing", "False", "", "", 0), 4*days), old(newCondition("Degraded", "True", "", "", 0), 3*days),
 		},
 	}
 
-	c.must(c.Status().Update(t.Context(), o))
+	c.requireNoError(c.Status().Update(t.Context(), o))
 	want = `NAME|VERSION|AVAILABLE|PROGRESSING|DEGRADED|SINCE|
 dns|4.10.22|True|False|True|6d|`
 	if diff := cmp.Diff(want, columns(t, "config.openshift.io/v1/clusteroperators")); diff != "" {
@@ -136,9 +136,9 @@ worker|` + workerConfig + `|False|True|False|2|1|1|0|`
 // What `kubectl get clusterversion version -o json | jq .status.availableUpdates` and
 // .status.conditionalUpdates give has the fields of the documents' example.
 func TestUpdateShapes(t *testing.T) {
-	c := startVersioned(t)
+	c := newClusterVersionFixture(t)
 	channels := []string{"candidate-4.11", "fast-4.11"}
-	c.set(func(cv *configv1.ClusterVersion) {
+	c.recreateClusterVersion(func(cv *configv1.ClusterVersion) {
 		cv.Status.AvailableUpdates = []configv1.Release{{Version: "4.10.26", Image: digest26, URL: "https://access.redhat.com/errata/RHBA-2022:5957", Channels: channels}}
 		cv.Status.ConditionalUpdates[0].Release.URL, cv.Status.ConditionalUpdates[0].Release.Channels = "https://access.redhat.com/errata/RHBA-2022:5069", channels
 	})

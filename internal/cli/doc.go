@@ -1,7 +1,7 @@
-// Package cli is the command line of Mainstay: cobra commands over the operations of
-// internal/action, and the printing of what they give back.
+// Package cli is the command line of Mainstay: cobra commands that call the operations of
+// internal/action and print their results.
 //
-// It holds flags, tables, trees and progress, and no behaviour of its own: whatever
-// touches a cluster or a registry is an operation. The commands of the servers,
-// `mainstay run`, are made elsewhere and passed in.
+// It contains flags, tables, trees and progress output, and no behaviour of its own. Everything that
+// reaches a cluster or a registry is an operation. The commands of the servers, `mainstay run`, are
+// created elsewhere and passed in.
 package cli

@@ -17,26 +17,26 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) extensionCommand() *cobra.Command {
+func (a *app) newExtensionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "extension",
 		Aliases: []string{"extensions", "ext"},
-		Short:   "Install, plan, watch, explain, upgrade, roll back and uninstall extensions",
+		Short:   "Plan, install, inspect, upgrade, roll back and uninstall extensions",
 		Args:    cobra.ArbitraryArgs,
 		RunE:    terminal.Group,
 	}
 
-	a.kube.bind(cmd)
+	a.kube.addFlags(cmd)
 	cmd.AddCommand(
-		a.extensionInstallCommand(), a.extensionPlanCommand(), a.extensionListCommand(), a.extensionStatusCommand(),
-		a.extensionExplainCommand(), a.extensionHistoryCommand(), a.extensionDiffCommand(),
-		a.extensionUpgradeCommand(), a.extensionRollbackCommand(), a.extensionUninstallCommand(),
+		a.newExtensionInstallCommand(), a.newExtensionPlanCommand(), a.newExtensionListCommand(), a.newExtensionStatusCommand(),
+		a.newExtensionExplainCommand(), a.newExtensionHistoryCommand(), a.newExtensionDiffCommand(),
+		a.newExtensionUpgradeCommand(), a.newExtensionRollbackCommand(), a.newExtensionUninstallCommand(),
 	)
 	return cmd
 }
 
-// choiceFlags are the flags that say which bundle of a package is wanted.
-type choiceFlags struct {
+// bundleSelectionFlags are the flags that select the bundle of a package.
+type bundleSelectionFlags struct {
 	version       string
 	channels      []string
 	selector      string
@@ -44,42 +44,42 @@ type choiceFlags struct {
 	crdSafety     string
 }
 
-func (f *choiceFlags) bind(cmd *cobra.Command) {
+func (f *bundleSelectionFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.version, "version", "", `version or range, as "1.4.0", "1.4.x" or ">=1.4, <2"; empty means every version`)
-	flags.StringSliceVar(&f.channels, "channel", nil, "channel to choose from; may be repeated; empty means every channel")
-	flags.StringVar(&f.selector, "catalog-selector", "", `label selector for the catalogs to look in, as "`+olmv1.LabelMetadataName+`=NAME"`)
-	flags.BoolVar(&f.selfCertified, "self-certified", false, "allow updates beside the upgrade edges of the catalog, also to older versions")
-	bindCRDSafety(cmd, &f.crdSafety)
+	flags.StringVar(&f.version, "version", "", `version or version range, for example "1.4.0", "1.4.x" or ">=1.4, <2"; empty allows every version`)
+	flags.StringSliceVar(&f.channels, "channel", nil, "channel to select the bundle from; can be repeated; empty allows every channel")
+	flags.StringVar(&f.selector, "catalog-selector", "", `label selector for the catalogs to search, for example "`+olmv1.LabelMetadataName+`=NAME"`)
+	flags.BoolVar(&f.selfCertified, "self-certified", false, "allow updates outside of the upgrade edges of the catalog, including downgrades")
+	addCRDSafetyFlag(cmd, &f.crdSafety)
 }
 
-// bindCRDSafety adds the flag that says whether changes of CRDs are checked.
-func bindCRDSafety(cmd *cobra.Command, value *string) {
-	oneOf(cmd, value, "crd-upgrade-safety", "refuse changes of CRDs that can lose data or break clients, or make them unchecked",
+// addCRDSafetyFlag adds the flag that enforces or disables CRD upgrade safety checks.
+func addCRDSafetyFlag(cmd *cobra.Command, value *string) {
+	addEnumFlag(cmd, value, "crd-upgrade-safety", "enforcement of the checks for CRD changes that can lose data or break clients",
 		string(olmv1.CRDUpgradeSafetyEnforcementStrict), string(olmv1.CRDUpgradeSafetyEnforcementNone))
 }
 
-// checkFlags are the flags of a command that looks at the plan before it changes anything.
-type checkFlags struct {
+// planCheckFlags are the flags of a command that checks a plan before it changes anything.
+type planCheckFlags struct {
 	check   bool
 	timeout time.Duration
 }
 
-func (f *checkFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.check, "check", true, "plan first, and change nothing when something stands against the plan")
-	cmd.Flags().DurationVar(&f.timeout, "check-timeout", time.Minute, "how long to wait for the plan; 0 means without an end")
+func (f *planCheckFlags) addFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.check, "check", true, "plan the operation first, and change nothing if the plan has problems")
+	cmd.Flags().DurationVar(&f.timeout, "check-timeout", time.Minute, "how long to wait for the plan; 0 means no timeout")
 }
 
-// value returns the check that was asked for, nil for none.
-func (f *checkFlags) value(a *app, systemNamespace string) *action.PlanCheck {
+// toPlanCheck returns the requested check, or nil if --check is false.
+func (f *planCheckFlags) toPlanCheck(a *app, systemNamespace string) *action.PlanCheck {
 	if !f.check {
 		return nil
 	}
 	return &action.PlanCheck{SystemNamespace: systemNamespace, Timeout: f.timeout, Cluster: a.kube.Config}
 }
 
-// value returns what was said on the command line, and nil for what was not.
-func (f *choiceFlags) value(cmd *cobra.Command) action.Choice {
+// toChoice returns the values of the flags that were set. The fields of other flags are nil.
+func (f *bundleSelectionFlags) toChoice(cmd *cobra.Command) action.Choice {
 	var choice action.Choice
 	if cmd.Flags().Changed("version") {
 		choice.Version = &f.version
@@ -100,11 +100,11 @@ func (f *choiceFlags) value(cmd *cobra.Command) action.Choice {
 	return choice
 }
 
-func (a *app) extensionInstallCommand() *cobra.Command {
+func (a *app) newExtensionInstallCommand() *cobra.Command {
 	var (
 		install action.ExtensionInstall
-		choice  choiceFlags
-		check   checkFlags
+		choice  bundleSelectionFlags
+		check   planCheckFlags
 		system  string
 		wait    waitFlags
 		dryRun  dryRunFlag
@@ -113,83 +113,83 @@ func (a *app) extensionInstallCommand() *cobra.Command {
 
 	cmd := &cobra.Command{
 		Use:   "install PACKAGE",
-		Short: "Install a package of a catalog",
-		Long: `Install a package of a catalog: the highest version that the flags allow is chosen and
-kept up to date within them.
+		Short: "Install a package from a catalog",
+		Long: `Install a package from a catalog. The highest version that the flags allow is installed and is
+updated automatically within the same constraints.
 
-The operator-controller plans the installation first. When something stands against the plan, such
-as a package or version that no catalog has, or permissions that are lacking, nothing is created
-and the command fails at once. --check=false creates the extension without a plan.`,
-		Example: `  # Install a package into a namespace of its name, and wait until it runs
+The operator-controller plans the installation first. If the plan has problems, such as a package
+or version that no catalog contains or missing permissions, nothing is created and the command
+fails immediately. Use --check=false to create the extension without a plan.`,
+		Example: `  # Install a package into a namespace with its name, and wait until it is installed
   mainstay extension install argocd-operator --create-namespace --wait
 
-  # Pin a version, and limit what the extension may do to the rights of an account
+  # Pin a version, and install with the permissions of a service account
   mainstay extension install argocd-operator --namespace argocd --version 0.6.0 --service-account argocd-installer
 
-  # Install what it needs too, and give up an update that is not complete within 15 minutes
+  # Install dependencies too, and roll back an update that is not complete within 15 minutes
   mainstay extension install argocd-operator --dependencies Install --rollback OnDeadline --progress-deadline-minutes 15
 
-  # Write the objects instead of creating them
+  # Print the objects instead of creating them
   mainstay extension install argocd-operator --channel alpha --dry-run=client -o yaml`,
 		Args:              terminal.Takes("PACKAGE"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			install.Package = args[0]
-			install.Choice = choice.value(cmd)
-			install.Wait = wait.value()
+			install.Choice = choice.toChoice(cmd)
+			install.Wait = wait.toWait()
 			if dryRun.client {
 				objects, err := install.Objects()
 				if err != nil {
 					return err
 				}
-				return dryRun.print(cmd, &out, objects)
+				return dryRun.printManifests(cmd, &out, objects)
 			}
 
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			install.Client, install.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			install.Check = check.value(a, system)
+			install.Check = check.toPlanCheck(a, system)
 			extension, err := install.Run(cmd.Context())
-			return finishExtension(cmd, &out, extension, "created", wait.wait, err)
+			return printChangedExtension(cmd, &out, extension, "created", wait.wait, err)
 		},
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&install.Name, "name", "", "name of the ClusterExtension (default: that of the package)")
+	flags.StringVar(&install.Name, "name", "", "name of the ClusterExtension (default: the name of the package)")
 	flags.StringVarP(&install.Namespace, "namespace", "n", "", "namespace for the objects of the bundle (default: the name of the extension)")
 	flags.BoolVar(&install.CreateNamespace, "create-namespace", false, "create the namespace if it does not exist")
-	flags.StringVar(&install.ServiceAccount, "service-account", "", "account in the namespace that the objects are written as (default: the operator-controller's own)")
-	flags.StringVar(&install.WatchNamespace, "watch-namespace", "", "the one namespace that the extension watches (default: all)")
-	oneOf(cmd, (*string)(&install.Dependencies), "dependencies", "when other packages or APIs that it needs are missing, wait for them, or install them as extensions of their own",
+	flags.StringVar(&install.ServiceAccount, "service-account", "", "service account in the namespace that is impersonated to apply the objects (default: the account of operator-controller)")
+	flags.StringVar(&install.WatchNamespace, "watch-namespace", "", "namespace that the extension watches (default: all namespaces)")
+	addEnumFlag(cmd, (*string)(&install.Dependencies), "dependencies", "wait for missing dependencies, or install them as separate extensions",
 		string(olmv1.DependencyPolicyBlock), string(olmv1.DependencyPolicyInstall))
-	oneOf(cmd, (*string)(&install.Rollback), "rollback", "go on with an update that is late, or give it up for what was installed before",
+	addEnumFlag(cmd, (*string)(&install.Rollback), "rollback", "what to do with an update that exceeds its deadline: continue, or roll back to the installed bundle",
 		string(olmv1.RollbackPolicyNever), string(olmv1.RollbackPolicyOnDeadline))
-	flags.Int32Var(&install.ProgressDeadlineMinutes, "progress-deadline-minutes", 0, "how long a roll-out may take before it is late, 10 to 720; 0 means without an end")
-	oneOf(cmd, (*string)(&install.AccessRoles), "access-roles", "roles for users of its APIs beside those of the bundle: none, or some that are aggregated to view, edit and admin",
+	flags.Int32Var(&install.ProgressDeadlineMinutes, "progress-deadline-minutes", 0, "deadline of a rollout in minutes, 10 to 720; 0 means no deadline")
+	addEnumFlag(cmd, (*string)(&install.AccessRoles), "access-roles", "additional roles for users of the extension's APIs: none, or roles that are aggregated to view, edit and admin",
 		string(olmv1.AccessRolesNone), string(olmv1.AccessRolesAggregated))
-	choice.bind(cmd)
-	check.bind(cmd)
-	flags.StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller on the cluster")
-	wait.bind(cmd, "the extension is installed")
-	dryRun.bind(cmd)
+	choice.addFlags(cmd)
+	check.addFlags(cmd)
+	flags.StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller")
+	wait.addFlags(cmd, "the extension is installed")
+	dryRun.addFlag(cmd)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
-	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlag(namespaceNames)) // the flag was just added
-	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlag(namespaceNames))
+	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlagValue(listNamespaceNames)) // the flag was just added
+	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlagValue(listNamespaceNames))
 
 	return cmd
 }
 
-// finishExtension prints an extension after a change. The extension is printed beside
-// an error of the wait too: it was changed all the same.
-func finishExtension(cmd *cobra.Command, out *terminal.Output, extension *olmv1.ClusterExtension, done string, waited bool, err error) error {
+// printChangedExtension prints an extension after a change. If waiting failed with err, the
+// extension is printed as well, because it was changed.
+func printChangedExtension(cmd *cobra.Command, out *terminal.Output, extension *olmv1.ClusterExtension, done string, waited bool, err error) error {
 	if extension == nil {
 		return err
 	}
 
-	typed(extension, olmv1.GroupVersion, olmv1.ClusterExtensionKind)
+	setGroupVersionKind(extension, olmv1.GroupVersion, olmv1.ClusterExtensionKind)
 	if out.Format != "" {
 		return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, []client.Object{extension}, false), err)
 	}
@@ -205,7 +205,7 @@ func finishExtension(cmd *cobra.Command, out *terminal.Output, extension *olmv1.
 	return err
 }
 
-func namespaceNames(ctx context.Context, c client.Client) ([]string, error) {
+func listNamespaceNames(ctx context.Context, c client.Client) ([]string, error) {
 	var list corev1.NamespaceList
 	if err := c.List(ctx, &list); err != nil {
 		return nil, err
@@ -219,22 +219,22 @@ func namespaceNames(ctx context.Context, c client.Client) ([]string, error) {
 	return names, nil
 }
 
-func (a *app) extensionListCommand() *cobra.Command {
+func (a *app) newExtensionListCommand() *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
 		Aliases: []string{"ls", "get"},
 		Short:   "List the extensions of the cluster",
-		Long: `List the extensions of the cluster, with what is installed, and how they are: Ready, Degraded,
-Installing, Updating, Retrying, Failed, Removing, Planned or Unknown. Only an extension all of
-whose objects are ready is Ready; of the others, the message says why they are not.`,
+		Long: `List the extensions of the cluster with their installed bundles and their status: Ready, Degraded,
+Installing, Updating, Retrying, Failed, Removing, Planned or Unknown. An extension is Ready only if
+all of its objects are ready. For every other extension, the message states the reason.`,
 		Example: `  mainstay extension list
   mainstay extension list -o wide
   mainstay extension list argocd-operator -o yaml`,
 		Args:              terminal.TakesUpTo(1),
-		ValidArgsFunction: a.completeNames(extensionNames),
+		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -261,7 +261,7 @@ func (a *app) printExtensions(cmd *cobra.Command, out *terminal.Output, extensio
 	if out.Format != "" && out.Format != terminal.FormatWide {
 		var objects []client.Object
 		for i := range extensions {
-			objects = append(objects, typed(&extensions[i], olmv1.GroupVersion, olmv1.ClusterExtensionKind))
+			objects = append(objects, setGroupVersionKind(&extensions[i], olmv1.GroupVersion, olmv1.ClusterExtensionKind))
 		}
 		return printObjects(cmd.OutOrStdout(), out.Format, objects, all)
 	}
@@ -279,22 +279,22 @@ func (a *app) printExtensions(cmd *cobra.Command, out *terminal.Output, extensio
 	headers = append(headers, "MESSAGE")
 	var rows [][]string
 	for i := range extensions {
-		rows = append(rows, a.extensionRow(&extensions[i], out.Format == terminal.FormatWide))
+		rows = append(rows, a.formatExtensionRow(&extensions[i], out.Format == terminal.FormatWide))
 	}
 
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
-func (a *app) extensionRow(e *olmv1.ClusterExtension, wide bool) []string {
+func (a *app) formatExtensionRow(e *olmv1.ClusterExtension, wide bool) []string {
 	bundle, version := "", ""
 	if e.Status.Install != nil {
 		bundle, version = e.Status.Install.Bundle.Name, e.Status.Install.Bundle.Version
 	}
 
 	standing, message := diagnosis.Stand(e)
-	row := []string{e.Name, bundle, version, string(standing), a.age(&e.CreationTimestamp)}
+	row := []string{e.Name, bundle, version, string(standing), a.formatAge(&e.CreationTimestamp)}
 	if !wide {
-		return append(row, shorten(message))
+		return append(row, truncateMessage(message))
 	}
 
 	pkg, wanted := "", ""
@@ -307,30 +307,30 @@ func (a *app) extensionRow(e *olmv1.ClusterExtension, wide bool) []string {
 		conditionStatus(e.Status.Conditions, olmv1.TypeAvailable), pkg, e.Spec.Namespace, wanted, message)
 }
 
-// maxMessage is how many characters of a message a row shows; -o wide shows all.
-const maxMessage = 100
+// maxMessageLength is the number of characters of a message in a row; -o wide prints all of it.
+const maxMessageLength = 100
 
-// shorten cuts a message that is too long for a row.
-func shorten(message string) string {
-	if runes := []rune(message); len(runes) > maxMessage {
-		return string(runes[:maxMessage-1]) + "…"
+// truncateMessage shortens a message to maxMessageLength.
+func truncateMessage(message string) string {
+	if runes := []rune(message); len(runes) > maxMessageLength {
+		return string(runes[:maxMessageLength-1]) + "…"
 	}
 	return message
 }
 
-func (a *app) extensionStatusCommand() *cobra.Command {
+func (a *app) newExtensionStatusCommand() *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "status NAME",
 		Short: "Show an extension with its revisions, phases and objects",
-		Long: `Show an extension as a tree: its conditions, its active revisions, their phases, and
-each object with what it lacks, as the cluster has it now.`,
+		Long: `Show an extension as a tree: its conditions, its active revisions, their phases, and the objects of
+each phase. For an object that is not ready, the current reason is shown.`,
 		Example: `  mainstay extension status argocd-operator
   mainstay extension status argocd-operator -o json`,
 		Args:              terminal.Takes("NAME"),
-		ValidArgsFunction: a.completeNames(extensionNames),
+		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -343,7 +343,7 @@ each object with what it lacks, as the cluster has it now.`,
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, state)
 			}
 
-			extensionTree(state, terminal.StyleFor(cmd.OutOrStdout())).write(cmd.OutOrStdout())
+			newExtensionTree(state, terminal.StyleFor(cmd.OutOrStdout())).writeTree(cmd.OutOrStdout())
 			return nil
 		},
 	}
@@ -352,11 +352,11 @@ each object with what it lacks, as the cluster has it now.`,
 	return cmd
 }
 
-func (a *app) extensionUpgradeCommand() *cobra.Command {
+func (a *app) newExtensionUpgradeCommand() *cobra.Command {
 	var (
 		upgrade action.ExtensionUpgrade
-		choice  choiceFlags
-		check   checkFlags
+		choice  bundleSelectionFlags
+		check   planCheckFlags
 		system  string
 		wait    waitFlags
 		out     terminal.Output
@@ -364,56 +364,56 @@ func (a *app) extensionUpgradeCommand() *cobra.Command {
 
 	cmd := &cobra.Command{
 		Use:   "upgrade NAME",
-		Short: "Change which version of its package an extension has",
-		Long: `Change which version of its package an extension has. Flags that are not given leave
-things as they are; an empty value takes a limit away.
+		Short: "Change the version constraints of an extension",
+		Long: `Change the version constraints of an extension. Constraints whose flags are not set are not changed.
+An empty value removes a constraint.
 
-The operator-controller plans the change first. When something stands against the plan, such as a
-version that no catalog has or a change of a CRD that can lose data, nothing is changed and the
-command fails at once. --check=false changes the extension without a plan.`,
-		Example: `  # Go to a version, and wait until it runs
+The operator-controller plans the change first. If the plan has problems, such as a version that no
+catalog contains or a CRD change that can lose data, nothing is changed and the command fails
+immediately. Use --check=false to change the extension without a plan.`,
+		Example: `  # Upgrade to a version, and wait until it is installed
   mainstay extension upgrade argocd-operator --version 0.7.0 --wait
 
-  # Take the pin away: follow a channel
+  # Remove the pinned version and follow a channel
   mainstay extension upgrade argocd-operator --version "" --channel alpha
 
-  # Go back to a version that the catalog has no edge to
+  # Downgrade to a version without an upgrade edge in the catalog
   mainstay extension upgrade argocd-operator --version 0.5.0 --self-certified
 
-  # Accept that a changed CRD can lose data, now and later
+  # Disable the CRD upgrade safety checks for this and later updates
   mainstay extension upgrade argocd-operator --version 0.6.0 --crd-upgrade-safety None`,
 		Args:              terminal.Takes("NAME"),
-		ValidArgsFunction: a.completeNames(extensionNames),
+		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			upgrade.Client, upgrade.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			upgrade.Name, upgrade.Choice, upgrade.Wait = args[0], choice.value(cmd), wait.value()
-			upgrade.Check = check.value(a, system)
+			upgrade.Name, upgrade.Choice, upgrade.Wait = args[0], choice.toChoice(cmd), wait.toWait()
+			upgrade.Check = check.toPlanCheck(a, system)
 			extension, changed, err := upgrade.Run(cmd.Context())
 			done := "unchanged"
 			if changed {
 				done = "configured"
 			}
 
-			return finishExtension(cmd, &out, extension, done, wait.wait, err)
+			return printChangedExtension(cmd, &out, extension, done, wait.wait, err)
 		},
 	}
 
-	choice.bind(cmd)
-	check.bind(cmd)
-	cmd.Flags().StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller on the cluster")
-	wait.bind(cmd, "the wanted version is installed")
+	choice.addFlags(cmd)
+	check.addFlags(cmd)
+	cmd.Flags().StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller")
+	wait.addFlags(cmd, "the requested version is installed")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }
 
-// printDeleted says that an object was deleted, as kubectl does.
-func printDeleted(cmd *cobra.Command, out *terminal.Output, resource, name string) {
+// printDeletedObject prints that an object was deleted, in the format of kubectl.
+func printDeletedObject(cmd *cobra.Command, out *terminal.Output, resource, name string) {
 	if out.Format == terminal.FormatName {
 		fmt.Fprintln(cmd.OutOrStdout(), resource+"/"+name)
 		return

@@ -16,23 +16,23 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/objectdiff"
 )
 
-func (a *app) extensionHistoryCommand() *cobra.Command {
+func (a *app) newExtensionHistoryCommand() *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "history NAME",
-		Short: "List the revisions that an extension has had",
-		Long: `List the revisions that an extension has had, oldest first: those that own objects, and
-up to five before them.
+		Short: "List the revisions of an extension",
+		Long: `List the revisions of an extension, oldest first. The list contains the revisions that own objects
+and up to five archived revisions before them.
 
-A revision is Active when it was rolled out completely and owns objects, RollingOut while it
-is on its way, Archived when another one replaced it, and Failed when it never was complete:
-it was given up, or it does not go on.`,
+A revision is RollingOut while its rollout is in progress, and Active once the rollout is complete.
+It is Archived after a newer revision replaced it. It is Failed if its rollout was rolled back or
+cannot proceed.`,
 		Example: `  mainstay extension history argocd-operator
   mainstay extension history argocd-operator -o wide`,
 		Args:              terminal.Takes("NAME"),
-		ValidArgsFunction: a.completeNames(extensionNames),
+		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ it was given up, or it does not go on.`,
 				return err
 			}
 
-			return a.printHistory(cmd, &out, history)
+			return a.printRevisionHistory(cmd, &out, history)
 		},
 	}
 
@@ -50,7 +50,7 @@ it was given up, or it does not go on.`,
 	return cmd
 }
 
-func (a *app) printHistory(cmd *cobra.Command, out *terminal.Output, history []action.RevisionRecord) error {
+func (a *app) printRevisionHistory(cmd *cobra.Command, out *terminal.Output, history []action.RevisionRecord) error {
 	switch out.Format {
 	case terminal.FormatJSON, terminal.FormatYAML:
 		return terminal.PrintValue(cmd.OutOrStdout(), out.Format, map[string]any{"revisions": history})
@@ -75,19 +75,19 @@ func (a *app) printHistory(cmd *cobra.Command, out *terminal.Output, history []a
 	headers = append(headers, "MESSAGE")
 	var rows [][]string
 	for _, r := range history {
-		row := []string{strconv.FormatInt(r.Revision, 10), r.Bundle, r.Version, string(r.State), a.age(&r.Created)}
+		row := []string{strconv.FormatInt(r.Revision, 10), r.Bundle, r.Version, string(r.State), a.formatAge(&r.Created)}
 		if wide {
-			row = append(row, a.age(r.Completed), r.Name, r.Image)
+			row = append(row, a.formatAge(r.Completed), r.Name, r.Image)
 		}
-		rows = append(rows, append(row, oneLine(r.Message)))
+		rows = append(rows, append(row, collapseWhitespace(r.Message)))
 	}
 
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+func collapseWhitespace(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-func (a *app) extensionDiffCommand() *cobra.Command {
+func (a *app) newExtensionDiffCommand() *cobra.Command {
 	var (
 		diff action.ExtensionDiff
 		out  terminal.Output
@@ -95,17 +95,17 @@ func (a *app) extensionDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff NAME",
 		Short: "Compare the objects of two revisions of an extension",
-		Long: `Compare the objects of two revisions of an extension, the two newest if no others are
-named: which are added, changed and removed, each as a unified diff.
+		Long: `Compare the objects of two revisions of an extension, by default the two newest. Added, changed and
+removed objects are printed as unified diffs.
 
-What is compared is what the revisions hold, as it was rendered from their bundles. What others
-have set on the objects in the cluster is not in it, and the values of Secrets are not shown.`,
+The command compares the objects as rendered from the bundles of the revisions. Changes that others
+made to the objects in the cluster are not included. Values of Secrets are hidden.`,
 		Example: `  mainstay extension diff argocd-operator
   mainstay extension diff argocd-operator --from 1 --to 3`,
 		Args:              terminal.Takes("NAME"),
-		ValidArgsFunction: a.completeNames(extensionNames),
+		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -119,20 +119,20 @@ have set on the objects in the cluster is not in it, and the values of Secrets a
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, result)
 			}
 
-			printDiff(cmd.OutOrStdout(), result)
+			printRevisionDiff(cmd.OutOrStdout(), result)
 			return nil
 		},
 	}
 
-	cmd.Flags().Int64Var(&diff.From, "from", 0, "number of the first revision (default: the one before the second)")
-	cmd.Flags().Int64Var(&diff.To, "to", 0, "number of the second revision (default: the newest)")
+	cmd.Flags().Int64Var(&diff.From, "from", 0, "number of the revision to compare from (default: the one before --to)")
+	cmd.Flags().Int64Var(&diff.To, "to", 0, "number of the revision to compare to (default: the newest)")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
 
-// printDiff writes a diff that a person and the program patch can read.
-func printDiff(w io.Writer, d *action.RevisionDiff) {
+// printRevisionDiff prints the differences as unified diffs, which the program patch can read.
+func printRevisionDiff(w io.Writer, d *action.RevisionDiff) {
 	fmt.Fprintf(w, "%s (%s) → %s (%s): %d added, %d changed, %d removed, %d unchanged\n",
 		d.From.Name, d.From.Bundle, d.To.Name, d.To.Bundle,
 		d.Count(objectdiff.Added), d.Count(objectdiff.Changed), d.Count(objectdiff.Removed), d.Unchanged)
@@ -159,19 +159,20 @@ func printDiff(w io.Writer, d *action.RevisionDiff) {
 	}
 }
 
-func (a *app) extensionExplainCommand() *cobra.Command {
+func (a *app) newExtensionExplainCommand() *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
-		Short: "Tell why an extension is as it is, and what to do",
-		Long: `Tell in sentences why an extension is as it is, and what to do: from what the controllers
-report, the objects that are awaited, their pods and events, and the catalogs.`,
+		Short: "Explain the state of an extension and what to do about it",
+		Long: `Explain the state of an extension and what to do about it. The explanation is derived from the
+conditions that the controllers report, the objects that are not ready, their pods and events, and
+the catalogs.`,
 		Example: `  mainstay extension explain argocd-operator
   mainstay extension explain argocd-operator -o json`,
 		Args:              terminal.Takes("NAME"),
-		ValidArgsFunction: a.completeNames(extensionNames),
+		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -215,42 +216,42 @@ func printReasons(w io.Writer, reasons []diagnosis.Reason, indent string) {
 	}
 }
 
-func (a *app) extensionRollbackCommand() *cobra.Command {
+func (a *app) newExtensionRollbackCommand() *cobra.Command {
 	var (
 		rollback action.ExtensionRollback
 		safety   string
-		check    checkFlags
+		check    planCheckFlags
 		wait     waitFlags
 		out      terminal.Output
 	)
 
 	cmd := &cobra.Command{
 		Use:   "rollback NAME",
-		Short: "Go back to a bundle that an extension had before",
-		Long: `Go back to the bundle of an earlier revision: the last one that was rolled out completely,
-if no other is named.
+		Short: "Roll back an extension to a previous bundle",
+		Long: `Roll back an extension to the bundle of a previous revision, by default the last one that was rolled
+out completely.
 
-The extension is asked for that bundle: its version is pinned, and upgradeConstraintPolicy is set
-to SelfCertified. So no update is made by itself until the pin is taken away; the command that does
-so is printed. Configuration is not changed. An update that never became complete is given up, and
-what it had taken over goes back to the revision that is still in place.
+The version of that bundle is pinned in the spec of the extension, and upgradeConstraintPolicy is
+set to SelfCertified. The extension is therefore not updated automatically until the pin is removed;
+the command prints how to do so. Configuration is not changed. If an update is in progress, it is
+aborted, and objects that it adopted return to the revision that is still active.
 
-The operator-controller plans the change first. When something stands against the plan, such as a
-change of a CRD that can lose data, nothing is changed and the command fails at once.
---crd-upgrade-safety None accepts such changes, and --check=false does not plan.`,
+The operator-controller plans the change first. If the plan has problems, such as a CRD change that
+can lose data, nothing is changed and the command fails immediately. Use --crd-upgrade-safety None
+to accept such changes, and --check=false to skip the plan.`,
 		Example: `  mainstay extension rollback argocd-operator --wait
   mainstay extension rollback argocd-operator --to-revision 2`,
 		Args:              terminal.Takes("NAME"),
-		ValidArgsFunction: a.completeNames(extensionNames),
+		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			rollback.Client, rollback.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			rollback.Cluster, rollback.Name, rollback.Wait = a.kube.Config, args[0], wait.value()
-			rollback.Check = check.value(a, rollback.SystemNamespace)
+			rollback.Cluster, rollback.Name, rollback.Wait = a.kube.Config, args[0], wait.toWait()
+			rollback.Check = check.toPlanCheck(a, rollback.SystemNamespace)
 			if safety != "" {
 				rollback.CRDUpgradeSafety = (*olmv1.CRDUpgradeSafetyEnforcement)(&safety)
 			}
@@ -260,31 +261,31 @@ change of a CRD that can lose data, nothing is changed and the command fails at 
 				return err
 			}
 
-			return errors.Join(printRolledBack(cmd, &out, result, err == nil && wait.wait), err)
+			return errors.Join(printRollbackResult(cmd, &out, result, err == nil && wait.wait), err)
 		},
 	}
 
-	cmd.Flags().Int64Var(&rollback.Revision, "to-revision", 0, "number of the revision whose bundle is wanted (default: the last good one)")
-	cmd.Flags().StringVar(&rollback.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of catalogd and operator-controller on the cluster")
-	bindCRDSafety(cmd, &safety)
-	check.bind(cmd)
-	wait.bind(cmd, "the bundle is installed")
+	cmd.Flags().Int64Var(&rollback.Revision, "to-revision", 0, "number of the revision to roll back to (default: the last complete one)")
+	cmd.Flags().StringVar(&rollback.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of catalogd and operator-controller")
+	addCRDSafetyFlag(cmd, &safety)
+	check.addFlags(cmd)
+	wait.addFlags(cmd, "the bundle is installed")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }
 
-// printRolledBack says what was changed, and how to take it back.
-func printRolledBack(cmd *cobra.Command, out *terminal.Output, r *action.RolledBack, installed bool) error {
-	done := fmt.Sprintf("asked for %s (revision %d)", r.To.Bundle, r.To.Revision)
+// printRollbackResult prints what was changed and how to revert it.
+func printRollbackResult(cmd *cobra.Command, out *terminal.Output, r *action.RolledBack, installed bool) error {
+	done := fmt.Sprintf("rollback to %s (revision %d) requested", r.To.Bundle, r.To.Revision)
 	if !r.Changed {
-		done = fmt.Sprintf("unchanged: it asks for %s already", r.To.Bundle)
+		done = fmt.Sprintf("unchanged: %s is already requested", r.To.Bundle)
 	}
 
-	err := finishExtension(cmd, out, r.Extension, done, installed, nil)
+	err := printChangedExtension(cmd, out, r.Extension, done, installed, nil)
 	if r.Changed && out.Format == "" {
-		fmt.Fprintf(cmd.OutOrStdout(), "spec.source.catalog.version is pinned to %s, and upgradeConstraintPolicy is SelfCertified: no update is made by itself.\n"+
-			"To follow the catalog again as before: %s\n", r.To.Version, r.Follow)
+		fmt.Fprintf(cmd.OutOrStdout(), "spec.source.catalog.version is pinned to %s, and upgradeConstraintPolicy is SelfCertified: the extension is not updated automatically.\n"+
+			"To follow the catalog again, run: %s\n", r.To.Version, r.Follow)
 	}
 
 	return err

@@ -11,13 +11,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// formatText is the plan as a person reads it.
+// formatText prints the plan as text.
 const formatText = "text"
 
-func (a *app) extensionPlanCommand() *cobra.Command {
+func (a *app) newExtensionPlanCommand() *cobra.Command {
 	var (
 		plan    action.ExtensionPlan
-		choice  choiceFlags
+		choice  bundleSelectionFlags
 		timeout time.Duration
 		detail  bool
 		out     terminal.Output
@@ -25,40 +25,40 @@ func (a *app) extensionPlanCommand() *cobra.Command {
 
 	cmd := &cobra.Command{
 		Use:   "plan NAME",
-		Short: "Show what would be done about an extension, before it is done",
-		Long: `Show what would be done about an extension, before it is done: the bundle that would be chosen
-and why, the update path, objects added, changed and removed as a diff, what stands against it
-(CRD upgrade safety, permissions lacking, dependencies), and the images that would run.
+		Short: "Show what installing or upgrading an extension would do",
+		Long: `Show what installing or upgrading an extension would do: the bundle that would be selected and why,
+the upgrade path, a diff of the added, changed and removed objects, problems (CRD upgrade safety,
+missing permissions, dependencies), and the images that would run.
 
-The operator-controller of the cluster makes the plan. For an extension that does not exist, a
-ClusterExtension with the annotation mainstay.dev/plan is created, of which nothing but the plan
-is made, and deleted afterwards. One that exists goes on as its spec says, and the plan is as if
-the flags were in its spec.
+The operator-controller of the cluster computes the plan. For an extension that does not exist, the
+command creates a ClusterExtension with the annotation mainstay.dev/plan, which is planned but never
+installed, and deletes it afterwards. An existing extension is reconciled as before; its plan is
+computed as if the flags were part of its spec.
 
-The exit code is 0 when nothing stands against the plan, and 1 when something does, or when there
-is no plan. With --detailed-exitcode it is 2 when nothing stands against it and something would be
-done, so that 0 means that nothing would.
+The exit code is 0 if the plan has no problems, and 1 if it has problems or if there is no plan.
+With --detailed-exitcode, the exit code is 2 if the plan has no problems but would make changes, and
+0 only if there is nothing to change.
 
-The operator-controller must be one that knows the annotation: an older one would begin to install
-what was only to be planned.`,
-		Example: `  # What would be installed, and what the account lacks for it
+The operator-controller must support the annotation. An older version would install the extension
+instead of planning it.`,
+		Example: `  # Show what would be installed, and the permissions that the service account lacks
   mainstay extension plan argocd-operator --namespace argocd --service-account argocd-installer
 
-  # What an update of an installed extension would change
+  # Show what an update of an installed extension would change
   mainstay extension plan argocd --version 0.7.0
 
-  # In a script: an exit code of 0 says that there is nothing to do
+  # In a script: exit code 0 means that there is nothing to change
   mainstay extension plan argocd --detailed-exitcode`,
 		Args:              terminal.Takes("NAME"),
-		ValidArgsFunction: a.completeNames(extensionNames),
+		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			plan.Client, plan.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			plan.Install.Name, plan.Install.Choice = args[0], choice.value(cmd)
+			plan.Install.Name, plan.Install.Choice = args[0], choice.toChoice(cmd)
 			plan.Wait = &action.Wait{Timeout: timeout}
 			result, err := plan.Run(cmd.Context())
 			if result == nil {
@@ -68,36 +68,37 @@ what was only to be planned.`,
 				return err
 			}
 
-			return planExit(args[0], result, detail)
+			return planExitError(args[0], result, detail)
 		},
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&plan.Install.Package, "package", "", "package of an extension that does not exist (default: NAME)")
+	flags.StringVar(&plan.Install.Package, "package", "", "package of an extension that does not exist yet (default: NAME)")
 	flags.StringVarP(&plan.Install.Namespace, "namespace", "n", "", "namespace for the objects of the bundle (default: NAME)")
-	flags.StringVar(&plan.Install.ServiceAccount, "service-account", "", "account in the namespace that the objects are written as (default: the operator-controller's own)")
-	flags.StringVar(&plan.Install.WatchNamespace, "watch-namespace", "", "the one namespace that the extension watches (default: all)")
-	choice.bind(cmd)
-	flags.StringVar(&plan.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller on the cluster")
-	flags.DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait for the plan; 0 means without an end")
-	flags.BoolVar(&detail, "detailed-exitcode", false, "exit with 2 when something would be done and nothing stands against it")
+	flags.StringVar(&plan.Install.ServiceAccount, "service-account", "", "service account in the namespace that is impersonated to apply the objects (default: the account of operator-controller)")
+	flags.StringVar(&plan.Install.WatchNamespace, "watch-namespace", "", "namespace that the extension watches (default: all namespaces)")
+	choice.addFlags(cmd)
+	flags.StringVar(&plan.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller")
+	flags.DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait for the plan; 0 means no timeout")
+	flags.BoolVar(&detail, "detailed-exitcode", false, "exit with code 2 if the plan has no problems and would make changes")
 	out.Bind(cmd, formatText, terminal.FormatJSON, terminal.FormatYAML)
-	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlag(namespaceNames)) // the flag was just added
-	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlag(namespaceNames))
+	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlagValue(listNamespaceNames)) // the flag was just added
+	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlagValue(listNamespaceNames))
 
 	return cmd
 }
 
-// planExit says by the exit code what the plan comes to, as terraform does.
-func planExit(name string, plan *action.Plan, detailed bool) error {
+// planExitError returns the error that sets the exit code for a plan. With detailed, the codes are
+// those of terraform plan -detailed-exitcode.
+func planExitError(name string, plan *action.Plan, detailed bool) error {
 	switch {
 	case len(plan.Problems) > 0:
-		things := "1 thing stands"
+		problems := "1 problem"
 		if n := len(plan.Problems); n > 1 {
-			things = fmt.Sprintf("%d things stand", n)
+			problems = fmt.Sprintf("%d problems", n)
 		}
 		return &report.Error{
-			Object: fmt.Sprintf("clusterextension %q", name), Err: fmt.Errorf("%s against the plan", things), Advice: "see what the plan names, and plan again",
+			Object: fmt.Sprintf("clusterextension %q", name), Err: fmt.Errorf("the plan has %s", problems), Advice: "resolve the problems that the plan lists, then plan again",
 		}
 	case detailed && plan.Changes:
 		return &terminal.ExitError{Code: 2}
@@ -106,7 +107,7 @@ func planExit(name string, plan *action.Plan, detailed bool) error {
 	return nil
 }
 
-// printPlan prints a plan, also beside the error of what could not be tidied up.
+// printPlan prints a plan. It returns failed, the error of the cleanup after planning, if there is one.
 func printPlan(cmd *cobra.Command, out *terminal.Output, plan *action.Plan, failed error) error {
 	var err error
 	switch out.Format {

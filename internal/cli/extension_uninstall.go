@@ -13,19 +13,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// exitCustomResources is the exit code of a command that deleted nothing, as custom resources
-// would have been lost.
-const exitCustomResources = 3
+// exitCodeCustomResources is the exit code of a command that deleted nothing because custom
+// resources would have been lost.
+const exitCodeCustomResources = 3
 
-// withExitCode adds to an error the exit code that scripts know its reason by.
+// withExitCode adds exitCodeCustomResources to an error about custom resources. It returns other
+// errors unchanged.
 func withExitCode(err error) error {
 	if errors.Is(err, action.ErrCustomResources) {
-		return &terminal.ExitError{Code: exitCustomResources, Err: err}
+		return &terminal.ExitError{Code: exitCodeCustomResources, Err: err}
 	}
 	return err
 }
 
-func (a *app) extensionUninstallCommand() *cobra.Command {
+func (a *app) newExtensionUninstallCommand() *cobra.Command {
 	var (
 		uninstall action.ExtensionUninstall
 		wait      waitFlags
@@ -37,35 +38,35 @@ func (a *app) extensionUninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "uninstall NAME...",
 		Aliases: []string{"delete"},
-		Short:   "Remove extensions and every object they manage",
-		Long: `Remove extensions and every object they manage. What would be lost is listed first: the CRDs
-with the number of custom resources and the namespaces that hold them, and namespaces that the
+		Short:   "Uninstall extensions with all objects that they manage",
+		Long: `Uninstall extensions with all objects that they manage. The data that would be lost is listed first:
+the CRDs with the number and namespaces of their custom resources, and the namespaces that the
 extensions manage.
 
-When there are custom resources, nothing is deleted and the exit code is 3, unless
---delete-custom-resources consents to their deletion, or --keep-crds keeps the CRDs and with them
-all custom resources. An extension that is installed later under the same name takes kept CRDs
-over. On a terminal, the command asks before it deletes anything.
+If custom resources exist, nothing is deleted and the exit code is 3. Use --delete-custom-resources
+to delete them, or --keep-crds to keep the CRDs with all custom resources. An extension that is
+installed later under the same name adopts kept CRDs. On a terminal, the command asks for
+confirmation before it deletes anything.
 
-With several names, nothing is deleted when one of them does not exist or is refused.`,
-		Example: `  # See what would be removed
+With several names, nothing is deleted if one of the extensions does not exist or is refused.`,
+		Example: `  # Show what would be removed
   mainstay extension uninstall argocd-operator --dry-run
 
-  # Remove the operator, and keep its CRDs and every custom resource
+  # Uninstall the operator, and keep its CRDs and custom resources
   mainstay extension uninstall argocd-operator --keep-crds --wait
 
-  # Remove two extensions with all their custom resources, without being asked
+  # Uninstall two extensions with all custom resources, without confirmation
   mainstay extension uninstall argocd-operator prometheus --delete-custom-resources --yes`,
 		Args:              terminal.Usage(cobra.MinimumNArgs(1)),
-		ValidArgsFunction: a.completeFlag(extensionNames),
+		ValidArgsFunction: a.completeFlagValue(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			uninstall.Client, uninstall.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			uninstall.Names, uninstall.Wait = args, wait.value()
+			uninstall.Names, uninstall.Wait = args, wait.toWait()
 			removals, err := uninstall.Preview(cmd.Context())
 			if err != nil {
 				return err
@@ -82,33 +83,33 @@ With several names, nothing is deleted when one of them does not exist or is ref
 			if err := uninstall.Check(removals); err != nil {
 				return withExitCode(err)
 			}
-			if asks && !terminal.Confirm(cmd, "Uninstall "+namesOf(removals)+"?") {
-				return &report.Error{Object: namesOf(removals), Err: errors.New("not uninstalled, as the answer was not yes")}
+			if asks && !terminal.Confirm(cmd, "Uninstall "+joinExtensionNames(removals)+"?") {
+				return &report.Error{Object: joinExtensionNames(removals), Err: errors.New("uninstall cancelled")}
 			}
 			if err := uninstall.Run(cmd.Context(), removals); err != nil {
 				return err
 			}
 			for i := range removals {
-				printDeleted(cmd, &out, "clusterextension.olm.operatorframework.io", removals[i].Name)
+				printDeletedObject(cmd, &out, "clusterextension.olm.operatorframework.io", removals[i].Name)
 			}
 			return nil
 		},
 	}
 
 	flags := cmd.Flags()
-	flags.BoolVar(&uninstall.DeleteCustomResources, "delete-custom-resources", false, "delete the custom resources of the CRDs too")
-	flags.BoolVar(&uninstall.KeepCRDs, "keep-crds", false, "keep the CRDs, and with them all custom resources")
+	flags.BoolVar(&uninstall.DeleteCustomResources, "delete-custom-resources", false, "also delete the custom resources of the CRDs")
+	flags.BoolVar(&uninstall.KeepCRDs, "keep-crds", false, "keep the CRDs with all custom resources")
 	cmd.MarkFlagsMutuallyExclusive("delete-custom-resources", "keep-crds")
-	flags.BoolVar(&dryRun, "dry-run", false, "list what would be removed, and remove nothing; the exit code is that of the command without it")
-	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
-	wait.bind(cmd, "the extensions and their objects are gone")
+	flags.BoolVar(&dryRun, "dry-run", false, "list what would be removed without removing it; the exit code is the same as without this flag")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	wait.addFlags(cmd, "the extensions and their objects are deleted")
 	out.Bind(cmd, terminal.FormatName)
 
 	return cmd
 }
 
-// namesOf returns the names of the extensions, separated by commas.
-func namesOf(removals []action.ExtensionRemoval) string {
+// joinExtensionNames returns the names of the extensions, separated by commas.
+func joinExtensionNames(removals []action.ExtensionRemoval) string {
 	var names []string
 	for i := range removals {
 		names = append(names, removals[i].Name)
@@ -116,7 +117,7 @@ func namesOf(removals []action.ExtensionRemoval) string {
 	return strings.Join(names, ", ")
 }
 
-// losesData reports whether more than workloads and their configuration go with the extensions.
+// losesData reports whether the removal deletes CRDs or namespaces, or whether that is unknown.
 func losesData(removals []action.ExtensionRemoval) bool {
 	for i := range removals {
 		if r := &removals[i]; len(r.CRDs) > 0 || len(r.Namespaces) > 0 || r.Unknown != "" {
@@ -126,7 +127,7 @@ func losesData(removals []action.ExtensionRemoval) bool {
 	return false
 }
 
-// printRemovals lists what goes with each extension.
+// printRemovals lists what is removed with each extension.
 func printRemovals(w io.Writer, removals []action.ExtensionRemoval) {
 	for i := range removals {
 		r := &removals[i]
@@ -142,7 +143,7 @@ func printRemovals(w io.Writer, removals []action.ExtensionRemoval) {
 
 		printCRDRemovals(w, r)
 		if len(r.Namespaces) > 0 {
-			fmt.Fprintf(w, "  namespaces that are deleted with all that they hold: %s\n", strings.Join(r.Namespaces, ", "))
+			fmt.Fprintf(w, "  namespaces that are deleted with all their objects: %s\n", strings.Join(r.Namespaces, ", "))
 		}
 	}
 }
@@ -161,11 +162,11 @@ func printCRDRemovals(w io.Writer, r *action.ExtensionRemoval) {
 	}
 
 	for i := range r.CRDs {
-		fmt.Fprintf(w, "    %s: %s\n", r.CRDs[i].Name, customResources(&r.CRDs[i]))
+		fmt.Fprintf(w, "    %s: %s\n", r.CRDs[i].Name, formatCustomResources(&r.CRDs[i]))
 	}
 }
 
-func customResources(crd *action.CRDRemoval) string {
+func formatCustomResources(crd *action.CRDRemoval) string {
 	text := fmt.Sprintf("%d custom resources", crd.CustomResources)
 	switch {
 	case crd.Unknown != "":
@@ -179,12 +180,12 @@ func customResources(crd *action.CRDRemoval) string {
 		return text
 	case n == 1:
 		return text + ", in namespace " + crd.Namespaces[0]
-	case n > maxNamespaces:
-		return fmt.Sprintf("%s, in namespaces %s and %d more", text, strings.Join(crd.Namespaces[:maxNamespaces], ", "), n-maxNamespaces)
+	case n > maxListedNamespaces:
+		return fmt.Sprintf("%s, in namespaces %s and %d more", text, strings.Join(crd.Namespaces[:maxListedNamespaces], ", "), n-maxListedNamespaces)
 	default:
 		return text + ", in namespaces " + strings.Join(crd.Namespaces, ", ")
 	}
 }
 
-// maxNamespaces is how many namespaces are named for a CRD.
-const maxNamespaces = 10
+// maxListedNamespaces is the number of namespaces that are named for a CRD.
+const maxListedNamespaces = 10

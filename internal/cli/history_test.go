@@ -18,9 +18,9 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// serve makes a catalog be served by a process on this machine, with bundles of the
+// serveCatalog makes a catalog be served by a process on this machine, with bundles of the
 // package mug. The function that it gives changes their versions.
-func (c *cluster) serve(name string, versions ...string) (offer func(versions ...string)) {
+func (c *fixture) serveCatalog(name string, versions ...string) (offer func(versions ...string)) {
 	c.t.Helper()
 	var content atomic.Value
 	offer = func(versions ...string) {
@@ -43,18 +43,18 @@ func (c *cluster) serve(name string, versions ...string) (offer func(versions ..
 	}))
 	c.t.Cleanup(catalogd.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: catalogd.Certificate().Raw})
-	c.must(c.Create(c.t.Context(), &corev1.ConfigMap{
+	c.requireNoError(c.Create(c.t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: "catalogd-service-ca"}, Data: map[string]string{"ca.crt": string(authority)},
 	}))
-	status(c, name, &olmv1.ClusterCatalog{}, func(catalog *olmv1.ClusterCatalog) {
+	updateStatus(c, name, &olmv1.ClusterCatalog{}, func(catalog *olmv1.ClusterCatalog) {
 		catalog.Status.URLs = &olmv1.ClusterCatalogURLs{Base: catalogd.URL + "/catalogs/" + name}
 	})
 
 	return offer
 }
 
-// mug creates a revision of the extension mug.
-func (c *cluster) mug(number int64, version string, objects []olmv1.ClusterObjectSetObject, conditions ...metav1.Condition) {
+// createMugRevision creates a revision of the extension mug.
+func (c *fixture) createMugRevision(number int64, version string, objects []olmv1.ClusterObjectSetObject, conditions ...metav1.Condition) {
 	c.t.Helper()
 	set := &olmv1.ClusterObjectSet{
 		ObjectMeta: metav1.ObjectMeta{
@@ -73,12 +73,12 @@ func (c *cluster) mug(number int64, version string, objects []olmv1.ClusterObjec
 
 	if number == 2 {
 		// The first object stands in a Secret.
-		c.pack(set)
+		c.moveObjectsToSecret(set)
 		set.Spec.Phases[0].Objects = slices.Delete(set.Spec.Phases[0].Objects, 1, 2)
 	}
 
-	c.must(c.Create(c.t.Context(), set))
-	status(c, set.Name, &olmv1.ClusterObjectSet{}, func(set *olmv1.ClusterObjectSet) { set.Status.Conditions = conditions })
+	c.requireNoError(c.Create(c.t.Context(), set))
+	updateStatus(c, set.Name, &olmv1.ClusterObjectSet{}, func(set *olmv1.ClusterObjectSet) { set.Status.Conditions = conditions })
 }
 
 func mugDeployment(version string) olmv1.ClusterObjectSetObject {
@@ -92,16 +92,16 @@ func mugDeployment(version string) olmv1.ClusterObjectSetObject {
 	}})
 }
 
-// pour creates the Deployment with a pod that does not start, as a cluster has it.
-func (c *cluster) pour(deployment client.Object) {
+// createFailingDeployment creates the Deployment with a pod that does not start, as a cluster has it.
+func (c *fixture) createFailingDeployment(deployment client.Object) {
 	c.t.Helper()
-	c.must(c.Create(c.t.Context(), deployment))
+	c.requireNoError(c.Create(c.t.Context(), deployment))
 	live := &appsv1.Deployment{}
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(deployment), live))
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(deployment), live))
 	live.Annotations = map[string]string{"deployment.kubernetes.io/revision": "2"}
-	c.must(c.Update(c.t.Context(), live))
+	c.requireNoError(c.Update(c.t.Context(), live))
 	live.Status = appsv1.DeploymentStatus{ObservedGeneration: live.Generation, Replicas: 1, UpdatedReplicas: 1}
-	c.must(c.Status().Update(c.t.Context(), live))
+	c.requireNoError(c.Status().Update(c.t.Context(), live))
 	for _, revision := range []string{"1", "2"} {
 		set := &appsv1.ReplicaSet{
 			ObjectMeta: metav1.ObjectMeta{
@@ -111,64 +111,64 @@ func (c *cluster) pour(deployment client.Object) {
 			Spec: appsv1.ReplicaSetSpec{Selector: live.Spec.Selector, Template: live.Spec.Template},
 		}
 
-		c.must(controllerutil.SetControllerReference(live, set, c.Scheme()))
-		c.must(c.Create(c.t.Context(), set))
+		c.requireNoError(controllerutil.SetControllerReference(live, set, c.Scheme()))
+		c.requireNoError(c.Create(c.t.Context(), set))
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kitchen", Name: set.Name + "-pod", Labels: set.Labels},
 			Spec:       live.Spec.Template.Spec,
 		}
 		pod.Spec.AutomountServiceAccountToken = new(bool)
-		c.must(controllerutil.SetControllerReference(set, pod, c.Scheme()))
-		c.must(c.Create(c.t.Context(), pod))
-		status(c, pod.Name, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kitchen"}}, func(pod *corev1.Pod) {
+		c.requireNoError(controllerutil.SetControllerReference(set, pod, c.Scheme()))
+		c.requireNoError(c.Create(c.t.Context(), pod))
+		updateStatus(c, pod.Name, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kitchen"}}, func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name: "mug", Image: "registry.example.com/mug:v" + revision,
 				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}},
 			}}
 		})
 
-		c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(pod), pod))
-		c.must(c.Create(c.t.Context(), &corev1.Event{
+		c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(pod), pod))
+		c.requireNoError(c.Create(c.t.Context(), &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: "kitchen", Name: pod.Name},
 			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "kitchen", Name: pod.Name, UID: pod.UID},
-			Type:           corev1.EventTypeWarning, Reason: "Failed", Message: "Failed to pull image: not found", Count: 3, LastTimestamp: long,
+			Type:           corev1.EventTypeWarning, Reason: "Failed", Message: "Failed to pull image: not found", Count: 3, LastTimestamp: longAgo,
 		}))
 	}
 }
 
-func testHistory(c *cluster, step stepFunc) {
-	offer := c.serve("ours", "0.1.0", "0.2.0")
+func testHistory(c *fixture, step stepFunc) {
+	offer := c.serveCatalog("ours", "0.1.0", "0.2.0")
 	step("history-unknown", "mainstay extension history nobody")
 	step("explain-unknown", "mainstay extension explain nobody")
 	testChecks(c, step)
 	step("mug-install", "mainstay extension install mug --namespace kitchen --catalog-selector team=tea",
-		reaction{"has not written", func() { c.plans("mug", "installation") }})
+		reaction{"has not written", func() { c.writePlan("mug", "installation") }})
 	step("history-none", "mainstay extension history mug")
 	step("diff-none", "mainstay extension diff mug")
 	step("rollback-none", "mainstay extension rollback mug")
 	step("explain-not-seen", "mainstay extension explain mug")
 
 	config := map[string]any{"data": map[string]any{"sugar": "1"}}
-	c.mug(1, "0.1.0", []olmv1.ClusterObjectSetObject{
+	c.createMugRevision(1, "0.1.0", []olmv1.ClusterObjectSetObject{
 		object("v1", "ConfigMap", "kitchen", "sugar", config), object("v1", "ConfigMap", "kitchen", "lemon", nil), mugDeployment("1"),
 	}, condition("Progressing", "True", "Succeeded", "All objects are rolled out", 1), condition("Succeeded", "True", "Succeeded", "", 1))
 	step("diff-one", "mainstay extension diff mug")
 	step("rollback-nothing-before", "mainstay extension rollback mug")
 	config = map[string]any{"data": map[string]any{"sugar": "2"}}
-	c.mug(2, "0.2.0", []olmv1.ClusterObjectSetObject{
+	c.createMugRevision(2, "0.2.0", []olmv1.ClusterObjectSetObject{
 		object("v1", "ConfigMap", "kitchen", "sugar", config), object("v1", "ConfigMap", "kitchen", "milk", nil), mugDeployment("2"),
 	}, condition("Progressing", "False", "ProgressDeadlineExceeded", `Revision has not rolled out for 10 minute(s). Last status: phase "deploy" (1 of 1) waits for Deployment "kitchen/mug"`, 1))
-	c.extension("mug", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle mug.v0.1.0 successfully", 0),
+	c.setExtensionStatus("mug", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle mug.v0.1.0 successfully", 0),
 		condition("Progressing", "False", "ProgressDeadlineExceeded", `Revision has not rolled out for 10 minute(s). Last status: phase "deploy" (1 of 1) waits for Deployment "kitchen/mug"`, 0))
-	second := named(&olmv1.ClusterObjectSet{}, "mug-2")
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(second), second))
+	second := withName(&olmv1.ClusterObjectSet{}, "mug-2")
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(second), second))
 	sugar, deployment := object("v1", "ConfigMap", "kitchen", "sugar", config).Object, mugDeployment("2").Object
 	for _, owned := range []client.Object{sugar, deployment} {
-		c.must(controllerutil.SetControllerReference(second, owned, c.Scheme()))
+		c.requireNoError(controllerutil.SetControllerReference(second, owned, c.Scheme()))
 	}
 
-	c.must(c.Create(c.t.Context(), sugar))
-	c.pour(deployment)
+	c.requireNoError(c.Create(c.t.Context(), sugar))
+	c.createFailingDeployment(deployment)
 
 	step("history", "mainstay extension history mug")
 	step("history-wide", "mainstay extension history mug -o wide")
@@ -188,20 +188,20 @@ func testHistory(c *cluster, step stepFunc) {
 	offer("0.1.0", "0.2.0")
 	step("rollback-refused", "mainstay extension rollback mug --crd-upgrade-safety Strict",
 		reaction{"has not written", func() {
-			c.plans("mug", "go back, which would be stopped", `crdUpgradeSafety: validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`)
+			c.writePlan("mug", "go back, which would be stopped", `crdUpgradeSafety: validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`)
 		}})
 	step("rollback-refused-spec", "mainstay extension list mug -o wide")
 	step("rollback", "mainstay extension rollback mug --crd-upgrade-safety None",
-		reaction{"has not written", func() { c.plans("mug", "go back") }})
+		reaction{"has not written", func() { c.writePlan("mug", "go back") }})
 	step("rollback-again", "mainstay extension rollback mug")
 	step("rollback-wait", "mainstay extension rollback mug --wait",
 		reaction{"has not reconciled", func() {
-			set := named(&olmv1.ClusterObjectSet{}, "mug-2")
-			c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(set), set))
+			set := withName(&olmv1.ClusterObjectSet{}, "mug-2")
+			c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(set), set))
 			set.Spec.LifecycleState = olmv1.LifecycleStateArchived
 			set.Annotations[olmv1.AnnotationFailure] = "Revision has not rolled out for 10 minute(s)"
-			c.must(c.Update(c.t.Context(), set))
-			c.extension("mug", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle mug.v0.1.0 successfully", 0),
+			c.requireNoError(c.Update(c.t.Context(), set))
+			c.setExtensionStatus("mug", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle mug.v0.1.0 successfully", 0),
 				condition("Progressing", "True", "Succeeded", "desired state reached", 0))
 		}})
 	step("rollback-spec", "mainstay extension list mug -o wide")
@@ -209,11 +209,11 @@ func testHistory(c *cluster, step stepFunc) {
 	step("rollback-to-installed", "mainstay extension rollback mug --to-revision 1")
 	step("explain-after", "mainstay extension explain mug")
 
-	c.mug(3, "0.1.0", []olmv1.ClusterObjectSetObject{mugDeployment("1")}, condition("Succeeded", "True", "Succeeded", "", 1))
+	c.createMugRevision(3, "0.1.0", []olmv1.ClusterObjectSetObject{mugDeployment("1")}, condition("Succeeded", "True", "Succeeded", "", 1))
 	step("rollback-same-bundle", "mainstay extension rollback mug")
 	step("rollback-to-same-bundle", "mainstay extension rollback mug --to-revision 1")
-	c.must(c.Delete(c.t.Context(), named(&olmv1.ClusterExtension{}, "mug")))
+	c.requireNoError(c.Delete(c.t.Context(), withName(&olmv1.ClusterExtension{}, "mug")))
 	for number := range 3 {
-		c.must(c.Delete(c.t.Context(), named(&olmv1.ClusterObjectSet{}, fmt.Sprintf("mug-%d", number+1))))
+		c.requireNoError(c.Delete(c.t.Context(), withName(&olmv1.ClusterObjectSet{}, fmt.Sprintf("mug-%d", number+1))))
 	}
 }

@@ -11,40 +11,42 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func imageCommand() *cobra.Command {
+func newImageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image",
-		Short: "Build the image of Mainstay's components",
+		Short: "Build the image of the Mainstay components",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  terminal.Group,
 	}
 
-	cmd.AddCommand(imageBuildCommand())
+	cmd.AddCommand(newImageBuildCommand())
 	return cmd
 }
 
-func imageBuildCommand() *cobra.Command {
+func newImageBuildCommand() *cobra.Command {
 	var (
 		build action.ImageBuild
 		out   terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "build",
-		Short: "Make the image of the components from the program, without a container engine",
-		Long: `Make the image of the components, without a container engine: the program, and the
-public certificate authorities of Mozilla's list, whatever this machine trusts. It is also
-the image that OLM's pods take opm and the utilities cp, cpb and copy-content from.`,
+		Short: "Build the image of the components from a mainstay binary",
+		Long: `Build the image of the components from a mainstay binary. No container engine is required.
+
+The image contains the binary and the public certificate authorities of Mozilla's list; the trust
+store of this machine is not used. OLM Classic also uses the image for opm and for the utilities cp,
+cpb and copy-content.`,
 		Example: `  # Push an image to a registry, and install from it
   mainstay image build --binary bin/mainstay --push registry.example.com/mainstay:v1
   mainstay install --image registry.example.com/mainstay:v1
 
-  # One image for two architectures
+  # Build an image for two architectures
   mainstay image build --binary mainstay-amd64 --binary mainstay-arm64 --push registry.example.com/mainstay:v1
 
-  # Trust the authority of the company's registry as well
+  # Also trust the certificate authority of a company registry
   mainstay image build --binary bin/mainstay --certificate-authority company.crt --push registry.example.com/mainstay:v1
 
-  # Write an archive for 'ctr images import' or 'podman load'
+  # Write an OCI archive for 'ctr images import' or 'podman load'
   mainstay image build --binary bin/mainstay --output mainstay.tar`,
 		Args: terminal.TakesUpTo(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,10 +65,10 @@ the image that OLM's pods take opm and the utilities cp, cpb and copy-content fr
 	}
 
 	flags := cmd.Flags()
-	flags.StringArrayVar(&build.Binaries, "binary", nil, "the program, statically linked; may be repeated, once for each architecture")
+	flags.StringArrayVar(&build.Binaries, "binary", nil, "statically linked mainstay binary; can be repeated, once for each architecture")
 	flags.StringVar(&build.Push, "push", "", "reference to push the image to")
 	flags.StringVar(&build.Output, "output", "", "file to write the image to, as an OCI archive")
-	flags.StringArrayVar(&build.Authorities, "certificate-authority", nil, "PEM file with certificate authorities that the image trusts beside the public ones; may be repeated")
+	flags.StringArrayVar(&build.Authorities, "certificate-authority", nil, "PEM file with certificate authorities to trust in addition to the public ones; can be repeated")
 	_ = cmd.MarkFlagRequired("binary") // the flag was just added
 	opm.BindRegistry(cmd, &build.Registry)
 	out.BindAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)

@@ -15,19 +15,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// imageRepository holds the image of the components; its tags are the versions.
+// imageRepository is the repository of the component images, which are tagged by version.
 const imageRepository = "ghcr.io/mainstay-dev/mainstay"
 
-// defaultImage is the image of the components of this build's version.
-func defaultImage() string {
+// defaultComponentImage returns the component image of the version of this build.
+func defaultComponentImage() string {
 	return imageRepository + ":" + cmp.Or(terminal.Release(), "latest")
 }
 
-// maxConfigFile is how large a file given to an installation may be: together they
-// stand in a ConfigMap, which holds 1 MiB.
-const maxConfigFile = 512 << 10
+// maxConfigFileSize is the limit in bytes for a configuration file of an installation. The files are
+// stored together in a ConfigMap, which holds at most 1 MiB.
+const maxConfigFileSize = 512 << 10
 
-func (a *app) installCommand() *cobra.Command {
+func (a *app) newInstallCommand() *cobra.Command {
 	var (
 		install         action.Install
 		wait            waitFlags
@@ -41,36 +41,37 @@ func (a *app) installCommand() *cobra.Command {
 	in := &install.Installation
 	cmd := &cobra.Command{
 		Use:   "install",
-		Short: "Install Mainstay in a cluster, or bring it up to date",
-		Long: `Install Mainstay in a cluster, or bring an installation up to date: CRDs, namespace,
-rights, Services and Deployments are applied, server-side, as this build has them.
-Name the image by digest where you can, so that pods that start later run the same program.`,
-		Example: `  # Install, and wait until it runs
+		Short: "Install Mainstay in a cluster or upgrade it",
+		Long: `Install Mainstay in a cluster or upgrade an installation. The CRDs, namespace, RBAC objects, Services
+and Deployments of this build are applied with server-side apply.
+
+Specify the image by digest if possible, so that pods that start later run the same binary.`,
+		Example: `  # Install, and wait until the components are ready
   mainstay install --wait
 
-  # Install the image of a digest, from a mirror, with the machine's mirror configuration
+  # Install an image by digest from a mirror, with the mirror configuration of this machine
   mainstay install --image registry.example.com/mainstay@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --registries-conf /etc/containers/registries.conf
 
-  # Write the manifests, for a repository or a look
+  # Print the manifests
   mainstay install --dry-run=client -o yaml
 
-  # Every extension must name a service account: the controller gets no rights of its own
+  # Require a service account for every extension; the controller gets no permissions of its own
   mainstay install --require-service-account
 
-  # Manifests of OLM v1 name service accounts that nobody created: ignore them
+  # Ignore the service accounts that extensions name
   mainstay install --ignore-service-account`,
 		Args: terminal.TakesUpTo(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if in.RegistriesConf, err = readFile(registriesConf); err != nil {
+			if in.RegistriesConf, err = readConfigFile(registriesConf); err != nil {
 				return err
 			}
-			if in.SignaturePolicy, err = readFile(signaturePolicy); err != nil {
+			if in.SignaturePolicy, err = readConfigFile(signaturePolicy); err != nil {
 				return err
 			}
 			in.PullCAs = map[string][]byte{}
 			for _, file := range pullCAs {
-				if in.PullCAs[filepath.Base(file)], err = readFile(file); err != nil {
+				if in.PullCAs[filepath.Base(file)], err = readConfigFile(file); err != nil {
 					return err
 				}
 			}
@@ -79,57 +80,57 @@ Name the image by digest where you can, so that pods that start later run the sa
 				if err != nil {
 					return err
 				}
-				return dryRun.print(cmd, &out, asObjects(objects))
+				return dryRun.printManifests(cmd, &out, toClientObjects(objects))
 			}
-			if install.Client, err = a.kube.client(cmd.ErrOrStderr()); err != nil {
+			if install.Client, err = a.kube.newClient(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			install.Wait, install.Progress = wait.value(), terminal.NewProgress(cmd.ErrOrStderr())
+			install.Wait, install.Progress = wait.toWait(), terminal.NewProgress(cmd.ErrOrStderr())
 			objects, err := install.Run(cmd.Context())
 			if objects != nil && out.Format != "" {
-				return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, asObjects(objects), true), err)
+				return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, toClientObjects(objects), true), err)
 			}
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), installDone(wait.wait))
+			fmt.Fprintln(cmd.OutOrStdout(), formatInstallResult(wait.wait))
 			return nil
 		},
 	}
 
-	a.kube.bind(cmd)
-	bindInstallation(cmd, in)
+	a.kube.addFlags(cmd)
+	addInstallationFlags(cmd, in)
 	flags := cmd.Flags()
 	flags.StringVar(&registriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (containers-registries.conf(5))")
-	flags.StringVar(&signaturePolicy, "signature-policy", "", "file that says which images are trusted (containers-policy.json(5))")
-	flags.StringSliceVar(&pullCAs, "pull-ca", nil, "file with certificate authorities (*.crt, *.pem) that registries are trusted by; may be repeated")
-	wait.bind(cmd, "the components run")
-	dryRun.bind(cmd)
+	flags.StringVar(&signaturePolicy, "signature-policy", "", "file with the signature verification policy for images (containers-policy.json(5))")
+	flags.StringSliceVar(&pullCAs, "pull-ca", nil, "file with certificate authorities (*.crt, *.pem) to trust for registries; can be repeated")
+	wait.addFlags(cmd, "the components are ready")
+	dryRun.addFlag(cmd)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }
 
-// bindInstallation binds the flags that say what is installed.
-func bindInstallation(cmd *cobra.Command, in *action.Installation) {
+// addInstallationFlags adds the flags that configure an installation.
+func addInstallationFlags(cmd *cobra.Command, in *action.Installation) {
 	flags := cmd.Flags()
 	flags.StringVarP(&in.Namespace, "namespace", "n", action.DefaultSystemNamespace, "namespace of the components")
-	flags.StringVar(&in.Image, "image", defaultImage(), "image that holds the components")
-	flags.BoolVar(&in.RequireServiceAccount, "require-service-account", false, "refuse extensions without a service account, and give the operator-controller no right to act without one")
-	flags.BoolVar(&in.ProtectCustomResources, "protect-custom-resources", false, "refuse to delete extensions whose CRDs would go with them, until an annotation says what becomes of the custom resources")
-	flags.BoolVar(&in.IgnoreServiceAccount, "ignore-service-account", false, "install every extension with the rights of the operator-controller, and only warn of a service account that it names")
+	flags.StringVar(&in.Image, "image", defaultComponentImage(), "image that holds the components")
+	flags.BoolVar(&in.RequireServiceAccount, "require-service-account", false, "refuse extensions without a service account, and grant operator-controller no permissions to apply objects itself")
+	flags.BoolVar(&in.ProtectCustomResources, "protect-custom-resources", false, "refuse to delete an extension with CRDs unless an annotation states what happens to the custom resources")
+	flags.BoolVar(&in.IgnoreServiceAccount, "ignore-service-account", false, "install every extension with the permissions of operator-controller, and warn if an extension names a service account")
 	cmd.MarkFlagsMutuallyExclusive("require-service-account", "ignore-service-account")
-	flags.StringSliceVar(&in.FeatureGates, "feature-gates", nil, "features to turn on or off, as NAME=true|false")
-	flags.StringVar(&in.PullSecret, "pull-secret", "", "Secret with credentials for registries, as NAMESPACE/NAME")
+	flags.StringSliceVar(&in.FeatureGates, "feature-gates", nil, "feature gates, as NAME=true|false")
+	flags.StringVar(&in.PullSecret, "pull-secret", "", "Secret with registry credentials, as NAMESPACE/NAME")
 }
 
-func installDone(waited bool) string {
+func formatInstallResult(waited bool) string {
 	if waited {
 		return "Mainstay runs. Add a catalog with 'mainstay catalog add'."
 	}
 	return "Mainstay is installed and starting. Add a catalog with 'mainstay catalog add'."
 }
 
-func asObjects[T client.Object](list []T) []client.Object {
+func toClientObjects[T client.Object](list []T) []client.Object {
 	objects := make([]client.Object, 0, len(list))
 	for _, object := range list {
 		objects = append(objects, object)
@@ -137,8 +138,9 @@ func asObjects[T client.Object](list []T) []client.Object {
 	return objects
 }
 
-// readFile reads a file that the user named. No name gives nil.
-func readFile(name string) ([]byte, error) {
+// readConfigFile reads a configuration file of at most maxConfigFileSize. It returns nil if name is
+// empty.
+func readConfigFile(name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -149,18 +151,18 @@ func readFile(name string) ([]byte, error) {
 	}
 
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxConfigFile+1))
+	data, err := io.ReadAll(io.LimitReader(file, maxConfigFileSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	if len(data) > maxConfigFile {
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxConfigFile)
+	if len(data) > maxConfigFileSize {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, maxConfigFileSize)
 	}
 
 	return data, nil
 }
 
-func (a *app) uninstallCommand() *cobra.Command {
+func (a *app) newUninstallCommand() *cobra.Command {
 	var (
 		uninstall action.Uninstall
 		wait      waitFlags
@@ -169,20 +171,21 @@ func (a *app) uninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove Mainstay from a cluster",
-		Long: `Remove Mainstay from a cluster, with its CRDs and catalogs. It refuses to while
-extensions are installed, unless it is told what becomes of them. With --delete-extensions it
-stops with exit code 3, and deletes nothing, when custom resources of their CRDs would be lost.
-What stays on the cluster is listed with the reason.`,
+		Long: `Remove Mainstay from a cluster, with its CRDs and catalogs.
+
+The command fails while extensions are installed, unless --delete-extensions or --keep-crds is set.
+With --delete-extensions, nothing is deleted and the exit code is 3 if custom resources of the
+extensions would be lost. Objects that are kept on the cluster are listed with the reason.`,
 		Example: `  mainstay uninstall --wait
 
-  # Uninstall every extension first, with all its objects
+  # Uninstall all extensions and their objects first
   mainstay uninstall --delete-extensions
 
-  # Leave extensions and catalogs as they are, for an installation to come
+  # Keep extensions and catalogs for a later installation
   mainstay uninstall --keep-crds`,
 		Args: terminal.TakesUpTo(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -191,31 +194,31 @@ What stays on the cluster is listed with the reason.`,
 			uninstall.Wait, uninstall.WaitForAll = action.Wait{Timeout: wait.timeout}, wait.wait
 			result, err := uninstall.Run(cmd.Context())
 			if result != nil {
-				err = errors.Join(printUninstalled(cmd, &out, result, err == nil), err)
+				err = errors.Join(printUninstallResult(cmd, &out, result, err == nil), err)
 			}
 
 			return withExitCode(err)
 		},
 	}
 
-	a.kube.bind(cmd)
+	a.kube.addFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&uninstall.Namespace, "namespace", "n", action.DefaultSystemNamespace, "namespace of the components")
-	flags.BoolVar(&uninstall.DeleteExtensions, "delete-extensions", false, "uninstall every extension, with all its objects, first")
-	flags.BoolVar(&uninstall.DeleteCustomResources, "delete-custom-resources", false, "with --delete-extensions: delete the custom resources of their CRDs too")
-	flags.BoolVar(&uninstall.KeepCRDs, "keep-crds", false, "leave the CRDs, and with them catalogs and extensions, as they are")
+	flags.BoolVar(&uninstall.DeleteExtensions, "delete-extensions", false, "uninstall all extensions and their objects first")
+	flags.BoolVar(&uninstall.DeleteCustomResources, "delete-custom-resources", false, "with --delete-extensions, also delete the custom resources of their CRDs")
+	flags.BoolVar(&uninstall.KeepCRDs, "keep-crds", false, "keep the CRDs with all catalogs and extensions")
 	cmd.MarkFlagsMutuallyExclusive("delete-extensions", "keep-crds")
 	cmd.MarkFlagsMutuallyExclusive("delete-custom-resources", "keep-crds")
-	wait.bind(cmd, "everything is gone")
+	wait.addFlags(cmd, "all objects are deleted")
 	out.Bind(cmd, terminal.FormatName)
 
 	return cmd
 }
 
-// printUninstalled prints what was deleted, and what stays and why.
-func printUninstalled(cmd *cobra.Command, out *terminal.Output, result *action.Uninstalled, done bool) error {
+// printUninstallResult prints what was deleted, and what was kept with the reason.
+func printUninstallResult(cmd *cobra.Command, out *terminal.Output, result *action.Uninstalled, done bool) error {
 	if out.Format == terminal.FormatName {
-		return printObjects(cmd.OutOrStdout(), terminal.FormatName, asObjects(result.Deleted), true)
+		return printObjects(cmd.OutOrStdout(), terminal.FormatName, toClientObjects(result.Deleted), true)
 	}
 
 	w := cmd.OutOrStdout()
@@ -230,7 +233,7 @@ func printUninstalled(cmd *cobra.Command, out *terminal.Output, result *action.U
 	}
 
 	for _, left := range result.Left {
-		fmt.Fprintf(w, "What stays: %s: %s.\n", left.Objects, left.Why)
+		fmt.Fprintf(w, "Kept: %s: %s.\n", left.Objects, left.Why)
 	}
 
 	return nil

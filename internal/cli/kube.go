@@ -17,21 +17,21 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/kubeconfig"
 )
 
-// kubeFlags are the flags that choose a cluster and a user.
+// kubeFlags are the flags that select a cluster and a user.
 type kubeFlags struct{ kubeconfig.Flags }
 
-// bind adds the flags to a command and those below it.
-func (k *kubeFlags) bind(cmd *cobra.Command) { k.Bind(cmd.PersistentFlags()) }
+// addFlags adds the flags to a command and its subcommands.
+func (k *kubeFlags) addFlags(cmd *cobra.Command) { k.Bind(cmd.PersistentFlags()) }
 
-// client connects to the chosen cluster. Warnings of the API server go to w.
-func (k *kubeFlags) client(w io.Writer) (client.Client, error) {
+// newClient returns a client of the selected cluster. Warnings of the API server are written to w.
+func (k *kubeFlags) newClient(w io.Writer) (client.Client, error) {
 	config, err := k.Config()
 	if err != nil {
 		return nil, err
 	}
 
-	// A status reads dozens of objects one by one; the default of 5 a second would be
-	// seen as slowness, and the server protects itself.
+	// A status reads dozens of objects one by one. The default of 5 requests a second would be
+	// noticeably slow, and the server protects itself with priority and fairness.
 	config.QPS, config.Burst = 50, 100
 	config.WarningHandler = rest.NewWarningWriter(w, rest.WarningWriterOptions{Deduplicate: true})
 	scheme, err := action.Scheme()
@@ -43,23 +43,22 @@ func (k *kubeFlags) client(w io.Writer) (client.Client, error) {
 	if err != nil {
 		return nil, &report.Error{
 			Object: "cluster " + config.Host, Err: fmt.Errorf("cannot be reached: %w", err),
-			Advice: "check that the cluster runs, or choose another with --context",
+			Advice: "check that the cluster is running, or select another one with --context",
 		}
 	}
 
 	return c, nil
 }
 
-// completionTimeout is how long a shell waits for names from the cluster: a person has
-// pressed Tab and looks at the cursor.
+// completionTimeout limits how long a shell completion waits for names from the cluster.
 const completionTimeout = 3 * time.Second
 
-// names lists the names of some kind in the cluster.
-type names func(context.Context, client.Client) ([]string, error)
+// nameLister returns names that exist in the cluster, for completion.
+type nameLister func(context.Context, client.Client) ([]string, error)
 
-// completeNames completes the first argument of a command by the names that list gives.
-func (a *app) completeNames(list names) cobra.CompletionFunc {
-	complete := a.completeFlag(list)
+// completeFirstArgument completes the first argument of a command with the names that list returns.
+func (a *app) completeFirstArgument(list nameLister) cobra.CompletionFunc {
+	complete := a.completeFlagValue(list)
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -68,12 +67,12 @@ func (a *app) completeNames(list names) cobra.CompletionFunc {
 	}
 }
 
-// completeFlag completes the value of a flag by the names that list gives.
-func (a *app) completeFlag(list names) cobra.CompletionFunc {
+// completeFlagValue completes the value of a flag with the names that list returns.
+func (a *app) completeFlagValue(list nameLister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
-		c, err := a.kube.client(io.Discard)
+		c, err := a.kube.newClient(io.Discard)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -87,7 +86,7 @@ func (a *app) completeFlag(list names) cobra.CompletionFunc {
 	}
 }
 
-func extensionNames(ctx context.Context, c client.Client) ([]string, error) {
+func listExtensionNames(ctx context.Context, c client.Client) ([]string, error) {
 	extensions, err := (&action.ExtensionList{Client: c}).Run(ctx)
 	if err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func extensionNames(ctx context.Context, c client.Client) ([]string, error) {
 	return names, nil
 }
 
-func catalogNames(ctx context.Context, c client.Client) ([]string, error) {
+func listCatalogNames(ctx context.Context, c client.Client) ([]string, error) {
 	catalogs, err := (&action.CatalogList{Client: c}).Run(ctx)
 	if err != nil {
 		return nil, err
@@ -115,19 +114,19 @@ func catalogNames(ctx context.Context, c client.Client) ([]string, error) {
 	return names, nil
 }
 
-// waitFlags are the flags of a command that can wait for its outcome.
+// waitFlags are the flags of a command that can wait for its result.
 type waitFlags struct {
 	wait    bool
 	timeout time.Duration
 }
 
-func (w *waitFlags) bind(cmd *cobra.Command, what string) {
+func (w *waitFlags) addFlags(cmd *cobra.Command, what string) {
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until "+what)
-	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait; 0 means without an end")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait; 0 means no timeout")
 }
 
-// value returns the wait that was asked for, nil for none.
-func (w *waitFlags) value() *action.Wait {
+// toWait returns the requested wait, or nil if --wait is not set.
+func (w *waitFlags) toWait() *action.Wait {
 	if !w.wait {
 		return nil
 	}

@@ -16,28 +16,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-func (a *app) nodesCommand() *cobra.Command {
+func (a *app) newNodesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nodes",
-		Short: "See how nodes are updated, and pause that",
-		Long: `See how nodes are brought to the configuration of their pools, which machine-config-controller
-does a few at a time, and pause that.`,
+		Short: "Show and pause node updates",
+		Long: `Show and pause node updates. The machine-config-controller updates the nodes of each pool to the
+configuration of the pool, a few nodes at a time.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: terminal.Group,
 	}
 
-	a.kube.bind(cmd)
+	a.kube.addFlags(cmd)
 	terminal.Plain(cmd)
-	cmd.AddCommand(a.nodesStatusCommand(), a.nodesPauseCommand(true), a.nodesPauseCommand(false))
+	cmd.AddCommand(a.newNodesStatusCommand(), a.newNodesPauseCommand(true), a.newNodesPauseCommand(false))
 
 	return cmd
 }
 
-func poolNames(ctx context.Context, c client.Client) ([]string, error) {
+func listPoolNames(ctx context.Context, c client.Client) ([]string, error) {
 	return (&action.NodesStatus{Client: c}).Names(ctx)
 }
 
-func (a *app) nodesStatusCommand() *cobra.Command {
+func (a *app) newNodesStatusCommand() *cobra.Command {
 	var (
 		status action.NodesStatus
 		all    bool
@@ -45,15 +45,16 @@ func (a *app) nodesStatusCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "status [POOL]",
-		Short: "Show how far the nodes of pools are",
-		Long: `Show how far the nodes of pools are. CONFIG of a pool is what all of its nodes had last: it
-changes when all are done. Below the pools stand the nodes that are not, and what keeps them.`,
+		Short: "Show the update status of pools and nodes",
+		Long: `Show the update status of pools and nodes. CONFIG is the last configuration that all nodes of a pool
+have reached; it changes when all nodes are updated. Nodes that are not updated yet are listed below
+the pools with the reason.`,
 		Example: `  mainstay nodes status
   mainstay nodes status worker --all`,
 		Args:              terminal.TakesUpTo(1),
-		ValidArgsFunction: a.completeNames(poolNames),
+		ValidArgsFunction: a.completeFirstArgument(listPoolNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
+			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -70,26 +71,26 @@ changes when all are done. Below the pools stand the nodes that are not, and wha
 			case "":
 			case terminal.FormatName:
 				for i := range state.Pools {
-					fmt.Fprintln(cmd.OutOrStdout(), resourceName(typed(&state.Pools[i].MachineConfigPool, mcfgv1.GroupVersion, "MachineConfigPool")))
+					fmt.Fprintln(cmd.OutOrStdout(), resourceName(setGroupVersionKind(&state.Pools[i].MachineConfigPool, mcfgv1.GroupVersion, "MachineConfigPool")))
 				}
 				return nil
 			default:
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, state)
 			}
 
-			return a.printPools(cmd.OutOrStdout(), state, all)
+			return a.printPoolTable(cmd.OutOrStdout(), state, all)
 		},
 	}
 
-	cmd.Flags().BoolVar(&all, "all", false, "also show nodes that are done")
+	cmd.Flags().BoolVar(&all, "all", false, "also show nodes that are up to date")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }
 
-func (a *app) printPools(w io.Writer, state *action.PoolStates, all bool) error {
+func (a *app) printPoolTable(w io.Writer, state *action.PoolStates, all bool) error {
 	if len(state.Pools) == 0 {
-		fmt.Fprintln(w, "There are no pools of nodes.")
+		fmt.Fprintln(w, "No pools found.")
 	}
 
 	var rows, nodes [][]string
@@ -97,8 +98,8 @@ func (a *app) printPools(w io.Writer, state *action.PoolStates, all bool) error 
 		p := &state.Pools[i]
 		s := &p.Status
 		rows = append(rows, []string{
-			p.Name, s.Configuration.Name, poolCondition(s, mcfgv1.PoolUpdated), poolCondition(s, mcfgv1.PoolUpdating), poolCondition(s, mcfgv1.PoolDegraded),
-			number(s.MachineCount), number(s.ReadyMachineCount), number(s.UpdatedMachineCount), number(s.DegradedMachineCount), a.age(&p.CreationTimestamp),
+			p.Name, s.Configuration.Name, poolConditionStatus(s, mcfgv1.PoolUpdated), poolConditionStatus(s, mcfgv1.PoolUpdating), poolConditionStatus(s, mcfgv1.PoolDegraded),
+			formatCount(s.MachineCount), formatCount(s.ReadyMachineCount), formatCount(s.UpdatedMachineCount), formatCount(s.DegradedMachineCount), a.formatAge(&p.CreationTimestamp),
 		})
 		for _, n := range p.Nodes {
 			if all || n.Assessment != pools.AssessedCompleted {
@@ -121,12 +122,12 @@ func (a *app) printPools(w io.Writer, state *action.PoolStates, all bool) error 
 		}
 	}
 
-	a.printNotes(w, state)
+	a.printPoolNotes(w, state)
 	return nil
 }
 
-// printNotes says why pools are not updated: that they are paused, or could not be rendered.
-func (a *app) printNotes(w io.Writer, state *action.PoolStates) {
+// printPoolNotes prints why pools are not updated: because they are paused or could not be rendered.
+func (a *app) printPoolNotes(w io.Writer, state *action.PoolStates) {
 	begun := false
 	note := func(text string) {
 		if !begun {
@@ -153,7 +154,7 @@ func (a *app) printNotes(w io.Writer, state *action.PoolStates) {
 	}
 }
 
-func poolCondition(s *mcfgv1.MachineConfigPoolStatus, conditionType string) string {
+func poolConditionStatus(s *mcfgv1.MachineConfigPoolStatus, conditionType string) string {
 	for _, c := range s.Conditions {
 		if c.Type == conditionType {
 			return string(c.Status)
@@ -162,28 +163,28 @@ func poolCondition(s *mcfgv1.MachineConfigPoolStatus, conditionType string) stri
 	return ""
 }
 
-func number(n int32) string { return strconv.Itoa(int(n)) }
+func formatCount(n int32) string { return strconv.Itoa(int(n)) }
 
-func (a *app) nodesPauseCommand(paused bool) *cobra.Command {
+func (a *app) newNodesPauseCommand(paused bool) *cobra.Command {
 	pause := action.PoolPause{Paused: paused}
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "pause POOL",
-		Short: "Keep the nodes of a pool from being updated",
-		Long: `Keep the nodes of a pool from being updated. Those that are being updated already finish.
-While it is paused, changes of its MachineConfigs are collected; its nodes get all of them in
-one update when it goes on.`,
+		Short: "Pause the updates of the nodes of a pool",
+		Long: `Pause the updates of the nodes of a pool. Node updates that are in progress are completed. Changes to
+MachineConfigs that are made while the pool is paused are rolled out in one update when the pool is
+resumed.`,
 		Example: "  mainstay nodes pause worker",
 	}
 	if !paused {
-		cmd.Use, cmd.Short, cmd.Example = "resume POOL", "Let the nodes of a pool be updated again", "  mainstay nodes resume worker"
-		cmd.Long = "Let the nodes of a pool be updated again after 'mainstay nodes pause'."
+		cmd.Use, cmd.Short, cmd.Example = "resume POOL", "Resume the updates of the nodes of a pool", "  mainstay nodes resume worker"
+		cmd.Long = "Resume the updates of the nodes of a pool after 'mainstay nodes pause'."
 	}
 
 	cmd.Args = terminal.Takes("POOL")
-	cmd.ValidArgsFunction = a.completeNames(poolNames)
+	cmd.ValidArgsFunction = a.completeFirstArgument(listPoolNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.kube.client(cmd.ErrOrStderr())
+		c, err := a.kube.newClient(cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -194,7 +195,7 @@ one update when it goes on.`,
 			return err
 		}
 
-		typed(after, mcfgv1.GroupVersion, "MachineConfigPool")
+		setGroupVersionKind(after, mcfgv1.GroupVersion, "MachineConfigPool")
 		if out.Format != "" {
 			return printObjects(cmd.OutOrStdout(), out.Format, []client.Object{after}, false)
 		}

@@ -54,7 +54,7 @@ func pooled(t *testing.T, c client.Client, pool *mcfgv1.MachineConfigPool, targe
 	}
 
 	pool.Status.Configuration.Name = was
-	pool.Status = pools.Status(pool, members, nil, long)
+	pool.Status = pools.Status(pool, members, nil, longAgo)
 	must(c.Status().Update(t.Context(), pool))
 }
 

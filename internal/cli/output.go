@@ -17,8 +17,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// printObjects writes objects of the cluster as JSON, YAML or names: one object as
-// itself, several, or none, as a List, like kubectl.
+// printObjects prints objects of the cluster as JSON, YAML or names. Like kubectl, it prints a single
+// object as such, unless asList is set, and any other number of objects as a List. It removes the
+// managed fields of the objects.
 func printObjects(w io.Writer, format string, objects []client.Object, asList bool) error {
 	for _, object := range objects {
 		object.SetManagedFields(nil)
@@ -45,11 +46,11 @@ func printObjects(w io.Writer, format string, objects []client.Object, asList bo
 	})
 }
 
-// printDocuments writes objects that are not in a cluster yet as a stream that kubectl
-// apply reads.
+// printDocuments prints objects that are not in a cluster yet as a stream of documents for kubectl
+// apply.
 func printDocuments(w io.Writer, format string, objects []client.Object) error {
 	for _, object := range objects {
-		object, err := withoutEmpty(object)
+		object, err := withoutEmptyFields(object)
 		if err != nil {
 			return err
 		}
@@ -64,9 +65,9 @@ func printDocuments(w io.Writer, format string, objects []client.Object) error {
 	return nil
 }
 
-// withoutEmpty leaves out what Go's types write though nobody has set it, and the status, which only
-// the cluster gives an object.
-func withoutEmpty(object client.Object) (client.Object, error) {
+// withoutEmptyFields returns the object without its status and without an empty spec, which Go types
+// write even if they are not set.
+func withoutEmptyFields(object client.Object) (client.Object, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", resourceName(object), err)
@@ -80,7 +81,8 @@ func withoutEmpty(object client.Object) (client.Object, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// resourceName names an object as kubectl does: clustercatalog.olm.operatorframework.io/name.
+// resourceName returns the name of an object in the format of kubectl, such as
+// clustercatalog.olm.operatorframework.io/name.
 func resourceName(object client.Object) string {
 	gvk := object.GetObjectKind().GroupVersionKind()
 	name := strings.ToLower(gvk.Kind)
@@ -90,14 +92,15 @@ func resourceName(object client.Object) string {
 	return name + "/" + object.GetName()
 }
 
-// typed sets the kind on an object that a typed client has read, which leaves it out.
-func typed[T client.Object](object T, gv schema.GroupVersion, kind string) T {
+// setGroupVersionKind sets the kind of an object, which typed clients leave empty, and returns the
+// object.
+func setGroupVersionKind[T client.Object](object T, gv schema.GroupVersion, kind string) T {
 	object.GetObjectKind().SetGroupVersionKind(gv.WithKind(kind))
 	return object
 }
 
-// age writes how long ago a time is, as kubectl does. An unset time is empty.
-func (a *app) age(t *metav1.Time) string {
+// formatAge formats the time since t like kubectl. It returns an empty string if t is not set.
+func (a *app) formatAge(t *metav1.Time) string {
 	if t.IsZero() {
 		return ""
 	}

@@ -17,16 +17,16 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// plans writes the plan of an extension, as the controller does: for people a text, and
+// writePlan writes the plan of an extension, as the controller does: for people a text, and
 // for programs what was asked.
-func (c *cluster) plans(name, text string, problems ...string) {
+func (c *fixture) writePlan(name, text string, problems ...string) {
 	c.t.Helper()
-	ext := named(&olmv1.ClusterExtension{}, name)
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
+	ext := withName(&olmv1.ClusterExtension{}, name)
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
 	asked := ext.Annotations[olmv1.AnnotationPlan]
 	fields := map[string]any{}
 	if asked != olmv1.PlanOnly {
-		c.must(json.Unmarshal([]byte(asked), &fields))
+		c.requireNoError(json.Unmarshal([]byte(asked), &fields))
 		if fields["id"] == "" {
 			c.t.Errorf("the question %s has no id", asked)
 		}
@@ -49,7 +49,7 @@ func (c *cluster) plans(name, text string, problems ...string) {
 	}
 
 	data, err := json.Marshal(plan)
-	c.must(err)
+	c.requireNoError(err)
 	written := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: olmv1.PlanName(name)}}
 	_, err = controllerutil.CreateOrUpdate(c.t.Context(), c.Client, written, func() error {
 		written.OwnerReferences = nil
@@ -58,14 +58,14 @@ func (c *cluster) plans(name, text string, problems ...string) {
 		return controllerutil.SetControllerReference(ext, written, c.Scheme())
 	})
 
-	c.must(err)
+	c.requireNoError(err)
 }
 
 // annotatePlan sets the annotation as a person does; an empty value removes it.
-func (c *cluster) annotatePlan(name, value string) {
+func (c *fixture) annotatePlan(name, value string) {
 	c.t.Helper()
-	ext := named(&olmv1.ClusterExtension{}, name)
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
+	ext := withName(&olmv1.ClusterExtension{}, name)
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
 	before := ext.DeepCopy()
 	if value == "" {
 		delete(ext.Annotations, olmv1.AnnotationPlan)
@@ -73,56 +73,56 @@ func (c *cluster) annotatePlan(name, value string) {
 		metav1.SetMetaDataAnnotation(&ext.ObjectMeta, olmv1.AnnotationPlan, value)
 	}
 
-	c.must(c.Patch(c.t.Context(), ext, client.MergeFrom(before)))
+	c.requireNoError(c.Patch(c.t.Context(), ext, client.MergeFrom(before)))
 }
 
-// unplanned makes sure that nothing of the question is left on an extension.
-func (c *cluster) unplanned(name string) {
+// requireNoPlanAnnotation makes sure that nothing of the question is left on an extension.
+func (c *fixture) requireNoPlanAnnotation(name string) {
 	c.t.Helper()
-	ext := named(&olmv1.ClusterExtension{}, name)
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
+	ext := withName(&olmv1.ClusterExtension{}, name)
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
 	if value, left := ext.Annotations[olmv1.AnnotationPlan]; left {
 		c.t.Errorf("the annotation of %s is left: %s", name, value)
 	}
 }
 
-func testPlan(c *cluster, step stepFunc) {
+func testPlan(c *fixture, step stepFunc) {
 	step("plan-late", "mainstay extension plan spoon --namespace kitchen --timeout 1ms")
 	step("plan-new", "mainstay extension plan spoon --package cutlery --namespace kitchen --version 1.x",
-		reaction{"has not written", func() { c.plans("spoon", "Plan for clusterextension/spoon: installation of cutlery.v1.0.0") }})
+		reaction{"has not written", func() { c.writePlan("spoon", "Plan for clusterextension/spoon: installation of cutlery.v1.0.0") }})
 	step("plan-gone", "mainstay extension list spoon")
 	step("plan-invalid", "mainstay extension plan spoon --namespace kitchen --version nonsense")
 
 	// A plan that was made for another question is no answer.
 	c.annotatePlan("kettle", `{"id":"1"}`)
-	c.plans("kettle", "Plan for clusterextension/kettle: of yesterday")
+	c.writePlan("kettle", "Plan for clusterextension/kettle: of yesterday")
 	c.annotatePlan("kettle", "")
 	step("plan-json", "mainstay extension plan kettle --version 0.3.0 --channel stable --catalog-selector team=tea --self-certified -o json",
-		reaction{"has not written", func() { c.plans("kettle", "Plan for clusterextension/kettle: update") }})
-	c.unplanned("kettle")
+		reaction{"has not written", func() { c.writePlan("kettle", "Plan for clusterextension/kettle: update") }})
+	c.requireNoPlanAnnotation("kettle")
 	step("plan-text", "mainstay extension plan kettle -o text",
-		reaction{"has not written", func() { c.plans("kettle", "Plan for clusterextension/kettle: nothing would change") }})
-	c.unplanned("kettle")
+		reaction{"has not written", func() { c.writePlan("kettle", "Plan for clusterextension/kettle: nothing would change") }})
+	c.requireNoPlanAnnotation("kettle")
 	step("plan-nothing", "mainstay extension plan kettle --detailed-exitcode",
-		reaction{"has not written", func() { c.plans("kettle", "Plan for clusterextension/kettle: nothing would change") }})
+		reaction{"has not written", func() { c.writePlan("kettle", "Plan for clusterextension/kettle: nothing would change") }})
 	step("plan-changes", "mainstay extension plan kettle --version 0.3.0 --detailed-exitcode",
-		reaction{"has not written", func() { c.plans("kettle", "Plan for clusterextension/kettle: update") }})
+		reaction{"has not written", func() { c.writePlan("kettle", "Plan for clusterextension/kettle: update") }})
 	step("plan-problem", "mainstay extension plan kettle --version 0.3.0",
 		reaction{"has not written", func() {
-			c.plans("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "choice: it")
+			c.writePlan("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "choice: it")
 		}})
 	step("plan-problems", "mainstay extension plan kettle --version 0.3.0 -o json --detailed-exitcode",
 		reaction{"has not written", func() {
-			c.plans("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "choice: it", "place: that")
+			c.writePlan("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "choice: it", "place: that")
 		}})
-	c.unplanned("kettle")
+	c.requireNoPlanAnnotation("kettle")
 	step("plan-existing-late", "mainstay extension plan kettle --timeout 1ms")
-	c.unplanned("kettle")
+	c.requireNoPlanAnnotation("kettle")
 	step("plan-elsewhere", "mainstay extension plan kettle --namespace elsewhere")
 	step("plan-watch", "mainstay extension plan kettle --watch-namespace elsewhere")
 
 	c.annotatePlan("kettle", olmv1.PlanOnly)
-	c.plans("kettle", "Plan for clusterextension/kettle: nothing would change")
+	c.writePlan("kettle", "Plan for clusterextension/kettle: nothing would change")
 	step("plan-there", "mainstay extension plan kettle")
 	step("plan-asked", "mainstay extension plan kettle --version 0.3.0")
 	step("plan-upgrade", "mainstay extension upgrade kettle --version= --wait")
@@ -130,10 +130,10 @@ func testPlan(c *cluster, step stepFunc) {
 }
 
 // testChecks has the commands look at the plan first: what is refused changes nothing.
-func testChecks(c *cluster, step stepFunc) {
+func testChecks(c *fixture, step stepFunc) {
 	untouched := func(name string) {
 		c.t.Helper()
-		c.gone(named(&olmv1.ClusterExtension{}, name))
+		c.requireDeleting(withName(&olmv1.ClusterExtension{}, name))
 		if err := c.Get(c.t.Context(), client.ObjectKey{Name: "cupboard"}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
 			c.t.Errorf("namespace cupboard: got %v, want it not to exist", err)
 		}
@@ -149,7 +149,7 @@ func testChecks(c *cluster, step stepFunc) {
 			extension = "mgu"
 		}
 		step("check-"+name, line, reaction{"has not written", func() {
-			c.plans(extension, "no bundle fits", `place: namespace "cupboard" does not exist: create it, the extension's namespaced objects go there`,
+			c.writePlan(extension, "no bundle fits", `place: namespace "cupboard" does not exist: create it, the extension's namespaced objects go there`,
 				`choice: no bundles found for package "`+strings.Fields(line)[3]+`"`)
 		}})
 		untouched(extension)
@@ -158,28 +158,28 @@ func testChecks(c *cluster, step stepFunc) {
 	step("check-late", "mainstay extension install tumbler --namespace cupboard --create-namespace --check-timeout 1ms")
 	untouched("tumbler")
 
-	kettle := named(&olmv1.ClusterExtension{}, "kettle")
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(kettle), kettle))
+	kettle := withName(&olmv1.ClusterExtension{}, "kettle")
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(kettle), kettle))
 	before := kettle.DeepCopy()
 	step("check-upgrade", "mainstay extension upgrade kettle --version 0.4.0", reaction{"has not written", func() {
-		c.plans("kettle", "update, which would be stopped", `crdUpgradeSafety: validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`,
+		c.writePlan("kettle", "update, which would be stopped", `crdUpgradeSafety: validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`,
 			"permissions: pre-authorization failed: service account requires the following permissions to manage cluster extension:\n  Namespace:\"\" APIGroups:[] Resources:[services] Verbs:[list,watch]")
 	}})
-	c.unplanned("kettle")
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(kettle), kettle))
+	c.requireNoPlanAnnotation("kettle")
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(kettle), kettle))
 	if diff := cmp.Diff(before.Spec, kettle.Spec); diff != "" {
 		c.t.Errorf("the refused upgrade changed the spec (-before +after):\n%s", diff)
 	}
 
 	step("check-upgrade-accepted", "mainstay extension upgrade kettle --version 0.4.0 --crd-upgrade-safety None -o yaml",
-		reaction{"has not written", func() { c.plans("kettle", "update") }})
-	c.unplanned("kettle")
+		reaction{"has not written", func() { c.writePlan("kettle", "update") }})
+	c.requireNoPlanAnnotation("kettle")
 	// Who may change extensions, but not read plans, is warned and goes on.
 	rules := []any{
 		map[string]any{"apiGroups": []any{"olm.operatorframework.io"}, "resources": []any{"clusterextensions"}, "verbs": []any{"get", "patch"}},
 	}
-	c.must(c.Create(c.t.Context(), object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "extender", map[string]any{"rules": rules}).Object))
-	c.must(c.Create(c.t.Context(), object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "extender", map[string]any{
+	c.requireNoError(c.Create(c.t.Context(), object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "extender", map[string]any{"rules": rules}).Object))
+	c.requireNoError(c.Create(c.t.Context(), object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "extender", map[string]any{
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "extender"},
 		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "extender"}},
 	}).Object))
@@ -197,6 +197,6 @@ func testChecks(c *cluster, step stepFunc) {
 	})
 
 	step("check-upgrade-unreadable", "mainstay extension upgrade kettle --version 0.5.0 --as extender")
-	c.unplanned("kettle")
+	c.requireNoPlanAnnotation("kettle")
 	step("check-upgrade-strict", "mainstay extension upgrade kettle --version= --crd-upgrade-safety Strict --check=false")
 }

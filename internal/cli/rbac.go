@@ -14,20 +14,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) rbacCommand() *cobra.Command {
+func (a *app) newRbacCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rbac",
-		Short: "Write the rights that extensions are installed with",
+		Short: "Generate RBAC objects for installing extensions",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  terminal.Group,
 	}
 
-	a.kube.bind(cmd)
-	cmd.AddCommand(a.rbacGenerateCommand())
+	a.kube.addFlags(cmd)
+	cmd.AddCommand(a.newRbacGenerateCommand())
 	return cmd
 }
 
-func (a *app) rbacGenerateCommand() *cobra.Command {
+func (a *app) newRbacGenerateCommand() *cobra.Command {
 	var (
 		generate        leastprivilege.Generate
 		createNamespace bool
@@ -37,28 +37,27 @@ func (a *app) rbacGenerateCommand() *cobra.Command {
 
 	cmd := &cobra.Command{
 		Use:   "generate PACKAGE",
-		Short: "Write the least account that can install an extension",
-		Long: `Write a ServiceAccount, and the roles and bindings that give it what it needs to install
-one version of a package, to keep it as it is and to remove it: these rules, and none that
-it could do without.
+		Short: "Generate a least-privilege service account for an extension",
+		Long: `Generate a ServiceAccount with the roles and bindings that are required to install, reconcile and
+remove one version of a package. The roles contain no rules beyond those.
 
-The bundle is the one that the extension would get: the highest that the flags allow of the
-catalogs of the cluster, or of --catalog. With --bundle, or a --catalog that is a folder or
-an image, no cluster is needed. Nothing is changed on a cluster.
+The bundle is the one that would be selected for the extension: the highest version that the flags
+allow in the catalogs of the cluster or in --catalog. With --bundle, or with a --catalog that is a
+directory or an image, no cluster is required. Nothing is changed on the cluster.
 
-The rules are those of one version. Before an update, write them anew for the next one,
-with --update-from and the version that is installed: what only that one brought is removed
-by the same account. The operator-controller refuses an update that lacks a rule, and says
-which.`,
-		Example: `  # Give an extension an account of its own, and install it as that
+The rules apply to one version. Before an update, generate them again for the next version, and
+specify the installed version with --update-from: the same service account removes the objects that
+only the installed version contains. The operator-controller refuses an update for which rules are
+missing, and lists these rules.`,
+		Example: `  # Create a service account for an extension, and install the extension with it
   mainstay rbac generate argocd-operator --version 0.6.0 --namespace argocd --create-namespace > installer.yaml
   kubectl apply -f installer.yaml
   mainstay extension install argocd-operator --version 0.6.0 --namespace argocd --service-account argocd-operator-installer
 
-  # Write what an update needs
+  # Generate the rules for an update
   mainstay rbac generate argocd-operator --version 0.7.0 --update-from 0.6.0 --namespace argocd
 
-  # Look at a bundle without a cluster
+  # Generate the rules of a bundle without a cluster
   mainstay rbac generate --bundle ./bundle
   mainstay rbac generate argocd-operator --catalog quay.io/operatorhubio/catalog:latest`,
 		Args:              terminal.TakesUpTo(1),
@@ -67,7 +66,7 @@ which.`,
 			if len(args) == 1 {
 				generate.Package = args[0]
 			} else if generate.Bundle == "" {
-				return &terminal.UsageError{Err: errors.New("PACKAGE is missing, or --bundle")}
+				return &terminal.UsageError{Err: errors.New("either PACKAGE or --bundle is required")}
 			}
 
 			if cmd.Flags().Changed("cert-manager") {
@@ -78,39 +77,39 @@ which.`,
 			if err != nil {
 				return err
 			}
-			return printGenerated(cmd, out.Format, generated, createNamespace)
+			return printGeneratedObjects(cmd, out.Format, generated, createNamespace)
 		},
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&generate.Version, "version", "", `version or range, as "1.4.0", "1.4.x" or ">=1.4, <2"; empty means every version`)
-	flags.StringSliceVar(&generate.Channels, "channel", nil, "channel to choose from; may be repeated; empty means every channel")
-	flags.StringVar(&generate.Catalog, "catalog", "", "name of a catalog of the cluster, or a folder, as ./catalog, or an image (default: all that the cluster serves)")
-	flags.StringVar(&generate.Bundle, "bundle", "", "folder or image of the bundle, instead of a catalog")
-	flags.StringSliceVar(&generate.UpdatesFrom, "update-from", nil, "version that may be installed before, or with --bundle its folder or image; may be repeated")
-	flags.StringVar(&generate.Name, "name", "", "name of the ClusterExtension (default: that of the package)")
-	flags.StringVarP(&generate.Namespace, "namespace", "n", "", "namespace for the account and the objects of the bundle (default: the name of the extension)")
-	flags.BoolVar(&createNamespace, "create-namespace", false, "write the namespace too")
-	flags.StringVar(&generate.ServiceAccount, "service-account", "", "name of the account (default: <extension>-installer)")
-	flags.StringVar(&generate.WatchNamespace, "watch-namespace", "", "the one namespace that the extension watches (default: all)")
-	flags.BoolVar(&generate.AccessRoles, "access-roles", false, "count the roles of spec.install.accessRoles: Aggregated, which the account must be able to give")
-	flags.BoolVar(&certManager, "cert-manager", false, "count what asks cert-manager for the certificates of webhooks (default: where the cluster serves it, if the bundle is from a catalog of the cluster)")
-	flags.StringVar(&generate.SystemNamespace, "system-namespace", "olmv1-system", "namespace of catalogd on the cluster")
+	flags.StringVar(&generate.Version, "version", "", `version or version range, for example "1.4.0", "1.4.x" or ">=1.4, <2"; empty allows every version`)
+	flags.StringSliceVar(&generate.Channels, "channel", nil, "channel to select the bundle from; can be repeated; empty allows every channel")
+	flags.StringVar(&generate.Catalog, "catalog", "", "name of a catalog of the cluster, a directory such as ./catalog, or an image (default: all catalogs of the cluster)")
+	flags.StringVar(&generate.Bundle, "bundle", "", "directory or image of a bundle to use instead of a catalog")
+	flags.StringSliceVar(&generate.UpdatesFrom, "update-from", nil, "installed version to update from, or with --bundle its directory or image; can be repeated")
+	flags.StringVar(&generate.Name, "name", "", "name of the ClusterExtension (default: the name of the package)")
+	flags.StringVarP(&generate.Namespace, "namespace", "n", "", "namespace of the service account and the objects of the bundle (default: the name of the extension)")
+	flags.BoolVar(&createNamespace, "create-namespace", false, "also generate the namespace")
+	flags.StringVar(&generate.ServiceAccount, "service-account", "", "name of the service account (default: <extension>-installer)")
+	flags.StringVar(&generate.WatchNamespace, "watch-namespace", "", "namespace that the extension watches (default: all namespaces)")
+	flags.BoolVar(&generate.AccessRoles, "access-roles", false, "include the rules of the roles that spec.install.accessRoles: Aggregated creates")
+	flags.BoolVar(&certManager, "cert-manager", false, "include the rules for cert-manager certificates of webhooks (default: true if the bundle is from a catalog of the cluster and the cluster serves cert-manager)")
+	flags.StringVar(&generate.SystemNamespace, "system-namespace", "olmv1-system", "namespace of catalogd")
 	for _, other := range []string{"catalog", "version", "channel"} {
 		cmd.MarkFlagsMutuallyExclusive("bundle", other)
 	}
 
 	opm.BindRegistry(cmd, &generate.Registry)
 	out.Bind(cmd, terminal.FormatYAML, terminal.FormatJSON, terminal.FormatName)
-	_ = cmd.RegisterFlagCompletionFunc("catalog", a.completeFlag(catalogNames)) // the flags were just added
-	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlag(namespaceNames))
-	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlag(namespaceNames))
+	_ = cmd.RegisterFlagCompletionFunc("catalog", a.completeFlagValue(listCatalogNames)) // the flags were just added
+	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlagValue(listNamespaceNames))
+	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlagValue(listNamespaceNames))
 
 	return cmd
 }
 
-// printGenerated writes what kubectl apply reads: one document after the other.
-func printGenerated(cmd *cobra.Command, format string, generated *leastprivilege.Generated, namespace bool) error {
+// printGeneratedObjects prints the generated objects as a stream of documents for kubectl apply.
+func printGeneratedObjects(cmd *cobra.Command, format string, generated *leastprivilege.Generated, namespace bool) error {
 	var objects []client.Object
 	if namespace {
 		objects = append(objects, &corev1.Namespace{

@@ -43,7 +43,7 @@ func newGraphServer(t *testing.T, channel, graph string) string {
 // Without a cluster, an update service knows where releases are.
 func TestReleasesOfUpdateService(t *testing.T) {
 	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, filepath.Join(t.TempDir(), "none"))
-	s := newShop(t)
+	s := newReleaseFixture(t)
 	s.copyExample()
 	here, err := os.Getwd()
 	if err != nil {
@@ -67,7 +67,7 @@ func TestReleasesOfUpdateService(t *testing.T) {
 // With a cluster, releases are found by their versions, and signatures go into it.
 func TestReleasesOfCluster(t *testing.T) {
 	kubeconfig(t, env.Start(t))
-	s := newShop(t)
+	s := newReleaseFixture(t)
 	s.copyExample()
 	here, err := os.Getwd()
 	if err != nil {
@@ -131,7 +131,7 @@ func TestReleasesOfCluster(t *testing.T) {
 // Clusters of OpenShift have ImageStreams; this one gets their kind.
 func TestNewFromImageStream(t *testing.T) {
 	kubeconfig(t, env.Start(t))
-	s := newShop(t)
+	s := newReleaseFixture(t)
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

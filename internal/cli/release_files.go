@@ -12,43 +12,43 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// extraction is what the flags of extract say.
-type extraction struct {
+// extractOptions are the flags of extract.
+type extractOptions struct {
 	releases.Extract
 	included releases.Included
 	program  releases.Program
-	// filter has the manifests be those of the cluster that included is.
-	filter       bool
-	from         string
-	capabilities []string
-	install      string
+	// includedOnly extracts only the manifests that the cluster described by included would apply.
+	includedOnly  bool
+	from          string
+	capabilities  []string
+	installConfig string
 }
 
-func (a *app) releaseExtractCommand() *cobra.Command {
-	var e extraction
+func (a *app) newReleaseExtractCommand() *cobra.Command {
+	var e extractOptions
 	cmd := &cobra.Command{
 		Use:   "extract [IMAGE|VERSION]",
-		Short: "Write the manifests of a release into a folder",
-		Long: `Write the manifests of a release into a folder, with image-references and
-release-metadata as they are.
+		Short: "Extract the manifests of a release to a directory",
+		Long: `Extract the manifests of a release to a directory, with the unmodified files image-references and
+release-metadata.
 
-A version is looked up in the cluster, and then in the channels fast, stable and candidate
-of an update service, that of --upstream or of the cluster. Without a name it is the release
-of the cluster.`,
-		Example: `  # Write all of it into a new folder
+A version is looked up in the cluster first, and then in the channels fast, stable and candidate of
+the update service (--upstream, or the update service of the cluster). Without an argument, the
+release of the cluster is used.`,
+		Example: `  # Extract the release to a new directory
   mainstay release extract registry.example.com/releases:1.1.0 --to ./1.1.0
 
   # Print one file
   mainstay release extract registry.example.com/releases:1.1.0 --file image-references
 
-  # The mainstay of the same version
+  # Extract the mainstay binary of the release
   mainstay release extract registry.example.com/releases:1.1.0 --command mainstay --to ./bin
 
-  # Only what a cluster with some capabilities would have
+  # Extract only the manifests that a cluster with these capabilities applies
   mainstay release extract registry.example.com/releases:1.1.0 --to ./mine --included --capability Console --capability Ingress`,
 		Args: terminal.TakesUpTo(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := e.read(cmd, args); err != nil {
+			if err := e.completeOptions(cmd, args); err != nil {
 				return &terminal.UsageError{Err: err}
 			}
 			if e.program.Name != "" {
@@ -69,60 +69,60 @@ of the cluster.`,
 		},
 	}
 
-	a.bindSource(cmd, &e.Source)
+	a.addReleaseSourceFlags(cmd, &e.Source)
 	flags := cmd.Flags()
-	flags.StringVar(&e.from, "from", "", "the release, instead of as an argument")
-	flags.StringVar(&e.To, "to", "", "folder to write to (default: the current one)")
-	flags.StringVar(&e.File, "file", "", "print only the file with this name, as it is")
-	flags.BoolVar(&e.filter, "included", false, "write only the manifests that a cluster would have")
-	flags.StringVar(&e.install, "install-config", "", "file install-config.yaml that says which cluster that is; other flags say more")
-	flags.StringVar(&e.included.Profile, "profile", "", "profile of that cluster (default: self-managed-high-availability)")
-	flags.StringVar(&e.included.FeatureSet, "feature-set", "", "feature set of that cluster (default: Default)")
-	flags.StringSliceVar(&e.included.FeatureGates, "feature-gate", nil, "feature gates of that cluster that are on, with commas")
-	flags.StringSliceVar(&e.capabilities, "capability", nil, "capabilities of that cluster, with commas (default: all)")
-	flags.BoolVar(&e.CredentialsRequests, "credentials-requests", false, "write only the CredentialsRequests")
-	flags.StringVar(&e.program.Name, "command", "", "write only this program for people, of the version that belongs to the release: mainstay or oc")
-	flags.StringVar(&e.program.System, "command-os", "", "system that the program is to run on, as linux/arm64 (default: this one)")
+	flags.StringVar(&e.from, "from", "", "the release, as an alternative to the argument")
+	flags.StringVar(&e.To, "to", "", "directory to write to (default: the current directory)")
+	flags.StringVar(&e.File, "file", "", "print only the file with this name")
+	flags.BoolVar(&e.includedOnly, "included", false, "extract only the manifests that a cluster would apply")
+	flags.StringVar(&e.installConfig, "install-config", "", "install-config.yaml that describes the cluster for --included; other flags override it")
+	flags.StringVar(&e.included.Profile, "profile", "", "profile of the cluster for --included (default: self-managed-high-availability)")
+	flags.StringVar(&e.included.FeatureSet, "feature-set", "", "feature set of the cluster for --included (default: Default)")
+	flags.StringSliceVar(&e.included.FeatureGates, "feature-gate", nil, "enabled feature gates of the cluster for --included, separated by commas")
+	flags.StringSliceVar(&e.capabilities, "capability", nil, "capabilities of the cluster for --included, separated by commas (default: all)")
+	flags.BoolVar(&e.CredentialsRequests, "credentials-requests", false, "extract only the CredentialsRequests")
+	flags.StringVar(&e.program.Name, "command", "", "extract only this command-line tool of the release: mainstay or oc")
+	flags.StringVar(&e.program.System, "command-os", "", "platform of the command-line tool, for example linux/arm64 (default: the platform of this machine)")
 	flags.String("git", "", "not supported")
 	flags.Bool("tools", false, "not supported")
 	for _, name := range []string{"git", "tools"} {
-		_ = flags.MarkHidden(name) // scripts of the field pass it
+		_ = flags.MarkHidden(name) // existing scripts may set them
 	}
 
 	for _, other := range []string{"file", "included", "credentials-requests"} {
 		cmd.MarkFlagsMutuallyExclusive("command", other)
 	}
 
-	flags.StringVar(&e.Cloud, "cloud", "", "write only those for this cloud, as aws or gcp")
+	flags.StringVar(&e.Cloud, "cloud", "", "extract only CredentialsRequests for this cloud, for example aws or gcp")
 	return cmd
 }
 
-// read completes what the flags say by the argument, and refuses what does not fit together.
-func (e *extraction) read(cmd *cobra.Command, args []string) error {
+// completeOptions adds the argument to the options and validates the combination of flags.
+func (e *extractOptions) completeOptions(cmd *cobra.Command, args []string) error {
 	flags := cmd.Flags()
-	e.Image = cmp.Or(argument(args), e.from)
+	e.Image = cmp.Or(firstArgument(args), e.from)
 	if flags.Changed("capability") {
 		e.included.Capabilities = e.capabilities
 	}
 
 	switch {
 	case flags.Changed("git") || flags.Changed("tools"):
-		return errNoSources
-	case argument(args) != "" && e.from != "":
-		return errors.New("the release is named as an argument or by --from, not twice")
-	case e.filter:
-		e.Included, e.InstallConfig = &e.included, e.install
-	case !e.included.IsEmpty() || e.install != "":
-		return errors.New("--install-config, --profile, --feature-set, --feature-gate and --capability say which manifests are chosen by --included")
+		return errExtractNotSupported
+	case firstArgument(args) != "" && e.from != "":
+		return errors.New("specify the release either as an argument or with --from, not both")
+	case e.includedOnly:
+		e.Included, e.InstallConfig = &e.included, e.installConfig
+	case !e.included.IsEmpty() || e.installConfig != "":
+		return errors.New("--install-config, --profile, --feature-set, --feature-gate and --capability require --included")
 	}
 
 	return nil
 }
 
-// errNoSources is about flags that nothing here can do.
-var errNoSources = errors.New("neither sources nor archives of tools are made of a release: --command writes one program, and 'mainstay release info --commit-urls' tells where the sources are")
+// errExtractNotSupported is returned for flags that are not supported.
+var errExtractNotSupported = errors.New("extracting sources or tool archives is not supported: use --command to extract one command-line tool, and 'mainstay release info --commit-urls' to list the sources")
 
-// extractProgram writes a program of the release that is to be extracted from.
+// extractProgram extracts a command-line tool of the release.
 func extractProgram(cmd *cobra.Command, program releases.Program, extract *releases.Extract) error {
 	program.Source, program.Image, program.To = extract.Source, extract.Image, extract.To
 	written, err := program.Run(cmd.Context())
@@ -132,7 +132,7 @@ func extractProgram(cmd *cobra.Command, program releases.Program, extract *relea
 	return err
 }
 
-func (a *app) releaseMirrorCommand() *cobra.Command {
+func (a *app) newReleaseMirrorCommand() *cobra.Command {
 	var (
 		mirror       releases.Mirror
 		instructions = releases.InstructionsIDMS
@@ -142,34 +142,34 @@ func (a *app) releaseMirrorCommand() *cobra.Command {
 
 	cmd := &cobra.Command{
 		Use:   "mirror [IMAGE|VERSION]",
-		Short: "Copy a release with all its images to another registry, or into a folder",
-		Long: `Copy a release, with all the images that it names, to another registry or into a folder
-that is carried to a site without a network, and from that folder into the registry there.
+		Short: "Mirror a release with all its images to a registry or a directory",
+		Long: `Mirror a release with all the images that it references to another registry. For a disconnected
+site, mirror to a directory first, and from that directory to the registry of the site.
 
-Digests stay the same, and lists of platforms stay whole. The printed ImageDigestMirrorSet
-has a cluster find the copies. With --keyring or --trust-release the signatures of the release
-go along, as a ConfigMap that the cluster verifies the release by without any store.`,
-		Example: `  # Copy to a registry, and tell the cluster
+Digests and manifest lists are preserved. The command prints an ImageDigestMirrorSet that makes a
+cluster pull from the mirror. With --keyring or --trust-release, the signatures of the release are
+mirrored too, as a ConfigMap that lets the cluster verify the release without a signature store.`,
+		Example: `  # Mirror to a registry
   mainstay release mirror registry.example.com/releases:1.1.0 --to mirror.example.org/releases
 
-  # Into a folder, with its signatures, and from there into a registry without a network
+  # Mirror to a directory with signatures, and from there to a disconnected registry
   mainstay release mirror registry.example.com/releases:1.1.0 --to-dir ./carry --keyring releases.asc --store https://example.com/signatures
   mainstay release mirror --from-dir ./carry --to mirror.example.org/releases --apply-release-image-signature
 
-  # Only see what would be copied
+  # Show what would be mirrored
   mainstay release mirror registry.example.com/releases:1.1.0 --to mirror.example.org/releases --dry-run`,
 		Args: terminal.TakesUpTo(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if name := argument(args); name != "" {
+			if name := firstArgument(args); name != "" {
 				if mirror.From != "" {
-					return &terminal.UsageError{Err: errors.New("the release is named as an argument or by --from, not twice")}
+					return &terminal.UsageError{Err: errors.New("specify the release either as an argument or with --from, not both")}
 				}
 				mirror.From = name
 			}
 
 			mirror.Progress = terminal.NewProgress(cmd.ErrOrStderr())
 			if apply {
-				mirror.Apply = a.applier(cmd.ErrOrStderr())
+				mirror.Apply = a.newConfigMapApplier(cmd.ErrOrStderr())
 			}
 
 			mirrored, err := mirror.Run(cmd.Context())
@@ -180,32 +180,32 @@ go along, as a ConfigMap that the cluster verifies the release by without any st
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, mirrored)
 			}
 
-			return printMirrored(cmd.OutOrStdout(), mirrored, &mirror, instructions)
+			return printMirrorResult(cmd.OutOrStdout(), mirrored, &mirror, instructions)
 		},
 	}
 
-	a.bindSource(cmd, &mirror.Source)
+	a.addReleaseSourceFlags(cmd, &mirror.Source)
 	flags := cmd.Flags()
-	flags.StringVar(&mirror.From, "from", "", "the release, instead of as an argument; with --from-dir its version")
-	flags.StringVar(&mirror.FromDir, "from-dir", "", "folder that a release was mirrored into")
-	flags.StringVar(&mirror.To, "to", "", "repository without tag and digest; ${component} in it stands for the name of each image")
-	flags.StringVar(&mirror.ToDir, "to-dir", "", "folder to copy into, as an OCI layout")
-	flags.StringVar(&mirror.ToReleaseImage, "to-release-image", "", "reference that the release image gets (default: it lies beside the others)")
-	flags.BoolVar(&mirror.SkipReleaseImage, "skip-release-image", false, "leave the release image out")
-	flags.BoolVar(&mirror.DryRun, "dry-run", false, "copy nothing; show what would be copied")
-	oneOf(cmd, &instructions, "print-mirror-instructions", "what to print for the cluster", releases.InstructionsIDMS, releases.InstructionsICSP, releases.InstructionsNone)
-	flags.StringVar(&mirror.SignatureDir, "release-image-signature-to-dir", "", "folder for a ConfigMap with the signatures (default: config in --to-dir)")
-	flags.BoolVar(&apply, "apply-release-image-signature", false, "put the ConfigMap with the signatures into the cluster")
-	flags.Bool("keep-manifest-list", true, "lists of platforms are always kept")
-	_ = flags.MarkHidden("keep-manifest-list") // scripts of the field pass it
-	bindTrust(cmd, &mirror.Trust)
+	flags.StringVar(&mirror.From, "from", "", "the release, as an alternative to the argument; with --from-dir, its version")
+	flags.StringVar(&mirror.FromDir, "from-dir", "", "directory that a release was mirrored to")
+	flags.StringVar(&mirror.To, "to", "", "repository to mirror to, without tag or digest; ${component} is replaced by the name of each image")
+	flags.StringVar(&mirror.ToDir, "to-dir", "", "directory to mirror to, as an OCI layout")
+	flags.StringVar(&mirror.ToReleaseImage, "to-release-image", "", "reference to mirror the release image to (default: the same repository as the other images)")
+	flags.BoolVar(&mirror.SkipReleaseImage, "skip-release-image", false, "do not mirror the release image")
+	flags.BoolVar(&mirror.DryRun, "dry-run", false, "print what would be mirrored without copying it")
+	addEnumFlag(cmd, &instructions, "print-mirror-instructions", "configuration to print for the cluster", releases.InstructionsIDMS, releases.InstructionsICSP, releases.InstructionsNone)
+	flags.StringVar(&mirror.SignatureDir, "release-image-signature-to-dir", "", "directory to write a ConfigMap with the signatures to (default: config in --to-dir)")
+	flags.BoolVar(&apply, "apply-release-image-signature", false, "apply the ConfigMap with the signatures to the cluster")
+	flags.Bool("keep-manifest-list", true, "ignored: manifest lists are always preserved")
+	_ = flags.MarkHidden("keep-manifest-list") // existing scripts may set it
+	addTrustFlags(cmd, &mirror.Trust)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
 
-// printMirrored shows what was copied, and what is to be done next.
-func printMirrored(w io.Writer, mirrored *releases.Mirrored, mirror *releases.Mirror, instructions string) error {
+// printMirrorResult prints what was mirrored and the next steps.
+func printMirrorResult(w io.Writer, mirrored *releases.Mirrored, mirror *releases.Mirror, instructions string) error {
 	if mirror.DryRun {
 		for _, copied := range mirrored.Copies {
 			fmt.Fprintln(w, copied.From, copied.To)
@@ -220,7 +220,7 @@ func printMirrored(w io.Writer, mirrored *releases.Mirrored, mirror *releases.Mi
 
 	fmt.Fprintln(w, "Mirror prefix: "+mirrored.Prefix)
 	if mirrored.SignatureFile != "" {
-		fmt.Fprintln(w, "\nSignatures written to "+mirrored.SignatureFile+"; apply them to the cluster by\n\n  kubectl apply -f "+mirrored.SignatureFile)
+		fmt.Fprintln(w, "\nSignatures written to "+mirrored.SignatureFile+"; to apply them to the cluster, run:\n\n  kubectl apply -f "+mirrored.SignatureFile)
 	}
 	if mirror.ToDir != "" {
 		fmt.Fprintf(w, "\nTo upload the images to a registry, run:\n\n  mainstay release mirror --from-dir %s --to REPOSITORY\n", mirror.ToDir)

@@ -23,7 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/template"
 )
 
-// Formats of a release beside the usual ones.
+// Output formats that only releases have.
 const (
 	formatDigest   = "digest"
 	formatPullSpec = "pullspec"
@@ -31,7 +31,7 @@ const (
 	formatTemplate = "template="
 )
 
-// infoFlags choose what of a release is shown.
+// infoFlags are the flags of info.
 type infoFlags struct {
 	pullSpecs, commits, commitURLs, sizes, verify, contents bool
 	imageFor                                                string
@@ -39,46 +39,47 @@ type infoFlags struct {
 	out                                                     terminal.Output
 }
 
-func (a *app) releaseInfoCommand() *cobra.Command {
+func (a *app) newReleaseInfoCommand() *cobra.Command {
 	var (
 		source releases.Source
 		flags  infoFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "info [IMAGE|VERSION] [IMAGE|VERSION]",
-		Short: "Show what a release is made of, or what two differ in",
-		Long: `Show what a release is made of, or what two releases differ in.
+		Short: "Show a release or the differences between two releases",
+		Long: `Show the content of a release, or the differences between two releases.
 
-A version is looked up in the cluster: the release that it has, has had or can be updated
-to; and then in the channels fast, stable and candidate of an update service, that of
---upstream or of the cluster. Without a name it is the release of the cluster.`,
-		Example: `  # Look at a release
+A version is looked up in the cluster first: in the current release, the update history and the
+available updates. It is then looked up in the channels fast, stable and candidate of the update
+service (--upstream, or the update service of the cluster). Without an argument, the release of the
+cluster is shown.`,
+		Example: `  # Show a release
   mainstay release info registry.example.com/releases:1.1.0
 
-  # From which commits its images were built
+  # Show the commits that the images were built from
   mainstay release info registry.example.com/releases:1.1.0 --commits
 
-  # Where one of its images is
+  # Show the pull spec of one image
   mainstay release info registry.example.com/releases:1.1.0 --image-for console
 
-  # As a script wants it
+  # Print the output of a Go template
   mainstay release info registry.example.com/releases:1.1.0 -o 'template={{range .references.spec.tags}}{{.name}} {{.from.name}}{{"\n"}}{{end}}'
 
-  # What changes from one release to the other
+  # Compare two releases
   mainstay release info registry.example.com/releases:1.0.0 registry.example.com/releases:1.1.0`,
 		Args: terminal.TakesUpTo(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
-				return runDiff(cmd, releases.Diff{Source: source, From: args[0], To: args[1]}, &diffFlags{out: flags.out})
+				return runReleaseDiff(cmd, releases.Diff{Source: source, From: args[0], To: args[1]}, &diffFlags{out: flags.out})
 			}
 			if flags.contents {
-				return printContents(cmd, &releases.Extract{Source: source, Image: argument(args)})
+				return printReleaseContents(cmd, &releases.Extract{Source: source, Image: firstArgument(args)})
 			}
 			if flags.imageFor != "" {
-				return printImage(cmd, &releases.FindImage{Source: source, Image: argument(args), Name: flags.imageFor})
+				return printImagePullSpec(cmd, &releases.FindImage{Source: source, Image: firstArgument(args), Name: flags.imageFor})
 			}
 
-			info := releases.Info{Source: source, Image: argument(args), Sizes: flags.sizes}
+			info := releases.Info{Source: source, Image: firstArgument(args), Sizes: flags.sizes}
 			if flags.verify {
 				info.Verify = &flags.trust
 			}
@@ -92,25 +93,25 @@ to; and then in the channels fast, stable and candidate of an update service, th
 		},
 	}
 
-	a.bindSource(cmd, &source)
+	a.addReleaseSourceFlags(cmd, &source)
 	set := cmd.Flags()
-	set.BoolVar(&flags.pullSpecs, "pullspecs", false, "show where the images are")
-	set.BoolVar(&flags.commits, "commits", false, "show from which commits the images were built")
-	set.BoolVar(&flags.commitURLs, "commit-urls", false, "show where those commits can be read")
-	set.BoolVar(&flags.sizes, "size", false, "show how large the images are")
+	set.BoolVar(&flags.pullSpecs, "pullspecs", false, "show the pull specs of the images")
+	set.BoolVar(&flags.commits, "commits", false, "show the commits that the images were built from")
+	set.BoolVar(&flags.commitURLs, "commit-urls", false, "show the URLs of these commits")
+	set.BoolVar(&flags.sizes, "size", false, "show the sizes of the images")
 	set.BoolVar(&flags.contents, "contents", false, "show all manifests")
-	set.StringVar(&flags.imageFor, "image-for", "", "show only where the image with this name is")
-	set.BoolVar(&flags.verify, "verify", false, "warn if the release is not signed as --keyring, --key or --trust-release demand")
-	bindTrust(cmd, &flags.trust)
-	refuseClones(cmd)
+	set.StringVar(&flags.imageFor, "image-for", "", "show only the pull spec of the image with this name")
+	set.BoolVar(&flags.verify, "verify", false, "warn if the release does not have the signatures that --keyring, --key or --trust-release require")
+	addTrustFlags(cmd, &flags.trust)
+	rejectCloneFlags(cmd)
 	flags.out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName, formatDigest, formatPullSpec, formatJSONPath, formatTemplate)
 	cmd.MarkFlagsMutuallyExclusive("pullspecs", "commits", "commit-urls", "size", "contents", "image-for", "output")
 
 	return cmd
 }
 
-// printContents shows all manifests of a release.
-func printContents(cmd *cobra.Command, extract *releases.Extract) error {
+// printReleaseContents prints all manifests of a release.
+func printReleaseContents(cmd *cobra.Command, extract *releases.Extract) error {
 	files, err := extract.Contents(cmd.Context())
 	if err != nil {
 		return err
@@ -122,45 +123,45 @@ func printContents(cmd *cobra.Command, extract *releases.Extract) error {
 	return nil
 }
 
-// diffFlags choose how two releases are compared.
+// diffFlags are the flags of diff.
 type diffFlags struct {
 	manifests, changelog bool
 	out                  terminal.Output
 }
 
-func (a *app) releaseDiffCommand() *cobra.Command {
+func (a *app) newReleaseDiffCommand() *cobra.Command {
 	var (
 		diff  releases.Diff
 		shown diffFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "diff FROM TO",
-		Short: "Show what two releases differ in",
-		Example: `  # What changes from one release to the other
+		Short: "Show the differences between two releases",
+		Example: `  # Compare two releases
   mainstay release diff registry.example.com/releases:1.0.0 registry.example.com/releases:1.1.0
 
-  # With the changed lines of each manifest
+  # Include the changed lines of each manifest
   mainstay release diff 1.0.0 1.1.0 --manifests
 
-  # As a changelog
+  # Print a changelog in Markdown
   mainstay release diff 1.0.0 1.1.0 --changelog`,
 		Args: terminal.Takes("FROM", "TO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			diff.From, diff.To = args[0], args[1]
-			return runDiff(cmd, diff, &shown)
+			return runReleaseDiff(cmd, diff, &shown)
 		},
 	}
 
-	a.bindSource(cmd, &diff.Source)
+	a.addReleaseSourceFlags(cmd, &diff.Source)
 	cmd.Flags().BoolVar(&shown.manifests, "manifests", false, "show the changed lines of each manifest; values of Secrets are hidden")
-	cmd.Flags().BoolVar(&shown.changelog, "changelog", false, "write whose sources changed, in Markdown, with links to the commits in between")
+	cmd.Flags().BoolVar(&shown.changelog, "changelog", false, "print the changed sources in Markdown, with links to the commits in between")
 	shown.out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	cmd.MarkFlagsMutuallyExclusive("manifests", "changelog", "output")
 
 	return cmd
 }
 
-// printRelease shows a release.
+// printRelease prints a release in the requested format.
 func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) error {
 	switch {
 	case flags.out.Format == terminal.FormatName:
@@ -173,16 +174,16 @@ func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) e
 		fmt.Fprintln(w, r.Image)
 		return nil
 	case strings.HasPrefix(flags.out.Format, formatJSONPath):
-		return printPath(w, strings.TrimPrefix(flags.out.Format, formatJSONPath), r)
+		return printJSONPath(w, strings.TrimPrefix(flags.out.Format, formatJSONPath), r)
 	case strings.HasPrefix(flags.out.Format, formatTemplate):
 		return printTemplate(w, strings.TrimPrefix(flags.out.Format, formatTemplate), r)
 	case flags.out.Format != "":
 		return terminal.PrintValue(w, flags.out.Format, r)
 	}
 
-	printHead(w, r)
-	headers, rows := a.imageTable(r, flags)
-	if err := printSection(w, "Images", headers, rows); err != nil {
+	printReleaseSummary(w, r)
+	headers, rows := a.buildImageTable(r, flags)
+	if err := printTableSection(w, "Images", headers, rows); err != nil {
 		return err
 	}
 	if len(r.Warnings) > 0 {
@@ -196,8 +197,8 @@ func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) e
 	return nil
 }
 
-// documentOf returns a value as templates see it: as its JSON has it.
-func documentOf(value any) (any, error) {
+// toJSONDocument returns a value as templates see it: as the decoded form of its JSON.
+func toJSONDocument(value any) (any, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
@@ -206,53 +207,53 @@ func documentOf(value any) (any, error) {
 	return document, kjson.UnmarshalCaseSensitivePreserveInts(data, &document)
 }
 
-// printPath shows what a JSONPath, as kubectl has them, finds in a value.
-func printPath(w io.Writer, text string, value any) error {
-	document, err := documentOf(value)
+// printJSONPath prints the result of a JSONPath expression, as in kubectl, for a value.
+func printJSONPath(w io.Writer, text string, value any) error {
+	document, err := toJSONDocument(value)
 	if err != nil {
 		return err
 	}
 
 	path := jsonpath.New("output")
 	if err := path.Parse(text); err != nil {
-		return &terminal.UsageError{Err: fmt.Errorf("the JSONPath %q cannot be read: %w", text, err)}
+		return &terminal.UsageError{Err: fmt.Errorf("parsing JSONPath %q: %w", text, err)}
 	}
 	if err := path.Execute(w, document); err != nil {
-		return fmt.Errorf("the JSONPath %q finds nothing: %w", text, err)
+		return fmt.Errorf("executing JSONPath %q: %w", text, err)
 	}
 
 	return nil
 }
 
-// documentLanguage is what templates over documents may say.
-var documentLanguage = template.Language{Documents: true, Functions: []string{
+// templateLanguage is the subset of Go templates that --output template= accepts.
+var templateLanguage = template.Language{Documents: true, Functions: []string{
 	"and", "eq", "index", "len", "ne", "not", "or", "print", "printf", "println", "slice",
 }}
 
-// printTemplate shows what a Go template, as kubectl has them, makes of a value.
+// printTemplate prints the result of a Go template, as in kubectl, for a value.
 func printTemplate(w io.Writer, text string, value any) error {
-	document, err := documentOf(value)
+	document, err := toJSONDocument(value)
 	if err != nil {
 		return err
 	}
 
-	parsed, err := documentLanguage.Parse("output", text)
+	parsed, err := templateLanguage.Parse("output", text)
 	if err != nil {
-		return &terminal.UsageError{Err: fmt.Errorf("the template cannot be read: %w", err)}
+		return &terminal.UsageError{Err: fmt.Errorf("parsing the template: %w", err)}
 	}
 
-	made, err := parsed.Execute(document)
+	result, err := parsed.Execute(document)
 	if err != nil {
-		return fmt.Errorf("the template cannot be executed: %w", err)
+		return fmt.Errorf("executing the template: %w", err)
 	}
 
-	_, err = io.WriteString(w, made)
+	_, err = io.WriteString(w, result)
 	return err
 }
 
-// printHead shows a release without its images.
-func printHead(w io.Writer, r *releases.Release) {
-	for _, line := range summary(r) {
+// printReleaseSummary prints a release without its images.
+func printReleaseSummary(w io.Writer, r *releases.Release) {
+	for _, line := range summarizeRelease(r) {
 		fmt.Fprintf(w, "%-16s%s\n", line[0]+":", line[1])
 	}
 
@@ -287,15 +288,15 @@ func printHead(w io.Writer, r *releases.Release) {
 	}
 }
 
-// summary returns the first lines about a release.
-func summary(r *releases.Release) [][2]string {
+// summarizeRelease returns the names and values of the first lines of a release summary.
+func summarizeRelease(r *releases.Release) [][2]string {
 	return [][2]string{
 		{"Name", r.Metadata.Version}, {"Digest", r.Digest}, {"Created", r.Created.UTC().Format(time.RFC3339)}, {"OS/Arch", r.Config.OS + "/" + r.Config.Architecture},
 		{"Manifests", strconv.Itoa(r.Manifests)}, {"Metadata files", strconv.Itoa(r.MetadataFiles)},
 	}
 }
 
-// sortVersions sorts semantic versions, the lowest first.
+// sortVersions returns semantic versions in ascending order.
 func sortVersions(versions []string) []string {
 	return slices.SortedFunc(slices.Values(versions), func(a, b string) int {
 		left, errLeft := semver.Parse(a)
@@ -307,8 +308,8 @@ func sortVersions(versions []string) []string {
 	})
 }
 
-// imageTable returns what is asked for of the images.
-func (a *app) imageTable(r *releases.Release, flags *infoFlags) (headers []string, rows [][]string) {
+// buildImageTable returns the table of images with the requested columns.
+func (a *app) buildImageTable(r *releases.Release, flags *infoFlags) (headers []string, rows [][]string) {
 	var row func(releases.ReleaseImage) []string
 	switch {
 	case flags.pullSpecs:
@@ -318,7 +319,7 @@ func (a *app) imageTable(r *releases.Release, flags *infoFlags) (headers []strin
 	case flags.commitURLs:
 		headers, row = []string{"NAME", "URL"}, func(i releases.ReleaseImage) []string { return []string{commitURL(i)} }
 	case flags.sizes:
-		headers, row = []string{"NAME", "AGE", "LAYERS", "SIZE MB", "UNIQUE MB"}, a.sizeColumns
+		headers, row = []string{"NAME", "AGE", "LAYERS", "SIZE MB", "UNIQUE MB"}, a.formatSizeColumns
 	default:
 		headers, row = []string{"NAME", "DIGEST"}, func(i releases.ReleaseImage) []string { return []string{i.Digest} }
 	}
@@ -329,7 +330,7 @@ func (a *app) imageTable(r *releases.Release, flags *infoFlags) (headers []strin
 	return headers, rows
 }
 
-func (a *app) sizeColumns(image releases.ReleaseImage) []string {
+func (a *app) formatSizeColumns(image releases.ReleaseImage) []string {
 	age := ""
 	if made := image.Size.Created; made.Unix() > 0 {
 		age = duration.HumanDuration(a.now().Sub(made).Truncate(time.Second))
@@ -338,8 +339,8 @@ func (a *app) sizeColumns(image releases.ReleaseImage) []string {
 	return []string{age, strconv.Itoa(image.Size.Layers), megabytes(image.Size.Bytes), megabytes(image.Size.Unique)}
 }
 
-// printSection shows a table under a heading, if it has rows.
-func printSection(w io.Writer, heading string, headers []string, rows [][]string) error {
+// printTableSection prints a table under a heading. It prints nothing if there are no rows.
+func printTableSection(w io.Writer, heading string, headers []string, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -357,7 +358,7 @@ func printSection(w io.Writer, heading string, headers []string, rows [][]string
 	return nil
 }
 
-func runDiff(cmd *cobra.Command, diff releases.Diff, flags *diffFlags) error {
+func runReleaseDiff(cmd *cobra.Command, diff releases.Diff, flags *diffFlags) error {
 	compared, err := diff.Run(cmd.Context())
 	if err != nil {
 		return err
@@ -374,14 +375,14 @@ func runDiff(cmd *cobra.Command, diff releases.Diff, flags *diffFlags) error {
 		fmt.Fprintln(w, "Releases are identical")
 		return nil
 	default:
-		return printComparison(w, compared, flags.manifests)
+		return printReleaseComparison(w, compared, flags.manifests)
 	}
 }
 
-// printComparison shows what two releases differ in.
-func printComparison(w io.Writer, c *releases.Comparison, manifests bool) error {
+// printReleaseComparison prints the differences between two releases.
+func printReleaseComparison(w io.Writer, c *releases.Comparison, manifests bool) error {
 	var rows [][]string
-	before, after := summary(c.From), summary(c.To)
+	before, after := summarizeRelease(c.From), summarizeRelease(c.To)
 	for i := range before {
 		rows = append(rows, []string{before[i][0] + ":", before[i][1], after[i][1]})
 	}
@@ -401,7 +402,7 @@ func printComparison(w io.Writer, c *releases.Comparison, manifests bool) error 
 		rows = append(rows, []string{change.Name, textOrNone(change.From), textOrNone(change.To)})
 	}
 
-	if err := printSection(w, "Component Versions", []string{"NAME", "FROM", "TO"}, rows); err != nil {
+	if err := printTableSection(w, "Component Versions", []string{"NAME", "FROM", "TO"}, rows); err != nil {
 		return err
 	}
 
@@ -409,7 +410,7 @@ func printComparison(w io.Writer, c *releases.Comparison, manifests bool) error 
 		{"Images Changed", releases.ImageChanged}, {"Images Rebuilt", releases.ImageRebuilt},
 		{"Images Added", releases.ImageAdded}, {"Images Removed", releases.ImageRemoved},
 	} {
-		if err := printImages(w, block.heading, block.change, c.Images); err != nil {
+		if err := printImageChanges(w, block.heading, block.change, c.Images); err != nil {
 			return err
 		}
 	}
@@ -419,14 +420,14 @@ func printComparison(w io.Writer, c *releases.Comparison, manifests bool) error 
 		rows = append(rows, []string{change.Key, textOrNone(change.From), textOrNone(change.To)})
 	}
 
-	if err := printSection(w, "Metadata Changed", []string{"KEY", "FROM", "TO"}, rows); err != nil {
+	if err := printTableSection(w, "Metadata Changed", []string{"KEY", "FROM", "TO"}, rows); err != nil {
 		return err
 	}
 
-	return printManifests(w, c.Manifests, manifests)
+	return printManifestChanges(w, c.Manifests, manifests)
 }
 
-func printImages(w io.Writer, heading, kind string, changes []releases.ImageChange) error {
+func printImageChanges(w io.Writer, heading, kind string, changes []releases.ImageChange) error {
 	var rows [][]string
 	headers := []string{"NAME", "FROM", "TO"}
 	for _, change := range changes {
@@ -441,16 +442,16 @@ func printImages(w io.Writer, heading, kind string, changes []releases.ImageChan
 		}
 	}
 
-	return printSection(w, heading, headers, rows)
+	return printTableSection(w, heading, headers, rows)
 }
 
-func printManifests(w io.Writer, changes []releases.ManifestChange, lines bool) error {
+func printManifestChanges(w io.Writer, changes []releases.ManifestChange, lines bool) error {
 	var rows [][]string
 	for _, change := range changes {
 		rows = append(rows, []string{change.File, string(change.Change.Change), change.Object()})
 	}
 
-	if err := printSection(w, "Manifests Changed", []string{"FILE", "CHANGE", "OBJECT"}, rows); err != nil || !lines {
+	if err := printTableSection(w, "Manifests Changed", []string{"FILE", "CHANGE", "OBJECT"}, rows); err != nil || !lines {
 		return err
 	}
 
@@ -461,5 +462,5 @@ func printManifests(w io.Writer, changes []releases.ManifestChange, lines bool) 
 	return nil
 }
 
-// textOrNone shows that there is no text.
+// textOrNone returns the text, or <none> if it is empty.
 func textOrNone(text string) string { return cmp.Or(text, "<none>") }

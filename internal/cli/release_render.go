@@ -12,33 +12,34 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// errTwoPayloads is about a release that is named in two ways.
-var errTwoPayloads = errors.New("the release is in its registry or in a folder: name one of them")
+// errTwoReleaseSources is returned if a release is specified in two ways.
+var errTwoReleaseSources = errors.New("specify the release either by its image or with --payload-dir, not both")
 
-func (a *app) releaseRenderCommand() *cobra.Command {
+func (a *app) newReleaseRenderCommand() *cobra.Command {
 	var render releases.Render
 	cmd := &cobra.Command{
 		Use:   "render [IMAGE|VERSION]",
-		Short: "Write what a machine needs that makes a cluster from a release",
-		Long: `Write what a machine needs that makes a cluster from a release.
+		Short: "Render the bootstrap manifests of a release",
+		Long: `Render the manifests that are required to bootstrap a cluster from a release.
 
-Into the folder manifests go those of the operator that applies the release, and those of
-other components that say which images are trusted; into bootstrap what runs the operator
-before there is a cluster. Manifests that the cluster would not have are left out, and so are
-those of the operator that need monitoring. Everything else the operator applies itself.
+The directory manifests receives the manifests of cluster-version-operator and the manifests of
+other components that configure which images are trusted. The directory bootstrap receives the
+manifests that run the operator before there is a cluster. Manifests that the cluster would not
+apply are omitted, and so are the manifests of the operator that require monitoring. The operator
+applies all other manifests itself.
 
-Inside of a release image, --payload-dir reads the payload that lies there, and
---release-image says which release it is.`,
-		Example: `  # Of a release in a registry
+Inside a release image, use --payload-dir to read the payload of the image, and --release-image to
+specify the release.`,
+		Example: `  # Render a release in a registry
   mainstay release render registry.example.com/releases:1.1.0 --output-dir ./render
 
-  # Inside of the release image, for a cluster with some capabilities
+  # Inside a release image, render for the capabilities of a ClusterVersion
   mainstay release render --payload-dir / --release-image registry.example.com/releases@sha256:3d0e… --cluster-version-manifest-path cluster-version.yaml --output-dir /assets`,
 		Args: terminal.TakesUpTo(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if name := argument(args); name != "" {
+			if name := firstArgument(args); name != "" {
 				if render.Image != "" || render.PayloadDir != "" {
-					return &terminal.UsageError{Err: errTwoPayloads}
+					return &terminal.UsageError{Err: errTwoReleaseSources}
 				}
 				render.Image = name
 			}
@@ -54,52 +55,52 @@ Inside of a release image, --payload-dir reads the payload that lies there, and
 		},
 	}
 
-	a.bindSource(cmd, &render.Source)
+	a.addReleaseSourceFlags(cmd, &render.Source)
 	flags := cmd.Flags()
-	flags.StringVar(&render.To, "output-dir", "", "folder to write to")
-	flags.StringVar(&render.Image, "release-image", "", "the release, instead of as an argument; with --payload-dir what manifests call it")
-	flags.StringVar(&render.PayloadDir, "payload-dir", "", "folder with the payload, as / inside of a release image (default: it is read from its registry)")
+	flags.StringVar(&render.To, "output-dir", "", "directory to write to")
+	flags.StringVar(&render.Image, "release-image", "", "the release, as an alternative to the argument; with --payload-dir, the image reference for the manifests")
+	flags.StringVar(&render.PayloadDir, "payload-dir", "", "directory with the payload, such as / inside a release image (default: the payload is pulled from the registry)")
 	flags.StringVar(&render.Profile, "profile", "", "profile of the cluster (default: $CLUSTER_PROFILE, else self-managed-high-availability)")
-	flags.StringVar(&render.ClusterVersionFile, "cluster-version-manifest-path", "", "file with the ClusterVersion of the cluster, whose capabilities and overrides count")
+	flags.StringVar(&render.ClusterVersionFile, "cluster-version-manifest-path", "", "file with the ClusterVersion of the cluster; its capabilities and overrides are honored")
 	flags.StringVar(&render.FeatureGateFile, "feature-gate-manifest-path", "", "file with the FeatureGate of the cluster")
 
 	return cmd
 }
 
-func (a *app) releaseImageCommand() *cobra.Command {
+func (a *app) newReleaseImageCommand() *cobra.Command {
 	var find releases.FindImage
 	cmd := &cobra.Command{
 		Use:   "image NAME",
-		Short: "Show where an image of a release is",
-		Long: `Show where an image of a release is, by digest.
+		Short: "Show the pull spec of an image of a release",
+		Long: `Show the pull spec, by digest, of an image of a release.
 
-Without --from it is the release of the cluster. Inside of a release image, --payload-dir
-reads the payload that lies there, without any network.`,
-		Example: `  # Of a release in a registry
+Without --from, the release of the cluster is used. Inside a release image, use --payload-dir to
+read the payload of the image without network access.`,
+		Example: `  # Show an image of a release in a registry
   mainstay release image console --from registry.example.com/releases:1.1.0
 
-  # Inside of the release image
+  # Inside a release image
   mainstay release image console --payload-dir /`,
 		Args: terminal.Takes("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if find.Image != "" && find.PayloadDir != "" {
-				return &terminal.UsageError{Err: errTwoPayloads}
+				return &terminal.UsageError{Err: errTwoReleaseSources}
 			}
 			find.Name = args[0]
-			return printImage(cmd, &find)
+			return printImagePullSpec(cmd, &find)
 		},
 	}
 
-	a.bindSource(cmd, &find.Source)
+	a.addReleaseSourceFlags(cmd, &find.Source)
 	flags := cmd.Flags()
-	flags.StringVar(&find.Image, "from", "", "the release, by its image or its version")
-	flags.StringVar(&find.PayloadDir, "payload-dir", "", "folder with the payload, as / inside of a release image")
+	flags.StringVar(&find.Image, "from", "", "the release, by image or version")
+	flags.StringVar(&find.PayloadDir, "payload-dir", "", "directory with the payload, such as / inside a release image")
 
 	return cmd
 }
 
-// printImage shows where an image of a release is.
-func printImage(cmd *cobra.Command, find *releases.FindImage) error {
+// printImagePullSpec prints the pull spec of an image of a release.
+func printImagePullSpec(cmd *cobra.Command, find *releases.FindImage) error {
 	pullSpec, err := find.Run(cmd.Context())
 	if err == nil {
 		fmt.Fprintln(cmd.OutOrStdout(), pullSpec)

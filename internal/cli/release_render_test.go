@@ -46,9 +46,9 @@ var platformFiles = map[string]string{
 }
 
 // newPlatform makes a release with an operator that applies it, and unpacks it.
-func newPlatform(t *testing.T) *shop {
+func newPlatform(t *testing.T) *releaseFixture {
 	t.Helper()
-	s := newShop(t)
+	s := newReleaseFixture(t)
 	spec := image.Spec{Architecture: "amd64", Created: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), Layers: []image.Layer{{}}}
 	for name, content := range operatorFiles {
 		spec.Layers[0].Files = append(spec.Layers[0].Files, image.File{Path: "/" + name, Content: []byte(content)})
@@ -90,7 +90,7 @@ func writeUnder(t *testing.T, name, content string) {
 }
 
 // files shows the files of a folder.
-func (s *shop) files(folder string) string {
+func (s *releaseFixture) files(folder string) string {
 	s.t.Helper()
 	var all strings.Builder
 	fsys := os.DirFS(filepath.Join(s.dir, folder))

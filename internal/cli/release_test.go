@@ -30,18 +30,18 @@ import (
 // releaseImages is a page with commands on it, which a test runs.
 var releaseImages = filepath.Join("..", "..", "docs", "release-images.md")
 
-// shop is where releases are made in a test: two registries, and a folder of files.
-type shop struct {
+// releaseFixture is where releases are made in a test: two registries, and a folder of files.
+type releaseFixture struct {
 	t              *testing.T
 	address, other string
 	dir            string
 	digest         string // of the release that was looked at last
 }
 
-// newShop makes one with images of the component greeter and with keys.
-func newShop(t *testing.T) *shop {
+// newReleaseFixture makes one with images of the component greeter and with keys.
+func newReleaseFixture(t *testing.T) *releaseFixture {
 	t.Helper()
-	s := &shop{t: t, address: startRegistry(t), other: startRegistry(t), dir: t.TempDir()}
+	s := &releaseFixture{t: t, address: startRegistry(t), other: startRegistry(t), dir: t.TempDir()}
 	for _, tag := range []string{"1.0.0", "1.0.1", "1.0.1-rebuilt"} {
 		version, _, _ := strings.Cut(tag, "-")
 		s.push("greeter:"+tag, map[string]string{
@@ -54,7 +54,7 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-func (s *shop) push(name string, labels map[string]string, content string) {
+func (s *releaseFixture) push(name string, labels map[string]string, content string) {
 	s.t.Helper()
 	built, err := image.Build(image.Spec{Architecture: "amd64", Labels: labels, Layers: []image.Layer{{Files: []image.File{{Path: "/file", Content: []byte(content)}}}}})
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *shop) push(name string, labels map[string]string, content string) {
 	}
 }
 
-func (s *shop) write(name string, data []byte) {
+func (s *releaseFixture) write(name string, data []byte) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
 		s.t.Fatal(err)
@@ -73,7 +73,7 @@ func (s *shop) write(name string, data []byte) {
 }
 
 // writeKeys writes an OpenPGP key and one of sigstore, and their public parts.
-func (s *shop) writeKeys() {
+func (s *releaseFixture) writeKeys() {
 	s.t.Helper()
 	entity, err := openpgp.NewEntity("Releases", "", "releases@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
 	if err != nil {
@@ -122,12 +122,12 @@ func armored(t *testing.T, kind string, write func(io.Writer) error) []byte {
 }
 
 // names are those that stand in command lines for what differs from run to run.
-func (s *shop) names() []string {
+func (s *releaseFixture) names() []string {
 	return []string{"registry.example.com", s.address, "mirror.example.org", s.other, "$PWD", s.dir, "sha256:DIGEST", s.digest}
 }
 
 // run runs a command line in the folder, and gives what a person sees.
-func (s *shop) run(line string) string {
+func (s *releaseFixture) run(line string) string {
 	s.t.Helper()
 	s.t.Chdir(s.dir)
 	shown := run(s.t, command{line: split(strings.NewReplacer(s.names()...).Replace(line))})
@@ -138,7 +138,7 @@ func (s *shop) run(line string) string {
 }
 
 // scrub makes what differs from run to run the same.
-func (s *shop) scrub(text string) string {
+func (s *releaseFixture) scrub(text string) string {
 	text = strings.NewReplacer(s.address, "registry.example.com", s.other, "mirror.example.org", s.dir, "$PWD").Replace(text)
 	for _, r := range []struct{ pattern, with string }{
 		{`sha256=[0-9a-f]{64}`, "sha256=DIGEST"}, {`sha256-[0-9a-f]{64}`, "sha256-DIGEST"}, {`sha256-[0-9a-f]{16}\b`, "sha256-SHORT"},
@@ -151,7 +151,7 @@ func (s *shop) scrub(text string) string {
 }
 
 // copyExample has the folder hold the example of the page.
-func (s *shop) copyExample() {
+func (s *releaseFixture) copyExample() {
 	s.t.Helper()
 	if err := os.CopyFS(filepath.Join(s.dir, "examples", "platform"), os.DirFS(filepath.Join("..", "..", "examples", "platform"))); err != nil {
 		s.t.Fatal(err)
@@ -165,7 +165,7 @@ func TestReleaseImagesPage(t *testing.T) {
 		t.Fatalf("the page has only the lines %q", lines)
 	}
 
-	s := newShop(t)
+	s := newReleaseFixture(t)
 	s.copyExample()
 	here, err := os.Getwd()
 	if err != nil {
@@ -187,7 +187,7 @@ func TestReleaseImagesPage(t *testing.T) {
 
 func TestReleases(t *testing.T) {
 	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, filepath.Join(t.TempDir(), "none"))
-	s := newShop(t)
+	s := newReleaseFixture(t)
 	s.copyExample()
 	s.write("images.txt", []byte("# images\n\ngreeter="+s.address+"/greeter:1.0.0\n"))
 	s.push("bare:1", nil, "bare")
@@ -284,7 +284,7 @@ func TestReleases(t *testing.T) {
 }
 
 // checkCarried verifies the release by nothing but the file that was mirrored with it.
-func checkCarried(t *testing.T, s *shop) {
+func checkCarried(t *testing.T, s *releaseFixture) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "carry", "config", "signature-sha256-*.json"))
 	if err != nil || len(files) != 1 {
@@ -305,7 +305,7 @@ func checkCarried(t *testing.T, s *shop) {
 }
 
 // checkExtracted looks at the files that the commands wrote.
-func checkExtracted(t *testing.T, s *shop) {
+func checkExtracted(t *testing.T, s *releaseFixture) {
 	t.Helper()
 	for folder, want := range map[string]string{
 		"all":                    "0000_10_greeter_00_namespace.yaml 0000_30_greeter_01_deployment.yaml 0000_50_console_01_links.yaml image-references release-metadata",
@@ -341,7 +341,7 @@ func checkExtracted(t *testing.T, s *shop) {
 
 // A release says who signs its successors.
 func TestReleaseIsTrusted(t *testing.T) {
-	s := newShop(t)
+	s := newReleaseFixture(t)
 	s.copyExample()
 	here, err := os.Getwd()
 	if err != nil {

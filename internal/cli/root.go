@@ -8,26 +8,26 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// Options are what a command line is made of beside this package.
+// Options configure the command line.
 type Options struct {
-	// Run is the command `mainstay run`, which starts the servers. Nil leaves it out.
+	// Run is the command `mainstay run`, which starts the servers. Nil omits it.
 	Run *cobra.Command
-	// Now is the clock by which ages are told. Nil means the real one.
+	// Now is the clock for ages. The default is time.Now.
 	Now func() time.Time
-	// Interactive reports whether a person can be asked at the terminal of a command. Nil
-	// means whether its input and its errors are one.
+	// Interactive reports whether a command can ask for confirmation. The default is
+	// terminal.IsInteractive.
 	Interactive func(cmd *cobra.Command) bool
 }
 
-// app is what the commands of one command line share.
+// app is the state that the commands of one command line share.
 type app struct {
 	kube kubeFlags
 	now  func() time.Time
-	// interactive reports whether a person can be asked.
+	// interactive reports whether a command can ask for confirmation.
 	interactive func(cmd *cobra.Command) bool
 }
 
-// Mainstay makes the command line of the program mainstay.
+// Mainstay returns the command line of the program mainstay.
 func Mainstay(options Options) *cobra.Command {
 	a := &app{now: options.Now, interactive: options.Interactive}
 	if a.now == nil {
@@ -39,19 +39,19 @@ func Mainstay(options Options) *cobra.Command {
 
 	root := &cobra.Command{
 		Use:   "mainstay",
-		Short: "Manage what extends a Kubernetes cluster",
-		Long: `mainstay installs extensions and operators from catalogs, keeps them up to date, and
-builds the bundles and catalogs that they come from.
+		Short: "Manage the extensions of a Kubernetes cluster",
+		Long: `mainstay installs extensions and operators from catalogs, keeps them up to date, and builds bundles
+and catalogs.
 
-Begin with 'mainstay install', add a catalog with 'mainstay catalog add', and install
-something from it with 'mainstay extension install'.`,
+To get started, run 'mainstay install', add a catalog with 'mainstay catalog add', and install an
+extension with 'mainstay extension install'.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: terminal.Group,
 	}
 
 	root.AddCommand(
-		a.bundleCommand(), a.catalogCommand(), a.clusterCommand(), a.extensionCommand(),
-		imageCommand(), a.installCommand(), a.nodesCommand(), a.rbacCommand(), a.releaseCommand(), a.uninstallCommand(), updatesCommand(), terminal.VersionCommand("mainstay", terminal.PrintVersion),
+		a.newBundleCommand(), a.newCatalogCommand(), a.newClusterCommand(), a.newExtensionCommand(),
+		newImageCommand(), a.newInstallCommand(), a.newNodesCommand(), a.newRbacCommand(), a.newReleaseCommand(), a.newUninstallCommand(), newUpdatesCommand(), terminal.VersionCommand("mainstay", terminal.PrintVersion),
 	)
 	if options.Run != nil {
 		root.AddCommand(options.Run)

@@ -14,19 +14,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// node is a line of a tree and the lines below it.
-type node struct {
+// treeNode is a line of a tree with its child nodes.
+type treeNode struct {
 	text     string
-	children []node
+	children []treeNode
 }
 
-// write draws the tree.
-func (n node) write(w io.Writer) {
+// writeTree writes the tree to w.
+func (n treeNode) writeTree(w io.Writer) {
 	fmt.Fprintln(w, n.text)
-	writeChildren(w, n.children, "")
+	writeTreeChildren(w, n.children, "")
 }
 
-func writeChildren(w io.Writer, children []node, indent string) {
+func writeTreeChildren(w io.Writer, children []treeNode, indent string) {
 	for i, child := range children {
 		branch, below := "├─ ", "│  "
 		if i == len(children)-1 {
@@ -39,13 +39,13 @@ func writeChildren(w io.Writer, children []node, indent string) {
 			fmt.Fprintln(w, strings.TrimRight(indent+below+line, " "))
 		}
 
-		writeChildren(w, child.children, indent+below)
+		writeTreeChildren(w, child.children, indent+below)
 	}
 }
 
-// extensionTree draws the state of an extension.
-func extensionTree(state *action.ExtensionState, s terminal.Style) node {
-	root := node{text: "clusterextension/" + state.Name + "  package " + state.Package + ", namespace " + state.Namespace}
+// newExtensionTree returns the state of an extension as a tree.
+func newExtensionTree(state *action.ExtensionState, s terminal.Style) treeNode {
+	root := treeNode{text: "clusterextension/" + state.Name + "  package " + state.Package + ", namespace " + state.Namespace}
 	switch {
 	case state.Deleting:
 		root.text += ", being deleted"
@@ -55,33 +55,33 @@ func extensionTree(state *action.ExtensionState, s terminal.Style) node {
 		root.text += ", nothing installed"
 	}
 
-	root.children = conditionNodes(state.Conditions, s)
+	root.children = newConditionNodes(state.Conditions, s)
 	for _, revision := range state.Revisions {
-		root.children = append(root.children, revisionNode(revision, s))
+		root.children = append(root.children, newRevisionNode(revision, s))
 	}
 
 	return root
 }
 
-func revisionNode(revision action.RevisionState, s terminal.Style) node {
-	n := node{text: "clusterobjectset/" + revision.Name}
+func newRevisionNode(revision action.RevisionState, s terminal.Style) treeNode {
+	n := treeNode{text: "clusterobjectset/" + revision.Name}
 	if revision.Bundle != "" {
 		n.text += "  " + revision.Bundle
 	}
 
-	n.children = conditionNodes(revision.Conditions, s)
+	n.children = newConditionNodes(revision.Conditions, s)
 	for _, problem := range revision.Problems {
-		n.children = append(n.children, node{text: s.Paint(terminal.Red, "✗") + " " + problem})
+		n.children = append(n.children, treeNode{text: s.Paint(terminal.Red, "✗") + " " + problem})
 	}
 
 	for _, phase := range revision.Phases {
 		ready := 0
-		p := node{}
+		p := treeNode{}
 		for _, object := range phase.Objects {
 			if object.Ready {
 				ready++
 			}
-			p.children = append(p.children, node{text: objectLine(object, phase.State, s)})
+			p.children = append(p.children, treeNode{text: formatObjectLine(object, phase.State, s)})
 		}
 
 		p.text = fmt.Sprintf("%s %s  %s, %d of %d ready", s.Mark(phase.State), phase.Name, phase.State, ready, len(phase.Objects))
@@ -95,9 +95,9 @@ func revisionNode(revision action.RevisionState, s terminal.Style) node {
 	return n
 }
 
-// objectLine shows an object of a phase. In a phase that has not begun nothing is
-// wrong with an object that is not ready.
-func objectLine(object action.ObjectState, phase report.State, s terminal.Style) string {
+// formatObjectLine formats an object of a phase. In a phase that has not started, an object that is
+// not ready is not marked as failed.
+func formatObjectLine(object action.ObjectState, phase report.State, s terminal.Style) string {
 	name := object.Kind + " " + object.Name
 	if object.Namespace != "" {
 		name = object.Kind + " " + object.Namespace + "/" + object.Name
@@ -113,9 +113,9 @@ func objectLine(object action.ObjectState, phase report.State, s terminal.Style)
 	}
 }
 
-// conditionNodes shows conditions in columns. A message of several lines keeps them.
-// Those of deprecation are shown only when something is deprecated: "Deprecated False Deprecated" tells a reader nothing.
-func conditionNodes(conditions []metav1.Condition, s terminal.Style) []node {
+// newConditionNodes returns a node for each condition, with type, status and reason in columns. Line
+// breaks of messages are kept. Deprecation conditions are omitted unless something is deprecated.
+func newConditionNodes(conditions []metav1.Condition, s terminal.Style) []treeNode {
 	conditions = slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool {
 		return c.Reason == olmv1.ReasonDeprecated && c.Status == metav1.ConditionFalse
 	})
@@ -124,25 +124,25 @@ func conditionNodes(conditions []metav1.Condition, s terminal.Style) []node {
 		typeWidth, reasonWidth = max(typeWidth, len(c.Type)), max(reasonWidth, len(c.Reason))
 	}
 
-	var nodes []node
+	var nodes []treeNode
 	for _, c := range conditions {
-		text := fmt.Sprintf("%-*s  %s  %-*s  %s", typeWidth, c.Type, paintStatus(c, s), reasonWidth, c.Reason, c.Message)
-		nodes = append(nodes, node{text: strings.TrimRight(text, " ")})
+		text := fmt.Sprintf("%-*s  %s  %-*s  %s", typeWidth, c.Type, paintConditionStatus(c, s), reasonWidth, c.Reason, c.Message)
+		nodes = append(nodes, treeNode{text: strings.TrimRight(text, " ")})
 	}
 
 	return nodes
 }
 
-// paintStatus pads a status to the width of "Unknown", and paints it when it is not as
-// one would wish. True is bad news only for the conditions of deprecation.
-func paintStatus(c metav1.Condition, s terminal.Style) string {
+// paintConditionStatus pads a status to the width of "Unknown", and paints it red if it indicates a
+// problem. The status True indicates a problem only for deprecation conditions.
+func paintConditionStatus(c metav1.Condition, s terminal.Style) string {
 	text := fmt.Sprintf("%-7s", c.Status)
 	bad := metav1.ConditionFalse
 	switch {
 	case strings.HasSuffix(c.Type, "Deprecated"):
 		bad = metav1.ConditionTrue
 	case c.Type == olmv1.TypeDeletesCRDs:
-		return text // neither is bad: it says what a deletion would do
+		return text // neither is a problem: the condition states what a deletion would do
 	}
 
 	if c.Status == bad {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestConditionNodesLeaveOutWhatIsNotDeprecated(t *testing.T) {
-	nodes := conditionNodes([]metav1.Condition{
+	nodes := newConditionNodes([]metav1.Condition{
 		{Type: "PackageDeprecated", Status: metav1.ConditionFalse, Reason: "Deprecated"},
 		{Type: "ChannelDeprecated", Status: metav1.ConditionTrue, Reason: "Deprecated", Message: "use stable"},
 		{Type: "Installed", Status: metav1.ConditionFalse, Reason: "Failed", Message: "No bundle installed"},
@@ -45,7 +45,7 @@ func TestStatusIsPainted(t *testing.T) {
 		{metav1.Condition{Type: "PackageDeprecated", Status: metav1.ConditionTrue}, true},
 		{metav1.Condition{Type: "PackageDeprecated", Status: metav1.ConditionFalse}, false},
 	} {
-		if got := strings.Contains(paintStatus(c.condition, coloured), "\x1b"); got != c.painted {
+		if got := strings.Contains(paintConditionStatus(c.condition, coloured), "\x1b"); got != c.painted {
 			t.Errorf("%s=%s is painted: %v", c.condition.Type, c.condition.Status, got)
 		}
 	}
@@ -58,7 +58,7 @@ func TestTreeKeepsLinesOfAMessage(t *testing.T) {
 		{Name: "deploy", State: report.StateWaiting, Objects: []action.ObjectState{{Kind: "Deployment", Namespace: "n", Name: "d", Message: "not created yet"}}},
 	}}}}
 	var out bytes.Buffer
-	extensionTree(state, terminal.Style{}).write(&out)
+	newExtensionTree(state, terminal.Style{}).writeTree(&out)
 	want := `clusterextension/k  package p, namespace n, nothing installed
 ├─ Progressing  True     Retrying  missing:
 │    Verbs:[get]

@@ -11,18 +11,18 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// wants creates an extension, as a person does with kubectl.
-func (c *cluster) wants(name string) {
+// createExtension creates an extension, as a person does with kubectl.
+func (c *fixture) createExtension(name string) {
 	c.t.Helper()
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	ext.Spec.Namespace = "kitchen"
 	ext.Spec.Source = olmv1.SourceConfig{SourceType: olmv1.ExtensionSourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: name}}
-	c.must(c.Create(c.t.Context(), ext))
+	c.requireNoError(c.Create(c.t.Context(), ext))
 }
 
-// brings creates a CRD and a Namespace as a revision of an extension does, and custom resources
+// createManagedResources creates a CRD and a Namespace as a revision of an extension does, and custom resources
 // as users do.
-func (c *cluster) brings(extension, plural, kind string, namespaces ...string) {
+func (c *fixture) createManagedResources(extension, plural, kind string, namespaces ...string) {
 	c.t.Helper()
 	yes := true
 	meta := metav1.ObjectMeta{
@@ -33,7 +33,7 @@ func (c *cluster) brings(extension, plural, kind string, namespaces ...string) {
 		}},
 	}
 
-	c.must(c.Create(c.t.Context(), &apiextensionsv1.CustomResourceDefinition{
+	c.requireNoError(c.Create(c.t.Context(), &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: meta,
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "kitchen.example.com", Scope: apiextensionsv1.NamespaceScoped,
@@ -46,9 +46,9 @@ func (c *cluster) brings(extension, plural, kind string, namespaces ...string) {
 	}))
 
 	meta.Name = plural
-	c.must(c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: meta}))
+	c.requireNoError(c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: meta}))
 	for _, namespace := range namespaces {
-		c.must(client.IgnoreAlreadyExists(c.Create(c.t.Context(), named(&corev1.Namespace{}, namespace))))
+		c.requireNoError(client.IgnoreAlreadyExists(c.Create(c.t.Context(), withName(&corev1.Namespace{}, namespace))))
 		c.eventually(func() error {
 			return c.Create(c.t.Context(), object("kitchen.example.com/v1", kind, namespace, "mine", nil).Object)
 		})
@@ -56,7 +56,7 @@ func (c *cluster) brings(extension, plural, kind string, namespaces ...string) {
 }
 
 // eventually does something until it succeeds.
-func (c *cluster) eventually(do func() error) {
+func (c *fixture) eventually(do func() error) {
 	c.t.Helper()
 	for {
 		err := do()
@@ -71,23 +71,23 @@ func (c *cluster) eventually(do func() error) {
 	}
 }
 
-// deleting returns the annotations of an extension that is being deleted.
-func (c *cluster) deleting(name string) map[string]string {
+// deletingAnnotations returns the annotations of an extension that is being deleted.
+func (c *fixture) deletingAnnotations(name string) map[string]string {
 	c.t.Helper()
-	ext := named(&olmv1.ClusterExtension{}, name)
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
+	ext := withName(&olmv1.ClusterExtension{}, name)
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
 	if ext.DeletionTimestamp.IsZero() {
 		c.t.Errorf("extension %s is not being deleted", name)
 	}
 	return ext.Annotations
 }
 
-// there makes sure that an extension is there, and is not being deleted.
-func (c *cluster) there(names ...string) {
+// requireNotDeleting makes sure that an extension is there, and is not being deleted.
+func (c *fixture) requireNotDeleting(names ...string) {
 	c.t.Helper()
 	for _, name := range names {
-		ext := named(&olmv1.ClusterExtension{}, name)
-		c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
+		ext := withName(&olmv1.ClusterExtension{}, name)
+		c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
 		if !ext.DeletionTimestamp.IsZero() {
 			c.t.Errorf("extension %s is being deleted", name)
 		}
@@ -95,15 +95,15 @@ func (c *cluster) there(names ...string) {
 }
 
 // Nothing is lost by surprise when extensions are uninstalled.
-func testRemoval(c *cluster, step stepFunc) {
+func testRemoval(c *fixture, step stepFunc) {
 	for _, name := range []string{"oven", "stove", "grill"} {
-		c.wants(name)
-		c.hold(named(&olmv1.ClusterExtension{}, name), olmv1.FinalizerCleanupContentManagerCache)
+		c.createExtension(name)
+		c.addFinalizer(withName(&olmv1.ClusterExtension{}, name), olmv1.FinalizerCleanupContentManagerCache)
 	}
 
-	c.extension("oven", "1.0.0", condition("Installed", "True", "Succeeded", "", 0))
-	c.brings("oven", "trays", "Tray", "kitchen", "garden")
-	c.brings("stove", "pans", "Pan")
+	c.setExtensionStatus("oven", "1.0.0", condition("Installed", "True", "Succeeded", "", 0))
+	c.createManagedResources("oven", "trays", "Tray", "kitchen", "garden")
+	c.createManagedResources("stove", "pans", "Pan")
 
 	step("removal-refused", "mainstay extension uninstall oven")
 	step("removal-dry-run", "mainstay extension uninstall oven stove grill --dry-run")
@@ -114,10 +114,10 @@ func testRemoval(c *cluster, step stepFunc) {
 	step("removal-everything-refused", "mainstay uninstall --delete-extensions")
 	check(c.t, "cluster/removal-answer-no", command{line: words("mainstay extension uninstall oven --keep-crds"), in: "\n", interactive: true})
 	check(c.t, "cluster/removal-no-answer", command{line: words("mainstay extension uninstall grill"), interactive: true})
-	c.there("oven", "stove", "grill")
+	c.requireNotDeleting("oven", "stove", "grill")
 
 	check(c.t, "cluster/removal-answer-yes", command{line: words("mainstay extension uninstall oven --keep-crds"), in: "yes\n", interactive: true})
-	if got := c.deleting("oven")[olmv1.AnnotationKeepCRDs]; got != "true" {
+	if got := c.deletingAnnotations("oven")[olmv1.AnnotationKeepCRDs]; got != "true" {
 		c.t.Errorf("annotation %s of oven is %q, want true", olmv1.AnnotationKeepCRDs, got)
 	}
 
@@ -125,14 +125,14 @@ func testRemoval(c *cluster, step stepFunc) {
 	check(c.t, "cluster/removal-several", command{
 		line: words("mainstay extension uninstall stove grill stove --yes --wait"), interactive: true, on: []reaction{
 			{"delete grill: finalizers", func() {
-				c.extension("grill", "", condition("Progressing", "True", "RollingOut", `removing revision grill-1: removing phase "deploy" (2 of 2) waits for ConfigMap "kitchen/coal": it is being deleted`, 0))
+				c.setExtensionStatus("grill", "", condition("Progressing", "True", "RollingOut", `removing revision grill-1: removing phase "deploy" (2 of 2) waits for ConfigMap "kitchen/coal": it is being deleted`, 0))
 			}},
 			{"removing revision grill-1", func() {
-				if got := c.deleting("stove")[olmv1.AnnotationDeleteCustomResources]; got != "true" {
+				if got := c.deletingAnnotations("stove")[olmv1.AnnotationDeleteCustomResources]; got != "true" {
 					c.t.Errorf("annotation %s of stove is %q, want true", olmv1.AnnotationDeleteCustomResources, got)
 				}
-				c.release(named(&olmv1.ClusterExtension{}, "stove"))
-				c.release(named(&olmv1.ClusterExtension{}, "grill"))
+				c.removeFinalizers(withName(&olmv1.ClusterExtension{}, "stove"))
+				c.removeFinalizers(withName(&olmv1.ClusterExtension{}, "grill"))
 			}},
 		},
 	})
@@ -140,10 +140,10 @@ func testRemoval(c *cluster, step stepFunc) {
 	// One that is being deleted already is waited for all the same.
 	step("removal-blocked", "mainstay extension uninstall oven --keep-crds --wait",
 		reaction{"finalizers", func() {
-			c.extension("oven", "1.0.0", condition("Progressing", "False", "Blocked", `the removal waits: it breaks bundle "cake.v1.0.0" of extension "cake". Remove those first`, 0))
+			c.setExtensionStatus("oven", "1.0.0", condition("Progressing", "False", "Blocked", `the removal waits: it breaks bundle "cake.v1.0.0" of extension "cake". Remove those first`, 0))
 		}})
-	c.release(named(&olmv1.ClusterExtension{}, "oven"))
+	c.removeFinalizers(withName(&olmv1.ClusterExtension{}, "oven"))
 	for _, name := range []string{"trays", "pans"} {
-		c.must(c.Delete(c.t.Context(), named(&apiextensionsv1.CustomResourceDefinition{}, name+".kitchen.example.com")))
+		c.requireNoError(c.Delete(c.t.Context(), withName(&apiextensionsv1.CustomResourceDefinition{}, name+".kitchen.example.com")))
 	}
 }

@@ -14,37 +14,36 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// Formats of drawings.
+// Output formats of drawings.
 const (
 	formatMermaid = "mermaid"
 	formatDOT     = "dot"
 	formatSVG     = "svg"
 )
 
-func updatesCommand() *cobra.Command {
+func newUpdatesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "updates",
-		Short: "Look at the update graphs of clusters",
+		Short: "Show the update graphs of clusters",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  terminal.Group,
 	}
 
-	cmd.AddCommand(updatesGraphCommand())
+	cmd.AddCommand(newUpdatesGraphCommand())
 	return cmd
 }
 
-func updatesGraphCommand() *cobra.Command {
+func newUpdatesGraphCommand() *cobra.Command {
 	graph := updates.Graph{Program: terminal.Version()}
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "graph SOURCE",
 		Short: "Show or draw an update graph",
-		Long: `Show the update graph of a channel, as an update service tells it to clusters: for each
-release how many updates there are, with and without known issues. It can be drawn as a
-flowchart for Mermaid, which Markdown pages show, as a picture in SVG, or in DOT for
-Graphviz.
+		Long: `Show the update graph of a channel as an update service serves it to clusters. For each release, the
+number of updates with and without known issues is shown. The graph can be drawn as a Mermaid
+flowchart, as an SVG image, or as DOT for Graphviz.
 
-SOURCE is the URL of an update service, or a file with a graph as JSON.`,
+SOURCE is the URL of an update service or a file with a graph in JSON.`,
 		Example: `  mainstay updates graph http://localhost:8081/api/upgrades_info/graph --channel stable-1.4
   mainstay updates graph https://updates.example.com/api/upgrades_info/graph --channel stable-1.4 --arch arm64 --from 1.3.7 -o svg
   mainstay updates graph graph.json -o mermaid`,
@@ -55,20 +54,20 @@ SOURCE is the URL of an update service, or a file with a graph as JSON.`,
 			if err != nil {
 				return err
 			}
-			return printGraph(cmd.OutOrStdout(), out.Format, g)
+			return printUpdateGraph(cmd.OutOrStdout(), out.Format, g)
 		},
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&graph.Channel, "channel", "", "channel to ask an update service for")
-	flags.StringVar(&graph.Architecture, "arch", "", "architecture to ask for, as Go names it, or multi (default: the service's)")
-	flags.StringVar(&graph.From, "from", "", "only what a cluster of this version can come to, over as many updates as it takes")
+	flags.StringVar(&graph.Channel, "channel", "", "channel to request from the update service")
+	flags.StringVar(&graph.Architecture, "arch", "", "architecture to request, as a GOARCH value or multi (default: the default of the update service)")
+	flags.StringVar(&graph.From, "from", "", "show only releases that a cluster of this version can reach, directly or through other releases")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatWide, formatMermaid, formatDOT, formatSVG)
 
 	return cmd
 }
 
-func printGraph(w io.Writer, format string, g *cincinnati.Graph) error {
+func printUpdateGraph(w io.Writer, format string, g *cincinnati.Graph) error {
 	switch format {
 	case terminal.FormatJSON:
 		data, err := g.Encode()
@@ -93,7 +92,7 @@ func printGraph(w io.Writer, format string, g *cincinnati.Graph) error {
 	var rows [][]string
 	for _, o := range g.Overview() {
 		if wide {
-			rows = append(rows, []string{o.Version, orNone(o.Updates), orNone(o.Conditional), orNone(o.Channels()), o.Payload})
+			rows = append(rows, []string{o.Version, joinOrNone(o.Updates), joinOrNone(o.Conditional), joinOrNone(o.Channels()), o.Payload})
 			continue
 		}
 		newest := "<none>"
@@ -104,14 +103,14 @@ func printGraph(w io.Writer, format string, g *cincinnati.Graph) error {
 	}
 
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(w, "The graph has no releases: nobody serves such a channel, or it is empty for the architecture.")
+		_, err := fmt.Fprintln(w, "The graph has no releases: the channel does not exist, or it is empty for the architecture.")
 		return err
 	}
 
 	return terminal.PrintTable(w, headers, rows)
 }
 
-func orNone(texts []string) string {
+func joinOrNone(texts []string) string {
 	if len(texts) == 0 {
 		return "<none>"
 	}

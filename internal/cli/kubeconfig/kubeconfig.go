@@ -1,5 +1,5 @@
-// Package kubeconfig is the flags that choose a cluster and a user, as kubectl has them,
-// and what they come to. It links no client of the cluster.
+// Package kubeconfig has the flags of kubectl that select a cluster and a user, and loads the client
+// configuration for them. It links no Kubernetes client.
 package kubeconfig
 
 import (
@@ -13,31 +13,31 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// Flags choose a cluster and a user.
+// Flags select a cluster and a user.
 type Flags struct {
 	file      string
 	overrides clientcmd.ConfigOverrides
 }
 
-// shown are the flags used every day, which the help has; the others work too.
-var shown = []string{"context", "cluster", "user", "as", "server"}
+// visibleFlags are the flags that the help lists. The others are hidden, but work as well.
+var visibleFlags = []string{"context", "cluster", "user", "as", "server"}
 
-// Bind adds the flags to a set.
+// Bind adds the flags to a flag set.
 func (f *Flags) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config)")
 	overrides := clientcmd.RecommendedConfigOverrideFlags("")
-	// The namespace of a context means nothing to kinds without one, and the commands
-	// have flags of their own for namespaces.
+	// Cluster-scoped kinds do not use the namespace of a context, and the commands have their own
+	// flags for namespaces.
 	overrides.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{}
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	clientcmd.BindOverrideFlags(&f.overrides, all, overrides)
 	all.VisitAll(func(flag *pflag.Flag) {
-		flag.Hidden = !slices.Contains(shown, flag.Name)
+		flag.Hidden = !slices.Contains(visibleFlags, flag.Name)
 		flags.AddFlag(flag)
 	})
 }
 
-// Config says how the chosen cluster is reached. An error is a *report.Error.
+// Config returns the client configuration of the selected cluster. An error is a *report.Error.
 func (f *Flags) Config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.file
@@ -49,7 +49,7 @@ func (f *Flags) Config() (*rest.Config, error) {
 	if err != nil {
 		return nil, &report.Error{
 			Object: "kubeconfig", Err: err,
-			Advice: "name the file with --kubeconfig or $KUBECONFIG, and a context of it with --context",
+			Advice: "specify the file with --kubeconfig or $KUBECONFIG, and a context with --context",
 		}
 	}
 

@@ -18,36 +18,37 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// sources is said of every command that looks into catalogs.
-const sources = `A catalog is a folder, an image, or one that a cluster serves: clustercatalog/NAME, of the
-cluster that the kubeconfig names.`
+// catalogSourcesHelp is the help text of the argument CATALOG.
+const catalogSourcesHelp = `A catalog is a directory, an image, or a catalog that the cluster of the kubeconfig serves, as
+clustercatalog/NAME.`
 
-// metas reads the blobs of a catalog, whatever kind of source its name is of.
-type metas func(ctx context.Context, ref string) iter.Seq2[fbc.Meta, error]
+// catalogReader reads the blobs of a catalog. The reference is a directory, an image or
+// clustercatalog/NAME.
+type catalogReader func(ctx context.Context, ref string) iter.Seq2[fbc.Meta, error]
 
-// SearchCommand makes `search`. The program is what its examples are called by.
+// SearchCommand returns the command search. The examples start with program.
 func SearchCommand(program string) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "search CATALOG [WORD...]",
 		Short: "Find packages in a catalog",
-		Long: `Find packages in a catalog: those in whose name, display name, keywords, kinds, provider
-or description every word stands. Without words all are listed.
+		Long: `Find packages in a catalog. A package matches if every word occurs in its name, display name,
+keywords, kinds, provider or description. Without words, all packages are listed.
 
-` + sources,
+` + catalogSourcesHelp,
 		Example: fmt.Sprintf(`  %[1]s search quay.io/operatorhubio/catalog:latest database backup
   %[1]s search ./catalog
   %[1]s search clustercatalog/operatorhub postgres -o name`, program),
-		Args: atLeast(1),
+		Args: minimumArgs(1),
 	}
 
-	load := readAny(cmd)
+	load := newCatalogReader(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		packages, err := browse.Load("", load(cmd.Context(), args[0]))
 		if err != nil {
 			return err
 		}
-		return printFound(cmd, out.Format, browse.Search(packages, args[1:]...))
+		return printSearchResults(cmd, out.Format, browse.Search(packages, args[1:]...))
 	}
 
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
@@ -55,7 +56,7 @@ or description every word stands. Without words all are listed.
 	return cmd
 }
 
-func printFound(cmd *cobra.Command, format string, found []browse.Found) error {
+func printSearchResults(cmd *cobra.Command, format string, found []browse.Found) error {
 	w := cmd.OutOrStdout()
 	switch format {
 	case terminal.FormatJSON, terminal.FormatYAML:
@@ -95,24 +96,24 @@ func printFound(cmd *cobra.Command, format string, found []browse.Found) error {
 	return terminal.PrintTable(w, headers, rows)
 }
 
-// ShowCommand makes `show`. The program is what its examples are called by.
+// ShowCommand returns the command show. The examples start with program.
 func ShowCommand(program string) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "show PACKAGE CATALOG",
-		Short: "Tell what a package offers",
-		Long: `Tell what a package offers: its channels and their heads, its versions, and of the newest
-one what it provides, what it requires and how it can be installed.
+		Short: "Show the details of a package",
+		Long: `Show the details of a package: its channels with their heads, its versions, and the provided APIs,
+requirements and install modes of the newest version.
 
-` + sources,
+` + catalogSourcesHelp,
 		Example: fmt.Sprintf(`  %[1]s show argocd-operator quay.io/operatorhubio/catalog:latest
   %[1]s show argocd-operator clustercatalog/operatorhub -o yaml`, program),
 		Args: terminal.Takes("PACKAGE", "CATALOG"),
 	}
 
-	load := readAny(cmd)
+	load := newCatalogReader(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := onePackage(cmd.Context(), program, load, args[0], args[1])
+		p, err := loadPackage(cmd.Context(), program, load, args[0], args[1])
 		if err != nil {
 			return err
 		}
@@ -127,8 +128,9 @@ one what it provides, what it requires and how it can be installed.
 	return cmd
 }
 
-// onePackage reads one package of a catalog. The program is what advice calls the commands by.
-func onePackage(ctx context.Context, program string, load metas, name, ref string) (*browse.Package, error) {
+// loadPackage reads one package of a catalog. The commands in the advice of an error start with
+// program.
+func loadPackage(ctx context.Context, program string, load catalogReader, name, ref string) (*browse.Package, error) {
 	packages, err := browse.Load(name, load(ctx, ref))
 	if err != nil {
 		return nil, err
@@ -160,14 +162,14 @@ func printPackage(w io.Writer, p *browse.Package) error {
 	}
 
 	fmt.Fprintln(w)
-	if err := terminal.PrintTable(w, []string{"CHANNEL", "HEAD", "BUNDLES", ""}, channelRows(p)); err != nil {
+	if err := terminal.PrintTable(w, []string{"CHANNEL", "HEAD", "BUNDLES", ""}, formatChannelRows(p)); err != nil {
 		return err
 	}
 
 	fmt.Fprintln(w)
 	var rows [][]string
 	for _, b := range p.Bundles {
-		rows = append(rows, []string{b.Version, b.Name, strings.Join(b.Channels, ","), deprecation(b.Deprecated)})
+		rows = append(rows, []string{b.Version, b.Name, strings.Join(b.Channels, ","), formatDeprecation(b.Deprecated)})
 	}
 
 	if err := terminal.PrintTable(w, []string{"VERSION", "BUNDLE", "CHANNELS", ""}, rows); err != nil {
@@ -180,10 +182,10 @@ func printPackage(w io.Writer, p *browse.Package) error {
 	return nil
 }
 
-func channelRows(p *browse.Package) [][]string {
+func formatChannelRows(p *browse.Package) [][]string {
 	var rows [][]string
 	for _, c := range p.Channels {
-		note := deprecation(c.Deprecated)
+		note := formatDeprecation(c.Deprecated)
 		if c.Name == p.DefaultChannel {
 			note = strings.TrimSuffix("default; "+note, "; ")
 		}
@@ -193,7 +195,7 @@ func channelRows(p *browse.Package) [][]string {
 	return rows
 }
 
-func deprecation(message string) string {
+func formatDeprecation(message string) string {
 	if message == "" {
 		return ""
 	}
@@ -223,14 +225,14 @@ func printBundle(w io.Writer, b *browse.Bundle) {
 	}
 }
 
-// Formats of drawings.
+// Output formats of drawings.
 const (
 	formatMermaid = "mermaid"
 	formatDOT     = "dot"
 	formatSVG     = "svg"
 )
 
-// GraphCommand makes `graph`. The program is what its examples are called by.
+// GraphCommand returns the command graph. The examples start with program.
 func GraphCommand(program string) *cobra.Command {
 	var (
 		out      terminal.Output
@@ -238,19 +240,18 @@ func GraphCommand(program string) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "graph PACKAGE CATALOG",
-		Short: "Draw how the versions of a package lead to one another",
-		Long: `Draw how the versions of a package lead to one another: as a flowchart for Mermaid, which
-Markdown pages show, as a picture in SVG, or in DOT for Graphviz.
+		Short: "Draw the upgrade graph of a package",
+		Long: `Draw the upgrade graph of a package as a Mermaid flowchart, as an SVG image, or as DOT for Graphviz.
 
-` + sources,
+` + catalogSourcesHelp,
 		Example: fmt.Sprintf(`  %[1]s graph argocd-operator ./catalog
   %[1]s graph argocd-operator quay.io/operatorhubio/catalog:latest --channel alpha -o svg`, program),
 		Args: terminal.Takes("PACKAGE", "CATALOG"),
 	}
 
-	load := readAny(cmd)
+	load := newCatalogReader(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := onePackage(cmd.Context(), program, load, args[0], args[1])
+		p, err := loadPackage(cmd.Context(), program, load, args[0], args[1])
 		if err != nil {
 			return err
 		}
@@ -265,14 +266,14 @@ Markdown pages show, as a picture in SVG, or in DOT for Graphviz.
 		return write(cmd.OutOrStdout(), p.Drawing(channels...))
 	}
 
-	cmd.Flags().StringSliceVar(&channels, "channel", nil, "channel to draw; may be repeated (default: all)")
+	cmd.Flags().StringSliceVar(&channels, "channel", nil, "channel to draw; can be repeated (default: all channels)")
 	out.Bind(cmd, formatMermaid, formatDOT, formatSVG)
 
 	return cmd
 }
 
-// atLeast checks that a command gets n arguments or more.
-func atLeast(n int) cobra.PositionalArgs {
+// minimumArgs returns a validator that requires at least n arguments.
+func minimumArgs(n int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < n {
 			return &terminal.UsageError{Err: fmt.Errorf("requires at least %d arg(s), only received %d", n, len(args))}

@@ -18,32 +18,33 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func bundleCommand() *cobra.Command {
-	return group("bundle", "Make, check and unpack bundles",
-		bundleGenerateCommand(), bundleBuildCommand(), bundleValidateCommand(),
-		bundleUnpackCommand(), bundleExtractCommand(),
+func newBundleCommand() *cobra.Command {
+	return newCommandGroup("bundle", "Generate, build, validate and unpack bundles",
+		newBundleGenerateCommand(), newBundleBuildCommand(), newBundleValidateCommand(),
+		newBundleUnpackCommand(), newBundleExtractCommand(),
 	)
 }
 
-// bindGenerate adds the flags that say what a bundle is.
-func bindGenerate(cmd *cobra.Command, generate *authoring.GenerateBundle) {
+// addGenerateFlags adds the flags that describe the bundle to generate.
+func addGenerateFlags(cmd *cobra.Command, generate *authoring.GenerateBundle) {
 	flags := cmd.Flags()
-	flags.StringVarP(&generate.Directory, "directory", "d", "", "folder of the manifests")
-	flags.StringVarP(&generate.Package, "package", "p", "", "name of the package (default: as the package manifest above the folder says)")
-	flags.StringVarP(&generate.Channels, "channels", "c", "", "channels that the bundle is in, separated by commas (default: as above)")
+	flags.StringVarP(&generate.Directory, "directory", "d", "", "directory of the manifests")
+	flags.StringVarP(&generate.Package, "package", "p", "", "name of the package (default: the name in the package manifest of the parent directory)")
+	flags.StringVarP(&generate.Channels, "channels", "c", "", "channels of the bundle, separated by commas (default: the channels in the package manifest of the parent directory)")
 	flags.StringVarP(&generate.DefaultChannel, "default", "e", "", "default channel of the package")
-	flags.StringVarP(&generate.OutputDir, "output-dir", "u", "", "folder to put the bundle together in (default: the manifests stay where they are)")
-	flags.StringVar(&generate.BaseImage, "base-image", "scratch", "image that the bundle's is built on")
-	require(cmd, "directory")
+	flags.StringVarP(&generate.OutputDir, "output-dir", "u", "", "directory to write the bundle to (default: the manifests are used in place)")
+	flags.StringVar(&generate.BaseImage, "base-image", "scratch", "base image of the bundle image")
+	markFlagsRequired(cmd, "directory")
 }
 
-func bundleGenerateCommand() *cobra.Command {
+func newBundleGenerateCommand() *cobra.Command {
 	var generate authoring.GenerateBundle
 	cmd := &cobra.Command{
 		Use:   "generate",
-		Short: "Make the annotations and the Dockerfile of a bundle",
-		Long: `Make the annotations and the Dockerfile that turn a folder of manifests into a bundle:
-metadata/annotations.yaml beside that folder, and bundle.Dockerfile here.`,
+		Short: "Generate the annotations and the Dockerfile of a bundle",
+		Long: `Generate the annotations and the Dockerfile that turn a directory of manifests into a bundle. The
+annotations are written to metadata/annotations.yaml next to that directory, and the Dockerfile to
+bundle.Dockerfile in the current directory.`,
 		Example: `  opm alpha bundle generate -d ./0.1.0/manifests -p kettle -c stable,beta -e stable
   opm alpha bundle generate -d ./0.1.0 -p kettle -c stable -u ./bundle`,
 		Args: terminal.Usage(cobra.NoArgs),
@@ -55,11 +56,11 @@ metadata/annotations.yaml beside that folder, and bundle.Dockerfile here.`,
 		},
 	}
 
-	bindGenerate(cmd, &generate)
+	addGenerateFlags(cmd, &generate)
 	return cmd
 }
 
-func bundleBuildCommand() *cobra.Command {
+func newBundleBuildCommand() *cobra.Command {
 	var (
 		build    catalogs.BundleImage
 		generate authoring.GenerateBundle
@@ -67,17 +68,17 @@ func bundleBuildCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "build",
-		Short: "Make the image of a bundle",
-		Long: `Make the image of a bundle: the annotations and the Dockerfile as "generate" does, and of
-these, by a container engine, the image.
+		Short: "Build a bundle image",
+		Long: `Build a bundle image. The annotations and the Dockerfile are generated as by "generate", and a
+container engine builds the image.
 
-With --push, --archive or --oci-layout the image is made without a container engine.`,
+With --push, --archive or --oci-layout, the image is built without a container engine.`,
 		Example: `  opm alpha bundle build -d ./0.1.0/manifests -p kettle -c stable -e stable -t registry.example.com/kettle:v0.1.0 --push
   opm alpha bundle build -d ./0.1.0/manifests -p kettle -c stable -e stable -t registry.example.com/kettle:v0.1.0 -b podman`,
 		Args: terminal.Usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if build.Delivery, err = delivery.read(build.Tag); err != nil {
+			if build.Delivery, err = delivery.toDelivery(build.Tag); err != nil {
 				return err
 			}
 
@@ -92,32 +93,32 @@ With --push, --archive or --oci-layout the image is made without a container eng
 			build.Description, build.Base = made.Description, generate.BaseImage
 			reference, err := build.Run(cmd.Context())
 
-			return printReference(cmd, reference, err)
+			return printImageReference(cmd, reference, err)
 		},
 	}
 
-	bindGenerate(cmd, &generate)
+	addGenerateFlags(cmd, &generate)
 	flags := cmd.Flags()
-	flags.StringVarP(&build.Tag, "tag", "t", "", "what the image is called")
+	flags.StringVarP(&build.Tag, "tag", "t", "", "reference of the image")
 	flags.StringVarP(&build.Engine, "image-builder", "b", "docker", "tool that builds the image: docker|podman|buildah")
-	flags.BoolVarP(&generate.Overwrite, "overwrite", "o", false, "replace annotations that are there (default: they must say the same)")
-	require(cmd, "tag")
-	delivery.bind(cmd)
+	flags.BoolVarP(&generate.Overwrite, "overwrite", "o", false, "replace existing annotations (default: existing annotations must be identical)")
+	markFlagsRequired(cmd, "tag")
+	delivery.addFlags(cmd)
 	BindRegistry(cmd, &build.Registry)
 
 	return cmd
 }
 
-// envCategories names a file of the categories that an operator may be in.
+// envCategories is the environment variable for a file with the valid operator categories.
 const envCategories = "OPERATOR_BUNDLE_CATEGORIES"
 
-// Keys of --optional-values that mean something.
+// Supported keys of --optional-values.
 const (
 	valueContainerTools = "container-tools"
 	valueKubeVersion    = "k8s-version"
 )
 
-func bundleValidateCommand() *cobra.Command {
+func newBundleValidateCommand() *cobra.Command {
 	var (
 		open     catalogs.OpenBundle
 		check    = authoring.ValidateBundle{CategoriesFile: os.Getenv(envCategories)}
@@ -128,11 +129,14 @@ func bundleValidateCommand() *cobra.Command {
 
 	cmd := &cobra.Command{
 		Use:   "validate",
-		Short: "Check the format and the content of a bundle",
-		Long: `Check the format and the content of a bundle: an image, or a folder with manifests and
-metadata. Further rules are asked for by name, see --list-optional. Those of multiarch read
-the platforms of the bundle's images from their registries; no container tool is needed. The
-file that $OPERATOR_BUNDLE_CATEGORIES names has the categories that an operator may be in.`,
+		Short: "Validate the format and the content of a bundle",
+		Long: `Validate the format and the content of a bundle: an image, or a directory with manifests and
+metadata.
+
+Use --optional-validators to run additional validators; --list-optional lists them. The validator
+multiarch reads the platforms of the images of the bundle from their registries; no container tool is
+required. The environment variable OPERATOR_BUNDLE_CATEGORIES can name a file with the valid
+categories of operators.`,
 		Example: `  opm alpha bundle validate -t registry.example.com/kettle:v0.1.0
   opm alpha bundle validate -t ./bundle -o operatorhub
   opm alpha bundle validate -t ./bundle -o multiarch
@@ -140,7 +144,7 @@ file that $OPERATOR_BUNDLE_CATEGORIES names has the categories that an operator 
 		Args: terminal.Usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if list {
-				return listOptional(cmd)
+				return printOptionalValidators(cmd)
 			}
 			if !cmd.Flags().Changed("tag") {
 				return &terminal.UsageError{Err: errors.New(`required flag(s) "tag" not set`)}
@@ -158,27 +162,27 @@ file that $OPERATOR_BUNDLE_CATEGORIES names has the categories that an operator 
 					return err
 				}
 
-				tellWarnings(open.Progress, findings)
+				reportWarnings(open.Progress, findings)
 				return findings.Err()
 			})
 		},
 	}
 
 	flags := cmd.Flags()
-	flags.StringVarP(&open.Ref, "tag", "t", "", "the bundle: an image or a folder")
-	flags.StringP("image-builder", "b", "docker", "taken for compatibility: images are pulled without a container tool")
-	flags.StringVarP(&optional, "optional-validators", "o", "", "further rules, separated by commas: see --list-optional for their names")
-	flags.StringToStringVar(&values, "optional-values", nil, "what further rules are told, as `key=value`: "+
-		valueKubeVersion+"=1.25, the Kubernetes that the bundle is to run on; "+valueContainerTools+"=docker|podman, taken for compatibility")
-	flags.BoolVar(&list, "list-optional", false, "list the further rules, and check nothing")
+	flags.StringVarP(&open.Ref, "tag", "t", "", "bundle to validate: an image or a directory")
+	flags.StringP("image-builder", "b", "docker", "ignored, for compatibility: images are pulled without a container tool")
+	flags.StringVarP(&optional, "optional-validators", "o", "", "additional validators, separated by commas; see --list-optional")
+	flags.StringToStringVar(&values, "optional-values", nil, "values for additional validators, as `key=value`: "+
+		valueKubeVersion+"=1.25, the Kubernetes version that the bundle is validated for; "+valueContainerTools+"=docker|podman, ignored, for compatibility")
+	flags.BoolVar(&list, "list-optional", false, "list the additional validators without validating")
 	BindRegistry(cmd, &open.Registry)
-	deprecate(cmd, "it will be removed in a future release: migrate to operator-sdk's 'bundle validate'.")
+	markDeprecated(cmd, "it will be removed in a future release: migrate to operator-sdk's 'bundle validate'.")
 
 	return cmd
 }
 
-// listOptional prints the rules that can be asked for by name.
-func listOptional(cmd *cobra.Command) error {
+// printOptionalValidators prints the additional validators.
+func printOptionalValidators(cmd *cobra.Command) error {
 	rows := [][]string{{"NAME", "CHECKS"}}
 	for _, v := range validate.Optional() {
 		rows = append(rows, []string{v.Name, v.About})
@@ -186,7 +190,7 @@ func listOptional(cmd *cobra.Command) error {
 	return printColumns(cmd.OutOrStdout(), rows...)
 }
 
-func tellWarnings(progress report.Progress, findings validate.Findings) {
+func reportWarnings(progress report.Progress, findings validate.Findings) {
 	for _, finding := range findings {
 		if finding.Level == validate.Warning {
 			progress.Warn(strings.TrimPrefix(finding.Text, "Warning: "))
@@ -194,8 +198,9 @@ func tellWarnings(progress report.Progress, findings validate.Findings) {
 	}
 }
 
-// checkUnpacked refuses a bundle that is not valid, before it is written.
-func checkUnpacked(ctx context.Context, fsys fs.FS) error {
+// validateUnpackedBundle returns an error if a bundle is not valid. It is called before the bundle is
+// written.
+func validateUnpackedBundle(ctx context.Context, fsys fs.FS) error {
 	check := authoring.ValidateBundle{Bundle: fsys, CategoriesFile: os.Getenv(envCategories)}
 	findings, err := check.Run(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// DiffCommand makes `diff`. The program is what its examples are called by.
+// DiffCommand returns the command diff. The examples start with program.
 func DiffCommand(program string) *cobra.Command {
 	var (
 		out      terminal.Output
@@ -21,20 +21,20 @@ func DiffCommand(program string) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Tell what changes from one catalog to another",
-		Long: `Tell what changes from one catalog to another: packages, channels, bundles and updates that
-come and go, and which installed versions would get no update any more.
+		Short: "Show the differences between two catalogs",
+		Long: `Show the differences between two catalogs: packages, channels, bundles and upgrade edges that are
+added or removed, and installed versions that would no longer receive updates.
 
-` + sources,
-		Example: fmt.Sprintf(`  # What an update of the catalog that the cluster serves would bring
+` + catalogSourcesHelp,
+		Example: fmt.Sprintf(`  # Show what an update of a catalog of the cluster would change
   %[1]s diff clustercatalog/operatorhub quay.io/operatorhubio/catalog:latest
 
-  # In a pipeline: fail if somebody would be left behind
+  # In a pipeline: fail if installed versions would be stranded
   %[1]s diff registry.example.com/catalog:latest ./catalog --fail-on-stranded`, program),
 		Args: terminal.Takes("OLD", "NEW"),
 	}
 
-	load := readAny(cmd)
+	load := newCatalogReader(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var catalogs [2][]*browse.Package
 		for i, ref := range args {
@@ -51,13 +51,13 @@ come and go, and which installed versions would get no update any more.
 				return err
 			}
 		} else {
-			printDiff(cmd.OutOrStdout(), diff, terminal.StyleFor(cmd.OutOrStdout()))
+			printCatalogDiff(cmd.OutOrStdout(), diff, terminal.StyleFor(cmd.OutOrStdout()))
 		}
 
 		if stranded && diff.Stranded() > 0 {
 			return &report.Error{
-				Object: fmt.Sprintf("catalog %q", args[1]), Err: errors.New("it strands installed versions"),
-				Advice: "have a newer bundle replace, skip or cover by its skipRange what is marked with !",
+				Object: fmt.Sprintf("catalog %q", args[1]), Err: errors.New("installed versions are stranded"),
+				Advice: "add bundles that replace, skip or cover with their skipRange the versions that are marked with !",
 			}
 		}
 
@@ -65,31 +65,31 @@ come and go, and which installed versions would get no update any more.
 	}
 
 	cmd.Flags().StringVarP(&pkg, "package", "p", "", "compare only this package")
-	cmd.Flags().BoolVar(&stranded, "fail-on-stranded", false, "fail when installed versions would get no update any more")
+	cmd.Flags().BoolVar(&stranded, "fail-on-stranded", false, "fail if installed versions would no longer receive updates")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
 
-// printDiff writes a line for each change: + what comes, - what goes, ~ what changes, and
-// ! what is stranded.
-func printDiff(w io.Writer, diff browse.Diff, style terminal.Style) {
+// printCatalogDiff prints a line for each change: + for added, - for removed, ~ for changed, and ! for
+// a stranded version.
+func printCatalogDiff(w io.Writer, diff browse.Diff, style terminal.Style) {
 	if len(diff.Packages)+len(diff.PackagesAdded)+len(diff.PackagesRemoved) == 0 {
-		fmt.Fprintln(w, "The catalogs offer the same.")
+		fmt.Fprintln(w, "No differences found.")
 		return
 	}
 
-	come := map[string]string{}
+	marks := map[string]string{}
 	for _, name := range diff.PackagesAdded {
-		come[name] = style.Paint(terminal.Green, "+ ")
+		marks[name] = style.Paint(terminal.Green, "+ ")
 	}
 
 	for _, name := range diff.PackagesRemoved {
-		come[name] = style.Paint(terminal.Red, "- ")
+		marks[name] = style.Paint(terminal.Red, "- ")
 	}
 
 	for _, p := range diff.Packages {
-		fmt.Fprintf(w, "%spackage %s\n", come[p.Package], p.Package)
+		fmt.Fprintf(w, "%spackage %s\n", marks[p.Package], p.Package)
 		line := func(colour, sign, format string, args ...any) {
 			fmt.Fprintf(w, "    %s\n", style.Paint(colour, sign+" "+fmt.Sprintf(format, args...)))
 		}
@@ -97,11 +97,11 @@ func printDiff(w io.Writer, diff browse.Diff, style terminal.Style) {
 			line(terminal.Yellow, "~", "default channel is now %s", p.DefaultChannel)
 		}
 
-		each(p.ChannelsRemoved, func(name string) { line(terminal.Red, "-", "channel %s", name) })
-		each(p.ChannelsAdded, func(name string) { line(terminal.Green, "+", "channel %s", name) })
-		each(p.BundlesRemoved, func(name string) { line(terminal.Red, "-", "bundle %s", name) })
-		each(p.BundlesAdded, func(name string) { line(terminal.Green, "+", "bundle %s", name) })
-		each(p.BundlesChanged, func(name string) { line(terminal.Yellow, "~", "bundle %s has another image", name) })
+		forEachName(p.ChannelsRemoved, func(name string) { line(terminal.Red, "-", "channel %s", name) })
+		forEachName(p.ChannelsAdded, func(name string) { line(terminal.Green, "+", "channel %s", name) })
+		forEachName(p.BundlesRemoved, func(name string) { line(terminal.Red, "-", "bundle %s", name) })
+		forEachName(p.BundlesAdded, func(name string) { line(terminal.Green, "+", "bundle %s", name) })
+		forEachName(p.BundlesChanged, func(name string) { line(terminal.Yellow, "~", "bundle %s has another image", name) })
 		for _, edge := range p.EdgesRemoved {
 			line(terminal.Red, "-", "update %s → %s in %s", edge.From, edge.To, edge.Channel)
 		}
@@ -110,12 +110,12 @@ func printDiff(w io.Writer, diff browse.Diff, style terminal.Style) {
 			line(terminal.Green, "+", "update %s → %s in %s", edge.From, edge.To, edge.Channel)
 		}
 
-		each(p.Deprecated, func(name string) { line(terminal.Yellow, "~", "%s is deprecated", name) })
-		each(p.Stranded, func(name string) { line(terminal.Red, "!", "%s gets no update any more", name) })
+		forEachName(p.Deprecated, func(name string) { line(terminal.Yellow, "~", "%s is deprecated", name) })
+		forEachName(p.Stranded, func(name string) { line(terminal.Red, "!", "%s no longer receives updates", name) })
 	}
 }
 
-func each(names []string, do func(string)) {
+func forEachName(names []string, do func(string)) {
 	for _, name := range names {
 		do(name)
 	}

@@ -1,8 +1,7 @@
-// Package opm is the command line of the program opm, which authors of bundles and
-// catalogs use: each command in a file of its own. `mainstay catalog` has those that
-// people use together with a cluster.
+// Package opm is the command line of the program opm, for authors of bundles and catalogs. Each command
+// has its own file. `mainstay catalog` reuses the commands that are useful together with a cluster.
 //
-// Scripts call these commands by the names, flags, outputs and exit codes that they have
-// had for years. Nothing here may link a Kubernetes client: the program has to start in
-// milliseconds (internal/archtest holds that).
+// The names, flags, outputs and exit codes are compatible with existing scripts. The package must not
+// link a Kubernetes client, so that the program starts in milliseconds (internal/archtest enforces
+// this).
 package opm

@@ -11,14 +11,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// defaultOpmImage is what images of catalogs are built on, unless something else is named.
+// defaultOpmImage is the default base image of catalog images.
 const defaultOpmImage = "quay.io/operator-framework/opm:latest"
 
-func generateCommand() *cobra.Command {
-	return group("generate", "Make Dockerfiles of catalogs", generateDockerfileCommand())
+func newGenerateCommand() *cobra.Command {
+	return newCommandGroup("generate", "Generate Dockerfiles of catalogs", newGenerateDockerfileCommand())
 }
 
-func generateDockerfileCommand() *cobra.Command {
+func newGenerateDockerfileCommand() *cobra.Command {
 	var (
 		generate authoring.GenerateDockerfile
 		build    catalogs.CatalogImage
@@ -29,13 +29,13 @@ func generateDockerfileCommand() *cobra.Command {
 
 	cmd := &cobra.Command{
 		Use:   "dockerfile DIR",
-		Short: "Make a Dockerfile, or the image itself, of a file-based catalog",
-		Long: `Make a Dockerfile for the image of a file-based catalog: DIR.Dockerfile, beside the
-folder.
+		Short: "Generate the Dockerfile of a file-based catalog, or build its image",
+		Long: `Generate the Dockerfile for the image of a file-based catalog. It is written to DIR.Dockerfile next
+to the directory.
 
-With --push, --archive or --oci-layout the image itself is made, without a container
-engine and without a Dockerfile. It has this program, which serves the catalog, unless
---base-image names another image to build on, or scratch.`,
+With --push, --archive or --oci-layout, the image is built without a container engine and without a
+Dockerfile. It contains this program to serve the catalog, unless --base-image specifies a base image
+or scratch.`,
 		Example: `  opm generate dockerfile ./catalog
   opm generate dockerfile ./catalog -i registry.redhat.io/openshift4/ose-operator-registry-rhel9:v4.19
   opm generate dockerfile ./catalog -t registry.example.com/catalog:v1 --push`,
@@ -51,44 +51,44 @@ engine and without a Dockerfile. It has this program, which serves the catalog, 
 
 			generate.Dir = args[0]
 			var err error
-			if build.Delivery, err = delivery.read(tag); err != nil {
+			if build.Delivery, err = delivery.toDelivery(tag); err != nil {
 				return err
 			}
 			if build.Delivery.Nowhere() {
 				_, err := generate.Run(cmd.Context())
 				return err
 			}
-			if build.Labels, err = labelsOf(generate.Labels); err != nil {
+			if build.Labels, err = parseLabels(generate.Labels); err != nil {
 				return err
 			}
 			if binary != "" || cmd.Flags().Changed("base-image") {
 				build.Base = generate.BaseImage
 			}
 
-			build.Dir, build.Program = args[0], thisProgram()
+			build.Dir, build.Program = args[0], currentExecutable()
 			build.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 			reference, err := build.Run(cmd.Context())
 
-			return printReference(cmd, reference, err)
+			return printImageReference(cmd, reference, err)
 		},
 	}
 
 	flags := cmd.Flags()
-	flags.StringVarP(&generate.BaseImage, "base-image", "i", defaultOpmImage, "image that the catalog's is built on")
-	flags.StringVarP(&generate.BuilderImage, "builder-image", "b", defaultOpmImage, "image that makes the cache of the catalog")
-	flags.StringVar(&binary, "binary-image", "", "image that the catalog's is built on")
+	flags.StringVarP(&generate.BaseImage, "base-image", "i", defaultOpmImage, "base image of the catalog image")
+	flags.StringVarP(&generate.BuilderImage, "builder-image", "b", defaultOpmImage, "image that builds the cache of the catalog")
+	flags.StringVar(&binary, "binary-image", "", "base image of the catalog image")
 	_ = flags.MarkHidden("binary-image") // the flag was just added
 	cmd.MarkFlagsMutuallyExclusive("binary-image", "base-image")
-	flags.StringSliceVarP(&generate.Labels, "extra-labels", "l", nil, "further labels of the image, as KEY=VALUE, separated by commas; may be repeated")
-	flags.StringVarP(&tag, "tag", "t", "", "what the image is called")
-	delivery.bind(cmd)
+	flags.StringSliceVarP(&generate.Labels, "extra-labels", "l", nil, "additional labels of the image, as KEY=VALUE, separated by commas; can be repeated")
+	flags.StringVarP(&tag, "tag", "t", "", "reference of the image")
+	delivery.addFlags(cmd)
 	BindRegistry(cmd, &build.Registry)
 
 	return cmd
 }
 
-// labelsOf reads labels that are written as key=value.
-func labelsOf(texts []string) (map[string]string, error) {
+// parseLabels parses labels of the form key=value.
+func parseLabels(texts []string) (map[string]string, error) {
 	labels := map[string]string{}
 	for _, text := range texts {
 		key, value, ok := strings.Cut(text, "=")

@@ -14,10 +14,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// envImage names the image whose content is extracted, in the Job that OLM Classic runs.
+// envImage is the environment variable for the bundle image in the unpack Jobs of OLM Classic.
 const envImage = "CONTAINER_IMAGE"
 
-func bundleExtractCommand() *cobra.Command {
+func newBundleExtractCommand() *cobra.Command {
 	var (
 		cluster kubeconfig.Flags
 		write   bundleconfigmap.Write
@@ -25,9 +25,9 @@ func bundleExtractCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "extract",
-		Short: "Put a bundle into a ConfigMap",
-		Long: `Put the manifests and the metadata of an unpacked bundle into a ConfigMap that exists, as
-the Jobs of OLM do. The image that the bundle is of is taken from $CONTAINER_IMAGE.`,
+		Short: "Write a bundle to a ConfigMap",
+		Long: `Write the manifests and the metadata of an unpacked bundle to an existing ConfigMap, as the unpack
+Jobs of OLM do. The environment variable CONTAINER_IMAGE specifies the image of the bundle.`,
 		Example: `  opm alpha bundle extract -m /bundle/ -n olm -c kettle`,
 		Args:    terminal.Usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,10 +53,10 @@ the Jobs of OLM do. The image that the bundle is of is taken from $CONTAINER_IMA
 	flags := cmd.Flags()
 	flags.StringVarP(&write.Name, "configmapname", "c", "", "name of the ConfigMap")
 	flags.StringVarP(&write.Namespace, "namespace", "n", "openshift-operator-lifecycle-manager", "namespace of the ConfigMap")
-	flags.StringVarP(&dir, "manifestsdir", "m", "/", "folder that has the folders manifests and metadata")
-	flags.Uint64VarP(&write.Limit, "datalimit", "l", configmap.MaxBytes, "most bytes that the ConfigMap may hold")
-	flags.BoolVarP(&write.Gzip, "gzip", "z", false, "store the files compressed")
-	flags.Bool("debug", false, "say more")
+	flags.StringVarP(&dir, "manifestsdir", "m", "/", "directory that contains the directories manifests and metadata")
+	flags.Uint64VarP(&write.Limit, "datalimit", "l", configmap.MaxBytes, "maximum size of the ConfigMap data in bytes")
+	flags.BoolVarP(&write.Gzip, "gzip", "z", false, "compress the files with gzip")
+	flags.Bool("debug", false, "enable debug logging")
 	_ = cmd.MarkFlagRequired("configmapname") // the flag was just added
 	// The flag has a short name here.
 	shared := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -10,26 +10,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func indexCommand() *cobra.Command {
-	return databaseGroup("index", "Make and change images of SQLite catalogs",
-		indexAddCommand(), indexRemoveCommand(), indexPruneCommand(), indexPruneStrandedCommand(),
-		indexExportCommand(), indexDeprecateCommand(),
+func newIndexCommand() *cobra.Command {
+	return newDatabaseGroup("index", "Build and edit images of SQLite catalogs",
+		newIndexAddCommand(), newIndexRemoveCommand(), newIndexPruneCommand(), newIndexPruneStrandedCommand(),
+		newIndexExportCommand(), newIndexDeprecateCommand(),
 	)
 }
 
-// indexFlags are what commands that make index images have in common.
+// indexFlags are the flags of commands that build index images.
 type indexFlags struct {
 	edit     catalogs.EditIndex
 	delivery deliveryFlags
-	// tools are the flags that name container tools.
+	// tools are the flags that select container tools.
 	tools toolFlags
 }
 
-// toolFlags name container tools. Images are pulled without one; it can build them.
+// toolFlags are the flags that select container tools. They are used to build images. Images are
+// pulled without a container tool.
 type toolFlags struct{ build, pull, both string }
 
-// engine returns the tool that builds images.
-func (t *toolFlags) engine(command string) (string, error) {
+// selectBuildTool returns the container tool for building images.
+func (t *toolFlags) selectBuildTool(command string) (string, error) {
 	switch {
 	case t.both != "" && (t.build != "" || t.pull != ""):
 		return "", errors.New("container-tool cannot be set alongside pull-tool or build-tool")
@@ -44,8 +45,9 @@ func (t *toolFlags) engine(command string) (string, error) {
 	return "podman", nil
 }
 
-// making makes a command that changes the catalog of an index image.
-func making(cmd *cobra.Command, f *indexFlags) *cobra.Command {
+// configureIndexCommand adds the arguments, flags and action to a command that changes the catalog of
+// an index image.
+func configureIndexCommand(cmd *cobra.Command, f *indexFlags) *cobra.Command {
 	cmd.Args = terminal.Usage(cobra.NoArgs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		m := &f.edit.Image
@@ -55,63 +57,63 @@ func making(cmd *cobra.Command, f *indexFlags) *cobra.Command {
 		}
 
 		var err error
-		if m.Engine, err = f.tools.engine(group); err != nil {
+		if m.Engine, err = f.tools.selectBuildTool(group); err != nil {
 			return &terminal.UsageError{Err: err}
 		}
-		if m.Delivery, err = f.delivery.read(m.Tag); err != nil {
+		if m.Delivery, err = f.delivery.toDelivery(m.Tag); err != nil {
 			return err
 		}
 
-		warnInsecure(cmd)
+		warnSkipTLS(cmd)
 		f.edit.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 		if add, ok := f.edit.Change.(*catalogs.AddBundles); ok {
 			add.Registry, add.Progress = f.edit.Registry, f.edit.Progress
 		}
 
-		m.EngineOutput, m.Program = cmd.ErrOrStderr(), thisProgram()
+		m.EngineOutput, m.Program = cmd.ErrOrStderr(), currentExecutable()
 		reference, err := f.edit.Run(cmd.Context())
-		return printReference(cmd, reference, exitCode(err))
+		return printImageReference(cmd, reference, withExitCode(err))
 	}
 
 	m := &f.edit.Image
 	flags := cmd.Flags()
 	flags.StringVarP(&f.edit.From, "from-index", "f", "", "index image to change")
-	flags.StringVarP(&m.Tag, "tag", "t", "", "what the new image is called (default: operator-registry-index:latest)")
-	flags.StringVarP(&m.BinaryImage, "binary-image", "i", "", "image that the new one is built on (default: that of opm; without a container engine: this program; scratch: none)")
+	flags.StringVarP(&m.Tag, "tag", "t", "", "reference of the new image (default: operator-registry-index:latest)")
+	flags.StringVarP(&m.BinaryImage, "binary-image", "i", "", "base image of the new image, or scratch for none (default: the opm image, or this program if built without a container engine)")
 	flags.StringVarP(&m.Dockerfile, "out-dockerfile", "d", "", "name of the Dockerfile that --generate writes (default: index.Dockerfile)")
-	flags.BoolVar(&m.Generate, "generate", false, "write a Dockerfile and the folder database, and build nothing")
-	flags.Bool("debug", false, "say more")
+	flags.BoolVar(&m.Generate, "generate", false, "write a Dockerfile and the directory database without building an image")
+	flags.Bool("debug", false, "enable debug logging")
 	_ = flags.MarkHidden("debug") // the flag was just added
-	f.delivery.bind(cmd)
+	f.delivery.addFlags(cmd)
 	BindRegistry(cmd, &f.edit.Registry)
 
 	return cmd
 }
 
-// warnInsecure says what --skip-tls means.
-func warnInsecure(cmd *cobra.Command) {
-	if isSet(cmd, flagSkipTLS) {
+// warnSkipTLS prints a warning if --skip-tls is set.
+func warnSkipTLS(cmd *cobra.Command) {
+	if isFlagSet(cmd, flagSkipTLS) {
 		terminal.NewSilentProgress(cmd.ErrOrStderr()).Warn("--skip-tls flag is set: this mode is insecure and meant for development purposes only.")
 	}
 }
 
-// bindTools adds the flags that name container tools.
-func (t *toolFlags) bindTools(cmd *cobra.Command) {
+// addToolFlags adds the flags that select the pull tool and the build tool.
+func (t *toolFlags) addToolFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVarP(&t.pull, "pull-tool", "p", "", "taken for compatibility: images are pulled without a container tool")
+	flags.StringVarP(&t.pull, "pull-tool", "p", "", "ignored, for compatibility: images are pulled without a container tool")
 	flags.StringVarP(&t.build, "build-tool", "u", "", "tool that builds the image: podman|docker (default: podman)")
-	flags.StringVarP(&t.both, flagContainerTool, "c", "", "the same as --build-tool")
+	flags.StringVarP(&t.both, flagContainerTool, "c", "", "alias of --build-tool")
 }
 
-// bindTool adds the flag that names the only container tool.
-func (t *toolFlags) bindTool(cmd *cobra.Command) {
+// addContainerToolFlag adds the flag that selects the container tool.
+func (t *toolFlags) addContainerToolFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&t.both, flagContainerTool, "c", "podman", "tool that builds the image: podman|docker")
 }
 
-func indexAddCommand() *cobra.Command {
+func newIndexAddCommand() *cobra.Command {
 	var add catalogs.AddBundles
 	f := &indexFlags{edit: catalogs.EditIndex{Change: &add}}
-	cmd := making(&cobra.Command{
+	cmd := configureIndexCommand(&cobra.Command{
 		Use:   "add",
 		Short: "Add bundles to the catalog of an index image",
 		Example: `  opm index add -b quay.io/example/kettle:v0.1.0 -t quay.io/example/index:v1 --push
@@ -119,97 +121,97 @@ func indexAddCommand() *cobra.Command {
   opm index add -b quay.io/example/kettle:v0.1.0 --generate`,
 	}, f)
 
-	bindAdd(cmd, &add, "bundles")
+	addBundleFlags(cmd, &add, "bundles")
 	_ = cmd.MarkFlagRequired("bundles") // the flag was just added
-	f.tools.bindTools(cmd)
+	f.tools.addToolFlags(cmd)
 
 	return cmd
 }
 
-func indexRemoveCommand() *cobra.Command {
+func newIndexRemoveCommand() *cobra.Command {
 	var change catalogs.RemovePackages
 	f := &indexFlags{edit: catalogs.EditIndex{Change: &change}}
-	cmd := making(&cobra.Command{
+	cmd := configureIndexCommand(&cobra.Command{
 		Use:     "rm",
 		Short:   "Remove packages from the catalog of an index image",
 		Example: "  opm index rm -o kettle -f quay.io/example/index:v1 -t quay.io/example/index:v2 --push",
 	}, f)
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&change.Packages, "operators", "o", nil, "packages to remove, separated by commas")
-	flags.BoolVar(&change.Permissive, flagPermissive, false, "remove what is there, and only warn of the rest")
-	require(cmd, "operators", "from-index")
-	f.tools.bindTools(cmd)
+	flags.BoolVar(&change.Permissive, flagPermissive, false, "warn instead of failing if a package does not exist")
+	markFlagsRequired(cmd, "operators", "from-index")
+	f.tools.addToolFlags(cmd)
 
 	return cmd
 }
 
-// require marks flags that were added as required.
-func require(cmd *cobra.Command, names ...string) {
+// markFlagsRequired marks existing flags as required.
+func markFlagsRequired(cmd *cobra.Command, names ...string) {
 	for _, name := range names {
 		_ = cmd.MarkFlagRequired(name) // it exists
 	}
 }
 
-func indexPruneCommand() *cobra.Command {
+func newIndexPruneCommand() *cobra.Command {
 	var change catalogs.PrunePackages
 	f := &indexFlags{edit: catalogs.EditIndex{Change: &change}}
-	cmd := making(&cobra.Command{
+	cmd := configureIndexCommand(&cobra.Command{
 		Use:     "prune",
-		Short:   "Remove all packages but some from the catalog of an index image",
+		Short:   "Keep only some packages in the catalog of an index image",
 		Example: "  opm index prune -p kettle,pot -f quay.io/example/index:v1 -t quay.io/example/index:v2 --push",
 	}, f)
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&change.Keep, "packages", "p", nil, "packages to keep, separated by commas")
-	flags.BoolVar(&change.Permissive, flagPermissive, false, "remove what can be removed, and only warn of the rest")
-	require(cmd, "packages", "from-index")
-	f.tools.bindTool(cmd)
+	flags.BoolVar(&change.Permissive, flagPermissive, false, "warn instead of failing if a package cannot be removed")
+	markFlagsRequired(cmd, "packages", "from-index")
+	f.tools.addContainerToolFlag(cmd)
 
 	return cmd
 }
 
-func indexPruneStrandedCommand() *cobra.Command {
+func newIndexPruneStrandedCommand() *cobra.Command {
 	f := &indexFlags{edit: catalogs.EditIndex{Change: &catalogs.PruneStranded{}}}
-	cmd := making(&cobra.Command{
+	cmd := configureIndexCommand(&cobra.Command{
 		Use:     "prune-stranded",
-		Short:   "Remove bundles that no channel names from the catalog of an index image",
+		Short:   "Remove bundles without a channel from the catalog of an index image",
 		Example: "  opm index prune-stranded -f quay.io/example/index:v1 -t quay.io/example/index:v2 --push",
 	}, f)
-	require(cmd, "from-index")
-	f.tools.bindTool(cmd)
+	markFlagsRequired(cmd, "from-index")
+	f.tools.addContainerToolFlag(cmd)
 
 	return cmd
 }
 
-func indexDeprecateCommand() *cobra.Command {
+func newIndexDeprecateCommand() *cobra.Command {
 	var change catalogs.DeprecateBundles
 	f := &indexFlags{edit: catalogs.EditIndex{Change: &change}}
-	cmd := making(&cobra.Command{
+	cmd := configureIndexCommand(&cobra.Command{
 		Use:     "deprecatetruncate",
-		Short:   "Deprecate bundles of an index image, and remove those that they are updates of",
+		Short:   "Deprecate bundles of an index image and remove their predecessors",
 		Example: "  opm index deprecatetruncate -b quay.io/example/kettle:v0.1.0 -f quay.io/example/index:v1 -t quay.io/example/index:v2 --push",
 		Hidden:  true,
 	}, f)
 
-	bindDeprecate(cmd, &change, "bundles")
-	f.tools.bindTools(cmd)
+	addDeprecateFlags(cmd, &change, "bundles")
+	f.tools.addToolFlags(cmd)
 
 	return cmd
 }
 
-func indexExportCommand() *cobra.Command {
+func newIndexExportCommand() *cobra.Command {
 	var (
 		export  catalogs.ExportIndex
 		oldName []string
 	)
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write packages of an index image in the package manifest format",
-		Long: `Write packages of an index image in the package manifest format: a folder for each package,
-in it one for each version, and a package.yaml.`,
+		Short: "Export packages of an index image in the package manifest format",
+		Long: `Export packages of an index image in the package manifest format: a directory for each package with
+a subdirectory for each version and a package.yaml.`,
 		Example: "  opm index export -i quay.io/example/index:v1 --package kettle -f ./downloaded",
 		Args:    terminal.Usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			warnInsecure(cmd)
+			warnSkipTLS(cmd)
 			export.Packages = append(export.Packages, oldName...)
 			export.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 			return export.Run(cmd.Context())
@@ -218,12 +220,12 @@ in it one for each version, and a package.yaml.`,
 
 	flags := cmd.Flags()
 	flags.StringVarP(&export.Index, "index", "i", "", "index image")
-	flags.StringSliceVar(&export.Packages, "package", nil, "packages to write, separated by commas (default: all)")
-	flags.StringSliceVarP(&oldName, "xpackage", "o", nil, "the same as --package")
+	flags.StringSliceVar(&export.Packages, "package", nil, "packages to export, separated by commas (default: all packages)")
+	flags.StringSliceVarP(&oldName, "xpackage", "o", nil, "alias of --package")
 	_ = flags.MarkHidden("xpackage") // the flag was just added
-	flags.StringVarP(&export.Dir, "download-folder", "f", "downloaded", "folder to write to")
-	flags.StringP(flagContainerTool, "c", "none", "taken for compatibility: images are pulled without a container tool")
-	require(cmd, "index")
+	flags.StringVarP(&export.Dir, "download-folder", "f", "downloaded", "directory to write to")
+	flags.StringP(flagContainerTool, "c", "none", "ignored, for compatibility: images are pulled without a container tool")
+	markFlagsRequired(cmd, "index")
 	BindRegistry(cmd, &export.Registry)
 
 	return cmd

@@ -8,20 +8,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func initCommand() *cobra.Command {
+func newInitCommand() *cobra.Command {
 	var (
 		start authoring.InitPackage
-		out   output
+		out   outputFlag
 	)
 	cmd := &cobra.Command{
 		Use:   "init PACKAGE",
-		Short: "Start a package of a file-based catalog",
-		Long:  `Start a package of a file-based catalog: its olm.package blob is written.`,
+		Short: "Generate the olm.package blob of a package",
+		Long:  `Generate the olm.package blob of a package for a file-based catalog.`,
 		Example: `  opm init kettle --default-channel stable --description ./README.md --icon ./kettle.svg -o yaml > catalog/index.yaml
   opm init kettle -c stable`,
 		Args: terminal.Usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(cmd); err != nil {
+			if err := out.validateFormat(cmd); err != nil {
 				return err
 			}
 
@@ -36,10 +36,10 @@ func initCommand() *cobra.Command {
 	}
 
 	flags := cmd.Flags()
-	flags.StringVarP(&start.DefaultChannel, "default-channel", "c", "", "channel that users get who do not choose one")
-	flags.StringVarP(&start.IconFile, "icon", "i", "", "file of a picture")
-	flags.StringVarP(&start.DescriptionFile, "description", "d", "", "file of a text, in Markdown")
-	out.bind(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
+	flags.StringVarP(&start.DefaultChannel, "default-channel", "c", "", "default channel of the package")
+	flags.StringVarP(&start.IconFile, "icon", "i", "", "file with the icon of the package")
+	flags.StringVarP(&start.DescriptionFile, "description", "d", "", "file with the description of the package, in Markdown")
+	out.addFlag(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }

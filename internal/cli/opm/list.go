@@ -11,23 +11,23 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-func listCommand() *cobra.Command {
-	return group("list", "List what a catalog has",
-		listing("packages CATALOG", "List the packages of a catalog", cobra.ExactArgs(1), listPackages),
-		listing("channels CATALOG [PACKAGE]", "List the channels of a catalog and their heads", cobra.RangeArgs(1, 2), listChannels),
-		listing("bundles CATALOG [PACKAGE]", "List the bundles of a catalog, in each of their channels", cobra.RangeArgs(1, 2), listBundles),
+func newListCommand() *cobra.Command {
+	return newCommandGroup("list", "List the content of a catalog",
+		newListSubcommand("packages CATALOG", "List the packages of a catalog", cobra.ExactArgs(1), formatPackageRows),
+		newListSubcommand("channels CATALOG [PACKAGE]", "List the channels of a catalog and their heads", cobra.RangeArgs(1, 2), formatHeadRows),
+		newListSubcommand("bundles CATALOG [PACKAGE]", "List the bundles of a catalog for each of their channels", cobra.RangeArgs(1, 2), formatBundleRows),
 	)
 }
 
-// listing makes a command that lists something of each package. The function gives the
-// rows, after that of the headers.
-func listing(use, short string, args cobra.PositionalArgs, rows func([]*fbc.ModelPackage) [][]string) *cobra.Command {
+// newListSubcommand returns a command that lists a property of each package. The function rows returns
+// the table, starting with the header row.
+func newListSubcommand(use, short string, args cobra.PositionalArgs, rows func([]*fbc.ModelPackage) [][]string) *cobra.Command {
 	var list catalogs.List
 	name, _, _ := strings.Cut(use, " ")
 	cmd := &cobra.Command{
 		Use:     use,
 		Short:   short,
-		Long:    short + `. A catalog is a folder, an image or a SQLite file; it must be valid.`,
+		Long:    short + `. A catalog is a directory, an image or a SQLite file, and must be valid.`,
 		Example: "  opm alpha list " + name + " quay.io/operatorhubio/catalog:latest\n  opm alpha list " + name + " ./catalog",
 		Args:    terminal.Usage(args),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,11 +51,11 @@ func listing(use, short string, args cobra.PositionalArgs, rows func([]*fbc.Mode
 	return cmd
 }
 
-func listPackages(packages []*fbc.ModelPackage) [][]string {
+func formatPackageRows(packages []*fbc.ModelPackage) [][]string {
 	rows := [][]string{{"NAME", "DISPLAY NAME", "DEFAULT CHANNEL"}}
 	for _, p := range packages {
 		displayName := ""
-		// As ever, only a bundle that carries its manifests has a name here.
+		// For compatibility, only a bundle that contains its manifests has a display name here.
 		if channel := p.Channel(p.DefaultChannel); channel != nil && channel.Head.Bundle.HasCSV {
 			displayName = channel.Head.Bundle.DisplayName
 		}
@@ -65,7 +65,7 @@ func listPackages(packages []*fbc.ModelPackage) [][]string {
 	return rows
 }
 
-func listChannels(packages []*fbc.ModelPackage) [][]string {
+func formatHeadRows(packages []*fbc.ModelPackage) [][]string {
 	rows := [][]string{{"PACKAGE", "CHANNEL", "HEAD"}}
 	for _, p := range packages {
 		for _, channel := range p.Channels {
@@ -75,7 +75,7 @@ func listChannels(packages []*fbc.ModelPackage) [][]string {
 	return rows
 }
 
-func listBundles(packages []*fbc.ModelPackage) [][]string {
+func formatBundleRows(packages []*fbc.ModelPackage) [][]string {
 	rows := [][]string{{"PACKAGE", "CHANNEL", "BUNDLE", "REPLACES", "SKIPS", "SKIP RANGE", "IMAGE"}}
 	for _, p := range packages {
 		for _, channel := range p.Channels {

@@ -7,30 +7,30 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func migrateCommand() *cobra.Command {
+func newMigrateCommand() *cobra.Command {
 	var (
 		migrate   catalogs.Migrate
-		out       output
+		out       outputFlag
 		migration migrationFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "migrate CATALOG DIR",
-		Short: "Write a catalog as the files of a file-based catalog",
-		Long: `Write a catalog as the files of a file-based catalog: one for each package, in a folder of
-its name. The catalog is a folder, an image or a SQLite file; DIR must not exist or be
-empty.
+		Short: "Convert a catalog to the files of a file-based catalog",
+		Long: `Convert a catalog to the files of a file-based catalog: one file for each package, in a directory
+named after the package. The catalog is a directory, an image or a SQLite file. DIR must be empty or
+must not exist.
 
 ` + catalogs.DatabaseNotice,
 		Example: `  opm migrate quay.io/example/index:v4.10 ./catalog
   opm migrate bundles.db ./catalog -o yaml --migrate-level bundle-object-to-csv-metadata`,
 		Args: terminal.Usage(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(cmd); err != nil {
+			if err := out.validateFormat(cmd); err != nil {
 				return err
 			}
 
 			var err error
-			if migrate.Migration, err = migration.parse(); err != nil {
+			if migrate.Migration, err = migration.parseMigration(); err != nil {
 				return err
 			}
 
@@ -43,8 +43,8 @@ empty.
 	}
 
 	BindRegistry(cmd, &migrate.Registry)
-	out.bind(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
-	migration.bind(cmd)
+	out.addFlag(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
+	migration.addFlag(cmd)
 
 	return cmd
 }

@@ -12,30 +12,30 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// output is the flag --output of the field's commands. What it may be is checked when the
-// command runs, in the field's words.
-type output struct {
+// outputFlag is the flag --output of commands that are compatible with upstream opm. Its value is
+// validated when the command runs, with the error text of upstream opm.
+type outputFlag struct {
 	format  string
 	allowed []string
 }
 
-// bind adds the flag, with a default that may be empty.
-func (o *output) bind(cmd *cobra.Command, preset string, allowed ...string) {
+// addFlag adds the flag with a default, which may be empty.
+func (o *outputFlag) addFlag(cmd *cobra.Command, preset string, allowed ...string) {
 	o.allowed = allowed
 	cmd.Flags().StringVarP(&o.format, "output", "o", preset, "output format: "+strings.Join(allowed, "|"))
 	// The flag was just added.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// check refuses a format that the command does not know.
-func (o *output) check(cmd *cobra.Command) error {
+// validateFormat returns an error for a format that the command does not support.
+func (o *outputFlag) validateFormat(cmd *cobra.Command) error {
 	if slices.Contains(o.allowed, o.format) || o.format == "" && !cmd.Flags().Changed("output") {
 		return nil
 	}
 	return &terminal.UsageError{Err: fmt.Errorf("invalid --output value %q, expected (%s)", o.format, strings.Join(o.allowed, "|"))}
 }
 
-// printColumns writes rows with two spaces between the columns.
+// printColumns prints rows with two spaces between the columns.
 func printColumns(w io.Writer, rows ...[]string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {

@@ -11,48 +11,49 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// BindRegistry adds the flags that say how registries are reached, and has the command
-// read them, and the global ones of opm, before it runs.
+// BindRegistry adds the flags for access to registries. It sets PreRunE of the command to apply the TLS
+// flags of opm and the environment variables to registry.
 func BindRegistry(cmd *cobra.Command, registry *catalogs.Registry) {
 	flags := cmd.Flags()
-	flags.StringVar(&registry.AuthFile, "authfile", "", "file with logins for registries (default: those of podman and docker)")
-	flags.StringVar(&registry.RegistriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (default: that of the machine)")
-	flags.StringVar(&registry.SignaturePolicy, "signature-policy", "", "file that says which images are trusted (default: that of the machine)")
-	flags.StringVar(&registry.CertsDir, "cert-dir", "", "folder with a folder HOST[:PORT] of certificates for each registry (default: that of the machine)")
+	flags.StringVar(&registry.AuthFile, "authfile", "", "file with credentials for registries (default: the files of podman and docker)")
+	flags.StringVar(&registry.RegistriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (default: the file of this machine)")
+	flags.StringVar(&registry.SignaturePolicy, "signature-policy", "", "file with the signature verification policy for images (default: the file of this machine)")
+	flags.StringVar(&registry.CertsDir, "cert-dir", "", "directory with a subdirectory HOST[:PORT] of certificates for each registry (default: the directory of this machine)")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		readTLS(cmd, registry)
+		applyTLSFlags(cmd, registry)
 		registry.CacheDir = os.Getenv(envCacheDir)
 		registry.PreferredAuthFile = os.Getenv(envAuthFile)
 		return nil
 	}
 }
 
-// Variables of the environment that say how registries are reached.
+// Environment variables for access to registries.
 const (
-	// envCacheDir names a folder for images, which stay there.
+	// envCacheDir is a directory in which pulled images are kept.
 	envCacheDir = "OLM_CACHE_DIR"
-	// envAuthFile names a file with logins, as for podman.
+	// envAuthFile is a file with credentials, as for podman.
 	envAuthFile = "REGISTRY_AUTH_FILE"
 )
 
-// Names of the flags that say how registries are trusted.
+// Names of the TLS flags for registries.
 const (
 	flagUseHTTP       = "use-http"
 	flagSkipTLSVerify = "skip-tls-verify"
 	flagSkipTLS       = "skip-tls"
 )
 
-// bindTLS adds the flags that say how registries are trusted. The old one may have a short
-// form.
-func bindTLS(flags *pflag.FlagSet, short string) {
+// addTLSFlags adds the TLS flags for registries. The argument short is the shorthand of the deprecated
+// --skip-tls, or "".
+func addTLSFlags(flags *pflag.FlagSet, short string) {
 	flags.Bool(flagSkipTLSVerify, false, "do not verify the certificates of registries")
-	flags.Bool(flagUseHTTP, false, "reach registries over plain HTTP where they have no HTTPS")
-	flags.BoolP(flagSkipTLS, short, false, "do not verify certificates, and use plain HTTP")
+	flags.Bool(flagUseHTTP, false, "use plain HTTP for registries without HTTPS")
+	flags.BoolP(flagSkipTLS, short, false, "do not verify certificates, and allow plain HTTP")
 	_ = flags.MarkHidden(flagSkipTLS) // the flag was just added
 }
 
-// checkTLS refuses flags that contradict one another, and says which one is old.
-func checkTLS(cmd *cobra.Command) error {
+// validateTLSFlags returns an error for contradicting TLS flags, and prints a warning for the
+// deprecated one.
+func validateTLSFlags(cmd *cobra.Command) error {
 	flags := cmd.Flags()
 	if flags.Changed(flagSkipTLS) {
 		switch {
@@ -64,20 +65,20 @@ func checkTLS(cmd *cobra.Command) error {
 		cmd.PrintErrln("Flag --skip-tls has been deprecated, use --use-http and --skip-tls-verify instead")
 	}
 
-	if isSet(cmd, flagUseHTTP) && isSet(cmd, flagSkipTLSVerify) {
+	if isFlagSet(cmd, flagUseHTTP) && isFlagSet(cmd, flagSkipTLSVerify) {
 		return &terminal.UsageError{Err: errors.New("invalid flag combination: --use-http and --skip-tls-verify cannot both be true")}
 	}
 	return nil
 }
 
-// readTLS reads the flags of bindTLS, if the program has them.
-func readTLS(cmd *cobra.Command, registry *catalogs.Registry) {
-	registry.UseHTTP = isSet(cmd, flagUseHTTP) || isSet(cmd, flagSkipTLS)
-	registry.SkipTLSVerify = isSet(cmd, flagSkipTLSVerify)
+// applyTLSFlags applies the flags of addTLSFlags to registry, if the program has them.
+func applyTLSFlags(cmd *cobra.Command, registry *catalogs.Registry) {
+	registry.UseHTTP = isFlagSet(cmd, flagUseHTTP) || isFlagSet(cmd, flagSkipTLS)
+	registry.SkipTLSVerify = isFlagSet(cmd, flagSkipTLSVerify)
 }
 
-// isSet reports whether a command has a flag, its own or that of a parent, and it is true.
-func isSet(cmd *cobra.Command, name string) bool {
+// isFlagSet reports whether a boolean flag of the command or of a parent command exists and is true.
+func isFlagSet(cmd *cobra.Command, name string) bool {
 	value, err := cmd.Flags().GetBool(name)
 	return err == nil && value
 }

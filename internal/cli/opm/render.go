@@ -11,36 +11,36 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// RenderCommand makes `render`. The program is what its examples are called by.
+// RenderCommand returns the command render. The examples start with program.
 func RenderCommand(program string) *cobra.Command {
 	var (
 		render    catalogs.Render
-		out       output
+		out       outputFlag
 		migration migrationFlags
 		template  string
 	)
 
 	cmd := &cobra.Command{
 		Use:   "render REF...",
-		Short: "Write catalogs and bundles as one file-based catalog",
-		Long: `Write catalogs and bundles as one file-based catalog. A reference is the folder of a bundle
-or of a file-based catalog, a SQLite file, or else the image of one of these.
+		Short: "Render catalogs and bundles as a file-based catalog",
+		Long: `Render catalogs and bundles as one file-based catalog. A reference is the directory of a bundle or
+of a file-based catalog, a SQLite file, or an image of one of these.
 
-Packages are written in the order of their names, each with its channels, its bundles and
-what else there is. Nothing is written when something cannot be read.
+Packages are written in the order of their names, each with its channels, bundles and other blobs.
+Nothing is written if one of the references cannot be read.
 
 ` + catalogs.DatabaseNotice,
 		Example: fmt.Sprintf(`  %[1]s render quay.io/operatorhubio/catalog:latest
   %[1]s render ./bundle -o yaml --image-ref-template 'registry.example.com/{{.Package}}:v{{.Version}}'
   %[1]s render registry.example.com/argocd-operator:v0.6.0 -o yaml --migrate-level bundle-object-to-csv-metadata`, program),
-		Args: atLeast(1),
+		Args: minimumArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(cmd); err != nil {
+			if err := out.validateFormat(cmd); err != nil {
 				return err
 			}
 
 			var err error
-			if render.Migration, err = migration.parse(); err != nil {
+			if render.Migration, err = migration.parseMigration(); err != nil {
 				return err
 			}
 
@@ -59,19 +59,19 @@ what else there is. Nothing is written when something cannot be read.
 	}
 
 	BindRegistry(cmd, &render.Registry)
-	out.bind(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
-	migration.bind(cmd)
+	out.addFlag(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
+	migration.addFlag(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&migration.all, "migrate", false, "bring bundles up to date: the same as --migrate-level all")
+	flags.BoolVar(&migration.all, "migrate", false, "migrate bundles to the latest format; the same as --migrate-level all")
 	cmd.MarkFlagsMutuallyExclusive("migrate", "migrate-level")
-	usage := "what the images of bundles in folders are called: a Go template over .Package, .Name and .Version"
+	usage := "Go template for the image references of bundles in directories, with .Package, .Name and .Version"
 	flags.StringVar(&template, "image-ref-template", "", usage)
-	flags.StringVar(&template, "alpha-image-ref-template", "", "the same as --image-ref-template")
+	flags.StringVar(&template, "alpha-image-ref-template", "", "alias of --image-ref-template")
 
 	return cmd
 }
 
-// CatalogFormat returns the format of catalogs for a value of the flag --output.
+// CatalogFormat returns the catalog format for a value of the flag --output.
 func CatalogFormat(value string) fbc.Format {
 	if value == terminal.FormatYAML {
 		return fbc.FormatYAML
@@ -79,17 +79,17 @@ func CatalogFormat(value string) fbc.Format {
 	return fbc.FormatJSON
 }
 
-// migrationFlags say how far bundles are brought up to date.
+// migrationFlags are the flags that select the migrations of bundles.
 type migrationFlags struct {
 	level string
 	all   bool
 }
 
-func (m *migrationFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&m.level, "migrate-level", "", "bring bundles up to date, up to this change: none|bundle-object-to-csv-metadata|all")
+func (m *migrationFlags) addFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&m.level, "migrate-level", "", "last migration to apply to bundles: none|bundle-object-to-csv-metadata|all")
 }
 
-func (m *migrationFlags) parse() (bundle.Migration, error) {
+func (m *migrationFlags) parseMigration() (bundle.Migration, error) {
 	if m.all {
 		return bundle.MigrateAll, nil
 	}

@@ -7,16 +7,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func renderGraphCommand() *cobra.Command {
+func newRenderGraphCommand() *cobra.Command {
 	var render catalogs.RenderGraph
 	cmd := &cobra.Command{
 		Use:   "render-graph CATALOG...",
 		Short: "Draw the upgrade edges of catalogs as a Mermaid flowchart",
-		Long: `Draw the upgrade edges of catalogs as a Mermaid flowchart. A catalog is a folder, an image
-or a SQLite file; it need not be valid. 'opm graph' draws one package, also as a picture.`,
+		Long: `Draw the upgrade edges of catalogs as a Mermaid flowchart. A catalog is a directory, an image or a
+SQLite file, and does not have to be valid. Use 'opm graph' to draw one package, also as SVG or DOT.`,
 		Example: `  opm alpha render-graph quay.io/operatorhubio/catalog:latest -p argocd-operator
   opm alpha render-graph ./catalog --minimum-edge argocd-operator.v0.6.0 --draw-v0-semantics`,
-		Args: terminal.Usage(atLeast(1)),
+		Args: terminal.Usage(minimumArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			render.Refs = args
 			render.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
@@ -26,9 +26,9 @@ or a SQLite file; it need not be valid. 'opm graph' draws one package, also as a
 
 	BindRegistry(cmd, &render.Registry)
 	flags := cmd.Flags()
-	flags.StringVar(&render.Mermaid.MinimumEdge, "minimum-edge", "", "name of a bundle: only it and what is above it, in its package, is drawn")
-	flags.StringVarP(&render.Package, "package-name", "p", "", "package to draw (default: all)")
-	flags.BoolVar(&render.Mermaid.V0Semantics, "draw-v0-semantics", false, "mark the bundles and edges that OLM v0 does not take because they are skipped")
+	flags.StringVar(&render.Mermaid.MinimumEdge, "minimum-edge", "", "name of a bundle; draw only this bundle and its successors in the package")
+	flags.StringVarP(&render.Package, "package-name", "p", "", "package to draw (default: all packages)")
+	flags.BoolVar(&render.Mermaid.V0Semantics, "draw-v0-semantics", false, "mark bundles and edges that OLM v0 ignores because they are skipped")
 
 	return cmd
 }

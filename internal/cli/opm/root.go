@@ -10,53 +10,53 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// Options are what the command line is made of beside this package.
+// Options configure the command line.
 type Options struct {
 	// Serve serves catalogs over gRPC.
 	Serve Server
 }
 
-// New makes the command line of the program opm.
+// New returns the command line of the program opm.
 func New(options Options) *cobra.Command {
-	root := group("opm", "Make, check and serve catalogs of operators")
-	root.Long = `Make, check and serve catalogs of operators.
+	root := newCommandGroup("opm", "Build, validate and serve operator catalogs")
+	root.Long = `Build, validate and serve operator catalogs.
 
-A catalog is a folder of JSON and YAML files, or an image of one. A bundle is one version
-of an operator: a folder with manifests and metadata, or an image of one.`
-	bindTLS(root.PersistentFlags(), "")
-	root.Flags().Bool("debug", false, "say more")
+A catalog is a directory of JSON and YAML files, or an image of one. A bundle is one version of an
+operator: a directory with manifests and metadata, or an image of one.`
+	addTLSFlags(root.PersistentFlags(), "")
+	root.Flags().Bool("debug", false, "enable debug logging")
 	_ = root.Flags().MarkHidden("debug") // the flag was just added
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return checkTLS(cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return validateTLSFlags(cmd) }
 	version := terminal.VersionCommand("opm", terminal.PrintOpmVersion)
-	version.Args = cobra.ArbitraryArgs // scripts that pass some get their answer
+	version.Args = cobra.ArbitraryArgs // existing scripts pass arguments
 	root.AddCommand(
-		RenderCommand("opm"), ValidateCommand("opm"), migrateCommand(),
-		initCommand(), generateCommand(), version,
-		serveCommand(options.Serve), alphaCommand(), indexCommand(), registryCommand(options.Serve),
+		RenderCommand("opm"), ValidateCommand("opm"), newMigrateCommand(),
+		newInitCommand(), newGenerateCommand(), version,
+		newServeCommand(options.Serve), newAlphaCommand(), newIndexCommand(), newRegistryCommand(options.Serve),
 		SearchCommand("opm"), ShowCommand("opm"), GraphCommand("opm"), DiffCommand("opm"),
 	)
 
-	hideAlpha(root)
+	hideAlphaCommands(root)
 
 	return terminal.Finish(root)
 }
 
-// group makes a command that only holds others.
-func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+// newCommandGroup returns a command that only has subcommands.
+func newCommandGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: terminal.Group}
 	cmd.AddCommand(commands...)
 	return cmd
 }
 
-func alphaCommand() *cobra.Command {
-	return group("alpha", "Commands whose flags and output may still change",
-		listCommand(), renderGraphCommand(), renderTemplateCommand(), convertTemplateCommand(),
-		bundleCommand(),
+func newAlphaCommand() *cobra.Command {
+	return newCommandGroup("alpha", "Commands whose flags and output can change",
+		newListCommand(), newRenderGraphCommand(), newRenderTemplateCommand(), newConvertTemplateCommand(),
+		newBundleCommand(),
 	)
 }
 
-// hideAlpha takes what may still change out of the help, unless it is asked for.
-func hideAlpha(root *cobra.Command) {
+// hideAlphaCommands hides the alpha commands and flags from the help, unless $HELP_ALPHA is true.
+func hideAlphaCommands(root *cobra.Command) {
 	shown := os.Getenv("HELP_ALPHA") == "true"
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -77,17 +77,17 @@ func hideAlpha(root *cobra.Command) {
 	visit(root)
 }
 
-// deprecate takes a command out of the help of its parent, and has it say on standard
-// error, whenever it is called, what to use instead. Cobra's own notice would go to
-// standard output whenever that is redirected.
-func deprecate(cmd *cobra.Command, instead string) {
+// markDeprecated hides a command from the help of its parent, and prints a deprecation notice to
+// standard error whenever the command is called. The notice of cobra goes to standard output if the
+// output is redirected.
+func markDeprecated(cmd *cobra.Command, instead string) {
 	cmd.Hidden = true
-	say := func(cmd *cobra.Command) {
+	printNotice := func(cmd *cobra.Command) {
 		cmd.PrintErrf("Command %q is deprecated, %s\n", cmd.Name(), instead)
 	}
 	prepare := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		say(cmd)
+		printNotice(cmd)
 		if prepare == nil {
 			return nil
 		}
@@ -95,7 +95,7 @@ func deprecate(cmd *cobra.Command, instead string) {
 	}
 
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		say(cmd)
+		printNotice(cmd)
 		cmd.Parent().HelpFunc()(cmd, args)
 	})
 }

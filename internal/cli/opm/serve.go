@@ -13,48 +13,47 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Serving is a catalog that is to be served over gRPC, and how.
+// Serving is the configuration of a gRPC server for a catalog.
 type Serving struct {
-	// Folder is that of a file-based catalog.
+	// Folder is the directory of a file-based catalog.
 	Folder string
-	// Database is the path of a SQLite catalog, if there is no folder, and Blobs what it
-	// has.
+	// Database is the path of a SQLite catalog, if Folder is empty, and Blobs are its blobs.
 	Database string
 	Blobs    iter.Seq2[fbc.Meta, error]
-	// Address is where to listen.
+	// Address is the address to listen on.
 	Address string
-	// CacheDir keeps what was made of the catalog. Empty: a temporary folder.
+	// CacheDir is the directory of the cache. Empty means a temporary directory.
 	CacheDir string
-	// CacheOnly fills CacheDir and serves nothing.
+	// CacheOnly fills CacheDir without serving.
 	CacheOnly bool
-	// EnforceIntegrity refuses a CacheDir that does not fit the catalog. Nil: as is usual
-	// for the other values.
+	// EnforceIntegrity rejects a CacheDir that does not match the catalog. Nil means the default for
+	// the other options.
 	EnforceIntegrity *bool
-	// TerminationLog is a file for the error that ends the server. Empty: none.
+	// TerminationLog is a file for the error that terminates the server. Empty means none.
 	TerminationLog string
-	// PprofAddress is where profiles are served. Empty: nowhere.
+	// PprofAddress is the address of the profiling endpoint. Empty disables it.
 	PprofAddress string
-	// CaptureProfiles profiles the start.
+	// CaptureProfiles captures a CPU profile of the startup.
 	CaptureProfiles bool
-	// Log is told what happens.
+	// Log receives the events of the server.
 	Log *slog.Logger
 }
 
 // Server serves a catalog until the context ends.
 type Server func(context.Context, Serving) error
 
-// errNoServer says that whoever made this command line left the server out.
+// errNoServer is returned if the command line was created without a server.
 var errNoServer = errors.New("this program cannot serve catalogs")
 
-// serve calls the server, if there is one.
-func (s Server) serve(ctx context.Context, what Serving) error {
+// runServer calls the server. It returns errNoServer if s is nil.
+func (s Server) runServer(ctx context.Context, what Serving) error {
 	if s == nil {
 		return errNoServer
 	}
 	return s(ctx, what)
 }
 
-func serveCommand(server Server) *cobra.Command {
+func newServeCommand(server Server) *cobra.Command {
 	var (
 		s       Serving
 		enforce bool
@@ -62,12 +61,11 @@ func serveCommand(server Server) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve DIR",
 		Short: "Serve a file-based catalog over gRPC",
-		Long: `Serve a file-based catalog over gRPC, as the pod of a CatalogSource does: the services
-api.Registry and grpc.health.v1.Health, with reflection.
+		Long: `Serve a file-based catalog over gRPC, as the pod of a CatalogSource does. The server provides the
+services api.Registry and grpc.health.v1.Health, with reflection.
 
-The server listens as soon as it can answer. What it makes of the catalog it keeps in
---cache-dir, so that the next start takes no time. An image that was built with a folder
-filled by --cache-only has that from its first start.`,
+The server starts to listen when it is ready to answer. The cache of the catalog is kept in
+--cache-dir, which speeds up the next start. Use --cache-only to build the cache into a catalog image.`,
 		Example: `  opm serve ./catalog
   opm serve ./catalog --port 50052 --cache-dir /tmp/cache
   opm serve ./catalog --cache-dir /tmp/cache --cache-only`,
@@ -77,44 +75,44 @@ filled by --cache-only has that from its first start.`,
 			if cmd.Flags().Changed("cache-enforce-integrity") {
 				s.EnforceIntegrity = &enforce
 			}
-			s.Log = serverLog(cmd)
-			return server.serve(cmd.Context(), s)
+			s.Log = newServerLogger(cmd)
+			return server.runServer(cmd.Context(), s)
 		},
 	}
 
-	bindServing(cmd, &s)
+	addServingFlags(cmd, &s)
 	flags := cmd.Flags()
-	flags.StringVar(&s.CacheDir, "cache-dir", "", "folder for what is made of the catalog (default: a temporary one)")
-	flags.BoolVar(&s.CacheOnly, "cache-only", false, "fill the cache folder, and serve nothing")
-	flags.BoolVar(&enforce, "cache-enforce-integrity", false, "refuse a cache folder that does not fit the catalog (default: true with --cache-dir and without --cache-only)")
-	flags.StringVar(&s.PprofAddress, "pprof-addr", "localhost:6060", `address for profiles of the server, "" for none`)
-	flags.BoolVar(&s.CaptureProfiles, "pprof-capture-profiles", false, "profile the start, for /debug/pprof/startup/cpu")
+	flags.StringVar(&s.CacheDir, "cache-dir", "", "directory of the cache (default: a temporary directory)")
+	flags.BoolVar(&s.CacheOnly, "cache-only", false, "build the cache without serving")
+	flags.BoolVar(&enforce, "cache-enforce-integrity", false, "fail if the cache does not match the catalog (default: true with --cache-dir and without --cache-only)")
+	flags.StringVar(&s.PprofAddress, "pprof-addr", "localhost:6060", `address of the profiling endpoint; "" disables it`)
+	flags.BoolVar(&s.CaptureProfiles, "pprof-capture-profiles", false, "capture a CPU profile of the startup, served at /debug/pprof/startup/cpu")
 
 	return cmd
 }
 
-// bindServing adds the flags that servers of all kinds of catalogs have.
-func bindServing(cmd *cobra.Command, s *Serving) {
+// addServingFlags adds the flags that the servers of all catalog formats have.
+func addServingFlags(cmd *cobra.Command, s *Serving) {
 	flags := cmd.Flags()
 	s.Address = ":50051"
 	flags.VarP(&portFlag{&s.Address}, "port", "p", "port to listen on, on all interfaces")
-	flags.StringVarP(&s.TerminationLog, "termination-log", "t", "/dev/termination-log", "file for the error that ends the server")
-	flags.Bool("debug", false, "log more: each call, when it starts and when it ends")
+	flags.StringVarP(&s.TerminationLog, "termination-log", "t", "/dev/termination-log", "file for the error that terminates the server")
+	flags.Bool("debug", false, "enable debug logging, including the start and end of each call")
 }
 
-// serverLog writes a line for each event to standard error.
-func serverLog(cmd *cobra.Command) *slog.Logger {
+// newServerLogger returns a logger that writes to standard error.
+func newServerLogger(cmd *cobra.Command) *slog.Logger {
 	level := slog.LevelInfo
-	if isSet(cmd, "debug") {
+	if isFlagSet(cmd, "debug") {
 		level = slog.LevelDebug
 	}
 	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 }
 
-// portFlag is a port, kept as the address of all interfaces.
+// portFlag is a port, stored as an address on all interfaces.
 type portFlag struct{ address *string }
 
-// String returns the port.
+// String implements pflag.Value.
 func (p *portFlag) String() string {
 	if p.address == nil {
 		return ""
@@ -122,10 +120,10 @@ func (p *portFlag) String() string {
 	return strings.TrimPrefix(*p.address, ":")
 }
 
-// Type names the value in the help.
+// Type implements pflag.Value.
 func (p *portFlag) Type() string { return "string" }
 
-// Set takes a port; whether it can be listened on shows when that is done.
+// Set implements pflag.Value. The port is validated when the server listens.
 func (p *portFlag) Set(value string) error {
 	*p.address = ":" + value
 	return nil

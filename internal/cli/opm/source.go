@@ -13,9 +13,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// readAny adds the flags that say how catalogs are reached, and reads those that folders,
-// images and the cluster hold.
-func readAny(cmd *cobra.Command) metas {
+// newCatalogReader adds the flags for registries and the cluster to a command, and returns a reader of
+// catalogs in directories, images and the cluster.
+func newCatalogReader(cmd *cobra.Command) catalogReader {
 	var (
 		registry catalogs.Registry
 		cluster  kubeconfig.Flags
@@ -23,7 +23,7 @@ func readAny(cmd *cobra.Command) metas {
 	)
 	BindRegistry(cmd, &registry)
 	cluster.Bind(cmd.Flags())
-	cmd.Flags().StringVar(&system, "system-namespace", "olmv1-system", "namespace of catalogd on the cluster")
+	cmd.Flags().StringVar(&system, "system-namespace", "olmv1-system", "namespace of catalogd")
 
 	return func(ctx context.Context, ref string) iter.Seq2[fbc.Meta, error] {
 		name, onCluster := strings.CutPrefix(ref, clustercatalog.Prefix)

@@ -12,48 +12,47 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/template"
 )
 
-// composite is the type of the template that is two files, and makes files.
-const composite = "composite"
+// templateTypeComposite is the template type that reads two files and writes files.
+const templateTypeComposite = "composite"
 
-func renderTemplateCommand() *cobra.Command {
+func newRenderTemplateCommand() *cobra.Command {
 	var (
 		render    catalogs.RenderTemplate
 		build     catalogs.RenderComposite
-		out       output
+		out       outputFlag
 		migration migrationFlags
 	)
 
 	cmd := &cobra.Command{
 		Use:   "render-template [TYPE] [FILE]",
-		Short: "Make a catalog from a template",
-		Long: `Make a catalog from a template. The type is basic, semver or substitutes; without one, the
-schema of the template says it. Without a file, or with -, the template is read from
-standard input.
+		Short: "Render a catalog from a template",
+		Long: `Render a catalog from a template. The type is basic, semver or substitutes, and defaults to the
+schema of the template. If no file or - is given, the template is read from standard input.
 
-A template of the type composite is two files, --composite-config and --catalog-config,
-and makes the files that these name.`,
+A template of type composite consists of two files, --composite-config and --catalog-config, and is
+rendered to the files that these specify.`,
 		Example: `  opm alpha render-template semver ./kettle.semver.yaml -o yaml
   opm alpha render-template ./kettle.basic.yaml
   opm alpha render-template substitutes - -o mermaid
   opm alpha render-template composite -f catalogs.yaml -c composite.yaml`,
 		Args: terminal.Usage(cobra.RangeArgs(0, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(cmd); err != nil {
+			if err := out.validateFormat(cmd); err != nil {
 				return err
 			}
 
 			progress := terminal.NewSilentProgress(cmd.ErrOrStderr())
-			if len(args) > 0 && args[0] == composite {
+			if len(args) > 0 && args[0] == templateTypeComposite {
 				build.Registry, build.Progress, build.Format = render.Registry, progress, CatalogFormat(out.format)
 				return build.Run(cmd.Context())
 			}
 
 			var err error
-			if render.Migration, err = migration.parse(); err != nil {
+			if render.Migration, err = migration.parseMigration(); err != nil {
 				return err
 			}
 
-			input, err := templateInput(cmd, args, &render.Type)
+			input, err := openTemplateInput(cmd, args, &render.Type)
 			if err != nil {
 				return err
 			}
@@ -67,20 +66,19 @@ and makes the files that these name.`,
 	}
 
 	BindRegistry(cmd, &render.Registry)
-	out.bind(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML, formatMermaid)
-	migration.bind(cmd)
+	out.addFlag(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML, formatMermaid)
+	migration.addFlag(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&build.Contributions, "composite-config", "c", "composite.yaml", "composite: file of the contributions")
-	flags.StringVarP(&build.Catalogs, "catalog-config", "f", "catalogs.yaml", "composite: file or URL of the catalogs")
-	flags.BoolVar(&build.Validate, "validate", true, "composite: check what was made")
-	flags.BoolVar(&build.AllowCommands, "allow-commands", false, "composite: let the template run the commands that it names")
+	flags.StringVarP(&build.Contributions, "composite-config", "c", "composite.yaml", "composite: file with the contributions")
+	flags.StringVarP(&build.Catalogs, "catalog-config", "f", "catalogs.yaml", "composite: file or URL with the catalogs")
+	flags.BoolVar(&build.Validate, "validate", true, "composite: validate the rendered catalogs")
+	flags.BoolVar(&build.AllowCommands, "allow-commands", false, "composite: allow the template to run commands")
 
 	return cmd
 }
 
-// templateInput opens the template, and reads the type if there is one among the
-// arguments.
-func templateInput(cmd *cobra.Command, args []string, kind *template.Type) (io.ReadCloser, error) {
+// openTemplateInput opens the template. If the arguments contain a template type, it is stored in kind.
+func openTemplateInput(cmd *cobra.Command, args []string, kind *template.Type) (io.ReadCloser, error) {
 	name := "-"
 	switch len(args) {
 	case 1:
@@ -97,12 +95,12 @@ func templateInput(cmd *cobra.Command, args []string, kind *template.Type) (io.R
 		*kind, name = known, args[1]
 	}
 
-	return openInput(cmd, name, "unable to open %q: %w")
+	return openInputFile(cmd, name, "unable to open %q: %w")
 }
 
-// openInput opens a file, or standard input for a dash. The failure takes the name of the
-// file and why.
-func openInput(cmd *cobra.Command, name, failure string) (io.ReadCloser, error) {
+// openInputFile opens a file, or standard input for "-". The argument failure is the format of the
+// error, with the file name and the cause.
+func openInputFile(cmd *cobra.Command, name, failure string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(cmd.InOrStdin()), nil
 	}
@@ -114,23 +112,23 @@ func openInput(cmd *cobra.Command, name, failure string) (io.ReadCloser, error) 
 	return file, nil
 }
 
-func convertTemplateCommand() *cobra.Command {
-	return group("convert-template", "Make a template from a catalog",
-		convertCommand(template.Basic, "Make a basic template from a catalog", `Make a basic template from a catalog: each bundle is named by its image alone.`),
-		convertCommand(template.Substitutes, "Make a template of substitutes from a catalog", `Make a template of substitutes from a catalog, to which substitutions are to be added.`),
+func newConvertTemplateCommand() *cobra.Command {
+	return newCommandGroup("convert-template", "Convert a catalog to a template",
+		newConvertCommand(template.Basic, "Convert a catalog to a basic template", `Convert a catalog to a basic template, which references each bundle by its image.`),
+		newConvertCommand(template.Substitutes, "Convert a catalog to a substitutes template", `Convert a catalog to a substitutes template. Add the substitutions to the result.`),
 	)
 }
 
-func convertCommand(kind template.Type, short, long string) *cobra.Command {
-	var out output
+func newConvertCommand(kind template.Type, short, long string) *cobra.Command {
+	var out outputFlag
 	cmd := &cobra.Command{
 		Use:     string(kind) + " [FILE]",
 		Short:   short,
-		Long:    long + ` Without a file, or with -, it is read from standard input.`,
+		Long:    long + ` If no file or - is given, the catalog is read from standard input.`,
 		Example: fmt.Sprintf("  opm alpha convert-template %[1]s ./catalog/kettle/catalog.yaml -o yaml > kettle.%[1]s.yaml", kind),
 		Args:    terminal.Usage(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(cmd); err != nil {
+			if err := out.validateFormat(cmd); err != nil {
 				return err
 			}
 
@@ -139,7 +137,7 @@ func convertCommand(kind template.Type, short, long string) *cobra.Command {
 				name = args[0]
 			}
 
-			input, err := openInput(cmd, name, "unable to open input: %q: %w")
+			input, err := openInputFile(cmd, name, "unable to open input: %q: %w")
 			if err != nil {
 				return err
 			}
@@ -150,6 +148,6 @@ func convertCommand(kind template.Type, short, long string) *cobra.Command {
 		},
 	}
 
-	out.bind(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
+	out.addFlag(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func bundleUnpackCommand() *cobra.Command {
+func newBundleUnpackCommand() *cobra.Command {
 	var (
 		unpack         catalogs.UnpackBundle
 		ca             string
@@ -17,14 +17,14 @@ func bundleUnpackCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "unpack IMAGE",
-		Short: "Write what the image of a bundle has into a folder",
-		Long: `Write what the image of a bundle has into a folder. The bundle is checked before anything
-is written. Files of the same names are replaced.`,
+		Short: "Unpack a bundle image to a directory",
+		Long: `Unpack a bundle image to a directory. The bundle is validated before anything is written. Existing
+files with the same names are replaced.`,
 		Example: `  opm alpha bundle unpack registry.example.com/kettle:v0.1.0 --out ./kettle
   opm alpha bundle unpack registry.example.com/kettle:v0.1.0 -o ./kettle --skip-validation --root-ca ca.pem`,
 		Args: terminal.Usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			done, err := trustFile(&unpack.Registry, ca, "")
+			done, err := trustCertificateFile(&unpack.Registry, ca, "")
 			if err != nil {
 				return err
 			}
@@ -32,7 +32,7 @@ is written. Files of the same names are replaced.`,
 			defer done()
 			unpack.Ref = args[0]
 			if !skipValidation {
-				unpack.Check = func(fsys fs.FS) error { return checkUnpacked(cmd.Context(), fsys) }
+				unpack.Check = func(fsys fs.FS) error { return validateUnpackedBundle(cmd.Context(), fsys) }
 			}
 
 			unpack.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
@@ -42,11 +42,11 @@ is written. Files of the same names are replaced.`,
 
 	BindRegistry(cmd, &unpack.Registry)
 	flags := cmd.Flags()
-	bindTLS(flags, "s")
-	flags.StringVarP(&unpack.Dir, "out", "o", "./", "folder to write to")
+	addTLSFlags(flags, "s")
+	flags.StringVarP(&unpack.Dir, "out", "o", "./", "directory to write to")
 	flags.StringVarP(&ca, "root-ca", "c", "", "file with certificate authorities to trust")
-	flags.BoolVarP(&skipValidation, "skip-validation", "v", false, "write it without a check")
-	flags.BoolP("debug", "d", false, "say more")
+	flags.BoolVarP(&skipValidation, "skip-validation", "v", false, "do not validate the bundle")
+	flags.BoolP("debug", "d", false, "enable debug logging")
 
 	return cmd
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// ValidateCommand makes `validate`. The program is what its examples are called by.
+// ValidateCommand returns the command validate. The examples start with program.
 func ValidateCommand(program string) *cobra.Command {
-	var out output
+	var out outputFlag
 	cmd := &cobra.Command{
 		Use:   "validate DIR",
-		Short: "Check a file-based catalog",
-		Long: `Check a file-based catalog. Nothing is written and the exit code is 0 when it is valid;
-else every fault is named and the exit code is 1. With --output the result is written as an
-object, for programs.`,
+		Short: "Validate a file-based catalog",
+		Long: `Validate a file-based catalog. If the catalog is valid, nothing is printed and the exit code is 0.
+Otherwise, all errors are printed and the exit code is 1. With --output, the result is printed as an
+object.`,
 		Example: fmt.Sprintf("  %[1]s validate ./catalog\n  %[1]s validate ./catalog -o json", program),
 		Args:    terminal.Usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(cmd); err != nil {
+			if err := out.validateFormat(cmd); err != nil {
 				return err
 			}
 
@@ -36,7 +36,7 @@ object, for programs.`,
 			if out.format == "" || err != nil && !errors.As(err, &faults) && !errors.As(err, &content) {
 				return err
 			}
-			if failed := printResult(cmd.OutOrStdout(), out.format, err); failed != nil {
+			if failed := printValidationResult(cmd.OutOrStdout(), out.format, err); failed != nil {
 				return failed
 			}
 			if err != nil {
@@ -47,12 +47,12 @@ object, for programs.`,
 		},
 	}
 
-	out.bind(cmd, "", terminal.FormatJSON, terminal.FormatYAML)
+	out.addFlag(cmd, "", terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
 
-// validation is the result of a validation.
-type validation struct {
+// validationResult is the output of validate for --output.
+type validationResult struct {
 	Passed bool             `json:"passed"`
 	Error  *validationError `json:"error,omitempty"`
 }
@@ -61,8 +61,8 @@ type validationError struct {
 	Message string `json:"message"`
 }
 
-func printResult(w io.Writer, format string, err error) error {
-	result := validation{Passed: err == nil}
+func printValidationResult(w io.Writer, format string, err error) error {
+	result := validationResult{Passed: err == nil}
 	if err != nil {
 		result.Error = &validationError{Message: err.Error()}
 	}

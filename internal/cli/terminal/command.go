@@ -11,36 +11,36 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// Finish sets what holds for a whole command line.
+// Finish sets the error handling and the completion command of a root command, and returns it.
 func Finish(root *cobra.Command) *cobra.Command {
-	root.SilenceErrors = true // Execute prints them, with what to do
+	root.SilenceErrors = true // Execute prints them with advice
 	root.SilenceUsage = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{Err: err} })
 	root.InitDefaultCompletionCmd()
 	return root
 }
 
-// UsageError is a command line that was not written as it must be.
+// UsageError is an error in the arguments or flags of a command.
 type UsageError struct {
-	// Err is what is wrong with it.
+	// Err is the cause.
 	Err error
 }
 
-// Error returns what is wrong.
+// Error implements error.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// ExitError ends the program with an exit code of its own.
+// ExitError ends the program with a specific exit code.
 type ExitError struct {
-	// Code of the program, not 0.
+	// Code is the exit code, not 0.
 	Code int
-	// Err is what failed. It is nil when the output has said so already.
+	// Err is the cause. It is nil if the output has stated it already.
 	Err error
 }
 
-// Error returns what failed.
+// Error implements error.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
@@ -48,12 +48,11 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns what failed.
+// Unwrap returns the cause.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Execute runs a command line and gives the exit code of the program: 0, or 1 (or that of
-// an [ExitError]) when it failed, after the error, with what to do about it, is written to
-// standard error.
+// Execute runs a command line and returns the exit code of the program: 0 on success, the code of an
+// [ExitError], or 1 for any other error. Errors are written to standard error with advice.
 func Execute(ctx context.Context, root *cobra.Command) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -73,22 +72,22 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	switch advice := report.AdviceOf(err); {
 	case advice != "":
 		fmt.Fprintf(out, "What to do: %s.\n", advice)
-	case isUsage(err):
+	case isUsageError(err):
 		fmt.Fprintf(out, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	}
 
 	return code
 }
 
-// isUsage reports whether the command line was not written as it must be. What cobra says
-// of flags that need or exclude one another has no type to know it by.
-func isUsage(err error) bool {
+// isUsageError reports whether an error is about the arguments or flags of a command. Cobra's errors
+// about flags that require or exclude one another have no type, so their texts are compared.
+func isUsageError(err error) bool {
 	var usage *UsageError
 	return errors.As(err, &usage) || strings.HasPrefix(err.Error(), "required flag") || strings.HasPrefix(err.Error(), "if any flags in the group")
 }
 
-// Group is what a command does that only holds others: it shows its help, and refuses a
-// name that is not among them.
+// Group is the RunE of a command that only has subcommands. It prints the help, and returns a
+// [UsageError] for an unknown subcommand.
 func Group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -103,7 +102,7 @@ func Group(cmd *cobra.Command, args []string) error {
 	return &UsageError{Err: err}
 }
 
-// Usage makes what a check of arguments says a [UsageError].
+// Usage wraps the errors of an argument validator in a [UsageError].
 func Usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
@@ -113,7 +112,7 @@ func Usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// Takes checks that a command gets exactly the named arguments.
+// Takes returns a validator that requires exactly the named arguments.
 func Takes(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -126,7 +125,7 @@ func Takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// TakesUpTo checks that a command gets at most n arguments.
+// TakesUpTo returns a validator that allows at most n arguments.
 func TakesUpTo(n int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > n {

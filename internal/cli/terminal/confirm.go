@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// IsInteractive reports whether a person can be asked: the input of the command is a terminal,
-// and its errors are shown on one.
+// IsInteractive reports whether a command can ask for confirmation: its standard input and its
+// standard error are terminals.
 func IsInteractive(cmd *cobra.Command) bool {
 	in, ok := cmd.InOrStdin().(*os.File)
 	return ok && term.IsTerminal(int(in.Fd())) && IsTerminal(cmd.ErrOrStderr())

@@ -1,6 +1,5 @@
-// Package terminal is what the command lines of Mainstay share: how a command is refused,
-// what exit code it ends with, the flag -o, tables, trees and progress on a terminal, and
-// which build of the program it is.
+// Package terminal is the part that the command lines of Mainstay share: usage errors, exit codes, the
+// flag -o, tables, trees, progress output, and the version of the program.
 //
-// It knows no commands, and nothing of a cluster: the program opm links it as well.
+// It has no commands except version, and does not depend on a cluster, because opm links it as well.
 package terminal

@@ -21,9 +21,9 @@ const (
 	FormatName = "name"
 )
 
-// Output is the flag -o: one of the formats that a command knows, or "" for people.
+// Output is the flag -o: one of the formats that a command supports, or "" for the default format.
 type Output struct {
-	// Format is the chosen one, empty for what people read.
+	// Format is the requested format, or empty for the default format.
 	Format  string
 	allowed []string
 }
@@ -39,20 +39,20 @@ func (o *Output) BindAs(cmd *cobra.Command, name string, allowed ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// String returns the format.
+// String implements pflag.Value.
 func (o *Output) String() string { return o.Format }
 
-// Type names the value in the help.
+// Type implements pflag.Value.
 func (o *Output) Type() string { return "format" }
 
-// Set takes a format if the command knows it. One that ends with = stands for all that begin
-// so and have something after it.
+// Set implements pflag.Value. It accepts the formats that the command supports. A supported format
+// that ends with = accepts every value with that prefix and a non-empty rest.
 func (o *Output) Set(value string) error {
-	knows := func(allowed string) bool {
+	matches := func(allowed string) bool {
 		return value == allowed && !strings.HasSuffix(allowed, "=") ||
 			strings.HasSuffix(allowed, "=") && strings.HasPrefix(value, allowed) && value != allowed
 	}
-	if !slices.ContainsFunc(o.allowed, knows) {
+	if !slices.ContainsFunc(o.allowed, matches) {
 		return fmt.Errorf("must be one of %s", strings.Join(o.allowed, "|"))
 	}
 
@@ -81,7 +81,7 @@ func PrintValue(w io.Writer, format string, value any) error {
 	return nil
 }
 
-// PrintTable writes rows under headers, as kubectl lays them out.
+// PrintTable writes a table in the layout of kubectl.
 func PrintTable(w io.Writer, headers []string, rows [][]string) error {
 	var b bytes.Buffer
 	table := tabwriter.NewWriter(&b, 6, 4, 3, ' ', 0)

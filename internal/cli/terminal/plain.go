@@ -8,9 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Plain has a command and those below it write texts only, in its output and its errors: what
-// would act on the terminal is left out. What such a command shows was written by others, as the
-// messages of update services are.
+// Plain removes control characters from the output of a command and its subcommands. It is for
+// commands that print texts from untrusted sources, such as the messages of update services.
 func Plain(cmd *cobra.Command) {
 	cmd.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
 		cmd.SetOut(plainWriter{cmd.OutOrStdout()})
@@ -20,7 +19,7 @@ func Plain(cmd *cobra.Command) {
 
 type plainWriter struct{ w io.Writer }
 
-// Write writes the text without control characters, but for line breaks and tabs.
+// Write writes the text without control characters, except for line breaks and tabs.
 func (p plainWriter) Write(data []byte) (int, error) {
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

@@ -12,23 +12,23 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// Style paints text for terminals, or leaves it as it is.
+// Style paints text for terminals. Without Colour, it returns text unchanged.
 type Style struct{ Colour bool }
 
-// StyleFor returns colours to a terminal whose user did not refuse them
+// StyleFor returns a style with colours if w is a terminal and the user did not disable colours
 // (https://no-color.org).
 func StyleFor(w io.Writer) Style {
 	return Style{Colour: IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// IsTerminal reports whether what is written there is seen by a person at once.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// width returns the number of columns of a terminal.
-func width(w io.Writer) int {
+// terminalWidth returns the number of columns of a terminal.
+func terminalWidth(w io.Writer) int {
 	if file, ok := w.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
 			return columns
@@ -45,7 +45,7 @@ const (
 	Dim    = "2"
 )
 
-// Paint returns a text a colour, where there are colours.
+// Paint returns the text in a colour, or the text itself if the style has no colours.
 func (s Style) Paint(code, text string) string {
 	if !s.Colour || text == "" {
 		return text
@@ -53,7 +53,7 @@ func (s Style) Paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Mark is the sign of a state.
+// Mark returns the symbol of a state.
 func (s Style) Mark(state report.State) string {
 	switch state {
 	case report.StateDone:
@@ -67,17 +67,17 @@ func (s Style) Mark(state report.State) string {
 	}
 }
 
-// NewProgress returns the display that fits where the progress is written: redrawn in
-// place on a terminal, a line for each change elsewhere.
+// NewProgress returns a progress display: redrawn in place on a terminal, a line for each change
+// otherwise.
 func NewProgress(w io.Writer) report.Progress {
 	if IsTerminal(w) && os.Getenv("TERM") != "dumb" {
-		return &liveProgress{w: w, style: StyleFor(w), columns: func() int { return width(w) }}
+		return &liveProgress{w: w, style: StyleFor(w), columns: func() int { return terminalWidth(w) }}
 	}
-	return &plainProgress{w: w, seen: map[string]string{}}
+	return &plainProgress{w: w, lastLines: map[string]string{}}
 }
 
-// NewSilentProgress returns a display for commands whose errors scripts read: progress on a
-// terminal, and nothing but warnings elsewhere.
+// NewSilentProgress returns a progress display for commands whose standard error scripts read:
+// progress on a terminal, only warnings otherwise.
 func NewSilentProgress(w io.Writer) report.Progress {
 	if IsTerminal(w) {
 		return NewProgress(w)
@@ -94,10 +94,10 @@ type silentProgress struct {
 // Warn writes a line.
 func (p *silentProgress) Warn(message string) { fmt.Fprintln(p.w, "Warning: "+message) }
 
-// plainProgress writes a line whenever something changes, for pipes and logs.
+// plainProgress writes a line for each change, for pipes and logs.
 type plainProgress struct {
-	w    io.Writer
-	seen map[string]string
+	w         io.Writer
+	lastLines map[string]string
 }
 
 // Done writes a line.
@@ -106,25 +106,24 @@ func (p *plainProgress) Done(message string) { fmt.Fprintln(p.w, message) }
 // Warn writes a line.
 func (p *plainProgress) Warn(message string) { fmt.Fprintln(p.w, "Warning: "+message) }
 
-// Parts writes a line for each part that is not as it was. Parts that have not begun
-// say nothing.
+// Parts writes a line for each part that changed. Parts that have not started are skipped.
 func (p *plainProgress) Parts(parts []report.Part) {
 	for _, part := range parts {
 		if part.State == report.StateWaiting {
 			continue
 		}
 
-		line := part.Name + ": " + describePart(part)
-		if p.seen[part.Name] == line {
+		line := part.Name + ": " + formatPart(part)
+		if p.lastLines[part.Name] == line {
 			continue
 		}
 
-		p.seen[part.Name] = line
+		p.lastLines[part.Name] = line
 		fmt.Fprintln(p.w, line)
 	}
 }
 
-func describePart(part report.Part) string {
+func formatPart(part report.Part) string {
 	switch {
 	case part.State == report.StateDone && part.Detail != "":
 		return "done, " + part.Detail
@@ -133,7 +132,7 @@ func describePart(part report.Part) string {
 	case part.State == report.StateFailed:
 		return strings.TrimRight("failed, "+part.Detail, ", ")
 	case part.Detail == "":
-		return "begun"
+		return "started"
 	default:
 		return part.Detail
 	}
@@ -141,27 +140,27 @@ func describePart(part report.Part) string {
 
 // liveProgress redraws the parts in place.
 type liveProgress struct {
-	w       io.Writer
-	style   Style
-	columns func() int
-	parts   []report.Part
-	drawn   int
+	w          io.Writer
+	style      Style
+	columns    func() int
+	parts      []report.Part
+	drawnLines int
 }
 
 // Done writes a line above the parts.
 func (p *liveProgress) Done(message string) {
-	p.above(p.style.Paint(Green, "✓") + " " + message)
+	p.printAboveParts(p.style.Paint(Green, "✓") + " " + message)
 }
 
 // Warn writes a line above the parts.
 func (p *liveProgress) Warn(message string) {
-	p.above(p.style.Paint(Yellow, "Warning:") + " " + message)
+	p.printAboveParts(p.style.Paint(Yellow, "Warning:") + " " + message)
 }
 
-func (p *liveProgress) above(line string) {
-	p.clear()
+func (p *liveProgress) printAboveParts(line string) {
+	p.eraseParts()
 	fmt.Fprintln(p.w, line)
-	p.draw()
+	p.drawParts()
 }
 
 // Parts redraws the parts.
@@ -170,19 +169,19 @@ func (p *liveProgress) Parts(parts []report.Part) {
 		return
 	}
 	p.parts = parts
-	p.clear()
-	p.draw()
+	p.eraseParts()
+	p.drawParts()
 }
 
-// clear moves the cursor up to the first part and removes what stands below.
-func (p *liveProgress) clear() {
-	if p.drawn > 0 {
-		fmt.Fprintf(p.w, "\x1b[%dA\x1b[J", p.drawn)
-		p.drawn = 0
+// eraseParts moves the cursor up to the first part and clears the screen below it.
+func (p *liveProgress) eraseParts() {
+	if p.drawnLines > 0 {
+		fmt.Fprintf(p.w, "\x1b[%dA\x1b[J", p.drawnLines)
+		p.drawnLines = 0
 	}
 }
 
-func (p *liveProgress) draw() {
+func (p *liveProgress) drawParts() {
 	longest := 0
 	for _, part := range p.parts {
 		longest = max(longest, len(part.Name))
@@ -190,17 +189,17 @@ func (p *liveProgress) draw() {
 
 	var b strings.Builder
 	for _, part := range p.parts {
-		// A line must not be broken by the terminal: the count of lines would be wrong.
-		text := cut(fmt.Sprintf("%-*s  %s", longest, part.Name, part.Detail), p.columns()-3)
+		// The terminal must not wrap a line: the number of drawn lines would be wrong.
+		text := truncateLine(fmt.Sprintf("%-*s  %s", longest, part.Name, part.Detail), p.columns()-3)
 		b.WriteString(p.style.Mark(part.State) + " " + strings.TrimRight(text, " ") + "\n")
 	}
 
 	fmt.Fprint(p.w, b.String())
-	p.drawn = len(p.parts)
+	p.drawnLines = len(p.parts)
 }
 
-// cut shortens a line to a number of characters.
-func cut(text string, length int) string {
+// truncateLine replaces line breaks by spaces and shortens the text to length characters.
+func truncateLine(text string, length int) string {
 	text = strings.ReplaceAll(text, "\n", " ")
 	runes := []rune(text)
 	if length < 1 || len(runes) <= length {

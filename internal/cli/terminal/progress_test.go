@@ -82,7 +82,7 @@ func TestPlainProgress(t *testing.T) {
 	p.Warn("slow")
 	parts[0] = report.Part{Name: "unpack", State: report.StateDone, Detail: "12 packages"}
 	p.Parts(parts)
-	want := "unpack: pulling\ncheck: begun\nWarning: slow\nunpack: done, 12 packages\n"
+	want := "unpack: pulling\ncheck: started\nWarning: slow\nunpack: done, 12 packages\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}

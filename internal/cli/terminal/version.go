@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set when a release is built:
+// version is set by the linker when a release is built:
 //
 //	go build -ldflags "-X github.com/mainstay-dev/mainstay/internal/cli/terminal.version=v1.2.3" ./cmd/...
 var version string
 
-// Release is the version that a release was built as, "" for other builds.
+// Release returns the version of a release build, or "" for other builds.
 func Release() string { return version }
 
-// Build says which build of the program this is.
+// Build describes a build of the program.
 type Build struct {
 	Version   string `json:"version"`
 	Commit    string `json:"commit,omitempty"`
@@ -26,8 +26,8 @@ type Build struct {
 	Platform  string `json:"platform"`
 }
 
-// thisBuild reads what the Go tool has written into the program.
-func thisBuild() Build {
+// readBuildInfo returns the build information that the Go toolchain has embedded in the binary.
+func readBuildInfo() Build {
 	b := Build{Version: version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -49,19 +49,19 @@ func thisBuild() Build {
 	return b
 }
 
-// VersionCommand makes `version`. The function writes what people read.
+// VersionCommand returns the command version. The function write prints the default format.
 func VersionCommand(program string, write func(io.Writer, Build)) *cobra.Command {
 	var out Output
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Show which build this is",
+		Short:   "Print the version of the program",
 		Example: "  " + program + " version\n  " + program + " version -o json",
 		Args:    TakesUpTo(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out.Format != "" {
-				return PrintValue(cmd.OutOrStdout(), out.Format, thisBuild())
+				return PrintValue(cmd.OutOrStdout(), out.Format, readBuildInfo())
 			}
-			write(cmd.OutOrStdout(), thisBuild())
+			write(cmd.OutOrStdout(), readBuildInfo())
 			return nil
 		},
 	}
@@ -70,23 +70,23 @@ func VersionCommand(program string, write func(io.Writer, Build)) *cobra.Command
 	return cmd
 }
 
-// PrintVersion writes a line for people.
+// PrintVersion writes the version as a line of text.
 func PrintVersion(w io.Writer, b Build) {
-	fmt.Fprintf(w, "mainstay %s (commit %s, %s, %s)\n", orUnknown(b.Version), orUnknown(b.Commit), b.GoVersion, b.Platform)
+	fmt.Fprintf(w, "mainstay %s (commit %s, %s, %s)\n", valueOrUnknown(b.Version), valueOrUnknown(b.Commit), b.GoVersion, b.Platform)
 }
 
-// PrintOpmVersion writes the line that scripts around opm read.
+// PrintOpmVersion writes the version line in the format that scripts expect from opm.
 func PrintOpmVersion(w io.Writer, b Build) {
 	fmt.Fprintf(w, "Version: version.Version{OpmVersion:%q, GitCommit:%q, BuildDate:%q, GoOs:%q, GoArch:%q}\n",
 		b.Version, b.Commit, b.Date, runtime.GOOS, runtime.GOARCH)
 }
 
-func orUnknown(text string) string {
+func valueOrUnknown(text string) string {
 	if text == "" {
 		return "unknown"
 	}
 	return text
 }
 
-// Version is the version of this program, for those who have to tell two apart.
-func Version() string { return orUnknown(thisBuild().Version) }
+// Version returns the version of this program, or "unknown".
+func Version() string { return valueOrUnknown(readBuildInfo().Version) }

@@ -1,6 +1,6 @@
-// Package utility has the programs by which OLM's pods take what they need out of images, under
-// the names and with the arguments that the pods call them: cp, cpb and copy-content. The image of
-// the components has them beside mainstay; they are nothing that a person calls.
+// Package utility has the programs cp, cpb and copy-content, which pods of OLM Classic use to copy
+// content out of images. Their names and arguments are the ones that the pods use. The component image
+// contains them in addition to mainstay. They are not for interactive use.
 package utility
 
 import (
@@ -13,25 +13,25 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// ByName returns the program of a name, nil when it is no utility.
+// ByName returns the utility with a name, or nil if there is none.
 func ByName(name string) *cobra.Command {
 	switch name {
 	case "cp":
-		return terminal.Finish(copyCommand())
+		return terminal.Finish(newCopyCommand())
 	case "cpb":
-		return terminal.Finish(bundleCommand())
+		return terminal.Finish(newCopyBundleCommand())
 	case "copy-content":
-		return terminal.Finish(contentCommand())
+		return terminal.Finish(newCopyContentCommand())
 	}
 
 	return nil
 }
 
-func copyCommand() *cobra.Command {
+func newCopyCommand() *cobra.Command {
 	var recursive, verbose bool
 	cmd := &cobra.Command{
 		Use:     "cp SOURCE TARGET",
-		Short:   "Copy a file, or a folder with all that is in it",
+		Short:   "Copy a file or a directory",
 		Example: `  cp -Rv /bin/cpb /util/cpb`,
 		Args:    terminal.Usage(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,16 +43,16 @@ func copyCommand() *cobra.Command {
 		},
 	}
 
-	cmd.Flags().BoolVarP(&recursive, "recursive", "R", false, "copy folders too, which is always done")
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print each file that is copied")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "R", false, "copy directories recursively (always enabled)")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print each copied file")
 
 	return cmd
 }
 
-func bundleCommand() *cobra.Command {
+func newCopyBundleCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "cpb FOLDER",
-		Short:   "Copy the bundle of the image that this runs in to a folder",
+		Short:   "Copy the bundle of the current image to a directory",
 		Example: `  cpb /bundle`,
 		Args:    terminal.Usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,16 +61,16 @@ func bundleCommand() *cobra.Command {
 	}
 }
 
-func contentCommand() *cobra.Command {
+func newCopyContentCommand() *cobra.Command {
 	var catalog, cache filecopy.Copy
 	cmd := &cobra.Command{
 		Use:     "copy-content",
-		Short:   "Copy the catalog of the image that this runs in, and its cache, to folders",
+		Short:   "Copy the catalog of the current image and its cache to directories",
 		Example: `  copy-content --catalog.from=/configs --catalog.to=/extracted-catalog/catalog`,
 		Args:    terminal.Usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (cache.From == "") != (cache.To == "") {
-				return &terminal.UsageError{Err: errors.New("--cache.from and --cache.to go together")}
+				return &terminal.UsageError{Err: errors.New("--cache.from and --cache.to must be set together")}
 			}
 			for _, c := range []filecopy.Copy{catalog, cache} {
 				if c.From == "" {
@@ -85,10 +85,10 @@ func contentCommand() *cobra.Command {
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&catalog.From, "catalog.from", "", "folder of the catalog")
-	flags.StringVar(&catalog.To, "catalog.to", "", "folder that it is copied to")
-	flags.StringVar(&cache.From, "cache.from", "", "folder of the catalog's cache; unset: it has none")
-	flags.StringVar(&cache.To, "cache.to", "", "folder that it is copied to")
+	flags.StringVar(&catalog.From, "catalog.from", "", "directory of the catalog")
+	flags.StringVar(&catalog.To, "catalog.to", "", "directory to copy to")
+	flags.StringVar(&cache.From, "cache.from", "", "directory of the cache of the catalog (default: no cache)")
+	flags.StringVar(&cache.To, "cache.to", "", "directory to copy to")
 	for _, name := range []string{"catalog.from", "catalog.to"} {
 		_ = cmd.MarkFlagRequired(name) // the flag was just added
 	}

@@ -74,7 +74,7 @@ func TestCopyContent(t *testing.T) {
 	}
 
 	for wanted, args := range map[string][]string{
-		"go together":               {"copy-content", "--catalog.from=x", "--catalog.to=y", "--cache.from=z"},
+		"must be set together":      {"copy-content", "--catalog.from=x", "--catalog.to=y", "--cache.from=z"},
 		`"catalog.to" not set`:      {"copy-content", "--catalog.from=x"},
 		"accepts 1 arg":             {"cpb"},
 		"accepts 2 arg":             {"cp", "x"},

@@ -17,54 +17,54 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// cluster is a test's cluster. Its methods do what the controllers would.
-type cluster struct {
+// fixture is a test's cluster. Its methods do what the controllers would.
+type fixture struct {
 	t *testing.T
 	client.Client
 }
 
-func startCluster(t *testing.T) *cluster {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	kubeconfig(t, env.Start(t))
-	return &cluster{t: t, Client: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme)}
+	return &fixture{t: t, Client: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme)}
 }
 
-// must fails the test when something did not work.
-func (c *cluster) must(err error) {
+// requireNoError fails the test when something did not work.
+func (c *fixture) requireNoError(err error) {
 	c.t.Helper()
 	if err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// status reads an object, edits it, and writes its status.
-func status[T client.Object](c *cluster, name string, obj T, edit func(T)) {
+// updateStatus reads an object, edits it, and writes its status.
+func updateStatus[T client.Object](c *fixture, name string, obj T, edit func(T)) {
 	c.t.Helper()
-	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: name, Namespace: obj.GetNamespace()}, obj))
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Name: name, Namespace: obj.GetNamespace()}, obj))
 	edit(obj)
-	c.must(c.Status().Update(c.t.Context(), obj))
+	c.requireNoError(c.Status().Update(c.t.Context(), obj))
 }
 
-// long is a time that is shown as an age that does not change while the test runs.
-var long = metav1.NewTime(time.Now().Add(-100 * 24 * time.Hour))
+// longAgo is a time that is shown as an age that does not change while the test runs.
+var longAgo = metav1.NewTime(time.Now().Add(-100 * 24 * time.Hour))
 
 func condition(conditionType, status, reason, message string, generation int64) metav1.Condition {
 	return metav1.Condition{
 		Type: conditionType, Status: metav1.ConditionStatus(status), Reason: reason, Message: message,
-		ObservedGeneration: generation, LastTransitionTime: long,
+		ObservedGeneration: generation, LastTransitionTime: longAgo,
 	}
 }
 
-func (c *cluster) catalog(name string, conditions ...metav1.Condition) {
+func (c *fixture) setCatalogConditions(name string, conditions ...metav1.Condition) {
 	c.t.Helper()
-	status(c, name, &olmv1.ClusterCatalog{}, func(catalog *olmv1.ClusterCatalog) {
+	updateStatus(c, name, &olmv1.ClusterCatalog{}, func(catalog *olmv1.ClusterCatalog) {
 		catalog.Status.Conditions = conditions
 		for i := range conditions {
 			conditions[i].ObservedGeneration = catalog.Generation
 			if conditions[i].Type != olmv1.TypeServing || conditions[i].Status != metav1.ConditionTrue {
 				continue
 			}
-			catalog.Status.LastUnpacked = &long
+			catalog.Status.LastUnpacked = &longAgo
 			catalog.Status.ResolvedSource = &olmv1.ResolvedCatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ResolvedImageSource{
 				Ref: "registry.example.com/catalog@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 			}}
@@ -72,9 +72,9 @@ func (c *cluster) catalog(name string, conditions ...metav1.Condition) {
 	})
 }
 
-func (c *cluster) extension(name, installed string, conditions ...metav1.Condition) {
+func (c *fixture) setExtensionStatus(name, installed string, conditions ...metav1.Condition) {
 	c.t.Helper()
-	status(c, name, &olmv1.ClusterExtension{}, func(e *olmv1.ClusterExtension) {
+	updateStatus(c, name, &olmv1.ClusterExtension{}, func(e *olmv1.ClusterExtension) {
 		e.Status.Conditions = conditions
 		for i := range conditions {
 			conditions[i].ObservedGeneration = e.Generation
@@ -100,8 +100,8 @@ func object(apiVersion, kind, namespace, name string, fields map[string]any) olm
 	return olmv1.ClusterObjectSetObject{Object: u}
 }
 
-// revision creates a revision of the extension kettle, with three phases.
-func (c *cluster) revision(number int64, version string) {
+// createRevision creates a revision of the extension kettle, with three phases.
+func (c *fixture) createRevision(number int64, version string) {
 	c.t.Helper()
 	name := "kettle-" + string(rune('0'+number))
 	labels := map[string]any{"app": "kettle"}
@@ -133,44 +133,44 @@ func (c *cluster) revision(number int64, version string) {
 		},
 	}
 	if number == 2 {
-		c.pack(set)
+		c.moveObjectsToSecret(set)
 	}
 
-	c.must(c.Create(c.t.Context(), set))
+	c.requireNoError(c.Create(c.t.Context(), set))
 }
 
-// pack moves the objects of the first phase into a Secret, and leaves out the second.
-func (c *cluster) pack(set *olmv1.ClusterObjectSet) {
+// moveObjectsToSecret moves the objects of the first phase into a Secret, and leaves out the second.
+func (c *fixture) moveObjectsToSecret(set *olmv1.ClusterObjectSet) {
 	c.t.Helper()
 	first := set.Spec.Phases[0].Objects
 	data, err := first[0].Object.MarshalJSON()
-	c.must(err)
+	c.requireNoError(err)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kitchen", Name: set.Name},
 		Type:       olmv1.SecretTypeObjectData, Data: map[string][]byte{"there": data},
 	}
-	c.must(c.Create(c.t.Context(), secret))
+	c.requireNoError(c.Create(c.t.Context(), secret))
 	for i, key := range []string{"there", "missing"} {
 		first[i] = olmv1.ClusterObjectSetObject{Ref: &olmv1.ObjectSourceRef{Namespace: "kitchen", Name: set.Name, Key: key}}
 	}
 }
 
-// apply creates the objects of a phase of a revision, but for kinds that the cluster
+// applyPhase creates the objects of a phase of a revision, but for kinds that the cluster
 // does not know.
-func (c *cluster) apply(revision string, phase int) {
+func (c *fixture) applyPhase(revision string, phase int) {
 	c.t.Helper()
 	set := &olmv1.ClusterObjectSet{}
-	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: revision}, set))
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Name: revision}, set))
 	for _, entry := range set.Spec.Phases[phase].Objects {
-		c.must(controllerutil.SetControllerReference(set, entry.Object, c.Scheme()))
-		c.must(c.Create(c.t.Context(), entry.Object))
+		c.requireNoError(controllerutil.SetControllerReference(set, entry.Object, c.Scheme()))
+		c.requireNoError(c.Create(c.t.Context(), entry.Object))
 	}
 }
 
-// deployed says that every replica of a Deployment runs.
-func (c *cluster) deployed(namespace, name string) {
+// markDeploymentAvailable says that every replica of a Deployment runs.
+func (c *fixture) markDeploymentAvailable(namespace, name string) {
 	c.t.Helper()
-	status(c, name, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, func(d *appsv1.Deployment) {
+	updateStatus(c, name, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, func(d *appsv1.Deployment) {
 		d.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
 			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
@@ -178,24 +178,24 @@ func (c *cluster) deployed(namespace, name string) {
 	})
 }
 
-// hold returns an object a finalizer, as its controller would.
-func (c *cluster) hold(obj client.Object, finalizer string) {
+// addFinalizer returns an object a finalizer, as its controller would.
+func (c *fixture) addFinalizer(obj client.Object, finalizer string) {
 	c.t.Helper()
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj))
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj))
 	controllerutil.AddFinalizer(obj, finalizer)
-	c.must(c.Update(c.t.Context(), obj))
+	c.requireNoError(c.Update(c.t.Context(), obj))
 }
 
-// release takes every finalizer from an object.
-func (c *cluster) release(obj client.Object) {
+// removeFinalizers takes every finalizer from an object.
+func (c *fixture) removeFinalizers(obj client.Object) {
 	c.t.Helper()
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj))
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj))
 	obj.SetFinalizers(nil)
-	c.must(c.Update(c.t.Context(), obj))
+	c.requireNoError(c.Update(c.t.Context(), obj))
 }
 
-// gone makes sure that an object is not there, or is being deleted.
-func (c *cluster) gone(obj client.Object) {
+// requireDeleting makes sure that an object is not there, or is being deleted.
+func (c *fixture) requireDeleting(obj client.Object) {
 	c.t.Helper()
 	err := c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj)
 	if err == nil && obj.GetDeletionTimestamp() != nil {
@@ -206,8 +206,8 @@ func (c *cluster) gone(obj client.Object) {
 	}
 }
 
-// await waits until an object that is being deleted is not there any more.
-func (c *cluster) await(obj client.Object) {
+// waitForDeletion waits until an object that is being deleted is not there any more.
+func (c *fixture) waitForDeletion(obj client.Object) {
 	c.t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -223,24 +223,24 @@ func (c *cluster) await(obj client.Object) {
 	}
 }
 
-// emptied says that a namespace which is being deleted holds nothing any more.
-func (c *cluster) emptied(name string) {
+// finalizeNamespace says that a namespace which is being deleted holds nothing any more.
+func (c *fixture) finalizeNamespace(name string) {
 	c.t.Helper()
-	namespace := named(&corev1.Namespace{}, name)
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(namespace), namespace))
+	namespace := withName(&corev1.Namespace{}, name)
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(namespace), namespace))
 	namespace.Spec.Finalizers = nil
-	c.must(c.SubResource("finalize").Update(c.t.Context(), namespace))
-	c.await(namespace)
+	c.requireNoError(c.SubResource("finalize").Update(c.t.Context(), namespace))
+	c.waitForDeletion(namespace)
 }
 
-func named[T client.Object](obj T, name string) T {
+func withName[T client.Object](obj T, name string) T {
 	obj.SetName(name)
 	return obj
 }
 
 // The commands, in the order in which a person would use them on a new cluster.
 func TestCluster(t *testing.T) {
-	c := startCluster(t)
+	c := newFixture(t)
 	step := func(name, line string, on ...reaction) {
 		t.Helper()
 		check(t, "cluster/"+name, command{line: words(line), on: on})
@@ -257,32 +257,32 @@ func TestCluster(t *testing.T) {
 
 type stepFunc func(name, line string, on ...reaction)
 
-func testInstall(c *cluster, step stepFunc) {
+func testInstall(c *fixture, step stepFunc) {
 	step("install-late", "mainstay install --wait --timeout 1ms")
 	step("install", "mainstay install --wait",
-		reaction{"its controller has not seen", func() { c.deployed("olmv1-system", "catalogd-controller-manager") }},
-		reaction{"catalogd-controller-manager: done", func() { c.deployed("olmv1-system", "operator-controller-controller-manager") }})
+		reaction{"its controller has not seen", func() { c.markDeploymentAvailable("olmv1-system", "catalogd-controller-manager") }},
+		reaction{"catalogd-controller-manager: done", func() { c.markDeploymentAvailable("olmv1-system", "operator-controller-controller-manager") }})
 	step("install-no-such-namespace", "mainstay install --pull-secret registries/pull")
-	c.must(c.Create(c.t.Context(), named(&corev1.Namespace{}, "registries")))
+	c.requireNoError(c.Create(c.t.Context(), withName(&corev1.Namespace{}, "registries")))
 	step("install-again-narrow", "mainstay install --require-service-account --pull-secret registries/pull --image registry.example.com/mainstay:v1 -o name")
 	binding := &unstructured.Unstructured{}
 	binding.SetAPIVersion("rbac.authorization.k8s.io/v1")
 	binding.SetKind("ClusterRoleBinding")
-	c.gone(named(binding, "operator-controller-cluster-admin"))
+	c.requireDeleting(withName(binding, "operator-controller-cluster-admin"))
 }
 
-func testCatalogs(c *cluster, step stepFunc) {
+func testCatalogs(c *fixture, step stepFunc) {
 	step("catalog-list-none", "mainstay catalog list")
 	step("catalog-add", "mainstay catalog add ours --image registry.example.com/catalog:v1 --poll-interval 10m --priority 5 --label team=tea --wait",
 		reaction{"has not reconciled", func() {
-			c.catalog("ours", condition("Progressing", "True", "Retrying", "source catalog content: pull image: connection refused", 0))
+			c.setCatalogConditions("ours", condition("Progressing", "True", "Retrying", "source catalog content: pull image: connection refused", 0))
 		}},
 		reaction{"connection refused", func() {
-			c.catalog("ours", condition("Progressing", "True", "Succeeded", "Successfully unpacked and stored content from resolved source", 0),
+			c.setCatalogConditions("ours", condition("Progressing", "True", "Succeeded", "Successfully unpacked and stored content from resolved source", 0),
 				condition("Serving", "False", "Unavailable", "", 0))
 		}},
 		reaction{"unpack: done", func() {
-			c.catalog("ours", condition("Progressing", "True", "Succeeded", "Successfully unpacked and stored content from resolved source", 0),
+			c.setCatalogConditions("ours", condition("Progressing", "True", "Succeeded", "Successfully unpacked and stored content from resolved source", 0),
 				condition("Serving", "True", "Available", "Serving desired content from resolved source", 0))
 		}})
 
@@ -292,7 +292,7 @@ func testCatalogs(c *cluster, step stepFunc) {
 	step("catalog-add-no-wait", "mainstay catalog add a-catalog-with-a-name-that-is-longer-than-most-columns --image registry.example.com/other:v1 -o name")
 	step("catalog-add-blocked", "mainstay catalog add broken --image registry.example.com/broken:v1 --wait",
 		reaction{"has not reconciled", func() {
-			c.catalog("broken", condition("Progressing", "False", "Blocked", "the image is no catalog", 0))
+			c.setCatalogConditions("broken", condition("Progressing", "False", "Blocked", "the image is no catalog", 0))
 		}})
 	step("catalog-add-late", "mainstay catalog add late --image registry.example.com/late:v1 --wait --timeout 1ms -o name")
 	step("catalog-list", "mainstay catalog list")
@@ -300,38 +300,38 @@ func testCatalogs(c *cluster, step stepFunc) {
 	step("catalog-list-name", "mainstay catalog list -o name")
 	step("catalog-list-one", "mainstay catalog list ours -o yaml")
 	step("catalog-list-unknown", "mainstay catalog list nobody")
-	c.hold(named(&olmv1.ClusterCatalog{}, "late"), olmv1.FinalizerDeleteServerCache)
+	c.addFinalizer(withName(&olmv1.ClusterCatalog{}, "late"), olmv1.FinalizerDeleteServerCache)
 	step("catalog-delete", "mainstay catalog delete late --wait",
-		reaction{"finalizers", func() { c.release(named(&olmv1.ClusterCatalog{}, "late")) }})
+		reaction{"finalizers", func() { c.removeFinalizers(withName(&olmv1.ClusterCatalog{}, "late")) }})
 	step("catalog-delete-unknown", "mainstay catalog delete late")
 	step("catalog-complete", "mainstay __complete catalog delete o")
 }
 
-func testExtensions(c *cluster, step stepFunc) {
+func testExtensions(c *fixture, step stepFunc) {
 	step("extension-list-none", "mainstay extension list")
 	step("extension-no-namespace", "mainstay extension install kettle --namespace kitchen")
 	step("extension-invalid", "mainstay extension install kettle --create-namespace --namespace kitchen --version nonsense")
 	step("extension-install", "mainstay extension install kettle --create-namespace --namespace kitchen --version 0.1.0 --wait",
 		reaction{"has not written", func() {
-			c.plans("kettle", "installation", `place: namespace "kitchen" does not exist: create it, the extension's namespaced objects go there`)
+			c.writePlan("kettle", "installation", `place: namespace "kitchen" does not exist: create it, the extension's namespaced objects go there`)
 		}},
 		reaction{"has not reconciled", func() {
-			c.extension("kettle", "", condition("Installed", "False", "Failed", "No bundle installed", 0),
+			c.setExtensionStatus("kettle", "", condition("Installed", "False", "Failed", "No bundle installed", 0),
 				condition("Progressing", "True", "Retrying", `no bundles found for package "kettle" matching version "0.1.0"`, 0))
 		}},
 		reaction{"no bundles found", func() {
-			c.revision(1, "0.1.0")
-			c.extension("kettle", "", condition("Installed", "False", "Failed", "No bundle installed", 0),
+			c.createRevision(1, "0.1.0")
+			c.setExtensionStatus("kettle", "", condition("Installed", "False", "Failed", "No bundle installed", 0),
 				condition("Progressing", "True", "RollingOut", "Applying revision kettle-1", 0))
 		}},
-		reaction{"0/2 ConfigMap", func() { c.apply("kettle-1", 0) }},
-		reaction{"configuration: done", func() { c.apply("kettle-1", 1) }},
-		reaction{"its controller has not seen", func() { c.deployed("kitchen", "kettle") }},
+		reaction{"0/2 ConfigMap", func() { c.applyPhase("kettle-1", 0) }},
+		reaction{"configuration: done", func() { c.applyPhase("kettle-1", 1) }},
+		reaction{"its controller has not seen", func() { c.markDeploymentAvailable("kitchen", "kettle") }},
 		reaction{"does not know the kind", func() {
-			status(c, "kettle-1", &olmv1.ClusterObjectSet{}, func(set *olmv1.ClusterObjectSet) {
+			updateStatus(c, "kettle-1", &olmv1.ClusterObjectSet{}, func(set *olmv1.ClusterObjectSet) {
 				set.Status.Conditions = []metav1.Condition{condition("Succeeded", "True", "Succeeded", "Revision 1 succeeded", 1)}
 			})
-			c.extension("kettle", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle kettle.v0.1.0 successfully", 0),
+			c.setExtensionStatus("kettle", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle kettle.v0.1.0 successfully", 0),
 				condition("Progressing", "True", "Succeeded", "Desired state reached", 0))
 		}})
 
@@ -341,7 +341,7 @@ func testExtensions(c *cluster, step stepFunc) {
 	step("extension-status-unknown", "mainstay extension status teapot")
 	step("extension-install-blocked", "mainstay extension install teapot --namespace kitchen --check=false --wait",
 		reaction{"has not reconciled", func() {
-			c.extension("teapot", "", condition("Progressing", "False", "InvalidConfiguration", `spec.config.inline: unknown field "spout"`, 0))
+			c.setExtensionStatus("teapot", "", condition("Progressing", "False", "InvalidConfiguration", `spec.config.inline: unknown field "spout"`, 0))
 		}})
 	step("extension-install-late", "mainstay extension install pot --namespace kitchen --check=false --wait --timeout 1ms -o name")
 	step("extension-list", "mainstay extension list")
@@ -352,27 +352,27 @@ func testExtensions(c *cluster, step stepFunc) {
 	step("extension-complete-namespace", "mainstay __complete extension install kettle --namespace ki")
 }
 
-func testUpgrade(c *cluster, step stepFunc) {
+func testUpgrade(c *fixture, step stepFunc) {
 	step("upgrade-nothing", "mainstay extension upgrade kettle")
 	step("upgrade-unknown", "mainstay extension upgrade nobody --version 1.0.0")
 	step("upgrade-same", "mainstay extension upgrade kettle --version 0.1.0")
 	step("upgrade", "mainstay extension upgrade kettle --version 0.2.0 --channel stable --self-certified --wait",
-		reaction{"has not written", func() { c.plans("kettle", "update") }},
+		reaction{"has not written", func() { c.writePlan("kettle", "update") }},
 		reaction{"has not reconciled", func() {
-			c.extension("kettle", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle kettle.v0.1.0 successfully", 0),
+			c.setExtensionStatus("kettle", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle kettle.v0.1.0 successfully", 0),
 				condition("Progressing", "False", "Blocked", `"NoExistingFieldRemoved" of upgrade safety validation failed`, 0))
 		}})
 
-	c.revision(2, "0.2.0")
+	c.createRevision(2, "0.2.0")
 	step("upgrade-status", "mainstay extension status kettle")
-	c.must(c.Update(c.t.Context(), func() client.Object {
-		set := named(&olmv1.ClusterObjectSet{}, "kettle-1")
-		c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(set), set))
+	c.requireNoError(c.Update(c.t.Context(), func() client.Object {
+		set := withName(&olmv1.ClusterObjectSet{}, "kettle-1")
+		c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(set), set))
 		set.Spec.LifecycleState = olmv1.LifecycleStateArchived
 		return set
 	}()))
 
-	status(c, "kettle-2", &olmv1.ClusterObjectSet{}, func(set *olmv1.ClusterObjectSet) {
+	updateStatus(c, "kettle-2", &olmv1.ClusterObjectSet{}, func(set *olmv1.ClusterObjectSet) {
 		set.Status.Conditions = []metav1.Condition{
 			condition("Available", "False", "ProbeFailure", "an object is not ready", 1),
 			condition("Succeeded", "True", "Succeeded", "Revision 2 succeeded", 1),
@@ -381,34 +381,34 @@ func testUpgrade(c *cluster, step stepFunc) {
 
 	step("upgrade-status-degraded", "mainstay extension status kettle")
 	step("upgrade-unpin", "mainstay extension upgrade kettle --version= --channel= --self-certified=false --check=false -o yaml")
-	c.hold(named(&olmv1.ClusterExtension{}, "pot"), olmv1.FinalizerCleanupContentManagerCache)
+	c.addFinalizer(withName(&olmv1.ClusterExtension{}, "pot"), olmv1.FinalizerCleanupContentManagerCache)
 	step("extension-uninstall-late", "mainstay extension uninstall pot --wait --timeout 1ms")
 	step("extension-status-deleting", "mainstay extension status pot")
 	step("upgrade-deleting", "mainstay extension upgrade pot --version 1.0.0")
-	c.release(named(&olmv1.ClusterExtension{}, "pot"))
+	c.removeFinalizers(withName(&olmv1.ClusterExtension{}, "pot"))
 	step("extension-uninstall", "mainstay extension uninstall teapot")
 	step("extension-uninstall-unknown", "mainstay extension uninstall teapot")
 }
 
-func testUninstall(c *cluster, step stepFunc) {
+func testUninstall(c *fixture, step stepFunc) {
 	step("uninstall-refused", "mainstay uninstall")
 	step("uninstall-keep-crds", "mainstay uninstall --keep-crds --wait",
 		reaction{`namespace "olmv1-system": is being deleted`, func() {
-			status(c, "olmv1-system", &corev1.Namespace{}, func(namespace *corev1.Namespace) {
+			updateStatus(c, "olmv1-system", &corev1.Namespace{}, func(namespace *corev1.Namespace) {
 				namespace.Status.Conditions = []corev1.NamespaceCondition{
 					{Type: corev1.NamespaceDeletionDiscoveryFailure, Status: corev1.ConditionFalse, Message: "All resources successfully discovered"},
 					{Type: corev1.NamespaceContentRemaining, Status: corev1.ConditionTrue, Message: "Some resources are remaining: pods. has 2 resource instances"},
 				}
 			})
 		}},
-		reaction{"pods. has 2 resource instances", func() { c.emptied("olmv1-system") }})
+		reaction{"pods. has 2 resource instances", func() { c.finalizeNamespace("olmv1-system") }})
 
-	c.gone(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: "catalogd-controller-manager"}})
-	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: "kettle"}, &olmv1.ClusterExtension{}))
+	c.requireDeleting(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: "catalogd-controller-manager"}})
+	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Name: "kettle"}, &olmv1.ClusterExtension{}))
 	step("uninstall-both", "mainstay uninstall --keep-crds --delete-extensions")
 	step("uninstall-everything", "mainstay uninstall --delete-extensions")
 	for _, kind := range []string{"clustercatalogs", "clusterextensions", "clusterobjectsets"} {
-		c.await(named(&apiextensionsv1.CustomResourceDefinition{}, kind+".olm.operatorframework.io"))
+		c.waitForDeletion(withName(&apiextensionsv1.CustomResourceDefinition{}, kind+".olm.operatorframework.io"))
 	}
 
 	step("uninstall-again", "mainstay uninstall")
