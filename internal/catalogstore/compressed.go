@@ -14,174 +14,175 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Encoding is a compression, by its name in HTTP.
+// Encoding is the name of a compression as an HTTP content coding.
 type Encoding string
 
-// The encodings that all blobs of a catalog are kept in.
+// Encodings of the compressed forms of a catalog.
 const (
 	Gzip Encoding = "gzip"
 	Zstd Encoding = "zstd"
 )
 
-// Encodings are all of them, the better ones first.
+// Encodings lists all encodings, the one with the better compression first.
 var Encodings = []Encoding{Zstd, Gzip}
 
 const (
-	// keepFrom is the size, in bytes, from which a compressed form is kept: compressing
-	// less takes a millisecond.
-	keepFrom = 256 << 10
-	// keepShare bounds the disk: a form that is not at least this many times smaller than
-	// the blobs is not kept. Catalogs become six to ten times smaller.
-	keepShare = 3
-	// keepAgain is how long nothing is tried after a failure, as of a full disk.
-	keepAgain = 10 * time.Minute
+	// minCompressibleSize is the minimum size, in bytes, of content with a stored compressed form.
+	// Compressing smaller content takes about a millisecond.
+	minCompressibleSize = 256 << 10
+	// minCompressionRatio is the minimum ratio of uncompressed to compressed size. A form with a lower
+	// ratio is not kept, which bounds the use of disk space. Typical catalogs have a ratio of 6 to 10.
+	minCompressionRatio = 3
+	// compressionRetryInterval is the time between attempts after a failure, such as a full disk.
+	compressionRetryInterval = 10 * time.Minute
 )
 
-// A file of a compressed form has, after its content, a magic and the SHA-256 of the
+// The file of a compressed form ends with a trailer: a magic and the SHA-256 of the compressed
 // content.
 const (
 	compressedMagic   = "MAINZIP1"
 	compressedTrailer = len(compressedMagic) + sha256.Size
 )
 
-// compressed is a compressed form of all blobs of a file, kept on disk.
-type compressed struct {
+// compressedForm is a compressed form of all blobs of a content file, stored on disk.
+type compressedForm struct {
 	mu sync.Mutex
-	// busy says that it is being made. again is when it may be tried to make it, once
-	// that has failed; useless that it need not be.
-	busy, useless bool
-	again         time.Time
-	// os is the file, nil until there is one, and stat how it was when it was opened.
-	os    *os.File
-	stat  os.FileInfo
-	bytes int64
+	// inProgress is set while the form is being opened or created. abandoned is set if no further
+	// attempt is made. After a failure, the next attempt is not made before retryAfter.
+	inProgress, abandoned bool
+	retryAfter            time.Time
+	// handle is the open file, or nil if there is none. stat is its state when it was opened.
+	handle *os.File
+	stat   os.FileInfo
+	size   int64
 }
 
-// Compressed returns every blob in a compressed form, which is made once, kept on disk, and
-// read until the Content is closed. It is false while there is none: the first call begins
-// to make it, on one core, and other calls do not wait for that.
+// Compressed returns all blobs in a compressed form, which can be read until the Content is closed. The
+// form is created once and stored on disk. The first call starts its creation in the background, on one
+// core. Compressed returns false while there is no compressed form.
 func (c *Content) Compressed(encoding Encoding) (*io.SectionReader, bool) {
-	kept := c.file.kept[encoding]
-	if kept == nil || c.file.index.bytes < keepFrom {
+	kept := c.file.compressedForms[encoding]
+	if kept == nil || c.file.index.bytes < minCompressibleSize {
 		return nil, false
 	}
 
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
-	kept.dropChanged()
+	kept.closeIfChanged()
 	switch {
-	case kept.os != nil:
-		return io.NewSectionReader(kept.os, 0, kept.bytes), true
-	case kept.busy, kept.useless, time.Now().Before(kept.again):
+	case kept.handle != nil:
+		return io.NewSectionReader(kept.handle, 0, kept.size), true
+	case kept.inProgress, kept.abandoned, time.Now().Before(kept.retryAfter):
 		return nil, false
 	}
 
-	kept.busy = true
-	c.store.background(c.file, func() { c.store.keep(c.file, encoding, kept) })
+	kept.inProgress = true
+	c.store.runInBackground(c.file, func() { c.store.loadCompressedForm(c.file, encoding, kept) })
 	return nil, false
 }
 
-// keep opens a compressed form, or makes it.
-func (s *Store) keep(f *file, encoding Encoding, kept *compressed) {
-	opened, size, err := s.compressedForm(f, encoding)
+// loadCompressedForm opens or creates a compressed form, and stores the result in kept.
+func (s *Store) loadCompressedForm(f *contentFile, encoding Encoding, kept *compressedForm) {
+	opened, size, err := s.openOrCompress(f, encoding)
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
-	kept.busy = false
+	kept.inProgress = false
 	if err == nil {
 		kept.stat, err = opened.Stat()
 	}
 
 	switch {
 	case err == nil:
-		kept.os, kept.bytes = opened, size
-	case errors.Is(err, errNotWorthIt):
-		kept.useless = true
+		kept.handle, kept.size = opened, size
+	case errors.Is(err, errPoorCompression):
+		kept.abandoned = true
 	default:
-		// Nothing is lost but time: who asks is answered without it.
-		kept.again = time.Now().Add(keepAgain)
+		// Responses are compressed on request until the next attempt.
+		kept.retryAfter = time.Now().Add(compressionRetryInterval)
 	}
 }
 
-// dropChanged closes the file if it was changed in place: it is made again.
-func (c *compressed) dropChanged() {
-	if c.os == nil {
+// closeIfChanged closes the file if it was changed in place, so that it is created again.
+func (c *compressedForm) closeIfChanged() {
+	if c.handle == nil {
 		return
 	}
-	if now, err := c.os.Stat(); err != nil || !same(now, c.stat) {
-		_ = c.os.Close() // It was only read.
-		c.os = nil
+	if now, err := c.handle.Stat(); err != nil || !isSameFile(now, c.stat) {
+		_ = c.handle.Close() // The file was only read.
+		c.handle = nil
 	}
 }
 
-func (c *compressed) close() {
+func (c *compressedForm) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.os != nil {
-		_ = c.os.Close() // It was only read.
-		c.os = nil
+	if c.handle != nil {
+		_ = c.handle.Close() // The file was only read.
+		c.handle = nil
 	}
-	c.useless = true
+	c.abandoned = true
 }
 
 var (
-	errNotWorthIt = errors.New("the compressed form is hardly smaller")
-	errStopped    = errors.New("the content was replaced")
+	errPoorCompression = errors.New("the compression ratio is too low")
+	errContentReplaced = errors.New("the content was replaced")
 )
 
-// compressedForm opens or makes the compressed form of a file's blobs, one at a time in
-// all of the store.
-func (s *Store) compressedForm(f *file, encoding Encoding) (*os.File, int64, error) {
+// openOrCompress opens or creates the compressed form of the blobs of a file and returns its size in
+// bytes. The store processes one form at a time.
+func (s *Store) openOrCompress(f *contentFile, encoding Encoding) (*os.File, int64, error) {
 	select {
 	case s.compressing <- struct{}{}:
 		defer func() { <-s.compressing }()
 	case <-f.stop:
-		return nil, 0, errStopped
+		return nil, 0, errContentReplaced
 	}
 
-	place := f.path + "." + string(encoding)
-	if opened, size, err := openCompressed(place); err == nil {
+	path := f.path + "." + string(encoding)
+	if opened, size, err := openCompressed(path); err == nil {
 		return opened, size, nil
 	}
 
-	out, err := s.disk.create(s.contentDir())
+	out, err := s.disk.createPendingFile(s.contentDir())
 	if err != nil {
 		return nil, 0, err
 	}
 
-	size, err := f.compress(&spaceWriter{Writer: out, store: s}, encoding)
+	size, err := f.writeCompressed(&spaceWriter{Writer: out, store: s}, encoding)
 	if err == nil {
-		err = s.settle(f, out, place)
+		err = s.commitCompressedForm(f, out, path)
 	}
 	if err != nil {
-		out.discard()
+		out.closeAndDiscard()
 		return nil, 0, err
 	}
 
 	return out.File, size, nil
 }
 
-// settle moves a compressed form to its place, unless the content has gone meanwhile: its
-// forms are removed with it.
-func (s *Store) settle(f *file, out *newFile, place string) error {
+// commitCompressedForm renames a compressed form to its final path. It returns errContentReplaced if
+// the content was removed in the meantime, because its compressed forms are removed with it.
+func (s *Store) commitCompressedForm(f *contentFile, out *pendingFile, path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.files[f.content] != f {
-		return errStopped
+	if s.files[f.contentSum] != f {
+		return errContentReplaced
 	}
-	return out.move(place)
+	return out.renameTo(path)
 }
 
-// compress writes all blobs of a file, compressed.
-func (f *file) compress(out io.Writer, encoding Encoding) (int64, error) {
+// writeCompressed writes all blobs of a file in compressed form with the trailer, and returns the
+// compressed size without the trailer.
+func (f *contentFile) writeCompressed(out io.Writer, encoding Encoding) (int64, error) {
 	sums := sha256.New()
-	buffered := bufio.NewWriterSize(out, chunkBytes)
-	bounded := &boundedWriter{w: io.MultiWriter(buffered, sums), left: f.index.bytes / keepShare}
+	buffered := bufio.NewWriterSize(out, readBufferSize)
+	bounded := &boundedWriter{w: io.MultiWriter(buffered, sums), remaining: f.index.bytes / minCompressionRatio}
 	z, err := newCompressor(encoding, bounded)
 	if err != nil {
 		return 0, err
 	}
-	if err := f.feed(z); err != nil {
-		_ = z.Close() // What it writes is discarded.
+	if err := f.copyBlobsTo(z); err != nil {
+		_ = z.Close() // Its output is discarded.
 		return 0, err
 	}
 	if err := z.Close(); err != nil {
@@ -191,17 +192,17 @@ func (f *file) compress(out io.Writer, encoding Encoding) (int64, error) {
 		return 0, err
 	}
 
-	return f.index.bytes/keepShare - bounded.left, buffered.Flush()
+	return f.index.bytes/minCompressionRatio - bounded.remaining, buffered.Flush()
 }
 
-// feed writes all blobs, until the file is retired.
-func (f *file) feed(w io.Writer) error {
+// copyBlobsTo writes all blobs to w. It returns errContentReplaced if the file is retired.
+func (f *contentFile) copyBlobsTo(w io.Writer) error {
 	in := Selection{Bytes: f.index.bytes, file: f, spans: []span{{length: f.index.bytes}}}.Reader()
-	buffer := make([]byte, chunkBytes)
+	buffer := make([]byte, readBufferSize)
 	for {
 		select {
 		case <-f.stop:
-			return errStopped
+			return errContentReplaced
 		default:
 		}
 
@@ -218,48 +219,49 @@ func (f *file) feed(w io.Writer) error {
 	}
 }
 
-// newCompressor makes one that takes its time, as its work is kept.
+// newCompressor returns a compressor that favors ratio over speed, because its output is stored.
 func newCompressor(encoding Encoding, w io.Writer) (io.WriteCloser, error) {
 	if encoding == Gzip {
-		// Level 6 takes 0.2 s for 67 MB; 9 takes 0.7 s to save one percent more.
+		// Level 6 takes 0.2 s for 67 MB. Level 9 takes 0.7 s and saves one percent more.
 		return gzip.NewWriterLevel(w, 6)
 	}
-	// A window of 1 MiB has the blobs of several versions of a package, which is where
-	// catalogs repeat themselves, and bounds the memory here, to 8 MB, and at the client.
+	// A window of 1 MiB covers the blobs of several versions of a package, which contain most of the
+	// repetitions of a catalog. It limits memory to 8 MB, and bounds the memory of the client.
 	return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
 }
 
-// boundedWriter refuses to write more than what is left.
+// boundedWriter returns errPoorCompression for a write beyond the remaining bytes.
 type boundedWriter struct {
-	w    io.Writer
-	left int64
+	w         io.Writer
+	remaining int64
 }
 
 func (b *boundedWriter) Write(p []byte) (int, error) {
-	if int64(len(p)) > b.left {
-		return 0, errNotWorthIt
+	if int64(len(p)) > b.remaining {
+		return 0, errPoorCompression
 	}
-	b.left -= int64(len(p))
+	b.remaining -= int64(len(p))
 	return b.w.Write(p)
 }
 
-// openCompressed opens a compressed form that an earlier process left, and checks it.
+// openCompressed opens a compressed form of an earlier process and verifies its checksum. It returns
+// the file and the size of its content in bytes.
 func openCompressed(path string) (*os.File, int64, error) {
 	opened, err := os.Open(path)
 	if err != nil {
 		return nil, 0, err
 	}
 
-	size, err := checkCompressed(opened)
+	size, err := verifyCompressed(opened)
 	if err != nil {
-		_ = opened.Close() // It was only read.
+		_ = opened.Close() // The file was only read.
 		return nil, 0, fmt.Errorf("reading %s: %w", path, err)
 	}
 
 	return opened, size, nil
 }
 
-func checkCompressed(opened *os.File) (int64, error) {
+func verifyCompressed(opened *os.File) (int64, error) {
 	stat, err := opened.Stat()
 	if err != nil {
 		return 0, err
@@ -271,7 +273,7 @@ func checkCompressed(opened *os.File) (int64, error) {
 	}
 
 	sums := sha256.New()
-	if _, err := io.CopyBuffer(sums, io.NewSectionReader(opened, 0, size), make([]byte, chunkBytes)); err != nil {
+	if _, err := io.CopyBuffer(sums, io.NewSectionReader(opened, 0, size), make([]byte, readBufferSize)); err != nil {
 		return 0, err
 	}
 

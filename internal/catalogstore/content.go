@@ -14,52 +14,50 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// chunkBytes is how much is read from disk at once where a lot is read.
-const chunkBytes = 256 << 10
+// readBufferSize is the size of buffers for sequential reads of content, in bytes.
+const readBufferSize = 256 << 10
 
-// Content is the content of a catalog at one time. New content that is stored meanwhile
-// does not change it.
+// Content is a snapshot of the content of a catalog. It does not change if new content is stored.
 type Content struct {
-	file  *file
-	info  Info
-	store *Store
-	close sync.Once
+	file      *contentFile
+	info      Info
+	store     *Store
+	closeOnce sync.Once
 }
 
 // Close releases the content. It may be called more than once.
-func (c *Content) Close() { c.close.Do(c.file.letGo) }
+func (c *Content) Close() { c.closeOnce.Do(c.file.releaseReference) }
 
 // Info describes the content.
 func (c *Content) Info() Info { return c.info }
 
-// Ref names a blob of a Content: its number in the order of the catalog, from 0. It takes
-// four bytes, and means the same in all content of the same Sum.
+// Ref identifies a blob of a Content by its position in the catalog, starting with 0. A Ref is valid for
+// all content with the same Sum.
 type Ref uint32
 
-// Entry is what the index knows of a blob, without reading it.
+// Entry describes a blob by its metadata in the index.
 type Entry struct {
-	// Schema, Package and Name are those of the blob's fbc.Meta.
+	// Schema, Package and Name are the fields of the same names in fbc.Meta.
 	Schema, Package, Name string
 	// Bytes is the length of the blob as compact JSON.
 	Bytes int
 }
 
-// Refs yields the blobs that match a query, in the order of the catalog. Nothing is read
-// from disk.
+// Refs yields the blobs that match a query, in the order of the catalog. It does not read from disk.
 func (c *Content) Refs(q Query) iter.Seq2[Ref, Entry] {
 	return func(yield func(Ref, Entry) bool) {
-		for i := range c.file.index.find(q) {
-			if !yield(Ref(i), c.file.index.entry(i)) { //nolint:gosec // The limit of the index is far below 4 billion blobs.
+		for i := range c.file.index.findRecords(q) {
+			if !yield(Ref(i), c.file.index.entryAt(i)) { //nolint:gosec // The limit of the index is far below 4 billion blobs.
 				return
 			}
 		}
 	}
 }
 
-// Blob reads one blob, and checks that it is what was stored. The bytes are the caller's.
+// Blob reads one blob and verifies its checksum. The caller owns the returned bytes.
 //
-// An error means that the file was changed or cannot be read; a Ref that is not of this
-// content is an error too.
+// An error means that the file was changed, that it cannot be read, or that the Ref does not belong to
+// this content.
 func (c *Content) Blob(ref Ref) (fbc.Meta, error) {
 	if int(ref) >= len(c.file.index.records) {
 		return fbc.Meta{}, fmt.Errorf("reading stored content: there is no blob %d among %d", ref, len(c.file.index.records))
@@ -70,12 +68,12 @@ func (c *Content) Blob(ref Ref) (fbc.Meta, error) {
 		return fbc.Meta{}, err
 	}
 
-	entry := c.file.index.entry(int(ref))
+	entry := c.file.index.entryAt(int(ref))
 	return fbc.Meta{Schema: entry.Schema, Package: entry.Package, Name: entry.Name, Blob: line[:entry.Bytes:entry.Bytes]}, nil
 }
 
-// Metas yields the blobs that match a query, in the order of the catalog, each read and
-// checked as Blob does. The first error ends it.
+// Metas yields the blobs that match a query, in the order of the catalog. Each blob is verified as by
+// Blob. The iteration ends at the first error.
 func (c *Content) Metas(q Query) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for ref := range c.Refs(q) {
@@ -87,8 +85,8 @@ func (c *Content) Metas(q Query) iter.Seq2[fbc.Meta, error] {
 	}
 }
 
-// Scan is Metas for those who look at one blob at a time: the bytes of a blob are not to
-// be used once the next one is asked for.
+// Scan is like Metas, but reuses the buffer: the bytes of a blob are valid until the next blob is
+// requested.
 func (c *Content) Scan(q Query) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		var line []byte
@@ -105,7 +103,7 @@ func (c *Content) Scan(q Query) iter.Seq2[fbc.Meta, error] {
 	}
 }
 
-func (ix *index) entry(i int) Entry {
+func (ix *index) entryAt(i int) Entry {
 	r := &ix.records[i]
 	return Entry{
 		Schema: ix.strings[r.keys[fieldSchema]], Package: ix.strings[r.keys[fieldPackage]], Name: ix.strings[r.keys[fieldName]],
@@ -113,22 +111,21 @@ func (ix *index) entry(i int) Entry {
 	}
 }
 
-// span is a part of the file: length bytes from offset on, which are those of the
-// selection from at on.
-type span struct{ at, offset, length int64 }
+// span is a range of length bytes at offset in the file. It starts at position in the selection.
+type span struct{ position, offset, length int64 }
 
-// Selection is the blobs that a query selects, as JSON lines in the order of the
-// catalog. It can be read until the Content is closed.
+// Selection is the blobs that a query selects, as JSON lines in the order of the catalog. It can be read
+// until the Content is closed.
 type Selection struct {
-	// Bytes is its length.
+	// Bytes is the length of the selection.
 	Bytes int64
-	// Modified is when the catalog's content last changed.
+	// Modified is the time at which the content of the catalog last changed.
 	Modified time.Time
-	// Sum names the selected bytes: two selections of equal Sum are equal, also of
-	// different content.
+	// Sum identifies the selected bytes. Selections with the same Sum are equal, also across different
+	// content.
 	Sum string
 
-	file  *file
+	file  *contentFile
 	spans []span
 }
 
@@ -148,58 +145,58 @@ func (c *Content) Select(q Query) Selection {
 
 	s := Selection{Modified: c.info.Modified, file: c.file}
 	sums := sha256.New()
-	for i := range c.file.index.find(q) {
+	for i := range c.file.index.findRecords(q) {
 		r := &c.file.index.records[i]
 		sums.Write(r.sum[:])
-		s.add(r.offset, int64(r.length))
+		s.addSpan(r.offset, int64(r.length))
 	}
 
-	s.Sum = hex.EncodeToString(sums.Sum(nil)[:sumSize])
+	s.Sum = hex.EncodeToString(sums.Sum(nil)[:checksumSize])
 	return s
 }
 
-// add appends a part of the file. Parts that touch become one.
-func (s *Selection) add(offset, length int64) {
+// addSpan appends a range of the file. Adjacent ranges are merged.
+func (s *Selection) addSpan(offset, length int64) {
 	if n := len(s.spans); n > 0 && s.spans[n-1].offset+s.spans[n-1].length == offset {
 		s.spans[n-1].length += length
 	} else {
-		s.spans = append(s.spans, span{at: s.Bytes, offset: offset, length: length})
+		s.spans = append(s.spans, span{position: s.Bytes, offset: offset, length: length})
 	}
 	s.Bytes += length
 }
 
-// Reader reads the selection from its start. Content that was not verified as a whole yet
-// is checked blob by blob, before it is given away.
+// Reader returns a reader that starts at the beginning of the selection. If the file is not completely
+// verified yet, the reader verifies each blob before it returns its bytes.
 func (s Selection) Reader() *Reader {
-	return &Reader{selection: s, checked: !s.file.isVerified(), record: -1}
+	return &Reader{selection: s, verifyBlobs: !s.file.isVerified(), record: -1}
 }
 
 // Reader reads a Selection. It is not safe for concurrent use.
 type Reader struct {
 	selection Selection
-	// at is the place in the selection.
-	at int64
-	// checked says that blobs are checked while they are read. line then is the line of
-	// the record that was read last.
-	checked bool
-	record  int
-	line    []byte
+	// position is the offset in the selection.
+	position int64
+	// verifyBlobs is set if blobs are verified while they are read. line is then the line of the
+	// record that was read last.
+	verifyBlobs bool
+	record      int
+	line        []byte
 }
 
 // Seek implements io.Seeker.
 func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
-		offset += r.at
+		offset += r.position
 	case io.SeekEnd:
 		offset += r.selection.Bytes
 	}
 
 	if offset < 0 {
-		return r.at, errors.New("a place before the start")
+		return r.position, errors.New("seek before the start of the selection")
 	}
 
-	r.at = offset
+	r.position = offset
 	return offset, nil
 }
 
@@ -208,19 +205,19 @@ func (r *Reader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if r.at >= r.selection.Bytes {
+	if r.position >= r.selection.Bytes {
 		return 0, io.EOF
 	}
 
 	spans := r.selection.spans
-	i := sort.Search(len(spans), func(i int) bool { return spans[i].at > r.at }) - 1
+	i := sort.Search(len(spans), func(i int) bool { return spans[i].position > r.position }) - 1
 	read := 0
 	for ; read < len(p) && i < len(spans); i++ {
 		s := spans[i]
-		inside := r.at - s.at
+		inside := r.position - s.position
 		n, err := r.readAt(p[read:read+int(min(int64(len(p)-read), s.length-inside))], s.offset+inside)
 		read += n
-		r.at += int64(n)
+		r.position += int64(n)
 		if err != nil {
 			return read, err
 		}
@@ -229,13 +226,13 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return read, nil
 }
 
-// readAt fills a buffer from a place in the file.
+// readAt fills a buffer from an offset in the file.
 func (r *Reader) readAt(p []byte, offset int64) (int, error) {
-	if r.checked {
+	if r.verifyBlobs {
 		return r.readChecked(p, offset)
 	}
 
-	n, err := r.selection.file.os.ReadAt(p, offset)
+	n, err := r.selection.file.handle.ReadAt(p, offset)
 	if n == len(p) {
 		return n, nil
 	}
@@ -246,11 +243,11 @@ func (r *Reader) readAt(p []byte, offset int64) (int, error) {
 	return n, fmt.Errorf("reading stored content: %w", err)
 }
 
-// readChecked is readAt by whole blobs.
+// readChecked is like readAt, but reads and verifies whole blobs.
 func (r *Reader) readChecked(p []byte, offset int64) (int, error) {
 	read := 0
 	for read < len(p) {
-		number := r.selection.file.index.at(offset)
+		number := r.selection.file.index.recordAtOffset(offset)
 		if number != r.record {
 			line, err := r.selection.file.readLine(number, r.line)
 			if err != nil {

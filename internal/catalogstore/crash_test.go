@@ -131,7 +131,7 @@ func TestAProcessMayEndBetweenAnyTwoChanges(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "store")
 				prepareCrash(t, dir)
 				k := &killer{after: after}
-				s, err := openStore(dir, Limits{}, disk{before: k.before})
+				s, err := openStore(dir, Limits{}, disk{beforeChange: k.before})
 				if err == nil {
 					err = test.do(s)
 					s.Close()
@@ -258,7 +258,7 @@ func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
 	}
 
 	defer content.Close()
-	out, err := s.disk.create(s.contentDir())
+	out, err := s.disk.createPendingFile(s.contentDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,11 +267,11 @@ func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
 	}
 
 	place := content.file.path + "." + string(Gzip)
-	if err := s.settle(content.file, out, place); !errors.Is(err, errStopped) {
-		t.Errorf("keeping a form of content that is gone: %v, want errStopped", err)
+	if err := s.commitCompressedForm(content.file, out, place); !errors.Is(err, errContentReplaced) {
+		t.Errorf("keeping a form of content that is gone: %v, want errContentReplaced", err)
 	}
 
-	out.discard()
+	out.closeAndDiscard()
 	if left := contents(t, dir); len(left) > 0 {
 		t.Errorf("the store has %v", left)
 	}

@@ -9,95 +9,98 @@ import (
 	"os"
 )
 
-// badFile is a content file that was found damaged, so that it is not read again and
-// again while nothing takes its place.
-type badFile struct {
+// damagedFile describes a content file that is known to be damaged, so that it is not read again until
+// it is replaced.
+type damagedFile struct {
 	stat os.FileInfo
 	err  error
 }
 
-// errClosed says that the store is not used any more.
+// errClosed is returned after the store was closed.
 var errClosed = errors.New("the store of catalogs is closed")
 
-// refresh makes sure that the file of a slot has what its pointer names, and that both are
-// on the disk. An error says that they are not; the slot's file then is what can still be
-// read, or nil. The slot's mu is held.
-func (s *Store) refresh(slot *slot) error {
-	err := s.reopen(slot)
+// refreshSlot ensures that the pointer of a slot and the content file that it names are intact on disk
+// and that the file is open. After an error, the file of the slot is older content that can still be
+// read, or nil. The first error reports the loss to the OnLost handlers. The caller holds the mu of the
+// slot.
+func (s *Store) refreshSlot(slot *catalogSlot) error {
+	err := s.reopenSlot(slot)
 	if err == nil {
-		slot.told = false
+		slot.lossReported = false
 		return nil
 	}
 	if errors.Is(err, ErrNotFound) || errors.Is(err, errClosed) {
 		return err
 	}
-	if !slot.told {
-		slot.told = true
-		s.tell(slot.name)
+	if !slot.lossReported {
+		slot.lossReported = true
+		s.notifyLost(slot.name)
 	}
 
 	return &DamagedError{Catalog: slot.name, Err: err}
 }
 
-func (s *Store) reopen(slot *slot) error {
+func (s *Store) reopenSlot(slot *catalogSlot) error {
 	if slot.file != nil {
-		if err := slot.file.usable(); err != nil {
-			// What is open is damaged as well.
-			slot.use(nil)
-			s.condemn(slot.pointer.Content, err)
+		if err := slot.file.checkUsable(); err != nil {
+			// The open file is damaged as well.
+			slot.replaceFile(nil)
+			s.markDamaged(slot.pointer.Content, err)
 		}
 	}
 
-	if err := s.checkPointer(slot); err != nil {
+	if err := s.refreshPointer(slot); err != nil {
 		return err
 	}
-	if slot.file != nil && slot.file.intact() == nil {
+	if slot.file != nil && slot.file.checkIntact() == nil {
 		return nil
 	}
 
-	f, err := s.acquire(slot.pointer.Content)
+	f, err := s.acquireFile(slot.pointer.Content)
 	if err != nil {
 		return err
 	}
 
-	slot.use(f)
-	f.letGo()
+	slot.replaceFile(f)
+	f.releaseReference()
 	return nil
 }
 
-// use makes a file that of the slot, whose mu is held.
-func (s *slot) use(f *file) {
+// replaceFile sets the file of the slot, and moves the reference from the old file to the new one. The
+// caller holds the mu of the slot.
+func (s *catalogSlot) replaceFile(f *contentFile) {
 	if f != nil {
-		f.hold()
+		f.addReference()
 	}
 	if s.file != nil {
-		s.file.letGo()
+		s.file.releaseReference()
 	}
 	s.file = f
 }
 
-// checkPointer looks at the file of a slot's pointer.
-func (s *Store) checkPointer(slot *slot) error {
+// refreshPointer reads the pointer of a slot again if its file was changed. It returns ErrNotFound if
+// the slot has never had content.
+func (s *Store) refreshPointer(slot *catalogSlot) error {
 	info, err := os.Stat(s.pointerPath(slot.name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && slot.pointer.Content == "" && slot.problem == nil:
 		return ErrNotFound
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("its file is gone")
+		return errors.New("its file does not exist")
 	case err != nil:
 		return err
-	case slot.stat == nil || !same(info, slot.stat):
-		slot.readPointer(s.pointerPath(slot.name))
+	case slot.stat == nil || !isSameFile(info, slot.stat):
+		slot.loadPointer(s.pointerPath(slot.name))
 	}
 
 	return slot.problem
 }
 
-// readPointer reads the file of a pointer. What cannot be read does not change what is
-// known already.
-func (s *slot) readPointer(path string) {
+// loadPointer reads the pointer of the slot from a file. If the file cannot be read or names other
+// content, it sets problem and keeps the known pointer.
+func (s *catalogSlot) loadPointer(path string) {
 	var read pointer
-	read, s.stat, s.problem = readPointer(path)
+	read, s.stat, s.problem = readPointerFile(path)
 	switch {
 	case s.problem != nil:
 	case s.pointer.Content == "" || s.pointer.Content == read.Content:
@@ -107,20 +110,20 @@ func (s *slot) readPointer(path string) {
 	}
 }
 
-func readPointer(path string) (pointer, os.FileInfo, error) {
+func readPointerFile(path string) (pointer, os.FileInfo, error) {
 	opened, err := os.Open(path)
 	if err != nil {
 		return pointer{}, nil, err
 	}
 
-	defer func() { _ = opened.Close() }() // It is only read.
+	defer func() { _ = opened.Close() }() // The file is only read.
 	stat, err := opened.Stat()
 	if err != nil {
 		return pointer{}, nil, err
 	}
 
 	var text bytes.Buffer
-	if _, err := io.Copy(&text, io.LimitReader(opened, pointerBytes)); err != nil {
+	if _, err := io.Copy(&text, io.LimitReader(opened, maxPointerSize)); err != nil {
 		return pointer{}, stat, err
 	}
 
@@ -128,53 +131,55 @@ func readPointer(path string) (pointer, os.FileInfo, error) {
 	return p, stat, err
 }
 
-// acquire opens the file of a content, unless it is open already. It is held for the
-// caller. The index is read without mu, so that no other catalog waits for it.
-func (s *Store) acquire(content string) (*file, error) {
-	if open, err := s.holdOpen(content); open != nil || err != nil {
+// acquireFile returns the file of a content and adds a reference for the caller. It opens the file
+// unless it is open already. The index is read without holding mu, so that other catalogs are not
+// blocked.
+func (s *Store) acquireFile(content string) (*contentFile, error) {
+	if open, err := s.acquireOpenFile(content); open != nil || err != nil {
 		return open, err
 	}
 
 	path := s.contentPath(content)
 	stat, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("its file is gone")
+		return nil, errors.New("its file does not exist")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.knownBad(content, stat); err != nil {
+	if err := s.knownDamage(content, stat); err != nil {
 		return nil, err
 	}
 
-	f, err := openFile(path, content)
+	f, err := openContentFile(path, content)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err != nil:
-		s.bad[content] = badFile{stat: stat, err: err}
+		s.damaged[content] = damagedFile{stat: stat, err: err}
 		return nil, err
 	case s.closed:
-		f.retire()
+		f.retireFile()
 		return nil, errClosed
 	}
 
-	if open := s.files[content]; open != nil && open.intact() == nil {
-		f.retire() // Another catalog with the same content was faster.
-		open.hold()
+	if open := s.files[content]; open != nil && open.checkIntact() == nil {
+		f.retireFile() // Another catalog with the same content has opened it first.
+		open.addReference()
 		return open, nil
 	}
 
-	f.hold()
-	s.install(f)
-	s.verify(f)
+	f.addReference()
+	s.installFileLocked(f)
+	s.verifyInBackgroundLocked(f)
 
 	return f, nil
 }
 
-// holdOpen returns the open file of a content, held for the caller; nil when there is none.
-func (s *Store) holdOpen(content string) (*file, error) {
+// acquireOpenFile returns the open file of a content with a reference for the caller, or nil if there is
+// no intact open file.
+func (s *Store) acquireOpenFile(content string) (*contentFile, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -182,88 +187,93 @@ func (s *Store) holdOpen(content string) (*file, error) {
 	}
 
 	open := s.files[content]
-	if open == nil || open.intact() != nil {
+	if open == nil || open.checkIntact() != nil {
 		return nil, nil
 	}
 
-	open.hold()
+	open.addReference()
 	return open, nil
 }
 
-// knownBad returns why a file that was not changed since could not be used.
-func (s *Store) knownBad(content string, stat os.FileInfo) error {
+// knownDamage returns the recorded damage of a file that has not changed since, or nil.
+func (s *Store) knownDamage(content string, stat os.FileInfo) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if bad, known := s.bad[content]; known && same(bad.stat, stat) {
+	if bad, known := s.damaged[content]; known && isSameFile(bad.stat, stat) {
 		return bad.err
 	}
 	return nil
 }
 
-// install makes an open file that of its content. mu is held.
-func (s *Store) install(f *file) {
-	if old := s.files[f.content]; old != nil {
-		old.retire()
+// installFileLocked makes f the open file of its content, and retires the previous one. The caller holds
+// mu.
+func (s *Store) installFileLocked(f *contentFile) {
+	if old := s.files[f.contentSum]; old != nil {
+		old.retireFile()
 	}
 
-	delete(s.bad, f.content)
-	s.files[f.content] = f
+	delete(s.damaged, f.contentSum)
+	s.files[f.contentSum] = f
 	f.onDamage = func(err error) {
-		s.condemn(f.content, err)
+		s.markDamaged(f.contentSum, err)
 		s.Check()
 	}
 }
 
-// verify compares the blobs of a file with their sums, one file of the store at a time. Its
-// readers need not wait for that. mu is held.
-func (s *Store) verify(f *file) {
-	s.spawn(f, func() {
+// verifyInBackgroundLocked starts the verification of all blobs of a file. The store verifies one file
+// at a time. Readers do not wait for it. The caller holds mu.
+func (s *Store) verifyInBackgroundLocked(f *contentFile) {
+	s.runInBackgroundLocked(f, func() {
 		select {
 		case s.verifying <- struct{}{}:
 			defer func() { <-s.verifying }()
-			f.verify()
+			f.verifyAllBlobs()
 		case <-f.stop:
 		}
 	})
 }
 
-// background does something for a file that is held by the caller.
-func (s *Store) background(f *file, work func()) {
+// runInBackground runs work in a goroutine that holds a reference to the file. The caller holds a
+// reference too.
+func (s *Store) runInBackground(f *contentFile, work func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.spawn(f, work)
+	s.runInBackgroundLocked(f, work)
 }
 
-func (s *Store) spawn(f *file, work func()) {
+// runInBackgroundLocked is runInBackground for callers that hold mu. It does nothing if the store is
+// closed.
+func (s *Store) runInBackgroundLocked(f *contentFile, work func()) {
 	if s.closed {
 		return
 	}
 
-	f.hold()
-	s.work.Go(func() {
-		defer f.letGo()
+	f.addReference()
+	s.backgroundWork.Go(func() {
+		defer f.releaseReference()
 		work()
 	})
 }
 
-// condemn notes that the file of a content cannot be used.
-func (s *Store) condemn(content string, err error) {
+// markDamaged retires the open file of a content if it is damaged, and records the damage.
+func (s *Store) markDamaged(content string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.files[content]
-	if f == nil || f.usable() == nil {
+	if f == nil || f.checkUsable() == nil {
 		return
 	}
 
 	delete(s.files, content)
-	f.retire()
+	f.retireFile()
 	if stat, statErr := os.Stat(f.path); statErr == nil && os.SameFile(stat, f.stat) {
-		s.bad[content] = badFile{stat: stat, err: err}
+		s.damaged[content] = damagedFile{stat: stat, err: err}
 	}
 }
 
-// unclaim notes that a catalog has a content no more. What nobody has is removed.
-func (s *Store) unclaim(content string) error {
+// releaseClaim removes the claim of a catalog on a content. Content without claims is removed from disk
+// with its compressed forms.
+func (s *Store) releaseClaim(content string) error {
 	if content == "" {
 		return nil
 	}
@@ -275,20 +285,20 @@ func (s *Store) unclaim(content string) error {
 	}
 
 	delete(s.claims, content)
-	delete(s.bad, content)
+	delete(s.damaged, content)
 	if f := s.files[content]; f != nil {
 		delete(s.files, content)
-		f.retire()
+		f.retireFile()
 	}
 
 	path := s.contentPath(content)
-	err := s.disk.remove(path)
+	err := s.disk.removeFile(path)
 	for _, encoding := range Encodings {
-		err = errors.Join(ignoreMissing(err), ignoreMissing(s.disk.remove(path+"."+string(encoding))))
+		err = errors.Join(ignoreMissing(err), ignoreMissing(s.disk.removeFile(path+"."+string(encoding))))
 	}
 
 	if err != nil {
-		return fmt.Errorf("removing content that no catalog has: %w", err)
+		return fmt.Errorf("removing unused content: %w", err)
 	}
 
 	return nil

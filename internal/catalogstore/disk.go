@@ -9,39 +9,39 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// temporaryPattern is how a file is called until it is complete.
+// temporaryPattern is the name pattern of files that are not complete yet.
 const temporaryPattern = ".new-*"
 
-// disk changes files. Every change that the store makes goes through it.
+// disk performs all changes that the store makes to the file system.
 type disk struct {
-	// before is asked before each change, and its error takes the place of the change. It
-	// is nil but in tests, which let a program end between any two changes.
-	before func(change, path string) error
+	// beforeChange is called before each change. If it returns an error, the change is not made. It is
+	// only set in tests, which simulate a crash between any two changes.
+	beforeChange func(change, path string) error
 }
 
-func (d disk) may(change, path string) error {
-	if d.before == nil {
+func (d disk) allowChange(change, path string) error {
+	if d.beforeChange == nil {
 		return nil
 	}
-	return d.before(change, path)
+	return d.beforeChange(change, path)
 }
 
-func (d disk) makeFolder(path string) error {
+func (d disk) ensureDirectory(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil
 	}
-	if err := d.may("make folder", path); err != nil {
+	if err := d.allowChange("make folder", path); err != nil {
 		return err
 	}
 	return os.MkdirAll(path, 0o700)
 }
 
-// create makes a file for writing, in a folder that is made when it is missing.
-func (d disk) create(dir string) (*newFile, error) {
-	if err := d.makeFolder(dir); err != nil {
+// createPendingFile creates a temporary file in a directory, and the directory if it does not exist.
+func (d disk) createPendingFile(dir string) (*pendingFile, error) {
+	if err := d.ensureDirectory(dir); err != nil {
 		return nil, err
 	}
-	if err := d.may("create", dir); err != nil {
+	if err := d.allowChange("create", dir); err != nil {
 		return nil, err
 	}
 
@@ -50,78 +50,78 @@ func (d disk) create(dir string) (*newFile, error) {
 		return nil, err
 	}
 
-	return &newFile{File: file, disk: d}, nil
+	return &pendingFile{File: file, disk: d}, nil
 }
 
-func (d disk) remove(path string) error {
-	if err := d.may("remove", path); err != nil {
+func (d disk) removeFile(path string) error {
+	if err := d.allowChange("remove", path); err != nil {
 		return err
 	}
 	return os.Remove(path)
 }
 
-func (d disk) removeAll(path string) error {
-	if err := d.may("remove", path); err != nil {
+func (d disk) removeTree(path string) error {
+	if err := d.allowChange("remove", path); err != nil {
 		return err
 	}
 	return os.RemoveAll(path)
 }
 
-// newFile is a file that is not in its place yet.
-type newFile struct {
+// pendingFile is a file that is written under a temporary name.
+type pendingFile struct {
 	*os.File
-	disk  disk
-	moved bool
+	disk    disk
+	renamed bool
 }
 
-func (f *newFile) Write(p []byte) (int, error) {
-	if err := f.disk.may("write", f.Name()); err != nil {
+func (f *pendingFile) Write(p []byte) (int, error) {
+	if err := f.disk.allowChange("write", f.Name()); err != nil {
 		return 0, err
 	}
 	return f.File.Write(p)
 }
 
-// sync waits until all of it is on the disk. What is moved to its place after that is
-// complete also after a power failure.
-func (f *newFile) sync() error {
-	if err := f.disk.may("sync", f.Name()); err != nil {
+// syncToDisk flushes the file to disk. A file that is renamed after that is complete even after a power
+// failure.
+func (f *pendingFile) syncToDisk() error {
+	if err := f.disk.allowChange("sync", f.Name()); err != nil {
 		return err
 	}
 	return f.Sync()
 }
 
-// move moves the file to its place.
-func (f *newFile) move(place string) error {
-	if err := f.disk.may("rename", place); err != nil {
+// renameTo renames the file to its final path.
+func (f *pendingFile) renameTo(path string) error {
+	if err := f.disk.allowChange("rename", path); err != nil {
 		return err
 	}
 
-	if info, err := os.Lstat(place); err == nil && info.IsDir() {
-		// Something else has made a folder there.
-		if err := f.disk.removeAll(place); err != nil {
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		// Another program has created a directory there.
+		if err := f.disk.removeTree(path); err != nil {
 			return err
 		}
 	}
 
-	if err := os.Rename(f.Name(), place); err != nil {
+	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
 
-	f.moved = true
+	f.renamed = true
 	return nil
 }
 
-// discard closes the file, and removes it if it was not moved to its place.
-func (f *newFile) discard() {
-	_ = f.Close() // What was to be kept is synced.
-	if !f.moved {
-		_ = f.disk.remove(f.Name()) // The next start removes what stays.
+// closeAndDiscard closes the file, and removes it unless it was renamed.
+func (f *pendingFile) closeAndDiscard() {
+	_ = f.Close() // A file that is kept was synced before.
+	if !f.renamed {
+		_ = f.disk.removeFile(f.Name()) // A leftover is removed at the next start.
 	}
 }
 
-// explain says what to do about an error of the disk. Errors about the content stay as
-// they are.
-func explain(doing string, err error) error {
+// explainDiskError adds context and advice to an error of the disk. It returns errors about the content
+// unchanged.
+func explainDiskError(doing string, err error) error {
 	var content *fbc.Error
 	switch {
 	case errors.As(err, &content):

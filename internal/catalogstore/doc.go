@@ -1,17 +1,16 @@
-// Package catalogstore keeps the content of catalogs on disk: the blobs as JSON lines,
-// with an index of them, and checksums of both.
+// Package catalogstore stores the content of catalogs on disk: the blobs as JSON lines, an index, and
+// checksums of both.
 //
-// Content is stored under its own checksum, in content/<sum>, so that catalogs with the
-// same content share it; catalogs/<name> says which content a catalog has and where it
-// comes from. Both kinds of file are written beside their place and renamed into it, so
-// that a process that ends at any point leaves the old content or the new, and what it
-// left unfinished is removed at the next start. The sum is checked before a byte is
-// given to a reader.
+// Content is stored under its own checksum, in content/<sum>, so that catalogs with the same content
+// share it. The file catalogs/<name> is the pointer of a catalog: it names the content and its source.
+// Both kinds of files are written under a temporary name and then renamed. A process that is terminated
+// at any point leaves either the old or the new content, and unfinished files are removed at the next
+// start. Checksums are verified before bytes are returned to a reader.
 //
-// The disk is a cache: a file that is gone or damaged is noticed and reported, to be
-// unpacked again, and all of it may be deleted while the program runs. In memory are the
-// indexes, about 120 bytes per blob, and never a catalog.
+// The disk is a cache. A missing or damaged file is detected and reported, so that the catalog is
+// unpacked again. All files can be deleted while the program runs. Only the indexes are kept in memory,
+// about 120 bytes per blob.
 //
-// It knows neither images nor HTTP: it takes an fs.FS or blobs, and gives blobs and
-// readers.
+// The package does not depend on images or HTTP. Its input is an fs.FS or blobs, its output are blobs
+// and readers.
 package catalogstore

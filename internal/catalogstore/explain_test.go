@@ -19,7 +19,7 @@ func TestErrorsOfTheDiskSayWhatToDo(t *testing.T) {
 		"other":   {&fs.PathError{Op: "write", Path: "x", Err: syscall.EIO}, "storing catalog c: write x: input/output error"},
 		"content": {&fbc.Error{File: "x", Err: errors.New("is wrong")}, "x: is wrong"},
 	} {
-		if err := explain("storing catalog c", test.err); err.Error() != test.want || !errors.Is(err, test.err) {
+		if err := explainDiskError("storing catalog c", test.err); err.Error() != test.want || !errors.Is(err, test.err) {
 			t.Errorf("%s: error is %v, want %s", name, err, test.want)
 		}
 	}

@@ -9,68 +9,67 @@ import (
 	"sync"
 )
 
-// file is an open content file. Catalogs with the same content share it.
-type file struct {
-	os   *os.File
-	path string
-	// stat is how the file was when it was opened.
+// contentFile is an open content file. Catalogs with the same content share it.
+type contentFile struct {
+	handle *os.File
+	path   string
+	// stat is the state of the file when it was opened.
 	stat  os.FileInfo
 	index *index
-	// content is the sum of the blobs, in hexadecimal.
-	content string
-	// onDamage is told once that the file was found damaged, and why.
+	// contentSum is the checksum of the blobs, in hexadecimal.
+	contentSum string
+	// onDamage is called once with the cause if the file is found to be damaged.
 	onDamage func(error)
-	// kept are the compressed forms of all blobs.
-	kept map[Encoding]*compressed
+	// compressedForms are the compressed forms of all blobs.
+	compressedForms map[Encoding]*compressedForm
 
 	mu sync.Mutex
-	// readers counts the catalogs that serve the file, the Contents, and the work that
-	// goes on behind them.
-	readers int
-	// retired says that another file has its place, or that nobody wants its content any
-	// more. stop is closed then.
+	// references counts the users of the file: catalogs that serve it, Contents, and background work.
+	references int
+	// retired is set if the file was replaced, or if its content is not used any more. stop is closed
+	// then.
 	retired bool
 	stop    chan struct{}
-	// verified says that every blob was found to be what its sum says.
+	// verified is set after the checksums of all blobs were verified.
 	verified bool
-	// damage is why the file cannot be relied on.
+	// damage is the cause if the file is damaged.
 	damage error
 }
 
-// makeFile returns an open file whose index has the sum content.
-func makeFile(opened *os.File, path string, ix *index, content string) (*file, error) {
+// newContentFile returns the contentFile of an open file, whose index has the given content checksum.
+func newContentFile(opened *os.File, path string, ix *index, content string) (*contentFile, error) {
 	stat, err := opened.Stat()
 	if err != nil {
 		return nil, err
 	}
 
-	f := &file{os: opened, path: path, stat: stat, index: ix, content: content, stop: make(chan struct{})}
-	f.kept = make(map[Encoding]*compressed, len(Encodings))
+	f := &contentFile{handle: opened, path: path, stat: stat, index: ix, contentSum: content, stop: make(chan struct{})}
+	f.compressedForms = make(map[Encoding]*compressedForm, len(Encodings))
 	for _, encoding := range Encodings {
-		f.kept[encoding] = &compressed{}
+		f.compressedForms[encoding] = &compressedForm{}
 	}
 
 	return f, nil
 }
 
-// openFile opens a content file, whose name is the sum of its blobs. Its index is checked
-// at once, and its blobs when they are read, until verify has looked at all.
-func openFile(path, content string) (*file, error) {
+// openContentFile opens a content file, whose name is the checksum of its blobs. The index is verified
+// immediately. Blobs are verified when they are read, until verifyAllBlobs has verified all of them.
+func openContentFile(path, content string) (*contentFile, error) {
 	opened, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 
-	f, err := loadFile(opened, path, content)
+	f, err := loadContentFile(opened, path, content)
 	if err != nil {
-		_ = opened.Close() // It was only read.
+		_ = opened.Close() // The file was only read.
 		return nil, err
 	}
 
 	return f, nil
 }
 
-func loadFile(opened *os.File, path, content string) (*file, error) {
+func loadContentFile(opened *os.File, path, content string) (*contentFile, error) {
 	stat, err := opened.Stat()
 	if err != nil {
 		return nil, err
@@ -83,22 +82,21 @@ func loadFile(opened *os.File, path, content string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ix.sum() != content {
+	if ix.contentSum() != content {
 		return nil, errors.New("has other content than its name says")
 	}
 
-	return makeFile(opened, path, ix, content)
+	return newContentFile(opened, path, ix, content)
 }
 
-// same reports whether two looks at a file saw the same content, as far as can be seen
-// without reading it.
-func same(a, b os.FileInfo) bool {
+// isSameFile reports whether two states of a file have the same identity, size and modification time.
+func isSameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// usable reports whether what is open can be given to readers: it was not changed in place,
-// nor found damaged. Whether its place on the disk still has it does not matter.
-func (f *file) usable() error {
+// checkUsable returns an error if the open file is damaged or was changed in place. It does not check
+// whether the file still exists at its path.
+func (f *contentFile) checkUsable() error {
 	f.mu.Lock()
 	damage := f.damage
 	f.mu.Unlock()
@@ -106,27 +104,27 @@ func (f *file) usable() error {
 		return damage
 	}
 
-	now, err := f.os.Stat()
+	now, err := f.handle.Stat()
 	if err != nil {
 		return err
 	}
-	if !same(now, f.stat) {
+	if !isSameFile(now, f.stat) {
 		return errors.New("its file was changed")
 	}
 
 	return nil
 }
 
-// intact reports whether the file is in its place and usable.
-func (f *file) intact() error {
-	if err := f.usable(); err != nil {
+// checkIntact returns an error if the file is not usable or no longer exists at its path.
+func (f *contentFile) checkIntact() error {
+	if err := f.checkUsable(); err != nil {
 		return err
 	}
 
 	now, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return errors.New("its file is gone")
+		return errors.New("its file does not exist")
 	case err != nil:
 		return err
 	case !os.SameFile(now, f.stat):
@@ -136,22 +134,22 @@ func (f *file) intact() error {
 	return nil
 }
 
-// hold keeps the file open until letGo. The caller knows that it is open.
-func (f *file) hold() {
+// addReference keeps the file open until releaseReference. The file must be open.
+func (f *contentFile) addReference() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.readers++
+	f.references++
 }
 
-func (f *file) letGo() {
+func (f *contentFile) releaseReference() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.readers--
-	f.closeUnused()
+	f.references--
+	f.closeIfUnused()
 }
 
-// retire closes the file once nobody reads it.
-func (f *file) retire() {
+// retireFile closes the file as soon as it has no references.
+func (f *contentFile) retireFile() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.retired {
@@ -160,27 +158,27 @@ func (f *file) retire() {
 
 	f.retired = true
 	close(f.stop)
-	f.closeUnused()
+	f.closeIfUnused()
 }
 
-func (f *file) closeUnused() {
-	if !f.retired || f.readers > 0 {
+func (f *contentFile) closeIfUnused() {
+	if !f.retired || f.references > 0 {
 		return
 	}
-	_ = f.os.Close() // It was synced when it was written, and then only read.
-	for _, c := range f.kept {
+	_ = f.handle.Close() // It was synced after it was written, and only read since.
+	for _, c := range f.compressedForms {
 		c.close()
 	}
 }
 
-func (f *file) isVerified() bool {
+func (f *contentFile) isVerified() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.verified
 }
 
-// broken notes that the file is damaged.
-func (f *file) broken(err error) error {
+// reportDamage records that the file is damaged, calls onDamage for the first damage, and returns err.
+func (f *contentFile) reportDamage(err error) error {
 	f.mu.Lock()
 	first := f.damage == nil
 	if first {
@@ -195,10 +193,10 @@ func (f *file) broken(err error) error {
 	return err
 }
 
-// verify reads all blobs and compares them with their sums, unless the file is retired
-// meanwhile. The file is held.
-func (f *file) verify() {
-	in := bufio.NewReaderSize(io.NewSectionReader(f.os, 0, f.index.bytes), chunkBytes)
+// verifyAllBlobs reads all blobs and verifies their checksums. It stops if the file is retired. The
+// caller holds a reference.
+func (f *contentFile) verifyAllBlobs() {
+	in := bufio.NewReaderSize(io.NewSectionReader(f.handle, 0, f.index.bytes), readBufferSize)
 	var line []byte
 	for i := range f.index.records {
 		select {
@@ -208,13 +206,13 @@ func (f *file) verify() {
 		}
 
 		r := &f.index.records[i]
-		line = grown(line, int(r.length))
+		line = resizeBuffer(line, int(r.length))
 		if _, err := io.ReadFull(in, line); err != nil {
-			_ = f.broken(fmt.Errorf("reading blob %d: %w", i, err)) // Who reads on is told.
+			_ = f.reportDamage(fmt.Errorf("reading blob %d: %w", i, err)) // The damage is recorded for readers.
 			return
 		}
-		if err := r.check(i, line); err != nil {
-			_ = f.broken(err)
+		if err := r.verifyLine(i, line); err != nil {
+			_ = f.reportDamage(err)
 			return
 		}
 	}
@@ -224,36 +222,35 @@ func (f *file) verify() {
 	f.mu.Unlock()
 }
 
-// check compares a line with what the index says of it.
-func (r *record) check(number int, line []byte) error {
+// verifyLine verifies the line of a record by its checksum. The argument number is for the error.
+func (r *record) verifyLine(number int, line []byte) error {
 	blob := line[:len(line)-1]
-	if line[len(line)-1] != '\n' || sumOf(blob) != r.sum {
+	if line[len(line)-1] != '\n' || computeChecksum(blob) != r.sum {
 		return fmt.Errorf("the checksum of blob %d does not match", number)
 	}
 	return nil
 }
 
-// readLine reads the line of a record and checks it. The buffer is used again when it is
-// large enough.
-func (f *file) readLine(number int, buffer []byte) ([]byte, error) {
+// readLine reads and verifies the line of a record. It reuses the buffer if it is large enough.
+func (f *contentFile) readLine(number int, buffer []byte) ([]byte, error) {
 	r := &f.index.records[number]
-	line := grown(buffer, int(r.length))
-	if _, err := f.os.ReadAt(line, r.offset); err != nil {
+	line := resizeBuffer(buffer, int(r.length))
+	if _, err := f.handle.ReadAt(line, r.offset); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, fmt.Errorf("reading stored content: %w", err)
 	}
 
-	if err := r.check(number, line); err != nil {
-		return nil, fmt.Errorf("reading stored content: %w", f.broken(err))
+	if err := r.verifyLine(number, line); err != nil {
+		return nil, fmt.Errorf("reading stored content: %w", f.reportDamage(err))
 	}
 
 	return line, nil
 }
 
-// grown returns a buffer of a length, the given one if it is large enough.
-func grown(buffer []byte, length int) []byte {
+// resizeBuffer returns a buffer with the given length, reusing buffer if it is large enough.
+func resizeBuffer(buffer []byte, length int) []byte {
 	if cap(buffer) < length {
 		return make([]byte, length, max(length, 2*cap(buffer)))
 	}

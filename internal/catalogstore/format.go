@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// A content file is:
+// Format of a content file:
 //
-//	blobs     one JSON object a line
+//	blobs     one JSON object per line
 //	index     strings uvarint count, then each as uvarint length and bytes, sorted
 //	          records uvarint count, then recordSize bytes each, little endian
 //	trailer   magic, length of the blobs, length of the index, SHA-256 of the index
 //
-// The index has the sum of each blob, so that its own sum vouches for the whole file. A
-// reader starts with the trailer, which is at a fixed distance from the end. A file of
-// another version of the format has another magic, and is unpacked again.
+// The index contains the checksum of each blob, so that the checksum of the index covers the whole file.
+// A reader starts with the trailer, which has a fixed size. Each version of the format has its own
+// magic. A catalog with a file of another version is unpacked again.
 const (
 	magic       = "MAINCAT2"
 	trailerSize = len(magic) + 8 + 8 + sha256.Size
 	// length 4, schema 4, package 4, name 4, sum.
-	recordSize = 16 + sumSize
+	recordSize = 16 + checksumSize
 )
 
 // trailer is the end of a content file.
@@ -43,7 +43,7 @@ func (t trailer) encode() []byte {
 	return append(out, t.indexSum[:]...)
 }
 
-// errFormat says that a file is not a content file of this version.
+// errFormat is returned for a file that is not a content file of this version.
 var errFormat = errors.New("is not a content file of this version")
 
 func decodeTrailer(b []byte, fileSize int64) (trailer, error) {
@@ -52,10 +52,10 @@ func decodeTrailer(b []byte, fileSize int64) (trailer, error) {
 	}
 
 	b = b[len(magic):]
-	t := trailer{blobs: size(b), index: size(b[8:])}
+	t := trailer{blobs: decodeSize(b), index: decodeSize(b[8:])}
 	rest := fileSize - int64(trailerSize)
 	if t.blobs < 0 || t.blobs > rest || t.index != rest-t.blobs {
-		return trailer{}, errors.New("has another length than it says")
+		return trailer{}, errors.New("has a length that does not match its trailer")
 	}
 
 	copy(t.indexSum[:], b[16:])
@@ -64,13 +64,13 @@ func decodeTrailer(b []byte, fileSize int64) (trailer, error) {
 
 // appendSize appends a size, which is never negative.
 func appendSize(out []byte, n int64) []byte {
-	return binary.LittleEndian.AppendUint64(out, uint64(n)) //nolint:gosec // Two's complement gives a negative one back as it was.
+	return binary.LittleEndian.AppendUint64(out, uint64(n)) //nolint:gosec // decodeSize restores a negative value.
 }
 
-// size reads what appendSize wrote. A file that another program wrote may give a negative
-// one.
-func size(b []byte) int64 {
-	return int64(binary.LittleEndian.Uint64(b)) //nolint:gosec // Callers refuse what is negative.
+// decodeSize decodes the output of appendSize. The result can be negative if another program wrote the
+// file.
+func decodeSize(b []byte) int64 {
+	return int64(binary.LittleEndian.Uint64(b)) //nolint:gosec // Callers reject negative sizes.
 }
 
 // writeTo writes the index and the trailer.
@@ -122,45 +122,45 @@ func readIndex(file io.ReaderAt, fileSize int64) (*index, error) {
 	return decodeIndex(text, t.blobs)
 }
 
-// errChecksum says that a file was damaged.
+// errChecksum is returned for a damaged file.
 var errChecksum = errors.New("its checksum does not match")
 
-// decodeIndex reads an index. The bytes have passed their checksum, so that an error here
-// means that another program wrote the file; it is checked all the same.
+// decodeIndex decodes an index whose checksum was verified. It still validates the input, because
+// another program can have written the file.
 func decodeIndex(text []byte, blobs int64) (*index, error) {
 	d := &decoder{rest: text}
-	ix := &index{strings: make([]string, 0, d.count(1))}
-	ix.strings = d.strings(ix.strings)
-	ix.records = make([]record, 0, d.count(recordSize))
+	ix := &index{strings: make([]string, 0, d.readCount(1))}
+	ix.strings = d.readStrings(ix.strings)
+	ix.records = make([]record, 0, d.readCount(recordSize))
 	for range cap(ix.records) {
-		ix.records = append(ix.records, d.record())
+		ix.records = append(ix.records, d.readRecord())
 	}
 
 	if d.failed || len(d.rest) > 0 || !slices.IsSorted(ix.strings) {
-		return nil, errors.New("its index cannot be read")
+		return nil, errors.New("its index is invalid")
 	}
 
 	for i := range ix.records {
 		r := &ix.records[i]
 		if highest := slices.Max(r.keys[:]); int64(highest) >= int64(len(ix.strings)) || r.length == 0 {
-			return nil, errors.New("its index names what is not there")
+			return nil, errors.New("its index has invalid references")
 		}
 	}
 
-	if ix.complete(); ix.bytes != blobs {
-		return nil, errors.New("its index is of other blobs")
+	if ix.deriveOffsetsAndLists(); ix.bytes != blobs {
+		return nil, errors.New("its index does not match its blobs")
 	}
 
 	return ix, nil
 }
 
-// decoder reads an index. After a failure it gives zero values.
+// decoder decodes an index. After a failure, it returns zero values.
 type decoder struct {
 	rest   []byte
 	failed bool
 }
 
-func (d *decoder) uvarint() uint64 {
+func (d *decoder) readUvarint() uint64 {
 	v, n := binary.Uvarint(d.rest)
 	if n <= 0 {
 		d.fail()
@@ -170,8 +170,8 @@ func (d *decoder) uvarint() uint64 {
 	return v
 }
 
-func (d *decoder) bytes() []byte {
-	n := d.uvarint()
+func (d *decoder) readBytes() []byte {
+	n := d.readUvarint()
 	if n > uint64(len(d.rest)) {
 		d.fail()
 		return nil
@@ -182,18 +182,17 @@ func (d *decoder) bytes() []byte {
 	return b
 }
 
-// strings fills a list with what follows. One copy holds all of them, and each is a part
-// of it.
-func (d *decoder) strings(list []string) []string {
+// readStrings appends strings to a list up to its capacity. All strings share one allocation.
+func (d *decoder) readStrings(list []string) []string {
 	start := d.rest
 	for range cap(list) {
-		d.bytes()
+		d.readBytes()
 	}
 
 	all := string(start[:len(start)-len(d.rest)])
 	again := &decoder{rest: start}
 	for range cap(list) {
-		n := len(again.bytes())
+		n := len(again.readBytes())
 		end := len(start) - len(again.rest)
 		if d.failed {
 			return list
@@ -204,9 +203,9 @@ func (d *decoder) strings(list []string) []string {
 	return list
 }
 
-// count reads a number of things that take at least size bytes each.
-func (d *decoder) count(size int) int {
-	n := d.uvarint()
+// readCount reads the number of items that follow, each of which takes at least size bytes.
+func (d *decoder) readCount(size int) int {
+	n := d.readUvarint()
 	if n > math.MaxInt32 || int(n) > len(d.rest)/size {
 		d.fail()
 		return 0
@@ -214,7 +213,7 @@ func (d *decoder) count(size int) int {
 	return int(n)
 }
 
-func (d *decoder) record() record {
+func (d *decoder) readRecord() record {
 	if len(d.rest) < recordSize {
 		d.fail()
 		return record{}
@@ -222,7 +221,7 @@ func (d *decoder) record() record {
 
 	b := d.rest
 	d.rest = d.rest[recordSize:]
-	r := record{length: binary.LittleEndian.Uint32(b), sum: sum(b[16:recordSize])}
+	r := record{length: binary.LittleEndian.Uint32(b), sum: checksum(b[16:recordSize])}
 	for field := range r.keys {
 		r.keys[field] = binary.LittleEndian.Uint32(b[4+4*field:])
 	}
@@ -235,17 +234,17 @@ func (d *decoder) fail() {
 	d.rest = nil
 }
 
-// pointer is what the store knows of a catalog beside its blobs. Its file is a line of
-// JSON and a line with the SHA-256 of that.
+// pointer is the metadata of a stored catalog. Its file consists of a line of JSON and a line with the
+// SHA-256 of the first line.
 type pointer struct {
 	Source
-	// Content is the sum of the blobs, in hexadecimal.
+	// Content is the checksum of the blobs, in hexadecimal.
 	Content string `json:"content"`
-	// Unpacked is when the content was stored.
+	// Unpacked is the time at which the content was stored.
 	Unpacked time.Time `json:"unpacked"`
-	// Confirmed is when the source was last known to give the content.
+	// Confirmed is the time at which the source was last known to resolve to the content.
 	Confirmed time.Time `json:"confirmed"`
-	// Modified is when the content last changed, in whole seconds.
+	// Modified is the time at which the content last changed, in whole seconds.
 	Modified time.Time `json:"modified"`
 }
 
@@ -258,9 +257,9 @@ func (p pointer) encode() ([]byte, error) {
 	return fmt.Appendf(text, "\n%x\n", check), nil
 }
 
-// pointerBytes is the longest file of a pointer: two references of a thousand bytes, and
-// what JSON makes of them.
-const pointerBytes = 16 << 10
+// maxPointerSize is the maximum size of a pointer file in bytes: two references of a thousand bytes, with
+// the overhead of JSON.
+const maxPointerSize = 16 << 10
 
 func decodePointer(text []byte) (pointer, error) {
 	line, check, _ := bytes.Cut(text, []byte("\n"))
@@ -272,7 +271,7 @@ func decodePointer(text []byte) (pointer, error) {
 	if err := json.Unmarshal(line, &p); err != nil {
 		return pointer{}, err
 	}
-	if name, err := hex.DecodeString(p.Content); err != nil || len(name) != sumSize {
+	if name, err := hex.DecodeString(p.Content); err != nil || len(name) != checksumSize {
 		return pointer{}, errors.New("does not name content")
 	}
 

@@ -12,73 +12,74 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// sumSize is how much of a SHA-256 is kept: finding another text with the same 16 bytes
-// takes 2^128 attempts.
-const sumSize = 16
+// checksumSize is the number of bytes of a SHA-256 that are kept. Finding another text with the same 16
+// bytes takes 2^128 attempts.
+const checksumSize = 16
 
-// sum is the start of a SHA-256.
-type sum [sumSize]byte
+// checksum is the first bytes of a SHA-256.
+type checksum [checksumSize]byte
 
-func sumOf(text []byte) sum {
+func computeChecksum(text []byte) checksum {
 	whole := sha256.Sum256(text)
-	return sum(whole[:sumSize])
+	return checksum(whole[:checksumSize])
 }
 
-// record is one blob in the index.
+// record is the index entry of a blob.
 type record struct {
-	// offset is where its line begins.
+	// offset is the position of its line in the file.
 	offset int64
-	// length is that of the line, with its line break.
+	// length is the length of the line including the line break.
 	length uint32
-	// keys are the indexes, among the strings, of its schema, package and name.
-	keys [fields]uint32
-	// sum is that of the blob, without the line break.
-	sum sum
+	// keys are the positions of its schema, package and name in the strings of the index.
+	keys [fieldCount]uint32
+	// sum is the checksum of the blob without the line break.
+	sum checksum
 }
 
-// The fields that blobs are found by.
+// Fields of a query.
 const (
 	fieldSchema = iota
 	fieldPackage
 	fieldName
-	fields
+	fieldCount
 )
 
 // index finds blobs in a content file.
 type index struct {
-	// strings are sorted.
+	// strings are the distinct values of all fields, sorted.
 	strings []string
 	records []record
-	// lists has, for each field, the records of each string.
-	lists [fields]lists
+	// lists contains, for each field, the records of each string.
+	lists [fieldCount]recordLists
 	// bytes is the length of all lines.
 	bytes int64
 }
 
-// lists are lists of records, one for each string, in the order of the catalog.
-type lists struct {
-	// starts has where in numbers the list of a string begins, and at its end where the
-	// last one ends.
+// recordLists are lists of records, one for each string, in the order of the catalog.
+type recordLists struct {
+	// starts contains the start of the list of each string in numbers, and the end of the last list.
 	starts  []uint32
 	numbers []uint32
 }
 
-func (l lists) of(id uint32) []uint32 { return l.numbers[l.starts[id]:l.starts[id+1]] }
+func (l recordLists) recordsOfString(id uint32) []uint32 {
+	return l.numbers[l.starts[id]:l.starts[id+1]]
+}
 
-// complete makes what is derived from the strings and records.
-func (ix *index) complete() {
+// deriveOffsetsAndLists computes the offsets of the records, the total size and the lists.
+func (ix *index) deriveOffsetsAndLists() {
 	for i := range ix.records {
 		ix.records[i].offset = ix.bytes
 		ix.bytes += int64(ix.records[i].length)
 	}
 	for field := range ix.lists {
-		ix.lists[field] = ix.listsOf(field)
+		ix.lists[field] = ix.groupRecordsByField(field)
 	}
 }
 
-// listsOf sorts the records by the strings of a field, by counting.
-func (ix *index) listsOf(field int) lists {
-	l := lists{starts: make([]uint32, len(ix.strings)+1), numbers: make([]uint32, len(ix.records))}
+// groupRecordsByField groups the records by the strings of a field, with a counting sort.
+func (ix *index) groupRecordsByField(field int) recordLists {
+	l := recordLists{starts: make([]uint32, len(ix.strings)+1), numbers: make([]uint32, len(ix.records))}
 	for i := range ix.records {
 		l.starts[ix.records[i].keys[field]+1]++
 	}
@@ -97,31 +98,31 @@ func (ix *index) listsOf(field int) lists {
 	return l
 }
 
-// sum names the bytes of all blobs, in hexadecimal.
-func (ix *index) sum() string {
+// contentSum returns the checksum of all blobs, in hexadecimal.
+func (ix *index) contentSum() string {
 	sums := sha256.New()
 	for i := range ix.records {
 		sums.Write(ix.records[i].sum[:])
 	}
-	return hex.EncodeToString(sums.Sum(nil)[:sumSize])
+	return hex.EncodeToString(sums.Sum(nil)[:checksumSize])
 }
 
-// at returns the number of the record whose line holds an offset.
-func (ix *index) at(offset int64) int {
+// recordAtOffset returns the number of the record whose line contains an offset.
+func (ix *index) recordAtOffset(offset int64) int {
 	return sort.Search(len(ix.records), func(i int) bool { return ix.records[i].offset > offset }) - 1
 }
 
-// Query selects blobs: those that match each field that is not empty.
+// Query selects the blobs that match every non-empty field.
 type Query struct {
 	Schema, Package, Name string
 }
 
-// find yields the numbers of the records that a query selects, in the order of the
-// catalog. It looks at no more records than those of the rarest of the query's strings.
-func (ix *index) find(q Query) func(yield func(int) bool) {
+// findRecords yields the numbers of the records that a query selects, in the order of the catalog. It
+// visits only the records of the string of the query that occurs least often.
+func (ix *index) findRecords(q Query) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
-		wanted := [fields]string{q.Schema, q.Package, q.Name}
-		var ids [fields]uint32
+		wanted := [fieldCount]string{q.Schema, q.Package, q.Name}
+		var ids [fieldCount]uint32
 		var shortest []uint32
 		some := false
 		for field, text := range wanted {
@@ -135,7 +136,7 @@ func (ix *index) find(q Query) func(yield func(int) bool) {
 			}
 
 			ids[field] = uint32(id) //nolint:gosec // The limit of the index is far below 4 billion strings.
-			if list := ix.lists[field].of(ids[field]); !some || len(list) < len(shortest) {
+			if list := ix.lists[field].recordsOfString(ids[field]); !some || len(list) < len(shortest) {
 				some, shortest = true, list
 			}
 		}
@@ -150,14 +151,14 @@ func (ix *index) find(q Query) func(yield func(int) bool) {
 		}
 
 		for _, i := range shortest {
-			if ix.records[i].matches(wanted, ids) && !yield(int(i)) {
+			if ix.records[i].matchesQuery(wanted, ids) && !yield(int(i)) {
 				return
 			}
 		}
 	}
 }
 
-func (r *record) matches(wanted [fields]string, ids [fields]uint32) bool {
+func (r *record) matchesQuery(wanted [fieldCount]string, ids [fieldCount]uint32) bool {
 	for field := range wanted {
 		if wanted[field] != "" && r.keys[field] != ids[field] {
 			return false
@@ -166,28 +167,28 @@ func (r *record) matches(wanted [fields]string, ids [fields]uint32) bool {
 	return true
 }
 
-// builder collects an index while blobs are written.
-type builder struct {
+// indexBuilder builds an index while blobs are written.
+type indexBuilder struct {
 	ids     map[string]uint32
 	strings []string
 	records []record
 	bytes   int64
-	// stringBytes is the length of all strings.
+	// stringBytes is the total length of the strings.
 	stringBytes int
 	limits      Limits
 }
 
-func newBuilder(limits Limits) *builder {
-	return &builder{ids: map[string]uint32{}, limits: limits}
+func newIndexBuilder(limits Limits) *indexBuilder {
+	return &indexBuilder{ids: map[string]uint32{}, limits: limits}
 }
 
-// add takes in the next blob of the file. Its errors are about the content.
-func (b *builder) add(meta fbc.Meta) error {
+// addBlob adds the next blob of the file. It returns an *fbc.Error if the content exceeds a limit.
+func (b *indexBuilder) addBlob(meta fbc.Meta) error {
 	length := len(meta.Blob) + 1
 	b.records = append(b.records, record{
-		length: uint32(length), //nolint:gosec // A length that does not fit is refused below.
-		keys:   [fields]uint32{b.id(meta.Schema), b.id(meta.Package), b.id(meta.Name)},
-		sum:    sumOf(meta.Blob),
+		length: uint32(length), //nolint:gosec // A length that overflows is rejected below.
+		keys:   [fieldCount]uint32{b.internString(meta.Schema), b.internString(meta.Package), b.internString(meta.Name)},
+		sum:    computeChecksum(meta.Blob),
 	})
 	b.bytes += int64(length)
 	switch {
@@ -199,33 +200,32 @@ func (b *builder) add(meta fbc.Meta) error {
 		return &fbc.Error{Err: fmt.Errorf("the catalog has more than %d blobs", b.limits.Blobs)}
 	case len(b.strings) > b.limits.Names:
 		return &fbc.Error{Err: fmt.Errorf("the catalog has more than %d different schemas, packages and names after %d blobs", b.limits.Names, len(b.records))}
-	case b.memory() > b.limits.IndexMemory:
-		return &fbc.Error{Err: fmt.Errorf("the index of the catalog takes more than %d bytes of memory after %d blobs", b.limits.IndexMemory, len(b.records))}
+	case b.estimateMemory() > b.limits.IndexMemory:
+		return &fbc.Error{Err: fmt.Errorf("the index of the catalog requires more than %d bytes of memory after %d blobs", b.limits.IndexMemory, len(b.records))}
 	}
 
 	return nil
 }
 
-// What building an index takes in memory, in bytes, until it is written.
+// Memory that building an index requires until it is written, in bytes.
 const (
-	// A record of 40, with the room that a growing list leaves (1.25) and the copy of it
-	// that is made when it grows (1); its place in three lists (3 * 4); and its form on
-	// disk (32).
+	// A record of 40 bytes, with the spare capacity of a growing slice (1.25) and its copy during
+	// growth (1); its positions in three lists (3 * 4); and its encoded form (32).
 	memoryOfRecord = 40*9/4 + 3*4 + recordSize
-	// A string header of 16, in a growing list (9/4) and in the sorted one; the entry of
-	// the map (24), which doubles (3); its places (2 * 4) and the starts of three lists,
-	// of which one is copied (4 * 4).
+	// A string header of 16 bytes, in a growing slice (9/4) and in the sorted slice (1); the map entry
+	// (24), in a map that doubles (3); its positions (2 * 4); and the starts of three lists, one of
+	// which is copied (4 * 4).
 	memoryOfString = 16*13/4 + 24*3 + 2*4 + 4*4
-	// The bytes of a string, and their form on disk in a growing buffer (9/4).
+	// The bytes of a string, and their encoded form in a growing buffer (9/4).
 	memoryOfStringByte = 3
 )
 
-// memory returns what the index takes at most while it is built, in bytes.
-func (b *builder) memory() int {
+// estimateMemory returns an upper bound of the memory for building the index, in bytes.
+func (b *indexBuilder) estimateMemory() int {
 	return len(b.records)*memoryOfRecord + len(b.strings)*memoryOfString + b.stringBytes*memoryOfStringByte
 }
 
-func (b *builder) id(s string) uint32 {
+func (b *indexBuilder) internString(s string) uint32 {
 	if id, ok := b.ids[s]; ok {
 		return id
 	}
@@ -238,8 +238,8 @@ func (b *builder) id(s string) uint32 {
 	return id
 }
 
-// index returns the index of what was added. The builder is of no use after that.
-func (b *builder) index() *index {
+// buildIndex returns the index of the added blobs. The builder must not be used after that.
+func (b *indexBuilder) buildIndex() *index {
 	order := make([]uint32, len(b.strings))
 	for i := range order {
 		order[i] = uint32(i)
@@ -259,6 +259,6 @@ func (b *builder) index() *index {
 		}
 	}
 
-	ix.complete()
+	ix.deriveOffsetsAndLists()
 	return ix
 }

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// FullError reports that the store of all catalogs would become larger than its limit.
+// FullError is returned if storing a catalog would exceed the size limit of the store.
 type FullError struct {
-	// Used is the size of what is stored and being stored, in bytes.
+	// Used is the size of all files that are stored or being written, in bytes.
 	Used int64
-	// Limit is the bound of it, in bytes.
+	// Limit is the size limit, in bytes.
 	Limit int64
 }
 
-// Error says what to do.
+// Error implements error. The text includes advice.
 func (e *FullError) Error() string {
 	return fmt.Sprintf("the store of catalogs is full: %s of %s are in use, and this catalog needs more; delete catalogs, or raise --catalogs-size-limit and the size of its volume",
 		formatBytes(e.Used), formatBytes(e.Limit))
@@ -32,30 +32,30 @@ func formatBytes(n int64) string {
 	return resource.NewQuantity(n, resource.BinarySI).String()
 }
 
-// space bounds what the store has on the disk. What is stored is measured and not counted
-// along the way, because files may be deleted by others.
+// space limits the disk space of the store. The used space is measured instead of counted, because
+// other programs can delete files.
 type space struct {
 	limit int64
-	// reserved has the bytes of files that have no name and cannot be measured.
+	// reserved is the size of unnamed files, which cannot be measured, in bytes.
 	reserved atomic.Int64
 }
 
-// Reserve makes sure that there is room for bytes below the Scratch folder that are written to
-// a file without a name. They count until Release is called.
+// Reserve reserves space for an unnamed file in the Scratch directory until Release is called. It returns
+// a *FullError if the space is not available.
 func (s *Store) Reserve(bytes int64) error {
-	if err := s.checkSpace(bytes); err != nil {
+	if err := s.checkFreeSpace(bytes); err != nil {
 		return err
 	}
 	s.space.reserved.Add(bytes)
 	return nil
 }
 
-// Release returns what was reserved.
+// Release releases reserved space.
 func (s *Store) Release(bytes int64) { s.space.reserved.Add(-bytes) }
 
-// checkSpace returns a *FullError if there is no room for more bytes.
-func (s *Store) checkSpace(more int64) error {
-	list, err := entries(s.contentDir())
+// checkFreeSpace returns a *FullError if there is no space for more bytes.
+func (s *Store) checkFreeSpace(more int64) error {
+	list, err := listDirectory(s.contentDir())
 	if err != nil {
 		return err
 	}
@@ -79,21 +79,21 @@ func (s *Store) checkSpace(more int64) error {
 	return nil
 }
 
-// spaceStep is how much is written, in bytes, between two looks at the space.
-const spaceStep = 1 << 20
+// spaceCheckStep is the number of bytes written between two checks of the used space.
+const spaceCheckStep = 1 << 20
 
-// spaceWriter writes a file of the store until there is no space left.
+// spaceWriter writes a file of the store. It returns a *FullError if there is no space left.
 type spaceWriter struct {
 	io.Writer
 	store *Store
-	// allowed may be written before the next look.
+	// allowed is the number of bytes that can be written before the next check.
 	allowed int64
 }
 
 func (w *spaceWriter) Write(p []byte) (int, error) {
 	if need := int64(len(p)); need > w.allowed {
-		step := max(need, spaceStep)
-		if err := w.store.checkSpace(step); err != nil {
+		step := max(need, spaceCheckStep)
+		if err := w.store.checkFreeSpace(step); err != nil {
 			return 0, err
 		}
 		w.allowed = step

@@ -16,44 +16,43 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// ErrNotFound says that nothing is stored for a catalog.
+// ErrNotFound is returned for a catalog without stored content.
 var ErrNotFound = errors.New("the catalog has no stored content")
 
-// DamagedError says that the stored content of a catalog cannot be used: it has to be
-// unpacked again.
+// DamagedError is returned if the stored content of a catalog cannot be used and must be unpacked again.
 type DamagedError struct {
-	// Catalog is the catalog's name.
+	// Catalog is the name of the catalog.
 	Catalog string
-	// Err is what is wrong with the file.
+	// Err is the cause.
 	Err error
 }
 
-// Error names the catalog and what is wrong.
+// Error implements error.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the stored content of catalog %q is damaged and has to be unpacked again: %v", e.Catalog, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// Limits bound what catalogs may take. A zero field means its default.
+// Limits limit the size of catalogs. A zero field means its default.
 type Limits struct {
-	// Walk bounds the reading of the catalog's files.
+	// Walk limits reading the files of a catalog.
 	Walk fbc.Limits
-	// Bytes is the size of all blobs of a catalog as JSON lines. Default 4 GiB: forty
-	// times the largest public catalog, and what 1 GiB of YAML can become.
+	// Bytes is the maximum size of all blobs of a catalog as JSON lines. The default is 4 GiB: forty
+	// times the largest public catalog, and the size that 1 GiB of YAML can expand to.
 	Bytes int64
-	// Blobs is the number of blobs of a catalog. Default 300,000: ten times the largest
+	// Blobs is the maximum number of blobs of a catalog. The default is 300,000: ten times the largest
 	// public catalog.
 	Blobs int
-	// Names is the number of distinct schemas, packages and names of a catalog. Default
-	// 300,000, as nearly every blob has a name of its own.
+	// Names is the maximum number of distinct schemas, packages and names of a catalog. The default is
+	// 300,000, because nearly every blob has its own name.
 	Names int
-	// IndexMemory is what the index of a catalog may take in memory while it is built, in
-	// bytes. Default 128 MiB: 300,000 blobs with names of 40 bytes take 115 MiB.
+	// IndexMemory is the maximum memory for building the index of a catalog, in bytes. The default is
+	// 128 MiB: 300,000 blobs with names of 40 bytes require 115 MiB.
 	IndexMemory int
-	// TotalBytes is the size of all catalogs on disk, with their compressed forms and with
-	// what is being unpacked. Default 3.5 GiB, for a volume of 4 GiB.
+	// TotalBytes is the maximum size of all catalogs on disk, including their compressed forms and
+	// files that are being unpacked. The default is 3.5 GiB, for a volume of 4 GiB.
 	TotalBytes int64
 }
 
@@ -75,86 +74,86 @@ func setDefault[T int | int64](field *T, value T) {
 	}
 }
 
-// Source says where content comes from.
+// Source identifies the origin of content.
 type Source struct {
-	// Ref is the reference that was asked for, as the catalog's spec has it.
+	// Ref is the image reference in the spec of the catalog.
 	Ref string `json:"ref"`
-	// Resolved is the reference with the digest that was unpacked.
+	// Resolved is the reference by digest of the unpacked image.
 	Resolved string `json:"resolved"`
-	// Since is when the reference began to give this content, if another replica has seen
-	// that: their readers are then told the same time. Zero means the time of storing.
+	// Since is the time at which the content changed, if another replica has recorded it. All replicas
+	// then report the same modification time. Zero means the time of storing.
 	Since time.Time `json:"since,omitzero"`
 }
 
 // Info describes stored content.
 type Info struct {
 	Source
-	// Unpacked is when the content was stored.
+	// Unpacked is the time at which the content was stored.
 	Unpacked time.Time
-	// Confirmed is when the source was last known to give this content.
+	// Confirmed is the time at which the source was last known to resolve to this content.
 	Confirmed time.Time
-	// Modified is when the content last differed from what was stored before, in whole
-	// seconds. It always grows when the content changes.
+	// Modified is the time at which the content last changed, in whole seconds. It increases with each
+	// change.
 	Modified time.Time
-	// Sum names the blobs: content of equal Sum is equal.
+	// Sum is the checksum of the blobs. Content with the same Sum is equal.
 	Sum string
 	// Bytes is the size of all blobs as JSON lines.
 	Bytes int64
-	// Blobs is their number.
+	// Blobs is the number of blobs.
 	Blobs int
 }
 
-// Store keeps the content of catalogs below one folder. It is safe for concurrent use
-// within one process; two processes need two folders.
+// Store stores the content of catalogs in a directory. It is safe for concurrent use within one process.
+// Two processes must use different directories.
 type Store struct {
 	dir    string
 	limits Limits
 	now    func() time.Time
 	disk   disk
 	space  space
-	// work is what goes on in the background; compressing is held by the one that
-	// compresses, verifying by the one that verifies.
-	work                   sync.WaitGroup
+	// backgroundWork counts the goroutines of the store. compressing and verifying are semaphores that
+	// limit compression and verification to one file at a time.
+	backgroundWork         sync.WaitGroup
 	compressing, verifying chan struct{}
 
-	// mu guards what follows. It may be taken while a slot's mu is held, not the other
-	// way round.
+	// mu guards the fields below. Lock order: the mu of a slot before this one.
 	mu     sync.Mutex
 	closed bool
-	slots  map[string]*slot
-	// claims counts, for each content, the catalogs that have it, and files has the open
-	// file of it, if there is one. bad has the files that cannot be used.
-	claims map[string]int
-	files  map[string]*file
-	bad    map[string]badFile
-	// lost are told the names of catalogs whose content has gone or is damaged.
-	lost []func(name string)
+	slots  map[string]*catalogSlot
+	// claims counts the catalogs of each content. files contains the open file of each content, and
+	// damaged the files that cannot be used.
+	claims  map[string]int
+	files   map[string]*contentFile
+	damaged map[string]damagedFile
+	// lostHandlers are called with the names of catalogs whose content is missing or damaged.
+	lostHandlers []func(name string)
 }
 
-// slot is the place of one catalog.
-type slot struct {
+// catalogSlot is the state of one catalog in the store.
+type catalogSlot struct {
 	name string
-	// writing is held while content is stored or deleted.
+	// writing is locked while content is stored or deleted.
 	writing sync.Mutex
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu sync.Mutex
-	// pointer is what is known of the content; an empty Content says that nothing is. stat
-	// is how its file was when it was read or written, and problem why it could not be.
+	// pointer is the metadata of the content; its Content is empty if there is none. stat is the state
+	// of the pointer file when it was last read or written, and problem the error of reading it.
 	pointer pointer
 	stat    os.FileInfo
 	problem error
-	// file has the content that is served. Nil when there is none, or none was asked for.
-	file *file
-	// told says that the loss of the content was reported.
-	told bool
+	// file is the open content file that is served. It is nil if there is no content, or if the content
+	// was not requested yet.
+	file *contentFile
+	// lossReported is set after the loss of the content was reported.
+	lossReported bool
 }
 
-// The folders of a store.
+// Directories of a store.
 const (
 	contentFolder = "content"
 	catalogFolder = "catalogs"
-	// scratchFolder is where images are unpacked.
+	// scratchFolder is the directory in which images are unpacked.
 	scratchFolder = ".scratch"
 )
 
@@ -164,9 +163,8 @@ func (s *Store) contentPath(hexSum string) string {
 	return filepath.Join(s.dir, contentFolder, hexSum)
 }
 
-// Open makes a store of a folder, which is created when it is missing. What a process
-// that ended left unfinished, and content that no catalog has, is removed. Content is
-// opened when it is needed.
+// Open returns the store in a directory, and creates the directory if it does not exist. Unfinished files
+// of an earlier process and unused content are removed. Content files are opened on demand.
 func Open(dir string, limits Limits) (*Store, error) {
 	return openStore(dir, limits, disk{})
 }
@@ -176,23 +174,23 @@ func openStore(dir string, limits Limits, d disk) (*Store, error) {
 		dir: dir, limits: limits.withDefaults(), now: time.Now, disk: d,
 		space:       space{limit: limits.withDefaults().TotalBytes},
 		compressing: make(chan struct{}, 1), verifying: make(chan struct{}, 1),
-		slots: map[string]*slot{}, claims: map[string]int{}, files: map[string]*file{}, bad: map[string]badFile{},
+		slots: map[string]*catalogSlot{}, claims: map[string]int{}, files: map[string]*contentFile{}, damaged: map[string]damagedFile{},
 	}
-	if err := s.disk.makeFolder(dir); err != nil {
-		return nil, fmt.Errorf("making the folder of the catalog store: %w", err)
+	if err := s.disk.ensureDirectory(dir); err != nil {
+		return nil, fmt.Errorf("creating the directory of the catalog store: %w", err)
 	}
 	if err := s.loadPointers(); err != nil {
 		return nil, fmt.Errorf("reading the catalog store: %w", err)
 	}
-	if err := s.collect(); err != nil {
-		return nil, fmt.Errorf("removing unfinished work from the catalog store: %w", err)
+	if err := s.removeOrphans(); err != nil {
+		return nil, fmt.Errorf("removing unfinished files from the catalog store: %w", err)
 	}
 
 	return s, nil
 }
 
-// entries lists a folder; one that is missing has none.
-func entries(dir string) ([]fs.DirEntry, error) {
+// listDirectory lists a directory. A directory that does not exist has no entries.
+func listDirectory(dir string) ([]fs.DirEntry, error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -200,20 +198,20 @@ func entries(dir string) ([]fs.DirEntry, error) {
 	return list, err
 }
 
-// loadPointers reads what catalogs there are.
+// loadPointers creates the slots of the catalogs that are stored on disk.
 func (s *Store) loadPointers() error {
-	list, err := entries(filepath.Join(s.dir, catalogFolder))
+	list, err := listDirectory(filepath.Join(s.dir, catalogFolder))
 	if err != nil {
 		return err
 	}
 
 	for _, entry := range list {
-		if !validName(entry.Name()) {
+		if !isValidName(entry.Name()) {
 			continue
 		}
 
-		slot := &slot{name: entry.Name()}
-		slot.readPointer(s.pointerPath(slot.name))
+		slot := &catalogSlot{name: entry.Name()}
+		slot.loadPointer(s.pointerPath(slot.name))
 		s.slots[slot.name] = slot
 		if slot.pointer.Content != "" {
 			s.claims[slot.pointer.Content]++
@@ -223,24 +221,24 @@ func (s *Store) loadPointers() error {
 	return nil
 }
 
-// collect removes what no catalog has.
-func (s *Store) collect() error {
-	if err := s.disk.removeAll(filepath.Join(s.dir, scratchFolder)); err != nil {
+// removeOrphans removes files that do not belong to a catalog.
+func (s *Store) removeOrphans() error {
+	if err := s.disk.removeTree(filepath.Join(s.dir, scratchFolder)); err != nil {
 		return err
 	}
 
 	for _, folder := range []string{contentFolder, catalogFolder} {
-		list, err := entries(filepath.Join(s.dir, folder))
+		list, err := listDirectory(filepath.Join(s.dir, folder))
 		if err != nil {
 			return err
 		}
 		for _, entry := range list {
-			// A compressed form is called as its content, with the encoding behind a dot.
+			// The name of a compressed form is <content>.<encoding>.
 			content, _, _ := strings.Cut(entry.Name(), ".")
 			if (folder == contentFolder && s.claims[content] > 0) || (folder == catalogFolder && s.slots[entry.Name()] != nil) {
 				continue
 			}
-			if err := s.disk.removeAll(filepath.Join(s.dir, folder, entry.Name())); err != nil {
+			if err := s.disk.removeTree(filepath.Join(s.dir, folder, entry.Name())); err != nil {
 				return err
 			}
 		}
@@ -249,57 +247,56 @@ func (s *Store) collect() error {
 	return nil
 }
 
-// OnLost adds a function that is told the name of each catalog whose content is found to
-// be gone or damaged, once for each loss. It is called from whatever finds it, and must
-// neither block nor call the store.
+// OnLost adds a handler that is called with the name of each catalog whose content is found to be missing
+// or damaged, once for each loss. The handler must neither block nor call the store.
 func (s *Store) OnLost(f func(name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lost = append(s.lost, f)
+	s.lostHandlers = append(s.lostHandlers, f)
 }
 
-// Scratch makes an empty folder on the store's volume, for an image to be unpacked
-// into. The caller removes it.
+// Scratch creates an empty directory on the volume of the store, for unpacking an image. The caller
+// removes it.
 func (s *Store) Scratch() (string, error) {
 	parent := filepath.Join(s.dir, scratchFolder)
-	if err := s.disk.makeFolder(parent); err != nil {
-		return "", explain("making a folder to unpack into", err)
+	if err := s.disk.ensureDirectory(parent); err != nil {
+		return "", explainDiskError("creating a directory to unpack into", err)
 	}
 
 	dir, err := os.MkdirTemp(parent, "")
 	if err != nil {
-		return "", explain("making a folder to unpack into", err)
+		return "", explainDiskError("creating a directory to unpack into", err)
 	}
 
 	return dir, nil
 }
 
-// Names lists the catalogs that something is stored for, whether it is good or not.
+// Names returns the names of all stored catalogs, including those with damaged content.
 func (s *Store) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.slots))
 }
 
-// Stored describes the content that is on disk and intact as far as is known. It gives
-// ErrNotFound or a *DamagedError when there is none to rely on; older content may still
-// be served then.
+// Stored describes the stored content of a catalog. It returns ErrNotFound if there is none, or a
+// *DamagedError if the content is missing or damaged. In that case, Content can still serve older
+// content.
 func (s *Store) Stored(name string) (Info, error) {
-	slot := s.slot(name)
+	slot := s.findSlot(name)
 	if slot == nil {
 		return Info{}, ErrNotFound
 	}
 
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
-	if err := s.refresh(slot); err != nil {
+	if err := s.refreshSlot(slot); err != nil {
 		return Info{}, err
 	}
 
-	return slot.info(), nil
+	return slot.describeContent(), nil
 }
 
-// Serves reports whether Content gives content of the catalog.
+// Serves reports whether Content returns content of the catalog.
 func (s *Store) Serves(name string) bool {
 	content, err := s.Content(name)
 	if err != nil {
@@ -309,36 +306,35 @@ func (s *Store) Serves(name string) bool {
 	return true
 }
 
-// Content returns the catalog's content for reading. The caller closes it. When the file
-// has gone, what was open before stays readable until new content is stored, and the
-// functions added by OnLost are told of it.
+// Content returns the content of a catalog for reading. The caller closes it. If the file was removed, an
+// open file remains readable until new content is stored.
 func (s *Store) Content(name string) (*Content, error) {
-	slot := s.slot(name)
+	slot := s.findSlot(name)
 	if slot == nil {
 		return nil, ErrNotFound
 	}
 
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
-	if slot.file == nil || slot.file.usable() != nil {
-		if err := s.refresh(slot); err != nil {
+	if slot.file == nil || slot.file.checkUsable() != nil {
+		if err := s.refreshSlot(slot); err != nil {
 			return nil, err
 		}
 	}
 
-	slot.file.hold()
-	return &Content{file: slot.file, info: slot.info(), store: s}, nil
+	slot.file.addReference()
+	return &Content{file: slot.file, info: slot.describeContent(), store: s}, nil
 }
 
-// info describes the content of a slot that has a file; its mu is held.
-func (s *slot) info() Info {
+// describeContent returns the Info of a slot with an open file. The caller holds the mu of the slot.
+func (s *catalogSlot) describeContent() Info {
 	return Info{
 		Source: s.pointer.Source, Unpacked: s.pointer.Unpacked, Confirmed: s.pointer.Confirmed, Modified: s.pointer.Modified,
 		Sum: s.pointer.Content, Bytes: s.file.index.bytes, Blobs: len(s.file.index.records),
 	}
 }
 
-// Confirm notes that a reference gives the stored content at a time.
+// Confirm records that a reference resolved to the stored content at a time.
 func (s *Store) Confirm(name, ref string, at time.Time) (Info, error) {
 	slot := s.lockForWriting(name, false)
 	if slot == nil {
@@ -351,27 +347,27 @@ func (s *Store) Confirm(name, ref string, at time.Time) (Info, error) {
 		return Info{}, err
 	}
 
-	// Only who has writing held changes it.
+	// The stored content cannot change while writing is locked.
 	confirmed := pointer{Source: Source{Ref: ref, Resolved: stored.Resolved}, Content: stored.Sum, Unpacked: stored.Unpacked, Modified: stored.Modified, Confirmed: at.UTC()}
-	doing := "noting that catalog " + name + " is up to date"
-	written, err := s.preparePointer(confirmed)
+	doing := "recording that catalog " + name + " is up to date"
+	written, err := s.writePendingPointer(confirmed)
 	if err != nil {
-		return Info{}, explain(doing, err)
+		return Info{}, explainDiskError(doing, err)
 	}
 
-	defer written.discard()
+	defer written.closeAndDiscard()
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
 	if err := s.commitPointer(slot, written, confirmed); err != nil {
-		return Info{}, explain(doing, err)
+		return Info{}, explainDiskError(doing, err)
 	}
 
 	stored.Ref, stored.Confirmed = confirmed.Ref, confirmed.Confirmed
 	return stored, nil
 }
 
-// Delete removes a catalog's content. It is not an error when there is none. Readers
-// that have it keep it.
+// Delete removes the content of a catalog. It is not an error if there is none. Contents that are open
+// remain readable.
 func (s *Store) Delete(name string) error {
 	slot := s.lockForWriting(name, false)
 	if slot == nil {
@@ -381,76 +377,76 @@ func (s *Store) Delete(name string) error {
 	defer slot.writing.Unlock()
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
-	if err := s.disk.remove(s.pointerPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.disk.removeFile(s.pointerPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("deleting the stored content of catalog %q: %w", name, err)
 	}
 
 	content := slot.pointer.Content
-	slot.use(nil)
+	slot.replaceFile(nil)
 	slot.pointer, slot.stat, slot.problem = pointer{}, nil, nil
 	s.mu.Lock()
 	delete(s.slots, name)
 	s.mu.Unlock()
-	if err := s.unclaim(content); err != nil {
+	if err := s.releaseClaim(content); err != nil {
 		return fmt.Errorf("deleting the stored content of catalog %q: %w", name, err)
 	}
 
 	return nil
 }
 
-// Close releases the open files, and waits for what goes on in the background. Readers
-// that have content keep it.
+// Close releases the open files and waits for background work. Contents that are open remain readable.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.closed = true
 	slots := slices.Collect(maps.Values(s.slots))
 	for _, f := range s.files {
-		f.retire()
+		f.retireFile()
 	}
 
 	s.mu.Unlock()
 	for _, slot := range slots {
 		slot.mu.Lock()
-		slot.use(nil)
+		slot.replaceFile(nil)
 		slot.mu.Unlock()
 	}
 
-	s.work.Wait()
+	s.backgroundWork.Wait()
 }
 
-// Check looks at the files of all catalogs, so that OnLost is told of those that are gone
-// or damaged though nobody reads them.
+// Check checks the files of all catalogs, so that the OnLost handlers are also called for content that is
+// not being read.
 func (s *Store) Check() {
 	for _, name := range s.Names() {
-		// What is wrong was told.
+		// Stored reports losses to the handlers.
 		_, _ = s.Stored(name)
 	}
 }
 
-func (s *Store) tell(name string) {
+// notifyLost calls the OnLost handlers for a catalog.
+func (s *Store) notifyLost(name string) {
 	s.mu.Lock()
-	lost := s.lost
+	lost := s.lostHandlers
 	s.mu.Unlock()
 	for _, f := range lost {
 		f(name)
 	}
 }
 
-// slot returns the place of a catalog, nil when there is none.
-func (s *Store) slot(name string) *slot {
+// findSlot returns the slot of a catalog, or nil if there is none.
+func (s *Store) findSlot(name string) *catalogSlot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.slots[name]
 }
 
-// lockForWriting returns the place of a catalog, with its writing held. It is nil when there
-// is none and none is to be made.
-func (s *Store) lockForWriting(name string, create bool) *slot {
+// lockForWriting returns the slot of a catalog with writing locked. If there is no slot, it creates one if
+// create is set, and returns nil otherwise.
+func (s *Store) lockForWriting(name string, create bool) *catalogSlot {
 	for {
 		s.mu.Lock()
 		found := s.slots[name]
 		if found == nil && create {
-			found = &slot{name: name}
+			found = &catalogSlot{name: name}
 			s.slots[name] = found
 		}
 
@@ -460,8 +456,8 @@ func (s *Store) lockForWriting(name string, create bool) *slot {
 		}
 
 		found.writing.Lock()
-		// It may have been deleted while it was waited for.
-		if s.slot(name) == found {
+		// The slot can have been deleted while waiting for the lock.
+		if s.findSlot(name) == found {
 			return found
 		}
 
@@ -469,10 +465,10 @@ func (s *Store) lockForWriting(name string, create bool) *slot {
 	}
 }
 
-var nameRule = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+var catalogNamePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
-// validName reports whether a name can be that of a catalog. Such a name is also the name
-// of a file that is neither hidden nor leads elsewhere.
-func validName(name string) bool {
-	return len(name) <= 253 && nameRule.MatchString(name) && !strings.Contains(name, "..")
+// isValidName reports whether a name is a valid catalog name. A valid name is also a file name that is not
+// hidden and does not refer to another directory.
+func isValidName(name string) bool {
+	return len(name) <= 253 && catalogNamePattern.MatchString(name) && !strings.Contains(name, "..")
 }

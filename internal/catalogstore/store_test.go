@@ -304,7 +304,7 @@ func TestUnpackKeepsItsLimits(t *testing.T) {
 		"bytes": {catalogstore.Limits{Bytes: 50}, "the catalog is larger than 50 bytes"},
 		"blobs": {catalogstore.Limits{Blobs: 1}, "the catalog has more than 1 blobs"},
 		"names": {catalogstore.Limits{Names: 4}, "the catalog has more than 4 different schemas, packages and names after 2 blobs"},
-		"index": {catalogstore.Limits{IndexMemory: 1000}, "the index of the catalog takes more than 1000 bytes of memory after 2 blobs"},
+		"index": {catalogstore.Limits{IndexMemory: 1000}, "the index of the catalog requires more than 1000 bytes of memory after 2 blobs"},
 		"walk":  {catalogstore.Limits{Walk: fbc.Limits{BlobBytes: 20}}, "is larger than 20 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {

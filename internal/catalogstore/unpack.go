@@ -12,65 +12,65 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Unpack reads the catalog in a file system and stores it, see Put.
+// Unpack reads the catalog in a file system and stores it like Put.
 func (s *Store) Unpack(ctx context.Context, name string, source Source, fsys fs.FS) (Info, error) {
 	return s.Put(ctx, name, source, fbc.Walk(fsys, s.limits.Walk))
 }
 
-// Put stores blobs in the place of what was stored under the name. A blob's bytes are not
-// kept after the next one is asked for. On an error nothing has changed: an *fbc.Error
-// says that the content is wrong and stays so, any other that reading or writing failed.
+// Put stores blobs as the content of a catalog and replaces its previous content. The bytes of a blob are
+// not used after the next one is requested. If Put returns an error, the stored content is unchanged. An
+// *fbc.Error means that the content is invalid; any other error means that reading or writing failed.
 func (s *Store) Put(ctx context.Context, name string, source Source, metas iter.Seq2[fbc.Meta, error]) (Info, error) {
-	if !validName(name) {
-		return Info{}, fmt.Errorf("%q cannot be the name of a catalog", name)
+	if !isValidName(name) {
+		return Info{}, fmt.Errorf("%q is not a valid catalog name", name)
 	}
 
 	slot := s.lockForWriting(name, true)
 	defer slot.writing.Unlock()
-	f, err := s.write(ctx, metas)
+	f, err := s.writeContentFile(ctx, metas)
 	if err != nil {
-		return Info{}, explain("storing catalog "+name, err)
+		return Info{}, explainDiskError("storing catalog "+name, err)
 	}
 
-	defer f.letGo()
-	info, err := s.point(slot, source, f)
+	defer f.releaseReference()
+	info, err := s.assignContent(slot, source, f)
 	if err != nil {
-		_ = s.unclaim(f.content) // The next start removes what stays.
-		return Info{}, explain("storing catalog "+name, err)
+		_ = s.releaseClaim(f.contentSum) // A leftover is removed at the next start.
+		return Info{}, explainDiskError("storing catalog "+name, err)
 	}
 
 	return info, nil
 }
 
-// point makes a content, which is claimed, that of a catalog.
-func (s *Store) point(slot *slot, source Source, f *file) (Info, error) {
+// assignContent makes f the content of a catalog. The claim on the content is taken by the caller.
+func (s *Store) assignContent(slot *catalogSlot, source Source, f *contentFile) (Info, error) {
 	slot.mu.Lock()
 	before := slot.pointer
 	slot.mu.Unlock()
 	now := s.now().UTC()
-	p := pointer{Source: source, Content: f.content, Unpacked: now, Confirmed: now, Modified: modified(source, now, before, f.content)}
-	written, err := s.preparePointer(p)
+	p := pointer{Source: source, Content: f.contentSum, Unpacked: now, Confirmed: now, Modified: modificationTime(source, now, before, f.contentSum)}
+	written, err := s.writePendingPointer(p)
 	if err != nil {
 		return Info{}, err
 	}
 
-	defer written.discard()
+	defer written.closeAndDiscard()
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
 	if err := s.commitPointer(slot, written, p); err != nil {
 		return Info{}, err
 	}
 
-	slot.use(f)
-	slot.told = false
-	_ = s.unclaim(before.Content) // The next start removes what stays.
+	slot.replaceFile(f)
+	slot.lossReported = false
+	_ = s.releaseClaim(before.Content) // A leftover is removed at the next start.
 
-	return slot.info(), nil
+	return slot.describeContent(), nil
 }
 
-// modified is when content was modified that takes the place of another: that one's time
-// when they are the same, and later when they are not, also within one second.
-func modified(source Source, now time.Time, before pointer, content string) time.Time {
+// modificationTime returns the modification time of content that replaces other content. It is the time
+// of the previous content if both are equal, and at least a second later otherwise.
+func modificationTime(source Source, now time.Time, before pointer, content string) time.Time {
 	if !source.Since.IsZero() {
 		now = source.Since.UTC()
 	}
@@ -86,29 +86,29 @@ func modified(source Source, now time.Time, before pointer, content string) time
 	return now
 }
 
-// write writes a content file, claims its content, and opens it. It is held for the
-// caller.
-func (s *Store) write(ctx context.Context, metas iter.Seq2[fbc.Meta, error]) (*file, error) {
-	out, err := s.disk.create(s.contentDir())
+// writeContentFile writes a content file, adds a claim on its content, and returns the open file with a
+// reference for the caller.
+func (s *Store) writeContentFile(ctx context.Context, metas iter.Seq2[fbc.Meta, error]) (*contentFile, error) {
+	out, err := s.disk.createPendingFile(s.contentDir())
 	if err != nil {
 		return nil, err
 	}
 
-	ix, err := s.writeContent(ctx, out, metas)
+	ix, err := s.writeBlobsAndIndex(ctx, out, metas)
 	if err == nil {
-		err = out.sync()
+		err = out.syncToDisk()
 	}
 	if err != nil {
-		out.discard()
+		out.closeAndDiscard()
 		return nil, err
 	}
 
-	return s.adopt(out, ix)
+	return s.commitContentFile(out, ix)
 }
 
-func (s *Store) writeContent(ctx context.Context, out *newFile, metas iter.Seq2[fbc.Meta, error]) (*index, error) {
-	buffered := bufio.NewWriterSize(&spaceWriter{Writer: out, store: s}, chunkBytes)
-	build := newBuilder(s.limits)
+func (s *Store) writeBlobsAndIndex(ctx context.Context, out *pendingFile, metas iter.Seq2[fbc.Meta, error]) (*index, error) {
+	buffered := bufio.NewWriterSize(&spaceWriter{Writer: out, store: s}, readBufferSize)
+	build := newIndexBuilder(s.limits)
 	for meta, err := range metas {
 		if err != nil {
 			return nil, err
@@ -116,7 +116,7 @@ func (s *Store) writeContent(ctx context.Context, out *newFile, metas iter.Seq2[
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := build.add(meta); err != nil {
+		if err := build.addBlob(meta); err != nil {
 			return nil, err
 		}
 		if _, err := buffered.Write(meta.Blob); err != nil {
@@ -127,7 +127,7 @@ func (s *Store) writeContent(ctx context.Context, out *newFile, metas iter.Seq2[
 		}
 	}
 
-	ix := build.index()
+	ix := build.buildIndex()
 	if err := ix.writeTo(buffered); err != nil {
 		return nil, err
 	}
@@ -135,68 +135,70 @@ func (s *Store) writeContent(ctx context.Context, out *newFile, metas iter.Seq2[
 	return ix, buffered.Flush()
 }
 
-// adopt moves a complete file to its place, unless the content is there already.
-func (s *Store) adopt(out *newFile, ix *index) (*file, error) {
-	content := ix.sum() // Other catalogs do not wait for it.
+// commitContentFile renames a complete content file to its final path, or discards it if the content is
+// stored already. It returns the open file with a claim and a reference for the caller.
+func (s *Store) commitContentFile(out *pendingFile, ix *index) (*contentFile, error) {
+	content := ix.contentSum() // Computed without holding mu, so that other catalogs are not blocked.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if open := s.files[content]; open != nil && open.intact() == nil {
-		out.discard()
+	if open := s.files[content]; open != nil && open.checkIntact() == nil {
+		out.closeAndDiscard()
 		s.claims[content]++
-		open.hold()
+		open.addReference()
 		return open, nil
 	}
 
 	path := s.contentPath(content)
-	if err := out.move(path); err != nil {
-		out.discard()
+	if err := out.renameTo(path); err != nil {
+		out.closeAndDiscard()
 		return nil, err
 	}
 
-	// Its bytes were summed when they were written.
-	f, err := makeFile(out.File, path, ix, content)
+	// The checksums were computed from the written bytes.
+	f, err := newContentFile(out.File, path, ix, content)
 	if err != nil {
-		_ = out.Close() // What is wrong with it is known.
+		_ = out.Close() // The first error is returned.
 		return nil, err
 	}
 
 	f.verified = true
 	s.claims[content]++
-	f.hold()
-	s.install(f)
+	f.addReference()
+	s.installFileLocked(f)
 
 	return f, nil
 }
 
-// preparePointer writes a pointer, but not in its place yet.
-func (s *Store) preparePointer(p pointer) (*newFile, error) {
+// writePendingPointer writes a pointer to a temporary file.
+func (s *Store) writePendingPointer(p pointer) (*pendingFile, error) {
 	text, err := p.encode()
 	if err != nil {
 		return nil, err
 	}
 
-	out, err := s.disk.create(filepath.Join(s.dir, catalogFolder))
+	out, err := s.disk.createPendingFile(filepath.Join(s.dir, catalogFolder))
 	if err != nil {
 		return nil, err
 	}
 	if _, err = out.Write(text); err == nil {
-		err = out.sync()
+		err = out.syncToDisk()
 	}
 	if err != nil {
-		out.discard()
+		out.closeAndDiscard()
 		return nil, err
 	}
 
 	return out, nil
 }
 
-// commitPointer moves a pointer to its place. The slot's mu is held.
-func (s *Store) commitPointer(slot *slot, written *newFile, p pointer) error {
+// commitPointer renames a pointer file to its final path and updates the slot. The caller holds the mu of
+// the slot.
+func (s *Store) commitPointer(slot *catalogSlot, written *pendingFile, p pointer) error {
 	stat, err := written.Stat()
 	if err != nil {
 		return err
 	}
-	if err := written.move(s.pointerPath(slot.name)); err != nil {
+	if err := written.renameTo(s.pointerPath(slot.name)); err != nil {
 		return err
 	}
 
