@@ -16,15 +16,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// isOffered reports whether a catalog has content that clients may ask any replica for.
+// isOffered reports whether a catalog has content that clients can request from any replica.
 func isOffered(catalog *olmv1.ClusterCatalog) bool {
 	return catalog.Status.ResolvedSource != nil && catalog.DeletionTimestamp.IsZero() &&
 		catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeUnavailable
 }
 
-// shelf is a store that tells content that this replica does not have yet from content that
-// there is not: to its reader the first is no reason to give up.
-type shelf struct {
+// replicaStore is a content source that distinguishes content that this replica does not have yet from
+// content that does not exist. Clients retry in the first case.
+type replicaStore struct {
 	store interface {
 		Content(name string) (*catalogstore.Content, error)
 	}
@@ -32,21 +32,22 @@ type shelf struct {
 	reader client.Reader
 }
 
-// lookTimeout bounds the look at a ClusterCatalog, which waits only while the cache is being
-// filled.
-const lookTimeout = time.Second
+// catalogLookupTimeout is the timeout for reading a ClusterCatalog, which blocks only until the cache is
+// synced.
+const catalogLookupTimeout = time.Second
 
-// Content returns the content of a catalog, see serve.NewHandler.
-func (s *shelf) Content(name string) (*catalogstore.Content, error) {
+// Content returns the content of a catalog. It returns serve.ErrComing if the content is not available on
+// this replica yet.
+func (s *replicaStore) Content(name string) (*catalogstore.Content, error) {
 	content, err := s.store.Content(name)
 	if !errors.Is(err, catalogstore.ErrNotFound) {
 		return content, err
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), catalogLookupTimeout)
 	defer cancel()
 	catalog := &olmv1.ClusterCatalog{}
-	// Where that cannot be told, there is no content.
+	// If the catalog cannot be read, it is treated as a catalog without content.
 	if s.reader.Get(ctx, client.ObjectKey{Name: name}, catalog) == nil && isOffered(catalog) {
 		return nil, serve.ErrComing
 	}
@@ -54,48 +55,48 @@ func (s *shelf) Content(name string) (*catalogstore.Content, error) {
 	return nil, err
 }
 
-// arrivalGrace is how long a replica that has just started may be without content that
-// others serve before it is taken for ready all the same: a registry that does not answer
-// for one catalog must not keep the others from being served.
-const arrivalGrace = time.Minute
+// contentGracePeriod is the time after which a replica that has just started becomes ready although it
+// lacks content that others serve. A registry that does not respond for one catalog must not prevent
+// the others from being served.
+const contentGracePeriod = time.Minute
 
-// arrival is the health check that a replica that has just started has what the others
-// serve, so that no client is sent to one that answers that there is no such catalog. Once
-// it has passed it always does.
-type arrival struct {
+// contentReadiness is the readiness check of a replica that has just started. It fails until the replica
+// has the content that other replicas serve, so that no client is routed to a replica that does not know
+// its catalog. After it has passed once, it always passes.
+type contentReadiness struct {
 	// reader reads ClusterCatalogs.
 	reader client.Reader
 	// serves reports whether the replica serves a catalog.
 	serves func(name string) bool
 	clock  clock.PassiveClock
 
-	mu      sync.Mutex
-	until   time.Time
-	arrived bool
+	mu       sync.Mutex
+	deadline time.Time
+	passed   bool
 }
 
-// check implements healthz.Checker.
-func (a *arrival) check(r *http.Request) error {
+// checkContent implements healthz.Checker.
+func (a *contentReadiness) checkContent(r *http.Request) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.arrived {
+	if a.passed {
 		return nil
 	}
 
 	now := a.clock.Now()
-	if a.until.IsZero() {
-		a.until = now.Add(arrivalGrace)
+	if a.deadline.IsZero() {
+		a.deadline = now.Add(contentGracePeriod)
 	}
-	if err := a.missing(r); err != nil && now.Before(a.until) {
+	if err := a.findMissingContent(r); err != nil && now.Before(a.deadline) {
 		return err
 	}
 
-	a.arrived = true
+	a.passed = true
 	return nil
 }
 
-// missing names a catalog that is served by others and not here.
-func (a *arrival) missing(r *http.Request) error {
+// findMissingContent returns an error that names a catalog that other replicas serve and this one does not.
+func (a *contentReadiness) findMissingContent(r *http.Request) error {
 	list := &olmv1.ClusterCatalogList{}
 	if err := a.reader.List(r.Context(), list); err != nil {
 		return fmt.Errorf("listing the catalogs: %w", err)
@@ -103,7 +104,7 @@ func (a *arrival) missing(r *http.Request) error {
 
 	for i := range list.Items {
 		if catalog := &list.Items[i]; isOffered(catalog) && !a.serves(catalog.Name) {
-			return fmt.Errorf("the content of catalog %q is not here yet", catalog.Name)
+			return fmt.Errorf("the content of catalog %q is not available on this replica yet", catalog.Name)
 		}
 	}
 	return nil

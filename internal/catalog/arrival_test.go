@@ -39,7 +39,7 @@ func (l *listed) Get(_ context.Context, _ client.ObjectKey, object client.Object
 	return l.err
 }
 
-func TestShelf(t *testing.T) {
+func TestReplicaStore(t *testing.T) {
 	store, err := catalogstore.Open(t.TempDir(), catalogstore.Limits{})
 	if err != nil {
 		t.Fatal(err)
@@ -56,13 +56,13 @@ func TestShelf(t *testing.T) {
 		reader  listed
 		want    error
 	}{
-		"stored":          {"here", listed{}, nil},
-		"on its way":      {"new", listed{catalogs: []olmv1.ClusterCatalog{offered}}, serve.ErrComing},
-		"not decided yet": {"new", listed{catalogs: make([]olmv1.ClusterCatalog, 1)}, catalogstore.ErrNotFound},
-		"unknown":         {"new", listed{err: errors.New("not found")}, catalogstore.ErrNotFound},
+		"stored":            {"here", listed{}, nil},
+		"not available yet": {"new", listed{catalogs: []olmv1.ClusterCatalog{offered}}, serve.ErrComing},
+		"not decided yet":   {"new", listed{catalogs: make([]olmv1.ClusterCatalog, 1)}, catalogstore.ErrNotFound},
+		"unknown":           {"new", listed{err: errors.New("not found")}, catalogstore.ErrNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			content, err := (&shelf{store: store, reader: &test.reader}).Content(test.catalog)
+			content, err := (&replicaStore{store: store, reader: &test.reader}).Content(test.catalog)
 			if !errors.Is(err, test.want) || (content == nil) == (err == nil) {
 				t.Errorf("content %v, error %v, want %v", content, err, test.want)
 			}
@@ -73,7 +73,7 @@ func TestShelf(t *testing.T) {
 	}
 }
 
-func TestArrival(t *testing.T) {
+func TestContentReadiness(t *testing.T) {
 	catalog := func(change func(*olmv1.ClusterCatalog)) olmv1.ClusterCatalog {
 		c := olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
 		c.Status.ResolvedSource = &olmv1.ResolvedCatalogSource{}
@@ -89,7 +89,7 @@ func TestArrival(t *testing.T) {
 		want     string
 	}{
 		"no catalogs":     {},
-		"not here yet":    {catalogs: []olmv1.ClusterCatalog{catalog(as)}, want: `the content of catalog "c" is not here yet`},
+		"not here yet":    {catalogs: []olmv1.ClusterCatalog{catalog(as)}, want: `the content of catalog "c" is not available on this replica yet`},
 		"here":            {catalogs: []olmv1.ClusterCatalog{catalog(as)}, serves: true},
 		"nowhere":         {catalogs: []olmv1.ClusterCatalog{catalog(func(c *olmv1.ClusterCatalog) { c.Status.ResolvedSource = nil })}},
 		"unavailable":     {catalogs: []olmv1.ClusterCatalog{catalog(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })}},
@@ -100,26 +100,26 @@ func TestArrival(t *testing.T) {
 			clock := testclock.NewFakePassiveClock(time.Now())
 			reader := &listed{catalogs: test.catalogs, err: test.err}
 			serves := test.serves
-			a := &arrival{reader: reader, serves: func(string) bool { return serves }, clock: clock}
+			a := &contentReadiness{reader: reader, serves: func(string) bool { return serves }, clock: clock}
 			request := httptest.NewRequest(http.MethodGet, "/readyz", nil)
-			err := a.check(request)
+			err := a.checkContent(request)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error is %v, want %q", err, test.want)
 			}
 
 			// It waits no longer than a while, and what goes later is no matter of readiness.
-			clock.SetTime(clock.Now().Add(arrivalGrace - time.Second))
-			if again := a.check(request); (again == nil) != (err == nil) {
+			clock.SetTime(clock.Now().Add(contentGracePeriod - time.Second))
+			if again := a.checkContent(request); (again == nil) != (err == nil) {
 				t.Errorf("within the grace: %v, at first: %v", again, err)
 			}
 
 			clock.SetTime(clock.Now().Add(time.Second))
-			if err := a.check(request); err != nil {
+			if err := a.checkContent(request); err != nil {
 				t.Errorf("after the grace: %v", err)
 			}
 
 			serves, reader.err = false, errors.New("gone")
-			if err := a.check(request); err != nil {
+			if err := a.checkContent(request); err != nil {
 				t.Errorf("once it was ready: %v", err)
 			}
 		})

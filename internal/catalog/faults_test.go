@@ -20,7 +20,7 @@ import (
 // Clients are served meanwhile, and what is asked for afterwards is done.
 func TestServerRestarts(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
-	namespace, made := scene(t, c)
+	namespace, made := createCatalog(t, c)
 	key := client.ObjectKeyFromObject(made)
 	r := start(t, namespace, nil)
 	env.RestartServer(t)
@@ -34,7 +34,7 @@ func TestServerRestarts(t *testing.T) {
 		return nil
 	})
 
-	authority, err := published(c, namespace)(t.Context())
+	authority, err := publishedAuthority(c, namespace)(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestServerRestarts(t *testing.T) {
 		if err := c.Get(t.Context(), key, made); err == nil {
 			t.Error("the API server answers while it is away")
 		}
-		if err := reads(t, reader, base); err != nil {
+		if err := readCatalog(t, reader, base); err != nil {
 			t.Errorf("without the API server: %v", err)
 		}
 	})

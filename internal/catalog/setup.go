@@ -1,12 +1,11 @@
-// Package catalog is the component catalogd: it pulls the images of ClusterCatalogs,
-// stores their content, and serves it over HTTPS to the cluster.
+// Package catalog is the component catalogd: it pulls the images of ClusterCatalogs, stores their content,
+// and serves it over HTTPS to the cluster.
 //
-// What it does stands in its parts: controller/unpack decides and stores,
-// controller/follow does so on replicas that do not lead, controller/collect removes
-// what is left of deleted catalogs, controller/certify keeps the serving certificate,
-// serve answers clients, and store keeps content on disk. This package puts them
-// together. Choosing from catalogs is the work of other components, which read them
-// over HTTPS.
+// This package sets up the parts of the component. controller/unpack reconciles ClusterCatalogs on the
+// leader. controller/follow stores the same content on the other replicas. controller/collect removes
+// the content of deleted catalogs. controller/certify manages the serving certificate. serve implements
+// the HTTP API, and catalogstore stores the content on disk. Other components resolve bundles from
+// catalogs, which they read over HTTPS.
 package catalog
 
 import (
@@ -44,36 +43,36 @@ const (
 	serviceName            = "catalogd-service"
 )
 
-// checkEvery is how often the files of the store are looked at, so that what was deleted
-// or damaged is unpacked again before somebody misses it. A look takes a few system calls
-// per catalog.
-const checkEvery = 5 * time.Second
+// storeResyncInterval is the interval at which the files of the store are checked, so that deleted or
+// damaged content is unpacked again before a client requests it. A check takes a few system calls per
+// catalog.
+const storeResyncInterval = 5 * time.Second
 
 // Options configure the component.
 type Options struct {
-	// ExternalAddress is the host, with a port if it is not 443, that clients reach the
-	// server at. Default catalogd-service.<SystemNamespace>.svc.
+	// ExternalAddress is the host, with a port if it is not 443, at which clients reach the server. The
+	// default is catalogd-service.<SystemNamespace>.svc.
 	ExternalAddress string
-	// ListenAddress is the address that the server listens on. Default ":8443".
+	// ListenAddress is the address that the server listens on. The default is ":8443".
 	ListenAddress string
-	// CacheDir is the folder that content is stored in. It belongs to one process, may be
-	// deleted at any time, and is best kept over a restart. Default
+	// CacheDir is the directory in which content is stored. It must not be shared between processes. It
+	// can be deleted at any time, and should be preserved across restarts. The default is
 	// /var/cache/mainstay/catalogs.
 	CacheDir string
-	// SystemNamespace is where the program runs and keeps its certificate. Default
+	// SystemNamespace is the namespace of the program and of its certificate. The default is
 	// olmv1-system.
 	SystemNamespace string
 	// Puller opens images. Required.
 	Puller fetch.Puller
-	// TLSCertFile and TLSKeyFile are PEM files of a certificate to serve with. They are
-	// read again when they change. When both are empty the program issues one.
+	// TLSCertFile and TLSKeyFile are PEM files of the serving certificate. They are reloaded when they
+	// change. If both are empty, the program issues a certificate.
 	TLSCertFile, TLSKeyFile string
-	// Memory is a certificate for a server whose clients are in the same process. It
-	// excludes the files.
+	// Memory is a certificate for a server whose clients are in the same process. It must not be set
+	// together with the files.
 	Memory *certify.Memory
-	// Limits bound what one catalog may take.
+	// Limits limit the size of catalogs.
 	Limits catalogstore.Limits
-	// ClientLimits bound what clients may ask for at once.
+	// ClientLimits limit concurrent connections and requests.
 	ClientLimits serve.Limits
 }
 
@@ -91,26 +90,25 @@ func setDefault(field *string, value string) {
 	}
 }
 
-func (o Options) validate() error {
+func (o Options) validateOptions() error {
 	switch {
 	case o.Puller == nil:
-		return errors.New("no puller of images is given")
+		return errors.New("no image puller is set")
 	case (o.TLSCertFile == "") != (o.TLSKeyFile == ""):
-		return errors.New("a certificate file needs a key file and the other way round: give both or none")
+		return errors.New("certificate file and key file must be set together")
 	case o.TLSCertFile != "" && o.Memory != nil:
-		return errors.New("a certificate is given as files and in memory: give one")
+		return errors.New("the certificate is set as files and in memory: set one of them")
 	}
 
 	return nil
 }
 
-// baseURL is the address of a catalog's content.
-func (o Options) baseURL(name string) string {
+// catalogBaseURL returns the base URL of the content of a catalog.
+func (o Options) catalogBaseURL(name string) string {
 	return "https://" + o.ExternalAddress + "/catalogs/" + name
 }
 
-// Hosts are the names that the server may be reached by: those of its Service, and the
-// external address.
+// Hosts returns the host names of the server: the names of its Service and the external address.
 func (o Options) Hosts() []string {
 	o = o.withDefaults()
 	inNamespace := serviceName + "." + o.SystemNamespace
@@ -126,10 +124,10 @@ func (o Options) Hosts() []string {
 	return hosts
 }
 
-// Setup adds the component to a manager, whose scheme knows the kinds of api/olm/v1 and
-// of Kubernetes' core.
+// Setup adds the component to a manager. The scheme of the manager must contain the kinds of api/olm/v1 and
+// of core/v1.
 func Setup(mgr ctrl.Manager, opts Options) error {
-	if err := opts.validate(); err != nil {
+	if err := opts.validateOptions(); err != nil {
 		return fmt.Errorf("setting up catalogd: %w", err)
 	}
 
@@ -146,30 +144,30 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 
 	log := mgr.GetLogger().WithName("catalogd")
 	server := &serve.Server{
-		Address: opts.ListenAddress, Handler: serve.NewHandler(&shelf{store: contents, reader: mgr.GetClient()}, opts.ClientLimits, log),
+		Address: opts.ListenAddress, Handler: serve.NewHandler(&replicaStore{store: contents, reader: mgr.GetClient()}, opts.ClientLimits, log),
 		Limits:         opts.ClientLimits,
 		GetCertificate: getCertificate, Log: log,
 	}
 	fetcher := fetch.New(opts.Puller, contents)
-	arrived := &arrival{reader: mgr.GetClient(), serves: contents.Serves, clock: clock.RealClock{}}
+	arrived := &contentReadiness{reader: mgr.GetClient(), serves: contents.Serves, clock: clock.RealClock{}}
 
 	return errors.Join(
 		addControllers(mgr, opts, contents, fetcher),
 		mgr.Add(&collect.Collector{Reader: mgr.GetAPIReader(), Store: contents}),
-		mgr.Add(onEveryReplica(func(ctx context.Context) error { return check(ctx, contents) })),
+		mgr.Add(everyReplicaRunnable(func(ctx context.Context) error { return checkStorePeriodically(ctx, contents) })),
 		mgr.Add(server),
 		mgr.AddReadyzCheck("catalog-server", server.Ready),
 		mgr.AddReadyzCheck("catalog-certificate", ready),
-		mgr.AddReadyzCheck("catalog-content", arrived.check),
+		mgr.AddReadyzCheck("catalog-content", arrived.checkContent),
 	)
 }
 
-// addControllers adds those that fill the store.
+// addControllers adds the controllers that fill the store.
 func addControllers(mgr ctrl.Manager, opts Options, contents *catalogstore.Store, fetcher *fetch.Fetcher) error {
 	retrievals := &pull.Retrievals[catalogstore.Info]{}
 	unpacker := &unpack.Reconciler{
 		Client: mgr.GetClient(), Store: contents, Fetcher: fetcher, Resolver: opts.Puller,
-		BaseURL: opts.baseURL, Retrievals: retrievals, Clock: clock.RealClock{},
+		BaseURL: opts.catalogBaseURL, Retrievals: retrievals, Clock: clock.RealClock{},
 	}
 	follower := &follow.Reconciler{
 		Client: mgr.GetClient(), Store: contents, Fetcher: fetcher, Retrievals: retrievals, Leads: mgr.Elected(),
@@ -177,7 +175,8 @@ func addControllers(mgr ctrl.Manager, opts Options, contents *catalogstore.Store
 	return errors.Join(mgr.Add(retrievals.Runnable()), unpacker.SetupWithManager(mgr, contents.OnLost), follower.SetupWithManager(mgr, contents.OnLost))
 }
 
-// addCertificate adds what keeps the server's certificate.
+// addCertificate adds the source of the serving certificate to the manager. It returns the function that
+// provides the certificate, and its readiness check.
 func addCertificate(mgr ctrl.Manager, opts Options) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), func(*http.Request) error, error) {
 	always := func(*http.Request) error { return nil }
 	switch {
@@ -193,7 +192,7 @@ func addCertificate(mgr ctrl.Manager, opts Options) (func(*tls.ClientHelloInfo) 
 
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client for the serving certificate: %w", err)
+		return nil, nil, fmt.Errorf("creating a client for the serving certificate: %w", err)
 	}
 
 	holder := &certificate.Holder{}
@@ -209,9 +208,10 @@ func addCertificate(mgr ctrl.Manager, opts Options) (func(*tls.ClientHelloInfo) 
 	})
 }
 
-// check looks at the store's files from time to time.
-func check(ctx context.Context, contents *catalogstore.Store) error {
-	ticker := time.NewTicker(checkEvery)
+// checkStorePeriodically checks the files of the store at each storeResyncInterval until the context is
+// done.
+func checkStorePeriodically(ctx context.Context, contents *catalogstore.Store) error {
+	ticker := time.NewTicker(storeResyncInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -223,11 +223,11 @@ func check(ctx context.Context, contents *catalogstore.Store) error {
 	}
 }
 
-// onEveryReplica is a Runnable that does not wait to lead.
-type onEveryReplica manager.RunnableFunc
+// everyReplicaRunnable is a manager.Runnable that runs on every replica.
+type everyReplicaRunnable manager.RunnableFunc
 
-// Start runs the function.
-func (f onEveryReplica) Start(ctx context.Context) error { return f(ctx) }
+// Start implements manager.Runnable.
+func (f everyReplicaRunnable) Start(ctx context.Context) error { return f(ctx) }
 
-// NeedLeaderElection is false.
-func (onEveryReplica) NeedLeaderElection() bool { return false }
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everyReplicaRunnable) NeedLeaderElection() bool { return false }

@@ -131,8 +131,8 @@ func eventually(t *testing.T, what string, condition func() error) {
 	}
 }
 
-// scene is a namespace, a registry with an image, and a ClusterCatalog of it.
-func scene(t *testing.T, c client.Client) (namespace string, made *olmv1.ClusterCatalog) {
+// createCatalog is a namespace, a registry with an image, and a ClusterCatalog of it.
+func createCatalog(t *testing.T, c client.Client) (namespace string, made *olmv1.ClusterCatalog) {
 	t.Helper()
 	name := strings.ToLower(t.Name())
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
@@ -161,8 +161,8 @@ func scene(t *testing.T, c client.Client) (namespace string, made *olmv1.Cluster
 	return name, made
 }
 
-// published trusts the authority in the ConfigMap.
-func published(c client.Client, namespace string) func(context.Context) (*x509.CertPool, error) {
+// publishedAuthority trusts the authority in the ConfigMap.
+func publishedAuthority(c client.Client, namespace string) func(context.Context) (*x509.CertPool, error) {
 	return func(ctx context.Context) (*x509.CertPool, error) {
 		config := &corev1.ConfigMap{}
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: certify.ConfigMapName}, config); err != nil {
@@ -178,8 +178,8 @@ func published(c client.Client, namespace string) func(context.Context) (*x509.C
 	}
 }
 
-// reads reports whether a client gets the package.
-func reads(t *testing.T, reader *catalogclient.Client, base string) error {
+// readCatalog reports whether a client gets the package.
+func readCatalog(t *testing.T, reader *catalogclient.Client, base string) error {
 	content, err := reader.Content(t.Context(), base, "a")
 	if err != nil {
 		return err
@@ -190,8 +190,8 @@ func reads(t *testing.T, reader *catalogclient.Client, base string) error {
 	return nil
 }
 
-// ready asks a replica for its health.
-func ready(t *testing.T, r *replica) error {
+// checkReady asks a replica for its health.
+func checkReady(t *testing.T, r *replica) error {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.health+"/readyz", nil)
 	if err != nil {
@@ -213,7 +213,7 @@ func ready(t *testing.T, r *replica) error {
 
 func TestAllReplicasServe(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
-	namespace, made := scene(t, c)
+	namespace, made := createCatalog(t, c)
 	first, second := start(t, namespace, nil), start(t, namespace, nil)
 	eventually(t, "the catalog is served", func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil {
@@ -225,10 +225,10 @@ func TestAllReplicasServe(t *testing.T) {
 		return nil
 	})
 
-	reader := catalogclient.New(catalogclient.Options{RootCAs: published(c, namespace)})
+	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
 	for _, r := range []*replica{first, second} {
 		base := "https://" + r.address + "/catalogs/" + made.Name
-		eventually(t, "each replica serves", func() error { return reads(t, reader, base) })
+		eventually(t, "each replica serves", func() error { return readCatalog(t, reader, base) })
 	}
 
 	if base := made.Status.URLs.Base; !strings.HasPrefix(base, "https://"+first.address+"/") && !strings.HasPrefix(base, "https://"+second.address+"/") {
@@ -255,7 +255,7 @@ func TestAllReplicasServe(t *testing.T) {
 			}
 		}
 		base := "https://" + r.address + "/catalogs/" + made.Name
-		if err := reads(t, reader, base); err != nil {
+		if err := readCatalog(t, reader, base); err != nil {
 			t.Errorf("while the folder is gone: %v", err)
 		}
 		eventually(t, "the folder is back", func() error {
@@ -271,7 +271,7 @@ func TestAllReplicasServe(t *testing.T) {
 	for _, r := range []*replica{first, second} {
 		eventually(t, "the content is deleted", func() error {
 			var unavailable *catalogclient.UnavailableError
-			err := reads(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
+			err := readCatalog(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 			if errors.As(err, &unavailable) && unavailable.Status == 404 {
 				return nil
 			}
@@ -284,7 +284,7 @@ func TestAllReplicasServe(t *testing.T) {
 // already, decides from then on.
 func TestTheNextLeaderGoesOn(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
-	namespace, made := scene(t, c)
+	namespace, made := createCatalog(t, c)
 	key := client.ObjectKeyFromObject(made)
 	first := start(t, namespace, nil)
 	eventually(t, "the first serves", func() error {
@@ -298,9 +298,9 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	})
 
 	second := start(t, namespace, nil)
-	reader := catalogclient.New(catalogclient.Options{RootCAs: published(c, namespace)})
-	eventually(t, "the second is ready", func() error { return ready(t, second) })
-	if err := reads(t, reader, "https://"+second.address+"/catalogs/"+made.Name); err != nil {
+	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
+	eventually(t, "the second is ready", func() error { return checkReady(t, second) })
+	if err := readCatalog(t, reader, "https://"+second.address+"/catalogs/"+made.Name); err != nil {
 		t.Errorf("a replica that is ready does not serve: %v", err)
 	}
 
@@ -380,13 +380,13 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 		dead = append(dead, catalog)
 	}
 
-	namespace, made := scene(t, c)
+	namespace, made := createCatalog(t, c)
 	// Less than the two minutes after which a silent registry is given up.
 	first, second := start(t, namespace, nil), start(t, namespace, nil)
-	reader := catalogclient.New(catalogclient.Options{RootCAs: published(c, namespace)})
+	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
 	for _, r := range []*replica{first, second} {
 		eventually(t, "the good catalog is served", func() error {
-			return reads(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
+			return readCatalog(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 		})
 	}
 
@@ -398,7 +398,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 	}
 
 	eventually(t, "the catalog with the better image is served", func() error {
-		return reads(t, reader, "https://"+second.address+"/catalogs/"+better.Name)
+		return readCatalog(t, reader, "https://"+second.address+"/catalogs/"+better.Name)
 	})
 	for _, catalog := range append(dead, made) {
 		if err := c.Delete(t.Context(), catalog); err != nil {
@@ -423,7 +423,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 // TestCertificateFilesAreReadAgain has certificates that somebody else renews.
 func TestCertificateFilesAreReadAgain(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
-	namespace, made := scene(t, c)
+	namespace, made := createCatalog(t, c)
 	dir := t.TempDir()
 	opts := catalog.Options{TLSCertFile: filepath.Join(dir, "tls.crt"), TLSKeyFile: filepath.Join(dir, "tls.key")}
 	// write issues a certificate and gives its authority.
@@ -462,7 +462,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 			pool.AppendCertsFromPEM(trusted)
 			return pool, nil
 		}})
-		return reads(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
+		return readCatalog(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 	}
 
 	eventually(t, "the catalog is served", serves)
@@ -475,7 +475,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 
 func TestACertificateInMemory(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
-	namespace, made := scene(t, c)
+	namespace, made := createCatalog(t, c)
 	memory, err := certify.NewMemory([]string{"127.0.0.1"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -498,7 +498,7 @@ func TestACertificateInMemory(t *testing.T) {
 		return pool, nil
 	}})
 	eventually(t, "the catalog is served", func() error {
-		return reads(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
+		return readCatalog(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 	})
 	eventually(t, "what is left of a deleted catalog is removed", func() error {
 		if _, err := os.Stat(filepath.Join(stale, "catalogs", "gone")); !errors.Is(err, os.ErrNotExist) {
@@ -521,9 +521,9 @@ func TestOptions(t *testing.T) {
 		opts catalog.Options
 		want string
 	}{
-		"no puller":     {catalog.Options{}, "no puller of images is given"},
-		"half a pair":   {catalog.Options{Puller: image.NewClient(image.Options{}), TLSKeyFile: "x"}, "give both or none"},
-		"two of a kind": {catalog.Options{Puller: image.NewClient(image.Options{}), TLSKeyFile: "x", TLSCertFile: "y", Memory: &certify.Memory{}}, "give one"},
+		"no puller":     {catalog.Options{}, "no image puller is set"},
+		"half a pair":   {catalog.Options{Puller: image.NewClient(image.Options{}), TLSKeyFile: "x"}, "must be set together"},
+		"two of a kind": {catalog.Options{Puller: image.NewClient(image.Options{}), TLSKeyFile: "x", TLSCertFile: "y", Memory: &certify.Memory{}}, "set one of them"},
 	} {
 		if err := catalog.Setup(nil, test.opts); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error is %v, want %q", name, err, test.want)

@@ -1,6 +1,6 @@
-// Package fetch moves the content of a catalog image into the catalog store.
+// Package fetch pulls catalog images and stores their content in the catalog store.
 //
-// It decides nothing: which image, and when, is the controllers' work.
+// The controllers decide which images are fetched, and when.
 package fetch
 
 import (
@@ -18,45 +18,45 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// labelDatabase names the SQLite file of a catalog image of the kind that came before
+// labelDatabase is the image label with the path of the database in a SQLite catalog, the predecessor of
 // file-based catalogs.
 const labelDatabase = "operators.operatorframework.io.index.database.v1"
 
-// Puller opens images. *image.Client is one.
+// Puller resolves and pulls images. *image.Client implements it.
 type Puller interface {
-	// Resolve returns the reference with the digest that a reference has now.
+	// Resolve resolves a reference and returns it with the digest.
 	Resolve(ctx context.Context, ref string) (string, error)
 	// Pull opens an image for reading. The caller closes it.
 	Pull(ctx context.Context, ref string) (*image.Image, error)
 }
 
-// unpacker is where content goes: a *catalogstore.Store.
-type unpacker interface {
+// contentStore is the part of *catalogstore.Store that the fetcher uses.
+type contentStore interface {
 	Stored(name string) (catalogstore.Info, error)
 	Scratch() (string, error)
 	image.Space
 	Unpack(ctx context.Context, name string, source catalogstore.Source, fsys fs.FS) (catalogstore.Info, error)
 }
 
-// Fetcher moves images into a store.
+// Fetcher stores the content of catalog images.
 type Fetcher struct {
 	images Puller
-	store  unpacker
-	// walking is held while a catalog is read. Images may be pulled side by side, but one
-	// catalog read at a time keeps the peak of memory that of one.
-	walking lock
+	store  contentStore
+	// walkLock is held while a catalog is read. Images are pulled concurrently, but only one catalog is
+	// read at a time, which limits the peak memory.
+	walkLock contextLock
 
 	mu sync.Mutex
-	// fetching has a lock for each catalog that is being fetched.
-	fetching map[string]*waiting
+	// catalogLocks contains a lock for each catalog that is being fetched.
+	catalogLocks map[string]*countedLock
 }
 
-// lock is a mutex that waiting for ends with a context.
-type lock chan struct{}
+// contextLock is a mutex that can be acquired with a context.
+type contextLock chan struct{}
 
-func newLock() lock { return make(lock, 1) }
+func newContextLock() contextLock { return make(contextLock, 1) }
 
-func (l lock) acquire(ctx context.Context) error {
+func (l contextLock) acquire(ctx context.Context) error {
 	select {
 	case l <- struct{}{}:
 		return nil
@@ -65,24 +65,24 @@ func (l lock) acquire(ctx context.Context) error {
 	}
 }
 
-func (l lock) release() { <-l }
+func (l contextLock) release() { <-l }
 
-// waiting is a lock and the number of those that have it or wait for it.
-type waiting struct {
-	lock  lock
+// countedLock is a lock with the number of its holders and waiters.
+type countedLock struct {
+	lock  contextLock
 	users int
 }
 
-// New makes a fetcher.
-func New(images Puller, contents unpacker) *Fetcher {
-	return &Fetcher{images: images, store: contents, walking: newLock(), fetching: map[string]*waiting{}}
+// New returns a fetcher that pulls images with images and stores content in contents.
+func New(images Puller, contents contentStore) *Fetcher {
+	return &Fetcher{images: images, store: contents, walkLock: newContextLock(), catalogLocks: map[string]*countedLock{}}
 }
 
-// Fetch pulls the source's resolved image and stores its catalog under a name, unless it
-// is stored already, perhaps by a call that this one has waited for. On an error nothing
-// has changed: IsContent tells whether only another image can help.
+// Fetch pulls the resolved image of a source and stores its catalog under a name. It does nothing if the
+// image is stored already, for example by a concurrent call. If Fetch returns an error, the stored content
+// is unchanged. IsContent reports whether the error is permanent for the image.
 func (f *Fetcher) Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
-	release, err := f.alone(ctx, name)
+	release, err := f.lockCatalog(ctx, name)
 	if err != nil {
 		return catalogstore.Info{}, err
 	}
@@ -93,8 +93,8 @@ func (f *Fetcher) Fetch(ctx context.Context, name string, source catalogstore.So
 	}
 
 	start := time.Now()
-	info, err := f.fetch(ctx, name, source)
-	metrics.UnpackSeconds.WithLabelValues(outcome(err)).Observe(time.Since(start).Seconds())
+	info, err := f.fetchImage(ctx, name, source)
+	metrics.UnpackSeconds.WithLabelValues(outcomeLabel(err)).Observe(time.Since(start).Seconds())
 	if err == nil {
 		metrics.Stored(name, info.Bytes, info.Blobs)
 	}
@@ -102,43 +102,43 @@ func (f *Fetcher) Fetch(ctx context.Context, name string, source catalogstore.So
 	return info, err
 }
 
-// alone waits until no other call fetches for the catalog.
-func (f *Fetcher) alone(ctx context.Context, name string) (release func(), err error) {
+// lockCatalog waits until no other call fetches the catalog. The caller must call release.
+func (f *Fetcher) lockCatalog(ctx context.Context, name string) (release func(), err error) {
 	f.mu.Lock()
-	w := f.fetching[name]
+	w := f.catalogLocks[name]
 	if w == nil {
-		w = &waiting{lock: newLock()}
-		f.fetching[name] = w
+		w = &countedLock{lock: newContextLock()}
+		f.catalogLocks[name] = w
 	}
 
 	w.users++
 	f.mu.Unlock()
-	leave := func() {
+	releaseUser := func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if w.users--; w.users == 0 {
-			delete(f.fetching, name)
+			delete(f.catalogLocks, name)
 		}
 	}
 	if err := w.lock.acquire(ctx); err != nil {
-		leave()
+		releaseUser()
 		return nil, err
 	}
 
 	return func() {
 		w.lock.release()
-		leave()
+		releaseUser()
 	}, nil
 }
 
-func (f *Fetcher) fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
+func (f *Fetcher) fetchImage(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
 	pulled, err := f.images.Pull(ctx, source.Resolved)
 	if err != nil {
 		return catalogstore.Info{}, err
 	}
 
-	defer func() { _ = pulled.Close() }() // It was only read.
-	configs, err := configsFolder(pulled.Labels)
+	defer func() { _ = pulled.Close() }() // The image was only read.
+	configs, err := findConfigsFolder(pulled.Labels)
 	if err != nil {
 		return catalogstore.Info{}, fmt.Errorf("image %s: %w", source.Resolved, err)
 	}
@@ -148,21 +148,21 @@ func (f *Fetcher) fetch(ctx context.Context, name string, source catalogstore.So
 		return catalogstore.Info{}, err
 	}
 
-	// What is left is removed at the next start.
+	// Leftover files are removed at the next start.
 	defer func() { _ = os.RemoveAll(dir) }()
-	// Not one file on disk for each file of the catalog: making and removing them takes
-	// longer than all else.
+	// The files are not extracted one by one, because creating and removing them takes longer than
+	// everything else.
 	files, _, err := pulled.FilesWithin(ctx, configs, dir, f.store)
 	if err != nil {
 		return catalogstore.Info{}, err
 	}
 
-	defer func() { _ = files.Close() }() // They were only read.
-	if err := f.walking.acquire(ctx); err != nil {
+	defer func() { _ = files.Close() }() // The files were only read.
+	if err := f.walkLock.acquire(ctx); err != nil {
 		return catalogstore.Info{}, err
 	}
 
-	defer f.walking.release()
+	defer f.walkLock.release()
 	info, err := f.store.Unpack(ctx, name, source, files)
 	if err != nil {
 		return catalogstore.Info{}, fmt.Errorf("reading the catalog in image %s: %w", source.Resolved, err)
@@ -171,37 +171,38 @@ func (f *Fetcher) fetch(ctx context.Context, name string, source catalogstore.So
 	return info, nil
 }
 
-// notCatalogError says that an image has no catalog that can be read.
+// notCatalogError is returned for an image without a supported catalog.
 type notCatalogError struct{ text string }
 
 func (e *notCatalogError) Error() string { return e.text }
 
-// configsFolder returns the folder of the catalog in an image with these labels.
-func configsFolder(labels map[string]string) (string, error) {
+// findConfigsFolder returns the directory of the catalog in an image with the given labels.
+func findConfigsFolder(labels map[string]string) (string, error) {
 	if folder := labels[image.LabelConfigs]; folder != "" {
 		return folder, nil
 	}
 	if labels[labelDatabase] != "" {
-		return "", &notCatalogError{fmt.Sprintf("it holds a SQLite catalog (label %s), which is not read: convert it to a file-based catalog", labelDatabase)}
+		return "", &notCatalogError{fmt.Sprintf("it contains a SQLite catalog (label %s), which is not supported: convert it to a file-based catalog", labelDatabase)}
 	}
-	return "", &notCatalogError{fmt.Sprintf("it is not a catalog: the label %s, which names the folder of the catalog, is missing", image.LabelConfigs)}
+	return "", &notCatalogError{fmt.Sprintf("it is not a catalog: the label %s, which specifies the directory of the catalog, is missing", image.LabelConfigs)}
 }
 
-// IsContent reports whether an error says that the image, its content or its reference is
-// wrong, so that trying the same again cannot help.
+// IsContent reports whether an error is caused by the image, its content or its reference, so that a retry
+// cannot succeed.
 func IsContent(err error) bool {
 	var broken *fbc.Error
 	var none *notCatalogError
 	return image.IsTerminal(err) || errors.As(err, &broken) || errors.As(err, &none)
 }
 
-// IsNotFound reports whether an error says that the registry does not have the image.
+// IsNotFound reports whether an error means that the registry does not contain the image.
 func IsNotFound(err error) bool {
 	var e *image.Error
 	return errors.As(err, &e) && e.Kind == image.KindNotFound
 }
 
-func outcome(err error) string {
+// outcomeLabel returns the value of the metric label outcome for an error.
+func outcomeLabel(err error) string {
 	switch {
 	case err == nil:
 		return "stored"

@@ -23,8 +23,8 @@ import (
 
 const text = `{"name":"a","schema":"olm.package"}` + "\n"
 
-// scene is a registry, a store and a fetcher between them.
-type scene struct {
+// fixture is a registry, a store and a fetcher between them.
+type fixture struct {
 	host, dir string
 	store     *catalogstore.Store
 	fetcher   *fetch.Fetcher
@@ -50,9 +50,9 @@ func (c *counted) Pull(ctx context.Context, ref string) (*image.Image, error) {
 	return c.Puller.Pull(ctx, ref)
 }
 
-func newScene(t *testing.T) *scene {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &scene{dir: t.TempDir()}
+	s := &fixture{dir: t.TempDir()}
 	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
@@ -76,7 +76,7 @@ func newScene(t *testing.T) *scene {
 }
 
 // push pushes an image and gives its source.
-func (s *scene) push(t *testing.T, spec image.Spec) catalogstore.Source {
+func (s *fixture) push(t *testing.T, spec image.Spec) catalogstore.Source {
 	t.Helper()
 	built, err := image.Build(spec)
 	if err != nil {
@@ -102,7 +102,7 @@ func catalogOf(text string) image.Spec {
 }
 
 // served is what is stored under a name.
-func (s *scene) served(t *testing.T, name string) string {
+func (s *fixture) served(t *testing.T, name string) string {
 	t.Helper()
 	content, err := s.store.Content(name)
 	if errors.Is(err, catalogstore.ErrNotFound) {
@@ -122,7 +122,7 @@ func (s *scene) served(t *testing.T, name string) string {
 }
 
 // scratch lists what is left of unpacked images.
-func (s *scene) scratch(t *testing.T) []os.DirEntry {
+func (s *fixture) scratch(t *testing.T) []os.DirEntry {
 	t.Helper()
 	left, err := os.ReadDir(filepath.Join(s.dir, ".scratch"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -132,7 +132,7 @@ func (s *scene) scratch(t *testing.T) []os.DirEntry {
 }
 
 func TestFetchStoresACatalogOnce(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	source := s.push(t, catalogOf(text))
 	for range 2 {
 		info, err := s.fetcher.Fetch(t.Context(), "c", source)
@@ -169,7 +169,7 @@ func TestFetchStoresACatalogOnce(t *testing.T) {
 
 // TestConcurrentFetchesPullOnce has two calls for one catalog and one for another.
 func TestConcurrentFetchesPullOnce(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	source := s.push(t, catalogOf(text))
 	s.puller.entered, s.puller.may = make(chan struct{}), make(chan struct{})
 	done := make(chan error)
@@ -213,14 +213,14 @@ func TestFetchFailures(t *testing.T) {
 		want    string
 	}{
 		"broken catalog":  {spec: catalogOf(text + "{"), content: true, want: "p/catalog.json: document 2"},
-		"no label":        {spec: labelled(nil), content: true, want: "the label operators.operatorframework.io.index.configs.v1, which names the folder of the catalog, is missing"},
-		"sqlite":          {spec: labelled(map[string]string{"operators.operatorframework.io.index.database.v1": "/db"}), content: true, want: "it holds a SQLite catalog"},
+		"no label":        {spec: labelled(nil), content: true, want: "the label operators.operatorframework.io.index.configs.v1, which specifies the directory of the catalog, is missing"},
+		"sqlite":          {spec: labelled(map[string]string{"operators.operatorframework.io.index.database.v1": "/db"}), content: true, want: "it contains a SQLite catalog"},
 		"no folder":       {spec: labelled(map[string]string{image.LabelConfigs: "/elsewhere"}), content: true, want: "/elsewhere"},
 		"image is gone":   {spec: catalogOf(text), ref: "@sha256:" + strings.Repeat("0", 64), missing: true, want: "0000"},
 		"not a reference": {spec: catalogOf(text), ref: "!", content: true, want: "!"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t)
+			s := newFixture(t)
 			before := s.push(t, catalogOf(text))
 			if _, err := s.fetcher.Fetch(t.Context(), "c", before); err != nil {
 				t.Fatal(err)
@@ -247,7 +247,7 @@ func TestFetchFailures(t *testing.T) {
 
 // TestAFailureOfTheDiskIsNotOneOfTheImage has a store whose folder is no folder any more.
 func TestAFailureOfTheDiskIsNotOneOfTheImage(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	source := s.push(t, catalogOf(text))
 	if err := errors.Join(os.RemoveAll(s.dir), os.WriteFile(s.dir, nil, 0o600)); err != nil {
 		t.Fatal(err)

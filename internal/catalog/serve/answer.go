@@ -14,146 +14,146 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// body is what a request is answered with.
-type body struct {
-	// sum names the bytes, and so does the entity tag.
+// responseBody is the body of a response, before content negotiation.
+type responseBody struct {
+	// sum identifies the bytes. The entity tag is derived from it.
 	sum         string
 	contentType string
 	modified    time.Time
-	// size is its length in bytes, or -1 when it is not known before it is made.
+	// size is the length in bytes, or -1 if it is not known before the body is generated.
 	size int64
-	// read reads it from disk. Nil when it has to be made.
-	read func() io.ReadSeeker
-	// write writes it.
-	write func(io.Writer) error
-	// kept returns a compressed form of it, if there is one.
-	kept func(catalogstore.Encoding) (*io.SectionReader, bool)
+	// newReader returns a reader of the stored body. It is nil if the body must be generated.
+	newReader func() io.ReadSeeker
+	// writeTo writes the body.
+	writeTo func(io.Writer) error
+	// compressed returns a stored compressed form, if there is one. It can be nil.
+	compressed func(catalogstore.Encoding) (*io.SectionReader, bool)
 }
 
-// give answers a request with a body, in the form that the client likes best.
-func (h *handler) give(w *response, r *http.Request, b body) {
+// serveBody writes a body in the encoding that the client prefers, or 304 if the client has it already.
+func (h *handler) serveBody(w *responseWriter, r *http.Request, b responseBody) {
 	header := w.Header()
 	header.Set("Last-Modified", b.modified.UTC().Format(http.TimeFormat))
-	// Content may change at any time, and asking whether it did is cheap.
+	// Content can change at any time, and revalidation is cheap.
 	header.Set("Cache-Control", "no-cache")
 	header.Add("Vary", "Accept-Encoding")
-	if tag, same := matches(r.Header, b.sum, b.modified); same {
+	if tag, same := isNotModified(r.Header, b.sum, b.modified); same {
 		header.Set("ETag", tag)
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 
 	header.Set("Content-Type", b.contentType)
-	encoding, ok := h.choose(r.Header, b)
+	encoding, ok := h.chooseEncoding(r.Header, b)
 	if !ok {
 		header.Del("Last-Modified")
-		fail(w, http.StatusNotAcceptable, fmt.Sprintf("no encoding that is accepted can be given: accept %s, %s or %s", encodingZstd, encodingGzip, encodingIdentity))
+		writeError(w, http.StatusNotAcceptable, fmt.Sprintf("none of the accepted encodings is available: accept %s, %s or %s", encodingZstd, encodingGzip, encodingIdentity))
 		return
 	}
 
-	if encoding != encodingIdentity && b.kept != nil {
-		form, ready := b.kept(catalogstore.Encoding(encoding))
+	if encoding != encodingIdentity && b.compressed != nil {
+		form, ready := b.compressed(catalogstore.Encoding(encoding))
 		metrics.Found("kept", ready)
 		if ready {
-			h.giveCompressed(w, r, b, encoding, form, form.Size())
+			h.serveEncoded(w, r, b, encoding, form, form.Size())
 			return
 		}
 	}
 
-	if encoding == encodingIdentity && b.read != nil {
-		h.givePlain(w, r, b, b.read())
+	if encoding == encodingIdentity && b.newReader != nil {
+		h.serveIdentity(w, r, b, b.newReader())
 		return
 	}
 
-	h.giveMade(w, r, b, encoding)
+	h.serveGenerated(w, r, b, encoding)
 }
 
-// choose chooses the encoding. Parts of a body are parts of the plain one, and what is
-// small is better sent plain: unless the client wants it otherwise.
-func (h *handler) choose(header http.Header, b body) (string, bool) {
-	accepted := accepts(header)
-	best := accepted.best()
-	if best != encodingIdentity && accepted.identity > 0 && (header.Get("Range") != "" || (b.size >= 0 && b.size <= compressFrom)) {
+// chooseEncoding returns the encoding of the response, or false if none is acceptable. Range requests
+// and small bodies use identity if the client accepts it.
+func (h *handler) chooseEncoding(header http.Header, b responseBody) (string, bool) {
+	accepted := parseAcceptEncoding(header)
+	best := accepted.preferredEncoding()
+	if best != encodingIdentity && accepted.identity > 0 && (header.Get("Range") != "" || (b.size >= 0 && b.size <= minCompressedSize)) {
 		best = encodingIdentity
 	}
 	return best, best != ""
 }
 
-// givePlain answers with a body as it is, or the parts of it that are asked for.
-func (h *handler) givePlain(w *response, r *http.Request, b body, content io.ReadSeeker) {
-	w.Header().Set("ETag", entityTag(b.sum, encodingIdentity))
+// serveIdentity writes the uncompressed body or the requested ranges of it.
+func (h *handler) serveIdentity(w *responseWriter, r *http.Request, b responseBody, content io.ReadSeeker) {
+	w.Header().Set("ETag", formatEntityTag(b.sum, encodingIdentity))
 	http.ServeContent(w, r, "", b.modified, content)
 }
 
-// giveCompressed answers with a compressed body.
-func (h *handler) giveCompressed(w *response, r *http.Request, b body, encoding string, content io.Reader, size int64) {
+// serveEncoded writes a compressed body of a known size.
+func (h *handler) serveEncoded(w *responseWriter, r *http.Request, b responseBody, encoding string, content io.Reader, size int64) {
 	header := w.Header()
-	header.Set("ETag", entityTag(b.sum, encoding))
+	header.Set("ETag", formatEntityTag(b.sum, encoding))
 	header.Set("Content-Encoding", encoding)
 	header.Set("Content-Length", strconv.FormatInt(size, 10))
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.ReadFrom(content) // The response remembers the error.
+		_, _ = w.ReadFrom(content) // The responseWriter records the error.
 	}
 }
 
 const (
-	// spillBytes is how much of a body that is made is gathered in memory. What is longer is
-	// sent while it is made.
-	spillBytes = 1 << 20
-	// pooledBytes is the largest buffer that is used again.
-	pooledBytes = 2 * spillBytes
+	// maxBufferedBytes is the maximum size of a generated body that is buffered in memory. A larger
+	// body is streamed while it is generated.
+	maxBufferedBytes = 1 << 20
+	// maxPooledBuffer is the capacity of the largest buffer that is returned to the pool.
+	maxPooledBuffer = 2 * maxBufferedBytes
 )
 
-var buffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
+var bufferPool = sync.Pool{New: func() any { return &bytes.Buffer{} }}
 
-func release(buffer *bytes.Buffer) {
-	if buffer.Cap() <= pooledBytes {
+// returnBuffer returns a buffer to the pool, unless it is too large.
+func returnBuffer(buffer *bytes.Buffer) {
+	if buffer.Cap() <= maxPooledBuffer {
 		buffer.Reset()
-		buffers.Put(buffer)
+		bufferPool.Put(buffer)
 	}
 }
 
-// giveMade answers with a body that has to be made, unless it was kept when it was made
-// before.
-func (h *handler) giveMade(w *response, r *http.Request, b body, encoding string) {
+// serveGenerated writes a body that is not stored. It uses the cache, or generates the body.
+func (h *handler) serveGenerated(w *responseWriter, r *http.Request, b responseBody, encoding string) {
 	text, found := h.cache.get(cacheKey{b.sum, encoding})
 	metrics.Found("made", found)
 	if found {
-		h.giveText(w, r, b, encoding, text)
+		h.serveInMemory(w, r, b, encoding, text)
 		return
 	}
 	if plain, found := h.cache.get(cacheKey{b.sum, encodingIdentity}); found {
-		h.giveGathered(w, r, b, encoding, plain)
+		h.serveBuffered(w, r, b, encoding, plain)
 		return
 	}
 
-	buffer := buffers.Get().(*bytes.Buffer)
-	defer release(buffer)
-	s := &spill{buffer: buffer, begin: func() (io.Writer, func() error, error) { return begin(w, r, b, encoding) }}
-	err := s.end(b.write(s))
+	buffer := bufferPool.Get().(*bytes.Buffer)
+	defer returnBuffer(buffer)
+	s := &spillWriter{buffer: buffer, startStream: func() (io.Writer, func() error, error) { return beginStreaming(w, r, b, encoding) }}
+	err := s.finishBody(b.writeTo(s))
 	switch {
-	case errors.Is(err, errNoBody):
-	case err != nil && !s.begun:
-		h.refuse(w, err)
+	case errors.Is(err, errHeadRequest):
+	case err != nil && !s.streaming:
+		h.serveError(w, err)
 	case err != nil:
 		w.err = err
-	case !s.begun:
-		h.giveGathered(w, r, b, encoding, buffer.Bytes())
+	case !s.streaming:
+		h.serveBuffered(w, r, b, encoding, buffer.Bytes())
 	}
 }
 
-// giveGathered answers with a body that was made, and keeps it.
-func (h *handler) giveGathered(w *response, r *http.Request, b body, encoding string, plain []byte) {
-	if len(plain) <= compressFrom && accepts(r.Header).identity > 0 {
+// serveBuffered encodes a generated body, adds it to the cache and writes it.
+func (h *handler) serveBuffered(w *responseWriter, r *http.Request, b responseBody, encoding string, plain []byte) {
+	if len(plain) <= minCompressedSize && parseAcceptEncoding(r.Header).identity > 0 {
 		encoding = encodingIdentity
 	}
 
 	text := plain
 	if encoding != encodingIdentity {
-		buffer := buffers.Get().(*bytes.Buffer)
-		defer release(buffer)
-		z, end := compressing(buffer, encoding)
+		buffer := bufferPool.Get().(*bytes.Buffer)
+		defer returnBuffer(buffer)
+		z, end := newPooledCompressor(buffer, encoding)
 		_, err := z.Write(plain)
 		if err := errors.Join(err, end()); err != nil {
 			w.err = err
@@ -163,30 +163,31 @@ func (h *handler) giveGathered(w *response, r *http.Request, b body, encoding st
 		text = buffer.Bytes()
 	}
 
-	if encoding != encodingIdentity || b.read == nil {
-		// The buffer is used again.
+	if encoding != encodingIdentity || b.newReader == nil {
+		// The buffer is reused.
 		text = bytes.Clone(text)
 		h.cache.put(cacheKey{b.sum, encoding}, text)
 	}
 
-	h.giveText(w, r, b, encoding, text)
+	h.serveInMemory(w, r, b, encoding, text)
 }
 
-// giveText answers with a body that is in memory.
-func (h *handler) giveText(w *response, r *http.Request, b body, encoding string, text []byte) {
+// serveInMemory writes an encoded body from memory.
+func (h *handler) serveInMemory(w *responseWriter, r *http.Request, b responseBody, encoding string, text []byte) {
 	if encoding == encodingIdentity {
-		h.givePlain(w, r, b, bytes.NewReader(text))
+		h.serveIdentity(w, r, b, bytes.NewReader(text))
 		return
 	}
-	h.giveCompressed(w, r, b, encoding, bytes.NewReader(text), int64(len(text)))
+	h.serveEncoded(w, r, b, encoding, bytes.NewReader(text), int64(len(text)))
 }
 
-// errNoBody ends the making of a body that is not to be sent.
-var errNoBody = errors.New("only the header is asked for")
+// errHeadRequest aborts the generation of a body for a HEAD request.
+var errHeadRequest = errors.New("only the header is requested")
 
-// begin begins to answer with a body of unknown length.
-func begin(w *response, r *http.Request, b body, encoding string) (io.Writer, func() error, error) {
-	w.Header().Set("ETag", entityTag(b.sum, encoding))
+// beginStreaming writes the header for a body of unknown length. It returns the writer of the body and a
+// function that finishes the encoding, which can be nil.
+func beginStreaming(w *responseWriter, r *http.Request, b responseBody, encoding string) (io.Writer, func() error, error) {
+	w.Header().Set("ETag", formatEntityTag(b.sum, encoding))
 	if encoding != encodingIdentity {
 		w.Header().Set("Content-Encoding", encoding)
 	}
@@ -194,38 +195,38 @@ func begin(w *response, r *http.Request, b body, encoding string) (io.Writer, fu
 	w.WriteHeader(http.StatusOK)
 	switch {
 	case r.Method == http.MethodHead:
-		return nil, nil, errNoBody
+		return nil, nil, errHeadRequest
 	case encoding == encodingIdentity:
 		return w, nil, nil
 	}
 
-	z, end := compressing(w, encoding)
+	z, end := newPooledCompressor(w, encoding)
 	return z, end, nil
 }
 
-// spill gathers what is written until it is too much, and then sends it on.
-type spill struct {
+// spillWriter buffers the written bytes up to maxBufferedBytes, and streams all bytes once there are more.
+type spillWriter struct {
 	buffer *bytes.Buffer
-	// begin returns where to send it, and a function that is called at the end.
-	begin  func() (io.Writer, func() error, error)
-	begun  bool
-	out    io.Writer
-	finish func() error
-	err    error
+	// startStream returns the writer for streaming, and a function to call at the end.
+	startStream  func() (io.Writer, func() error, error)
+	streaming    bool
+	out          io.Writer
+	finishStream func() error
+	err          error
 }
 
-func (s *spill) Write(p []byte) (int, error) {
+func (s *spillWriter) Write(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
 
-	if !s.begun {
-		if s.buffer.Len()+len(p) <= spillBytes {
+	if !s.streaming {
+		if s.buffer.Len()+len(p) <= maxBufferedBytes {
 			return s.buffer.Write(p)
 		}
 
-		s.begun = true
-		if s.out, s.finish, s.err = s.begin(); s.err != nil {
+		s.streaming = true
+		if s.out, s.finishStream, s.err = s.startStream(); s.err != nil {
 			return 0, s.err
 		}
 		if _, s.err = s.out.Write(s.buffer.Bytes()); s.err != nil {
@@ -240,12 +241,13 @@ func (s *spill) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// end ends the body. It gives the error that it is not complete for.
-func (s *spill) end(err error) error {
-	if s.finish == nil {
+// finishBody finishes the stream. It returns the error that made the body incomplete: err, or the error of
+// finishing.
+func (s *spillWriter) finishBody(err error) error {
+	if s.finishStream == nil {
 		return err
 	}
-	// Also after an error: it releases what was taken. What is sent then is of no use to
-	// the client, who sees the connection break.
-	return errors.Join(err, s.finish())
+	// This also runs after an error, because it releases resources. The connection is then aborted, so
+	// that the client does not use the incomplete body.
+	return errors.Join(err, s.finishStream())
 }

@@ -7,9 +7,9 @@ import (
 
 func TestTheCacheIsBounded(t *testing.T) {
 	const share = 1000
-	c := newCache(cacheShare * (share + itemBytes))
+	c := newResponseCache(maxCacheItemShare * (share + cacheItemOverhead))
 	key := func(i int) cacheKey { return cacheKey{sum: strconv.Itoa(i), encoding: encodingGzip} }
-	for i := range 5 * cacheShare {
+	for i := range 5 * maxCacheItemShare {
 		c.put(key(i), make([]byte, share))
 		c.put(key(i), make([]byte, share)) // It is there already.
 		// The first is asked for all the time.
@@ -19,7 +19,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 
 	kept := 0
-	for i := range 5 * cacheShare {
+	for i := range 5 * maxCacheItemShare {
 		if body, found := c.get(key(i)); found {
 			kept++
 			if len(body) != share {
@@ -28,8 +28,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 		}
 	}
 
-	if kept != cacheShare || c.bytes != c.limit || c.order.Len() != kept || len(c.items) != kept {
-		t.Errorf("%d answers of %d bytes are kept, %d in order, %d by key: want %d", kept, c.bytes, c.order.Len(), len(c.items), cacheShare)
+	if kept != maxCacheItemShare || c.bytes != c.limit || c.order.Len() != kept || len(c.items) != kept {
+		t.Errorf("%d answers of %d bytes are kept, %d in order, %d by key: want %d", kept, c.bytes, c.order.Len(), len(c.items), maxCacheItemShare)
 	}
 	if _, found := c.get(cacheKey{sum: "0", encoding: encodingZstd}); found {
 		t.Error("an answer is found in another encoding")

@@ -6,25 +6,24 @@ import (
 )
 
 const (
-	// cacheBytes bounds the answers that are kept in memory: about 300 packages in
-	// compressed form, or without their icons and descriptions.
-	cacheBytes = 8 << 20
-	// cacheShare is the part of it that one answer may take.
-	cacheShare = 16
+	// maxCacheBytes limits the memory of cached bodies. It is enough for about 300 packages in
+	// compressed form or without icons and descriptions.
+	maxCacheBytes = 8 << 20
+	// maxCacheItemShare limits a single body to this fraction of the cache.
+	maxCacheItemShare = 16
 )
 
-// cacheKey names the bytes of an answer: those that it is made of, and how they are
-// encoded. The same key always means the same, so that nothing has to be taken out when a
-// catalog changes.
+// cacheKey identifies an encoded body by the checksum of its source and its encoding. A key always has
+// the same value, so that a change of a catalog does not require invalidation.
 type cacheKey struct{ sum, encoding string }
 
-// cache keeps answers that had to be made.
-type cache struct {
+// responseCache is an LRU cache of generated bodies.
+type responseCache struct {
 	limit int
 
 	mu    sync.Mutex
 	bytes int
-	// order has the items, the last asked for in front.
+	// order contains the items, the most recently used first.
 	order *list.List
 	items map[cacheKey]*list.Element
 }
@@ -34,17 +33,17 @@ type cacheItem struct {
 	body []byte
 }
 
-// itemBytes is what an item takes beside its body.
-const itemBytes = 300
+// cacheItemOverhead is the memory of an item besides its body, in bytes.
+const cacheItemOverhead = 300
 
-func (i *cacheItem) size() int { return len(i.body) + itemBytes }
+func (i *cacheItem) memorySize() int { return len(i.body) + cacheItemOverhead }
 
-func newCache(limit int) *cache {
-	return &cache{limit: limit, order: list.New(), items: map[cacheKey]*list.Element{}}
+func newResponseCache(limit int) *responseCache {
+	return &responseCache{limit: limit, order: list.New(), items: map[cacheKey]*list.Element{}}
 }
 
-// get returns a body, which is not to be changed.
-func (c *cache) get(key cacheKey) ([]byte, bool) {
+// get returns a body. The caller must not modify it.
+func (c *responseCache) get(key cacheKey) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	element, ok := c.items[key]
@@ -56,20 +55,21 @@ func (c *cache) get(key cacheKey) ([]byte, bool) {
 	return element.Value.(*cacheItem).body, true
 }
 
-// put keeps a body, unless it is so large that it would drive out many others.
-func (c *cache) put(key cacheKey, body []byte) {
+// put adds a body and evicts the least recently used ones. A body above the size limit of a single item is
+// not cached.
+func (c *responseCache) put(key cacheKey, body []byte) {
 	item := &cacheItem{key: key, body: body}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.items[key]; known || item.size() > c.limit/cacheShare {
+	if _, known := c.items[key]; known || item.memorySize() > c.limit/maxCacheItemShare {
 		return
 	}
 
 	c.items[key] = c.order.PushFront(item)
-	c.bytes += item.size()
+	c.bytes += item.memorySize()
 	for c.bytes > c.limit {
 		old := c.order.Remove(c.order.Back()).(*cacheItem)
 		delete(c.items, old.key)
-		c.bytes -= old.size()
+		c.bytes -= old.memorySize()
 	}
 }

@@ -8,20 +8,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// compressFrom is the size from which a body is compressed, in bytes: a smaller one fits
-// into one packet of 1,500 bytes with its headers anyway.
-const compressFrom = 1400
+// minCompressedSize is the size above which a body is compressed, in bytes. A smaller body fits into one
+// packet of 1,500 bytes together with its headers.
+const minCompressedSize = 1400
 
-// compressor compresses one body after the other.
+// compressor is a compressing writer that can be reused.
 type compressor interface {
 	io.WriteCloser
 	Reset(w io.Writer)
 }
 
-// compressors keep compressors for further use, by encoding: one takes about a megabyte.
-var compressors = map[string]*sync.Pool{
-	// The levels are those that are as fast as the network. The options are valid, so that
-	// there are no errors.
+// compressorPools contain the idle compressors of each encoding. A compressor takes about a megabyte.
+var compressorPools = map[string]*sync.Pool{
+	// The levels are chosen to be as fast as the network. The options are valid, so the errors are nil.
 	encodingGzip: {New: func() any {
 		z, _ := gzip.NewWriterLevel(io.Discard, 3)
 		return z
@@ -32,10 +31,10 @@ var compressors = map[string]*sync.Pool{
 	}},
 }
 
-// compressing returns a writer that writes compressed, and a function that writes the end
-// and releases it.
-func compressing(w io.Writer, encoding string) (io.Writer, func() error) {
-	pool := compressors[encoding]
+// newPooledCompressor returns a compressing writer from the pool, and a function that closes the writer
+// and returns it to the pool.
+func newPooledCompressor(w io.Writer, encoding string) (io.Writer, func() error) {
+	pool := compressorPools[encoding]
 	z := pool.Get().(compressor)
 	z.Reset(w)
 	return z, func() error {

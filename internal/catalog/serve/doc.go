@@ -1,14 +1,14 @@
-// Package serve answers the HTTP contract of catalogs from stored content:
+// Package serve implements the HTTP API of catalogs on stored content:
 //
 //	/catalogs/<name>/api/v1/all                                      every blob
 //	/catalogs/<name>/api/v1/metas?schema=&package=&name=&fields=     the blobs that match
-//	/catalogs/<name>/api/v1/graph?package=&channel=&format=          a package's update graph
+//	/catalogs/<name>/api/v1/graph?package=&channel=&format=          the upgrade graph of a package
 //
-// The first two give JSON lines, to GET and HEAD, as they are or in the compressed form
-// that the client likes best. What stands on disk is streamed from there, and nothing of
-// it is kept; what has to be made of it is kept in memory, up to a bound.
+// The first two endpoints return JSON lines for GET and HEAD, uncompressed or in the encoding that the
+// client prefers. Stored bodies are streamed from disk. Generated bodies are cached in memory, up to a
+// limit.
 //
-// Clients are bounded in what they may ask for at once, and none can hold up the others:
-// each chunk of a body has a time limit. It stores nothing and knows no Kubernetes
+// The connections and requests of each client are limited, and each chunk of a body has a write timeout,
+// so that no client can block others. The package stores nothing and does not depend on Kubernetes
 // objects.
 package serve

@@ -95,7 +95,7 @@ var huge = func() string {
 }()
 
 func TestEncodings(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.put(t, "huge", huge)
 	for name, test := range map[string]struct {
 		path string
@@ -117,8 +117,8 @@ func TestEncodings(t *testing.T) {
 		"fields, huge":         {"/catalogs/huge/api/v1/metas?package=p&fields=text", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plain := s.ask(t, "GET", test.path)
-			want := body(t, plain)
+			plain := s.sendRequest(t, "GET", test.path)
+			want := responseBody(t, plain)
 			if plain.Header.Get("Content-Encoding") != "" || strings.HasPrefix(plain.Header.Get("ETag"), "W/") {
 				t.Errorf("the plain body has the headers %v", plain.Header)
 			}
@@ -126,7 +126,7 @@ func TestEncodings(t *testing.T) {
 			for _, encoding := range []string{"gzip", "zstd"} {
 				// The second time it may come from where it is kept.
 				for range 2 {
-					resp := s.ask(t, "GET", test.path, "Accept-Encoding: "+encoding)
+					resp := s.sendRequest(t, "GET", test.path, "Accept-Encoding: "+encoding)
 					if got := resp.Header.Get("Content-Encoding"); (got == "") != test.identity || (got != "" && got != encoding) {
 						t.Errorf("%s: the encoding is %q", encoding, got)
 					}
@@ -145,27 +145,27 @@ func TestEncodings(t *testing.T) {
 						t.Errorf("%s: the tags are %s and %s", encoding, plain.Header.Get("ETag"), tag)
 					}
 
-					head := s.ask(t, "HEAD", test.path, "Accept-Encoding: "+encoding)
-					if head.Header.Get("ETag") != tag || head.Header.Get("Content-Encoding") != resp.Header.Get("Content-Encoding") || body(t, head) != "" {
+					head := s.sendRequest(t, "HEAD", test.path, "Accept-Encoding: "+encoding)
+					if head.Header.Get("ETag") != tag || head.Header.Get("Content-Encoding") != resp.Header.Get("Content-Encoding") || responseBody(t, head) != "" {
 						t.Errorf("%s: the headers are %v, and of HEAD %v", encoding, resp.Header, head.Header)
 					}
 
 					for _, accept := range []string{encoding, "identity"} {
-						again := s.ask(t, "GET", test.path, "Accept-Encoding: "+accept, "If-None-Match: "+tag)
+						again := s.sendRequest(t, "GET", test.path, "Accept-Encoding: "+accept, "If-None-Match: "+tag)
 						if again.StatusCode != http.StatusNotModified || again.Header.Get("ETag") != tag {
 							t.Errorf("%s: asked again with its tag: %d with the headers %v", encoding, again.StatusCode, again.Header)
 						}
 					}
 				}
 				// Who takes nothing else gets it compressed, however small.
-				resp := s.ask(t, "GET", test.path, "Accept-Encoding: identity;q=0, "+encoding)
+				resp := s.sendRequest(t, "GET", test.path, "Accept-Encoding: identity;q=0, "+encoding)
 				if got := plainText(t, resp); resp.Header.Get("Content-Encoding") != encoding || got != want {
 					t.Errorf("%s, and not plain: the encoding is %q", encoding, resp.Header.Get("Content-Encoding"))
 				}
 			}
 
-			refused := s.ask(t, "GET", test.path, "Accept-Encoding: identity;q=0")
-			if refused.StatusCode != http.StatusNotAcceptable || !strings.Contains(body(t, refused), "accept zstd, gzip or identity") {
+			refused := s.sendRequest(t, "GET", test.path, "Accept-Encoding: identity;q=0")
+			if refused.StatusCode != http.StatusNotAcceptable || !strings.Contains(responseBody(t, refused), "accept zstd, gzip or identity") {
 				t.Errorf("nothing is acceptable: status is %d", refused.StatusCode)
 			}
 		})
@@ -174,11 +174,11 @@ func TestEncodings(t *testing.T) {
 
 // TestWholeCatalogsAreKeptCompressed waits until a compressed form is there.
 func TestWholeCatalogsAreKeptCompressed(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.put(t, "huge", huge)
 	for _, encoding := range []string{"gzip", "zstd"} {
 		for {
-			resp := s.ask(t, "GET", "/catalogs/huge/api/v1/all", "Accept-Encoding: "+encoding)
+			resp := s.sendRequest(t, "GET", "/catalogs/huge/api/v1/all", "Accept-Encoding: "+encoding)
 			if got := plainText(t, resp); got != huge {
 				t.Fatalf("%s: the body differs", encoding)
 			}
@@ -194,14 +194,14 @@ func TestWholeCatalogsAreKeptCompressed(t *testing.T) {
 
 	// Another catalog with the same content has it at once.
 	s.put(t, "other", huge)
-	if resp := s.ask(t, "HEAD", "/catalogs/other/api/v1/all", "Accept-Encoding: gzip"); resp.ContentLength <= 0 {
+	if resp := s.sendRequest(t, "HEAD", "/catalogs/other/api/v1/all", "Accept-Encoding: gzip"); resp.ContentLength <= 0 {
 		t.Error("the compressed form is not shared")
 	}
 }
 
 func TestRanges(t *testing.T) {
-	s := newSite(t)
-	whole := s.ask(t, "GET", "/catalogs/large/api/v1/all")
+	s := newFixture(t)
+	whole := s.sendRequest(t, "GET", "/catalogs/large/api/v1/all")
 	tag, modified := whole.Header.Get("ETag"), whole.Header.Get("Last-Modified")
 	if whole.Header.Get("Accept-Ranges") != "bytes" {
 		t.Errorf("Accept-Ranges is %q", whole.Header.Get("Accept-Ranges"))
@@ -230,8 +230,8 @@ func TestRanges(t *testing.T) {
 		"if it is another":  {"all", "", []string{`If-Match: "x"`}, 412},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp := s.ask(t, "GET", "/catalogs/large/api/v1/"+test.path, test.headers...)
-			if got := body(t, resp); resp.StatusCode != test.code || got != test.want {
+			resp := s.sendRequest(t, "GET", "/catalogs/large/api/v1/"+test.path, test.headers...)
+			if got := responseBody(t, resp); resp.StatusCode != test.code || got != test.want {
 				t.Errorf("status is %d, want %d (-want +got):\n%s", resp.StatusCode, test.code, cmp.Diff(test.want, got))
 			}
 			if resp.Header.Get("Content-Encoding") != "" {
@@ -241,7 +241,7 @@ func TestRanges(t *testing.T) {
 	}
 
 	t.Run("several", func(t *testing.T) {
-		resp := s.ask(t, "GET", "/catalogs/large/api/v1/all", "Range: bytes=0-4,100-109,-3")
+		resp := s.sendRequest(t, "GET", "/catalogs/large/api/v1/all", "Range: bytes=0-4,100-109,-3")
 		_, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 		if err != nil || resp.StatusCode != http.StatusPartialContent {
 			t.Fatalf("status is %d with %v (%v)", resp.StatusCode, resp.Header, err)
@@ -266,8 +266,8 @@ func TestRanges(t *testing.T) {
 	s.put(t, "huge", huge)
 	var got strings.Builder
 	for got.Len() < len(huge) {
-		resp := s.ask(t, "GET", "/catalogs/huge/api/v1/all", "Range: bytes="+strconv.Itoa(got.Len())+"-"+strconv.Itoa(got.Len()+300_000))
-		got.WriteString(body(t, resp))
+		resp := s.sendRequest(t, "GET", "/catalogs/huge/api/v1/all", "Range: bytes="+strconv.Itoa(got.Len())+"-"+strconv.Itoa(got.Len()+300_000))
+		got.WriteString(responseBody(t, resp))
 	}
 
 	if got.String() != huge {

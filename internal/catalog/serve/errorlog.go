@@ -7,8 +7,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// newErrorLog passes what net/http says of connections to the log of the program. It
-// tells of handshakes that clients broke off, which is for those who look for it.
+// newErrorLog returns a logger for net/http that writes to the log of the program at verbosity 1. Most of
+// its messages are about TLS handshakes that clients aborted.
 func newErrorLog(l logr.Logger) *log.Logger { return log.New(logWriter{l}, "", 0) }
 
 type logWriter struct{ log logr.Logger }

@@ -12,15 +12,15 @@ import (
 // of the real one.
 func NewTestServer(handler http.Handler, limits Limits) *httptest.Server {
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = (&Server{Handler: handler, Log: logr.Discard()}).httpServer()
-	server.Listener = limitListener(server.Listener, limits)
+	server.Config = (&Server{Handler: handler, Log: logr.Discard()}).newHTTPServer()
+	server.Listener = newLimitedListener(server.Listener, limits)
 	return server
 }
 
 // NewHandlerWithStall is NewHandler with another time that a client may take for a chunk.
-func NewHandlerWithStall(contents contents, stall time.Duration) http.Handler {
+func NewHandlerWithStall(contents contentSource, stall time.Duration) http.Handler {
 	return newHandler(contents, Limits{}, logr.Discard(), stall)
 }
 
 // Best is the encoding that a client likes best.
-func Best(header http.Header) string { return accepts(header).best() }
+func Best(header http.Header) string { return parseAcceptEncoding(header).preferredEncoding() }

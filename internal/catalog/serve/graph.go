@@ -28,16 +28,16 @@ const (
 )
 
 const (
-	// graphEntries and graphEdges bound what one graph may have. The largest public
-	// package has about 300 bundles in 20 channels.
-	graphEntries = 20_000
-	graphEdges   = 50_000
-	// graphComparisons bounds how many versions are compared with ranges: a fifth of a
-	// second.
-	graphComparisons = 4_000_000
+	// maxGraphEntries and maxGraphEdges limit the size of a graph. The largest public package has about
+	// 300 bundles in 20 channels.
+	maxGraphEntries = 20_000
+	maxGraphEdges   = 50_000
+	// maxGraphComparisons limits the number of comparisons of versions with ranges. They take about
+	// a fifth of a second.
+	maxGraphComparisons = 4_000_000
 )
 
-// graphError says why a graph is not given, with the code of the answer.
+// graphError is an error with the HTTP status code of the response.
 type graphError struct {
 	code int
 	text string
@@ -45,11 +45,11 @@ type graphError struct {
 
 func (e *graphError) Error() string { return e.text }
 
-// graph answers with the update graph of a package.
-func (h *handler) graph(w *response, r *http.Request) {
+// serveGraph serves the upgrade graph of a package.
+func (h *handler) serveGraph(w *responseWriter, r *http.Request) {
 	query, err := parseGraphQuery(r.URL.RawQuery)
 	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 
@@ -61,47 +61,47 @@ func (h *handler) graph(w *response, r *http.Request) {
 		}
 	}
 
-	content, ok := h.open(w, r)
+	content, ok := h.openContent(w, r)
 	if !ok {
 		return
 	}
 
 	defer content.Close()
-	// The tag is that of the blobs, so that it costs nothing to say that they are the same.
-	of, itself := content.Select(catalogstore.Query{Package: query.pkg}), content.Select(ownQuery(query.pkg))
-	if of.Bytes == 0 && itself.Bytes == 0 {
-		fail(w, http.StatusNotFound, fmt.Sprintf("catalog %q has no package %.253q", w.catalog, query.pkg))
+	// The entity tag is derived from the blobs, so that a conditional request does not build the graph.
+	members, own := content.Select(catalogstore.Query{Package: query.pkg}), content.Select(packageBlobQuery(query.pkg))
+	if members.Bytes == 0 && own.Bytes == 0 {
+		writeError(w, http.StatusNotFound, fmt.Sprintf("catalog %q has no package %.253q", w.catalog, query.pkg))
 		return
 	}
 
-	b := body{
-		sum:         derived("graph/1", of.Sum+itself.Sum, query.pkg, query.channel, query.format),
+	b := responseBody{
+		sum:         deriveSum("graph/1", members.Sum+own.Sum, query.pkg, query.channel, query.format),
 		contentType: map[string]string{formatJSON: typeJSON, formatMermaid: typeMermaid}[query.format],
-		modified:    of.Modified, size: -1,
-		write: func(out io.Writer) error { return writeGraph(out, content, query) },
+		modified:    members.Modified, size: -1,
+		writeTo: func(out io.Writer) error { return writeGraph(out, content, query) },
 	}
 
-	h.give(w, r, b)
+	h.serveBody(w, r, b)
 }
 
-// ownQuery selects the blob of a package itself.
-func ownQuery(pkg string) catalogstore.Query {
+// packageBlobQuery returns the query for the olm.package blob of a package.
+func packageBlobQuery(pkg string) catalogstore.Query {
 	return catalogstore.Query{Schema: fbc.SchemaPackage, Name: pkg}
 }
 
-// graphFields is what a graph is made of.
+// graphFields are the fields of blobs that a graph is built from.
 var graphFields = func() *fields.Fields {
 	f, err := fields.Parse("defaultChannel,entries,properties[" + fbc.PropertyPackage + "]")
 	if err != nil {
-		panic(err) // It is the same text each time.
+		panic(err) // The text is constant.
 	}
 	return f
 }()
 
-// graphBlobs yields what a graph is made of.
-func graphBlobs(content *catalogstore.Content, pkg string) iter.Seq2[fbc.Meta, error] {
+// readGraphBlobs yields the blobs of a package, reduced to graphFields.
+func readGraphBlobs(content *catalogstore.Content, pkg string) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
-		for _, query := range []catalogstore.Query{ownQuery(pkg), {Package: pkg}} {
+		for _, query := range []catalogstore.Query{packageBlobQuery(pkg), {Package: pkg}} {
 			for meta, err := range content.Scan(query) {
 				if err == nil {
 					meta.Blob = graphFields.Append(nil, meta.Blob)
@@ -114,9 +114,10 @@ func graphBlobs(content *catalogstore.Content, pkg string) iter.Seq2[fbc.Meta, e
 	}
 }
 
-// writeGraph writes the update graph of a package.
+// writeGraph writes the upgrade graph of a package. It returns a *graphError if there is none or if it is too
+// large.
 func writeGraph(out io.Writer, content *catalogstore.Content, query graphQuery) error {
-	found, err := fbc.LoadContent(query.pkg, graphBlobs(content, query.pkg))
+	found, err := fbc.LoadContent(query.pkg, readGraphBlobs(content, query.pkg))
 	var wrong *fbc.Error
 	if errors.As(err, &wrong) {
 		return &graphError{http.StatusUnprocessableEntity, fmt.Sprintf("package %q has no graph: %v", query.pkg, err)}
@@ -132,8 +133,8 @@ func writeGraph(out io.Writer, content *catalogstore.Content, query graphQuery) 
 		}
 	}
 
-	d := newDrawing(query.pkg, found)
-	if err := d.check(); err != nil {
+	d := newGraphBuilder(query.pkg, found)
+	if err := d.checkLimits(); err != nil {
 		return err
 	}
 	if query.format == formatMermaid {
@@ -142,22 +143,22 @@ func writeGraph(out io.Writer, content *catalogstore.Content, query graphQuery) 
 
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(d.answer())
+	return encoder.Encode(d.buildAnswer())
 }
 
-// drawing is a package on the way to its graph.
-type drawing struct {
+// graphBuilder builds the graph of a package.
+type graphBuilder struct {
 	pkg      string
 	content  *fbc.Content
 	graph    *upgradegraph.Graph
 	versions map[string]semver.Version
-	// bundles are the names of those in the channels, and of those that these come after,
-	// with the channels that have them.
+	// bundles contains the names of the bundles in the channels, and of the bundles that they replace
+	// or skip, with the channels that contain them.
 	bundles map[string][]string
 }
 
-func newDrawing(pkg string, content *fbc.Content) *drawing {
-	d := &drawing{pkg: pkg, content: content, versions: versionsOf(content.Bundles), bundles: map[string][]string{}}
+func newGraphBuilder(pkg string, content *fbc.Content) *graphBuilder {
+	d := &graphBuilder{pkg: pkg, content: content, versions: parseBundleVersions(content.Bundles), bundles: map[string][]string{}}
 	for _, channel := range content.Channels {
 		for _, entry := range channel.Entries {
 			d.bundles[entry.Name] = append(d.bundles[entry.Name], channel.Name)
@@ -176,8 +177,8 @@ func newDrawing(pkg string, content *fbc.Content) *drawing {
 	return d
 }
 
-// versionsOf reads the versions of bundles. One that cannot be read is none.
-func versionsOf(bundles []fbc.Bundle) map[string]semver.Version {
+// parseBundleVersions returns the versions of bundles. Bundles with an invalid version are omitted.
+func parseBundleVersions(bundles []fbc.Bundle) map[string]semver.Version {
 	versions := map[string]semver.Version{}
 	for _, bundle := range bundles {
 		for _, property := range bundle.Properties {
@@ -194,8 +195,8 @@ func versionsOf(bundles []fbc.Bundle) map[string]semver.Version {
 	return versions
 }
 
-// check refuses what is too large to be worked out for anyone who asks.
-func (d *drawing) check() error {
+// checkLimits returns a *graphError if the graph is too large to be built on request.
+func (d *graphBuilder) checkLimits() error {
 	entries, ranges := 0, 0
 	for _, channel := range d.content.Channels {
 		entries += len(channel.Entries)
@@ -213,12 +214,12 @@ func (d *drawing) check() error {
 
 	var size string
 	switch {
-	case len(d.bundles) > graphEntries || entries > graphEntries:
-		size = fmt.Sprintf("%d entries", graphEntries)
-	case len(d.bundles)*ranges > graphComparisons || entries*deprecated > graphComparisons:
-		size = fmt.Sprintf("%d pairs of a version and a range", graphComparisons)
-	case d.count() > graphEdges:
-		size = fmt.Sprintf("%d updates", graphEdges)
+	case len(d.bundles) > maxGraphEntries || entries > maxGraphEntries:
+		size = fmt.Sprintf("%d entries", maxGraphEntries)
+	case len(d.bundles)*ranges > maxGraphComparisons || entries*deprecated > maxGraphComparisons:
+		size = fmt.Sprintf("%d pairs of a version and a range", maxGraphComparisons)
+	case d.countEdges() > maxGraphEdges:
+		size = fmt.Sprintf("%d updates", maxGraphEdges)
 	default:
 		return nil
 	}
@@ -226,18 +227,18 @@ func (d *drawing) check() error {
 	return &graphError{http.StatusUnprocessableEntity, fmt.Sprintf("the graph of package %q has more than %s: ask for one channel of it", d.pkg, size)}
 }
 
-// count counts the edges, up to one more than there may be.
-func (d *drawing) count() int {
+// countEdges returns the number of edges. It stops counting above maxGraphEdges.
+func (d *graphBuilder) countEdges() int {
 	count := 0
 	for name := range d.bundles {
-		if count += len(d.graph.Successors(d.node(name))); count > graphEdges {
+		if count += len(d.graph.Successors(d.newGraphNode(name))); count > maxGraphEdges {
 			break
 		}
 	}
 	return count
 }
 
-func (d *drawing) node(name string) upgradegraph.Node {
+func (d *graphBuilder) newGraphNode(name string) upgradegraph.Node {
 	node := upgradegraph.Node{Name: name}
 	if version, known := d.versions[name]; known {
 		node.Version = &version
@@ -245,17 +246,17 @@ func (d *drawing) node(name string) upgradegraph.Node {
 	return node
 }
 
-// graphAnswer is a graph as JSON.
+// graphAnswer is the JSON form of a graph.
 type graphAnswer struct {
 	Package        string         `json:"package"`
 	DefaultChannel string         `json:"defaultChannel,omitempty"`
 	Deprecation    string         `json:"deprecation,omitempty"`
 	Channels       []graphChannel `json:"channels"`
-	// Bundles are sorted by version, the newest first and those without one last.
+	// Bundles are sorted by version, newest first. Bundles without a version are last.
 	Bundles []graphBundle `json:"bundles"`
-	// Edges are those that leave the bundles, in the order of these.
+	// Edges are the outgoing edges of the bundles, in the order of the bundles.
 	Edges []graphEdge `json:"edges"`
-	// Problems are what of the catalog could not be read.
+	// Problems are the parts of the catalog that could not be parsed.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -268,9 +269,10 @@ type graphChannel struct {
 
 type graphBundle struct {
 	Name string `json:"name"`
-	// Version is empty when the catalog does not have the bundle, or no version of it.
+	// Version is empty if the catalog does not contain the bundle or its version.
 	Version string `json:"version,omitempty"`
-	// Channels that have it as an entry. None has one that others only come after.
+	// Channels are the channels with the bundle as an entry. The list is empty for a bundle that is only
+	// replaced or skipped.
 	Channels    []string `json:"channels,omitempty"`
 	Deprecation string   `json:"deprecation,omitempty"`
 }
@@ -283,7 +285,7 @@ type graphEdge struct {
 	Channels  []string          `json:"channels"`
 }
 
-func (d *drawing) answer() graphAnswer {
+func (d *graphBuilder) buildAnswer() graphAnswer {
 	deprecations := map[fbc.DeprecationReference]string{}
 	if d.content.Deprecations != nil {
 		for _, entry := range d.content.Deprecations.Entries {
@@ -310,7 +312,7 @@ func (d *drawing) answer() graphAnswer {
 		answer.Channels = append(answer.Channels, shown)
 	}
 
-	for _, name := range d.sorted() {
+	for _, name := range d.sortedBundleNames() {
 		shown := graphBundle{
 			Name: name, Channels: d.bundles[name],
 			Deprecation: deprecations[fbc.DeprecationReference{Schema: fbc.SchemaBundle, Name: name}],
@@ -319,7 +321,7 @@ func (d *drawing) answer() graphAnswer {
 			shown.Version = version.String()
 		}
 		answer.Bundles = append(answer.Bundles, shown)
-		for _, edge := range d.graph.Successors(d.node(name)) {
+		for _, edge := range d.graph.Successors(d.newGraphNode(name)) {
 			answer.Edges = append(answer.Edges, graphEdge(edge))
 		}
 	}
@@ -331,8 +333,8 @@ func (d *drawing) answer() graphAnswer {
 	return answer
 }
 
-// sorted returns the names of the bundles, the newest first.
-func (d *drawing) sorted() []string {
+// sortedBundleNames returns the names of the bundles, newest version first.
+func (d *graphBuilder) sortedBundleNames() []string {
 	return slices.SortedFunc(maps.Keys(d.bundles), func(a, b string) int {
 		va, knownA := d.versions[a]
 		vb, knownB := d.versions[b]

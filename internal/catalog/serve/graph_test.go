@@ -26,7 +26,7 @@ const graphed = `{"defaultChannel":"stable","name":"p","schema":"olm.package"}
 `
 
 func TestGraph(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.put(t, "g", graphed)
 	for name, test := range map[string]struct{ query, accept, kind, file string }{
 		"all":                   {"package=p", "", "application/json", "graph.json"},
@@ -42,8 +42,8 @@ func TestGraph(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := "/catalogs/g/api/v1/graph?" + test.query
-			resp := s.ask(t, "GET", path, "Accept: "+test.accept)
-			text := body(t, resp)
+			resp := s.sendRequest(t, "GET", path, "Accept: "+test.accept)
+			text := responseBody(t, resp)
 			if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != test.kind {
 				t.Fatalf("status is %d with %v: %s", resp.StatusCode, resp.Header, text)
 			}
@@ -51,7 +51,7 @@ func TestGraph(t *testing.T) {
 				t.Errorf("Vary (-want +got):\n%s", diff)
 			}
 
-			again := s.ask(t, "GET", path, "Accept: "+test.accept, "If-None-Match: "+resp.Header.Get("ETag"))
+			again := s.sendRequest(t, "GET", path, "Accept: "+test.accept, "If-None-Match: "+resp.Header.Get("ETag"))
 			if again.StatusCode != http.StatusNotModified {
 				t.Errorf("asked again with its tag: status is %d", again.StatusCode)
 			}
@@ -85,7 +85,7 @@ func checkMermaid(t *testing.T, text string, fastOnly bool) {
 }
 
 func TestGraphRefuses(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	var wide strings.Builder
 	wide.WriteString(`{"entries":[`)
 	for i := range 400 {
@@ -111,7 +111,7 @@ func TestGraphRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		"no package":        {"g/api/v1/graph", 400, "no package is given: ask for graph?package=<name>\n"},
+		"no package":        {"g/api/v1/graph", 400, "the parameter package is missing: request graph?package=<name>\n"},
 		"unknown parameter": {"g/api/v1/graph?package=p&x=y", 400, "unknown parameter \"x\": the parameters are package, channel and format\n"},
 		"unknown format":    {"g/api/v1/graph?package=p&format=svg", 400, "unknown format \"svg\": the formats are json and mermaid\n"},
 		"unknown package":   {"g/api/v1/graph?package=q", 404, "catalog \"g\" has no package \"q\"\n"},
@@ -123,8 +123,8 @@ func TestGraphRefuses(t *testing.T) {
 		"many pairs":        {"g/api/v1/graph?package=x", 422, "the graph of package \"x\" has more than 4000000 pairs of a version and a range: ask for one channel of it\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp := s.ask(t, "GET", "/catalogs/"+test.path)
-			if text := body(t, resp); resp.StatusCode != test.code || !strings.HasPrefix(text, test.want) {
+			resp := s.sendRequest(t, "GET", "/catalogs/"+test.path)
+			if text := responseBody(t, resp); resp.StatusCode != test.code || !strings.HasPrefix(text, test.want) {
 				t.Errorf("status is %d with %q, want %d with %q", resp.StatusCode, text, test.code, test.want)
 			}
 			if resp.Header.Get("ETag") != "" || resp.Header.Get("Last-Modified") != "" {
@@ -135,7 +135,7 @@ func TestGraphRefuses(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.put(t, "g", graphed)
 	for name, test := range map[string]struct {
 		query string
@@ -150,15 +150,15 @@ func TestFields(t *testing.T) {
 		"wrong":        {"fields=a,-b", 400, "fields has items with and without \"-\": name either what is wanted or what is not\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp := s.ask(t, "GET", "/catalogs/g/api/v1/metas?"+test.query)
-			if diff := cmp.Diff(test.want, body(t, resp)); diff != "" || resp.StatusCode != test.code {
+			resp := s.sendRequest(t, "GET", "/catalogs/g/api/v1/metas?"+test.query)
+			if diff := cmp.Diff(test.want, responseBody(t, resp)); diff != "" || resp.StatusCode != test.code {
 				t.Errorf("status is %d, body (-want +got):\n%s", resp.StatusCode, diff)
 			}
 		})
 	}
 
 	tag := func(fields string) string {
-		return s.ask(t, "HEAD", "/catalogs/g/api/v1/metas?package=p&fields="+fields).Header.Get("ETag")
+		return s.sendRequest(t, "HEAD", "/catalogs/g/api/v1/metas?package=p&fields="+fields).Header.Get("ETag")
 	}
 	if tag("image,entries") != tag("entries,image,image") || tag("image") == tag("entries") || tag("image") == tag("") {
 		t.Error("the tags do not tell apart what is different, and only that")

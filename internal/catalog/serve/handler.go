@@ -20,87 +20,87 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/httpserver"
 )
 
-// contents is where the handler reads: a *catalogstore.Store, or what knows more than one.
-type contents interface {
-	// Content returns the content of a catalog, or catalogstore.ErrNotFound, or ErrComing, or an
-	// error that may go away.
+// contentSource provides the content of catalogs. *catalogstore.Store implements it.
+type contentSource interface {
+	// Content returns the content of a catalog. It returns catalogstore.ErrNotFound, ErrComing, or a
+	// temporary error.
 	Content(name string) (*catalogstore.Content, error)
 }
 
-// ErrComing says that there is content of a catalog, which this server does not have yet.
-var ErrComing = errors.New("the content of the catalog is on its way")
+// ErrComing is returned for a catalog whose content exists but is not available on this replica yet.
+var ErrComing = errors.New("the content of the catalog is not available yet")
 
 const (
-	// typeJSONLines is the content type of every body that has blobs.
+	// typeJSONLines is the content type of bodies with blobs.
 	typeJSONLines = "application/jsonl"
-	// damagedSeconds is the pause, in seconds, that clients are asked for while damaged
-	// content is unpacked again.
-	damagedSeconds = "5"
+	// damagedRetryAfterSeconds is the value of Retry-After while damaged content is unpacked again, in
+	// seconds.
+	damagedRetryAfterSeconds = "5"
 )
 
-// handler answers the contract.
+// handler implements the HTTP API of catalogs.
 type handler struct {
-	contents contents
-	log      logr.Logger
-	gate     *httpserver.Gate
-	cache    *cache
-	stall    time.Duration
+	contents     contentSource
+	log          logr.Logger
+	gate         *httpserver.Gate
+	cache        *responseCache
+	chunkTimeout time.Duration
 }
 
-// NewHandler makes the handler of the contract.
-func NewHandler(contents contents, limits Limits, log logr.Logger) http.Handler {
-	return newHandler(contents, limits, log, stall)
+// NewHandler returns the handler of the HTTP API of catalogs.
+func NewHandler(contents contentSource, limits Limits, log logr.Logger) http.Handler {
+	return newHandler(contents, limits, log, chunkTimeout)
 }
 
-func newHandler(contents contents, limits Limits, log logr.Logger, stall time.Duration) http.Handler {
-	h := &handler{contents: contents, log: log, gate: httpserver.NewGate(limits.Or(defaultLimits), observer), cache: newCache(cacheBytes), stall: stall}
+func newHandler(contents contentSource, limits Limits, log logr.Logger, stall time.Duration) http.Handler {
+	h := &handler{contents: contents, log: log, gate: httpserver.NewGate(limits.Or(defaultLimits), observer), cache: newResponseCache(maxCacheBytes), chunkTimeout: stall}
 	mux := http.NewServeMux()
-	mux.Handle("/catalogs/{catalog}/api/v1/all", h.answering("all", h.all))
-	mux.Handle("/catalogs/{catalog}/api/v1/metas", h.answering("metas", h.metas))
-	mux.Handle("/catalogs/{catalog}/api/v1/graph", h.answering("graph", h.graph))
-	mux.Handle("/", h.answering("other", func(w *response, _ *http.Request) {
-		fail(w, http.StatusNotFound, "no such path: ask for /catalogs/<name>/api/v1/all, /catalogs/<name>/api/v1/metas or /catalogs/<name>/api/v1/graph")
+	mux.Handle("/catalogs/{catalog}/api/v1/all", h.newEndpoint("all", h.serveAll))
+	mux.Handle("/catalogs/{catalog}/api/v1/metas", h.newEndpoint("metas", h.serveMetas))
+	mux.Handle("/catalogs/{catalog}/api/v1/graph", h.newEndpoint("graph", h.serveGraph))
+	mux.Handle("/", h.newEndpoint("other", func(w *responseWriter, _ *http.Request) {
+		writeError(w, http.StatusNotFound, "no such path: ask for /catalogs/<name>/api/v1/all, /catalogs/<name>/api/v1/metas or /catalogs/<name>/api/v1/graph")
 	}))
 
 	return mux
 }
 
-// answering lets pass what the contract and the limits allow, and measures it.
-func (h *handler) answering(endpoint string, next func(*response, *http.Request)) http.Handler {
+// newEndpoint wraps the handler of an endpoint with limits, method checks, write timeouts and metrics.
+func (h *handler) newEndpoint(endpoint string, next func(*responseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		w := &response{ResponseWriter: rw, control: http.NewResponseController(rw), stall: h.stall, cork: corkOf(r.Context()), code: http.StatusOK}
-		// An answer without a body has a time limit, too.
-		_ = w.patience() // If the connection is broken, writing says so.
-		// Also when a handler panics.
-		defer func() { measure(endpoint, r.Method, w, time.Since(start)) }()
-		h.limited(w, r, next)
-		w.end()
+		w := &responseWriter{ResponseWriter: rw, control: http.NewResponseController(rw), chunkTimeout: h.chunkTimeout, cork: corkFromContext(r.Context()), code: http.StatusOK}
+		// A response without a body has a write timeout, too.
+		_ = w.extendWriteDeadline() // If the connection is broken, writing fails.
+		// Metrics are also recorded if a handler panics.
+		defer func() { recordMetrics(endpoint, r.Method, w, time.Since(start)) }()
+		h.serveWithinLimits(w, r, next)
+		w.finishResponse()
 		if w.err != nil {
-			h.log.V(1).Info("Sending a catalog was cut off", "catalog", w.catalog, "endpoint", endpoint, "error", w.err.Error())
-			// The status is sent: only a broken connection tells the client that the body is
-			// not complete. This value is how net/http is told to break it.
+			h.log.V(1).Info("Response with catalog content was not completed", "catalog", w.catalog, "endpoint", endpoint, "error", w.err.Error())
+			// The status was already sent, so only an aborted connection tells the client that the body
+			// is incomplete. net/http aborts the connection for this value.
 			panic(http.ErrAbortHandler)
 		}
 	})
 }
 
-// limited answers a request, unless too many others are being answered.
-func (h *handler) limited(w *response, r *http.Request, next func(*response, *http.Request)) {
+// serveWithinLimits serves a request, or rejects it if a request limit is reached.
+func (h *handler) serveWithinLimits(w *responseWriter, r *http.Request, next func(*responseWriter, *http.Request)) {
 	leave, code := h.gate.Enter(r)
 	if code != 0 {
 		w.Header().Set("Retry-After", httpserver.RetryAfterSeconds)
-		fail(w, code, httpserver.TooManyRequests)
+		writeError(w, code, httpserver.TooManyRequests)
 		return
 	}
 
 	defer leave()
-	if methods(w, r) {
+	if checkMethod(w, r) {
 		next(w, r)
 	}
 }
 
-func measure(endpoint, method string, w *response, took time.Duration) {
+func recordMetrics(endpoint, method string, w *responseWriter, took time.Duration) {
 	metrics.Requests.WithLabelValues(endpoint, methodLabel(method), strconv.Itoa(w.code)).Inc()
 	metrics.RequestSeconds.WithLabelValues(endpoint).Observe(took.Seconds())
 	metrics.ResponseBytes.WithLabelValues(endpoint).Add(float64(w.bytes))
@@ -113,7 +113,7 @@ func measure(endpoint, method string, w *response, took time.Duration) {
 	}
 }
 
-// methodLabel bounds the values of the label: a client can send any method.
+// methodLabel limits the values of the metric label, because a client can send any method.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead:
@@ -123,32 +123,33 @@ func methodLabel(method string) string {
 	}
 }
 
-// open opens the content that a request asks for, or refuses the request.
-func (h *handler) open(w *response, r *http.Request) (*catalogstore.Content, bool) {
+// openContent opens the content of the catalog in the request path. If there is none, it writes an error and
+// returns false.
+func (h *handler) openContent(w *responseWriter, r *http.Request) (*catalogstore.Content, bool) {
 	name := r.PathValue("catalog")
 	content, err := h.contents.Content(name)
 	if errors.Is(err, catalogstore.ErrNotFound) {
-		fail(w, http.StatusNotFound, fmt.Sprintf("catalog %.253q is not served here: see the conditions of the ClusterCatalog of that name", name))
+		writeError(w, http.StatusNotFound, fmt.Sprintf("catalog %.253q is not served here: see the conditions of the ClusterCatalog of that name", name))
 		return nil, false
 	}
 
 	if errors.Is(err, ErrComing) {
 		w.Header().Set("Retry-After", httpserver.RetryAfterSeconds)
-		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("the content of catalog %.253q is on its way: try again in %s second", name, httpserver.RetryAfterSeconds))
+		writeError(w, http.StatusServiceUnavailable, fmt.Sprintf("the content of catalog %.253q is not available yet: try again in %s second", name, httpserver.RetryAfterSeconds))
 		return nil, false
 	}
 
 	w.catalog = name
 	if err != nil {
-		h.refuse(w, err)
+		h.serveError(w, err)
 		return nil, false
 	}
 
 	return content, true
 }
 
-// refuse answers with an error, before anything else was sent.
-func (h *handler) refuse(w *response, err error) {
+// serveError writes an error response. Nothing must have been sent before.
+func (h *handler) serveError(w *responseWriter, err error) {
 	header := w.Header()
 	for _, name := range []string{"Last-Modified", "ETag", "Content-Encoding"} {
 		header.Del(name)
@@ -156,77 +157,77 @@ func (h *handler) refuse(w *response, err error) {
 
 	var graph *graphError
 	if errors.As(err, &graph) {
-		fail(w, graph.code, graph.text)
+		writeError(w, graph.code, graph.text)
 		return
 	}
 
 	h.log.Error(err, "Stored content cannot be served", "catalog", w.catalog)
-	header.Set("Retry-After", damagedSeconds)
-	fail(w, http.StatusServiceUnavailable, fmt.Sprintf("the stored content of catalog %q cannot be read and is unpacked again: try again in %s seconds", w.catalog, damagedSeconds))
+	header.Set("Retry-After", damagedRetryAfterSeconds)
+	writeError(w, http.StatusServiceUnavailable, fmt.Sprintf("the stored content of catalog %q cannot be read and is being unpacked again: try again in %s seconds", w.catalog, damagedRetryAfterSeconds))
 }
 
-// all answers with every blob.
-func (h *handler) all(w *response, r *http.Request) {
-	content, ok := h.open(w, r)
+// serveAll serves all blobs.
+func (h *handler) serveAll(w *responseWriter, r *http.Request) {
+	content, ok := h.openContent(w, r)
 	if !ok {
 		return
 	}
 
 	defer content.Close()
-	b := bodyOf(content.All())
-	b.kept = content.Compressed
-	h.give(w, r, b)
+	b := newSelectionBody(content.All())
+	b.compressed = content.Compressed
+	h.serveBody(w, r, b)
 }
 
-// metas answers with the blobs that match the query, or the parts of them that are wanted.
-func (h *handler) metas(w *response, r *http.Request) {
-	query, wanted, err := metasQuery(r.URL.RawQuery)
+// serveMetas serves the blobs that match the query, or the requested fields of them.
+func (h *handler) serveMetas(w *responseWriter, r *http.Request) {
+	query, wanted, err := parseMetasQuery(r.URL.RawQuery)
 	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 
-	content, ok := h.open(w, r)
+	content, ok := h.openContent(w, r)
 	if !ok {
 		return
 	}
 
 	defer content.Close()
-	b := bodyOf(content.Select(query))
+	b := newSelectionBody(content.Select(query))
 	if wanted != nil {
-		b = body{
-			sum: derived("fields/1", b.sum, wanted.String()), contentType: b.contentType, modified: b.modified, size: -1,
-			write: func(out io.Writer) error { return project(out, content, query, wanted) },
+		b = responseBody{
+			sum: deriveSum("fields/1", b.sum, wanted.String()), contentType: b.contentType, modified: b.modified, size: -1,
+			writeTo: func(out io.Writer) error { return writeFields(out, content, query, wanted) },
 		}
 	}
 
-	h.give(w, r, b)
+	h.serveBody(w, r, b)
 }
 
-// bodyOf makes the body of blobs as they are stored.
-func bodyOf(s catalogstore.Selection) body {
-	return body{
+// newSelectionBody returns the body of a selection of stored blobs.
+func newSelectionBody(s catalogstore.Selection) responseBody {
+	return responseBody{
 		sum: s.Sum, contentType: typeJSONLines, modified: s.Modified, size: s.Bytes,
-		read: func() io.ReadSeeker { return s.Reader() },
-		write: func(out io.Writer) error {
-			buffer := chunks.Get().(*[chunkBytes]byte)
-			defer chunks.Put(buffer)
-			// The structs hide what would make io.CopyBuffer use another way than the buffer.
+		newReader: func() io.ReadSeeker { return s.Reader() },
+		writeTo: func(out io.Writer) error {
+			buffer := chunkPool.Get().(*[chunkSize]byte)
+			defer chunkPool.Put(buffer)
+			// The structs hide ReaderFrom and WriterTo, so that io.CopyBuffer uses the buffer.
 			_, err := io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{s.Reader()}, buffer[:])
 			return err
 		},
 	}
 }
 
-// derived names what is made of a body in a way that is called by its first word, and by
-// its second as it may change from version to version of this program.
-func derived(way, sum string, how ...string) string {
-	of := sha256.Sum256([]byte(way + "\n" + sum + "\n" + strings.Join(how, "\n")))
-	return hex.EncodeToString(of[:16])
+// deriveSum returns the checksum of a body that is generated from the body with checksum sum. The argument
+// way is the name and version of the generator, and how are its parameters.
+func deriveSum(way, sum string, how ...string) string {
+	derived := sha256.Sum256([]byte(way + "\n" + sum + "\n" + strings.Join(how, "\n")))
+	return hex.EncodeToString(derived[:16])
 }
 
-// project writes the parts of blobs that are wanted.
-func project(out io.Writer, content *catalogstore.Content, query catalogstore.Query, wanted *fields.Fields) error {
+// writeFields writes the wanted fields of the blobs that match a query.
+func writeFields(out io.Writer, content *catalogstore.Content, query catalogstore.Query, wanted *fields.Fields) error {
 	var line []byte
 	for meta, err := range content.Scan(query) {
 		if err != nil {
@@ -241,18 +242,18 @@ func project(out io.Writer, content *catalogstore.Content, query catalogstore.Qu
 	return nil
 }
 
-// fail answers with an error as plain text.
-func fail(w http.ResponseWriter, code int, text string) { http.Error(w, text, code) }
+// writeError writes an error response as plain text.
+func writeError(w http.ResponseWriter, code int, text string) { http.Error(w, text, code) }
 
-// allowed are the methods that the contract knows.
-var allowed = []string{http.MethodGet, http.MethodHead}
+// allowedMethods are the supported HTTP methods.
+var allowedMethods = []string{http.MethodGet, http.MethodHead}
 
-// methods lets pass what the contract knows.
-func methods(w http.ResponseWriter, r *http.Request) bool {
-	if slices.Contains(allowed, r.Method) {
+// checkMethod reports whether the method of a request is supported. If not, it writes an error response.
+func checkMethod(w http.ResponseWriter, r *http.Request) bool {
+	if slices.Contains(allowedMethods, r.Method) {
 		return true
 	}
-	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	fail(w, http.StatusMethodNotAllowed, "content is read with GET or HEAD")
+	w.Header().Set("Allow", strings.Join(allowedMethods, ", "))
+	writeError(w, http.StatusMethodNotAllowed, "method not allowed: use GET or HEAD")
 	return false
 }

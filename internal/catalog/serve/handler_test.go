@@ -24,15 +24,15 @@ const (
 	lineB = `{"name":"a.v1","package":"a","schema":"olm.bundle"}` + "\n"
 )
 
-// site is a server with the catalog "small" of two blobs, and "large" of many.
-type site struct {
+// fixture is a server with the catalog "small" of two blobs, and "large" of many.
+type fixture struct {
 	*httptest.Server
 	store *catalogstore.Store
 	dir   string
 	large string
 }
 
-func newSite(t *testing.T) *site {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dir := t.TempDir()
 	contents, err := catalogstore.Open(dir, catalogstore.Limits{})
@@ -46,7 +46,7 @@ func newSite(t *testing.T) *site {
 		fmt.Fprintf(&large, "{\"name\":\"n%d\",\"package\":\"p%d\",\"schema\":\"olm.bundle\"}\n", i, i%10)
 	}
 
-	s := &site{store: contents, dir: dir, large: large.String()}
+	s := &fixture{store: contents, dir: dir, large: large.String()}
 	s.put(t, "small", lineA+lineB)
 	s.put(t, "large", s.large)
 	s.start(t, serve.NewHandler(contents, serve.Limits{}, logr.Discard()), serve.Limits{})
@@ -55,14 +55,14 @@ func newSite(t *testing.T) *site {
 }
 
 // start starts the server, with the connections that the real one has.
-func (s *site) start(t *testing.T, handler http.Handler, limits serve.Limits) {
+func (s *fixture) start(t *testing.T, handler http.Handler, limits serve.Limits) {
 	t.Helper()
 	s.Server = serve.NewTestServer(handler, limits)
 	s.StartTLS()
 	t.Cleanup(s.Close)
 }
 
-func (s *site) put(t *testing.T, name, text string) {
+func (s *fixture) put(t *testing.T, name, text string) {
 	t.Helper()
 	_, err := s.store.Unpack(t.Context(), name, catalogstore.Source{}, fstest.MapFS{"c.json": {Data: []byte(text)}})
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *site) put(t *testing.T, name, text string) {
 }
 
 // file is the path of a catalog's blobs.
-func (s *site) file(t *testing.T, name string) string {
+func (s *fixture) file(t *testing.T, name string) string {
 	t.Helper()
 	info, err := s.store.Stored(name)
 	if err != nil {
@@ -80,8 +80,8 @@ func (s *site) file(t *testing.T, name string) string {
 	return filepath.Join(s.dir, "content", info.Sum)
 }
 
-// ask sends a request with headers given as "Name: value".
-func (s *site) ask(t *testing.T, method, path string, headers ...string) *http.Response {
+// sendRequest sends a request with headers given as "Name: value".
+func (s *fixture) sendRequest(t *testing.T, method, path string, headers ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *site) ask(t *testing.T, method, path string, headers ...string) *http.R
 	return resp
 }
 
-func body(t *testing.T, resp *http.Response) string {
+func responseBody(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -114,7 +114,7 @@ func body(t *testing.T, resp *http.Response) string {
 }
 
 func TestAnswers(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	for name, test := range map[string]struct {
 		method, path string
 		code         int
@@ -131,23 +131,23 @@ func TestAnswers(t *testing.T) {
 		"head of all":        {"HEAD", "/catalogs/small/api/v1/all", 200, ""},
 		"head of metas":      {"HEAD", "/catalogs/small/api/v1/metas?package=a", 200, ""},
 		"unknown parameter":  {"GET", "/catalogs/small/api/v1/metas?pkg=a", 400, "unknown parameter \"pkg\": the parameters are schema, package, name and fields\n"},
-		"given twice":        {"GET", "/catalogs/small/api/v1/metas?name=a&name=b", 400, "the parameter name is given 2 times: give each of schema, package, name and fields at most once\n"},
-		"broken query":       {"GET", "/catalogs/small/api/v1/metas?name=%zz", 400, "the query cannot be read: escape its parameters as in a URL\n"},
+		"given twice":        {"GET", "/catalogs/small/api/v1/metas?name=a&name=b", 400, "the parameter name is given 2 times: each of schema, package, name and fields is allowed at most once\n"},
+		"broken query":       {"GET", "/catalogs/small/api/v1/metas?name=%zz", 400, "invalid query: escape its parameters as in a URL\n"},
 		"unknown catalog":    {"GET", "/catalogs/none/api/v1/all", 404, "catalog \"none\" is not served here: see the conditions of the ClusterCatalog of that name\n"},
 		"unknown, metas":     {"GET", "/catalogs/none/api/v1/metas", 404, "catalog \"none\" is not served here: see the conditions of the ClusterCatalog of that name\n"},
 		"catalog with dots":  {"GET", "/catalogs/%2e%2e/api/v1/all", 404, "catalog \"..\" is not served here: see the conditions of the ClusterCatalog of that name\n"},
 		"unknown path":       {"GET", "/catalogs/small/api/v2/all", 404, "no such path: ask for /catalogs/<name>/api/v1/all, /catalogs/<name>/api/v1/metas or /catalogs/<name>/api/v1/graph\n"},
 		"path below":         {"GET", "/catalogs/small/api/v1/all/", 404, "no such path: ask for /catalogs/<name>/api/v1/all, /catalogs/<name>/api/v1/metas or /catalogs/<name>/api/v1/graph\n"},
-		"post":               {"POST", "/catalogs/small/api/v1/all", 405, "content is read with GET or HEAD\n"},
-		"delete of metas":    {"DELETE", "/catalogs/small/api/v1/metas", 405, "content is read with GET or HEAD\n"},
-		"options of unknown": {"OPTIONS", "/catalogs/none/api/v1/all", 405, "content is read with GET or HEAD\n"},
+		"post":               {"POST", "/catalogs/small/api/v1/all", 405, "method not allowed: use GET or HEAD\n"},
+		"delete of metas":    {"DELETE", "/catalogs/small/api/v1/metas", 405, "method not allowed: use GET or HEAD\n"},
+		"options of unknown": {"OPTIONS", "/catalogs/none/api/v1/all", 405, "method not allowed: use GET or HEAD\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp := s.ask(t, test.method, test.path)
+			resp := s.sendRequest(t, test.method, test.path)
 			if resp.StatusCode != test.code {
 				t.Errorf("status is %d, want %d", resp.StatusCode, test.code)
 			}
-			if diff := cmp.Diff(test.body, body(t, resp)); diff != "" {
+			if diff := cmp.Diff(test.body, responseBody(t, resp)); diff != "" {
 				t.Errorf("body (-want +got):\n%s", diff)
 			}
 			switch test.code {
@@ -168,9 +168,9 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestConditionalRequests(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	for _, path := range []string{"/catalogs/small/api/v1/all", "/catalogs/small/api/v1/metas?package=a"} {
-		first := s.ask(t, "GET", path)
+		first := s.sendRequest(t, "GET", path)
 		etag, modified := first.Header.Get("ETag"), first.Header.Get("Last-Modified")
 		for name, test := range map[string]struct {
 			header string
@@ -187,81 +187,81 @@ func TestConditionalRequests(t *testing.T) {
 			"nonsense":    {"If-Modified-Since: yesterday", 200},
 		} {
 			for _, method := range []string{"GET", "HEAD"} {
-				resp := s.ask(t, method, path, test.header)
+				resp := s.sendRequest(t, method, path, test.header)
 				if resp.StatusCode != test.code {
 					t.Errorf("%s %s, %s: status is %d, want %d", method, path, name, resp.StatusCode, test.code)
 				}
 				if resp.Header.Get("ETag") != etag || resp.Header.Get("Last-Modified") != modified {
 					t.Errorf("%s %s, %s: headers are %v", method, path, name, resp.Header)
 				}
-				if text := body(t, resp); test.code == 304 && text != "" {
+				if text := responseBody(t, resp); test.code == 304 && text != "" {
 					t.Errorf("%s %s, %s: 304 with the body %q", method, path, name, text)
 				}
 			}
 		}
 
 		// The tag wins over the time.
-		resp := s.ask(t, "GET", path, `If-None-Match: "x"`, "If-Modified-Since: "+modified)
+		resp := s.sendRequest(t, "GET", path, `If-None-Match: "x"`, "If-Modified-Since: "+modified)
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("%s with another tag and the same time: status is %d, want 200", path, resp.StatusCode)
 		}
 	}
 
 	path := "/catalogs/small/api/v1/all"
-	before := s.ask(t, "HEAD", path)
+	before := s.sendRequest(t, "HEAD", path)
 	s.put(t, "small", lineA)
 	for _, header := range []string{"If-None-Match: " + before.Header.Get("ETag"), "If-Modified-Since: " + before.Header.Get("Last-Modified")} {
-		if resp := s.ask(t, "GET", path, header); resp.StatusCode != http.StatusOK || body(t, resp) != lineA {
+		if resp := s.sendRequest(t, "GET", path, header); resp.StatusCode != http.StatusOK || responseBody(t, resp) != lineA {
 			t.Errorf("after the content changed, with %s: status is %d, want 200 and the new content", header, resp.StatusCode)
 		}
 	}
 }
 
 func TestDamagedContentIsNotServed(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	if err := os.Truncate(s.file(t, "small"), 10); err != nil {
 		t.Fatal(err)
 	}
 
-	resp := s.ask(t, "GET", "/catalogs/small/api/v1/all")
+	resp := s.sendRequest(t, "GET", "/catalogs/small/api/v1/all")
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("status is %d with headers %v, want 503 with Retry-After", resp.StatusCode, resp.Header)
 	}
-	if text := body(t, resp); !strings.Contains(text, "is unpacked again: try again in 5 seconds") {
+	if text := responseBody(t, resp); !strings.Contains(text, "is being unpacked again: try again in 5 seconds") {
 		t.Errorf("body is %q", text)
 	}
 
 	s.put(t, "small", lineA)
-	if resp := s.ask(t, "GET", "/catalogs/small/api/v1/all"); body(t, resp) != lineA {
+	if resp := s.sendRequest(t, "GET", "/catalogs/small/api/v1/all"); responseBody(t, resp) != lineA {
 		t.Error("the content is not served after it was stored again")
 	}
 }
 
-// coming has no content yet.
-type coming struct{}
+// pendingSource has no content yet.
+type pendingSource struct{}
 
-func (coming) Content(string) (*catalogstore.Content, error) { return nil, serve.ErrComing }
+func (pendingSource) Content(string) (*catalogstore.Content, error) { return nil, serve.ErrComing }
 
 func TestContentOnItsWayIsAskedForAgain(t *testing.T) {
-	s := &site{}
-	s.start(t, serve.NewHandler(coming{}, serve.Limits{}, logr.Discard()), serve.Limits{})
-	resp := s.ask(t, "GET", "/catalogs/new/api/v1/all")
+	s := &fixture{}
+	s.start(t, serve.NewHandler(pendingSource{}, serve.Limits{}, logr.Discard()), serve.Limits{})
+	resp := s.sendRequest(t, "GET", "/catalogs/new/api/v1/all")
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
 		t.Errorf("status is %d with headers %v, want 503 with Retry-After", resp.StatusCode, resp.Header)
 	}
-	if text := body(t, resp); text != "the content of catalog \"new\" is on its way: try again in 1 second\n" {
+	if text := responseBody(t, resp); text != "the content of catalog \"new\" is not available yet: try again in 1 second\n" {
 		t.Errorf("body is %q", text)
 	}
 }
 
-// cutting has content whose file is cut off when it is read.
-type cutting struct {
+// truncatedSource has content whose file is cut off when it is read.
+type truncatedSource struct {
 	*catalogstore.Store
 	file  string
 	after int64
 }
 
-func (c cutting) Content(name string) (*catalogstore.Content, error) {
+func (c truncatedSource) Content(name string) (*catalogstore.Content, error) {
 	content, err := c.Store.Content(name)
 	return content, errors.Join(err, os.Truncate(c.file, c.after))
 }
@@ -269,7 +269,7 @@ func (c cutting) Content(name string) (*catalogstore.Content, error) {
 // TestACutOffBodyIsSeenByTheClient has content that ends while it is sent: the client gets
 // an error, either at once or when the body ends too early.
 func TestACutOffBodyIsSeenByTheClient(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	text := strings.Repeat(`{"name":"n","schema":"x","text":"`+strings.Repeat("x", 5000)+`"}`+"\n", 600)
 	for name, test := range map[string]struct {
 		encoding, path string
@@ -287,7 +287,7 @@ func TestACutOffBodyIsSeenByTheClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.put(t, "cut", text)
-			handler := serve.NewHandler(cutting{s.store, s.file(t, "cut"), test.after}, serve.Limits{}, logr.Discard())
+			handler := serve.NewHandler(truncatedSource{s.store, s.file(t, "cut"), test.after}, serve.Limits{}, logr.Discard())
 			server := serve.NewTestServer(handler, serve.Limits{})
 			server.StartTLS()
 			defer server.Close()

@@ -5,15 +5,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/httpserver"
 )
 
-// Limits bound what clients may ask for at once. A field that is not positive means its
-// default.
+// Limits limit concurrent connections and requests. A field that is not positive means its default.
 type Limits = httpserver.Limits
 
-// defaultLimits are 40 MB of connections at 40 KB for one that is idle, and 40 MB of requests
-// at 160 KB for one with a large body. A client may be a node whose pods all have its address.
+// defaultLimits allow 40 MB of memory for connections, at 40 KB for an idle one, and 40 MB for requests, at
+// 160 KB for one with a large body. A client can be a node whose address is shared by all of its pods.
 var defaultLimits = Limits{Connections: 1000, ClientConnections: 200, Requests: 256, ClientRequests: 64}
 
-// observer counts what the limits do.
+// observer records the metrics of the limits.
 var observer = httpserver.Observer{
 	Connections: metrics.Connections.Add,
 	Requests:    metrics.InFlight.Add,

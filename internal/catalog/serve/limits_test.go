@@ -40,7 +40,7 @@ func TestRequestsAreLimited(t *testing.T) {
 		"of all":        {serve.Limits{Requests: 2}, http.StatusServiceUnavailable, "limit=requests"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			b := blocking{s.store, make(chan struct{}), make(chan struct{})}
 			s.start(t, serve.NewHandler(b, test.limits, logr.Discard()), serve.Limits{})
 			path := "/catalogs/small/api/v1/all"
@@ -59,8 +59,8 @@ func TestRequestsAreLimited(t *testing.T) {
 			}
 
 			before := value(t, "mainstay_catalog_http_refused_total", test.reason)
-			resp := s.ask(t, "GET", path)
-			if resp.StatusCode != test.code || resp.Header.Get("Retry-After") != "1" || !strings.Contains(body(t, resp), "try again in 1 second") {
+			resp := s.sendRequest(t, "GET", path)
+			if resp.StatusCode != test.code || resp.Header.Get("Retry-After") != "1" || !strings.Contains(responseBody(t, resp), "try again in 1 second") {
 				t.Errorf("status is %d with the headers %v, want %d", resp.StatusCode, resp.Header, test.code)
 			}
 			if got := value(t, "mainstay_catalog_http_refused_total", test.reason) - before; got != 1 {
@@ -75,7 +75,7 @@ func TestRequestsAreLimited(t *testing.T) {
 			}
 
 			go func() { <-b.asked }()
-			if resp := s.ask(t, "GET", path); resp.StatusCode != http.StatusOK {
+			if resp := s.sendRequest(t, "GET", path); resp.StatusCode != http.StatusOK {
 				t.Errorf("status is %d after the others have ended", resp.StatusCode)
 			}
 		})
@@ -83,7 +83,7 @@ func TestRequestsAreLimited(t *testing.T) {
 }
 
 // dial opens a connection, and tells whether it is served.
-func (s *site) dial(t *testing.T) (net.Conn, error) {
+func (s *fixture) dial(t *testing.T) (net.Conn, error) {
 	t.Helper()
 	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"}}).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
 	if err == nil {
@@ -93,7 +93,7 @@ func (s *site) dial(t *testing.T) (net.Conn, error) {
 }
 
 func TestConnectionsOfAClientAreLimited(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.start(t, serve.NewHandler(s.store, serve.Limits{}, logr.Discard()), serve.Limits{ClientConnections: 2})
 	var open []net.Conn
 	for range 2 {
@@ -118,7 +118,7 @@ func TestConnectionsOfAClientAreLimited(t *testing.T) {
 }
 
 func TestConnectionsOfAllAreLimited(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.start(t, serve.NewHandler(s.store, serve.Limits{}, logr.Discard()), serve.Limits{Connections: 1})
 	first, err := s.dial(t)
 	if err != nil {
@@ -152,7 +152,7 @@ func TestConnectionsOfAllAreLimited(t *testing.T) {
 
 // TestHeadersAreLimited sends more than any client of the contract does.
 func TestHeadersAreLimited(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/catalogs/small/api/v1/all", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestHeadersAreLimited(t *testing.T) {
 }
 
 // slowReader reads a body in small pieces, and none before a time is over.
-func slowReader(t *testing.T, s *site, path string, until time.Time) (int64, error) {
+func slowReader(t *testing.T, s *fixture, path string, until time.Time) (int64, error) {
 	t.Helper()
 	conn, err := s.dial(t)
 	if err != nil {
@@ -210,7 +210,7 @@ func slowReader(t *testing.T, s *site, path string, until time.Time) (int64, err
 func TestASlowReaderIsServedToTheEnd(t *testing.T) {
 	// A busy machine may do nothing for a second.
 	const limit = 2 * time.Second
-	s := newSite(t)
+	s := newFixture(t)
 	// More than what the buffers of two connections hold.
 	text := strings.Repeat(huge, 12)
 	s.put(t, "huge", text)
@@ -226,7 +226,7 @@ func TestASlowReaderIsServedToTheEnd(t *testing.T) {
 
 // TestAReaderThatStallsIsCutOff has one that reads nothing.
 func TestAReaderThatStallsIsCutOff(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.put(t, "huge", strings.Repeat(huge, 12))
 	s.start(t, serve.NewHandlerWithStall(s.store, 20*time.Millisecond), serve.Limits{})
 	conn, err := s.dial(t)
@@ -255,7 +255,7 @@ func TestAReaderThatStallsIsCutOff(t *testing.T) {
 // the time for a chunk.
 func TestTheTimeForAChunkIsNotThatOfTheNextRequest(t *testing.T) {
 	const limit = 30 * time.Millisecond
-	s := newSite(t)
+	s := newFixture(t)
 	s.start(t, serve.NewHandlerWithStall(s.store, limit), serve.Limits{})
 	conn, err := s.dial(t)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// corkingListener accepts connections that gather what TLS writes.
+// corkingListener accepts connections that can batch the writes of TLS.
 type corkingListener struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -19,55 +19,55 @@ func (l corkingListener) Accept() (net.Conn, error) {
 	return &corkedConn{Conn: conn}, nil
 }
 
-// corkedConn is a connection below TLS that gathers what TLS writes, record by record of
-// 16 KiB, while it is held: a system call for each costs as much as encrypting it.
+// corkedConn is a connection below TLS that batches the records of TLS while gathering is enabled. A
+// system call for each record of 16 KiB costs as much as encrypting the record.
 type corkedConn struct {
 	net.Conn
 
-	mu     sync.Mutex
-	held   bool
-	buffer *[corkBytes]byte
-	used   int
+	mu        sync.Mutex
+	gathering bool
+	buffer    *[corkBufferSize]byte
+	used      int
 }
 
-// corkBytes is a chunk of a body and what TLS adds to its records.
-const corkBytes = chunkBytes + 1<<10
+// corkBufferSize is the size of a chunk of a body with the overhead of its TLS records.
+const corkBufferSize = chunkSize + 1<<10
 
-var corks = sync.Pool{New: func() any { return new([corkBytes]byte) }}
+var corkBufferPool = sync.Pool{New: func() any { return new([corkBufferSize]byte) }}
 
-// hold begins to gather.
-func (c *corkedConn) hold() {
+// startGathering starts to batch writes.
+func (c *corkedConn) startGathering() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.held {
-		c.held = true
-		c.buffer = corks.Get().(*[corkBytes]byte)
+	if !c.gathering {
+		c.gathering = true
+		c.buffer = corkBufferPool.Get().(*[corkBufferSize]byte)
 	}
 }
 
-func (c *corkedConn) isHeld() bool {
+func (c *corkedConn) isGathering() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.held
+	return c.gathering
 }
 
-// release sends what was gathered, and gathers no more.
-func (c *corkedConn) release() error {
+// stopGathering flushes the buffer and stops batching.
+func (c *corkedConn) stopGathering() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.held {
+	if !c.gathering {
 		return nil
 	}
 
-	err := c.flush()
-	c.held = false
-	corks.Put(c.buffer)
+	err := c.flushBuffer()
+	c.gathering = false
+	corkBufferPool.Put(c.buffer)
 	c.buffer = nil
 
 	return err
 }
 
-func (c *corkedConn) flush() error {
+func (c *corkedConn) flushBuffer() error {
 	if c.used == 0 {
 		return nil
 	}
@@ -80,12 +80,12 @@ func (c *corkedConn) flush() error {
 func (c *corkedConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.held {
+	if !c.gathering {
 		return c.Conn.Write(p)
 	}
 
 	if c.used+len(p) > len(c.buffer) {
-		if err := c.flush(); err != nil {
+		if err := c.flushBuffer(); err != nil {
 			return 0, err
 		}
 	}
@@ -100,8 +100,8 @@ func (c *corkedConn) Write(p []byte) (int, error) {
 
 type corkKey struct{}
 
-// withCork remembers the connection below TLS for its requests.
-func withCork(ctx context.Context, conn net.Conn) context.Context {
+// contextWithCork adds the connection below TLS to the context of its requests.
+func contextWithCork(ctx context.Context, conn net.Conn) context.Context {
 	encrypted, ok := conn.(*tls.Conn)
 	if !ok {
 		return ctx
@@ -115,7 +115,7 @@ func withCork(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, corkKey{}, cork)
 }
 
-func corkOf(ctx context.Context) *corkedConn {
+func corkFromContext(ctx context.Context) *corkedConn {
 	cork, _ := ctx.Value(corkKey{}).(*corkedConn)
 	return cork
 }

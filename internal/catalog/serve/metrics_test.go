@@ -68,32 +68,32 @@ func grows(t *testing.T, do func(), by map[string]float64) {
 }
 
 func TestMetrics(t *testing.T) {
-	s := newSite(t)
-	grows(t, func() { s.ask(t, "GET", "/catalogs/small/api/v1/metas?x=y") }, map[string]float64{
+	s := newFixture(t)
+	grows(t, func() { s.sendRequest(t, "GET", "/catalogs/small/api/v1/metas?x=y") }, map[string]float64{
 		"mainstay_catalog_http_requests_total endpoint=metas method=GET code=400": 1,
 		"mainstay_catalog_http_request_duration_seconds endpoint=metas":           1,
 		"mainstay_catalog_requests_total catalog=small":                           0,
 	})
-	grows(t, func() { s.ask(t, "BREW", "/catalogs/small/api/v1/all") }, map[string]float64{
+	grows(t, func() { s.sendRequest(t, "BREW", "/catalogs/small/api/v1/all") }, map[string]float64{
 		"mainstay_catalog_http_requests_total endpoint=all method=other code=405": 1,
 	})
-	grows(t, func() { s.ask(t, "GET", "/catalogs/none/api/v1/all") }, map[string]float64{
+	grows(t, func() { s.sendRequest(t, "GET", "/catalogs/none/api/v1/all") }, map[string]float64{
 		"mainstay_catalog_http_requests_total endpoint=all method=GET code=404": 1,
 		"mainstay_catalog_requests_total catalog=none":                          0,
 	})
-	grows(t, func() { s.ask(t, "GET", "/catalogs/small/api/v1/all") }, map[string]float64{
+	grows(t, func() { s.sendRequest(t, "GET", "/catalogs/small/api/v1/all") }, map[string]float64{
 		"mainstay_catalog_http_requests_total endpoint=all method=GET code=200": 1,
 		"mainstay_catalog_http_response_bytes_total endpoint=all":               float64(len(lineA + lineB)),
 		"mainstay_catalog_requests_total catalog=small":                         1,
 		"mainstay_catalog_response_bytes_total catalog=small":                   float64(len(lineA + lineB)),
 	})
 
-	grows(t, func() { s.ask(t, "GET", "/catalogs/small/api/v1/all", "If-None-Match: *") }, map[string]float64{
+	grows(t, func() { s.sendRequest(t, "GET", "/catalogs/small/api/v1/all", "If-None-Match: *") }, map[string]float64{
 		"mainstay_catalog_http_requests_total endpoint=all method=GET code=304": 1,
 		"mainstay_catalog_http_not_modified_total endpoint=all":                 1,
 	})
 	query := "/catalogs/large/api/v1/metas?package=p1&fields=none"
-	grows(t, func() { s.ask(t, "GET", query); s.ask(t, "GET", query); s.ask(t, "GET", query) }, map[string]float64{
+	grows(t, func() { s.sendRequest(t, "GET", query); s.sendRequest(t, "GET", query); s.sendRequest(t, "GET", query) }, map[string]float64{
 		"mainstay_catalog_cache_lookups_total cache=made result=miss": 1,
 		"mainstay_catalog_cache_lookups_total cache=made result=hit":  2,
 	})

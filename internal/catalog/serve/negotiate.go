@@ -10,23 +10,23 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// Encodings that a body can be sent in, the best first; identity is as it is.
+// Content codings of a body, in order of preference. identity means no compression.
 const (
 	encodingZstd     = string(catalogstore.Zstd)
 	encodingGzip     = string(catalogstore.Gzip)
 	encodingIdentity = "identity"
 )
 
-// compressions are the encodings that make a body smaller.
-var compressions = []string{encodingZstd, encodingGzip}
+// compressedEncodings are the encodings except identity.
+var compressedEncodings = []string{encodingZstd, encodingGzip}
 
-// accepted are the weights that a client gives to encodings, as in RFC 9110: zero is
-// "not at all".
-type accepted struct{ zstd, gzip, identity float64 }
+// acceptedEncodings are the weights (RFC 9110) of the encodings that a client accepts. Zero means that an
+// encoding is not acceptable.
+type acceptedEncodings struct{ zstd, gzip, identity float64 }
 
-// accepts reads Accept-Encoding. Without one a client takes what it gets, which is the
-// body as it is: not every program that can send a request can decompress the answer.
-func accepts(header http.Header) accepted {
+// parseAcceptEncoding parses the header Accept-Encoding. Without the header, only identity is used, because
+// not every client can decompress a response.
+func parseAcceptEncoding(header http.Header) acceptedEncodings {
 	weights := map[string]float64{}
 	for _, line := range header.Values("Accept-Encoding") {
 		for part := range strings.SplitSeq(line, ",") {
@@ -35,13 +35,13 @@ func accepts(header http.Header) accepted {
 			if coding == "x-gzip" {
 				coding = encodingGzip
 			}
-			if weight, ok := weightOf(params); ok && coding != "" {
+			if weight, ok := parseWeight(params); ok && coding != "" {
 				weights[coding] = weight
 			}
 		}
 	}
 
-	of := func(coding string, otherwise float64) float64 {
+	weightOf := func(coding string, otherwise float64) float64 {
 		if weight, named := weights[coding]; named {
 			return weight
 		}
@@ -51,12 +51,12 @@ func accepts(header http.Header) accepted {
 		return otherwise
 	}
 
-	// What is not named is the last resort, but for identity;q=0 and *;q=0.
-	return accepted{zstd: of(encodingZstd, 0), gzip: of(encodingGzip, 0), identity: of(encodingIdentity, 0.0001)}
+	// identity has the lowest weight if it is not named, unless identity;q=0 or *;q=0 excludes it.
+	return acceptedEncodings{zstd: weightOf(encodingZstd, 0), gzip: weightOf(encodingGzip, 0), identity: weightOf(encodingIdentity, 0.0001)}
 }
 
-// weightOf reads the parameters of a coding.
-func weightOf(params string) (float64, bool) {
+// parseWeight parses the weight in the parameters of a coding. It reports whether the weight is valid.
+func parseWeight(params string) (float64, bool) {
 	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
 		if !strings.EqualFold(strings.TrimSpace(name), "q") {
@@ -69,9 +69,9 @@ func weightOf(params string) (float64, bool) {
 	return 1, true
 }
 
-// best is the encoding that a client likes best: of equal weights the smallest body. It
-// is empty when none is acceptable.
-func (a accepted) best() string {
+// preferredEncoding returns the encoding with the highest weight. For equal weights, it is the one with the
+// best compression. It is empty if no encoding is acceptable.
+func (a acceptedEncodings) preferredEncoding() string {
 	best, weight := "", 0.0
 	for _, candidate := range []struct {
 		name   string
@@ -85,20 +85,20 @@ func (a accepted) best() string {
 	return best
 }
 
-// entityTag makes the tag of a body that is named by a sum. The plain one is always the
-// same bytes; a compressed one only means the same.
-func entityTag(sum, encoding string) string {
+// formatEntityTag returns the entity tag of a body with a checksum. The tag of the uncompressed body is
+// strong. The tags of compressed bodies are weak, because their bytes can differ.
+func formatEntityTag(sum, encoding string) string {
 	if encoding == encodingIdentity {
 		return `"` + sum + `"`
 	}
 	return `W/"` + sum + `-` + encoding + `"`
 }
 
-// matches reports whether a client has a body already, in whatever encoding, and gives its
-// tag. As in RFC 9110, If-None-Match is weighed by weak comparison, and If-Modified-Since
-// only without it.
-func matches(header http.Header, sum string, modified time.Time) (string, bool) {
-	plain := entityTag(sum, encodingIdentity)
+// isNotModified reports whether a client has a body already, in any encoding, and returns the matching
+// entity tag. As defined by RFC 9110, If-None-Match uses weak comparison, and If-Modified-Since is only
+// evaluated without it.
+func isNotModified(header http.Header, sum string, modified time.Time) (string, bool) {
+	plain := formatEntityTag(sum, encodingIdentity)
 	if lines := header.Values("If-None-Match"); len(lines) > 0 {
 		for _, line := range lines {
 			for tag := range strings.SplitSeq(line, ",") {
@@ -106,8 +106,8 @@ func matches(header http.Header, sum string, modified time.Time) (string, bool) 
 				if tag == "*" || tag == plain {
 					return plain, true
 				}
-				for _, encoding := range compressions {
-					if compressed := entityTag(sum, encoding); tag == strings.TrimPrefix(compressed, "W/") {
+				for _, encoding := range compressedEncodings {
+					if compressed := formatEntityTag(sum, encoding); tag == strings.TrimPrefix(compressed, "W/") {
 						return compressed, true
 					}
 				}
@@ -120,7 +120,7 @@ func matches(header http.Header, sum string, modified time.Time) (string, bool) 
 	return plain, err == nil && !modified.Truncate(time.Second).After(since)
 }
 
-// prefersMermaid reports whether a client names Mermaid in Accept, and no JSON before it.
+// prefersMermaid reports whether the header Accept contains Mermaid with at least the weight of JSON.
 func prefersMermaid(header http.Header) bool {
 	json, mermaid := -1.0, -1.0
 	for _, line := range header.Values("Accept") {

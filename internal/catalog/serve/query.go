@@ -10,27 +10,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// parameters are the names of a query's parameters and where their values go.
-type parameters map[string]*string
+// queryParameters maps the names of query parameters to the variables for their values.
+type queryParameters map[string]*string
 
-// read reads a query. An empty parameter is one that is not given.
-func (p parameters) read(raw string, known ...string) error {
+// parseQuery parses a query into the variables. It returns an error for unknown and repeated parameters. An
+// empty value is the same as a missing parameter.
+func (p queryParameters) parseQuery(raw string, known ...string) error {
 	if raw == "" {
 		return nil
 	}
 
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return errors.New("the query cannot be read: escape its parameters as in a URL")
+		return errors.New("invalid query: escape its parameters as in a URL")
 	}
 
 	for key, given := range values {
 		field := p[key]
 		if field == nil {
-			return fmt.Errorf("unknown parameter %.100q: the parameters are %s", key, enumerated(known))
+			return fmt.Errorf("unknown parameter %.100q: the parameters are %s", key, joinWithAnd(known))
 		}
 		if len(given) > 1 {
-			return fmt.Errorf("the parameter %s is given %d times: give each of %s at most once", key, len(given), enumerated(known))
+			return fmt.Errorf("the parameter %s is given %d times: each of %s is allowed at most once", key, len(given), joinWithAnd(known))
 		}
 		*field = given[0]
 	}
@@ -38,17 +39,17 @@ func (p parameters) read(raw string, known ...string) error {
 	return nil
 }
 
-func enumerated(names []string) string {
+func joinWithAnd(names []string) string {
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// metasQuery reads the parameters of metas.
-func metasQuery(raw string) (catalogstore.Query, *fields.Fields, error) {
+// parseMetasQuery parses the query parameters of the endpoint metas.
+func parseMetasQuery(raw string) (catalogstore.Query, *fields.Fields, error) {
 	var query catalogstore.Query
 	var wanted string
-	p := parameters{"schema": &query.Schema, "package": &query.Package, "name": &query.Name, "fields": &wanted}
-	if err := p.read(raw, "schema", "package", "name", "fields"); err != nil {
+	p := queryParameters{"schema": &query.Schema, "package": &query.Package, "name": &query.Name, "fields": &wanted}
+	if err := p.parseQuery(raw, "schema", "package", "name", "fields"); err != nil {
 		return query, nil, err
 	}
 
@@ -56,23 +57,23 @@ func metasQuery(raw string) (catalogstore.Query, *fields.Fields, error) {
 	return query, parsed, err
 }
 
-// graphQuery is what is asked of graph.
+// graphQuery is the parsed query of the endpoint graph.
 type graphQuery struct {
 	pkg, channel string
-	// format is empty when the query does not say.
+	// format is empty if it is not given.
 	format string
 }
 
 func parseGraphQuery(raw string) (graphQuery, error) {
 	var q graphQuery
-	p := parameters{"package": &q.pkg, "channel": &q.channel, "format": &q.format}
-	if err := p.read(raw, "package", "channel", "format"); err != nil {
+	p := queryParameters{"package": &q.pkg, "channel": &q.channel, "format": &q.format}
+	if err := p.parseQuery(raw, "package", "channel", "format"); err != nil {
 		return q, err
 	}
 
 	switch {
 	case q.pkg == "":
-		return q, errors.New("no package is given: ask for graph?package=<name>")
+		return q, errors.New("the parameter package is missing: request graph?package=<name>")
 	case q.format != "" && q.format != formatJSON && q.format != formatMermaid:
 		return q, fmt.Errorf("unknown format %.100q: the formats are %s and %s", q.format, formatJSON, formatMermaid)
 	}

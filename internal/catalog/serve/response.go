@@ -9,58 +9,58 @@ import (
 )
 
 const (
-	// chunkBytes is how much of a body is read and sent at once.
-	chunkBytes = 64 << 10
-	// stall is how long a client may take to accept one chunk. A client that reads slowly
-	// but steadily is served to the end: 64 KiB in 30 seconds is 2 KiB/s.
-	stall = 30 * time.Second
+	// chunkSize is the number of bytes of a body that are read and sent at once.
+	chunkSize = 64 << 10
+	// chunkTimeout is the write timeout for one chunk. A client that reads slowly but steadily is
+	// served to the end: 64 KiB in 30 seconds is 2 KiB/s.
+	chunkTimeout = 30 * time.Second
 )
 
-// chunks are buffers for bodies.
-var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
+// chunkPool contains buffers for bodies.
+var chunkPool = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// response is what a handler answers with. Each chunk of a body has a time limit of its
-// own, and what was answered is remembered.
-type response struct {
+// responseWriter is an http.ResponseWriter with a write timeout for each chunk of a body. It records the
+// status code, the number of bytes and the first error.
+type responseWriter struct {
 	http.ResponseWriter
-	control *http.ResponseController
-	stall   time.Duration
-	// cork is that of the connection, nil when it has none.
+	control      *http.ResponseController
+	chunkTimeout time.Duration
+	// cork is the connection below TLS, or nil.
 	cork *corkedConn
 
 	code  int
 	bytes int64
-	// catalog is the one whose content is answered with, once that is known.
+	// catalog is the name of the served catalog, or empty if it is not known yet.
 	catalog string
-	// err is why the body could not be sent to its end.
+	// err is the first error of sending the body.
 	err error
 }
 
-func (w *response) WriteHeader(code int) {
+func (w *responseWriter) WriteHeader(code int) {
 	w.code = code
 	w.ResponseWriter.WriteHeader(code)
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// patience returns the client the time of one chunk, from now on.
-func (w *response) patience() error {
-	if err := w.control.SetWriteDeadline(time.Now().Add(w.stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+// extendWriteDeadline sets the write deadline to chunkTimeout from now.
+func (w *responseWriter) extendWriteDeadline() error {
+	if err := w.control.SetWriteDeadline(time.Now().Add(w.chunkTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return nil
 }
 
-// Write sends a chunk or several.
-func (w *response) Write(p []byte) (int, error) {
+// Write sends p in chunks. It implements io.Writer.
+func (w *responseWriter) Write(p []byte) (int, error) {
 	if w.cork != nil {
-		w.cork.hold()
+		w.cork.startGathering()
 	}
 
 	written := 0
 	for {
-		n, err := w.chunk(p[written:min(len(p), written+chunkBytes)])
+		n, err := w.writeChunk(p[written:min(len(p), written+chunkSize)])
 		written += n
 		if err != nil || written == len(p) {
 			return written, err
@@ -68,24 +68,24 @@ func (w *response) Write(p []byte) (int, error) {
 	}
 }
 
-// end sends what was gathered of the answer.
-func (w *response) end() {
-	if w.cork == nil || !w.cork.isHeld() {
+// finishResponse flushes the batched bytes of the response.
+func (w *responseWriter) finishResponse() {
+	if w.cork == nil || !w.cork.isGathering() {
 		return
 	}
 
 	var err error
 	if w.err == nil {
-		// What net/http has buffered goes along, in the same system call.
+		// The buffer of net/http is sent in the same system call.
 		err = w.control.Flush()
 	}
-	if err = errors.Join(err, w.cork.release()); err != nil && w.err == nil {
+	if err = errors.Join(err, w.cork.stopGathering()); err != nil && w.err == nil {
 		w.err = err
 	}
 }
 
-func (w *response) chunk(p []byte) (int, error) {
-	err := w.patience()
+func (w *responseWriter) writeChunk(p []byte) (int, error) {
+	err := w.extendWriteDeadline()
 	n := 0
 	if err == nil {
 		n, err = w.ResponseWriter.Write(p)
@@ -99,13 +99,13 @@ func (w *response) chunk(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom sends what a reader gives, to its end.
-func (w *response) ReadFrom(r io.Reader) (int64, error) {
-	buffer := chunks.Get().(*[chunkBytes]byte)
-	defer chunks.Put(buffer)
+// ReadFrom sends the bytes of a reader until EOF. It implements io.ReaderFrom.
+func (w *responseWriter) ReadFrom(r io.Reader) (int64, error) {
+	buffer := chunkPool.Get().(*[chunkSize]byte)
+	defer chunkPool.Put(buffer)
 	sent := int64(0)
 	for {
-		n, end := fill(buffer[:], r)
+		n, end := readFull(buffer[:], r)
 		if n > 0 {
 			written, err := w.Write(buffer[:n])
 			sent += int64(written)
@@ -123,8 +123,8 @@ func (w *response) ReadFrom(r io.Reader) (int64, error) {
 	}
 }
 
-// fill reads until a buffer is full or nothing more can be read.
-func fill(p []byte, r io.Reader) (n int, err error) {
+// readFull reads until the buffer is full or the reader returns an error.
+func readFull(p []byte, r io.Reader) (n int, err error) {
 	for n < len(p) && err == nil {
 		var more int
 		more, err = r.Read(p[n:])

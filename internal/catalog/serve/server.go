@@ -16,88 +16,88 @@ import (
 )
 
 const (
-	// drain is how long requests may go on after the server was asked to stop. It is
-	// below the 30 seconds that a pod is given by default.
-	drain = 20 * time.Second
-	// headerBytes is the longest header of a request: no client of the contract sends
-	// more than a few hundred bytes.
-	headerBytes = 32 << 10
+	// drainTimeout is the time for requests in progress to complete after the server was stopped. It is
+	// below the default termination grace period of a pod, 30 seconds.
+	drainTimeout = 20 * time.Second
+	// maxHeaderBytes is the maximum size of a request header. Clients of the API send a few hundred
+	// bytes.
+	maxHeaderBytes = 32 << 10
 )
 
-// Server serves a handler over HTTPS. It is a Runnable of a manager, on every replica:
-// each has content of its own.
+// Server serves a handler over HTTPS. It is a manager.Runnable that runs on every replica, because each
+// replica has its own content.
 type Server struct {
 	// Address is the host and port to listen on, such as ":8443".
 	Address string
-	// Handler answers.
+	// Handler handles the requests.
 	Handler http.Handler
-	// Limits bound the connections. Those of requests are the handler's.
+	// Limits limit the connections. The limits of requests are applied by the handler.
 	Limits Limits
-	// GetCertificate returns the certificate for each new connection, so that it can be
-	// replaced while the server runs.
+	// GetCertificate returns the certificate for a new connection. It can return a renewed certificate
+	// while the server runs.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Log is told of problems with connections.
+	// Log receives the errors of connections.
 	Log logr.Logger
 
 	listening atomic.Pointer[net.Addr]
 }
 
-// NeedLeaderElection is false: every replica serves.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica serves.
 func (*Server) NeedLeaderElection() bool { return false }
 
-// Start listens and serves until the context ends, then lets requests finish.
+// Start listens and serves until the context is done, then waits for requests in progress.
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Address)
 	if err != nil {
-		return fmt.Errorf("listening for readers of catalogs: %w", err)
+		return fmt.Errorf("listening for catalog clients: %w", err)
 	}
 
 	address := listener.Addr()
 	s.listening.Store(&address)
 	defer context.AfterFunc(ctx, func() { s.listening.Store(nil) })()
 	s.Log.Info("Serving catalogs", "address", address.String())
-	if err := httpserver.Run(ctx, s.httpServer(), limitListener(listener, s.Limits), drain); err != nil {
+	if err := httpserver.Run(ctx, s.newHTTPServer(), newLimitedListener(listener, s.Limits), drainTimeout); err != nil {
 		return fmt.Errorf("serving catalogs: %w", err)
 	}
 
 	return nil
 }
 
-// limitListener returns the listener that the server accepts its connections from.
-func limitListener(l net.Listener, limits Limits) net.Listener {
+// newLimitedListener wraps a listener with connection limits and batching of TLS records.
+func newLimitedListener(l net.Listener, limits Limits) net.Listener {
 	return corkingListener{httpserver.LimitListener(l, limits.Or(defaultLimits), observer)}
 }
 
-// httpServer makes the server. The time limit of a write is set chunk by chunk.
-func (s *Server) httpServer() *http.Server {
-	// A body takes twice the time over HTTP/2, which has frames and windows of its own above
-	// those of TLS and TCP.
+// newHTTPServer returns the HTTP server. The write deadline is set for each chunk.
+func (s *Server) newHTTPServer() *http.Server {
+	// HTTP/2 is disabled: a body takes twice the time, because HTTP/2 adds its own frames and flow control
+	// to those of TLS and TCP.
 	return &http.Server{
 		Handler:           s.Handler,
 		Protocols:         httpserver.HTTP1(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    headerBytes,
+		MaxHeaderBytes:    maxHeaderBytes,
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12, GetCertificate: s.GetCertificate,
-			// Records are full from the first on: bodies are larger than one.
+			// Bodies are larger than one record, so records have full size from the start.
 			DynamicRecordSizingDisabled: true,
 		},
-		ConnContext: withCork,
+		ConnContext: contextWithCork,
 		ErrorLog:    newErrorLog(s.Log),
 	}
 }
 
-// Ready is a health check: it fails until the server listens, and once it stops.
+// Ready is a readiness check. It returns an error unless the server is listening.
 func (s *Server) Ready(*http.Request) error {
 	if s.listening.Load() == nil {
-		return errors.New("the catalog server does not listen yet")
+		return errors.New("the catalog server is not listening")
 	}
 	return nil
 }
 
-// ListenAddress is the address that the server listens on, nil before.
+// ListenAddress returns the address that the server listens on, or nil if it is not listening.
 func (s *Server) ListenAddress() net.Addr {
 	if address := s.listening.Load(); address != nil {
 		return *address

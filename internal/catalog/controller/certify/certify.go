@@ -1,8 +1,8 @@
-// Package certify keeps the certificate that the catalog server serves with: it issues
-// one under an authority of its own, keeps both in a Secret that all replicas share,
-// publishes the authority in a ConfigMap for clients, and renews both in time.
+// Package certify manages the serving certificate of the catalog server. It issues the certificate under its
+// own certificate authority, stores both in a Secret that all replicas share, publishes the authority in
+// a ConfigMap for clients, and renews both before they expire.
 //
-// It is not used when the server is given certificate files.
+// It is not used if the server is configured with certificate files.
 package certify
 
 import (
@@ -21,28 +21,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 )
 
-// Names of the shared objects, and of what is in them.
+// Names of the shared objects and of their keys.
 const (
 	SecretName    = "catalogd-service-cert"
 	ConfigMapName = "catalogd-service-ca"
-	// KeyCA is the authority's certificate, in both; in the ConfigMap with those it
-	// replaces.
+	// KeyCA is the key of the certificate of the authority in both objects. In the ConfigMap, it also
+	// contains the certificates of previous authorities.
 	KeyCA = "ca.crt"
-	// keyCAKey is the authority's private key, in the Secret.
+	// keyCAKey is the key of the private key of the authority in the Secret.
 	keyCAKey = "ca.key"
 
 	authorityName = "mainstay-catalogd"
 )
 
 const (
-	// checkEvery is how often the Secret is looked at: another replica may have renewed
-	// it, or a person deleted it.
-	checkEvery = 5 * time.Minute
-	// retryEvery is the pause after a failure.
-	retryEvery = 10 * time.Second
-	// attempts is how often a write is tried that others are ahead of. Replicas are few,
-	// and each attempt starts from what the winner has written.
-	attempts = 10
+	// certificateResyncInterval is the interval at which the Secret is checked. Another replica can have
+	// renewed the certificate, or a user can have deleted the Secret.
+	certificateResyncInterval = 5 * time.Minute
+	// certificateRetryInterval is the retry interval after a failure.
+	certificateRetryInterval = 10 * time.Second
+	// maxWriteAttempts is the maximum number of attempts after conflicts with other replicas. There are
+	// few replicas, and each attempt starts from the state that the winner has written.
+	maxWriteAttempts = 10
 )
 
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=secrets,verbs=create
@@ -50,34 +50,34 @@ const (
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=configmaps,verbs=create
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=configmaps,resourceNames=catalogd-service-ca,verbs=get;update
 
-// Keeper keeps the certificate. It is a Runnable of a manager, on every replica.
+// Keeper ensures that the serving certificate is valid. It is a manager.Runnable that runs on every replica.
 type Keeper struct {
-	// Client reads and writes without a cache: the objects are seldom read, and a cache
-	// would hold every Secret of the namespace.
+	// Client reads and writes without a cache. The objects are rarely read, and a cache would contain
+	// every Secret of the namespace.
 	Client client.Client
-	// Namespace is where the objects are.
+	// Namespace is the namespace of the objects.
 	Namespace string
-	// Hosts are the names that the server is reached by.
+	// Hosts are the host names of the server.
 	Hosts []string
-	// Clock tells the time.
+	// Clock is the source of the current time.
 	Clock clock.Clock
-	// Holder is given each certificate.
+	// Holder receives each certificate.
 	Holder *certificate.Holder
 }
 
-// NeedLeaderElection is false: every replica serves.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica serves.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
-// Start keeps the certificate until the context ends.
+// Start reconciles the certificate at each interval until the context is done.
 func (k *Keeper) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("certify")
 	for {
-		pause := checkEvery
+		interval := certificateResyncInterval
 		if err := k.Keep(ctx); err != nil && ctx.Err() == nil {
 			log.Error(err, "The serving certificate is not up to date", "secret", SecretName)
-			pause = retryEvery
+			interval = certificateRetryInterval
 		}
-		timer := k.Clock.NewTimer(pause)
+		timer := k.Clock.NewTimer(interval)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -87,50 +87,53 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// Keep brings Secret, ConfigMap and holder up to date once.
+// Keep reconciles the Secret, the ConfigMap and the holder once.
 func (k *Keeper) Keep(ctx context.Context) error {
 	var err error
-	for range attempts {
-		if err = k.keep(ctx); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+	for range maxWriteAttempts {
+		if err = k.ensureCertificate(ctx); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
 	return err
 }
 
-// pairs are an authority and a certificate under it.
-type pairs struct{ authority, serving *certificate.Pair }
+// certificatePairs are the key pairs of an authority and of a serving certificate that it issued.
+type certificatePairs struct{ authority, serving *certificate.Pair }
 
-func (k *Keeper) keep(ctx context.Context) error {
+// ensureCertificate issues or renews the certificate if necessary. It returns a conflict error if another
+// replica has written first.
+func (k *Keeper) ensureCertificate(ctx context.Context) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: SecretName}, Type: corev1.SecretTypeTLS}
 	err := k.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the serving certificate: %w", err)
 	}
 	if err == nil && len(secret.Data[corev1.TLSCertKey]) > 0 && len(secret.Data[keyCAKey]) == 0 {
-		return fmt.Errorf("the Secret %s/%s holds a certificate that this program did not issue: delete it, or mount it and name its files with --tls-cert and --tls-key", k.Namespace, SecretName)
+		return fmt.Errorf("the Secret %s/%s contains a certificate that this program did not issue: delete it, or mount it and specify its files with --tls-cert and --tls-key", k.Namespace, SecretName)
 	}
 
-	p, changed, err := renew(secret.Data, k.Hosts, k.Clock.Now())
+	p, changed, err := renewPairs(secret.Data, k.Hosts, k.Clock.Now())
 	if err != nil {
 		return err
 	}
 
 	if secret.ResourceVersion == "" {
-		// Of replicas that start together one wins, and only its authority is published.
-		if err := k.write(ctx, secret, p); err != nil {
+		// If several replicas start at the same time, only the authority of the one that creates the Secret
+		// is published.
+		if err := k.writeSecret(ctx, secret, p); err != nil {
 			return err
 		}
 		changed = false
 	}
 
-	// Clients have to know a new authority before a certificate of it is served.
-	if err := k.publish(ctx, p.authority); err != nil {
+	// Clients must trust a new authority before a certificate that it issued is served.
+	if err := k.publishAuthority(ctx, p.authority); err != nil {
 		return err
 	}
 
 	if changed {
-		if err := k.write(ctx, secret, p); err != nil {
+		if err := k.writeSecret(ctx, secret, p); err != nil {
 			return err
 		}
 	}
@@ -139,17 +142,17 @@ func (k *Keeper) keep(ctx context.Context) error {
 	return nil
 }
 
-// renew returns the pairs that a Secret's data holds, with those replaced that are missing,
-// broken or due for renewal.
-func renew(data map[string][]byte, hosts []string, now time.Time) (pairs, bool, error) {
-	var p pairs
+// renewPairs returns the key pairs in the data of a Secret. Pairs that are missing, invalid or due for
+// renewal are replaced. It reports whether a pair was replaced.
+func renewPairs(data map[string][]byte, hosts []string, now time.Time) (certificatePairs, bool, error) {
+	var p certificatePairs
 	changed := false
 	var err error
 	p.authority, err = certificate.Parse(data[KeyCA], data[keyCAKey])
 	if err != nil || p.authority.AuthorityStale(now) != "" {
 		changed = true
 		if p.authority, err = certificate.NewAuthority(authorityName, certificate.AuthorityValidity, now); err != nil {
-			return pairs{}, false, err
+			return certificatePairs{}, false, err
 		}
 	}
 
@@ -157,15 +160,15 @@ func renew(data map[string][]byte, hosts []string, now time.Time) (pairs, bool, 
 	if err != nil || p.serving.ServingStale(p.authority.Certificate, hosts, now) != "" {
 		changed = true
 		if p.serving, err = p.authority.Issue(hosts, 0, now); err != nil {
-			return pairs{}, false, err
+			return certificatePairs{}, false, err
 		}
 	}
 
 	return p, changed, nil
 }
 
-// write writes the Secret. It fails when another replica has written it since.
-func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, p pairs) error {
+// writeSecret creates or updates the Secret. It fails if another replica has changed it in the meantime.
+func (k *Keeper) writeSecret(ctx context.Context, secret *corev1.Secret, p certificatePairs) error {
 	authorityKey, err := p.authority.KeyPEM()
 	if err != nil {
 		return err
@@ -193,8 +196,8 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, p pairs) erro
 	return nil
 }
 
-// publish makes the authority one of those in the ConfigMap.
-func (k *Keeper) publish(ctx context.Context, authority *certificate.Pair) error {
+// publishAuthority adds the certificate of the authority to the ConfigMap.
+func (k *Keeper) publishAuthority(ctx context.Context, authority *certificate.Pair) error {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: ConfigMapName}}
 	err := k.Client.Get(ctx, client.ObjectKeyFromObject(config), config)
 	if client.IgnoreNotFound(err) != nil {
@@ -224,22 +227,21 @@ func (k *Keeper) publish(ctx context.Context, authority *certificate.Pair) error
 	return nil
 }
 
-// Memory is a certificate that lives as long as the process, for a server whose clients
-// are in the same process.
+// Memory is a certificate that exists only in memory, for a server whose clients are in the same process.
 type Memory struct {
 	certificate.Holder
 	ca []byte
 }
 
-// NewMemory makes an authority and a certificate for hosts.
+// NewMemory issues a certificate for the hosts under a new authority.
 func NewMemory(hosts []string, now time.Time) (*Memory, error) {
-	p, _, err := renew(nil, hosts, now)
+	p, _, err := renewPairs(nil, hosts, now)
 	if err != nil {
-		return nil, errors.Join(errors.New("making a serving certificate"), err)
+		return nil, errors.Join(errors.New("issuing a serving certificate"), err)
 	}
 
 	m := &Memory{ca: p.authority.CertificatePEM()}
-	// There is nobody to renew it, and a process seldom lives for five years.
+	// The certificate is not renewed, so it has the validity of the authority.
 	if p.serving, err = p.authority.Issue(hosts, certificate.AuthorityValidity, now); err != nil {
 		return nil, err
 	}
@@ -248,5 +250,5 @@ func NewMemory(hosts []string, now time.Time) (*Memory, error) {
 	return m, nil
 }
 
-// CA is the authority's certificate in PEM, which clients have to trust.
+// CA returns the certificate of the authority in PEM format, which clients must trust.
 func (m *Memory) CA() []byte { return m.ca }

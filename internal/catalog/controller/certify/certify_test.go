@@ -24,36 +24,36 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 const host = "catalogd-service.test.svc"
 
-// site is a namespace and a clock.
-type site struct {
+// fixture is a namespace and a clock.
+type fixture struct {
 	t         *testing.T
 	client    client.Client
 	clock     *testclock.FakeClock
 	namespace string
 }
 
-func newSite(t *testing.T) *site {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &site{t: t, client: env.Client(t, corev1.AddToScheme), clock: testclock.NewFakeClock(time.Now()), namespace: strings.ToLower(t.Name())}
+	s := &fixture{t: t, client: env.Client(t, corev1.AddToScheme), clock: testclock.NewFakeClock(time.Now()), namespace: strings.ToLower(t.Name())}
 	if err := s.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func (s *site) keeper() *certify.Keeper {
+func (s *fixture) keeper() *certify.Keeper {
 	return &certify.Keeper{Client: s.client, Namespace: s.namespace, Hosts: []string{host}, Clock: s.clock, Holder: &certificate.Holder{}}
 }
 
-func (s *site) keep(k *certify.Keeper) {
+func (s *fixture) mustKeep(k *certify.Keeper) {
 	s.t.Helper()
 	if err := k.Keep(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// served is the certificate that a keeper serves with.
-func (s *site) served(k *certify.Keeper) *x509.Certificate {
+// servedCertificate is the certificate that a keeper serves with.
+func (s *fixture) servedCertificate(k *certify.Keeper) *x509.Certificate {
 	s.t.Helper()
 	c, err := k.Holder.GetCertificate(&tls.ClientHelloInfo{})
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *site) served(k *certify.Keeper) *x509.Certificate {
 	return c.Leaf
 }
 
-// trusted are the authorities that clients read.
-func (s *site) trusted() []*x509.Certificate {
+// trustedAuthorities are the authorities that clients read.
+func (s *fixture) trustedAuthorities() []*x509.Certificate {
 	s.t.Helper()
 	config := &corev1.ConfigMap{}
 	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "catalogd-service-ca"}, config); err != nil {
@@ -78,7 +78,7 @@ func (s *site) trusted() []*x509.Certificate {
 	return all
 }
 
-func (s *site) secret() *corev1.Secret {
+func (s *fixture) secret() *corev1.Secret {
 	s.t.Helper()
 	secret := &corev1.Secret{}
 	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "catalogd-service-cert"}, secret); err != nil {
@@ -88,20 +88,20 @@ func (s *site) secret() *corev1.Secret {
 }
 
 // verify checks that clients accept what a keeper serves with.
-func (s *site) verify(k *certify.Keeper) {
+func (s *fixture) verify(k *certify.Keeper) {
 	s.t.Helper()
 	pool := x509.NewCertPool()
-	for _, authority := range s.trusted() {
+	for _, authority := range s.trustedAuthorities() {
 		pool.AddCert(authority)
 	}
 
-	if _, err := s.served(k).Verify(x509.VerifyOptions{DNSName: host, Roots: pool, CurrentTime: s.clock.Now()}); err != nil {
+	if _, err := s.servedCertificate(k).Verify(x509.VerifyOptions{DNSName: host, Roots: pool, CurrentTime: s.clock.Now()}); err != nil {
 		s.t.Errorf("clients do not accept the certificate: %v", err)
 	}
 }
 
 func TestReplicasThatStartTogetherAgree(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	keepers := []*certify.Keeper{s.keeper(), s.keeper(), s.keeper(), s.keeper()}
 	var all sync.WaitGroup
 	errs := make([]error, len(keepers))
@@ -114,45 +114,45 @@ func TestReplicasThatStartTogetherAgree(t *testing.T) {
 		if errs[i] != nil {
 			t.Fatal(errs[i])
 		}
-		if !s.served(k).Equal(s.served(keepers[0])) {
+		if !s.servedCertificate(k).Equal(s.servedCertificate(keepers[0])) {
 			t.Errorf("replica %d serves another certificate than replica 0", i)
 		}
 		s.verify(k)
 	}
 
-	if n := len(s.trusted()); n != 1 {
+	if n := len(s.trustedAuthorities()); n != 1 {
 		t.Errorf("%d authorities are published, want 1", n)
 	}
 
 	before := s.secret().ResourceVersion
-	s.keep(keepers[0])
+	s.mustKeep(keepers[0])
 	if s.secret().ResourceVersion != before {
 		t.Error("the Secret was written though nothing was due")
 	}
 }
 
 func TestRenewal(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	k, other := s.keeper(), s.keeper()
-	s.keep(k)
-	first := s.served(k)
+	s.mustKeep(k)
+	first := s.servedCertificate(k)
 
 	s.clock.Step(61 * 24 * time.Hour)
-	s.keep(k)
-	second := s.served(k)
-	if second.Equal(first) || len(s.trusted()) != 1 {
-		t.Errorf("after 61 of 90 days: renewed is %v with %d authorities, want a new certificate of the same", !second.Equal(first), len(s.trusted()))
+	s.mustKeep(k)
+	second := s.servedCertificate(k)
+	if second.Equal(first) || len(s.trustedAuthorities()) != 1 {
+		t.Errorf("after 61 of 90 days: renewed is %v with %d authorities, want a new certificate of the same", !second.Equal(first), len(s.trustedAuthorities()))
 	}
 
 	s.verify(k)
-	s.keep(other)
-	if !s.served(other).Equal(second) {
+	s.mustKeep(other)
+	if !s.servedCertificate(other).Equal(second) {
 		t.Error("the other replica does not take over the renewed certificate")
 	}
 
 	s.clock.Step(4 * 365 * 24 * time.Hour)
-	s.keep(k)
-	if n := len(s.trusted()); n != 2 {
+	s.mustKeep(k)
+	if n := len(s.trustedAuthorities()); n != 2 {
 		t.Errorf("after the authority was renewed %d are published, want the new and the old", n)
 	}
 
@@ -163,7 +163,7 @@ func TestRenewal(t *testing.T) {
 }
 
 func TestDamageIsMended(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	k := s.keeper()
 	for name, damage := range map[string]func(*corev1.Secret) error{
 		"deleted": func(secret *corev1.Secret) error { return s.client.Delete(t.Context(), secret) },
@@ -185,18 +185,18 @@ func TestDamageIsMended(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.keep(k)
+			s.mustKeep(k)
 			if err := damage(s.secret()); err != nil {
 				t.Fatal(err)
 			}
-			s.keep(k)
+			s.mustKeep(k)
 			s.verify(k)
 		})
 	}
 }
 
 func TestAForeignCertificateIsLeftAlone(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "catalogd-service-cert"},
 		Data:       map[string][]byte{"tls.crt": []byte("theirs"), "tls.key": []byte("theirs")},
@@ -206,7 +206,7 @@ func TestAForeignCertificateIsLeftAlone(t *testing.T) {
 	}
 
 	err := s.keeper().Keep(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "holds a certificate that this program did not issue: delete it, or mount it") {
+	if err == nil || !strings.Contains(err.Error(), "contains a certificate that this program did not issue: delete it, or mount it") {
 		t.Errorf("error is %v", err)
 	}
 	if s.secret().ResourceVersion != secret.ResourceVersion {
@@ -215,7 +215,7 @@ func TestAForeignCertificateIsLeftAlone(t *testing.T) {
 }
 
 func TestStartKeepsOnUntilTheEnd(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	k := s.keeper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -228,9 +228,9 @@ func TestStartKeepsOnUntilTheEnd(t *testing.T) {
 		}
 	}
 
-	first := s.served(k)
+	first := s.servedCertificate(k)
 	s.clock.Step(61 * 24 * time.Hour)
-	for !s.clock.HasWaiters() || s.served(k).Equal(first) {
+	for !s.clock.HasWaiters() || s.servedCertificate(k).Equal(first) {
 		select {
 		case err := <-done:
 			t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package collect removes, once at the start of every replica, the stored content of
-// catalogs that were deleted while the program did not run.
+// Package collect removes the stored content of catalogs that were deleted while the program was not running.
+// It runs once at the start of every replica.
 package collect
 
 import (
@@ -13,27 +13,27 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// contents is what the collector needs of the store: a *store.Store.
-type contents interface {
+// contentStore is the part of *catalogstore.Store that the collector uses.
+type contentStore interface {
 	Names() []string
 	Delete(name string) error
 }
 
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=list
 
-// Collector is a Runnable of a manager that collects once.
+// Collector is a manager.Runnable that collects once.
 type Collector struct {
-	// Reader reads ClusterCatalogs from the API server: a cache could be behind.
+	// Reader reads ClusterCatalogs from the API server, because a cache can be stale.
 	Reader client.Reader
-	// Store has the content.
-	Store contents
+	// Store contains the content.
+	Store contentStore
 }
 
-// NeedLeaderElection is false: every replica has a store of its own.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has its own store.
 func (*Collector) NeedLeaderElection() bool { return false }
 
-// Start collects. That it fails is no reason to end the program: what is left over only
-// takes space until the next start.
+// Start calls Collect and logs its error. A failure does not terminate the program, because leftover
+// content only takes space until the next start.
 func (c *Collector) Start(ctx context.Context) error {
 	if err := c.Collect(ctx); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Content of deleted catalogs was not removed")
@@ -43,7 +43,7 @@ func (c *Collector) Start(ctx context.Context) error {
 
 // Collect removes the content of catalogs that do not exist or are not available.
 func (c *Collector) Collect(ctx context.Context) error {
-	// The store is listed first: a catalog that is created meanwhile is not in the list.
+	// The store is listed first, so that a catalog that is created in the meantime is not in the list.
 	names := c.Store.Names()
 	if len(names) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 		if wanted {
 			continue
 		}
-		ctrl.LoggerFrom(ctx).Info("Removing the content of a catalog that is gone", "catalog", name)
+		ctrl.LoggerFrom(ctx).Info("Removing the content of a deleted catalog", "catalog", name)
 		if err := c.Store.Delete(name); err != nil {
 			return err
 		}

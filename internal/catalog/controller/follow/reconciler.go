@@ -1,8 +1,7 @@
-// Package follow is the controller that gives every replica the content that the leader
-// has decided on, so that each can serve it. It writes nothing to the API server.
+// Package follow is the controller that stores the content that the leader has selected on every other
+// replica, so that each replica can serve it. It does not write to the API server.
 //
-// On the leader it finds its work done by the controller of package unpack, and does
-// nothing.
+// On the leader, the controller of package unpack stores the content, and this controller does nothing.
 package follow
 
 import (
@@ -26,50 +25,50 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
-// contents is what the controller needs of the store: a *catalogstore.Store.
-type contents interface {
+// contentStore is the part of *catalogstore.Store that the controller uses.
+type contentStore interface {
 	Stored(name string) (catalogstore.Info, error)
 	Delete(name string) error
 }
 
-// fetcher stores images: a *fetch.Fetcher.
+// fetcher stores the content of images. *fetch.Fetcher implements it.
 type fetcher interface {
 	Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error)
 }
 
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=list;watch
 
-// Reconciler stores what the status of a ClusterCatalog names.
+// Reconciler stores the content of the image in the status of a ClusterCatalog.
 type Reconciler struct {
 	// Client reads ClusterCatalogs.
 	Client client.Reader
-	// Store has the content.
-	Store contents
+	// Store contains the content.
+	Store contentStore
 	// Fetcher fills the store.
 	Fetcher fetcher
-	// Retrievals wait for registries outside of the workers. Its Runnable is added to the
-	// manager by the caller.
+	// Retrievals run requests to registries outside of the workers. The caller adds its Runnable to the
+	// manager.
 	Retrievals *pull.Retrievals[catalogstore.Info]
-	// Leads is closed once this replica is the leader.
+	// Leads is closed when this replica becomes the leader.
 	Leads <-chan struct{}
 }
 
-// workers is how many catalogs are followed at once. None of them waits for a registry.
-const workers = 4
+// maxConcurrentReconciles is the number of catalogs that are reconciled concurrently. No worker waits for a
+// registry.
+const maxConcurrentReconciles = 4
 
 // retrievalPurpose distinguishes the retrievals of this controller from those of others that
 // share its Retrievals.
 const retrievalPurpose = "follow"
 
-// Retries begin after a second and are made every five minutes at last, as the leader's
-// are.
+// The retry interval doubles from one second up to five minutes, as on the leader.
 const (
-	firstRetry = time.Second
-	lastRetry  = 5 * time.Minute
+	minRetryInterval = time.Second
+	maxRetryInterval = 5 * time.Minute
 )
 
-// SetupWithManager adds the controller to a manager. The function is given another
-// that asks for a reconciliation of a catalog by name.
+// SetupWithManager adds the controller to a manager. It calls onWake with a function that enqueues a catalog
+// by name.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(name string))) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("catalog-follow").
@@ -83,13 +82,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(na
 		WatchesRawSource(r.Retrievals.Source()).
 		WithOptions(controller.Options{
 			NeedLeaderElection:      ptr.To(false),
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             r.Retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](firstRetry, lastRetry)),
+			MaxConcurrentReconciles: maxConcurrentReconciles,
+			RateLimiter:             r.Retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](minRetryInterval, maxRetryInterval)),
 		}).
 		Complete(r)
 }
 
-// Reconcile makes the stored content that of the catalog's status.
+// Reconcile ensures that the content of the image in the status of a catalog is stored.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	select {
 	case <-r.Leads:
@@ -106,29 +105,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	if err != nil || !catalog.DeletionTimestamp.IsZero() || catalog.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable {
 		if !r.Retrievals.Cancel(req.Name) {
-			// Its end enqueues the catalog again, when nothing can be stored any more.
+			// The catalog is enqueued again when the retrieval has stopped.
 			return ctrl.Result{}, nil
 		}
 		metrics.Forget(req.Name)
 		return ctrl.Result{}, r.Store.Delete(req.Name)
 	}
 
-	decided := catalog.Status.ResolvedSource
-	if decided == nil || decided.Image == nil {
+	resolved := catalog.Status.ResolvedSource
+	if resolved == nil || resolved.Image == nil {
 		return ctrl.Result{}, nil
 	}
 
-	source := catalogstore.Source{Resolved: decided.Image.Ref}
+	source := catalogstore.Source{Resolved: resolved.Image.Ref}
 	if unpacked := catalog.Status.LastUnpacked; unpacked != nil {
 		source.Since = unpacked.Time
 	}
 
-	return ctrl.Result{}, r.follow(ctx, req.Name, source)
+	return ctrl.Result{}, r.ensureStored(ctx, req.Name, source)
 }
 
-// follow stores a source unless it is stored already. It starts the retrieval and returns;
-// the call after its end returns the error, if there is one.
-func (r *Reconciler) follow(ctx context.Context, name string, source catalogstore.Source) error {
+// ensureStored starts the retrieval of a source unless it is stored already. It does not wait for the
+// retrieval. The first call after the retrieval returns its error.
+func (r *Reconciler) ensureStored(ctx context.Context, name string, source catalogstore.Source) error {
 	if _, state, err := r.Retrievals.Take(name, retrievalPurpose, source.Resolved); state != pull.None {
 		if err != nil {
 			return fmt.Errorf("following the leader: %w", err)
@@ -140,18 +139,18 @@ func (r *Reconciler) follow(ctx context.Context, name string, source catalogstor
 	var damaged *catalogstore.DamagedError
 	switch {
 	case err == nil && info.Resolved == source.Resolved:
-		// An earlier process may have stored it.
+		// The content can have been stored by an earlier process.
 		metrics.Stored(name, info.Bytes, info.Blobs)
 		return nil
 	case err != nil && !errors.Is(err, catalogstore.ErrNotFound) && !errors.As(err, &damaged):
 		return err
 	}
 
-	// Without the reference that it was resolved from: the one in the spec may be newer.
-	// If this replica becomes the leader, it looks at what the status says of it.
+	// The source does not contain the reference that it was resolved from, because the reference in the
+	// spec can be newer. If this replica becomes the leader, it uses the status instead.
 	//
-	// What the leader has stored is good: if it is found wrong here, it was changed on the
-	// way, and is tried again as any other failure.
+	// The leader has stored the content successfully. If it is invalid here, it was changed in transit,
+	// and the retrieval is retried like any other failure.
 	r.Retrievals.Start(ctx, pull.Retrieval[catalogstore.Info]{
 		Name: name, Purpose: retrievalPurpose, Request: source.Resolved, Reference: source.Resolved,
 		Run: func(ctx context.Context) (catalogstore.Info, error) { return r.Fetcher.Fetch(ctx, name, source) },

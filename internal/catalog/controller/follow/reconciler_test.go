@@ -26,9 +26,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// scene is a replica that does not lead: an API server, a store, and images that are
+// fixture is a replica that does not lead: an API server, a store, and images that are
 // catalogs with one blob each.
-type scene struct {
+type fixture struct {
 	t        *testing.T
 	client   client.Client
 	store    *catalogstore.Store
@@ -40,9 +40,9 @@ type scene struct {
 	fail    error
 }
 
-func newScene(t *testing.T, name string) *scene {
+func newFixture(t *testing.T, name string) *fixture {
 	t.Helper()
-	s := &scene{t: t, client: env.Client(t, olmv1.AddToScheme), leads: make(chan struct{}), name: name}
+	s := &fixture{t: t, client: env.Client(t, olmv1.AddToScheme), leads: make(chan struct{}), name: name}
 	var err error
 	if s.store, err = catalogstore.Open(t.TempDir(), catalogstore.Limits{}); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func newScene(t *testing.T, name string) *scene {
 }
 
 // Fetch stores an image.
-func (s *scene) Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
+func (s *fixture) Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
 	if s.fail != nil {
 		return catalogstore.Info{}, s.fail
 	}
@@ -79,7 +79,7 @@ func (s *scene) Fetch(ctx context.Context, name string, source catalogstore.Sour
 	return s.store.Unpack(ctx, name, source, fstest.MapFS{"c.json": {Data: []byte(blob)}})
 }
 
-func (s *scene) get() *olmv1.ClusterCatalog {
+func (s *fixture) get() *olmv1.ClusterCatalog {
 	s.t.Helper()
 	catalog := &olmv1.ClusterCatalog{}
 	if err := s.client.Get(s.t.Context(), client.ObjectKey{Name: s.name}, catalog); err != nil {
@@ -95,8 +95,8 @@ func imageOf(digit string) string {
 	return "registry.example/catalog@sha256:" + strings.Repeat(digit, 64)
 }
 
-// decide writes the status as the leader does.
-func (s *scene) decide(image string) {
+// setResolvedImage writes the status as the leader does.
+func (s *fixture) setResolvedImage(image string) {
 	s.t.Helper()
 	catalog := s.get()
 	catalog.Status.ResolvedSource = nil
@@ -109,7 +109,7 @@ func (s *scene) decide(image string) {
 	}
 }
 
-func (s *scene) reconcile() error {
+func (s *fixture) reconcile() error {
 	s.t.Helper()
 	before := s.get()
 	ended := make(chan struct{}, 1)
@@ -142,7 +142,7 @@ func (s *scene) reconcile() error {
 }
 
 // expect compares what was fetched since it was last called, and what is stored.
-func (s *scene) expect(what, stored string, fetched ...string) {
+func (s *fixture) expect(what, stored string, fetched ...string) {
 	s.t.Helper()
 	if diff := cmp.Diff(fetched, s.fetched); diff != "" {
 		s.t.Errorf("%s: fetched (-want +got):\n%s", what, diff)
@@ -160,7 +160,7 @@ func (s *scene) expect(what, stored string, fetched ...string) {
 	}
 }
 
-func (s *scene) mustReconcile() {
+func (s *fixture) mustReconcile() {
 	s.t.Helper()
 	if err := s.reconcile(); err != nil {
 		s.t.Fatal(err)
@@ -168,10 +168,10 @@ func (s *scene) mustReconcile() {
 }
 
 func TestTheLeaderIsFollowed(t *testing.T) {
-	s := newScene(t, "followed")
+	s := newFixture(t, "followed")
 	s.mustReconcile()
 	s.expect("before the leader has decided", "")
-	s.decide(imageOf("1"))
+	s.setResolvedImage(imageOf("1"))
 	s.mustReconcile()
 	s.expect("once it has", imageOf("1"), imageOf("1"))
 	if info, err := s.store.Stored(s.name); err != nil || !info.Modified.Equal(unpackedAt.Time) {
@@ -180,22 +180,22 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 
 	s.mustReconcile()
 	s.expect("again", imageOf("1"))
-	s.decide(imageOf("2"))
+	s.setResolvedImage(imageOf("2"))
 	s.mustReconcile()
 	s.expect("another image", imageOf("2"), imageOf("2"))
-	s.decide("")
+	s.setResolvedImage("")
 	s.mustReconcile()
 	s.expect("while the leader knows nothing", imageOf("2"))
-	s.decide(imageOf("2"))
+	s.setResolvedImage(imageOf("2"))
 	close(s.leads)
-	s.decide(imageOf("3"))
+	s.setResolvedImage(imageOf("3"))
 	s.mustReconcile()
 	s.expect("as the leader itself", imageOf("2"))
 }
 
 func TestLostContentIsFetchedAgain(t *testing.T) {
-	s := newScene(t, "lost")
-	s.decide(imageOf("1"))
+	s := newFixture(t, "lost")
+	s.setResolvedImage(imageOf("1"))
 	s.mustReconcile()
 	s.expect("at first", imageOf("1"), imageOf("1"))
 	if err := s.store.Delete(s.name); err != nil {
@@ -207,16 +207,16 @@ func TestLostContentIsFetchedAgain(t *testing.T) {
 }
 
 func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
-	for name, change := range map[string]func(*scene, *olmv1.ClusterCatalog) error{
-		"unavailable": func(s *scene, c *olmv1.ClusterCatalog) error {
+	for name, change := range map[string]func(*fixture, *olmv1.ClusterCatalog) error{
+		"unavailable": func(s *fixture, c *olmv1.ClusterCatalog) error {
 			c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable
 			return s.client.Update(s.t.Context(), c)
 		},
-		"deleted": func(s *scene, c *olmv1.ClusterCatalog) error { return s.client.Delete(s.t.Context(), c) },
+		"deleted": func(s *fixture, c *olmv1.ClusterCatalog) error { return s.client.Delete(s.t.Context(), c) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, name)
-			s.decide(imageOf("1"))
+			s := newFixture(t, name)
+			s.setResolvedImage(imageOf("1"))
 			s.mustReconcile()
 			s.expect("at first", imageOf("1"), imageOf("1"))
 			if err := change(s, s.get()); err != nil {
@@ -229,7 +229,7 @@ func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
 	}
 
 	t.Run("gone", func(t *testing.T) {
-		s := newScene(t, "other")
+		s := newFixture(t, "other")
 		if _, err := s.store.Unpack(t.Context(), "no-such-catalog", catalogstore.Source{}, fstest.MapFS{}); err != nil {
 			t.Fatal(err)
 		}
@@ -245,11 +245,11 @@ func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
 // TestFailuresAreTriedAgain has also content that is wrong: the leader has found it good, so
 // that it was changed on the way.
 func TestFailuresAreTriedAgain(t *testing.T) {
-	s := newScene(t, "failing")
-	s.decide(imageOf("1"))
+	s := newFixture(t, "failing")
+	s.setResolvedImage(imageOf("1"))
 	s.mustReconcile()
 	s.expect("at first", imageOf("1"), imageOf("1"))
-	s.decide(imageOf("2"))
+	s.setResolvedImage(imageOf("2"))
 	for _, failure := range []error{errors.New("no answer"), &fbc.Error{File: "x", Err: errors.New("is wrong")}} {
 		s.fail = failure
 		err := s.reconcile()

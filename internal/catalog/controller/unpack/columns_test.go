@@ -15,7 +15,7 @@ import (
 )
 
 // columns returns what kubectl prints of the catalog: it asks the server for a table.
-func (w *world) columns() (names []string, cells []any) {
+func (w *fixture) columns() (names []string, cells []any) {
 	w.t.Helper()
 	config := env.Start(w.t)
 	transport, err := rest.TransportFor(config)
@@ -53,7 +53,7 @@ func (w *world) columns() (names []string, cells []any) {
 
 // TestColumns looks at what people see of a catalog that is served, and of one that is not.
 func TestColumns(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.pushCatalog("v1", good)
 	w.create("v1", 0)
 	w.mustReconcile()

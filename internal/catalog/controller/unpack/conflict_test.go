@@ -21,9 +21,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
-// second makes another controller of the same catalogs, with a store of its own, as it is
+// newSecondReconciler makes another controller of the same catalogs, with a store of its own, as it is
 // there for a moment when the leader changes.
-func (w *world) second() *Reconciler {
+func (w *fixture) newSecondReconciler() *Reconciler {
 	w.t.Helper()
 	store, err := catalogstore.Open(w.t.TempDir(), catalogstore.Limits{})
 	if err != nil {
@@ -34,18 +34,18 @@ func (w *world) second() *Reconciler {
 	images := image.NewClient(image.Options{Limits: w.images})
 	return &Reconciler{
 		Client: w.client, Store: store, Fetcher: fetch.New(images, store), Resolver: images,
-		Retrievals: &pull.Retrievals[catalogstore.Info]{}, BaseURL: w.reconcil.BaseURL, Clock: w.clock,
+		Retrievals: &pull.Retrievals[catalogstore.Info]{}, BaseURL: w.reconciler.BaseURL, Clock: w.clock,
 	}
 }
 
 // TestTwoControllersDoNotFight lets two work on one catalog while its spec changes. What
 // they write collides, and is worked out again from what the other has written.
 func TestTwoControllersDoNotFight(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.pushCatalog("v1", good)
 	w.pushCatalog("v2", better)
 	w.create("v1", 10)
-	controllers := []*Reconciler{w.reconcil, w.second()}
+	controllers := []*Reconciler{w.reconciler, w.newSecondReconciler()}
 	var work sync.WaitGroup
 	for _, r := range controllers {
 		work.Go(func() {
@@ -106,11 +106,11 @@ func isConflict(err error) bool {
 
 // TestAChangeThatWasNotSeenIsNotOverwritten has the catalog change while its status is made.
 func TestAChangeThatWasNotSeenIsNotOverwritten(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.pushCatalog("v1", good)
 	w.create("v1", 0)
-	baseURL := w.reconcil.BaseURL
-	w.reconcil.BaseURL = func(name string) string {
+	baseURL := w.reconciler.BaseURL
+	w.reconciler.BaseURL = func(name string) string {
 		w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
 		return baseURL(name)
 	}
@@ -122,7 +122,7 @@ func TestAChangeThatWasNotSeenIsNotOverwritten(t *testing.T) {
 		t.Errorf("the status tells of a spec that is no more: %+v", conditions)
 	}
 
-	w.reconcil.BaseURL = baseURL
+	w.reconciler.BaseURL = baseURL
 	w.mustReconcile()
 	w.expectUnavailable()
 }
@@ -130,17 +130,17 @@ func TestAChangeThatWasNotSeenIsNotOverwritten(t *testing.T) {
 // TestAChangeDuringARetrievalIsNotOverwritten has the catalog withdrawn while its image is
 // fetched.
 func TestAChangeDuringARetrievalIsNotOverwritten(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.pushCatalog("v1", good)
 	w.create("v1", 0)
-	w.reconcil.Fetcher = meanwhile{w.reconcil.Fetcher, func() {
+	w.reconciler.Fetcher = meanwhile{w.reconciler.Fetcher, func() {
 		w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
 	}}
 	w.mustReconcile()
 	w.expectUnavailable()
 }
 
-func (w *world) expectUnavailable() {
+func (w *fixture) expectUnavailable() {
 	w.t.Helper()
 	const message = "Catalog availability mode is set to Unavailable"
 	w.expect("Progressing True/Succeeded: "+message, "Serving False/UserSpecifiedUnavailable: "+message)
@@ -164,21 +164,21 @@ func (m meanwhile) Fetch(ctx context.Context, name string, source catalogstore.S
 // TestARetrievalEndsWithWhatAskedForIt has a registry that does not answer while the
 // catalog is deleted, withdrawn, or given another image.
 func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
-	for name, change := range map[string]func(*world){
-		"deleted": func(w *world) {
+	for name, change := range map[string]func(*fixture){
+		"deleted": func(w *fixture) {
 			if err := w.client.Delete(w.t.Context(), w.get()); err != nil {
 				w.t.Fatal(err)
 			}
 		},
-		"unavailable": func(w *world) {
+		"unavailable": func(w *fixture) {
 			w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
 		},
-		"another image": func(w *world) {
+		"another image": func(w *fixture) {
 			w.change(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.Ref = w.ref("v2") })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.pushCatalog("v2", better)
 			asked, left := make(chan struct{}, 10), make(chan struct{}, 10)
 			silent := func(_ http.ResponseWriter, r *http.Request) bool {
@@ -193,12 +193,12 @@ func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 				return true
 			}
 
-			w.answer.Store(&silent)
+			w.override.Store(&silent)
 			w.create("v1", 0)
 
 			// The reconciliation returns though the registry does not answer.
 			req := ctrl.Request{NamespacedName: client.ObjectKey{Name: w.name}}
-			if _, err := w.reconcil.lifecycle().Reconcile(t.Context(), req); err != nil {
+			if _, err := w.reconciler.newLifecycle().Reconcile(t.Context(), req); err != nil {
 				t.Fatal(err)
 			}
 

@@ -16,38 +16,38 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// isAvailable reports whether a catalog's content is to be offered.
+// isAvailable reports whether the content of a catalog is to be served.
 func isAvailable(catalog *olmv1.ClusterCatalog) bool {
 	return catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeUnavailable
 }
 
-// isDue reports whether the registry has to be asked: nothing is stored, what is stored was
-// asked for by another reference, or it is time to poll.
-func isDue(image olmv1.ImageSource, stored *catalogstore.Info, now time.Time, share float64) bool {
+// isPollDue reports whether the image must be resolved again: nothing is stored, the stored content belongs
+// to another reference, or the next poll is due.
+func isPollDue(image olmv1.ImageSource, stored *catalogstore.Info, now time.Time, share float64) bool {
 	if stored == nil || stored.Ref != image.Ref {
 		return true
 	}
-	at := dueAt(image, *stored, share)
-	// Else a clock that was set back would put off the poll for as long.
-	setBack := now.Before(stored.Confirmed.Add(-clockSlack))
+	at := nextPollTime(image, *stored, share)
+	// Without this check, a clock that was set back would delay the poll by the same time.
+	setBack := now.Before(stored.Confirmed.Add(-maxClockSkew))
 	return !at.IsZero() && (!now.Before(at) || setBack)
 }
 
-// retrievalRequest identifies what of a catalog decides on its retrieval: a change of it
-// cancels the one under way.
+// retrievalRequest returns a key of the fields of a catalog that determine its retrieval. A change of the
+// key cancels the retrieval in progress.
 func retrievalRequest(catalog *olmv1.ClusterCatalog) string {
 	image := catalog.Spec.Source.Image
 	return fmt.Sprintf("%s %s %v %s", catalog.UID, image.Ref, pollInterval(*image), catalog.Annotations[olmv1.AnnotationRefresh])
 }
 
-// clockSlack is how far a clock may be behind without having been set back: those that
-// keep clocks right slew them by less.
-const clockSlack = time.Minute
+// maxClockSkew is the maximum time that a clock can be behind without having been set back. Time
+// synchronization adjusts clocks gradually by less than that.
+const maxClockSkew = time.Minute
 
-// isRequested reports whether a person has asked for the registry to be looked at, and it
-// was not since. A request that was carried out by an earlier process is known by the
-// time at which what is stored was last confirmed.
-func isRequested(request, carriedOut string, stored *catalogstore.Info) bool {
+// isRefreshRequested reports whether a user has requested a refresh that was not carried out yet. The
+// argument carriedOut is the last request that this process has carried out. A request that is older than
+// the last confirmation of the stored content was carried out by an earlier process.
+func isRefreshRequested(request, carriedOut string, stored *catalogstore.Info) bool {
 	at, err := time.Parse(time.RFC3339Nano, request)
 	if err != nil || request == carriedOut {
 		return false
@@ -55,33 +55,33 @@ func isRequested(request, carriedOut string, stored *catalogstore.Info) bool {
 	return stored == nil || at.After(stored.Confirmed)
 }
 
-// pinned returns the image that was resolved from the present spec, if the spec does not ask
-// for polling: when its content was lost, or another replica led until now, a tag that has
-// moved since is not to be picked up. It is empty when the reference has to be resolved.
-func pinned(catalog *olmv1.ClusterCatalog) string {
+// pinnedImage returns the image that was resolved from the current spec, if polling is disabled. If its content
+// was lost, or if another replica was the leader before, a tag that has moved since must not be followed.
+// It returns an empty string if the reference must be resolved.
+func pinnedImage(catalog *olmv1.ClusterCatalog) string {
 	resolved := catalog.Status.ResolvedSource
 	if resolved == nil || resolved.Image == nil || pollInterval(*catalog.Spec.Source.Image) > 0 {
 		return ""
 	}
 
-	done := meta.FindStatusCondition(catalog.Status.Conditions, olmv1.TypeProgressing)
-	if done == nil || done.Reason != olmv1.ReasonSucceeded || done.ObservedGeneration != catalog.Generation {
+	progressing := meta.FindStatusCondition(catalog.Status.Conditions, olmv1.TypeProgressing)
+	if progressing == nil || progressing.Reason != olmv1.ReasonSucceeded || progressing.ObservedGeneration != catalog.Generation {
 		return ""
 	}
 
 	return resolved.Image.Ref
 }
 
-// dueAt is when the registry is next polled; zero means never.
-func dueAt(image olmv1.ImageSource, stored catalogstore.Info, share float64) time.Time {
+// nextPollTime returns the time of the next poll. Zero means that polling is disabled.
+func nextPollTime(image olmv1.ImageSource, stored catalogstore.Info, share float64) time.Time {
 	interval := pollInterval(image)
 	if interval <= 0 {
 		return time.Time{}
 	}
-	return stored.Confirmed.Add(interval + jitter(interval, share))
+	return stored.Confirmed.Add(interval + pollJitter(interval, share))
 }
 
-// pollInterval is how often the registry is asked; zero means never.
+// pollInterval returns the poll interval of an image. Zero means that polling is disabled.
 func pollInterval(image olmv1.ImageSource) time.Duration {
 	if image.PollIntervalMinutes == nil {
 		return 0
@@ -89,20 +89,20 @@ func pollInterval(image olmv1.ImageSource) time.Duration {
 	return time.Duration(*image.PollIntervalMinutes) * time.Minute
 }
 
-// jitter spreads the polls of catalogs that were created together: up to a tenth of the
-// interval is added, the same for one catalog each time.
-func jitter(interval time.Duration, share float64) time.Duration {
+// pollJitter returns the time that is added to the poll interval, up to a tenth of it. It spreads the polls of
+// catalogs that were created at the same time, and is constant for a catalog.
+func pollJitter(interval time.Duration, share float64) time.Duration {
 	return time.Duration(float64(interval) * share / 10)
 }
 
-// jitterOf returns a catalog's share of the spread, from 0 to 1.
-func jitterOf(uid types.UID) float64 {
+// jitterFraction returns the fraction of the maximum jitter for a catalog, from 0 to 1.
+func jitterFraction(uid types.UID) float64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(uid)) // It never fails.
 	return float64(h.Sum32()) / (1 << 32)
 }
 
-// conditions are those of a ClusterCatalog.
+// conditions are the condition types of a ClusterCatalog.
 var conditions = reconcile.Conditions{olmv1.TypeProgressing, olmv1.TypeServing}
 
 // Messages of conditions.
@@ -113,9 +113,9 @@ const (
 	messageNothing     = "No content is stored"
 )
 
-// summarize sets the conditions, and clears of the status what is not so any more. While a
-// retrieval is under way the status stays: its end decides what is true.
-func (r *Reconciler) summarize(catalog *olmv1.ClusterCatalog, err error) {
+// setConditions sets the conditions and removes outdated fields from the status. The status does not change
+// while a retrieval is in progress.
+func (r *Reconciler) setConditions(catalog *olmv1.ClusterCatalog, err error) {
 	if errors.Is(err, pull.ErrRetrieving) {
 		return
 	}
@@ -127,13 +127,13 @@ func (r *Reconciler) summarize(catalog *olmv1.ClusterCatalog, err error) {
 		catalog.Status.LastUnpacked = nil
 	}
 
-	for _, condition := range []metav1.Condition{progressing(catalog, err), serving(catalog, serves)} {
+	for _, condition := range []metav1.Condition{newProgressingCondition(catalog, err), newServingCondition(catalog, serves)} {
 		conditions.Set(&catalog.Status.Conditions, catalog.Generation, condition)
 	}
 }
 
-// progressing reports whether the content is as the spec asks, and if not, why.
-func progressing(catalog *olmv1.ClusterCatalog, err error) metav1.Condition {
+// newProgressingCondition returns the condition Progressing for the result of a reconciliation.
+func newProgressingCondition(catalog *olmv1.ClusterCatalog, err error) metav1.Condition {
 	condition := metav1.Condition{Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded}
 	switch {
 	case err != nil:
@@ -151,8 +151,8 @@ func progressing(catalog *olmv1.ClusterCatalog, err error) metav1.Condition {
 	return condition
 }
 
-// serving reports whether clients can read content.
-func serving(catalog *olmv1.ClusterCatalog, serves bool) metav1.Condition {
+// newServingCondition returns the condition Serving.
+func newServingCondition(catalog *olmv1.ClusterCatalog, serves bool) metav1.Condition {
 	condition := metav1.Condition{Type: olmv1.TypeServing, Status: metav1.ConditionFalse}
 	switch {
 	case !isAvailable(catalog):

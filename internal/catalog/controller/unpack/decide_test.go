@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-func TestIsDue(t *testing.T) {
+func TestIsPollDue(t *testing.T) {
 	confirmed := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 	stored := &catalogstore.Info{Source: catalogstore.Source{Ref: "r:v1"}, Confirmed: confirmed}
 	for name, test := range map[string]struct {
@@ -39,7 +39,7 @@ func TestIsDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			image := olmv1.ImageSource{Ref: test.ref, PollIntervalMinutes: test.poll}
-			if got := isDue(image, test.stored, confirmed.Add(test.after), test.share); got != test.want {
+			if got := isPollDue(image, test.stored, confirmed.Add(test.after), test.share); got != test.want {
 				t.Errorf("due is %v, want %v", got, test.want)
 			}
 		})
@@ -47,20 +47,20 @@ func TestIsDue(t *testing.T) {
 }
 
 func TestJitterIsTheCatalogsOwn(t *testing.T) {
-	a, b := jitterOf("1"), jitterOf("2")
-	if a == b || a != jitterOf("1") || a < 0 || a >= 1 || b < 0 || b >= 1 {
+	a, b := jitterFraction("1"), jitterFraction("2")
+	if a == b || a != jitterFraction("1") || a < 0 || a >= 1 || b < 0 || b >= 1 {
 		t.Errorf("shares are %v and %v", a, b)
 	}
 
 	// The pages say how much later than asked for the registry may be looked at: a tenth.
 	for _, share := range []float64{0, a, b, 0.999999} {
-		if got := jitter(10*time.Minute, share); got < 0 || got >= time.Minute {
+		if got := pollJitter(10*time.Minute, share); got < 0 || got >= time.Minute {
 			t.Errorf("a share of %v adds %v to 10 minutes", share, got)
 		}
 	}
 }
 
-func TestPinned(t *testing.T) {
+func TestPinnedImage(t *testing.T) {
 	done := func(change func(*olmv1.ClusterCatalog)) *olmv1.ClusterCatalog {
 		catalog := &olmv1.ClusterCatalog{
 			ObjectMeta: metav1.ObjectMeta{Generation: 2},
@@ -85,7 +85,7 @@ func TestPinned(t *testing.T) {
 		"failed":         {done(func(c *olmv1.ClusterCatalog) { c.Status.Conditions[0].Reason = "Retrying" }), ""},
 		"no conditions":  {done(func(c *olmv1.ClusterCatalog) { c.Status.Conditions = nil }), ""},
 	} {
-		if got := pinned(test.catalog); got != test.want {
+		if got := pinnedImage(test.catalog); got != test.want {
 			t.Errorf("%s: pinned is %q, want %q", name, got, test.want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			catalog := &olmv1.ClusterCatalog{Spec: olmv1.ClusterCatalogSpec{AvailabilityMode: test.mode}}
 			var got [2]string
-			for i, c := range []metav1.Condition{progressing(catalog, test.err), serving(catalog, test.serves)} {
+			for i, c := range []metav1.Condition{newProgressingCondition(catalog, test.err), newServingCondition(catalog, test.serves)} {
 				got[i] = string(c.Status) + " " + c.Reason + " " + c.Message
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {

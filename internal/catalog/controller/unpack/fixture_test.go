@@ -42,44 +42,44 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-// world is a catalog's surroundings: an API server, a registry, a store and a clock.
-type world struct {
-	t        *testing.T
-	client   client.Client
-	clock    *testclock.FakePassiveClock
-	dir      string
-	store    *catalogstore.Store
-	limits   catalogstore.Limits
-	reconcil *Reconciler
+// fixture is the environment of a catalog: an API server, a registry, a store and a clock.
+type fixture struct {
+	t          *testing.T
+	client     client.Client
+	clock      *testclock.FakePassiveClock
+	dir        string
+	store      *catalogstore.Store
+	limits     catalogstore.Limits
+	reconciler *Reconciler
 
 	// host is that of the registry; asked counts the requests that it got, and blobs those
 	// for parts of images.
-	host         string
-	asked, blobs atomic.Int32
-	down         atomic.Bool
+	host                   string
+	requests, blobRequests atomic.Int32
+	down                   atomic.Bool
 	// images are the limits of images.
 	images image.Limits
-	// answer answers in the place of the registry, if it is not nil and says that it has.
-	answer atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
+	// override answers in the place of the registry, if it is not nil and says that it has.
+	override atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
 
 	name string
-	// refused is the message with which an image was last refused.
-	refused string
+	// rejection is the message with which an image was last refused.
+	rejection string
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{
+func newFixture(t *testing.T) *fixture {
+	w := &fixture{
 		t: t, client: env.Client(t, olmv1.AddToScheme), dir: t.TempDir(),
 		clock: testclock.NewFakePassiveClock(time.Now()), images: image.Limits{FileBytes: 1 << 20},
 		name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(t.Name())),
 	}
 	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w.asked.Add(1)
+		w.requests.Add(1)
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
-			w.blobs.Add(1)
+			w.blobRequests.Add(1)
 		}
-		if answer := w.answer.Load(); answer != nil && (*answer)(rw, r) {
+		if answer := w.override.Load(); answer != nil && (*answer)(rw, r) {
 			return
 		}
 		if w.down.Load() {
@@ -112,7 +112,7 @@ func newWorld(t *testing.T) *world {
 const ctrlPatchType = "application/merge-patch+json"
 
 // start starts the program anew, on the disk that there is.
-func (w *world) start() {
+func (w *fixture) start() {
 	w.t.Helper()
 	if w.store != nil {
 		w.store.Close()
@@ -124,7 +124,7 @@ func (w *world) start() {
 	}
 
 	images := image.NewClient(image.Options{Limits: w.images})
-	w.reconcil = &Reconciler{
+	w.reconciler = &Reconciler{
 		Client: w.client, Store: w.store, Fetcher: fetch.New(images, w.store), Resolver: images,
 		Retrievals: &pull.Retrievals[catalogstore.Info]{},
 		BaseURL:    func(name string) string { return "https://catalogd.example/catalogs/" + name },
@@ -138,7 +138,7 @@ type file struct{ path, text, link string }
 const labelConfigs = "operators.operatorframework.io.index.configs.v1"
 
 // push pushes an image to a tag and gives its digest reference.
-func (w *world) push(tag string, labels map[string]string, files ...file) string {
+func (w *fixture) push(tag string, labels map[string]string, files ...file) string {
 	w.t.Helper()
 	var archive bytes.Buffer
 	tw := tar.NewWriter(&archive)
@@ -163,7 +163,7 @@ func (w *world) push(tag string, labels map[string]string, files ...file) string
 }
 
 // pushLayer pushes an image of one layer to a tag and gives its digest reference.
-func (w *world) pushLayer(tag string, labels map[string]string, layerType string, layer []byte) string {
+func (w *fixture) pushLayer(tag string, labels map[string]string, layerType string, layer []byte) string {
 	w.t.Helper()
 	config, err := json.Marshal(map[string]any{"os": "linux", "architecture": runtime.GOARCH, "config": map[string]any{"Labels": labels}})
 	if err != nil {
@@ -176,7 +176,7 @@ func (w *world) pushLayer(tag string, labels map[string]string, layerType string
 	})
 }
 
-func (w *world) pushManifest(tag, mediaType string, content any) string {
+func (w *fixture) pushManifest(tag, mediaType string, content any) string {
 	w.t.Helper()
 	manifest, err := json.Marshal(content)
 	if err != nil {
@@ -191,13 +191,13 @@ const typeManifest = "application/vnd.oci.image.manifest.v1+json"
 func digest(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 
 // blob uploads a part of an image and describes it.
-func (w *world) blob(mediaType string, data []byte) map[string]any {
+func (w *fixture) blob(mediaType string, data []byte) map[string]any {
 	w.t.Helper()
 	w.send(http.MethodPost, "blobs/uploads/?digest="+digest(data), "application/octet-stream", data)
 	return map[string]any{"mediaType": mediaType, "digest": digest(data), "size": len(data)}
 }
 
-func (w *world) send(method, path, contentType string, data []byte) {
+func (w *fixture) send(method, path, contentType string, data []byte) {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.host+"/v2/test/catalog/"+path, bytes.NewReader(data))
 	if err != nil {
@@ -217,15 +217,15 @@ func (w *world) send(method, path, contentType string, data []byte) {
 }
 
 // pushCatalog pushes a good catalog.
-func (w *world) pushCatalog(tag, text string) string {
+func (w *fixture) pushCatalog(tag, text string) string {
 	w.t.Helper()
 	return w.push(tag, map[string]string{labelConfigs: "/configs"}, file{path: "configs/p/catalog.json", text: text})
 }
 
-func (w *world) ref(tag string) string { return w.host + "/test/catalog:" + tag }
+func (w *fixture) ref(tag string) string { return w.host + "/test/catalog:" + tag }
 
 // create creates the catalog of a tag. No minutes mean no polling.
-func (w *world) create(tag string, pollMinutes int32) {
+func (w *fixture) create(tag string, pollMinutes int32) {
 	w.t.Helper()
 	catalog := &olmv1.ClusterCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{"example.com/support": "true"}},
@@ -242,7 +242,7 @@ func (w *world) create(tag string, pollMinutes int32) {
 }
 
 // change changes the catalog.
-func (w *world) change(f func(*olmv1.ClusterCatalog)) {
+func (w *fixture) change(f func(*olmv1.ClusterCatalog)) {
 	w.t.Helper()
 	catalog := w.get()
 	before := catalog.DeepCopy()
@@ -252,7 +252,7 @@ func (w *world) change(f func(*olmv1.ClusterCatalog)) {
 	}
 }
 
-func (w *world) get() *olmv1.ClusterCatalog {
+func (w *fixture) get() *olmv1.ClusterCatalog {
 	w.t.Helper()
 	catalog := &olmv1.ClusterCatalog{}
 	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: w.name}, catalog); err != nil {
@@ -262,9 +262,9 @@ func (w *world) get() *olmv1.ClusterCatalog {
 }
 
 // reconcile reconciles until no retrieval is pending, and returns the last result.
-func (w *world) reconcile() (ctrl.Result, error) {
+func (w *fixture) reconcile() (ctrl.Result, error) {
 	w.t.Helper()
-	return reconcileToEnd(w.t.Context(), w.reconcil, w.name)
+	return reconcileToEnd(w.t.Context(), w.reconciler, w.name)
 }
 
 // reconcileToEnd does what the controller does: it reconciles, and again when a retrieval
@@ -279,7 +279,7 @@ func reconcileToEnd(ctx context.Context, r *Reconciler, name string) (ctrl.Resul
 	})
 
 	for {
-		result, err := r.lifecycle().Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+		result, err := r.newLifecycle().Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
 		if r.Retrievals.IsPending(name) {
 			select {
 			case <-ended:
@@ -297,7 +297,7 @@ func reconcileToEnd(ctx context.Context, r *Reconciler, name string) (ctrl.Resul
 }
 
 // mustReconcile reconciles without an error.
-func (w *world) mustReconcile() ctrl.Result {
+func (w *fixture) mustReconcile() ctrl.Result {
 	w.t.Helper()
 	result, err := w.reconcile()
 	if err != nil {
@@ -307,7 +307,7 @@ func (w *world) mustReconcile() ctrl.Result {
 }
 
 // content is what is served.
-func (w *world) content() string {
+func (w *fixture) content() string {
 	w.t.Helper()
 	content, err := w.store.Content(w.name)
 	if errors.Is(err, catalogstore.ErrNotFound) {
@@ -328,7 +328,7 @@ func (w *world) content() string {
 
 // expect compares the conditions, given as "Type Status/Reason: message". A message may
 // be a part.
-func (w *world) expect(want ...string) {
+func (w *fixture) expect(want ...string) {
 	w.t.Helper()
 	catalog := w.get()
 	if len(catalog.Status.Conditions) != len(want) {
@@ -350,7 +350,7 @@ var digests = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
 
 // conditions are the catalog's as a person reads them, without what differs from run to
 // run.
-func (w *world) conditions() string {
+func (w *fixture) conditions() string {
 	w.t.Helper()
 	var text strings.Builder
 	for _, c := range w.get().Status.Conditions {

@@ -127,7 +127,7 @@ func TestHostileImages(t *testing.T) {
 		"binary":               {packed(t, regular("a.json", string([]byte{0x7f, 0x45, 0x4c, 0x46, 0, 1, 2, 3, 0x80}))), "a.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.images, w.limits = limits, catalogstore.Limits{Walk: walk}
 			w.start()
 			w.pushCatalog("v1", good)
@@ -141,7 +141,7 @@ func TestHostileImages(t *testing.T) {
 
 // expectRefused reconciles once it is time to poll, and expects that what the registry has
 // then is refused for a reason, and that what was there before is served.
-func (w *world) expectRefused(want string) {
+func (w *fixture) expectRefused(want string) {
 	w.t.Helper()
 	w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
 	if _, err := w.reconcile(); (err != nil) != strings.HasPrefix(want, "True/Retrying") {
@@ -149,7 +149,7 @@ func (w *world) expectRefused(want string) {
 	}
 
 	w.expect("Progressing "+want, served)
-	w.refused = w.get().Status.Conditions[0].Message
+	w.rejection = w.get().Status.Conditions[0].Message
 	if got := w.content(); got != good {
 		w.t.Errorf("%d bytes are served, want what was before", len(got))
 	}
@@ -158,7 +158,7 @@ func (w *world) expectRefused(want string) {
 	}
 
 	// A good image is taken up again.
-	w.answer.Store(nil)
+	w.override.Store(nil)
 	w.pushCatalog("v1", better)
 	w.clock.SetTime(w.clock.Now().Add(24 * time.Minute))
 	w.mustReconcile()
@@ -171,7 +171,7 @@ func (w *world) expectRefused(want string) {
 // TestInvalidUTF8 has bytes that are no text inside of one: readers of JSON replace them,
 // and what is served is text in any case.
 func TestInvalidUTF8(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.push("v1", map[string]string{labelConfigs: "/configs"}, file{path: "configs/a.json", text: "{\"name\":\"a\xff\",\"schema\":\"x\"}"})
 	w.create("v1", 0)
 	_, err := w.reconcile()
@@ -181,7 +181,7 @@ func TestInvalidUTF8(t *testing.T) {
 }
 
 func TestNoMatchingPlatform(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.pushCatalog("v1", good)
 	w.create("v1", 10)
 	w.mustReconcile()
@@ -196,8 +196,8 @@ func TestNoMatchingPlatform(t *testing.T) {
 	})
 
 	w.expectRefused("False/Blocked: ")
-	if !strings.Contains(w.refused, "plan9/mips") {
-		t.Errorf("%q does not name the platforms that there are", w.refused)
+	if !strings.Contains(w.rejection, "plan9/mips") {
+		t.Errorf("%q does not name the platforms that there are", w.rejection)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestARegistryThatLies(t *testing.T) {
 		}, "False/Blocked: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.pushCatalog("v1", good)
 			w.create("v1", 10)
 			w.mustReconcile()
@@ -235,9 +235,9 @@ func TestARegistryThatLies(t *testing.T) {
 				return true
 			}
 
-			w.answer.Store(&answer)
+			w.override.Store(&answer)
 			w.expectRefused(test.want)
-			if message := w.refused; !strings.Contains(message, digest(layer)) {
+			if message := w.rejection; !strings.Contains(message, digest(layer)) {
 				t.Errorf("%q does not name the layer", message)
 			}
 		})
@@ -247,7 +247,7 @@ func TestARegistryThatLies(t *testing.T) {
 // TestACatalogForWhichThereIsNoSpace has a store that is nearly full. While the image is
 // unpacked it takes space as well.
 func TestACatalogForWhichThereIsNoSpace(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.images = image.Limits{}
 	w.limits.TotalBytes = 5 << 20
 	w.start()

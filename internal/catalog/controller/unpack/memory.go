@@ -2,107 +2,108 @@ package unpack
 
 import "sync"
 
-// memory is what the controller remembers of catalogs while it runs. All of it may be
-// lost: it only saves work.
-type memory struct {
+// catalogMemory is the in-memory state of the controller for each catalog. It only avoids unnecessary work and
+// can be lost at any time.
+type catalogMemory struct {
 	mu       sync.Mutex
-	catalogs map[string]*remembered
+	catalogs map[string]*catalogRecord
 }
 
-type remembered struct {
-	// refused is the image whose content was found wrong, and why, so that it is not
-	// pulled at each poll only to be refused again.
-	refused string
-	err     error
-	// pinRef and pinned are a reference of the spec and the image that it gave when it was
-	// resolved, so that it is still known when the first attempt to fetch that again fails
-	// and the status does not name it any more.
-	pinRef, pinned string
-	// refreshed is the last request to look at the registry that was carried out.
-	refreshed string
+type catalogRecord struct {
+	// rejectedImage is an image with invalid content, and rejection the error, so that the image is not
+	// pulled again at each poll.
+	rejectedImage string
+	rejection     error
+	// pinnedRef and pinnedImage are a reference of the spec and the image that it was resolved to. They
+	// are required if the first attempt to fetch the image again fails, because the status does not
+	// contain the image after that.
+	pinnedRef, pinnedImage string
+	// lastRefresh is the last refresh request that was carried out.
+	lastRefresh string
 }
 
-func (m *memory) of(name string) *remembered {
+// recordFor returns the record of a catalog, and creates it if necessary. The caller holds mu.
+func (m *catalogMemory) recordFor(name string) *catalogRecord {
 	if m.catalogs == nil {
-		m.catalogs = map[string]*remembered{}
+		m.catalogs = map[string]*catalogRecord{}
 	}
 	if m.catalogs[name] == nil {
-		m.catalogs[name] = &remembered{}
+		m.catalogs[name] = &catalogRecord{}
 	}
 	return m.catalogs[name]
 }
 
-// refuse notes that an image's content was found wrong.
-func (m *memory) refuse(name, resolved string, err error) {
+// recordRejection records that the content of an image is invalid.
+func (m *catalogMemory) recordRejection(name, resolved string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.of(name)
-	r.refused, r.err = resolved, err
+	r := m.recordFor(name)
+	r.rejectedImage, r.rejection = resolved, err
 }
 
-// refused returns the error with which an image was refused, if it was.
-func (m *memory) refused(name, resolved string) error {
+// findRejection returns the error for which an image was rejected, or nil.
+func (m *catalogMemory) findRejection(name, resolved string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.catalogs[name]; r != nil && r.refused == resolved {
-		return r.err
+	if r := m.catalogs[name]; r != nil && r.rejectedImage == resolved {
+		return r.rejection
 	}
 	return nil
 }
 
-// allow forgets that an image's content was found wrong.
-func (m *memory) allow(name string) {
+// clearRejection removes the record of a rejected image.
+func (m *catalogMemory) clearRejection(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.catalogs[name]; r != nil {
-		r.refused, r.err = "", nil
+		r.rejectedImage, r.rejection = "", nil
 	}
 }
 
-// pin notes the image that a reference is to give, if it is not empty, and gives the one
-// that was noted for the reference.
-func (m *memory) pin(name, ref, resolved string) string {
+// pinImage records the image that a reference was resolved to, unless resolved is empty. It returns the
+// recorded image of the reference, or "".
+func (m *catalogMemory) pinImage(name, ref, resolved string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if resolved != "" {
-		r := m.of(name)
-		r.pinRef, r.pinned = ref, resolved
+		r := m.recordFor(name)
+		r.pinnedRef, r.pinnedImage = ref, resolved
 	}
-	if r := m.catalogs[name]; r != nil && r.pinRef == ref {
-		return r.pinned
+	if r := m.catalogs[name]; r != nil && r.pinnedRef == ref {
+		return r.pinnedImage
 	}
 
 	return ""
 }
 
-// unpin forgets the image that was noted by pin.
-func (m *memory) unpin(name string) {
+// unpinImage removes the record of pinImage.
+func (m *catalogMemory) unpinImage(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.catalogs[name]; r != nil {
-		r.pinRef, r.pinned = "", ""
+		r.pinnedRef, r.pinnedImage = "", ""
 	}
 }
 
-// refresh notes that a request to look at the registry was carried out.
-func (m *memory) refresh(name, request string) {
+// recordRefresh records that a refresh request was carried out.
+func (m *catalogMemory) recordRefresh(name, request string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.of(name).refreshed = request
+	m.recordFor(name).lastRefresh = request
 }
 
-// refreshed returns the last request that was carried out.
-func (m *memory) refreshed(name string) string {
+// lastRefresh returns the last refresh request that was carried out, or "".
+func (m *catalogMemory) lastRefresh(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.catalogs[name]; r != nil {
-		return r.refreshed
+		return r.lastRefresh
 	}
 	return ""
 }
 
-// forget forgets a catalog.
-func (m *memory) forget(name string) {
+// forgetCatalog removes all records of a catalog.
+func (m *catalogMemory) forgetCatalog(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.catalogs, name)

@@ -1,8 +1,8 @@
-// Package unpack is the controller that keeps the content of every ClusterCatalog
-// stored, up to date and described in the catalog's status.
+// Package unpack is the controller that stores the content of ClusterCatalogs, updates it, and reports it in
+// their status.
 //
-// It serves nothing. On a replica that is not the leader the controller of package
-// follow stores what this one has decided on.
+// It does not serve content. On the replicas that are not the leader, the controller of package follow
+// stores the content that this controller has selected.
 package unpack
 
 import (
@@ -31,20 +31,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// contents is what the controller needs of the store: a *catalogstore.Store.
-type contents interface {
+// contentStore is the part of *catalogstore.Store that the controller uses.
+type contentStore interface {
 	Stored(name string) (catalogstore.Info, error)
 	Serves(name string) bool
 	Confirm(name, ref string, at time.Time) (catalogstore.Info, error)
 	Delete(name string) error
 }
 
-// fetcher stores images: a *fetch.Fetcher.
+// fetcher stores the content of images. *fetch.Fetcher implements it.
 type fetcher interface {
 	Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error)
 }
 
-// resolver finds digests: a fetch.Puller.
+// resolver resolves references to digests. fetch.Puller implements it.
 type resolver interface {
 	Resolve(ctx context.Context, ref string) (string, error)
 }
@@ -56,46 +56,47 @@ type resolver interface {
 type Reconciler struct {
 	// Client reads and writes ClusterCatalogs.
 	Client client.Client
-	// Store has the content.
-	Store contents
+	// Store contains the content.
+	Store contentStore
 	// Fetcher fills the store.
 	Fetcher fetcher
-	// Resolver finds the digest of a tag.
+	// Resolver resolves a tag to a digest.
 	Resolver resolver
-	// BaseURL returns the address at which a catalog's content is served.
+	// BaseURL returns the base URL at which the content of a catalog is served.
 	BaseURL func(name string) string
-	// Retrievals wait for registries outside of the workers. Its Runnable is added to the
-	// manager by the caller.
+	// Retrievals run requests to registries outside of the workers. The caller adds its Runnable to the
+	// manager.
 	Retrievals *pull.Retrievals[catalogstore.Info]
-	// Clock tells the time.
+	// Clock is the source of the current time.
 	Clock clock.PassiveClock
 
-	memory memory
+	memory catalogMemory
 }
 
-// workers is how many catalogs are reconciled at once. None of them waits for a registry.
-const workers = 4
+// maxConcurrentReconciles is the number of catalogs that are reconciled concurrently. No worker waits for a
+// registry.
+const maxConcurrentReconciles = 4
 
 // retrievalPurpose distinguishes the retrievals of this controller from those of others that
 // share its Retrievals.
 const retrievalPurpose = "unpack"
 
-// Retries begin after a second, as registries seldom recover sooner, and are made every
-// five minutes at last, so that a repaired registry is noticed within a coffee break.
+// The retry interval doubles from one second, because registries rarely recover sooner, up to five minutes,
+// so that the recovery of a registry is noticed soon.
 const (
-	firstRetry = time.Second
-	lastRetry  = 5 * time.Minute
+	minRetryInterval = time.Second
+	maxRetryInterval = 5 * time.Minute
 )
 
-// SetupWithManager adds the controller to a manager. The function is given another
-// that asks for a reconciliation of a catalog by name.
+// SetupWithManager adds the controller to a manager. It calls onWake with a function that enqueues a catalog
+// by name.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(name string))) error {
-	// The controller's own changes of the status do not wake it: an error whose message
-	// changes would be tried again without a pause.
-	wanted := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	// The controller's own status updates do not enqueue the catalog. Otherwise, an error with a changing
+	// message would be retried without backoff.
+	relevantChange := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("catalog-unpack").
-		For(&olmv1.ClusterCatalog{}, builder.WithPredicates(wanted)).
+		For(&olmv1.ClusterCatalog{}, builder.WithPredicates(relevantChange)).
 		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrlreconcile.Request]) error {
 			onWake(func(name string) {
 				queue.Add(ctrlreconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
@@ -104,32 +105,32 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(na
 		})).
 		WatchesRawSource(r.Retrievals.Source()).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             r.Retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](firstRetry, lastRetry)),
+			MaxConcurrentReconciles: maxConcurrentReconciles,
+			RateLimiter:             r.Retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](minRetryInterval, maxRetryInterval)),
 		}).
-		Complete(r.lifecycle())
+		Complete(r.newLifecycle())
 }
 
-// lifecycle lists what is done for a catalog, in order.
-func (r *Reconciler) lifecycle() *reconcile.Lifecycle[*olmv1.ClusterCatalog] {
+// newLifecycle returns the steps of the reconciliation of a catalog, in order.
+func (r *Reconciler) newLifecycle() *reconcile.Lifecycle[*olmv1.ClusterCatalog] {
 	return &reconcile.Lifecycle[*olmv1.ClusterCatalog]{
 		Client:     r.Client,
 		New:        func() *olmv1.ClusterCatalog { return &olmv1.ClusterCatalog{} },
 		Finalizers: []string{olmv1.FinalizerDeleteServerCache},
 		Holds:      isAvailable,
 		Steps: []reconcile.Step[*olmv1.ClusterCatalog]{
-			r.label,
-			r.withdraw,
-			r.bringUpToDate,
+			r.ensureNameLabel,
+			r.removeUnavailable,
+			r.ensureContent,
 		},
-		Finalize:  []reconcile.Step[*olmv1.ClusterCatalog]{r.remove},
-		Summarize: r.summarize,
-		Again:     r.again,
+		Finalize:  []reconcile.Step[*olmv1.ClusterCatalog]{r.removeContent},
+		Summarize: r.setConditions,
+		Again:     r.nextRequeueDelay,
 	}
 }
 
-// label sets the label by which selectors choose a catalog by name.
-func (r *Reconciler) label(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
+// ensureNameLabel sets the label that lets selectors match a catalog by name.
+func (r *Reconciler) ensureNameLabel(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
 	if catalog.Labels[olmv1.LabelMetadataName] == catalog.Name {
 		return nil
 	}
@@ -143,25 +144,25 @@ func (r *Reconciler) label(ctx context.Context, catalog *olmv1.ClusterCatalog) e
 	return nil
 }
 
-// withdraw removes the content of a catalog that is not to be available.
-func (r *Reconciler) withdraw(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
+// removeUnavailable removes the content of a catalog whose availability mode is Unavailable.
+func (r *Reconciler) removeUnavailable(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
 	if isAvailable(catalog) {
 		return nil
 	}
-	if err := r.remove(ctx, catalog); err != nil {
+	if err := r.removeContent(ctx, catalog); err != nil {
 		return err
 	}
 	return reconcile.ErrDone
 }
 
-// remove cancels the retrievals of a catalog, waits until none can store anything any more,
-// and removes the stored content.
-func (r *Reconciler) remove(_ context.Context, catalog *olmv1.ClusterCatalog) error {
+// removeContent cancels the retrievals of a catalog, waits until they have stopped, and removes the stored
+// content.
+func (r *Reconciler) removeContent(_ context.Context, catalog *olmv1.ClusterCatalog) error {
 	if !r.Retrievals.Cancel(catalog.Name) {
 		return reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)
 	}
 
-	r.memory.forget(catalog.Name)
+	r.memory.forgetCatalog(catalog.Name)
 	metrics.Forget(catalog.Name)
 	if err := r.Store.Delete(catalog.Name); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
@@ -170,31 +171,31 @@ func (r *Reconciler) remove(_ context.Context, catalog *olmv1.ClusterCatalog) er
 	return nil
 }
 
-// bringUpToDate stores the content that the spec asks for, unless it is stored already
-// and no look at the registry is due.
-func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
+// ensureContent stores the content that the spec specifies. If the content is stored already and neither a poll
+// nor a refresh is due, it only updates the status.
+func (r *Reconciler) ensureContent(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
 	image := catalog.Spec.Source.Image
 	if image == nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("source type %q is not known: set spec.source.type to Image and spec.source.image", catalog.Spec.Source.Type))
 	}
 
-	stored, err := r.stored(catalog.Name)
+	stored, err := r.storedContent(catalog.Name)
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 	if stored != nil {
-		// An earlier process may have stored it.
+		// The content can have been stored by an earlier process.
 		metrics.Stored(catalog.Name, stored.Bytes, stored.Blobs)
 	}
 
 	request := catalog.Annotations[olmv1.AnnotationRefresh]
-	requested := isRequested(request, r.memory.refreshed(catalog.Name), stored)
-	isNeeded := requested || isDue(*image, stored, r.Clock.Now(), jitterOf(catalog.UID))
+	requested := isRefreshRequested(request, r.memory.lastRefresh(catalog.Name), stored)
+	isNeeded := requested || isPollDue(*image, stored, r.Clock.Now(), jitterFraction(catalog.UID))
 
 	info, state, err := r.Retrievals.Take(catalog.Name, retrievalPurpose, retrievalRequest(catalog))
 	switch {
 	case state == pull.None && !isNeeded:
-		r.publish(catalog, *stored)
+		r.publishContent(catalog, *stored)
 		return nil
 	case state == pull.None:
 		r.startRetrieval(ctx, catalog, stored, requested)
@@ -204,47 +205,47 @@ func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCa
 	}
 
 	if err == nil || fetch.IsContent(err) {
-		r.memory.refresh(catalog.Name, request)
+		r.memory.recordRefresh(catalog.Name, request)
 	}
 	if err != nil {
-		return r.failed(catalog, err)
+		return r.classifyFailure(catalog, err)
 	}
 
-	r.publish(catalog, info)
+	r.publishContent(catalog, info)
 	return nil
 }
 
-// startRetrieval starts to store what the catalog's reference gives.
+// startRetrieval starts a retrieval of the content of a catalog.
 func (r *Reconciler) startRetrieval(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *catalogstore.Info, requested bool) {
 	catalog = catalog.DeepCopy()
 	r.Retrievals.Start(ctx, pull.Retrieval[catalogstore.Info]{
 		Name: catalog.Name, Purpose: retrievalPurpose, Request: retrievalRequest(catalog), Reference: catalog.Spec.Source.Image.Ref,
 		Run: func(ctx context.Context) (catalogstore.Info, error) {
 			if requested {
-				// What was found wrong may have been the registry's fault, and be mended.
-				r.memory.allow(catalog.Name)
+				// The invalid content can have been an error of the registry that is fixed now.
+				r.memory.clearRejection(catalog.Name)
 			}
-			return r.retrieve(ctx, catalog, stored, requested)
+			return r.retrieveContent(ctx, catalog, stored, requested)
 		},
 	})
 }
 
-// retrieve stores what the catalog's reference gives. It runs outside of the workers.
-func (r *Reconciler) retrieve(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *catalogstore.Info, requested bool) (catalogstore.Info, error) {
+// retrieveContent resolves the reference of a catalog and stores the image. It runs outside of the workers.
+func (r *Reconciler) retrieveContent(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *catalogstore.Info, requested bool) (catalogstore.Info, error) {
 	source := catalogstore.Source{Ref: catalog.Spec.Source.Image.Ref}
-	// Of what was stored while another replica led, the reference is not known.
+	// The reference of content that was stored while another replica was the leader is not known.
 	if stored == nil || stored.Ref == "" {
-		source.Resolved = r.memory.pin(catalog.Name, source.Ref, pinned(catalog))
+		source.Resolved = r.memory.pinImage(catalog.Name, source.Ref, pinnedImage(catalog))
 	}
 
-	// Content that was lost is no reason to look at the registry, a person's wish is.
+	// A pinned image is used if the content was lost, but not if a user has requested a refresh.
 	if source.Resolved != "" && (stored == nil || !requested) {
-		info, err := r.take(ctx, catalog.Name, source, stored)
+		info, err := r.storeImage(ctx, catalog.Name, source, stored)
 		if !fetch.IsNotFound(err) {
 			return info, err
 		}
-		// The registry has dropped it: what the tag gives now is all there is.
-		r.memory.forget(catalog.Name)
+		// The registry does not contain the image any more, so the tag is resolved again.
+		r.memory.forgetCatalog(catalog.Name)
 	}
 
 	var err error
@@ -252,21 +253,21 @@ func (r *Reconciler) retrieve(ctx context.Context, catalog *olmv1.ClusterCatalog
 		return catalogstore.Info{}, err
 	}
 
-	return r.take(ctx, catalog.Name, source, stored)
+	return r.storeImage(ctx, catalog.Name, source, stored)
 }
 
-// take stores an image, unless it is what is stored.
-func (r *Reconciler) take(ctx context.Context, name string, source catalogstore.Source, stored *catalogstore.Info) (catalogstore.Info, error) {
+// storeImage fetches an image, or confirms the stored content if it is the same image.
+func (r *Reconciler) storeImage(ctx context.Context, name string, source catalogstore.Source, stored *catalogstore.Info) (catalogstore.Info, error) {
 	if stored != nil && stored.Resolved == source.Resolved {
-		r.memory.unpin(name)
+		r.memory.unpinImage(name)
 		return r.Store.Confirm(name, source.Ref, r.Clock.Now())
 	}
-	return r.fetch(ctx, name, source)
+	return r.fetchImage(ctx, name, source)
 }
 
-// fetch fetches an image, unless its content was refused before.
-func (r *Reconciler) fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
-	if err := r.memory.refused(name, source.Resolved); err != nil {
+// fetchImage fetches an image, unless its content was rejected before.
+func (r *Reconciler) fetchImage(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
+	if err := r.memory.findRejection(name, source.Resolved); err != nil {
 		return catalogstore.Info{}, err
 	}
 
@@ -274,16 +275,16 @@ func (r *Reconciler) fetch(ctx context.Context, name string, source catalogstore
 	info, err := r.Fetcher.Fetch(ctx, name, source)
 	switch {
 	case err == nil:
-		r.memory.forget(name)
+		r.memory.forgetCatalog(name)
 	case fetch.IsContent(err):
-		r.memory.refuse(name, source.Resolved, err)
+		r.memory.recordRejection(name, source.Resolved, err)
 	}
 
 	return info, err
 }
 
-// stored describes what is stored intact, nil when that is nothing.
-func (r *Reconciler) stored(name string) (*catalogstore.Info, error) {
+// storedContent describes the stored content of a catalog. It returns nil if there is none or if it is damaged.
+func (r *Reconciler) storedContent(name string) (*catalogstore.Info, error) {
 	info, err := r.Store.Stored(name)
 	var damaged *catalogstore.DamagedError
 	switch {
@@ -296,9 +297,9 @@ func (r *Reconciler) stored(name string) (*catalogstore.Info, error) {
 	}
 }
 
-// publish describes the stored content in the status.
-func (r *Reconciler) publish(catalog *olmv1.ClusterCatalog, info catalogstore.Info) {
-	// The API keeps times in seconds.
+// publishContent sets the status fields for the stored content.
+func (r *Reconciler) publishContent(catalog *olmv1.ClusterCatalog, info catalogstore.Info) {
+	// Times of the API have a resolution of seconds.
 	unpacked := metav1.NewTime(info.Unpacked.Truncate(time.Second))
 	catalog.Status.LastUnpacked = &unpacked
 	catalog.Status.ResolvedSource = &olmv1.ResolvedCatalogSource{
@@ -308,31 +309,31 @@ func (r *Reconciler) publish(catalog *olmv1.ClusterCatalog, info catalogstore.In
 	catalog.Status.URLs = &olmv1.ClusterCatalogURLs{Base: r.BaseURL(catalog.Name)}
 }
 
-// failed says what happens after an error: what trying again may mend is tried again,
-// and the rest waits for a person, or for the next poll to find another image.
-func (r *Reconciler) failed(catalog *olmv1.ClusterCatalog, err error) error {
+// classifyFailure returns the error of a retrieval with its retry policy. Temporary errors are retried. Invalid
+// content is not retried until the next poll, or until the spec changes if polling is disabled.
+func (r *Reconciler) classifyFailure(catalog *olmv1.ClusterCatalog, err error) error {
 	if !fetch.IsContent(err) {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 	if interval := pollInterval(*catalog.Spec.Source.Image); interval > 0 {
-		return reconcile.Wait(olmv1.ReasonBlocked, interval+jitter(interval, jitterOf(catalog.UID)), err)
+		return reconcile.Wait(olmv1.ReasonBlocked, interval+pollJitter(interval, jitterFraction(catalog.UID)), err)
 	}
 	return reconcile.Stop(olmv1.ReasonBlocked, err)
 }
 
-// again says when the registry is next looked at.
-func (r *Reconciler) again(catalog *olmv1.ClusterCatalog) time.Duration {
+// nextRequeueDelay returns the time until the next poll, or zero if polling is disabled.
+func (r *Reconciler) nextRequeueDelay(catalog *olmv1.ClusterCatalog) time.Duration {
 	if !isAvailable(catalog) {
 		return 0
 	}
 
 	info, err := r.Store.Stored(catalog.Name)
 	if err != nil {
-		// Its loss has woken the controller again.
+		// The loss of the content has enqueued the catalog.
 		return 0
 	}
 
-	at := dueAt(*catalog.Spec.Source.Image, info, jitterOf(catalog.UID))
+	at := nextPollTime(*catalog.Spec.Source.Image, info, jitterFraction(catalog.UID))
 	if at.IsZero() {
 		return 0
 	}

@@ -33,7 +33,7 @@ const (
 )
 
 func TestAGoodCatalog(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	resolved := w.pushCatalog("v1", good)
 	w.create("v1", 0)
 	if result := w.mustReconcile(); result != (ctrl.Result{}) {
@@ -85,19 +85,19 @@ func TestAGoodCatalog(t *testing.T) {
 }
 
 func TestARestartPullsNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.pushCatalog("v1", good)
 	w.create("v1", 10)
 	w.mustReconcile()
-	before, asked := w.get(), w.asked.Load()
+	before, asked := w.get(), w.requests.Load()
 	w.start()
 	metrics.Forget(w.name) // A new process has measured nothing yet.
 	result := w.mustReconcile()
-	if got := w.measured("mainstay_catalog_stored_bytes"); got != float64(len(good)) {
+	if got := w.metricValue("mainstay_catalog_stored_bytes"); got != float64(len(good)) {
 		t.Errorf("%v bytes are stored by the metrics, want %d", got, len(good))
 	}
-	if w.asked.Load() != asked {
-		t.Errorf("the registry was asked %d times after the restart", w.asked.Load()-asked)
+	if w.requests.Load() != asked {
+		t.Errorf("the registry was asked %d times after the restart", w.requests.Load()-asked)
 	}
 	if diff := cmp.Diff(before, w.get()); diff != "" {
 		t.Errorf("the catalog has changed (-before +after):\n%s", diff)
@@ -110,8 +110,8 @@ func TestARestartPullsNothing(t *testing.T) {
 	}
 }
 
-// measured returns a gauge of the catalog, 0 when there is none.
-func (w *world) measured(name string) float64 {
+// metricValue returns a gauge of the catalog, 0 when there is none.
+func (w *fixture) metricValue(name string) float64 {
 	w.t.Helper()
 	families, err := crmetrics.Registry.Gather()
 	if err != nil {
@@ -132,7 +132,7 @@ func (w *world) measured(name string) float64 {
 }
 
 func TestPolling(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	first := w.pushCatalog("v1", good)
 	w.create("v1", 10)
 	// A tenth may be added, and the time that unpacking took.
@@ -157,26 +157,26 @@ func TestPolling(t *testing.T) {
 
 	// A poll that finds nothing new only looks.
 	w.clock.SetTime(w.clock.Now().Add(24 * time.Minute))
-	before, asked, blobs := w.get(), w.asked.Load(), w.blobs.Load()
+	before, asked, blobs := w.get(), w.requests.Load(), w.blobRequests.Load()
 	result = w.mustReconcile()
 	if diff := cmp.Diff(before, w.get()); diff != "" {
 		t.Errorf("the catalog has changed (-before +after):\n%s", diff)
 	}
-	if w.asked.Load() == asked || w.blobs.Load() != blobs || result.RequeueAfter < 9*time.Minute {
-		t.Errorf("asked %d times and pulled %d parts of images, next poll in %v", w.asked.Load()-asked, w.blobs.Load()-blobs, result.RequeueAfter)
+	if w.requests.Load() == asked || w.blobRequests.Load() != blobs || result.RequeueAfter < 9*time.Minute {
+		t.Errorf("asked %d times and pulled %d parts of images, next poll in %v", w.requests.Load()-asked, w.blobRequests.Load()-blobs, result.RequeueAfter)
 	}
 
 	// Nor is the same image pulled when another process finds it.
 	w.start()
 	w.clock.SetTime(w.clock.Now().Add(36 * time.Minute))
 	w.mustReconcile()
-	if w.blobs.Load() != blobs {
-		t.Errorf("after a restart %d parts of images were pulled", w.blobs.Load()-blobs)
+	if w.blobRequests.Load() != blobs {
+		t.Errorf("after a restart %d parts of images were pulled", w.blobRequests.Load()-blobs)
 	}
 }
 
 func TestWithoutPollingAMovedTagIsNotPickedUp(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	first := w.pushCatalog("v1", good)
 	w.create("v1", 0)
 	w.mustReconcile()
@@ -228,7 +228,7 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 		"on request":   {requested: true, moves: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			earlier := w.pushCatalog("v0", `{"name":"c","schema":"olm.package"}`+"\n")
 			decided := w.pushCatalog("v1", good)
 			w.create("v1", test.poll)
@@ -242,7 +242,7 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 			if test.behind {
 				followed.Resolved = earlier
 			}
-			if _, err := w.reconcil.Fetcher.Fetch(t.Context(), w.name, followed); err != nil {
+			if _, err := w.reconciler.Fetcher.Fetch(t.Context(), w.name, followed); err != nil {
 				t.Fatal(err)
 			}
 
@@ -252,7 +252,7 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 				})
 			}
 
-			asked := w.asked.Load()
+			asked := w.requests.Load()
 			if test.behind {
 				// It is known still when the registry does not answer at first.
 				w.down.Store(true)
@@ -270,14 +270,14 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 			if got := w.get().Status.ResolvedSource.Image.Ref; got != want || w.content() != content {
 				t.Errorf("resolved is %s with the content %q, want %s", got, w.content(), want)
 			}
-			if n := w.asked.Load() - asked; !test.behind && !test.moves && n != 0 {
+			if n := w.requests.Load() - asked; !test.behind && !test.moves && n != 0 {
 				t.Errorf("the registry was asked %d times", n)
 			}
 
 			// It goes on as the one before it did.
-			asked = w.asked.Load()
+			asked = w.requests.Load()
 			w.mustReconcile()
-			if n := w.asked.Load() - asked; n != 0 {
+			if n := w.requests.Load() - asked; n != 0 {
 				t.Errorf("the registry was asked %d more times", n)
 			}
 		})
@@ -291,8 +291,8 @@ func TestBadImages(t *testing.T) {
 		files  []file
 		want   string
 	}{
-		"no label":       {nil, []file{{path: "configs/a.json", text: good}}, "it is not a catalog: the label operators.operatorframework.io.index.configs.v1, which names the folder of the catalog, is missing"},
-		"sqlite":         {map[string]string{"operators.operatorframework.io.index.database.v1": "/database/index.db"}, []file{{path: "database/index.db", text: "x"}}, "it holds a SQLite catalog"},
+		"no label":       {nil, []file{{path: "configs/a.json", text: good}}, "it is not a catalog: the label operators.operatorframework.io.index.configs.v1, which specifies the directory of the catalog, is missing"},
+		"sqlite":         {map[string]string{"operators.operatorframework.io.index.database.v1": "/database/index.db"}, []file{{path: "database/index.db", text: "x"}}, "it contains a SQLite catalog"},
 		"no folder":      {labels, []file{{path: "other/a.json", text: good}}, "it has no directory /configs"},
 		"broken json":    {labels, []file{{path: "configs/a.json", text: good + "{\"schema\" 1}"}}, "configs/a.json: document 2 (line 2, byte 46): is not valid JSON: invalid character '1' after object key"},
 		"broken yaml":    {labels, []file{{path: "configs/a.yaml", text: "schema: a\n---\nschema: [\n"}}, "a.yaml: document 2 (line 3, byte 14): cannot be parsed as YAML"},
@@ -302,7 +302,7 @@ func TestBadImages(t *testing.T) {
 		"file too large": {labels, []file{{path: "configs/a.json", text: good + strings.Repeat(" ", 1<<20)}}, "configs/a.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			push := func() { w.push("v1", test.labels, test.files...) }
 			want := "Progressing False/Blocked: " + strings.TrimPrefix(test.want, "configs/")
 
@@ -321,13 +321,13 @@ func TestBadImages(t *testing.T) {
 
 			// With polling the tag is asked again, and the bad image not pulled again.
 			w.change(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.PollIntervalMinutes = ptr.To(int32(10)) })
-			asked := w.asked.Load()
+			asked := w.requests.Load()
 			if result := w.mustReconcile(); result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 11*time.Minute {
 				t.Errorf("asked again in %v, want about 10 minutes", result.RequeueAfter)
 			}
 
 			w.expect(want, nothing)
-			if n := w.asked.Load() - asked; n > 2 {
+			if n := w.requests.Load() - asked; n > 2 {
 				t.Errorf("the registry was asked %d times, want only for the digest", n)
 			}
 
@@ -351,7 +351,7 @@ func TestBadImages(t *testing.T) {
 }
 
 func TestACatalogOverTheLimitIsBlocked(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.limits = catalogstore.Limits{Walk: fbc.Limits{BlobBytes: 20}}
 	w.start()
 	w.pushCatalog("v1", good)
@@ -364,7 +364,7 @@ func TestACatalogOverTheLimitIsBlocked(t *testing.T) {
 }
 
 func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("v1", 10)
 	if _, err := w.reconcile(); err == nil || errors.Is(err, ctrlreconcile.TerminalError(nil)) {
 		t.Errorf("error is %v, want one that is tried again", err)
@@ -389,7 +389,7 @@ func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
 }
 
 func TestUnavailable(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.pushCatalog("v1", good)
 	w.create("v1", 10)
 	w.mustReconcile()
@@ -422,7 +422,7 @@ func TestUnavailable(t *testing.T) {
 }
 
 func TestDeletionRemovesTheContent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.pushCatalog("v1", good)
 	w.create("v1", 0)
 	w.mustReconcile()
@@ -450,7 +450,7 @@ func TestALostStoreIsFilledAgain(t *testing.T) {
 		"truncated": func(_, file string) error { return os.Truncate(file, 10) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.pushCatalog("v1", good)
 			w.create("v1", 10)
 			w.mustReconcile()

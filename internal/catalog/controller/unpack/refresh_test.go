@@ -12,7 +12,7 @@ import (
 )
 
 func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.pushCatalog("v1", good)
 	w.create("v1", 0)
 	w.mustReconcile()
@@ -30,9 +30,9 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 		t.Errorf("content is %q after a refresh was asked for", got)
 	}
 
-	asked := w.asked.Load()
+	asked := w.requests.Load()
 	w.mustReconcile()
-	if now := w.asked.Load(); now != asked {
+	if now := w.requests.Load(); now != asked {
 		t.Errorf("the registry was asked %d more times for one request", now-asked)
 	}
 }
@@ -40,7 +40,7 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 // TestARefreshPullsAgainWhatWasRefused has a registry that sends more than it says, until
 // it is mended. The image stays the same, so that polling does not show that.
 func TestARefreshPullsAgainWhatWasRefused(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	layer := packed(t, regular("p/catalog.json", good))
 	w.pushLayer("v1", map[string]string{labelConfigs: "/configs"}, layerGzip, layer)
 	answer := func(rw http.ResponseWriter, r *http.Request) bool {
@@ -51,11 +51,11 @@ func TestARefreshPullsAgainWhatWasRefused(t *testing.T) {
 		return true
 	}
 
-	w.answer.Store(&answer)
+	w.override.Store(&answer)
 	w.create("v1", 10)
 	w.mustReconcile()
 	w.expect("Progressing False/Blocked: ", nothing)
-	w.answer.Store(nil)
+	w.override.Store(nil)
 	w.mustReconcile()
 	w.expect("Progressing False/Blocked: ", nothing)
 	w.change(func(c *olmv1.ClusterCatalog) {
@@ -68,7 +68,7 @@ func TestARefreshPullsAgainWhatWasRefused(t *testing.T) {
 	}
 }
 
-func TestIsRequested(t *testing.T) {
+func TestIsRefreshRequested(t *testing.T) {
 	confirmed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	stored := &catalogstore.Info{Confirmed: confirmed}
 	later, earlier := confirmed.Add(time.Second).Format(time.RFC3339Nano), confirmed.Add(-time.Second).Format(time.RFC3339Nano)
@@ -86,7 +86,7 @@ func TestIsRequested(t *testing.T) {
 		{name: "not a time", request: "now", stored: stored},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := isRequested(tc.request, tc.carriedOut, tc.stored); got != tc.want {
+			if got := isRefreshRequested(tc.request, tc.carriedOut, tc.stored); got != tc.want {
 				t.Errorf("requested: %v, want %v", got, tc.want)
 			}
 		})
