@@ -1,6 +1,5 @@
-// Command mainstay is every server of Mainstay (mainstay run COMPONENT) and every
-// command of its users. In the image of the components it is also the programs that
-// OLM's pods call beside it, by their names.
+// Command mainstay contains all servers of Mainstay (mainstay run COMPONENT) and its command line. In the
+// component image, it is also installed as opm and as the utilities that pods of OLM Classic call by name.
 package main
 
 import (
@@ -22,14 +21,15 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	code := terminal.Execute(ctx, program(filepath.Base(os.Args[0])))
+	context.AfterFunc(ctx, stop) // a second signal terminates the program immediately
+	code := terminal.Execute(ctx, newCommandForName(filepath.Base(os.Args[0])))
 	stop()
 	os.Exit(code)
 }
 
-// program is what the program is by the name that it is called.
-func program(name string) *cobra.Command {
+// newCommandForName returns the command for the name under which the program is called: opm, a utility, or
+// mainstay.
+func newCommandForName(name string) *cobra.Command {
 	if name == "opm" {
 		return opm.New(opm.Options{Serve: serving.Serve})
 	}

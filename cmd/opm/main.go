@@ -1,5 +1,5 @@
-// Command opm makes and checks catalogs of operators. It is compatible with the opm
-// that the scripts of catalog authors call, and the same code as `mainstay catalog`.
+// Command opm builds, validates and serves operator catalogs. It is compatible with upstream opm, and shares
+// its code with `mainstay catalog`.
 package main
 
 import (
@@ -16,14 +16,14 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	code := terminal.Execute(ctx, opm.New(opm.Options{Serve: serve}))
+	context.AfterFunc(ctx, stop) // a second signal terminates the program immediately
+	code := terminal.Execute(ctx, opm.New(opm.Options{Serve: serveCatalog}))
 	stop()
 	os.Exit(code)
 }
 
-// serve serves a catalog over gRPC, and profiles of the heap.
-func serve(ctx context.Context, s opm.Serving) error {
+// serveCatalog serves a catalog over gRPC, with heap profiling enabled.
+func serveCatalog(ctx context.Context, s opm.Serving) error {
 	sampling.Start()
 	return serving.Serve(ctx, s)
 }

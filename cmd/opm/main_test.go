@@ -26,7 +26,7 @@ func TestServeSamplesAllocations(t *testing.T) {
 	}
 
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if err := serve(t.Context(), opm.Serving{Folder: dir, CacheDir: t.TempDir(), CacheOnly: true, Log: log}); err != nil {
+	if err := serveCatalog(t.Context(), opm.Serving{Folder: dir, CacheDir: t.TempDir(), CacheOnly: true, Log: log}); err != nil {
 		t.Fatal(err)
 	}
 	if runtime.MemProfileRate == 0 {

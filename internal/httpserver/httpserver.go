@@ -1,7 +1,7 @@
-// Package httpserver runs an HTTP server until it is told to stop, lets requests finish, and
-// bounds the connections and requests of each client and of all.
+// Package httpserver runs HTTP servers with graceful shutdown, and limits the concurrent connections and
+// requests of each client and of all clients.
 //
-// What a server answers, and how large its bounds are, is its owner's business.
+// The caller provides the handler and the limits.
 package httpserver
 
 import (
@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// Run serves until the context ends: over TLS when the server has a TLSConfig. Requests under way
-// then have the grace to finish; what is left of them is cut off. The listener is closed. It is
-// no error that the context ends.
+// Run serves until the context is done, over TLS if the server has a TLSConfig. Requests in progress can then
+// complete within the grace period; after that, their connections are closed. Run closes the listener. It
+// returns nil if it was stopped by the context.
 func Run(ctx context.Context, server *http.Server, listener net.Listener, grace time.Duration) error {
-	// A server that fails by itself leaves nobody behind who waits for the context.
+	// If the server fails, the goroutine below ends because of the cancellation.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
-		err := server.Shutdown(within)
+		err := server.Shutdown(shutdownCtx)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = server.Close()
 		}

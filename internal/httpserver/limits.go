@@ -6,60 +6,62 @@ import (
 	"sync"
 )
 
-// Limits bound what clients may ask for at once. A client is an IP address. All fields are
+// Limits limit concurrent connections and requests. A client is identified by its IP address. All fields are
 // required.
 type Limits struct {
-	// Connections is how many may be open; more wait until others are closed.
+	// Connections is the maximum number of open connections. Further connections wait until others are
+	// closed.
 	Connections int
-	// ClientConnections is how many one client may have open; more are closed.
+	// ClientConnections is the maximum number of open connections of a client. Further connections are
+	// closed.
 	ClientConnections int
-	// Requests is how many are answered; more get 503 and are asked to come again.
+	// Requests is the maximum number of concurrent requests. Further requests get status 503 with
+	// Retry-After.
 	Requests int
-	// ClientRequests is how many of one client are answered; more get 429 and are asked to
-	// come again.
+	// ClientRequests is the maximum number of concurrent requests of a client. Further requests get
+	// status 429 with Retry-After.
 	ClientRequests int
 }
 
-// Or returns the limits with the fields that are not positive taken from defaults.
+// Or returns the limits, in which fields that are not positive are replaced by defaults.
 func (l Limits) Or(defaults Limits) Limits {
 	return Limits{
-		Connections:       positiveOr(l.Connections, defaults.Connections),
-		ClientConnections: positiveOr(l.ClientConnections, defaults.ClientConnections),
-		Requests:          positiveOr(l.Requests, defaults.Requests),
-		ClientRequests:    positiveOr(l.ClientRequests, defaults.ClientRequests),
+		Connections:       positiveOrDefault(l.Connections, defaults.Connections),
+		ClientConnections: positiveOrDefault(l.ClientConnections, defaults.ClientConnections),
+		Requests:          positiveOrDefault(l.Requests, defaults.Requests),
+		ClientRequests:    positiveOrDefault(l.ClientRequests, defaults.ClientRequests),
 	}
 }
 
-func positiveOr(value, fallback int) int {
+func positiveOrDefault(value, fallback int) int {
 	if value > 0 {
 		return value
 	}
 	return fallback
 }
 
-// Observer is called when connections and requests come, go and are refused, for metrics. A
-// nil function is not called.
+// Observer contains callbacks for metrics of connections and requests. Functions can be nil.
 type Observer struct {
-	// Connections is called with 1 and -1.
+	// Connections is called with the change of the number of connections, 1 or -1.
 	Connections func(change float64)
-	// Requests is called with 1 and -1.
+	// Requests is called with the change of the number of requests, 1 or -1.
 	Requests func(change float64)
-	// Refused is called with the limit that was reached: client-connections,
+	// Refused is called with the name of the limit that was reached: client-connections,
 	// client-requests or requests.
 	Refused func(limit string)
 }
 
-func call[T any](f func(T), value T) {
+func notifyObserver[T any](f func(T), value T) {
 	if f != nil {
 		f(value)
 	}
 }
 
-// RetryAfterSeconds is the pause, in seconds, that clients are asked for when there are too
-// many requests: most are answered within milliseconds.
+// RetryAfterSeconds is the value of Retry-After if a request limit is reached, in seconds. Most requests take
+// milliseconds.
 const RetryAfterSeconds = "1"
 
-// Gate counts the requests that are being answered. It is safe for concurrent use.
+// Gate limits concurrent requests. It is safe for concurrent use.
 type Gate struct {
 	limits   Limits
 	observer Observer
@@ -69,52 +71,51 @@ type Gate struct {
 	clients map[netip.Addr]int
 }
 
-// NewGate returns a gate that nobody has entered.
+// NewGate returns a gate without requests.
 func NewGate(limits Limits, observer Observer) *Gate {
 	return &Gate{limits: limits, observer: observer, clients: map[netip.Addr]int{}}
 }
 
-// Enter admits a request. The leave function must be called when it is answered. When a
-// limit is reached leave is nil, and status is the code to refuse the request with.
+// Enter admits a request. The caller must call leave when the request is complete. If a limit is reached,
+// leave is nil and status is the HTTP status code for the rejection.
 func (g *Gate) Enter(r *http.Request) (leave func(), status int) {
-	client := clientOf(r.RemoteAddr)
-	if status := g.enter(client); status != 0 {
+	client := parseClientAddress(r.RemoteAddr)
+	if status := g.admitRequest(client); status != 0 {
 		return nil, status
 	}
-	return func() { g.leave(client) }, 0
+	return func() { g.releaseRequest(client) }, 0
 }
 
-func (g *Gate) enter(client netip.Addr) int {
+func (g *Gate) admitRequest(client netip.Addr) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.clients[client] >= g.limits.ClientRequests:
-		call(g.observer.Refused, "client-requests")
+		notifyObserver(g.observer.Refused, "client-requests")
 		return http.StatusTooManyRequests
 	case g.all >= g.limits.Requests:
-		call(g.observer.Refused, "requests")
+		notifyObserver(g.observer.Refused, "requests")
 		return http.StatusServiceUnavailable
 	}
 
 	g.all++
 	g.clients[client]++
-	call(g.observer.Requests, 1)
+	notifyObserver(g.observer.Requests, 1)
 
 	return 0
 }
 
-func (g *Gate) leave(client netip.Addr) {
+func (g *Gate) releaseRequest(client netip.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.all--
 	if g.clients[client]--; g.clients[client] == 0 {
 		delete(g.clients, client)
 	}
-	call(g.observer.Requests, -1)
+	notifyObserver(g.observer.Requests, -1)
 }
 
-// Limit returns a handler that passes requests on while the limits allow, and refuses the
-// others.
+// Limit returns a handler that passes requests to next within the limits, and rejects other requests.
 func Limit(next http.Handler, limits Limits, observer Observer) http.Handler {
 	gate := NewGate(limits, observer)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,12 +130,12 @@ func Limit(next http.Handler, limits Limits, observer Observer) http.Handler {
 	})
 }
 
-// TooManyRequests is the text of an answer that refuses a request because of a limit.
-const TooManyRequests = "too many requests are being answered: try again in " + RetryAfterSeconds + " second"
+// TooManyRequests is the response text for a request that is rejected because of a limit.
+const TooManyRequests = "too many requests: try again in " + RetryAfterSeconds + " second"
 
-// clientOf returns the address of a client from that of a connection. What is no IP address
-// counts as one client.
-func clientOf(remote string) netip.Addr {
+// parseClientAddress returns the client address of a connection. All remote addresses that are not IP addresses
+// count as one client.
+func parseClientAddress(remote string) netip.Addr {
 	address, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return netip.Addr{}
@@ -142,8 +143,8 @@ func clientOf(remote string) netip.Addr {
 	return address.Addr().Unmap()
 }
 
-// HTTP1 returns the protocols of servers that speak HTTP/1.1 only: over HTTP/2 one
-// connection can ask for hundreds of answers at once.
+// HTTP1 returns the protocols for servers without HTTP/2, in which a single connection can have hundreds of
+// concurrent requests.
 func HTTP1() *http.Protocols {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)

@@ -13,24 +13,24 @@ import (
 // TestClientsThatAreGoneAreForgotten lets many addresses come and go.
 func TestClientsThatAreGoneAreForgotten(t *testing.T) {
 	g := NewGate(Limits{ClientRequests: 1, Requests: 1}, Observer{})
-	l := limitListener(nil, Limits{Connections: 1, ClientConnections: 1}, Observer{})
+	l := newLimitedListener(nil, Limits{Connections: 1, ClientConnections: 1}, Observer{})
 	for i := range 1000 {
 		client := netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i % 256)})
-		if code := g.enter(client); code != 0 {
+		if code := g.admitRequest(client); code != 0 {
 			t.Fatalf("client %d gets %d", i, code)
 		}
 
-		g.leave(client)
-		l.free <- struct{}{}
-		if !l.admit(client) {
+		g.releaseRequest(client)
+		l.slots <- struct{}{}
+		if !l.admitConnection(client) {
 			t.Fatalf("client %d is not admitted", i)
 		}
 
-		l.leave(client)
+		l.releaseConnection(client)
 	}
 
-	if len(g.clients) != 0 || g.all != 0 || len(l.clients) != 0 || len(l.free) != 0 {
-		t.Errorf("%d and %d clients are remembered, %d requests and %d connections are counted", len(g.clients), len(l.clients), g.all, len(l.free))
+	if len(g.clients) != 0 || g.all != 0 || len(l.clients) != 0 || len(l.slots) != 0 {
+		t.Errorf("%d and %d clients are remembered, %d requests and %d connections are counted", len(g.clients), len(l.clients), g.all, len(l.slots))
 	}
 }
 
@@ -42,7 +42,7 @@ func TestClientsAreAddresses(t *testing.T) {
 		"[fe80::1%eth0]:1234":    "fe80::1%eth0",
 		"pipe":                   "invalid IP",
 	} {
-		if got := clientOf(remote).String(); got != want {
+		if got := parseClientAddress(remote).String(); got != want {
 			t.Errorf("%s is of client %s, want %s", remote, got, want)
 		}
 	}

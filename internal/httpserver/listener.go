@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// limitedListener bounds the open connections. Beyond the limit of all, new ones wait to be
-// accepted; beyond that of one client they are closed.
+// limitedListener limits the open connections. Connections above the total limit wait to be accepted.
+// Connections above the limit of a client are closed.
 type limitedListener struct {
 	net.Listener
 	clientLimit int
 	observer    Observer
-	// free has an element for each connection that is open.
-	free   chan struct{}
+	// slots contains an element for each open connection.
+	slots  chan struct{}
 	closed chan struct{}
 	once   sync.Once
 
@@ -21,16 +21,15 @@ type limitedListener struct {
 	clients map[netip.Addr]int
 }
 
-// LimitListener returns a listener that bounds the open connections of another one, of all
-// clients and of each.
+// LimitListener returns a listener that limits the open connections of another listener.
 func LimitListener(l net.Listener, limits Limits, observer Observer) net.Listener {
-	return limitListener(l, limits, observer)
+	return newLimitedListener(l, limits, observer)
 }
 
-func limitListener(l net.Listener, limits Limits, observer Observer) *limitedListener {
+func newLimitedListener(l net.Listener, limits Limits, observer Observer) *limitedListener {
 	return &limitedListener{
 		Listener: l, clientLimit: limits.ClientConnections, observer: observer,
-		free: make(chan struct{}, limits.Connections), closed: make(chan struct{}), clients: map[netip.Addr]int{},
+		slots: make(chan struct{}, limits.Connections), closed: make(chan struct{}), clients: map[netip.Addr]int{},
 	}
 }
 
@@ -38,26 +37,26 @@ func limitListener(l net.Listener, limits Limits, observer Observer) *limitedLis
 func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		select {
-		case l.free <- struct{}{}:
+		case l.slots <- struct{}{}:
 		case <-l.closed:
 			return nil, net.ErrClosed
 		}
 
 		conn, err := l.Listener.Accept()
 		if err != nil {
-			<-l.free
+			<-l.slots
 			return nil, err
 		}
 
-		client := clientOf(conn.RemoteAddr().String())
-		if l.admit(client) {
-			call(l.observer.Connections, 1)
-			return &limitedConn{Conn: conn, onClose: sync.OnceFunc(func() { l.leave(client) })}, nil
+		client := parseClientAddress(conn.RemoteAddr().String())
+		if l.admitConnection(client) {
+			notifyObserver(l.observer.Connections, 1)
+			return &limitedConn{Conn: conn, onClose: sync.OnceFunc(func() { l.releaseConnection(client) })}, nil
 		}
 
-		call(l.observer.Refused, "client-connections")
-		_ = conn.Close() // Nothing was sent.
-		<-l.free
+		notifyObserver(l.observer.Refused, "client-connections")
+		_ = conn.Close() // No data was sent.
+		<-l.slots
 	}
 }
 
@@ -67,7 +66,7 @@ func (l *limitedListener) Close() error {
 	return l.Listener.Close()
 }
 
-func (l *limitedListener) admit(client netip.Addr) bool {
+func (l *limitedListener) admitConnection(client netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.clients[client] >= l.clientLimit {
@@ -77,17 +76,17 @@ func (l *limitedListener) admit(client netip.Addr) bool {
 	return true
 }
 
-func (l *limitedListener) leave(client netip.Addr) {
+func (l *limitedListener) releaseConnection(client netip.Addr) {
 	l.mu.Lock()
 	if l.clients[client]--; l.clients[client] == 0 {
 		delete(l.clients, client)
 	}
 	l.mu.Unlock()
-	call(l.observer.Connections, -1)
-	<-l.free
+	notifyObserver(l.observer.Connections, -1)
+	<-l.slots
 }
 
-// limitedConn is a connection that counts until it is closed.
+// limitedConn is a connection that calls onClose when it is closed.
 type limitedConn struct {
 	net.Conn
 	onClose func()

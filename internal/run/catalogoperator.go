@@ -28,60 +28,62 @@ type catalogOperatorOptions struct {
 	unpackTimeout                                time.Duration
 }
 
-func catalogOperatorServer() server {
+func newCatalogOperatorServer() server {
 	c := &catalogOperatorOptions{}
 	return server{
 		name:  "catalog-operator",
-		short: "Have CatalogSources be served, and operators be chosen from them",
-		long: `catalog-operator runs a pod for each CatalogSource that names an image or a ConfigMap,
-replaces it when it is not as it is meant to be or its image has changed, keeps the gRPC
-connection to each catalog, and says in its status how that is. Connections go through the
-proxy that GRPC_PROXY names, but for what NO_PROXY names. For each namespace with
-Subscriptions it chooses operators from the catalogs, and makes InstallPlans that bring them.`,
+		short: "Serve CatalogSources and resolve Subscriptions",
+		long: `catalog-operator runs a pod for each CatalogSource with an image or a ConfigMap, and replaces the pod if
+it differs from the desired state or if its image has changed. It maintains a gRPC connection to each
+catalog and reports the connection state in the status of the CatalogSource. Connections use the proxy
+in GRPC_PROXY, except for hosts in NO_PROXY.
+
+For each namespace with Subscriptions, it resolves operators from the catalogs and creates InstallPlans
+to install them.`,
 		example:        "  mainstay run catalog-operator --system-namespace olm",
 		metricsAddress: ":8443",
-		bind:           c.bind,
-		setup:          c.setup,
+		addFlags:       c.addFlags,
+		setup:          c.setupCatalogOperator,
 	}
 }
 
-func (c *catalogOperatorOptions) bind(o *options, cmd *cobra.Command) {
+func (c *catalogOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&c.configMapServerImage, "configmapServerImage", "", "image with the program configmap-server, which serves catalogs of ConfigMaps; unset: there are none")
-	flags.StringVar(&c.opmImage, "opmImage", "", "image with the program /bin/opm, which serves catalogs with spec.grpcPodConfig.extractContent; unset: there are none")
-	flags.StringVar(&c.utilityImage, "util-image", "", "image with the programs cp and /bin/copy-content, by which their content is taken out of their images; unset: there are none")
-	flags.BoolVar(&c.setUserID, "set-workload-user-id", false, "have confined pods of catalogs run as user 1001, where nothing else gives them a user")
-	flags.DurationVar(&c.interval, "interval", source.DefaultResync, "how often a catalog is looked at although nothing has happened, give or take a fifth")
-	flags.DurationVar(&c.planRetry, "install-plan-retry-timeout", installplan.DefaultRetryTimeout, "how long an InstallPlan is tried again whose steps fail")
-	flags.StringVar(&c.clusterOperator, "writeStatusName", "operator-lifecycle-manager-catalog", "ClusterOperator that is reported by, where the cluster has that kind; empty: none")
-	flags.StringVar(&c.releaseVersion, "release-version", os.Getenv("RELEASE_VERSION"), "version of the platform that it reports; unset: $RELEASE_VERSION, or that of this program")
-	flags.StringVar(&c.globalNamespace, "namespace", os.Getenv("GLOBAL_CATALOG_NAMESPACE"), "namespace whose catalogs every namespace may use; unset: $GLOBAL_CATALOG_NAMESPACE, or that of --system-namespace")
-	flags.DurationVar(&c.unpackTimeout, "bundle-unpack-timeout", unpack.DefaultTimeout, "how long it may take to get a bundle out of its image, where the OperatorGroup does not say; 0 is without end")
-	changeDefault(cmd, "system-namespace", "olm")
-	o.tune = catalogoperator.Tune
+	flags.StringVar(&c.configMapServerImage, "configmapServerImage", "", "image with the program configmap-server, for CatalogSources with a ConfigMap (default: none, such CatalogSources are not served)")
+	flags.StringVar(&c.opmImage, "opmImage", "", "image with the program /bin/opm, for CatalogSources with spec.grpcPodConfig.extractContent (default: none, such CatalogSources are not served)")
+	flags.StringVar(&c.utilityImage, "util-image", "", "image with the programs cp and /bin/copy-content, which extract the content of CatalogSources with spec.grpcPodConfig.extractContent (default: none)")
+	flags.BoolVar(&c.setUserID, "set-workload-user-id", false, "run catalog pods with the restricted security context as user 1001, if nothing else sets a user")
+	flags.DurationVar(&c.interval, "interval", source.DefaultResync, "resync interval of catalogs, with a jitter of 20 percent")
+	flags.DurationVar(&c.planRetry, "install-plan-retry-timeout", installplan.DefaultRetryTimeout, "how long the failed steps of an InstallPlan are retried")
+	flags.StringVar(&c.clusterOperator, "writeStatusName", "operator-lifecycle-manager-catalog", "name of the ClusterOperator for the status, if the cluster serves that kind; empty disables it")
+	flags.StringVar(&c.releaseVersion, "release-version", os.Getenv("RELEASE_VERSION"), "platform version to report in the ClusterOperator (default: $RELEASE_VERSION, else the version of this program)")
+	flags.StringVar(&c.globalNamespace, "namespace", os.Getenv("GLOBAL_CATALOG_NAMESPACE"), "namespace of the global catalogs, which are available in every namespace (default: $GLOBAL_CATALOG_NAMESPACE, else --system-namespace)")
+	flags.DurationVar(&c.unpackTimeout, "bundle-unpack-timeout", unpack.DefaultTimeout, "timeout for unpacking a bundle, unless the OperatorGroup specifies one; 0 means no timeout")
+	setFlagDefault(cmd, "system-namespace", "olm")
+	o.tuneManager = catalogoperator.Tune
 }
 
-func (c *catalogOperatorOptions) setup(_ context.Context, o *options, mgr ctrl.Manager) error {
+func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *options, mgr ctrl.Manager) error {
 	if c.unpackTimeout < 0 {
-		return fmt.Errorf("--bundle-unpack-timeout is %s: it must not be negative; 0 is without end", c.unpackTimeout)
+		return fmt.Errorf("--bundle-unpack-timeout is %s: it must not be negative; 0 means no timeout", c.unpackTimeout)
 	}
 
-	puller, err := o.tenantPuller(mgr, unpack.ImageLimits)
+	puller, err := o.newTenantPuller(mgr, unpack.ImageLimits)
 	if err != nil {
 		return err
 	}
 	return catalogoperator.Setup(mgr, catalogoperator.Options{
 		Registries:      puller.ClientWith,
 		GlobalNamespace: cmp.Or(c.globalNamespace, o.systemNamespace), UnpackTimeout: c.unpackTimeout,
-		Images:    c.images(),
+		Images:    c.programImages(),
 		SetUserID: c.setUserID, Resync: c.interval, Proxy: dial.ProxyFromEnvironment(os.Getenv),
 		InstallPlanRetryTimeout: c.planRetry,
 		ClusterOperator:         c.clusterOperator, Namespace: o.systemNamespace, Release: c.releaseVersion, Program: o.program,
 	})
 }
 
-// images are the programs that the images of the field have.
-func (c *catalogOperatorOptions) images() objects.Images {
+// programImages returns the images and programs for catalog pods, with the paths in upstream images.
+func (c *catalogOperatorOptions) programImages() objects.Images {
 	return objects.Images{
 		OPM:             objects.Program{Image: c.opmImage, Command: []string{"/bin/opm"}},
 		ConfigMapServer: objects.Program{Image: c.configMapServerImage, Command: []string{"configmap-server"}},

@@ -32,14 +32,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// clusterNamespace is where cluster-version-operator lives unless told otherwise.
-const clusterNamespace = "openshift-cluster-version"
+// defaultClusterVersionNamespace is the default namespace of cluster-version-operator.
+const defaultClusterVersionNamespace = "openshift-cluster-version"
 
-// Where a cluster's Prometheus usually is, and what it is asked with.
+// Default address and credentials of the Prometheus of a cluster.
 const (
-	defaultPrometheus = "https://thanos-querier.openshift-monitoring.svc.cluster.local:9091"
-	accountToken      = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // G101: it is the name of a file.
-	serviceCA         = "/etc/tls/service-ca/service-ca.crt"
+	defaultPrometheus       = "https://thanos-querier.openshift-monitoring.svc.cluster.local:9091"
+	serviceAccountTokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // G101: it is a file name.
+	serviceCAFile           = "/etc/tls/service-ca/service-ca.crt"
 )
 
 // clusterOptions are the flags of cluster-version-operator.
@@ -65,44 +65,44 @@ type clusterOptions struct {
 	node         string
 }
 
-// How releases are retrieved.
+// Values of --retrieval.
 const (
-	byRegistry = "registry"
-	byJob      = "job"
+	retrievalRegistry = "registry"
+	retrievalJob      = "job"
 )
 
-func (o *options) clusterVersion(flags *pflag.FlagSet) {
+func (o *options) addClusterVersionFlags(flags *pflag.FlagSet) {
 	c := &o.cluster
-	flags.StringVar(&c.releaseImage, "release-image", "", "pull spec of the release that this program is part of; of a program that is part of none: the release of a cluster that has none yet")
-	flags.StringVar(&c.payloadDir, "payload-dir", os.Getenv("PAYLOAD_OVERRIDE"), "folder with the manifests of that release; unset: PAYLOAD_OVERRIDE, or / in an image of a release, and else the release is pulled")
-	flags.StringVar(&c.updateService, "update-service", "", "update service to ask, whatever the ClusterVersion says")
-	flags.StringSliceVar(&c.alwaysEnable, "always-enable-capabilities", nil, "capabilities that the cluster has whatever the ClusterVersion says; Ingress is the only one that may be named")
-	flags.BoolVar(&c.autoUpdate, "enable-auto-update", false, "have the cluster ask for the highest recommended update by itself")
-	flags.StringVar(&c.profile, "cluster-profile", os.Getenv("CLUSTER_PROFILE"), "profile whose manifests are applied; unset: CLUSTER_PROFILE, or "+release.DefaultProfile)
-	flags.StringVar(&c.exclude, "exclude-manifests", os.Getenv("EXCLUDE_MANIFESTS"), "identifier by which manifests may exclude themselves; unset: EXCLUDE_MANIFESTS")
-	flags.StringVar(&o.metricsAddress, "listen", "0.0.0.0:9099", "the same as --metrics-bind-address")
-	flags.StringVar(&c.metricsCA, "metrics-ca-bundle-file", "", "authorities of the client certificate that Prometheus shows to read metrics; unset: whoever may get nonResourceURL /metrics reads them")
-	flags.StringVar(&c.certFile, "serving-cert-file", "", "certificate that metrics are served with; unset: one is issued")
-	flags.StringVar(&c.keyFile, "serving-key-file", "", "key of --serving-cert-file")
-	flags.StringVar(&c.prometheus, "prometheus-url", defaultPrometheus, "Prometheus or Thanos that tells whether the risks of updates apply")
-	flags.StringVar(&c.prometheusToken, "prometheus-token-file", accountToken, "file with the token that it is asked with, if the file exists")
-	flags.StringVar(&c.prometheusCA, "prometheus-ca-file", serviceCA, "authorities that it is trusted by, if the file exists; else those of the system")
-	flags.BoolVar(&c.useDNS, "use-dns-for-services", false, "find Services by the cluster's DNS instead of the API server")
-	flags.StringVar(&c.retrieval, "retrieval", byRegistry, "how releases are read: registry, by this program; or job, by a Job that runs the release image on this node, so that the container runtime pulls it")
-	flags.StringVar(&c.retrievalDir, "retrieval-dir", retrieval.DefaultDir, "folder of the node where Jobs put releases, and under the same name of this program; with --retrieval=job")
-	flags.StringVar(&c.node, "node", os.Getenv("NODE_NAME"), "name of the node that this runs on, with --retrieval=job; unset: $NODE_NAME")
+	flags.StringVar(&c.releaseImage, "release-image", "", "pull spec of the release that contains this program; for a program outside of a release, the initial release of the cluster")
+	flags.StringVar(&c.payloadDir, "payload-dir", os.Getenv("PAYLOAD_OVERRIDE"), "directory with the manifests of that release (default: $PAYLOAD_OVERRIDE, else / inside a release image, else the release image is pulled)")
+	flags.StringVar(&c.updateService, "update-service", "", "URL of the update service, which overrides the one in the ClusterVersion")
+	flags.StringSliceVar(&c.alwaysEnable, "always-enable-capabilities", nil, "capabilities to enable regardless of the ClusterVersion; only Ingress is allowed")
+	flags.BoolVar(&c.autoUpdate, "enable-auto-update", false, "request the highest recommended update automatically")
+	flags.StringVar(&c.profile, "cluster-profile", os.Getenv("CLUSTER_PROFILE"), "cluster profile of the manifests to apply (default: $CLUSTER_PROFILE, else "+release.DefaultProfile+")")
+	flags.StringVar(&c.exclude, "exclude-manifests", os.Getenv("EXCLUDE_MANIFESTS"), "identifier of manifests to exclude (default: $EXCLUDE_MANIFESTS)")
+	flags.StringVar(&o.metricsAddress, "listen", "0.0.0.0:9099", "alias of --metrics-bind-address")
+	flags.StringVar(&c.metricsCA, "metrics-ca-bundle-file", "", "certificate authorities for the client certificate of Prometheus for /metrics (default: clients with access to nonResourceURL /metrics are authorized)")
+	flags.StringVar(&c.certFile, "serving-cert-file", "", "serving certificate of /metrics (default: a certificate is issued)")
+	flags.StringVar(&c.keyFile, "serving-key-file", "", "private key of --serving-cert-file")
+	flags.StringVar(&c.prometheus, "prometheus-url", defaultPrometheus, "URL of the Prometheus or Thanos server that evaluates update risks")
+	flags.StringVar(&c.prometheusToken, "prometheus-token-file", serviceAccountTokenFile, "file with the token for --prometheus-url, if the file exists")
+	flags.StringVar(&c.prometheusCA, "prometheus-ca-file", serviceCAFile, "certificate authorities for --prometheus-url, if the file exists (default: those of the system)")
+	flags.BoolVar(&c.useDNS, "use-dns-for-services", false, "resolve Services with the cluster DNS instead of the API server")
+	flags.StringVar(&c.retrieval, "retrieval", retrievalRegistry, "how releases are retrieved: registry (pulled by this program) or job (copied by a Job that runs the release image on this node, so that the container runtime pulls it)")
+	flags.StringVar(&c.retrievalDir, "retrieval-dir", retrieval.DefaultDir, "with --retrieval=job, directory of the node to which Jobs copy releases; it must be mounted at the same path in this container")
+	flags.StringVar(&c.node, "node", os.Getenv("NODE_NAME"), "with --retrieval=job, name of the node that this program runs on (default: $NODE_NAME)")
 	namespace := flags.Lookup("system-namespace")
-	namespace.DefValue = clusterNamespace
+	namespace.DefValue = defaultClusterVersionNamespace
 	if own := os.Getenv("CVO_NAMESPACE"); own != "" {
 		namespace.DefValue = own
 	}
 
 	o.systemNamespace = namespace.DefValue
-	o.tune = o.tuneClusterVersion
+	o.tuneManager = o.tuneClusterVersion
 }
 
-// tuneClusterVersion sets what the operator's manager has of its own: the times of its
-// lease, which outlast an API server that is being replaced, and who reads metrics.
+// tuneClusterVersion sets the manager options of cluster-version-operator: lease durations that tolerate the
+// replacement of an API server, and the authorization of metrics clients.
 func (o *options) tuneClusterVersion(m *ctrl.Options) {
 	m.LeaseDuration, m.RenewDeadline, m.RetryPeriod = ptr.To(137*time.Second), ptr.To(107*time.Second), ptr.To(26*time.Second)
 	m.GracefulShutdownTimeout = ptr.To(2 * time.Minute)
@@ -115,7 +115,7 @@ func (o *options) tuneClusterVersion(m *ctrl.Options) {
 	}
 
 	if o.cluster.metricsCA != "" {
-		byCertificate(&m.Metrics, o.cluster.metricsCA)
+		authorizeByCertificate(&m.Metrics, o.cluster.metricsCA)
 	}
 }
 
@@ -124,15 +124,15 @@ func setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) erro
 	c.alwaysEnable = slices.DeleteFunc(slices.Clone(c.alwaysEnable), func(name string) bool { return name == "" })
 	for _, name := range c.alwaysEnable {
 		if name != "Ingress" {
-			return fmt.Errorf("--always-enable-capabilities: %q may not be named, only Ingress", name)
+			return fmt.Errorf("--always-enable-capabilities: %q is not allowed, only Ingress", name)
 		}
 	}
 
-	if err := c.checkRetrieval(); err != nil {
+	if err := c.validateRetrieval(); err != nil {
 		return err
 	}
 
-	payload, err := payloadOf(c.payloadDir)
+	payload, err := openPayload(c.payloadDir)
 	if err != nil {
 		return err
 	}
@@ -140,44 +140,44 @@ func setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) erro
 		return err
 	}
 
-	images, err := o.puller(mgr)
+	images, err := o.newPuller(mgr)
 	if err != nil {
 		return err
 	}
 
 	var jobs *retrieval.Workload
-	if c.retrieval == byJob {
+	if c.retrieval == retrievalJob {
 		jobs = &retrieval.Workload{Namespace: o.systemNamespace, Node: c.node, Dir: c.retrievalDir}
 	}
 
 	return cluster.Setup(mgr, cluster.Options{
 		Jobs:         jobs,
-		ReleaseImage: c.releaseImage, Payload: payload, Images: images.Client, CacheDir: o.cache("releases"), Namespace: o.systemNamespace,
+		ReleaseImage: c.releaseImage, Payload: payload, Images: images.Client, CacheDir: o.cachePath("releases"), Namespace: o.systemNamespace,
 		UpdateService: c.updateService, AlwaysEnable: c.alwaysEnable, AutoUpdate: c.autoUpdate, Profile: c.profile, ExcludeIdentifier: c.exclude,
-		Prometheus: c.querier(mgr.GetAPIReader()), Program: o.program, Metrics: crmetrics.Registry,
+		Prometheus: c.newPrometheus(mgr.GetAPIReader()), Program: o.program, Metrics: crmetrics.Registry,
 	})
 }
 
-func (c clusterOptions) checkRetrieval() error {
+func (c clusterOptions) validateRetrieval() error {
 	switch {
-	case c.retrieval == byRegistry:
+	case c.retrieval == retrievalRegistry:
 		return nil
-	case c.retrieval != byJob:
-		return fmt.Errorf("--retrieval: %q is none of %s and %s", c.retrieval, byRegistry, byJob)
+	case c.retrieval != retrievalJob:
+		return fmt.Errorf("--retrieval: %q must be %s or %s", c.retrieval, retrievalRegistry, retrievalJob)
 	case c.node == "":
-		return errors.New("--retrieval=job needs the name of the node that this runs on: set --node or NODE_NAME")
+		return errors.New("--retrieval=job requires the name of the node that this program runs on: set --node or NODE_NAME")
 	case !filepath.IsAbs(c.retrievalDir):
-		return fmt.Errorf("--retrieval-dir: %q is no absolute path", c.retrievalDir)
+		return fmt.Errorf("--retrieval-dir: %q is not an absolute path", c.retrievalDir)
 	}
 
 	return nil
 }
 
-// payloadOf returns the files of the release that this program is part of: those of the
-// folder, or of the image that it runs in. It gives nil when it is part of none.
-func payloadOf(dir string) (fs.FS, error) {
-	given := dir != ""
-	if !given {
+// openPayload returns the payload of the release that contains this program: the files in dir, or of the image
+// that the program runs in if dir is empty. It returns nil if the image is not a release image.
+func openPayload(dir string) (fs.FS, error) {
+	isSet := dir != ""
+	if !isSet {
 		dir = "/"
 	}
 
@@ -186,17 +186,17 @@ func payloadOf(dir string) (fs.FS, error) {
 	switch {
 	case err == nil:
 		return files, nil
-	case !given && errors.Is(err, fs.ErrNotExist):
+	case !isSet && errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	}
 
-	return nil, fmt.Errorf("--payload-dir: %q is no payload of a release: %w", dir, err)
+	return nil, fmt.Errorf("--payload-dir: %q is not the payload of a release: %w", dir, err)
 }
 
-// preparePlatform makes the kinds and namespaces that the operator works with where the
-// cluster has none, and waits until the kinds are served.
+// preparePlatform creates the namespaces and CRDs that the operator requires, unless they exist, and waits until
+// the API server serves the kinds.
 func preparePlatform(ctx context.Context, config *rest.Config, namespaces ...string) error {
-	s, err := scheme()
+	s, err := newScheme()
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func preparePlatform(ctx context.Context, config *rest.Config, namespaces ...str
 	for _, name := range namespaces {
 		err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("preparing the cluster: making namespace %q: %w", name, err)
+			return fmt.Errorf("preparing the cluster: creating namespace %q: %w", name, err)
 		}
 	}
 
@@ -219,7 +219,7 @@ func preparePlatform(ctx context.Context, config *rest.Config, namespaces ...str
 	}
 
 	for _, kind := range created {
-		if err := awaitKind(ctx, c, kind.GetName()); err != nil {
+		if err := waitForKind(ctx, c, kind.GetName()); err != nil {
 			return fmt.Errorf("preparing the cluster: %w", err)
 		}
 	}
@@ -227,31 +227,32 @@ func preparePlatform(ctx context.Context, config *rest.Config, namespaces ...str
 	return nil
 }
 
-// querier asks the cluster's Prometheus. It gives nil when there is none to ask.
-func (c clusterOptions) querier(reader client.Reader) *updates.Prometheus {
+// newPrometheus returns the client of the Prometheus of the cluster, or nil if none is configured.
+func (c clusterOptions) newPrometheus(reader client.Reader) *updates.Prometheus {
 	if c.prometheus == "" {
 		return nil
 	}
 
-	p := &updates.Prometheus{URL: c.prometheus, TokenFile: existing(c.prometheusToken), CAFile: existing(c.prometheusCA)}
+	p := &updates.Prometheus{URL: c.prometheus, TokenFile: ignoreMissingFile(c.prometheusToken), CAFile: ignoreMissingFile(c.prometheusCA)}
 	if address, err := url.Parse(c.prometheus); err == nil && !c.useDNS {
-		if key, ok := serviceOf(address.Hostname()); ok {
-			p.Dial = func(ctx context.Context) (string, error) { return clusterIP(ctx, reader, key, address) }
+		if key, ok := parseServiceHost(address.Hostname()); ok {
+			p.Dial = func(ctx context.Context) (string, error) { return resolveClusterIP(ctx, reader, key, address) }
 		}
 	}
 	return p
 }
 
-// existing returns the file when it is there.
-func existing(file string) string {
+// ignoreMissingFile returns the file name, or "" if the file does not exist.
+func ignoreMissingFile(file string) string {
 	if _, err := os.Stat(file); err != nil {
 		return ""
 	}
 	return file
 }
 
-// serviceOf reads <name>.<namespace>.svc, with or without the cluster's domain.
-func serviceOf(host string) (client.ObjectKey, bool) {
+// parseServiceHost parses the host name of a Service, <name>.<namespace>.svc with or without the cluster
+// domain. It reports whether the host is one.
+func parseServiceHost(host string) (client.ObjectKey, bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) < 3 || parts[2] != "svc" {
 		return client.ObjectKey{}, false
@@ -259,9 +260,9 @@ func serviceOf(host string) (client.ObjectKey, bool) {
 	return client.ObjectKey{Namespace: parts[1], Name: parts[0]}, true
 }
 
-// clusterIP returns the address of a Service as the API server knows it: on the nodes where
-// the operator runs, the cluster's DNS is mostly not to be had.
-func clusterIP(ctx context.Context, reader client.Reader, key client.ObjectKey, address *url.URL) (string, error) {
+// resolveClusterIP returns the address of a Service, as host:port, from the API server. The cluster DNS is
+// usually not available in the host network of the operator.
+func resolveClusterIP(ctx context.Context, reader client.Reader, key client.ObjectKey, address *url.URL) (string, error) {
 	var service corev1.Service
 	if err := reader.Get(ctx, key, &service); err != nil {
 		return "", fmt.Errorf("reading Service %s of Prometheus: %w", key, err)

@@ -107,7 +107,7 @@ func TestClusterVersionOperator(t *testing.T) {
 	for name, test := range map[string]struct {
 		client string
 		want   int
-	}{"nobody": {"", http.StatusUnauthorized}, "somebody": {"somebody", http.StatusForbidden}, "Prometheus": {metricsReader, http.StatusOK}} {
+	}{"nobody": {"", http.StatusUnauthorized}, "somebody": {"somebody", http.StatusForbidden}, "Prometheus": {metricsReaderName, http.StatusOK}} {
 		status, text := metricsAs(t, address, test.client, ca, key)
 		if status != test.want {
 			t.Errorf("%s gets %d, not %d: %s", name, status, test.want, text)
@@ -119,7 +119,7 @@ func TestClusterVersionOperator(t *testing.T) {
 
 	// While it runs it has the lease, and another process waits for that; when it ends it gives
 	// the lease back, so that its successor need not wait until it runs out.
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: clusterNamespace, Name: "cluster-version-operator.olm.operatorframework.io"}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: defaultClusterVersionNamespace, Name: "cluster-version-operator.olm.operatorframework.io"}}
 	for _, isHeld := range []bool{true, false} {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
 			t.Fatal(err)
@@ -161,8 +161,8 @@ func metricsAs(t *testing.T, address, name string, ca *x509.Certificate, key *ec
 
 func TestClusterVersionOperatorRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"--always-enable-capabilities Console": `"Console" may not be named`,
-		"--payload-dir " + t.TempDir():         "is no payload of a release",
+		"--always-enable-capabilities Console": `"Console" is not allowed`,
+		"--payload-dir " + t.TempDir():         "is not the payload of a release",
 	} {
 		cmd := Command("v1.2.3")
 		cmd.SetArgs(append([]string{"cluster-version-operator", "--kubeconfig", kubeconfig(t), "--listen", "0", "--health-probe-bind-address", "0"}, strings.Fields(args)...))

@@ -28,7 +28,7 @@ import (
 )
 
 func setupCatalogd(_ context.Context, o *options, mgr ctrl.Manager) error {
-	images, err := o.puller(mgr)
+	images, err := o.newPuller(mgr)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (o *options) catalogOptions(images *pull.Puller) catalog.Options {
 	return catalog.Options{
 		ExternalAddress: o.externalAddress,
 		ListenAddress:   o.catalogsAddress,
-		CacheDir:        o.cache("catalogs"),
+		CacheDir:        o.cachePath("catalogs"),
 		SystemNamespace: o.systemNamespace,
 		Puller:          images,
 		TLSCertFile:     o.tlsCert,
@@ -49,19 +49,20 @@ func (o *options) catalogOptions(images *pull.Puller) catalog.Options {
 }
 
 func setupOperatorController(_ context.Context, o *options, mgr ctrl.Manager) error {
-	trusted := &authorities{reader: mgr.GetAPIReader(), namespace: o.systemNamespace, dir: o.catalogdCAsDir}
-	images, err := o.puller(mgr)
+	trusted := &catalogdAuthorities{reader: mgr.GetAPIReader(), namespace: o.systemNamespace, dir: o.catalogdCAsDir}
+	images, err := o.newPuller(mgr)
 	if err != nil {
 		return err
 	}
-	return o.setupExtensions(mgr, images, trusted.pool)
+	return o.setupExtensions(mgr, images, trusted.loadCertPool)
 }
 
-// unread are the parts of blobs that nothing here reads. They make up most of a catalog.
-const unread = "-icon,-description,-relatedImages,-properties[" + fbc.PropertyBundleObject + "],-properties[" + fbc.PropertyCSVMetadata + "]"
+// unreadFields excludes the fields of blobs that this program does not read. They are the largest part of a
+// catalog.
+const unreadFields = "-icon,-description,-relatedImages,-properties[" + fbc.PropertyBundleObject + "],-properties[" + fbc.PropertyCSVMetadata + "]"
 
 func (o *options) setupExtensions(mgr ctrl.Manager, images *pull.Puller, rootCAs func(context.Context) (*x509.CertPool, error)) error {
-	wanted, err := fields.Parse(unread)
+	wanted, err := fields.Parse(unreadFields)
 	if err != nil {
 		return err
 	}
@@ -69,18 +70,18 @@ func (o *options) setupExtensions(mgr ctrl.Manager, images *pull.Puller, rootCAs
 		SystemNamespace:       o.systemNamespace,
 		Catalogs:              catalogclient.New(catalogclient.Options{RootCAs: rootCAs, Fields: wanted}),
 		Images:                images.Client,
-		CacheDir:              o.cache("bundles"),
+		CacheDir:              o.cachePath("bundles"),
 		RequireServiceAccount: o.requireServiceAccount,
 		IgnoreServiceAccount:  o.ignoreServiceAccount,
-		CertManager:           o.features.enabled(featureCertManager),
+		CertManager:           o.features.isEnabled(featureCertManager),
 		Program:               o.program,
 	})
 }
 
-// setupAll puts every component into one process. catalogd's certificate then needs
-// no Secret: it lives as long as the process, and so do its clients.
+// setupAll sets up all components in one process. The certificate of catalogd is not stored in a Secret,
+// because its clients run in the same process.
 func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
-	if err := prepare(ctx, mgr.GetConfig(), action.Installation{Namespace: o.systemNamespace, IgnoreServiceAccount: o.ignoreServiceAccount}); err != nil {
+	if err := prepareCluster(ctx, mgr.GetConfig(), action.Installation{Namespace: o.systemNamespace, IgnoreServiceAccount: o.ignoreServiceAccount}); err != nil {
 		return err
 	}
 
@@ -92,7 +93,7 @@ func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
 		o.externalAddress = address
 	}
 
-	images, err := o.puller(mgr)
+	images, err := o.newPuller(mgr)
 	if err != nil {
 		return err
 	}
@@ -115,13 +116,12 @@ func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	}
 
 	return o.setupExtensions(mgr, images, func(context.Context) (*x509.CertPool, error) {
-		return poolOf(memory.CA())
+		return parseCertPool(memory.CA())
 	})
 }
 
-// publishAuthority lets the commands of people trust the catalog server of this process,
-// where catalogd publishes its own. The one of a process that ran before is of no use
-// any more.
+// publishAuthority publishes the certificate authority of the catalog server of this process for the command
+// line, in the ConfigMap of catalogd. It replaces the authority of an earlier process.
 func publishAuthority(ctx context.Context, config *rest.Config, namespace string, ca []byte) error {
 	c, err := client.New(config, client.Options{})
 	if err != nil {
@@ -136,9 +136,9 @@ func publishAuthority(ctx context.Context, config *rest.Config, namespace string
 	return nil
 }
 
-// authorities are those that catalogd's certificate is trusted by: the files of a
-// folder, or what catalogd publishes.
-type authorities struct {
+// catalogdAuthorities are the certificate authorities for the certificate of catalogd: the files in a directory,
+// or the authorities that catalogd publishes.
+type catalogdAuthorities struct {
 	reader    client.Reader
 	namespace string
 	dir       string
@@ -146,10 +146,10 @@ type authorities struct {
 
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=configmaps,resourceNames=catalogd-service-ca,verbs=get
 
-// pool reads the authorities: they change when catalogd renews its own.
-func (a *authorities) pool(ctx context.Context) (*x509.CertPool, error) {
+// loadCertPool reads the authorities. They are read each time because catalogd renews its authority.
+func (a *catalogdAuthorities) loadCertPool(ctx context.Context) (*x509.CertPool, error) {
 	if a.dir != "" {
-		return poolOfDir(a.dir)
+		return loadCertPoolFromDir(a.dir)
 	}
 
 	var published corev1.ConfigMap
@@ -162,10 +162,10 @@ func (a *authorities) pool(ctx context.Context) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("reading catalogd's certificate authority from ConfigMap %s: %w", key, err)
 	}
 
-	return poolOf([]byte(published.Data[certify.KeyCA]))
+	return parseCertPool([]byte(published.Data[certify.KeyCA]))
 }
 
-func poolOfDir(dir string) (*x509.CertPool, error) {
+func loadCertPoolFromDir(dir string) (*x509.CertPool, error) {
 	var pem []byte
 	for _, pattern := range []string{"*.crt", "*.pem"} {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -181,13 +181,13 @@ func poolOfDir(dir string) (*x509.CertPool, error) {
 		}
 	}
 
-	return poolOf(pem)
+	return parseCertPool(pem)
 }
 
-func poolOf(pem []byte) (*x509.CertPool, error) {
+func parseCertPool(pem []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("no certificate authority of catalogd found in what was given")
+		return nil, errors.New("no certificate authority of catalogd found")
 	}
 	return pool, nil
 }

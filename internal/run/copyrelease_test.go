@@ -39,7 +39,7 @@ func TestCopyRelease(t *testing.T) {
 	}
 
 	other := filepath.Join(t.TempDir(), "other")
-	if err := run("--release-image", image, "--from", t.TempDir(), "--to", other); err == nil || !strings.Contains(err.Error(), "is no root of a release image") {
+	if err := run("--release-image", image, "--from", t.TempDir(), "--to", other); err == nil || !strings.Contains(err.Error(), "is not the root of a release image") {
 		t.Errorf("without a release the error is %v", err)
 	}
 	if _, err := os.Stat(other); err == nil {
@@ -50,19 +50,19 @@ func TestCopyRelease(t *testing.T) {
 	}
 }
 
-func TestCheckRetrieval(t *testing.T) {
+func TestValidateRetrieval(t *testing.T) {
 	for name, test := range map[string]struct {
 		options clusterOptions
 		want    string
 	}{
-		"registry":      {clusterOptions{retrieval: byRegistry}, ""},
-		"job":           {clusterOptions{retrieval: byJob, node: "a", retrievalDir: "/releases"}, ""},
-		"another":       {clusterOptions{retrieval: "pod"}, `--retrieval: "pod" is none of registry and job`},
-		"no node":       {clusterOptions{retrieval: byJob, retrievalDir: "/releases"}, "set --node or NODE_NAME"},
-		"relative path": {clusterOptions{retrieval: byJob, node: "a", retrievalDir: "releases"}, "is no absolute path"},
+		"registry":      {clusterOptions{retrieval: retrievalRegistry}, ""},
+		"job":           {clusterOptions{retrieval: retrievalJob, node: "a", retrievalDir: "/releases"}, ""},
+		"another":       {clusterOptions{retrieval: "pod"}, `--retrieval: "pod" must be registry or job`},
+		"no node":       {clusterOptions{retrieval: retrievalJob, retrievalDir: "/releases"}, "set --node or NODE_NAME"},
+		"relative path": {clusterOptions{retrieval: retrievalJob, node: "a", retrievalDir: "releases"}, "is not an absolute path"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := test.options.checkRetrieval()
+			err := test.options.validateRetrieval()
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, not %q", err, test.want)
 			}

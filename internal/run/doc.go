@@ -1,5 +1,5 @@
-// Package run is `mainstay run`: the flags of the servers, the manager that they run
-// in, and which components each of them has.
+// Package run implements `mainstay run`: the flags of the servers, their managers, and the setup of their
+// components.
 //
-// What a component does stands in the component; here it is only put together.
+// The components themselves are implemented in other packages.
 package run

@@ -10,12 +10,12 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// featureCertManager takes the certificates of webhooks from cert-manager where it is.
+// featureCertManager is the gate for webhook certificates from cert-manager.
 const featureCertManager = "WebhookProviderCertManager"
 
-// features are the feature gates that scripts of the field set. What they name is on;
-// the value says what turning one off does instead, and is empty where that works.
-var features = map[string]string{
+// knownFeatures are the supported feature gates, with the names of upstream OLM. All of them are enabled. The
+// value describes the effect of disabling a gate that cannot be disabled; it is empty for other gates.
+var knownFeatures = map[string]string{
 	"APIV1MetasHandler":                 "the metas endpoint stays on",
 	"BoxcutterRuntime":                  "roll-out always goes through ClusterObjectSets",
 	"DeploymentConfig":                  "spec.config.inline.deploymentConfig stays on",
@@ -26,10 +26,10 @@ var features = map[string]string{
 	"WebhookProviderOpenshiftServiceCA": "it has no effect",
 }
 
-// featureGates is the flag --feature-gates: NAME=true|false, comma separated.
+// featureGates is the flag --feature-gates: NAME=true|false, separated by commas.
 type featureGates map[string]bool
 
-// String returns the gates as they were set.
+// String implements pflag.Value.
 func (g featureGates) String() string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(g)) {
@@ -38,7 +38,7 @@ func (g featureGates) String() string {
 	return strings.Join(pairs, ",")
 }
 
-// Set reads gates. A name that nobody knows is an error: it is most likely misspelt.
+// Set implements pflag.Value. An unknown name is an error, because it is most likely misspelled.
 func (g featureGates) Set(value string) error {
 	for pair := range strings.SplitSeq(value, ",") {
 		if strings.TrimSpace(pair) == "" {
@@ -50,8 +50,8 @@ func (g featureGates) Set(value string) error {
 		if !ok || err != nil {
 			return fmt.Errorf("%q is not NAME=true or NAME=false", pair)
 		}
-		if _, known := features[name]; !known {
-			return fmt.Errorf("unknown feature %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(features)), ", "))
+		if _, known := knownFeatures[name]; !known {
+			return fmt.Errorf("unknown feature %q; the supported features are %s", name, strings.Join(slices.Sorted(maps.Keys(knownFeatures)), ", "))
 		}
 
 		g[name] = on
@@ -60,20 +60,20 @@ func (g featureGates) Set(value string) error {
 	return nil
 }
 
-// Type names the value in the help text.
+// Type implements pflag.Value.
 func (g featureGates) Type() string { return "NAME=BOOL,…" }
 
-// enabled reports whether a feature is on, which it is unless it was turned off.
-func (g featureGates) enabled(name string) bool {
+// isEnabled reports whether a feature is enabled. Features are enabled by default.
+func (g featureGates) isEnabled(name string) bool {
 	on, set := g[name]
 	return on || !set
 }
 
-// warn says what a gate that was turned off, and cannot be, does instead.
-func (g featureGates) warn(log logr.Logger) {
+// logIneffectiveGates logs the gates that were disabled but cannot be disabled.
+func (g featureGates) logIneffectiveGates(log logr.Logger) {
 	for _, name := range slices.Sorted(maps.Keys(g)) {
-		if !g[name] && features[name] != "" {
-			log.Info("A feature cannot be turned off", "feature", name, "effect", features[name])
+		if !g[name] && knownFeatures[name] != "" {
+			log.Info("A feature cannot be disabled", "feature", name, "effect", knownFeatures[name])
 		}
 	}
 }

@@ -9,49 +9,47 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// This file keeps servers small: most of the time they wait.
+// This file reduces the memory of servers, which are idle most of the time.
 
-// collectOften has the garbage collector run when memory has grown by half, not when it has
-// doubled: the servers have little live memory, so that it costs next to nothing. GOGC
-// overrules it.
-func collectOften() {
+// tuneGarbageCollector makes the garbage collector run when the heap has grown by 50 instead of 100 percent. The
+// servers have a small heap, so the cost is low. The environment variable GOGC has precedence.
+func tuneGarbageCollector() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
 }
 
-// settle returns the memory that only what ran before needed, the start of the program above all.
-// It tells whether that can be done on this system.
-func settle(log logr.Logger) bool {
-	if err := returnProgram(); err != nil {
-		log.Info("The memory that the start of the program took is kept", "error", err.Error())
+// releaseStartupMemory returns memory to the system that is no longer used, mainly by the start of the program.
+// It reports whether that succeeded.
+func releaseStartupMemory(log logr.Logger) bool {
+	if err := releaseProgramPages(); err != nil {
+		log.Info("The memory of the program start could not be released", "error", err.Error())
 		return false
 	}
 	return true
 }
 
-// settling settles a server when it has read what it watches, and then again and again, ever more
-// seldom: what it does is ever less like its start.
-type settling struct{ log logr.Logger }
+// memoryReleaser releases memory after the caches of a server are synced, and then at increasing intervals.
+type memoryReleaser struct{ log logr.Logger }
 
-// The pauses of settling: the first, and the longest.
+// The interval of memoryReleaser doubles from the minimum to the maximum.
 const (
-	firstPause   = 100 * time.Millisecond
-	longestPause = time.Minute
+	minReleaseInterval = 100 * time.Millisecond
+	maxReleaseInterval = time.Minute
 )
 
 // Start implements manager.Runnable.
-func (s settling) Start(ctx context.Context) error {
-	for pause := firstPause; settle(s.log); pause = min(2*pause, longestPause) {
+func (s memoryReleaser) Start(ctx context.Context) error {
+	for interval := minReleaseInterval; releaseStartupMemory(s.log); interval = min(2*interval, maxReleaseInterval) {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(pause):
+		case <-time.After(interval):
 		}
 	}
 
 	return nil
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica settles.
-func (settling) NeedLeaderElection() bool { return false }
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica releases memory.
+func (memoryReleaser) NeedLeaderElection() bool { return false }

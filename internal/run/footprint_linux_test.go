@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestReadOnlyMappings(t *testing.T) {
+func TestFindReadOnlyMappings(t *testing.T) {
 	const maps = `00400000-01c3d000 r-xp 00000000 fe:00 131 /usr/bin/main stay
 01c3d000-03200000 r--p 0183d000 fe:00 131 /usr/bin/main stay
 03200000-0333b000 rw-p 02e00000 fe:00 131 /usr/bin/main stay
@@ -19,7 +19,7 @@ c000000000-c000400000 rw-p 00000000 00:00 0
 7ffd1000-7ffd3000 r-xp 00000000 00:00 0 [vdso]
 `
 
-	got, err := readOnlyMappings(strings.NewReader(maps), "/usr/bin/main stay")
+	got, err := findReadOnlyMappings(strings.NewReader(maps), "/usr/bin/main stay")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,15 +28,15 @@ c000000000-c000400000 rw-p 00000000 00:00 0
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(mapping{})); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := readOnlyMappings(strings.NewReader("zz-1 r--p 0 0 0 /a"), "/a"); err == nil {
+	if _, err := findReadOnlyMappings(strings.NewReader("zz-1 r--p 0 0 0 /a"), "/a"); err == nil {
 		t.Error("a line that is none of proc(5) was taken")
 	}
 }
 
 // The program goes on after its pages are given back, and takes less memory than before.
-func TestReturnProgram(t *testing.T) {
+func TestReleaseProgramPages(t *testing.T) {
 	before := fileResident(t)
-	if err := returnProgram(); err != nil {
+	if err := releaseProgramPages(); err != nil {
 		t.Fatal(err)
 	}
 	if after := fileResident(t); after >= before {

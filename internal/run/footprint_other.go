@@ -2,6 +2,5 @@
 
 package run
 
-// returnProgram does nothing: how memory is given back differs from system to system, and
-// servers run on Linux.
-func returnProgram() error { return nil }
+// releaseProgramPages does nothing. Releasing memory depends on the system, and servers run on Linux.
+func releaseProgramPages() error { return nil }

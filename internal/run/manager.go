@@ -36,7 +36,8 @@ import (
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 )
 
-func scheme() (*runtime.Scheme, error) {
+// newScheme returns a scheme with the kinds of all components.
+func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	var err error
 	for _, add := range []func(*runtime.Scheme) error{
@@ -49,19 +50,19 @@ func scheme() (*runtime.Scheme, error) {
 	return s, err
 }
 
-// manager makes the manager that the components of a server run in.
-func (o *options) manager(name string) (ctrl.Manager, error) {
-	config, err := o.restConfig()
+// newManager returns the manager for the components of a server.
+func (o *options) newManager(name string) (ctrl.Manager, error) {
+	config, err := o.loadRESTConfig()
 	if err != nil {
 		return nil, err
 	}
 
-	profiler, err := profilerAddress(o.pprofAddress)
+	profiler, err := parseProfilerAddress(o.pprofAddress)
 	if err != nil {
 		return nil, err
 	}
 
-	s, err := scheme()
+	s, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
@@ -76,13 +77,13 @@ func (o *options) manager(name string) (ctrl.Manager, error) {
 		LeaderElectionReleaseOnCancel: true,
 		Metrics: metricsserver.Options{
 			BindAddress: o.metricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
-			TLSOpts: []func(*tls.Config){http1Only},
+			TLSOpts: []func(*tls.Config){disableHTTP2},
 		},
-		// What is read seldom, or is secret, is not held in memory.
+		// Secrets and ConfigMaps are rarely read, and Secrets must not be kept in memory.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	}
-	if o.tune != nil {
-		o.tune(&m)
+	if o.tuneManager != nil {
+		o.tuneManager(&m)
 	}
 
 	mgr, err := ctrl.NewManager(config, m)
@@ -93,13 +94,13 @@ func (o *options) manager(name string) (ctrl.Manager, error) {
 	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
 }
 
-// http1Only turns HTTP/2 off. With it one connection can ask for hundreds of answers at once,
-// before anybody has asked who the client is.
-func http1Only(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
+// disableHTTP2 disables HTTP/2, in which a single connection can have hundreds of concurrent requests before the
+// client is authenticated.
+func disableHTTP2(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
 
-// profilerAddress is where the profiler is, on this machine alone: it asks nobody who they
-// are. "0" turns it off.
-func profilerAddress(address string) (string, error) {
+// parseProfilerAddress validates the address of the profiler. The profiler has no authentication, so the address
+// must be a loopback address. "0" disables the profiler.
+func parseProfilerAddress(address string) (string, error) {
 	if address == "" || address == "0" {
 		return "0", nil
 	}
@@ -112,61 +113,61 @@ func profilerAddress(address string) (string, error) {
 		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return "", fmt.Errorf("--pprof-bind-address: %q can be reached from other machines: name localhost, and reach it by 'kubectl port-forward'", host)
+		return "", fmt.Errorf("--pprof-bind-address: %q is reachable from other machines: use localhost and 'kubectl port-forward'", host)
 	}
 
 	return net.JoinHostPort(host, port), nil
 }
 
-func (o *options) restConfig() (*rest.Config, error) {
+func (o *options) loadRESTConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no cluster to run on: %w; name one with --kubeconfig, or start one with 'devcluster up'", err)
+		return nil, fmt.Errorf("no cluster is configured: %w; specify one with --kubeconfig, or start one with 'devcluster up'", err)
 	}
 
-	config.QPS = -1 // the API server's priority and fairness shares it out
+	config.QPS = -1 // the API server limits requests with priority and fairness
 	config.UserAgent = "mainstay"
 	return config, nil
 }
 
-// setLog makes the log: one JSON object a line, on standard error.
-func (o *options) setLog() logr.Logger {
+// setupLogging configures all loggers to write JSON lines to standard error, and returns the logger.
+func (o *options) setupLogging() logr.Logger {
 	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.Level(-o.verbosity)})
 	log := logr.FromSlogHandler(handler)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
-	// The image library tells of each connection that it begins again.
+	// The image library logs every retried connection.
 	logrus.SetLevel(logrus.ErrorLevel)
 	return log
 }
 
-// start runs the manager until the context ends.
-func (o *options) start(ctx context.Context, name string, setup func(ctrl.Manager) error) error {
-	log := o.setLog()
-	collectOften()
-	settle(log)
-	o.features.warn(log)
-	mgr, err := o.manager(name)
+// runManager sets up a manager and runs it until the context is done.
+func (o *options) runManager(ctx context.Context, name string, setup func(ctrl.Manager) error) error {
+	log := o.setupLogging()
+	tuneGarbageCollector()
+	releaseStartupMemory(log)
+	o.features.logIneffectiveGates(log)
+	mgr, err := o.newManager(name)
 	if err != nil {
-		return missingKind(name, err)
+		return explainMissingKind(name, err)
 	}
 	if err := setup(mgr); err != nil {
-		return missingKind(name, err)
+		return explainMissingKind(name, err)
 	}
-	if err := mgr.Add(settling{log}); err != nil {
+	if err := mgr.Add(memoryReleaser{log}); err != nil {
 		return err
 	}
 
-	settle(log)
-	return missingKind(name, mgr.Start(ctx))
+	releaseStartupMemory(log)
+	return explainMissingKind(name, mgr.Start(ctx))
 }
 
-// missingKind says what to do when a server ends for want of a kind that it works on.
-func missingKind(name string, err error) error {
+// explainMissingKind adds advice to the error of a server that requires a kind that the cluster does not serve.
+func explainMissingKind(name string, err error) error {
 	if !meta.IsNoMatchError(err) {
 		return err
 	}
-	return fmt.Errorf("the cluster lacks a kind that %s works on: apply the CustomResourceDefinitions that come with its manifests, then start it again: %w", name, err)
+	return fmt.Errorf("the cluster does not serve a kind that %s requires: apply the CustomResourceDefinitions in its manifests and restart it: %w", name, err)
 }

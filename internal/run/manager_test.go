@@ -16,7 +16,7 @@ import (
 )
 
 // A server whose kind the cluster does not have says what to apply.
-func TestMissingKind(t *testing.T) {
+func TestExplainMissingKind(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "operatorhubs.config.openshift.io"}}
 	if err := c.Delete(t.Context(), crd); client.IgnoreNotFound(err) != nil {
@@ -33,7 +33,7 @@ func TestMissingKind(t *testing.T) {
 	cmd := Command("v1.2.3")
 	cmd.SetArgs([]string{"marketplace", "--kubeconfig", kubeconfig(t), "--health-probe-bind-address", "0", "--metrics-bind-address", "0"})
 	err = cmd.ExecuteContext(t.Context())
-	const want = "the cluster lacks a kind that marketplace works on: apply the CustomResourceDefinitions that come with its manifests, then start it again: "
+	const want = "the cluster does not serve a kind that marketplace requires: apply the CustomResourceDefinitions in its manifests and restart it: "
 	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "OperatorHub") {
 		t.Errorf("it ends with\n%v\nnot with\n%s…", err, want)
 	}

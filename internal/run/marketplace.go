@@ -17,44 +17,44 @@ type marketplaceOptions struct {
 	releaseVersion string
 }
 
-func marketplaceServer() server {
+func newMarketplaceServer() server {
 	m := &marketplaceOptions{}
 	return server{
 		name:  "marketplace",
-		short: "Keep the default catalogs of a platform",
-		long: `marketplace keeps the CatalogSources that come with a platform: it makes those of the
-manifests in a folder, changes back what is changed in them, and removes those that the
-OperatorHub "cluster" turns off.`,
+		short: "Reconcile the default catalogs of a platform",
+		long: `marketplace reconciles the default CatalogSources of a platform. It creates the CatalogSources from the
+manifests in a directory, reverts changes to them, and removes those that the OperatorHub "cluster"
+disables.`,
 		example:        "  mainstay run marketplace --defaults-dir /etc/marketplace/defaults",
 		metricsAddress: ":8443",
-		bind:           m.bind,
-		setup:          m.setup,
+		addFlags:       m.addFlags,
+		setup:          m.setupMarketplace,
 	}
 }
 
-func (m *marketplaceOptions) bind(o *options, cmd *cobra.Command) {
+func (m *marketplaceOptions) addFlags(o *options, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&m.defaultsDir, "defaults-dir", "", "folder with manifests of the default catalogs, one CatalogSource a file; it is read at the start; unset: there are none")
-	flags.StringVar(&m.releaseVersion, "release-version", os.Getenv("RELEASE_VERSION"), "version that ClusterOperator marketplace reports; unset: $RELEASE_VERSION, or that of this program")
-	changeDefault(cmd, "system-namespace", marketplace.DefaultNamespace)
-	o.tune = func(options *ctrl.Options) { marketplace.Tune(options, o.systemNamespace) }
+	flags.StringVar(&m.defaultsDir, "defaults-dir", "", "directory with the manifests of the default catalogs, one CatalogSource per file, read at startup (default: no catalogs)")
+	flags.StringVar(&m.releaseVersion, "release-version", os.Getenv("RELEASE_VERSION"), "version to report in ClusterOperator marketplace (default: $RELEASE_VERSION, else the version of this program)")
+	setFlagDefault(cmd, "system-namespace", marketplace.DefaultNamespace)
+	o.tuneManager = func(options *ctrl.Options) { marketplace.Tune(options, o.systemNamespace) }
 }
 
-// changeDefault returns a flag of every server another default.
-func changeDefault(cmd *cobra.Command, name, value string) {
+// setFlagDefault changes the default of a common flag.
+func setFlagDefault(cmd *cobra.Command, name, value string) {
 	flag := cmd.Flags().Lookup(name)
 	flag.DefValue = value
-	_ = flag.Value.Set(value) // a text that can be read
+	_ = flag.Value.Set(value) // the value is valid
 }
 
-func (m *marketplaceOptions) setup(_ context.Context, o *options, mgr ctrl.Manager) error {
+func (m *marketplaceOptions) setupMarketplace(_ context.Context, o *options, mgr ctrl.Manager) error {
 	configured := marketplace.Options{Namespace: o.systemNamespace, Release: m.releaseVersion, Program: o.program}
 	if m.defaultsDir != "" {
 		root, err := os.OpenRoot(m.defaultsDir)
 		if err != nil {
 			return fmt.Errorf("--defaults-dir: %w", err)
 		}
-		defer func() { _ = root.Close() }() // It was only read.
+		defer func() { _ = root.Close() }() // The files were only read.
 		configured.Defaults = root.FS()
 	}
 

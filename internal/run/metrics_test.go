@@ -151,7 +151,7 @@ func startMetrics(t *testing.T) string {
 	}
 
 	o := &options{kubeconfig: kubeconfig(t), metricsAddress: address, healthAddress: "0", pprofAddress: "0"}
-	mgr, err := o.manager("catalogd")
+	mgr, err := o.newManager("catalogd")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func get(ctx context.Context, url, token string) (int, string, error) {
 	return resp.StatusCode, string(text), err
 }
 
-func TestProfilerAddress(t *testing.T) {
+func TestParseProfilerAddress(t *testing.T) {
 	for _, tc := range []struct{ given, want, err string }{
 		{given: "0", want: "0"},
 		{given: "", want: "0"},
@@ -198,12 +198,12 @@ func TestProfilerAddress(t *testing.T) {
 		{given: "localhost:6060", want: "127.0.0.1:6060"},
 		{given: "127.0.0.1:0", want: "127.0.0.1:0"},
 		{given: "[::1]:6060", want: "[::1]:6060"},
-		{given: "0.0.0.0:6060", err: "can be reached from other machines"},
-		{given: "[::]:6060", err: "can be reached from other machines"},
-		{given: "example.com:6060", err: "can be reached from other machines"},
+		{given: "0.0.0.0:6060", err: "is reachable from other machines"},
+		{given: "[::]:6060", err: "is reachable from other machines"},
+		{given: "example.com:6060", err: "is reachable from other machines"},
 		{given: "6060", err: "missing port"},
 	} {
-		got, err := profilerAddress(tc.given)
+		got, err := parseProfilerAddress(tc.given)
 		if got != tc.want || (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 			t.Errorf("%q became %q (%v), want %q (%s)", tc.given, got, err, tc.want, tc.err)
 		}

@@ -11,18 +11,17 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// metricsReader is the name of the one client that reads metrics by certificate.
-const metricsReader = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
+// metricsReaderName is the common name of the client certificate that is authorized to read metrics.
+const metricsReaderName = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
 
-// byCertificate lets those read metrics who show a client certificate of an authority of
-// the file, in the name of the platform's Prometheus. The file is read at each request, so
-// that it may change.
-func byCertificate(o *metricsserver.Options, file string) {
+// authorizeByCertificate restricts /metrics to clients with a certificate for metricsReaderName that is issued
+// by an authority in the file. The file is read for each request, because it can change.
+func authorizeByCertificate(o *metricsserver.Options, file string) {
 	o.TLSOpts = append(o.TLSOpts, func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert })
 	o.FilterProvider = func(*rest.Config, *http.Client) (metricsserver.Filter, error) {
 		return func(log logr.Logger, next http.Handler) (http.Handler, error) {
 			return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
-				if status := clientStatus(r.TLS, file, log); status != http.StatusOK {
+				if status := authorizeMetricsClient(r.TLS, file, log); status != http.StatusOK {
 					http.Error(answer, http.StatusText(status), status)
 					return
 				}
@@ -32,9 +31,9 @@ func byCertificate(o *metricsserver.Options, file string) {
 	}
 }
 
-// clientStatus reports whether a client may read metrics: 401 for one without a certificate
-// that is trusted, 403 for one with another name.
-func clientStatus(connection *tls.ConnectionState, file string, log logr.Logger) int {
+// authorizeMetricsClient returns the status code for a client of /metrics: 200, 401 without a trusted
+// certificate, or 403 for another common name.
+func authorizeMetricsClient(connection *tls.ConnectionState, file string, log logr.Logger) int {
 	if connection == nil || len(connection.PeerCertificates) == 0 {
 		return http.StatusUnauthorized
 	}
@@ -42,7 +41,7 @@ func clientStatus(connection *tls.ConnectionState, file string, log logr.Logger)
 	data, err := os.ReadFile(file)
 	roots := x509.NewCertPool()
 	if err != nil || !roots.AppendCertsFromPEM(data) {
-		log.Info("The authorities of those who read metrics cannot be read", "file", file)
+		log.Info("The certificate authorities for metrics clients cannot be read", "file", file)
 		return http.StatusUnauthorized
 	}
 
@@ -55,7 +54,7 @@ func clientStatus(connection *tls.ConnectionState, file string, log logr.Logger)
 	if _, err := shown.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		return http.StatusUnauthorized
 	}
-	if shown.Subject.CommonName != metricsReader {
+	if shown.Subject.CommonName != metricsReaderName {
 		return http.StatusForbidden
 	}
 

@@ -53,7 +53,7 @@ func issued(t *testing.T, name string, parent *x509.Certificate, key *ecdsa.Priv
 	return certificate, own
 }
 
-func TestClientStatus(t *testing.T) {
+func TestAuthorizeMetricsClient(t *testing.T) {
 	ca, key := issued(t, "ca", nil, nil, 0)
 	other, otherKey := issued(t, "other", nil, nil, 0)
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -65,7 +65,7 @@ func TestClientStatus(t *testing.T) {
 		certificate, _ := issued(t, name, parent, key, usage)
 		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate}}
 	}
-	good := of(metricsReader, ca, key, x509.ExtKeyUsageClientAuth)
+	good := of(metricsReaderName, ca, key, x509.ExtKeyUsageClientAuth)
 	cases := map[string]struct {
 		connection *tls.ConnectionState
 		file       string
@@ -75,23 +75,23 @@ func TestClientStatus(t *testing.T) {
 		"no TLS":                 {nil, file, http.StatusUnauthorized},
 		"no certificate":         {&tls.ConnectionState{}, file, http.StatusUnauthorized},
 		"another name":           {of("system:serviceaccount:default:default", ca, key, x509.ExtKeyUsageClientAuth), file, http.StatusForbidden},
-		"another authority":      {of(metricsReader, other, otherKey, x509.ExtKeyUsageClientAuth), file, http.StatusUnauthorized},
-		"a server's certificate": {of(metricsReader, ca, key, x509.ExtKeyUsageServerAuth), file, http.StatusUnauthorized},
+		"another authority":      {of(metricsReaderName, other, otherKey, x509.ExtKeyUsageClientAuth), file, http.StatusUnauthorized},
+		"a server's certificate": {of(metricsReaderName, ca, key, x509.ExtKeyUsageServerAuth), file, http.StatusUnauthorized},
 		"no authorities":         {good, file + ".none", http.StatusUnauthorized},
 	}
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := clientStatus(c.connection, c.file, logr.Discard()); got != c.want {
+			if got := authorizeMetricsClient(c.connection, c.file, logr.Discard()); got != c.want {
 				t.Errorf("status is %d, not %d", got, c.want)
 			}
 		})
 	}
 }
 
-func TestPayloadOf(t *testing.T) {
+func TestOpenPayload(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := payloadOf(dir); err == nil {
+	if _, err := openPayload(dir); err == nil {
 		t.Error("a folder without a payload is accepted")
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "release-manifests"), 0o755); err != nil {
@@ -100,29 +100,29 @@ func TestPayloadOf(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "release-manifests", "release-metadata"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if files, err := payloadOf(dir); err != nil || files == nil {
+	if files, err := openPayload(dir); err != nil || files == nil {
 		t.Errorf("a folder with a payload is not accepted: %v", err)
 	}
-	if files, err := payloadOf(""); err != nil || files != nil {
+	if files, err := openPayload(""); err != nil || files != nil {
 		t.Errorf("this machine is taken for a release image: %v", err)
 	}
 }
 
-func TestServiceOf(t *testing.T) {
+func TestParseServiceHost(t *testing.T) {
 	for host, want := range map[string]client.ObjectKey{
 		"thanos-querier.openshift-monitoring.svc.cluster.local": {Namespace: "openshift-monitoring", Name: "thanos-querier"},
 		"prometheus.monitoring.svc":                             {Namespace: "monitoring", Name: "prometheus"},
 		"prometheus.example.com":                                {},
 		"localhost":                                             {},
 	} {
-		if got, ok := serviceOf(host); got != want || ok != (want != client.ObjectKey{}) {
+		if got, ok := parseServiceHost(host); got != want || ok != (want != client.ObjectKey{}) {
 			t.Errorf("%s is Service %v, %v", host, got, ok)
 		}
 	}
 }
 
 // The operator reaches Prometheus by the address of its Service.
-func TestClusterIP(t *testing.T) {
+func TestResolveClusterIP(t *testing.T) {
 	c := env.Client(t, func(s *runtime.Scheme) error { return corev1.AddToScheme(s) })
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "prometheus-"},
@@ -132,11 +132,11 @@ func TestClusterIP(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	querier := clusterOptions{prometheus: "https://" + service.Name + ".default.svc:9091"}.querier(c)
+	querier := clusterOptions{prometheus: "https://" + service.Name + ".default.svc:9091"}.newPrometheus(c)
 	if got, err := querier.Dial(t.Context()); err != nil || got != service.Spec.ClusterIP+":9091" {
 		t.Errorf("the address is %q: %v", got, err)
 	}
-	if (clusterOptions{prometheus: "https://prometheus.example.com"}).querier(c).Dial != nil || (clusterOptions{}).querier(c) != nil {
+	if (clusterOptions{prometheus: "https://prometheus.example.com"}).newPrometheus(c).Dial != nil || (clusterOptions{}).newPrometheus(c) != nil {
 		t.Error("what is no Service, or nothing, is looked for in the cluster")
 	}
 }

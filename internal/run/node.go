@@ -26,7 +26,7 @@ import (
 // nodeOptions are the flags of machine-config-controller, machine-config-daemon and
 // machine-config-server.
 type nodeOptions struct {
-	// The first two: the node that this runs on.
+	// machine-config-controller and machine-config-daemon: the node that the program runs on.
 	name string
 
 	// machine-config-controller.
@@ -43,34 +43,34 @@ type nodeOptions struct {
 	tlsCert, tlsKey string
 }
 
-func (o *nodeOptions) controller(flags *pflag.FlagSet) {
-	flags.StringVar(&o.name, "node", os.Getenv("NODE_NAME"), "node that this runs on, whose turn comes last; unset: $NODE_NAME, or none")
-	flags.StringVar(&o.releaseVersion, "release-version", "", "version that nodes are brought to, which ClusterOperator machine-config reports; unset: that of this program")
-	flags.StringVar(&o.release.OSImage, "os-image", "", "image of the operating system of every node, by digest; unset: nodes keep theirs")
-	flags.StringVar(&o.release.ExtensionsImage, "extensions-image", "", "image that extensions of the operating system are taken from, by digest")
+func (o *nodeOptions) addControllerFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.name, "node", os.Getenv("NODE_NAME"), "name of the node that this program runs on, which is updated last (default: $NODE_NAME, else none)")
+	flags.StringVar(&o.releaseVersion, "release-version", "", "version to report in ClusterOperator machine-config when all nodes are updated (default: the version of this program)")
+	flags.StringVar(&o.release.OSImage, "os-image", "", "operating system image of all nodes, by digest (default: the operating system is not changed)")
+	flags.StringVar(&o.release.ExtensionsImage, "extensions-image", "", "image with the extensions of the operating system, by digest")
 }
 
-func (o *nodeOptions) daemon(cmd *cobra.Command) {
+func (o *nodeOptions) addDaemonFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.name, "node", os.Getenv("NODE_NAME"), "name of the node; unset: $NODE_NAME")
-	flags.StringVar(&o.root, "root", "", "folder that stands for the root of the node")
-	flags.BoolVar(&o.simulate, "simulate", false, "play a node: commands are written down below --root and not run, and a reboot is over at once")
+	flags.StringVar(&o.name, "node", os.Getenv("NODE_NAME"), "name of the node (default: $NODE_NAME)")
+	flags.StringVar(&o.root, "root", "", "directory where the root of the node is mounted")
+	flags.BoolVar(&o.simulate, "simulate", false, "simulate a node: commands are recorded below --root instead of run, and reboots complete immediately")
 	flags.StringVar(&o.runtimeUnit, "runtime-unit", daemon.DefaultRuntimeUnit, "systemd unit of the container runtime")
 	_ = cmd.MarkFlagRequired("root") // the flag was just added
 }
 
-func (o *nodeOptions) serve(cmd *cobra.Command) {
+func (o *nodeOptions) addServerFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.server.Address, "address", nodeserver.DefaultAddress, "address that configurations are given on, over HTTPS; 0 turns it off")
-	flags.StringVar(&o.server.PlainAddress, "plain-address", nodeserver.DefaultPlainAddress, "address that they are given on over HTTP, without --bootstrap-kubeconfig; 0 turns it off")
-	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate to serve with; required unless --address is 0")
-	flags.StringVar(&o.tlsKey, "tls-key", "", "key of --tls-cert")
-	flags.StringVar(&o.server.Kubeconfig, "bootstrap-kubeconfig", "", "kubeconfig that new machines get, to ask for their certificates with: everyone who reaches the address can read it, so let its account do nothing else; unset: none")
+	flags.StringVar(&o.server.Address, "address", nodeserver.DefaultAddress, "address to serve configurations on over HTTPS; 0 disables it")
+	flags.StringVar(&o.server.PlainAddress, "plain-address", nodeserver.DefaultPlainAddress, "address to serve configurations on over HTTP, without --bootstrap-kubeconfig; 0 disables it")
+	flags.StringVar(&o.tlsCert, "tls-cert", "", "serving certificate; required unless --address is 0")
+	flags.StringVar(&o.tlsKey, "tls-key", "", "private key of --tls-cert")
+	flags.StringVar(&o.server.Kubeconfig, "bootstrap-kubeconfig", "", "kubeconfig for new machines to request their certificates; every client of the address can read it, so its account must not have other permissions (default: none)")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 }
 
-// tune has the cache hold the node of the daemon, and no other.
-func (o *nodeOptions) tune(options *ctrl.Options) {
+// tuneCache restricts the cache of Nodes to the node of the daemon.
+func (o *nodeOptions) tuneCache(options *ctrl.Options) {
 	options.Cache.ByObject = map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", o.name)},
 	}
@@ -83,7 +83,7 @@ func setupNodes(ctx context.Context, o *options, mgr ctrl.Manager) error {
 			return err
 		}
 	} else if err != nil {
-		return fmt.Errorf("looking for the kind %s: %w", pools.Kind, err)
+		return fmt.Errorf("discovering the kind %s: %w", pools.Kind, err)
 	}
 
 	return node.Setup(mgr, node.Options{
@@ -93,7 +93,7 @@ func setupNodes(ctx context.Context, o *options, mgr ctrl.Manager) error {
 
 func setupNodeDaemon(_ context.Context, o *options, mgr ctrl.Manager) error {
 	if o.node.name == "" {
-		return errors.New("--node: name the node that this runs on")
+		return errors.New("--node: the name of the node is required")
 	}
 
 	root, err := os.OpenRoot(o.node.root)
@@ -122,7 +122,7 @@ func setupNodeServer(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	}
 
 	if a := o.node.server.Address; o.node.tlsCert == "" && a != "" && a != "0" {
-		return errors.New("--tls-cert: name the certificate to serve with, or turn HTTPS off with --address 0")
+		return errors.New("--tls-cert: a serving certificate is required, unless HTTPS is disabled with --address 0")
 	}
 	return nodeserver.Setup(ctx, mgr, o.node.server)
 }

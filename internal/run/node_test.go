@@ -12,7 +12,7 @@ import (
 func TestNodeServerNeedsACertificate(t *testing.T) {
 	absent := filepath.Join(t.TempDir(), "tls.crt")
 	for want, o := range map[string]nodeOptions{
-		"--tls-cert: name the certificate to serve with, or turn HTTPS off with --address 0": {server: nodeserver.Options{Address: ":22623"}},
+		"--tls-cert: a serving certificate is required, unless HTTPS is disabled with --address 0": {server: nodeserver.Options{Address: ":22623"}},
 		"--tls-cert: open " + absent: {tlsCert: absent, tlsKey: absent, server: nodeserver.Options{Address: ":22623"}},
 	} {
 		err := setupNodeServer(t.Context(), &options{node: o}, nil)

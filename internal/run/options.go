@@ -44,8 +44,8 @@ type options struct {
 	// machine-config-controller and machine-config-daemon.
 	node nodeOptions
 
-	// tune changes the options of the server's manager; nil leaves them.
-	tune func(*ctrl.Options)
+	// tuneManager changes the options of the manager. It can be nil.
+	tuneManager func(*ctrl.Options)
 
 	// operator-controller.
 	catalogdCAsDir        string
@@ -53,43 +53,43 @@ type options struct {
 	ignoreServiceAccount  bool
 }
 
-// defaultNamespace is where the components live unless told otherwise.
+// defaultNamespace is the default namespace of the components.
 const defaultNamespace = "olmv1-system"
 
-func (o *options) common(flags *pflag.FlagSet, metricsAddress string) {
+func (o *options) addCommonFlags(flags *pflag.FlagSet, metricsAddress string) {
 	o.features = featureGates{}
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; unset: KUBECONFIG, the cluster that this runs in, or ~/.kube/config")
-	flags.StringVar(&o.systemNamespace, "system-namespace", defaultNamespace, "namespace of the components and what they keep")
-	flags.BoolVar(&o.leaderElect, "leader-elect", false, "wait to be the only active one of several replicas")
-	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns them off")
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", metricsAddress, "address of /metrics, over HTTPS, for clients that may get nonResourceURL /metrics; 0 turns it off")
-	flags.StringVar(&o.pprofAddress, "pprof-bind-address", "0", "address of the profiler, on this machine alone; 0 turns it off")
-	flags.StringVar(&o.cacheDir, "cache-dir", defaultCacheDir(), "folder of what can be fetched again")
-	flags.Var(o.features, "feature-gates", "features as other implementations name them")
-	flags.IntVarP(&o.verbosity, "v", "v", 0, "detail of the log, 0 to 4")
-	o.images(flags)
-	flags.StringVar(&o.pullSecret, "pull-secret", "", "Secret with the logins of registries, as NAMESPACE/NAME")
-	flags.StringVar(&o.pullSecret, "global-pull-secret", "", "the same as --pull-secret")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, else the service account of the pod, else ~/.kube/config)")
+	flags.StringVar(&o.systemNamespace, "system-namespace", defaultNamespace, "namespace of the components and their objects")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "enable leader election, so that only one replica is active")
+	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 disables them")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", metricsAddress, "address of /metrics over HTTPS, for clients with access to nonResourceURL /metrics; 0 disables it")
+	flags.StringVar(&o.pprofAddress, "pprof-bind-address", "0", "loopback address of the profiler; 0 disables it")
+	flags.StringVar(&o.cacheDir, "cache-dir", defaultCacheDir(), "directory of the cache")
+	flags.Var(o.features, "feature-gates", "feature gates, with the names of upstream OLM")
+	flags.IntVarP(&o.verbosity, "v", "v", 0, "log verbosity, 0 to 4")
+	o.addImageFlags(flags)
+	flags.StringVar(&o.pullSecret, "pull-secret", "", "Secret with registry credentials, as NAMESPACE/NAME")
+	flags.StringVar(&o.pullSecret, "global-pull-secret", "", "alias of --pull-secret")
 }
 
-// images are the flags of every server that pulls them.
-func (o *options) images(flags *pflag.FlagSet) {
-	flags.StringVar(&o.casDir, "pull-cas-dir", "", "folder of certificate authorities (*.crt, *.pem) trusted for registries, beside the system's")
-	flags.StringVar(&o.registriesConf, "registries-conf", "", "registries.conf with mirrors and blocked registries; unset: the system's")
-	flags.StringVar(&o.signaturePolicy, "signature-policy", "", "policy.json that says which images are accepted; unset: the system's")
-	flags.StringVar(&o.authFile, "authfile", "", "Docker config.json with the logins of registries; unset: the usual places")
+// addImageFlags adds the flags of servers that pull images.
+func (o *options) addImageFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.casDir, "pull-cas-dir", "", "directory of certificate authorities (*.crt, *.pem) to trust for registries, in addition to those of the system")
+	flags.StringVar(&o.registriesConf, "registries-conf", "", "registries.conf with mirrors and blocked registries (default: the file of the system)")
+	flags.StringVar(&o.signaturePolicy, "signature-policy", "", "policy.json with the signature verification policy for images (default: the file of the system)")
+	flags.StringVar(&o.authFile, "authfile", "", "Docker config.json with registry credentials (default: the files of podman and docker)")
 }
 
-func (o *options) catalogd(flags *pflag.FlagSet) {
-	flags.StringVar(&o.catalogsAddress, "catalogs-server-addr", ":8443", "address that catalogs are served on, over HTTPS")
-	flags.StringVar(&o.externalAddress, "external-address", "", "host, and port unless 443, by which clients reach the catalogs; unset: catalogd-service.<system namespace>.svc")
-	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate of the catalog server; unset: one is issued and renewed by itself")
-	flags.StringVar(&o.tlsKey, "tls-key", "", "key of --tls-cert")
+func (o *options) addCatalogdFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.catalogsAddress, "catalogs-server-addr", ":8443", "address to serve catalogs on over HTTPS")
+	flags.StringVar(&o.externalAddress, "external-address", "", "host, with a port unless it is 443, at which clients reach the catalogs (default: catalogd-service.<system namespace>.svc)")
+	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate of the catalog server (default: a certificate is issued and renewed automatically)")
+	flags.StringVar(&o.tlsKey, "tls-key", "", "private key of --tls-cert")
 	o.catalogsSize = catalogstore.DefaultTotalBytes
-	flags.Var(&o.catalogsSize, "catalogs-size-limit", "size of all catalogs below --cache-dir, with what is being unpacked; keep it below the size of the volume")
+	flags.Var(&o.catalogsSize, "catalogs-size-limit", "maximum size of all catalogs in --cache-dir, including catalogs that are being unpacked; it must be less than the size of the volume")
 }
 
-// sizeLimit is a flag for a positive number of bytes, written as a quantity of Kubernetes.
+// sizeLimit is a flag for a positive number of bytes, as a Kubernetes quantity.
 type sizeLimit int64
 
 // String implements pflag.Value.
@@ -104,7 +104,7 @@ func (l *sizeLimit) Set(text string) error {
 		return err
 	}
 	if quantity.Value() <= 0 {
-		return errors.New("it must be more than zero, for example 3584Mi")
+		return errors.New("must be greater than zero, for example 3584Mi")
 	}
 
 	*l = sizeLimit(quantity.Value())
@@ -114,13 +114,13 @@ func (l *sizeLimit) Set(text string) error {
 // Type implements pflag.Value.
 func (*sizeLimit) Type() string { return "quantity" }
 
-func (o *options) operatorController(flags *pflag.FlagSet) {
-	flags.StringVar(&o.catalogdCAsDir, "catalogd-cas-dir", "", "folder of certificate authorities trusted for catalogd; unset: the one that catalogd publishes")
+func (o *options) addOperatorControllerFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.catalogdCAsDir, "catalogd-cas-dir", "", "directory of certificate authorities to trust for catalogd (default: the authority that catalogd publishes)")
 	flags.BoolVar(&o.requireServiceAccount, "require-service-account", false, "refuse extensions without spec.serviceAccount")
-	flags.BoolVar(&o.ignoreServiceAccount, "ignore-service-account", false, "install every extension with the rights of this server, whatever spec.serviceAccount names; excludes --require-service-account")
+	flags.BoolVar(&o.ignoreServiceAccount, "ignore-service-account", false, "install every extension with the permissions of this server and ignore spec.serviceAccount; must not be set together with --require-service-account")
 }
 
-func (o *options) cache(component string) string { return filepath.Join(o.cacheDir, component) }
+func (o *options) cachePath(component string) string { return filepath.Join(o.cacheDir, component) }
 
 func defaultCacheDir() string {
 	if dir, err := os.UserCacheDir(); err == nil {

@@ -24,10 +24,10 @@ import (
 // runPackageServer runs package-server until the end of the test, and gives its address.
 func runPackageServer(t *testing.T, args ...string) string {
 	t.Helper()
-	p, listening := &packageServer{}, make(chan string, 1)
+	p, listening := &packageServerOptions{}, make(chan string, 1)
 	p.served.Name = "packageserver-" + filepath.Base(t.TempDir()) + strings.Join(args, "")
 	p.served.Listening = func(a net.Addr) { listening <- a.String() }
-	cmd := server{name: "package-server", metricsAddress: "0", bind: p.bind, setup: p.setup}.command("v1.2.3")
+	cmd := server{name: "package-server", metricsAddress: "0", addFlags: p.addFlags, setup: p.setupPackageServer}.newCommand("v1.2.3")
 	cmd.SetArgs(append([]string{
 		"--kubeconfig", kubeconfig(t), "--health-probe-bind-address", "0", "--bind-address", "127.0.0.1", "--secure-port", "0", "--debug",
 	}, args...))
@@ -130,9 +130,9 @@ func TestPackageServerRefuses(t *testing.T) {
 	}
 
 	for args, want := range map[string]string{
-		"--tls-min-version VersionTLS10":                                  `--tls-min-version: "VersionTLS10" is none of VersionTLS12, VersionTLS13`,
-		"--tls-cipher-suites TLS_RSA_WITH_RC4_128_SHA":                    `--tls-cipher-suites: "TLS_RSA_WITH_RC4_128_SHA" is unknown or not safe`,
-		"--tls-cert-file " + absent + " --tls-private-key-file " + absent: "reading the certificate to serve with",
+		"--tls-min-version VersionTLS10":                                  `--tls-min-version: "VersionTLS10" must be one of VersionTLS12, VersionTLS13`,
+		"--tls-cipher-suites TLS_RSA_WITH_RC4_128_SHA":                    `--tls-cipher-suites: "TLS_RSA_WITH_RC4_128_SHA" is unknown or insecure`,
+		"--tls-cert-file " + absent + " --tls-private-key-file " + absent: "reading the serving certificate",
 		"--tls-cert-file " + absent:                                       "tls-private-key-file",
 		"--authentication-kubeconfig " + absent:                           "--authentication-kubeconfig: ",
 		"--authorization-kubeconfig " + absent:                            "--authorization-kubeconfig: ",
@@ -151,11 +151,11 @@ func TestPackageServerRefuses(t *testing.T) {
 }
 
 // What is held of a CatalogSource is what is read of it.
-func TestSlim(t *testing.T) {
+func TestStripCatalogSource(t *testing.T) {
 	catalog := &operatorsv1alpha1.CatalogSource{}
 	catalog.Labels, catalog.Annotations = map[string]string{"a": "b"}, map[string]string{"long": "text"}
 	catalog.Spec.DisplayName, catalog.Spec.Icon = "Name", &operatorsv1alpha1.Icon{Data: "x"}
-	if _, err := slim(catalog); err != nil {
+	if _, err := stripCatalogSource(catalog); err != nil {
 		t.Fatal(err)
 	}
 	if catalog.Annotations != nil || catalog.Spec.Icon != nil || catalog.Spec.DisplayName != "Name" || catalog.Labels["a"] != "b" {

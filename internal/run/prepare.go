@@ -17,18 +17,18 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action"
 )
 
-// established is how long a CRD may take until the API server serves its kind.
-const established = 30 * time.Second
+// crdEstablishedTimeout is the timeout until the API server serves the kind of a CRD.
+const crdEstablishedTimeout = 30 * time.Second
 
-// prepared are the kinds of an installation that the servers need where they run beside a
-// cluster: it gets no accounts, roles and Deployments then.
-var prepared = []string{"CustomResourceDefinition", "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+// preparedKinds are the kinds of an installation that servers outside of the cluster require. Service accounts,
+// roles and Deployments are not created then.
+var preparedKinds = []string{"CustomResourceDefinition", "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
-// prepare applies the CRDs, the system namespace and the admission policies of an
-// installation, creates the kinds that declare mirrors where the cluster has none, and waits
-// until the kinds are served. In a cluster 'mainstay install' brings them.
-func prepare(ctx context.Context, config *rest.Config, installation action.Installation) error {
-	s, err := scheme()
+// prepareCluster applies the CRDs, the system namespace and the admission policies of an installation, creates
+// the CRDs for mirrors unless they exist, and waits until the API server serves the kinds. For servers in a
+// cluster, 'mainstay install' applies these objects.
+func prepareCluster(ctx context.Context, config *rest.Config, installation action.Installation) error {
+	s, err := newScheme()
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func prepare(ctx context.Context, config *rest.Config, installation action.Insta
 	}
 
 	for _, object := range objects {
-		if !slices.Contains(prepared, object.GetKind()) {
+		if !slices.Contains(preparedKinds, object.GetKind()) {
 			continue
 		}
 		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(action.InstallFieldManager), client.ForceOwnership)
@@ -62,7 +62,7 @@ func prepare(ctx context.Context, config *rest.Config, installation action.Insta
 		if object.GetKind() != "CustomResourceDefinition" {
 			continue
 		}
-		if err := awaitKind(ctx, c, object.GetName()); err != nil {
+		if err := waitForKind(ctx, c, object.GetName()); err != nil {
 			return fmt.Errorf("preparing the cluster: %w", err)
 		}
 	}
@@ -70,10 +70,9 @@ func prepare(ctx context.Context, config *rest.Config, installation action.Insta
 	return nil
 }
 
-// awaitKind waits until the API server serves the kind of a CRD: its objects can be
-// listed. A watch that begins before that is refused, and begun again only after a
-// pause.
-func awaitKind(ctx context.Context, c client.Client, name string) error {
+// waitForKind waits until the objects of a CRD can be listed. A watch that starts earlier is rejected and retried
+// only after a backoff.
+func waitForKind(ctx context.Context, c client.Client, name string) error {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, &crd); err != nil {
 		return fmt.Errorf("reading CustomResourceDefinition %q: %w", name, err)
@@ -84,7 +83,7 @@ func awaitKind(ctx context.Context, c client.Client, name string) error {
 		Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.ListKind,
 	})
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, established, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, crdEstablishedTimeout, true, func(ctx context.Context) (bool, error) {
 		last = c.List(ctx, list, client.Limit(1))
 		return last == nil, nil
 	})

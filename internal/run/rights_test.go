@@ -67,18 +67,18 @@ var unusedRights = map[string]string{
 // --require-service-account, through what extensions do: install, plan, update, serve webhooks, keep objects in
 // Secrets, have dependencies installed, heal, remove. The roles suffice, and give nothing that is never used.
 func TestShippedRights(t *testing.T) {
-	s := newRights(t)
+	s := newFixture(t)
 	s.run("catalogd", catalogdAccount, "--catalogs-server-addr", s.catalogs, "--external-address", s.catalogs)
 	s.run("operator-controller", controllerAccount, "--require-service-account")
 	s.serveCatalog()
-	s.plan()
-	s.installed("1.0.0")
-	s.installed("1.2.0")
-	s.installed("1.3.0")
-	s.heals()
-	s.dependency()
+	s.checkPlan()
+	s.installExtension("1.0.0")
+	s.installExtension("1.2.0")
+	s.installExtension("1.3.0")
+	s.requireDriftCorrected()
+	s.checkDependency()
 	s.forgedService()
-	s.removed()
+	s.removeExtension()
 
 	bindings := slices.Concat(s.bindings("catalogd-manager-role", catalogdAccount), s.bindings("operator-controller-manager-role", controllerAccount))
 	for _, right := range env.Requests(t).Unused(bindings) {
@@ -89,7 +89,7 @@ func TestShippedRights(t *testing.T) {
 }
 
 // bindings returns the ClusterRole and the Role of a name, with the account that has both.
-func (s *rights) bindings(role, account string) []audit.Binding {
+func (s *fixture) bindings(role, account string) []audit.Binding {
 	s.t.Helper()
 	cluster, namespaced := &rbacv1.ClusterRole{}, &rbacv1.Role{}
 	err := errors.Join(s.Get(s.t.Context(), client.ObjectKey{Name: role}, cluster),
@@ -107,22 +107,22 @@ func accountUser(account string) string {
 	return "system:serviceaccount:" + action.DefaultSystemNamespace + ":" + account
 }
 
-// rights is an API server with an installation of Mainstay, of which nothing runs yet, and a registry.
-type rights struct {
+// fixture is an API server with an installation of Mainstay, of which nothing runs yet, and a registry.
+type fixture struct {
 	client.Client
 	t *testing.T
 	// catalogs is the address of catalogd, and repository where images are.
 	catalogs, repository string
 }
 
-func newRights(t *testing.T) *rights {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	scheme, err := action.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	s := &rights{t: t, Client: env.Client(t, func(to *runtime.Scheme) error { *to = *scheme; return clientgoscheme.AddToScheme(to) })}
+	s := &fixture{t: t, Client: env.Client(t, func(to *runtime.Scheme) error { *to = *scheme; return clientgoscheme.AddToScheme(to) })}
 	installation := action.Installation{RequireServiceAccount: true}
 	objects, err := installation.Manifests()
 	if err != nil {
@@ -154,7 +154,7 @@ func newRights(t *testing.T) *rights {
 }
 
 // run runs a server as an account of the installation, until the end of the test.
-func (s *rights) run(server, account string, args ...string) {
+func (s *fixture) run(server, account string, args ...string) {
 	s.t.Helper()
 	cmd := Command("test")
 	cmd.SetArgs(append([]string{
@@ -172,7 +172,7 @@ func (s *rights) run(server, account string, args ...string) {
 	})
 }
 
-func (s *rights) kubeconfig(account string) string {
+func (s *fixture) kubeconfig(account string) string {
 	s.t.Helper()
 	token := &authenticationv1.TokenRequest{}
 	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: action.DefaultSystemNamespace, Name: account}}
@@ -198,7 +198,7 @@ func (s *rights) kubeconfig(account string) string {
 
 // bundle returns an example bundle under another name or version. That of 1.3.0 has more objects than a revision
 // has room for.
-func (s *rights) bundle(name, version string) fstest.MapFS {
+func (s *fixture) bundle(name, version string) fstest.MapFS {
 	s.t.Helper()
 	root, err := env.Root()
 	if err != nil {
@@ -235,7 +235,7 @@ func (s *rights) bundle(name, version string) fstest.MapFS {
 }
 
 // push pushes a bundle, and returns the image.
-func (s *rights) push(name, version string) string {
+func (s *fixture) push(name, version string) string {
 	s.t.Helper()
 	spec, err := image.BundleSpec(s.bundle(name, version), nil)
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *rights) push(name, version string) string {
 	return s.pushImage(name+":"+version, spec)
 }
 
-func (s *rights) pushImage(name string, spec image.Spec) string {
+func (s *fixture) pushImage(name string, spec image.Spec) string {
 	s.t.Helper()
 	built, err := image.Build(spec)
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *rights) pushImage(name string, spec image.Spec) string {
 
 // serveCatalog serves three versions of hello-operator, and an operator that depends on another one, and creates
 // the account of the extensions with the least rights for hello-operator.
-func (s *rights) serveCatalog() {
+func (s *fixture) serveCatalog() {
 	s.t.Helper()
 	var text strings.Builder
 	add := func(name string, properties string, versions ...string) {
@@ -319,7 +319,7 @@ func (s *rights) serveCatalog() {
 	}
 }
 
-func (s *rights) eventually(what string, check func() error) {
+func (s *fixture) eventually(what string, check func() error) {
 	s.t.Helper()
 	last := errors.New("not checked")
 	err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
@@ -332,7 +332,7 @@ func (s *rights) eventually(what string, check func() error) {
 }
 
 // change patches an object until that succeeds.
-func (s *rights) change(object client.Object, edit func()) {
+func (s *fixture) change(object client.Object, edit func()) {
 	s.t.Helper()
 	s.eventually("changing "+object.GetName(), func() error {
 		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -344,15 +344,15 @@ func (s *rights) change(object client.Object, edit func()) {
 	})
 }
 
-func (s *rights) extension(name string) *olmv1.ClusterExtension {
+func (s *fixture) extension(name string) *olmv1.ClusterExtension {
 	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	extension.Spec.Namespace, extension.Spec.ServiceAccount = home, &olmv1.ServiceAccountReference{Name: installerAccount}
 	extension.Spec.Source = olmv1.SourceConfig{SourceType: olmv1.ExtensionSourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: name + "-operator"}}
 	return extension
 }
 
-// plan has the extension planned only, changes the plan, and takes the annotation away.
-func (s *rights) plan() {
+// checkPlan has the extension planned only, changes the plan, and takes the annotation away.
+func (s *fixture) checkPlan() {
 	s.t.Helper()
 	extension := s.extension("hello")
 	extension.Spec.Source.Catalog.Version = "1.0.0"
@@ -387,8 +387,8 @@ func (s *rights) plan() {
 	})
 }
 
-// installed has a version installed, and does the work of the controller of Deployments for it.
-func (s *rights) installed(version string) {
+// installExtension has a version installed, and does the work of the controller of Deployments for it.
+func (s *fixture) installExtension(version string) {
 	s.t.Helper()
 	extension := s.extension("hello")
 	s.change(extension, func() { extension.Spec.Source.Catalog.Version = version })
@@ -411,8 +411,8 @@ func (s *rights) installed(version string) {
 	})
 }
 
-// heals deletes an object of the extension, which comes back.
-func (s *rights) heals() {
+// requireDriftCorrected deletes an object of the extension, which comes back.
+func (s *fixture) requireDriftCorrected() {
 	s.t.Helper()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "large-one"}}
 	if err := s.Delete(s.t.Context(), config); err != nil {
@@ -421,8 +421,8 @@ func (s *rights) heals() {
 	s.eventually("a deleted object is back", func() error { return s.Get(s.t.Context(), client.ObjectKeyFromObject(config), config) })
 }
 
-// dependency has operator-controller create an extension, which the admission policy lets it.
-func (s *rights) dependency() {
+// checkDependency has operator-controller create an extension, which the admission policy lets it.
+func (s *fixture) checkDependency() {
 	s.t.Helper()
 	extension := s.extension("other")
 	extension.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
@@ -444,7 +444,7 @@ func (s *rights) dependency() {
 }
 
 // forgedService asks for a certificate that operator-controller refuses to issue, and reports by an Event.
-func (s *rights) forgedService() {
+func (s *fixture) forgedService() {
 	s.t.Helper()
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
@@ -467,8 +467,8 @@ func (s *rights) forgedService() {
 	})
 }
 
-// removed has every extension removed, with what it keeps in the system namespace.
-func (s *rights) removed() {
+// removeExtension has every extension removed, with what it keeps in the system namespace.
+func (s *fixture) removeExtension() {
 	s.t.Helper()
 	if err := s.DeleteAllOf(s.t.Context(), &olmv1.ClusterExtension{}); err != nil {
 		s.t.Fatal(err)

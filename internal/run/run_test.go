@@ -30,7 +30,7 @@ func TestDocumentation(t *testing.T) {
 		})
 	}
 
-	for name := range features {
+	for name := range knownFeatures {
 		if !strings.Contains(string(page), "`"+name+"`") {
 			t.Errorf("docs/servers.md does not name the feature %s", name)
 		}
@@ -74,7 +74,7 @@ func TestLocalAddress(t *testing.T) {
 		{listen: "0.0.0.0:8443", want: "localhost:8443"},
 		{listen: "[::]:8443", want: "localhost:8443"},
 		{listen: "127.0.0.1:1234", want: "127.0.0.1:1234"},
-		{listen: "127.0.0.1:0", err: "name a port"},
+		{listen: "127.0.0.1:0", err: "a port is required"},
 		{listen: "8443", err: "--catalogs-server-addr"},
 	} {
 		got, err := localAddress(tc.listen)

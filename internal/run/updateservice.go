@@ -20,9 +20,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// updateService are the flags of the update service. It needs no cluster, so that it has
-// none of those of the other servers.
-type updateService struct {
+// updateServiceOptions are the flags of the update service. It runs without a cluster, so it does not have the
+// common flags of the other servers.
+type updateServiceOptions struct {
 	options
 	service  updateservice.Options
 	keyrings []string
@@ -30,28 +30,28 @@ type updateService struct {
 	stores   []string
 }
 
-func updateServiceCommand() *cobra.Command {
-	u := &updateService{}
+func newUpdateServiceCommand() *cobra.Command {
+	u := &updateServiceOptions{}
 	cmd := &cobra.Command{
 		Use:   "update-service",
-		Short: "Tell clusters which releases they can be updated to",
-		Long: `update-service finds the release images in a repository of a registry, makes update graphs
-of them and of a graph-data folder, and serves these to clusters over the Cincinnati
-protocol, at /api/upgrades_info/graph. It needs no cluster to run on.
+		Short: "Serve update graphs to clusters",
+		Long: `update-service scans a repository for release images, builds update graphs from the releases and a
+graph-data directory, and serves the graphs to clusters with the Cincinnati protocol at
+/api/upgrades_info/graph. It does not require a cluster.
 
-With --keyring or --key only releases are served that each of them has signed.`,
+With --keyring or --key, only releases with a signature for each of them are served.`,
 		Example: `  mainstay run update-service --releases registry.example.com/platform/release --graph-data ./graph-data
 
-  # Take the graph-data from an image, and serve only releases that are signed
+  # Read the graph-data from an image, and serve only signed releases
   mainstay run update-service --releases registry.example.com/platform/release \
     --graph-data-image registry.example.com/platform/graph-data:latest \
     --keyring release-keys.asc --store https://signatures.example.com/releases`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE:         func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
+		RunE:         func(cmd *cobra.Command, _ []string) error { return u.runUpdateService(cmd.Context()) },
 	}
 
-	u.bind(cmd.Flags())
+	u.addFlags(cmd.Flags())
 	_ = cmd.MarkFlagRequired("releases") // the flag was just added
 	cmd.MarkFlagsMutuallyExclusive("graph-data", "graph-data-image")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
@@ -60,28 +60,28 @@ With --keyring or --key only releases are served that each of them has signed.`,
 	return cmd
 }
 
-func (u *updateService) bind(flags *pflag.FlagSet) {
+func (u *updateServiceOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&u.service.Releases, "releases", "", "repository with the release images, as REGISTRY/PATH")
-	flags.StringVar(&u.service.DataFolder, "graph-data", "", "graph-data folder: channels, blocked and conditional updates")
-	flags.StringVar(&u.service.DataImage, "graph-data-image", "", "image with a graph-data folder")
-	flags.StringVar(&u.service.DataImagePath, "graph-data-image-path", updateservice.DataPath, "where --graph-data-image has its folder")
-	flags.DurationVar(&u.service.Interval, "scan-interval", 5*time.Minute, "how often releases and graph-data are looked at")
-	flags.StringVar(&u.service.Address, "address", ":8081", "address that graphs are served on")
-	flags.StringVar(&u.service.Prefix, "path-prefix", "/api/upgrades_info", "path before /graph and /v1/graph")
-	flags.StringVar(&u.service.StatusAddress, "status-address", ":9081", "address of /livez, /readyz and /metrics; 0 turns them off")
-	flags.StringVar(&u.tlsCert, "tls-cert", "", "certificate to serve graphs with; unset: over HTTP, for what stands in front to encrypt")
-	flags.StringVar(&u.tlsKey, "tls-key", "", "key of --tls-cert")
-	flags.StringArrayVar(&u.keyrings, "keyring", nil, "file with OpenPGP public keys, one of which must have signed a release for it to be served; may be repeated, each must have signed")
-	flags.StringArrayVar(&u.keys, "key", nil, "file with a public key of sigstore, which must have signed a release for it to be served; may be repeated")
-	flags.StringArrayVar(&u.stores, "store", nil, "URL of a store with OpenPGP signatures, as https://example.com/signatures or file:///folder; may be repeated")
-	flags.StringVar(&u.cacheDir, "cache-dir", defaultCacheDir(), "folder of what is known of images; it may be deleted while the service runs")
-	u.images(flags)
-	flags.IntVarP(&u.verbosity, "v", "v", 0, "detail of the log, 0 to 4")
+	flags.StringVar(&u.service.DataFolder, "graph-data", "", "graph-data directory with channels, blocked and conditional updates")
+	flags.StringVar(&u.service.DataImage, "graph-data-image", "", "image with a graph-data directory")
+	flags.StringVar(&u.service.DataImagePath, "graph-data-image-path", updateservice.DataPath, "path of the graph-data directory in --graph-data-image")
+	flags.DurationVar(&u.service.Interval, "scan-interval", 5*time.Minute, "interval between scans of releases and graph-data")
+	flags.StringVar(&u.service.Address, "address", ":8081", "address to serve graphs on")
+	flags.StringVar(&u.service.Prefix, "path-prefix", "/api/upgrades_info", "path prefix of /graph and /v1/graph")
+	flags.StringVar(&u.service.StatusAddress, "status-address", ":9081", "address of /livez, /readyz and /metrics; 0 disables them")
+	flags.StringVar(&u.tlsCert, "tls-cert", "", "serving certificate (default: graphs are served over HTTP, for use behind a TLS proxy)")
+	flags.StringVar(&u.tlsKey, "tls-key", "", "private key of --tls-cert")
+	flags.StringArrayVar(&u.keyrings, "keyring", nil, "file with OpenPGP public keys; only releases with a signature by one of them are served; can be repeated to require a signature for each file")
+	flags.StringArrayVar(&u.keys, "key", nil, "file with a sigstore public key; only releases with a signature by this key are served; can be repeated to require all of them")
+	flags.StringArrayVar(&u.stores, "store", nil, "URL of a store with OpenPGP signatures, for example https://example.com/signatures or file:///directory; can be repeated")
+	flags.StringVar(&u.cacheDir, "cache-dir", defaultCacheDir(), "directory of the image metadata cache; it can be deleted while the service runs")
+	u.addImageFlags(flags)
+	flags.IntVarP(&u.verbosity, "v", "v", 0, "log verbosity, 0 to 4")
 }
 
-func (u *updateService) run(ctx context.Context) error {
-	u.service.Log = u.setLog()
-	u.service.CacheDir = u.cache("update-service")
+func (u *updateServiceOptions) runUpdateService(ctx context.Context) error {
+	u.service.Log = u.setupLogging()
+	u.service.CacheDir = u.cachePath("update-service")
 	u.service.Images = image.Options{
 		RegistriesConf: u.registriesConf, PolicyFile: u.signaturePolicy, CADir: u.casDir, AuthFile: u.authFile,
 	}
@@ -95,14 +95,14 @@ func (u *updateService) run(ctx context.Context) error {
 		work.Go(func() error { return watched.Start(ctx) })
 	}
 
-	trusted, err := u.trusted()
+	trusted, err := u.loadTrustedKeys()
 	if err != nil {
 		return err
 	}
 
-	u.service.Verifier = trusted.verifier(u.service.Images, u.service.Releases)
+	u.service.Verifier = trusted.newVerifier(u.service.Images, u.service.Releases)
 	if u.service.DataImage != "" {
-		u.service.DataVerifier = trusted.verifier(u.service.Images, u.service.DataImage)
+		u.service.DataVerifier = trusted.newVerifier(u.service.Images, u.service.DataImage)
 	}
 
 	service, err := updateservice.New(u.service)
@@ -114,54 +114,54 @@ func (u *updateService) run(ctx context.Context) error {
 	return work.Wait()
 }
 
-// trusted are those whose signatures count.
-type trusted struct {
-	statements *signature.Statements // nil: no OpenPGP statement is needed
+// trustedKeys are the keys for the verification of releases.
+type trustedKeys struct {
+	statements *signature.Statements // nil if no OpenPGP signature is required
 	keys       []signature.PublicKey
 }
 
-// trusted reads the keys that the flags name.
-func (u *updateService) trusted() (trusted, error) {
-	var of trusted
+// loadTrustedKeys reads the keys and stores that the flags specify. It returns all errors joined.
+func (u *updateServiceOptions) loadTrustedKeys() (trustedKeys, error) {
+	var trusted trustedKeys
 	var keyrings []signature.Keyring
 	var stores []signature.Store
-	var wrong []error
+	var errs []error
 	fail := func(flag, value string, err error) {
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("--%s %s: %w", flag, value, err))
+			errs = append(errs, fmt.Errorf("--%s %s: %w", flag, value, err))
 		}
 	}
 	for _, file := range u.keyrings {
-		keyring, err := parseKey(file, signature.ParseKeyring)
+		keyring, err := parseKeyFile(file, signature.ParseKeyring)
 		fail("keyring", file, err)
 		keyrings = append(keyrings, keyring)
 	}
 
 	for _, file := range u.keys {
-		key, err := parseKey(file, signature.ParsePublicKey)
+		key, err := parseKeyFile(file, signature.ParsePublicKey)
 		fail("key", file, err)
-		of.keys = append(of.keys, key)
+		trusted.keys = append(trusted.keys, key)
 	}
 
 	client := &http.Client{Timeout: storeTimeout}
 	for i, address := range u.stores {
 		store, err := signature.OpenStore(address, client)
-		fail("store", fmt.Sprintf("number %d", i+1), err) // A URL may hold a password.
+		fail("store", fmt.Sprintf("number %d", i+1), err) // The URL is omitted because it can contain a password.
 		stores = append(stores, store)
 	}
 
-	if len(keyrings) > 0 && len(wrong) == 0 {
-		of.statements = signature.NewStatements(keyrings, signature.Parallel(stores...))
+	if len(keyrings) > 0 && len(errs) == 0 {
+		trusted.statements = signature.NewStatements(keyrings, signature.Parallel(stores...))
 	}
 
-	return of, errors.Join(wrong...)
+	return trusted, errors.Join(errs...)
 }
 
-// storeTimeout bounds one question to a store of signatures.
+// storeTimeout is the timeout of a request to a signature store.
 const storeTimeout = 2 * time.Minute
 
-// parseKey reads a file with keys, which are called as the file is.
-func parseKey[T any](file string, parse func(name string, data []byte) (T, error)) (T, error) {
+// parseKeyFile reads a file with keys. The base name of the file is the name of the keys.
+func parseKeyFile[T any](file string, parse func(name string, data []byte) (T, error)) (T, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		var none T
@@ -170,9 +170,9 @@ func parseKey[T any](file string, parse func(name string, data []byte) (T, error
 	return parse(filepath.Base(file), data)
 }
 
-// verifier decides about the images of a repository: each key must have signed one. Nil:
-// nobody needs to have.
-func (t trusted) verifier(images image.Options, ref string) updateservice.Verifier {
+// newVerifier returns a verifier for the images of a repository, which requires a signature for each key. It
+// returns nil if no keys are configured.
+func (t trustedKeys) newVerifier(images image.Options, ref string) updateservice.Verifier {
 	var verifiers []signature.Verifier
 	if t.statements != nil {
 		verifiers = append(verifiers, t.statements)

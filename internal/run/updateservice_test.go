@@ -69,13 +69,13 @@ func TestUpdateServiceVerifier(t *testing.T) {
 		}
 	}
 
-	u := &updateService{keyrings: []string{key}, stores: []string{"file://" + filepath.Join(dir, "store")}}
-	of, err := u.trusted()
+	u := &updateServiceOptions{keyrings: []string{key}, stores: []string{"file://" + filepath.Join(dir, "store")}}
+	of, err := u.loadTrustedKeys()
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	verifier := of.verifier(image.Options{}, "registry.example.com/release")
+	verifier := of.newVerifier(image.Options{}, "registry.example.com/release")
 	if err := verifier.Verify(t.Context(), digest.String()); err != nil {
 		t.Errorf("what is signed: %v", err)
 	}
@@ -83,12 +83,12 @@ func TestUpdateServiceVerifier(t *testing.T) {
 		t.Error("what nobody signed is taken")
 	}
 
-	bad := &updateService{keyrings: []string{filepath.Join(dir, "none"), statement}, keys: []string{key}, stores: []string{"ftp://user:secret@example.com"}}
-	_, err = bad.trusted()
+	bad := &updateServiceOptions{keyrings: []string{filepath.Join(dir, "none"), statement}, keys: []string{key}, stores: []string{"ftp://user:secret@example.com"}}
+	_, err = bad.loadTrustedKeys()
 	if err == nil || strings.Count(err.Error(), "--keyring ") != 2 || !strings.Contains(err.Error(), "--key ") || !strings.Contains(err.Error(), "--store ") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("flags that are wrong: %v", err)
 	}
-	if (trusted{}).verifier(image.Options{}, "r") != nil {
+	if (trustedKeys{}).newVerifier(image.Options{}, "r") != nil {
 		t.Error("without keys something is verified")
 	}
 }
@@ -140,13 +140,13 @@ func TestUpdateServiceSigstore(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	u := &updateService{keys: []string{key}}
-	of, err := u.trusted()
+	u := &updateServiceOptions{keys: []string{key}}
+	of, err := u.loadTrustedKeys()
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	verifier := of.verifier(options, repository)
+	verifier := of.newVerifier(options, repository)
 	if err := verifier.Verify(t.Context(), digest.String()); err == nil {
 		t.Error("what nobody signed is taken")
 	}

@@ -1,22 +1,22 @@
-// Package sampling keeps the runtime from sampling allocations in a program that most
-// often ends after milliseconds: the samples of its start alone, for a profile of the heap
-// that nobody asks for, take a megabyte.
+// Package sampling disables the sampling of allocations in a program that usually runs for milliseconds. The
+// samples of its start alone take a megabyte, for a heap profile that is rarely used.
 //
-// Packages are initialised in the order of their paths, those first that need no other.
-// So this one imports nothing but the runtime, and comes before what allocates most. It
-// is not for servers, which set the rate again before they begin.
+// Packages without dependencies are initialized first, in the order of their paths. This package imports
+// only the runtime, so that it is initialized before the packages that allocate most. Servers enable
+// sampling again with Start.
 package sampling
 
 import "runtime"
 
-// rate is what the runtime began with: $GODEBUG can set it.
-var rate = stop()
+// initialRate is the sampling rate at the start of the program, which $GODEBUG can set.
+var initialRate = disableHeapSampling()
 
-func stop() int {
+// disableHeapSampling sets the sampling rate to zero and returns the previous rate.
+func disableHeapSampling() int {
 	before := runtime.MemProfileRate
 	runtime.MemProfileRate = 0
 	return before
 }
 
-// Start has allocations sampled from now on.
-func Start() { runtime.MemProfileRate = rate }
+// Start enables the sampling of allocations.
+func Start() { runtime.MemProfileRate = initialRate }

@@ -1,4 +1,4 @@
-// Package serving joins the command `opm serve` with the server: neither knows the other.
+// Package serving connects the command `opm serve` with the server. Neither depends on the other.
 package serving
 
 import (
