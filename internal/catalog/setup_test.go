@@ -426,7 +426,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 	namespace, made := createCatalog(t, c)
 	dir := t.TempDir()
 	opts := catalog.Options{TLSCertFile: filepath.Join(dir, "tls.crt"), TLSKeyFile: filepath.Join(dir, "tls.key")}
-	// write issues a certificate and gives its authority.
+	// write issues a certificate and returns its authority.
 	write := func() []byte {
 		t.Helper()
 		authority, err := certificate.NewAuthority("test", time.Hour, time.Now())

@@ -195,7 +195,7 @@ func prepareCrash(t *testing.T, dir string) {
 	}
 }
 
-// checkOrder makes sure that a file is complete on the disk before it gets its place: a
+// checkOrder checks that a file is complete on the disk before it gets its place: a
 // power failure then leaves the old or the new, too.
 func checkOrder(t *testing.T, done []string) {
 	t.Helper()

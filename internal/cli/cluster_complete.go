@@ -13,13 +13,13 @@ import (
 )
 
 // listFromClusterVersion returns a lister of the names that a function finds in the ClusterVersion.
-func listFromClusterVersion(of func(*configv1.ClusterVersion) []string) nameLister {
+func listFromClusterVersion(extract func(*configv1.ClusterVersion) []string) nameLister {
 	return func(ctx context.Context, c client.Client) ([]string, error) {
 		cv, err := clusterupdate.Read(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		return of(cv), nil
+		return extract(cv), nil
 	}
 }
 

@@ -112,14 +112,14 @@ func (p *recommendPrinter) printRecommendation(problems io.Writer, r *clusterupd
 
 	p.printClusterConditions(r)
 	if !r.AlertsChecked {
-		fmt.Fprintln(problems, "info: Alerts were not looked at. Name a Prometheus with --alerts to have them looked at, too.")
+		fmt.Fprintln(problems, "info: Alerts were not checked. Use --alerts to check the alerts of a Prometheus server.")
 	}
 
 	if unknown := r.UnknownAlerts; len(unknown) > 0 {
 		if more := len(unknown) - maxListedUnknownAlerts; more > 0 {
 			unknown = append(unknown[:maxListedUnknownAlerts:maxListedUnknownAlerts], fmt.Sprintf("and %d more", more))
 		}
-		fmt.Fprintf(problems, "info: Other alerts are firing, of which it is not known whether they matter to an update: %s\n", strings.Join(unknown, ", "))
+		fmt.Fprintf(problems, "info: Other alerts are firing that are not evaluated for updates: %s\n", strings.Join(unknown, ", "))
 	}
 
 	failed := printRetrievalFailure(problems, r.ClusterVersion, len(r.Minors) > 0)

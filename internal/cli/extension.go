@@ -291,8 +291,8 @@ func (a *app) formatExtensionRow(e *olmv1.ClusterExtension, wide bool) []string 
 		bundle, version = e.Status.Install.Bundle.Name, e.Status.Install.Bundle.Version
 	}
 
-	standing, message := diagnosis.Stand(e)
-	row := []string{e.Name, bundle, version, string(standing), a.formatAge(&e.CreationTimestamp)}
+	state, message := diagnosis.Stand(e)
+	row := []string{e.Name, bundle, version, string(state), a.formatAge(&e.CreationTimestamp)}
 	if !wide {
 		return append(row, truncateMessage(message))
 	}

@@ -76,14 +76,14 @@ With several names, nothing is deleted if one of the extensions does not exist o
 				return withExitCode(uninstall.Check(removals))
 			}
 
-			asks := !yes && a.interactive(cmd)
-			if asks || losesData(removals) {
+			needsConfirmation := !yes && a.interactive(cmd)
+			if needsConfirmation || losesData(removals) {
 				printRemovals(cmd.ErrOrStderr(), removals)
 			}
 			if err := uninstall.Check(removals); err != nil {
 				return withExitCode(err)
 			}
-			if asks && !terminal.Confirm(cmd, "Uninstall "+joinExtensionNames(removals)+"?") {
+			if needsConfirmation && !terminal.Confirm(cmd, "Uninstall "+joinExtensionNames(removals)+"?") {
 				return &report.Error{Object: joinExtensionNames(removals), Err: errors.New("uninstall cancelled")}
 			}
 			if err := uninstall.Run(cmd.Context(), removals); err != nil {

@@ -194,7 +194,7 @@ func (c *fixture) removeFinalizers(obj client.Object) {
 	c.requireNoError(c.Update(c.t.Context(), obj))
 }
 
-// requireDeleting makes sure that an object is not there, or is being deleted.
+// requireDeleting checks that an object is not there, or is being deleted.
 func (c *fixture) requireDeleting(obj client.Object) {
 	c.t.Helper()
 	err := c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj)

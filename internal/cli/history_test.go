@@ -19,7 +19,7 @@ import (
 )
 
 // serveCatalog makes a catalog be served by a process on this machine, with bundles of the
-// package mug. The function that it gives changes their versions.
+// package mug. The returned function changes their versions.
 func (c *fixture) serveCatalog(name string, versions ...string) (offer func(versions ...string)) {
 	c.t.Helper()
 	var content atomic.Value

@@ -128,12 +128,12 @@ func (a *app) printPoolTable(w io.Writer, state *action.PoolStates, all bool) er
 
 // printPoolNotes prints why pools are not updated: because they are paused or could not be rendered.
 func (a *app) printPoolNotes(w io.Writer, state *action.PoolStates) {
-	begun := false
+	started := false
 	note := func(text string) {
-		if !begun {
+		if !started {
 			fmt.Fprintln(w)
 		}
-		begun = true
+		started = true
 		fmt.Fprintln(w, text)
 	}
 
@@ -200,12 +200,12 @@ resumed.`,
 			return printObjects(cmd.OutOrStdout(), out.Format, []client.Object{after}, false)
 		}
 
-		did := map[bool]string{true: "paused", false: "resumed"}[paused]
+		result := map[bool]string{true: "paused", false: "resumed"}[paused]
 		if before.Spec.Paused == after.Spec.Paused {
-			did = "already " + map[bool]string{true: "paused", false: "running"}[paused]
+			result = "already " + map[bool]string{true: "paused", false: "running"}[paused]
 		}
 
-		fmt.Fprintln(cmd.OutOrStdout(), resourceName(after), did)
+		fmt.Fprintln(cmd.OutOrStdout(), resourceName(after), result)
 		return nil
 	}
 

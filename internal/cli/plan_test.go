@@ -76,7 +76,7 @@ func (c *fixture) annotatePlan(name, value string) {
 	c.requireNoError(c.Patch(c.t.Context(), ext, client.MergeFrom(before)))
 }
 
-// requireNoPlanAnnotation makes sure that nothing of the question is left on an extension.
+// requireNoPlanAnnotation checks that nothing of the question is left on an extension.
 func (c *fixture) requireNoPlanAnnotation(name string) {
 	c.t.Helper()
 	ext := withName(&olmv1.ClusterExtension{}, name)

@@ -139,7 +139,7 @@ func staticProgram(t *testing.T) string {
 	return name
 }
 
-// checkArchive makes sure that a file is an OCI archive.
+// checkArchive checks that a file is an OCI archive.
 func checkArchive(t *testing.T, name string) {
 	t.Helper()
 	file, err := os.Open(name)

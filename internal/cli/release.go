@@ -115,15 +115,15 @@ Builds are reproducible: the same input results in the same image.`,
 				return err
 			}
 
-			made, err := build.Run(cmd.Context())
+			built, err := build.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if out.Format != "" {
-				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, made)
+				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, built)
 			}
 
-			fmt.Fprintln(cmd.OutOrStdout(), made.Digest, made.Name, made.Created.UTC().Format(time.RFC3339))
+			fmt.Fprintln(cmd.OutOrStdout(), built.Digest, built.Name, built.Created.UTC().Format(time.RFC3339))
 			return nil
 		},
 	}

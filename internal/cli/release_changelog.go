@@ -74,9 +74,9 @@ func printComponentChanges(w io.Writer, changes []releases.ComponentChange) {
 	for _, change := range changes {
 		switch {
 		case change.From == "":
-			lines = append(lines, fmt.Sprintf("* %s %s is new", change.Name, change.To))
+			lines = append(lines, fmt.Sprintf("* %s %s was added", change.Name, change.To))
 		case change.To == "":
-			lines = append(lines, fmt.Sprintf("* %s %s is gone", change.Name, change.From))
+			lines = append(lines, fmt.Sprintf("* %s %s was removed", change.Name, change.From))
 		default:
 			lines = append(lines, fmt.Sprintf("* %s from %s to %s", change.Name, change.From, change.To))
 		}

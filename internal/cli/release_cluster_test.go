@@ -25,7 +25,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// newGraphServer is an update service that has one channel, and gives its URL.
+// newGraphServer is an update service that has one channel, and returns its URL.
 func newGraphServer(t *testing.T, channel, graph string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

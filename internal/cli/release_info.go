@@ -332,8 +332,8 @@ func (a *app) buildImageTable(r *releases.Release, flags *infoFlags) (headers []
 
 func (a *app) formatSizeColumns(image releases.ReleaseImage) []string {
 	age := ""
-	if made := image.Size.Created; made.Unix() > 0 {
-		age = duration.HumanDuration(a.now().Sub(made).Truncate(time.Second))
+	if created := image.Size.Created; created.Unix() > 0 {
+		age = duration.HumanDuration(a.now().Sub(created).Truncate(time.Second))
 	}
 	megabytes := func(n int64) string { return fmt.Sprintf("%.1f", float64(n)/1e6) }
 	return []string{age, strconv.Itoa(image.Size.Layers), megabytes(image.Size.Bytes), megabytes(image.Size.Unique)}

@@ -126,7 +126,7 @@ func (s *releaseFixture) names() []string {
 	return []string{"registry.example.com", s.address, "mirror.example.org", s.other, "$PWD", s.dir, "sha256:DIGEST", s.digest}
 }
 
-// run runs a command line in the folder, and gives what a person sees.
+// run runs a command line in the folder, and returns what a person sees.
 func (s *releaseFixture) run(line string) string {
 	s.t.Helper()
 	s.t.Chdir(s.dir)

@@ -60,7 +60,7 @@ func (w *watcher) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// run runs a command line in this process and gives what a person would see: the
+// run runs a command line in this process and returns what a person would see: the
 // command, its output, its errors and its exit code.
 func run(t *testing.T, c command) string {
 	t.Helper()

@@ -82,7 +82,7 @@ func (c *fixture) deletingAnnotations(name string) map[string]string {
 	return ext.Annotations
 }
 
-// requireNotDeleting makes sure that an extension is there, and is not being deleted.
+// requireNotDeleting checks that an extension is there, and is not being deleted.
 func (c *fixture) requireNotDeleting(names ...string) {
 	c.t.Helper()
 	for _, name := range names {

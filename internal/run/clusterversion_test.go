@@ -50,7 +50,7 @@ annotations: {include.release.openshift.io/self-managed-high-availability: "true
 }
 
 // The command, on a cluster with nothing but a ClusterVersion: it brings the cluster to its
-// release, and gives its metrics to the one who may read them.
+// release, and returns its metrics to the one who may read them.
 func TestClusterVersionOperator(t *testing.T) {
 	c := env.Client(t, corev1.AddToScheme, coordinationv1.AddToScheme, configv1.AddToScheme)
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}

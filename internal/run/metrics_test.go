@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-// tokenOf makes a service account and gives a token of it.
+// tokenOf makes a service account and returns a token of it.
 func tokenOf(t *testing.T, c kubernetes.Interface, name string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
@@ -137,7 +137,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	}
 }
 
-// startMetrics starts the manager of catalogd, and gives the address of its metrics.
+// startMetrics starts the manager of catalogd, and returns the address of its metrics.
 func startMetrics(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -45,16 +45,16 @@ func authorizeMetricsClient(connection *tls.ConnectionState, file string, log lo
 		return http.StatusUnauthorized
 	}
 
-	between := x509.NewCertPool()
+	intermediates := x509.NewCertPool()
 	for _, certificate := range connection.PeerCertificates[1:] {
-		between.AddCert(certificate)
+		intermediates.AddCert(certificate)
 	}
 
-	shown := connection.PeerCertificates[0]
-	if _, err := shown.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	clientCertificate := connection.PeerCertificates[0]
+	if _, err := clientCertificate.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		return http.StatusUnauthorized
 	}
-	if shown.Subject.CommonName != metricsReaderName {
+	if clientCertificate.Subject.CommonName != metricsReaderName {
 		return http.StatusForbidden
 	}
 

@@ -21,7 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// runPackageServer runs package-server until the end of the test, and gives its address.
+// runPackageServer runs package-server until the end of the test, and returns its address.
 func runPackageServer(t *testing.T, args ...string) string {
 	t.Helper()
 	p, listening := &packageServerOptions{}, make(chan string, 1)

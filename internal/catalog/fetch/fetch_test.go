@@ -75,7 +75,7 @@ func newFixture(t *testing.T) *fixture {
 	return s
 }
 
-// push pushes an image and gives its source.
+// push pushes an image and returns its source.
 func (s *fixture) push(t *testing.T, spec image.Spec) catalogstore.Source {
 	t.Helper()
 	built, err := image.Build(spec)

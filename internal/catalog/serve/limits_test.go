@@ -82,7 +82,7 @@ func TestRequestsAreLimited(t *testing.T) {
 	}
 }
 
-// dial opens a connection, and tells whether it is served.
+// dial opens a connection, and reports whether it is served.
 func (s *fixture) dial(t *testing.T) (net.Conn, error) {
 	t.Helper()
 	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"}}).DialContext(t.Context(), "tcp", s.Listener.Addr().String())

@@ -41,7 +41,7 @@ func value(t *testing.T, name, labels string) float64 {
 	return 0
 }
 
-// grows does something, and tells whether metrics grow as they should. The server counts an
+// grows calls do, and checks that metrics grow by the expected values. The server counts an
 // answer once it is sent, which the client may see a moment before.
 func grows(t *testing.T, do func(), by map[string]float64) {
 	t.Helper()

@@ -83,14 +83,14 @@ With --push, --archive or --oci-layout, the image is built without a container e
 			}
 
 			generate.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
-			made, err := generate.Run(cmd.Context())
+			generated, err := generate.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
 
 			build.Progress, build.EngineOutput = generate.Progress, cmd.ErrOrStderr()
-			build.Manifests, build.Metadata, build.Dockerfile = made.Manifests, made.Metadata, filepath.Base(made.Dockerfile)
-			build.Description, build.Base = made.Description, generate.BaseImage
+			build.Manifests, build.Metadata, build.Dockerfile = generated.Manifests, generated.Metadata, filepath.Base(generated.Dockerfile)
+			build.Description, build.Base = generated.Description, generate.BaseImage
 			reference, err := build.Run(cmd.Context())
 
 			return printImageReference(cmd, reference, err)

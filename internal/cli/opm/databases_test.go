@@ -152,7 +152,7 @@ func TestIndexByEngine(t *testing.T) {
 }
 
 // fakeEngine puts a container engine into the path that only says what it was asked for.
-// The returned function gives that.
+// The returned function returns it.
 func fakeEngine(t *testing.T, name string) func() string {
 	t.Helper()
 	dir := t.TempDir()

@@ -57,15 +57,15 @@ func newAlphaCommand() *cobra.Command {
 
 // hideAlphaCommands hides the alpha commands and flags from the help, unless $HELP_ALPHA is true.
 func hideAlphaCommands(root *cobra.Command) {
-	shown := os.Getenv("HELP_ALPHA") == "true"
+	showAlpha := os.Getenv("HELP_ALPHA") == "true"
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		if cmd.Name() == "alpha" {
-			cmd.Hidden = !shown
+			cmd.Hidden = !showAlpha
 		}
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 			if strings.HasPrefix(flag.Name, "alpha-") {
-				flag.Hidden = !shown
+				flag.Hidden = !showAlpha
 				flag.Usage = "(ALPHA: this flag may change or go away) " + flag.Usage
 			}
 		})

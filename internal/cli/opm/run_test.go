@@ -60,7 +60,7 @@ func run(t *testing.T, line string) result {
 	return command{line: strings.Fields(line)}.run(t)
 }
 
-// mustRun runs a command line that has to succeed, and gives what it wrote.
+// mustRun runs a command line that has to succeed, and returns what it wrote.
 func mustRun(t *testing.T, line ...string) string {
 	t.Helper()
 	r := command{line: line}.run(t)

@@ -13,7 +13,7 @@ import (
 )
 
 // screen applies what a program writes to a terminal: text, the cursor up, and clearing
-// to the end. It gives the lines that are seen.
+// to the end. It returns the visible lines.
 func screen(t *testing.T, written string) []string {
 	t.Helper()
 	lines := []string{""}

@@ -67,14 +67,14 @@ const (
 	maxRetryInterval = 5 * time.Minute
 )
 
-// SetupWithManager adds the controller to a manager. It calls onWake with a function that enqueues a catalog
+// SetupWithManager adds the controller to a manager. It calls subscribe with a function that enqueues a catalog
 // by name.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(name string))) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, subscribe func(enqueue func(name string))) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("catalog-follow").
 		For(&olmv1.ClusterCatalog{}).
 		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrlreconcile.Request]) error {
-			onWake(func(name string) {
+			subscribe(func(name string) {
 				queue.Add(ctrlreconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 			})
 			return nil

@@ -137,7 +137,7 @@ type file struct{ path, text, link string }
 
 const labelConfigs = "operators.operatorframework.io.index.configs.v1"
 
-// push pushes an image to a tag and gives its digest reference.
+// push pushes an image to a tag and returns its digest reference.
 func (w *fixture) push(tag string, labels map[string]string, files ...file) string {
 	w.t.Helper()
 	var archive bytes.Buffer
@@ -162,7 +162,7 @@ func (w *fixture) push(tag string, labels map[string]string, files ...file) stri
 	return w.pushLayer(tag, labels, "application/vnd.oci.image.layer.v1.tar", archive.Bytes())
 }
 
-// pushLayer pushes an image of one layer to a tag and gives its digest reference.
+// pushLayer pushes an image of one layer to a tag and returns its digest reference.
 func (w *fixture) pushLayer(tag string, labels map[string]string, layerType string, layer []byte) string {
 	w.t.Helper()
 	config, err := json.Marshal(map[string]any{"os": "linux", "architecture": runtime.GOARCH, "config": map[string]any{"Labels": labels}})

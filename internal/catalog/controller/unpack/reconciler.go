@@ -88,9 +88,9 @@ const (
 	maxRetryInterval = 5 * time.Minute
 )
 
-// SetupWithManager adds the controller to a manager. It calls onWake with a function that enqueues a catalog
+// SetupWithManager adds the controller to a manager. It calls subscribe with a function that enqueues a catalog
 // by name.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(name string))) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, subscribe func(enqueue func(name string))) error {
 	// The controller's own status updates do not enqueue the catalog. Otherwise, an error with a changing
 	// message would be retried without backoff.
 	relevantChange := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
@@ -98,7 +98,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(na
 		Named("catalog-unpack").
 		For(&olmv1.ClusterCatalog{}, builder.WithPredicates(relevantChange)).
 		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrlreconcile.Request]) error {
-			onWake(func(name string) {
+			subscribe(func(name string) {
 				queue.Add(ctrlreconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 			})
 			return nil
