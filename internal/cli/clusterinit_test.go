@@ -24,7 +24,7 @@ func TestClusterInit(t *testing.T) {
 		{"bad-upstream", "init --upstream ftp://admin:secret@updates.example.com"},
 		{"argument", "init version"},
 	} {
-		check(t, filepath.Join("clusterversion", "init", step.name), clusterLine(step.line))
+		check(t, filepath.Join("clusterversion", "init", step.name), clusterCommand(step.line))
 	}
 
 	cv := &configv1.ClusterVersion{}
@@ -41,7 +41,7 @@ func TestClusterInitMakesAnID(t *testing.T) {
 	id := regexp.MustCompile(configv1.ClusterIDPattern)
 	seen := map[string]bool{}
 	for range 2 {
-		if shown := run(t, clusterLine("init -o name")); shown != "$ mainstay cluster init -o name\nclusterversion.config.openshift.io/version\n" {
+		if shown := run(t, clusterCommand("init -o name")); shown != "$ mainstay cluster init -o name\nclusterversion.config.openshift.io/version\n" {
 			t.Fatalf("got output %q", shown)
 		}
 

@@ -12,8 +12,9 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// known is an update with risks, each of which applies, does not, or may.
-func known(release configv1.Release, status metav1.ConditionStatus, reason, message string, applies ...string) configv1.ConditionalUpdate {
+// newConditionalUpdate returns an update with risks. The argument applies lists names of risks, each
+// followed by the status of its condition Applies.
+func newConditionalUpdate(release configv1.Release, status metav1.ConditionStatus, reason, message string, applies ...string) configv1.ConditionalUpdate {
 	update := configv1.ConditionalUpdate{Release: release, Conditions: []metav1.Condition{{
 		Type: configv1.ConditionalUpdateRecommended, Status: status, Reason: reason, Message: message, LastTransitionTime: ago(time.Hour),
 	}}}
@@ -30,8 +31,8 @@ func known(release configv1.Release, status metav1.ConditionStatus, reason, mess
 	return update
 }
 
-// The states of clusters whose updates are asked for, each in three forms: the newest updates, all
-// of them, and one.
+// recommendCase is a state of a cluster. Its recommendations are printed in three forms: the newest
+// updates, all updates, and one update.
 type recommendCase struct {
 	name, flags, version string
 	state                func(*configv1.ClusterVersion)
@@ -43,7 +44,7 @@ var recommendCases = []recommendCase{
 		cv.Status.AvailableUpdates = append(cv.Status.AvailableUpdates, configv1.Release{Version: "4.11.1", Image: digest11, URL: "https://access.example.com/errata/RHBA-2022:1"})
 	}},
 	{name: "failing", version: "4.10.25", state: func(cv *configv1.ClusterVersion) {
-		updating(cv)
+		startUpdating(cv)
 		cv.Status.Conditions[1] = newCondition("Failing", "True", "ClusterOperatorDegraded", "Cluster operator dns is degraded:\nno endpoints", time.Hour)
 	}},
 	{name: "alerts", flags: " --alerts testdata/clusterversion/alerts.json --accept PodDisruptionBudgetAtLimit,RPMOSTreeTimeout", version: "4.11.0", state: func(*configv1.ClusterVersion) {}},
@@ -58,11 +59,11 @@ var recommendCases = []recommendCase{
 		cv.Status.Conditions[3] = newCondition("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
 		cv.Status.AvailableUpdates = nil
 		cv.Status.ConditionalUpdates = []configv1.ConditionalUpdate{
-			known(configv1.Release{Version: "4.10.27", Image: digest24, URL: "https://access.example.com/errata/RHBA-2022:2"}, "False", "MultipleReasons",
+			newConditionalUpdate(configv1.Release{Version: "4.10.27", Image: digest24, URL: "https://access.example.com/errata/RHBA-2022:2"}, "False", "MultipleReasons",
 				"It may break. https://issues.example.com/SlowDisks\n\nCould not evaluate exposure to update risk OldFirmware (EvaluationFailed). https://issues.example.com/OldFirmware",
 				"SlowDisks", "True", "OldFirmware", "Unknown", "OtherCloud", "False"),
-			known(configv1.Release{Version: "4.10.26", Image: digest26}, "True", "AsExpected", "", "OtherCloud", "False"),
-			known(configv1.Release{Version: "4.10.24", Image: digest24}, "Unknown", "EvaluationFailed", "Could not evaluate exposure to update risk SlowDisks (EvaluationFailed).", "SlowDisks", "Unknown"),
+			newConditionalUpdate(configv1.Release{Version: "4.10.26", Image: digest26}, "True", "AsExpected", "", "OtherCloud", "False"),
+			newConditionalUpdate(configv1.Release{Version: "4.10.24", Image: digest24}, "Unknown", "EvaluationFailed", "Could not evaluate exposure to update risk SlowDisks (EvaluationFailed).", "SlowDisks", "Unknown"),
 		}
 		cv.Status.AvailableUpdates = []configv1.Release{{Version: "4.10.26", Image: digest26}}
 	}},
@@ -75,7 +76,7 @@ func TestClusterRecommend(t *testing.T) {
 			c.t = t
 			c.recreateClusterVersion(test.state)
 			for form, flags := range map[string]string{"": "", "-outdated": " --show-outdated-releases", "-version": " --version " + test.version} {
-				check(t, filepath.Join("clusterversion", "recommend", test.name+form), clusterLine("recommend"+test.flags+flags))
+				check(t, filepath.Join("clusterversion", "recommend", test.name+form), clusterCommand("recommend"+test.flags+flags))
 			}
 		})
 	}
@@ -87,7 +88,7 @@ func TestClusterRecommend(t *testing.T) {
 		"accepted":   "recommend --version 4.10.27 --accept OldFirmware,SlowDisks",
 		"json":       "recommend --version 4.10.24 -o json",
 	} {
-		check(t, filepath.Join("clusterversion", "recommend", name), clusterLine(line))
+		check(t, filepath.Join("clusterversion", "recommend", name), clusterCommand(line))
 	}
 
 	// A cluster that refuses minor updates.
@@ -99,7 +100,7 @@ func TestClusterRecommend(t *testing.T) {
 		"not-upgradeable-accepted": "recommend --version 4.11.0 --accept UpgradeableFalse,RPMOSTreeTimeout",
 		"not-upgradeable-json":     "recommend --version 4.11.0 -o json",
 	} {
-		check(t, filepath.Join("clusterversion", "recommend", name), clusterLine(line))
+		check(t, filepath.Join("clusterversion", "recommend", name), clusterCommand(line))
 	}
 
 	c.recreateClusterVersion(recommendCases[len(recommendCases)-1].state)
@@ -108,11 +109,11 @@ func TestClusterRecommend(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	line := clusterLine("recommend --version 4.10.26 --quiet --alerts -")
+	line := clusterCommand("recommend --version 4.10.26 --quiet --alerts -")
 	line.in = string(answer)
 	check(t, filepath.Join("clusterversion", "recommend", "alerts-stdin"), line)
 	for name, location := range map[string]string{"alerts-no-list": "testdata/catalog/kettle/catalog.yaml", "alerts-no-file": "testdata/nothing.json", "alerts-no-server": "http://admin:secret@127.0.0.1:1/"} {
-		check(t, filepath.Join("clusterversion", "recommend", name), clusterLine("recommend --alerts "+location))
+		check(t, filepath.Join("clusterversion", "recommend", name), clusterCommand("recommend --alerts "+location))
 	}
 }
 
@@ -132,6 +133,6 @@ func TestClusterCompletion(t *testing.T) {
 		"details":            {"status", "--details", ""},
 	} {
 		line := append([]string{"mainstay", "__complete", "cluster"}, words...)
-		check(t, filepath.Join("clusterversion", "complete", name), command{line: line, now: noon})
+		check(t, filepath.Join("clusterversion", "complete", name), command{line: line, now: testTime})
 	}
 }

@@ -41,24 +41,24 @@ func newClusterVersionFixture(t *testing.T) *clusterVersionFixture {
 	return c
 }
 
-// noon is the time of these tests.
-func noon() time.Time { return time.Date(2024, 2, 27, 12, 0, 0, 0, time.UTC) }
+// testTime returns the current time of these tests.
+func testTime() time.Time { return time.Date(2024, 2, 27, 12, 0, 0, 0, time.UTC) }
 
-func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon().Add(-d)) }
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(testTime().Add(-d)) }
 
 func newCondition(name string, status metav1.ConditionStatus, reason, message string, since time.Duration) configv1.ClusterOperatorStatusCondition {
 	return configv1.ClusterOperatorStatusCondition{Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: ago(since)}
 }
 
-// clusterLine is a command line of `mainstay cluster`.
-func clusterLine(line string) command {
-	return command{line: append([]string{"mainstay", "cluster"}, words(line)...), now: noon}
+// clusterCommand returns a command line of `mainstay cluster`.
+func clusterCommand(line string) command {
+	return command{line: append([]string{"mainstay", "cluster"}, words(line)...), now: testTime}
 }
 
-// recreateClusterVersion makes the ClusterVersion what is given.
+// recreateClusterVersion replaces the ClusterVersion by an edited newClusterVersion.
 func (c *clusterVersionFixture) recreateClusterVersion(edit func(*configv1.ClusterVersion)) {
 	c.t.Helper()
-	wanted := example()
+	wanted := newClusterVersion()
 	edit(wanted)
 	c.requireNoError(client.IgnoreNotFound(c.Delete(c.t.Context(), &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}})))
 	status := wanted.Status
@@ -67,8 +67,8 @@ func (c *clusterVersionFixture) recreateClusterVersion(edit func(*configv1.Clust
 	c.requireNoError(c.Status().Update(c.t.Context(), wanted))
 }
 
-// example is the cluster of the documents' example.
-func example() *configv1.ClusterVersion {
+// newClusterVersion returns the ClusterVersion of the documented example.
+func newClusterVersion() *configv1.ClusterVersion {
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}
 	cv.Spec = configv1.ClusterVersionSpec{ClusterID: "0f2c6f0e-1b2a-4c3d-8e4f-5a6b7c8d9e0f", Channel: "fast-4.11"}
 	cv.Status = configv1.ClusterVersionStatus{
@@ -83,8 +83,8 @@ func example() *configv1.ClusterVersion {
 			newCondition("ReleaseAccepted", "True", "PayloadLoaded", "Payload loaded", time.Hour),
 		},
 		History: []configv1.UpdateHistory{
-			entry("4.10.22", digest22, configv1.CompletedUpdate, 50*time.Hour, 48*time.Hour),
-			entry("4.10.20", releases+"2222222222222222222222222222222222222222222222222222222222222222", configv1.CompletedUpdate, 100*time.Hour, 99*time.Hour),
+			newHistoryEntry("4.10.22", digest22, configv1.CompletedUpdate, 50*time.Hour, 48*time.Hour),
+			newHistoryEntry("4.10.20", releases+"2222222222222222222222222222222222222222222222222222222222222222", configv1.CompletedUpdate, 100*time.Hour, 99*time.Hour),
 		},
 		AvailableUpdates: []configv1.Release{
 			{Version: "4.10.24", Image: digest24}, {Version: "4.10.26", Image: digest26}, {Version: "4.10.23", Image: digest23}, {Version: "4.10.25", Image: digest25},
@@ -106,8 +106,9 @@ func example() *configv1.ClusterVersion {
 	return cv
 }
 
-// entry is a release that the cluster had, or has while ended is zero.
-func entry(version, image string, state configv1.UpdateState, began, ended time.Duration) configv1.UpdateHistory {
+// newHistoryEntry returns an entry of the update history. A zero ended means that the update is in
+// progress.
+func newHistoryEntry(version, image string, state configv1.UpdateState, began, ended time.Duration) configv1.UpdateHistory {
 	e := configv1.UpdateHistory{Version: version, Image: image, State: state, Verified: true, StartedTime: ago(began)}
 	if ended != 0 {
 		t := ago(ended)
@@ -116,11 +117,11 @@ func entry(version, image string, state configv1.UpdateState, began, ended time.
 	return e
 }
 
-// updating makes the cluster of the example one that is on its way to 4.10.26.
-func updating(cv *configv1.ClusterVersion) {
+// startUpdating starts an update of the example to 4.10.26.
+func startUpdating(cv *configv1.ClusterVersion) {
 	cv.Status.Desired = configv1.Release{Version: "4.10.26", Image: digest26}
 	cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.26", Image: digest26}
-	cv.Status.History = append([]configv1.UpdateHistory{entry("4.10.26", digest26, configv1.PartialUpdate, 14*time.Minute, 0)}, cv.Status.History...)
+	cv.Status.History = append([]configv1.UpdateHistory{newHistoryEntry("4.10.26", digest26, configv1.PartialUpdate, 14*time.Minute, 0)}, cv.Status.History...)
 	for i := range cv.Status.Conditions {
 		if cv.Status.Conditions[i].Type == "Progressing" {
 			cv.Status.Conditions[i] = newCondition("Progressing", "True", "ClusterOperatorUpdating", "Working towards 4.10.26: 700 of 800 done (87% complete), waiting on dns, machine-config", 14*time.Minute)
@@ -128,15 +129,15 @@ func updating(cv *configv1.ClusterVersion) {
 	}
 }
 
-// guarded makes it one that has everything against being asked for another update.
-func guarded(cv *configv1.ClusterVersion) {
-	updating(cv)
+// blockUpdates sets all conditions that block the request of another update.
+func blockUpdates(cv *configv1.ClusterVersion) {
+	startUpdating(cv)
 	cv.Status.Conditions[1] = newCondition("Failing", "True", "ClusterOperatorDegraded", "Cluster operator dns is degraded", time.Hour)
 	cv.Status.Conditions = append(cv.Status.Conditions, newCondition("Invalid", "True", "InvalidClusterVersion", "The cluster version is invalid: spec.upstream: Invalid value", time.Hour))
 }
 
-// notUpgradeable makes it one that refuses minor updates.
-func notUpgradeable(cv *configv1.ClusterVersion) {
+// blockMinorUpdates sets Upgradeable=False, which blocks minor updates.
+func blockMinorUpdates(cv *configv1.ClusterVersion) {
 	cv.Status.Conditions = append(cv.Status.Conditions, newCondition("Upgradeable", "False", "AdminAckRequired", "Something must be agreed to", time.Hour))
 }
 
@@ -146,10 +147,10 @@ func TestClusterUpgrade(t *testing.T) {
 	c := newClusterVersionFixture(t)
 	check := func(name, line string) {
 		t.Helper()
-		shown := run(t, clusterLine(line))
+		shown := run(t, clusterCommand(line))
 		cv := &configv1.ClusterVersion{}
 		if err := c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv); err == nil {
-			shown += "--- asked for\n" + askedFor(cv)
+			shown += "--- asked for\n" + describeSpec(cv)
 		}
 		goldenCheck(t, filepath.Join("clusterversion", name), shown)
 	}
@@ -174,7 +175,7 @@ func TestClusterUpgrade(t *testing.T) {
 		}},
 		{"not-evaluated", "upgrade --include-not-recommended", func(cv *configv1.ClusterVersion) { cv.Status.ConditionalUpdates[0].Conditions = nil }},
 		{"troubled", "upgrade", func(cv *configv1.ClusterVersion) {
-			updating(cv)
+			startUpdating(cv)
 			cv.Spec.Upstream = "https://updates.example.com/graph"
 			cv.Status.Conditions[1] = newCondition("Failing", "True", "MultipleErrors", "Multiple errors are preventing progress:\n* one\n* two", time.Hour)
 			cv.Status.Conditions[4] = newCondition("ReleaseAccepted", "False", "RetrievePayload", "Retrieving payload failed", time.Hour)
@@ -200,10 +201,10 @@ func TestClusterUpgrade(t *testing.T) {
 		}},
 		{"to-conditional", "upgrade --to 4.11.0", none},
 		{"to-conditional-allowed", "upgrade --to 4.11.0 --allow-not-recommended", none},
-		{"to-minor-blocked", "upgrade --to 4.11.0 --allow-not-recommended", notUpgradeable},
-		{"to-minor-blocked-forced", "upgrade --to 4.11.0 --allow-not-recommended --force", notUpgradeable},
-		{"to-patch-not-blocked", "upgrade --to 4.10.26", notUpgradeable},
-		{"to-image-perhaps-blocked", "upgrade --to-image mirror.example.com/releases@sha256:3333333333333333333333333333333333333333333333333333333333333333 --allow-explicit-upgrade", notUpgradeable},
+		{"to-minor-blocked", "upgrade --to 4.11.0 --allow-not-recommended", blockMinorUpdates},
+		{"to-minor-blocked-forced", "upgrade --to 4.11.0 --allow-not-recommended --force", blockMinorUpdates},
+		{"to-patch-not-blocked", "upgrade --to 4.10.26", blockMinorUpdates},
+		{"to-image-perhaps-blocked", "upgrade --to-image mirror.example.com/releases@sha256:3333333333333333333333333333333333333333333333333333333333333333 --allow-explicit-upgrade", blockMinorUpdates},
 		{"to-latest", "upgrade --to-latest", none},
 		{"to-latest-conditional", "upgrade --to-latest --allow-not-recommended", none},
 		{"to-latest-none", "upgrade --to-latest", func(cv *configv1.ClusterVersion) { cv.Status.AvailableUpdates = nil }},
@@ -222,13 +223,13 @@ func TestClusterUpgrade(t *testing.T) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", Image: digest22, Force: true, AcceptRisks: []configv1.AcceptRisk{{Name: "RPMOSTreeTimeout"}}}
 		}},
 
-		{"updating-refused", "upgrade --to 4.10.25", updating},
-		{"updating-forced", "upgrade --to 4.10.25 --force", updating},
-		{"guards", "upgrade --to 4.10.25", guarded},
-		{"guards-bypassed", "upgrade --to 4.10.25 --allow-upgrade-with-warnings", guarded},
-		{"updating-allowed", "upgrade --to 4.10.25 --allow-upgrade-with-warnings", updating},
+		{"updating-refused", "upgrade --to 4.10.25", startUpdating},
+		{"updating-forced", "upgrade --to 4.10.25 --force", startUpdating},
+		{"guards", "upgrade --to 4.10.25", blockUpdates},
+		{"guards-bypassed", "upgrade --to 4.10.25 --allow-upgrade-with-warnings", blockUpdates},
+		{"updating-allowed", "upgrade --to 4.10.25 --allow-upgrade-with-warnings", startUpdating},
 		{"clear-none", "upgrade --clear", none},
-		{"clear-there", "upgrade --clear", updating},
+		{"clear-there", "upgrade --clear", startUpdating},
 		{"clear-cancels", "upgrade --clear", func(cv *configv1.ClusterVersion) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.26", Image: digest26, AcceptRisks: []configv1.AcceptRisk{{Name: "RPMOSTreeTimeout"}}}
 		}},
@@ -272,11 +273,11 @@ func TestClusterUpgrade(t *testing.T) {
 
 		{"history", "history", none},
 		{"rollback", "rollback", none},
-		{"rollback-updating", "rollback", updating},
+		{"rollback-updating", "rollback", startUpdating},
 		{"rollback-newer", "rollback", func(cv *configv1.ClusterVersion) { cv.Status.History[1].Version = "4.10.30" }},
 		{"rollback-json", "rollback -o json", none},
 		{"rollback-preview", "rollback-preview", none},
-		{"rollback-preview-updating", "rollback-preview", updating},
+		{"rollback-preview-updating", "rollback-preview", startUpdating},
 		{"rollback-minor", "rollback", func(cv *configv1.ClusterVersion) { cv.Status.History[1].Version = "4.9.40" }},
 		{"rollback-first", "rollback", func(cv *configv1.ClusterVersion) { cv.Status.History = cv.Status.History[:1] }},
 	} {
@@ -288,8 +289,8 @@ func TestClusterUpgrade(t *testing.T) {
 	}
 }
 
-// askedFor is what the spec asks for, line by line.
-func askedFor(cv *configv1.ClusterVersion) string {
+// describeSpec returns the requested channel and update of the spec, one field per line.
+func describeSpec(cv *configv1.ClusterVersion) string {
 	lines := []string{"channel " + cv.Spec.Channel}
 	if u := cv.Spec.DesiredUpdate; u != nil {
 		lines = append(lines, "version "+u.Version, "image "+u.Image)
@@ -307,7 +308,7 @@ func askedFor(cv *configv1.ClusterVersion) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// Wrong combinations of flags are refused before the cluster is asked.
+// Invalid combinations of flags are rejected without access to the cluster.
 func TestClusterMistakes(t *testing.T) {
 	for name, line := range map[string]string{
 		"clear-and-to":            "upgrade --clear --to 4.10.25",
@@ -341,7 +342,7 @@ func TestClusterMistakes(t *testing.T) {
 		"accept-exclusive":        "accept --replace --clear",
 	} {
 		t.Run(name, func(t *testing.T) {
-			check(t, filepath.Join("clusterversion", "mistakes", name), clusterLine(line))
+			check(t, filepath.Join("clusterversion", "mistakes", name), clusterCommand(line))
 		})
 	}
 }

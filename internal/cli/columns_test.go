@@ -78,7 +78,7 @@ func TestColumns(t *testing.T) {
 		return condition
 	}
 	c.recreateClusterVersion(func(cv *configv1.ClusterVersion) {
-		updating(cv)
+		startUpdating(cv)
 		for i := range cv.Status.Conditions {
 			cv.Status.Conditions[i] = old(cv.Status.Conditions[i], 9*days)
 			if cv.Status.Conditions[i].Type == "Progressing" {
@@ -111,11 +111,13 @@ dns|4.10.22|True|False|True|6d|`
 	}
 
 	machines := env.Client(t, corev1.AddToScheme, mcfgv1.AddToScheme)
-	done := func(name string) *corev1.Node { return machineNode(name, masterConfig, masterConfig, mcfgv1.NodeDone) }
-	pooled(t, machines, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "master"}}, masterConfig, done("master-0"), done("master-1"), done("master-2"))
+	done := func(name string) *corev1.Node {
+		return newMachineNode(name, masterConfig, masterConfig, mcfgv1.NodeDone)
+	}
+	createPoolWithNodes(t, machines, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "master"}}, masterConfig, done("master-0"), done("master-1"), done("master-2"))
 	worker := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	worker.Status.Configuration.Name = workerConfig
-	pooled(t, machines, worker, newConfig, machineNode("worker-0", newConfig, newConfig, mcfgv1.NodeDone), machineNode("worker-1", workerConfig, newConfig, mcfgv1.NodeWorking))
+	createPoolWithNodes(t, machines, worker, newConfig, newMachineNode("worker-0", newConfig, newConfig, mcfgv1.NodeDone), newMachineNode("worker-1", workerConfig, newConfig, mcfgv1.NodeWorking))
 	// The rows of the documents' example, which has no ages.
 	want = `NAME|CONFIG|UPDATED|UPDATING|DEGRADED|MACHINECOUNT|READYMACHINECOUNT|UPDATEDMACHINECOUNT|DEGRADEDMACHINECOUNT|AGE|
 master|` + masterConfig + `|True|False|False|3|3|3|0|

@@ -17,10 +17,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// docs is the folder with a page for each command.
+// docs is the directory with a page for each command.
 var docs = filepath.Join("..", "..", "docs", "cli")
 
-// commands returns every command that does something, of both programs.
+// commands returns all commands without subcommands of both programs.
 func commands() []*cobra.Command {
 	var found []*cobra.Command
 	var visit func(cmd *cobra.Command)
@@ -42,7 +42,7 @@ func commands() []*cobra.Command {
 	return found
 }
 
-// opmWithAlpha returns the command line of opm with what it shows only to those who ask.
+// opmWithAlpha returns the command line of opm with alpha commands and flags.
 func opmWithAlpha() *cobra.Command {
 	const variable = "HELP_ALPHA"
 	before, was := os.LookupEnv(variable)
@@ -62,8 +62,7 @@ func pageOf(cmd *cobra.Command) string {
 	return strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".md"
 }
 
-// Each command has a page, and each page says what the command's help says. -update
-// rewrites the pages.
+// Each command has a page that is generated from the help of the command. -update rewrites the pages.
 func TestPages(t *testing.T) {
 	pages := map[string]bool{"README.md": true}
 	for _, cmd := range commands() {
@@ -116,11 +115,11 @@ func page(cmd *cobra.Command) []byte {
 // index writes the list of pages.
 func index() []byte {
 	var b bytes.Buffer
-	b.WriteString("# Commands\n\nOne page per command. They are written from the commands' own help by\n`go test ./internal/cli -run TestPages -update`, and a test keeps them true.\n\n| command | |\n|---|---|\n")
+	b.WriteString("# Commands\n\nOne page per command. The pages are generated from the help of the commands by\n`go test ./internal/cli -run TestPages -update`.\n\n| command | |\n|---|---|\n")
 	for _, cmd := range commands() {
 		fmt.Fprintf(&b, "| [`%s`](%s) | %s |\n", cmd.CommandPath(), pageOf(cmd), cmd.Short)
 	}
-	b.WriteString("\n`mainstay completion bash|zsh|fish|powershell` and `opm completion …` write the completion script of a\nshell; names of extensions, catalogs, namespaces and pools, versions, channels and risks are completed\nfrom the cluster.\n")
+	b.WriteString("\n`mainstay completion bash|zsh|fish|powershell` and `opm completion …` print the completion script of a\nshell. Names of extensions, catalogs, namespaces and pools, versions, channels and risks are completed\nfrom the cluster.\n")
 	return b.Bytes()
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// fixture is a test's cluster. Its methods do what the controllers would.
+// fixture is a test with an API server. Its methods act as the controllers.
 type fixture struct {
 	t *testing.T
 	client.Client
@@ -29,7 +29,7 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{t: t, Client: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme)}
 }
 
-// requireNoError fails the test when something did not work.
+// requireNoError fails the test if err is not nil.
 func (c *fixture) requireNoError(err error) {
 	c.t.Helper()
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *fixture) requireNoError(err error) {
 	}
 }
 
-// updateStatus reads an object, edits it, and writes its status.
+// updateStatus reads an object, edits it and updates its status.
 func updateStatus[T client.Object](c *fixture, name string, obj T, edit func(T)) {
 	c.t.Helper()
 	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Name: name, Namespace: obj.GetNamespace()}, obj))
@@ -45,7 +45,7 @@ func updateStatus[T client.Object](c *fixture, name string, obj T, edit func(T))
 	c.requireNoError(c.Status().Update(c.t.Context(), obj))
 }
 
-// longAgo is a time that is shown as an age that does not change while the test runs.
+// longAgo is a time whose age does not change while the test runs.
 var longAgo = metav1.NewTime(time.Now().Add(-100 * 24 * time.Hour))
 
 func condition(conditionType, status, reason, message string, generation int64) metav1.Condition {
@@ -85,7 +85,7 @@ func (c *fixture) setExtensionStatus(name, installed string, conditions ...metav
 	})
 }
 
-// object makes a manifest.
+// object returns a manifest.
 func object(apiVersion, kind, namespace, name string, fields map[string]any) olmv1.ClusterObjectSetObject {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	for key, value := range fields {
@@ -155,8 +155,7 @@ func (c *fixture) moveObjectsToSecret(set *olmv1.ClusterObjectSet) {
 	}
 }
 
-// applyPhase creates the objects of a phase of a revision, but for kinds that the cluster
-// does not know.
+// applyPhase creates the objects of a phase of a revision, except for kinds that the cluster does not serve.
 func (c *fixture) applyPhase(revision string, phase int) {
 	c.t.Helper()
 	set := &olmv1.ClusterObjectSet{}
@@ -167,7 +166,7 @@ func (c *fixture) applyPhase(revision string, phase int) {
 	}
 }
 
-// markDeploymentAvailable says that every replica of a Deployment runs.
+// markDeploymentAvailable sets the status of a Deployment whose replicas are available.
 func (c *fixture) markDeploymentAvailable(namespace, name string) {
 	c.t.Helper()
 	updateStatus(c, name, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, func(d *appsv1.Deployment) {
@@ -178,7 +177,7 @@ func (c *fixture) markDeploymentAvailable(namespace, name string) {
 	})
 }
 
-// addFinalizer returns an object a finalizer, as its controller would.
+// addFinalizer adds a finalizer to an object.
 func (c *fixture) addFinalizer(obj client.Object, finalizer string) {
 	c.t.Helper()
 	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj))
@@ -186,7 +185,7 @@ func (c *fixture) addFinalizer(obj client.Object, finalizer string) {
 	c.requireNoError(c.Update(c.t.Context(), obj))
 }
 
-// removeFinalizers takes every finalizer from an object.
+// removeFinalizers removes all finalizers of an object.
 func (c *fixture) removeFinalizers(obj client.Object) {
 	c.t.Helper()
 	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj))
@@ -194,7 +193,7 @@ func (c *fixture) removeFinalizers(obj client.Object) {
 	c.requireNoError(c.Update(c.t.Context(), obj))
 }
 
-// requireDeleting checks that an object is not there, or is being deleted.
+// requireDeleting checks that an object does not exist or is being deleted.
 func (c *fixture) requireDeleting(obj client.Object) {
 	c.t.Helper()
 	err := c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj)
@@ -202,11 +201,11 @@ func (c *fixture) requireDeleting(obj client.Object) {
 		return
 	}
 	if !apierrors.IsNotFound(err) {
-		c.t.Errorf("%T %s is still there (%v)", obj, obj.GetName(), err)
+		c.t.Errorf("%T %s: got %v, want it to be deleted", obj, obj.GetName(), err)
 	}
 }
 
-// waitForDeletion waits until an object that is being deleted is not there any more.
+// waitForDeletion waits until an object that is being deleted does not exist anymore.
 func (c *fixture) waitForDeletion(obj client.Object) {
 	c.t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
@@ -223,7 +222,7 @@ func (c *fixture) waitForDeletion(obj client.Object) {
 	}
 }
 
-// finalizeNamespace says that a namespace which is being deleted holds nothing any more.
+// finalizeNamespace completes the deletion of a namespace, as the namespace controller would.
 func (c *fixture) finalizeNamespace(name string) {
 	c.t.Helper()
 	namespace := withName(&corev1.Namespace{}, name)
@@ -238,7 +237,7 @@ func withName[T client.Object](obj T, name string) T {
 	return obj
 }
 
-// The commands, in the order in which a person would use them on a new cluster.
+// The commands run in the order in which a user would run them on a new cluster.
 func TestCluster(t *testing.T) {
 	c := newFixture(t)
 	step := func(name, line string, on ...reaction) {

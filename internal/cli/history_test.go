@@ -18,8 +18,8 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// serveCatalog makes a catalog be served by a process on this machine, with bundles of the
-// package mug. The returned function changes their versions.
+// serveCatalog serves a catalog with bundles of the package mug from this process. The returned function
+// changes the versions of the bundles.
 func (c *fixture) serveCatalog(name string, versions ...string) (offer func(versions ...string)) {
 	c.t.Helper()
 	var content atomic.Value
@@ -92,7 +92,8 @@ func mugDeployment(version string) olmv1.ClusterObjectSetObject {
 	}})
 }
 
-// createFailingDeployment creates the Deployment with a pod that does not start, as a cluster has it.
+// createFailingDeployment creates the Deployment with a pod that does not start, including its ReplicaSets
+// and events.
 func (c *fixture) createFailingDeployment(deployment client.Object) {
 	c.t.Helper()
 	c.requireNoError(c.Create(c.t.Context(), deployment))

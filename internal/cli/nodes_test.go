@@ -20,8 +20,8 @@ const (
 	newConfig    = "rendered-worker-5a5d4c5b3e6f4f2d9c8b7a6958473625"
 )
 
-// pooled creates a pool with its nodes, and has it say what the controller would.
-func pooled(t *testing.T, c client.Client, pool *mcfgv1.MachineConfigPool, target string, nodes ...*corev1.Node) {
+// createPoolWithNodes creates a pool with its nodes, and sets the status that the controller would set.
+func createPoolWithNodes(t *testing.T, c client.Client, pool *mcfgv1.MachineConfigPool, target string, nodes ...*corev1.Node) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -58,7 +58,7 @@ func pooled(t *testing.T, c client.Client, pool *mcfgv1.MachineConfigPool, targe
 	must(c.Status().Update(t.Context(), pool))
 }
 
-func machineNode(name, current, desired string, state mcfgv1.NodeState, edit ...func(*corev1.Node)) *corev1.Node {
+func newMachineNode(name, current, desired string, state mcfgv1.NodeState, edit ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 		mcfgv1.AnnotationCurrentConfig: current, mcfgv1.AnnotationDesiredConfig: desired, mcfgv1.AnnotationState: string(state),
 	}}}
@@ -76,13 +76,15 @@ func TestNodes(t *testing.T) {
 		check(t, "nodes/"+name, command{line: words(line)})
 	}
 	step("none", "mainstay nodes status")
-	done := func(name string) *corev1.Node { return machineNode(name, masterConfig, masterConfig, mcfgv1.NodeDone) }
-	pooled(t, c, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "master"}}, masterConfig, done("master-0"), done("master-1"), done("master-2"))
+	done := func(name string) *corev1.Node {
+		return newMachineNode(name, masterConfig, masterConfig, mcfgv1.NodeDone)
+	}
+	createPoolWithNodes(t, c, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "master"}}, masterConfig, done("master-0"), done("master-1"), done("master-2"))
 	worker := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	worker.Status.Configuration.Name = workerConfig
-	pooled(t, c, worker, newConfig,
-		machineNode("worker-0", newConfig, newConfig, mcfgv1.NodeDone),
-		machineNode("worker-1", workerConfig, newConfig, mcfgv1.NodeWorking, func(n *corev1.Node) {
+	createPoolWithNodes(t, c, worker, newConfig,
+		newMachineNode("worker-0", newConfig, newConfig, mcfgv1.NodeDone),
+		newMachineNode("worker-1", workerConfig, newConfig, mcfgv1.NodeWorking, func(n *corev1.Node) {
 			n.Spec.Unschedulable = true
 			n.Annotations[mcfgv1.AnnotationDesiredDrain] = mcfgv1.DrainPrefix + newConfig
 			n.Annotations[mcfgv1.AnnotationReason] = "Draining since 2024-02-27T10:40:00Z: pod kitchen/kettle cannot be evicted: The disruption budget kettle needs 1 healthy pods and has 1 currently"
@@ -103,20 +105,20 @@ func TestNodes(t *testing.T) {
 
 	infra := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "infra"}}
 	infra.Spec.Paused = true
-	pooled(t, c, infra, newConfig,
-		machineNode("a", workerConfig, workerConfig, mcfgv1.NodeDone),
-		machineNode("b", workerConfig, newConfig, mcfgv1.NodeDegraded, func(n *corev1.Node) {
+	createPoolWithNodes(t, c, infra, newConfig,
+		newMachineNode("a", workerConfig, workerConfig, mcfgv1.NodeDone),
+		newMachineNode("b", workerConfig, newConfig, mcfgv1.NodeDegraded, func(n *corev1.Node) {
 			n.Annotations[mcfgv1.AnnotationReason] = "failed to drain node: b after 1 hour. Draining since 2024-02-27T10:40:00Z: pod kitchen/kettle cannot be evicted: The disruption budget kettle needs 1 healthy pods and has 1 currently"
 		}),
-		machineNode("c", workerConfig, newConfig, mcfgv1.NodeRebooting, func(n *corev1.Node) {
+		newMachineNode("c", workerConfig, newConfig, mcfgv1.NodeRebooting, func(n *corev1.Node) {
 			n.Spec.Unschedulable = true
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 		}),
-		machineNode("d", newConfig, newConfig, mcfgv1.NodeDone, func(n *corev1.Node) { n.Spec.Unschedulable = true }),
-		machineNode("e", "", "", ""))
+		newMachineNode("d", newConfig, newConfig, mcfgv1.NodeDone, func(n *corev1.Node) { n.Spec.Unschedulable = true }),
+		newMachineNode("e", "", "", ""))
 
-	pooled(t, c, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}, "",
-		machineNode("both", "", "", "", func(n *corev1.Node) { n.Labels = map[string]string{"role/gpu": "", "role/infra": ""} }))
+	createPoolWithNodes(t, c, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}, "",
+		newMachineNode("both", "", "", "", func(n *corev1.Node) { n.Labels = map[string]string{"role/gpu": "", "role/infra": ""} }))
 	step("troubles", "mainstay nodes status")
 	step("troubles-one", "mainstay nodes status infra -o yaml")
 }

@@ -17,8 +17,8 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// writePlan writes the plan of an extension, as the controller does: for people a text, and
-// for programs what was asked.
+// writePlan writes the ConfigMap with the plan of an extension, as the controller does: the text, and JSON with
+// the requested changes.
 func (c *fixture) writePlan(name, text string, problems ...string) {
 	c.t.Helper()
 	ext := withName(&olmv1.ClusterExtension{}, name)
@@ -61,7 +61,7 @@ func (c *fixture) writePlan(name, text string, problems ...string) {
 	c.requireNoError(err)
 }
 
-// annotatePlan sets the annotation as a person does; an empty value removes it.
+// annotatePlan sets the plan annotation as a user would. An empty value removes it.
 func (c *fixture) annotatePlan(name, value string) {
 	c.t.Helper()
 	ext := withName(&olmv1.ClusterExtension{}, name)
@@ -76,7 +76,7 @@ func (c *fixture) annotatePlan(name, value string) {
 	c.requireNoError(c.Patch(c.t.Context(), ext, client.MergeFrom(before)))
 }
 
-// requireNoPlanAnnotation checks that nothing of the question is left on an extension.
+// requireNoPlanAnnotation checks that the plan annotation of an extension was removed.
 func (c *fixture) requireNoPlanAnnotation(name string) {
 	c.t.Helper()
 	ext := withName(&olmv1.ClusterExtension{}, name)
@@ -129,7 +129,7 @@ func testPlan(c *fixture, step stepFunc) {
 	c.annotatePlan("kettle", "")
 }
 
-// testChecks has the commands look at the plan first: what is refused changes nothing.
+// testChecks tests that commands check the plan first and change nothing if it has problems.
 func testChecks(c *fixture, step stepFunc) {
 	untouched := func(name string) {
 		c.t.Helper()

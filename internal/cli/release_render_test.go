@@ -45,7 +45,7 @@ var platformFiles = map[string]string{
 	"image-references":              `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","spec":{"tags":[{"name":"greeter","from":{"kind":"DockerImage","name":"registry.example.com/greeter:1.0.0"}}]}}`,
 }
 
-// newPlatform makes a release with an operator that applies it, and unpacks it.
+// newPlatform builds a release that includes cluster-version-operator, and unpacks it.
 func newPlatform(t *testing.T) *releaseFixture {
 	t.Helper()
 	s := newReleaseFixture(t)

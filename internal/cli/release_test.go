@@ -27,18 +27,18 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// releaseImages is a page with commands on it, which a test runs.
+// releaseImages is a documentation page whose commands are run by a test.
 var releaseImages = filepath.Join("..", "..", "docs", "release-images.md")
 
-// releaseFixture is where releases are made in a test: two registries, and a folder of files.
+// releaseFixture is the environment for building releases: two registries and a directory.
 type releaseFixture struct {
 	t              *testing.T
 	address, other string
 	dir            string
-	digest         string // of the release that was looked at last
+	digest         string // digest of the release that was used last
 }
 
-// newReleaseFixture makes one with images of the component greeter and with keys.
+// newReleaseFixture returns a fixture with images of the component greeter and with keys.
 func newReleaseFixture(t *testing.T) *releaseFixture {
 	t.Helper()
 	s := &releaseFixture{t: t, address: startRegistry(t), other: startRegistry(t), dir: t.TempDir()}
@@ -80,14 +80,14 @@ func (s *releaseFixture) writeKeys() {
 		s.t.Fatal(err)
 	}
 
-	s.write("releases.key", armored(s.t, openpgp.PrivateKeyType, func(w io.Writer) error { return entity.SerializePrivate(w, nil) }))
-	s.write("releases.asc", armored(s.t, openpgp.PublicKeyType, entity.Serialize))
+	s.write("releases.key", encodeArmored(s.t, openpgp.PrivateKeyType, func(w io.Writer) error { return entity.SerializePrivate(w, nil) }))
+	s.write("releases.asc", encodeArmored(s.t, openpgp.PublicKeyType, entity.Serialize))
 	stranger, err := openpgp.NewEntity("Stranger", "", "stranger@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 
-	s.write("stranger.asc", armored(s.t, openpgp.PublicKeyType, stranger.Serialize))
+	s.write("stranger.asc", encodeArmored(s.t, openpgp.PublicKeyType, stranger.Serialize))
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		s.t.Fatal(err)
@@ -107,7 +107,7 @@ func (s *releaseFixture) writeKeys() {
 	s.write("cosign.pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
 }
 
-func armored(t *testing.T, kind string, write func(io.Writer) error) []byte {
+func encodeArmored(t *testing.T, kind string, write func(io.Writer) error) []byte {
 	t.Helper()
 	var text bytes.Buffer
 	w, err := armor.Encode(&text, kind, nil)
@@ -121,23 +121,23 @@ func armored(t *testing.T, kind string, write func(io.Writer) error) []byte {
 	return text.Bytes()
 }
 
-// names are those that stand in command lines for what differs from run to run.
-func (s *releaseFixture) names() []string {
+// placeholders returns pairs of placeholders in command lines and their values.
+func (s *releaseFixture) placeholders() []string {
 	return []string{"registry.example.com", s.address, "mirror.example.org", s.other, "$PWD", s.dir, "sha256:DIGEST", s.digest}
 }
 
-// run runs a command line in the folder, and returns what a person sees.
+// run runs a command line in the directory of the fixture, and returns its scrubbed output.
 func (s *releaseFixture) run(line string) string {
 	s.t.Helper()
 	s.t.Chdir(s.dir)
-	shown := run(s.t, command{line: split(strings.NewReplacer(s.names()...).Replace(line))})
+	shown := run(s.t, command{line: split(strings.NewReplacer(s.placeholders()...).Replace(line))})
 	if found := regexp.MustCompile(`(?m)^(?:signed )?(sha256:[0-9a-f]{64})`).FindStringSubmatch(shown); found != nil {
 		s.digest = found[1]
 	}
 	return s.scrub(shown)
 }
 
-// scrub makes what differs from run to run the same.
+// scrub replaces values that differ between runs.
 func (s *releaseFixture) scrub(text string) string {
 	text = strings.NewReplacer(s.address, "registry.example.com", s.other, "mirror.example.org", s.dir, "$PWD").Replace(text)
 	for _, r := range []struct{ pattern, with string }{
@@ -150,7 +150,7 @@ func (s *releaseFixture) scrub(text string) string {
 	return text
 }
 
-// copyExample has the folder hold the example of the page.
+// copyExample copies the example of the page to the directory of the fixture.
 func (s *releaseFixture) copyExample() {
 	s.t.Helper()
 	if err := os.CopyFS(filepath.Join(s.dir, "examples", "platform"), os.DirFS(filepath.Join("..", "..", "examples", "platform"))); err != nil {

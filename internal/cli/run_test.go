@@ -25,17 +25,17 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// command is a command line to run, and what is done while it runs.
+// command is a command line to run, with its input and the reactions to its output.
 type command struct {
 	line []string
 	// in is the standard input.
 	in string
-	// interactive: a person can be asked, and answers with what is in.
+	// interactive simulates a terminal on which the user answers with in.
 	interactive bool
-	// now is the clock; nil means the real one.
+	// now is the clock. Nil means time.Now.
 	now func() time.Time
-	// on does something when a text is written to standard error for the first time: a
-	// test acts as the controllers do, and the command sees it at its next look.
+	// on contains reactions to texts on standard error. With them, a test acts as the controllers while
+	// the command waits.
 	on []reaction
 }
 
@@ -44,7 +44,7 @@ type reaction struct {
 	do   func()
 }
 
-// watcher keeps what is written, and reacts to it.
+// watcher buffers the written text and runs the reactions.
 type watcher struct {
 	bytes.Buffer
 	on []reaction
@@ -60,8 +60,8 @@ func (w *watcher) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// run runs a command line in this process and returns what a person would see: the
-// command, its output, its errors and its exit code.
+// run runs a command line in this process and returns a transcript: the command, its output, its standard error
+// and its exit code.
 func run(t *testing.T, c command) string {
 	t.Helper()
 	root := cli.Mainstay(cli.Options{Now: c.now, Interactive: func(*cobra.Command) bool { return c.interactive }})
@@ -104,14 +104,14 @@ func quote(line []string) string {
 	return strings.Join(words, " ")
 }
 
-// scrubs make what differs from run to run the same.
+// scrubs replace values that differ between runs.
 var scrubs = []struct{ pattern, with string }{
 	{`sha256:[0-9a-f]{64}`, "sha256:DIGEST"},
 	{`127\.0\.0\.1:\d+`, "REGISTRY"},
 	{`"?uid"?: "?[0-9a-f-]{36}"?`, "uid: UID"},
 	{`(resourceVersion"?): "[1-9]\d*"`, `$1: "N"`},
 	{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},
-	// Ages stand in columns: the width stays the same.
+	// Ages are table cells, so the width must not change.
 	{`(?m)( {2,})\d+s( {2,}|$)`, "${1}AGE$2"},
 }
 
@@ -127,13 +127,13 @@ func scrub(t *testing.T, text string) []byte {
 	return []byte(text)
 }
 
-// goldenCheck compares what a person saw with a golden file.
+// goldenCheck compares a transcript with a golden file.
 func goldenCheck(t *testing.T, name, shown string) {
 	t.Helper()
 	golden.Check(t, name+".txt", scrub(t, shown))
 }
 
-// check runs a command line and compares what a person sees with a golden file.
+// check runs a command line and compares the transcript with a golden file.
 func check(t *testing.T, name string, c command) {
 	t.Helper()
 	goldenCheck(t, name, run(t, c))
@@ -141,8 +141,7 @@ func check(t *testing.T, name string, c command) {
 
 func words(line string) []string { return strings.Fields(line) }
 
-// kubeconfig writes the connection to the test's API server into a file and has every
-// command of the test find it.
+// kubeconfig writes a kubeconfig file for the API server of the test and sets $KUBECONFIG.
 func kubeconfig(t *testing.T, config *rest.Config) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -226,7 +225,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A command that is interrupted says so, and fails.
+// A command that is interrupted fails with an error.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

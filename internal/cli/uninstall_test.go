@@ -11,7 +11,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// createExtension creates an extension, as a person does with kubectl.
+// createExtension creates an extension, as a user would with kubectl.
 func (c *fixture) createExtension(name string) {
 	c.t.Helper()
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -20,8 +20,8 @@ func (c *fixture) createExtension(name string) {
 	c.requireNoError(c.Create(c.t.Context(), ext))
 }
 
-// createManagedResources creates a CRD and a Namespace as a revision of an extension does, and custom resources
-// as users do.
+// createManagedResources creates a CRD and a Namespace that belong to a revision of an extension, and custom
+// resources of users.
 func (c *fixture) createManagedResources(extension, plural, kind string, namespaces ...string) {
 	c.t.Helper()
 	yes := true
@@ -55,7 +55,7 @@ func (c *fixture) createManagedResources(extension, plural, kind string, namespa
 	}
 }
 
-// eventually does something until it succeeds.
+// eventually retries do until it succeeds.
 func (c *fixture) eventually(do func() error) {
 	c.t.Helper()
 	for {
@@ -82,7 +82,7 @@ func (c *fixture) deletingAnnotations(name string) map[string]string {
 	return ext.Annotations
 }
 
-// requireNotDeleting checks that an extension is there, and is not being deleted.
+// requireNotDeleting checks that extensions exist and are not being deleted.
 func (c *fixture) requireNotDeleting(names ...string) {
 	c.t.Helper()
 	for _, name := range names {
@@ -94,7 +94,7 @@ func (c *fixture) requireNotDeleting(names ...string) {
 	}
 }
 
-// Nothing is lost by surprise when extensions are uninstalled.
+// Uninstalling extensions does not delete custom resources without consent.
 func testRemoval(c *fixture, step stepFunc) {
 	for _, name := range []string{"oven", "stove", "grill"} {
 		c.createExtension(name)

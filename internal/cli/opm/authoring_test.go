@@ -77,7 +77,7 @@ func TestGenerateDockerfile(t *testing.T) {
 
 // The image of a catalog has what its Dockerfile makes: the catalog, labels, and an opm.
 func TestCatalogImages(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	dir := t.TempDir()
 	reference := mustRun(t, "generate", "dockerfile", "testdata/catalog", "-i", "scratch", "-l", "one=1", "-t", i.address+"/files:v1", "--push",
 		"--archive", filepath.Join(dir, "files.tar"), "--oci-layout", filepath.Join(dir, "files"))
@@ -108,8 +108,8 @@ func TestCatalogImages(t *testing.T) {
 	}
 }
 
-// bundleFolder makes a folder with the manifests of a bundle and goes there.
-func bundleFolder(t *testing.T) {
+// createBundleDirectory makes a folder with the manifests of a bundle and goes there.
+func createBundleDirectory(t *testing.T) {
 	t.Helper()
 	csv, err := os.ReadFile("testdata/bundle/manifests/kettle.clusterserviceversion.yaml")
 	if err != nil {
@@ -144,7 +144,7 @@ func TestBundleGenerate(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			bundleFolder(t)
+			createBundleDirectory(t)
 			t.Setenv("PATH", t.TempDir())
 			before, err := os.Getwd()
 			if err != nil {
@@ -166,10 +166,10 @@ func TestBundleGenerate(t *testing.T) {
 
 // A bundle is built by a container engine, or without one.
 func TestBundleBuild(t *testing.T) {
-	i := startImages(t)
-	bundleFolder(t)
+	i := newRegistryFixture(t)
+	createBundleDirectory(t)
 	line := "alpha bundle build -d 0.1.0/manifests -p kettle -c stable -e stable -t " + i.address + "/built:v0.1.0"
-	engine := fakeEngine(t, "docker")
+	engine := installFakeEngine(t, "docker")
 	if r := run(t, line); r.code != 0 {
 		t.Fatal(r)
 	}
@@ -193,7 +193,7 @@ func TestBundleBuild(t *testing.T) {
 }
 
 func TestBundleValidate(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	broken := t.TempDir()
 	write(t, broken, "manifests/deployment.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n")
 	write(t, broken, "metadata/annotations.yaml", "annotations: {}\n")

@@ -180,16 +180,16 @@ func TestRealCatalog(t *testing.T) {
 	// What the files have, package by package, is what is rendered.
 	var files []any
 	for _, name := range sources {
-		files = append(files, documents(t, mustRun(t, "render", filepath.Dir(name)))...)
+		files = append(files, decodeDocuments(t, mustRun(t, "render", filepath.Dir(name)))...)
 	}
 
-	if diff := cmp.Diff(files, documents(t, first)); diff != "" {
+	if diff := cmp.Diff(files, decodeDocuments(t, first)); diff != "" {
 		t.Errorf("rendered (-files +all):\n%s", diff)
 	}
 }
 
-// documents decodes a stream of JSON values.
-func documents(t *testing.T, text string) []any {
+// decodeDocuments decodes a stream of JSON values.
+func decodeDocuments(t *testing.T, text string) []any {
 	t.Helper()
 	var found []any
 	for decoder := json.NewDecoder(strings.NewReader(text)); ; {
@@ -216,7 +216,7 @@ func TestRealBundles(t *testing.T) {
 	packages := map[string]bool{}
 	for _, folder := range folders {
 		t.Run(filepath.Base(filepath.Dir(folder))+"/"+filepath.Base(folder), func(t *testing.T) {
-			blobs := documents(t, mustRun(t, "render", folder, "--image-ref-template", "registry.example.com/{{.Package}}:v{{.Version}}"))
+			blobs := decodeDocuments(t, mustRun(t, "render", folder, "--image-ref-template", "registry.example.com/{{.Package}}:v{{.Version}}"))
 			if len(blobs) != 1 {
 				t.Fatalf("%d blobs", len(blobs))
 			}

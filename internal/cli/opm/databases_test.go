@@ -13,8 +13,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 )
 
-// twoBundles pushes a second version of the kettle, which replaces the first, and a pot.
-func twoBundles(t *testing.T, address string) {
+// pushTwoBundles pushes a second version of the kettle, which replaces the first, and a pot.
+func pushTwoBundles(t *testing.T, address string) {
 	t.Helper()
 	csv, err := os.ReadFile("testdata/bundle/manifests/kettle.clusterserviceversion.yaml")
 	if err != nil {
@@ -41,8 +41,8 @@ func twoBundles(t *testing.T, address string) {
 
 // A life of a SQLite file: each step works on what the one before left.
 func TestDatabase(t *testing.T) {
-	i := startImages(t)
-	twoBundles(t, i.address)
+	i := newRegistryFixture(t)
+	pushTwoBundles(t, i.address)
 	dir := t.TempDir()
 	for _, step := range []struct{ name, line string }{
 		{"add", "registry add -d DIR/bundles.db -b ADDRESS/kettle:v0.1.0,ADDRESS/pot:v0.1.0"},
@@ -76,7 +76,7 @@ func TestDatabase(t *testing.T) {
 
 // Scripts tell by the exit code that a bundle is there already.
 func TestExitCodes(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	dir := t.TempDir()
 	mustRun(t, "registry", "add", "-d", dir+"/bundles.db", "-b", i.address+"/kettle:v0.1.0")
 	if r := run(t, "registry add -d "+dir+"/bundles.db -b "+i.address+"/kettle:v0.1.0"); r.code != 2 {
@@ -92,8 +92,8 @@ func TestExitCodes(t *testing.T) {
 
 // Index images are made and changed without a container engine.
 func TestIndexImages(t *testing.T) {
-	i := startImages(t)
-	twoBundles(t, i.address)
+	i := newRegistryFixture(t)
+	pushTwoBundles(t, i.address)
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for _, line := range []string{
@@ -133,8 +133,8 @@ func TestIndexImages(t *testing.T) {
 
 // Without another word a container engine builds the image, from a Dockerfile.
 func TestIndexByEngine(t *testing.T) {
-	i := startImages(t)
-	engine := fakeEngine(t, "podman")
+	i := newRegistryFixture(t)
+	engine := installFakeEngine(t, "podman")
 	if r := run(t, "index add -b "+i.address+"/kettle:v0.1.0 -t example.com/index:v1 -i example.com/opm:v1"); r.code != 0 {
 		t.Fatal(r)
 	}
@@ -151,9 +151,9 @@ func TestIndexByEngine(t *testing.T) {
 	}
 }
 
-// fakeEngine puts a container engine into the path that only says what it was asked for.
+// installFakeEngine puts a container engine into the path that only says what it was asked for.
 // The returned function returns it.
-func fakeEngine(t *testing.T, name string) func() string {
+func installFakeEngine(t *testing.T, name string) func() string {
 	t.Helper()
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
@@ -173,7 +173,7 @@ func fakeEngine(t *testing.T, name string) func() string {
 }
 
 func TestIndexMistakes(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	t.Setenv("PATH", t.TempDir())
 	for name, line := range map[string]string{
 		"tool-and-build-tool": "index add -b x -c podman -u docker",
@@ -194,7 +194,7 @@ func TestIndexMistakes(t *testing.T) {
 
 // What is to be served is handed on as the flags say.
 func TestServing(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	dir := t.TempDir()
 	mustRun(t, "registry", "add", "-d", dir+"/bundles.db", "-b", i.address+"/kettle:v0.1.0")
 	var got opm.Serving

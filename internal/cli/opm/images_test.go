@@ -18,8 +18,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// images is a registry, and what was asked of it.
-type images struct {
+// registryFixture is a registry, and what was asked of it.
+type registryFixture struct {
 	address string
 	// layers counts the blobs that were sent to clients.
 	layers atomic.Int32
@@ -27,11 +27,11 @@ type images struct {
 	login string
 }
 
-// startImages starts a registry that has the bundle kettle:v0.1.0, and the catalog
+// newRegistryFixture starts a registry that has the bundle kettle:v0.1.0, and the catalog
 // catalog:v1, which is that of the folder.
-func startImages(t *testing.T) *images {
+func newRegistryFixture(t *testing.T) *registryFixture {
 	t.Helper()
-	i := &images{}
+	i := &registryFixture{}
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if i.login != "" && r.Header.Get("Authorization") != i.login {
@@ -91,7 +91,7 @@ func pushPlatforms(t *testing.T, ref string, architectures ...string) {
 
 // What commands on images write.
 func TestImages(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	pushSpec(t, i.address+"/bare:v1", image.Spec{Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
 	pushSpec(t, i.address+"/labelled:v1", image.Spec{Labels: map[string]string{"b": "2", "a": "1"}, Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
 	pushSpec(t, i.address+"/lost:v1", image.Spec{Labels: map[string]string{image.LabelConfigs: "/configs"}, Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
@@ -122,7 +122,7 @@ func TestImages(t *testing.T) {
 
 // Unpacking writes the folders of the bundle, over what is there.
 func TestUnpack(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	dir := t.TempDir()
 	write(t, dir, "manifests/kettle.clusterserviceversion.yaml", "old")
 	write(t, dir, "notes.txt", "stays")
@@ -147,7 +147,7 @@ func TestUnpack(t *testing.T) {
 
 // OLM_CACHE_DIR keeps what was pulled: the layers are not pulled again.
 func TestCacheDir(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	cache := t.TempDir()
 	t.Setenv("OLM_CACHE_DIR", cache)
 	i.layers.Store(0)
@@ -166,7 +166,7 @@ func TestCacheDir(t *testing.T) {
 
 // REGISTRY_AUTH_FILE and DOCKER_CONFIG give logins; the first counts where it has one.
 func TestLogins(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	i.login = "Basic Y29vazp0ZWE=" // cook:tea
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)

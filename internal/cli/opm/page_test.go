@@ -39,8 +39,8 @@ func TestPage(t *testing.T) {
 	}
 
 	blocks := readPage(t, page)
-	i := startImages(t)
-	dir := kitchen(t)
+	i := newRegistryFixture(t)
+	dir := preparePageDirectory(t)
 	for _, b := range blocks {
 		shell := exec.Command("sh", "-e")
 		shell.Dir = dir
@@ -93,8 +93,8 @@ func readPage(t *testing.T, name string) []block {
 	return blocks
 }
 
-// kitchen makes the folder that the page starts in, and puts an opm into the path.
-func kitchen(t *testing.T) string {
+// preparePageDirectory makes the folder that the page starts in, and puts an opm into the path.
+func preparePageDirectory(t *testing.T) string {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {

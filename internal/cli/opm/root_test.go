@@ -61,7 +61,7 @@ func TestVersion(t *testing.T) {
 
 // Scripts count on these names: every command of the field's program, and its flags.
 func TestCommandsAndFlags(t *testing.T) {
-	for path, flags := range surface {
+	for path, flags := range listFlags {
 		tls := " skip-tls skip-tls-verify use-http"
 		if path == "alpha bundle unpack" {
 			tls = " skip-tls/s skip-tls-verify use-http"
@@ -95,8 +95,8 @@ func checkFlag(t *testing.T, cmd *cobra.Command, name, short string) {
 	}
 }
 
-// surface has the flags of each command, with their short forms.
-var surface = map[string]string{
+// listFlags has the flags of each command, with their short forms.
+var listFlags = map[string]string{
 	"render":                             "output/o migrate migrate-level alpha-image-ref-template image-ref-template",
 	"validate":                           "output/o",
 	"serve":                              "port/p cache-dir cache-only cache-enforce-integrity termination-log/t pprof-addr pprof-capture-profiles debug",

@@ -8,7 +8,7 @@ import (
 
 // What templates become. What is read from standard input is the file of the name.
 func TestTemplates(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	for name, c := range map[string]struct{ line, input string }{
 		"basic":            {"alpha render-template basic -o yaml", "basic.yaml"},
 		"basic-detected":   {"alpha render-template - -o yaml --migrate-level all", "basic.yaml"},
@@ -47,7 +47,7 @@ func TestTemplates(t *testing.T) {
 
 // A composite template writes its files, and refuses commands unless they are allowed.
 func TestComposite(t *testing.T) {
-	i := startImages(t)
+	i := newRegistryFixture(t)
 	dir := t.TempDir()
 	write(t, dir, "basic.yaml", strings.ReplaceAll(basicTemplate, "ADDRESS", i.address))
 	write(t, dir, "catalogs.yaml", strings.ReplaceAll(`schema: olm.composite.catalogs
