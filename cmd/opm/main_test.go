@@ -16,8 +16,7 @@ const catalog = `{"schema":"olm.package","name":"kettle","defaultChannel":"x"}
 {"schema":"olm.bundle","package":"kettle","name":"kettle.v1","image":"example.com/kettle:v1","properties":[{"type":"olm.package","value":{"packageName":"kettle","version":"1.0.0"}}]}
 `
 
-// Allocations are sampled by a server, which gives profiles of the heap, and by no other
-// command.
+// Only the server, which provides heap profiles, samples allocations.
 func TestServeSamplesAllocations(t *testing.T) {
 	runtime.MemProfileRate = 0
 	dir := t.TempDir()

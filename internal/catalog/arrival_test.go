@@ -19,7 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// listed is a reader that has these catalogs, or an error.
+// listed is a reader that returns the given catalogs or an error.
 type listed struct {
 	client.Reader
 	catalogs []olmv1.ClusterCatalog
@@ -31,7 +31,7 @@ func (l *listed) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return l.err
 }
 
-// Get returns the first.
+// Get returns the first catalog.
 func (l *listed) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	if len(l.catalogs) > 0 {
 		l.catalogs[0].DeepCopyInto(object.(*olmv1.ClusterCatalog))
@@ -107,7 +107,7 @@ func TestContentReadiness(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, test.want)
 			}
 
-			// It waits no longer than a while, and what goes later is no matter of readiness.
+			// After the grace period the check passes, and content that is lost later does not affect it.
 			clock.SetTime(clock.Now().Add(contentGracePeriod - time.Second))
 			if again := a.checkContent(request); (again == nil) != (err == nil) {
 				t.Errorf("within the grace: %v, at first: %v", again, err)

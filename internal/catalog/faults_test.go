@@ -16,8 +16,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestServerRestarts kills the API server while a catalog is unpacked and while it is served.
-// Clients are served meanwhile, and what is asked for afterwards is done.
+// TestServerRestarts kills the API server while a catalog is unpacked and while it is served. Clients are served
+// in the meantime, and later changes are reconciled.
 func TestServerRestarts(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
 	namespace, made := createCatalog(t, c)

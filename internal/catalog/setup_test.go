@@ -49,13 +49,13 @@ const text = `{"schema":"olm.package","name":"a","defaultChannel":"stable"}
 {"schema":"olm.bundle","package":"a","name":"a.v1","image":"example.com/a:v1"}
 `
 
-// replica is one process of the component.
+// replica is a replica of the component.
 type replica struct {
 	address, health, dir string
 	stop                 func()
 }
 
-// freeAddress returns an address of this machine that nothing listens on.
+// freeAddress returns a loopback address with an unused port.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,10 +77,11 @@ func start(t *testing.T, namespace string, change func(*catalog.Options)) *repli
 		LeaderElection:          true,
 		LeaderElectionID:        "catalogd",
 		LeaderElectionNamespace: namespace,
-		// The next one leads at once, and none is replaced while the API server restarts.
+		// The next replica becomes leader immediately, and leadership is not lost while the API server
+		// restarts.
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 ptr.To(3 * time.Minute), RenewDeadline: ptr.To(2 * time.Minute),
-		// Several replicas are in this process, whose names are the same.
+		// Several replicas run in this process with the same controller names.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
@@ -118,7 +119,7 @@ func start(t *testing.T, namespace string, change func(*catalog.Options)) *repli
 	return r
 }
 
-// eventually waits until a condition is so.
+// eventually waits until condition returns nil.
 func eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
 	var last error
@@ -131,7 +132,7 @@ func eventually(t *testing.T, what string, condition func() error) {
 	}
 }
 
-// createCatalog is a namespace, a registry with an image, and a ClusterCatalog of it.
+// createCatalog creates a namespace, a registry with a catalog image, and a ClusterCatalog for the image.
 func createCatalog(t *testing.T, c client.Client) (namespace string, made *olmv1.ClusterCatalog) {
 	t.Helper()
 	name := strings.ToLower(t.Name())
@@ -161,7 +162,7 @@ func createCatalog(t *testing.T, c client.Client) (namespace string, made *olmv1
 	return name, made
 }
 
-// publishedAuthority trusts the authority in the ConfigMap.
+// publishedAuthority returns a function that reads the certificate authority from the ConfigMap.
 func publishedAuthority(c client.Client, namespace string) func(context.Context) (*x509.CertPool, error) {
 	return func(ctx context.Context) (*x509.CertPool, error) {
 		config := &corev1.ConfigMap{}
@@ -178,7 +179,7 @@ func publishedAuthority(c client.Client, namespace string) func(context.Context)
 	}
 }
 
-// readCatalog reports whether a client gets the package.
+// readCatalog reads the package as a client, and returns an error if it is not served.
 func readCatalog(t *testing.T, reader *catalogclient.Client, base string) error {
 	content, err := reader.Content(t.Context(), base, "a")
 	if err != nil {
@@ -190,7 +191,7 @@ func readCatalog(t *testing.T, reader *catalogclient.Client, base string) error 
 	return nil
 }
 
-// checkReady asks a replica for its health.
+// checkReady requests /readyz of a replica.
 func checkReady(t *testing.T, r *replica) error {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.health+"/readyz", nil)
@@ -247,7 +248,7 @@ func TestAllReplicasServe(t *testing.T) {
 		t.Errorf("%d blobs are served, want 3", count)
 	}
 
-	// What is deleted from the disk of either comes back.
+	// Content that is deleted from the disk of a replica is restored.
 	for _, r := range []*replica{first, second} {
 		for _, folder := range []string{"catalogs", "content"} {
 			if err := os.RemoveAll(filepath.Join(r.dir, folder)); err != nil {
@@ -280,8 +281,7 @@ func TestAllReplicasServe(t *testing.T) {
 	}
 }
 
-// TestTheNextLeaderGoesOn has the leader stop: the other replica, which has the content
-// already, decides from then on.
+// TestTheNextLeaderGoesOn stops the leader. The other replica, which has the content already, becomes the leader.
 func TestTheNextLeaderGoesOn(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
 	namespace, made := createCatalog(t, c)
@@ -307,7 +307,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	unpacked := made.Status.LastUnpacked
 	first.stop()
 
-	// It describes what it serves, without another unpacking of the same content.
+	// It reports its content without unpacking it again.
 	eventually(t, "the second leads", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
@@ -362,8 +362,8 @@ func deadRegistry(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// TestDeadRegistriesDelayNoOtherCatalog has ten catalogs whose registries never answer, and
-// one that can be served, on the replica that leads and on one that does not.
+// TestDeadRegistriesDelayNoOtherCatalog creates ten catalogs whose registries never respond and a valid one, and
+// checks that the leader and another replica serve the valid one.
 func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
 	var dead []*olmv1.ClusterCatalog
@@ -381,7 +381,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 	}
 
 	namespace, made := createCatalog(t, c)
-	// Less than the two minutes after which a silent registry is given up.
+	// This is less than the timeout of two minutes for a registry that does not respond.
 	first, second := start(t, namespace, nil), start(t, namespace, nil)
 	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
 	for _, r := range []*replica{first, second} {
@@ -390,7 +390,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 		})
 	}
 
-	// Nor do they hold up their own removal, or a better image.
+	// They do not block their own deletion or a change to another image either.
 	better := dead[0].DeepCopy()
 	better.Spec.Source.Image.Ref = made.Spec.Source.Image.Ref
 	if err := c.Patch(t.Context(), better, client.MergeFrom(dead[0])); err != nil {
@@ -420,7 +420,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 	})
 }
 
-// TestCertificateFilesAreReadAgain has certificates that somebody else renews.
+// TestCertificateFilesAreReadAgain replaces the certificate files while the server runs.
 func TestCertificateFilesAreReadAgain(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
 	namespace, made := createCatalog(t, c)
@@ -444,7 +444,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// Each file is replaced as a whole, as the kubelet does it.
+		// Each file is replaced atomically, like the files of a mounted Secret.
 		for name, text := range map[string][]byte{opts.TLSKeyFile: key, opts.TLSCertFile: issued.CertificatePEM()} {
 			if err := errors.Join(os.WriteFile(name+".new", text, 0o600), os.Rename(name+".new", name)); err != nil {
 				t.Fatal(err)

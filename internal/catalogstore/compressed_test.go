@@ -13,13 +13,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// repetitive is a catalog of 400 KB that becomes much smaller.
+// repetitive returns a catalog of 400 KB with a high compression ratio.
 func repetitive() string {
 	return strings.Repeat(`{"name":"n","schema":"x","text":"`+strings.Repeat("the same again ", 60)+`"}`+"\n", 430)
 }
 
-// compressedForm waits until there is a compressed form, and reads it. Opening the store
-// anew waits for the work of the one before.
+// compressedForm waits for a compressed form and returns it.
 func compressedForm(t *testing.T, s *catalogstore.Store, encoding catalogstore.Encoding) []byte {
 	t.Helper()
 	content, err := s.Content("c")
@@ -83,7 +82,7 @@ func TestCompressedFormsAreKept(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			// Another process takes it over.
+			// Another process reuses the form.
 			again, _ := open(t, dir)
 			if got := compressedForm(t, again, encoding); string(got) != string(form) {
 				t.Error("another process has another compressed form")
@@ -92,7 +91,7 @@ func TestCompressedFormsAreKept(t *testing.T) {
 				t.Errorf("the compressed form was made again (%v)", err)
 			}
 
-			// What was changed is made again, while it is open and while it is not.
+			// A changed form is created again, whether it is open or not.
 			if err := change(path, 20); err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +109,7 @@ func TestCompressedFormsAreKept(t *testing.T) {
 				t.Error("a changed compressed form is given away after a restart")
 			}
 
-			// It goes with its content.
+			// The form is removed with its content.
 			unpack(t, third, "c", lineA)
 			third.Close()
 			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -152,7 +151,7 @@ func TestWhatHardlyBecomesSmallerIsNotKept(t *testing.T) {
 	}
 }
 
-// TestReadersKeepACompressedForm replaces and deletes the content under a reader.
+// TestReadersKeepACompressedForm replaces and deletes content while it is being read.
 func TestReadersKeepACompressedForm(t *testing.T) {
 	s, _ := open(t, t.TempDir())
 	unpack(t, s, "c", repetitive())

@@ -18,18 +18,18 @@ import (
 
 var errKilled = errors.New("the process was killed")
 
-// killer ends the changes of a process after a number of them, as if it was killed: no
-// change comes about after that, also none that cleans up.
+// killer simulates a process that is killed after a number of changes: it rejects all later changes,
+// including those of the cleanup.
 type killer struct {
 	after int
-	// done are the changes that came about.
+	// done lists the changes that were made.
 	done []string
 }
 
 func (k *killer) before(change, path string) error {
 	if len(k.done) == k.after {
 		if change == "write" {
-			// A write can be cut off anywhere.
+			// A write can be interrupted at any byte.
 			_ = appendTo(path, "half of it")
 		}
 		return errKilled
@@ -56,7 +56,7 @@ const (
 
 func crashFiles(text string) fstest.MapFS { return fstest.MapFS{"c.json": {Data: []byte(text)}} }
 
-// contents returns what each catalog of a store has.
+// contents returns the content of each catalog of a store.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	s, err := Open(dir, Limits{})
@@ -85,9 +85,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// TestAProcessMayEndBetweenAnyTwoChanges kills the process at each change of the disk that
-// an operation makes, and looks at what the next process finds: what was stored before the
-// operation or after it, never anything else, and no file that nobody needs.
+// TestAProcessMayEndBetweenAnyTwoChanges simulates a crash before each change of an operation, and checks that
+// the next process finds either the old or the new content, and no leftover files.
 func TestAProcessMayEndBetweenAnyTwoChanges(t *testing.T) {
 	before := map[string]string{"c": crashOld, "other": crashOld}
 	for name, test := range map[string]struct {
@@ -195,8 +194,8 @@ func prepareCrash(t *testing.T, dir string) {
 	}
 }
 
-// checkOrder checks that a file is complete on the disk before it gets its place: a
-// power failure then leaves the old or the new, too.
+// checkOrder checks that files are synced before they are renamed, so that a power failure leaves either the
+// old or the new content, too.
 func checkOrder(t *testing.T, done []string) {
 	t.Helper()
 	synced := false
@@ -212,7 +211,7 @@ func checkOrder(t *testing.T, done []string) {
 	}
 }
 
-// checkNothingIsLeft looks for files beside those of the catalogs.
+// checkNothingIsLeft checks that the store contains only the files of catalogs.
 func checkNothingIsLeft(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	distinct := map[string]bool{}
@@ -238,8 +237,7 @@ func checkNothingIsLeft(t *testing.T, dir string, want map[string]string) {
 	}
 }
 
-// TestACompressedFormOfContentThatIsGoneIsNotKept has the content replaced while a form of it
-// is made.
+// TestACompressedFormOfContentThatIsGoneIsNotKept replaces content while its compressed form is created.
 func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Limits{})

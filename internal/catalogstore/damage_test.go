@@ -14,11 +14,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// damages are what can happen to the files of a store. Each is given the store's folder,
-// and the files of a catalog's blobs and of what is known of it.
+// damages are ways to damage the files of a store. Each function gets the directory of the store, the content
+// file and the pointer file of a catalog.
 var damages = map[string]struct {
 	do func(dir, content, pointer string) error
-	// served reports whether a process that has the content open goes on serving it.
+	// served is set if a process that has the content open continues to serve it.
 	served bool
 }{
 	"store deleted":      {func(dir, _, _ string) error { return os.RemoveAll(dir) }, true},
@@ -47,8 +47,7 @@ func replace(path, text string) error {
 	return errors.Join(os.Remove(path), os.WriteFile(path, []byte(text), 0o600))
 }
 
-// change flips a bit of a file in place, at an offset from its start or, if negative, from
-// its end.
+// change flips a bit of a file in place, at an offset from the start or, if negative, from the end.
 func change(path string, offset int64) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -74,7 +73,7 @@ func change(path string, offset int64) error {
 		return err
 	}
 
-	// The clock of a file system may be too coarse to show a change right after.
+	// The timestamps of the file system can be too coarse to detect an immediate change.
 	return os.Chtimes(path, time.Time{}, time.Now().Add(time.Minute))
 }
 
@@ -125,7 +124,7 @@ func TestDamageIsNoticedAndHealed(t *testing.T) {
 	}
 }
 
-// TestDamageWhileStoppedIsNotServed has the damage done while no process runs.
+// TestDamageWhileStoppedIsNotServed damages files while no process is running.
 func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 	const text = lineA + lineB
 	for name, test := range damages {
@@ -143,7 +142,7 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 			found, err := again.Content("c")
 			if err == nil {
 				defer found.Close()
-				// The blobs are checked while they are read.
+				// Blobs are verified while they are read.
 				var served []byte
 				served, err = io.ReadAll(found.All().Reader())
 				if !strings.HasPrefix(text, string(served)) {
@@ -156,7 +155,7 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 			case err == nil:
 				t.Error("damaged content was served")
 			case errors.Is(err, catalogstore.ErrNotFound) && len(again.Names()) == 0:
-				// Nothing is left that says there was a catalog.
+				// The store has no trace of the catalog.
 				return
 			default:
 				<-lost.told
@@ -174,7 +173,7 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 	}
 }
 
-// TestDamageIsFoundThoughNobodyReads lets the check behind the readers find it.
+// TestDamageIsFoundThoughNobodyReads tests that Check detects damage without readers.
 func TestDamageIsFoundThoughNobodyReads(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir)
@@ -210,7 +209,7 @@ func TestCatalogsWithTheSameContentShareIt(t *testing.T) {
 		t.Errorf("the store has %v, want two catalogs and one content", tree(t, dir))
 	}
 
-	// Both lose it, and what heals one heals the other.
+	// Both catalogs lose the content. Unpacking one of them repairs both.
 	if err := os.Truncate(path, 5); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +226,7 @@ func TestCatalogsWithTheSameContentShareIt(t *testing.T) {
 		}
 	}
 
-	// It stays as long as one has it, also for a process that has not opened it yet.
+	// Shared content is kept until the last catalog is deleted, also before a new process has opened it.
 	again, _ := open(t, dir)
 	if err := again.Delete("a"); err != nil {
 		t.Fatal(err)

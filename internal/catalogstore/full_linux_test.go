@@ -16,12 +16,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// fullDiskFolder names, in the environment, the folder that a process of this test mounts
-// a small file system on.
+// fullDiskFolder is the environment variable with the directory on which a child process of this test mounts a
+// small file system.
 const fullDiskFolder = "MAINSTAY_TEST_FULL_DISK"
 
-// TestAFullDiskChangesNothing has a real file system of a megabyte, in a process that sees
-// mounts of its own.
+// TestAFullDiskChangesNothing uses a file system of one megabyte, in a process with its own mount namespace.
 func TestAFullDiskChangesNothing(t *testing.T) {
 	if dir := os.Getenv(fullDiskFolder); dir != "" {
 		mountSmall(t, dir)
@@ -64,7 +63,7 @@ func mountSmall(t *testing.T, dir string) {
 	}
 }
 
-// large is a catalog of about a number of bytes that does not become smaller.
+// large returns an incompressible catalog of about size bytes.
 func large(seed, size int) string {
 	var b strings.Builder
 	state := uint64(seed)
@@ -105,7 +104,7 @@ func fillDisk(t *testing.T, dir string) {
 	_, err := s.Unpack(t.Context(), "c", catalogstore.Source{}, files(large(2, 900<<10)))
 	refused("content too large", err)
 
-	// With no space left at all, not even a catalog's source can be written.
+	// Without any free space, the pointer of a catalog cannot be written either.
 	fill := dir + "/filler"
 	f, err := os.Create(fill)
 	if err != nil {
@@ -128,7 +127,7 @@ func fillDisk(t *testing.T, dir string) {
 	_, err = s.Confirm("c", "r:v2", time.Now())
 	refused("a confirmation", err)
 
-	// Nor can a compressed form be made, which nobody needs.
+	// A compressed form cannot be created, which is not an error.
 	content, err := s.Content("c")
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +136,7 @@ func fillDisk(t *testing.T, dir string) {
 	defer content.Close()
 	content.Compressed(catalogstore.Gzip)
 
-	// Once there is space, it goes on by itself.
+	// With free space, storing succeeds again.
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +146,7 @@ func fillDisk(t *testing.T, dir string) {
 		t.Errorf("%d bytes are served after there was space", len(got))
 	}
 
-	// No space for further files is as bad as none for bytes.
+	// Running out of inodes is handled like running out of space.
 	for i := 0; err == nil; i++ {
 		err = os.WriteFile(fmt.Sprintf("%s/filler-%d", dir, i), nil, 0o600)
 	}

@@ -18,8 +18,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// scattered has blobs of several packages in turn, so that a package's are not next to
-// each other.
+// scattered returns a catalog in which the blobs of several packages alternate.
 func scattered() string {
 	var b strings.Builder
 	for i := range 100 {
@@ -28,8 +27,8 @@ func scattered() string {
 	return b.String()
 }
 
-// TestSelectionsAreThoseOfALinearSearch compares the index with the simplest way to find
-// blobs, on content that was just stored and on content that was opened again.
+// TestSelectionsAreThoseOfALinearSearch compares the index with a linear search, for content that was just stored
+// and for content that was opened again.
 func TestSelectionsAreThoseOfALinearSearch(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir)
@@ -49,7 +48,7 @@ func TestSelectionsAreThoseOfALinearSearch(t *testing.T) {
 	}
 }
 
-// optional is empty for 0, and has one value more than the blobs have.
+// optional returns "" for 0, and a value that does not occur in the blobs for the highest i.
 func optional(prefix string, i int) string {
 	if i == 0 {
 		return ""
@@ -77,7 +76,7 @@ func TestReadersCanBeMoved(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir)
 	unpack(t, s, "c", scattered())
-	// Content of another process is checked while it is read, until all of it was.
+	// Content of an earlier process is verified while it is read, until all of it is verified.
 	again, _ := open(t, dir)
 	for name, s := range map[string]*catalogstore.Store{"stored": s, "opened": again} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +159,7 @@ func TestBlobs(t *testing.T) {
 		}
 	}
 
-	// A changed bit is not given away.
+	// Changed bytes are not returned.
 	path := contentFile(t, s, dir, "c")
 	if err := change(path, int64(len(lineA)+5)); err != nil {
 		t.Fatal(err)
@@ -195,7 +194,7 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
-// FuzzOpen looks for content files that break the reader.
+// FuzzOpen searches for content files that break the reader.
 func FuzzOpen(f *testing.F) {
 	dir := f.TempDir()
 	s, err := catalogstore.Open(dir, catalogstore.Limits{})

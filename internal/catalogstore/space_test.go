@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// blobs yields small blobs with names of their own.
+// blobs yields n small blobs with distinct names.
 func blobs(n int) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for i := range n {
@@ -24,7 +24,7 @@ func blobs(n int) iter.Seq2[fbc.Meta, error] {
 	}
 }
 
-// TestCatalogsOfSmallBlobsAreBounded has catalogs that are small on disk and large in memory.
+// TestCatalogsOfSmallBlobsAreBounded stores catalogs that are small on disk and large in memory.
 func TestCatalogsOfSmallBlobsAreBounded(t *testing.T) {
 	s, _ := open(t, t.TempDir())
 	const most = 299_000
@@ -39,7 +39,7 @@ func TestCatalogsOfSmallBlobsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAllCatalogsHaveOneBound has catalogs that fit one by one, but not together.
+// TestAllCatalogsHaveOneBound stores catalogs that fit individually, but not together.
 func TestAllCatalogsHaveOneBound(t *testing.T) {
 	const limit = 8 << 20
 	s, err := catalogstore.Open(t.TempDir(), catalogstore.Limits{TotalBytes: limit})
@@ -74,7 +74,7 @@ func TestAllCatalogsHaveOneBound(t *testing.T) {
 		t.Errorf("the second catalog has %d bytes after an update that had no space, want those before", len(got))
 	}
 
-	// What is deleted makes room; what is being unpacked takes it.
+	// Deleted content frees space. Content that is being unpacked uses space.
 	if err := s.Delete("first"); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestAllCatalogsHaveOneBound(t *testing.T) {
 	}
 }
 
-// TestOtherCatalogsAreServedWhileOneIsIndexed has a catalog whose reading does not end.
+// TestOtherCatalogsAreServedWhileOneIsIndexed stores a catalog whose blobs do not end.
 func TestOtherCatalogsAreServedWhileOneIsIndexed(t *testing.T) {
 	s, _ := open(t, t.TempDir())
 	unpack(t, s, "other", lineA)

@@ -46,7 +46,7 @@ func (l *losses) add(name string) {
 	}
 }
 
-// all returns what was reported so far.
+// all returns the names that were reported so far.
 func (l *losses) all() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func open(t *testing.T, dir string) (*catalogstore.Store, *losses) {
 	return s, lost
 }
 
-// contentFile is the path of a catalog's blobs.
+// contentFile returns the path of the content file of a catalog.
 func contentFile(t *testing.T, s *catalogstore.Store, dir, name string) string {
 	t.Helper()
 	info, err := s.Stored(name)
@@ -105,7 +105,7 @@ func unpack(t *testing.T, s *catalogstore.Store, name, text string) catalogstore
 	return info
 }
 
-// read returns what a query selects.
+// read returns the blobs that a query selects.
 func read(t *testing.T, s *catalogstore.Store, name string, q catalogstore.Query) string {
 	t.Helper()
 	content, err := s.Content(name)
@@ -206,7 +206,7 @@ func TestModifiedIsThatOfTheReplicaThatSawIt(t *testing.T) {
 	if err != nil || !info.Modified.Equal(since.Truncate(time.Second)) || info.Unpacked.Before(since) {
 		t.Errorf("modified at %v and unpacked at %v (%v), want it to be modified at %v", info.Modified, info.Unpacked, err, since)
 	}
-	// It grows all the same.
+	// Modified still increases.
 	if info, err = s.Unpack(t.Context(), "c", source, files(lineB)); err != nil || !info.Modified.Equal(since.Truncate(time.Second).Add(time.Second)) {
 		t.Errorf("modified at %v (%v), want a second later", info.Modified, err)
 	}

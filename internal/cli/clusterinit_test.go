@@ -12,7 +12,7 @@ import (
 
 const initID = "0f2c6f0e-1b2a-4c3d-8e4f-5a6b7c8d9e0f"
 
-// A cluster without a ClusterVersion gets one, and keeps that.
+// A ClusterVersion is created if there is none. An existing one is not changed.
 func TestClusterInit(t *testing.T) {
 	c := newClusterVersionFixture(t)
 	for _, step := range []struct{ name, line string }{
@@ -35,7 +35,7 @@ func TestClusterInit(t *testing.T) {
 	}
 }
 
-// Without --cluster-id, every cluster gets an ID of its own.
+// Without --cluster-id, the cluster gets a random ID.
 func TestClusterInitMakesAnID(t *testing.T) {
 	c := newClusterVersionFixture(t)
 	id := regexp.MustCompile(configv1.ClusterIDPattern)

@@ -81,7 +81,7 @@ func TestClusterRecommend(t *testing.T) {
 		})
 	}
 
-	// The last case goes on.
+	// This continues with the last case.
 	for name, line := range map[string]string{
 		"quiet":      "recommend --version 4.10.27 --quiet",
 		"quiet-none": "recommend --version 4.10.26 --quiet",
@@ -117,7 +117,7 @@ func TestClusterRecommend(t *testing.T) {
 	}
 }
 
-// A shell is given the versions, channels and risks that the cluster knows.
+// Versions, channels and risks are completed from the ClusterVersion.
 func TestClusterCompletion(t *testing.T) {
 	c := newClusterVersionFixture(t)
 	c.recreateClusterVersion(func(cv *configv1.ClusterVersion) {

@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// The operators of the documents' example.
+// The operators of the documented example.
 var releaseOperators = []string{
 	"authentication", "baremetal", "cloud-controller-manager", "cloud-credential", "cluster-autoscaler", "config-operator", "console",
 	"control-plane-machine-set", "csi-snapshot-controller", "dns", "etcd", "image-registry", "ingress", "insights", "kube-apiserver",
@@ -26,7 +26,7 @@ var releaseOperators = []string{
 	"operator-lifecycle-manager", "operator-lifecycle-manager-catalog", "operator-lifecycle-manager-packageserver", "service-ca", "storage",
 }
 
-// Releases of the cases, and the configurations that nodes have of them.
+// Releases of the cases, and the node configurations of these releases.
 const (
 	before, after             = "4.14.0", "4.14.1"
 	imageBefore, imageAfter   = digest22, digest23
@@ -165,7 +165,7 @@ func newNodes(prefix string, n int, config string) []*corev1.Node {
 	return nodes
 }
 
-// The states of clusters that the command has to tell of, each in short and in full.
+// statusCases are states of clusters, each of which is printed in short and in full.
 var statusCases = []struct {
 	name, flags string
 	details     []string
@@ -228,11 +228,12 @@ var statusCases = []struct {
 		c.startUpdate(2 * time.Minute)
 		c.applyOperators(before, releaseOperators...)
 		c.applyOperator("etcd", before, healthyConditionsExcept(newCondition("Progressing", "True", "NodeInstaller", "NodeInstallerProgressing: 1 node is at revision 7;\n2 nodes are at revision 6", time.Minute))...)
-		// Nobody has rendered the new configuration yet: the nodes have what their pools ask for.
+		// The new configuration is not rendered yet, so the nodes have the target configuration of their
+		// pools.
 		c.createPool("master", masterBefore, false, newNodes("master-", 3, masterBefore)...)
 		c.createPool("worker", workerBefore, false, newNodes("worker-", 3, workerBefore)...)
 	}},
-	// The block of the documents.
+	// The documented example.
 	{name: "unavailable-machine-config", state: func(c *clusterUpdateFixture) {
 		c.startUpdate(14 * time.Minute)
 		c.applyOperators(after, releaseOperators...)

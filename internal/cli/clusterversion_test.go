@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// The releases of the documents' example.
+// The releases of the documented example.
 const (
 	releases = "quay.io/openshift-release-dev/ocp-release@sha256:"
 	digest22 = releases + "1111111111111111111111111111111111111111111111111111111111111111"
@@ -25,7 +25,7 @@ const (
 	digest11 = releases + "300bce8246cf880e792e106607925de0a404484637627edf5f517375517d54a4"
 )
 
-// clusterVersionFixture is a test's cluster whose version is managed.
+// clusterVersionFixture is a fixture with a ClusterVersion.
 type clusterVersionFixture struct{ *fixture }
 
 func newClusterVersionFixture(t *testing.T) *clusterVersionFixture {
@@ -141,8 +141,7 @@ func blockMinorUpdates(cv *configv1.ClusterVersion) {
 	cv.Status.Conditions = append(cv.Status.Conditions, newCondition("Upgradeable", "False", "AdminAckRequired", "Something must be agreed to", time.Hour))
 }
 
-// Each request of an administrator, and what comes of it, on a cluster in the state of the
-// documents' example.
+// Requests of an administrator and their results, on a cluster in the state of the documented example.
 func TestClusterUpgrade(t *testing.T) {
 	c := newClusterVersionFixture(t)
 	check := func(name, line string) {

@@ -19,7 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// read asks the server for a resource in a form, as kubectl does.
+// read requests a resource in a format from the API server, as kubectl does.
 func read(t *testing.T, path string, into any, form ...string) {
 	t.Helper()
 	config := env.Start(t)
@@ -45,7 +45,7 @@ func read(t *testing.T, path string, into any, form ...string) {
 	}
 }
 
-// columns returns what kubectl get prints of a resource.
+// columns returns the columns that kubectl get prints for a resource.
 func columns(t *testing.T, path string) string {
 	t.Helper()
 	var table metav1.Table
@@ -69,7 +69,7 @@ func columns(t *testing.T, path string) string {
 	return b.String()
 }
 
-// What kubectl get shows of clusterversions, clusteroperators and machineconfigpools.
+// Columns of kubectl get for clusterversions, clusteroperators and machineconfigpools.
 func TestColumns(t *testing.T) {
 	c := newClusterVersionFixture(t)
 	const days = 24 * time.Hour
@@ -118,7 +118,7 @@ dns|4.10.22|True|False|True|6d|`
 	worker := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	worker.Status.Configuration.Name = workerConfig
 	createPoolWithNodes(t, machines, worker, newConfig, newMachineNode("worker-0", newConfig, newConfig, mcfgv1.NodeDone), newMachineNode("worker-1", workerConfig, newConfig, mcfgv1.NodeWorking))
-	// The rows of the documents' example, which has no ages.
+	// The rows of the documented example, which has no ages.
 	want = `NAME|CONFIG|UPDATED|UPDATING|DEGRADED|MACHINECOUNT|READYMACHINECOUNT|UPDATEDMACHINECOUNT|DEGRADEDMACHINECOUNT|AGE|
 master|` + masterConfig + `|True|False|False|3|3|3|0|
 worker|` + workerConfig + `|False|True|False|2|1|1|0|`
@@ -135,8 +135,8 @@ worker|` + workerConfig + `|False|True|False|2|1|1|0|`
 	}
 }
 
-// What `kubectl get clusterversion version -o json | jq .status.availableUpdates` and
-// .status.conditionalUpdates give has the fields of the documents' example.
+// The output of `kubectl get clusterversion version -o json | jq .status.availableUpdates`, and of
+// .status.conditionalUpdates, has the fields of the documented example.
 func TestUpdateShapes(t *testing.T) {
 	c := newClusterVersionFixture(t)
 	channels := []string{"candidate-4.11", "fast-4.11"}

@@ -88,7 +88,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// page writes the documentation of a command.
+// page returns the documentation of a command.
 func page(cmd *cobra.Command) []byte {
 	var b bytes.Buffer
 	text := cmd.Long
@@ -112,7 +112,7 @@ func page(cmd *cobra.Command) []byte {
 	return b.Bytes()
 }
 
-// index writes the list of pages.
+// index returns the list of pages.
 func index() []byte {
 	var b bytes.Buffer
 	b.WriteString("# Commands\n\nOne page per command. The pages are generated from the help of the commands by\n`go test ./internal/cli -run TestPages -update`.\n\n| command | |\n|---|---|\n")
@@ -131,8 +131,7 @@ func unindent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Every command line in the documentation is one that the program takes: the command
-// exists, and it takes the flags and arguments.
+// Every command line in the documentation is valid: the command exists, and it accepts the flags and arguments.
 func TestExamplesParse(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
 	if err != nil || len(pages) == 0 {
@@ -180,7 +179,7 @@ func exampleLines(t *testing.T, name string) []string {
 	return lines
 }
 
-// parses reports whether a command line is one that the program would begin to run.
+// parses returns an error if a command line is not valid. It does not run the command.
 func parses(line string) error {
 	words := split(line)
 	root := cli.Mainstay(cli.Options{})
@@ -205,7 +204,7 @@ func parses(line string) error {
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
 
-// split takes a line apart at spaces that stand outside of quotes.
+// split splits a line at spaces outside of quotes.
 func split(line string) []string {
 	var words []string
 	var word strings.Builder
@@ -232,16 +231,16 @@ func split(line string) []string {
 	return words
 }
 
-// leastPrivilege is a page with an example and what it writes.
+// leastPrivilege is a page with an example and its output.
 var leastPrivilege = filepath.Join("..", "..", "docs", "least-privilege.md")
 
-// userAccess is a page with commands on it.
+// userAccess is a page with commands.
 var userAccess = filepath.Join("..", "..", "docs", "user-access.md")
 
-// clusterUpdates is a page with commands on it.
+// clusterUpdates is a page with commands.
 var clusterUpdates = filepath.Join("..", "..", "docs", "cluster-updates.md")
 
-// The page shows what its command without a cluster writes.
+// The page contains the output of its command that does not require a cluster.
 func TestLeastPrivilegePage(t *testing.T) {
 	page, err := os.ReadFile(leastPrivilege)
 	if err != nil {

@@ -72,7 +72,7 @@ func (c *fixture) createMugRevision(number int64, version string, objects []olmv
 	}
 
 	if number == 2 {
-		// The first object stands in a Secret.
+		// The first object is stored in a Secret.
 		c.moveObjectsToSecret(set)
 		set.Spec.Phases[0].Objects = slices.Delete(set.Spec.Phases[0].Objects, 1, 2)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// Configurations of the documents' example.
+// Configurations of the documented example.
 const (
 	masterConfig = "rendered-master-acd1358917e9f98cbdb599aea622d78b"
 	workerConfig = "rendered-worker-1d871ac76e1951d32b2fe92369879826"
@@ -90,7 +90,7 @@ func TestNodes(t *testing.T) {
 			n.Annotations[mcfgv1.AnnotationReason] = "Draining since 2024-02-27T10:40:00Z: pod kitchen/kettle cannot be evicted: The disruption budget kettle needs 1 healthy pods and has 1 currently"
 		}))
 
-	// The rows of the documents' example.
+	// The rows of the documented example.
 	step("status", "mainstay nodes status")
 	step("all", "mainstay nodes status worker --all")
 	step("name", "mainstay nodes status -o name")

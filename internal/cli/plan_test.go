@@ -93,7 +93,7 @@ func testPlan(c *fixture, step stepFunc) {
 	step("plan-gone", "mainstay extension list spoon")
 	step("plan-invalid", "mainstay extension plan spoon --namespace kitchen --version nonsense")
 
-	// A plan that was made for another question is no answer.
+	// A plan for another request is ignored.
 	c.annotatePlan("kettle", `{"id":"1"}`)
 	c.writePlan("kettle", "Plan for clusterextension/kettle: of yesterday")
 	c.annotatePlan("kettle", "")
@@ -174,7 +174,7 @@ func testChecks(c *fixture, step stepFunc) {
 	step("check-upgrade-accepted", "mainstay extension upgrade kettle --version 0.4.0 --crd-upgrade-safety None -o yaml",
 		reaction{"has not written", func() { c.writePlan("kettle", "update") }})
 	c.requireNoPlanAnnotation("kettle")
-	// Who may change extensions, but not read plans, is warned and goes on.
+	// A user who can change extensions but cannot read plans gets a warning.
 	rules := []any{
 		map[string]any{"apiGroups": []any{"olm.operatorframework.io"}, "resources": []any{"clusterextensions"}, "verbs": []any{"get", "patch"}},
 	}

@@ -32,7 +32,7 @@ func startRegistry(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// What is pushed can be read back: bundles, a catalog of files, a catalog of bundles.
+// Pushed images can be read back: bundles, a file-based catalog, and a catalog built from bundles.
 func TestRegistry(t *testing.T) {
 	address := startRegistry(t)
 	program := staticProgram(t)
@@ -72,8 +72,7 @@ func TestRegistry(t *testing.T) {
 	checkArchive(t, archive)
 }
 
-// The image trusts Mozilla's authorities and those that are named, and not what the building
-// machine trusts.
+// The image trusts the authorities of Mozilla and the given ones, but not the trust store of the build machine.
 func TestImageTrustsAFixedList(t *testing.T) {
 	address, program := startRegistry(t), staticProgram(t)
 	server := httptest.NewTLSServer(nil)
@@ -118,8 +117,8 @@ func TestImageTrustsAFixedList(t *testing.T) {
 	}
 }
 
-// staticProgram makes the smallest file that is a Linux program for x86-64: an ELF header
-// (System V ABI, figure 4-3) with neither segments nor sections.
+// staticProgram writes a minimal static Linux binary for x86-64: an ELF header (System V ABI, figure 4-3) without
+// segments and sections.
 func staticProgram(t *testing.T) string {
 	t.Helper()
 	header := elf.Header64{
@@ -172,7 +171,7 @@ func checkArchive(t *testing.T, name string) {
 	}
 }
 
-// A dry run shows exactly what a push makes, digests included.
+// A dry run prints exactly the result of a push, including digests.
 func TestDryRunTellsTheTruth(t *testing.T) {
 	address := startRegistry(t)
 	output := func(line string) string {
@@ -189,7 +188,7 @@ func TestDryRunTellsTheTruth(t *testing.T) {
 	}
 }
 
-// Every folder of real bundles becomes a valid catalog.
+// Every directory of real bundles results in a valid catalog.
 func TestRealBundles(t *testing.T) {
 	folder := env.SharedData(t, "bundles")
 	packages, err := os.ReadDir(folder)

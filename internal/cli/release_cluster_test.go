@@ -25,7 +25,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// newGraphServer is an update service that has one channel, and returns its URL.
+// newGraphServer starts an update service with one channel, and returns its URL.
 func newGraphServer(t *testing.T, channel, graph string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +40,7 @@ func newGraphServer(t *testing.T, channel, graph string) string {
 	return server.URL
 }
 
-// Without a cluster, an update service knows where releases are.
+// Without a cluster, releases are looked up in an update service.
 func TestReleasesOfUpdateService(t *testing.T) {
 	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, filepath.Join(t.TempDir(), "none"))
 	s := newReleaseFixture(t)
@@ -64,7 +64,7 @@ func TestReleasesOfUpdateService(t *testing.T) {
 	goldenCheck(t, "release/update-service", all.String())
 }
 
-// With a cluster, releases are found by their versions, and signatures go into it.
+// With a cluster, releases are looked up by version, and signatures are written to the cluster.
 func TestReleasesOfCluster(t *testing.T) {
 	kubeconfig(t, env.Start(t))
 	s := newReleaseFixture(t)
@@ -128,7 +128,7 @@ func TestReleasesOfCluster(t *testing.T) {
 	}
 }
 
-// Clusters of OpenShift have ImageStreams; this one gets their kind.
+// OpenShift clusters have ImageStreams, so the test creates the CRD.
 func TestNewFromImageStream(t *testing.T) {
 	kubeconfig(t, env.Start(t))
 	s := newReleaseFixture(t)
@@ -164,7 +164,7 @@ func TestNewFromImageStream(t *testing.T) {
 	stream.SetNamespace("default")
 	stream.SetName("nightly")
 	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		// A client that was made before the kind does not find it.
+		// A client that was created before the CRD does not know the kind.
 		err := env.Client(t).Create(ctx, stream.DeepCopy())
 		return err == nil || apierrors.IsAlreadyExists(err), nil
 	})
@@ -177,7 +177,7 @@ func TestNewFromImageStream(t *testing.T) {
 	goldenCheck(t, "release/new-from-image-stream", all)
 }
 
-// deleteKind deletes a kind with its objects, and waits until it is gone.
+// deleteKind deletes a CRD with its objects, and waits until it is deleted.
 func deleteKind(t *testing.T, c client.Client, crd *apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -13,13 +13,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// platformObject is a manifest that clusters of a profile have, unless more says otherwise.
+// platformObject returns a manifest for the default cluster profile. The argument more contains further fields.
 func platformObject(kind, name, more string) string {
 	return "apiVersion: config.openshift.io/v1\nkind: " + kind + "\nmetadata:\n  name: " + name +
 		"\n  annotations:\n    include.release.openshift.io/self-managed-high-availability: \"true\"\n" + more
 }
 
-// operatorFiles are those of the image of a program that applies releases.
+// operatorFiles are the files in the image of cluster-version-operator.
 var operatorFiles = map[string]string{
 	"manifests/0000_00_cluster-version-operator_00_own.yaml":                   platformObject("Own", "own", "spec: {image: '{{ .ReleaseImage }}', profile: '{{ .ClusterProfile }}'}\n"),
 	"manifests/0000_00_cluster-version-operator_01_other.yaml":                 strings.ReplaceAll(platformObject("Own", "hosted", ""), "self-managed-high-availability", "hosted"),
@@ -33,7 +33,7 @@ var operatorFiles = map[string]string{
 	"bootstrap/bootstrap-pod.yaml": platformObject("Pod", "bootstrap", "spec: {image: '{{ .ReleaseImage }}', greeter: '{{ .Images.greeter }}'}\n"),
 }
 
-// platformFiles are those of the release itself.
+// platformFiles are the files of the release.
 var platformFiles = map[string]string{
 	"0000_10_greeter_00.yaml":       platformObject("Greeter", "greeter", "spec: {image: registry.example.com/greeter}\n"),
 	"0000_10_policies_00.yaml":      platformObject("ClusterImagePolicy", "trusted", ""),
@@ -71,7 +71,7 @@ func newPlatform(t *testing.T) *releaseFixture {
 	if strings.Contains(shown, "exit code") {
 		t.Fatal(shown)
 	}
-	// What lies in the root of the image.
+	// Files in the root of the image.
 	if err := os.CopyFS(filepath.Join(s.dir, "payload", "release-manifests"), os.DirFS(filepath.Join(s.dir, "unpacked", "release-manifests"))); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func writeUnder(t *testing.T, name, content string) {
 	}
 }
 
-// files shows the files of a folder.
+// files prints the files of a directory.
 func (s *releaseFixture) files(folder string) string {
 	s.t.Helper()
 	var all strings.Builder
@@ -109,7 +109,7 @@ func (s *releaseFixture) files(folder string) string {
 	return s.scrub(all.String())
 }
 
-// What a machine that makes a cluster needs, of the registry and inside of the image.
+// Bootstrap manifests are rendered from the registry and inside the image.
 func TestRenderRelease(t *testing.T) {
 	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, filepath.Join(t.TempDir(), "none"))
 	here, err := os.Getwd()

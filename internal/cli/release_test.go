@@ -72,7 +72,7 @@ func (s *releaseFixture) write(name string, data []byte) {
 	}
 }
 
-// writeKeys writes an OpenPGP key and one of sigstore, and their public parts.
+// writeKeys writes an OpenPGP key pair and a sigstore key pair.
 func (s *releaseFixture) writeKeys() {
 	s.t.Helper()
 	entity, err := openpgp.NewEntity("Releases", "", "releases@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
@@ -158,7 +158,7 @@ func (s *releaseFixture) copyExample() {
 	}
 }
 
-// The page about release images does what it says.
+// The commands of the page about release images work as documented.
 func TestReleaseImagesPage(t *testing.T) {
 	lines := exampleLines(t, releaseImages)
 	if len(lines) < 8 {
@@ -283,7 +283,7 @@ func TestReleases(t *testing.T) {
 	checkExtracted(t, s)
 }
 
-// checkCarried verifies the release by nothing but the file that was mirrored with it.
+// checkCarried verifies the release only with the signature file that was mirrored with it.
 func checkCarried(t *testing.T, s *releaseFixture) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "carry", "config", "signature-sha256-*.json"))
@@ -304,7 +304,7 @@ func checkCarried(t *testing.T, s *releaseFixture) {
 	}
 }
 
-// checkExtracted looks at the files that the commands wrote.
+// checkExtracted checks the files that the commands wrote.
 func checkExtracted(t *testing.T, s *releaseFixture) {
 	t.Helper()
 	for folder, want := range map[string]string{
@@ -339,7 +339,7 @@ func checkExtracted(t *testing.T, s *releaseFixture) {
 	}
 }
 
-// A release says who signs its successors.
+// A release specifies the keys of its updates.
 func TestReleaseIsTrusted(t *testing.T) {
 	s := newReleaseFixture(t)
 	s.copyExample()

@@ -33,7 +33,7 @@ func TestConditionNodesLeaveOutWhatIsNotDeprecated(t *testing.T) {
 	}
 }
 
-// What is painted is what is bad: False, but True for a deprecation.
+// The status False is painted, except for deprecation conditions, whose status True is painted.
 func TestStatusIsPainted(t *testing.T) {
 	coloured := terminal.Style{Colour: true}
 	for _, c := range []struct {

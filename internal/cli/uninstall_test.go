@@ -121,7 +121,7 @@ func testRemoval(c *fixture, step stepFunc) {
 		c.t.Errorf("annotation %s of oven is %q, want true", olmv1.AnnotationKeepCRDs, got)
 	}
 
-	// No consent is needed where there are no custom resources, but it is given to the policy.
+	// Without custom resources, no consent is required, but the annotation for the admission policy is set.
 	check(c.t, "cluster/removal-several", command{
 		line: words("mainstay extension uninstall stove grill stove --yes --wait"), interactive: true, on: []reaction{
 			{"delete grill: finalizers", func() {
@@ -137,7 +137,7 @@ func testRemoval(c *fixture, step stepFunc) {
 		},
 	})
 
-	// One that is being deleted already is waited for all the same.
+	// The command also waits for an extension that is being deleted already.
 	step("removal-blocked", "mainstay extension uninstall oven --keep-crds --wait",
 		reaction{"finalizers", func() {
 			c.setExtensionStatus("oven", "1.0.0", condition("Progressing", "False", "Blocked", `the removal waits: it breaks bundle "cake.v1.0.0" of extension "cake". Remove those first`, 0))

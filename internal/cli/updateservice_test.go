@@ -27,8 +27,7 @@ import (
 
 var updateServicePage = filepath.Join("..", "..", "docs", "update-service.md")
 
-// fences returns the code blocks of a page, as what stands behind the backquotes and what is
-// within.
+// fences returns the code blocks of a page as pairs of the info string and the content.
 func fences(t *testing.T, file string) [][2]string {
 	t.Helper()
 	page, err := os.ReadFile(file)
@@ -44,7 +43,7 @@ func fences(t *testing.T, file string) [][2]string {
 	return found
 }
 
-// The example of the page gives what the page shows.
+// The example of the page has the documented output.
 func TestUpdateServicePage(t *testing.T) {
 	dir, shown := t.TempDir(), ""
 	for _, fence := range fences(t, updateServicePage) {
@@ -93,7 +92,7 @@ func TestUpdateServicePage(t *testing.T) {
 	}
 }
 
-// The page tells of every reason that a cluster may give.
+// The page documents every reason of the cluster.
 func TestUpdateServicePageReasons(t *testing.T) {
 	page, err := os.ReadFile(updateServicePage)
 	if err != nil {
@@ -112,7 +111,7 @@ func TestUpdateServicePageReasons(t *testing.T) {
 	}
 }
 
-// pushReleases pushes the releases that the page tells of.
+// pushReleases pushes the releases that the page describes.
 func pushReleases(t *testing.T, repository string) {
 	t.Helper()
 	client := image.NewClient(image.Options{Insecure: true})
@@ -140,7 +139,7 @@ func pushReleases(t *testing.T, repository string) {
 	}
 }
 
-// checkManifests reads manifests as the API server does, so that no field is misspelt.
+// checkManifests decodes manifests strictly, so that misspelled fields are detected.
 func checkManifests(t *testing.T, text string) {
 	t.Helper()
 	for document := range strings.SplitSeq(text, "---\n") {

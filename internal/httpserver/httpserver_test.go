@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/httpserver"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
+// patience is the timeout of every wait.
 const patience = 30 * time.Second
 
 func listen(t *testing.T) net.Listener {
@@ -25,7 +25,7 @@ func listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// A request under way is answered after the server was told to stop, and none after it.
+// A request in progress is completed after the server was stopped. Later requests are rejected.
 func TestRequestsFinish(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	listener := listen(t)
@@ -58,7 +58,7 @@ func TestRequestsFinish(t *testing.T) {
 	}
 }
 
-// A request that does not end is cut off.
+// A request that exceeds the grace period is aborted.
 func TestRequestsThatHang(t *testing.T) {
 	began := make(chan struct{})
 	listener := listen(t)

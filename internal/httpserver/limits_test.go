@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestClientsThatAreGoneAreForgotten lets many addresses come and go.
+// TestClientsThatAreGoneAreForgotten connects from many addresses and disconnects again.
 func TestClientsThatAreGoneAreForgotten(t *testing.T) {
 	g := NewGate(Limits{ClientRequests: 1, Requests: 1}, Observer{})
 	l := newLimitedListener(nil, Limits{Connections: 1, ClientConnections: 1}, Observer{})
@@ -48,7 +48,7 @@ func TestClientsAreAddresses(t *testing.T) {
 	}
 }
 
-// TestLimit has a handler that does not answer until it may.
+// TestLimit uses a handler that blocks until it is released.
 func TestLimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits Limits
@@ -98,7 +98,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfOneClientLeaveRoomForOthers has a client that opens all it can.
+// TestConnectionsOfOneClientLeaveRoomForOthers opens as many connections of one client as possible.
 func TestConnectionsOfOneClientLeaveRoomForOthers(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

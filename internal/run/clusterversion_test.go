@@ -27,7 +27,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// writePayload makes the folder of a release whose one manifest is a ConfigMap.
+// writePayload creates the payload directory of a release with a ConfigMap as its only manifest.
 func writePayload(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,8 +49,8 @@ annotations: {include.release.openshift.io/self-managed-high-availability: "true
 	return dir
 }
 
-// The command, on a cluster with nothing but a ClusterVersion: it brings the cluster to its
-// release, and returns its metrics to the one who may read them.
+// The operator reconciles a cluster that contains only a ClusterVersion to its release, and serves its metrics to
+// the authorized client.
 func TestClusterVersionOperator(t *testing.T) {
 	c := env.Client(t, corev1.AddToScheme, coordinationv1.AddToScheme, configv1.AddToScheme)
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}
@@ -117,8 +117,8 @@ func TestClusterVersionOperator(t *testing.T) {
 		}
 	}
 
-	// While it runs it has the lease, and another process waits for that; when it ends it gives
-	// the lease back, so that its successor need not wait until it runs out.
+	// While the operator runs, it holds the lease and another process waits for it. When it stops, it
+	// releases the lease, so that its successor does not have to wait until the lease expires.
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: defaultClusterVersionNamespace, Name: "cluster-version-operator.olm.operatorframework.io"}}
 	for _, isHeld := range []bool{true, false} {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
@@ -131,7 +131,7 @@ func TestClusterVersionOperator(t *testing.T) {
 	}
 }
 
-// metricsAs reads metrics with a client certificate in a name, or without one.
+// metricsAs reads metrics with a client certificate for a name, or without a certificate.
 func metricsAs(t *testing.T, address, name string, ca *x509.Certificate, key *ecdsa.PrivateKey) (int, string) {
 	t.Helper()
 	config := &tls.Config{InsecureSkipVerify: true} // #nosec G402 -- the server's certificate is not what is tested

@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/retrieval"
 )
 
-// The program of the Jobs leaves what the operator looks for, and says what it lacks.
+// copy-release writes the files that the operator reads, and returns an error for missing input.
 func TestCopyRelease(t *testing.T) {
 	root, to := t.TempDir(), filepath.Join(t.TempDir(), "updatepayloads")
 	for name, text := range map[string]string{"manifests/0000_00_a.yaml": "own", "release-manifests/release-metadata": "{}", "usr/bin/mainstay": "not copied"} {

@@ -33,7 +33,7 @@ c000000000-c000400000 rw-p 00000000 00:00 0
 	}
 }
 
-// The program goes on after its pages are given back, and takes less memory than before.
+// The program continues after its pages are released, and uses less memory than before.
 func TestReleaseProgramPages(t *testing.T) {
 	before := fileResident(t)
 	if err := releaseProgramPages(); err != nil {
@@ -44,7 +44,7 @@ func TestReleaseProgramPages(t *testing.T) {
 	}
 }
 
-// fileResident is how much of files this process holds in memory, in kB.
+// fileResident returns the resident memory of this process that is backed by files, in kB.
 func fileResident(t *testing.T) int {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// A server whose kind the cluster does not have says what to apply.
+// The error of a server whose kind is not served includes advice.
 func TestExplainMissingKind(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "operatorhubs.config.openshift.io"}}

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-// tokenOf makes a service account and returns a token of it.
+// tokenOf creates a service account and returns a token of it.
 func tokenOf(t *testing.T, c kubernetes.Interface, name string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
@@ -47,7 +47,7 @@ func tokenOf(t *testing.T, c kubernetes.Interface, name string) string {
 	return asked.Status.Token
 }
 
-// kubeconfig writes one for the test's API server.
+// kubeconfig writes a kubeconfig file for the API server of the test and returns its path.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
 	rest := env.Start(t)
@@ -66,8 +66,8 @@ func kubeconfig(t *testing.T) string {
 	return path
 }
 
-// TestMetricsAreForThoseWhoMayReadThem asks a server's metrics as nobody, as somebody, and as
-// somebody who may.
+// TestMetricsAreForThoseWhoMayReadThem requests metrics without a token, with an unauthorized token, and with an
+// authorized token.
 func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	clients, err := kubernetes.NewForConfig(env.Start(t))
 	if err != nil {
@@ -100,7 +100,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 		"a stranger":  {stranger, http.StatusForbidden},
 		"one who may": {reader, http.StatusOK},
 	} {
-		// The server's authorisation may be a moment behind.
+		// The authorizer of the API server can be stale for a moment.
 		var code int
 		var text string
 		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -169,7 +169,7 @@ func startMetrics(t *testing.T) string {
 	return address
 }
 
-// get reads a page with a token.
+// get requests a URL with a token.
 func get(ctx context.Context, url, token string) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// issued makes a certificate; without a parent it signs itself.
+// issued returns a certificate, which is self-signed if parent is nil.
 func issued(t *testing.T, name string, parent *x509.Certificate, key *ecdsa.PrivateKey, usage x509.ExtKeyUsage) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -121,7 +121,7 @@ func TestParseServiceHost(t *testing.T) {
 	}
 }
 
-// The operator reaches Prometheus by the address of its Service.
+// The operator reaches Prometheus by the cluster IP of its Service.
 func TestResolveClusterIP(t *testing.T) {
 	c := env.Client(t, func(s *runtime.Scheme) error { return corev1.AddToScheme(s) })
 	service := &corev1.Service{

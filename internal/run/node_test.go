@@ -8,7 +8,7 @@ import (
 	nodeserver "github.com/mainstay-dev/mainstay/internal/node/server"
 )
 
-// machine-config-server does not start without what it serves with, and says which flag is missing.
+// machine-config-server does not start without a serving certificate, and names the missing flag.
 func TestNodeServerNeedsACertificate(t *testing.T) {
 	absent := filepath.Join(t.TempDir(), "tls.crt")
 	for want, o := range map[string]nodeOptions{

@@ -51,7 +51,7 @@ func runPackageServer(t *testing.T, args ...string) string {
 	}
 }
 
-// package-server serves with the certificate that it finds, and else with one of its own.
+// package-server serves with the certificate files if they exist, and with a self-issued certificate otherwise.
 func TestPackageServerServes(t *testing.T) {
 	env.Start(t)
 	now := time.Now()
@@ -150,7 +150,7 @@ func TestPackageServerRefuses(t *testing.T) {
 	}
 }
 
-// What is held of a CatalogSource is what is read of it.
+// The cache contains only the fields of CatalogSources that are read.
 func TestStripCatalogSource(t *testing.T) {
 	catalog := &operatorsv1alpha1.CatalogSource{}
 	catalog.Labels, catalog.Annotations = map[string]string{"a": "b"}, map[string]string{"long": "text"}

@@ -51,7 +51,8 @@ const (
 	installerAccount  = "installer"
 )
 
-// unusedRights are the shipped rights that the test does not use, each with the time when a server does.
+// unusedRights are the granted permissions that the test does not use, each with the situation in which a server
+// uses it.
 var unusedRights = map[string]string{
 	"catalogd-manager-role: get serviceaccounts":                                                     "it runs in a pod, and its account may name pull secrets",
 	"catalogd-manager-role: create events.events.k8s.io":                                             "declarations of mirrors contradict each other",
@@ -63,9 +64,9 @@ var unusedRights = map[string]string{
 	"operator-controller-manager-role: update clusterobjectsets/finalizers.olm.operatorframework.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
 }
 
-// TestShippedRights runs catalogd and operator-controller with the roles that they are installed with, and
-// --require-service-account, through what extensions do: install, plan, update, serve webhooks, keep objects in
-// Secrets, have dependencies installed, heal, remove. The roles suffice, and give nothing that is never used.
+// TestShippedRights runs catalogd and operator-controller with their installed roles and --require-service-account,
+// through the life of extensions: installation, plan, update, webhooks, objects in Secrets, dependencies, drift and
+// removal. The roles are sufficient, and do not grant permissions that are never used.
 func TestShippedRights(t *testing.T) {
 	s := newFixture(t)
 	s.run("catalogd", catalogdAccount, "--catalogs-server-addr", s.catalogs, "--external-address", s.catalogs)
@@ -88,7 +89,7 @@ func TestShippedRights(t *testing.T) {
 	}
 }
 
-// bindings returns the ClusterRole and the Role of a name, with the account that has both.
+// bindings returns the ClusterRole and the Role with a name, bound to a service account.
 func (s *fixture) bindings(role, account string) []audit.Binding {
 	s.t.Helper()
 	cluster, namespaced := &rbacv1.ClusterRole{}, &rbacv1.Role{}
@@ -102,16 +103,16 @@ func (s *fixture) bindings(role, account string) []audit.Binding {
 	return []audit.Binding{{Role: role, Rules: cluster.Rules, Accounts: accounts}, {Role: role, Rules: namespaced.Rules, Accounts: accounts}}
 }
 
-// accountUser returns the user name of an account of the installation.
+// accountUser returns the user name of a service account of the installation.
 func accountUser(account string) string {
 	return "system:serviceaccount:" + action.DefaultSystemNamespace + ":" + account
 }
 
-// fixture is an API server with an installation of Mainstay, of which nothing runs yet, and a registry.
+// fixture is an API server with an installation of Mainstay whose components are not running, and a registry.
 type fixture struct {
 	client.Client
 	t *testing.T
-	// catalogs is the address of catalogd, and repository where images are.
+	// catalogs is the address of catalogd, and repository is the repository of the images.
 	catalogs, repository string
 }
 
@@ -153,7 +154,7 @@ func newFixture(t *testing.T) *fixture {
 	return s
 }
 
-// run runs a server as an account of the installation, until the end of the test.
+// run runs a server as a service account of the installation until the end of the test.
 func (s *fixture) run(server, account string, args ...string) {
 	s.t.Helper()
 	cmd := Command("test")
@@ -196,8 +197,8 @@ func (s *fixture) kubeconfig(account string) string {
 	return path
 }
 
-// bundle returns an example bundle under another name or version. That of 1.3.0 has more objects than a revision
-// has room for.
+// bundle returns an example bundle under another name or version. Version 1.3.0 has more objects than fit into a
+// revision.
 func (s *fixture) bundle(name, version string) fstest.MapFS {
 	s.t.Helper()
 	root, err := env.Root()
@@ -234,7 +235,7 @@ func (s *fixture) bundle(name, version string) fstest.MapFS {
 	return files
 }
 
-// push pushes a bundle, and returns the image.
+// push pushes a bundle and returns the reference of the image.
 func (s *fixture) push(name, version string) string {
 	s.t.Helper()
 	spec, err := image.BundleSpec(s.bundle(name, version), nil)
@@ -331,7 +332,7 @@ func (s *fixture) eventually(what string, check func() error) {
 	}
 }
 
-// change patches an object until that succeeds.
+// change edits and patches an object, and retries until the patch succeeds.
 func (s *fixture) change(object client.Object, edit func()) {
 	s.t.Helper()
 	s.eventually("changing "+object.GetName(), func() error {
@@ -351,7 +352,7 @@ func (s *fixture) extension(name string) *olmv1.ClusterExtension {
 	return extension
 }
 
-// checkPlan has the extension planned only, changes the plan, and takes the annotation away.
+// checkPlan creates an extension that is only planned, changes its spec, and removes the plan annotation.
 func (s *fixture) checkPlan() {
 	s.t.Helper()
 	extension := s.extension("hello")
@@ -387,7 +388,7 @@ func (s *fixture) checkPlan() {
 	})
 }
 
-// installExtension has a version installed, and does the work of the controller of Deployments for it.
+// installExtension installs a version, and acts as the Deployment controller for it.
 func (s *fixture) installExtension(version string) {
 	s.t.Helper()
 	extension := s.extension("hello")
@@ -411,7 +412,7 @@ func (s *fixture) installExtension(version string) {
 	})
 }
 
-// requireDriftCorrected deletes an object of the extension, which comes back.
+// requireDriftCorrected deletes an object of the extension and waits until it is created again.
 func (s *fixture) requireDriftCorrected() {
 	s.t.Helper()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "large-one"}}
@@ -421,7 +422,7 @@ func (s *fixture) requireDriftCorrected() {
 	s.eventually("a deleted object is back", func() error { return s.Get(s.t.Context(), client.ObjectKeyFromObject(config), config) })
 }
 
-// checkDependency has operator-controller create an extension, which the admission policy lets it.
+// checkDependency lets operator-controller create an extension, which the admission policy allows.
 func (s *fixture) checkDependency() {
 	s.t.Helper()
 	extension := s.extension("other")
@@ -443,7 +444,7 @@ func (s *fixture) checkDependency() {
 	})
 }
 
-// forgedService asks for a certificate that operator-controller refuses to issue, and reports by an Event.
+// forgedService requests a certificate that operator-controller refuses to issue and reports in an Event.
 func (s *fixture) forgedService() {
 	s.t.Helper()
 	service := &corev1.Service{
@@ -467,7 +468,7 @@ func (s *fixture) forgedService() {
 	})
 }
 
-// removeExtension has every extension removed, with what it keeps in the system namespace.
+// removeExtension deletes all extensions, and waits until their objects in the system namespace are deleted.
 func (s *fixture) removeExtension() {
 	s.t.Helper()
 	if err := s.DeleteAllOf(s.t.Context(), &olmv1.ClusterExtension{}); err != nil {

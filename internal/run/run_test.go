@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The page of the servers names each server and each flag.
+// The documentation lists each server and each flag.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "servers.md"))
 	if err != nil {
@@ -57,7 +57,7 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-// TestFeatureGatesAreRepeated returns one gate in each argument, as an installation does.
+// TestFeatureGatesAreRepeated passes one gate per argument, as an installation does.
 func TestFeatureGatesAreRepeated(t *testing.T) {
 	gates := featureGates{}
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)

@@ -25,7 +25,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// The flags make a verifier that takes what the keys have signed, and nothing else.
+// The flags configure a verifier that accepts only releases that are signed by the keys.
 func TestUpdateServiceVerifier(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Now().Add(-time.Hour)
@@ -93,7 +93,7 @@ func TestUpdateServiceVerifier(t *testing.T) {
 	}
 }
 
-// What sigstore keys have signed lies beside the releases.
+// Sigstore signatures are read from the repository of the releases.
 func TestUpdateServiceSigstore(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()

@@ -25,7 +25,7 @@ func writeCatalog(t *testing.T, dir, text string) {
 	}
 }
 
-// What the command line says about the cache reaches the server.
+// The cache flags are passed to the server.
 func TestServeKeepsTheCache(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	yes, no := true, false
@@ -53,7 +53,7 @@ func TestServeKeepsTheCache(t *testing.T) {
 	}
 }
 
-// A SQLite catalog is served from what is read of it.
+// A SQLite catalog is served from the blobs that are read from the database.
 func TestServeReadsBlobs(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "bundles.db")
 	if err := os.WriteFile(database, []byte("any file: its content is what changes"), 0o600); err != nil {
@@ -75,8 +75,8 @@ func TestServeReadsBlobs(t *testing.T) {
 	}
 }
 
-// A SQLite catalog is served though it breaks a rule of file-based catalogs, and a folder
-// is not.
+// A SQLite catalog is served although it violates a rule of file-based catalogs. A directory that violates the rule
+// is not served.
 func TestServeHoldsOnlyFoldersToTheRules(t *testing.T) {
 	broken := strings.ReplaceAll(catalog, `[{"name":"kettle.v1"}]`, `[{"name":"kettle.v1"},{"name":"kettle.v2"}]`)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -23,7 +23,7 @@ import (
 
 const text = `{"name":"a","schema":"olm.package"}` + "\n"
 
-// fixture is a registry, a store and a fetcher between them.
+// fixture is a registry, a store, and a fetcher that connects them.
 type fixture struct {
 	host, dir string
 	store     *catalogstore.Store
@@ -33,19 +33,19 @@ type fixture struct {
 	blobs atomic.Int32
 }
 
-// counted counts the pulls, and lets them wait.
+// counted is a puller that counts the pulls and can block them.
 type counted struct {
 	fetch.Puller
 	pulls atomic.Int32
-	// entered is told of each pull, which then waits until it may go on. Both may be nil.
-	entered, may chan struct{}
+	// The first channel receives each pull, which then waits for the second one. Both can be nil.
+	entered, proceed chan struct{}
 }
 
 func (c *counted) Pull(ctx context.Context, ref string) (*image.Image, error) {
 	c.pulls.Add(1)
 	if c.entered != nil {
 		c.entered <- struct{}{}
-		<-c.may
+		<-c.proceed
 	}
 	return c.Puller.Pull(ctx, ref)
 }
@@ -101,7 +101,7 @@ func catalogOf(text string) image.Spec {
 	return image.CatalogSpec(fstest.MapFS{"p/catalog.json": {Data: []byte(text)}})
 }
 
-// served is what is stored under a name.
+// served returns the content that is stored under a name.
 func (s *fixture) served(t *testing.T, name string) string {
 	t.Helper()
 	content, err := s.store.Content(name)
@@ -121,7 +121,7 @@ func (s *fixture) served(t *testing.T, name string) string {
 	return string(text)
 }
 
-// scratch lists what is left of unpacked images.
+// scratch lists the leftover files of unpacked images.
 func (s *fixture) scratch(t *testing.T) []os.DirEntry {
 	t.Helper()
 	left, err := os.ReadDir(filepath.Join(s.dir, ".scratch"))
@@ -148,7 +148,7 @@ func TestFetchStoresACatalogOnce(t *testing.T) {
 		t.Errorf("the image was pulled %d times, want once", pulls)
 	}
 
-	// What is left is what is served, and nothing of the image.
+	// Only the stored content remains, and no files of the image.
 	files := 0
 	err := filepath.WalkDir(s.dir, func(_ string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
@@ -160,34 +160,34 @@ func TestFetchStoresACatalogOnce(t *testing.T) {
 		t.Errorf("the store has %d files (%v), want the content and its source", files, err)
 	}
 
-	// Another image takes its place.
+	// Another image replaces it.
 	source = s.push(t, catalogOf(text+text))
 	if info, err := s.fetcher.Fetch(t.Context(), "c", source); err != nil || info.Blobs != 2 {
 		t.Errorf("stored %+v (%v)", info, err)
 	}
 }
 
-// TestConcurrentFetchesPullOnce has two calls for one catalog and one for another.
+// TestConcurrentFetchesPullOnce fetches one catalog twice and another one once, concurrently.
 func TestConcurrentFetchesPullOnce(t *testing.T) {
 	s := newFixture(t)
 	source := s.push(t, catalogOf(text))
-	s.puller.entered, s.puller.may = make(chan struct{}), make(chan struct{})
+	s.puller.entered, s.puller.proceed = make(chan struct{}), make(chan struct{})
 	done := make(chan error)
 	get := func(name string) { _, err := s.fetcher.Fetch(t.Context(), name, source); done <- err }
 	go get("c")
 	<-s.puller.entered
 	go get("c")
-	// Another catalog is pulled meanwhile.
+	// Another catalog is pulled concurrently.
 	go get("other")
 	<-s.puller.entered
-	// One that gives up does not wait for the others.
+	// A call whose context is done does not wait for the others.
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.fetcher.Fetch(canceled, "c", source); !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting with a context that has ended: %v", err)
 	}
 
-	close(s.puller.may)
+	close(s.puller.proceed)
 	for range 3 {
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -245,7 +245,7 @@ func TestFetchFailures(t *testing.T) {
 	}
 }
 
-// TestAFailureOfTheDiskIsNotOneOfTheImage has a store whose folder is no folder any more.
+// TestAFailureOfTheDiskIsNotOneOfTheImage uses a store whose directory was replaced by a file.
 func TestAFailureOfTheDiskIsNotOneOfTheImage(t *testing.T) {
 	s := newFixture(t)
 	source := s.push(t, catalogOf(text))

@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 )
 
-// use returns each metric a value: one that has none is not gathered.
+// use sets a value for each metric, because metrics without a value are not gathered.
 func use(catalog string) {
 	metrics.UnpackSeconds.WithLabelValues("stored").Observe(1)
 	metrics.Stored(catalog, 1, 1)
@@ -27,7 +27,7 @@ func use(catalog string) {
 	metrics.Found("made", false)
 }
 
-// gathered returns the metrics of this package, with their labels.
+// gathered returns the metrics of this package with their labels.
 func gathered(t *testing.T) map[string]string {
 	t.Helper()
 	families, err := crmetrics.Registry.Gather()
@@ -52,7 +52,7 @@ func gathered(t *testing.T) map[string]string {
 	return found
 }
 
-// The page of the servers names each metric and its labels, and no others.
+// The documentation lists exactly these metrics with their labels.
 func TestDocumentation(t *testing.T) {
 	use("c")
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "servers.md"))

@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// benchCatalog has 300 packages of 13 bundles of 14 KB, and a channel of 4 KB each.
+// benchCatalog returns a catalog of 300 packages, each with 13 bundles of 14 KB and a channel of 4 KB.
 func benchCatalog() fstest.MapFS {
 	catalog := fstest.MapFS{}
 	for p := range 300 {
@@ -32,7 +32,7 @@ func benchCatalog() fstest.MapFS {
 	return catalog
 }
 
-// sink is a client that reads everything at once.
+// sink is an http.ResponseWriter that discards the body.
 type sink struct {
 	header http.Header
 	bytes  int64
@@ -49,7 +49,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// BenchmarkHandler measures answers without what the network takes.
+// BenchmarkHandler measures the handler without the network.
 func BenchmarkHandler(b *testing.B) {
 	store, err := catalogstore.Open(b.TempDir(), catalogstore.Limits{})
 	if err != nil {

@@ -12,7 +12,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	for i := range 5 * maxCacheItemShare {
 		c.put(key(i), make([]byte, share))
 		c.put(key(i), make([]byte, share)) // It is there already.
-		// The first is asked for all the time.
+		// The first item is used continuously.
 		if _, found := c.get(key(0)); !found {
 			t.Fatalf("what was just asked for is gone after %d others", i)
 		}

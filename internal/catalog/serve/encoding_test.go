@@ -57,7 +57,7 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
-// plainText returns the body of an answer as it was before it was compressed.
+// plainText returns the decompressed body of a response.
 func plainText(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	var r io.Reader = resp.Body
@@ -84,8 +84,8 @@ func plainText(t *testing.T, resp *http.Response) string {
 	return string(text)
 }
 
-// huge is a catalog of 2 MB, which is more than is gathered in memory, and which becomes
-// so much smaller that its compressed forms are kept.
+// huge is a catalog of 2 MB. It exceeds the memory buffer, and its compression ratio is high enough for stored
+// compressed forms.
 var huge = func() string {
 	var b strings.Builder
 	for i := range 2100 {
@@ -99,9 +99,9 @@ func TestEncodings(t *testing.T) {
 	s.put(t, "huge", huge)
 	for name, test := range map[string]struct {
 		path string
-		// identity says that a client that takes anything gets the plain body.
+		// identity is set if a client that accepts any encoding gets the uncompressed body.
 		identity bool
-		// unknown says that the length of a compressed body is not known when it is sent.
+		// unknown is set if the length of a compressed body is not known when it is sent.
 		unknown bool
 	}{
 		"all":                  {"/catalogs/large/api/v1/all", false, false},
@@ -124,7 +124,7 @@ func TestEncodings(t *testing.T) {
 			}
 
 			for _, encoding := range []string{"gzip", "zstd"} {
-				// The second time it may come from where it is kept.
+				// The second response can be a cached one.
 				for range 2 {
 					resp := s.sendRequest(t, "GET", test.path, "Accept-Encoding: "+encoding)
 					if got := resp.Header.Get("Content-Encoding"); (got == "") != test.identity || (got != "" && got != encoding) {
@@ -157,7 +157,7 @@ func TestEncodings(t *testing.T) {
 						}
 					}
 				}
-				// Who takes nothing else gets it compressed, however small.
+				// A client that accepts only this encoding gets it for bodies of any size.
 				resp := s.sendRequest(t, "GET", test.path, "Accept-Encoding: identity;q=0, "+encoding)
 				if got := plainText(t, resp); resp.Header.Get("Content-Encoding") != encoding || got != want {
 					t.Errorf("%s, and not plain: the encoding is %q", encoding, resp.Header.Get("Content-Encoding"))
@@ -172,7 +172,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestWholeCatalogsAreKeptCompressed waits until a compressed form is there.
+// TestWholeCatalogsAreKeptCompressed waits until a compressed form is stored.
 func TestWholeCatalogsAreKeptCompressed(t *testing.T) {
 	s := newFixture(t)
 	s.put(t, "huge", huge)
@@ -182,7 +182,7 @@ func TestWholeCatalogsAreKeptCompressed(t *testing.T) {
 			if got := plainText(t, resp); got != huge {
 				t.Fatalf("%s: the body differs", encoding)
 			}
-			// Only of what is kept the length is known.
+			// The length is only known for a stored form.
 			if resp.ContentLength > 0 {
 				break
 			}
@@ -192,7 +192,7 @@ func TestWholeCatalogsAreKeptCompressed(t *testing.T) {
 		}
 	}
 
-	// Another catalog with the same content has it at once.
+	// Another catalog with the same content uses the form immediately.
 	s.put(t, "other", huge)
 	if resp := s.sendRequest(t, "HEAD", "/catalogs/other/api/v1/all", "Accept-Encoding: gzip"); resp.ContentLength <= 0 {
 		t.Error("the compressed form is not shared")
@@ -262,7 +262,7 @@ func TestRanges(t *testing.T) {
 		}
 	})
 
-	// A download that broke off goes on, over several blobs and buffers.
+	// An interrupted download is resumed, across several blobs and buffers.
 	s.put(t, "huge", huge)
 	var got strings.Builder
 	for got.Len() < len(huge) {

@@ -8,8 +8,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// NewTestServer makes a server, not started yet, that has the settings and the connections
-// of the real one.
+// NewTestServer returns an unstarted server with the settings and the listener of Server.
 func NewTestServer(handler http.Handler, limits Limits) *httptest.Server {
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = (&Server{Handler: handler, Log: logr.Discard()}).newHTTPServer()
@@ -17,10 +16,10 @@ func NewTestServer(handler http.Handler, limits Limits) *httptest.Server {
 	return server
 }
 
-// NewHandlerWithStall is NewHandler with another time that a client may take for a chunk.
+// NewHandlerWithStall is NewHandler with another chunk timeout.
 func NewHandlerWithStall(contents contentSource, stall time.Duration) http.Handler {
 	return newHandler(contents, Limits{}, logr.Discard(), stall)
 }
 
-// Best is the encoding that a client likes best.
+// Best returns the preferred encoding of a client.
 func Best(header http.Header) string { return parseAcceptEncoding(header).preferredEncoding() }

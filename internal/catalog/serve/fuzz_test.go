@@ -13,8 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// FuzzRequest looks for requests that are answered with something else than the contract
-// has.
+// FuzzRequest searches for requests whose responses violate the HTTP API.
 func FuzzRequest(f *testing.F) {
 	contents, err := catalogstore.Open(f.TempDir(), catalogstore.Limits{})
 	if err != nil {
@@ -46,7 +45,7 @@ func FuzzRequest(f *testing.F) {
 		case http.StatusOK, http.StatusPartialContent, http.StatusNotModified:
 		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusRequestedRangeNotSatisfiable:
 		case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
-			// A path that is not clean is sent to the clean one.
+			// A path that is not canonical is redirected to the canonical path.
 		default:
 			t.Errorf("%q of %q with %q: status is %d", method, name, query, code)
 		}

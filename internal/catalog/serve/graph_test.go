@@ -70,7 +70,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// checkMermaid looks for what a drawing has to have. How it looks is not decided here.
+// checkMermaid checks that a drawing contains the required elements, but not its layout.
 func checkMermaid(t *testing.T, text string, fastOnly bool) {
 	t.Helper()
 	if !strings.HasPrefix(text, "graph ") {

@@ -24,7 +24,7 @@ const (
 	lineB = `{"name":"a.v1","package":"a","schema":"olm.bundle"}` + "\n"
 )
 
-// fixture is a server with the catalog "small" of two blobs, and "large" of many.
+// fixture is a server with the catalog "small", which has two blobs, and "large", which has many.
 type fixture struct {
 	*httptest.Server
 	store *catalogstore.Store
@@ -54,7 +54,7 @@ func newFixture(t *testing.T) *fixture {
 	return s
 }
 
-// start starts the server, with the connections that the real one has.
+// start starts the server with the listener of Server.
 func (s *fixture) start(t *testing.T, handler http.Handler, limits serve.Limits) {
 	t.Helper()
 	s.Server = serve.NewTestServer(handler, limits)
@@ -70,7 +70,7 @@ func (s *fixture) put(t *testing.T, name, text string) {
 	}
 }
 
-// file is the path of a catalog's blobs.
+// file returns the path of the content file of a catalog.
 func (s *fixture) file(t *testing.T, name string) string {
 	t.Helper()
 	info, err := s.store.Stored(name)
@@ -88,7 +88,7 @@ func (s *fixture) sendRequest(t *testing.T, method, path string, headers ...stri
 		t.Fatal(err)
 	}
 
-	// The client would ask for gzip and undo it by itself.
+	// By default, the client requests gzip and decompresses the response.
 	req.Header.Set("Accept-Encoding", "identity")
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
@@ -200,7 +200,7 @@ func TestConditionalRequests(t *testing.T) {
 			}
 		}
 
-		// The tag wins over the time.
+		// The entity tag has precedence over the time.
 		resp := s.sendRequest(t, "GET", path, `If-None-Match: "x"`, "If-Modified-Since: "+modified)
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("%s with another tag and the same time: status is %d, want 200", path, resp.StatusCode)
@@ -237,7 +237,7 @@ func TestDamagedContentIsNotServed(t *testing.T) {
 	}
 }
 
-// pendingSource has no content yet.
+// pendingSource returns ErrComing for every catalog.
 type pendingSource struct{}
 
 func (pendingSource) Content(string) (*catalogstore.Content, error) { return nil, serve.ErrComing }
@@ -254,7 +254,7 @@ func TestContentOnItsWayIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// truncatedSource has content whose file is cut off when it is read.
+// truncatedSource returns content whose file is truncated while it is read.
 type truncatedSource struct {
 	*catalogstore.Store
 	file  string
@@ -266,15 +266,15 @@ func (c truncatedSource) Content(name string) (*catalogstore.Content, error) {
 	return content, errors.Join(err, os.Truncate(c.file, c.after))
 }
 
-// TestACutOffBodyIsSeenByTheClient has content that ends while it is sent: the client gets
-// an error, either at once or when the body ends too early.
+// TestACutOffBodyIsSeenByTheClient truncates content while it is sent. The client gets an error status, or an
+// error while it reads the body.
 func TestACutOffBodyIsSeenByTheClient(t *testing.T) {
 	s := newFixture(t)
 	text := strings.Repeat(`{"name":"n","schema":"x","text":"`+strings.Repeat("x", 5000)+`"}`+"\n", 600)
 	for name, test := range map[string]struct {
 		encoding, path string
 		after          int64
-		// refused says that nothing was sent when the end was seen.
+		// refused is set if the error is detected before the response has started.
 		refused bool
 	}{
 		"identity":         {"identity", "/catalogs/cut/api/v1/all", 2 << 20, false},

@@ -18,7 +18,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// blocking has content that is not given before it may.
+// blocking is a content source that blocks until it is released.
 type blocking struct {
 	*catalogstore.Store
 	asked, may chan struct{}
@@ -109,7 +109,7 @@ func TestConnectionsOfAClientAreLimited(t *testing.T) {
 	}
 
 	_ = open[0].Close()
-	// The server sees a moment later that it is closed.
+	// The server detects with a short delay that the connection is closed.
 	for _, err := s.dial(t); err != nil; _, err = s.dial(t) {
 		if t.Context().Err() != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestConnectionsOfAllAreLimited(t *testing.T) {
 		_, err := s.dial(t)
 		second <- err
 	}()
-	// The first is served while the second waits.
+	// The first connection is served while the second one waits.
 	_, _ = io.WriteString(first, "GET /catalogs/small/api/v1/all HTTP/1.1\r\nHost: x\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(first), nil)
 	if err != nil {
@@ -150,7 +150,7 @@ func TestConnectionsOfAllAreLimited(t *testing.T) {
 	}
 }
 
-// TestHeadersAreLimited sends more than any client of the contract does.
+// TestHeadersAreLimited sends a request whose header exceeds the limit.
 func TestHeadersAreLimited(t *testing.T) {
 	s := newFixture(t)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/catalogs/small/api/v1/all", nil)
@@ -170,7 +170,7 @@ func TestHeadersAreLimited(t *testing.T) {
 	}
 }
 
-// slowReader reads a body in small pieces, and none before a time is over.
+// slowReader reads a body in small pieces, and does not finish before the given time.
 func slowReader(t *testing.T, s *fixture, path string, until time.Time) (int64, error) {
 	t.Helper()
 	conn, err := s.dial(t)
@@ -199,19 +199,19 @@ func slowReader(t *testing.T, s *fixture, path string, until time.Time) (int64, 
 		case err != nil:
 			return read, err
 		case time.Now().Before(until):
-			// Alive, but slow.
+			// The client is slow, but does not stall.
 			<-tick.C
 		}
 	}
 }
 
-// TestASlowReaderIsServedToTheEnd has a reader that takes longer than any of the server's
-// time limits, but never longer than one for a chunk.
+// TestASlowReaderIsServedToTheEnd reads a body for longer than all timeouts of the server, but never exceeds the
+// timeout for a chunk.
 func TestASlowReaderIsServedToTheEnd(t *testing.T) {
-	// A busy machine may do nothing for a second.
+	// A busy machine can delay the test by a second.
 	const limit = 2 * time.Second
 	s := newFixture(t)
-	// More than what the buffers of two connections hold.
+	// The body is larger than the buffers of two connections.
 	text := strings.Repeat(huge, 12)
 	s.put(t, "huge", text)
 	s.Server = serve.NewTestServer(serve.NewHandlerWithStall(s.store, limit), serve.Limits{})
@@ -224,7 +224,7 @@ func TestASlowReaderIsServedToTheEnd(t *testing.T) {
 	}
 }
 
-// TestAReaderThatStallsIsCutOff has one that reads nothing.
+// TestAReaderThatStallsIsCutOff opens a connection that reads nothing.
 func TestAReaderThatStallsIsCutOff(t *testing.T) {
 	s := newFixture(t)
 	s.put(t, "huge", strings.Repeat(huge, 12))
@@ -239,7 +239,7 @@ func TestAReaderThatStallsIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The request ends though nothing is read.
+	// The request ends although nothing is read.
 	for value(t, "mainstay_catalog_http_requests_total", "endpoint=all method=GET code=200") == before {
 		if t.Context().Err() != nil {
 			t.Fatal("the request goes on")
@@ -251,8 +251,7 @@ func TestAReaderThatStallsIsCutOff(t *testing.T) {
 	}
 }
 
-// TestTheTimeForAChunkIsNotThatOfTheNextRequest keeps a connection in use for longer than
-// the time for a chunk.
+// TestTheTimeForAChunkIsNotThatOfTheNextRequest uses a connection for longer than the chunk timeout.
 func TestTheTimeForAChunkIsNotThatOfTheNextRequest(t *testing.T) {
 	const limit = 30 * time.Millisecond
 	s := newFixture(t)
@@ -279,7 +278,7 @@ func TestTheTimeForAChunkIsNotThatOfTheNextRequest(t *testing.T) {
 	}
 
 	ask("X: y")
-	// Answers without a body have none of its time limits, nor those of bodies before.
+	// Responses without a body are not affected by the chunk timeouts of earlier responses.
 	for end := time.Now().Add(3 * limit); time.Now().Before(end); {
 		ask("If-None-Match: *")
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 )
 
-// value returns a metric with labels, given as "name=value" and blanks: that of a counter or
-// gauge, or how often a histogram has observed something. It is 0 when there is none.
+// value returns the value of a counter or gauge, or the count of a histogram. The labels have the form
+// "name=value", separated by blanks. It returns 0 if the metric does not exist.
 func value(t *testing.T, name, labels string) float64 {
 	t.Helper()
 	families, err := crmetrics.Registry.Gather()

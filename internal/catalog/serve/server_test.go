@@ -19,7 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/serve"
 )
 
-// selfSigned makes a certificate with a serial number.
+// selfSigned returns a self-signed certificate with a serial number.
 func selfSigned(t *testing.T, serial int64) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

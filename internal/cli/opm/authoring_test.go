@@ -32,7 +32,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// Dockerfiles of catalogs, in a folder that has a catalog.
+// Dockerfiles are generated in a directory with a catalog.
 func TestGenerateDockerfile(t *testing.T) {
 	for name, line := range map[string]string{
 		"default":        "generate dockerfile catalog",
@@ -75,7 +75,7 @@ func TestGenerateDockerfile(t *testing.T) {
 	}
 }
 
-// The image of a catalog has what its Dockerfile makes: the catalog, labels, and an opm.
+// A catalog image has the content that its Dockerfile describes: the catalog, labels, and opm.
 func TestCatalogImages(t *testing.T) {
 	i := newRegistryFixture(t)
 	dir := t.TempDir()
@@ -108,7 +108,7 @@ func TestCatalogImages(t *testing.T) {
 	}
 }
 
-// createBundleDirectory makes a folder with the manifests of a bundle and goes there.
+// createBundleDirectory creates a directory with the manifests of a bundle and changes to it.
 func createBundleDirectory(t *testing.T) {
 	t.Helper()
 	csv, err := os.ReadFile("testdata/bundle/manifests/kettle.clusterserviceversion.yaml")
@@ -197,7 +197,7 @@ func TestBundleValidate(t *testing.T) {
 	broken := t.TempDir()
 	write(t, broken, "manifests/deployment.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n")
 	write(t, broken, "metadata/annotations.yaml", "annotations: {}\n")
-	// What the bundle in testdata needs is in a registry here, but for one image.
+	// The registry contains the images of the bundle in testdata, except for one.
 	multiarch := t.TempDir()
 	if err := os.CopyFS(multiarch, os.DirFS("testdata/bundle")); err != nil {
 		t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// newer is the catalog of testdata after an update: a package has gone, another has come,
-// and kettle.v0.1.0 is left behind.
+// newer is an updated version of the catalog in testdata: a package is removed, another one is added, and
+// kettle.v0.1.0 is stranded.
 const newer = "testdata/newer"
 
 func TestLookingIntoCatalogs(t *testing.T) {

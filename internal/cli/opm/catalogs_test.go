@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// What commands on folders write.
+// Output of commands on directories.
 func TestFolders(t *testing.T) {
 	for name, line := range map[string]string{
 		"validate":             "validate testdata/catalog",
@@ -66,7 +66,7 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// Nothing is written of a catalog that cannot be read, or migrated, to its end.
+// Nothing is written if a catalog cannot be read or migrated completely.
 func TestRenderWritesAllOrNothing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.json", `{"schema":"olm.package","name":"a","defaultChannel":"x"}`)
@@ -92,7 +92,7 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-// A blob that names no package has no place in a catalog, which is said.
+// A blob without a package is omitted from a catalog, with a warning.
 func TestRenderNamesWhatIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.json", `{"schema":"olm.channel","name":"stray","entries":[]}`)
@@ -102,7 +102,7 @@ func TestRenderNamesWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// Migrating writes a file for each package, and what is read from it is what was there.
+// A migration writes a file for each package with the content of the original catalog.
 func TestMigrate(t *testing.T) {
 	for _, format := range []string{"json", "yaml"} {
 		dir := filepath.Join(t.TempDir(), "out")
@@ -149,7 +149,7 @@ func TestMigrateLeavesNothing(t *testing.T) {
 	}
 }
 
-// The real catalogs are valid; rendering them is stable and loses nothing.
+// Real catalogs are valid. Rendering them is stable and lossless.
 func TestRealCatalog(t *testing.T) {
 	folder := env.SharedData(t, "fbc")
 	if r := run(t, "validate "+folder); r.String() != "$ opm validate "+folder+"\n" {
@@ -177,7 +177,7 @@ func TestRealCatalog(t *testing.T) {
 		t.Fatalf("no files: %v", err)
 	}
 
-	// What the files have, package by package, is what is rendered.
+	// The rendered blobs are those of the files, package by package.
 	var files []any
 	for _, name := range sources {
 		files = append(files, decodeDocuments(t, mustRun(t, "render", filepath.Dir(name)))...)
@@ -206,7 +206,7 @@ func decodeDocuments(t *testing.T, text string) []any {
 	}
 }
 
-// Every folder of real bundles becomes an olm.bundle blob of the version it is of.
+// Every directory of real bundles is rendered to an olm.bundle blob of its version.
 func TestRealBundles(t *testing.T) {
 	folders, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(folders) == 0 {

@@ -39,7 +39,7 @@ func pushTwoBundles(t *testing.T, address string) {
 	}
 }
 
-// A life of a SQLite file: each step works on what the one before left.
+// Commands on a SQLite file: each step uses the result of the previous one.
 func TestDatabase(t *testing.T) {
 	i := newRegistryFixture(t)
 	pushTwoBundles(t, i.address)
@@ -74,7 +74,7 @@ func TestDatabase(t *testing.T) {
 	}
 }
 
-// Scripts tell by the exit code that a bundle is there already.
+// The exit code indicates that a bundle was added before.
 func TestExitCodes(t *testing.T) {
 	i := newRegistryFixture(t)
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Index images are made and changed without a container engine.
+// Index images are built and edited without a container engine.
 func TestIndexImages(t *testing.T) {
 	i := newRegistryFixture(t)
 	pushTwoBundles(t, i.address)
@@ -131,7 +131,7 @@ func TestIndexImages(t *testing.T) {
 	}
 }
 
-// Without another word a container engine builds the image, from a Dockerfile.
+// By default, a container engine builds the image from a Dockerfile.
 func TestIndexByEngine(t *testing.T) {
 	i := newRegistryFixture(t)
 	engine := installFakeEngine(t, "podman")
@@ -151,8 +151,8 @@ func TestIndexByEngine(t *testing.T) {
 	}
 }
 
-// installFakeEngine puts a container engine into the path that only says what it was asked for.
-// The returned function returns it.
+// installFakeEngine adds a fake container engine to the path, which records its arguments. The returned function
+// returns the recorded arguments.
 func installFakeEngine(t *testing.T, name string) func() string {
 	t.Helper()
 	dir := t.TempDir()
@@ -192,7 +192,7 @@ func TestIndexMistakes(t *testing.T) {
 	}
 }
 
-// What is to be served is handed on as the flags say.
+// The serving configuration matches the flags.
 func TestServing(t *testing.T) {
 	i := newRegistryFixture(t)
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A bundle goes into the ConfigMap that is there, of the cluster that the kubeconfig names.
+// A bundle is written to an existing ConfigMap in the cluster of the kubeconfig.
 func TestBundleExtract(t *testing.T) {
 	stored := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kettle"}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

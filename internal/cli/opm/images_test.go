@@ -18,17 +18,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// registryFixture is a registry, and what was asked of it.
+// registryFixture is a registry that records its requests.
 type registryFixture struct {
 	address string
 	// layers counts the blobs that were sent to clients.
 	layers atomic.Int32
-	// login is what clients have to send, if it is set.
+	// login is the required Authorization header, if it is set.
 	login string
 }
 
-// newRegistryFixture starts a registry that has the bundle kettle:v0.1.0, and the catalog
-// catalog:v1, which is that of the folder.
+// newRegistryFixture starts a registry with the bundle kettle:v0.1.0 and the catalog in testdata as catalog:v1.
 func newRegistryFixture(t *testing.T) *registryFixture {
 	t.Helper()
 	i := &registryFixture{}
@@ -89,7 +88,7 @@ func pushPlatforms(t *testing.T, ref string, architectures ...string) {
 	}
 }
 
-// What commands on images write.
+// Output of commands on images.
 func TestImages(t *testing.T) {
 	i := newRegistryFixture(t)
 	pushSpec(t, i.address+"/bare:v1", image.Spec{Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
@@ -120,7 +119,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// Unpacking writes the folders of the bundle, over what is there.
+// Unpacking writes the directories of the bundle and replaces existing files.
 func TestUnpack(t *testing.T) {
 	i := newRegistryFixture(t)
 	dir := t.TempDir()
@@ -164,7 +163,7 @@ func TestCacheDir(t *testing.T) {
 	}
 }
 
-// REGISTRY_AUTH_FILE and DOCKER_CONFIG give logins; the first counts where it has one.
+// REGISTRY_AUTH_FILE and DOCKER_CONFIG provide credentials. The first one has precedence.
 func TestLogins(t *testing.T) {
 	i := newRegistryFixture(t)
 	i.login = "Basic Y29vazp0ZWE=" // cook:tea
@@ -199,14 +198,14 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// A registry whose certificate nobody knows is refused, unless that is said to be fine.
+// A registry with an untrusted certificate is rejected, unless verification is disabled.
 func TestSkipTLSVerify(t *testing.T) {
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewTLSServer(inner)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(server.Close)
 	address := strings.TrimPrefix(server.URL, "https://")
-	// A certs.d of its own makes a registry on this machine as strict as any.
+	// With a certs.d directory, certificates of local registries are verified, too.
 	certs := t.TempDir()
 	write(t, certs, address+"/none.txt", "")
 	push := publish.BundlePush{Dir: "testdata/bundle", Ref: address + "/kettle:v0.1.0", Registry: catalogs.Registry{SkipTLSVerify: true}}

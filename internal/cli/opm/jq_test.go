@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// The queries of the documents work on what is rendered, as they stand there.
+// The documented jq queries work on rendered catalogs.
 func TestQueries(t *testing.T) {
 	env.Program(t, "jq")
 	for name, q := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// runAsOpm has the program of the tests be opm, for shells.
+// runAsOpm makes the test binary run as opm, for shell commands.
 const runAsOpm = "RUN_TESTS_AS_OPM"
 
 func TestMain(m *testing.M) {
@@ -26,10 +26,10 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-// block is a piece of the page: commands, and what they write.
+// block is a block of commands in the page with the expected output.
 type block struct{ commands, output string }
 
-// The page for authors does what it says, from its first command to its last.
+// All commands of the page for authors work as documented.
 func TestPage(t *testing.T) {
 	env.Program(t, "sh")
 	env.Program(t, "jq")
@@ -57,7 +57,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// readPage returns the blocks of commands of a page, and the texts that follow them.
+// readPage returns the command blocks of a page with their expected output.
 func readPage(t *testing.T, name string) []block {
 	t.Helper()
 	file, err := os.Open(name)
@@ -93,7 +93,7 @@ func readPage(t *testing.T, name string) []block {
 	return blocks
 }
 
-// preparePageDirectory makes the folder that the page starts in, and puts an opm into the path.
+// preparePageDirectory creates the directory that the page starts in, and adds opm to the path.
 func preparePageDirectory(t *testing.T) string {
 	t.Helper()
 	program, err := os.Executable()

@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 )
 
-// What is said of a command line that is not written as it must be.
+// Errors of invalid command lines.
 func TestMistakes(t *testing.T) {
 	for name, line := range map[string]string{
 		"unknown-command":       "rendr",
@@ -28,7 +28,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Commands that may still change are shown only to those who ask for them.
+// Alpha commands are hidden unless $HELP_ALPHA is true.
 func TestHelpAlpha(t *testing.T) {
 	for _, value := range []string{"", "yes", "true"} {
 		t.Setenv("HELP_ALPHA", value)
@@ -42,7 +42,7 @@ func TestHelpAlpha(t *testing.T) {
 	}
 }
 
-// A group without a name of what to do shows its help, and so does the program.
+// A command group without a subcommand prints its help, and so does the program.
 func TestGroupsShowHelp(t *testing.T) {
 	for _, line := range []string{"", "alpha", "alpha list", "alpha bundle", "alpha convert-template", "generate", "index", "registry"} {
 		r := run(t, line)
@@ -59,7 +59,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Scripts count on these names: every command of the field's program, and its flags.
+// Scripts depend on the commands and flags of upstream opm.
 func TestCommandsAndFlags(t *testing.T) {
 	for path, flags := range listFlags {
 		tls := " skip-tls skip-tls-verify use-http"
@@ -95,7 +95,7 @@ func checkFlag(t *testing.T, cmd *cobra.Command, name, short string) {
 	}
 }
 
-// listFlags has the flags of each command, with their short forms.
+// listFlags returns the flags of each command with their shorthands.
 var listFlags = map[string]string{
 	"render":                             "output/o migrate migrate-level alpha-image-ref-template image-ref-template",
 	"validate":                           "output/o",

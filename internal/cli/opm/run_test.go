@@ -12,14 +12,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// result is what a command line came to.
+// result is the result of a command line.
 type result struct {
 	line        []string
 	out, errors string
 	code        int
 }
 
-// String is what a person sees.
+// String returns the transcript of the command line.
 func (r result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "$ opm %s\n%s", strings.Join(r.line, " "), r.out)
@@ -54,13 +54,13 @@ func (c command) run(t *testing.T) result {
 	return result{line: c.line, out: out.String(), errors: errors.String(), code: code}
 }
 
-// run runs a command line whose words stand between spaces.
+// run runs a command line whose words are separated by spaces.
 func run(t *testing.T, line string) result {
 	t.Helper()
 	return command{line: strings.Fields(line)}.run(t)
 }
 
-// mustRun runs a command line that has to succeed, and returns what it wrote.
+// mustRun runs a command line that must succeed, and returns its output.
 func mustRun(t *testing.T, line ...string) string {
 	t.Helper()
 	r := command{line: line}.run(t)
@@ -70,14 +70,14 @@ func mustRun(t *testing.T, line ...string) string {
 	return r.out
 }
 
-// scrubs make what differs from run to run the same.
+// scrubs replace values that differ between runs.
 var scrubs = []struct{ pattern, with string }{
 	{`sha256:[0-9a-f]{64}`, "sha256:DIGEST"},
 	{`127\.0\.0\.1:\d+`, "REGISTRY"},
 }
 
-// check compares what a person sees with a golden file. Each pair of hidden texts is a
-// text and what stands for it.
+// check compares a transcript with a golden file. The argument hidden contains pairs of a text and its
+// replacement.
 func check(t *testing.T, name string, r result, hidden ...string) {
 	t.Helper()
 	text := strings.NewReplacer(hidden...).Replace(r.String())

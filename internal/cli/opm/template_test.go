@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What templates become. What is read from standard input is the file of the name.
+// Output of templates. The named files are passed as standard input.
 func TestTemplates(t *testing.T) {
 	i := newRegistryFixture(t)
 	for name, c := range map[string]struct{ line, input string }{
@@ -81,7 +81,7 @@ components:
 	if r := run(t, line); r.code != 1 || !strings.Contains(r.errors, "allowed") {
 		t.Errorf("a command was run: %s", r)
 	}
-	// The folder then has the catalog twice, which the validation finds.
+	// The directory then contains the catalog twice, which the validation detects.
 	if r := run(t, line+" --allow-commands"); r.code != 1 || !strings.Contains(r.errors, `duplicate package "kettle"`) {
 		t.Errorf("not validated: %s", r)
 	}

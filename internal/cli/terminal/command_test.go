@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// What a failure ends with: the exit code, and what stands on standard error.
+// Exit code and standard error of failed commands.
 func TestExecute(t *testing.T) {
 	broken := errors.New("it is broken")
 	cases := map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// What others wrote does not act on the terminal, in the output and in errors.
+// Control characters are removed from standard output and standard error.
 func TestPlain(t *testing.T) {
 	root := &cobra.Command{Use: "root"}
 	child := &cobra.Command{Use: "child", RunE: func(cmd *cobra.Command, _ []string) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// screen applies what a program writes to a terminal: text, the cursor up, and clearing
-// to the end. It returns the visible lines.
+// screen interprets terminal output: text, cursor movements, and clearing to the end of the screen. It returns the
+// visible lines.
 func screen(t *testing.T, written string) []string {
 	t.Helper()
 	lines := []string{""}
@@ -88,7 +88,7 @@ func TestPlainProgress(t *testing.T) {
 	}
 }
 
-// Scripts that read errors get warnings, and nothing of how far it has come.
+// The silent display writes only warnings.
 func TestSilentProgress(t *testing.T) {
 	var out bytes.Buffer
 	p := NewSilentProgress(&out)

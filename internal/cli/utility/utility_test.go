@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/utility"
 )
 
-// run calls a utility as a pod does.
+// run runs a utility as a pod does.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := utility.ByName(args[0])

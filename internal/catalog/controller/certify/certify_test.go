@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 const host = "catalogd-service.test.svc"
 
-// fixture is a namespace and a clock.
+// fixture is a namespace in an API server, and a clock.
 type fixture struct {
 	t         *testing.T
 	client    client.Client
@@ -52,7 +52,7 @@ func (s *fixture) mustKeep(k *certify.Keeper) {
 	}
 }
 
-// servedCertificate is the certificate that a keeper serves with.
+// servedCertificate returns the current certificate of a keeper.
 func (s *fixture) servedCertificate(k *certify.Keeper) *x509.Certificate {
 	s.t.Helper()
 	c, err := k.Holder.GetCertificate(&tls.ClientHelloInfo{})
@@ -62,7 +62,7 @@ func (s *fixture) servedCertificate(k *certify.Keeper) *x509.Certificate {
 	return c.Leaf
 }
 
-// trustedAuthorities are the authorities that clients read.
+// trustedAuthorities returns the published authorities.
 func (s *fixture) trustedAuthorities() []*x509.Certificate {
 	s.t.Helper()
 	config := &corev1.ConfigMap{}
@@ -87,7 +87,7 @@ func (s *fixture) secret() *corev1.Secret {
 	return secret
 }
 
-// verify checks that clients accept what a keeper serves with.
+// verify checks that clients trust the certificate of a keeper.
 func (s *fixture) verify(k *certify.Keeper) {
 	s.t.Helper()
 	pool := x509.NewCertPool()

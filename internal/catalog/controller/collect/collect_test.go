@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// stored makes a store that has content of catalogs.
+// stored returns a store with content for the named catalogs.
 func stored(t *testing.T, names ...string) *catalogstore.Store {
 	t.Helper()
 	s, err := catalogstore.Open(t.TempDir(), catalogstore.Limits{})
@@ -74,7 +74,7 @@ func TestOnlyWhatIsWantedIsKept(t *testing.T) {
 	}
 }
 
-// failing cannot list anything.
+// failing is a reader that cannot list.
 type failing struct{ client.Reader }
 
 func (failing) List(context.Context, client.ObjectList, ...client.ListOption) error {
@@ -93,7 +93,7 @@ func TestWithoutTheAPIServerNothingIsRemoved(t *testing.T) {
 	if got := s.Names(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("stored is %v, want what was", got)
 	}
-	// With nothing stored nobody is asked.
+	// If nothing is stored, the API server is not used.
 	if err := (&collect.Collector{Reader: failing{}, Store: stored(t)}).Collect(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -26,8 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// fixture is a replica that does not lead: an API server, a store, and images that are
-// catalogs with one blob each.
+// fixture is a replica that is not the leader: an API server, a store, and images of catalogs with one blob each.
 type fixture struct {
 	t        *testing.T
 	client   client.Client
@@ -35,7 +34,7 @@ type fixture struct {
 	leads    chan struct{}
 	follower *follow.Reconciler
 	name     string
-	// fetched are the images that were fetched. fail is what the next fetch fails with.
+	// fetched lists the images that were fetched. fail is the error of the next fetch.
 	fetched []string
 	fail    error
 }
@@ -88,14 +87,14 @@ func (s *fixture) get() *olmv1.ClusterCatalog {
 	return catalog
 }
 
-// unpackedAt is when the leader has unpacked every image.
+// unpackedAt is the time at which the leader has unpacked every image.
 var unpackedAt = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 
 func imageOf(digit string) string {
 	return "registry.example/catalog@sha256:" + strings.Repeat(digit, 64)
 }
 
-// setResolvedImage writes the status as the leader does.
+// setResolvedImage sets the resolved image in the status, as the leader does.
 func (s *fixture) setResolvedImage(image string) {
 	s.t.Helper()
 	catalog := s.get()
@@ -141,7 +140,7 @@ func (s *fixture) reconcile() error {
 	return err
 }
 
-// expect compares what was fetched since it was last called, and what is stored.
+// expect checks the images that were fetched since the last call, and the stored content.
 func (s *fixture) expect(what, stored string, fetched ...string) {
 	s.t.Helper()
 	if diff := cmp.Diff(fetched, s.fetched); diff != "" {
@@ -242,8 +241,8 @@ func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
 	})
 }
 
-// TestFailuresAreTriedAgain has also content that is wrong: the leader has found it good, so
-// that it was changed on the way.
+// TestFailuresAreTriedAgain includes invalid content. The leader has validated it, so it was changed in transit
+// and is retried.
 func TestFailuresAreTriedAgain(t *testing.T) {
 	s := newFixture(t, "failing")
 	s.setResolvedImage(imageOf("1"))

@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// columns returns what kubectl prints of the catalog: it asks the server for a table.
+// columns returns the columns that kubectl prints for the catalog, from the table format of the API server.
 func (w *fixture) columns() (names []string, cells []any) {
 	w.t.Helper()
 	config := env.Start(w.t)
@@ -51,7 +51,7 @@ func (w *fixture) columns() (names []string, cells []any) {
 	return names, table.Rows[0].Cells
 }
 
-// TestColumns looks at what people see of a catalog that is served, and of one that is not.
+// TestColumns checks the printed columns of a catalog that is served, and of one that is not.
 func TestColumns(t *testing.T) {
 	w := newFixture(t)
 	w.pushCatalog("v1", good)

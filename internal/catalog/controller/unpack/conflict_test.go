@@ -21,8 +21,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
-// newSecondReconciler makes another controller of the same catalogs, with a store of its own, as it is
-// there for a moment when the leader changes.
+// newSecondReconciler returns another controller of the same catalogs with its own store, as it can exist for a short
+// time when the leader changes.
 func (w *fixture) newSecondReconciler() *Reconciler {
 	w.t.Helper()
 	store, err := catalogstore.Open(w.t.TempDir(), catalogstore.Limits{})
@@ -38,8 +38,8 @@ func (w *fixture) newSecondReconciler() *Reconciler {
 	}
 }
 
-// TestTwoControllersDoNotFight lets two work on one catalog while its spec changes. What
-// they write collides, and is worked out again from what the other has written.
+// TestTwoControllersDoNotFight runs two controllers on one catalog while its spec changes. Conflicting writes are
+// retried on the latest version.
 func TestTwoControllersDoNotFight(t *testing.T) {
 	w := newFixture(t)
 	w.pushCatalog("v1", good)
@@ -87,8 +87,8 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 		t.Errorf("finalizers are %v and labels %v", catalog.Finalizers, catalog.Labels)
 	}
 
-	// Each says when it was last unpacked from what it has stored itself; once there is only
-	// one, nothing changes any more.
+	// Each controller reports the unpack time of its own store. Once there is only one controller, the
+	// status does not change anymore.
 	w.mustReconcile()
 	settled := w.get()
 	w.mustReconcile()
@@ -97,14 +97,13 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 	}
 }
 
-// isConflict reports whether an error only says that an object was changed meanwhile: the
-// reconciliation is run again.
+// isConflict reports whether an error is a conflict, after which the reconciliation is retried.
 func isConflict(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && apierrors.IsConflict(err)
 }
 
-// TestAChangeThatWasNotSeenIsNotOverwritten has the catalog change while its status is made.
+// TestAChangeThatWasNotSeenIsNotOverwritten changes the catalog while its status is computed.
 func TestAChangeThatWasNotSeenIsNotOverwritten(t *testing.T) {
 	w := newFixture(t)
 	w.pushCatalog("v1", good)
@@ -127,8 +126,7 @@ func TestAChangeThatWasNotSeenIsNotOverwritten(t *testing.T) {
 	w.expectUnavailable()
 }
 
-// TestAChangeDuringARetrievalIsNotOverwritten has the catalog withdrawn while its image is
-// fetched.
+// TestAChangeDuringARetrievalIsNotOverwritten makes the catalog unavailable while its image is fetched.
 func TestAChangeDuringARetrievalIsNotOverwritten(t *testing.T) {
 	w := newFixture(t)
 	w.pushCatalog("v1", good)
@@ -149,7 +147,7 @@ func (w *fixture) expectUnavailable() {
 	}
 }
 
-// meanwhile does something while a catalog is fetched.
+// meanwhile is a fetcher that calls a function during the fetch.
 type meanwhile struct {
 	fetcher
 	do func()
@@ -161,8 +159,8 @@ func (m meanwhile) Fetch(ctx context.Context, name string, source catalogstore.S
 	return info, err
 }
 
-// TestARetrievalEndsWithWhatAskedForIt has a registry that does not answer while the
-// catalog is deleted, withdrawn, or given another image.
+// TestARetrievalEndsWithWhatAskedForIt uses a registry that does not respond while the catalog is deleted, made
+// unavailable, or changed to another image.
 func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 	for name, change := range map[string]func(*fixture){
 		"deleted": func(w *fixture) {
@@ -196,7 +194,7 @@ func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 			w.override.Store(&silent)
 			w.create("v1", 0)
 
-			// The reconciliation returns though the registry does not answer.
+			// The reconciliation returns although the registry does not respond.
 			req := ctrl.Request{NamespacedName: client.ObjectKey{Name: w.name}}
 			if _, err := w.reconciler.newLifecycle().Reconcile(t.Context(), req); err != nil {
 				t.Fatal(err)

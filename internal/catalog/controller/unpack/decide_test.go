@@ -52,7 +52,7 @@ func TestJitterIsTheCatalogsOwn(t *testing.T) {
 		t.Errorf("shares are %v and %v", a, b)
 	}
 
-	// The pages say how much later than asked for the registry may be looked at: a tenth.
+	// The documented maximum delay of a poll is a tenth of the interval.
 	for _, share := range []float64{0, a, b, 0.999999} {
 		if got := pollJitter(10*time.Minute, share); got < 0 || got >= time.Minute {
 			t.Errorf("a share of %v adds %v to 10 minutes", share, got)

@@ -52,18 +52,18 @@ type fixture struct {
 	limits     catalogstore.Limits
 	reconciler *Reconciler
 
-	// host is that of the registry; asked counts the requests that it got, and blobs those
-	// for parts of images.
+	// host is the host of the registry. requests counts all of its requests, and blobRequests those for
+	// blobs of images.
 	host                   string
 	requests, blobRequests atomic.Int32
 	down                   atomic.Bool
 	// images are the limits of images.
 	images image.Limits
-	// override answers in the place of the registry, if it is not nil and says that it has.
+	// override can handle requests instead of the registry. It reports whether it has done so.
 	override atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
 
 	name string
-	// rejection is the message with which an image was last refused.
+	// rejection is the message of the last rejected image.
 	rejection string
 }
 
@@ -111,7 +111,7 @@ func newFixture(t *testing.T) *fixture {
 
 const ctrlPatchType = "application/merge-patch+json"
 
-// start starts the program anew, on the disk that there is.
+// start simulates a restart of the program with the existing disk.
 func (w *fixture) start() {
 	w.t.Helper()
 	if w.store != nil {
@@ -190,7 +190,7 @@ const typeManifest = "application/vnd.oci.image.manifest.v1+json"
 
 func digest(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 
-// blob uploads a part of an image and describes it.
+// blob uploads a blob of an image and returns its descriptor.
 func (w *fixture) blob(mediaType string, data []byte) map[string]any {
 	w.t.Helper()
 	w.send(http.MethodPost, "blobs/uploads/?digest="+digest(data), "application/octet-stream", data)
@@ -216,7 +216,7 @@ func (w *fixture) send(method, path, contentType string, data []byte) {
 	}
 }
 
-// pushCatalog pushes a good catalog.
+// pushCatalog pushes a valid catalog.
 func (w *fixture) pushCatalog(tag, text string) string {
 	w.t.Helper()
 	return w.push(tag, map[string]string{labelConfigs: "/configs"}, file{path: "configs/p/catalog.json", text: text})
@@ -224,7 +224,7 @@ func (w *fixture) pushCatalog(tag, text string) string {
 
 func (w *fixture) ref(tag string) string { return w.host + "/test/catalog:" + tag }
 
-// create creates the catalog of a tag. No minutes mean no polling.
+// create creates a ClusterCatalog for a tag. Zero minutes disable polling.
 func (w *fixture) create(tag string, pollMinutes int32) {
 	w.t.Helper()
 	catalog := &olmv1.ClusterCatalog{
@@ -267,8 +267,7 @@ func (w *fixture) reconcile() (ctrl.Result, error) {
 	return reconcileToEnd(w.t.Context(), w.reconciler, w.name)
 }
 
-// reconcileToEnd does what the controller does: it reconciles, and again when a retrieval
-// that this has started has ended.
+// reconcileToEnd reconciles like the controller: once, and again after the retrieval that it has started.
 func reconcileToEnd(ctx context.Context, r *Reconciler, name string) (ctrl.Result, error) {
 	ended := make(chan struct{}, 1)
 	r.Retrievals.OnEnd(func(string) {
@@ -296,7 +295,7 @@ func reconcileToEnd(ctx context.Context, r *Reconciler, name string) (ctrl.Resul
 	}
 }
 
-// mustReconcile reconciles without an error.
+// mustReconcile reconciles and fails the test if there is an error.
 func (w *fixture) mustReconcile() ctrl.Result {
 	w.t.Helper()
 	result, err := w.reconcile()
@@ -306,7 +305,7 @@ func (w *fixture) mustReconcile() ctrl.Result {
 	return result
 }
 
-// content is what is served.
+// content returns the served content.
 func (w *fixture) content() string {
 	w.t.Helper()
 	content, err := w.store.Content(w.name)
@@ -348,8 +347,7 @@ func (w *fixture) expect(want ...string) {
 
 var digests = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
 
-// conditions are the catalog's as a person reads them, without what differs from run to
-// run.
+// conditions returns the conditions of the catalog as text, without values that differ between runs.
 func (w *fixture) conditions() string {
 	w.t.Helper()
 	var text strings.Builder

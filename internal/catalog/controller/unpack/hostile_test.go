@@ -21,18 +21,18 @@ import (
 
 const layerGzip = "application/vnd.oci.image.layer.v1.tar+gzip"
 
-// entry is one of an archive, with whatever its header says.
+// entry is an entry of an archive with an arbitrary header.
 type entry struct {
 	tar.Header
 	text string
 }
 
-// regular is a file below /configs.
+// regular returns a file below /configs.
 func regular(name, text string) entry {
 	return entry{tar.Header{Name: "configs/" + name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(text))}, text}
 }
 
-// packed makes a compressed archive.
+// packed returns a compressed archive.
 func packed(t *testing.T, entries ...entry) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -47,7 +47,7 @@ func packed(t *testing.T, entries ...entry) []byte {
 		}
 	}
 
-	// An archive may promise more than it has.
+	// An archive can be shorter than its headers state.
 	_ = w.Flush()
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func packed(t *testing.T, entries ...entry) []byte {
 	return out.Bytes()
 }
 
-// zeros is a compressed stream of a number of megabytes of zeros.
+// zeros returns a compressed stream of megabytes of zeros.
 func zeros(t *testing.T, megabytes int) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -74,7 +74,7 @@ func zeros(t *testing.T, megabytes int) []byte {
 	return out.Bytes()
 }
 
-// aliases is YAML whose value is 10^9 strings.
+// aliases returns YAML that expands to 10^9 strings.
 func aliases() string {
 	var b strings.Builder
 	b.WriteString("schema: x\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -84,11 +84,10 @@ func aliases() string {
 	return b.String()
 }
 
-// TestHostileImages moves the tag of a catalog that is served to images that mean harm:
-// each is refused within the limits, the condition names what is wrong, and what was served
-// before is served on.
+// TestHostileImages moves the tag of a served catalog to malicious images. Each image is rejected within the limits,
+// the condition states the reason, and the previous content is still served.
 func TestHostileImages(t *testing.T) {
-	// The limits are those of the program but for counts that would only make the test slow.
+	// The limits are the defaults, except for counts that would make the test slow.
 	limits := image.Limits{StreamBytes: 32 << 20, Files: 500, Entries: 1000}
 	walk := fbc.Limits{BlobBytes: 1 << 20}
 	labels := map[string]string{labelConfigs: "/configs"}
@@ -139,8 +138,8 @@ func TestHostileImages(t *testing.T) {
 	}
 }
 
-// expectRefused reconciles once it is time to poll, and expects that what the registry has
-// then is refused for a reason, and that what was there before is served.
+// expectRefused reconciles when the next poll is due, and checks that the image is rejected with a reason and that
+// the previous content is still served.
 func (w *fixture) expectRefused(want string) {
 	w.t.Helper()
 	w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
@@ -157,7 +156,7 @@ func (w *fixture) expectRefused(want string) {
 		w.t.Errorf("of the image is left %v", left)
 	}
 
-	// A good image is taken up again.
+	// A valid image is stored again.
 	w.override.Store(nil)
 	w.pushCatalog("v1", better)
 	w.clock.SetTime(w.clock.Now().Add(24 * time.Minute))
@@ -168,8 +167,8 @@ func (w *fixture) expectRefused(want string) {
 	}
 }
 
-// TestInvalidUTF8 has bytes that are no text inside of one: readers of JSON replace them,
-// and what is served is text in any case.
+// TestInvalidUTF8 unpacks a catalog with invalid UTF-8. JSON decoders replace the bytes, so that the served content
+// is valid UTF-8.
 func TestInvalidUTF8(t *testing.T) {
 	w := newFixture(t)
 	w.push("v1", map[string]string{labelConfigs: "/configs"}, file{path: "configs/a.json", text: "{\"name\":\"a\xff\",\"schema\":\"x\"}"})
@@ -201,8 +200,8 @@ func TestNoMatchingPlatform(t *testing.T) {
 	}
 }
 
-// TestARegistryThatLies has one that sends other bytes than those that were pushed. They may
-// have been changed on the way, so that they are asked for again.
+// TestARegistryThatLies uses a registry that sends other bytes than those that were pushed. They can have been changed
+// in transit, so the pull is retried.
 func TestARegistryThatLies(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer func(rw http.ResponseWriter, layer []byte)
@@ -224,7 +223,7 @@ func TestARegistryThatLies(t *testing.T) {
 			w.pushCatalog("v1", good)
 			w.create("v1", 10)
 			w.mustReconcile()
-			// The trailing blank makes it another layer than that of the good image.
+			// The trailing blank changes the digest of the layer.
 			layer := packed(t, regular("p/catalog.json", good+" "))
 			w.pushLayer("v1", map[string]string{labelConfigs: "/configs"}, layerGzip, layer)
 			answer := func(rw http.ResponseWriter, r *http.Request) bool {
@@ -244,8 +243,8 @@ func TestARegistryThatLies(t *testing.T) {
 	}
 }
 
-// TestACatalogForWhichThereIsNoSpace has a store that is nearly full. While the image is
-// unpacked it takes space as well.
+// TestACatalogForWhichThereIsNoSpace uses a store that is nearly full. The image also requires space while it is
+// unpacked.
 func TestACatalogForWhichThereIsNoSpace(t *testing.T) {
 	w := newFixture(t)
 	w.images = image.Limits{}

@@ -110,7 +110,7 @@ func TestARestartPullsNothing(t *testing.T) {
 	}
 }
 
-// metricValue returns a gauge of the catalog, 0 when there is none.
+// metricValue returns the value of a gauge for the catalog, or 0 if it does not exist.
 func (w *fixture) metricValue(name string) float64 {
 	w.t.Helper()
 	families, err := crmetrics.Registry.Gather()
@@ -135,7 +135,7 @@ func TestPolling(t *testing.T) {
 	w := newFixture(t)
 	first := w.pushCatalog("v1", good)
 	w.create("v1", 10)
-	// A tenth may be added, and the time that unpacking took.
+	// The jitter of up to a tenth and the duration of unpacking are added to the interval.
 	result := w.mustReconcile()
 	if result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 12*time.Minute {
 		t.Errorf("the first poll is in %v, want about 10 minutes", result.RequeueAfter)
@@ -155,7 +155,7 @@ func TestPolling(t *testing.T) {
 
 	w.expect(unpacked, served)
 
-	// A poll that finds nothing new only looks.
+	// A poll without a new image does not pull.
 	w.clock.SetTime(w.clock.Now().Add(24 * time.Minute))
 	before, asked, blobs := w.get(), w.requests.Load(), w.blobRequests.Load()
 	result = w.mustReconcile()
@@ -166,7 +166,7 @@ func TestPolling(t *testing.T) {
 		t.Errorf("asked %d times and pulled %d parts of images, next poll in %v", w.requests.Load()-asked, w.blobRequests.Load()-blobs, result.RequeueAfter)
 	}
 
-	// Nor is the same image pulled when another process finds it.
+	// The same image is not pulled again by another process either.
 	w.start()
 	w.clock.SetTime(w.clock.Now().Add(36 * time.Minute))
 	w.mustReconcile()
@@ -187,7 +187,7 @@ func TestWithoutPollingAMovedTagIsNotPickedUp(t *testing.T) {
 	if got := w.get().Status.ResolvedSource.Image.Ref; got != first || w.content() != good {
 		t.Errorf("resolved is %s, want %s", got, first)
 	}
-	// Nor when the store is lost, and the registry at first does not answer.
+	// The same is true if the store is lost and the registry does not respond at first.
 	if err := os.RemoveAll(w.dir); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestWithoutPollingAMovedTagIsNotPickedUp(t *testing.T) {
 		t.Errorf("after the store was lost: resolved is %s, want %s", got, first)
 	}
 
-	// Another reference is.
+	// Another reference is resolved.
 	second := w.pushCatalog("v2", better)
 	w.change(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.Ref = w.ref("v2") })
 	w.mustReconcile()
@@ -214,8 +214,8 @@ func TestWithoutPollingAMovedTagIsNotPickedUp(t *testing.T) {
 	}
 }
 
-// TestANewLeaderPicksUpNoMovedTag has a replica become the leader that has stored what the
-// one before it decided on, the same or an earlier image.
+// TestANewLeaderPicksUpNoMovedTag tests a new leader that has stored the image of the previous leader or an earlier
+// one.
 func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 	for name, test := range map[string]struct {
 		behind, requested bool
@@ -235,7 +235,7 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 			w.mustReconcile()
 			moved := w.pushCatalog("v1", better)
 
-			// Another process, with a disk of its own.
+			// The new leader has its own disk.
 			w.dir = t.TempDir()
 			w.start()
 			followed := catalogstore.Source{Resolved: decided}
@@ -254,7 +254,7 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 
 			asked := w.requests.Load()
 			if test.behind {
-				// It is known still when the registry does not answer at first.
+				// The image is still known if the registry does not respond at first.
 				w.down.Store(true)
 				if _, err := w.reconcile(); err == nil {
 					t.Error("no error though the registry is down")
@@ -274,7 +274,7 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 				t.Errorf("the registry was asked %d times", n)
 			}
 
-			// It goes on as the one before it did.
+			// It continues like the previous leader.
 			asked = w.requests.Load()
 			w.mustReconcile()
 			if n := w.requests.Load() - asked; n != 0 {
@@ -306,7 +306,7 @@ func TestBadImages(t *testing.T) {
 			push := func() { w.push("v1", test.labels, test.files...) }
 			want := "Progressing False/Blocked: " + strings.TrimPrefix(test.want, "configs/")
 
-			// Without polling a change of the catalog is awaited.
+			// Without polling, the controller waits for a change of the catalog.
 			push()
 			w.create("v1", 0)
 			if _, err := w.reconcile(); !errors.Is(err, ctrlreconcile.TerminalError(nil)) {
@@ -319,7 +319,7 @@ func TestBadImages(t *testing.T) {
 				t.Errorf("status is %+v, want nothing of content", status)
 			}
 
-			// With polling the tag is asked again, and the bad image not pulled again.
+			// With polling, the tag is resolved again, but the invalid image is not pulled again.
 			w.change(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.PollIntervalMinutes = ptr.To(int32(10)) })
 			asked := w.requests.Load()
 			if result := w.mustReconcile(); result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 11*time.Minute {
@@ -335,7 +335,7 @@ func TestBadImages(t *testing.T) {
 			w.mustReconcile()
 			w.expect(unpacked, served)
 
-			// Good content is served on when the tag goes bad.
+			// The previous content is still served if the tag moves to an invalid image.
 			push()
 			w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
 			w.mustReconcile()

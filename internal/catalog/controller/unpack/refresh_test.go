@@ -37,8 +37,8 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 	}
 }
 
-// TestARefreshPullsAgainWhatWasRefused has a registry that sends more than it says, until
-// it is mended. The image stays the same, so that polling does not show that.
+// TestARefreshPullsAgainWhatWasRefused uses a registry that sends invalid content until it is fixed. The digest of
+// the image does not change, so that polling does not detect the fix.
 func TestARefreshPullsAgainWhatWasRefused(t *testing.T) {
 	w := newFixture(t)
 	layer := packed(t, regular("p/catalog.json", good))
