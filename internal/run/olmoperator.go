@@ -15,8 +15,8 @@ import (
 
 // olmOperatorOptions are the flags of olm-operator.
 type olmOperatorOptions struct {
-	interval                       time.Duration
-	protected                      string
+	resyncInterval                 time.Duration
+	protectedNamespaces            string
 	clusterOperator, packageServer string
 	releaseVersion                 string
 }
@@ -39,15 +39,15 @@ APIs, copies ClusterServiceVersions to the target namespaces, and reconciles Ope
 
 func (c *olmOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.DurationVar(&c.interval, "interval", 0, "resync interval, with a jitter of 10 percent; 0 disables resyncs")
-	flags.StringVar(&c.protected, "protectedCopiedCSVNamespaces", "", "namespaces, separated by commas, with copied CSVs even if the OLMConfig disables copied CSVs")
+	flags.DurationVar(&c.resyncInterval, "interval", 0, "resync interval, with a jitter of 10 percent; 0 disables resyncs")
+	flags.StringVar(&c.protectedNamespaces, "protectedCopiedCSVNamespaces", "", "namespaces, separated by commas, with copied CSVs even if the OLMConfig disables copied CSVs")
 	flags.StringVar(&c.clusterOperator, "writeStatusName", "", "name of the ClusterOperator for the status (default: none)")
 	flags.StringVar(&c.packageServer, "writePackageServerStatusName", "", "name of the ClusterOperator for the status of the package server, whose ClusterServiceVersion has this name in the label olm.clusteroperator.name (default: none)")
 	flags.StringVar(&c.releaseVersion, "release-version", os.Getenv("RELEASE_VERSION"), "platform version to report in the ClusterOperators (default: $RELEASE_VERSION, else the version of this program)")
 	setFlagDefault(cmd, "system-namespace", "olm")
 	o.tuneManager = func(options *ctrl.Options) {
 		olmoperator.Tune(options)
-		options.Cache.SyncPeriod = &c.interval
+		options.Cache.SyncPeriod = &c.resyncInterval
 	}
 }
 
@@ -57,13 +57,13 @@ func splitList(text string) []string {
 }
 
 func (c *olmOperatorOptions) setupOLMOperator(_ context.Context, o *options, mgr ctrl.Manager) error {
-	if c.interval < 0 {
-		return fmt.Errorf("--interval: %s is negative", c.interval)
+	if c.resyncInterval < 0 {
+		return fmt.Errorf("--interval: %s is negative", c.resyncInterval)
 	}
 
 	if err := olmoperator.Setup(mgr, olmoperator.Options{
 		Namespace: o.systemNamespace, Release: c.releaseVersion, Program: o.program,
-		ClusterOperator: c.clusterOperator, PackageServer: c.packageServer, ProtectedNamespaces: splitList(c.protected),
+		ClusterOperator: c.clusterOperator, PackageServer: c.packageServer, ProtectedNamespaces: splitList(c.protectedNamespaces),
 	}); err != nil {
 		return err
 	}

@@ -21,10 +21,10 @@ import (
 
 // Formats of a graph and their content types.
 const (
-	formatJSON    = "json"
-	formatMermaid = "mermaid"
-	typeJSON      = "application/json"
-	typeMermaid   = "text/vnd.mermaid"
+	graphFormatJSON    = "json"
+	graphFormatMermaid = "mermaid"
+	contentTypeJSON    = "application/json"
+	contentTypeMermaid = "text/vnd.mermaid"
 )
 
 const (
@@ -39,8 +39,8 @@ const (
 
 // graphError is an error with the HTTP status code of the response.
 type graphError struct {
-	code int
-	text string
+	statusCode int
+	text       string
 }
 
 func (e *graphError) Error() string { return e.text }
@@ -55,9 +55,9 @@ func (h *handler) serveGraph(w *responseWriter, r *http.Request) {
 
 	w.Header().Set("Vary", "Accept")
 	if query.format == "" {
-		query.format = formatJSON
+		query.format = graphFormatJSON
 		if prefersMermaid(r.Header) {
-			query.format = formatMermaid
+			query.format = graphFormatMermaid
 		}
 	}
 
@@ -76,7 +76,7 @@ func (h *handler) serveGraph(w *responseWriter, r *http.Request) {
 
 	b := responseBody{
 		sum:         deriveSum("graph/1", members.Sum+own.Sum, query.pkg, query.channel, query.format),
-		contentType: map[string]string{formatJSON: typeJSON, formatMermaid: typeMermaid}[query.format],
+		contentType: map[string]string{graphFormatJSON: contentTypeJSON, graphFormatMermaid: contentTypeMermaid}[query.format],
 		modified:    members.Modified, size: -1,
 		writeTo: func(out io.Writer) error { return writeGraph(out, content, query) },
 	}
@@ -137,7 +137,7 @@ func writeGraph(out io.Writer, content *catalogstore.Content, query graphQuery) 
 	if err := d.checkLimits(); err != nil {
 		return err
 	}
-	if query.format == formatMermaid {
+	if query.format == graphFormatMermaid {
 		return upgradegraph.WriteMermaid(out, upgradegraph.Drawing{Graph: d.graph, Deprecations: found.Deprecations})
 	}
 

@@ -31,8 +31,8 @@ type contentSource interface {
 var ErrComing = errors.New("the content of the catalog is not available yet")
 
 const (
-	// typeJSONLines is the content type of bodies with blobs.
-	typeJSONLines = "application/jsonl"
+	// contentTypeJSONLines is the content type of bodies with blobs.
+	contentTypeJSONLines = "application/jsonl"
 	// damagedRetryAfterSeconds is the value of Retry-After while damaged content is unpacked again, in
 	// seconds.
 	damagedRetryAfterSeconds = "5"
@@ -69,7 +69,7 @@ func newHandler(contents contentSource, limits Limits, log logr.Logger, stall ti
 func (h *handler) newEndpoint(endpoint string, next func(*responseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		w := &responseWriter{ResponseWriter: rw, control: http.NewResponseController(rw), chunkTimeout: h.chunkTimeout, cork: corkFromContext(r.Context()), code: http.StatusOK}
+		w := &responseWriter{ResponseWriter: rw, control: http.NewResponseController(rw), chunkTimeout: h.chunkTimeout, cork: corkFromContext(r.Context()), statusCode: http.StatusOK}
 		// A response without a body has a write timeout, too.
 		_ = w.extendWriteDeadline() // If the connection is broken, writing fails.
 		// Metrics are also recorded if a handler panics.
@@ -101,10 +101,10 @@ func (h *handler) serveWithinLimits(w *responseWriter, r *http.Request, next fun
 }
 
 func recordMetrics(endpoint, method string, w *responseWriter, took time.Duration) {
-	metrics.Requests.WithLabelValues(endpoint, methodLabel(method), strconv.Itoa(w.code)).Inc()
+	metrics.Requests.WithLabelValues(endpoint, methodLabel(method), strconv.Itoa(w.statusCode)).Inc()
 	metrics.RequestSeconds.WithLabelValues(endpoint).Observe(took.Seconds())
 	metrics.ResponseBytes.WithLabelValues(endpoint).Add(float64(w.bytes))
-	if w.code == http.StatusNotModified {
+	if w.statusCode == http.StatusNotModified {
 		metrics.NotModified.WithLabelValues(endpoint).Inc()
 	}
 	if w.catalog != "" {
@@ -157,7 +157,7 @@ func (h *handler) serveError(w *responseWriter, err error) {
 
 	var graph *graphError
 	if errors.As(err, &graph) {
-		writeError(w, graph.code, graph.text)
+		writeError(w, graph.statusCode, graph.text)
 		return
 	}
 
@@ -207,7 +207,7 @@ func (h *handler) serveMetas(w *responseWriter, r *http.Request) {
 // newSelectionBody returns the body of a selection of stored blobs.
 func newSelectionBody(s catalogstore.Selection) responseBody {
 	return responseBody{
-		sum: s.Sum, contentType: typeJSONLines, modified: s.Modified, size: s.Bytes,
+		sum: s.Sum, contentType: contentTypeJSONLines, modified: s.Modified, size: s.Bytes,
 		newReader: func() io.ReadSeeker { return s.Reader() },
 		writeTo: func(out io.Writer) error {
 			buffer := chunkPool.Get().(*[chunkSize]byte)

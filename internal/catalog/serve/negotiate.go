@@ -138,9 +138,9 @@ func prefersMermaid(header http.Header) bool {
 			}
 
 			switch kind {
-			case typeMermaid:
+			case contentTypeMermaid:
 				mermaid = weight
-			case typeJSON, "application/*", "*/*":
+			case contentTypeJSON, "application/*", "*/*":
 				json = max(json, weight)
 			}
 		}

@@ -74,8 +74,8 @@ func parseGraphQuery(raw string) (graphQuery, error) {
 	switch {
 	case q.pkg == "":
 		return q, errors.New("the parameter package is missing: request graph?package=<name>")
-	case q.format != "" && q.format != formatJSON && q.format != formatMermaid:
-		return q, fmt.Errorf("unknown format %.100q: the formats are %s and %s", q.format, formatJSON, formatMermaid)
+	case q.format != "" && q.format != graphFormatJSON && q.format != graphFormatMermaid:
+		return q, fmt.Errorf("unknown format %.100q: the formats are %s and %s", q.format, graphFormatJSON, graphFormatMermaid)
 	}
 
 	return q, nil

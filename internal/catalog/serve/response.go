@@ -28,8 +28,8 @@ type responseWriter struct {
 	// cork is the connection below TLS, or nil.
 	cork *corkedConn
 
-	code  int
-	bytes int64
+	statusCode int
+	bytes      int64
 	// catalog is the name of the served catalog, or empty if it is not known yet.
 	catalog string
 	// err is the first error of sending the body.
@@ -37,7 +37,7 @@ type responseWriter struct {
 }
 
 func (w *responseWriter) WriteHeader(code int) {
-	w.code = code
+	w.statusCode = code
 	w.ResponseWriter.WriteHeader(code)
 }
 
