@@ -43,9 +43,8 @@ func (a *app) newInstallCommand() *cobra.Command {
 		Use:   "install",
 		Short: "Install Mainstay in a cluster or upgrade it",
 		Long: `Install Mainstay in a cluster or upgrade an installation. The CRDs, namespace, RBAC objects, Services
-and Deployments of this build are applied with server-side apply.
-
-Specify the image by digest if possible, so that pods that start later run the same binary.`,
+and Deployments of this build are applied with server-side apply. Specify the image by digest if
+possible, so that pods that start later run the same binary.`,
 		Example: `  # Install, and wait until the components are ready
   mainstay install --wait
 
