@@ -18,8 +18,8 @@ const (
 	nextWait
 )
 
-// Error is a failed step: why, under which reason it is reported, and what
-// happens next. A plain error is treated as a retry without a reason.
+// Error is the error of a failed step: its cause, the reason of the condition that reports it, and
+// what happens next. A plain error counts as Retry without a reason.
 type Error struct {
 	// Reason is the reason of the condition that reports the error.
 	Reason string
@@ -29,31 +29,31 @@ type Error struct {
 	err   error
 }
 
-// Stop reports that a person must change something: nothing is tried again until an
-// object that the controller watches changes.
+// Stop returns an error that a user must resolve. Nothing is retried until a watched object
+// changes.
 func Stop(reason string, err error) error {
 	return &Error{Reason: reason, next: nextStop, err: err}
 }
 
-// Wait reports that something outside is awaited: the reconciliation runs again
-// when a watched object changes, and at the latest after the given time. Zero means
-// that only a watched object wakes it.
+// Wait returns an error for a state that is awaited. The object is reconciled again when a watched
+// object changes, and at the latest after the given time. Zero means that only a watched object
+// enqueues it.
 func Wait(reason string, after time.Duration, err error) error {
 	return &Error{Reason: reason, next: nextWait, after: after, err: err}
 }
 
-// Retry reports that an attempt failed and is made again, with growing pauses.
+// Retry returns an error for a failed attempt. It is retried with exponential backoff.
 func Retry(reason string, err error) error {
 	return &Error{Reason: reason, next: nextRetry, err: err}
 }
 
-// Error is the message of the wrapped error: the reason stands in the condition.
+// Error returns the message of the wrapped error, without the reason.
 func (e *Error) Error() string { return e.err.Error() }
 
 // Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.err }
 
-// ReasonOf returns the reason that an error carries, or the fallback.
+// ReasonOf returns the reason of an error, or the fallback if it has none.
 func ReasonOf(err error, fallback string) string {
 	var e *Error
 	if errors.As(err, &e) && e.Reason != "" {
@@ -62,10 +62,10 @@ func ReasonOf(err error, fallback string) string {
 	return fallback
 }
 
-// IsStop reports whether a person must act before anything is tried again.
+// IsStop reports whether a user must act before anything is retried.
 func IsStop(err error) bool { return nextOf(err) == nextStop }
 
-// IsWait reports whether the error only says that something is awaited.
+// IsWait reports whether the error was made by Wait.
 func IsWait(err error) bool { return nextOf(err) == nextWait }
 
 func nextOf(err error) next {

@@ -8,25 +8,24 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// passing is how long a status that will soon be another waits before it is written. What
-// goes well is mostly over by then, and spares the API server all steps but the last; to a
-// person who watches it is no time.
-const passing = 500 * time.Millisecond
+// transientStatusDelay is how long the write of a transient status is delayed. Most transient
+// states are over by then, which saves the API server every write but the last. A person does not
+// notice the delay.
+const transientStatusDelay = 500 * time.Millisecond
 
-// Later remembers which statuses wait to be written. A reconciliation that finds another
-// passing status meanwhile does not make the object wait longer. The zero value is ready
-// for use.
+// Later tracks the statuses whose write is delayed. Another transient status of the same object
+// does not extend the delay. The zero value is ready for use.
 type Later struct {
-	// Clock tells the time. Nil means the real one.
+	// Clock returns the time. Nil means the real clock.
 	Clock clock.PassiveClock
 
 	mu    sync.Mutex
 	since map[types.NamespacedName]time.Time
 }
 
-// pause returns how long the status of an object still waits; zero means that it is to be
-// written now. It is asked with each status: one that does not wait ends the waiting.
-func (l *Later) pause(name types.NamespacedName, waits bool) time.Duration {
+// updateDelay returns how long the write of an object's status is still delayed. Zero means that
+// it is written now. It must be called for every status: with waits false it ends the delay.
+func (l *Later) updateDelay(name types.NamespacedName, waits bool) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !waits {
@@ -47,8 +46,8 @@ func (l *Later) pause(name types.NamespacedName, waits bool) time.Duration {
 		l.since[name] = now
 	}
 
-	left := since.Add(passing).Sub(now)
-	if left <= 0 || left > passing { // the clock was set back
+	left := since.Add(transientStatusDelay).Sub(now)
+	if left <= 0 || left > transientStatusDelay { // the clock was set back
 		delete(l.since, name)
 		return 0
 	}

@@ -1,9 +1,9 @@
-// Package reconcile is the kit that every controller of Mainstay is built from: a
-// runner for ordered steps, one error type that says what happens next, and
-// conditions declared as data.
+// Package reconcile is the common part of every controller of Mainstay: a runner for
+// ordered steps, one error type that determines what happens next, and conditions that
+// are declared as data.
 //
-// It knows no kind. What a controller does stands in its steps; when and how the
-// result is written stands here, once.
+// It knows no kind. A controller's steps contain what it does. This package determines
+// when and how the result is written.
 package reconcile
 
 import (
@@ -20,32 +20,31 @@ import (
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// conflictPause is how long to wait for a change of the object that was not seen yet.
-// The watch mostly brings it sooner, and runs the reconciliation by itself.
-const conflictPause = time.Second
+// conflictRetryInterval is the retry interval after a conflict, which means that the cache is
+// stale. Mostly the watch delivers the change sooner, and enqueues the object by itself.
+const conflictRetryInterval = time.Second
 
-// Step is one part of a reconciliation. It reads, decides, writes, and records what
-// it found in the status of the object, which is written after the last step. It
-// returns nil to go on, ErrDone to end, and otherwise an error made by Stop, Wait or
-// Retry.
+// Step is one part of a reconciliation. It reads, decides, writes, and records its findings in the
+// status of the object, which is written after the last step. It returns nil to continue, ErrDone
+// to end, and otherwise an error made by Stop, Wait or Retry.
 type Step[T client.Object] func(ctx context.Context, obj T) error
 
-// Lifecycle reconciles the objects of a kind: it fetches the object, adds the
-// finalizers, runs the steps in order until one fails, has the outcome summarised in
-// the conditions, and writes the status once if it changed.
+// Lifecycle reconciles the objects of a kind. It gets the object, adds the finalizers, runs the
+// steps in order until one fails, calls Summarize for the conditions, and patches the status once
+// if it changed.
 //
-// The object that the steps see is a copy of their own.
+// The steps work on their own copy of the object.
 type Lifecycle[T client.Object] struct {
 	// Client reads and writes the object.
 	Client client.Client
-	// New makes an empty object of the kind.
+	// New returns an empty object of the kind.
 	New func() T
-	// Finalizers are set before the first step and removed after the last of
-	// Finalize. None means that Finalize is not run.
+	// Finalizers are added before the first step and removed after the last step of Finalize. If
+	// there are none, Finalize is not run.
 	Finalizers []string
-	// Holds reports whether an object that is not being deleted needs the finalizers. When
-	// it does not, they are removed once the steps have succeeded, so that nothing is
-	// left to do at its deletion. Nil means that it always does.
+	// Holds reports whether an object that is not being deleted needs the finalizers. If it does
+	// not, they are removed once the steps have succeeded, so that its deletion needs no work. Nil
+	// means that it always does.
 	Holds func(obj T) bool
 	// Steps are run, in order, on an object that is not being deleted.
 	Steps []Step[T]
@@ -53,25 +52,26 @@ type Lifecycle[T client.Object] struct {
 	Finalize []Step[T]
 	// Summarize records the outcome, nil for success, in the object's conditions.
 	Summarize func(obj T, err error)
-	// Again says after how long a successful reconciliation is run again; zero means
-	// when a watched object changes. Nil means zero.
+	// Again returns the resync interval after a successful reconciliation. Zero means that only
+	// events enqueue the object. Nil means zero.
 	Again func(obj T) time.Duration
-	// Passing says of a status that it will soon be another by itself, as long as all goes
-	// well. Such a status is written a little later, if it still holds then: see Later.
-	// It is asked after Summarize. Nil means never.
+	// Passing reports whether a status is transient: it will soon change by itself, as long as
+	// there is no problem. The write of such a status is delayed, see Later. It is called after
+	// Summarize. Nil means never.
 	Passing func(obj T, err error) bool
-	// Later remembers which statuses wait. Nil with Passing nil.
+	// Later tracks the delayed statuses. It is required if Passing is set.
 	Later *Later
 }
 
-// Reconcile runs the lifecycle for one object. It is what a controller is built with.
+// Reconcile runs the lifecycle for one object. It implements reconcile.Reconciler of
+// controller-runtime.
 func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obj := l.New()
 	if err := l.Client.Get(ctx, req.NamespacedName, obj); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !obj.GetDeletionTimestamp().IsZero() {
-		return l.finalize(ctx, obj)
+		return l.finalizeObject(ctx, obj)
 	}
 
 	holds := l.Holds == nil || l.Holds(obj)
@@ -82,15 +82,15 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	}
 
 	before := obj.DeepCopyObject().(T)
-	err := run(ctx, obj, l.Steps)
+	err := runSteps(ctx, obj, l.Steps)
 	if l.Summarize != nil {
 		l.Summarize(obj, err)
 	}
-	if pause := l.waits(obj, before, err); pause > 0 {
+	if pause := l.statusDelay(obj, before, err); pause > 0 {
 		return ctrl.Result{RequeueAfter: pause}, nil
 	}
 	if perr := l.patchStatus(ctx, obj, before); perr != nil {
-		return unwritten(err, perr)
+		return resultOfFailedPatch(err, perr)
 	}
 
 	if !holds && err == nil {
@@ -99,45 +99,46 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		}
 	}
 
-	return l.result(obj, err)
+	return l.resultOf(obj, err)
 }
 
-func (l *Lifecycle[T]) finalize(ctx context.Context, obj T) (ctrl.Result, error) {
+func (l *Lifecycle[T]) finalizeObject(ctx context.Context, obj T) (ctrl.Result, error) {
 	if !hasAny(obj, l.Finalizers) {
 		return ctrl.Result{}, nil
 	}
 
 	before := obj.DeepCopyObject().(T)
-	if err := run(ctx, obj, l.Finalize); err != nil {
+	if err := runSteps(ctx, obj, l.Finalize); err != nil {
 		if l.Summarize != nil {
 			l.Summarize(obj, err)
 		}
-		if pause := l.waits(obj, before, err); pause > 0 {
+		if pause := l.statusDelay(obj, before, err); pause > 0 {
 			return ctrl.Result{RequeueAfter: pause}, nil
 		}
 		if perr := l.patchStatus(ctx, obj, before); perr != nil {
-			return unwritten(err, perr)
+			return resultOfFailedPatch(err, perr)
 		}
-		return l.result(obj, err)
+		return l.resultOf(obj, err)
 	}
 
 	if l.Later != nil {
-		l.Later.pause(client.ObjectKeyFromObject(obj), false)
+		l.Later.updateDelay(client.ObjectKeyFromObject(obj), false)
 	}
 
 	return ctrl.Result{}, l.removeFinalizers(ctx, obj)
 }
 
-// waits returns how long a changed status waits to be written; zero means that it does not.
-func (l *Lifecycle[T]) waits(obj, before T, err error) time.Duration {
+// statusDelay returns how long the write of a changed status is delayed. Zero means that it is
+// not.
+func (l *Lifecycle[T]) statusDelay(obj, before T, err error) time.Duration {
 	if l.Passing == nil {
 		return 0
 	}
 	changed := !equality.Semantic.DeepEqual(obj, before)
-	return l.Later.pause(client.ObjectKeyFromObject(obj), changed && l.Passing(obj, err))
+	return l.Later.updateDelay(client.ObjectKeyFromObject(obj), changed && l.Passing(obj, err))
 }
 
-// removeFinalizers removes those that are there. The object may be gone afterwards.
+// removeFinalizers removes the finalizers of the lifecycle. The object may be gone afterwards.
 func (l *Lifecycle[T]) removeFinalizers(ctx context.Context, obj T) error {
 	if !hasAny(obj, l.Finalizers) {
 		return nil
@@ -164,8 +165,8 @@ func (l *Lifecycle[T]) addFinalizers(ctx context.Context, obj T) error {
 	return l.patchMeta(ctx, obj, before)
 }
 
-// patchMeta writes what changed outside the status. The resource version guards the
-// finalizer list, which a merge patch replaces as a whole.
+// patchMeta patches the finalizers. The resource version is a precondition, because a merge patch
+// replaces the whole list.
 func (l *Lifecycle[T]) patchMeta(ctx context.Context, obj, before T) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := l.Client.Patch(ctx, obj, patch); err != nil {
@@ -174,8 +175,8 @@ func (l *Lifecycle[T]) patchMeta(ctx context.Context, obj, before T) error {
 	return nil
 }
 
-// patchStatus writes the status if it changed. The resource version guards it
-// against a second controller that still believes itself the leader.
+// patchStatus patches the status if it changed. The resource version is a precondition. It
+// protects the status against a second controller that still believes it is the leader.
 func (l *Lifecycle[T]) patchStatus(ctx context.Context, obj, before T) error {
 	if equality.Semantic.DeepEqual(obj, before) {
 		return nil
@@ -191,17 +192,16 @@ func (l *Lifecycle[T]) patchStatus(ctx context.Context, obj, before T) error {
 	return nil
 }
 
-// unwritten says what happens after a status that could not be written. A conflict
-// means that the object was read before it changed: what was found is out of date, and
-// is found again from the newer object.
-func unwritten(err, writing error) (ctrl.Result, error) {
+// resultOfFailedPatch returns the result after a failed status patch. A conflict means that the
+// object changed after it was read: it is requeued and reconciled again with the new version.
+func resultOfFailedPatch(err, writing error) (ctrl.Result, error) {
 	if apierrors.IsConflict(writing) {
-		return ctrl.Result{RequeueAfter: conflictPause}, nil
+		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
 	}
 	return ctrl.Result{}, errors.Join(err, writing)
 }
 
-func (l *Lifecycle[T]) result(obj T, err error) (ctrl.Result, error) {
+func (l *Lifecycle[T]) resultOf(obj T, err error) (ctrl.Result, error) {
 	var e *Error
 	switch {
 	case err == nil:
@@ -218,8 +218,8 @@ func (l *Lifecycle[T]) result(obj T, err error) (ctrl.Result, error) {
 	}
 }
 
-// run runs the steps until one does not return nil.
-func run[T client.Object](ctx context.Context, obj T, steps []Step[T]) error {
+// runSteps runs the steps until one returns an error. ErrDone counts as success.
+func runSteps[T client.Object](ctx context.Context, obj T, steps []Step[T]) error {
 	for _, step := range steps {
 		if err := step(ctx, obj); err != nil {
 			if errors.Is(err, ErrDone) {

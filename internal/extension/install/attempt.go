@@ -29,46 +29,48 @@ import (
 )
 
 const (
-	// recheck is how often a thing that another person must make is looked for, when no
-	// watch tells of it.
-	recheck = 2 * time.Second
-	// rechoose is how often an unsatisfiable request is tried again when no catalog and
-	// no extension changed.
-	rechoose = time.Minute
+	// preconditionRetryInterval is how often a missing precondition is checked again, such as a
+	// namespace, if no watch reports it.
+	preconditionRetryInterval = 2 * time.Second
+	// resolutionRetryInterval is how often a request that cannot be satisfied is resolved again
+	// while no catalog and no extension changes.
+	resolutionRetryInterval = time.Minute
 )
 
 func isMissingAccount(err error) bool { return errors.Is(err, apply.ErrMissingAccount) }
 
-// attempt is one reconciliation of one extension: what its steps found, for the
-// steps after them.
+// attempt is one reconciliation of one extension. It holds the results of its steps for the steps
+// after them.
 type attempt struct {
 	*Controller
 
-	revs     revisions
-	observed bool
-	chosen   selection
-	// choice is what was chosen from, and how.
-	choice choice
-	// planned, when not nil, has the steps only find out what they would do: it takes
-	// what of that does not stand in their results.
-	planned *findings
-	// retrieved has the purposes for which a bundle was asked for.
-	retrieved map[string]bool
-	// awaited, when not nil, says which bundle is being pulled.
-	awaited error
+	revisions revisions
+	// revisionsLoaded reports whether revisions were read.
+	revisionsLoaded bool
+	chosen          selection
+	// resolution is the request that chosen results from, with the catalogs and the result.
+	resolution resolution
+	// dryRun is set while a plan is drafted. The steps then write nothing, and record in it what
+	// their results do not hold.
+	dryRun *findings
+	// requestedRetrievals are the purposes for which this attempt requested a bundle image.
+	requestedRetrievals map[string]bool
+	// pendingRetrieval is the error that names the image being pulled. It is nil if no image is
+	// being pulled.
+	pendingRetrieval error
 }
 
-// observe reads the extension's revisions.
-func (a *attempt) observe(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	revs, err := a.list(ctx, ext)
+// loadRevisions reads the revisions of the extension.
+func (a *attempt) loadRevisions(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	revs, err := a.listOwnRevisions(ctx, ext)
 	if err != nil {
 		return err
 	}
-	a.revs, a.observed = revs, true
+	a.revisions, a.revisionsLoaded = revs, true
 	return nil
 }
 
-func (a *attempt) list(ctx context.Context, ext *olmv1.ClusterExtension) (revisions, error) {
+func (a *attempt) listOwnRevisions(ctx context.Context, ext *olmv1.ClusterExtension) (revisions, error) {
 	var sets olmv1.ClusterObjectSetList
 	err := a.Client.List(ctx, &sets, client.MatchingLabels{
 		olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: ext.Name,
@@ -87,15 +89,16 @@ func (a *attempt) list(ctx context.Context, ext *olmv1.ClusterExtension) (revisi
 	return sortRevisions(own), nil
 }
 
-// settle archives what the newest revision has replaced, and forgets old history.
-func (a *attempt) settle(ctx context.Context, _ *olmv1.ClusterExtension) error {
-	for _, set := range a.revs.toArchive() {
-		if err := a.archive(ctx, set, 0); err != nil {
+// pruneRevisions archives the revisions that the installed one has replaced, and deletes the
+// oldest archived ones.
+func (a *attempt) pruneRevisions(ctx context.Context, _ *olmv1.ClusterExtension) error {
+	for _, set := range a.revisions.listReplaced() {
+		if err := a.archiveRevision(ctx, set, 0); err != nil {
 			return err
 		}
 	}
 
-	for _, set := range a.revs.toDelete() {
+	for _, set := range a.revisions.listExpired() {
 		if err := a.Client.Delete(ctx, &set); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting the archived revision %q: %w", set.Name, err)
 		}
@@ -103,29 +106,29 @@ func (a *attempt) settle(ctx context.Context, _ *olmv1.ClusterExtension) error {
 	return nil
 }
 
-// begin makes sure, before anything is chosen for an extension that has no revision yet,
-// that there is a place for it. Later its revision tells when that is gone.
-func (a *attempt) begin(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	if a.revs.newest() != nil {
+// checkFirstInstallation checks the namespace and the service account of an extension that has no
+// revision yet. Later the revision itself reports if they are gone.
+func (a *attempt) checkFirstInstallation(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	if a.revisions.newest() != nil {
 		return nil
 	}
-	return a.checkPlace(ctx, ext)
+	return a.checkNamespaceAndAccount(ctx, ext)
 }
 
-// checkPlace makes sure that the namespace and the account exist, without which
-// nothing can be written.
-func (a *attempt) checkPlace(ctx context.Context, ext *olmv1.ClusterExtension) error {
+// checkNamespaceAndAccount returns an error if the namespace or the service account of the
+// extension does not exist. Nothing can be written without them.
+func (a *attempt) checkNamespaceAndAccount(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	var namespace metav1.PartialObjectMetadata
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := a.Reader.Get(ctx, client.ObjectKey{Name: ext.Spec.Namespace}, &namespace); err != nil {
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("looking for namespace %q: %w", ext.Spec.Namespace, err)
+			return fmt.Errorf("reading namespace %q: %w", ext.Spec.Namespace, err)
 		}
-		return reconcile.Wait(olmv1.ReasonRetrying, recheck, fmt.Errorf(
+		return reconcile.Wait(olmv1.ReasonRetrying, preconditionRetryInterval, fmt.Errorf(
 			"namespace %q does not exist: create it, the extension's namespaced objects go there", ext.Spec.Namespace))
 	}
 
-	name := accountName(a.honored(ext))
+	name := serviceAccountName(a.effectiveExtension(ext))
 	if name == "" {
 		if a.RequireServiceAccount {
 			return reconcile.Stop(olmv1.ReasonBlocked, errors.New(
@@ -136,46 +139,46 @@ func (a *attempt) checkPlace(ctx context.Context, ext *olmv1.ClusterExtension) e
 
 	err := apply.CheckAccount(ctx, a.Reader, client.ObjectKey{Namespace: ext.Spec.Namespace, Name: name})
 	if isMissingAccount(err) {
-		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
+		return reconcile.Wait(olmv1.ReasonRetrying, preconditionRetryInterval, err)
 	}
 
 	return err
 }
 
-// choose resolves the bundle from the catalogs. Without any catalog to choose from it keeps
-// the bundle that is there.
-func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	selected, err := a.selectedCatalogs(ctx, ext)
+// resolveBundle resolves the bundle from the selected catalogs. If no catalog is selected, it
+// keeps the bundle of the current revision.
+func (a *attempt) resolveBundle(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	selected, err := a.listSelectedCatalogs(ctx, ext)
 	if err != nil {
 		return err
 	}
 
 	filter := ext.Spec.Source.Catalog
-	if keeper := a.revs.keeper(filter.Version); len(selected) == 0 && keeper != nil {
-		a.chosen = selectionOf(keeper)
-		a.choice = choiceWithoutCatalogs(filter, a.chosen, a.revs.installed())
+	if kept := a.revisions.findRevisionToKeep(filter.Version); len(selected) == 0 && kept != nil {
+		a.chosen = selectionFromRevision(kept)
+		a.resolution = resolutionWithoutCatalogs(filter, a.chosen, a.revisions.installed())
 		return nil
 	}
 
-	catalogs, err := a.readCatalogs(ctx, servingCatalogs(selected), filter.PackageName)
+	catalogs, err := a.readPackageFromCatalogs(ctx, filterServingCatalogs(selected), filter.PackageName)
 	if err != nil {
 		return err
 	}
 
-	a.choice = choice{catalogs: catalogs, request: resolve.Request{
+	a.resolution = resolution{catalogs: catalogs, request: resolve.Request{
 		Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels,
-		Policy: filter.UpgradeConstraintPolicy, Installed: bundleOf(a.revs.installed()), RunsOn: a.runsOn,
+		Policy: filter.UpgradeConstraintPolicy, Installed: bundleMetadata(a.revisions.installed()), RunsOn: a.meetsMinKubeVersion,
 	}}
-	result, err := resolve.Resolve(a.choice.request, catalogs)
+	result, err := resolve.Resolve(a.resolution.request, catalogs)
 	if err != nil {
-		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, err)
+		return reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, err)
 	}
 
-	a.choice.result = result
+	a.resolution.result = result
 	a.chosen = selection{
 		Name: result.Bundle.Name, Version: result.Version.String(), Release: result.Release, Image: result.Bundle.Image,
 		catalog: result.Catalog, properties: result.Bundle.Properties,
-	}.asInstalled(a.revs.installed())
+	}.pinnedToInstalled(a.revisions.installed())
 	for _, warning := range result.Warnings {
 		ctrl.LoggerFrom(ctx).Info("A catalog has a fault", "fault", warning)
 	}
@@ -187,79 +190,80 @@ func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error
 	return nil
 }
 
-// revise makes a revision of the chosen bundle if the newest one does not hold it.
-func (a *attempt) revise(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	issuer, err := a.issuer(ctx)
+// ensureRevision creates a revision of the chosen bundle if no active revision holds it. If an
+// active revision before the newest one holds it, the extension is rolled back to that.
+func (a *attempt) ensureRevision(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	issuer, err := a.detectIssuer(ctx)
 	if err != nil {
 		return err
 	}
 
-	wanted := inputs(a.honored(ext), a.chosen, issuer, a.Program)
-	newest := a.revs.newest()
-	switch standing := a.revs.standing(wanted); standing {
+	wanted := digestInputs(a.effectiveExtension(ext), a.chosen, issuer, a.Program)
+	newest := a.revisions.newest()
+	switch existing := a.revisions.findByInputs(wanted); existing {
 	case nil:
 	case newest:
-		return a.keep(ctx, ext, newest)
+		return a.syncExistingRevision(ctx, ext, newest)
 	default:
-		return a.giveBack(ctx, ext, standing, 0)
+		return a.rollBackTo(ctx, ext, existing, 0)
 	}
 
-	if err := a.checkRefused(ext, wanted); err != nil {
+	if err := a.checkRefusedUpdate(ext, wanted); err != nil {
 		return err
 	}
 
 	if newest != nil {
-		if err := a.checkPlace(ctx, ext); err != nil {
+		if err := a.checkNamespaceAndAccount(ctx, ext); err != nil {
 			return err
 		}
 	}
 
-	made, err := a.produce(ctx, ext, issuer, wanted)
+	content, err := a.buildRevisionContent(ctx, ext, issuer, wanted)
 	if err != nil {
 		return err
 	}
 
-	if !holds(newest, a.chosen) {
-		if err := a.checkDependencies(ctx, ext, made.bundle); err != nil {
+	if !holdsBundle(newest, a.chosen) {
+		if err := a.checkDependencies(ctx, ext, content.bundle); err != nil {
 			return err
 		}
 	}
 
-	if set := a.holder(ext, made.phases, made.annotations); set != nil {
-		if err := a.annotate(ctx, set, made.annotations); err != nil {
+	if set := a.findIdenticalRevision(ext, content.phases, content.annotations); set != nil {
+		if err := a.annotateRevision(ctx, set, content.annotations); err != nil {
 			return err
 		}
-		return a.giveBack(ctx, ext, set, 0)
+		return a.rollBackTo(ctx, ext, set, 0)
 	}
 
-	if err := a.preflight(ctx, ext, made.objects); err != nil {
+	if err := a.runPreflight(ctx, ext, content.objects); err != nil {
 		return err
 	}
 
-	set, secrets, err := a.revision(ext, a.revs.nextNumber(), made.phases, made.annotations)
+	set, secrets, err := a.newPackedRevision(ext, a.revisions.nextNumber(), content.phases, content.annotations)
 	if err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
 	}
 
-	return a.write(ctx, set, secrets)
+	return a.createRevision(ctx, set, secrets)
 }
 
-// product is what a revision of the chosen bundle consists of.
-type product struct {
+// revisionContent is the content of a revision of the chosen bundle.
+type revisionContent struct {
 	bundle      *dependency.Bundle
 	objects     []unstructured.Unstructured
 	phases      []olmv1.ClusterObjectSetPhase
 	annotations map[string]string
 }
 
-// produce pulls and renders the chosen bundle.
-func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issuer render.Issuer, wanted string) (*product, error) {
+// buildRevisionContent pulls and renders the chosen bundle.
+func (a *attempt) buildRevisionContent(ctx context.Context, ext *olmv1.ClusterExtension, issuer render.Issuer, wanted string) (*revisionContent, error) {
 	image, err := a.retrieveBundle(ctx, ext, cmp.Or(a.chosen.pinned, a.chosen.Image))
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}
 
-	kubernetes, err := a.kubernetes()
+	kubernetes, err := a.serverVersion()
 	if err != nil {
 		return nil, err
 	}
@@ -267,39 +271,40 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 	rendered, err := renderBundle(ext, a.chosen, platform{kubernetes, issuer}, image)
 	switch {
 	case reconcile.ReasonOf(err, "") == olmv1.ReasonInvalidConfiguration:
-		// The words are those that scripts look for.
+		// Scripts match this wording.
 		return nil, fmt.Errorf("error for resolved bundle %q with version %q: invalid ClusterExtension configuration: %w", a.chosen.Name, a.chosen.Version, err)
 	case err != nil:
 		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}
 
-	wantedPhases := phases(rendered.objects)
-	if err := checkPhases(wantedPhases); err != nil {
+	wantedPhases := groupIntoPhases(rendered.objects)
+	if err := checkPhaseCount(wantedPhases); err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
 	}
 
-	annotations, err := annotationsFor(a.honored(ext), a.chosen, rendered.seen, image.Canonical, wanted)
+	annotations, err := newRevisionAnnotations(a.effectiveExtension(ext), a.chosen, rendered.dependencies, image.Canonical, wanted)
 	if err != nil {
 		return nil, err
 	}
 
 	recordCRDs(annotations, rendered.objects)
-	if !recordStatedProperties(annotations, rendered.stated) {
+	if !recordStatedProperties(annotations, rendered.statedProperties) {
 		ctrl.LoggerFrom(ctx).Info("The properties of the bundle are too large to be recorded on its revision", "bundle", a.chosen.Name)
 	}
 
-	return &product{rendered.seen, rendered.objects, wantedPhases, annotations}, nil
+	return &revisionContent{rendered.dependencies, rendered.objects, wantedPhases, annotations}, nil
 }
 
-// holder returns the revision that holds the wanted objects already: the newest, or the one
-// that an unfinished update has not replaced yet. Nil when a new one has to be made.
-func (a *attempt) holder(ext *olmv1.ClusterExtension, phases []olmv1.ClusterObjectSetPhase, annotations map[string]string) *olmv1.ClusterObjectSet {
-	for _, set := range []*olmv1.ClusterObjectSet{a.revs.newest(), a.revs.installed()} {
+// findIdenticalRevision returns the revision that already holds the wanted objects: the newest
+// one, or the installed one while an update is incomplete. It returns nil if a new revision is
+// needed.
+func (a *attempt) findIdenticalRevision(ext *olmv1.ClusterExtension, phases []olmv1.ClusterObjectSetPhase, annotations map[string]string) *olmv1.ClusterObjectSet {
+	for _, set := range []*olmv1.ClusterObjectSet{a.revisions.newest(), a.revisions.installed()} {
 		if set == nil {
 			continue
 		}
-		same, _, err := a.revision(ext, set.Spec.Revision, phases, annotations)
-		if err == nil && sameContent(set, same) {
+		same, _, err := a.newPackedRevision(ext, set.Spec.Revision, phases, annotations)
+		if err == nil && hasSameContent(set, same) {
 			return set
 		}
 	}
@@ -307,21 +312,21 @@ func (a *attempt) holder(ext *olmv1.ClusterExtension, phases []olmv1.ClusterObje
 	return nil
 }
 
-// preflight checks what would be written and removed. What it finds is changed elsewhere,
-// so it is asked again: every few seconds, but not so often for what a person cannot
-// change without this controller noticing.
-func (a *attempt) preflight(ctx context.Context, ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) error {
+// runPreflight checks the objects that would be written and removed. Failed checks are retried
+// periodically, because their causes are outside of the extension. CRD upgrade safety is retried
+// less often: this controller notices the changes that would resolve it.
+func (a *attempt) runPreflight(ctx context.Context, ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) error {
 	if a.Preflight == nil {
 		return nil
 	}
 
-	removed, err := a.removed(ctx, objects)
+	removed, err := a.listRemovedObjects(ctx, objects)
 	if err != nil {
 		return err
 	}
 
-	err = a.Preflight.Check(ctx, a.honored(ext), preflight.Change{Written: objects, Removed: removed})
-	if known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing); err != nil && a.planned == nil && (known == nil || known.Message != err.Error()) {
+	err = a.Preflight.Check(ctx, a.effectiveExtension(ext), preflight.Change{Written: objects, Removed: removed})
+	if known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing); err != nil && a.dryRun == nil && (known == nil || known.Message != err.Error()) {
 		ctrl.LoggerFrom(ctx).Info("Preflight checks failed", "report", err.Error())
 	}
 
@@ -330,24 +335,25 @@ func (a *attempt) preflight(ctx context.Context, ext *olmv1.ClusterExtension, ob
 	case err == nil:
 		return nil
 	case errors.As(err, &unsafe):
-		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, err)
+		return reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, err)
 	default:
-		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
+		return reconcile.Wait(olmv1.ReasonRetrying, preconditionRetryInterval, err)
 	}
 }
 
-// removed returns the objects of the active revisions that are not among the new ones.
-func (a *attempt) removed(ctx context.Context, objects []unstructured.Unstructured) ([]unstructured.Unstructured, error) {
+// listRemovedObjects returns the objects of the active revisions that are not among the new
+// objects.
+func (a *attempt) listRemovedObjects(ctx context.Context, objects []unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	seen := map[apply.Key]bool{}
 	for i := range objects {
 		seen[apply.KeyOf(&objects[i])] = true
 	}
 
 	var removed []unstructured.Unstructured
-	for _, set := range a.revs.active() {
+	for _, set := range a.revisions.active() {
 		content, err := apply.Load(ctx, a.Reader, &set, a.SystemNamespace)
 		if err != nil {
-			return nil, fmt.Errorf("reading what revision %q holds: %w", set.Name, err)
+			return nil, fmt.Errorf("reading the objects of revision %q: %w", set.Name, err)
 		}
 		for _, phase := range content.Phases {
 			for _, object := range phase.Objects {
@@ -362,9 +368,11 @@ func (a *attempt) removed(ctx context.Context, objects []unstructured.Unstructur
 	return removed, nil
 }
 
-func (a *attempt) revision(ext *olmv1.ClusterExtension, number int64, phases []olmv1.ClusterObjectSetPhase, annotations map[string]string) (*olmv1.ClusterObjectSet, []corev1.Secret, error) {
-	set := revision(ext, number, annotations)
-	packed, secrets, err := pack(phases, ext.Name, set.Name, a.SystemNamespace)
+// newPackedRevision returns a revision with its phases, and the Secrets that hold the objects of a
+// large one.
+func (a *attempt) newPackedRevision(ext *olmv1.ClusterExtension, number int64, phases []olmv1.ClusterObjectSetPhase, annotations map[string]string) (*olmv1.ClusterObjectSet, []corev1.Secret, error) {
+	set := newRevision(ext, number, annotations)
+	packed, secrets, err := packIntoSecrets(phases, ext.Name, set.Name, a.SystemNamespace)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -372,10 +380,10 @@ func (a *attempt) revision(ext *olmv1.ClusterExtension, number int64, phases []o
 	return set, secrets, nil
 }
 
-// write creates the revision, its Secrets first: a revision never waits for objects
-// that nobody writes. Secrets of an attempt that was interrupted are found again by
-// their names, which follow from their content.
-func (a *attempt) write(ctx context.Context, set *olmv1.ClusterObjectSet, secrets []corev1.Secret) error {
+// createRevision creates the Secrets of the revision, then the revision. A revision thus never
+// waits for objects that do not exist. The names of the Secrets are derived from their content, so
+// an attempt after an interrupted one finds them again.
+func (a *attempt) createRevision(ctx context.Context, set *olmv1.ClusterObjectSet, secrets []corev1.Secret) error {
 	for i := range secrets {
 		if err := a.Client.Create(ctx, &secrets[i]); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("writing objects of revision %q to Secret %q: %w", set.Name, secrets[i].Name, err)
@@ -383,20 +391,21 @@ func (a *attempt) write(ctx context.Context, set *olmv1.ClusterObjectSet, secret
 	}
 
 	if err := a.Client.Create(ctx, set); err != nil {
-		return a.uncreated(ctx, set, err)
+		return a.explainCreateFailure(ctx, set, err)
 	}
 
-	a.revs = append(a.revs, *set)
+	a.revisions = append(a.revisions, *set)
 	if len(secrets) == 0 {
 		return nil
 	}
 
-	return a.own(ctx, set)
+	return a.setSecretOwnerReferences(ctx, set)
 }
 
-// uncreated says why a revision could not be created: one of its name may be left of an
-// extension that had the same name, and is waited for. The watch tells when it is gone.
-func (a *attempt) uncreated(ctx context.Context, set *olmv1.ClusterObjectSet, err error) error {
+// explainCreateFailure returns the error for a revision that could not be created. A former
+// extension of the same name may have left a revision of that name: then the extension waits, and
+// the watch reports its removal.
+func (a *attempt) explainCreateFailure(ctx context.Context, set *olmv1.ClusterObjectSet, err error) error {
 	err = fmt.Errorf("creating revision %q: %w", set.Name, err)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
@@ -405,14 +414,15 @@ func (a *attempt) uncreated(ctx context.Context, set *olmv1.ClusterObjectSet, er
 	var former olmv1.ClusterObjectSet
 	if gone := a.Reader.Get(ctx, client.ObjectKeyFromObject(set), &former); gone != nil || metav1.GetControllerOf(&former) == nil ||
 		metav1.GetControllerOf(&former).UID == metav1.GetControllerOf(set).UID {
-		return err // what the cache shows of it is late
+		return err // the cache is stale
 	}
 
-	return reconcile.Wait(olmv1.ReasonRetrying, recheck, fmt.Errorf("waiting until %s, which an extension of the same name left, is removed", describe(&former)))
+	return reconcile.Wait(olmv1.ReasonRetrying, preconditionRetryInterval, fmt.Errorf("waiting until %s, which an extension of the same name left, is removed", describeRevision(&former)))
 }
 
-// own makes the Secrets of a revision go with it.
-func (a *attempt) own(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+// setSecretOwnerReferences makes the revision the owner of its Secrets, so that they are deleted
+// with it.
+func (a *attempt) setSecretOwnerReferences(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	controller := true
 	secrets := metav1.PartialObjectMetadataList{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -431,15 +441,15 @@ func (a *attempt) own(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 			Name: set.Name, UID: set.UID, Controller: &controller, BlockOwnerDeletion: &controller,
 		}}
 		if err := a.Client.Patch(ctx, &secret, client.MergeFrom(before)); err != nil {
-			return fmt.Errorf("giving Secret %q to revision %q: %w", secret.Name, set.Name, err)
+			return fmt.Errorf("setting the owner of Secret %q to revision %q: %w", secret.Name, set.Name, err)
 		}
 	}
 
 	return nil
 }
 
-// annotate records on a revision that it holds what is wanted now as well.
-func (a *attempt) annotate(ctx context.Context, set *olmv1.ClusterObjectSet, annotations map[string]string) error {
+// annotateRevision updates the annotations of a revision whose objects are the wanted ones.
+func (a *attempt) annotateRevision(ctx context.Context, set *olmv1.ClusterObjectSet, annotations map[string]string) error {
 	before := set.DeepCopy()
 	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires, olmv1.AnnotationBundleRelease, olmv1.AnnotationCRDs, bundle.AnnotationProperties} {
 		delete(set.Annotations, key)
@@ -453,11 +463,11 @@ func (a *attempt) annotate(ctx context.Context, set *olmv1.ClusterObjectSet, ann
 	return nil
 }
 
-// keep sees to what may change on a revision: its deadline, and the ownership of its
-// Secrets if an earlier attempt was interrupted before it was set.
-func (a *attempt) keep(ctx context.Context, ext *olmv1.ClusterExtension, set *olmv1.ClusterObjectSet) error {
+// syncExistingRevision updates the progress deadline of a revision. It also sets the owner of the
+// revision's Secrets, in case an earlier attempt was interrupted before that.
+func (a *attempt) syncExistingRevision(ctx context.Context, ext *olmv1.ClusterExtension, set *olmv1.ClusterObjectSet) error {
 	if !hasSucceeded(set) && apply.HoldsReferences(set) {
-		if err := a.own(ctx, set); err != nil {
+		if err := a.setSecretOwnerReferences(ctx, set); err != nil {
 			return err
 		}
 	}
@@ -469,7 +479,7 @@ func (a *attempt) keep(ctx context.Context, ext *olmv1.ClusterExtension, set *ol
 	before := set.DeepCopy()
 	set.Spec.ProgressDeadlineMinutes = ext.Spec.ProgressDeadlineMinutes
 	if err := a.Client.Patch(ctx, set, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("handing the progress deadline to revision %q: %w", set.Name, err)
+		return fmt.Errorf("updating the progress deadline of revision %q: %w", set.Name, err)
 	}
 
 	return nil

@@ -37,7 +37,7 @@ func (f files) replace(file, before, after string) {
 }
 
 // bundle offers nothing, but makes an image of an example bundle, changed.
-func (w *world) bundle(example, version string, change func(files)) {
+func (w *fixture) bundle(example, version string, change func(files)) {
 	w.t.Helper()
 	source, err := w.filesOf(w.t.Context(), "quay.io/example/hello:"+example)
 	if err != nil {
@@ -97,7 +97,7 @@ func noise(bytes int) string {
 // that is final and names the file and the object. Another version is then taken by
 // itself.
 func TestBadBundles(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("bad-bundles")
 	none := func(files) {}
 	for i, tc := range []struct {
@@ -200,7 +200,7 @@ func TestBadBundles(t *testing.T) {
 
 // TestSparseBundles installs bundles that state no more than the field asks for.
 func TestSparseBundles(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("sparse")
 	const version = "0.3.0"
 	w.bundle("1.0.0", version, func(f files) {
@@ -229,7 +229,7 @@ func TestSparseBundles(t *testing.T) {
 // TestForeignNamespaces puts objects that name a namespace of their author into the one
 // of the extension.
 func TestForeignNamespaces(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("foreign")
 	w.bundle("1.0.0", "0.1.0", func(f files) {
 		f[manifests+"foreign.yaml"] = "{apiVersion: v1, kind: ConfigMap, metadata: {name: foreign, namespace: kube-system}}"
@@ -248,7 +248,7 @@ func TestForeignNamespaces(t *testing.T) {
 // TestBadRollouts returns bundles whose fault only the API server can tell.
 func TestBadRollouts(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
-	w := newWorld(t)
+	w := newFixture(t)
 	rollOut(t, c)
 	w.meanwhile(func(ctx context.Context) error {
 		return errors.Join(runDeployments(ctx, c, "taken-first"), runDeployments(ctx, c, "taken-second"))
@@ -284,7 +284,7 @@ func TestBadRollouts(t *testing.T) {
 }
 
 // remove deletes an extension and waits until it is gone.
-func (w *world) remove(name string) {
+func (w *fixture) remove(name string) {
 	w.t.Helper()
 	ext := w.get(name)
 	w.delete(ext)

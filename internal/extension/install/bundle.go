@@ -14,74 +14,76 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-// renderedBundle is a bundle as an extension's spec asks for it.
+// renderedBundle is a bundle rendered for an extension.
 type renderedBundle struct {
-	// seen is the bundle as others see it.
-	seen *dependency.Bundle
-	// stated are the properties that its author states.
-	stated  []fbc.Property
-	objects []unstructured.Unstructured
+	// dependencies is the bundle with what it provides and requires.
+	dependencies *dependency.Bundle
+	// statedProperties are the properties that the author of the bundle states.
+	statedProperties []fbc.Property
+	objects          []unstructured.Unstructured
 }
 
-// renderBundle renders the chosen bundle as the extension's spec asks. A bundle that cannot
-// be rendered stays so until another one is chosen or the spec changes.
+// renderBundle renders the chosen bundle for the extension. An error of the bundle or of the
+// configuration stops the reconciliation: it stays until another bundle is chosen or the spec
+// changes.
 func renderBundle(ext *olmv1.ClusterExtension, chosen selection, on platform, image *BundleImage) (*renderedBundle, error) {
 	loaded, err := image.Files.Load(image.Labels)
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
-	if err := checkKubernetes(loaded, on.kubernetes); err != nil {
+	if err := checkMinKubeVersion(loaded, on.kubernetesVersion); err != nil {
 		return nil, err
 	}
 
-	config, err := configOf(ext, loaded)
+	config, err := parseConfig(ext, loaded)
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
 	}
 
 	objects, err := render.Render(loaded, render.Options{
 		InstallNamespace: ext.Spec.Namespace, WatchNamespace: config.WatchNamespace, DeploymentConfig: config.DeploymentConfig,
-		Issuer: issuerFor(loaded, on.issuer), AccessRoles: wantsAccessRoles(ext),
+		Issuer: issuerForBundle(loaded, on.issuer), AccessRoles: wantsAccessRoles(ext),
 	})
-	var misfit *render.ConfigError
+	var configErr *render.ConfigError
 	switch {
-	case errors.As(err, &misfit):
+	case errors.As(err, &configErr):
 		return nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
 	case err != nil:
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
 
-	seen, err := dependencyBundle(ext.Spec.Source.Catalog.PackageName, chosen, loaded.Properties)
+	seen, err := newDependencyBundle(ext.Spec.Source.Catalog.PackageName, chosen, loaded.Properties)
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
 
-	return &renderedBundle{seen: seen, stated: loaded.StatedProperties, objects: objects}, nil
+	return &renderedBundle{dependencies: seen, statedProperties: loaded.StatedProperties, objects: objects}, nil
 }
 
-// issuerFor is who issues the certificates of a bundle's webhooks. cert-manager cannot do
-// so for itself: its own webhook would have to run already.
-func issuerFor(loaded *bundle.Bundle, issuer render.Issuer) render.Issuer {
-	brings := slices.ContainsFunc(loaded.CRDs, func(crd unstructured.Unstructured) bool {
+// issuerForBundle returns the issuer of the certificates of a bundle's webhooks. cert-manager
+// cannot issue its own: its webhook would have to run already.
+func issuerForBundle(loaded *bundle.Bundle, issuer render.Issuer) render.Issuer {
+	isCertManager := slices.ContainsFunc(loaded.CRDs, func(crd unstructured.Unstructured) bool {
 		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 		return group == certManagerGroup
 	})
-	if brings {
+	if isCertManager {
 		return render.IssuerBuiltIn
 	}
 	return issuer
 }
 
-// platform is what a cluster has that makes a difference to bundles.
+// platform is what rendering needs to know of the cluster.
 type platform struct {
-	// kubernetes is the version of the API server; empty when it is not known.
-	kubernetes string
-	// issuer of the certificates of webhooks.
+	// kubernetesVersion is the version of the API server. It is empty if it is not known.
+	kubernetesVersion string
+	// issuer issues the certificates of webhooks.
 	issuer render.Issuer
 }
 
-// configOf reads spec.config, and the annotation that did its job before.
-func configOf(ext *olmv1.ClusterExtension, loaded *bundle.Bundle) (render.Config, error) {
+// parseConfig returns the configuration from spec.config, and from the annotation that preceded
+// it.
+func parseConfig(ext *olmv1.ClusterExtension, loaded *bundle.Bundle) (render.Config, error) {
 	var config render.Config
 	if ext.Spec.Config != nil && ext.Spec.Config.Inline != nil {
 		parsed, err := render.ParseConfig(loaded, ext.Spec.Config.Inline.Raw)

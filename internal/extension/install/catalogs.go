@@ -13,30 +13,29 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// choice is how a bundle was chosen.
-type choice struct {
+// resolution is the request that a bundle was resolved by, and its result.
+type resolution struct {
 	request resolve.Request
-	// catalogs that were chosen from. None with a result means that the bundle that is
-	// there is kept.
+	// catalogs are the catalogs that were searched. If there are none but there is a result, the
+	// current bundle is kept.
 	catalogs []resolve.Catalog
-	// result is nil when nothing fits.
+	// result is nil if no bundle matches.
 	result *resolve.Result
 }
 
-// choiceWithoutCatalogs returns the choice that keeps a bundle for lack of catalogs.
-func choiceWithoutCatalogs(filter *olmv1.CatalogFilter, kept selection, installed *olmv1.ClusterObjectSet) choice {
-	return choice{
+// resolutionWithoutCatalogs returns the resolution that keeps a bundle for lack of catalogs.
+func resolutionWithoutCatalogs(filter *olmv1.CatalogFilter, kept selection, installed *olmv1.ClusterObjectSet) resolution {
+	return resolution{
 		request: resolve.Request{
 			Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels,
-			Policy: filter.UpgradeConstraintPolicy, Installed: bundleOf(installed),
+			Policy: filter.UpgradeConstraintPolicy, Installed: bundleMetadata(installed),
 		},
 		result: &resolve.Result{Bundle: fbc.Bundle{Package: filter.PackageName, Name: kept.Name, Image: kept.Image}},
 	}
 }
 
-// selectedCatalogs returns the catalogs that the extension selects, whether or not they
-// serve.
-func (a *attempt) selectedCatalogs(ctx context.Context, ext *olmv1.ClusterExtension) ([]olmv1.ClusterCatalog, error) {
+// listSelectedCatalogs returns the catalogs that the extension selects. They may not be serving.
+func (a *attempt) listSelectedCatalogs(ctx context.Context, ext *olmv1.ClusterExtension) ([]olmv1.ClusterCatalog, error) {
 	var list olmv1.ClusterCatalogList
 	if err := a.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing catalogs: %w", err)
@@ -50,20 +49,20 @@ func (a *attempt) selectedCatalogs(ctx context.Context, ext *olmv1.ClusterExtens
 	return selected, nil
 }
 
-// servingCatalogs returns the catalogs whose content can be read.
-func servingCatalogs(catalogs []olmv1.ClusterCatalog) []olmv1.ClusterCatalog {
+// filterServingCatalogs returns the catalogs whose content is served.
+func filterServingCatalogs(catalogs []olmv1.ClusterCatalog) []olmv1.ClusterCatalog {
 	return slices.DeleteFunc(slices.Clone(catalogs), func(catalog olmv1.ClusterCatalog) bool {
 		return !meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing) || catalog.Status.URLs == nil
 	})
 }
 
-// readCatalogs reads what catalogs have of a package.
-func (a *attempt) readCatalogs(ctx context.Context, catalogs []olmv1.ClusterCatalog, pkg string) ([]resolve.Catalog, error) {
+// readPackageFromCatalogs reads the content of a package from each catalog.
+func (a *attempt) readPackageFromCatalogs(ctx context.Context, catalogs []olmv1.ClusterCatalog, pkg string) ([]resolve.Catalog, error) {
 	var result []resolve.Catalog
 	for _, catalog := range catalogs {
 		content, err := a.Catalogs.Content(ctx, catalog.Status.URLs.Base, pkg)
 		if err != nil {
-			return nil, unreadable(pkg, catalog.Name, err)
+			return nil, newPackageReadError(pkg, catalog.Name, err)
 		}
 		result = append(result, resolve.Catalog{Name: catalog.Name, Priority: catalog.Spec.Priority, Content: content})
 	}

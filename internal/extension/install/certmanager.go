@@ -17,9 +17,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
-// certManagerAPI is the APIService by which an API server says that it serves
-// cert-manager.io/v1. The server makes it, and takes it away, by itself as the CRDs come
-// and go; so one small object that can be watched tells of both.
+// certManagerAPI is the name of the APIService that represents cert-manager.io/v1. The API server
+// creates and deletes it as the CRDs are installed and removed. One small object to watch thus
+// shows both.
 const certManagerAPI = "v1." + certManagerGroup
 
 const certManagerGroup = "cert-manager.io"
@@ -28,8 +28,9 @@ var apiServiceKind = schema.GroupVersionKind{Group: "apiregistration.k8s.io", Ve
 
 // +kubebuilder:rbac:groups=apiregistration.k8s.io,resources=apiservices,resourceNames=v1.cert-manager.io,verbs=list;watch
 
-// watchCertManager returns a cache of nothing but the metadata of cert-manager's API.
-func watchCertManager(mgr ctrl.Manager) (cache.Cache, error) {
+// newCertManagerCache returns a cache that holds only the metadata of cert-manager's APIService.
+// The manager runs it.
+func newCertManagerCache(mgr ctrl.Manager) (cache.Cache, error) {
 	apis, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", certManagerAPI),
@@ -44,28 +45,28 @@ func watchCertManager(mgr ctrl.Manager) (cache.Cache, error) {
 	return apis, nil
 }
 
-func apiService() *metav1.PartialObjectMetadata {
+func newAPIServiceMetadata() *metav1.PartialObjectMetadata {
 	api := &metav1.PartialObjectMetadata{}
 	api.SetGroupVersionKind(apiServiceKind)
 	return api
 }
 
-// cameOrWent leaves out what an API server notes of an API that it serves.
-var cameOrWent = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+// createdOrDeleted is a predicate that ignores updates of the APIService.
+var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
-// issuer is who issues the certificates of webhooks: cert-manager where the cluster
-// serves it, else the built-in issuer.
-func (c *Controller) issuer(ctx context.Context) (render.Issuer, error) {
-	if c.apis == nil {
+// detectIssuer returns the issuer of webhook certificates: cert-manager if the cluster serves it,
+// otherwise the built-in issuer.
+func (c *Controller) detectIssuer(ctx context.Context) (render.Issuer, error) {
+	if c.certManagerCache == nil {
 		return render.IssuerBuiltIn, nil
 	}
 
-	err := c.apis.Get(ctx, client.ObjectKey{Name: certManagerAPI}, apiService())
+	err := c.certManagerCache.Get(ctx, client.ObjectKey{Name: certManagerAPI}, newAPIServiceMetadata())
 	switch {
 	case apierrors.IsNotFound(err):
 		return render.IssuerBuiltIn, nil
 	case err != nil:
-		return "", fmt.Errorf("looking for cert-manager: %w", err)
+		return "", fmt.Errorf("reading the APIService of cert-manager: %w", err)
 	}
 
 	return render.IssuerCertManager, nil

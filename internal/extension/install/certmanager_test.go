@@ -42,7 +42,7 @@ const (
 // its work by a stand-in that issues Secrets and injects what they are trusted by.
 func TestCertManagerComes(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
-	w := newWorld(t, func(controller *install.Controller) {
+	w := newFixture(t, func(controller *install.Controller) {
 		controller.CertManager = true
 		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
 	})
@@ -118,7 +118,7 @@ func TestCertManagerComes(t *testing.T) {
 
 // TestCertManagerTurnedOff leaves a cert-manager that is there alone.
 func TestCertManagerTurnedOff(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("turned-off")
 	w.catalog("turned-off", "1.2.0")
 	crd := certManagerCRD("Certificate", "certificates")
@@ -176,7 +176,7 @@ func phase(set *olmv1.ClusterObjectSet, name string) []string {
 	return result
 }
 
-func (w *world) installs(name, version string) {
+func (w *fixture) installs(name, version string) {
 	w.t.Helper()
 	w.eventually(name+" has "+version+" installed", func() error {
 		ext := w.get(name)
@@ -188,7 +188,7 @@ func (w *world) installs(name, version string) {
 }
 
 // trust waits until all webhooks trust what a Secret says, and gives that.
-func (w *world) trust(c client.Client, secretName string) []byte {
+func (w *fixture) trust(c client.Client, secretName string) []byte {
 	w.t.Helper()
 	var secret corev1.Secret
 	w.eventually("every webhook trusts "+secretName, func() error {
@@ -209,7 +209,7 @@ func (w *world) trust(c client.Client, secretName string) []byte {
 }
 
 // mounted is the Secret that the Deployment's webhook-cert volume shows.
-func (w *world) mounted(c client.Client) string {
+func (w *fixture) mounted(c client.Client) string {
 	w.t.Helper()
 	var deployment appsv1.Deployment
 	if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: "hooks", Name: "hello-operator"}, &deployment); err != nil {
@@ -270,7 +270,7 @@ func eachClient(consumer *unstructured.Unstructured, do func(map[string]any)) {
 
 // meanwhile repeats a part that something else plays in a cluster, until the test ends.
 // What it meets at a bad moment it tries again.
-func (w *world) meanwhile(play func(context.Context) error) {
+func (w *fixture) meanwhile(play func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	done := make(chan struct{})
 	go func() {

@@ -17,24 +17,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-// maxVersionBytes is the longest spec.source.catalog.version.
+// maxVersionBytes is the maximum length of spec.source.catalog.version.
 const maxVersionBytes = 64
 
-// installDependencies creates an extension for each package that is to meet a missing
-// requirement, and waits for them. What was created is never changed or removed by us:
-// from then on it is an extension as any other.
-func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExtension, around *surroundings,
-	problem *dependency.Problem, o *offers, missing error,
+// installDependencies creates an extension for each package that provides a missing requirement,
+// and waits for them. The created extensions are never changed or deleted afterwards: they belong
+// to the user.
+func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExtension, peers *peerSet,
+	problem *dependency.Problem, o *catalogContents, missing error,
 ) error {
-	// Another choice while the first is on its way would install both.
-	if waiting := createdFor(ext, around); len(waiting) > 0 {
-		return awaitExtensions(waiting)
+	// Resolving again while the first solution is being installed could install both.
+	if waiting := listPendingDependencies(ext, peers); len(waiting) > 0 {
+		return waitForExtensions(waiting)
 	}
 
 	plan, err := problem.Plan()
 	var impossible *dependency.UnsatisfiableError
 	if errors.As(err, &impossible) {
-		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf("%w. spec.install.dependencies.policy is Install, but %w", missing, err))
+		return reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, fmt.Errorf("%w. spec.install.dependencies.policy is Install, but %w", missing, err))
 	}
 	if err != nil {
 		return err
@@ -42,19 +42,19 @@ func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExt
 
 	var waiting []string
 	for _, b := range plan {
-		if existing := extensionOf(around, b.Package); existing != "" {
+		if existing := findExtensionForPackage(peers, b.Package); existing != "" {
 			waiting = append(waiting, existing)
 			continue
 		}
 
-		created := extensionFor(ext, b, rangeOf(b.Package, append(plan, problem.Wanted)), o.of(b.Package))
-		taken := reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf(
+		created := newDependencyExtension(ext, b, requiredVersionRange(b.Package, append(plan, problem.Wanted)), o.catalogsForPackage(b.Package))
+		taken := reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, fmt.Errorf(
 			"%w. Package %q would provide it, but there is an extension %q of another package: install %q under another name", missing, b.Package, b.Package, b.Package))
-		if a.planned != nil {
-			if around.has(created.Name) {
+		if a.dryRun != nil {
+			if peers.hasExtension(created.Name) {
 				return taken
 			}
-			a.planned.created = append(a.planned.created, plannedExtension{created.Name, b.Package, b.Name, b.Version.String(), b.Catalog})
+			a.dryRun.created = append(a.dryRun.created, plannedExtension{created.Name, b.Package, b.Name, b.Version.String(), b.Catalog})
 			continue
 		}
 
@@ -69,26 +69,26 @@ func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExt
 		waiting = append(waiting, created.Name)
 	}
 
-	if a.planned != nil && len(waiting) == 0 {
+	if a.dryRun != nil && len(waiting) == 0 {
 		return nil
 	}
 
-	return awaitExtensions(waiting)
+	return waitForExtensions(waiting)
 }
 
-// awaitExtensions returns the wait for extensions. The names are sorted, so that the condition does not change with the
-// order of a cache.
-func awaitExtensions(names []string) error {
+// waitForExtensions returns the error that waits for the named extensions. The names are sorted,
+// so that the condition does not depend on the order of the cache.
+func waitForExtensions(names []string) error {
 	slices.Sort(names)
-	return reconcile.Wait(olmv1.ReasonRollingOut, rechoose, fmt.Errorf("waiting for its dependencies, to be installed as extensions of their own: %s", strings.Join(names, ", ")))
+	return reconcile.Wait(olmv1.ReasonRollingOut, resolutionRetryInterval, fmt.Errorf("waiting for its dependencies, to be installed as extensions of their own: %s", strings.Join(names, ", ")))
 }
 
-// createdFor names the extensions that were created for another one and are not
-// installed yet.
-func createdFor(ext *olmv1.ClusterExtension, around *surroundings) []string {
+// listPendingDependencies returns the names of the extensions that were created for the given one
+// and are not installed yet.
+func listPendingDependencies(ext *olmv1.ClusterExtension, peers *peerSet) []string {
 	var names []string
-	for i := range around.extensions {
-		other := &around.extensions[i]
+	for i := range peers.extensions {
+		other := &peers.extensions[i]
 		if other.Annotations[olmv1.AnnotationCreatedFor] == ext.Name && other.Status.Install == nil {
 			names = append(names, other.Name)
 		}
@@ -97,21 +97,22 @@ func createdFor(ext *olmv1.ClusterExtension, around *surroundings) []string {
 	return names
 }
 
-// extensionOf names the extension of a package; empty when there is none.
-func extensionOf(around *surroundings, pkg string) string {
-	for i := range around.extensions {
-		if catalog := around.extensions[i].Spec.Source.Catalog; catalog != nil && catalog.PackageName == pkg {
-			return around.extensions[i].Name
+// findExtensionForPackage returns the name of the extension that installs a package, or an empty
+// string.
+func findExtensionForPackage(peers *peerSet, pkg string) string {
+	for i := range peers.extensions {
+		if catalog := peers.extensions[i].Spec.Source.Catalog; catalog != nil && catalog.PackageName == pkg {
+			return peers.extensions[i].Name
 		}
 	}
 	return ""
 }
 
-// extensionFor makes the extension of a dependency: in the same place, as the same
-// account and from the same catalogs as the one that needs it. It follows the updates of
-// its channel, within the range that is needed; when that would not choose the bundle of
-// the plan it is pinned to that.
-func extensionFor(ext *olmv1.ClusterExtension, b *dependency.Bundle, versions string, catalogs []resolve.Catalog) *olmv1.ClusterExtension {
+// newDependencyExtension returns the extension that installs a dependency. It has the namespace,
+// the service account and the catalogs of the extension that needs it. It follows its channel
+// within the required range of versions. If that would not resolve to the planned bundle, its
+// version is pinned.
+func newDependencyExtension(ext *olmv1.ClusterExtension, b *dependency.Bundle, versions string, catalogs []resolve.Catalog) *olmv1.ClusterExtension {
 	filter := &olmv1.CatalogFilter{
 		PackageName: b.Package, Selector: ext.Spec.Source.Catalog.Selector.DeepCopy(),
 		UpgradeConstraintPolicy: olmv1.UpgradeConstraintPolicyCatalogProvided,
@@ -120,19 +121,19 @@ func extensionFor(ext *olmv1.ClusterExtension, b *dependency.Bundle, versions st
 		filter.Channels = []string{b.Channel}
 	}
 
-	for _, version := range []string{translateRange(versions), b.Version.String()} {
+	for _, version := range []string{translateVersionRange(versions), b.Version.String()} {
 		filter.Version = version
 		result, err := resolve.Resolve(resolve.Request{Package: b.Package, Version: version, Channels: filter.Channels}, catalogs)
 		var ambiguous *resolve.AmbiguousError
 		if errors.As(err, &ambiguous) {
-			selectCatalog(filter, b.Catalog)
-			result, err = resolve.Resolve(resolve.Request{Package: b.Package, Version: version, Channels: filter.Channels}, only(catalogs, b.Catalog))
+			narrowSelectorToCatalog(filter, b.Catalog)
+			result, err = resolve.Resolve(resolve.Request{Package: b.Package, Version: version, Channels: filter.Channels}, filterCatalogsByName(catalogs, b.Catalog))
 		}
 		if err == nil && result.Bundle.Name == b.Name {
 			break
 		}
 		if version == b.Version.String() {
-			selectCatalog(filter, b.Catalog)
+			narrowSelectorToCatalog(filter, b.Catalog)
 		}
 	}
 
@@ -145,8 +146,8 @@ func extensionFor(ext *olmv1.ClusterExtension, b *dependency.Bundle, versions st
 	}
 }
 
-// selectCatalog narrows a selector to one catalog.
-func selectCatalog(filter *olmv1.CatalogFilter, catalog string) {
+// narrowSelectorToCatalog restricts a selector to one catalog.
+func narrowSelectorToCatalog(filter *olmv1.CatalogFilter, catalog string) {
 	if filter.Selector == nil {
 		filter.Selector = &metav1.LabelSelector{}
 	}
@@ -156,7 +157,7 @@ func selectCatalog(filter *olmv1.CatalogFilter, catalog string) {
 	filter.Selector.MatchLabels[olmv1.LabelMetadataName] = catalog
 }
 
-func only(catalogs []resolve.Catalog, name string) []resolve.Catalog {
+func filterCatalogsByName(catalogs []resolve.Catalog, name string) []resolve.Catalog {
 	var result []resolve.Catalog
 	for _, c := range catalogs {
 		if c.Name == name {
@@ -166,10 +167,11 @@ func only(catalogs []resolve.Catalog, name string) []resolve.Catalog {
 	return result
 }
 
-// rangeOf is the first range of versions in which one of the bundles wants a package.
-func rangeOf(pkg string, bundles []*dependency.Bundle) string {
+// requiredVersionRange returns a range of versions in which one of the bundles requires a package.
+// Later bundles take precedence.
+func requiredVersionRange(pkg string, bundles []*dependency.Bundle) string {
 	for i := len(bundles) - 1; i >= 0; i-- {
-		requirements, _ := bundles[i].Requires() // It was read when it was chosen.
+		requirements, _ := bundles[i].Requires() // It was parsed during resolution.
 		for _, r := range requirements {
 			if text := r.Range(pkg); text != "" {
 				return text
@@ -180,13 +182,13 @@ func rangeOf(pkg string, bundles []*dependency.Bundle) string {
 	return ""
 }
 
-// comparison is a part of a range that means the same to bundles, which write ranges for
-// github.com/blang/semver, and to extensions.
-var comparison = regexp.MustCompile(`^(==?|!=?|>=?|<=?)?(\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?)$`)
+// comparisonPattern matches a comparison that means the same in ranges of bundles, which
+// github.com/blang/semver parses, and in ranges of extensions.
+var comparisonPattern = regexp.MustCompile(`^(==?|!=?|>=?|<=?)?(\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?)$`)
 
-// translateRange writes a range of versions as extensions do. It gives none, which means
-// every version, when that cannot be done.
-func translateRange(text string) string {
+// translateVersionRange translates a bundle's range of versions to the syntax of extensions. It
+// returns an empty string, which matches every version, if it cannot.
+func translateVersionRange(text string) string {
 	var words []string
 	for _, word := range strings.Fields(text) {
 		if word == "||" {
@@ -194,7 +196,7 @@ func translateRange(text string) string {
 			continue
 		}
 
-		parts := comparison.FindStringSubmatch(word)
+		parts := comparisonPattern.FindStringSubmatch(word)
 		if parts == nil {
 			return ""
 		}

@@ -28,25 +28,25 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// workers is how many extensions are reconciled side by side. None of them waits for a
-// registry.
-const workers = 4
+// maxConcurrentReconciles is how many extensions are reconciled in parallel. None of them waits
+// for a registry.
+const maxConcurrentReconciles = 4
 
-// CatalogReader reads what a catalog says of a package.
+// CatalogReader reads packages and bundles from the content of catalogs.
 type CatalogReader interface {
-	// Content returns the blobs of the package from the catalog served at a base URL. A
-	// catalog without the package gives an empty Content.
+	// Content returns the blobs of the package from the catalog served at a base URL. If the
+	// catalog does not have the package, the Content is empty.
 	Content(ctx context.Context, baseURL, packageName string) (*fbc.Content, error)
-	// Bundles yields every bundle of the catalog served at a base URL. The first error
-	// ends it.
+	// Bundles yields every bundle of the catalog served at a base URL. It stops after the first
+	// error.
 	Bundles(ctx context.Context, baseURL string) iter.Seq2[*fbc.Bundle, error]
 }
 
 // BundleImage is the content of a bundle image.
 type BundleImage struct {
-	// Files are those of the bundle.
+	// Files are the files of the bundle.
 	Files *bundle.Files
-	// Labels of the image.
+	// Labels are the labels of the image.
 	Labels map[string]string
 	// Canonical is the reference of the image with its digest.
 	Canonical string
@@ -56,14 +56,15 @@ type BundleImage struct {
 type BundleOpener interface {
 	// Open returns the content of a bundle image.
 	Open(ctx context.Context, image string) (*BundleImage, error)
-	// Keep drops the files of every image that is not in use. References that name no
-	// image by digest are passed over.
+	// Keep deletes the cached files of every image that is not in use. It ignores references
+	// without a digest.
 	Keep(ctx context.Context, inUse []string) error
 }
 
-// Preflight checks what would be done before it is done.
+// Preflight checks a change before it is made.
 type Preflight interface {
-	// Check says what stands against a change. The error is the report.
+	// Check returns an error that reports every problem with a change. It returns nil if there is
+	// none.
 	Check(ctx context.Context, ext *olmv1.ClusterExtension, change preflight.Change) error
 }
 
@@ -75,14 +76,14 @@ type Controller struct {
 	Reader   client.Reader
 	Catalogs CatalogReader
 	Bundles  BundleOpener
-	// Preflight may be nil: then nothing is checked.
+	// Preflight may be nil. Then nothing is checked.
 	Preflight Preflight
-	// KubernetesVersion asks for the version of the API server, which a bundle may need to
-	// be recent. It may be nil: then every version suffices.
+	// KubernetesVersion returns the version of the API server, which bundles may require to be
+	// recent. If it is nil, every version suffices.
 	KubernetesVersion func() (*version.Info, error)
-	// ServedResources asks the API server what it serves of a group and version, for the APIs
-	// that bundles need. It may be nil: then what the client's mapper knows counts, which
-	// does not forget APIs that are gone.
+	// ServedResources returns the resources that the API server serves in a group and version. It
+	// is used for the APIs that bundles require. If it is nil, the client's REST mapper is used
+	// alone. The mapper does not forget APIs that are no longer served.
 	ServedResources func(groupVersion string) (*metav1.APIResourceList, error)
 	// SystemNamespace holds the Secrets of large revisions.
 	SystemNamespace string
@@ -90,26 +91,26 @@ type Controller struct {
 	RequireServiceAccount bool
 	// IgnoreServiceAccount installs extensions as if spec.serviceAccount were not set.
 	IgnoreServiceAccount bool
-	// Program is the version of this program. Another version renders each bundle
-	// anew, and makes a revision where the result differs.
+	// Program is the version of this program. Another version renders each bundle again, and
+	// creates a revision if the result differs.
 	Program string
 
-	// CertManager takes the certificates of webhooks from cert-manager where the cluster
-	// serves it.
+	// CertManager selects cert-manager as the issuer of webhook certificates if the cluster serves
+	// it.
 	CertManager bool
 
-	limiter workqueue.TypedRateLimiter[ctrl.Request]
-	// retrievals pull bundles outside of the workers; nil without a manager.
+	rateLimiter workqueue.TypedRateLimiter[ctrl.Request]
+	// retrievals pull bundles outside of the workers. It is nil without a manager.
 	retrievals *pull.Retrievals[*BundleImage]
-	// apis tells of cert-manager; nil when that is not asked for.
-	apis client.Reader
-	// waiting has the extensions that wait for others, a waitingFor by each name, to be
-	// woken when one of those changes. A restart finds them again, as it reconciles every
-	// extension.
-	waiting sync.Map
-	answers answers
-	later   reconcile.Later
-	plans   plans
+	// certManagerCache holds the APIService of cert-manager. It is nil unless CertManager is set.
+	certManagerCache client.Reader
+	// waitingExtensions maps the names of extensions that wait for others to a waitingBundle. They
+	// are enqueued when one of the others changes. After a restart every extension is reconciled,
+	// which fills it again.
+	waitingExtensions sync.Map
+	searchCache       searchCache
+	later             reconcile.Later
+	planRegistry      planRegistry
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -119,25 +120,25 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("setting up the retrieval of bundles: %w", err)
 	}
 
-	c.limiter = c.retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause))
+	c.rateLimiter = c.retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetryInterval, maxRetryInterval))
 	b := ctrl.NewControllerManagedBy(mgr)
 	if c.CertManager {
-		apis, err := watchCertManager(mgr)
+		apis, err := newCertManagerCache(mgr)
 		if err != nil {
 			return err
 		}
-		c.apis = apis
-		b = b.WatchesRawSource(source.Kind[client.Object](apis, apiService(), handler.EnqueueRequestsFromMapFunc(c.everyExtension), cameOrWent))
+		c.certManagerCache = apis
+		b = b.WatchesRawSource(source.Kind[client.Object](apis, newAPIServiceMetadata(), handler.EnqueueRequestsFromMapFunc(c.mapToAllExtensions), createdOrDeleted))
 	}
 
 	err := b.Named("clusterextension").
 		For(&olmv1.ClusterExtension{}, builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Owns(&olmv1.ClusterObjectSet{}).
-		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(c.everyExtension), builder.WithPredicates(catalogChanged)).
-		Watches(&olmv1.ClusterExtension{}, handler.EnqueueRequestsFromMapFunc(c.whoWaits), builder.WithPredicates(installedChanged)).
+		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(c.mapToAllExtensions), builder.WithPredicates(catalogChanged)).
+		Watches(&olmv1.ClusterExtension{}, handler.EnqueueRequestsFromMapFunc(c.mapToWaitingExtensions), builder.WithPredicates(installedChanged)).
 		WatchesRawSource(c.retrievals.Source()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: c.limiter}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: c.rateLimiter}).
 		Complete(c)
 	if err != nil {
 		return fmt.Errorf("setting up the ClusterExtension controller: %w", err)
@@ -154,17 +155,17 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 // +kubebuilder:rbac:groups="",resources=namespaces;serviceaccounts,verbs=get
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=secrets,verbs=get;list;create;patch;delete
 
-// Reconcile brings one extension to what its spec asks.
+// Reconcile reconciles one extension with its spec.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	a := &attempt{Controller: c, retrieved: map[string]bool{}}
+	a := &attempt{Controller: c, requestedRetrievals: map[string]bool{}}
 	lifecycle := reconcile.Lifecycle[*olmv1.ClusterExtension]{
 		Client:     c.Client,
 		New:        func() *olmv1.ClusterExtension { return &olmv1.ClusterExtension{} },
 		Finalizers: []string{olmv1.FinalizerCleanupUnpackCache, olmv1.FinalizerCleanupContentManagerCache},
-		Steps:      []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.settle, a.plan, a.rollBack, a.begin, a.choose, a.revise},
-		Finalize:   []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.holdRemoval, a.removeRevisions, a.removeSecrets, a.dropBundles},
+		Steps:      []reconcile.Step[*olmv1.ClusterExtension]{a.loadRevisions, a.pruneRevisions, a.reconcilePlan, a.rollBackLateUpdate, a.checkFirstInstallation, a.resolveBundle, a.ensureRevision},
+		Finalize:   []reconcile.Step[*olmv1.ClusterExtension]{a.loadRevisions, a.blockRemovalForDependents, a.deleteRevisions, a.deleteOrphanedSecrets, a.evictUnusedBundles},
 		Summarize: func(ext *olmv1.ClusterExtension, err error) {
-			a.reportAttempt(ext, c.announced(req, err))
+			a.reportOutcome(ext, c.appendRetryInterval(req, err))
 		},
 		Passing: isRollingOut,
 		Later:   &c.later,
@@ -172,19 +173,19 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	result, err := lifecycle.Reconcile(ctx, req)
 	if err == nil {
-		// After an error it is not known what is needed: what is being pulled may be.
-		a.cancelRetrievals(req.Name)
+		// After an error the required images are unknown: those being pulled may be among them.
+		a.cancelUnrequestedRetrievals(req.Name)
 	}
 
 	return result, err
 }
 
-// everyExtension is woken when a catalog changes, for any of them may find a bundle in
-// it, and when cert-manager comes or goes.
-func (c *Controller) everyExtension(ctx context.Context, _ client.Object) []ctrlreconcile.Request {
+// mapToAllExtensions is the map function of catalogs and of cert-manager's API. It returns a
+// request for every extension, since each of them may select another bundle or issuer.
+func (c *Controller) mapToAllExtensions(ctx context.Context, _ client.Object) []ctrlreconcile.Request {
 	var list olmv1.ClusterExtensionList
 	if err := c.Client.List(ctx, &list); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the extensions to wake")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the extensions to enqueue")
 		return nil
 	}
 
@@ -196,22 +197,23 @@ func (c *Controller) everyExtension(ctx context.Context, _ client.Object) []ctrl
 	return requests
 }
 
-// catalogChanged lets through what resolution can see of a catalog: its priority,
-// its labels, its content, and whether that is served.
+// catalogChanged is a predicate for the changes of a catalog that affect resolution: its priority,
+// its labels, its content, and whether it is served.
 var catalogChanged = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return true },
 	DeleteFunc: func(event.DeleteEvent) bool { return true },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*olmv1.ClusterCatalog)
 		after, ok2 := e.ObjectNew.(*olmv1.ClusterCatalog)
-		return ok && ok2 && offer(before) != offer(after)
+		return ok && ok2 && snapshotCatalog(before) != snapshotCatalog(after)
 	},
 }
 
-// whoWaits are the extensions that wait for another one, or for one to go.
-func (c *Controller) whoWaits(_ context.Context, changed client.Object) []ctrlreconcile.Request {
+// mapToWaitingExtensions is the map function of extensions. It returns requests for the extensions
+// that wait for another one to be installed or removed.
+func (c *Controller) mapToWaitingExtensions(_ context.Context, changed client.Object) []ctrlreconcile.Request {
 	var requests []ctrlreconcile.Request
-	c.waiting.Range(func(name, _ any) bool {
+	c.waitingExtensions.Range(func(name, _ any) bool {
 		if name != changed.GetName() {
 			requests = append(requests, ctrlreconcile.Request{NamespacedName: client.ObjectKey{Name: name.(string)}})
 		}
@@ -221,8 +223,8 @@ func (c *Controller) whoWaits(_ context.Context, changed client.Object) []ctrlre
 	return requests
 }
 
-// installedChanged lets through what those who wait for an extension can see of it: what
-// it has installed, that it installs something, and whether it is about to go.
+// installedChanged is a predicate for the changes of an extension that affect those that wait for
+// it: its installed bundle, its number of active revisions, and its deletion.
 var installedChanged = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {

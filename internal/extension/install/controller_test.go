@@ -19,9 +19,9 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // TestJourney walks an extension from nothing to an update and to its removal. The
-// roll-out is played: the revisions' own controller is tested in its own package.
+// rollout is played: the revisions' own controller is tested in its own package.
 func TestJourney(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("journey")
 	catalog := w.catalog("journey", "1.0.0")
 	w.create(extension("journey", "journey"))
@@ -73,7 +73,7 @@ func TestJourney(t *testing.T) {
 		return nil
 	})
 	if bundle := w.get("journey").Status.Install.Bundle; bundle.Version != "1.0.0" {
-		t.Errorf("version %s counts as installed before its roll-out is complete", bundle.Version)
+		t.Errorf("version %s counts as installed before its rollout is complete", bundle.Version)
 	}
 	w.succeed(second)
 	w.eventually("the first revision is archived", func() error {
@@ -105,7 +105,7 @@ func TestJourney(t *testing.T) {
 // TestBadInput tells of each cause in the right condition, and goes on by itself
 // when the cause is gone.
 func TestBadInput(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("bad")
 	cases := []struct {
 		name    string

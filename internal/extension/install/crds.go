@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// maxCRDs bounds the names of CRDs that are recorded on a revision, in bytes. With the
-	// other annotations they stay below the 256 KiB that an object may have.
-	maxCRDs = 32 << 10
-	// namedCRDs is how many CRDs a condition names; of the others it gives the number.
-	namedCRDs = 10
+	// maxRecordedCRDBytes limits the names of CRDs that are recorded on a revision. With the other
+	// annotations they stay below the 256 KiB that an object may have.
+	maxRecordedCRDBytes = 32 << 10
+	// maxNamedCRDs is how many CRDs a condition names. It states only the number of the others.
+	maxNamedCRDs = 10
 )
 
-// recordCRDs adds the names of the CRDs among the objects to the annotations of their
-// revision, as many as may be recorded.
+// recordCRDs adds the names of the CRDs among the objects to the annotations of their revision, up
+// to maxRecordedCRDBytes.
 func recordCRDs(annotations map[string]string, objects []unstructured.Unstructured) {
 	var names []string
 	size := 0
 	for i := range objects {
-		if key := apply.KeyOf(&objects[i]); key.IsCRD() && size+len(key.Name) < maxCRDs {
+		if key := apply.KeyOf(&objects[i]); key.IsCRD() && size+len(key.Name) < maxRecordedCRDBytes {
 			names = append(names, key.Name)
 			size += len(key.Name) + len(",")
 		}
@@ -39,18 +39,18 @@ func recordCRDs(annotations map[string]string, objects []unstructured.Unstructur
 	}
 }
 
-// keepsCRDs reports whether the CRDs of an extension stay when it is deleted.
+// keepsCRDs reports whether the CRDs of an extension are kept when it is deleted.
 func keepsCRDs(ext *olmv1.ClusterExtension) bool {
 	return ext.Annotations[olmv1.AnnotationKeepCRDs] == "true"
 }
 
-// reportCRDs sets the condition that says, before anybody asks for the deletion of the
-// extension, what would become of its CRDs. An extension without CRDs has no such condition.
-func reportCRDs(ext *olmv1.ClusterExtension, revs revisions) {
+// reportCRDDeletion sets the condition that states whether the deletion of the extension would
+// delete its CRDs. An extension without CRDs does not have the condition.
+func reportCRDDeletion(ext *olmv1.ClusterExtension, revs revisions) {
 	var names []string
 	active := revs.active()
 	for i := range active {
-		names = append(names, crdsOf(&active[i])...)
+		names = append(names, crdNames(&active[i])...)
 	}
 
 	if len(names) == 0 {
@@ -59,12 +59,12 @@ func reportCRDs(ext *olmv1.ClusterExtension, revs revisions) {
 	}
 
 	slices.Sort(names)
-	setCondition(ext, deletesCRDs(slices.Compact(names), keepsCRDs(ext)))
+	setCondition(ext, newDeletesCRDsCondition(slices.Compact(names), keepsCRDs(ext)))
 }
 
-// crdsOf returns the names of the CRDs of a revision: those that are recorded on it, or, on one
-// that was made before they were recorded, those among the objects that it holds in place.
-func crdsOf(set *olmv1.ClusterObjectSet) []string {
+// crdNames returns the names of the CRDs of a revision from its annotation. A revision from before
+// the annotation existed is searched for CRDs among its inline objects.
+func crdNames(set *olmv1.ClusterObjectSet) []string {
 	if recorded := set.Annotations[olmv1.AnnotationCRDs]; recorded != "" {
 		return strings.Split(recorded, ",")
 	}
@@ -84,10 +84,11 @@ func crdsOf(set *olmv1.ClusterObjectSet) []string {
 	return names
 }
 
-// deletesCRDs is True while the deletion of an extension would delete its CRDs.
-func deletesCRDs(names []string, kept bool) metav1.Condition {
-	listed := strings.Join(names[:min(len(names), namedCRDs)], ", ")
-	if more := len(names) - namedCRDs; more > 0 {
+// newDeletesCRDsCondition returns the condition DeletesCRDs. It is True if the deletion of the
+// extension would delete its CRDs.
+func newDeletesCRDsCondition(names []string, kept bool) metav1.Condition {
+	listed := strings.Join(names[:min(len(names), maxNamedCRDs)], ", ")
+	if more := len(names) - maxNamedCRDs; more > 0 {
 		listed += fmt.Sprintf(" and %d more", more)
 	}
 

@@ -30,8 +30,8 @@ const greetings = "greetings.hello.example.com"
 // field: nothing changes until the extension's spec says that it may.
 func TestUnsafeCRD(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
-	w := newWorld(t, func(controller *install.Controller) {
-		controller.Bundles = renaming{controller.Bundles.(*world)}
+	w := newFixture(t, func(controller *install.Controller) {
+		controller.Bundles = renaming{controller.Bundles.(*fixture)}
 		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
 	})
 	rollOut(t, c)
@@ -91,12 +91,12 @@ func TestUnsafeCRD(t *testing.T) {
 
 // renaming returns version 2.0.0 of the example bundle: 1.0.0, with a field of the
 // definition renamed.
-type renaming struct{ *world }
+type renaming struct{ *fixture }
 
 func (r renaming) Open(ctx context.Context, image string) (*install.BundleImage, error) {
 	repository, found := strings.CutSuffix(image, ":2.0.0")
 	if !found {
-		return r.world.Open(ctx, image)
+		return r.fixture.Open(ctx, image)
 	}
 
 	original, err := r.filesOf(ctx, repository+":1.0.0")
@@ -156,7 +156,7 @@ func run(t *testing.T, c client.Client, setup func(ctrl.Manager) error) {
 	})
 }
 
-func (w *world) greetings(c client.Client) *apiextensionsv1.CustomResourceDefinition {
+func (w *fixture) greetings(c client.Client) *apiextensionsv1.CustomResourceDefinition {
 	w.t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := c.Get(w.t.Context(), client.ObjectKey{Name: greetings}, crd); err != nil {
@@ -165,8 +165,8 @@ func (w *world) greetings(c client.Client) *apiextensionsv1.CustomResourceDefini
 	return crd
 }
 
-// makeAvailable plays the cluster's part for a Deployment, once it is rolled out anew.
-func (w *world) makeAvailable(c client.Client, namespace, name string) {
+// makeAvailable plays the cluster's part for a Deployment, once it is rolled out again.
+func (w *fixture) makeAvailable(c client.Client, namespace, name string) {
 	w.t.Helper()
 	w.eventually("the Deployment is available", func() error {
 		var deployment appsv1.Deployment

@@ -27,7 +27,7 @@ import (
 // nor any object of the kinds that the extension defines, is deleted in between.
 func TestDeadline(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
-	w := newWorld(t, func(controller *install.Controller) {
+	w := newFixture(t, func(controller *install.Controller) {
 		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
 	})
 	clock := clocktesting.NewFakePassiveClock(time.Now())
@@ -72,7 +72,7 @@ func TestDeadline(t *testing.T) {
 	})
 	w.expect("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was given up`)
 	if last := w.deployment(c, "deadline-1", "v1.0.0"); last.UID != first.UID {
-		t.Error("the Deployment was deleted and made anew")
+		t.Error("the Deployment was deleted and recreated")
 	}
 
 	w.eventually("the second revision has handed over everything", func() error {
@@ -100,7 +100,7 @@ func TestDeadline(t *testing.T) {
 }
 
 // deployment waits until a revision controls the Deployment, with the image of a version.
-func (w *world) deployment(c client.Client, revision, version string) *appsv1.Deployment {
+func (w *fixture) deployment(c client.Client, revision, version string) *appsv1.Deployment {
 	w.t.Helper()
 	d := &appsv1.Deployment{}
 	w.eventually("the Deployment is that of "+revision, func() error {

@@ -55,12 +55,12 @@ func TestPhases(t *testing.T) {
 		"publish: ConsoleQuickStart/start",
 		"admission: ValidatingWebhookConfiguration/hook",
 	}
-	if diff := cmp.Diff(want, names(phases(objects))); diff != "" {
+	if diff := cmp.Diff(want, names(groupIntoPhases(objects))); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
 
 	slices.Reverse(objects)
-	if diff := cmp.Diff(want, names(phases(objects))); diff != "" {
+	if diff := cmp.Diff(want, names(groupIntoPhases(objects))); diff != "" {
 		t.Errorf("phases depend on the order of the objects (-want +got):\n%s", diff)
 	}
 }
@@ -72,7 +72,7 @@ func TestPhasesAreSplitAtTheLimitOfTheAPI(t *testing.T) {
 	}
 
 	got := map[string]int{}
-	for _, phase := range phases(objects) {
+	for _, phase := range groupIntoPhases(objects) {
 		got[phase.Name] = len(phase.Objects)
 	}
 
@@ -83,16 +83,16 @@ func TestPhasesAreSplitAtTheLimitOfTheAPI(t *testing.T) {
 }
 
 func TestPack(t *testing.T) {
-	small := phases([]unstructured.Unstructured{object("v1", "ConfigMap", "small")})
-	same, secrets, err := pack(small, "ext", "ext-1", "system")
+	small := groupIntoPhases([]unstructured.Unstructured{object("v1", "ConfigMap", "small")})
+	same, secrets, err := packIntoSecrets(small, "ext", "ext-1", "system")
 	if err != nil || len(secrets) != 0 || !cmp.Equal(small, same) {
 		t.Errorf("a small revision was packed: %d secrets, %v", len(secrets), err)
 	}
 
-	large := phases([]unstructured.Unstructured{
+	large := groupIntoPhases([]unstructured.Unstructured{
 		sized("a", 600<<10), sized("b", 600<<10), object("apps/v1", "Deployment", "operator"),
 	})
-	packed, secrets, err := pack(large, "ext", "ext-1", "system")
+	packed, secrets, err := packIntoSecrets(large, "ext", "ext-1", "system")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestPack(t *testing.T) {
 		}
 	}
 
-	again, _, err := pack(large, "ext", "ext-1", "system")
+	again, _, err := packIntoSecrets(large, "ext", "ext-1", "system")
 	if err != nil || !cmp.Equal(packed, again) {
 		t.Errorf("packing twice gives two results (%v)", err)
 	}
@@ -152,7 +152,7 @@ func TestRevisions(t *testing.T) {
 			}
 
 			revs := sortRevisions(items)
-			got := []string{number(revs.newest()), number(revs.installed()), numbersOf(revs.toArchive()), numbers(revs.toDelete()), strconv.FormatInt(revs.nextNumber(), 10)}
+			got := []string{number(revs.newest()), number(revs.installed()), numbersOf(revs.listReplaced()), numbers(revs.listExpired()), strconv.FormatInt(revs.nextNumber(), 10)}
 			want := []string{tc.newest, tc.installed, tc.archive, tc.deleted, strconv.FormatInt(tc.next, 10)}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("newest, installed, to archive, to delete, next (-want +got):\n%s", diff)
@@ -187,7 +187,7 @@ func TestProgressing(t *testing.T) {
 		{"bad configuration", nil, fmt.Errorf("bundle %q: %w", "b", reconcile.Stop(olmv1.ReasonInvalidConfiguration, errors.New("unknown field"))), `False InvalidConfiguration bundle "b": unknown field`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := progressing(tc.revs, tc.err)
+			c := newProgressingCondition(tc.revs, tc.err)
 			if got := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
@@ -200,8 +200,8 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 		return &olmv1.ClusterExtension{Spec: olmv1.ClusterExtensionSpec{Namespace: "a"}}
 	}
 	chosen := selection{Name: "b.v1", Version: "1.0.0", Image: "quay.io/b@sha256:0"}
-	want := inputs(base(), chosen, render.IssuerBuiltIn, "v1")
-	if got := inputs(base(), chosen, render.IssuerBuiltIn, "v1"); got != want {
+	want := digestInputs(base(), chosen, render.IssuerBuiltIn, "v1")
+	if got := digestInputs(base(), chosen, render.IssuerBuiltIn, "v1"); got != want {
 		t.Errorf("two digests of one input: %s and %s", got, want)
 	}
 
@@ -225,23 +225,23 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 	for name, change := range changes {
 		ext, other := base(), chosen
 		change(ext, &other)
-		if inputs(ext, other, render.IssuerBuiltIn, "v1") == want {
+		if digestInputs(ext, other, render.IssuerBuiltIn, "v1") == want {
 			t.Errorf("a change of the %s is not noticed", name)
 		}
 	}
 
-	if inputs(base(), chosen, render.IssuerBuiltIn, "v2") == want {
+	if digestInputs(base(), chosen, render.IssuerBuiltIn, "v2") == want {
 		t.Error("a change of the program is not noticed")
 	}
-	if inputs(base(), chosen, render.IssuerCertManager, "v1") == want {
+	if digestInputs(base(), chosen, render.IssuerCertManager, "v1") == want {
 		t.Error("a change of the issuer of certificates is not noticed")
 	}
 }
 
 func TestPausesAreThoseOfTheQueue(t *testing.T) {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetryInterval, maxRetryInterval)
 	for failures := range 40 {
-		if got, want := pause(limiter.NumRequeues("x")), limiter.When("x"); got != want {
+		if got, want := retryIntervalAfter(limiter.NumRequeues("x")), limiter.When("x"); got != want {
 			t.Errorf("after %d failures: %s, want %s", failures, got, want)
 		}
 	}

@@ -20,95 +20,96 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-// checkDependencies makes sure that a bundle has what it needs, and breaks nobody who
-// needs what is installed now. A bundle that needs nothing, on a cluster where nobody
-// needs anything, costs a look through the cache.
+// checkDependencies checks that the requirements of a bundle are met, and that it breaks no
+// extension that depends on the installed bundle. If no bundle on the cluster has requirements,
+// that costs only two lists from the cache.
 func (a *attempt) checkDependencies(ctx context.Context, ext *olmv1.ClusterExtension, wanted *dependency.Bundle) error {
 	requirements, err := wanted.Requires()
 	if err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", wanted.Name, err))
 	}
 
-	// A change after this wakes the extension, so that none is missed between looking
-	// and waiting.
-	a.waitFor(ext, waitingFor{})
-	around, err := a.surroundings(ctx, ext)
+	// From here on changes of other extensions enqueue this one, so that none is missed
+	// between the check and the wait.
+	a.recordWaiting(ext, waitingBundle{})
+	peers, err := a.listPeers(ctx, ext)
 	if err != nil {
 		return err
 	}
 
-	if len(requirements) > 0 || around.dependents {
-		before, others := installedBundleOf(a.revs.installed()), around.bundles()
+	if len(requirements) > 0 || peers.haveRequirements {
+		before, others := bundleFromRevision(a.revisions.installed()), peers.dependencyBundles()
 		problem := dependency.Problem{Wanted: wanted, Replaced: before, Installed: others}
-		if err := a.judge(ctx, ext, around, problem); err != nil {
+		if err := a.evaluateDependencies(ctx, ext, peers, problem); err != nil {
 			return err
 		}
 	}
 
-	if a.planned == nil {
-		a.waiting.Delete(ext.Name)
+	if a.dryRun == nil {
+		a.waitingExtensions.Delete(ext.Name)
 	}
 
 	return nil
 }
 
-// waitFor notes what an extension waits for. A plan waits for nothing, and must not have
-// others count on it.
-func (a *attempt) waitFor(ext *olmv1.ClusterExtension, bundle waitingFor) {
-	if a.planned == nil {
-		a.waiting.Store(ext.Name, bundle)
+// recordWaiting records that an extension waits for others, and with which bundle. A dry run
+// records nothing, because others must not count on it.
+func (a *attempt) recordWaiting(ext *olmv1.ClusterExtension, bundle waitingBundle) {
+	if a.dryRun == nil {
+		a.waitingExtensions.Store(ext.Name, bundle)
 	}
 }
 
-// judge refuses what others would suffer from, and waits until the requirements of the
-// wanted bundle are met; with consent it does something about that.
-func (a *attempt) judge(ctx context.Context, ext *olmv1.ClusterExtension, around *surroundings, problem dependency.Problem) error {
-	served := a.served()
-	problem.Serves = served.serves
-	change := dependency.Change{Before: problem.Replaced, After: problem.Wanted, Others: problem.Installed, Serves: served.serves}
+// evaluateDependencies returns an error if the change would break other extensions, or while
+// requirements of the wanted bundle are missing. With the policy Install it has the missing ones
+// installed.
+func (a *attempt) evaluateDependencies(ctx context.Context, ext *olmv1.ClusterExtension, peers *peerSet, problem dependency.Problem) error {
+	served := a.newServedAPIs()
+	problem.Serves = served.lookUpAPI
+	change := dependency.Change{Before: problem.Replaced, After: problem.Wanted, Others: problem.Installed, Serves: served.lookUpAPI}
 	breaks := change.Breaks()
 	unmet, err := problem.Missing()
 	switch {
-	case served.failure != nil:
-		return served.failure
+	case served.err != nil:
+		return served.err
 	case err != nil:
 		return err
 	case len(breaks) > 0:
-		return refuse(problem.Replaced, problem.Wanted, breaks)
+		return newBreaksError(problem.Replaced, problem.Wanted, breaks)
 	case len(unmet) == 0:
 		return nil
 	}
 
-	// From here on those that wait for this one can tell that it waits for them.
-	a.waitFor(ext, waitingFor{problem.Wanted.Package, problem.Wanted.Name, problem.Wanted.Version, problem.Wanted.Properties})
-	if problem.MutuallyMet(a.onTheirWay(around)) {
+	// Extensions that wait for this one can now see that it waits for them.
+	a.recordWaiting(ext, waitingBundle{problem.Wanted.Package, problem.Wanted.Name, problem.Wanted.Version, problem.Wanted.Properties})
+	if problem.MutuallyMet(a.pendingBundles(peers)) {
 		return nil
 	}
 
-	return a.meet(ctx, ext, around, problem, unmet)
+	return a.resolveMissingDependencies(ctx, ext, peers, problem, unmet)
 }
 
-// waitingFor is the bundle that an extension would install if its requirements were met.
-// The zero value is that of one that waits for something else.
-type waitingFor struct {
+// waitingBundle is the bundle that an extension would install if its requirements were met. The
+// zero value stands for an extension that waits for something else.
+type waitingBundle struct {
 	pkg, name  string
 	version    semver.Version
 	properties []fbc.Property
 }
 
-// onTheirWay are the bundles of other extensions that are being rolled out, or wait for
+// pendingBundles returns the bundles of other extensions that are being rolled out, or wait for
 // their requirements.
-func (a *attempt) onTheirWay(around *surroundings) []*dependency.Bundle {
+func (a *attempt) pendingBundles(peers *peerSet) []*dependency.Bundle {
 	var bundles []*dependency.Bundle
-	for _, set := range around.sets {
-		if b := installedBundleOf(set); b != nil && !hasSucceeded(set) {
+	for _, set := range peers.revisions {
+		if b := bundleFromRevision(set); b != nil && !hasSucceeded(set) {
 			bundles = append(bundles, b)
 		}
 	}
 
-	for i := range around.extensions {
-		value, _ := a.waiting.Load(around.extensions[i].Name)
-		if w, _ := value.(waitingFor); w.name != "" {
+	for i := range peers.extensions {
+		value, _ := a.waitingExtensions.Load(peers.extensions[i].Name)
+		if w, _ := value.(waitingBundle); w.name != "" {
 			bundles = append(bundles, dependency.NewBundle(w.name, w.pkg, w.version, w.properties))
 		}
 	}
@@ -116,8 +117,9 @@ func (a *attempt) onTheirWay(around *surroundings) []*dependency.Bundle {
 	return bundles
 }
 
-// refuse tells whom an installation or update would break.
-func refuse(before, wanted *dependency.Bundle, breaks []dependency.Break) error {
+// newBreaksError returns the error that names the extensions which an installation or update would
+// break.
+func newBreaksError(before, wanted *dependency.Bundle, breaks []dependency.Break) error {
 	doing := fmt.Sprintf("installing bundle %q", wanted.Name)
 	if before != nil {
 		doing = fmt.Sprintf("updating from bundle %q to %q", before.Name, wanted.Name)
@@ -128,31 +130,32 @@ func refuse(before, wanted *dependency.Bundle, breaks []dependency.Break) error 
 	})
 }
 
-// meet waits for missing requirements, or has them installed.
-func (a *attempt) meet(ctx context.Context, ext *olmv1.ClusterExtension, around *surroundings, problem dependency.Problem, unmet []dependency.Unmet) error {
+// resolveMissingDependencies returns an error that waits for the missing requirements. With the
+// policy Install it creates extensions that provide them.
+func (a *attempt) resolveMissingDependencies(ctx context.Context, ext *olmv1.ClusterExtension, peers *peerSet, problem dependency.Problem, unmet []dependency.Unmet) error {
 	consent := dependencyPolicy(ext) == olmv1.DependencyPolicyInstall
-	offers, err := a.offersFor(ctx, ext, unmet, consent)
+	offers, err := a.readCandidatePackages(ctx, ext, unmet, consent)
 	if err != nil {
 		return err
 	}
 
-	told := dependency.Problem{
-		Wanted: problem.Wanted, Replaced: problem.Replaced, Installed: problem.Installed, Serves: problem.Serves, Catalogs: offers.catalogs(),
+	withCatalogs := dependency.Problem{
+		Wanted: problem.Wanted, Replaced: problem.Replaced, Installed: problem.Installed, Serves: problem.Serves, Catalogs: offers.dependencyCatalogs(),
 	}
-	if unmet, err = told.Missing(); err != nil {
+	if unmet, err = withCatalogs.Missing(); err != nil {
 		return err
 	}
 
-	missing := &dependency.MissingError{Bundle: told.Wanted.Name, Missing: unmet}
-	if a.planned != nil {
-		a.planned.missing = unmet
+	missing := &dependency.MissingError{Bundle: withCatalogs.Wanted.Name, Missing: unmet}
+	if a.dryRun != nil {
+		a.dryRun.missing = unmet
 	}
 	if !consent {
-		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf(
+		return reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, fmt.Errorf(
 			"%w. Install it, or set spec.install.dependencies.policy to Install to have it installed", missing))
 	}
 
-	return a.installDependencies(ctx, ext, around, &told, offers, missing)
+	return a.installDependencies(ctx, ext, peers, &withCatalogs, offers, missing)
 }
 
 func dependencyPolicy(ext *olmv1.ClusterExtension) olmv1.DependencyPolicy {
@@ -162,27 +165,27 @@ func dependencyPolicy(ext *olmv1.ClusterExtension) olmv1.DependencyPolicy {
 	return ext.Spec.Install.Dependencies.Policy
 }
 
-// holdRemoval waits while other extensions need what is about to be removed, unless its
-// owner says to go on. A removal that has begun goes on.
-func (a *attempt) holdRemoval(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	installed := a.revs.installed()
+// blockRemovalForDependents blocks the removal while other extensions depend on the installed
+// bundle, unless an annotation overrides that. A removal that has begun continues.
+func (a *attempt) blockRemovalForDependents(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	installed := a.revisions.installed()
 	if installed == nil || ext.Annotations[olmv1.AnnotationRemoveDespiteDependents] == "true" {
-		a.waiting.Delete(ext.Name)
+		a.waitingExtensions.Delete(ext.Name)
 		return nil
 	}
 
-	a.waiting.Store(ext.Name, waitingFor{})
-	around, err := a.surroundings(ctx, ext)
+	a.waitingExtensions.Store(ext.Name, waitingBundle{})
+	peers, err := a.listPeers(ctx, ext)
 	if err != nil {
 		return err
 	}
 
-	if around.dependents {
-		served := a.served()
-		change := dependency.Change{Before: installedBundleOf(installed), Others: around.bundles(), Serves: served.serves}
+	if peers.haveRequirements {
+		served := a.newServedAPIs()
+		change := dependency.Change{Before: bundleFromRevision(installed), Others: peers.dependencyBundles(), Serves: served.lookUpAPI}
 		breaks := change.Breaks()
-		if served.failure != nil {
-			return served.failure
+		if served.err != nil {
+			return served.err
 		}
 
 		if len(breaks) > 0 {
@@ -193,22 +196,22 @@ func (a *attempt) holdRemoval(ctx context.Context, ext *olmv1.ClusterExtension) 
 		}
 	}
 
-	a.waiting.Delete(ext.Name)
+	a.waitingExtensions.Delete(ext.Name)
 	return nil
 }
 
-// surroundings are the other extensions, as far as they are not about to go.
-type surroundings struct {
+// peerSet are the other extensions on the cluster, except those being deleted.
+type peerSet struct {
 	extensions []olmv1.ClusterExtension
-	// sets are the active revisions of the other extensions.
-	sets []*olmv1.ClusterObjectSet
-	// dependents reports whether one of them needs anything.
-	dependents bool
+	// revisions are the active revisions of the other extensions.
+	revisions []*olmv1.ClusterObjectSet
+	// haveRequirements reports whether any of the revisions has requirements.
+	haveRequirements bool
 }
 
-// surroundings reads the other extensions from the cache. They are not copied, and must
-// not be changed.
-func (a *attempt) surroundings(ctx context.Context, ext *olmv1.ClusterExtension) (*surroundings, error) {
+// listPeers lists the other extensions and their active revisions. The objects belong to the cache
+// and must not be changed.
+func (a *attempt) listPeers(ctx context.Context, ext *olmv1.ClusterExtension) (*peerSet, error) {
 	var extensions olmv1.ClusterExtensionList
 	if err := a.Client.List(ctx, &extensions, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing extensions: %w", err)
@@ -219,44 +222,44 @@ func (a *attempt) surroundings(ctx context.Context, ext *olmv1.ClusterExtension)
 		return nil, fmt.Errorf("listing revisions: %w", err)
 	}
 
-	around := &surroundings{}
+	peers := &peerSet{}
 	stays := map[types.UID]bool{}
 	for i := range extensions.Items {
 		if other := &extensions.Items[i]; other.Name != ext.Name && other.DeletionTimestamp.IsZero() {
-			around.extensions = append(around.extensions, *other)
+			peers.extensions = append(peers.extensions, *other)
 			stays[other.UID] = true
 		}
 	}
 
 	for i := range sets.Items {
 		set := &sets.Items[i]
-		// Labels are no proof: whoever makes a set may give it those of any extension.
+		// Labels prove nothing: the creator of a set can choose them.
 		owner := metav1.GetControllerOfNoCopy(set)
 		if isActive(set) && owner != nil && stays[owner.UID] {
-			around.sets = append(around.sets, set)
-			around.dependents = around.dependents || set.Annotations[olmv1.AnnotationRequires] != ""
+			peers.revisions = append(peers.revisions, set)
+			peers.haveRequirements = peers.haveRequirements || set.Annotations[olmv1.AnnotationRequires] != ""
 		}
 	}
 
-	return around, nil
+	return peers, nil
 }
 
-// has reports whether there is another extension of a name.
-func (s *surroundings) has(name string) bool {
+// hasExtension reports whether there is another extension with a name.
+func (s *peerSet) hasExtension(name string) bool {
 	return slices.ContainsFunc(s.extensions, func(other olmv1.ClusterExtension) bool { return other.Name == name })
 }
 
-// bundles returns what the other extensions have installed, and what those that are on
-// their way need.
-func (s *surroundings) bundles() []*dependency.Bundle {
+// dependencyBundles returns the installed bundles of the other extensions, and the requirements of
+// those that are being rolled out.
+func (s *peerSet) dependencyBundles() []*dependency.Bundle {
 	var bundles []*dependency.Bundle
-	for _, set := range s.sets {
-		b := installedBundleOf(set)
+	for _, set := range s.revisions {
+		b := bundleFromRevision(set)
 		if b == nil {
-			continue // Its annotations are not ours.
+			continue // The revision has no readable bundle.
 		}
 		if !hasSucceeded(set) {
-			if b = needsOf(b); b == nil {
+			if b = requirementsOnly(b); b == nil {
 				continue
 			}
 		}
@@ -266,46 +269,47 @@ func (s *surroundings) bundles() []*dependency.Bundle {
 	return bundles
 }
 
-// served tells what the API server serves, whoever installed it. Each API is looked for
-// once.
-type served struct {
+// servedAPIs looks up which APIs the API server serves, and caches the answers.
+type servedAPIs struct {
 	mapper meta.RESTMapper
-	// resources asks the API server; nil when only the mapper is asked.
-	resources func(groupVersion string) (*metav1.APIResourceList, error)
-	known     map[schema.GroupVersionKind]bool
-	failure   error
+	// listResources queries the API server. If it is nil, only the mapper is used.
+	listResources func(groupVersion string) (*metav1.APIResourceList, error)
+	known         map[schema.GroupVersionKind]bool
+	err           error
 }
 
-func (a *attempt) served() *served {
-	return &served{mapper: a.Client.RESTMapper(), resources: a.ServedResources, known: map[schema.GroupVersionKind]bool{}}
+func (a *attempt) newServedAPIs() *servedAPIs {
+	return &servedAPIs{mapper: a.Client.RESTMapper(), listResources: a.ServedResources, known: map[schema.GroupVersionKind]bool{}}
 }
 
-func (s *served) serves(gvk schema.GroupVersionKind) bool {
+// lookUpAPI returns whether an API is served. Each API is queried once. Errors are collected in
+// err.
+func (s *servedAPIs) lookUpAPI(gvk schema.GroupVersionKind) bool {
 	known, ok := s.known[gvk]
 	if !ok {
-		known = s.ask(gvk)
+		known = s.queryServer(gvk)
 		s.known[gvk] = known
 	}
 	return known
 }
 
-// ask asks the mapper, and the server itself when the mapper knows the API: the mapper
-// does not forget what has gone.
-func (s *served) ask(gvk schema.GroupVersionKind) bool {
+// queryServer asks the mapper. If the mapper knows the API, it also asks the API server, since the
+// mapper does not forget APIs that are gone.
+func (s *servedAPIs) queryServer(gvk schema.GroupVersionKind) bool {
 	_, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	switch {
 	case meta.IsNoMatchError(err):
 		return false
 	case err != nil:
-		s.failure = errors.Join(s.failure, fmt.Errorf("looking for the API %s: %w", gvk, err))
+		s.err = errors.Join(s.err, fmt.Errorf("looking up the API %s: %w", gvk, err))
 		return false
-	case s.resources == nil:
+	case s.listResources == nil:
 		return true
 	}
 
-	served, err := s.resources(gvk.GroupVersion().String())
+	served, err := s.listResources(gvk.GroupVersion().String())
 	if err != nil {
-		// An API whose server does not answer right now is served all the same.
+		// An API stays served while its server is unavailable.
 		return !apierrors.IsNotFound(err)
 	}
 

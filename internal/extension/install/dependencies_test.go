@@ -20,7 +20,7 @@ import (
 )
 
 // Bundles returns every bundle of the played catalog.
-func (w *world) Bundles(_ context.Context, baseURL string) iter.Seq2[*fbc.Bundle, error] {
+func (w *fixture) Bundles(_ context.Context, baseURL string) iter.Seq2[*fbc.Bundle, error] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []fbc.Bundle
@@ -40,7 +40,7 @@ func (w *world) Bundles(_ context.Context, baseURL string) iter.Seq2[*fbc.Bundle
 // package adds a version of a package to a catalog, as an update of the version before:
 // with the API that it provides, if any, and requirements as dependencies.yaml states
 // them.
-func (w *world) add(catalog *olmv1.ClusterCatalog, pkg, version, api string, requirements ...string) {
+func (w *fixture) add(catalog *olmv1.ClusterCatalog, pkg, version, api string, requirements ...string) {
 	w.t.Helper()
 	base := "https://catalogd/catalogs/" + catalog.Name
 	name := pkg + ".v" + version
@@ -139,15 +139,15 @@ func of(pkg, test string) *olmv1.ClusterExtension {
 	return ext
 }
 
-// installed creates an extension and plays its roll-out.
-func (w *world) installed(ext *olmv1.ClusterExtension) {
+// installed creates an extension and plays its rollout.
+func (w *fixture) installed(ext *olmv1.ClusterExtension) {
 	w.t.Helper()
 	w.create(ext)
 	w.succeed(w.revision(ext.Name + "-1"))
 	w.expect(ext.Name, olmv1.TypeInstalled, "True")
 }
 
-func (w *world) gone(name string) {
+func (w *fixture) gone(name string) {
 	w.t.Helper()
 	w.eventually("extension "+name+" is gone", func() error {
 		w.playRemoval(name)
@@ -161,7 +161,7 @@ func (w *world) gone(name string) {
 
 // TestDependenciesBlock: by default what is missing is named, and awaited.
 func TestDependenciesBlock(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("block")
 	catalog := w.catalog("block")
 	w.add(catalog, "block-provider", "1.0.0", "Anvil")
@@ -193,7 +193,7 @@ func TestDependenciesBlock(t *testing.T) {
 
 // TestServedAPIsAreThere: an API that the API server serves is met, whoever installed it.
 func TestServedAPIsAreThere(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("served")
 	w.add(w.catalog("served"), "served-user", "1.0.0", "", needsAPI("Bellows"))
 	w.create(of("served-user", "served"))
@@ -209,7 +209,7 @@ func TestServedAPIsAreThere(t *testing.T) {
 
 // TestBundlesThatMeetTheirOwnNeeds wait for nobody.
 func TestBundlesThatMeetTheirOwnNeeds(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("own")
 	w.add(w.catalog("own"), "own-user", "1.0.0", "Chisel", needsAPI("Chisel"))
 	w.create(of("own-user", "own"))
@@ -218,7 +218,7 @@ func TestBundlesThatMeetTheirOwnNeeds(t *testing.T) {
 
 // TestBadRequirements stop the bundle, with the reason.
 func TestBadRequirements(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("odd")
 	w.add(w.catalog("odd"), "odd-user", "1.0.0", "", `{"type":"olm.constraint","value":{"weather":"good"}}`)
 	w.create(of("odd-user", "odd"))
@@ -228,7 +228,7 @@ func TestBadRequirements(t *testing.T) {
 // TestConsent: with the policy Install what is missing becomes extensions of their own,
 // down to the dependencies of dependencies, and stays when the first asker goes.
 func TestConsent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("consent")
 	catalog := w.catalog("consent")
 	w.add(catalog, "consent-base", "1.0.0", "")
@@ -279,7 +279,7 @@ func TestConsent(t *testing.T) {
 // TestCircles: extensions that need each other, and nothing else, go on together; the one
 // that asked for them waits until they are installed.
 func TestCircles(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("circle")
 	catalog := w.catalog("circle")
 	w.add(catalog, "circle-one", "1.0.0", "Fork", needsAPI("Gimlet"))
@@ -298,7 +298,7 @@ func TestCircles(t *testing.T) {
 
 // TestConsentThatDoesNotHelp says what conflicts, and what would work.
 func TestConsentThatDoesNotHelp(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("futile")
 	catalog := w.catalog("futile")
 	w.add(catalog, "futile-base", "1.0.0", "")
@@ -329,7 +329,7 @@ func TestConsentThatDoesNotHelp(t *testing.T) {
 
 // TestUpdatesThatBreakOthers are refused until the others do not need it any more.
 func TestUpdatesThatBreakOthers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("update")
 	catalog := w.catalog("update")
 	w.add(catalog, "update-provider", "1.0.0", "Easel")
@@ -352,7 +352,7 @@ func TestUpdatesThatBreakOthers(t *testing.T) {
 
 // TestRemovalsThatBreakOthers wait, unless the owner says to go on.
 func TestRemovalsThatBreakOthers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("removal")
 	catalog := w.catalog("removal")
 	held := `False Blocked the removal waits: it would break others: extension "%s" (bundle "%[1]s.v1.0.0") needs package "%s". ` +

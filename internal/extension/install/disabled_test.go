@@ -13,7 +13,7 @@ import (
 // A catalog that is not available is asked for nothing, even where its content could still
 // be read; as soon as it is, extensions that wait for it are installed.
 func TestDisabledCatalogsOfferNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("disabled")
 	catalog := w.catalog("disabled", "1.0.0")
 	w.serving(catalog, metav1.ConditionFalse, olmv1.ReasonUserSpecifiedUnavailable)
@@ -26,7 +26,7 @@ func TestDisabledCatalogsOfferNothing(t *testing.T) {
 	w.remove("disabled")
 }
 
-func (w *world) serving(catalog *olmv1.ClusterCatalog, status metav1.ConditionStatus, reason string) {
+func (w *fixture) serving(catalog *olmv1.ClusterCatalog, status metav1.ConditionStatus, reason string) {
 	w.t.Helper()
 	before := catalog.DeepCopy()
 	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: status, Reason: reason})

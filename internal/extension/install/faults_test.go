@@ -44,7 +44,7 @@ type replica struct {
 }
 
 // replica starts a program, which ends with the test at the latest.
-func (w *world) replica(c client.Client, elect bool) *replica {
+func (w *fixture) replica(c client.Client, elect bool) *replica {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	r := &replica{ended: make(chan struct{}), stop: cancel}
@@ -110,9 +110,9 @@ func (t *watchedTransport) RoundTrip(request *http.Request) (*http.Response, err
 	return response, err
 }
 
-// faultScene is a world whose Deployments become available while the nodes work.
-type faultScene struct {
-	*world
+// faultFixture is a fixture whose Deployments become available while the nodes work.
+type faultFixture struct {
+	*fixture
 	// all is a client that knows every kind of a bundle's objects.
 	all  client.Client
 	name string
@@ -120,9 +120,9 @@ type faultScene struct {
 	working atomic.Bool
 }
 
-func newFaultScene(t *testing.T, name string) *faultScene {
-	s := &faultScene{
-		world: newScene(t), all: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme), name: name,
+func newFaultFixture(t *testing.T, name string) *faultFixture {
+	s := &faultFixture{
+		fixture: newFixtureWithoutController(t), all: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme), name: name,
 	}
 	s.namespace(name)
 	s.catalog(name)
@@ -139,7 +139,7 @@ func newFaultScene(t *testing.T, name string) *faultScene {
 
 // journey installs, updates and removes an extension. Each of the three flows is interrupted
 // when it is under way: the first two while they wait for a Deployment.
-func (s *faultScene) journey(interrupt func(flow string)) (installed, updated []string) {
+func (s *faultFixture) journey(interrupt func(flow string)) (installed, updated []string) {
 	s.t.Helper()
 	s.offer(s.getCatalog(s.name), "1.1.0")
 	s.working.Store(false)
@@ -183,7 +183,7 @@ func (s *faultScene) journey(interrupt func(flow string)) (installed, updated []
 }
 
 // compare takes the journey twice, with and without interruption.
-func (s *faultScene) compare(undisturbed, interrupt func(flow string)) {
+func (s *faultFixture) compare(undisturbed, interrupt func(flow string)) {
 	s.t.Helper()
 	wantInstalled, wantUpdated := s.journey(undisturbed)
 	gotInstalled, gotUpdated := s.journey(interrupt)
@@ -201,7 +201,7 @@ func nothing(string) {}
 // TestServerRestartsUnderEachFlow restarts the API server while an extension is installed,
 // updated and removed by a program that goes on running.
 func TestServerRestartsUnderEachFlow(t *testing.T) {
-	s := newFaultScene(t, "server-restarts")
+	s := newFaultFixture(t, "server-restarts")
 	program := s.replica(s.all, false)
 	s.compare(nothing, func(string) { env.RestartServer(t) })
 	select {
@@ -214,7 +214,7 @@ func TestServerRestartsUnderEachFlow(t *testing.T) {
 // TestEtcdWithoutSpace has etcd refuse writes while an extension is installed and updated, and
 // meanwhile deletes objects, which etcd still lets everybody do.
 func TestEtcdWithoutSpace(t *testing.T) {
-	s := newFaultScene(t, "without-space")
+	s := newFaultFixture(t, "without-space")
 	program := s.replica(s.all, false)
 	s.compare(nothing, func(flow string) {
 		if flow == "removal" { // It is asked for already.
@@ -251,7 +251,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 // TestTwoReplicas cuts the leader of two replicas off in each flow. The other one takes over,
 // and the one that was cut off writes nothing any more.
 func TestTwoReplicas(t *testing.T) {
-	s := newFaultScene(t, "two-replicas")
+	s := newFaultFixture(t, "two-replicas")
 	leader := s.replica(s.all, true)
 	leader.awaitLead(t)
 	follower := s.replica(s.all, true)

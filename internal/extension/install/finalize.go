@@ -15,17 +15,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// removeRevisions deletes the revisions, which delete their objects, and waits until
-// they are gone.
-func (a *attempt) removeRevisions(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	if len(a.revs) == 0 {
+// deleteRevisions deletes the revisions, which delete their objects, and waits until they are
+// gone.
+func (a *attempt) deleteRevisions(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	if len(a.revisions) == 0 {
 		return nil
 	}
 
 	var waiting []string
-	for i := range a.revs {
-		set := &a.revs[i]
-		if err := a.keepCRDsOf(ctx, ext, set); err != nil {
+	for i := range a.revisions {
+		set := &a.revisions[i]
+		if err := a.annotateToKeepCRDs(ctx, ext, set); err != nil {
 			return err
 		}
 		if set.DeletionTimestamp.IsZero() {
@@ -33,15 +33,15 @@ func (a *attempt) removeRevisions(ctx context.Context, ext *olmv1.ClusterExtensi
 				return fmt.Errorf("deleting revision %q: %w", set.Name, err)
 			}
 		}
-		waiting = append(waiting, describe(set))
+		waiting = append(waiting, describeRevision(set))
 	}
 
-	return reconcile.Wait(olmv1.ReasonRollingOut, recheck, fmt.Errorf("removing %s", strings.Join(waiting, "; ")))
+	return reconcile.Wait(olmv1.ReasonRollingOut, preconditionRetryInterval, fmt.Errorf("removing %s", strings.Join(waiting, "; ")))
 }
 
-// keepCRDsOf hands the wish to keep the CRDs on to a revision, before it is deleted or while
-// it still is being deleted.
-func (a *attempt) keepCRDsOf(ctx context.Context, ext *olmv1.ClusterExtension, set *olmv1.ClusterObjectSet) error {
+// annotateToKeepCRDs copies the annotation that keeps CRDs from the extension to a revision. It
+// does so before and during the deletion of the revision.
+func (a *attempt) annotateToKeepCRDs(ctx context.Context, ext *olmv1.ClusterExtension, set *olmv1.ClusterObjectSet) error {
 	if !keepsCRDs(ext) || set.Annotations[olmv1.AnnotationKeepCRDs] == "true" {
 		return nil
 	}
@@ -55,17 +55,18 @@ func (a *attempt) keepCRDsOf(ctx context.Context, ext *olmv1.ClusterExtension, s
 	return nil
 }
 
-// describe names a revision and says what it is waiting for.
-func describe(set *olmv1.ClusterObjectSet) string {
+// describeRevision returns the name of a revision. If it is being deleted, the message of its
+// condition Progressing is appended.
+func describeRevision(set *olmv1.ClusterObjectSet) string {
 	if c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing); !set.DeletionTimestamp.IsZero() && c != nil && c.Message != "" {
 		return fmt.Sprintf("revision %s: %s", set.Name, c.Message)
 	}
 	return "revision " + set.Name
 }
 
-// removeSecrets deletes Secrets whose revision was never created. Those of a revision
-// go with it.
-func (a *attempt) removeSecrets(ctx context.Context, ext *olmv1.ClusterExtension) error {
+// deleteOrphanedSecrets deletes Secrets whose revision was never created. Other Secrets are
+// deleted with their revision.
+func (a *attempt) deleteOrphanedSecrets(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	secrets := metav1.PartialObjectMetadataList{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	err := a.Reader.List(ctx, &secrets, client.InNamespace(a.SystemNamespace), client.HasLabels{olmv1.LabelRevisionName},
@@ -83,26 +84,27 @@ func (a *attempt) removeSecrets(ctx context.Context, ext *olmv1.ClusterExtension
 	return nil
 }
 
-// dropBundles clears the unpacked bundles that no other extension's revision holds.
+// evictUnusedBundles evicts the unpacked bundles that no revision of another extension uses from
+// the cache.
 //
-// The files are a cache, and a removal never waits for them: a failure is logged, and the
-// next removal of an extension tries again.
-func (a *attempt) dropBundles(ctx context.Context, ext *olmv1.ClusterExtension) error {
+// A removal never waits for the cache: a failure is logged, and the next removal of an extension
+// retries.
+func (a *attempt) evictUnusedBundles(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	var sets olmv1.ClusterObjectSetList
 	err := a.Client.List(ctx, &sets)
 	if err == nil {
-		err = a.Bundles.Keep(ctx, bundlesInUse(sets.Items, ext.Name))
+		err = a.Bundles.Keep(ctx, listImagesInUse(sets.Items, ext.Name))
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Unpacked bundles were not cleared from the cache")
+		ctrl.LoggerFrom(ctx).Error(err, "Evicting unused bundles from the cache")
 	}
 
 	return nil
 }
 
-// bundlesInUse returns the bundle images of the active revisions of all extensions but
-// one. A ClusterObjectSet that somebody else made may name no bundle.
-func bundlesInUse(sets []olmv1.ClusterObjectSet, removedExtension string) []string {
+// listImagesInUse returns the bundle images of the active revisions of all extensions except one.
+// A ClusterObjectSet that was not created by an extension may have no bundle.
+func listImagesInUse(sets []olmv1.ClusterObjectSet, removedExtension string) []string {
 	var images []string
 	for i := range sets {
 		image := sets[i].Annotations[olmv1.AnnotationBundleReference]

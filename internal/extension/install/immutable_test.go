@@ -12,7 +12,7 @@ import (
 // TestInstalledBundlesAreNotReinstalled: a catalog that gives an installed bundle another
 // image changes nothing, until there is another version.
 func TestInstalledBundlesAreNotReinstalled(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("immutable")
 	catalog := w.catalog("immutable", "1.0.0")
 	w.create(extension("immutable", "immutable"))

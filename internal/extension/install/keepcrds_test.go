@@ -10,7 +10,7 @@ import (
 // An extension says in a condition, before its deletion is asked for, what would become of its
 // CRDs, and hands the wish to keep them on to its revisions.
 func TestKeepCRDs(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("keep")
 	w.catalog("keep", "1.0.0")
 	w.create(extension("keep", "keep"))

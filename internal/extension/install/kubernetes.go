@@ -10,22 +10,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// kubernetes returns the version of the API server; empty when nobody can be asked.
-func (c *Controller) kubernetes() (string, error) {
+// serverVersion returns the version of the API server. It is empty if KubernetesVersion is nil.
+func (c *Controller) serverVersion() (string, error) {
 	if c.KubernetesVersion == nil {
 		return "", nil
 	}
 
 	info, err := c.KubernetesVersion()
 	if err != nil {
-		return "", fmt.Errorf("asking for the version of the API server: %w", err)
+		return "", fmt.Errorf("reading the version of the API server: %w", err)
 	}
 	return info.GitVersion, nil
 }
 
-// checkKubernetes makes sure that the cluster is as new as a bundle's spec.minKubeVersion
-// asks. An empty version of the cluster is not known, and suffices.
-func checkKubernetes(loaded *bundle.Bundle, cluster string) error {
+// checkMinKubeVersion checks that the cluster is at least at the bundle's spec.minKubeVersion. An
+// empty cluster version is unknown, and always suffices.
+func checkMinKubeVersion(loaded *bundle.Bundle, cluster string) error {
 	least := string(loaded.CSV.Spec.MinKubeVersion)
 	suffices, err := resolve.Suffices(cluster, least)
 	var unreadable *resolve.MinKubeVersionError
@@ -35,17 +35,17 @@ func checkKubernetes(loaded *bundle.Bundle, cluster string) error {
 	case err != nil:
 		return err
 	case !suffices:
-		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf(
+		return reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, fmt.Errorf(
 			"it needs Kubernetes %s or later, and this cluster runs %s: update the cluster, or keep to an earlier version with spec.source.catalog.version", least, cluster))
 	}
 
 	return nil
 }
 
-// runsOn reports whether the API server is as new as a minKubeVersion asks. What cannot be told
-// is no reason to choose another bundle: the chosen one is checked again, and says why.
-func (c *Controller) runsOn(least string) bool {
-	cluster, err := c.kubernetes()
+// meetsMinKubeVersion reports whether the API server is at least at a minKubeVersion. It also
+// returns true if that is unknown: the chosen bundle is checked again, with an error message.
+func (c *Controller) meetsMinKubeVersion(least string) bool {
+	cluster, err := c.serverVersion()
 	if err != nil {
 		return true
 	}

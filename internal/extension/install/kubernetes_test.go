@@ -30,10 +30,10 @@ func TestCertManagerIssuesForOthers(t *testing.T) {
 			for _, group := range test.groups {
 				loaded.CRDs = append(loaded.CRDs, definition(group))
 			}
-			if got := issuerFor(loaded, render.IssuerCertManager); got != test.want {
+			if got := issuerForBundle(loaded, render.IssuerCertManager); got != test.want {
 				t.Errorf("the issuer is %q, want %q", got, test.want)
 			}
-			if got := issuerFor(loaded, render.IssuerBuiltIn); got != render.IssuerBuiltIn {
+			if got := issuerForBundle(loaded, render.IssuerBuiltIn); got != render.IssuerBuiltIn {
 				t.Errorf("the issuer is %q without cert-manager", got)
 			}
 		})
@@ -63,14 +63,14 @@ func TestCheckKubernetes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			loaded := &bundle.Bundle{}
 			loaded.CSV.Spec.MinKubeVersion = v1alpha1.LooseVersion(test.least)
-			err := checkKubernetes(loaded, test.cluster)
+			err := checkMinKubeVersion(loaded, test.cluster)
 			if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("the error is %v, want %q", err, test.want)
 			}
 
 			c := &Controller{KubernetesVersion: func() (*version.Info, error) { return &version.Info{GitVersion: test.cluster}, nil }}
 			// What is no version is for the check to tell, and no reason to choose another bundle.
-			if got, want := test.least == "" || c.runsOn(test.least), test.want == "" || test.stops; got != want {
+			if got, want := test.least == "" || c.meetsMinKubeVersion(test.least), test.want == "" || test.stops; got != want {
 				t.Errorf("it is said to run: %t, want %t", got, want)
 			}
 			if err != nil && reconcile.IsStop(err) != test.stops {

@@ -14,7 +14,7 @@ import (
 // catalog is gone.
 func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 	const done = "True Succeeded desired state reached"
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("orphaned")
 	catalog := w.catalog("orphaned", "1.0.0")
 	other := w.catalog("elsewhere", "1.0.0", "1.1.0")
@@ -74,7 +74,7 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 }
 
 // expectObserved waits until Progressing reads as wanted for the latest spec.
-func (w *world) expectObserved(name, want string) {
+func (w *fixture) expectObserved(name, want string) {
 	w.t.Helper()
 	w.eventually("Progressing of "+name+" is "+want+" for its latest spec", func() error {
 		ext := w.get(name)

@@ -15,25 +15,24 @@ import (
 )
 
 const (
-	// maxInline is how many bytes of objects a revision holds in place. The API server
-	// refuses requests, and etcd values, over 1.5 MiB; half of that leaves room for the
+	// maxInlineBytes is the maximum size of the objects that a revision holds inline. The API
+	// server refuses requests, and etcd values, over 1.5 MiB. Half of that leaves room for the
 	// managed fields, the status and a patch of both.
-	maxInline = 768 << 10
-	// maxSecret is how many bytes of data a packed Secret holds: the API allows 1 MiB,
+	maxInlineBytes = 768 << 10
+	// maxSecretBytes is the maximum size of the data of a packed Secret. The API allows 1 MiB,
 	// which base64 turns into 1.37 MiB on the wire.
-	maxSecret = 900 << 10
-	// maxObject is how many bytes an object may have: an API server reads no larger request.
-	maxObject = 3 << 20
-	// compressAbove is the size of an object, in bytes, above which it is compressed.
-	compressAbove = 16 << 10
+	maxSecretBytes = 900 << 10
+	// maxObjectBytes is the maximum size of an object. An API server reads no larger request.
+	maxObjectBytes = 3 << 20
+	// compressionThreshold is the size of an object, in bytes, above which it is compressed.
+	compressionThreshold = 16 << 10
 )
 
-// pack moves the objects of a revision that is too large for one API object into
-// Secrets, and gives the phases with references in their place. The Secrets belong
-// to the set and are named by it and by their content, so that packing the same
-// objects again gives the same names. A small revision is given back as it is,
-// without Secrets.
-func pack(phases []olmv1.ClusterObjectSetPhase, extension, set, namespace string) ([]olmv1.ClusterObjectSetPhase, []corev1.Secret, error) {
+// packIntoSecrets moves the objects of a revision that is too large for one API object into
+// Secrets. It returns the phases with references to them. The names of the Secrets are derived
+// from the set and their content, so that packing the same objects again returns the same names. A
+// small revision is returned unchanged, without Secrets.
+func packIntoSecrets(phases []olmv1.ClusterObjectSetPhase, extension, set, namespace string) ([]olmv1.ClusterObjectSetPhase, []corev1.Secret, error) {
 	size := 0
 	encoded := make([][][]byte, len(phases))
 	for i, phase := range phases {
@@ -42,9 +41,9 @@ func pack(phases []olmv1.ClusterObjectSetPhase, extension, set, namespace string
 			if err != nil {
 				return nil, nil, fmt.Errorf("encoding %s %q: %w", object.Object.GetKind(), object.Object.GetName(), err)
 			}
-			if len(data) > maxObject {
+			if len(data) > maxObjectBytes {
 				return nil, nil, fmt.Errorf("%s %q: the object has %d bytes, more than the %d that an API server reads",
-					object.Object.GetKind(), object.Object.GetName(), len(data), maxObject)
+					object.Object.GetKind(), object.Object.GetName(), len(data), maxObjectBytes)
 			}
 
 			size += len(data)
@@ -52,11 +51,11 @@ func pack(phases []olmv1.ClusterObjectSetPhase, extension, set, namespace string
 		}
 	}
 
-	if size <= maxInline {
+	if size <= maxInlineBytes {
 		return phases, nil, nil
 	}
 
-	p := packer{}
+	p := secretPacker{}
 	packed := make([]olmv1.ClusterObjectSetPhase, len(phases))
 	var refs []*olmv1.ObjectSourceRef
 	for i, phase := range phases {
@@ -74,27 +73,27 @@ func pack(phases []olmv1.ClusterObjectSetPhase, extension, set, namespace string
 		}
 	}
 
-	return packed, p.secrets(extension, set, namespace, refs), nil
+	return packed, p.buildSecrets(extension, set, namespace, refs), nil
 }
 
-// packer fills Secrets with encoded objects.
-type packer struct {
+// secretPacker fills Secrets with encoded objects.
+type secretPacker struct {
 	data  []map[string][]byte
 	sizes []int
-	// of returns, for each reference in the order of adding, its Secret.
-	of []int
+	// secretIndexes holds the index of the Secret of each reference, in the order of adding.
+	secretIndexes []int
 }
 
-func (p *packer) add(key string, data []byte) (*olmv1.ObjectSourceRef, error) {
-	if len(data) > compressAbove {
+func (p *secretPacker) add(key string, data []byte) (*olmv1.ObjectSourceRef, error) {
+	if len(data) > compressionThreshold {
 		data = compress(data)
 	}
-	if len(data) > maxSecret {
-		return nil, fmt.Errorf("the object has %d bytes compressed, more than the %d that a Secret can hold", len(data), maxSecret)
+	if len(data) > maxSecretBytes {
+		return nil, fmt.Errorf("the object has %d bytes compressed, more than the %d that a Secret can hold", len(data), maxSecretBytes)
 	}
 
 	last := len(p.data) - 1
-	if last < 0 || p.sizes[last]+len(data) > maxSecret {
+	if last < 0 || p.sizes[last]+len(data) > maxSecretBytes {
 		p.data = append(p.data, map[string][]byte{})
 		p.sizes = append(p.sizes, 0)
 		last++
@@ -102,19 +101,19 @@ func (p *packer) add(key string, data []byte) (*olmv1.ObjectSourceRef, error) {
 
 	p.data[last][key] = data
 	p.sizes[last] += len(data)
-	p.of = append(p.of, last)
+	p.secretIndexes = append(p.secretIndexes, last)
 
 	return &olmv1.ObjectSourceRef{Key: key}, nil
 }
 
-// secrets makes the Secrets and completes the references with their names.
-func (p *packer) secrets(extension, set, namespace string, refs []*olmv1.ObjectSourceRef) []corev1.Secret {
+// buildSecrets returns the Secrets and completes the references with their names.
+func (p *secretPacker) buildSecrets(extension, set, namespace string, refs []*olmv1.ObjectSourceRef) []corev1.Secret {
 	immutable := true
 	result := make([]corev1.Secret, len(p.data))
 	for i, data := range p.data {
 		result[i] = corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
-				Name:      fmt.Sprintf("%s-%s", set, contentHash(data)),
+				Name:      fmt.Sprintf("%s-%s", set, hashContent(data)),
 				Namespace: namespace,
 				Labels: map[string]string{
 					olmv1.LabelOwnerKind:    olmv1.ClusterExtensionKind,
@@ -129,22 +128,22 @@ func (p *packer) secrets(extension, set, namespace string, refs []*olmv1.ObjectS
 	}
 
 	for i, ref := range refs {
-		ref.Name = result[p.of[i]].Name
+		ref.Name = result[p.secretIndexes[i]].Name
 		ref.Namespace = namespace
 	}
 
 	return result
 }
 
-// contentHash is 16 hexadecimal characters over keys and values; JSON writes maps in
+// hashContent returns 16 hexadecimal characters that hash keys and values. JSON encodes maps in
 // the order of their keys.
-func contentHash(data map[string][]byte) string {
+func hashContent(data map[string][]byte) string {
 	encoded, _ := json.Marshal(data) // a map of bytes always encodes
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:8])
 }
 
-// compress returns the data in gzip's format. The result depends on the data only.
+// compress returns the data in gzip format. The result depends only on the data.
 func compress(data []byte) []byte {
 	var buffer bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&buffer, gzip.BestCompression) // the level is valid

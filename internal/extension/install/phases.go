@@ -13,12 +13,12 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// maxPhaseObjects is how many objects the API allows in one phase, and maxPhases how many
-// phases in a revision.
+// maxPhaseObjects is how many objects the API allows in a phase. maxPhases is how many phases it
+// allows in a revision.
 const maxPhaseObjects, maxPhases = 50, 20
 
-// The phases of a registry+v1 bundle, in the order of their roll-out: what others
-// need comes first, what sends traffic comes last.
+// The phases of a registry+v1 bundle, in the order of their rollout. Objects that others
+// need come first, objects that send traffic come last.
 const (
 	phaseNamespaces     = "namespaces"
 	phasePolicies       = "policies"
@@ -69,9 +69,8 @@ var phaseOfKind = map[schema.GroupKind]string{
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   phaseAdmission,
 }
 
-// phaseOf returns the phase of a kind: kinds that are not named go with the
-// deployments.
-func phaseOf(kind schema.GroupKind) string {
+// phaseForKind returns the phase of a kind. Unknown kinds belong to the phase deploy.
+func phaseForKind(kind schema.GroupKind) string {
 	if phase, ok := phaseOfKind[kind]; ok {
 		return phase
 	}
@@ -81,15 +80,14 @@ func phaseOf(kind schema.GroupKind) string {
 	return phaseDeploy
 }
 
-// phases sorts objects into phases. The result depends on the objects only, not on
-// their order. A phase of more than 50 objects is split into <phase>, <phase>-2 and
-// so on.
-func phases(objects []unstructured.Unstructured) []olmv1.ClusterObjectSetPhase {
+// groupIntoPhases groups objects into phases. The result does not depend on the order of the
+// objects. A phase of more than maxPhaseObjects is split into <phase>, <phase>-2 and so on.
+func groupIntoPhases(objects []unstructured.Unstructured) []olmv1.ClusterObjectSetPhase {
 	byPhase := map[string][]olmv1.ClusterObjectSetObject{}
 	sorted := slices.Clone(objects)
 	slices.SortStableFunc(sorted, compareObjects)
 	for i := range sorted {
-		phase := phaseOf(sorted[i].GroupVersionKind().GroupKind())
+		phase := phaseForKind(sorted[i].GroupVersionKind().GroupKind())
 		byPhase[phase] = append(byPhase[phase], olmv1.ClusterObjectSetObject{Object: &sorted[i]})
 	}
 
@@ -109,9 +107,9 @@ func phases(objects []unstructured.Unstructured) []olmv1.ClusterObjectSetPhase {
 	return result
 }
 
-// checkPhases refuses more phases than a revision can have, and names the kind that most
-// of the objects are of.
-func checkPhases(phases []olmv1.ClusterObjectSetPhase) error {
+// checkPhaseCount returns an error if there are more phases than a revision can have. The error
+// names the kind with the most objects.
+func checkPhaseCount(phases []olmv1.ClusterObjectSetPhase) error {
 	if len(phases) <= maxPhases {
 		return nil
 	}

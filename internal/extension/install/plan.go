@@ -25,7 +25,7 @@ import (
 
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=configmaps,verbs=get;list;create;patch;delete
 
-// findings are what the steps of a plan found, beside their errors.
+// findings are what the steps of a dry run record in addition to their errors.
 type findings struct {
 	// missing are the requirements that are not met.
 	missing []dependency.Unmet
@@ -33,54 +33,55 @@ type findings struct {
 	created []plannedExtension
 }
 
-// plan writes down what would be done, where the extension asks for it. For one that is
-// planned only it is the last step.
-func (a *attempt) plan(ctx context.Context, ext *olmv1.ClusterExtension) error {
+// reconcilePlan writes the plan of an extension whose annotation asks for one, and deletes it
+// otherwise. For an extension that is only planned it is the last step.
+func (a *attempt) reconcilePlan(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	value, asked := ext.Annotations[olmv1.AnnotationPlan]
 	if !asked {
-		return a.dropPlan(ctx, ext)
+		return a.deletePlan(ctx, ext)
 	}
 
-	wanted, err := asPlanned(ext, value)
+	wanted, err := overrideForPlan(ext, value)
 	if err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("annotation %s: %w", olmv1.AnnotationPlan, err))
 	}
 
-	dry := &attempt{Controller: a.Controller, revs: a.revs, observed: true, planned: &findings{}, retrieved: a.retrieved}
-	drafted := dry.draft(ctx, wanted)
+	dry := &attempt{Controller: a.Controller, revisions: a.revisions, revisionsLoaded: true, dryRun: &findings{}, requestedRetrievals: a.requestedRetrievals}
+	drafted := dry.draftPlan(ctx, wanted)
 	switch {
-	case dry.awaited != nil && value == olmv1.PlanOnly:
-		return dry.awaited
-	case dry.awaited != nil:
+	case dry.pendingRetrieval != nil && value == olmv1.PlanOnly:
+		return dry.pendingRetrieval
+	case dry.pendingRetrieval != nil:
 		return nil //nolint:nilerr // The plan is written once its bundle is pulled.
 	}
 
-	data, err := drafted.encode()
+	data, err := drafted.encodeWithinLimit()
 	if err != nil {
 		return err
 	}
-	if err := a.writePlan(ctx, ext, value, data); err != nil {
+	if err := a.writePlanConfigMap(ctx, ext, value, data); err != nil {
 		return err
 	}
 	if value != olmv1.PlanOnly {
 		return nil
 	}
 
-	// Others do not count on what it would install; what they change wakes it, and what
-	// people change is looked at again after a while.
-	a.waiting.Store(ext.Name, waitingFor{})
-	return reconcile.Wait(olmv1.ReasonSucceeded, rechoose, plannedOnly(a.SystemNamespace+"/"+olmv1.PlanName(ext.Name)))
+	// Other extensions do not count on the planned bundle. Their changes enqueue this
+	// extension; other changes are found when the wait ends.
+	a.waitingExtensions.Store(ext.Name, waitingBundle{})
+	return reconcile.Wait(olmv1.ReasonSucceeded, resolutionRetryInterval, planOnlyError(a.SystemNamespace+"/"+olmv1.PlanName(ext.Name)))
 }
 
-// plannedOnly is why nothing is done: the ConfigMap has what would be.
-type plannedOnly string
+// planOnlyError is the wait of an extension that is only planned. Its value is the name of the
+// ConfigMap of the plan.
+type planOnlyError string
 
-// Error is the message of the condition.
-func (p plannedOnly) Error() string { return "Planned only: see ConfigMap " + string(p) }
+// Error implements error. It returns the message of the condition.
+func (p planOnlyError) Error() string { return "Planned only: see ConfigMap " + string(p) }
 
-// asPlanned is a copy of the extension with the fields that the annotation changes. An id
-// in it only tells one question from another.
-func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtension, error) {
+// overrideForPlan returns a copy of the extension with the fields that the annotation overrides.
+// The field id has no effect: it only distinguishes requests.
+func overrideForPlan(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtension, error) {
 	wanted := ext.DeepCopy()
 	if value == olmv1.PlanOnly {
 		return wanted, nil
@@ -142,109 +143,109 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 	return wanted, nil
 }
 
-// draft goes the way of a real attempt and writes nothing. What stands against one step
-// does not keep the next from being looked at, as far as that can be.
-func (a *attempt) draft(ctx context.Context, ext *olmv1.ClusterExtension) *plan {
+// draftPlan runs the steps of an attempt without writing anything. After the failure of one step
+// the next ones are still run where possible.
+func (a *attempt) draftPlan(ctx context.Context, ext *olmv1.ClusterExtension) *plan {
 	p := &plan{
 		Extension: ext.Name, Package: ext.Spec.Source.Catalog.PackageName,
-		Namespace: ext.Spec.Namespace, ServiceAccount: accountName(a.honored(ext)), Action: actionNone,
+		Namespace: ext.Spec.Namespace, ServiceAccount: serviceAccountName(a.effectiveExtension(ext)), Action: actionNone,
 	}
 	if a.IgnoreServiceAccount {
-		p.IgnoredServiceAccount = accountName(ext)
+		p.IgnoredServiceAccount = serviceAccountName(ext)
 	}
-	if b := bundleOf(a.revs.installed()); b != nil {
-		p.Installed = &plannedBundle{Name: b.Name, Version: b.Version, Release: b.Release, Image: a.revs.installed().Annotations[olmv1.AnnotationBundleReference]}
+	if b := bundleMetadata(a.revisions.installed()); b != nil {
+		p.Installed = &plannedBundle{Name: b.Name, Version: b.Version, Release: b.Release, Image: a.revisions.installed().Annotations[olmv1.AnnotationBundleReference]}
 	}
 
-	p.against(checkPlace, a.checkPlace(ctx, ext))
-	err := a.choose(ctx, ext)
-	p.against(checkChoice, err)
-	p.Considered = considered(a.choice)
+	p.addProblems(checkTarget, a.checkNamespaceAndAccount(ctx, ext))
+	err := a.resolveBundle(ctx, ext)
+	p.addProblems(checkResolution, err)
+	p.Considered = listCandidates(a.resolution)
 	if err == nil {
-		p.choose(ext, a.choice, a.chosen)
-		a.draftChange(ctx, ext, p)
+		p.recordResolution(ext, a.resolution, a.chosen)
+		a.draftObjectChanges(ctx, ext, p)
 	}
 
 	return p
 }
 
-// draftChange finds out what would become of the objects.
-func (a *attempt) draftChange(ctx context.Context, ext *olmv1.ClusterExtension, p *plan) {
-	issuer, err := a.issuer(ctx)
+// draftObjectChanges adds the changes of the objects to the plan.
+func (a *attempt) draftObjectChanges(ctx context.Context, ext *olmv1.ClusterExtension, p *plan) {
+	issuer, err := a.detectIssuer(ctx)
 	if err != nil {
-		p.against(checkBundle, err)
+		p.addProblems(checkBundle, err)
 		return
 	}
 
-	wanted := inputs(a.honored(ext), a.chosen, issuer, a.Program)
-	newest, installed := a.revs.newest(), a.revs.installed()
+	wanted := digestInputs(a.effectiveExtension(ext), a.chosen, issuer, a.Program)
+	newest, installed := a.revisions.newest(), a.revisions.installed()
 	var objects []unstructured.Unstructured
-	switch standing := a.revs.standing(wanted); standing {
+	switch existing := a.revisions.findByInputs(wanted); existing {
 	case nil:
-		p.Action = actionFor(newest, installed, a.chosen)
-		p.against(checkRefused, a.checkRefused(ext, wanted))
-		made, err := a.produce(ctx, ext, issuer, wanted)
+		p.Action = actionForBundle(newest, installed, a.chosen)
+		p.addProblems(checkRollback, a.checkRefusedUpdate(ext, wanted))
+		content, err := a.buildRevisionContent(ctx, ext, issuer, wanted)
 		if err != nil {
-			p.against(checkBundle, err)
+			p.addProblems(checkBundle, err)
 			return
 		}
 
-		p.Bundle.Image, objects = made.annotations[olmv1.AnnotationBundleReference], made.objects
-		if !holds(newest, a.chosen) {
-			p.against(checkDependencies, a.checkDependencies(ctx, ext, made.bundle))
-			p.depend(a.planned)
+		p.Bundle.Image, objects = content.annotations[olmv1.AnnotationBundleReference], content.objects
+		if !holdsBundle(newest, a.chosen) {
+			p.addProblems(checkDependencies, a.checkDependencies(ctx, ext, content.bundle))
+			p.addDependencies(a.dryRun)
 		}
 
-		if set := a.holder(ext, made.phases, made.annotations); set != nil {
+		if set := a.findIdenticalRevision(ext, content.phases, content.annotations); set != nil {
 			p.Action = actionGoBack
 			if set == newest {
-				p.Action = actionNone // nothing is written of it but a note on the revision
+				p.Action = actionNone // only the annotations of the revision would change
 				return
 			}
 		}
 	case newest:
-		p.Bundle.Image = standing.Annotations[olmv1.AnnotationBundleReference]
+		p.Bundle.Image = existing.Annotations[olmv1.AnnotationBundleReference]
 		return
 	default:
 		p.Action = actionGoBack
-		p.Bundle.Image = standing.Annotations[olmv1.AnnotationBundleReference]
-		if objects, err = a.objects(ctx, standing); err != nil {
-			p.against(checkBundle, err)
+		p.Bundle.Image = existing.Annotations[olmv1.AnnotationBundleReference]
+		if objects, err = a.loadRevisionObjects(ctx, existing); err != nil {
+			p.addProblems(checkBundle, err)
 			return
 		}
 	}
 
 	if a.Preflight != nil {
-		p.against("", a.preflight(ctx, ext, objects))
-		p.judgeDefinitions(ext, objects)
+		p.addProblems("", a.runPreflight(ctx, ext, objects))
+		p.summarizeCRDSafety(ext, objects)
 	}
 
-	p.Images = images(a.choice.result.Bundle.RelatedImages, objects)
+	p.Images = collectImages(a.resolution.result.Bundle.RelatedImages, objects)
 	replaced := installed
 	if replaced == nil {
 		replaced = newest
 	}
 	if replaced == nil {
-		p.Contents = contentsOf(objects)
+		p.Contents = summarizeContents(objects)
 	}
 
-	p.against(checkBundle, a.compare(ctx, p, replaced, objects))
+	p.addProblems(checkBundle, a.diffAgainstRevision(ctx, p, replaced, objects))
 }
 
-// actionFor names what is done about a bundle that no revision stands for.
-func actionFor(newest, installed *olmv1.ClusterObjectSet, chosen selection) string {
+// actionForBundle returns the action for a bundle that no active revision holds.
+func actionForBundle(newest, installed *olmv1.ClusterObjectSet, chosen selection) string {
 	switch {
 	case newest == nil:
 		return actionInstall
-	case holds(installed, chosen), installed == nil && holds(newest, chosen):
+	case holdsBundle(installed, chosen), installed == nil && holdsBundle(newest, chosen):
 		return actionChange
 	default:
 		return actionUpdate
 	}
 }
 
-// writePlan writes the ConfigMap of a plan if it differs.
-func (a *attempt) writePlan(ctx context.Context, ext *olmv1.ClusterExtension, value string, data map[string]string) error {
+// writePlanConfigMap creates the ConfigMap of a plan, or patches it if it differs.
+func (a *attempt) writePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExtension, value string, data map[string]string) error {
 	wanted := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: a.SystemNamespace, Name: olmv1.PlanName(ext.Name),
@@ -262,8 +263,8 @@ func (a *attempt) writePlan(ctx context.Context, ext *olmv1.ClusterExtension, va
 	case apierrors.IsNotFound(err):
 		err = a.Client.Create(ctx, wanted)
 	case err != nil:
-	case !isPlan(&existing, ext.Name):
-		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("the plan cannot be written, as %s belongs to somebody else: remove it", what))
+	case !isPlanOf(&existing, ext.Name):
+		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("the plan cannot be written, as %s has another owner: delete it", what))
 	default:
 		before := existing.DeepCopy()
 		existing.Annotations, existing.OwnerReferences, existing.Data = wanted.Annotations, wanted.OwnerReferences, wanted.Data
@@ -276,54 +277,53 @@ func (a *attempt) writePlan(ctx context.Context, ext *olmv1.ClusterExtension, va
 		return fmt.Errorf("writing the plan to %s: %w", what, err)
 	}
 
-	return a.plans.set(ctx, a.Reader, a.SystemNamespace, ext.Name, true)
+	return a.planRegistry.recordPlan(ctx, a.Reader, a.SystemNamespace, ext.Name, true)
 }
 
-// isPlan reports whether a ConfigMap is the plan of an extension of that name, perhaps of
-// one that is gone.
-func isPlan(object metav1.Object, extension string) bool {
+// isPlanOf reports whether a ConfigMap is the plan of an extension with that name. The extension
+// may be gone.
+func isPlanOf(object metav1.Object, extension string) bool {
 	controller := metav1.GetControllerOf(object)
 	return controller != nil && controller.Kind == olmv1.ClusterExtensionKind && controller.Name == extension &&
 		strings.HasPrefix(controller.APIVersion, olmv1.GroupVersion.Group+"/")
 }
 
-// dropPlan removes the plan of an extension that is to be planned no more.
-func (a *attempt) dropPlan(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	known, err := a.plans.has(ctx, a.Reader, a.SystemNamespace, ext.Name)
+// deletePlan deletes the plan of an extension without the annotation.
+func (a *attempt) deletePlan(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	known, err := a.planRegistry.lookUpPlan(ctx, a.Reader, a.SystemNamespace, ext.Name)
 	if err != nil || !known {
 		return err
 	}
 
-	a.waiting.Delete(ext.Name)
+	a.waitingExtensions.Delete(ext.Name)
 	plan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.SystemNamespace, Name: olmv1.PlanName(ext.Name)}}
 	if err := a.Client.Delete(ctx, plan); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the plan of %q, ConfigMap %q in namespace %q: %w", ext.Name, plan.Name, plan.Namespace, err)
 	}
 
-	return a.plans.set(ctx, a.Reader, a.SystemNamespace, ext.Name, false)
+	return a.planRegistry.recordPlan(ctx, a.Reader, a.SystemNamespace, ext.Name, false)
 }
 
-// plans knows which extensions have a plan, so that one without costs no request: those
-// that were left by a program before this one are listed once. The zero value is ready
-// for use.
-type plans struct {
+// planRegistry tracks which extensions have a plan, so that an extension without one costs no
+// request. Plans of an earlier process are listed once. The zero value is ready for use.
+type planRegistry struct {
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-func (p *plans) has(ctx context.Context, reader client.Reader, namespace, extension string) (bool, error) {
+func (p *planRegistry) lookUpPlan(ctx context.Context, reader client.Reader, namespace, extension string) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.load(ctx, reader, namespace); err != nil {
+	if err := p.loadOnce(ctx, reader, namespace); err != nil {
 		return false, err
 	}
 	return p.known[extension], nil
 }
 
-func (p *plans) set(ctx context.Context, reader client.Reader, namespace, extension string, has bool) error {
+func (p *planRegistry) recordPlan(ctx context.Context, reader client.Reader, namespace, extension string, has bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.load(ctx, reader, namespace); err != nil {
+	if err := p.loadOnce(ctx, reader, namespace); err != nil {
 		return err
 	}
 
@@ -335,7 +335,7 @@ func (p *plans) set(ctx context.Context, reader client.Reader, namespace, extens
 	return nil
 }
 
-func (p *plans) load(ctx context.Context, reader client.Reader, namespace string) error {
+func (p *planRegistry) loadOnce(ctx context.Context, reader client.Reader, namespace string) error {
 	if p.known != nil {
 		return nil
 	}
@@ -349,7 +349,7 @@ func (p *plans) load(ctx context.Context, reader client.Reader, namespace string
 
 	p.known = map[string]bool{}
 	for i := range list.Items {
-		if name := list.Items[i].Labels[olmv1.LabelOwnerName]; isPlan(&list.Items[i], name) && list.Items[i].Name == olmv1.PlanName(name) {
+		if name := list.Items[i].Labels[olmv1.LabelOwnerName]; isPlanOf(&list.Items[i], name) && list.Items[i].Name == olmv1.PlanName(name) {
 			p.known[name] = true
 		}
 	}
@@ -357,29 +357,29 @@ func (p *plans) load(ctx context.Context, reader client.Reader, namespace string
 	return nil
 }
 
-// encode writes the plan for programs and for people, with as much of the diffs as there
-// is room for. Those of rights and workloads are left out only when a plan without any other
-// is still too large.
-func (p *plan) encode() (map[string]string, error) {
-	room, keep := maxPlan/3, true
+// encodeWithinLimit returns the data of the ConfigMap, with as much of the diffs as maxPlanBytes
+// allows. The diffs of RBAC objects and workloads are left out only if a plan without any other
+// diff is still too large.
+func (p *plan) encodeWithinLimit() (map[string]string, error) {
+	room, keep := maxPlanBytes/3, true
 	for {
-		data, size, err := p.cut(room, keep).write()
+		data, size, err := p.truncate(room, keep).encodeForms()
 		if err != nil {
 			return nil, fmt.Errorf("writing the plan of %q: %w", p.Extension, err)
 		}
 		switch {
-		case size <= maxPlan, room == 0 && !keep:
+		case size <= maxPlanBytes, room == 0 && !keep:
 			return data, nil
 		case room == 0:
-			room, keep = maxPlan/3, false
+			room, keep = maxPlanBytes/3, false
 		default:
 			room /= 2
 		}
 	}
 }
 
-// write returns both forms of the plan, and how large they are together.
-func (p *plan) write() (data map[string]string, size int, err error) {
+// encodeForms returns the plan as JSON and as text, and their size together.
+func (p *plan) encodeForms() (data map[string]string, size int, err error) {
 	var encoded bytes.Buffer
 	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
@@ -388,6 +388,6 @@ func (p *plan) write() (data map[string]string, size int, err error) {
 		return nil, 0, err
 	}
 
-	text := p.text()
+	text := p.renderText()
 	return map[string]string{olmv1.PlanJSON: encoded.String(), olmv1.PlanText: text}, encoded.Len() + len(text), nil
 }

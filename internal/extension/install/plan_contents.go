@@ -15,28 +15,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
-// plannedContents sums up what a first installation brings, of which the diffs alone would be
-// hard to read.
+// plannedContents summarizes a first installation, whose diffs alone would be hard to read.
 type plannedContents struct {
 	// Kinds counts the objects of each kind.
 	Kinds map[string]int `json:"kinds"`
 	CRDs  []string       `json:"crds,omitempty"`
-	// Rights are what the service accounts of the bundle get.
+	// Rights are the rights of the bundle's service accounts.
 	Rights []plannedRights `json:"rights,omitempty"`
 }
 
 // plannedRights are the rights that one binding grants.
 type plannedRights struct {
-	// Subjects that get them, as kind and name.
+	// Subjects are the kinds and names that the role is bound to.
 	Subjects []string `json:"subjects"`
-	// Role that has them, as kind and name.
+	// Role is the kind and name of the role.
 	Role string `json:"role"`
-	// Rules of the role. Empty when the bundle does not bring the role.
+	// Rules are those of the role. It is empty if the bundle does not contain the role.
 	Rules []string `json:"rules,omitempty"`
 }
 
-// contentsOf sums up objects.
-func contentsOf(objects []unstructured.Unstructured) *plannedContents {
+// summarizeContents returns the summary of a bundle's objects.
+func summarizeContents(objects []unstructured.Unstructured) *plannedContents {
 	contents := &plannedContents{Kinds: map[string]int{}}
 	roles := map[string][]rbacv1.PolicyRule{}
 	for i := range objects {
@@ -45,7 +44,7 @@ func contentsOf(objects []unstructured.Unstructured) *plannedContents {
 		switch {
 		case apply.KeyOf(object).IsCRD():
 			contents.CRDs = append(contents.CRDs, object.GetName())
-		case isOfRBAC(object.GetAPIVersion()):
+		case isRBACVersion(object.GetAPIVersion()):
 			var role rbacv1.ClusterRole // A Role has the same rules.
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err == nil {
 				roles[roleKey(object.GetKind(), object.GetNamespace(), object.GetName())] = role.Rules
@@ -54,8 +53,8 @@ func contentsOf(objects []unstructured.Unstructured) *plannedContents {
 	}
 
 	for i := range objects {
-		if object := &objects[i]; isOfRBAC(object.GetAPIVersion()) && strings.HasSuffix(object.GetKind(), "Binding") {
-			contents.Rights = append(contents.Rights, rightsOf(object, roles))
+		if object := &objects[i]; isRBACVersion(object.GetAPIVersion()) && strings.HasSuffix(object.GetKind(), "Binding") {
+			contents.Rights = append(contents.Rights, summarizeBinding(object, roles))
 		}
 	}
 
@@ -64,8 +63,8 @@ func contentsOf(objects []unstructured.Unstructured) *plannedContents {
 	return contents
 }
 
-// rightsOf returns who gets which rights by a binding.
-func rightsOf(object *unstructured.Unstructured, roles map[string][]rbacv1.PolicyRule) plannedRights {
+// summarizeBinding returns the rights that a binding grants.
+func summarizeBinding(object *unstructured.Unstructured, roles map[string][]rbacv1.PolicyRule) plannedRights {
 	var binding rbacv1.ClusterRoleBinding // A RoleBinding has the same fields.
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding); err != nil {
 		return plannedRights{Role: object.GetKind() + " " + object.GetName() + ", which cannot be read: " + err.Error()}
@@ -93,14 +92,16 @@ func rightsOf(object *unstructured.Unstructured, roles map[string][]rbacv1.Polic
 	return rights
 }
 
-func isOfRBAC(apiVersion string) bool { return strings.HasPrefix(apiVersion, rbacv1.GroupName+"/") }
+func isRBACVersion(apiVersion string) bool {
+	return strings.HasPrefix(apiVersion, rbacv1.GroupName+"/")
+}
 
 func roleKey(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
 
-// write writes rights, images, CRDs and counts for people.
-func (c *plannedContents) write(w *strings.Builder, images []string) {
+// writeText writes rights, images, CRDs and object counts as text.
+func (c *plannedContents) writeText(w *strings.Builder, images []string) {
 	if c == nil {
-		list(w, "Images that run:", images)
+		writeList(w, "Images that run:", images)
 		return
 	}
 
@@ -117,18 +118,18 @@ func (c *plannedContents) write(w *strings.Builder, images []string) {
 		counts = append(counts, fmt.Sprintf("%s: %d", kind, c.Kinds[kind]))
 	}
 
-	list(w, "Rights that it gets:", rights)
-	list(w, "Images that run:", images)
-	list(w, "CRDs:", c.CRDs)
-	list(w, "Objects by kind:", counts)
+	writeList(w, "Rights that it gets:", rights)
+	writeList(w, "Images that run:", images)
+	writeList(w, "CRDs:", c.CRDs)
+	writeList(w, "Objects by kind:", counts)
 }
 
-// rankOf orders changes by how much they matter to a reader who decides: rights and workloads
-// come first, and CRDs, which are the longest, last.
-func rankOf(change objectdiff.Change) int {
+// rankChange returns the position of a change in a review: RBAC and workloads come first. CRDs
+// come last, because they are the longest.
+func rankChange(change objectdiff.Change) int {
 	group, _, _ := strings.Cut(change.APIVersion, "/")
 	switch {
-	case isOfRBAC(change.APIVersion), change.Kind == "ServiceAccount":
+	case isRBACVersion(change.APIVersion), change.Kind == "ServiceAccount":
 		return 0
 	case group == "apps", group == "batch", change.Kind == "Pod":
 		return 1
@@ -139,6 +140,6 @@ func rankOf(change objectdiff.Change) int {
 	}
 }
 
-// isNeverCut reports whether the diff of a change is whole in every plan: those of rights and
-// workloads are.
-func isNeverCut(change objectdiff.Change) bool { return rankOf(change) <= 1 }
+// isNeverTruncated reports whether the diff of a change is kept whole: those of RBAC and workloads
+// are.
+func isNeverTruncated(change objectdiff.Change) bool { return rankChange(change) <= 1 }

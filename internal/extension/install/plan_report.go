@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// maxPlan is how large a plan is, in bytes of both its forms: half of what a
-	// ConfigMap may have.
-	maxPlan = 512 << 10
-	// maxText and maxEntries bound each text in bytes, and each list but that of the
-	// objects. Where there is no room for that, the others do.
-	maxText, maxEntries     = 32 << 10, 100
-	leastText, leastEntries = 1 << 10, 20
+	// maxPlanBytes is the maximum size of a plan in both its forms: half of what a ConfigMap may
+	// have.
+	maxPlanBytes = 512 << 10
+	// maxTextBytes and maxEntries limit each text, and each list except that of the objects. A
+	// plan that is too large uses minTextBytes and minEntries.
+	maxTextBytes, maxEntries = 32 << 10, 100
+	minTextBytes, minEntries = 1 << 10, 20
 )
 
-// What would be done.
+// Actions of a plan.
 const (
 	actionNone    = "none"
 	actionInstall = "install"
@@ -40,49 +40,49 @@ const (
 	actionGoBack  = "go back"
 )
 
-// The checks that a problem comes from.
+// Checks that report problems.
 const (
-	checkPlace        = "place"
-	checkChoice       = "choice"
-	checkRefused      = "rollback"
-	checkBundle       = "bundle"
-	checkDependencies = "dependencies"
-	checkPermissions  = "permissions"
-	checkDefinitions  = "crdUpgradeSafety"
-	checkOther        = "preflight"
+	checkTarget           = "place"
+	checkResolution       = "choice"
+	checkRollback         = "rollback"
+	checkBundle           = "bundle"
+	checkDependencies     = "dependencies"
+	checkPermissions      = "permissions"
+	checkCRDUpgradeSafety = "crdUpgradeSafety"
+	checkOther            = "preflight"
 )
 
-// plan is what would be done about an extension, as programs read it.
+// plan is what the controller would do about an extension. Its JSON form is an API for programs.
 type plan struct {
 	Extension      string `json:"extension"`
 	Package        string `json:"package"`
 	Namespace      string `json:"namespace"`
 	ServiceAccount string `json:"serviceAccount,omitempty"`
-	// IgnoredServiceAccount is the account that the extension names without effect.
+	// IgnoredServiceAccount is the service account of the spec while service accounts are ignored.
 	IgnoredServiceAccount string `json:"ignoredServiceAccount,omitempty"`
 	// Action is none, install, update, change (the same bundle, other objects) or go back.
 	Action    string         `json:"action"`
 	Installed *plannedBundle `json:"installed,omitempty"`
 	Bundle    *plannedBundle `json:"bundle,omitempty"`
-	// Why the bundle was chosen, in sentences.
+	// Why states in sentences why the bundle was chosen.
 	Why        []string    `json:"why,omitempty"`
 	Considered []candidate `json:"considered,omitempty"`
 	// Path are the update edges from the installed bundle.
 	Path []pathEdge `json:"path,omitempty"`
-	// Problems are what would stop it.
+	// Problems would block the action.
 	Problems []problem `json:"problems,omitempty"`
-	// CRDUpgradeSafety is none (there are no definitions), safe, unsafe, unknown or off.
+	// CRDUpgradeSafety is none (there are no CRDs), safe, unsafe, unknown or off.
 	CRDUpgradeSafety string             `json:"crdUpgradeSafety,omitempty"`
 	Missing          []string           `json:"missingDependencies,omitempty"`
 	Created          []plannedExtension `json:"createdExtensions,omitempty"`
 	Images           []string           `json:"images,omitempty"`
-	// Contents sums up a first installation; nil for a change of what is installed.
+	// Contents summarizes a first installation. It is nil if something is installed.
 	Contents *plannedContents `json:"contents,omitempty"`
 	Objects  *plannedObjects  `json:"objects,omitempty"`
 	Note     string           `json:"note,omitempty"`
 }
 
-// plannedObjects is what becomes of the objects.
+// plannedObjects are the changes of the objects.
 type plannedObjects struct {
 	Added     int                 `json:"added"`
 	Changed   int                 `json:"changed"`
@@ -101,13 +101,13 @@ type plannedBundle struct {
 	Deprecations []string `json:"deprecations,omitempty"`
 }
 
-// candidate is the best that one catalog has to offer.
+// candidate is the best bundle of one catalog.
 type candidate struct {
 	Catalog  string `json:"catalog"`
 	Priority int32  `json:"priority"`
 	Bundle   string `json:"bundle,omitempty"`
 	Version  string `json:"version,omitempty"`
-	// Problem is why the catalog offers nothing.
+	// Problem states why the catalog has no matching bundle.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -124,7 +124,7 @@ type problem struct {
 	Message string `json:"message"`
 }
 
-// plannedExtension is one that would be created for a dependency.
+// plannedExtension is an extension that would be created for a dependency.
 type plannedExtension struct {
 	Name    string `json:"name"`
 	Package string `json:"package"`
@@ -133,20 +133,20 @@ type plannedExtension struct {
 	Catalog string `json:"catalog"`
 }
 
-// against notes what a check found: each of the errors that it joined. Those of preflight,
-// which has no check of its own, say themselves what they are about.
-func (p *plan) against(check string, err error) {
-	for _, err := range apart(err) {
+// addProblems adds a problem for each of the errors that a check joined. If check is empty, it is
+// derived from each error.
+func (p *plan) addProblems(check string, err error) {
+	for _, err := range splitJoinedErrors(err) {
 		about := check
 		if about == "" {
-			about = checkOf(err)
+			about = checkForError(err)
 		}
 		p.Problems = append(p.Problems, problem{about, err.Error()})
 	}
 }
 
-// apart returns the errors that were joined, one by one.
-func apart(err error) []error {
+// splitJoinedErrors returns the errors that errors.Join has joined, recursively.
+func splitJoinedErrors(err error) []error {
 	if err == nil {
 		return nil
 	}
@@ -163,27 +163,27 @@ func apart(err error) []error {
 
 	var all []error
 	for _, part := range joined.Unwrap() {
-		all = append(all, apart(part)...)
+		all = append(all, splitJoinedErrors(part)...)
 	}
 
 	return all
 }
 
-func checkOf(err error) string {
+func checkForError(err error) string {
 	var missing *rbac.MissingError
 	var unsafe *crdsafety.UnsafeError
 	switch {
 	case errors.As(err, &missing):
 		return checkPermissions
 	case errors.As(err, &unsafe):
-		return checkDefinitions
+		return checkCRDUpgradeSafety
 	default:
 		return checkOther
 	}
 }
 
-// choose notes the chosen bundle, and why it is that.
-func (p *plan) choose(ext *olmv1.ClusterExtension, how choice, chosen selection) {
+// recordResolution records the chosen bundle, and why it was chosen.
+func (p *plan) recordResolution(ext *olmv1.ClusterExtension, how resolution, chosen selection) {
 	p.Bundle = &plannedBundle{
 		Name: chosen.Name, Version: chosen.Version, Release: chosen.Release, Image: chosen.Image,
 		Catalog: chosen.catalog, Channels: how.result.Channels,
@@ -198,11 +198,11 @@ func (p *plan) choose(ext *olmv1.ClusterExtension, how choice, chosen selection)
 		p.Path = append(p.Path, pathEdge{edge.From, edge.To, string(edge.Kind), edge.SkipRange, edge.Channels})
 	}
 
-	p.Why = reasons(how, chosen)
+	p.Why = explainResolution(how, chosen)
 }
 
-// reasons says in sentences what the choice was made from and by what.
-func reasons(how choice, chosen selection) []string {
+// explainResolution returns sentences that explain the choice of a bundle.
+func explainResolution(how resolution, chosen selection) []string {
 	var why []string
 	installed := how.request.Installed
 	if len(how.catalogs) == 0 {
@@ -233,8 +233,8 @@ func reasons(how choice, chosen selection) []string {
 	return append(why, fmt.Sprintf("of what fits in catalog %s it is the best: not deprecated if possible, then the highest version", chosen.catalog))
 }
 
-// considered returns what each catalog would have offered alone.
-func considered(how choice) []candidate {
+// listCandidates returns the best bundle of each catalog, resolved from that catalog alone.
+func listCandidates(how resolution) []candidate {
 	var all []candidate
 	for _, catalog := range how.catalogs {
 		c := candidate{Catalog: catalog.Name, Priority: catalog.Priority}
@@ -250,16 +250,17 @@ func considered(how choice) []candidate {
 	return all
 }
 
-// depend notes the requirements that are not met.
-func (p *plan) depend(found *findings) {
+// addDependencies records the requirements that are not met, and the extensions that would be
+// created.
+func (p *plan) addDependencies(found *findings) {
 	for _, unmet := range found.missing {
 		p.Missing = append(p.Missing, unmet.Sentence)
 	}
 	p.Created = found.created
 }
 
-// judgeDefinitions sums up what preflight found of the definitions.
-func (p *plan) judgeDefinitions(ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) {
+// summarizeCRDSafety sets CRDUpgradeSafety from the problems that the preflight checks reported.
+func (p *plan) summarizeCRDSafety(ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) {
 	found := func(check string) bool {
 		return slices.ContainsFunc(p.Problems, func(problem problem) bool { return problem.Check == check })
 	}
@@ -271,7 +272,7 @@ func (p *plan) judgeDefinitions(ext *olmv1.ClusterExtension, objects []unstructu
 		p.CRDUpgradeSafety = "none"
 	case !preflight.CRDsEnforced(ext):
 		p.CRDUpgradeSafety = "off"
-	case found(checkDefinitions):
+	case found(checkCRDUpgradeSafety):
 		p.CRDUpgradeSafety = "unsafe"
 	case found(checkOther):
 		p.CRDUpgradeSafety = "unknown"
@@ -280,8 +281,8 @@ func (p *plan) judgeDefinitions(ext *olmv1.ClusterExtension, objects []unstructu
 	}
 }
 
-// images are those that a bundle says it needs, and those of its pods.
-func images(related []fbc.RelatedImage, objects []unstructured.Unstructured) []string {
+// collectImages returns the related images of a bundle and the images of its pods.
+func collectImages(related []fbc.RelatedImage, objects []unstructured.Unstructured) []string {
 	var all []string
 	for _, image := range related {
 		all = append(all, image.Image)
@@ -304,17 +305,17 @@ func images(related []fbc.RelatedImage, objects []unstructured.Unstructured) []s
 	return slices.Compact(all)
 }
 
-// compare notes what the objects differ in from those of a revision.
-func (a *attempt) compare(ctx context.Context, p *plan, replaced *olmv1.ClusterObjectSet, objects []unstructured.Unstructured) error {
+// diffAgainstRevision records the differences between the objects of a revision and the new ones.
+func (a *attempt) diffAgainstRevision(ctx context.Context, p *plan, replaced *olmv1.ClusterObjectSet, objects []unstructured.Unstructured) error {
 	var before []unstructured.Unstructured
 	if replaced != nil {
 		var err error
-		if before, err = a.objects(ctx, replaced); err != nil {
+		if before, err = a.loadRevisionObjects(ctx, replaced); err != nil {
 			return err
 		}
 	}
 
-	result, err := objectdiff.Compare(pointers(before), pointers(objects))
+	result, err := objectdiff.Compare(toPointers(before), toPointers(objects))
 	if err != nil {
 		return fmt.Errorf("comparing the objects: %w", err)
 	}
@@ -323,11 +324,11 @@ func (a *attempt) compare(ctx context.Context, p *plan, replaced *olmv1.ClusterO
 		Added: result.Count(objectdiff.Added), Changed: result.Count(objectdiff.Changed), Removed: result.Count(objectdiff.Removed),
 		Unchanged: result.Unchanged, Changes: result.Changes,
 	}
-	slices.SortStableFunc(p.Objects.Changes, func(a, b objectdiff.Change) int { return rankOf(a) - rankOf(b) })
+	slices.SortStableFunc(p.Objects.Changes, func(a, b objectdiff.Change) int { return rankChange(a) - rankChange(b) })
 	return nil
 }
 
-func pointers(objects []unstructured.Unstructured) []*unstructured.Unstructured {
+func toPointers(objects []unstructured.Unstructured) []*unstructured.Unstructured {
 	result := make([]*unstructured.Unstructured, len(objects))
 	for i := range objects {
 		result[i] = &objects[i]
@@ -335,32 +336,32 @@ func pointers(objects []unstructured.Unstructured) []*unstructured.Unstructured 
 	return result
 }
 
-// cut is the plan with so many bytes of diffs, and with lists and texts that are not too
-// long. Without any room for diffs, all of it is as short as can be. The diffs of rights and
-// workloads are whole beside that, if they are kept.
-func (p *plan) cut(room int, keep bool) *plan {
-	text, entries := maxText, maxEntries
+// truncate returns a copy of the plan with at most room bytes of diffs, and with lists and texts
+// of limited length. If room is zero, the limits are the smallest ones. If keep is set, the diffs
+// of RBAC and workloads are kept whole in addition.
+func (p *plan) truncate(room int, keep bool) *plan {
+	text, entries := maxTextBytes, maxEntries
 	if room == 0 {
-		text, entries = leastText, leastEntries
+		text, entries = minTextBytes, minEntries
 	}
 
 	short := *p
-	short.Why, short.Path, short.Created = first(p.Why, entries), first(p.Path, entries), first(p.Created, entries)
-	short.Missing, short.Images = slices.Clone(first(p.Missing, entries)), slices.Clone(first(p.Images, entries))
+	short.Why, short.Path, short.Created = firstEntries(p.Why, entries), firstEntries(p.Path, entries), firstEntries(p.Created, entries)
+	short.Missing, short.Images = slices.Clone(firstEntries(p.Missing, entries)), slices.Clone(firstEntries(p.Images, entries))
 	for _, list := range [][]string{short.Missing, short.Images} {
 		for i := range list {
-			list[i] = clip(list[i], text)
+			list[i] = truncateText(list[i], text)
 		}
 	}
 
-	short.Problems = slices.Clone(first(p.Problems, entries))
+	short.Problems = slices.Clone(firstEntries(p.Problems, entries))
 	for i := range short.Problems {
-		short.Problems[i].Message = clip(short.Problems[i].Message, text)
+		short.Problems[i].Message = truncateText(short.Problems[i].Message, text)
 	}
 
-	short.Considered = slices.Clone(first(p.Considered, entries))
+	short.Considered = slices.Clone(firstEntries(p.Considered, entries))
 	for i := range short.Considered {
-		short.Considered[i].Problem = clip(short.Considered[i].Problem, text)
+		short.Considered[i].Problem = truncateText(short.Considered[i].Problem, text)
 	}
 
 	if p.Objects == nil {
@@ -370,19 +371,19 @@ func (p *plan) cut(room int, keep bool) *plan {
 	objects := *p.Objects
 	objects.Changes = slices.Clone(p.Objects.Changes)
 	if room == 0 && !keep {
-		objects.Changes = first(objects.Changes, maxEntries)
+		objects.Changes = firstEntries(objects.Changes, maxEntries)
 		short.Contents = nil
 	}
 
 	whole := 0
 	for i := range objects.Changes {
 		change := &objects.Changes[i]
-		if keep && isNeverCut(*change) {
+		if keep && isNeverTruncated(*change) {
 			whole++
 			continue
 		}
 
-		kept := clip(change.Diff, room)
+		kept := truncateText(change.Diff, room)
 		if kept == change.Diff {
 			whole++
 		}
@@ -392,17 +393,18 @@ func (p *plan) cut(room int, keep bool) *plan {
 	}
 
 	if left := len(p.Objects.Changes) - whole; left > 0 {
-		short.Note = fmt.Sprintf("The diffs of %d objects are cut or left out, since a plan has at most %d KiB.", left, maxPlan>>10)
+		short.Note = fmt.Sprintf("The diffs of %d objects are cut or left out, since a plan has at most %d KiB.", left, maxPlanBytes>>10)
 	}
 
 	short.Objects = &objects
 	return &short
 }
 
-func first[T any](list []T, most int) []T { return list[:min(len(list), most)] }
+func firstEntries[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
-// clip cuts a text that is too long at the end of a line, or of a character, and says so.
-func clip(text string, most int) string {
+// truncateText cuts a text that is too long at the end of a line, or of a character, and states
+// how much is left out.
+func truncateText(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

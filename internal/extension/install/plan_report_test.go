@@ -40,7 +40,7 @@ func TestPlanFits(t *testing.T) {
 			p := &plan{Extension: "large", Bundle: &plannedBundle{}, Objects: &plannedObjects{Changed: c.objects}}
 			if strings.Contains(c.name, "long problems") {
 				for range 1000 {
-					p.against(checkOther, errors.New(strings.Repeat("problem ", 1000)))
+					p.addProblems(checkOther, errors.New(strings.Repeat("problem ", 1000)))
 				}
 			}
 
@@ -51,14 +51,14 @@ func TestPlanFits(t *testing.T) {
 				})
 			}
 
-			data, err := p.encode()
+			data, err := p.encodeWithinLimit()
 			if err != nil {
 				t.Fatal(err)
 			}
 
 			size := len(data[olmv1.PlanJSON]) + len(data[olmv1.PlanText])
-			if size > maxPlan || !json.Valid([]byte(data[olmv1.PlanJSON])) {
-				t.Errorf("the plan has %d bytes; at most %d are allowed, of valid JSON", size, maxPlan)
+			if size > maxPlanBytes || !json.Valid([]byte(data[olmv1.PlanJSON])) {
+				t.Errorf("the plan has %d bytes; at most %d are allowed, of valid JSON", size, maxPlanBytes)
 			}
 			if got := strings.Contains(data[olmv1.PlanText], "cut or left out, since"); got != c.cut {
 				t.Errorf("says that it is cut: %v, want %v", got, c.cut)
@@ -85,12 +85,12 @@ func TestPlanKeepsRightsAndWorkloads(t *testing.T) {
 		p.Objects.Changes = append(p.Objects.Changes, objectdiff.Change{Change: objectdiff.Added, APIVersion: apiVersion, Kind: kind, Name: "x", Diff: whole[kind]})
 	}
 
-	data, err := p.encode()
+	data, err := p.encodeWithinLimit()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size := len(data[olmv1.PlanJSON]) + len(data[olmv1.PlanText]); size > maxPlan {
-		t.Errorf("the plan has %d bytes, want at most %d", size, maxPlan)
+	if size := len(data[olmv1.PlanJSON]) + len(data[olmv1.PlanText]); size > maxPlanBytes {
+		t.Errorf("the plan has %d bytes, want at most %d", size, maxPlanBytes)
 	}
 
 	for kind, diff := range whole {
@@ -122,7 +122,7 @@ func TestApart(t *testing.T) {
 
 	for _, c := range cases {
 		var got []string
-		for _, err := range apart(c.err) {
+		for _, err := range splitJoinedErrors(c.err) {
 			got = append(got, err.Error())
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {

@@ -23,21 +23,21 @@ import (
 )
 
 // planner is a controller that reconciles when it is told to, and no more often.
-func (w *world) planner(checks ...preflight.Check) *install.Controller {
+func (w *fixture) planner(checks ...preflight.Check) *install.Controller {
 	return &install.Controller{
 		Client: w.c, Reader: w.c, Catalogs: w, Bundles: w, SystemNamespace: "default", Program: "test", Preflight: preflight.Checks(checks),
 	}
 }
 
 // reconcile returns the error that is not also in the status.
-func (w *world) reconcile(c *install.Controller, name string) {
+func (w *fixture) reconcile(c *install.Controller, name string) {
 	w.t.Helper()
 	// What fails stands in the conditions.
 	_, _ = c.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
 }
 
 // plan reads the plan of an extension; nil when there is none.
-func (w *world) plan(name string) *corev1.ConfigMap {
+func (w *fixture) plan(name string) *corev1.ConfigMap {
 	w.t.Helper()
 	written := &corev1.ConfigMap{}
 	err := w.c.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: "plan-" + name}, written)
@@ -52,7 +52,7 @@ func (w *world) plan(name string) *corev1.ConfigMap {
 }
 
 // planned reads the plan that there must be, as programs do.
-func (w *world) planned(name string) (written *corev1.ConfigMap, fields planFields) {
+func (w *fixture) planned(name string) (written *corev1.ConfigMap, fields planFields) {
 	w.t.Helper()
 	written = w.plan(name)
 	if written == nil {
@@ -91,7 +91,7 @@ func (p planFields) checks() []string {
 }
 
 // revisions names the revisions of an extension.
-func (w *world) revisions(name string) []string {
+func (w *fixture) revisions(name string) []string {
 	w.t.Helper()
 	var sets olmv1.ClusterObjectSetList
 	if err := w.c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
@@ -106,7 +106,7 @@ func (w *world) revisions(name string) []string {
 	return names
 }
 
-func (w *world) annotatePlan(name, value string) {
+func (w *fixture) annotatePlan(name, value string) {
 	w.t.Helper()
 	ext := w.get(name)
 	w.change(ext, func() {
@@ -121,7 +121,7 @@ func (w *world) annotatePlan(name, value string) {
 // TestPlanOnly plans a new extension, again when the catalog changes, and installs it when
 // the annotation goes.
 func TestPlanOnly(t *testing.T) {
-	w := newScene(t)
+	w := newFixtureWithoutController(t)
 	c := w.planner(preflight.NewCRDs(w.c).Check)
 	w.namespace("plan-new")
 	catalog := w.catalog("plan-new", "1.0.0")
@@ -170,7 +170,7 @@ func TestPlanOnly(t *testing.T) {
 // TestPlanBeside plans another version of an installed extension, which goes on as its
 // spec says.
 func TestPlanBeside(t *testing.T) {
-	w := newScene(t)
+	w := newFixtureWithoutController(t)
 	c := w.planner(preflight.NewCRDs(w.c).Check)
 	w.namespace("plan-update")
 	catalog := w.catalog("plan-update", "1.0.0")
@@ -236,7 +236,7 @@ func TestPlanBeside(t *testing.T) {
 
 // TestPlanTellsAll: what stands against it is told at once, and does not hide the rest.
 func TestPlanTellsAll(t *testing.T) {
-	w := newScene(t)
+	w := newFixtureWithoutController(t)
 	lacking := &rbac.MissingError{Gaps: []rbac.Gap{{Namespace: "plan-absent", Rule: rbacv1.PolicyRule{
 		APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"create"},
 	}}}}
@@ -267,7 +267,7 @@ func TestPlanTellsAll(t *testing.T) {
 
 // TestPlanDependencies plans extensions for dependencies, and creates none.
 func TestPlanDependencies(t *testing.T) {
-	w := newScene(t)
+	w := newFixtureWithoutController(t)
 	c := w.planner()
 	w.namespace("plan-deps")
 	catalog := w.catalog("plan-deps")
@@ -307,7 +307,7 @@ func TestPlanDependencies(t *testing.T) {
 // TestPlanAsked refuses an annotation that says nothing it knows: going on would install
 // what somebody may only have wanted to see.
 func TestPlanAsked(t *testing.T) {
-	w := newScene(t)
+	w := newFixtureWithoutController(t)
 	c := w.planner()
 	w.namespace("plan-asked")
 	w.catalog("plan-asked", "1.0.0")
@@ -331,7 +331,7 @@ func TestPlanAsked(t *testing.T) {
 	w.create(foreign)
 	w.annotatePlan("plan-asked", olmv1.PlanOnly)
 	w.reconcile(c, "plan-asked")
-	w.expect("plan-asked", olmv1.TypeProgressing, `False Blocked the plan cannot be written, as ConfigMap "plan-plan-asked" in namespace "default" belongs to somebody else`)
+	w.expect("plan-asked", olmv1.TypeProgressing, `False Blocked the plan cannot be written, as ConfigMap "plan-plan-asked" in namespace "default" has another owner`)
 	if diff := cmp.Diff([]string{}, w.revisions("plan-asked")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/objectdiff"
 )
 
-// text writes the plan for people.
-func (p *plan) text() string {
+// renderText returns the plan as text for people.
+func (p *plan) renderText() string {
 	w := &strings.Builder{}
-	fmt.Fprintf(w, "Plan for clusterextension/%s: %s\n\n", p.Extension, p.headline())
+	fmt.Fprintf(w, "Plan for clusterextension/%s: %s\n\n", p.Extension, p.renderHeadline())
 	p.writeFacts(w)
 	if p.Bundle != nil {
-		list(w, "Deprecated:", p.Bundle.Deprecations)
+		writeList(w, "Deprecated:", p.Bundle.Deprecations)
 	}
 
 	var problems, offers, path, created []string
@@ -21,9 +21,9 @@ func (p *plan) text() string {
 		problems = append(problems, problem.Check+": "+problem.Message)
 	}
 
-	list(w, "What stands against it:", problems)
-	p.Contents.write(w, p.Images)
-	list(w, "Why this bundle:", p.Why)
+	writeList(w, "What stands against it:", problems)
+	p.Contents.writeText(w, p.Images)
+	writeList(w, "Why this bundle:", p.Why)
 	for _, c := range p.Considered {
 		if c.Problem == "" {
 			offers = append(offers, fmt.Sprintf("catalog %s, priority %d: %s", c.Catalog, c.Priority, c.Bundle))
@@ -32,26 +32,26 @@ func (p *plan) text() string {
 		}
 	}
 
-	list(w, "The best of each catalog:", offers)
+	writeList(w, "The best of each catalog:", offers)
 	for _, edge := range p.Path {
-		path = append(path, edge.text())
+		path = append(path, edge.renderText())
 	}
 
-	list(w, "Update path:", path)
+	writeList(w, "Update path:", path)
 	if len(p.Created) > 0 { // Otherwise they are among what stands against it.
-		list(w, "Missing dependencies:", p.Missing)
+		writeList(w, "Missing dependencies:", p.Missing)
 	}
 
 	for _, e := range p.Created {
 		created = append(created, fmt.Sprintf("clusterextension/%s: bundle %s of package %s, from catalog %s", e.Name, e.Bundle, e.Package, e.Catalog))
 	}
 
-	list(w, "Extensions to be created for dependencies:", created)
-	p.writeObjects(w)
+	writeList(w, "Extensions to be created for dependencies:", created)
+	p.writeObjectDiffs(w)
 	return w.String()
 }
 
-func (p *plan) headline() string {
+func (p *plan) renderHeadline() string {
 	stopped := ""
 	if len(p.Problems) > 0 {
 		stopped = ", which would be stopped"
@@ -65,7 +65,7 @@ func (p *plan) headline() string {
 	case p.Action == actionGoBack:
 		return "the update on its way would be given up for " + p.Bundle.Name + stopped
 	case p.Action == actionChange:
-		return p.Bundle.Name + " would be written anew" + stopped
+		return p.Bundle.Name + " would be rewritten" + stopped
 	case p.Action == actionInstall:
 		return "installation of " + p.Bundle.Name + stopped
 	default:
@@ -81,11 +81,11 @@ func (p *plan) writeFacts(w *strings.Builder) {
 	}
 	fact("Package", p.Package)
 	if p.Installed != nil {
-		fact("Installed", p.Installed.text())
+		fact("Installed", p.Installed.renderText())
 	}
 
 	if p.Bundle != nil {
-		fact("Bundle", p.Bundle.text())
+		fact("Bundle", p.Bundle.renderText())
 		fact("Image", p.Bundle.Image)
 		fact("Catalog", p.Bundle.Catalog)
 		fact("Channels", strings.Join(p.Bundle.Channels, ", "))
@@ -100,14 +100,14 @@ func (p *plan) writeFacts(w *strings.Builder) {
 	}[p.CRDUpgradeSafety])
 }
 
-func (b *plannedBundle) text() string {
+func (b *plannedBundle) renderText() string {
 	if b.Release != "" {
 		return fmt.Sprintf("%s, version %s, release %s", b.Name, b.Version, b.Release)
 	}
 	return fmt.Sprintf("%s, version %s", b.Name, b.Version)
 }
 
-func (e *pathEdge) text() string {
+func (e *pathEdge) renderText() string {
 	how := e.Kind
 	if e.SkipRange != "" {
 		how += " " + e.SkipRange
@@ -115,9 +115,9 @@ func (e *pathEdge) text() string {
 	return fmt.Sprintf("%s → %s (%s, in %s)", e.From, e.To, how, strings.Join(e.Channels, ", "))
 }
 
-// list writes a list under a title; nothing when it is empty. Further lines of an entry
-// are indented.
-func list(w *strings.Builder, title string, entries []string) {
+// writeList writes a list under a title, or nothing if it is empty. Further lines of an entry are
+// indented.
+func writeList(w *strings.Builder, title string, entries []string) {
 	if len(entries) == 0 {
 		return
 	}
@@ -127,8 +127,8 @@ func list(w *strings.Builder, title string, entries []string) {
 	}
 }
 
-// writeObjects writes diffs that the program patch can read too.
-func (p *plan) writeObjects(w *strings.Builder) {
+// writeObjectDiffs writes unified diffs that patch(1) can read.
+func (p *plan) writeObjectDiffs(w *strings.Builder) {
 	if p.Objects == nil {
 		return
 	}

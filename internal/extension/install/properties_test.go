@@ -9,7 +9,7 @@ import (
 // TestStatedPropertiesAreRecorded wants the properties that the author of a bundle states,
 // and no others, on the revision: those of the CSV first, each once.
 func TestStatedPropertiesAreRecorded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("stated")
 	w.bundle("1.0.0", "0.1.0", func(f files) {
 		f.replace(csvFile, "  annotations:\n", "  annotations:\n    olm.properties: "+

@@ -15,36 +15,36 @@ import (
 )
 
 const (
-	// maxRequires and maxProvides bound what is recorded on a revision, in bytes of
-	// JSON. All annotations of an object together have at most 256 KiB.
-	maxRequires = 96 << 10
-	maxProvides = 64 << 10
-	// maxStated bounds the properties that the author states, in the same way.
-	maxStated = 32 << 10
+	// maxRequiresBytes and maxProvidesBytes limit the properties that are recorded on a revision,
+	// in bytes of JSON. All annotations of an object together have at most 256 KiB.
+	maxRequiresBytes = 96 << 10
+	maxProvidesBytes = 64 << 10
+	// maxStatedBytes limits the properties that the author states, in the same way.
+	maxStatedBytes = 32 << 10
 )
 
-// dependencyBundle is the chosen bundle as others see it, by the properties that the
-// catalog and the image state.
-func dependencyBundle(pkg string, chosen selection, inImage []fbc.Property) (*dependency.Bundle, error) {
+// newDependencyBundle returns the chosen bundle for dependency resolution, with the properties of
+// the catalog and of the image.
+func newDependencyBundle(pkg string, chosen selection, inImage []fbc.Property) (*dependency.Bundle, error) {
 	version, err := semver.Parse(chosen.Version)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: version %q: %w", chosen.Name, chosen.Version, err)
 	}
-	b := dependency.NewBundle(chosen.Name, pkg, version, uniteProperties(chosen.properties, inImage))
+	b := dependency.NewBundle(chosen.Name, pkg, version, mergeProperties(chosen.properties, inImage))
 	b.Catalog = chosen.catalog
 	return b, nil
 }
 
-// uniteProperties returns the properties of both lists that have to do with dependencies,
-// each once.
-func uniteProperties(lists ...[]fbc.Property) []fbc.Property {
+// mergeProperties returns the properties of all lists without duplicates, and without those that
+// do not concern dependencies.
+func mergeProperties(lists ...[]fbc.Property) []fbc.Property {
 	var all []fbc.Property
 	for _, p := range slices.Concat(lists...) {
 		switch p.Type {
 		case fbc.PropertyCSVMetadata, fbc.PropertyBundleObject:
 			continue
 		}
-		p.Value = compact(p.Value)
+		p.Value = canonicalizeJSON(p.Value)
 		known := func(other fbc.Property) bool { return other.Type == p.Type && bytes.Equal(other.Value, p.Value) }
 		if !slices.ContainsFunc(all, known) {
 			all = append(all, p)
@@ -54,8 +54,8 @@ func uniteProperties(lists ...[]fbc.Property) []fbc.Property {
 	return all
 }
 
-// compact writes a value in one form: the fields of objects in their order by name.
-func compact(value json.RawMessage) json.RawMessage {
+// canonicalizeJSON returns a value in canonical form, with the fields of objects sorted by name.
+func canonicalizeJSON(value json.RawMessage) json.RawMessage {
 	var decoded any
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
@@ -71,10 +71,9 @@ func compact(value json.RawMessage) json.RawMessage {
 	return encoded
 }
 
-// record returns the annotations that say of a revision what others can depend on, and what
-// it depends on. A bundle that others can only depend on by its package, and that needs
-// nothing, has none.
-func record(b *dependency.Bundle) (map[string]string, error) {
+// dependencyAnnotations returns the annotations of a revision that record what its bundle provides
+// and requires. A bundle that provides only its package and requires nothing has none.
+func dependencyAnnotations(b *dependency.Bundle) (map[string]string, error) {
 	var provides, requires []fbc.Property
 	for _, p := range b.Properties {
 		switch {
@@ -91,30 +90,30 @@ func record(b *dependency.Bundle) (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("bundle %q: its requirements: %w", b.Name, err)
 		}
-		if len(encoded) > maxRequires {
-			return nil, fmt.Errorf("bundle %q: its requirements have %d bytes: at most %d can be recorded", b.Name, len(encoded), maxRequires)
+		if len(encoded) > maxRequiresBytes {
+			return nil, fmt.Errorf("bundle %q: its requirements have %d bytes: at most %d can be recorded", b.Name, len(encoded), maxRequiresBytes)
 		}
 		annotations[olmv1.AnnotationRequires] = string(encoded)
 	}
 
-	if encoded := fitting(provides); encoded != "" {
+	if encoded := encodeProvidedProperties(provides); encoded != "" {
 		annotations[olmv1.AnnotationProvides] = encoded
 	}
 
 	return annotations, nil
 }
 
-// recordStatedProperties adds the properties that the author of a bundle states to the
-// annotations of its revision, as the CSV's annotation of the same name has them: tools that
-// decide about the cluster's own update read them there. It reports false, and adds nothing,
-// when they are too large.
+// recordStatedProperties adds the properties that the author of a bundle states to the annotations
+// of its revision, in the form of the CSV's annotation of the same name. Tools that decide about
+// the cluster's own update read them there. It returns false, and adds nothing, if they are too
+// large.
 func recordStatedProperties(annotations map[string]string, stated []fbc.Property) bool {
 	if len(stated) == 0 {
 		return true
 	}
 
 	encoded, err := json.Marshal(stated)
-	if err != nil || len(encoded) > maxStated {
+	if err != nil || len(encoded) > maxStatedBytes {
 		return false
 	}
 
@@ -122,8 +121,9 @@ func recordStatedProperties(annotations map[string]string, stated []fbc.Property
 	return true
 }
 
-// fitting encodes as many properties as may be recorded: APIs first, then the shortest.
-func fitting(properties []fbc.Property) string {
+// encodeProvidedProperties encodes as many properties as maxProvidesBytes allows: APIs first, then
+// the shortest.
+func encodeProvidedProperties(properties []fbc.Property) string {
 	slices.SortStableFunc(properties, func(a, b fbc.Property) int {
 		if (a.Type == fbc.PropertyGVK) != (b.Type == fbc.PropertyGVK) {
 			if a.Type == fbc.PropertyGVK {
@@ -136,7 +136,7 @@ func fitting(properties []fbc.Property) string {
 
 	size := 2
 	for i, p := range properties {
-		if size += len(p.Type) + len(p.Value) + len(`{"type":"","value":},`); size > maxProvides {
+		if size += len(p.Type) + len(p.Value) + len(`{"type":"","value":},`); size > maxProvidesBytes {
 			properties = properties[:i]
 			break
 		}
@@ -148,15 +148,16 @@ func fitting(properties []fbc.Property) string {
 
 	encoded, err := json.Marshal(properties)
 	if err != nil {
-		return "" // Values that were read as JSON always encode.
+		return "" // Values decoded from JSON always encode.
 	}
 
 	return string(encoded)
 }
 
-// installedBundleOf reads back what was recorded on a revision; nil when there is none,
-// or none of ours. What cannot be read counts as not there.
-func installedBundleOf(set *olmv1.ClusterObjectSet) *dependency.Bundle {
+// bundleFromRevision returns the bundle that is recorded on a revision. It returns nil without a
+// revision, or if the recorded version cannot be parsed. Properties that cannot be read are
+// ignored.
+func bundleFromRevision(set *olmv1.ClusterObjectSet) *dependency.Bundle {
 	if set == nil {
 		return nil
 	}
@@ -181,8 +182,8 @@ func installedBundleOf(set *olmv1.ClusterObjectSet) *dependency.Bundle {
 	return b
 }
 
-// recordedProperties returns what a revision records of its bundle's properties. What cannot
-// be read counts as not there.
+// recordedProperties returns the properties of the bundle that are recorded on a revision. It
+// ignores those that cannot be read.
 func recordedProperties(set *olmv1.ClusterObjectSet) []fbc.Property {
 	var properties []fbc.Property
 	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires} {
@@ -195,9 +196,9 @@ func recordedProperties(set *olmv1.ClusterObjectSet) []fbc.Property {
 	return properties
 }
 
-// needsOf is a bundle that is on its way: it needs what it needs, and provides nothing
-// yet. Nil when it needs nothing.
-func needsOf(b *dependency.Bundle) *dependency.Bundle {
+// requirementsOnly returns a bundle that is being rolled out: it has its requirements, but
+// provides nothing yet. It returns nil if the bundle has no requirements.
+func requirementsOnly(b *dependency.Bundle) *dependency.Bundle {
 	var needs []fbc.Property
 	for _, p := range b.Properties {
 		if dependency.IsRequirement(p.Type) {
@@ -209,8 +210,8 @@ func needsOf(b *dependency.Bundle) *dependency.Bundle {
 		return nil
 	}
 
-	// Without a package it is not taken for one that is installed.
-	onItsWay := dependency.NewBundle(b.Name, "", b.Version, needs)
-	onItsWay.Extension = b.Extension
-	return onItsWay
+	// Without a package it does not count as installed.
+	pending := dependency.NewBundle(b.Name, "", b.Version, needs)
+	pending.Extension = b.Extension
+	return pending
 }

@@ -24,13 +24,13 @@ func statement(propertyType, value string) fbc.Property {
 func recorded(t *testing.T, release string, properties ...fbc.Property) olmv1.ClusterObjectSet {
 	t.Helper()
 	chosen := selection{Name: "a.v1", Version: "1.0.0", Release: release, Image: "quay.io/a:v1", properties: properties}
-	bundle, err := dependencyBundle("a", chosen, properties)
+	bundle, err := newDependencyBundle("a", chosen, properties)
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	ext := &olmv1.ClusterExtension{Spec: olmv1.ClusterExtensionSpec{Source: olmv1.SourceConfig{Catalog: &olmv1.CatalogFilter{PackageName: "a"}}}}
-	annotations, err := annotationsFor(ext, chosen, bundle, "quay.io/a@sha256:0", "inputs")
+	annotations, err := newRevisionAnnotations(ext, chosen, bundle, "quay.io/a@sha256:0", "inputs")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +57,11 @@ func TestWhatIsRecordedIsReadBack(t *testing.T) {
 	if diff := cmp.Diff(want, set.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(&resolve.Installed{Name: "a.v1", Version: "1.0.0", Release: "3"}, bundleOf(&set)); diff != "" {
+	if diff := cmp.Diff(&resolve.Installed{Name: "a.v1", Version: "1.0.0", Release: "3"}, bundleMetadata(&set)); diff != "" {
 		t.Errorf("the installed bundle (-want +got):\n%s", diff)
 	}
 
-	b := installedBundleOf(&set)
+	b := bundleFromRevision(&set)
 	var got []string
 	for _, p := range b.Properties {
 		got = append(got, p.Type+" "+string(p.Value))
@@ -94,7 +94,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 	properties = append(properties, statement("olm.gvk", `{"group":"g","kind":"K","version":"v1"}`))
 	set := recorded(t, "", properties...)
 	provides := set.Annotations[olmv1.AnnotationProvides]
-	if len(provides) > maxProvides || len(provides) < maxProvides/2 || !strings.HasPrefix(provides, `[{"type":"olm.gvk"`) {
+	if len(provides) > maxProvidesBytes || len(provides) < maxProvidesBytes/2 || !strings.HasPrefix(provides, `[{"type":"olm.gvk"`) {
 		t.Errorf("%d bytes are recorded: %.100s", len(provides), provides)
 	}
 
@@ -102,14 +102,14 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 		statement("olm.constraint", `{"failureMessage":"`+strings.Repeat("x", 60<<10)+`"}`),
 		statement("olm.constraint", `{"failureMessage":"`+strings.Repeat("y", 60<<10)+`"}`),
 	})
-	if _, err := record(b); err == nil || !strings.Contains(err.Error(), "at most 98304 can be recorded") {
+	if _, err := dependencyAnnotations(b); err == nil || !strings.Contains(err.Error(), "at most 98304 can be recorded") {
 		t.Errorf("120 KiB of requirements: %v", err)
 	}
 
 	for _, text := range []string{"{", `[{"type":"olm.gvk.required","value":{}}]`, "null", "[1]"} {
 		odd := recorded(t, "")
 		odd.Annotations[olmv1.AnnotationRequires], odd.Annotations[olmv1.AnnotationProvides] = text, text
-		change := dependency.Change{Before: installedBundleOf(&set), Others: []*dependency.Bundle{installedBundleOf(&odd)}}
+		change := dependency.Change{Before: bundleFromRevision(&set), Others: []*dependency.Bundle{bundleFromRevision(&odd)}}
 		if breaks := change.Breaks(); len(breaks) != 0 {
 			t.Errorf("%s: %v", text, breaks)
 		}
@@ -117,7 +117,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 
 	odd := set
 	odd.Annotations = map[string]string{olmv1.AnnotationBundleVersion: "one"}
-	if b := installedBundleOf(&odd); b != nil {
+	if b := bundleFromRevision(&odd); b != nil {
 		t.Errorf("a revision that is not ours is read as %v", b)
 	}
 }
@@ -125,7 +125,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 func TestInstalledBundlesStayAsTheyAre(t *testing.T) {
 	installed := recorded(t, "")
 	same := selection{Name: "a.v1", Version: "1.0.0", Image: "quay.io/a:other"}
-	if got := same.asInstalled(&installed); got.Image != "quay.io/a:v1" || got.pinned != "quay.io/a@sha256:0" {
+	if got := same.pinnedToInstalled(&installed); got.Image != "quay.io/a:v1" || got.pinned != "quay.io/a@sha256:0" {
 		t.Errorf("the installed bundle is now %+v", got)
 	}
 
@@ -134,12 +134,12 @@ func TestInstalledBundlesStayAsTheyAre(t *testing.T) {
 		"another release": {Name: "a.v1", Version: "1.0.0", Release: "1", Image: "quay.io/a:other"},
 		"another name":    {Name: "b.v1", Version: "1.0.0", Image: "quay.io/a:other"},
 	} {
-		if got := other.asInstalled(&installed); got.Image != "quay.io/a:other" || got.pinned != "" {
+		if got := other.pinnedToInstalled(&installed); got.Image != "quay.io/a:other" || got.pinned != "" {
 			t.Errorf("%s is taken for the installed one: %+v", name, got)
 		}
 	}
 
-	if got := same.asInstalled(nil); got.Image != "quay.io/a:other" {
+	if got := same.pinnedToInstalled(nil); got.Image != "quay.io/a:other" {
 		t.Errorf("without anything installed: %+v", got)
 	}
 }
@@ -156,7 +156,7 @@ func TestTranslateRange(t *testing.T) {
 		"<1.0.0+build":               "",
 		strings.Repeat("!1.0.0 ", 9): "",
 	} {
-		got := translateRange(text)
+		got := translateVersionRange(text)
 		if got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
@@ -197,7 +197,7 @@ func TestExtensionFor(t *testing.T) {
 	} {
 		b := dependency.NewBundle("a.v"+tc.version, "a", semver.MustParse(tc.version), nil)
 		b.Catalog, b.Channel = "one", "stable"
-		got := extensionFor(asking, b, tc.versions, tc.catalogs)
+		got := newDependencyExtension(asking, b, tc.versions, tc.catalogs)
 		filter := got.Spec.Source.Catalog
 		if filter.Version != tc.want || fmt.Sprint(filter.Selector.MatchLabels) != tc.labels || fmt.Sprint(filter.Channels) != "[stable]" {
 			t.Errorf("%s: %+v with the labels %v", tc.name, filter, filter.Selector.MatchLabels)

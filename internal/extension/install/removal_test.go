@@ -13,7 +13,7 @@ import (
 // TestRemovalIsNotHeldByTidying deletes an extension while ClusterObjectSets of others name
 // no bundle, or nonsense, and while the cache of bundles cannot be tidied.
 func TestRemovalIsNotHeldByTidying(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("tidying")
 	w.catalog("tidied", "1.0.0")
 	w.catalog("stays", "1.0.0")

@@ -35,7 +35,7 @@ import (
 // on, until one lives long enough. What comes of it is what comes of a program that does
 // not die.
 func TestKilledAtEachStep(t *testing.T) {
-	w := newScene(t)
+	w := newFixtureWithoutController(t)
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w.namespace("killed")
 	w.meanwhile(func(ctx context.Context) error { return runDeployments(ctx, c, "killed") })
@@ -106,10 +106,10 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// TestRecreatedWhileTheOldRevisionGoes makes an extension anew while a revision of the
+// TestRecreatedWhileTheOldRevisionGoes recreates an extension while a revision of the
 // one before it, of the same name, is still being removed.
 func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("again")
 	w.catalog("again", "1.0.0")
 	first := extension("again", "again")
@@ -158,7 +158,7 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 
 // live starts a program with all controllers of extensions, which dies when it has written so
 // many times.
-func (w *world) live(c client.Client, writes int64) *mortal.Life {
+func (w *fixture) live(c client.Client, writes int64) *mortal.Life {
 	w.t.Helper()
 	skip, atOnce := true, time.Duration(0)
 	return mortal.Live(w.t.Context(), env.Start(w.t), writes, func(ctx context.Context, connection *rest.Config) {
@@ -177,7 +177,7 @@ func (w *world) live(c client.Client, writes int64) *mortal.Life {
 
 // reached reports whether a version is installed, nothing else is active, and all that is
 // said of it is about that.
-func (w *world) reached(c client.Client, name, version string, revision int64) error {
+func (w *fixture) reached(c client.Client, name, version string, revision int64) error {
 	var ext olmv1.ClusterExtension
 	if err := c.Get(w.t.Context(), client.ObjectKey{Name: name}, &ext); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (w *world) reached(c client.Client, name, version string, revision int64) e
 
 // state lists everything of an extension, without what differs between two times: who is
 // it, when was it, and by which certificate is it trusted.
-func (w *world) state(c client.Client, name string) []string {
+func (w *fixture) state(c client.Client, name string) []string {
 	w.t.Helper()
 	var lines []string
 	for _, kind := range []schema.GroupVersionKind{
@@ -239,7 +239,7 @@ func (w *world) state(c client.Client, name string) []string {
 			}
 			eachClient(object, func(config map[string]any) { config["caBundle"] = config["caBundle"] != nil })
 			lines = append(lines, fmt.Sprintf("%s %s/%s %v %v %v %v", kind.Kind, object.GetNamespace(), object.GetName(), object.GetAnnotations(),
-				object.GetFinalizers(), content(object), reasons(object)))
+				object.GetFinalizers(), content(object), explainResolution(object)))
 		}
 	}
 
@@ -260,8 +260,8 @@ func content(object *unstructured.Unstructured) map[string]any {
 	return result
 }
 
-// reasons are the conditions of an object, without times.
-func reasons(object *unstructured.Unstructured) []string {
+// explainResolution are the conditions of an object, without times.
+func explainResolution(object *unstructured.Unstructured) []string {
 	var result []string
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, item := range conditions {

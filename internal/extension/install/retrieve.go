@@ -12,16 +12,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// The purposes of retrievals: a plan may need another image than the extension itself, and
-// neither cancels the other.
+// Purposes of retrievals. A plan may need another image than the extension itself. Neither
+// cancels the other.
 const (
 	retrieveForRevision = "revision"
 	retrieveForPlan     = "plan"
 )
 
-// retrieveBundle returns the content of a bundle image. While it is being pulled it returns
-// an error that wraps pull.ErrRetrieving, and the extension is enqueued when that has ended.
-// A controller without a manager, which nothing enqueues, waits for the registry.
+// retrieveBundle returns the content of a bundle image. While the image is being pulled it returns
+// an error that wraps pull.ErrRetrieving, and the extension is enqueued at the end of the pull.
+// Without a manager it waits for the registry, because nothing would enqueue the extension.
 func (a *attempt) retrieveBundle(ctx context.Context, ext *olmv1.ClusterExtension, image string) (*BundleImage, error) {
 	open := func(ctx context.Context) (*BundleImage, error) { return a.Bundles.Open(ctx, image) }
 	if a.retrievals == nil {
@@ -29,11 +29,11 @@ func (a *attempt) retrieveBundle(ctx context.Context, ext *olmv1.ClusterExtensio
 	}
 
 	purpose := retrieveForRevision
-	if a.planned != nil {
+	if a.dryRun != nil {
 		purpose = retrieveForPlan
 	}
 
-	a.retrieved[purpose] = true
+	a.requestedRetrievals[purpose] = true
 	request := fmt.Sprintf("%s %d %s", ext.UID, ext.Generation, image)
 	found, state, err := a.retrievals.Take(ext.Name, purpose, request)
 	switch state {
@@ -46,31 +46,31 @@ func (a *attempt) retrieveBundle(ctx context.Context, ext *olmv1.ClusterExtensio
 	case pull.Running:
 	}
 
-	a.awaited = reconcile.Wait(olmv1.ReasonRollingOut, 0, fmt.Errorf("pulling image %s: %w", image, pull.ErrRetrieving))
-	return nil, a.awaited
+	a.pendingRetrieval = reconcile.Wait(olmv1.ReasonRollingOut, 0, fmt.Errorf("pulling image %s: %w", image, pull.ErrRetrieving))
+	return nil, a.pendingRetrieval
 }
 
-// cancelRetrievals cancels the retrievals that this attempt did not ask for: the spec or the
-// catalogs have changed, or the extension is being deleted.
-func (a *attempt) cancelRetrievals(name string) {
+// cancelUnrequestedRetrievals cancels the retrievals that this attempt did not request. They are
+// obsolete since the spec or the catalogs changed, or the extension is being deleted.
+func (a *attempt) cancelUnrequestedRetrievals(name string) {
 	if a.retrievals == nil {
 		return
 	}
 
 	for _, purpose := range []string{retrieveForRevision, retrieveForPlan} {
-		if !a.retrieved[purpose] {
+		if !a.requestedRetrievals[purpose] {
 			a.retrievals.Cancel(name, purpose)
 		}
 	}
 }
 
-// reportAttempt writes the outcome of an attempt into the status. While a bundle is pulled,
-// the reason why the attempt before failed stays: it is worth more to a person.
-func (a *attempt) reportAttempt(ext *olmv1.ClusterExtension, err error) {
+// reportOutcome writes the outcome of an attempt to the status. While a bundle is being pulled,
+// the failure of the previous attempt is kept, because it is more useful.
+func (a *attempt) reportOutcome(ext *olmv1.ClusterExtension, err error) {
 	known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing).DeepCopy()
 	keeps := errors.Is(err, pull.ErrRetrieving) && known != nil && known.ObservedGeneration == ext.Generation &&
 		known.Reason != olmv1.ReasonSucceeded && known.Reason != olmv1.ReasonRollingOut
-	report(ext, a.revs, a.observed, err)
+	reportStatus(ext, a.revisions, a.revisionsLoaded, err)
 	if keeps {
 		setCondition(ext, *known)
 	}

@@ -10,7 +10,7 @@ import (
 // TestSilentRegistriesDelayNoOtherExtension has ten extensions whose bundles are in a
 // registry that never answers, and one whose bundle can be pulled.
 func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	const silent, good = "silent-registry", "beside-silent-registry"
 	w.namespace(silent)
 	w.catalog(silent, "silent")
@@ -51,7 +51,7 @@ func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
 // TestAFailureIsShownUntilTheNextPullHasEnded has a registry that refuses a bundle, and then
 // does not answer any more.
 func TestAFailureIsShownUntilTheNextPullHasEnded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	const name = "failure-then-silence"
 	w.namespace(name)
 	catalog := w.catalog(name, "unreachable")

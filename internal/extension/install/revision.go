@@ -17,33 +17,34 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-// annotationInputs, on a revision, is a digest of all that its objects follow from.
-// While it is the same nothing needs to be pulled or rendered.
+// annotationInputs is the annotation of a revision that holds the digest of its inputs. While the
+// digest is the same, nothing needs to be pulled or rendered.
 const annotationInputs = "mainstay.dev/inputs"
 
-// annotationImage, on a revision, is the image of its bundle as the catalog gave it.
+// annotationImage is the annotation of a revision that holds the image reference of its bundle as
+// the catalog states it.
 const annotationImage = "mainstay.dev/bundle-image"
 
 // selection is the bundle that was chosen for an extension.
 type selection struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Release of the bundle; empty for one that has none beside its version.
+	// Release is the release of the bundle. It is empty for a bundle that has only a version.
 	Release string `json:"release,omitempty"`
-	// Image is the reference as the catalog gives it.
+	// Image is the image reference as the catalog states it.
 	Image string `json:"image"`
 
-	// pinned is the image with digest that is installed already; empty for a bundle that
-	// is not.
+	// pinned is the installed image, by digest. It is empty for a bundle that is not installed.
 	pinned string
-	// catalog that it was chosen from; empty for a bundle that is kept for lack of catalogs.
+	// catalog is the name of the catalog that has the bundle. It is empty for a bundle that is
+	// kept for lack of catalogs.
 	catalog string
-	// properties as they stand in that catalog, or on the revision that is kept.
+	// properties are those of the bundle in the catalog, or on the revision that is kept.
 	properties []fbc.Property
 }
 
-// selectionOf returns the bundle of a revision as the selection to keep.
-func selectionOf(set *olmv1.ClusterObjectSet) selection {
+// selectionFromRevision returns the bundle of a revision as the selection to keep.
+func selectionFromRevision(set *olmv1.ClusterObjectSet) selection {
 	return selection{
 		Name: set.Annotations[olmv1.AnnotationBundleName], Version: set.Annotations[olmv1.AnnotationBundleVersion],
 		Release: set.Annotations[olmv1.AnnotationBundleRelease],
@@ -52,10 +53,11 @@ func selectionOf(set *olmv1.ClusterObjectSet) selection {
 	}
 }
 
-// asInstalled is the selection as it is installed, if it is: bundles do not change, and an
-// image that a catalog later gives under the same name and version is not looked at.
-func (s selection) asInstalled(installed *olmv1.ClusterObjectSet) selection {
-	if !holds(installed, s) || installed.Annotations[annotationImage] == "" {
+// pinnedToInstalled returns the selection with the image that is installed, if it is the installed
+// bundle. Bundles are immutable: an image that a catalog later lists under the same name and
+// version is ignored.
+func (s selection) pinnedToInstalled(installed *olmv1.ClusterObjectSet) selection {
+	if !holdsBundle(installed, s) || installed.Annotations[annotationImage] == "" {
 		return s
 	}
 	s.Image = installed.Annotations[annotationImage]
@@ -63,16 +65,16 @@ func (s selection) asInstalled(installed *olmv1.ClusterObjectSet) selection {
 	return s
 }
 
-// holds reports whether a revision holds the bundle.
-func holds(set *olmv1.ClusterObjectSet, chosen selection) bool {
-	b := bundleOf(set)
+// holdsBundle reports whether a revision holds the bundle.
+func holdsBundle(set *olmv1.ClusterObjectSet, chosen selection) bool {
+	b := bundleMetadata(set)
 	return b != nil && b.Name == chosen.Name && b.Version == chosen.Version && b.Release == chosen.Release
 }
 
-// inputs digests all that the objects of a revision follow from: the chosen bundle,
-// the parts of the extension's spec that rendering reads, who issues certificates, and
-// the version of the program that renders.
-func inputs(ext *olmv1.ClusterExtension, chosen selection, issuer render.Issuer, program string) string {
+// digestInputs returns the digest of everything that determines the objects of a revision: the
+// chosen bundle, the fields of the extension that rendering reads, the issuer of certificates, and
+// the version of the program.
+func digestInputs(ext *olmv1.ClusterExtension, chosen selection, issuer render.Issuer, program string) string {
 	encoded, _ := json.Marshal(struct { // plain values always encode
 		Program        string
 		Bundle         selection
@@ -83,7 +85,7 @@ func inputs(ext *olmv1.ClusterExtension, chosen selection, issuer render.Issuer,
 		Issuer         render.Issuer `json:",omitempty"`
 		AccessRoles    bool          `json:",omitempty"`
 	}{
-		Program: program, Bundle: chosen, Namespace: ext.Spec.Namespace, ServiceAccount: accountName(ext),
+		Program: program, Bundle: chosen, Namespace: ext.Spec.Namespace, ServiceAccount: serviceAccountName(ext),
 		Watch: ext.Annotations[olmv1.AnnotationWatchNamespace], Config: ext.Spec.Config, Issuer: issuer,
 		AccessRoles: wantsAccessRoles(ext),
 	})
@@ -92,8 +94,8 @@ func inputs(ext *olmv1.ClusterExtension, chosen selection, issuer render.Issuer,
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// revision makes the ClusterObjectSet for a bundle, without its phases.
-func revision(ext *olmv1.ClusterExtension, number int64, annotations map[string]string) *olmv1.ClusterObjectSet {
+// newRevision returns the ClusterObjectSet for a bundle, without its phases.
+func newRevision(ext *olmv1.ClusterExtension, number int64, annotations map[string]string) *olmv1.ClusterObjectSet {
 	controller := true
 	return &olmv1.ClusterObjectSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind},
@@ -108,7 +110,7 @@ func revision(ext *olmv1.ClusterExtension, number int64, annotations map[string]
 				APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterExtensionKind,
 				Name: ext.Name, UID: ext.UID, Controller: &controller, BlockOwnerDeletion: &controller,
 			}},
-			// Who rolls it out would set it first of all.
+			// The rollout controller would add it first.
 			Finalizers: []string{olmv1.FinalizerTeardown},
 		},
 		Spec: olmv1.ClusterObjectSetSpec{
@@ -120,10 +122,10 @@ func revision(ext *olmv1.ClusterExtension, number int64, annotations map[string]
 	}
 }
 
-// annotationsFor returns the annotations of a revision: which bundle it holds, what that
-// provides and needs, as whom it is written, and what it follows from.
-func annotationsFor(ext *olmv1.ClusterExtension, chosen selection, seen *dependency.Bundle, canonical, inputs string) (map[string]string, error) {
-	result, err := record(seen)
+// newRevisionAnnotations returns the annotations of a revision: its bundle, what the bundle
+// provides and requires, its service account, and the digest of its inputs.
+func newRevisionAnnotations(ext *olmv1.ClusterExtension, chosen selection, seen *dependency.Bundle, canonical, inputs string) (map[string]string, error) {
+	result, err := dependencyAnnotations(seen)
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
@@ -137,7 +139,7 @@ func annotationsFor(ext *olmv1.ClusterExtension, chosen selection, seen *depende
 	if chosen.Release != "" {
 		result[olmv1.AnnotationBundleRelease] = chosen.Release
 	}
-	if name := accountName(ext); name != "" {
+	if name := serviceAccountName(ext); name != "" {
 		result[olmv1.AnnotationServiceAccountName] = name
 		result[olmv1.AnnotationServiceAccountNamespace] = ext.Spec.Namespace
 	}
@@ -145,33 +147,33 @@ func annotationsFor(ext *olmv1.ClusterExtension, chosen selection, seen *depende
 	return result, nil
 }
 
-// sameContent reports whether a revision already holds the phases and is written as
-// the same account, so that only its annotations differ.
-func sameContent(set *olmv1.ClusterObjectSet, wanted *olmv1.ClusterObjectSet) bool {
+// hasSameContent reports whether a revision already has the wanted phases and service account, so
+// that only its annotations differ.
+func hasSameContent(set *olmv1.ClusterObjectSet, wanted *olmv1.ClusterObjectSet) bool {
 	return equality.Semantic.DeepEqual(set.Spec.Phases, wanted.Spec.Phases) &&
 		set.Annotations[olmv1.AnnotationServiceAccountName] == wanted.Annotations[olmv1.AnnotationServiceAccountName] &&
 		set.Annotations[olmv1.AnnotationServiceAccountNamespace] == wanted.Annotations[olmv1.AnnotationServiceAccountNamespace]
 }
 
-// honored returns the extension as this installation understands it: where service accounts
-// are ignored, without its own.
-func (c *Controller) honored(ext *olmv1.ClusterExtension) *olmv1.ClusterExtension {
+// effectiveExtension returns the extension as this installation interprets it. If service accounts
+// are ignored, the result has none.
+func (c *Controller) effectiveExtension(ext *olmv1.ClusterExtension) *olmv1.ClusterExtension {
 	if !c.IgnoreServiceAccount || ext.Spec.ServiceAccount == nil {
 		return ext
 	}
-	understood := ext.DeepCopy()
-	understood.Spec.ServiceAccount = nil
-	return understood
+	effective := ext.DeepCopy()
+	effective.Spec.ServiceAccount = nil
+	return effective
 }
 
-func accountName(ext *olmv1.ClusterExtension) string {
+func serviceAccountName(ext *olmv1.ClusterExtension) string {
 	if ext.Spec.ServiceAccount == nil {
 		return ""
 	}
 	return ext.Spec.ServiceAccount.Name
 }
 
-// wantsAccessRoles reports whether users of the bundle's APIs get roles.
+// wantsAccessRoles reports whether roles are created for the users of the bundle's APIs.
 func wantsAccessRoles(ext *olmv1.ClusterExtension) bool {
 	return ext.Spec.Install != nil && ext.Spec.Install.AccessRoles == olmv1.AccessRolesAggregated
 }

@@ -24,7 +24,7 @@ func sortRevisions(items []olmv1.ClusterObjectSet) revisions {
 	return items
 }
 
-// newest is the last active revision, nil when there is none.
+// newest returns the last active revision, or nil if there is none.
 func (r revisions) newest() *olmv1.ClusterObjectSet {
 	for i := range slices.Backward(r) {
 		if isActive(&r[i]) {
@@ -34,8 +34,8 @@ func (r revisions) newest() *olmv1.ClusterObjectSet {
 	return nil
 }
 
-// installed is the last active revision that was rolled out completely, nil when
-// there is none. During an update it is not the newest.
+// installed returns the last active revision that was rolled out completely, or nil if there is
+// none. During an update it is not the newest.
 func (r revisions) installed() *olmv1.ClusterObjectSet {
 	for i := range slices.Backward(r) {
 		if isActive(&r[i]) && hasSucceeded(&r[i]) {
@@ -45,26 +45,26 @@ func (r revisions) installed() *olmv1.ClusterObjectSet {
 	return nil
 }
 
-// keeper returns the revision whose bundle stays while there is no catalog to choose from:
-// the newest one, or the installed one when a version is asked for. It returns nil when
-// nothing is installed, or another version is asked for than the installed one.
-func (r revisions) keeper(version string) *olmv1.ClusterObjectSet {
+// findRevisionToKeep returns the revision whose bundle is kept while no catalog is selected: the
+// newest one, or the installed one if the spec asks for its version. It returns nil if nothing is
+// installed, or if the spec asks for another version.
+func (r revisions) findRevisionToKeep(version string) *olmv1.ClusterObjectSet {
 	installed := r.installed()
 	switch {
 	case installed == nil:
 		return nil
 	case version == "":
 		return r.newest()
-	case version == bundleOf(installed).Version:
+	case version == bundleMetadata(installed).Version:
 		return installed
 	default:
 		return nil
 	}
 }
 
-// standing is the active revision that followed from the same inputs: the newest, or the
-// one that is installed while an update of it is on its way. Nil when neither did.
-func (r revisions) standing(inputs string) *olmv1.ClusterObjectSet {
+// findByInputs returns the active revision with the same digest of inputs: the newest, or the
+// installed one while it is being updated. It returns nil if neither matches.
+func (r revisions) findByInputs(inputs string) *olmv1.ClusterObjectSet {
 	for _, set := range []*olmv1.ClusterObjectSet{r.newest(), r.installed()} {
 		if set != nil && set.Annotations[annotationInputs] == inputs {
 			return set
@@ -73,7 +73,7 @@ func (r revisions) standing(inputs string) *olmv1.ClusterObjectSet {
 	return nil
 }
 
-// active are the revisions that own objects, oldest first.
+// active returns copies of the revisions that own objects, oldest first.
 func (r revisions) active() revisions {
 	var result revisions
 	for i := range r {
@@ -84,8 +84,7 @@ func (r revisions) active() revisions {
 	return result
 }
 
-// activeAfter are the active revisions after one, oldest first. They are those of r, not
-// copies.
+// activeAfter returns pointers to the active revisions after the given one, oldest first.
 func (r revisions) activeAfter(set *olmv1.ClusterObjectSet) []*olmv1.ClusterObjectSet {
 	var result []*olmv1.ClusterObjectSet
 	for i := range r {
@@ -96,9 +95,9 @@ func (r revisions) activeAfter(set *olmv1.ClusterObjectSet) []*olmv1.ClusterObje
 	return result
 }
 
-// refused is the revision that followed from the same inputs and was given up for the same
-// generation of the spec; nil when there is none.
-func (r revisions) refused(inputs string, generation int64) *olmv1.ClusterObjectSet {
+// findRefused returns the revision with the same digest of inputs that was abandoned for the same
+// generation of the spec. It returns nil if there is none.
+func (r revisions) findRefused(inputs string, generation int64) *olmv1.ClusterObjectSet {
 	for i := range r {
 		if r[i].Annotations[annotationInputs] == inputs && r[i].Annotations[olmv1.AnnotationRefusedGeneration] == strconv.FormatInt(generation, 10) {
 			return &r[i]
@@ -107,7 +106,7 @@ func (r revisions) refused(inputs string, generation int64) *olmv1.ClusterObject
 	return nil
 }
 
-// nextNumber is the number of the revision to be made.
+// nextNumber returns the number of the next revision.
 func (r revisions) nextNumber() int64 {
 	if len(r) == 0 {
 		return 1
@@ -115,9 +114,9 @@ func (r revisions) nextNumber() int64 {
 	return r[len(r)-1].Spec.Revision + 1
 }
 
-// toArchive are the active revisions that the newest one has replaced: once it was
-// rolled out completely nothing but it is needed.
-func (r revisions) toArchive() []*olmv1.ClusterObjectSet {
+// listReplaced returns the active revisions before the installed one. They are not needed any
+// more.
+func (r revisions) listReplaced() []*olmv1.ClusterObjectSet {
 	installed := r.installed()
 	if installed == nil {
 		return nil
@@ -133,8 +132,8 @@ func (r revisions) toArchive() []*olmv1.ClusterObjectSet {
 	return result
 }
 
-// toDelete are the oldest archived revisions beyond those that are kept.
-func (r revisions) toDelete() revisions {
+// listExpired returns the oldest archived revisions, beyond the maxArchived that are kept.
+func (r revisions) listExpired() revisions {
 	var archived revisions
 	for i := range r {
 		if !isActive(&r[i]) {
@@ -156,8 +155,8 @@ func hasSucceeded(set *olmv1.ClusterObjectSet) bool {
 	return meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded)
 }
 
-// bundleOf returns the bundle that a revision holds.
-func bundleOf(set *olmv1.ClusterObjectSet) *resolve.Installed {
+// bundleMetadata returns the bundle of a revision for resolution, or nil without a revision.
+func bundleMetadata(set *olmv1.ClusterObjectSet) *resolve.Installed {
 	if set == nil {
 		return nil
 	}

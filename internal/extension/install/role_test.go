@@ -43,7 +43,7 @@ const (
 // installation gives the controller. Of the rights to ConfigMaps, which it has for plans
 // alone, it uses every one.
 func TestPlanWithTheShippedRole(t *testing.T) {
-	w := newScene(t)
+	w := newFixtureWithoutController(t)
 	w.namespace(system)
 	w.namespace(planInstall)
 	granted := w.shippedRole()
@@ -102,7 +102,7 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 
 // shippedRole returns the test's account what the installation gives the controller, and
 // tells which verbs on any ConfigMap that is.
-func (w *world) shippedRole() []string {
+func (w *fixture) shippedRole() []string {
 	w.t.Helper()
 	text, err := config.Files.ReadFile("rbac/operator-controller/role.yaml")
 	if err != nil {
@@ -135,7 +135,7 @@ func (w *world) shippedRole() []string {
 	return verbs
 }
 
-func (w *world) grant(objects ...client.Object) {
+func (w *fixture) grant(objects ...client.Object) {
 	w.t.Helper()
 	admin := env.Client(w.t, clientgoscheme.AddToScheme)
 	for _, object := range objects {

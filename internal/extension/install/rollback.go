@@ -21,22 +21,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// rollBack returns up an update that is late, where the extension asks for that: what was
-// installed before is kept, and takes back what the update had taken over. A first
-// installation has nothing to go back to, and stays late.
-func (a *attempt) rollBack(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	installed, newest := a.revs.installed(), a.revs.newest()
-	if installed == nil || rollbackPolicy(ext) != olmv1.RollbackPolicyOnDeadline || !isLate(newest, ext) {
+// rollBackLateUpdate abandons an update that missed its progress deadline, if the extension's
+// rollback policy asks for that. The installed revision stays and takes back the objects that the
+// update had taken over. A first installation has nothing to roll back to.
+func (a *attempt) rollBackLateUpdate(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	installed, newest := a.revisions.installed(), a.revisions.newest()
+	if installed == nil || rollbackPolicy(ext) != olmv1.RollbackPolicyOnDeadline || !hasMissedDeadline(newest, ext) {
 		return nil
 	}
 
-	err := a.giveBack(ctx, ext, installed, ext.Generation)
+	err := a.rollBackTo(ctx, ext, installed, ext.Generation)
 	if apierrors.IsConflict(err) {
-		return nil // it changed meanwhile, and perhaps became complete: the change wakes this controller
+		return nil // the revision changed, and may be complete: the change enqueues the extension
 	}
 	if err != nil {
-		return reconcile.Wait(olmv1.ReasonProgressDeadlineExceeded, recheck, fmt.Errorf(
-			"the update to bundle %q is late, but cannot be given up: %w", bundleOf(newest).Name, err))
+		return reconcile.Wait(olmv1.ReasonProgressDeadlineExceeded, preconditionRetryInterval, fmt.Errorf(
+			"the update to bundle %q is late, but cannot be given up: %w", bundleMetadata(newest).Name, err))
 	}
 
 	return nil
@@ -49,44 +49,45 @@ func rollbackPolicy(ext *olmv1.ClusterExtension) olmv1.RollbackPolicy {
 	return ext.Spec.Install.Rollback.Policy
 }
 
-// isLate reports whether a revision was not complete by the deadline that holds now. One
-// that was given another deadline is judged anew first.
-func isLate(set *olmv1.ClusterObjectSet, ext *olmv1.ClusterExtension) bool {
+// hasMissedDeadline reports whether a revision was not complete by its progress deadline. It
+// returns false while the rollout controller has not observed the current deadline.
+func hasMissedDeadline(set *olmv1.ClusterObjectSet, ext *olmv1.ClusterExtension) bool {
 	c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing)
 	return !hasSucceeded(set) && c != nil && c.Status == metav1.ConditionFalse && c.Reason == olmv1.ReasonProgressDeadlineExceeded &&
 		c.ObservedGeneration == set.Generation && ptr.Equal(set.Spec.ProgressDeadlineMinutes, ext.Spec.ProgressDeadlineMinutes)
 }
 
-// checkRefused stops when what is wanted was given up before, for the same spec.
-func (a *attempt) checkRefused(ext *olmv1.ClusterExtension, wanted string) error {
-	refused, installed := a.revs.refused(wanted, ext.Generation), a.revs.installed()
+// checkRefusedUpdate returns an error if the same update was abandoned before, for the same
+// generation of the spec.
+func (a *attempt) checkRefusedUpdate(ext *olmv1.ClusterExtension, wanted string) error {
+	refused, installed := a.revisions.findRefused(wanted, ext.Generation), a.revisions.installed()
 	if refused == nil || installed == nil {
 		return nil
 	}
 	return reconcile.Stop(olmv1.ReasonProgressDeadlineExceeded, fmt.Errorf(
 		"the update to bundle %q was given up, and bundle %q stays installed; it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: %s",
-		bundleOf(refused).Name, bundleOf(installed).Name, refused.Annotations[olmv1.AnnotationFailure]))
+		bundleMetadata(refused).Name, bundleMetadata(installed).Name, refused.Annotations[olmv1.AnnotationFailure]))
 }
 
-// giveBack archives the active revisions after one that is still in place, which becomes
-// the newest by that. It does nothing when there are none. What going back writes and
-// removes is checked first, as for an update. With a generation they are refused for that.
-func (a *attempt) giveBack(ctx context.Context, ext *olmv1.ClusterExtension, to *olmv1.ClusterObjectSet, refusedFor int64) error {
-	after := a.revs.activeAfter(to)
+// rollBackTo archives the active revisions after the given one, which makes it the newest. It does
+// nothing if there are none. The preflight checks run first, as for an update. If refusedFor is
+// not zero, the archived revisions are refused for that generation.
+func (a *attempt) rollBackTo(ctx context.Context, ext *olmv1.ClusterExtension, to *olmv1.ClusterObjectSet, refusedFor int64) error {
+	after := a.revisions.activeAfter(to)
 	if len(after) == 0 {
 		return nil
 	}
 
-	objects, err := a.objects(ctx, to)
+	objects, err := a.loadRevisionObjects(ctx, to)
 	if err != nil {
 		return err
 	}
-	if err := a.preflight(ctx, ext, objects); err != nil {
+	if err := a.runPreflight(ctx, ext, objects); err != nil {
 		return err
 	}
 
 	for _, set := range slices.Backward(after) {
-		if err := a.archive(ctx, set, refusedFor); err != nil {
+		if err := a.archiveRevision(ctx, set, refusedFor); err != nil {
 			return err
 		}
 	}
@@ -94,12 +95,12 @@ func (a *attempt) giveBack(ctx context.Context, ext *olmv1.ClusterExtension, to 
 	return nil
 }
 
-// objects reads what a revision holds.
-func (a *attempt) objects(ctx context.Context, set *olmv1.ClusterObjectSet) ([]unstructured.Unstructured, error) {
+// loadRevisionObjects reads the objects of a revision, also those in Secrets.
+func (a *attempt) loadRevisionObjects(ctx context.Context, set *olmv1.ClusterObjectSet) ([]unstructured.Unstructured, error) {
 	content, err := apply.Load(ctx, a.Reader, set, a.SystemNamespace)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("reading what revision %q holds: %w", set.Name, err)
+		return nil, fmt.Errorf("reading the objects of revision %q: %w", set.Name, err)
 	case len(content.Missing) > 0:
 		return nil, fmt.Errorf("objects of revision %q are missing, as there is no Secret %s", set.Name, strings.Join(content.Missing, ", "))
 	case len(content.Malformed) > 0:
@@ -116,20 +117,20 @@ func (a *attempt) objects(ctx context.Context, set *olmv1.ClusterObjectSet) ([]u
 	return objects, nil
 }
 
-// archive archives a revision, here and on the cluster. One that never was complete keeps
-// a note of what it failed with: the condition that says so changes now. With a generation
-// other than zero the same is not tried again for that.
-func (a *attempt) archive(ctx context.Context, set *olmv1.ClusterObjectSet, refusedFor int64) error {
+// archiveRevision archives a revision on the cluster and in memory. On one that was never complete
+// it records the failure in an annotation, because the condition that states it changes now. If
+// refusedFor is not zero, the same update is not retried for that generation of the spec.
+func (a *attempt) archiveRevision(ctx context.Context, set *olmv1.ClusterObjectSet, refusedFor int64) error {
 	patch := client.MergeFrom(set.DeepCopy())
 	archived := set.DeepCopy()
 	archived.Spec.LifecycleState = olmv1.LifecycleStateArchived
 	if !hasSucceeded(set) {
-		metav1.SetMetaDataAnnotation(&archived.ObjectMeta, olmv1.AnnotationFailure, failure(set))
+		metav1.SetMetaDataAnnotation(&archived.ObjectMeta, olmv1.AnnotationFailure, failureMessage(set))
 	}
 
 	if refusedFor != 0 {
 		metav1.SetMetaDataAnnotation(&archived.ObjectMeta, olmv1.AnnotationRefusedGeneration, strconv.FormatInt(refusedFor, 10))
-		// The lock keeps one from being given up as late that has just become complete.
+		// The lock protects a revision that has just become complete.
 		patch = client.MergeFromWithOptions(set.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	}
 
@@ -141,8 +142,8 @@ func (a *attempt) archive(ctx context.Context, set *olmv1.ClusterObjectSet, refu
 	return nil
 }
 
-// failure is what a revision that is not complete says of itself.
-func failure(set *olmv1.ClusterObjectSet) string {
+// failureMessage returns why a revision is not complete, from its condition.
+func failureMessage(set *olmv1.ClusterObjectSet) string {
 	message := ""
 	if c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing); c != nil {
 		message = c.Message

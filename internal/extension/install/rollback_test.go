@@ -17,7 +17,7 @@ import (
 )
 
 // updating brings an extension to version 1.0.0, and begins an update to 1.1.0.
-func (w *world) updating(name string, change func(*olmv1.ClusterExtension)) (catalog *olmv1.ClusterCatalog, second *olmv1.ClusterObjectSet) {
+func (w *fixture) updating(name string, change func(*olmv1.ClusterExtension)) (catalog *olmv1.ClusterCatalog, second *olmv1.ClusterObjectSet) {
 	w.t.Helper()
 	w.namespace(name)
 	catalog = w.catalog(name, "1.0.0")
@@ -41,8 +41,8 @@ func onDeadline(ext *olmv1.ClusterExtension) {
 
 const tooLate = "Revision has not rolled out for 10 minute(s). Last status: it waits"
 
-// late plays a roll-out that is not complete by its deadline.
-func (w *world) late(set *olmv1.ClusterObjectSet) {
+// late plays a rollout that is not complete by its deadline.
+func (w *fixture) late(set *olmv1.ClusterObjectSet) {
 	w.t.Helper()
 	before := set.DeepCopy()
 	meta.SetStatusCondition(&set.Status.Conditions, metav1.Condition{
@@ -55,7 +55,7 @@ func (w *world) late(set *olmv1.ClusterObjectSet) {
 }
 
 // is waits until a revision is in a state of its lifecycle.
-func (w *world) is(name string, state olmv1.LifecycleState) *olmv1.ClusterObjectSet {
+func (w *fixture) is(name string, state olmv1.LifecycleState) *olmv1.ClusterObjectSet {
 	w.t.Helper()
 	set := &olmv1.ClusterObjectSet{}
 	w.eventually(fmt.Sprintf("revision %s is %s", name, state), func() error {
@@ -72,7 +72,7 @@ func (w *world) is(name string, state olmv1.LifecycleState) *olmv1.ClusterObject
 }
 
 // absent makes sure that a revision was not made.
-func (w *world) absent(name string) {
+func (w *fixture) absent(name string) {
 	w.t.Helper()
 	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterObjectSet{}); client.IgnoreNotFound(err) != nil || err == nil {
 		w.t.Errorf("revision %s is there (%v)", name, err)
@@ -80,7 +80,7 @@ func (w *world) absent(name string) {
 }
 
 func TestRollsBackByItself(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	catalog, second := w.updating("by-itself", onDeadline)
 	w.late(second)
 	second = w.is("by-itself-2", olmv1.LifecycleStateArchived)
@@ -114,7 +114,7 @@ func TestRollsBackByItself(t *testing.T) {
 }
 
 func TestStaysLateWithoutConsent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for name, change := range map[string]func(*olmv1.ClusterExtension){
 		"unset": nil,
 		"never": func(ext *olmv1.ClusterExtension) {
@@ -129,7 +129,7 @@ func TestStaysLateWithoutConsent(t *testing.T) {
 }
 
 func TestFirstInstallationHasNothingToGoBackTo(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("first")
 	w.catalog("first", "1.0.0")
 	ext := extension("first", "first")
@@ -141,9 +141,9 @@ func TestFirstInstallationHasNothingToGoBackTo(t *testing.T) {
 	w.is("first-1", olmv1.LifecycleStateActive)
 }
 
-// A longer deadline for a roll-out that is late gives it more time.
+// A longer deadline for a rollout that is late gives it more time.
 func TestALongerDeadlineIsAnotherChance(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, second := w.updating("patient", nil)
 	w.late(second)
 	w.expect("patient", olmv1.TypeProgressing, "False ProgressDeadlineExceeded")
@@ -165,7 +165,7 @@ func TestALongerDeadlineIsAnotherChance(t *testing.T) {
 // Asking for the bundle of the revision that is still in place archives the unfinished
 // update, and makes no third revision.
 func TestGoingBackToWhatIsInPlace(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.updating("back", nil)
 	ext := w.get("back")
 	w.change(ext, func() {
@@ -192,7 +192,7 @@ func TestGoingBackToWhatIsInPlace(t *testing.T) {
 // The same when another version of the program made the revision, and so its inputs differ
 // but not its objects.
 func TestGoingBackToWhatIsInPlaceByItsContent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.updating("content", nil)
 	first := w.revision("content-1")
 	w.change(first, func() { first.Annotations["mainstay.dev/inputs"] = "sha256:of-another-program" })
@@ -230,7 +230,7 @@ func (c checker) set(refuse bool) {
 func TestGoingBackIsChecked(t *testing.T) {
 	check := checker{refuse: make(chan bool, 1)}
 	check.refuse <- false
-	w := newWorld(t, func(c *install.Controller) { c.Preflight = check })
+	w := newFixture(t, func(c *install.Controller) { c.Preflight = check })
 	_, second := w.updating("checked", onDeadline)
 	check.set(true)
 	w.late(second)
@@ -241,7 +241,7 @@ func TestGoingBackIsChecked(t *testing.T) {
 }
 
 func TestAccessRolesArePartOfTheRevision(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.namespace("access")
 	w.catalog("access", "1.0.0")
 	w.create(extension("access", "access"))

@@ -12,7 +12,7 @@ import (
 func TestServiceAccountThatDoesNotExist(t *testing.T) {
 	for name, ignored := range map[string]bool{"ignored": true, "honored": false} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(c *install.Controller) { c.IgnoreServiceAccount = ignored })
+			w := newFixture(t, func(c *install.Controller) { c.IgnoreServiceAccount = ignored })
 			namespace := name + "-account"
 			w.namespace(namespace)
 			w.catalog(namespace, "1.0.0")

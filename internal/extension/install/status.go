@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// conditions of a ClusterExtension, in the order in which they are listed.
+// conditions are the condition types of a ClusterExtension, in the order in which they are listed.
 var conditions = reconcile.Conditions{
 	olmv1.TypeDeprecated, olmv1.TypePackageDeprecated, olmv1.TypeChannelDeprecated, olmv1.TypeBundleDeprecated,
 	olmv1.TypeInstalled, olmv1.TypeProgressing, olmv1.TypeAvailable, olmv1.TypeDeletesCRDs,
@@ -20,27 +20,26 @@ func setCondition(ext *olmv1.ClusterExtension, condition metav1.Condition) {
 	conditions.Set(&ext.Status.Conditions, ext.Generation, condition)
 }
 
-// report writes what the revisions show, and the outcome of the attempt, into the
-// status. The revisions are nil when they could not be read; then only the outcome
-// is reported and what was known stays.
-func report(ext *olmv1.ClusterExtension, revs revisions, known bool, err error) {
+// reportStatus writes the state of the revisions and the outcome of the attempt to the status. If
+// known is false, the revisions could not be read: then only the outcome is written.
+func reportStatus(ext *olmv1.ClusterExtension, revs revisions, known bool, err error) {
 	if known {
 		reportInstalled(ext, revs, err)
 		reportRevisions(ext, revs)
-		reportCRDs(ext, revs)
+		reportCRDDeletion(ext, revs)
 	}
-	setCondition(ext, progressing(revs, err))
+	setCondition(ext, newProgressingCondition(revs, err))
 }
 
 func reportInstalled(ext *olmv1.ClusterExtension, revs revisions, err error) {
 	installed := revs.installed()
 	if installed == nil {
 		ext.Status.Install = nil
-		setCondition(ext, notInstalled(err))
+		setCondition(ext, newNotInstalledCondition(err))
 		return
 	}
 
-	bundle := bundleOf(installed)
+	bundle := bundleMetadata(installed)
 	ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{
 		Bundle: olmv1.BundleMetadata{Name: bundle.Name, Version: bundle.Version},
 	}
@@ -54,9 +53,9 @@ func reportInstalled(ext *olmv1.ClusterExtension, revs revisions, err error) {
 	})
 }
 
-// notInstalled is False when nothing is installed, and Unknown when even that cannot
-// be told as the account to look with is missing.
-func notInstalled(err error) metav1.Condition {
+// newNotInstalledCondition returns the condition Installed of an extension without an installed
+// bundle. It is Unknown if the service account is missing, otherwise False.
+func newNotInstalledCondition(err error) metav1.Condition {
 	condition := metav1.Condition{
 		Type: olmv1.TypeInstalled, Status: metav1.ConditionFalse, Reason: olmv1.ReasonFailed, Message: "No bundle installed",
 	}
@@ -85,16 +84,16 @@ func reportRevisions(ext *olmv1.ClusterExtension, revs revisions) {
 	}
 }
 
-// progressing says what is being done: what the attempt failed with, else what the
-// newest revision says of itself.
-func progressing(revs revisions, err error) metav1.Condition {
+// newProgressingCondition returns the condition Progressing: the failure of the attempt, otherwise
+// the state of the newest revision.
+func newProgressingCondition(revs revisions, err error) metav1.Condition {
 	if err != nil {
-		return failed(err)
+		return newFailedCondition(err)
 	}
 
 	newest := revs.newest()
 	if newest == nil {
-		return rollingOut("the first revision is being made")
+		return newRollingOutCondition("the first revision is being made")
 	}
 
 	own := meta.FindStatusCondition(newest.Status.Conditions, olmv1.TypeProgressing)
@@ -108,26 +107,26 @@ func progressing(revs revisions, err error) metav1.Condition {
 		return metav1.Condition{Type: own.Type, Status: own.Status, Reason: own.Reason, Message: own.Message}
 	}
 
-	return rollingOut(fmt.Sprintf("revision %s is about to be rolled out", newest.Name))
+	return newRollingOutCondition(fmt.Sprintf("revision %s is about to be rolled out", newest.Name))
 }
 
-func rollingOut(message string) metav1.Condition {
+func newRollingOutCondition(message string) metav1.Condition {
 	return metav1.Condition{
 		Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonRollingOut, Message: message,
 	}
 }
 
-// isRollingOut reports whether the revision, or the removal of all of them, is on its way,
-// which mostly is over soon.
+// isRollingOut reports whether a revision is being rolled out, or all of them are being removed.
+// Such a status is mostly transient.
 func isRollingOut(ext *olmv1.ClusterExtension, err error) bool {
 	condition := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing)
-	isOnItsWay := err == nil || (reconcile.IsWait(err) && !ext.DeletionTimestamp.IsZero())
-	return isOnItsWay && condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == olmv1.ReasonRollingOut
+	isInProgress := err == nil || (reconcile.IsWait(err) && !ext.DeletionTimestamp.IsZero())
+	return isInProgress && condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == olmv1.ReasonRollingOut
 }
 
-// failed reports an attempt that failed: True while it is tried again, False when
-// somebody must act first, or when an update is late.
-func failed(err error) metav1.Condition {
+// newFailedCondition returns the condition Progressing of a failed attempt. It is True while the
+// attempt is retried, and False if a user must act or the progress deadline is exceeded.
+func newFailedCondition(err error) metav1.Condition {
 	condition := metav1.Condition{
 		Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue,
 		Reason: reconcile.ReasonOf(err, olmv1.ReasonRetrying), Message: err.Error(),

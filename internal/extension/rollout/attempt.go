@@ -22,8 +22,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// attempt is one reconciliation of one revision: what its steps found, for the steps
-// after them and for the report.
+// attempt is one reconciliation of one revision. It holds the results of its steps for later steps
+// and for the status.
 type attempt struct {
 	*reconciler
 
@@ -34,14 +34,15 @@ type attempt struct {
 	applied *apply.RevisionResult
 }
 
-// load reads what the revision holds, and checks that it is what it was.
-func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+// loadContent reads the objects of the revision, and checks that they have not changed since the
+// first load.
+func (a *attempt) loadContent(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	if apply.HoldsReferences(set) {
-		// The Secrets are labelled as managed objects are. They are operator-controller's own.
-		a.watches.use(set.Name, watched{scope{namespace: a.namespace}, secrets}) //nolint:contextcheck // a watch outlives the pass that begins it
+		// The Secrets have the labels of managed objects. They belong to operator-controller.
+		a.watches.ensureWatch(set.Name, watchKey{scope{namespace: a.systemNamespace}, secretsResource}) //nolint:contextcheck // the watch outlives this reconciliation
 	}
 
-	content, err := a.readContent(ctx, set, account.Of(set))
+	content, err := a.readRevisionContent(ctx, set, account.Of(set))
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
@@ -51,7 +52,7 @@ func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	}
 	if len(content.Malformed) > 0 {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
-			"the revision holds objects that cannot be applied, and must be replaced by another: %w", joined(content.Malformed)))
+			"the revision holds objects that cannot be applied, and must be replaced by another: %w", joinErrors(content.Malformed)))
 	}
 	if len(content.Missing) > 0 {
 		return reconcile.Retry(olmv1.ReasonRetrying, fmt.Errorf(
@@ -66,13 +67,13 @@ func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 		return reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
 
-	if changed := changedPhases(set.Status.ObservedPhases, a.digests); len(changed) > 0 {
+	if changed := findChangedPhases(set.Status.ObservedPhases, a.digests); len(changed) > 0 {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
 			"resolved content of %d phase(s) has changed: phase %s: a Secret that holds its objects is not what it was when the revision was first loaded; restore the Secret, or replace the revision",
 			len(changed), strings.Join(changed, ", phase ")))
 	}
 
-	if err := a.pin(ctx, set); err != nil {
+	if err := a.recordPhaseDigests(ctx, set); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 	if a.probes, err = apply.CompileProbes(set.Spec.ProgressionProbes); err != nil {
@@ -82,10 +83,10 @@ func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	return nil
 }
 
-// pin records the content of the phases at the first load. Of objects in Secrets it does so
-// before any is applied: only then is a Secret that is replaced during the rollout, or
-// while this program restarts, noticed.
-func (a *attempt) pin(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+// recordPhaseDigests records the digests of the phases in the status at the first load. For
+// objects in Secrets it patches the status before any object is applied. Otherwise a Secret that
+// is replaced during the rollout, or while this program restarts, would go unnoticed.
+func (a *attempt) recordPhaseDigests(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	if len(set.Status.ObservedPhases) > 0 {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (a *attempt) pin(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	before := set.DeepCopy()
 	set.Status.ObservedPhases = a.digests
 	if !apply.HoldsReferences(set) {
-		return nil // The spec is immutable: the next status that is written is early enough.
+		return nil // The spec is immutable: the status patch at the end is early enough.
 	}
 	if err := a.client.Status().Patch(ctx, set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("recording the content of the phases: %w", err)
@@ -102,17 +103,17 @@ func (a *attempt) pin(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	return nil
 }
 
-// connect makes the engine that writes as the revision's account.
-func (a *attempt) connect(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+// newEngineForAccount sets the engine that impersonates the revision's service account.
+func (a *attempt) newEngineForAccount(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	as := account.Of(set)
-	if as.IsOwn() && a.requireAccount {
+	if as.IsOwn() && a.requireServiceAccount {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
 			"the revision names no service account, and this cluster requires one: set the annotations %s and %s",
 			olmv1.AnnotationServiceAccountNamespace, olmv1.AnnotationServiceAccountName))
 	}
 
 	if err := a.checkAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
-		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
+		return reconcile.Wait(olmv1.ReasonRetrying, unwatchedRetryInterval, err)
 	} else if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
@@ -126,19 +127,19 @@ func (a *attempt) connect(ctx context.Context, set *olmv1.ClusterObjectSet) erro
 	return nil
 }
 
-// readContent reads what a revision holds, with the rights of an account.
-func (r *reconciler) readContent(ctx context.Context, set *olmv1.ClusterObjectSet, as account.Account) (*apply.Content, error) {
+// readRevisionContent reads the objects of a revision with the rights of an account.
+func (r *reconciler) readRevisionContent(ctx context.Context, set *olmv1.ClusterObjectSet, as account.Account) (*apply.Content, error) {
 	reader, err := r.accounts.For(as)
 	if err != nil {
 		return nil, err
 	}
-	return apply.Load(ctx, &account.ContentReader{Reader: reader, Own: r.reader, SystemNamespace: r.namespace}, set, r.namespace)
+	return apply.Load(ctx, &account.ContentReader{Reader: reader, Own: r.reader, SystemNamespace: r.systemNamespace}, set, r.systemNamespace)
 }
 
-// secrets is where the objects of large revisions stand.
-var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
+// secretsResource is the resource that holds the objects of large revisions.
+var secretsResource = corev1.SchemeGroupVersion.WithResource("secrets")
 
-// checkAccount makes sure that the account exists.
+// checkAccount returns an error if the service account does not exist.
 func (r *reconciler) checkAccount(ctx context.Context, as account.Account) error {
 	if as.IsOwn() {
 		return nil
@@ -150,34 +151,36 @@ func (r *reconciler) checkAccount(ctx context.Context, as account.Account) error
 	return apply.CheckAccount(ctx, r.reader, types.NamespacedName(as))
 }
 
-// rollOut applies the objects. Once a revision was rolled out its phases do not wait
-// for each other any more: it is only kept as it is.
+// rollOut applies the objects. After the first complete rollout, phases no longer wait for each
+// other.
 func (a *attempt) rollOut(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	owner, err := a.owner(ctx, set)
+	owner, err := a.newOwner(ctx, set)
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 
-	within := scopeOf(set)
+	within := scopeForRevision(set)
 	rev := apply.Revision{
-		Owner: owner, Phases: a.content.Phases, Probes: a.probes, Ungated: isSucceeded(set),
-		Watch: func(resource schema.GroupVersionResource) { a.watches.use(set.Name, watched{within, resource}) }, //nolint:contextcheck // a watch outlives the pass that begins it
-		First: !isSucceeded(set) && len(owner.Siblings) == 0,
+		Owner: owner, Phases: a.content.Phases, Probes: a.probes, Ungated: hasSucceeded(set),
+		Watch: func(resource schema.GroupVersionResource) {
+			a.watches.ensureWatch(set.Name, watchKey{within, resource})
+		}, //nolint:contextcheck // the watch outlives this reconciliation
+		First: !hasSucceeded(set) && len(owner.Siblings) == 0,
 	}
-	if !a.pace.isThorough(set.Name, a.clock.Now()) {
-		rev.Current = a.watches.seenIn(within)
+	if !a.passLimiter.claimFullRead(set.Name, a.clock.Now()) {
+		rev.Current = a.watches.lastSeenFunc(within)
 	}
 
 	result := a.engine.Apply(ctx, &rev)
 	a.applied = &result
 	logChanges(ctx, result)
 
-	return a.judge(set, result)
+	return a.evaluateResult(set, result)
 }
 
-// judge says what follows from the result. Probes that fail after the first success
-// are no part of the roll-out: they show in the condition Available alone.
-func (a *attempt) judge(set *olmv1.ClusterObjectSet, result apply.RevisionResult) error {
+// evaluateResult returns the error that follows from the result. After the first complete rollout,
+// failing probes are no error: they only affect the condition Available.
+func (a *attempt) evaluateResult(set *olmv1.ClusterObjectSet, result apply.RevisionResult) error {
 	if err := result.Err(); err != nil {
 		if waiting := result.Waiting(); waiting != "" {
 			err = fmt.Errorf("%w; %s", err, waiting)
@@ -185,35 +188,35 @@ func (a *attempt) judge(set *olmv1.ClusterObjectSet, result apply.RevisionResult
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 
-	pause := a.pause(set)
+	retryInterval := a.jitteredResyncInterval(set)
 	if result.Count(apply.ActionDeleting) > 0 {
-		pause = min(pause, recheck)
+		retryInterval = min(retryInterval, unwatchedRetryInterval)
 	}
 	if waiting := result.Waiting(); waiting != "" {
-		return reconcile.Wait(olmv1.ReasonRollingOut, pause, errors.New(waiting))
+		return reconcile.Wait(olmv1.ReasonRollingOut, retryInterval, errors.New(waiting))
 	}
-	if result.Superseded() > 0 && !isSucceeded(set) {
-		return reconcile.Wait(olmv1.ReasonRollingOut, pause, fmt.Errorf(
+	if result.Superseded() > 0 && !hasSucceeded(set) {
+		return reconcile.Wait(olmv1.ReasonRollingOut, retryInterval, fmt.Errorf(
 			"a later revision has taken over %d of the %d objects so far: nothing more is rolled out", result.Superseded(), result.Objects()))
 	}
 
 	return nil
 }
 
-// owner says for whom objects are applied, and who the other revisions are.
-func (a *attempt) owner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply.Owner, error) {
-	siblings, err := a.siblings(ctx, set)
+// newOwner returns the owner that objects are applied for, with the numbers of its siblings.
+func (a *attempt) newOwner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply.Owner, error) {
+	siblings, err := a.listSiblings(ctx, set)
 	if err != nil {
 		return apply.Owner{}, err
 	}
 
 	owner := apply.Owner{
-		Reference: reference(set), Labels: objectLabels(set), Revision: set.Spec.Revision,
+		Reference: newOwnerReference(set), Labels: objectLabels(set), Revision: set.Spec.Revision,
 		Siblings: make(map[types.UID]int64, len(siblings)),
 	}
 	for i := range siblings {
 		number := siblings[i].Spec.Revision
-		if isGivingUp(&siblings[i]) {
+		if isInactive(&siblings[i]) {
 			number = 0
 		}
 		owner.Siblings[siblings[i].UID] = number
@@ -226,66 +229,67 @@ func (a *attempt) owner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply
 	return owner, nil
 }
 
-// isPassing reports whether the first roll-out, or the removal, is under way and nothing is
-// wrong: mostly the watches bring the next step at once.
-func (a *attempt) isPassing(set *olmv1.ClusterObjectSet, err error) bool {
-	if isGivingUp(set) {
-		return reconcile.IsWait(err) && a.watches.covers(set.Name)
+// isTransient reports whether the first rollout, or the removal, is in progress without a problem.
+// The watches mostly report the next step immediately.
+func (a *attempt) isTransient(set *olmv1.ClusterObjectSet, err error) bool {
+	if isInactive(set) {
+		return reconcile.IsWait(err) && a.watches.isFullyWatched(set.Name)
 	}
-	return reconcile.IsWait(err) && a.applied != nil && !isSucceeded(set) && !a.outcome(set, err).late && a.watches.covers(set.Name)
+	return reconcile.IsWait(err) && a.applied != nil && !hasSucceeded(set) && !a.newOutcome(set, err).deadlineExceeded && a.watches.isFullyWatched(set.Name)
 }
 
-// again says when a revision that is as it should be is looked at again.
-func (a *attempt) again(set *olmv1.ClusterObjectSet) time.Duration {
+// resyncIntervalAfterSuccess returns the resync interval of a complete revision. Zero means that
+// only events enqueue it.
+func (a *attempt) resyncIntervalAfterSuccess(set *olmv1.ClusterObjectSet) time.Duration {
 	switch {
-	case isArchived(set):
+	case hasFinishedArchiving(set):
 		return 0
-	case a.watches.covers(set.Name):
-		return wait.Jitter(settled, 0.2)
+	case a.watches.isFullyWatched(set.Name):
+		return wait.Jitter(stableResyncInterval, 0.2)
 	default:
-		return a.pause(set)
+		return a.jitteredResyncInterval(set)
 	}
 }
 
-// pause is the time until the next periodic pass, spread so that revisions do not
-// come all at once, and no longer than until the progress deadline.
-func (a *attempt) pause(set *olmv1.ClusterObjectSet) time.Duration {
-	pause := wait.Jitter(resync, 0.2)
-	if deadline, ok := deadlineOf(set); ok {
+// jitteredResyncInterval returns the time until the next resync, but at most until the progress
+// deadline. It has jitter, so that revisions are not reconciled all at once.
+func (a *attempt) jitteredResyncInterval(set *olmv1.ClusterObjectSet) time.Duration {
+	interval := wait.Jitter(defaultResyncInterval, 0.2)
+	if deadline, ok := progressDeadline(set); ok {
 		if left := deadline.Sub(a.clock.Now()); left > 0 {
-			pause = min(pause, left)
+			interval = min(interval, left)
 		}
 	}
-	return pause
+	return interval
 }
 
-// outcome is what is reported of the attempt.
-func (a *attempt) outcome(set *olmv1.ClusterObjectSet, err error) outcome {
-	deadline, ok := deadlineOf(set)
+// newOutcome returns the outcome of the attempt for the status.
+func (a *attempt) newOutcome(set *olmv1.ClusterObjectSet, err error) outcome {
+	deadline, ok := progressDeadline(set)
 	return outcome{
 		err: err, applied: a.applied,
-		late: ok && !a.clock.Now().Before(deadline),
+		deadlineExceeded: ok && !a.clock.Now().Before(deadline),
 	}
 }
 
-// deadlineOf returns the time by which the first roll-out is to be complete; false when
-// there is none, or it was complete.
-func deadlineOf(set *olmv1.ClusterObjectSet) (time.Time, bool) {
-	if set.Spec.ProgressDeadlineMinutes == nil || isSucceeded(set) {
+// progressDeadline returns the time by which the first rollout must be complete. It returns false
+// if there is no deadline, or if the rollout was complete before.
+func progressDeadline(set *olmv1.ClusterObjectSet) (time.Time, bool) {
+	if set.Spec.ProgressDeadlineMinutes == nil || hasSucceeded(set) {
 		return time.Time{}, false
 	}
 	return set.CreationTimestamp.Add(time.Duration(*set.Spec.ProgressDeadlineMinutes) * time.Minute), true
 }
 
-func reference(set *olmv1.ClusterObjectSet) metav1.OwnerReference {
+func newOwnerReference(set *olmv1.ClusterObjectSet) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: set.Name, UID: set.UID,
 	}
 }
 
-// changedPhases returns the names, in quotes, of the phases whose content is not what was
+// findChangedPhases returns the quoted names of the phases whose digests differ from those
 // observed at the first load.
-func changedPhases(observed, now []olmv1.ObservedPhase) []string {
+func findChangedPhases(observed, now []olmv1.ObservedPhase) []string {
 	if len(observed) == 0 {
 		return nil
 	}
@@ -299,7 +303,7 @@ func changedPhases(observed, now []olmv1.ObservedPhase) []string {
 	return changed
 }
 
-func joined(errs []error) error {
+func joinErrors(errs []error) error {
 	const named = 3
 	texts := make([]string, 0, named+1)
 	for i, err := range errs {
@@ -313,7 +317,7 @@ func joined(errs []error) error {
 	return errors.New(strings.Join(texts, "; "))
 }
 
-// logChanges logs what was written; a pass that changed nothing logs nothing.
+// logChanges logs the number of written objects, if any.
 func logChanges(ctx context.Context, result apply.RevisionResult) {
 	var counts []any
 	for _, action := range []apply.Action{apply.ActionCreated, apply.ActionUpdated, apply.ActionRecovered} {

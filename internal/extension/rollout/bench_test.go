@@ -17,7 +17,7 @@ import (
 // BenchmarkRollOut takes a revision of 24 objects in 8 phases from its creation to
 // its success. Its deployment is made available as soon as it exists.
 func BenchmarkRollOut(b *testing.B) {
-	c := newCluster(b)
+	c := newFixture(b)
 	ns := c.namespace()
 	c.start()
 	ctx, cancel := context.WithCancel(context.Background())

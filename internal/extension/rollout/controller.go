@@ -24,49 +24,51 @@ import (
 )
 
 const (
-	// resync is how often a revision is looked at when nothing wakes the controller: a
-	// net below the watches, and the only way for objects that have none.
-	resync = time.Minute
-	// settled is the same for a revision that is as it should be and has all its watches.
-	settled = 10 * time.Minute
-	// recheck is how soon something is looked for again that no watch may show.
-	recheck = 2 * time.Second
-	// soon is time enough for the cache to see the controller's own last write.
-	soon = 10 * time.Millisecond
+	// defaultResyncInterval is how often a revision is reconciled without an event. It is a safety
+	// net for lost events, and the only way to notice changes of objects without a watch.
+	defaultResyncInterval = time.Minute
+	// stableResyncInterval is the resync interval of a revision that is complete and has all its
+	// watches.
+	stableResyncInterval = 10 * time.Minute
+	// unwatchedRetryInterval is the retry interval for conditions that no watch may report.
+	unwatchedRetryInterval = 2 * time.Second
+	// cacheSyncRetryInterval is long enough for the cache to observe the controller's own last
+	// write.
+	cacheSyncRetryInterval = 10 * time.Millisecond
 )
 
-// reconciler brings ClusterObjectSets to the cluster.
+// reconciler reconciles ClusterObjectSets.
 type reconciler struct {
 	// client reads from the cache and writes.
 	client *freshClient
-	// reader reads from the API server what is not worth a cache.
-	reader   client.Reader
-	mapper   meta.RESTMapper
-	accounts *account.Clients
-	watches  *watches
-	memory   *apply.Memory
-	pace     *pace
-	gone     gone
-	later    *reconcile.Later
-	clock    clock.PassiveClock
-	// namespace holds the Secrets of references that name none.
-	namespace string
-	// requireAccount refuses revisions that name no account.
-	requireAccount bool
+	// reader reads from the API server, for kinds that are not worth a cache.
+	reader          client.Reader
+	mapper          meta.RESTMapper
+	accounts        *account.Clients
+	watches         *watchManager
+	memory          *apply.Memory
+	passLimiter     *passLimiter
+	removalProgress removalProgress
+	later           *reconcile.Later
+	clock           clock.PassiveClock
+	// systemNamespace is the namespace of Secrets whose references name none.
+	systemNamespace string
+	// requireServiceAccount refuses revisions that name no service account.
+	requireServiceAccount bool
 }
 
-// Reconcile brings one revision to what its spec asks.
+// Reconcile reconciles one revision with its spec.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	a := &attempt{reconciler: r}
 	lifecycle := reconcile.Lifecycle[*olmv1.ClusterObjectSet]{
 		Client:     r.client,
 		New:        func() *olmv1.ClusterObjectSet { return &olmv1.ClusterObjectSet{} },
 		Finalizers: []string{olmv1.FinalizerTeardown},
-		Steps:      []reconcile.Step[*olmv1.ClusterObjectSet]{a.archive, a.connect, a.load, a.rollOut},
+		Steps:      []reconcile.Step[*olmv1.ClusterObjectSet]{a.archiveRevision, a.newEngineForAccount, a.loadContent, a.rollOut},
 		Finalize:   []reconcile.Step[*olmv1.ClusterObjectSet]{a.tearDown},
-		Summarize:  func(set *olmv1.ClusterObjectSet, err error) { report(set, a.outcome(set, err)) },
-		Again:      a.again,
-		Passing:    a.isPassing,
+		Summarize:  func(set *olmv1.ClusterObjectSet, err error) { reportStatus(set, a.newOutcome(set, err)) },
+		Again:      a.resyncIntervalAfterSuccess,
+		Passing:    a.isTransient,
 		Later:      r.later,
 	}
 
@@ -74,38 +76,39 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch err := r.client.Get(ctx, req.NamespacedName, cached); {
 	case apierrors.IsNotFound(err):
 		r.watches.release(req.Name)
-		r.pace.forget(req.Name)
-		r.gone.forget(req.Name)
+		r.passLimiter.forget(req.Name)
+		r.removalProgress.forget(req.Name)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading revision %q: %w", req.Name, err)
-	case r.client.isBehind(cached):
-		return ctrl.Result{RequeueAfter: soon}, nil
+	case r.client.checkStaleness(cached):
+		return ctrl.Result{RequeueAfter: cacheSyncRetryInterval}, nil
 	}
 
-	if delay := r.pace.next(req.Name, r.clock.Now()); delay > 0 {
+	if delay := r.passLimiter.reservePass(req.Name, r.clock.Now()); delay > 0 {
 		return ctrl.Result{RequeueAfter: delay}, nil
 	}
 
 	return lifecycle.Reconcile(ctx, req)
 }
 
-// siblingRequests are the other active revisions of a revision's extension.
-func (r *reconciler) siblingRequests(ctx context.Context, obj client.Object) []ctrl.Request {
+// mapToSiblings is the map function of revisions. It returns requests for the other active
+// revisions of the same extension.
+func (r *reconciler) mapToSiblings(ctx context.Context, obj client.Object) []ctrl.Request {
 	set, ok := obj.(*olmv1.ClusterObjectSet)
 	if !ok {
 		return nil
 	}
 
-	siblings, err := r.siblings(ctx, set)
+	siblings, err := r.listSiblings(ctx, set)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the revisions to be woken")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the revisions to enqueue")
 		return nil
 	}
 
 	var requests []ctrl.Request
 	for i := range siblings {
-		if !isGivingUp(&siblings[i]) {
+		if !isInactive(&siblings[i]) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&siblings[i])})
 		}
 	}
@@ -113,9 +116,9 @@ func (r *reconciler) siblingRequests(ctx context.Context, obj client.Object) []c
 	return requests
 }
 
-// siblings lists the other revisions of the same extension. A set without an owner's
-// labels has none.
-func (r *reconciler) siblings(ctx context.Context, set *olmv1.ClusterObjectSet) ([]olmv1.ClusterObjectSet, error) {
+// listSiblings lists the other revisions of the same extension. A set without owner labels has
+// none.
+func (r *reconciler) listSiblings(ctx context.Context, set *olmv1.ClusterObjectSet) ([]olmv1.ClusterObjectSet, error) {
 	labels := ownerLabels(set)
 	if len(labels) == 0 {
 		return nil, nil
@@ -136,7 +139,8 @@ func (r *reconciler) siblings(ctx context.Context, set *olmv1.ClusterObjectSet) 
 	return siblings, nil
 }
 
-// ownerLabels are the labels that tell whose a revision is; nil unless both are set.
+// ownerLabels returns the labels that identify the owner of a revision, or nil unless both are
+// set.
 func ownerLabels(set *olmv1.ClusterObjectSet) map[string]string {
 	kind, name := set.Labels[olmv1.LabelOwnerKind], set.Labels[olmv1.LabelOwnerName]
 	if kind == "" || name == "" {
@@ -145,19 +149,19 @@ func ownerLabels(set *olmv1.ClusterObjectSet) map[string]string {
 	return map[string]string{olmv1.LabelOwnerKind: kind, olmv1.LabelOwnerName: name}
 }
 
-// objectLabels returns the labels of a revision's objects. Those of an extension carry its
-// labels; those of a set that names no owner carry the set itself as their owner, so that
-// they are watched too.
+// objectLabels returns the labels of a revision's objects. If an extension owns the revision, they
+// identify the extension. Otherwise they identify the set itself, so that its objects are watched
+// too.
 func objectLabels(set *olmv1.ClusterObjectSet) map[string]string {
 	if labels := ownerLabels(set); labels != nil {
 		return labels
 	}
-	return map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterObjectSetKind, olmv1.LabelOwnerName: labelValue(set.Name)}
+	return map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterObjectSetKind, olmv1.LabelOwnerName: toLabelValue(set.Name)}
 }
 
-// labelValue returns a name as the value of a label. A longer one is cut, and told from
-// others by a hash.
-func labelValue(name string) string {
+// toLabelValue returns a name as a label value. A name that is too long is truncated, and a hash
+// keeps it unique.
+func toLabelValue(name string) string {
 	const hashed = 10
 	if len(name) <= validation.LabelValueMaxLength {
 		return name
@@ -166,31 +170,31 @@ func labelValue(name string) string {
 	return name[:validation.LabelValueMaxLength-hashed-1] + "-" + hex.EncodeToString(sum[:])[:hashed]
 }
 
-// isGivingUp reports whether a revision does not want its objects any more.
-func isGivingUp(set *olmv1.ClusterObjectSet) bool {
+// isInactive reports whether a revision is archived or being deleted, and so gives up its objects.
+func isInactive(set *olmv1.ClusterObjectSet) bool {
 	return set.Spec.LifecycleState == olmv1.LifecycleStateArchived || !set.DeletionTimestamp.IsZero()
 }
 
-// givesUp lets through the moments in which a revision gives up its objects: then an
-// older one that is still active takes back what it needs.
-var givesUp = predicate.Funcs{
+// becameInactive is a predicate for revisions that are archived or deleted: an older active
+// revision then takes back the objects that it needs.
+var becameInactive = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 	DeleteFunc:  func(event.DeleteEvent) bool { return true },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*olmv1.ClusterObjectSet)
 		after, ok2 := e.ObjectNew.(*olmv1.ClusterObjectSet)
-		return ok && ok2 && !isGivingUp(before) && isGivingUp(after)
+		return ok && ok2 && !isInactive(before) && isInactive(after)
 	},
 }
 
-// isSucceeded reports whether a revision was once rolled out completely.
-func isSucceeded(set *olmv1.ClusterObjectSet) bool {
+// hasSucceeded reports whether a revision was ever rolled out completely.
+func hasSucceeded(set *olmv1.ClusterObjectSet) bool {
 	return meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded)
 }
 
-// isArchived reports whether the removal of an archived revision's objects is complete.
-func isArchived(set *olmv1.ClusterObjectSet) bool {
+// hasFinishedArchiving reports whether all objects of an archived revision are removed.
+func hasFinishedArchiving(set *olmv1.ClusterObjectSet) bool {
 	c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == olmv1.ReasonArchived
 }

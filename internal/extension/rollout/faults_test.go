@@ -32,7 +32,7 @@ func (c *jumpingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) 
 // TestClockJumps sets the clock forward and back while a revision is rolled out and kept.
 func TestClockJumps(t *testing.T) {
 	const day, years = 24 * time.Hour, 10 * 365 * 24 * time.Hour
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	clock := &jumpingClock{}
 	c.start(clock)
@@ -73,7 +73,7 @@ func TestClockJumps(t *testing.T) {
 }
 
 // annotate has a Deployment change, so that its revision is looked at.
-func (c *cluster) annotate(namespace, name, value string) {
+func (c *fixture) annotate(namespace, name, value string) {
 	c.t.Helper()
 	app := object(deployment(namespace, name))
 	c.get(app, namespace, name)
@@ -95,7 +95,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 		// what the test itself does, and none for what the tenant does.
 		maxRequests = 100
 	)
-	c := newCluster(t)
+	c := newFixture(t)
 	ns, tenant := c.namespace(), c.namespace()
 	var requests atomic.Int64
 	connection := env.Start(t)
@@ -179,7 +179,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 }
 
 // run runs the controller with a connection until the test ends.
-func (c *cluster) run(connection *rest.Config) {
+func (c *fixture) run(connection *rest.Config) {
 	c.t.Helper()
 	stop := env.Manage(c.t, c.manager(connection))
 	c.t.Cleanup(func() {

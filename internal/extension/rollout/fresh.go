@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// freshClient is a client that remembers which version of an object it wrote last.
+// freshClient is a client that tracks the resource version of its last write of each object.
 //
-// A managed object often changes a few milliseconds after the revision's own status
-// was written. A pass over the revision as the cache still has it would end at the
-// status, whose precondition fails: it is put off until the cache has caught up.
+// A managed object often changes a few milliseconds after the revision's status was written. A
+// reconciliation of the stale revision in the cache would fail at the precondition of its status
+// patch. So it is requeued until the cache has caught up.
 type freshClient struct {
 	client.Client
 
@@ -25,8 +25,9 @@ func newFreshClient(c client.Client) *freshClient {
 	return &freshClient{Client: c, versions: map[types.UID]string{}}
 }
 
-// isBehind reports whether an object from the cache is older than what was written.
-func (c *freshClient) isBehind(cached client.Object) bool {
+// checkStaleness returns true if an object from the cache is older than its last write. Otherwise
+// it forgets that write.
+func (c *freshClient) checkStaleness(cached client.Object) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	written, ok := c.versions[cached.GetUID()]
@@ -41,13 +42,13 @@ func (c *freshClient) isBehind(cached client.Object) bool {
 	return false
 }
 
-func (c *freshClient) wrote(object client.Object) {
+func (c *freshClient) recordWrite(object client.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.versions[object.GetUID()] = object.GetResourceVersion()
 }
 
-// forget drops an object that is gone: its last write removed its finalizer.
+// forget drops an object that is gone, since its last write removed its finalizer.
 func (c *freshClient) forget(object client.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +63,7 @@ func (c *freshClient) Patch(ctx context.Context, object client.Object, patch cli
 	case object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0:
 		c.forget(object)
 	default:
-		c.wrote(object)
+		c.recordWrite(object)
 	}
 
 	return err
@@ -82,7 +83,7 @@ type freshStatus struct {
 func (s *freshStatus) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	err := s.SubResourceWriter.Patch(ctx, object, patch, opts...)
 	if err == nil {
-		s.client.wrote(object)
+		s.client.recordWrite(object)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ import (
 // revisions have goes back to the first one as it was: the same object, never deleted, with
 // nothing left of the second; what only the second brought is gone.
 func TestHandOverByProgramsThatDie(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	stop := c.start()
 	definition := crd("Plate", "plates")
@@ -110,7 +110,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 }
 
 // identities are the objects that both revisions have: which they are, and whose.
-func (c *cluster) identities(ns string) map[string]string {
+func (c *fixture) identities(ns string) map[string]string {
 	c.t.Helper()
 	result := map[string]string{}
 	for _, object := range []client.Object{
@@ -131,7 +131,7 @@ func (c *cluster) identities(ns string) map[string]string {
 
 // handedOver reports whether the second revision has let go of everything, and the first has
 // taken up what it wants.
-func (c *cluster) handedOver() error {
+func (c *fixture) handedOver() error {
 	second := &olmv1.ClusterObjectSet{}
 	if err := c.Get(c.t.Context(), client.ObjectKey{Name: "handover-2"}, second); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (c *cluster) handedOver() error {
 
 // watchDeletions notes which objects of the test are deleted from now on; the function
 // names them, sorted.
-func (c *cluster) watchDeletions(ns string) func() []string {
+func (c *fixture) watchDeletions(ns string) func() []string {
 	c.t.Helper()
 	watching, err := client.NewWithWatch(env.Start(c.t), client.Options{Scheme: c.Scheme()})
 	if err != nil {
@@ -190,7 +190,7 @@ func (c *cluster) watchDeletions(ns string) func() []string {
 }
 
 // live starts a program that dies when it has written so many times.
-func (c *cluster) live(writes int64) *mortal.Life {
+func (c *fixture) live(writes int64) *mortal.Life {
 	c.t.Helper()
 	return mortal.Live(c.t.Context(), env.Start(c.t), writes, func(ctx context.Context, connection *rest.Config) {
 		_ = c.manager(connection).Start(ctx)

@@ -12,7 +12,7 @@ import (
 // A revision that is deleted with the annotation leaves its CRDs and every custom resource, and
 // another revision of the same extension takes them over.
 func TestDeletionKeepsCRDs(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	const name = "keepsakes.rollout.example.com"
@@ -58,7 +58,7 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 // Where a Secret with objects is missing, nobody knows which of them are CRDs: those that are
 // kept would be left to the garbage collector.
 func TestKeptCRDsInAMissingSecret(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	c.start()
 	set := revision("unknown", 1, olmv1.ClusterObjectSetPhase{Name: "crds", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Namespace: systemNamespace, Name: "nowhere", Key: "crd"}},

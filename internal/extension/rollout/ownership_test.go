@@ -14,7 +14,7 @@ import (
 )
 
 func TestCollisionProtection(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	controlled := metav1.OwnerReference{
@@ -77,7 +77,7 @@ func TestCollisionProtection(t *testing.T) {
 }
 
 func TestTwoExtensionsCannotShareAnObject(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	c.create(revision("first", 1, phase("configuration", configMap(ns, "shared", "first"))))
@@ -107,7 +107,7 @@ func TestTwoExtensionsCannotShareAnObject(t *testing.T) {
 }
 
 func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	c.create(revision("update", 1,
@@ -176,9 +176,9 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 // What an older revision takes back is never deleted in between: with a definition every
 // object of its kind would be lost.
 func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
-	for name, giveUp := range map[string]func(c *cluster, set *olmv1.ClusterObjectSet){
-		"archived": func(c *cluster, set *olmv1.ClusterObjectSet) { c.archive(set.Name) },
-		"deleted": func(c *cluster, set *olmv1.ClusterObjectSet) {
+	for name, giveUp := range map[string]func(c *fixture, set *olmv1.ClusterObjectSet){
+		"archived": func(c *fixture, set *olmv1.ClusterObjectSet) { c.archive(set.Name) },
+		"deleted": func(c *fixture, set *olmv1.ClusterObjectSet) {
 			if err := c.Delete(c.t.Context(), set); err != nil {
 				c.t.Fatal(err)
 			}
@@ -186,7 +186,7 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t)
+			c := newFixture(t)
 			ns := c.namespace()
 			c.start()
 			definition := crd("Cup", "cups")
@@ -221,7 +221,7 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 // As long as the older revision cannot take an object back, it stays with the one that was
 // given up.
 func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
@@ -261,7 +261,7 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 // A revision that never got ready is not said to have succeeded by what a later one
 // did.
 func TestUnfinishedRevisionDoesNotSucceedByALaterOne(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	both := []string{configMap(ns, "config", "x"), deployment(ns, "gate")}

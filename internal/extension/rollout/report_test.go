@@ -48,13 +48,13 @@ func TestReport(t *testing.T) {
 			available:   [3]string{"True", "ProbesSucceeded", "All objects pass their probes: 2 objects"}},
 		{name: "rolling out", state: active, outcome: outcome{err: wait, applied: result(slow)},
 			progressing: [3]string{"True", "RollingOut", waiting}, available: [3]string{"False", "ProbeFailure", waiting}},
-		{name: "late", state: active, outcome: outcome{err: wait, applied: result(slow), late: true},
+		{name: "late", state: active, outcome: outcome{err: wait, applied: result(slow), deadlineExceeded: true},
 			progressing: [3]string{"False", "ProgressDeadlineExceeded", "Revision has not rolled out for 10 minute(s). Last status: " + waiting},
 			available:   [3]string{"False", "ProbeFailure", waiting}},
-		{name: "late and blocked", state: active, outcome: outcome{err: stop, late: true},
+		{name: "late and blocked", state: active, outcome: outcome{err: stop, deadlineExceeded: true},
 			progressing: [3]string{"False", "Blocked", "content changed"},
 			available:   [3]string{"Unknown", "Reconciling", "The objects were not looked at: content changed"}},
-		{name: "late and failing", state: active, outcome: outcome{err: retry, late: true},
+		{name: "late and failing", state: active, outcome: outcome{err: retry, deadlineExceeded: true},
 			progressing: [3]string{"False", "ProgressDeadlineExceeded", "Revision has not rolled out for 10 minute(s). Last status: no connection"},
 			available:   [3]string{"Unknown", "Reconciling", "The objects were not looked at: no connection"}},
 		{name: "failing", state: active, outcome: outcome{err: retry},
@@ -72,7 +72,7 @@ func TestReport(t *testing.T) {
 		{name: "archived", state: archived, succeeded: true, succeeds: true,
 			progressing: [3]string{"False", "Archived", "The revision is archived: its objects are removed, except those that a later revision has taken over"},
 			available:   [3]string{"Unknown", "Archived", "The revision is archived"}},
-		{name: "late but archived", state: archived, outcome: outcome{err: retry, late: true},
+		{name: "late but archived", state: archived, outcome: outcome{err: retry, deadlineExceeded: true},
 			progressing: [3]string{"True", "Retrying", "no connection"}, available: [3]string{"Unknown", "Archived", "The revision is archived"}},
 		{name: "being deleted", state: active, deleting: true, succeeded: true, outcome: outcome{err: wait}, succeeds: true,
 			progressing: [3]string{"True", "RollingOut", waiting}, available: [3]string{"Unknown", "Reconciling", "The revision is being removed"}},
@@ -90,15 +90,15 @@ func TestReport(t *testing.T) {
 				set.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 			}
 
-			report(set, test.outcome)
+			reportStatus(set, test.outcome)
 			for name, want := range map[string][3]string{olmv1.TypeProgressing: test.progressing, olmv1.TypeAvailable: test.available} {
 				c := meta.FindStatusCondition(set.Status.Conditions, name)
 				if diff := cmp.Diff(want, [3]string{string(c.Status), c.Reason, c.Message}); diff != "" || c.ObservedGeneration != 3 {
 					t.Errorf("%s, observed at %d: %s", name, c.ObservedGeneration, diff)
 				}
 			}
-			if isSucceeded(set) != test.succeeds {
-				t.Errorf("Succeeded is %t", isSucceeded(set))
+			if hasSucceeded(set) != test.succeeds {
+				t.Errorf("Succeeded is %t", hasSucceeded(set))
 			}
 		})
 	}
@@ -118,7 +118,7 @@ func TestChangedPhases(t *testing.T) {
 	}
 
 	for _, test := range cases {
-		if diff := cmp.Diff(test.want, changedPhases(test.observed, test.now)); diff != "" {
+		if diff := cmp.Diff(test.want, findChangedPhases(test.observed, test.now)); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
 	}

@@ -24,7 +24,7 @@ const shippedNamespace = "olmv1-system"
 
 // startLimited runs the controller as it is installed with --require-service-account: with the shipped roles, and
 // not bound to cluster-admin.
-func (c *cluster) startLimited() {
+func (c *fixture) startLimited() {
 	c.t.Helper()
 	mgr, err := ctrl.NewManager(env.Limited(c.t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
 		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
@@ -42,7 +42,7 @@ func (c *cluster) startLimited() {
 
 // installer creates an account that may manage config maps of its namespace in the way that extensions do, and
 // nothing else.
-func (c *cluster) installer(namespace string, objects ...string) {
+func (c *fixture) installer(namespace string, objects ...string) {
 	c.t.Helper()
 	var parsed []unstructured.Unstructured
 	for _, manifest := range objects {
@@ -62,7 +62,7 @@ func (c *cluster) installer(namespace string, objects ...string) {
 // The shipped roles have no right to what extensions bring: the rights of the account suffice to roll out, to
 // notice drift, and to remove.
 func TestRightsOfTheAccountSuffice(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.startLimited()
 	manifest := configMap(ns, "config", "x")
@@ -97,7 +97,7 @@ func TestRightsOfTheAccountSuffice(t *testing.T) {
 // A revision carries nothing out of a namespace that its account may not read, although operator-controller keeps
 // objects of its own in Secrets.
 func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns, elsewhere := c.namespace(), c.namespace()
 	c.startLimited()
 	manifest := configMap(ns, "config", "x")
@@ -121,7 +121,7 @@ func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
 // Where an account is required, a revision that is written by hand needs one too: it would be written with the
 // rights of operator-controller.
 func TestRevisionWithoutAccountIsRefusedWhereOneIsRequired(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.startLimited()
 	c.create(revision("unnamed", 1, phase("configuration", configMap(ns, "config", "x"))))

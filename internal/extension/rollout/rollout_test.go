@@ -16,7 +16,7 @@ import (
 )
 
 func TestPhasesWaitForProbes(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	c.create(revision("order", 1,
@@ -59,7 +59,7 @@ func TestPhasesWaitForProbes(t *testing.T) {
 }
 
 func TestDriftHeals(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	c.create(revision("drift", 1, phase("deploy", deployment(ns, "app"), configMap(ns, "config", "right"))))
@@ -127,7 +127,7 @@ func TestDriftHeals(t *testing.T) {
 // which comes after a minute at the earliest.
 func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 	const soon = 30 * time.Second
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	long := strings.Repeat("long.", 20) + "name"
@@ -167,7 +167,7 @@ func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 }
 
 func TestCustomResourceAfterItsDefinition(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	c.create(revision("kinds", 1,

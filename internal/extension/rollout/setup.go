@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// workers is how many revisions are reconciled side by side. Most of the time of one
+	// maxConcurrentReconciles is how many revisions are reconciled side by side. Most of the time of one
 	// is spent waiting for the API server.
-	workers = 8
-	// remembered is how many objects are remembered as applied: 100 extensions of 200
+	maxConcurrentReconciles = 8
+	// maxRememberedObjects is how many objects are remembered as applied: 100 extensions of 200
 	// objects, in about 6 MB.
-	remembered = 20_000
-	// firstPause and longestPause bound the pauses between attempts that failed. What
+	maxRememberedObjects = 20_000
+	// firstRetryInterval and longestPause bound the pauses between attempts that failed. What
 	// heals by a person's act that no watch shows, such as a right that is granted, is
 	// noticed within the longest.
-	firstPause, longestPause = 50 * time.Millisecond, 15 * time.Second
+	firstRetryInterval, maxRetryInterval = 50 * time.Millisecond, 15 * time.Second
 )
 
-// Options are what the controller is set up with.
+// Options are the options of the controller.
 type Options struct {
 	// SystemNamespace holds the Secrets of references that name no namespace.
 	SystemNamespace string
@@ -41,7 +41,7 @@ type Options struct {
 	RequireServiceAccount bool
 	// Accounts are the clients of service accounts. Nil makes new ones.
 	Accounts *account.Clients
-	// Clock tells the time, for progress deadlines. Nil means the real one.
+	// Clock is used for progress deadlines. Nil means the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -53,9 +53,9 @@ type Options struct {
 
 // Setup adds the controller of ClusterObjectSets to a manager.
 //
-// The manager's own account impersonates the service accounts that revisions name: their
-// objects are read, watched and written with those rights. It also sees to the objects of
-// revisions that name no account, for which it needs the rights of whatever they hold.
+// The manager's own account impersonates the service accounts that revisions name: their objects
+// are read, watched and written with those rights. The objects of revisions that name no account
+// are managed with the manager's own rights.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -72,20 +72,20 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return c.Metadata, nil
 	}
 
-	watches := newWatches(observer, o.Clock, mgr.GetLogger().WithName("clusterobjectset"))
+	watches := newWatchManager(observer, o.Clock, mgr.GetLogger().WithName("clusterobjectset"))
 	r := &reconciler{
 		client: newFreshClient(mgr.GetClient()), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(),
-		accounts: o.Accounts, watches: watches, pace: newPace(), memory: apply.NewMemory(remembered), later: &reconcile.Later{}, clock: o.Clock, namespace: o.SystemNamespace, requireAccount: o.RequireServiceAccount,
+		accounts: o.Accounts, watches: watches, passLimiter: newPassLimiter(), memory: apply.NewMemory(maxRememberedObjects), later: &reconcile.Later{}, clock: o.Clock, systemNamespace: o.SystemNamespace, requireServiceAccount: o.RequireServiceAccount,
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("clusterobjectset").
 		For(&olmv1.ClusterObjectSet{}, builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		Watches(&olmv1.ClusterObjectSet{}, handler.EnqueueRequestsFromMapFunc(r.siblingRequests), builder.WithPredicates(givesUp)).
+		Watches(&olmv1.ClusterObjectSet{}, handler.EnqueueRequestsFromMapFunc(r.mapToSiblings), builder.WithPredicates(becameInactive)).
 		WatchesRawSource(watches).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause),
+			MaxConcurrentReconciles: maxConcurrentReconciles,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetryInterval, maxRetryInterval),
 		}).
 		Complete(r)
 	if err != nil {

@@ -29,7 +29,7 @@ func as(set *olmv1.ClusterObjectSet, namespace, name string) *olmv1.ClusterObjec
 }
 
 // grant lets the account do everything with config maps in its namespace.
-func (c *cluster) grant(namespace, account string) *rbacv1.RoleBinding {
+func (c *fixture) grant(namespace, account string) *rbacv1.RoleBinding {
 	c.t.Helper()
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
@@ -48,7 +48,7 @@ func (c *cluster) grant(namespace, account string) *rbacv1.RoleBinding {
 }
 
 func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	c.create(as(revision("account", 1, phase("configuration", configMap(ns, "config", "x"))), ns, "installer"))
@@ -72,7 +72,7 @@ func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
 }
 
 func TestTeardownWithoutTheServiceAccount(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}}
@@ -104,7 +104,7 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 }
 
 func TestMissingNamespaceHeals(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	c.start()
 	c.create(revision("homeless", 1, phase("configuration", configMap("no-such-place", "config", "x"))))
 	got := c.condition("homeless-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
@@ -118,7 +118,7 @@ func TestMissingNamespaceHeals(t *testing.T) {
 }
 
 func TestTeardownInReverseOrder(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	held := configMap(ns, "third", "x")
@@ -159,7 +159,7 @@ func TestTeardownInReverseOrder(t *testing.T) {
 	c.vanishes(&corev1.ConfigMap{}, ns, "first")
 }
 
-func (c *cluster) waitsFor(set, message string) {
+func (c *fixture) waitsFor(set, message string) {
 	c.t.Helper()
 	c.eventually(set+" says "+message, func() error {
 		got := c.condition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
@@ -168,7 +168,7 @@ func (c *cluster) waitsFor(set, message string) {
 }
 
 // release removes the finalizers of an object.
-func (c *cluster) release(object client.Object) {
+func (c *fixture) release(object client.Object) {
 	c.t.Helper()
 	before := object.DeepCopyObject().(client.Object)
 	object.SetFinalizers(nil)
@@ -178,7 +178,7 @@ func (c *cluster) release(object client.Object) {
 }
 
 func TestProgressDeadline(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	fake := clocktesting.NewFakePassiveClock(time.Now())
 	stop := c.start(fake)
@@ -203,7 +203,7 @@ func TestProgressDeadline(t *testing.T) {
 }
 
 func TestRestartGoesOn(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	stop := c.start()
 	set := revision("restart", 1, phase("deploy", deployment(ns, "app")), phase("publish", configMap(ns, "config", "x")))
@@ -233,7 +233,7 @@ func TestRestartGoesOn(t *testing.T) {
 }
 
 func TestObjectsInSecrets(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	secret := func(plain, compressed string) *corev1.Secret {
@@ -293,7 +293,7 @@ func TestObjectsInSecrets(t *testing.T) {
 // TestMutableSecretsAreRefused wants nothing of a revision applied while one of its Secrets
 // can still change.
 func TestMutableSecretsAreRefused(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	secret := func(name string, immutable *bool, typ corev1.SecretType) *corev1.Secret {
@@ -330,7 +330,7 @@ func TestMutableSecretsAreRefused(t *testing.T) {
 
 // TestContentIsPinnedAtTheFirstLoad replaces a Secret while the first rollout still waits.
 func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	stop := c.start()
 	secret := func(value string) *corev1.Secret {
@@ -369,7 +369,7 @@ func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 }
 
 func TestOtherSecretsAreNotRead(t *testing.T) {
-	c := newCluster(t)
+	c := newFixture(t)
 	ns := c.namespace()
 	c.start()
 	c.create(&corev1.Secret{

@@ -24,27 +24,26 @@ import (
 )
 
 const (
-	// refusedPause is how long a kind that may not be watched is not asked for again;
-	// meanwhile its objects are looked at with every periodic pass.
-	refusedPause = 5 * time.Minute
+	// refusedWatchRetryInterval is how long a watch that was refused is not retried. Meanwhile the
+	// objects are read with every resync.
+	refusedWatchRetryInterval = 5 * time.Minute
 )
 
-// scope is which objects a watch shows, and with whose rights it is made. The zero value
+// scope is the set of objects that a watch selects, and the account that it uses. The zero value
 // is the objects of all revisions, with the rights of operator-controller.
 type scope struct {
 	as account.Account
 	// ownerKind and ownerName limit the watch to the objects with these owner labels. Empty
 	// means any owner.
 	ownerKind, ownerName string
-	// namespace limits the watch. Empty means the whole cluster.
+	// namespace limits the watch to one namespace. Empty means the whole cluster.
 	namespace string
 }
 
-// scopeOf returns the scope in which the objects of a revision are watched: with the
-// rights of its account, which needs them to be rolled out at all. operator-controller has
-// no right to watch every kind; its own watches are shared by the revisions that name no
-// account.
-func scopeOf(set *olmv1.ClusterObjectSet) scope {
+// scopeForRevision returns the scope in which the objects of a revision are watched. It uses the
+// rights of the revision's account, which needs them for the rollout anyway: operator-controller
+// has no right to watch every kind. Revisions that name no account share one scope.
+func scopeForRevision(set *olmv1.ClusterObjectSet) scope {
 	as := account.Of(set)
 	if as.IsOwn() {
 		return scope{}
@@ -53,26 +52,26 @@ func scopeOf(set *olmv1.ClusterObjectSet) scope {
 	return scope{as: as, ownerKind: owner[olmv1.LabelOwnerKind], ownerName: owner[olmv1.LabelOwnerName]}
 }
 
-// selector selects the objects of the scope, on the server's side.
-func (s scope) selector() string {
+// labelSelector returns the label selector of the scope, which the API server evaluates.
+func (s scope) labelSelector() string {
 	if s.ownerName == "" {
 		return olmv1.LabelOwnerKind
 	}
 	return labels.Set{olmv1.LabelOwnerKind: s.ownerKind, olmv1.LabelOwnerName: s.ownerName}.String()
 }
 
-// watched is a resource in a scope.
-type watched struct {
+// watchKey is a resource in a scope.
+type watchKey struct {
 	scope
 	resource schema.GroupVersionResource
 }
 
-// watches wakes the controller when a managed object changes. It watches the metadata
-// of exactly the resources that revisions use: a watch begins when the first revision
-// uses a resource, and ends when the last has released it.
+// watchManager enqueues revisions when their objects change. It watches the metadata of exactly
+// the resources that revisions use: a watch is started for the first revision that uses a
+// resource, and stopped when the last one releases it.
 //
-// It is a source of the controller, which starts it and gives it the queue.
-type watches struct {
+// It is a source of the controller, which starts it and passes the queue.
+type watchManager struct {
 	// client returns the client that watches with the rights of an account.
 	client func(account.Account) (metadata.Interface, error)
 	clock  clock.PassiveClock
@@ -82,72 +81,75 @@ type watches struct {
 	// ctx and queue are set by Start.
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
-	// users are the revisions that use a resource.
-	users map[watched]map[string]bool
-	// running are the watches: what stops each.
-	running map[watched]*running
-	// refused says when a resource that may not be watched is asked for again.
-	refused map[watched]time.Time
+	// users are the names of the revisions that use a resource.
+	users map[watchKey]map[string]bool
+	// running are the running watches.
+	running map[watchKey]*runningWatch
+	// refusedUntil is when a refused watch may be retried.
+	refusedUntil map[watchKey]time.Time
 }
 
-// running is one watch. Its address tells it from an earlier one of the same resource.
-type running struct {
+// runningWatch is one watch. Its address distinguishes it from an earlier one of the same
+// resource.
+type runningWatch struct {
 	stop     context.CancelFunc
 	informer cache.SharedIndexInformer
 }
 
-func newWatches(client func(account.Account) (metadata.Interface, error), clock clock.PassiveClock, log logr.Logger) *watches {
-	return &watches{
+func newWatchManager(client func(account.Account) (metadata.Interface, error), clock clock.PassiveClock, log logr.Logger) *watchManager {
+	return &watchManager{
 		client: client, clock: clock, log: log,
-		users:   map[watched]map[string]bool{},
-		running: map[watched]*running{},
-		refused: map[watched]time.Time{},
+		users:        map[watchKey]map[string]bool{},
+		running:      map[watchKey]*runningWatch{},
+		refusedUntil: map[watchKey]time.Time{},
 	}
 }
 
-// Start takes the queue. The watches live as long as the context.
-func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+// Start sets the queue. The watches stop when the context is done.
+func (w *watchManager) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ctx, w.queue = ctx, queue
 	return nil
 }
 
-// use sees to it that changes of the resource's objects wake their revisions.
-func (w *watches) use(set string, what watched) {
+// ensureWatch starts a watch that enqueues revisions when objects of the resource change. It does
+// nothing if the watch runs, or was refused recently.
+func (w *watchManager) ensureWatch(set string, key watchKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.users[what] == nil {
-		w.users[what] = map[string]bool{}
+	if w.users[key] == nil {
+		w.users[key] = map[string]bool{}
 	}
 
-	w.users[what][set] = true
-	if w.running[what] != nil || w.ctx == nil || w.clock.Now().Before(w.refused[what]) {
+	w.users[key][set] = true
+	if w.running[key] != nil || w.ctx == nil || w.clock.Now().Before(w.refusedUntil[key]) {
 		return
 	}
 
-	client, err := w.client(what.as)
+	client, err := w.client(key.as)
 	if err != nil {
-		w.log.Error(err, "Making the client of a watch", "resource", what.resource.String())
-		return // covers reports it, and the next pass tries again
+		w.log.Error(err, "Making the client of a watch", "resource", key.resource.String())
+		return // isFullyWatched reports it, and the next reconciliation retries
 	}
 
 	ctx, stop := context.WithCancel(w.ctx)
-	this := &running{stop: stop, informer: newInformer(client, what)}
-	w.running[what] = this
-	go w.run(ctx, what, this)
+	watch := &runningWatch{stop: stop, informer: newInformer(client, key)}
+	w.running[key] = watch
+	go w.runInformer(ctx, key, watch)
 }
 
-// current returns the version of an object that a watch saw last.
-func (w *watches) current(what watched, namespace, name string) (apply.Seen, bool) {
+// lastSeen returns the last version of an object that a watch observed. It returns false if there
+// is none.
+func (w *watchManager) lastSeen(key watchKey, namespace, name string) (apply.Seen, bool) {
 	w.mu.Lock()
-	this := w.running[what]
+	watch := w.running[key]
 	w.mu.Unlock()
-	if this == nil {
+	if watch == nil {
 		return apply.Seen{}, false
 	}
 
-	found, ok, err := this.informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
+	found, ok, err := watch.informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
 	object, isObject := found.(metav1.Object)
 	if err != nil || !ok || !isObject {
 		return apply.Seen{}, false
@@ -161,100 +163,101 @@ func (w *watches) current(what watched, namespace, name string) (apply.Seen, boo
 	return seen, true
 }
 
-// seenIn returns the function that gives the version of an object that a watch of the scope
-// saw last.
-func (w *watches) seenIn(within scope) func(schema.GroupVersionResource, string, string) (apply.Seen, bool) {
+// lastSeenFunc returns a function that returns the last observed version of an object in the
+// scope.
+func (w *watchManager) lastSeenFunc(within scope) func(schema.GroupVersionResource, string, string) (apply.Seen, bool) {
 	return func(resource schema.GroupVersionResource, namespace, name string) (apply.Seen, bool) {
-		return w.current(watched{within, resource}, namespace, name)
+		return w.lastSeen(watchKey{within, resource}, namespace, name)
 	}
 }
 
-// covers reports whether every resource that a revision uses is watched.
-func (w *watches) covers(set string) bool {
+// isFullyWatched reports whether every resource that a revision uses is watched.
+func (w *watchManager) isFullyWatched(set string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for what, users := range w.users {
-		if users[set] && w.running[what] == nil {
+	for key, users := range w.users {
+		if users[set] && w.running[key] == nil {
 			return false
 		}
 	}
 	return true
 }
 
-// release ends the use of every resource by a revision.
-func (w *watches) release(set string) {
+// release ends the use of every resource by a revision, and stops the watches that no revision
+// uses.
+func (w *watchManager) release(set string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for what, users := range w.users {
+	for key, users := range w.users {
 		delete(users, set)
 		if len(users) > 0 {
 			continue
 		}
 
-		delete(w.users, what)
-		delete(w.refused, what)
-		if r := w.running[what]; r != nil {
+		delete(w.users, key)
+		delete(w.refusedUntil, key)
+		if r := w.running[key]; r != nil {
 			r.stop()
-			delete(w.running, what)
+			delete(w.running, key)
 		}
 	}
 }
 
-// newInformer returns the watch of a resource, not started yet.
-func newInformer(client metadata.Interface, what watched) cache.SharedIndexInformer {
-	return metadatainformer.NewFilteredMetadataInformer(client, what.resource, what.namespace, 0, cache.Indexers{},
-		func(options *metav1.ListOptions) { options.LabelSelector = what.selector() }).Informer()
+// newInformer returns the informer of a watch. It is not started yet.
+func newInformer(client metadata.Interface, key watchKey) cache.SharedIndexInformer {
+	return metadatainformer.NewFilteredMetadataInformer(client, key.resource, key.namespace, 0, cache.Indexers{},
+		func(options *metav1.ListOptions) { options.LabelSelector = key.labelSelector() }).Informer()
 }
 
-// run watches a resource until the context ends.
-func (w *watches) run(ctx context.Context, what watched, this *running) {
-	// Each of the three fails only on an informer that runs already.
-	_ = this.informer.SetTransform(onlyOwners)
-	_ = this.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		w.failed(what, this, err)
+// runInformer runs the informer of a watch until the context is done.
+func (w *watchManager) runInformer(ctx context.Context, key watchKey, watch *runningWatch) {
+	// These calls fail only on a running informer.
+	_ = watch.informer.SetTransform(stripMetadata)
+	_ = watch.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		w.handleWatchError(key, watch, err)
 	})
-	_, _ = this.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: w.wake,
+	_, _ = watch.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: w.enqueueOwner,
 		UpdateFunc: func(before, after any) {
-			w.wake(before)
-			w.wake(after)
+			w.enqueueOwner(before)
+			w.enqueueOwner(after)
 		},
-		DeleteFunc: w.wake,
+		DeleteFunc: w.enqueueOwner,
 	})
 
-	this.informer.RunWithContext(ctx)
+	watch.informer.RunWithContext(ctx)
 }
 
-// failed hears of every watch that breaks. Most are begun again by the informer; one
-// of a resource that is no longer served, or may not be watched, is ended, so that
-// it does not ask for ever. The next pass over a revision that uses it begins it
-// anew.
-func (w *watches) failed(what watched, this *running, err error) {
+// handleWatchError handles the error of a broken watch. The informer restarts most watches. A
+// watch is stopped if its resource is no longer served or may not be watched, since it would
+// otherwise retry forever. The next reconciliation of a revision that uses the resource starts it
+// again.
+func (w *watchManager) handleWatchError(key watchKey, watch *runningWatch, err error) {
 	refused := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
 	if !refused && !apierrors.IsNotFound(err) {
-		w.log.V(1).Info("A watch broke and is begun again", "resource", what.resource.String(), "account", what.as.String(), "cause", err.Error())
+		w.log.V(1).Info("A watch broke and is restarted", "resource", key.resource.String(), "account", key.as.String(), "cause", err.Error())
 		return
 	}
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.running[what] != this {
+	if w.running[key] != watch {
 		return
 	}
 
-	this.stop()
-	delete(w.running, what)
+	watch.stop()
+	delete(w.running, key)
 	if refused {
-		for set := range w.users[what] { // to be looked at more often from now on
+		for set := range w.users[key] { // their resync interval is shorter from now on
 			w.queue.Add(ctrl.Request{NamespacedName: types.NamespacedName{Name: set}})
 		}
-		w.refused[what] = w.clock.Now().Add(refusedPause)
-		w.log.Info("Changes of managed objects of this resource are noticed late, as it cannot be watched", "resource", what.resource.String(), "account", what.as.String(), "cause", err.Error())
+		w.refusedUntil[key] = w.clock.Now().Add(refusedWatchRetryInterval)
+		w.log.Info("Changes of managed objects of this resource are noticed late, as it cannot be watched", "resource", key.resource.String(), "account", key.as.String(), "cause", err.Error())
 	}
 }
 
-// wake enqueues the revision that controls an object.
-func (w *watches) wake(changed any) {
+// enqueueOwner enqueues the revision that controls an object.
+func (w *watchManager) enqueueOwner(changed any) {
 	if gone, ok := changed.(cache.DeletedFinalStateUnknown); ok {
 		changed = gone.Obj
 	}
@@ -263,18 +266,19 @@ func (w *watches) wake(changed any) {
 	if !ok {
 		return
 	}
-	if owner := metav1.GetControllerOf(object); owner != nil && isSet(owner) {
+	if owner := metav1.GetControllerOf(object); owner != nil && isClusterObjectSet(owner) {
 		w.queue.Add(ctrl.Request{NamespacedName: types.NamespacedName{Name: owner.Name}})
 	}
 }
 
-func isSet(owner *metav1.OwnerReference) bool {
+func isClusterObjectSet(owner *metav1.OwnerReference) bool {
 	group := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
 	return group == schema.GroupKind{Group: olmv1.GroupVersion.Group, Kind: olmv1.ClusterObjectSetKind}
 }
 
-// onlyOwners drops what the watch has no use for, before it is kept in memory.
-func onlyOwners(changed any) (any, error) {
+// stripMetadata removes the metadata that the watch does not need, before the object is stored in
+// memory.
+func stripMetadata(changed any) (any, error) {
 	if object, ok := changed.(*metav1.PartialObjectMetadata); ok {
 		object.ManagedFields = nil
 		object.Annotations = nil

@@ -26,7 +26,7 @@ import (
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
 type watchBench struct {
-	*watches
+	*watchManager
 	client.Client
 	t     *testing.T
 	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
@@ -47,7 +47,7 @@ func newWatchBench(t *testing.T, user string) *watchBench {
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
 		clock: clocktesting.NewFakePassiveClock(time.Now()),
 	}
-	b.watches = newWatches(func(account.Account) (metadata.Interface, error) { return observer, nil }, b.clock, logr.Discard())
+	b.watchManager = newWatchManager(func(account.Account) (metadata.Interface, error) { return observer, nil }, b.clock, logr.Discard())
 	if err := b.Start(t.Context(), b.queue); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func (b *watchBench) eventually(check func() bool) {
 func (b *watchBench) watching(resource schema.GroupVersionResource) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.running[watched{resource: resource}] != nil
+	return b.running[watchKey{resource: resource}] != nil
 }
 
 func managed(object client.Object, set string) client.Object {
@@ -96,8 +96,8 @@ func managed(object client.Object, set string) client.Object {
 
 func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
 	b := newWatchBench(t, "")
-	b.use("one-1", watched{resource: configMaps})
-	b.use("two-1", watched{resource: configMaps})
+	b.ensureWatch("one-1", watchKey{resource: configMaps})
+	b.ensureWatch("two-1", watchKey{resource: configMaps})
 	object := managed(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "watched"}}, "one-1")
 	if err := b.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
 func TestWatchEndsWithItsKind(t *testing.T) {
 	b := newWatchBench(t, "")
 	resource := schema.GroupVersionResource{Group: "watch.example.com", Version: "v1", Resource: "things"}
-	b.use("kind-1", watched{resource: resource})
+	b.ensureWatch("kind-1", watchKey{resource: resource})
 	b.ends(resource)
 
 	crd := &apiextensionsv1.CustomResourceDefinition{
@@ -149,7 +149,7 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 	managed(thing, "kind-1")
 	// The kind is served a moment after its creation.
 	b.eventually(func() bool { return b.Create(t.Context(), thing) == nil })
-	b.use("kind-1", watched{resource: resource})
+	b.ensureWatch("kind-1", watchKey{resource: resource})
 	if got := b.woken(); got != "kind-1" {
 		t.Errorf("%s was woken", got)
 	}
@@ -165,19 +165,19 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 
 func TestRefusedWatchIsAskedForLater(t *testing.T) {
 	b := newWatchBench(t, "nobody")
-	b.use("refused-1", watched{resource: configMaps})
+	b.ensureWatch("refused-1", watchKey{resource: configMaps})
 	b.ends(configMaps)
-	b.use("refused-1", watched{resource: configMaps})
-	if b.covers("refused-1") {
+	b.ensureWatch("refused-1", watchKey{resource: configMaps})
+	if b.isFullyWatched("refused-1") {
 		t.Error("a revision whose resource is not watched is said to be covered")
 	}
 	if b.watching(configMaps) {
 		t.Error("the watch was asked for again at once")
 	}
 
-	b.clock.SetTime(b.clock.Now().Add(refusedPause))
-	b.use("refused-1", watched{resource: configMaps})
-	if !b.covers("refused-1") {
+	b.clock.SetTime(b.clock.Now().Add(refusedWatchRetryInterval))
+	b.ensureWatch("refused-1", watchKey{resource: configMaps})
+	if !b.isFullyWatched("refused-1") {
 		t.Error("the watch was not asked for again")
 	}
 

@@ -51,20 +51,20 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-// cluster is the API server, and what a test does with it.
-type cluster struct {
+// fixture holds the API server, its client and the helpers of a test.
+type fixture struct {
 	client.Client
 	t testing.TB
 }
 
-func newCluster(t testing.TB) *cluster {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	return &cluster{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)}
+	return &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)}
 }
 
 // start runs the controller until the test ends, or the function that it gives is
 // called. Sets that the test left are removed before that.
-func (c *cluster) start(clocks ...clock.PassiveClock) (stop func()) {
+func (c *fixture) start(clocks ...clock.PassiveClock) (stop func()) {
 	c.t.Helper()
 	mgr := c.manager(env.Start(c.t), clocks...)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -93,7 +93,7 @@ func (c *cluster) start(clocks ...clock.PassiveClock) (stop func()) {
 }
 
 // manager is a program with the controller.
-func (c *cluster) manager(connection *rest.Config, clocks ...clock.PassiveClock) ctrl.Manager {
+func (c *fixture) manager(connection *rest.Config, clocks ...clock.PassiveClock) ctrl.Manager {
 	c.t.Helper()
 	options := rollout.Options{SystemNamespace: systemNamespace}
 	if len(clocks) > 0 {
@@ -115,7 +115,7 @@ func (c *cluster) manager(connection *rest.Config, clocks ...clock.PassiveClock)
 	return mgr
 }
 
-func (c *cluster) removeSets() {
+func (c *fixture) removeSets() {
 	ctx := context.Background()
 	c.eventually("all sets are gone", func() error {
 		var sets olmv1.ClusterObjectSetList
@@ -140,7 +140,7 @@ func (c *cluster) removeSets() {
 }
 
 // eventually waits until the check passes.
-func (c *cluster) eventually(what string, check func() error) {
+func (c *fixture) eventually(what string, check func() error) {
 	c.t.Helper()
 	last := errors.New("not checked")
 	err := wait.PollUntilContextTimeout(context.Background(), tick, patience, true, func(context.Context) (bool, error) {
@@ -153,14 +153,14 @@ func (c *cluster) eventually(what string, check func() error) {
 }
 
 // namespace creates a namespace for the test.
-func (c *cluster) namespace() string {
+func (c *fixture) namespace() string {
 	c.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "rollout-"}}
 	c.create(ns)
 	return ns.Name
 }
 
-func (c *cluster) create(objects ...client.Object) {
+func (c *fixture) create(objects ...client.Object) {
 	c.t.Helper()
 	for _, object := range objects {
 		if err := c.Create(c.t.Context(), object); err != nil {
@@ -170,14 +170,14 @@ func (c *cluster) create(objects ...client.Object) {
 }
 
 // get reads an object, which must exist.
-func (c *cluster) get(object client.Object, namespace, name string) {
+func (c *fixture) get(object client.Object, namespace, name string) {
 	c.t.Helper()
 	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func (c *cluster) exists(object client.Object, namespace, name string) bool {
+func (c *fixture) exists(object client.Object, namespace, name string) bool {
 	c.t.Helper()
 	err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
 	if client.IgnoreNotFound(err) != nil {
@@ -186,14 +186,14 @@ func (c *cluster) exists(object client.Object, namespace, name string) bool {
 	return err == nil
 }
 
-func (c *cluster) appears(object client.Object, namespace, name string) {
+func (c *fixture) appears(object client.Object, namespace, name string) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%T %s/%s appears", object, namespace, name), func() error {
 		return c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
 	})
 }
 
-func (c *cluster) vanishes(object client.Object, namespace, name string) {
+func (c *fixture) vanishes(object client.Object, namespace, name string) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%T %s/%s vanishes", object, namespace, name), func() error {
 		err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
@@ -205,7 +205,7 @@ func (c *cluster) vanishes(object client.Object, namespace, name string) {
 }
 
 // makeAvailable does a Deployment's controller's and the kubelet's work.
-func (c *cluster) makeAvailable(namespace, name string) {
+func (c *fixture) makeAvailable(namespace, name string) {
 	c.t.Helper()
 	c.eventually("Deployment "+name+" is made available", func() error {
 		var d appsv1.Deployment
@@ -222,7 +222,7 @@ func (c *cluster) makeAvailable(namespace, name string) {
 }
 
 // condition waits for a condition of a set and gives it.
-func (c *cluster) condition(set, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+func (c *fixture) condition(set, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	c.t.Helper()
 	var found metav1.Condition
 	c.eventually(fmt.Sprintf("%s: %s is %s (%s)", set, kind, status, reason), func() error {
@@ -243,7 +243,7 @@ func (c *cluster) condition(set, kind string, status metav1.ConditionStatus, rea
 	return found
 }
 
-func (c *cluster) succeeds(set string) {
+func (c *fixture) succeeds(set string) {
 	c.t.Helper()
 	c.condition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 	c.condition(set, olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonProbesSucceeded)
@@ -251,7 +251,7 @@ func (c *cluster) succeeds(set string) {
 }
 
 // archive archives a set and waits until that is done.
-func (c *cluster) archive(set string) {
+func (c *fixture) archive(set string) {
 	c.t.Helper()
 	s := &olmv1.ClusterObjectSet{}
 	c.get(s, "", set)

@@ -32,9 +32,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// world is an API server with the controller on it, catalogs that are served from
+// fixture is an API server with the controller on it, catalogs that are served from
 // memory, and bundles that are read from the examples.
-type world struct {
+type fixture struct {
 	t *testing.T
 	c client.Client
 
@@ -44,14 +44,14 @@ type world struct {
 	// beside the examples.
 	others map[string]map[string]*fbc.Content
 	images map[string]fs.FS
-	// kept are the references that each tidying of the cache was given, and keepErr is how
-	// it ends.
+	// kept are the references that each call of Keep was given, and keepErr is the
+	// error that it returns.
 	kept    [][]string
 	keepErr error
 }
 
-func newWorld(t *testing.T, configure ...func(*install.Controller)) *world {
-	w := newScene(t)
+func newFixture(t *testing.T, configure ...func(*install.Controller)) *fixture {
+	w := newFixtureWithoutController(t)
 	skip := true
 	patience := 3 * time.Minute // for the largest bundles on a machine with much to do
 	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
@@ -87,9 +87,9 @@ func newWorld(t *testing.T, configure ...func(*install.Controller)) *world {
 	return w
 }
 
-// newScene is a world in which nothing runs yet.
-func newScene(t *testing.T) *world {
-	w := &world{t: t, c: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme), content: map[string]*fbc.Content{},
+// newFixtureWithoutController returns a fixture without a running manager.
+func newFixtureWithoutController(t *testing.T) *fixture {
+	w := &fixture{t: t, c: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme), content: map[string]*fbc.Content{},
 		others: map[string]map[string]*fbc.Content{}, images: map[string]fs.FS{}}
 	w.clear()
 	return w
@@ -97,7 +97,7 @@ func newScene(t *testing.T) *world {
 
 // clear removes what earlier tests left, when their controllers had ended: revisions, and
 // the one definition that all of them bring.
-func (w *world) clear() {
+func (w *fixture) clear() {
 	w.t.Helper()
 	w.eventually("what earlier tests left is gone", func() error {
 		var extensions olmv1.ClusterExtensionList
@@ -141,8 +141,8 @@ func (w *world) clear() {
 	})
 }
 
-// controller is the one that is tested, with the catalogs and bundles of the world.
-func (w *world) controller(mgr ctrl.Manager) *install.Controller {
+// controller returns the controller under test, with the catalogs and bundles of the fixture.
+func (w *fixture) controller(mgr ctrl.Manager) *install.Controller {
 	return &install.Controller{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Catalogs: w, Bundles: w, SystemNamespace: "default", Program: "test",
 		ServedResources: discovery.NewDiscoveryClientForConfigOrDie(mgr.GetConfig()).ServerResourcesForGroupVersion,
@@ -150,14 +150,14 @@ func (w *world) controller(mgr ctrl.Manager) *install.Controller {
 }
 
 // in makes a subtest the one that fails and cleans up, until it ends.
-func (w *world) in(t *testing.T) {
+func (w *fixture) in(t *testing.T) {
 	outer := w.t
 	w.t = t
 	t.Cleanup(func() { w.t = outer })
 }
 
 // Content is the played catalog.
-func (w *world) Content(_ context.Context, baseURL, packageName string) (*fbc.Content, error) {
+func (w *fixture) Content(_ context.Context, baseURL, packageName string) (*fbc.Content, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if packageName != "hello-operator" {
@@ -171,7 +171,7 @@ func (w *world) Content(_ context.Context, baseURL, packageName string) (*fbc.Co
 }
 
 // Open returns the example bundles. What it returned before may be asked for by its digest.
-func (w *world) Open(ctx context.Context, image string) (*install.BundleImage, error) {
+func (w *fixture) Open(ctx context.Context, image string) (*install.BundleImage, error) {
 	image, _, _ = strings.Cut(image, "@")
 	found, err := w.filesOf(ctx, image)
 	if err != nil {
@@ -187,7 +187,7 @@ func openBundle(found fs.FS, image string) (*install.BundleImage, error) {
 }
 
 // filesOf returns the files of the images that registries hold.
-func (w *world) filesOf(ctx context.Context, image string) (fs.FS, error) {
+func (w *fixture) filesOf(ctx context.Context, image string) (fs.FS, error) {
 	w.mu.Lock()
 	made := w.images[image]
 	w.mu.Unlock()
@@ -214,16 +214,16 @@ func (w *world) filesOf(ctx context.Context, image string) (fs.FS, error) {
 	return os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version)), nil
 }
 
-// Keep plays the tidying of the cache: it remembers what is in use, and fails if the test
+// Keep records which images are in use, and fails if the test
 // asks for that.
-func (w *world) Keep(_ context.Context, inUse []string) error {
+func (w *fixture) Keep(_ context.Context, inUse []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kept = append(w.kept, inUse)
 	return w.keepErr
 }
 
-func (w *world) catalog(name string, versions ...string) *olmv1.ClusterCatalog {
+func (w *fixture) catalog(name string, versions ...string) *olmv1.ClusterCatalog {
 	w.t.Helper()
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": name}}}
 	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "quay.io/example/catalog:v1"}}
@@ -233,7 +233,7 @@ func (w *world) catalog(name string, versions ...string) *olmv1.ClusterCatalog {
 }
 
 // offer sets the versions in a catalog, each an update of the one before.
-func (w *world) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
+func (w *fixture) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
 	w.t.Helper()
 	base := "https://catalogd/catalogs/" + catalog.Name
 	content := &fbc.Content{}
@@ -277,14 +277,14 @@ func (w *world) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
 }
 
 // label puts a catalog among those that an extension selects.
-func (w *world) label(name, value string) {
+func (w *fixture) label(name, value string) {
 	w.t.Helper()
 	catalog := w.getCatalog(name)
 	w.change(catalog, func() { catalog.Labels["test"] = value })
 }
 
-// succeed plays the roll-out of a revision.
-func (w *world) succeed(set *olmv1.ClusterObjectSet) {
+// succeed plays the rollout of a revision.
+func (w *fixture) succeed(set *olmv1.ClusterObjectSet) {
 	w.t.Helper()
 	before := set.DeepCopy()
 	for _, c := range []metav1.Condition{
@@ -301,7 +301,7 @@ func (w *world) succeed(set *olmv1.ClusterObjectSet) {
 }
 
 // playRemoval plays the removal of the revisions of an extension that are being deleted.
-func (w *world) playRemoval(name string) {
+func (w *fixture) playRemoval(name string) {
 	w.t.Helper()
 	var sets olmv1.ClusterObjectSetList
 	if err := w.c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
@@ -319,12 +319,12 @@ func (w *world) playRemoval(name string) {
 	}
 }
 
-func (w *world) namespace(name string) {
+func (w *fixture) namespace(name string) {
 	w.t.Helper()
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-func (w *world) create(object client.Object) {
+func (w *fixture) create(object client.Object) {
 	w.t.Helper()
 	if err := w.c.Create(w.t.Context(), object); err != nil {
 		w.t.Fatal(err)
@@ -338,7 +338,7 @@ func (w *world) create(object client.Object) {
 }
 
 // change writes an edit of an object, whatever the controller wrote since it was read.
-func (w *world) change(object client.Object, edit func()) {
+func (w *fixture) change(object client.Object, edit func()) {
 	w.t.Helper()
 	before := object.DeepCopyObject().(client.Object)
 	edit()
@@ -347,14 +347,14 @@ func (w *world) change(object client.Object, edit func()) {
 	}
 }
 
-func (w *world) delete(object client.Object) {
+func (w *fixture) delete(object client.Object) {
 	w.t.Helper()
 	if err := w.c.Delete(w.t.Context(), object); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) get(name string) *olmv1.ClusterExtension {
+func (w *fixture) get(name string) *olmv1.ClusterExtension {
 	w.t.Helper()
 	ext := &olmv1.ClusterExtension{}
 	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, ext); err != nil {
@@ -363,7 +363,7 @@ func (w *world) get(name string) *olmv1.ClusterExtension {
 	return ext
 }
 
-func (w *world) getCatalog(name string) *olmv1.ClusterCatalog {
+func (w *fixture) getCatalog(name string) *olmv1.ClusterCatalog {
 	w.t.Helper()
 	catalog := &olmv1.ClusterCatalog{}
 	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, catalog); err != nil {
@@ -373,7 +373,7 @@ func (w *world) getCatalog(name string) *olmv1.ClusterCatalog {
 }
 
 // revision waits for a revision.
-func (w *world) revision(name string) *olmv1.ClusterObjectSet {
+func (w *fixture) revision(name string) *olmv1.ClusterObjectSet {
 	w.t.Helper()
 	set := &olmv1.ClusterObjectSet{}
 	w.eventually("revision "+name+" exists", func() error {
@@ -384,7 +384,7 @@ func (w *world) revision(name string) *olmv1.ClusterObjectSet {
 
 // expect waits until a condition reads as wanted: its status, reason and message, or
 // the start of them.
-func (w *world) expect(name, conditionType, want string) {
+func (w *fixture) expect(name, conditionType, want string) {
 	w.t.Helper()
 	w.eventually(conditionType+" of "+name+" is "+want, func() error {
 		got := "absent"
@@ -398,7 +398,7 @@ func (w *world) expect(name, conditionType, want string) {
 	})
 }
 
-func (w *world) eventually(what string, check func() error) {
+func (w *fixture) eventually(what string, check func() error) {
 	w.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {

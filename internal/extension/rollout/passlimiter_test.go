@@ -6,44 +6,44 @@ import (
 )
 
 func TestPaceSlowsDownWhatNeverEnds(t *testing.T) {
-	p, now := newPace(), time.Unix(1000, 0)
-	for i := range burst {
-		if wait := p.next("busy", now); wait != 0 {
+	p, now := newPassLimiter(), time.Unix(1000, 0)
+	for i := range passBurst {
+		if wait := p.reservePass("busy", now); wait != 0 {
 			t.Fatalf("pass %d waits %s", i, wait)
 		}
 	}
 
-	if wait := p.next("busy", now); wait <= 0 || wait > sustained {
+	if wait := p.reservePass("busy", now); wait <= 0 || wait > passInterval {
 		t.Errorf("after the burst a pass waits %s", wait)
 	}
-	if wait := p.next("other", now); wait != 0 {
+	if wait := p.reservePass("other", now); wait != 0 {
 		t.Errorf("another revision waits %s", wait)
 	}
-	if wait := p.next("busy", now.Add(sustained)); wait != 0 {
+	if wait := p.reservePass("busy", now.Add(passInterval)); wait != 0 {
 		t.Errorf("after a pause a pass waits %s", wait)
 	}
 
 	p.forget("busy")
-	if wait := p.next("busy", now); wait != 0 {
+	if wait := p.reservePass("busy", now); wait != 0 {
 		t.Errorf("a forgotten revision waits %s", wait)
 	}
 }
 
 func TestPaceIsThoroughAgainAfterAWhile(t *testing.T) {
-	p, now := newPace(), time.Unix(1_000_000, 0)
+	p, now := newPassLimiter(), time.Unix(1_000_000, 0)
 	for i, tc := range []struct {
 		at   time.Duration
 		want bool
 	}{
 		{at: 0, want: false}, // the first pass reads everything anyhow
-		{at: thorough - 1, want: false},
-		{at: thorough, want: true},
-		{at: thorough + 1, want: false},
+		{at: fullReadInterval - 1, want: false},
+		{at: fullReadInterval, want: true},
+		{at: fullReadInterval + 1, want: false},
 		{at: -time.Hour, want: true}, // the clock was set back
 		{at: -time.Hour + 1, want: false},
 		{at: 100 * time.Hour, want: true},
 	} {
-		if got := p.isThorough("set", now.Add(tc.at)); got != tc.want {
+		if got := p.claimFullRead("set", now.Add(tc.at)); got != tc.want {
 			t.Errorf("pass %d, at %s: got %t, want %t", i, tc.at, got, tc.want)
 		}
 	}

@@ -7,16 +7,16 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// catalogOffer is what resolution can see of a catalog.
-type catalogOffer struct {
+// catalogSnapshot is the part of a catalog that affects resolution.
+type catalogSnapshot struct {
 	labels   string
 	priority int32
 	serving  bool
 	content  string
 }
 
-func offer(catalog *olmv1.ClusterCatalog) catalogOffer {
-	result := catalogOffer{
+func snapshotCatalog(catalog *olmv1.ClusterCatalog) catalogSnapshot {
+	result := catalogSnapshot{
 		labels:   labels.Set(catalog.Labels).String(),
 		priority: catalog.Spec.Priority,
 		serving:  meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing),
