@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ErrMissingAccount is that there is no account to write objects as. It begins as the
-// message that users and scripts know.
+// ErrMissingAccount is the error for a service account that does not exist. Users and scripts
+// match the start of its message.
 var ErrMissingAccount = errors.New("installation cannot proceed due to missing ServiceAccount")
 
-// CheckAccount makes sure that the ServiceAccount exists that objects are to be written as:
-// the API server would impersonate one that does not, and rights may still be bound to its
-// name. The error is an ErrMissingAccount, or says why it could not be looked for.
+// CheckAccount returns an error if the service account that writes objects does not exist. The API
+// server would impersonate it all the same, and rights may still be bound to its name. The error
+// wraps ErrMissingAccount, unless the account could not be read.
 func CheckAccount(ctx context.Context, reader client.Reader, account types.NamespacedName) error {
 	var found metav1.PartialObjectMetadata
 	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
@@ -27,7 +27,7 @@ func CheckAccount(ctx context.Context, reader client.Reader, account types.Names
 		return fmt.Errorf("%w: create ServiceAccount %q in namespace %q", ErrMissingAccount, account.Name, account.Namespace)
 	}
 	if err != nil {
-		return fmt.Errorf("looking for ServiceAccount %q: %w", account, err)
+		return fmt.Errorf("reading ServiceAccount %q: %w", account, err)
 	}
 
 	return nil

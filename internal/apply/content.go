@@ -21,39 +21,39 @@ import (
 )
 
 const (
-	// maxObject is the largest manifest read from a Secret, in bytes, uncompressed. The
-	// API server takes no request body over 3 MiB.
-	maxObject = 3 << 20
-	// maxContent is the size of all manifests of a set that are read from Secrets, in
-	// bytes, uncompressed.
-	maxContent = 64 << 20
+	// maxObjectBytes is the maximum size of a manifest in a Secret, uncompressed. The API server
+	// accepts no request body over 3 MiB.
+	maxObjectBytes = 3 << 20
+	// maxContentBytes is the maximum size of all manifests of a set that are read from Secrets,
+	// uncompressed.
+	maxContentBytes = 64 << 20
 )
 
-// Content is the objects of a ClusterObjectSet, those in Secrets read.
+// Content is the objects of a ClusterObjectSet, including those in Secrets.
 type Content struct {
 	Phases []Phase
-	// Missing are the Secrets, as namespace/name or namespace/name[key], that do not
-	// exist or lack a key. Their objects are not among the phases.
+	// Missing are the Secrets, as namespace/name or namespace/name[key], that do not exist or lack
+	// a key. The phases do not contain their objects.
 	Missing []string
-	// Mutable are the Secrets, as namespace/name, that are not immutable. Their objects are
-	// among the phases, but must not be applied: they may change at any time.
+	// Mutable are the Secrets, as namespace/name, that are not immutable. The phases contain their
+	// objects, but these must not be applied: they may change at any time.
 	Mutable []string
-	// Malformed are the faults of objects that cannot be applied whatever happens on
-	// the cluster. Such objects are not among the phases.
+	// Malformed are the errors of objects that can never be applied. The phases do not contain
+	// these objects.
 	Malformed []error
 }
 
-// Load reads the objects of a set. References to Secrets without a namespace mean the
-// given one. It fails only when a Secret cannot be read; what is wrong with the
-// content stands in the result.
+// Load reads the objects of a set. References to Secrets without a namespace mean the given one.
+// It returns an error only if a Secret cannot be read. Problems of the content are part of the
+// result.
 func Load(ctx context.Context, reader client.Reader, set *olmv1.ClusterObjectSet, namespace string) (*Content, error) {
-	l := loader{reader: reader, namespace: namespace, secrets: map[client.ObjectKey]*corev1.Secret{}, seen: map[Key]string{}}
+	l := loader{reader: reader, namespace: namespace, secrets: map[client.ObjectKey]*corev1.Secret{}, locations: map[Key]string{}}
 	protection := set.Spec.CollisionProtection
 	for _, phase := range set.Spec.Phases {
 		loaded := Phase{Name: phase.Name}
 		for i, object := range phase.Objects {
 			where := fmt.Sprintf("phase %q, object %d", phase.Name, i)
-			manifest, err := l.manifest(ctx, object, where)
+			manifest, err := l.loadManifest(ctx, object, where)
 			if err != nil {
 				return nil, err
 			}
@@ -63,7 +63,7 @@ func Load(ctx context.Context, reader client.Reader, set *olmv1.ClusterObjectSet
 
 			loaded.Objects = append(loaded.Objects, Object{
 				Manifest:   manifest,
-				Protection: firstSet(object.CollisionProtection, phase.CollisionProtection, protection),
+				Protection: firstProtection(object.CollisionProtection, phase.CollisionProtection, protection),
 			})
 		}
 		l.content.Phases = append(l.content.Phases, loaded)
@@ -72,8 +72,8 @@ func Load(ctx context.Context, reader client.Reader, set *olmv1.ClusterObjectSet
 	return &l.content, nil
 }
 
-// Digests returns the digest of each phase's objects, as sha256:<hex>. It depends on
-// the objects and their order only, not on where they stand.
+// Digests returns the digest of each phase's objects, as sha256:<hex>. It depends only on the
+// objects and their order, not on where they are stored.
 func (c *Content) Digests() ([]olmv1.ObservedPhase, error) {
 	result := make([]olmv1.ObservedPhase, len(c.Phases))
 	for i, phase := range c.Phases {
@@ -90,7 +90,7 @@ func (c *Content) Digests() ([]olmv1.ObservedPhase, error) {
 	return result, nil
 }
 
-func firstSet(protections ...olmv1.CollisionProtection) olmv1.CollisionProtection {
+func firstProtection(protections ...olmv1.CollisionProtection) olmv1.CollisionProtection {
 	for _, protection := range protections {
 		if protection != "" {
 			return protection
@@ -105,63 +105,64 @@ type loader struct {
 	namespace string
 
 	content Content
-	// secrets were read; nil are those that do not exist.
+	// secrets are the Secrets that were read. Those that do not exist are nil.
 	secrets map[client.ObjectKey]*corev1.Secret
-	// seen says where an object stands.
-	seen map[Key]string
-	size int
+	// locations describes where each object is defined, for error messages.
+	locations map[Key]string
+	size      int
 }
 
-// manifest returns one object; nil when it is missing or malformed, which is noted.
-func (l *loader) manifest(ctx context.Context, object olmv1.ClusterObjectSetObject, where string) (*unstructured.Unstructured, error) {
+// loadManifest returns one object. It returns nil if the object is missing or malformed, and
+// records that in the content.
+func (l *loader) loadManifest(ctx context.Context, object olmv1.ClusterObjectSetObject, where string) (*unstructured.Unstructured, error) {
 	manifest := object.Object
 	if object.Ref != nil {
-		data, err := l.read(ctx, object.Ref)
+		data, err := l.readSecretValue(ctx, object.Ref)
 		if err != nil || data == nil {
 			return nil, err
 		}
-		manifest, err = l.decode(data)
+		manifest, err = l.decodeManifest(data)
 		if err != nil {
-			l.malformed("%s: Secret %q, key %q: %w", where, l.keyOf(object.Ref), object.Ref.Key, err)
+			l.addMalformed("%s: Secret %q, key %q: %w", where, l.secretKeyOf(object.Ref), object.Ref.Key, err)
 			return nil, nil
 		}
 	}
 
 	if manifest == nil {
-		l.malformed("%s: it has neither object nor ref", where)
+		l.addMalformed("%s: it has neither object nor ref", where)
 		return nil, nil
 	}
 
 	key := KeyOf(manifest)
 	if manifest.GetAPIVersion() == "" || key.Kind == "" || key.Name == "" {
-		l.malformed("%s: apiVersion, kind and metadata.name must be set", where)
+		l.addMalformed("%s: apiVersion, kind and metadata.name must be set", where)
 		return nil, nil
 	}
-	if other, ok := l.seen[key]; ok {
-		l.malformed("%s: %s is there twice, also as %s", where, key, other)
+	if other, ok := l.locations[key]; ok {
+		l.addMalformed("%s: %s is there twice, also as %s", where, key, other)
 		return nil, nil
 	}
 
-	l.seen[key] = where
+	l.locations[key] = where
 	return manifest, nil
 }
 
-func (l *loader) malformed(format string, args ...any) {
+func (l *loader) addMalformed(format string, args ...any) {
 	l.content.Malformed = append(l.content.Malformed, fmt.Errorf(format, args...))
 }
 
-func (l *loader) keyOf(ref *olmv1.ObjectSourceRef) client.ObjectKey {
+func (l *loader) secretKeyOf(ref *olmv1.ObjectSourceRef) client.ObjectKey {
 	if ref.Namespace == "" {
 		return client.ObjectKey{Namespace: l.namespace, Name: ref.Name}
 	}
 	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// read returns the value that a reference names; nil when it is missing, which is noted.
-// Only Secrets of the type for objects are read: a reference must not carry any other
-// Secret's content out of its namespace.
-func (l *loader) read(ctx context.Context, ref *olmv1.ObjectSourceRef) ([]byte, error) {
-	key := l.keyOf(ref)
+// readSecretValue returns the value that a reference names. It returns nil if the value is
+// missing, and records that. Only Secrets of the type for objects are read: a reference must not
+// disclose the content of other Secrets.
+func (l *loader) readSecretValue(ctx context.Context, ref *olmv1.ObjectSourceRef) ([]byte, error) {
+	key := l.secretKeyOf(ref)
 	secret, ok := l.secrets[key]
 	if !ok {
 		secret = &corev1.Secret{}
@@ -178,7 +179,7 @@ func (l *loader) read(ctx context.Context, ref *olmv1.ObjectSourceRef) ([]byte, 
 			l.content.Mutable = append(l.content.Mutable, key.String())
 		}
 		if secret != nil && secret.Type != olmv1.SecretTypeObjectData {
-			l.malformed("Secret %q is of type %q, not %q", key, secret.Type, olmv1.SecretTypeObjectData)
+			l.addMalformed("Secret %q is of type %q, not %q", key, secret.Type, olmv1.SecretTypeObjectData)
 			secret = nil
 		}
 
@@ -197,16 +198,16 @@ func (l *loader) read(ctx context.Context, ref *olmv1.ObjectSourceRef) ([]byte, 
 	return data, nil
 }
 
-// decode reads a manifest: JSON, plain or compressed with gzip.
-func (l *loader) decode(data []byte) (*unstructured.Unstructured, error) {
-	data, err := decompress(data)
+// decodeManifest decodes a manifest from JSON, plain or compressed with gzip.
+func (l *loader) decodeManifest(data []byte) (*unstructured.Unstructured, error) {
+	data, err := decompressGzip(data)
 	if err != nil {
 		return nil, err
 	}
 
 	l.size += len(data)
-	if l.size > maxContent {
-		return nil, fmt.Errorf("the objects of the set have more than %d bytes", maxContent)
+	if l.size > maxContentBytes {
+		return nil, fmt.Errorf("the objects of the set have more than %d bytes", maxContentBytes)
 	}
 
 	u := &unstructured.Unstructured{}
@@ -221,11 +222,11 @@ func (l *loader) decode(data []byte) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// decompress returns the data as it is, or uncompressed when it is compressed with gzip.
-func decompress(data []byte) ([]byte, error) {
+// decompressGzip returns the data uncompressed if it is compressed with gzip, otherwise unchanged.
+func decompressGzip(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		if len(data) > maxObject {
-			return nil, fmt.Errorf("the object has more than %d bytes", maxObject)
+		if len(data) > maxObjectBytes {
+			return nil, fmt.Errorf("the object has more than %d bytes", maxObjectBytes)
 		}
 		return data, nil
 	}
@@ -235,18 +236,18 @@ func decompress(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("decompressing: %w", err)
 	}
 
-	plain, err := io.ReadAll(io.LimitReader(reader, maxObject+1))
+	plain, err := io.ReadAll(io.LimitReader(reader, maxObjectBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("decompressing: %w", err)
 	}
-	if len(plain) > maxObject {
-		return nil, fmt.Errorf("the object has more than %d bytes", maxObject)
+	if len(plain) > maxObjectBytes {
+		return nil, fmt.Errorf("the object has more than %d bytes", maxObjectBytes)
 	}
 
 	return plain, nil
 }
 
-// HoldsReferences reports whether objects of a revision stand in Secrets.
+// HoldsReferences reports whether objects of a revision are stored in Secrets.
 func HoldsReferences(set *olmv1.ClusterObjectSet) bool {
 	return slices.ContainsFunc(set.Spec.Phases, func(phase olmv1.ClusterObjectSetPhase) bool {
 		return slices.ContainsFunc(phase.Objects, func(object olmv1.ClusterObjectSetObject) bool { return object.Ref != nil })

@@ -48,7 +48,7 @@ func TestLoad(t *testing.T) {
 		Data: map[string][]byte{
 			"plain": []byte(cm("plain")), "zipped": zip(t, []byte(cm("zipped"))),
 			"list": []byte(`{"apiVersion":"v1","kind":"List","items":[]}`), "text": []byte("s3cret"), "cut": zip(t, []byte(cm("cut")))[:20],
-			"bomb": zip(t, bytes.Repeat([]byte(" "), maxObject+1)), "nameless": []byte(`{"apiVersion":"v1","kind":"ConfigMap"}`),
+			"bomb": zip(t, bytes.Repeat([]byte(" "), maxObjectBytes+1)), "nameless": []byte(`{"apiVersion":"v1","kind":"ConfigMap"}`),
 		},
 	}
 	if err := c.Create(t.Context(), secret); err != nil {
@@ -188,11 +188,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{0x1f, 0x8b, 8, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l := loader{}
-		u, err := l.decode(data)
+		u, err := l.decodeManifest(data)
 		if err == nil && (u.GetKind() == "" || u.IsList()) {
 			t.Errorf("accepted %q", data)
 		}
-		if l.size > maxObject {
+		if l.size > maxObjectBytes {
 			t.Errorf("read %d bytes", l.size)
 		}
 	})

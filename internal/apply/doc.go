@@ -1,12 +1,11 @@
-// Package apply brings objects to the cluster and takes them away again: by
-// server-side apply, phase after phase, with one rule for who owns an object and one
-// for when it is ready.
+// Package apply applies objects to the cluster and removes them: by server-side apply,
+// phase by phase, with one rule for ownership and one for readiness.
 //
-// It has three layers, each asking the one below: an object is owned, written and
-// probed; a phase is objects that are written side by side; a revision is phases in
-// their order. Every layer answers with a typed result that says what was done, what
-// is awaited and what failed, in words that a person reads.
+// It has three layers, each of which calls the one below: an object is owned, written
+// and probed; a phase is a group of objects that are written in parallel; a revision is
+// a sequence of phases. Every layer returns a typed result: what was done, what is
+// awaited and what failed, with messages for people.
 //
-// It does not choose what to apply, as whom, or when to try again: a controller does.
-// It keeps no state: every answer follows from what the API server says.
+// A controller decides what to apply, with which account, and when to retry. The package
+// keeps no state: every result follows from what the API server returns.
 package apply

@@ -86,7 +86,7 @@ func (b *bench) apply(ctx context.Context, at location, u *unstructured.Unstruct
 
 func (b *bench) sample(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error) {
 	b.samples++
-	return b.store.sample(ctx, resource)
+	return b.store.sampleInstances(ctx, resource)
 }
 
 func (b *bench) delete(ctx context.Context, at location, key Key, uid types.UID, version string) error {
@@ -140,7 +140,7 @@ func (b *bench) write(manager, text string) {
 	}
 
 	s := b.store.(*server)
-	_, err = s.at(at, u.GetNamespace()).Apply(b.t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	_, err = s.resourceClient(at, u.GetNamespace()).Apply(b.t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ spec:
 		}
 	}
 	owner, engine, now := b.owner(1), newEngine(b, nil), time.Now()
-	engine.phases.(*phases).objects.(*objects).now = func() time.Time { return now }
+	engine.phases.(*phaseEngine).objects.(*objectEngine).now = func() time.Time { return now }
 	removal := engine.Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "crds", Objects: []Object{{Manifest: b.manifest(manifest)}}}}})
 	if removal.Err() != nil || b.before != nil {
 		t.Errorf("it is not deleted: %v", removal.Err())
@@ -344,7 +344,7 @@ func TestContention(t *testing.T) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, u.GetName(), errors.New("the object has been modified"))
 	}
 	before := b.writes
-	if got := b.roll(1, nil, config); got.Err == nil || got.Err.Cause != CauseContended || b.writes-before != contention {
+	if got := b.roll(1, nil, config); got.Err == nil || got.Err.Cause != CauseContended || b.writes-before != maxApplyAttempts {
 		t.Errorf("result is %v after %d writes", got.Err, b.writes-before)
 	}
 }

@@ -10,30 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Cause says, for programs, why an object could not be written or removed. Every
-// cause may go away by itself or by a person's act on the cluster; none is final.
+// Cause is a machine-readable cause why an object could not be written or removed. Every cause may
+// disappear by itself or by a change on the cluster. None is final.
 type Cause string
 
 const (
-	// CauseCollision: the object exists and may not be managed.
+	// CauseCollision means that the object exists and may not be managed.
 	CauseCollision Cause = "Collision"
-	// CauseNamespaceMissing: its namespace does not exist.
+	// CauseNamespaceMissing means that its namespace does not exist.
 	CauseNamespaceMissing Cause = "NamespaceMissing"
-	// CauseNamespaceTerminating: its namespace is being deleted.
+	// CauseNamespaceTerminating means that its namespace is being deleted.
 	CauseNamespaceTerminating Cause = "NamespaceTerminating"
-	// CauseKindMissing: the API server does not serve its kind.
+	// CauseKindMissing means that the API server does not serve its kind.
 	CauseKindMissing Cause = "KindMissing"
-	// CauseWebhookFailed: an admission webhook could not be asked.
+	// CauseWebhookFailed means that an admission webhook could not be called.
 	CauseWebhookFailed Cause = "WebhookFailed"
-	// CauseForbidden: the account lacks a right.
+	// CauseForbidden means that the account lacks a right.
 	CauseForbidden Cause = "Forbidden"
-	// CauseDenied: admission refused the object.
+	// CauseDenied means that admission denied the object.
 	CauseDenied Cause = "Denied"
-	// CauseInvalid: the API server says that the object is not valid.
+	// CauseInvalid means that the API server rejected the object as invalid.
 	CauseInvalid Cause = "Invalid"
-	// CauseContended: others changed the object again and again meanwhile.
+	// CauseContended means that other clients kept changing the object.
 	CauseContended Cause = "Contended"
-	// CauseOther is any other failure, such as a connection that broke.
+	// CauseOther is any other failure, such as a broken connection.
 	CauseOther Cause = "Other"
 )
 
@@ -46,18 +46,18 @@ type Error struct {
 	err  error
 }
 
-// Error names the object, says what failed and, where that is known, what to do.
+// Error returns the object, what failed and, if known, how to resolve it.
 func (e *Error) Error() string { return e.text }
 
-// Unwrap returns the API server's error; nil for a collision, which is our own finding.
+// Unwrap returns the API server's error. It is nil for a collision, which this package detects.
 func (e *Error) Unwrap() error { return e.err }
 
-// newError classifies what the API server answered.
+// newError classifies an error of the API server.
 func newError(key Key, err error) *Error {
-	cause, advice := classify(key, err)
-	text := fmt.Sprintf("%s: %s", key, oneLine(err.Error()))
+	cause, advice := classifyError(key, err)
+	text := fmt.Sprintf("%s: %s", key, joinLines(err.Error()))
 	if cause == CauseKindMissing {
-		// What discovery says of it is long, and names no kind.
+		// The message of discovery is long, and does not name the kind.
 		text = fmt.Sprintf("%s: the API server does not serve the kind %s", key, key.GroupKind)
 	}
 	if advice != "" {
@@ -67,14 +67,14 @@ func newError(key Key, err error) *Error {
 	return &Error{Object: key, Cause: cause, text: text, err: err}
 }
 
-// classify returns the cause of an API error, and what to do about it.
+// classifyError returns the cause of an API error, and advice how to resolve it.
 //
-// Admission webhooks and RBAC have no machine-readable mark in the API server's
-// answers, only its fixed wording.
-func classify(key Key, err error) (Cause, string) {
+// For admission webhooks and RBAC the API server has no machine-readable cause, only fixed
+// wording.
+func classifyError(key Key, err error) (Cause, string) {
 	message := err.Error()
 	switch {
-	case apierrors.IsNotFound(err) && isAboutNamespace(err):
+	case apierrors.IsNotFound(err) && isNamespaceNotFound(err):
 		return CauseNamespaceMissing, fmt.Sprintf("create the namespace %q", key.Namespace)
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return CauseKindMissing, "install what defines it"
@@ -103,8 +103,9 @@ func classify(key Key, err error) (Cause, string) {
 	}
 }
 
-// isAboutNamespace tells a missing namespace from a missing kind: both are 404.
-func isAboutNamespace(err error) bool {
+// isNamespaceNotFound reports whether a 404 is about a missing namespace. A missing kind is a 404
+// too.
+func isNamespaceNotFound(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
@@ -113,19 +114,19 @@ func isAboutNamespace(err error) bool {
 	return details != nil && details.Kind == "namespaces" && details.Name != ""
 }
 
-// oneLine makes an API server's message fit into a sentence.
-func oneLine(message string) string {
+// joinLines puts an API server's message on one line.
+func joinLines(message string) string {
 	return strings.Join(strings.Fields(message), " ")
 }
 
-// invalid is a manifest that is refused before the API server is asked.
-func invalid(key Key, problem string) *Error {
+// newInvalidError returns the error for a manifest that is refused without a request.
+func newInvalidError(key Key, problem string) *Error {
 	return &Error{Object: key, Cause: CauseInvalid, text: fmt.Sprintf("%s: %s", key, problem)}
 }
 
-// collision says that an object exists, who owns it, and how to go on. The first
-// part of the message is what scripts look for.
-func collision(key Key, owner, advice string) *Error {
+// newCollisionError returns the error for an object that exists: its owner, and how to resolve the
+// collision. Scripts match the first part of the message.
+func newCollisionError(key Key, owner, advice string) *Error {
 	return &Error{Object: key, Cause: CauseCollision, text: fmt.Sprintf(
 		"%s '%s' already exists in namespace '%s' and cannot be managed by operator-controller: it is %s; %s",
 		key.Kind, key.Name, key.Namespace, owner, advice)}

@@ -82,7 +82,7 @@ func TestCollisionMessage(t *testing.T) {
 	}
 
 	for _, test := range cases {
-		if got := collision(test.key, `controlled by X "x"`, collisionAdvice(test.related)); got.Error() != test.want || got.Cause != CauseCollision {
+		if got := newCollisionError(test.key, `controlled by X "x"`, collisionAdvice(test.related)); got.Error() != test.want || got.Cause != CauseCollision {
 			t.Errorf("message:\n got %s\nwant %s", got, test.want)
 		}
 	}

@@ -11,57 +11,57 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Memory remembers what was asked for an object, and what came of it.
+// Memory caches the last request for each object, and its result.
 //
-// An object that still has that version was written by nobody since: nothing is to be
-// done, and whether it is ready is known. One that has another version but the same
-// shape was written in places that are not this program's, such as its status: applying
-// the same again would change nothing, and is left out. That spares the API server the
-// merge, its costliest part, in every pass that finds nothing to do.
+// An object that still has the recorded version has not been written since: nothing needs to be
+// done, and its readiness is known. An object with another version but the same shape was changed
+// only in fields that this program does not manage, such as its status: applying the same manifest
+// would change nothing, and is skipped. That saves the API server the merge, its costliest part,
+// in every reconciliation without changes.
 //
-// It is a cache: without it, and after a restart, everything is applied once more. It
-// may be used by several goroutines and shared between engines, as an object's
-// version does not depend on who reads it.
+// Without it, and after a restart, everything is applied once more. It is safe for concurrent use.
+// Several engines may share it, because an object's version does not depend on who reads it.
 type Memory struct{ entries *lru.Cache }
 
 type digest = [sha256.Size]byte
 
 type memoryEntry struct {
-	version      string
-	asked, shape digest
-	probe        Probe
+	version        string
+	request, shape digest
+	probe          Probe
 }
 
-// NewMemory makes a memory of a number of objects, about 300 bytes each.
+// NewMemory returns a memory of a number of objects, about 300 bytes each.
 func NewMemory(size int) *Memory {
 	return &Memory{entries: lru.New(size)}
 }
 
-// recall returns the probe of the object if nobody wrote it since the same was asked for.
-func (m *Memory) recall(seen Seen, asked digest) (Probe, bool) {
-	entry, ok := m.entry(seen.UID)
-	if !ok || entry.version != seen.Version || entry.asked != asked {
+// recallProbe returns the probe of an object if it has not been written since the same request.
+// Otherwise it returns false.
+func (m *Memory) recallProbe(seen Seen, request digest) (Probe, bool) {
+	entry, ok := m.lookUpEntry(seen.UID)
+	if !ok || entry.version != seen.Version || entry.request != request {
 		return Probe{}, false
 	}
 	return entry.probe, true
 }
 
-// knows reports whether applying the wanted object would change nothing.
-func (m *Memory) knows(live, wanted *unstructured.Unstructured, asked digest) bool {
-	entry, ok := m.entry(live.GetUID())
-	return ok && entry.asked == asked && (entry.version == live.GetResourceVersion() || entry.shape == shapeOf(live, wanted))
+// isUnchanged reports whether applying the wanted object would change nothing.
+func (m *Memory) isUnchanged(live, wanted *unstructured.Unstructured, request digest) bool {
+	entry, ok := m.lookUpEntry(live.GetUID())
+	return ok && entry.request == request && (entry.version == live.GetResourceVersion() || entry.shape == digestShape(live, wanted))
 }
 
-// remember notes the object that came of applying the wanted one.
-func (m *Memory) remember(after, wanted *unstructured.Unstructured, asked digest, probe Probe) {
+// record stores the object that resulted from applying the wanted one.
+func (m *Memory) record(after, wanted *unstructured.Unstructured, request digest, probe Probe) {
 	if m != nil && after.GetUID() != "" {
 		m.entries.Add(after.GetUID(), memoryEntry{
-			version: after.GetResourceVersion(), asked: asked, shape: shapeOf(after, wanted), probe: probe,
+			version: after.GetResourceVersion(), request: request, shape: digestShape(after, wanted), probe: probe,
 		})
 	}
 }
 
-func (m *Memory) entry(uid types.UID) (memoryEntry, bool) {
+func (m *Memory) lookUpEntry(uid types.UID) (memoryEntry, bool) {
 	if m == nil {
 		return memoryEntry{}, false
 	}
@@ -75,26 +75,26 @@ func (m *Memory) entry(uid types.UID) (memoryEntry, bool) {
 	return result, ok
 }
 
-// digestOf returns the digest of all that is asked for an object, but for what follows
-// from the live one. What cannot be encoded cannot be applied either, and is reported
+// digestRequest returns the digest of everything that is requested for an object, except what
+// depends on the live object. An object that cannot be encoded cannot be applied either, and fails
 // there.
-func digestOf(object Object, rev *Revision) digest {
-	return sum(object.Manifest.Object, object.Protection, rev.Owner.Reference.UID, rev.Owner.Labels, rev.Probes.specs())
+func digestRequest(object Object, rev *Revision) digest {
+	return hashValues(object.Manifest.Object, object.Protection, rev.Owner.Reference.UID, rev.Owner.Labels, rev.Probes.compiledFrom())
 }
 
-// shapeOf returns the digest of all of an object that applying the wanted one depends on:
-// everything but its status, what others have in its metadata, and which fields others
-// own.
-func shapeOf(live, wanted *unstructured.Unstructured) digest {
+// digestShape returns the digest of the parts of an object that applying the wanted one depends
+// on: everything except its status, other clients' metadata, and the field ownership of other
+// managers.
+func digestShape(live, wanted *unstructured.Unstructured) digest {
 	content := maps.Clone(live.Object)
 	delete(content, "metadata")
 	delete(content, "status")
-	return sum(content, among(live.GetLabels(), wanted.GetLabels()), among(live.GetAnnotations(), wanted.GetAnnotations()),
-		live.GetOwnerReferences(), live.GetFinalizers(), live.GetDeletionTimestamp(), fieldsOf(live, FieldManager), fieldsOf(live, ServingFieldManager))
+	return hashValues(content, intersectByKey(live.GetLabels(), wanted.GetLabels()), intersectByKey(live.GetAnnotations(), wanted.GetAnnotations()),
+		live.GetOwnerReferences(), live.GetFinalizers(), live.GetDeletionTimestamp(), managedFieldsOf(live, FieldManager), managedFieldsOf(live, ServingFieldManager))
 }
 
-// among returns the entries of the map whose keys the other has too.
-func among(all, other map[string]string) map[string]string {
+// intersectByKey returns the entries of a map whose keys the other map has too.
+func intersectByKey(all, other map[string]string) map[string]string {
 	result := map[string]string{}
 	for key := range other {
 		if value, ok := all[key]; ok {
@@ -104,8 +104,8 @@ func among(all, other map[string]string) map[string]string {
 	return result
 }
 
-// fieldsOf are the fields that a manager owns, as the API server writes them.
-func fieldsOf(live *unstructured.Unstructured, manager string) []string {
+// managedFieldsOf returns the fields that a manager owns, in the API server's encoding.
+func managedFieldsOf(live *unstructured.Unstructured, manager string) []string {
 	var fields []string
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.FieldsV1 != nil {
@@ -115,7 +115,7 @@ func fieldsOf(live *unstructured.Unstructured, manager string) []string {
 	return fields
 }
 
-func sum(values ...any) digest {
+func hashValues(values ...any) digest {
 	hash := sha256.New()
 	encoder := json.NewEncoder(hash) // writes keys sorted, and a newline after each value
 	for _, value := range values {

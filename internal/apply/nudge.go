@@ -9,40 +9,39 @@ import (
 )
 
 const (
-	// annotationNudged, on a CustomResourceDefinition that is being deleted, is when the
-	// API server was last made to look at it again, in RFC 3339.
-	annotationNudged = "mainstay.dev/removal-nudged"
-	// nudgePause is how long the API server has to go on by itself before.
-	nudgePause = 2 * time.Second
+	// annotationDeletionRetriggered is the annotation of a CRD that is being deleted with the
+	// time, in RFC 3339, when its deletion was last retriggered.
+	annotationDeletionRetriggered = "mainstay.dev/removal-nudged"
+	// deletionRetriggerInterval is how long the API server has to continue the deletion by itself.
+	deletionRetriggerInterval = 2 * time.Second
 )
 
-// nudge makes the API server look again at a CustomResourceDefinition whose deletion it
-// has given up for now.
+// retriggerCRDDeletion makes the API server continue the deletion of a CRD that it has given up
+// for now.
 //
-// It deletes the instances first, and fails when the kind was changed a moment ago and
-// its storage is being made anew. Of its next attempt one outcome is lost: a conflict
-// while writing the condition ends it, and the change that it expects to be woken by is
-// filtered out if it is one of that condition alone. Nothing happens then before its
-// next resync, minutes later. A changed annotation wakes it.
+// The API server deletes the instances first. That fails if the kind was changed a moment ago and
+// its storage is being rebuilt. One outcome of its next attempt is lost: a conflict while it
+// writes the condition ends the attempt, and the event that should trigger the next one is
+// filtered out if only that condition changed. Nothing happens then until its next resync, minutes
+// later. A changed annotation triggers it.
 //
-// That it could not be written is of no consequence here: it is tried again with the next
-// look.
-func (o *objects) nudge(ctx context.Context, at location, key Key, live *unstructured.Unstructured) {
-	if live.GroupVersionKind().GroupKind() != crdKind || !hasFailedToEnd(live) {
+// A failed patch is ignored: the next reconciliation retries it.
+func (o *objectEngine) retriggerCRDDeletion(ctx context.Context, at location, key Key, live *unstructured.Unstructured) {
+	if live.GroupVersionKind().GroupKind() != crdKind || !hasFailedDeletion(live) {
 		return
 	}
 
 	now := o.now()
-	last, err := time.Parse(time.RFC3339, live.GetAnnotations()[annotationNudged])
-	if since := now.Sub(last); err == nil && since >= 0 && since < nudgePause {
+	last, err := time.Parse(time.RFC3339, live.GetAnnotations()[annotationDeletionRetriggered])
+	if since := now.Sub(last); err == nil && since >= 0 && since < deletionRetriggerInterval {
 		return
 	}
 
-	_ = o.store.annotate(ctx, at, key, live.GetUID(), annotationNudged, now.UTC().Format(time.RFC3339))
+	_ = o.store.setAnnotation(ctx, at, key, live.GetUID(), annotationDeletionRetriggered, now.UTC().Format(time.RFC3339))
 }
 
-// hasFailedToEnd reports whether the API server could not delete the instances.
-func hasFailedToEnd(crd *unstructured.Unstructured) bool {
+// hasFailedDeletion reports whether the API server could not delete the instances.
+func hasFailedDeletion(crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	for _, item := range conditions {
 		condition, _ := item.(map[string]any)

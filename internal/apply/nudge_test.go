@@ -32,7 +32,7 @@ spec:
 	owner := b.owner(1)
 	engine := newEngine(b, nil)
 	now := time.Now().Truncate(time.Second)
-	engine.phases.(*phases).objects.(*objects).now = func() time.Time { return now }
+	engine.phases.(*phaseEngine).objects.(*objectEngine).now = func() time.Time { return now }
 	remove := func() *unstructured.Unstructured {
 		t.Helper()
 		removal := engine.Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "crds", Objects: []Object{{Manifest: b.manifest(manifest)}}}}})
@@ -42,7 +42,9 @@ spec:
 		return b.read(manifest)
 	}
 
-	nudged := func(live *unstructured.Unstructured) string { return live.GetAnnotations()[annotationNudged] }
+	nudged := func(live *unstructured.Unstructured) string {
+		return live.GetAnnotations()[annotationDeletionRetriggered]
+	}
 
 	remove()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -65,7 +67,7 @@ spec:
 	}
 
 	before = nudged(b.read(manifest))
-	now = now.Add(nudgePause - time.Second)
+	now = now.Add(deletionRetriggerInterval - time.Second)
 	if live := remove(); nudged(live) != before {
 		t.Errorf("nudged again at %s, a second too early", nudged(live))
 	}
@@ -105,7 +107,7 @@ func (b *bench) edit(manifest string, change func(*unstructured.Unstructured), s
 		}
 
 		change(live)
-		_, err = b.store.(*server).at(at, live.GetNamespace()).Update(b.t.Context(), live, metav1.UpdateOptions{}, subresources...)
+		_, err = b.store.(*server).resourceClient(at, live.GetNamespace()).Update(b.t.Context(), live, metav1.UpdateOptions{}, subresources...)
 		return err
 	})
 	if err != nil {

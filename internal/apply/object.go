@@ -16,26 +16,25 @@ import (
 )
 
 const (
-	// contention is how often an object that others change meanwhile is read and
-	// written before the attempt is given up.
-	contention = 4
-	// noVersion is a resource version that no object has: the largest that the API
-	// server can parse. Applied, it is a precondition that every existing object fails.
-	noVersion = "9223372036854775807"
+	// maxApplyAttempts is how often an object is read and written while other clients change it.
+	maxApplyAttempts = 4
+	// nonexistentVersion is a resource version that no object has: the largest that the API server
+	// can parse. Applied, it is a precondition that fails for every existing object.
+	nonexistentVersion = "9223372036854775807"
 )
 
 // Object is one object of a revision.
 type Object struct {
-	// Manifest is what is applied. It is not changed.
+	// Manifest is the object to apply. It is not changed.
 	Manifest *unstructured.Unstructured
-	// Protection says what happens when the object already exists; unset is Prevent.
+	// Protection determines what happens if the object already exists. Unset means Prevent.
 	Protection olmv1.CollisionProtection
-	// Wanted says that another revision is about to take the object over: removing the one
-	// that has it now leaves the object, and waits until that has happened.
+	// Wanted means that another revision is about to take over the object. Its removal then leaves
+	// the object, and waits until that has happened.
 	Wanted bool
-	// Keep leaves the object on the cluster when its revision is removed: only the owner
-	// reference to the revision is taken off it. Its labels stay, so that a revision of the
-	// same extension takes it over again.
+	// Keep leaves the object on the cluster when its revision is removed: only the owner reference
+	// to the revision is removed. Its labels stay, so that a revision of the same extension can
+	// take it over again.
 	Keep bool
 }
 
@@ -43,60 +42,60 @@ type Object struct {
 type Action string
 
 const (
-	// ActionCreated: it did not exist.
+	// ActionCreated means that the object did not exist.
 	ActionCreated Action = "Created"
-	// ActionUpdated: it differed from its manifest.
+	// ActionUpdated means that the object differed from its manifest.
 	ActionUpdated Action = "Updated"
-	// ActionUnchanged: it is as its manifest says.
+	// ActionUnchanged means that the object matches its manifest.
 	ActionUnchanged Action = "Unchanged"
-	// ActionRecovered: it was taken over, from an earlier revision, from nobody, or
-	// from somebody else where the protection allows it.
+	// ActionRecovered means that the object was taken over: from an earlier revision, or
+	// from another owner or none if the protection allows it.
 	ActionRecovered Action = "Recovered"
-	// ActionSuperseded: nothing, as a later revision has it.
+	// ActionSuperseded means that nothing was done, because a later revision controls it.
 	ActionSuperseded Action = "Superseded"
-	// ActionDeleting: nothing, as it is being deleted. It is created anew afterwards.
+	// ActionDeleting means that nothing was done, because the object is being deleted. It
+	// is created again afterwards.
 	ActionDeleting Action = "Deleting"
-	// ActionCollision: nothing, as it is somebody else's.
+	// ActionCollision means that nothing was done, because the object has another owner.
 	ActionCollision Action = "Collision"
-	// ActionFailed: nothing, for the error of the result.
+	// ActionFailed means that nothing was done, because of the error of the result.
 	ActionFailed Action = "Failed"
 )
 
-// ObjectResult is what became of one object.
+// ObjectResult is the result of applying one object.
 type ObjectResult struct {
 	Object Key
 	Action Action
 	// Probe reports whether the object is ready. It is the zero value after a failure.
 	Probe Probe
-	// Err says what failed; nil when nothing did.
+	// Err is the failure, or nil.
 	Err *Error
 }
 
-// Done reports whether the object is as it should be, and the revision's.
+// Done reports whether the object matches its manifest, is ready, and belongs to the revision.
 func (r ObjectResult) Done() bool {
 	return r.Err == nil && r.Probe.Ready && r.Action != ActionSuperseded
 }
 
-// objects is the lowest layer: one object at a time.
-type objects struct {
+// objectEngine is the lowest layer. It applies and removes one object at a time.
+type objectEngine struct {
 	store store
 	// memory may be nil.
 	memory *Memory
-	// now tells the time.
+	// now returns the current time.
 	now func() time.Time
 }
 
-// apply brings one object to what its manifest says, if the revision may, and probes
-// it. The API server answers with the object as it is then, so that probing it costs
-// no further request.
-func (o *objects) apply(ctx context.Context, rev *Revision, object Object) ObjectResult {
+// apply applies the manifest of one object, if the revision may, and probes it. The API server
+// returns the resulting object, so that probing it needs no further request.
+func (o *objectEngine) apply(ctx context.Context, rev *Revision, object Object) ObjectResult {
 	key := KeyOf(object.Manifest)
 	at, err := o.store.locate(object.Manifest.GroupVersionKind())
 	if err != nil {
-		return failed(newError(key, err))
+		return failedResult(newError(key, err))
 	}
 	if at.namespaced && key.Namespace == "" {
-		return failed(invalid(key, "the manifest names no namespace"))
+		return failedResult(newInvalidError(key, "the manifest names no namespace"))
 	}
 	if !at.namespaced {
 		key.Namespace = ""
@@ -105,16 +104,16 @@ func (o *objects) apply(ctx context.Context, rev *Revision, object Object) Objec
 		rev.Watch(at.resource)
 	}
 
-	asked := digestOf(object, rev)
-	seen, isSeen := rev.seen(at.resource, key)
-	if probe, ok := o.memory.recall(seen, asked); isSeen && ok {
+	request := digestRequest(object, rev)
+	seen, isSeen := rev.lastSeen(at.resource, key)
+	if probe, ok := o.memory.recallProbe(seen, request); isSeen && ok {
 		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}
 	}
 
 	absent := rev.First && !isSeen
-	for range contention {
+	for range maxApplyAttempts {
 		var result ObjectResult
-		if result, err = o.attempt(ctx, rev, object, at, key, asked, absent); err == nil {
+		if result, err = o.tryApply(ctx, rev, object, at, key, request, absent); err == nil {
 			return result
 		}
 		absent = false
@@ -123,18 +122,17 @@ func (o *objects) apply(ctx context.Context, rev *Revision, object Object) Objec
 		}
 	}
 
-	return failed(newError(key, err))
+	return failedResult(newError(key, err))
 }
 
-// attempt reads the object, unless it is believed absent, decides, and writes. What it writes holds only for the
-// object that it read: for that very version of it, or for its absence. So nobody's
-// object is touched that was created or taken over in between; that is a conflict,
-// and the object is read again.
+// tryApply reads the object, unless it is believed absent, decides, and writes. A write has the
+// version that was read, or the absence of the object, as its precondition. An object that was
+// created or taken over in between thus causes a conflict, and is read again.
 //
-// An absent object is not created by POST, which would record the fields under
-// "Update", where later applies cannot remove them: it is applied with a resource
-// version that no object has.
-func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at location, key Key, asked digest, absent bool) (ObjectResult, error) {
+// An absent object is not created by POST. That would record its fields under the operation
+// Update, where later applies cannot remove them. It is applied with a resource version that no
+// object has.
+func (o *objectEngine) tryApply(ctx context.Context, rev *Revision, object Object, at location, key Key, request digest, absent bool) (ObjectResult, error) {
 	var live *unstructured.Unstructured
 	var err error
 	if !absent {
@@ -147,54 +145,54 @@ func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at 
 		return ObjectResult{}, err
 	}
 
-	decision := decide(live, &rev.Owner, object.Protection)
+	decision := decideAction(live, &rev.Owner, object.Protection)
 	switch decision {
 	case leave:
-		// Whether it is ready is the later revision's concern.
+		// The later revision checks its readiness.
 		return ObjectResult{Object: key, Action: ActionSuperseded, Probe: ready()}, nil
 	case await:
-		return ObjectResult{Object: key, Action: ActionDeleting, Probe: notReady("%s, and is made anew afterwards", beingDeleted(live))}, nil
+		return ObjectResult{Object: key, Action: ActionDeleting, Probe: notReady("%s, and is made anew afterwards", describeDeletion(live))}, nil
 	case refuse:
-		related := relate(live, &rev.Owner)
-		return ObjectResult{Object: key, Action: ActionCollision, Err: collision(key, describeOwner(live), collisionAdvice(related))}, nil
+		related := determineRelation(live, &rev.Owner)
+		return ObjectResult{Object: key, Action: ActionCollision, Err: newCollisionError(key, describeOwner(live), collisionAdvice(related))}, nil
 	}
 
-	wanted, err := desired(object.Manifest, live, &rev.Owner, at.namespaced)
+	wanted, err := newDesiredObject(object.Manifest, live, &rev.Owner, at.namespaced)
 	if err != nil {
-		return failed(invalid(key, err.Error())), nil
+		return failedResult(newInvalidError(key, err.Error())), nil
 	}
 
-	if decision == update && o.memory.knows(live, wanted, asked) {
+	if decision == update && o.memory.isUnchanged(live, wanted, request) {
 		probe := rev.Probes.Probe(live)
-		o.memory.remember(live, wanted, asked, probe)
+		o.memory.record(live, wanted, request, probe)
 		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}, nil
 	}
 
-	expect(wanted, live)
-	after, err := o.write(ctx, at, wanted, live != nil)
+	setPrecondition(wanted, live)
+	after, err := o.writeObject(ctx, at, wanted, live != nil)
 	switch {
-	case mustReplace(err, key, live, &rev.Owner):
-		after, err = o.replace(ctx, rev, object, at, key, live)
-	case mustDistrust(err, live, wanted):
-		after, err = o.distrust(ctx, at, wanted, live)
+	case mustRecreate(err, key, live, &rev.Owner):
+		after, err = o.recreateObject(ctx, rev, object, at, key, live)
+	case mustReleaseWebhooks(err, live, wanted):
+		after, err = o.releaseRemovedWebhooks(ctx, at, wanted, live)
 	}
 
 	if err == nil {
-		after, err = o.dropTrust(ctx, at, after)
+		after, err = o.removeStaleCABundle(ctx, at, after)
 	}
 	if err != nil {
 		return ObjectResult{}, err
 	}
 
 	probe := rev.Probes.Probe(after)
-	o.memory.remember(after, wanted, asked, probe)
-	return ObjectResult{Object: key, Action: actionOf(decision, live, after), Probe: probe}, nil
+	o.memory.record(after, wanted, request, probe)
+	return ObjectResult{Object: key, Action: actionFor(decision, live, after), Probe: probe}, nil
 }
 
-// write applies the object. An account that may not block the deletion of the
-// revision, which the admission plugin OwnerReferencesPermissionEnforcement asks of
-// it, does without: the order of removal is the revision's finalizer's work.
-func (o *objects) write(ctx context.Context, at location, wanted *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
+// writeObject applies the object. The admission plugin OwnerReferencesPermissionEnforcement
+// requires a right to block the deletion of the revision. Without that right, blockOwnerDeletion
+// is left out: the revision's finalizer keeps the order of removal anyway.
+func (o *objectEngine) writeObject(ctx context.Context, at location, wanted *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
 	after, err := o.store.apply(ctx, at, wanted, FieldManager, force)
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "blockOwnerDeletion") {
 		return after, err
@@ -209,7 +207,7 @@ func (o *objects) write(ctx context.Context, at location, wanted *unstructured.U
 	return o.store.apply(ctx, at, wanted, FieldManager, force)
 }
 
-func actionOf(decision verdict, live, after *unstructured.Unstructured) Action {
+func actionFor(decision decision, live, after *unstructured.Unstructured) Action {
 	switch {
 	case decision == create:
 		return ActionCreated
@@ -222,9 +220,9 @@ func actionOf(decision verdict, live, after *unstructured.Unstructured) Action {
 	}
 }
 
-// desired is what is applied: the manifest without what only the API server sets,
-// with the owner's marks.
-func desired(manifest, live *unstructured.Unstructured, owner *Owner, namespaced bool) (*unstructured.Unstructured, error) {
+// newDesiredObject returns the object to apply: the manifest without the fields that only the API
+// server sets, with the labels and references of the owner.
+func newDesiredObject(manifest, live *unstructured.Unstructured, owner *Owner, namespaced bool) (*unstructured.Unstructured, error) {
 	u := manifest.DeepCopy()
 	delete(u.Object, "status")
 	metadata := map[string]any{}
@@ -254,19 +252,19 @@ func desired(manifest, live *unstructured.Unstructured, owner *Owner, namespaced
 	return u, encodeStringData(u)
 }
 
-// expect adds the precondition: that the object is the live one, or that there is
-// none.
-func expect(wanted, live *unstructured.Unstructured) {
+// setPrecondition adds the precondition that the object still is the live one, or that it does not
+// exist.
+func setPrecondition(wanted, live *unstructured.Unstructured) {
 	if live == nil {
-		wanted.SetResourceVersion(noVersion)
+		wanted.SetResourceVersion(nonexistentVersion)
 		return
 	}
 	wanted.SetUID(live.GetUID())
 	wanted.SetResourceVersion(live.GetResourceVersion())
 }
 
-// encodeStringData moves stringData of a Secret to data: it is a field for writing
-// only, whose values the API server would not keep as applied.
+// encodeStringData moves stringData of a Secret to data. It is a write-only field, whose values
+// the API server would not record as applied.
 func encodeStringData(u *unstructured.Unstructured) error {
 	if u.GroupVersionKind().GroupKind() != secretKind {
 		return nil
@@ -288,23 +286,23 @@ func encodeStringData(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// beingDeleted says that an object is going, and what holds it.
-func beingDeleted(live *unstructured.Unstructured) string {
+// describeDeletion describes that an object is being deleted, and which finalizers block that.
+func describeDeletion(live *unstructured.Unstructured) string {
 	finalizers := live.GetFinalizers()
 	if len(finalizers) == 0 {
 		return "it is being deleted"
 	}
-	return fmt.Sprintf("it is being deleted, held by %s %s", plural(len(finalizers), "finalizer"), strings.Join(finalizers, ", "))
+	return fmt.Sprintf("it is being deleted, held by %s %s", pluralize(len(finalizers), "finalizer"), strings.Join(finalizers, ", "))
 }
 
-func plural(count int, noun string) string {
+func pluralize(count int, noun string) string {
 	if count == 1 {
 		return noun
 	}
 	return noun + "s"
 }
 
-func failed(err *Error) ObjectResult {
+func failedResult(err *Error) ObjectResult {
 	action := ActionFailed
 	return ObjectResult{Object: err.Object, Action: action, Err: err}
 }

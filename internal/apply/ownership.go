@@ -12,57 +12,59 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// FieldManager is the name under which fields are applied.
+// FieldManager is the field manager of applied objects.
 const FieldManager = "mainstay"
 
 // Owner is the revision that objects are applied for.
 type Owner struct {
-	// Reference names the revision; objects carry it as their controller.
+	// Reference names the revision. Objects have it as their controller reference.
 	Reference metav1.OwnerReference
-	// Labels are set on every object. All revisions of one extension have the same, and
-	// know objects of each other by them. A set that belongs to no extension has its own.
-	// May be empty.
+	// Labels are set on every object. All revisions of one extension have the same labels, and
+	// recognize each other's objects by them. A set that belongs to no extension has its own. May
+	// be empty.
 	Labels map[string]string
 	// Revision is the number of the revision.
 	Revision int64
-	// Siblings are the numbers of the extension's other revisions. One that gives up
-	// its objects, since it is archived or deleted, has the number 0.
+	// Siblings maps the extension's other revisions to their numbers. A revision that gives up its
+	// objects, because it is archived or deleted, has the number 0.
 	Siblings map[types.UID]int64
-	// Parent is what owns the revisions. Objects that it controls itself, installed
-	// before there were revisions, are taken over. May be empty.
+	// Parent owns the revisions. Objects that it controls itself, from before there were
+	// revisions, are taken over. May be empty.
 	Parent types.UID
 }
 
-// relation is what a live object is to a revision.
+// relation is the relation of a live object to a revision.
 type relation int
 
 const (
-	// absent: there is no such object.
+	// absent means that the object does not exist.
 	absent relation = iota
-	// own: the revision controls it.
+	// own means that the revision controls the object.
 	own
-	// inherited: an earlier revision of the same extension controls it, or the
-	// extension itself does.
+	// inherited means that an earlier revision of the same extension, or the extension
+	// itself, controls the object.
 	inherited
-	// orphaned: a revision of the extension made it, and nothing controls it now.
+	// orphaned means that a revision of the extension created the object, and nothing
+	// controls it now.
 	orphaned
-	// superseded: a later revision of the same extension controls it.
+	// superseded means that a later revision of the same extension controls the object.
 	superseded
-	// uncontrolled: someone else made it, and nothing controls it.
+	// uncontrolled means that another client created the object, and nothing controls it.
 	uncontrolled
-	// foreign: something else controls it.
+	// foreign means that something else controls the object.
 	foreign
 )
 
-// relate says what a live object, nil when there is none, is to the owner.
-func relate(live *unstructured.Unstructured, owner *Owner) relation {
+// determineRelation returns the relation of a live object to the owner. The live object is nil if
+// it does not exist.
+func determineRelation(live *unstructured.Unstructured, owner *Owner) relation {
 	if live == nil {
 		return absent
 	}
 
 	controller := metav1.GetControllerOf(live)
 	switch {
-	case controller == nil && hasLabels(live, owner.Labels) && appliedBefore(live):
+	case controller == nil && hasLabels(live, owner.Labels) && wasApplied(live):
 		return orphaned
 	case controller == nil:
 		return uncontrolled
@@ -82,9 +84,9 @@ func relate(live *unstructured.Unstructured, owner *Owner) relation {
 	return foreign
 }
 
-// siblingNumber returns the number of the revision that controls an object, if it is
-// one of the same extension. A revision that is not among the siblings is either
-// gone or so new that the cache did not see it: its name ends in its number.
+// siblingNumber returns the number of the revision that controls an object, if it belongs to the
+// same extension. A revision that is not among the siblings is either gone or so new that the
+// cache has not observed it: its name ends in its number.
 func (o *Owner) siblingNumber(live *unstructured.Unstructured, controller *metav1.OwnerReference) (int64, bool) {
 	if controller.Kind != o.Reference.Kind || controller.APIVersion != o.Reference.APIVersion {
 		return 0, false
@@ -106,28 +108,28 @@ func (o *Owner) siblingNumber(live *unstructured.Unstructured, controller *metav
 	return 0, true
 }
 
-// verdict is what is to be done with an object.
-type verdict int
+// decision is what is done with an object.
+type decision int
 
 const (
-	// create it; it must not exist.
-	create verdict = iota
-	// update it; it is the revision's own.
+	// create the object, which must not exist.
+	create decision = iota
+	// update the object, which the revision controls.
 	update
-	// takeOver: update it and become its controller.
+	// takeOver updates the object and makes the revision its controller.
 	takeOver
-	// leave it to the later revision that has it.
+	// leave the object to the later revision that controls it.
 	leave
-	// await the end of its deletion.
+	// await the end of the object's deletion.
 	await
-	// refuse to touch it.
+	// refuse to change the object.
 	refuse
 )
 
-// decide says what is to be done with an object, from what it is to the revision and
-// the protection that holds for it. An unset protection is Prevent.
-func decide(live *unstructured.Unstructured, owner *Owner, protection olmv1.CollisionProtection) verdict {
-	related := relate(live, owner)
+// decideAction returns what is done with an object, from its relation to the revision and its
+// collision protection. Unset protection means Prevent.
+func decideAction(live *unstructured.Unstructured, owner *Owner, protection olmv1.CollisionProtection) decision {
+	related := determineRelation(live, owner)
 	switch {
 	case related == absent:
 		return create
@@ -155,10 +157,9 @@ func decide(live *unstructured.Unstructured, owner *Owner, protection olmv1.Coll
 	return refuse
 }
 
-// ownerReferences returns the references that are applied: the revision's own as the
-// controller and, since there can be only one, every other controller demoted. One
-// that this field manager applied needs no demotion: it goes when it is no longer
-// applied.
+// ownerReferences returns the references to apply: the revision as the controller and, because
+// there can be only one, every other controller demoted. A reference that this field manager
+// applied needs no demotion: it is removed when it is no longer applied.
 func ownerReferences(live *unstructured.Unstructured, owner *Owner) []metav1.OwnerReference {
 	yes, no := true, false
 	reference := owner.Reference
@@ -170,7 +171,7 @@ func ownerReferences(live *unstructured.Unstructured, owner *Owner) []metav1.Own
 	}
 
 	for _, other := range live.GetOwnerReferences() {
-		if other.UID != reference.UID && other.Controller != nil && *other.Controller && !applied(live, other.UID) {
+		if other.UID != reference.UID && other.Controller != nil && *other.Controller && !hasAppliedReference(live, other.UID) {
 			other.Controller = &no
 			other.BlockOwnerDeletion = nil
 			result = append(result, other)
@@ -180,13 +181,13 @@ func ownerReferences(live *unstructured.Unstructured, owner *Owner) []metav1.Own
 	return result
 }
 
-// appliedBefore reports whether this field manager ever applied the object.
-func appliedBefore(live *unstructured.Unstructured) bool {
-	return applied(live, "")
+// wasApplied reports whether this field manager ever applied the object.
+func wasApplied(live *unstructured.Unstructured) bool {
+	return hasAppliedReference(live, "")
 }
 
-// applied reports whether this field manager applied the owner reference of the UID.
-func applied(live *unstructured.Unstructured, uid types.UID) bool {
+// hasAppliedReference reports whether this field manager applied the owner reference with the UID.
+func hasAppliedReference(live *unstructured.Unstructured, uid types.UID) bool {
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" &&
 			entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), string(uid)) {
@@ -210,7 +211,7 @@ func hasLabels(live *unstructured.Unstructured, labels map[string]string) bool {
 	return true
 }
 
-// describeOwner says whose a live object is.
+// describeOwner describes the owner of a live object.
 func describeOwner(live *unstructured.Unstructured) string {
 	extension := ""
 	if labels := live.GetLabels(); labels[olmv1.LabelOwnerKind] != "" && labels[olmv1.LabelOwnerName] != "" {
@@ -230,7 +231,7 @@ func describeOwner(live *unstructured.Unstructured) string {
 	}
 }
 
-// collisionAdvice says how a refused object can be made manageable.
+// collisionAdvice returns how a refused object can be made manageable.
 func collisionAdvice(related relation) string {
 	if related == uncontrolled {
 		return "delete it, or set collisionProtection to IfNoController to have it adopted"

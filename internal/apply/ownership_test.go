@@ -72,12 +72,12 @@ func live(options ...liveOption) *unstructured.Unstructured {
 }
 
 func TestOwnership(t *testing.T) {
-	all := func(v verdict) [3]verdict { return [3]verdict{v, v, v} }
+	all := func(v decision) [3]decision { return [3]decision{v, v, v} }
 	cases := []struct {
 		name string
 		live *unstructured.Unstructured
 		// want is the verdict for Prevent, IfNoController and None.
-		want  [3]verdict
+		want  [3]decision
 		owner string
 	}{
 		{"absent", nil, all(create), ""},
@@ -92,27 +92,27 @@ func TestOwnership(t *testing.T) {
 		{"later revision's that gives it up", live(controlledBy(set, "app-4", "uid-4"), labelled("app")), all(takeOver), `controlled by ClusterObjectSet "app-4" of ClusterExtension "app"`},
 		{"the extension's", live(controlledBy(extension, "app", "uid-app"), labelled("app")), all(takeOver), `controlled by ClusterExtension "app"`},
 		{"lost its controller", live(labelled("app"), appliedByUs("{}")), all(takeOver), `labelled as part of ClusterExtension "app"`},
-		{"labelled by somebody", live(labelled("app")), [3]verdict{refuse, takeOver, takeOver}, `labelled as part of ClusterExtension "app"`},
-		{"nobody's", live(), [3]verdict{refuse, takeOver, takeOver}, "not controlled by anything"},
+		{"labelled by somebody", live(labelled("app")), [3]decision{refuse, takeOver, takeOver}, `labelled as part of ClusterExtension "app"`},
+		{"nobody's", live(), [3]decision{refuse, takeOver, takeOver}, "not controlled by anything"},
 		{"nobody's being deleted", live(deleting), all(await), "not controlled by anything"},
-		{"other extension's", live(controlledBy(set, "other-1", "uid-other"), labelled("other")), [3]verdict{refuse, refuse, takeOver},
+		{"other extension's", live(controlledBy(set, "other-1", "uid-other"), labelled("other")), [3]decision{refuse, refuse, takeOver},
 			`controlled by ClusterObjectSet "other-1" of ClusterExtension "other"`},
-		{"other extension itself's", live(controlledBy(extension, "other", "uid-x"), labelled("other")), [3]verdict{refuse, refuse, takeOver}, `controlled by ClusterExtension "other"`},
-		{"someone's", live(controlledBy("Gadget", "g", "uid-g")), [3]verdict{refuse, refuse, takeOver}, `controlled by Gadget "g"`},
-		{"someone's with our labels", live(controlledBy("Gadget", "g", "uid-g"), labelled("app")), [3]verdict{refuse, refuse, takeOver}, `controlled by Gadget "g" of ClusterExtension "app"`},
+		{"other extension itself's", live(controlledBy(extension, "other", "uid-x"), labelled("other")), [3]decision{refuse, refuse, takeOver}, `controlled by ClusterExtension "other"`},
+		{"someone's", live(controlledBy("Gadget", "g", "uid-g")), [3]decision{refuse, refuse, takeOver}, `controlled by Gadget "g"`},
+		{"someone's with our labels", live(controlledBy("Gadget", "g", "uid-g"), labelled("app")), [3]decision{refuse, refuse, takeOver}, `controlled by Gadget "g" of ClusterExtension "app"`},
 	}
 
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
-			got := [3]verdict{
-				decide(test.live, testOwner(), olmv1.CollisionProtectionPrevent),
-				decide(test.live, testOwner(), olmv1.CollisionProtectionIfNoController),
-				decide(test.live, testOwner(), olmv1.CollisionProtectionNone),
+			got := [3]decision{
+				decideAction(test.live, testOwner(), olmv1.CollisionProtectionPrevent),
+				decideAction(test.live, testOwner(), olmv1.CollisionProtectionIfNoController),
+				decideAction(test.live, testOwner(), olmv1.CollisionProtectionNone),
 			}
 			if got != test.want {
 				t.Errorf("verdicts are %v, want %v", got, test.want)
 			}
-			if unset := decide(test.live, testOwner(), ""); unset != test.want[0] {
+			if unset := decideAction(test.live, testOwner(), ""); unset != test.want[0] {
 				t.Errorf("unset protection is not Prevent: %v", unset)
 			}
 			if test.live == nil {
@@ -130,13 +130,13 @@ func TestOwnershipWithoutLabels(t *testing.T) {
 	owner := &Owner{Reference: metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: set, Name: "alone-1", UID: "uid-1"}, Revision: 1}
 	for name, test := range map[string]struct {
 		live *unstructured.Unstructured
-		want verdict
+		want decision
 	}{
 		"own":            {live(controlledBy(set, "alone-1", "uid-1")), update},
 		"another set's":  {live(controlledBy(set, "alone-0", "uid-0")), refuse},
 		"applied before": {live(appliedByUs("{}")), refuse},
 	} {
-		if got := decide(test.live, owner, olmv1.CollisionProtectionPrevent); got != test.want {
+		if got := decideAction(test.live, owner, olmv1.CollisionProtectionPrevent); got != test.want {
 			t.Errorf("%s: verdict is %v, want %v", name, got, test.want)
 		}
 	}

@@ -9,27 +9,28 @@ import (
 )
 
 const (
-	// parallel is how many objects of a phase are written side by side. A write takes
-	// the API server some milliseconds; eight hide most of that and are no burden.
-	parallel = 8
-	// named is how many objects a message names; of the others it gives the number.
-	named = 3
+	// maxParallelWrites is how many objects of a phase are written in parallel. A write takes the
+	// API server some milliseconds. Eight hide most of that and do not burden it.
+	maxParallelWrites = 8
+	// maxNamedObjects is how many objects a message names. It states only the number of the
+	// others.
+	maxNamedObjects = 3
 )
 
-// Phase is a group of objects that are applied side by side.
+// Phase is a group of objects that are applied in parallel.
 type Phase struct {
 	Name    string
 	Objects []Object
 }
 
-// PhaseResult is what became of a phase.
+// PhaseResult is the result of applying a phase.
 type PhaseResult struct {
 	Name string
 	// Objects are in the order of the phase.
 	Objects []ObjectResult
 }
 
-// Done reports whether every object is as it should be.
+// Done reports whether every object is done.
 func (r PhaseResult) Done() bool {
 	for _, object := range r.Objects {
 		if !object.Done() {
@@ -39,9 +40,9 @@ func (r PhaseResult) Done() bool {
 	return true
 }
 
-// passes reports whether the next phase may begin: every object is as it should be, but
-// for what later phases bring.
-func (r PhaseResult) passes() bool {
+// allowsNextPhase reports whether the next phase may be applied: every object is done, except for
+// what later phases provide.
+func (r PhaseResult) allowsNextPhase() bool {
 	for _, object := range r.Objects {
 		if !object.Done() && !object.Probe.Later {
 			return false
@@ -50,7 +51,7 @@ func (r PhaseResult) passes() bool {
 	return true
 }
 
-// Errors are the failures, in the order of the objects.
+// Errors returns the failures, in the order of the objects.
 func (r PhaseResult) Errors() []*Error {
 	var result []*Error
 	for _, object := range r.Objects {
@@ -61,8 +62,8 @@ func (r PhaseResult) Errors() []*Error {
 	return result
 }
 
-// awaited lists the objects that are not ready, each with the reason.
-func (r PhaseResult) awaited() []string {
+// describePending describes the objects that are not ready, with the reason.
+func (r PhaseResult) describePending() []string {
 	var result []string
 	for _, object := range r.Objects {
 		if object.Err == nil && !object.Probe.Ready {
@@ -72,8 +73,9 @@ func (r PhaseResult) awaited() []string {
 	return result
 }
 
-// failures lists the probes of the revision that fail, in the words that scripts look for.
-func (r PhaseResult) failures() []string {
+// probeFailures returns the messages of the revision's failing probes. Scripts match their
+// wording.
+func (r PhaseResult) probeFailures() []string {
 	var result []string
 	for _, object := range r.Objects {
 		if object.Err == nil && object.Probe.Failure != "" {
@@ -83,35 +85,36 @@ func (r PhaseResult) failures() []string {
 	return result
 }
 
-// objectLayer is what a phase asks of the layer below.
+// objectLayer is the layer below the phases.
 type objectLayer interface {
 	apply(ctx context.Context, rev *Revision, object Object) ObjectResult
 	remove(ctx context.Context, r *Removal, object Object) ObjectRemoval
 }
 
-// phases is the middle layer: all objects of a phase.
-type phases struct{ objects objectLayer }
+// phaseEngine is the middle layer. It applies and removes all objects of a phase.
+type phaseEngine struct{ objects objectLayer }
 
-func (p *phases) apply(ctx context.Context, rev *Revision, phase Phase) PhaseResult {
+func (p *phaseEngine) apply(ctx context.Context, rev *Revision, phase Phase) PhaseResult {
 	result := PhaseResult{Name: phase.Name, Objects: make([]ObjectResult, len(phase.Objects))}
-	each(len(phase.Objects), func(i int) {
+	forEachParallel(len(phase.Objects), func(i int) {
 		result.Objects[i] = p.objects.apply(ctx, rev, phase.Objects[i])
 	})
 	return result
 }
 
-func (p *phases) remove(ctx context.Context, r *Removal, phase Phase) PhaseRemoval {
+func (p *phaseEngine) remove(ctx context.Context, r *Removal, phase Phase) PhaseRemoval {
 	result := PhaseRemoval{Name: phase.Name, Objects: make([]ObjectRemoval, len(phase.Objects))}
-	each(len(phase.Objects), func(i int) {
+	forEachParallel(len(phase.Objects), func(i int) {
 		result.Objects[i] = p.objects.remove(ctx, r, phase.Objects[i])
 	})
 	return result
 }
 
-// each calls the function for 0 to count-1, a few at a time, and waits for all.
-func each(count int, do func(i int)) {
+// forEachParallel calls the function for 0 to count-1, maxParallelWrites at a time, and waits for
+// all.
+func forEachParallel(count int, do func(i int)) {
 	var group errgroup.Group
-	group.SetLimit(parallel)
+	group.SetLimit(maxParallelWrites)
 	for i := range count {
 		group.Go(func() error {
 			do(i)
@@ -122,10 +125,10 @@ func each(count int, do func(i int)) {
 	_ = group.Wait() // no function fails
 }
 
-// list joins what is to be said of several objects, and shortens it.
-func list(items []string) string {
-	if len(items) <= named {
+// joinLimited joins descriptions of objects, up to maxNamedObjects.
+func joinLimited(items []string) string {
+	if len(items) <= maxNamedObjects {
 		return strings.Join(items, "; ")
 	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(items[:named], "; "), len(items)-named)
+	return fmt.Sprintf("%s; and %d more", strings.Join(items[:maxNamedObjects], "; "), len(items)-maxNamedObjects)
 }

@@ -7,17 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Probe reports whether an object is ready.
+// Probe is the result of a readiness probe.
 type Probe struct {
 	Ready bool
-	// Later: the object is not ready, but what it lacks may come of a later phase. So it
-	// does not hold up the phases after its own, only the end of the roll-out.
+	// Later means that the object is not ready, but a later phase may provide what it lacks. So it
+	// does not block the next phases, only the end of the rollout.
 	Later bool
-	// Message says, to a person, what an object that is not ready lacks. Empty when it
-	// is ready.
+	// Message states, for people, what an object that is not ready lacks. It is empty if the
+	// object is ready.
 	Message string
-	// Failure names the object and the probe of the revision that fails, in the words that
-	// scripts look for. Empty when it is ready, and for every other probe.
+	// Failure names the object and the failing probe of the revision. Scripts match its wording.
+	// It is empty if the object is ready, and for other probes.
 	Failure string
 }
 
@@ -32,8 +32,8 @@ var (
 	crdKind    = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 )
 
-// builtIn are the probes of well-known kinds.
-var builtIn = map[schema.GroupKind]func(u *unstructured.Unstructured) Probe{
+// builtInProbes are the probes of well-known kinds.
+var builtInProbes = map[schema.GroupKind]func(u *unstructured.Unstructured) Probe{
 	{Group: "apps", Kind: "Deployment"}:                   probeDeployment,
 	{Group: "apps", Kind: "StatefulSet"}:                  probeStatefulSet,
 	{Group: "apps", Kind: "DaemonSet"}:                    probeDaemonSet,
@@ -41,33 +41,31 @@ var builtIn = map[schema.GroupKind]func(u *unstructured.Unstructured) Probe{
 	{Group: "batch", Kind: "Job"}:                         probeJob,
 	{Kind: "Pod"}:                                         probePod,
 	{Kind: "Namespace"}:                                   probeNamespace,
-	{Kind: "PersistentVolumeClaim"}:                       probeClaim,
-	{Kind: "Service"}:                                     exists,
+	{Kind: "PersistentVolumeClaim"}:                       probeVolumeClaim,
+	{Kind: "Service"}:                                     probeExistence,
 	crdKind:                                               probeCRD,
-	{Group: "apiregistration.k8s.io", Kind: "APIService"}: requires("Available"),
-	{Group: "cert-manager.io", Kind: "Certificate"}:       requires("Ready"),
-	{Group: "cert-manager.io", Kind: "Issuer"}:            requires("Ready"),
-	{Group: "cert-manager.io", Kind: "ClusterIssuer"}:     requires("Ready"),
+	{Group: "apiregistration.k8s.io", Kind: "APIService"}: newConditionProbe("Available"),
+	{Group: "cert-manager.io", Kind: "Certificate"}:       newConditionProbe("Ready"),
+	{Group: "cert-manager.io", Kind: "Issuer"}:            newConditionProbe("Ready"),
+	{Group: "cert-manager.io", Kind: "ClusterIssuer"}:     newConditionProbe("Ready"),
 }
 
-// builtInProbe asks the probe of the object's kind. An object of any other kind is
-// ready unless it says itself that it is not.
+// builtInProbe probes an object with the probe of its kind, or with probeGeneric.
 func builtInProbe(u *unstructured.Unstructured) Probe {
 	if u.GetDeletionTimestamp() != nil {
-		return notReady("%s", beingDeleted(u))
+		return notReady("%s", describeDeletion(u))
 	}
-	if probe, ok := builtIn[u.GroupVersionKind().GroupKind()]; ok {
+	if probe, ok := builtInProbes[u.GroupVersionKind().GroupKind()]; ok {
 		return probe(u)
 	}
 	return probeGeneric(u)
 }
 
-func exists(*unstructured.Unstructured) Probe { return ready() }
+func probeExistence(*unstructured.Unstructured) Probe { return ready() }
 
-// probeGeneric fails only on a condition Ready or Available that is False for the
-// object's present generation. A condition that is absent, Unknown or of an earlier
-// generation proves nothing: many kinds have none, and some are reported only by a
-// controller that a later phase brings.
+// probeGeneric fails only if a condition Ready or Available is False for the object's current
+// generation. A condition that is absent, Unknown or of an earlier generation proves nothing: many
+// kinds have none, and some are reported only by a controller of a later phase.
 func probeGeneric(u *unstructured.Unstructured) Probe {
 	for _, name := range []string{"Ready", "Available"} {
 		c, ok := findCondition(u, name)
@@ -78,9 +76,9 @@ func probeGeneric(u *unstructured.Unstructured) Probe {
 	return ready()
 }
 
-// requires makes a probe that holds when a condition is True for the object's present
+// newConditionProbe returns a probe that succeeds if a condition is True for the object's current
 // generation.
-func requires(name string) func(*unstructured.Unstructured) Probe {
+func newConditionProbe(name string) func(*unstructured.Unstructured) Probe {
 	return func(u *unstructured.Unstructured) Probe {
 		return probeCondition(u, name, "True")
 	}
@@ -100,10 +98,10 @@ func probeCondition(u *unstructured.Unstructured, name, status string) Probe {
 	}
 }
 
-// condition is one of an object's status conditions.
+// condition is a status condition of an object.
 type condition struct {
 	name, status, reason, message string
-	// outdated: it was reported for an earlier generation of the object.
+	// outdated means that it was reported for an earlier generation of the object.
 	outdated bool
 }
 
@@ -113,29 +111,29 @@ func (c condition) String() string {
 		text += " (" + c.reason + ")"
 	}
 	if c.message != "" {
-		text += ": " + oneLine(c.message)
+		text += ": " + joinLines(c.message)
 	}
 	return text
 }
 
-// findCondition looks for a status condition. What does not have the shape of one is
-// passed over.
+// findCondition returns a status condition. Entries that do not have the form of a condition are
+// skipped.
 func findCondition(u *unstructured.Unstructured, name string) (condition, bool) {
 	status, _ := u.Object["status"].(map[string]any)
 	items, _ := status["conditions"].([]any)
 	for _, item := range items {
 		fields, _ := item.(map[string]any)
-		if text(fields["type"]) != name {
+		if toString(fields["type"]) != name {
 			continue
 		}
 
-		observed, ok := integer(fields["observedGeneration"])
+		observed, ok := toInt64(fields["observedGeneration"])
 		if !ok || observed == 0 {
-			observed, ok = integer(status["observedGeneration"])
+			observed, ok = toInt64(status["observedGeneration"])
 		}
 
 		return condition{
-			name: name, status: text(fields["status"]), reason: text(fields["reason"]), message: text(fields["message"]),
+			name: name, status: toString(fields["status"]), reason: toString(fields["reason"]), message: toString(fields["message"]),
 			outdated: ok && observed != 0 && observed < u.GetGeneration(),
 		}, true
 	}
@@ -143,19 +141,19 @@ func findCondition(u *unstructured.Unstructured, name string) (condition, bool) 
 	return condition{}, false
 }
 
-// number returns an integer field, or the fallback when it is absent.
-func number(u *unstructured.Unstructured, fallback int64, path ...string) int64 {
+// nestedInt returns an integer field, or the fallback if it is absent.
+func nestedInt(u *unstructured.Unstructured, fallback int64, path ...string) int64 {
 	value, ok, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 	if !ok {
 		return fallback
 	}
-	if n, ok := integer(value); ok {
+	if n, ok := toInt64(value); ok {
 		return n
 	}
 	return fallback
 }
 
-func integer(value any) (int64, bool) {
+func toInt64(value any) (int64, bool) {
 	switch n := value.(type) {
 	case int64:
 		return n, true
@@ -166,17 +164,17 @@ func integer(value any) (int64, bool) {
 	}
 }
 
-func text(value any) string {
+func toString(value any) string {
 	s, _ := value.(string)
 	return s
 }
 
-func stringAt(u *unstructured.Unstructured, path ...string) string {
+func nestedString(u *unstructured.Unstructured, path ...string) string {
 	s, _, _ := unstructured.NestedString(u.Object, path...)
 	return s
 }
 
-// unobserved reports whether a workload's controller has not seen its latest change.
-func unobserved(u *unstructured.Unstructured) bool {
-	return number(u, 0, "status", "observedGeneration") < u.GetGeneration()
+// isUnobserved reports whether a workload's controller has not observed its current generation.
+func isUnobserved(u *unstructured.Unstructured) bool {
+	return nestedInt(u, 0, "status", "observedGeneration") < u.GetGeneration()
 }

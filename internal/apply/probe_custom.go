@@ -14,11 +14,10 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// Probes are the statements that a revision makes about some of its objects, beside
-// those built in for well-known kinds.
+// Probes are the progression probes of a revision, in addition to the built-in ones.
 type Probes struct {
-	probes []progressionProbe
-	of     []olmv1.ProgressionProbe
+	probes  []progressionProbe
+	sources []olmv1.ProgressionProbe
 }
 
 type progressionProbe struct {
@@ -26,10 +25,10 @@ type progressionProbe struct {
 	assertions []olmv1.ProbeAssertion
 }
 
-// CompileProbes makes the probes ready for use. It fails on a label selector that is
-// not valid and on an assertion of an unknown type.
+// CompileProbes compiles progression probes. It returns an error for an invalid label selector and
+// for an assertion of an unknown type.
 func CompileProbes(specs []olmv1.ProgressionProbe) (*Probes, error) {
-	result := &Probes{of: specs}
+	result := &Probes{sources: specs}
 	for i, spec := range specs {
 		matches, err := compileSelector(spec.Selector)
 		if err != nil {
@@ -46,12 +45,12 @@ func CompileProbes(specs []olmv1.ProgressionProbe) (*Probes, error) {
 	return result, nil
 }
 
-// specs are what the probes were made of.
-func (p *Probes) specs() []olmv1.ProgressionProbe {
+// compiledFrom returns the specs that the probes were compiled from.
+func (p *Probes) compiledFrom() []olmv1.ProgressionProbe {
 	if p == nil {
 		return nil
 	}
-	return p.of
+	return p.sources
 }
 
 func compileSelector(spec olmv1.ObjectSelector) (func(*unstructured.Unstructured) bool, error) {
@@ -83,20 +82,19 @@ func isComplete(assertion olmv1.ProbeAssertion) bool {
 	}
 }
 
-// Probe reports whether a live object is ready: by the built-in probe of its kind, then
-// every statement about it, then whether its webhooks are trusted. Of several that fail
-// the first is told. Nil makes no statements.
+// Probe probes a live object: with the built-in probe of its kind, then every assertion about it,
+// then whether its webhooks have a caBundle. It returns the first failure. Nil has no assertions.
 func (p *Probes) Probe(live *unstructured.Unstructured) Probe {
 	if result := builtInProbe(live); !result.Ready {
 		return result
 	}
-	if result := p.assert(live); !result.Ready {
+	if result := p.checkAssertions(live); !result.Ready {
 		return result
 	}
-	return probeTrust(live)
+	return probeCABundle(live)
 }
 
-func (p *Probes) assert(u *unstructured.Unstructured) Probe {
+func (p *Probes) checkAssertions(u *unstructured.Unstructured) Probe {
 	if p == nil {
 		return ready()
 	}
@@ -106,7 +104,7 @@ func (p *Probes) assert(u *unstructured.Unstructured) Probe {
 			continue
 		}
 		for _, assertion := range custom.assertions {
-			if result := assert(u, assertion); !result.Ready {
+			if result := checkAssertion(u, assertion); !result.Ready {
 				return result
 			}
 		}
@@ -115,7 +113,7 @@ func (p *Probes) assert(u *unstructured.Unstructured) Probe {
 	return ready()
 }
 
-func assert(u *unstructured.Unstructured, assertion olmv1.ProbeAssertion) Probe {
+func checkAssertion(u *unstructured.Unstructured, assertion olmv1.ProbeAssertion) Probe {
 	switch assertion.Type {
 	case olmv1.ProbeAssertionTypeConditionEqual:
 		return probeCondition(u, assertion.ConditionEqual.Type, assertion.ConditionEqual.Status)
@@ -127,62 +125,62 @@ func assert(u *unstructured.Unstructured, assertion olmv1.ProbeAssertion) Probe 
 }
 
 func probeFieldsEqual(u *unstructured.Unstructured, pathA, pathB string) Probe {
-	a, ok := lookUp(u, pathA)
+	a, ok := lookUpField(u, pathA)
 	if !ok {
 		return notReady("its field %s is not set", pathA)
 	}
 
-	b, ok := lookUp(u, pathB)
+	b, ok := lookUpField(u, pathB)
 	if !ok {
 		return notReady("its field %s is not set", pathB)
 	}
-	if !equal(a, b) {
-		return notReady("its fields %s and %s differ: %s and %s", pathA, pathB, show(a), show(b))
+	if !equalValues(a, b) {
+		return notReady("its fields %s and %s differ: %s and %s", pathA, pathB, formatForMessage(a), formatForMessage(b))
 	}
 
 	return ready()
 }
 
 func probeFieldValue(u *unstructured.Unstructured, path, wanted string) Probe {
-	value, ok := lookUp(u, path)
+	value, ok := lookUpField(u, path)
 	if !ok {
 		result := notReady("its field %s is not set", path)
-		result.Failure = fmt.Sprintf("%s: missing key: %q", describe(u), path)
+		result.Failure = fmt.Sprintf("%s: missing key: %q", describeObject(u), path)
 		return result
 	}
 
-	if written, scalar := write(value); !scalar || written != wanted {
-		result := notReady("its field %s is %s, not %q", path, show(value), wanted)
-		result.Failure = fmt.Sprintf("%s: value at key %q != %q; expected: %q got: %s", describe(u), path, wanted, wanted, show(value))
+	if written, scalar := formatScalar(value); !scalar || written != wanted {
+		result := notReady("its field %s is %s, not %q", path, formatForMessage(value), wanted)
+		result.Failure = fmt.Sprintf("%s: value at key %q != %q; expected: %q got: %s", describeObject(u), path, wanted, wanted, formatForMessage(value))
 		return result
 	}
 	return ready()
 }
 
-// describe returns an object as scripts look for it: Object <kind>.<version>
+// describeObject returns an object in a form that scripts match: Object <kind>.<version>
 // <namespace>/<name>.
-func describe(u *unstructured.Unstructured) string {
+func describeObject(u *unstructured.Unstructured) string {
 	return fmt.Sprintf("Object %s.%s %s/%s", u.GetKind(), u.GetAPIVersion(), u.GetNamespace(), u.GetName())
 }
 
-// lookUp finds a field by its path, names separated by dots, with or without a dot
-// in front.
-func lookUp(u *unstructured.Unstructured, path string) (any, bool) {
+// lookUpField returns a field by its path: names separated by dots, with an optional leading dot.
+func lookUpField(u *unstructured.Unstructured, path string) (any, bool) {
 	value, ok, err := unstructured.NestedFieldNoCopy(u.Object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
 	return value, ok && err == nil
 }
 
-// equal compares two values; numbers by value, as JSON knows only one kind of them.
-func equal(a, b any) bool {
-	if x, ok := float(a); ok {
-		if y, ok := float(b); ok {
+// equalValues reports whether two values are equal. Numbers are compared by value, because JSON
+// has only one type of them.
+func equalValues(a, b any) bool {
+	if x, ok := toFloat64(a); ok {
+		if y, ok := toFloat64(b); ok {
 			return x == y
 		}
 	}
 	return reflect.DeepEqual(a, b)
 }
 
-func float(value any) (float64, bool) {
+func toFloat64(value any) (float64, bool) {
 	switch n := value.(type) {
 	case int64:
 		return float64(n), true
@@ -193,8 +191,8 @@ func float(value any) (float64, bool) {
 	}
 }
 
-// write returns a scalar as a string; false for a list or an object.
-func write(value any) (string, bool) {
+// formatScalar returns a scalar as a string. It returns false for a list or an object.
+func formatScalar(value any) (string, bool) {
 	switch v := value.(type) {
 	case string:
 		return v, true
@@ -209,10 +207,10 @@ func write(value any) (string, bool) {
 	}
 }
 
-// show returns a value for a message. Lists and objects are not shown: they are long,
-// and may hold what is nobody's business.
-func show(value any) string {
-	if written, ok := write(value); ok {
+// formatForMessage returns a value for a message. Lists and objects are not shown: they are long,
+// and may hold confidential data.
+func formatForMessage(value any) string {
+	if written, ok := formatScalar(value); ok {
 		return strconv.Quote(written)
 	}
 	return "not a single value"

@@ -8,25 +8,25 @@ import (
 
 const unobservedMessage = "its controller has not seen the latest change yet"
 
-// probeDeployment holds when every replica is of the latest template and available,
-// and no older one is left.
+// probeDeployment succeeds if every replica has the current template and is available, and no old
+// replica is left.
 func probeDeployment(u *unstructured.Unstructured) Probe {
-	if unobserved(u) {
+	if isUnobserved(u) {
 		return notReady(unobservedMessage)
 	}
 
-	wanted := number(u, 1, "spec", "replicas")
-	total := number(u, 0, "status", "replicas")
-	updated := number(u, 0, "status", "updatedReplicas")
-	available := number(u, 0, "status", "availableReplicas")
+	wanted := nestedInt(u, 1, "spec", "replicas")
+	total := nestedInt(u, 0, "status", "replicas")
+	updated := nestedInt(u, 0, "status", "updatedReplicas")
+	available := nestedInt(u, 0, "status", "availableReplicas")
 	var problem string
 	switch {
 	case updated < wanted:
-		problem = count(updated, wanted, "updated")
+		problem = describeReplicas(updated, wanted, "updated")
 	case total > updated:
-		problem = fmt.Sprintf("%d old %s still being removed", total-updated, are(total-updated, "replica"))
+		problem = fmt.Sprintf("%d old %s still being removed", total-updated, pluralizeWithVerb(total-updated, "replica"))
 	case available < updated:
-		problem = count(available, wanted, "available")
+		problem = describeReplicas(available, wanted, "available")
 	default:
 		return ready()
 	}
@@ -44,42 +44,41 @@ func probeDeployment(u *unstructured.Unstructured) Probe {
 	return Probe{Message: problem}
 }
 
-// probeStatefulSet holds when every replica above the partition is of the latest
-// template, and all are available. With the strategy OnDelete replicas are replaced
-// by hand, so that old ones are no fault.
+// probeStatefulSet succeeds if every replica above the partition has the current template, and all
+// are available. With the strategy OnDelete users replace replicas, so old ones are accepted.
 func probeStatefulSet(u *unstructured.Unstructured) Probe {
-	if unobserved(u) {
+	if isUnobserved(u) {
 		return notReady(unobservedMessage)
 	}
 
-	wanted := number(u, 1, "spec", "replicas")
-	available := number(u, 0, "status", "availableReplicas")
-	if stringAt(u, "spec", "updateStrategy", "type") != "OnDelete" {
-		toUpdate := max(0, wanted-number(u, 0, "spec", "updateStrategy", "rollingUpdate", "partition"))
-		if updated := number(u, 0, "status", "updatedReplicas"); updated < toUpdate {
-			return notReady("%s", count(updated, toUpdate, "updated"))
+	wanted := nestedInt(u, 1, "spec", "replicas")
+	available := nestedInt(u, 0, "status", "availableReplicas")
+	if nestedString(u, "spec", "updateStrategy", "type") != "OnDelete" {
+		toUpdate := max(0, wanted-nestedInt(u, 0, "spec", "updateStrategy", "rollingUpdate", "partition"))
+		if updated := nestedInt(u, 0, "status", "updatedReplicas"); updated < toUpdate {
+			return notReady("%s", describeReplicas(updated, toUpdate, "updated"))
 		}
 	}
 
 	if available < wanted {
-		return notReady("%s", count(available, wanted, "available"))
+		return notReady("%s", describeReplicas(available, wanted, "available"))
 	}
 
 	return ready()
 }
 
-// probeDaemonSet holds when the pod of every node is of the latest template and
-// available. No node is no fault.
+// probeDaemonSet succeeds if the pod of every node has the current template and is available. It
+// also succeeds without nodes.
 func probeDaemonSet(u *unstructured.Unstructured) Probe {
-	if unobserved(u) {
+	if isUnobserved(u) {
 		return notReady(unobservedMessage)
 	}
 
-	wanted := number(u, 0, "status", "desiredNumberScheduled")
-	if updated := number(u, 0, "status", "updatedNumberScheduled"); updated < wanted && stringAt(u, "spec", "updateStrategy", "type") != "OnDelete" {
+	wanted := nestedInt(u, 0, "status", "desiredNumberScheduled")
+	if updated := nestedInt(u, 0, "status", "updatedNumberScheduled"); updated < wanted && nestedString(u, "spec", "updateStrategy", "type") != "OnDelete" {
 		return notReady("the pods of %d of %d nodes are updated", updated, wanted)
 	}
-	if available := number(u, 0, "status", "numberAvailable"); available < wanted {
+	if available := nestedInt(u, 0, "status", "numberAvailable"); available < wanted {
 		return notReady("the pods of %d of %d nodes are available", available, wanted)
 	}
 
@@ -87,40 +86,40 @@ func probeDaemonSet(u *unstructured.Unstructured) Probe {
 }
 
 func probeReplicaSet(u *unstructured.Unstructured) Probe {
-	if unobserved(u) {
+	if isUnobserved(u) {
 		return notReady(unobservedMessage)
 	}
 
-	wanted := number(u, 1, "spec", "replicas")
-	if available := number(u, 0, "status", "availableReplicas"); available < wanted {
-		return notReady("%s", count(available, wanted, "available"))
+	wanted := nestedInt(u, 1, "spec", "replicas")
+	if available := nestedInt(u, 0, "status", "availableReplicas"); available < wanted {
+		return notReady("%s", describeReplicas(available, wanted, "available"))
 	}
 	return ready()
 }
 
-// probeJob holds when the job is complete.
+// probeJob succeeds if the job is complete.
 func probeJob(u *unstructured.Unstructured) Probe {
 	if c, ok := findCondition(u, "Complete"); ok && c.status == "True" {
 		return ready()
 	}
 	if c, ok := findCondition(u, "Failed"); ok && c.status == "True" {
-		return notReady("it has failed (%s): %s", c.reason, oneLine(c.message))
+		return notReady("it has failed (%s): %s", c.reason, joinLines(c.message))
 	}
 	if suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); suspended {
 		return notReady("it is suspended")
 	}
 
-	wanted := number(u, 1, "spec", "completions")
-	return notReady("%d of %d completions are done", number(u, 0, "status", "succeeded"), wanted)
+	wanted := nestedInt(u, 1, "spec", "completions")
+	return notReady("%d of %d completions are done", nestedInt(u, 0, "status", "succeeded"), wanted)
 }
 
-// probePod holds when the pod is ready, or has done its work.
+// probePod succeeds if the pod is ready, or has succeeded.
 func probePod(u *unstructured.Unstructured) Probe {
-	switch phase := stringAt(u, "status", "phase"); phase {
+	switch phase := nestedString(u, "status", "phase"); phase {
 	case "Succeeded":
 		return ready()
 	case "Failed":
-		return notReady("it has failed: %s", either(oneLine(stringAt(u, "status", "message")), stringAt(u, "status", "reason"), "no reason is given"))
+		return notReady("it has failed: %s", firstNonEmpty(joinLines(nestedString(u, "status", "message")), nestedString(u, "status", "reason"), "no reason is given"))
 	}
 
 	if c, ok := findCondition(u, "Ready"); ok && c.status == "True" {
@@ -131,64 +130,64 @@ func probePod(u *unstructured.Unstructured) Probe {
 	for _, item := range statuses {
 		container, _ := item.(map[string]any)
 		if reason, _, _ := unstructured.NestedString(container, "state", "waiting", "reason"); reason != "" {
-			return notReady("its container %s is waiting: %s", text(container["name"]), reason)
+			return notReady("its container %s is waiting: %s", toString(container["name"]), reason)
 		}
 	}
 
 	if c, ok := findCondition(u, "PodScheduled"); ok && c.status == "False" {
-		return notReady("it is not scheduled: %s", either(oneLine(c.message), c.reason))
+		return notReady("it is not scheduled: %s", firstNonEmpty(joinLines(c.message), c.reason))
 	}
 
 	return notReady("it is not ready yet")
 }
 
 func probeNamespace(u *unstructured.Unstructured) Probe {
-	if phase := stringAt(u, "status", "phase"); phase != "Active" {
-		return notReady("it is %s, not Active", either(phase, "new"))
+	if phase := nestedString(u, "status", "phase"); phase != "Active" {
+		return notReady("it is %s, not Active", firstNonEmpty(phase, "new"))
 	}
 	return ready()
 }
 
-// probeClaim holds for a claim that is bound or pending. A pending one may wait for
-// its first consumer, a pod of a later phase, which only its storage class tells; a
-// claim that cannot be bound shows in that pod.
-func probeClaim(u *unstructured.Unstructured) Probe {
-	if stringAt(u, "status", "phase") == "Lost" {
+// probeVolumeClaim succeeds for a claim that is bound or pending. A pending claim may wait for its
+// first consumer, a pod of a later phase, depending on its storage class. If a claim cannot be
+// bound, that pod shows it.
+func probeVolumeClaim(u *unstructured.Unstructured) Probe {
+	if nestedString(u, "status", "phase") == "Lost" {
 		return notReady("its volume is lost")
 	}
 	return ready()
 }
 
-// probeCRD holds when instances can be created.
+// probeCRD succeeds if instances can be created.
 func probeCRD(u *unstructured.Unstructured) Probe {
 	if c, ok := findCondition(u, "NamesAccepted"); ok && c.status == "False" {
-		return notReady("its names are not accepted: %s", either(oneLine(c.message), c.reason))
+		return notReady("its names are not accepted: %s", firstNonEmpty(joinLines(c.message), c.reason))
 	}
 
 	switch c, ok := findCondition(u, "Established"); {
 	case ok && c.status == "True":
 		return ready()
 	case ok && c.reason != "Installing" && c.message != "":
-		return notReady("it is not established: %s", oneLine(c.message))
+		return notReady("it is not established: %s", joinLines(c.message))
 	default:
 		return notReady("it is not established yet")
 	}
 }
 
-// count says how far a workload is: 1 of 2 replicas are available.
-func count(have, wanted int64, what string) string {
-	return fmt.Sprintf("%d of %d %s %s", have, wanted, are(wanted, "replica"), what)
+// describeReplicas describes the progress of a workload: 1 of 2 replicas are available.
+func describeReplicas(have, wanted int64, what string) string {
+	return fmt.Sprintf("%d of %d %s %s", have, wanted, pluralizeWithVerb(wanted, "replica"), what)
 }
 
-func are(count int64, noun string) string {
+func pluralizeWithVerb(count int64, noun string) string {
 	if count == 1 {
 		return noun + " is"
 	}
 	return noun + "s are"
 }
 
-// either returns the first that is not empty.
-func either(values ...string) string {
+// firstNonEmpty returns the first value that is not empty.
+func firstNonEmpty(values ...string) string {
 	for _, value := range values {
 		if value != "" {
 			return value

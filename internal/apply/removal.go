@@ -14,14 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// heldAfter is how long an object is being deleted, counted from its timestamp of whole
-// seconds, before it is asked what holds it: most are gone sooner, and listing the instances of a CustomResourceDefinition has the API
-// server set up the storage of a kind that is about to go.
-const heldAfter = 2 * time.Second
+// blockerCheckDelay is the minimum age of a deletion, from its timestamp of whole seconds, before
+// its blockers are read. Most objects are gone sooner. Listing the instances of a CRD makes the
+// API server set up storage for a kind that is about to be deleted.
+const blockerCheckDelay = 2 * time.Second
 
-// endsAtOnce are the kinds of which an object without finalizers is gone when the API server
-// has answered its deletion. Others may end later by themselves, as Pods and Namespaces do.
-var endsAtOnce = map[schema.GroupKind]bool{
+// deletedImmediately are the kinds whose objects are gone when the API server has answered their
+// deletion, if they have no finalizers. Objects of other kinds may end later, such as Pods and
+// Namespaces.
+var deletedImmediately = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}: true, {Kind: "Secret"}: true, {Kind: "Service"}: true, {Kind: "ServiceAccount"}: true,
 	{Group: "apps", Kind: "Deployment"}:                              true,
 	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               true,
@@ -30,49 +31,50 @@ var endsAtOnce = map[schema.GroupKind]bool{
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
 }
 
-// Removal is what is to be removed: the objects in phases that an owner controls.
+// Removal is the removal of the objects that an owner controls, in phases.
 type Removal struct {
 	Owner  *Owner
 	Phases []Phase
 	// Gone is how many phases, counted from the last, are known to be removed. They are not
-	// looked at again.
+	// checked again.
 	Gone int
-	// Current, if set, tells what a watch saw of an object last, as for a Revision. An object
-	// that is the owner's is then deleted as it was seen, without being read before.
+	// Current returns the last version of an object that a watch observed, as for a Revision. May
+	// be nil. An object that the owner controls is then deleted in that version, without being
+	// read.
 	Current func(resource schema.GroupVersionResource, namespace, name string) (Seen, bool)
 }
 
-// RemovalState is what became of an object that was to be removed.
+// RemovalState is the state of an object that is being removed.
 type RemovalState string
 
 const (
-	// RemovalGone: it does not exist.
+	// RemovalGone means that the object does not exist.
 	RemovalGone RemovalState = "Gone"
-	// RemovalLeft: it is not the revision's, and stays.
+	// RemovalLeft means that the revision does not control the object, which stays.
 	RemovalLeft RemovalState = "Left"
-	// RemovalPending: it is being deleted.
+	// RemovalPending means that the object is being deleted.
 	RemovalPending RemovalState = "Pending"
-	// RemovalFailed: it could not be deleted.
+	// RemovalFailed means that the object could not be deleted.
 	RemovalFailed RemovalState = "Failed"
 )
 
-// ObjectRemoval is what became of an object that was to be removed.
+// ObjectRemoval is the result of removing one object.
 type ObjectRemoval struct {
 	Object Key
 	State  RemovalState
-	// Message says what a pending deletion waits for.
+	// Message states what a pending deletion waits for.
 	Message string
-	// Err says what failed; nil when nothing did.
+	// Err is the failure, or nil.
 	Err *Error
 }
 
-// PhaseRemoval is what became of a phase that was to be removed.
+// PhaseRemoval is the result of removing a phase.
 type PhaseRemoval struct {
 	Name    string
 	Objects []ObjectRemoval
 }
 
-// Done reports whether nothing of the phase is left that was the revision's.
+// Done reports whether the revision controls no object of the phase any more.
 func (r PhaseRemoval) Done() bool {
 	for _, object := range r.Objects {
 		if object.State != RemovalGone && object.State != RemovalLeft {
@@ -82,28 +84,28 @@ func (r PhaseRemoval) Done() bool {
 	return true
 }
 
-// RevisionRemoval is what became of a revision that was to be removed.
+// RevisionRemoval is the result of removing a revision.
 type RevisionRemoval struct {
-	// Phases are those that were looked at, last phase first.
+	// Phases are those that were checked, last phase first.
 	Phases []PhaseRemoval
 	// Gone is how many phases, counted from the last, are removed.
 	Gone int
 	// Total is the number of the revision's phases.
 	Total int
 
-	// passed is how many phases were known to be gone before.
-	passed int
+	// alreadyGone is how many phases were known to be removed before.
+	alreadyGone int
 }
 
-// Remove deletes the objects that the owner controls, last phase first, each phase
-// when all objects of the one after it are gone. Objects that another revision has
-// taken over, or that are somebody else's, are left, and those that another one wants are
-// awaited until it has them. It does not wait: the next call goes on where this one ended.
+// Remove deletes the objects that the owner controls. It starts with the last phase, and removes
+// each phase when all objects of the one after it are gone. It leaves objects that another
+// revision has taken over, or that have another owner. It waits for objects that another revision
+// wants, until that controls them. Remove does not block: the next call continues where this one
+// ended.
 //
-// Dependents of an object, such as the pods of a Deployment, are left to the
-// cluster's garbage collector.
+// Dependents of an object, such as the pods of a Deployment, are left to the garbage collector.
 func (e *Engine) Remove(ctx context.Context, r *Removal) RevisionRemoval {
-	result := RevisionRemoval{Gone: r.Gone, Total: len(r.Phases), passed: r.Gone}
+	result := RevisionRemoval{Gone: r.Gone, Total: len(r.Phases), alreadyGone: r.Gone}
 	for result.Gone < result.Total {
 		removed := e.phases.remove(ctx, r, r.Phases[result.Total-1-result.Gone])
 		result.Phases = append(result.Phases, removed)
@@ -116,12 +118,12 @@ func (e *Engine) Remove(ctx context.Context, r *Removal) RevisionRemoval {
 	return result
 }
 
-// Done reports whether nothing is left that was the revision's.
+// Done reports whether the revision controls no object any more.
 func (r RevisionRemoval) Done() bool {
 	return r.Gone == r.Total
 }
 
-// Err says which objects failed; nil when none did.
+// Err returns the failures of objects by phase, or nil.
 func (r RevisionRemoval) Err() error {
 	var result rolloutError
 	for i, phase := range r.Phases {
@@ -133,7 +135,7 @@ func (r RevisionRemoval) Err() error {
 			}
 		}
 		if len(texts) > 0 {
-			result.texts = append(result.texts, fmt.Sprintf("removing %s: %s", r.ordinal(i), list(texts)))
+			result.texts = append(result.texts, fmt.Sprintf("removing %s: %s", r.describePhase(i), joinLimited(texts)))
 		}
 	}
 
@@ -143,7 +145,7 @@ func (r RevisionRemoval) Err() error {
 	return &result
 }
 
-// Waiting says which deletions are pending; empty when none is.
+// Waiting describes the pending deletions. It is empty if there are none.
 func (r RevisionRemoval) Waiting() string {
 	var result []string
 	for i, phase := range r.Phases {
@@ -154,74 +156,75 @@ func (r RevisionRemoval) Waiting() string {
 			}
 		}
 		if len(pending) > 0 {
-			result = append(result, fmt.Sprintf("removing %s waits for %s", r.ordinal(i), list(pending)))
+			result = append(result, fmt.Sprintf("removing %s waits for %s", r.describePhase(i), joinLimited(pending)))
 		}
 	}
 
 	return strings.Join(result, "; ")
 }
 
-// ordinal counts as rolling out does: the last phase is removed first.
-func (r RevisionRemoval) ordinal(i int) string {
-	return ordinal(r.Phases[i].Name, r.Total-1-r.passed-i, r.Total)
+// describePhase returns the name and position of a phase. Positions count as for the rollout: the
+// last phase is removed first.
+func (r RevisionRemoval) describePhase(i int) string {
+	return describePhasePosition(r.Phases[i].Name, r.Total-1-r.alreadyGone-i, r.Total)
 }
 
-// remove deletes one object if the owner controls it, or releases one that is kept. What was read, or seen by a watch, is
-// deleted only if it is still that, so that an object that a later revision takes over
-// meanwhile stays.
-func (o *objects) remove(ctx context.Context, r *Removal, object Object) ObjectRemoval {
+// remove deletes one object if the owner controls it, or releases it if it is kept. The version
+// that was read, or observed by a watch, is the precondition: an object that a later revision
+// takes over meanwhile stays.
+func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) ObjectRemoval {
 	key := KeyOf(object.Manifest)
 	at, err := o.store.locate(object.Manifest.GroupVersionKind())
 	if meta.IsNoMatchError(err) {
 		return ObjectRemoval{Object: key, State: RemovalGone}
 	}
 	if err != nil {
-		return removalFailed(key, err)
+		return failedRemoval(key, err)
 	}
 	if !at.namespaced {
 		key.Namespace = ""
 	}
 
-	seen, isSeen := r.seen(at.resource, key)
+	seen, isSeen := r.lastSeen(at.resource, key)
 	isSeen = isSeen && seen.Controller == r.Owner.Reference.UID && !seen.Deleting && !object.Wanted && !object.Keep
-	for i := range contention {
+	for i := range maxApplyAttempts {
 		if !isSeen {
 			live, err := o.store.get(ctx, at, key)
 			switch {
 			case apierrors.IsNotFound(err):
 				return ObjectRemoval{Object: key, State: RemovalGone}
 			case err != nil:
-				return removalFailed(key, err)
+				return failedRemoval(key, err)
 			case !isControlledBy(live, r.Owner):
 				return ObjectRemoval{Object: key, State: RemovalLeft}
 			case live.GetDeletionTimestamp() != nil:
-				o.nudge(ctx, at, key, live)
-				return ObjectRemoval{Object: key, State: RemovalPending, Message: o.heldBy(ctx, live)}
+				o.retriggerCRDDeletion(ctx, at, key, live)
+				return ObjectRemoval{Object: key, State: RemovalPending, Message: o.describeBlockers(ctx, live)}
 			case object.Wanted:
 				return ObjectRemoval{Object: key, State: RemovalPending, Message: "the revision that stays is about to take it back"}
 			case object.Keep:
-				err := o.store.release(ctx, at, key, live.GetUID(), live.GetResourceVersion(), ownersBeside(live, r.Owner))
+				err := o.store.replaceOwnerReferences(ctx, at, key, live.GetUID(), live.GetResourceVersion(), otherOwners(live, r.Owner))
 				if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-					return removalFailed(key, err)
+					return failedRemoval(key, err)
 				}
-				continue // It is read again: it is not the owner's any more.
+				continue // It is read again: the owner no longer controls it.
 			}
 			seen = Seen{UID: live.GetUID(), Version: live.GetResourceVersion(), Held: len(live.GetFinalizers()) > 0}
 		}
 
 		if i == 0 {
-			o.prepare(ctx, object.Manifest)
+			o.prepareCRDStorage(ctx, object.Manifest)
 		}
 
 		err = o.store.delete(ctx, at, key, seen.UID, seen.Version)
 		switch {
-		case err == nil && endsAtOnce[key.GroupKind] && !seen.Held:
+		case err == nil && deletedImmediately[key.GroupKind] && !seen.Held:
 			return ObjectRemoval{Object: key, State: RemovalGone}
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
-			return removalFailed(key, err)
+			return failedRemoval(key, err)
 		}
 
-		isSeen = false // It is read again: it may be gone at once.
+		isSeen = false // It is read again: it may be gone already.
 	}
 
 	return ObjectRemoval{Object: key, State: RemovalFailed, Err: &Error{
@@ -229,52 +232,52 @@ func (o *objects) remove(ctx context.Context, r *Removal, object Object) ObjectR
 	}}
 }
 
-// ownersBeside returns the owner references of an object without the one to the owner.
-func ownersBeside(live *unstructured.Unstructured, owner *Owner) []metav1.OwnerReference {
+// otherOwners returns the owner references of an object except the one to the owner.
+func otherOwners(live *unstructured.Unstructured, owner *Owner) []metav1.OwnerReference {
 	return slices.DeleteFunc(live.GetOwnerReferences(), func(reference metav1.OwnerReference) bool {
 		return reference.UID == owner.Reference.UID
 	})
 }
 
-func (r *Removal) seen(resource schema.GroupVersionResource, key Key) (Seen, bool) {
+func (r *Removal) lastSeen(resource schema.GroupVersionResource, key Key) (Seen, bool) {
 	if r.Current == nil {
 		return Seen{}, false
 	}
 	return r.Current(resource, key.Namespace, key.Name)
 }
 
-// prepare has the API server set up the storage of the kind that a CustomResourceDefinition
-// defines, which it needs to delete the instances. Where nobody has asked for any before,
-// its first attempts would fail for the lack of it, each with a longer pause after it.
+// prepareCRDStorage makes the API server set up the storage of the kind that a CRD defines. The
+// API server needs it to delete the instances. If the kind was never requested before, its first
+// attempts would fail without it, each with a longer retry interval.
 //
-// That it could not is of no consequence: the deletion then takes longer.
-func (o *objects) prepare(ctx context.Context, manifest *unstructured.Unstructured) {
+// A failure is ignored: the deletion then takes longer.
+func (o *objectEngine) prepareCRDStorage(ctx context.Context, manifest *unstructured.Unstructured) {
 	if manifest.GroupVersionKind().GroupKind() != crdKind {
 		return
 	}
-	if resource, ok := resourceOf(manifest); ok {
-		_, _, _ = o.store.sample(ctx, resource)
+	if resource, ok := resourceOfCRD(manifest); ok {
+		_, _, _ = o.store.sampleInstances(ctx, resource)
 	}
 }
 
-func removalFailed(key Key, err error) ObjectRemoval {
+func failedRemoval(key Key, err error) ObjectRemoval {
 	return ObjectRemoval{Object: key, State: RemovalFailed, Err: newError(key, err)}
 }
 
-// heldBy says what the end of an object waits for. A CustomResourceDefinition waits
-// for its instances, of which some are named: their own finalizers may hold them.
-func (o *objects) heldBy(ctx context.Context, live *unstructured.Unstructured) string {
-	message := beingDeleted(live)
-	if live.GroupVersionKind().GroupKind() != crdKind || o.now().Sub(live.GetDeletionTimestamp().Time) < heldAfter {
+// describeBlockers describes what the deletion of an object waits for. A CRD waits for its
+// instances. Some of them are named, because their own finalizers may block them.
+func (o *objectEngine) describeBlockers(ctx context.Context, live *unstructured.Unstructured) string {
+	message := describeDeletion(live)
+	if live.GroupVersionKind().GroupKind() != crdKind || o.now().Sub(live.GetDeletionTimestamp().Time) < blockerCheckDelay {
 		return message
 	}
 
-	resource, ok := resourceOf(live)
+	resource, ok := resourceOfCRD(live)
 	if !ok {
 		return message
 	}
 
-	items, count, err := o.store.sample(ctx, resource)
+	items, count, err := o.store.sampleInstances(ctx, resource)
 	if err != nil || count == 0 {
 		return message
 	}
@@ -283,7 +286,7 @@ func (o *objects) heldBy(ctx context.Context, live *unstructured.Unstructured) s
 	for i := range items {
 		names[i] = KeyOf(&items[i]).String()
 		if finalizers := items[i].GetFinalizers(); len(finalizers) > 0 {
-			names[i] += fmt.Sprintf(" (held by %s %s)", plural(len(finalizers), "finalizer"), strings.Join(finalizers, ", "))
+			names[i] += fmt.Sprintf(" (held by %s %s)", pluralize(len(finalizers), "finalizer"), strings.Join(finalizers, ", "))
 		}
 	}
 
@@ -291,12 +294,11 @@ func (o *objects) heldBy(ctx context.Context, live *unstructured.Unstructured) s
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 
-	return fmt.Sprintf("it is waiting for %d %s of its kind to be deleted: %s", count, plural(int(count), "instance"), strings.Join(names, ", "))
+	return fmt.Sprintf("it is waiting for %d %s of its kind to be deleted: %s", count, pluralize(int(count), "instance"), strings.Join(names, ", "))
 }
 
-// resourceOf returns the resource that a CustomResourceDefinition defines, in the first
-// version that is served.
-func resourceOf(crd *unstructured.Unstructured) (schema.GroupVersionResource, bool) {
+// resourceOfCRD returns the resource that a CRD defines, in the first served version.
+func resourceOfCRD(crd *unstructured.Unstructured) (schema.GroupVersionResource, bool) {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")

@@ -27,7 +27,7 @@ func (s scripted) remove(_ context.Context, _ *Removal, object Object) ObjectRem
 	case RemovalPending:
 		result.Message = "it is being deleted"
 	case RemovalFailed:
-		result.Err = invalid(result.Object, "no right")
+		result.Err = newInvalidError(result.Object, "no right")
 	}
 
 	return result
@@ -46,7 +46,7 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 	slow := ObjectResult{Action: ActionCreated, Probe: notReady("0 of 1 replica is available")}
 	taken := ObjectResult{Action: ActionSuperseded, Probe: ready()}
 	bad := ObjectResult{Action: ActionFailed, Err: newError(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "bad"}, context.DeadlineExceeded)}
-	collides := ObjectResult{Action: ActionFailed, Err: collision(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "taken"}, "controlled by X \"x\"", "remove it from its owner first")}
+	collides := ObjectResult{Action: ActionFailed, Err: newCollisionError(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "taken"}, "controlled by X \"x\"", "remove it from its owner first")}
 	stated := ObjectResult{Action: ActionCreated, Probe: Probe{Message: `its field status.phase is "Pending", not "Bound"`, Failure: "Object Claim.v1 ns/slow: value"}}
 	rollout := func(t *testing.T, first ...string) []Phase {
 		return []Phase{testPhase(t, "one", first...), testPhase(t, "two", "good"), testPhase(t, "three", "slow")}
@@ -80,7 +80,7 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
-			engine := &Engine{phases: &phases{scripted{results: map[string]ObjectResult{"good": good, "slow": slow, "taken": taken, "bad": bad, "collides": collides, "stated": stated}}}}
+			engine := &Engine{phases: &phaseEngine{scripted{results: map[string]ObjectResult{"good": good, "slow": slow, "taken": taken, "bad": bad, "collides": collides, "stated": stated}}}}
 			result := engine.Apply(t.Context(), &Revision{Phases: rollout(t, test.first...), Ungated: test.ungated})
 			text := ""
 			if err := result.Err(); err != nil {
@@ -116,7 +116,7 @@ func TestRevisionIsRemovedInReverse(t *testing.T) {
 
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
-			engine := &Engine{phases: &phases{scripted{removals: test.states}}}
+			engine := &Engine{phases: &phaseEngine{scripted{removals: test.states}}}
 			removal := engine.Remove(t.Context(), &Removal{
 				Owner: &Owner{}, Phases: []Phase{testPhase(t, "one", "a"), testPhase(t, "two", "b"), testPhase(t, "three", "c")}, Gone: test.known,
 			})

@@ -14,26 +14,26 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Revision is what is to be applied: objects in phases, for an owner.
+// Revision is the objects to apply, in phases, for an owner.
 type Revision struct {
 	Owner  Owner
 	Phases []Phase
-	// Probes are asked beside those built in; nil for none.
+	// Probes are evaluated in addition to the built-in ones. May be nil.
 	Probes *Probes
-	// Ungated applies every phase, also when objects of the one before are not ready.
-	// It is for a revision that was rolled out before and is only kept as it was: an
-	// object of a late phase is healed although one of an early phase is in trouble.
+	// Ungated applies every phase, even if objects of the previous phase are not ready. It is for
+	// a revision that was rolled out before: objects of late phases are repaired although one of
+	// an early phase has a problem.
 	Ungated bool
-	// Watch, if set, is told each resource before the first of its objects is applied,
-	// so that a watch can be there in time. It is called from several goroutines.
+	// Watch is called with each resource before the first of its objects is applied, so that a
+	// watch can be started in time. May be nil. It must be safe for concurrent use.
 	Watch func(resource schema.GroupVersionResource)
-	// Current, if set, tells what a watch saw of an object last; false when it does not
-	// watch the resource or did not see the object. An object that is as it was left is
-	// then not read. It is called from several goroutines.
+	// Current returns the last version of an object that a watch observed. It returns false if the
+	// resource is not watched or the object was not observed. An object that has not changed since
+	// is then not read. May be nil. It must be safe for concurrent use.
 	Current func(resource schema.GroupVersionResource, namespace, name string) (Seen, bool)
-	// First says that no earlier revision made any of the objects, and that few of them
-	// exist: those that no watch saw are created without being looked for. It changes
-	// the number of requests only.
+	// First means that no earlier revision created any of the objects, and that few of them exist.
+	// Objects that no watch observed are created without being read. It affects only the number of
+	// requests.
 	First bool
 }
 
@@ -41,58 +41,57 @@ type Revision struct {
 type Seen struct {
 	UID     types.UID
 	Version string
-	// Controller is what controls it; empty when nothing does.
+	// Controller is the UID of the controller, or empty.
 	Controller types.UID
-	// Deleting: it is being deleted.
+	// Deleting means that the object is being deleted.
 	Deleting bool
-	// Held: it has finalizers.
+	// Held means that the object has finalizers.
 	Held bool
 }
 
-func (r *Revision) seen(resource schema.GroupVersionResource, key Key) (Seen, bool) {
+func (r *Revision) lastSeen(resource schema.GroupVersionResource, key Key) (Seen, bool) {
 	if r.Current == nil {
 		return Seen{}, false
 	}
 	return r.Current(resource, key.Namespace, key.Name)
 }
 
-// Engine applies and removes revisions. It may be used by several goroutines.
+// Engine applies and removes revisions. It is safe for concurrent use.
 type Engine struct{ phases phaseLayer }
 
-// phaseLayer is what a revision asks of the layer below.
+// phaseLayer is the layer below the revisions.
 type phaseLayer interface {
 	apply(ctx context.Context, rev *Revision, phase Phase) PhaseResult
 	remove(ctx context.Context, r *Removal, phase Phase) PhaseRemoval
 }
 
-// New makes an engine that writes with the rights of a client. The mapper must find
-// kinds that are served since a moment ago, as that of a controller-runtime manager
-// does. The memory may be nil.
+// New returns an engine that writes with the rights of a client. The mapper must find kinds that
+// were defined a moment ago, as that of a controller-runtime manager does. The memory may be nil.
 func New(client dynamic.Interface, mapper meta.RESTMapper, memory *Memory) *Engine {
 	return newEngine(&server{client: client, mapper: mapper}, memory)
 }
 
 func newEngine(store store, memory *Memory) *Engine {
-	return &Engine{phases: &phases{objects: &objects{store: store, memory: memory, now: time.Now}}}
+	return &Engine{phases: &phaseEngine{objects: &objectEngine{store: store, memory: memory, now: time.Now}}}
 }
 
-// RevisionResult is what became of a revision.
+// RevisionResult is the result of applying a revision.
 type RevisionResult struct {
-	// Phases are those that were begun.
+	// Phases are the phases that were applied.
 	Phases []PhaseResult
 	// Total is the number of the revision's phases.
 	Total int
 }
 
-// Apply applies the phases in their order, each if all objects of the one before are
-// ready, but for what comes Later. It does not wait: a phase that is not ready ends it,
-// and the next call goes on from there.
+// Apply applies the phases in order. Each requires that all objects of the previous one are ready,
+// except for what later phases provide. Apply does not block: it ends at a phase that is not
+// ready, and the next call continues there.
 func (e *Engine) Apply(ctx context.Context, rev *Revision) RevisionResult {
 	result := RevisionResult{Total: len(rev.Phases)}
 	for _, phase := range rev.Phases {
 		applied := e.phases.apply(ctx, rev, phase)
 		result.Phases = append(result.Phases, applied)
-		if ctx.Err() != nil || (!rev.Ungated && !applied.passes()) {
+		if ctx.Err() != nil || (!rev.Ungated && !applied.allowsNextPhase()) {
 			break
 		}
 	}
@@ -100,7 +99,7 @@ func (e *Engine) Apply(ctx context.Context, rev *Revision) RevisionResult {
 	return result
 }
 
-// Done reports whether every object of every phase is as it should be.
+// Done reports whether every object of every phase is done.
 func (r RevisionResult) Done() bool {
 	if len(r.Phases) < r.Total {
 		return false
@@ -114,8 +113,8 @@ func (r RevisionResult) Done() bool {
 	return true
 }
 
-// Err says which objects failed, by phase; nil when none did. Each object's failure
-// is found in it by errors.As.
+// Err returns the failures of objects by phase, or nil. errors.As finds the failure of each object
+// in it.
 func (r RevisionResult) Err() error {
 	var result rolloutError
 	for i, phase := range r.Phases {
@@ -130,7 +129,7 @@ func (r RevisionResult) Err() error {
 			result.errs = append(result.errs, err)
 		}
 
-		result.texts = append(result.texts, fmt.Sprintf("%s: %s", r.ordinal(i), list(texts)))
+		result.texts = append(result.texts, fmt.Sprintf("%s: %s", r.describePhase(i), joinLimited(texts)))
 	}
 
 	if len(result.errs) == 0 {
@@ -139,27 +138,27 @@ func (r RevisionResult) Err() error {
 	return &result
 }
 
-// Waiting returns which objects are awaited, by phase; empty when none is. Before them it
-// has the probes of the revision that fail, in the words that scripts look for.
+// Waiting describes the awaited objects, by phase. It is empty if there are none. It begins with
+// the messages of the revision's failing probes, whose wording scripts match.
 func (r RevisionResult) Waiting() string {
 	var failures, waits []string
 	for i, phase := range r.Phases {
-		failures = append(failures, phase.failures()...)
-		if awaited := phase.awaited(); len(awaited) > 0 {
-			waits = append(waits, fmt.Sprintf("%s waits for %s", r.ordinal(i), list(awaited)))
+		failures = append(failures, phase.probeFailures()...)
+		if awaited := phase.describePending(); len(awaited) > 0 {
+			waits = append(waits, fmt.Sprintf("%s waits for %s", r.describePhase(i), joinLimited(awaited)))
 		}
 	}
 
 	if len(failures) > 0 {
-		waits = append([]string{list(failures)}, waits...)
+		waits = append([]string{joinLimited(failures)}, waits...)
 	}
 	return strings.Join(waits, "; ")
 }
 
-// Superseded is the number of objects that later revisions have.
+// Superseded returns the number of objects that later revisions control.
 func (r RevisionResult) Superseded() int { return r.Count(ActionSuperseded) }
 
-// Count is the number of objects with which the action was done.
+// Count returns the number of objects with the action.
 func (r RevisionResult) Count(action Action) int {
 	count := 0
 	for _, phase := range r.Phases {
@@ -173,7 +172,7 @@ func (r RevisionResult) Count(action Action) int {
 	return count
 }
 
-// Objects is the number of objects of the phases that were begun.
+// Objects returns the number of objects of the applied phases.
 func (r RevisionResult) Objects() int {
 	count := 0
 	for _, phase := range r.Phases {
@@ -182,23 +181,23 @@ func (r RevisionResult) Objects() int {
 	return count
 }
 
-func (r RevisionResult) ordinal(i int) string {
-	return ordinal(r.Phases[i].Name, i, r.Total)
+func (r RevisionResult) describePhase(i int) string {
+	return describePhasePosition(r.Phases[i].Name, i, r.Total)
 }
 
-// ordinal names a phase by its name and its place: phase "deploy" (3 of 4).
-func ordinal(name string, i, total int) string {
+// describePhasePosition returns the name and position of a phase: phase "deploy" (3 of 4).
+func describePhasePosition(name string, i, total int) string {
 	return fmt.Sprintf("phase %q (%d of %d)", name, i+1, total)
 }
 
-// rolloutError is the failures of several objects, as one message.
+// rolloutError joins the failures of several objects.
 type rolloutError struct {
 	texts []string
 	errs  []error
 }
 
-// Error names the failures by phase. With a collision among them it begins with the words
-// that scripts look for.
+// Error returns the failures by phase. If there is a collision, it begins with wording that
+// scripts match.
 func (e *rolloutError) Error() string {
 	text := strings.Join(e.texts, "; ")
 	isCollision := func(err error) bool {

@@ -14,25 +14,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
-// ServingFieldManager is the name under which the issuer of webhooks' certificates
-// applies caBundle to objects that carry the annotation render.AnnotationCAFrom.
+// ServingFieldManager is the field manager of the issuer of webhook certificates. It applies
+// caBundle to objects with the annotation render.AnnotationCAFrom.
 //
-// It is known here because nobody but who applies an object knows when a webhook
-// goes. The issuer never gives up a field by itself, and a webhook of which others
-// own a field does not go, but stays as a fragment that is not valid.
+// It is declared here because only the applier of an object knows when a webhook is removed. The
+// issuer never releases a field by itself. A webhook with fields of another manager is not
+// removed, but stays as an invalid fragment.
 const ServingFieldManager = "mainstay-serving"
 
 const admissionGroup = "admissionregistration.k8s.io"
 
-// webhookFields are, by the kinds of objects with webhooks, the fields where these
-// stand.
+// webhookFields are the fields that contain the webhooks, by kind.
 var webhookFields = map[schema.GroupKind]string{
 	crdKind: "spec.conversion",
 	{Group: admissionGroup, Kind: "ValidatingWebhookConfiguration"}: "webhooks",
 	{Group: admissionGroup, Kind: "MutatingWebhookConfiguration"}:   "webhooks",
 }
 
-// webhook is one webhook of an object. That of a CRD has no name.
+// webhook is one webhook of an object. The conversion webhook of a CRD has no name.
 type webhook struct{ name, caBundle string }
 
 func (w webhook) String() string {
@@ -42,12 +41,12 @@ func (w webhook) String() string {
 	return fmt.Sprintf("webhook %q", w.name)
 }
 
-// webhooksOf returns the webhooks of an object; none for other kinds.
+// webhooksOf returns the webhooks of an object. Objects of other kinds have none.
 func webhooksOf(u *unstructured.Unstructured) []webhook {
 	kind := u.GroupVersionKind().GroupKind()
 	switch {
-	case kind == crdKind && stringAt(u, "spec", "conversion", "strategy") == "Webhook":
-		return []webhook{{caBundle: stringAt(u, "spec", "conversion", "webhook", "clientConfig", "caBundle")}}
+	case kind == crdKind && nestedString(u, "spec", "conversion", "strategy") == "Webhook":
+		return []webhook{{caBundle: nestedString(u, "spec", "conversion", "webhook", "clientConfig", "caBundle")}}
 	case kind == crdKind || webhookFields[kind] == "":
 		return nil
 	}
@@ -57,17 +56,17 @@ func webhooksOf(u *unstructured.Unstructured) []webhook {
 	for _, item := range items {
 		if fields, ok := item.(map[string]any); ok {
 			client, _ := fields["clientConfig"].(map[string]any)
-			webhooks = append(webhooks, webhook{name: text(fields["name"]), caBundle: text(client["caBundle"])})
+			webhooks = append(webhooks, webhook{name: toString(fields["name"]), caBundle: toString(client["caBundle"])})
 		}
 	}
 
 	return webhooks
 }
 
-// probeTrust holds when the API server trusts every webhook of an object that asks for
-// it. The certificate is issued for a Service, which a later phase may bring: CRDs come
-// early. So no phase waits for it, only the revision.
-func probeTrust(u *unstructured.Unstructured) Probe {
+// probeCABundle succeeds if every webhook of an object that requests a caBundle has one. The
+// certificate is issued for a Service that a later phase may contain, since CRDs come early. So no
+// phase waits for it, only the revision.
+func probeCABundle(u *unstructured.Unstructured) Probe {
 	if annotations := u.GetAnnotations(); annotations[render.AnnotationCAFrom] == "" && annotations[render.AnnotationCAIssuer] == "" {
 		return ready()
 	}
@@ -80,64 +79,64 @@ func probeTrust(u *unstructured.Unstructured) Probe {
 	return ready()
 }
 
-// holdsTrust reports whether the issuer owns fields of the object.
-func holdsTrust(live *unstructured.Unstructured) bool {
+// hasIssuerFields reports whether the issuer owns fields of the object.
+func hasIssuerFields(live *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == ServingFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 	})
 }
 
-// mustDistrust reports whether an object could not be applied only for what the issuer
-// owns of webhooks that the manifest has no more. That is found from the refusal, not
-// foreseen: a manifest with other faults is never written, and must not cost the live
-// webhooks their trust.
-func mustDistrust(err error, live, wanted *unstructured.Unstructured) bool {
-	if live == nil || !apierrors.IsInvalid(err) || !holdsTrust(live) || len(kept(live, wanted)) == len(webhooksOf(live)) {
+// mustReleaseWebhooks reports whether an object could not be applied only because the issuer owns
+// fields of webhooks that the manifest no longer has. It is determined from the API server's
+// error: a manifest with other errors is never written, and must not cost the live webhooks their
+// caBundle.
+func mustReleaseWebhooks(err error, live, wanted *unstructured.Unstructured) bool {
+	if live == nil || !apierrors.IsInvalid(err) || !hasIssuerFields(live) || len(remainingWebhooks(live, wanted)) == len(webhooksOf(live)) {
 		return false
 	}
 	where := webhookFields[live.GroupVersionKind().GroupKind()]
-	return onlyAbout(err, func(field string) bool {
+	return hasOnlyCausesIn(err, func(field string) bool {
 		return field == where || strings.HasPrefix(field, where+".") || strings.HasPrefix(field, where+"[")
 	})
 }
 
-// kept returns the live webhooks that the manifest has too.
-func kept(live, wanted *unstructured.Unstructured) []webhook {
+// remainingWebhooks returns the live webhooks that the manifest has too.
+func remainingWebhooks(live, wanted *unstructured.Unstructured) []webhook {
 	staying := webhooksOf(wanted)
 	return slices.DeleteFunc(webhooksOf(live), func(w webhook) bool {
 		return !slices.ContainsFunc(staying, func(other webhook) bool { return other.name == w.name })
 	})
 }
 
-// distrust returns up, in the name of the issuer, the fields of webhooks that go, and
-// applies the object again.
-func (o *objects) distrust(ctx context.Context, at location, wanted, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	live, err := o.trustOnly(ctx, at, live, kept(live, wanted))
+// releaseRemovedWebhooks releases the issuer's fields of webhooks that are removed, and applies
+// the object again.
+func (o *objectEngine) releaseRemovedWebhooks(ctx context.Context, at location, wanted, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live, err := o.applyCABundles(ctx, at, live, remainingWebhooks(live, wanted))
 	if err != nil {
 		return nil, err
 	}
-	expect(wanted, live)
-	return o.write(ctx, at, wanted, true)
+	setPrecondition(wanted, live)
+	return o.writeObject(ctx, at, wanted, true)
 }
 
-// dropTrust removes the caBundle that the issuer left in an object whose webhooks ask
-// for none any more. Where cert-manager sees to it now, it stays until that replaces it:
-// webhooks go on serving with the old certificate for a while.
-func (o *objects) dropTrust(ctx context.Context, at location, after *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// removeStaleCABundle removes the issuer's caBundle from an object that no longer requests one. If
+// cert-manager issues the certificate now, it stays until cert-manager replaces it: webhooks serve
+// with the old certificate for a while.
+func (o *objectEngine) removeStaleCABundle(ctx context.Context, at location, after *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	annotations := after.GetAnnotations()
-	if annotations[render.AnnotationCAFrom] != "" || annotations[render.AnnotationCAIssuer] != "" || !holdsTrust(after) {
+	if annotations[render.AnnotationCAFrom] != "" || annotations[render.AnnotationCAIssuer] != "" || !hasIssuerFields(after) {
 		return after, nil
 	}
-	return o.trustOnly(ctx, at, after, nil)
+	return o.applyCABundles(ctx, at, after, nil)
 }
 
-// trustOnly applies, in the name of the issuer, what webhooks have, and no more. It
-// gives the object as it is then.
-func (o *objects) trustOnly(ctx context.Context, at location, live *unstructured.Unstructured, webhooks []webhook) (*unstructured.Unstructured, error) {
+// applyCABundles applies, with the issuer's field manager, the caBundle of the given webhooks
+// only. It returns the resulting object.
+func (o *objectEngine) applyCABundles(ctx context.Context, at location, live *unstructured.Unstructured, webhooks []webhook) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(live.GroupVersionKind())
 	u.SetName(live.GetName())
-	expect(u, live)
+	setPrecondition(u, live)
 	var items []any
 	for _, w := range webhooks {
 		if w.name != "" && w.caBundle != "" {

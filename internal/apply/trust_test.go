@@ -92,7 +92,7 @@ func (b *bench) settled(manifest string) *unstructured.Unstructured {
 func written(u *unstructured.Unstructured) map[string]any {
 	return map[string]any{
 		"generation": u.GetGeneration(), "owners": u.GetOwnerReferences(), "labels": u.GetLabels(), "annotations": u.GetAnnotations(),
-		"spec": u.Object["spec"], "webhooks": u.Object["webhooks"], "held": holdsTrust(u),
+		"spec": u.Object["spec"], "webhooks": u.Object["webhooks"], "held": hasIssuerFields(u),
 	}
 }
 
@@ -140,7 +140,7 @@ func TestWebhooksThatGo(t *testing.T) {
 			if diff := cmp.Diff(test.trusted, webhooksOf(live), cmp.AllowUnexported(webhook{})); diff != "" {
 				t.Errorf("webhooks (-want +got):\n%s", diff)
 			}
-			if holdsTrust(live) != test.held {
+			if hasIssuerFields(live) != test.held {
 				t.Errorf("the issuer owns fields is not %t: %v", test.held, live.GetManagedFields())
 			}
 			if !isControlledBy(live, ptr(b.owner(2))) {
@@ -197,7 +197,7 @@ func TestDistrustRace(t *testing.T) {
 	if result := b.roll(2, nil, crd(false)); result.Err != nil || result.Action != ActionRecovered || given != 2 {
 		t.Errorf("%s after %d times: %v", result.Action, given, result.Err)
 	}
-	if live := b.read(crd(false)); holdsTrust(live) || len(webhooksOf(live)) > 0 {
+	if live := b.read(crd(false)); hasIssuerFields(live) || len(webhooksOf(live)) > 0 {
 		t.Errorf("the conversion is still there: %v", live.Object["spec"])
 	}
 }
@@ -263,7 +263,7 @@ func TestWhatMakesOneGiveUpTrust(t *testing.T) {
 		"an object without webhooks": {refusal("spec.conversion"), parse(t, "{apiVersion: v1, kind: Secret, metadata: {"+held+"}}"), parse(t, "{apiVersion: v1, kind: Secret}"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := mustDistrust(test.err, test.live, test.wanted); got != test.want {
+			if got := mustReleaseWebhooks(test.err, test.live, test.wanted); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})
@@ -315,7 +315,7 @@ func TestTrustIsAwaited(t *testing.T) {
 }
 
 // A CRD comes before the Service that its conversion webhook's certificate is for: the
-// roll-out goes on to it, and is complete when the webhook is trusted.
+// rollout goes on to it, and is complete when the webhook is trusted.
 func TestTrustHoldsUpTheEndOnly(t *testing.T) {
 	b := newBench(t)
 	rev := &Revision{Owner: b.owner(1), Phases: []Phase{

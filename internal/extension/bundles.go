@@ -10,15 +10,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// bundles opens bundle images by way of a cache on disk.
-type bundles struct {
+// bundleOpener opens bundle images, with a cache on disk. It implements install.BundleOpener.
+type bundleOpener struct {
 	images func(context.Context) (*image.Client, error)
 	cache  *image.Cache
 }
 
-// Open returns the content of a bundle image, pulling it if need be. The files are read into
-// memory before Keep can remove them: whoever asked for them may use them much later.
-func (b *bundles) Open(ctx context.Context, ref string) (*install.BundleImage, error) {
+// Open returns the content of a bundle image. It pulls the image if it is not cached. The files
+// are read into memory, because Keep may delete them before the caller uses them.
+func (b *bundleOpener) Open(ctx context.Context, ref string) (*install.BundleImage, error) {
 	images, err := b.images(ctx)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (b *bundles) Open(ctx context.Context, ref string) (*install.BundleImage, e
 
 	canonical, err := images.Resolve(ctx, ref)
 	if err != nil {
-		return nil, classify(err)
+		return nil, classifyPullError(err)
 	}
 
 	opened := &install.BundleImage{Canonical: canonical}
@@ -36,20 +36,20 @@ func (b *bundles) Open(ctx context.Context, ref string) (*install.BundleImage, e
 		return err
 	})
 	if err != nil {
-		return nil, classify(err)
+		return nil, classifyPullError(err)
 	}
 
 	return opened, nil
 }
 
-// Keep drops the images that are not in use.
-func (b *bundles) Keep(_ context.Context, inUse []string) error {
+// Keep deletes the cached images that are not in use.
+func (b *bundleOpener) Keep(_ context.Context, inUse []string) error {
 	return b.cache.Keep(inUse...)
 }
 
-// classify says what happens after an image could not be had: a bad image stays bad,
-// all else may mend.
-func classify(err error) error {
+// classifyPullError determines what happens after a failed pull. Terminal errors stop the
+// reconciliation, other errors are retried.
+func classifyPullError(err error) error {
 	if image.IsTerminal(err) {
 		return reconcile.Stop(olmv1.ReasonBlocked, err)
 	}

@@ -31,7 +31,7 @@ func TestOpenedBundleOutlivesTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	b := &bundles{images: func(context.Context) (*image.Client, error) { return images, nil }, cache: image.NewCache(t.TempDir())}
+	b := &bundleOpener{images: func(context.Context) (*image.Client, error) { return images, nil }, cache: image.NewCache(t.TempDir())}
 	opened, err := b.Open(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,7 @@
 // Package extension is the component operator-controller: the controllers of
-// ClusterExtension (install) and ClusterObjectSet (rollout), the issuer of webhooks'
-// certificates (serving), the reporter of whether the cluster may be updated
-// (upgradeable), and what they share.
+// ClusterExtension (install) and ClusterObjectSet (rollout), the issuer of webhook
+// certificates (serving), and the reporter of whether the cluster may be updated
+// (upgradeable).
 package extension
 
 import (
@@ -21,33 +21,31 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// Options configure the component.
+// Options are the options of the component.
 type Options struct {
-	// SystemNamespace is where the component keeps Secrets of its own. Required.
+	// SystemNamespace is the namespace of the component's own Secrets. Required.
 	SystemNamespace string
 	// Catalogs reads the content of catalogs. Required.
 	Catalogs install.CatalogReader
-	// Images returns the client that pulls bundles; it is asked each time, for its logins
+	// Images returns the client that pulls bundles. It is called for each pull, because its logins
 	// may change. Required.
 	Images func(context.Context) (*image.Client, error)
-	// CacheDir holds unpacked bundles. It may be deleted while the program runs.
+	// CacheDir is the directory of unpacked bundles. It may be deleted while the program runs.
 	// Required.
 	CacheDir string
-	// RequireServiceAccount refuses extensions and revisions that name no account to be
-	// written as.
+	// RequireServiceAccount refuses extensions and revisions that name no service account.
 	RequireServiceAccount bool
-	// IgnoreServiceAccount installs every extension with operator-controller's own rights,
-	// whatever account it names. It excludes RequireServiceAccount.
+	// IgnoreServiceAccount installs every extension with operator-controller's own rights, even if
+	// it names a service account. It excludes RequireServiceAccount.
 	IgnoreServiceAccount bool
-	// CertManager takes the certificates of webhooks from cert-manager where the cluster
-	// serves it.
+	// CertManager selects cert-manager as the issuer of webhook certificates if the cluster serves
+	// it.
 	CertManager bool
 	// Program is the version of this program.
 	Program string
 }
 
-// Setup adds the controllers of the component to a manager. It is the one list of
-// them.
+// Setup adds the controllers of the component to a manager.
 func Setup(mgr ctrl.Manager, opts Options) error {
 	if opts.SystemNamespace == "" || opts.CacheDir == "" || opts.Catalogs == nil || opts.Images == nil {
 		return errors.New("setting up operator-controller: system namespace, cache directory, catalogs and images are required")
@@ -58,14 +56,14 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 
 	server, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return fmt.Errorf("making the client for the version of the API server: %w", err)
+		return fmt.Errorf("creating the discovery client: %w", err)
 	}
 
 	installs := &install.Controller{
 		Client:   mgr.GetClient(),
 		Reader:   mgr.GetAPIReader(),
 		Catalogs: opts.Catalogs,
-		Bundles:  &bundles{images: opts.Images, cache: image.NewCache(opts.CacheDir)},
+		Bundles:  &bundleOpener{images: opts.Images, cache: image.NewCache(opts.CacheDir)},
 		Preflight: preflight.Checks{
 			preflight.New(mgr.GetAPIReader(), mgr.GetRESTMapper()).CheckExtension,
 			preflight.NewCRDs(mgr.GetAPIReader()).Check,

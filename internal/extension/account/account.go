@@ -1,5 +1,6 @@
-// Package account is whose rights the objects of a revision are read, watched and written with: those of
-// the service account that the revision names, by impersonation, or of operator-controller itself.
+// Package account provides the clients that read, watch and write the objects of a
+// revision: with the rights of the service account that the revision names, by
+// impersonation, or with those of operator-controller itself.
 package account
 
 import (
@@ -17,10 +18,11 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// maxClients is how many accounts have their clients kept. Clients are small: connections are shared.
+// maxClients is how many accounts have cached clients. Clients are small, because they share
+// connections.
 const maxClients = 128
 
-// Account is the ServiceAccount that a revision's objects are written as. The zero value is
+// Account is the service account that writes a revision's objects. The zero value is
 // operator-controller's own account.
 type Account types.NamespacedName
 
@@ -47,32 +49,32 @@ func (a Account) String() string {
 type Client struct {
 	// Client reads from the API server, without a cache.
 	client.Client
-	// Dynamic writes objects as they stand in a revision.
+	// Dynamic writes the objects of a revision without conversion.
 	Dynamic dynamic.Interface
-	// Metadata watches.
+	// Metadata watches objects.
 	Metadata metadata.Interface
 }
 
-// Clients are the clients of accounts. It is safe for concurrent use.
+// Clients caches the clients of accounts. It is safe for concurrent use.
 type Clients struct {
 	config  *rest.Config
 	options client.Options
 	cached  *lru.Cache
 }
 
-// NewClients returns clients that impersonate accounts with the manager's own.
+// NewClients returns clients that impersonate accounts with the rights of the manager's own.
 func NewClients(mgr ctrl.Manager) *Clients {
 	config := rest.CopyConfig(mgr.GetConfig())
-	config.QPS = -1                           // the API server's priority and fairness sees to it
-	config.WarningHandler = rest.NoWarnings{} // the same warnings would be logged at every pass
+	config.QPS = -1                           // the API server's priority and fairness limits requests
+	config.WarningHandler = rest.NoWarnings{} // the same warnings would be logged in every reconciliation
 	return &Clients{
 		config: config, cached: lru.New(maxClients),
 		options: client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()},
 	}
 }
 
-// For returns the client of an account. An account is impersonated by its user name alone: the API server
-// adds the groups that a ServiceAccount is in, so that no right to impersonate groups is needed.
+// For returns the client of an account. An account is impersonated by its user name alone: the API
+// server adds the groups of a service account, so no right to impersonate groups is needed.
 func (c *Clients) For(as Account) (*Client, error) {
 	if cached, ok := c.cached.Get(as); ok {
 		return cached.(*Client), nil
@@ -83,13 +85,13 @@ func (c *Clients) For(as Account) (*Client, error) {
 		config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", as.Namespace, as.Name)}
 	}
 
-	made, err := newClient(config, c.options)
+	created, err := newClient(config, c.options)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for ServiceAccount %q: %w", types.NamespacedName(as), err)
 	}
 
-	c.cached.Add(as, made)
-	return made, nil
+	c.cached.Add(as, created)
+	return created, nil
 }
 
 func newClient(config *rest.Config, options client.Options) (*Client, error) {
@@ -111,9 +113,10 @@ func newClient(config *rest.Config, options client.Options) (*Client, error) {
 	return c, err
 }
 
-// ContentReader reads the Secrets that hold the objects of a revision: those of the system namespace, where
-// operator-controller keeps them, with its own rights, all others with the rights of the revision's
-// account. So a revision carries nothing out of a namespace that its account may not read.
+// ContentReader reads the Secrets that hold the objects of a revision. In the system namespace,
+// where operator-controller stores them, it uses operator-controller's rights. In other namespaces
+// it uses the rights of the revision's account. So a revision cannot disclose Secrets that its
+// account may not read.
 type ContentReader struct {
 	// Reader has the rights of the account.
 	client.Reader

@@ -60,7 +60,7 @@ func TestAllowsAsTheServerDoes(t *testing.T) {
 	random := words{rand.New(rand.NewPCG(1, 2))}
 	allowed := 0
 	for range 6 {
-		w := newWorld(t)
+		w := newFixture(t)
 		for range 2 {
 			w.grant(rbac.Gap{Rule: random.rule(true)}, rbac.Gap{Namespace: w.account.Namespace, Rule: random.rule(false)})
 		}
@@ -95,7 +95,7 @@ func TestAllowsAsTheServerDoes(t *testing.T) {
 }
 
 // review asks the API server what the account may do.
-func (w *world) review(ctx context.Context, ask rbac.Permission) (bool, error) {
+func (w *fixture) review(ctx context.Context, ask rbac.Permission) (bool, error) {
 	identity := rbac.ServiceAccount(w.account.Namespace, w.account.Name)
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: identity.User, Groups: identity.Groups}}
 	if ask.URL != "" {
@@ -115,7 +115,7 @@ func (w *world) review(ctx context.Context, ask rbac.Permission) (bool, error) {
 	return review.Status.Allowed, err
 }
 
-func (w *world) policy() *rbac.Policy {
+func (w *fixture) policy() *rbac.Policy {
 	w.t.Helper()
 	var roles rbacv1.RoleList
 	var clusterRoles rbacv1.ClusterRoleList
@@ -139,7 +139,7 @@ func TestDelegatesAsTheServerDoes(t *testing.T) {
 	random := words{rand.New(rand.NewPCG(3, 4))}
 	passed, refused := 0, 0
 	for range 8 {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{
 			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"*"},
 		}}, finalizers("extension"))
@@ -176,7 +176,7 @@ func TestDelegatesAsTheServerDoes(t *testing.T) {
 }
 
 // delegating makes a role, or a binding to one that exists or not.
-func (w *world) delegating(random words) unstructured.Unstructured {
+func (w *fixture) delegating(random words) unstructured.Unstructured {
 	w.t.Helper()
 	meta := metav1.ObjectMeta{Namespace: w.account.Namespace, Name: random.one("a", "b", "c")}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: random.one("view", "system:auth-delegator", "system:discovery", "nothing", "a")}

@@ -10,24 +10,23 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// Change is what is about to become of the objects of an extension.
+// Change is a planned change of the objects of an extension.
 type Change struct {
 	// Written are all objects of the new revision.
 	Written []unstructured.Unstructured
-	// Removed are the objects that only revisions before it have: they go when it is
-	// complete.
+	// Removed are the objects that only earlier revisions have. They are removed when the new
+	// revision is complete.
 	Removed []unstructured.Unstructured
 }
 
-// Check says what stands against a change; nil if nothing does. The message of the error
-// is for who has to act.
+// Check returns an error that reports every problem with a change, or nil. The message is for the
+// person who must act.
 type Check func(ctx context.Context, ext *olmv1.ClusterExtension, change Change) error
 
-// Checks are made one after another.
+// Checks are run in sequence.
 type Checks []Check
 
-// Check makes every check, so that all that stands against the change is told at once:
-// the error joins theirs, one below the other.
+// Check runs every check, so that all problems are reported at once. The error joins their errors.
 func (c Checks) Check(ctx context.Context, ext *olmv1.ClusterExtension, change Change) error {
 	var errs []error
 	for _, check := range c {
@@ -36,11 +35,12 @@ func (c Checks) Check(ctx context.Context, ext *olmv1.ClusterExtension, change C
 	return errors.Join(errs...)
 }
 
-// CheckExtension is the Check of the permissions of the account that an extension names.
+// CheckExtension checks the permissions of the service account that an extension names. It is a
+// Check.
 func (c *Checker) CheckExtension(ctx context.Context, ext *olmv1.ClusterExtension, change Change) error {
 	if ext.Spec.ServiceAccount == nil {
 		return nil
 	}
 	account := types.NamespacedName{Namespace: ext.Spec.Namespace, Name: ext.Spec.ServiceAccount.Name}
-	return c.check(ctx, account, ext.Name, change)
+	return c.checkPermissions(ctx, account, ext.Name, change)
 }

@@ -18,25 +18,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/crdsafety"
 )
 
-// CRDChecker checks that the CustomResourceDefinitions of a cluster can become those of a
-// bundle. It reads them; internal/crdsafety judges.
+// CRDChecker checks that the CRDs of a cluster can be updated to those of a bundle. It
+// reads them; internal/crdsafety compares them.
 type CRDChecker struct {
 	reader client.Reader
 }
 
-// NewCRDs makes a CRDChecker. The reader must read from the API server, not from a cache:
-// whole definitions are large, and seldom needed. Its scheme must have the kinds of
-// apiextensions.k8s.io/v1.
+// NewCRDs returns a CRDChecker. The reader must read from the API server, not from a cache: CRDs
+// are large, and seldom needed. Its scheme must have the kinds of apiextensions.k8s.io/v1.
 func NewCRDs(reader client.Reader) *CRDChecker { return &CRDChecker{reader: reader} }
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get
 
-// Check is the Check of the definitions among the objects of an extension, unless its
-// spec says that they are not to be checked. Definitions that are not on the cluster, that
-// are being deleted, and those of somebody else, which are not written, pass.
+// Check checks the CRDs among the objects of an extension, unless its spec disables that. It is a
+// Check. It skips CRDs that do not exist on the cluster, that are being deleted, and those with
+// another owner, which are not written.
 //
-// The error holds a *crdsafety.UnsafeError for each definition that does not pass. Any
-// other error in it means that the check could not be made.
+// The error wraps a *crdsafety.UnsafeError for each unsafe CRD. Any other error in it means that
+// the check failed.
 func (c *CRDChecker) Check(ctx context.Context, ext *olmv1.ClusterExtension, change Change) error {
 	if !CRDsEnforced(ext) {
 		return nil
@@ -48,7 +47,7 @@ func (c *CRDChecker) Check(ctx context.Context, ext *olmv1.ClusterExtension, cha
 		if objects[i].GroupVersionKind() != apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition") {
 			continue
 		}
-		if err := c.check(ctx, ext, &objects[i]); err != nil {
+		if err := c.checkCRD(ctx, ext, &objects[i]); err != nil {
 			errs = append(errs, fmt.Errorf("validating upgrade for CRD %q failed: %w", objects[i].GetName(), err))
 		}
 	}
@@ -56,7 +55,7 @@ func (c *CRDChecker) Check(ctx context.Context, ext *olmv1.ClusterExtension, cha
 	return errors.Join(errs...)
 }
 
-func (c *CRDChecker) check(ctx context.Context, ext *olmv1.ClusterExtension, object *unstructured.Unstructured) error {
+func (c *CRDChecker) checkCRD(ctx context.Context, ext *olmv1.ClusterExtension, object *unstructured.Unstructured) error {
 	var live, wanted apiextensionsv1.CustomResourceDefinition
 	err := c.reader.Get(ctx, client.ObjectKeyFromObject(object), &live)
 	switch {
@@ -69,22 +68,21 @@ func (c *CRDChecker) check(ctx context.Context, ext *olmv1.ClusterExtension, obj
 	}
 
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &wanted); err != nil {
-		return fmt.Errorf("reading the bundle's definition: %w", err)
+		return fmt.Errorf("decoding the bundle's CRD: %w", err)
 	}
 
 	return crdsafety.Check(&live, &wanted)
 }
 
-// CRDsEnforced reports whether the extension's definitions are checked: they are when
-// nothing is said.
+// CRDsEnforced reports whether the extension's CRDs are checked, which is the default.
 func CRDsEnforced(ext *olmv1.ClusterExtension) bool {
 	install := ext.Spec.Install
 	return install == nil || install.Preflight == nil || install.Preflight.CRDUpgradeSafety == nil ||
 		install.Preflight.CRDUpgradeSafety.Enforcement != olmv1.CRDUpgradeSafetyEnforcementNone
 }
 
-// isForeign reports whether something else than the extension and its revisions controls
-// the object. What nothing controls may be adopted.
+// isForeign reports whether something other than the extension and its revisions controls the
+// object. An object without a controller may be adopted.
 func isForeign(object metav1.Object, ext *olmv1.ClusterExtension) bool {
 	controller := metav1.GetControllerOf(object)
 	switch {

@@ -168,7 +168,7 @@ func TestCRDsThatCannotBeChecked(t *testing.T) {
 // TestCheckExtension checks the account that the spec names, and nobody's when it names
 // none.
 func TestCheckExtension(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ext := asked()
 	ext.Spec.Namespace = w.account.Namespace
 	if err := w.checker.CheckExtension(t.Context(), ext, preflight.Change{Written: service(w.account.Namespace)}); err != nil {

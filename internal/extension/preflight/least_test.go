@@ -30,15 +30,15 @@ func TestLeastAccount(t *testing.T) {
 
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 		t.Run("hello-operator-"+version, func(t *testing.T) {
-			newWorld(t).leastAccount(version == "1.2.0", filepath.Join(root, "examples", "bundles", "hello-operator", version))
+			newFixture(t).leastAccount(version == "1.2.0", filepath.Join(root, "examples", "bundles", "hello-operator", version))
 		})
 	}
 
 	t.Run("hooks", func(t *testing.T) {
-		newWorld(t).leastAccount(true, filepath.Join(root, "internal", "render", "testdata", "bundles", "hooks"))
+		newFixture(t).leastAccount(true, filepath.Join(root, "internal", "render", "testdata", "bundles", "hooks"))
 	})
 	t.Run("cert-manager", func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.issuer = render.IssuerCertManager
 		// Only its API: cert-manager itself is not needed to write what asks it for something.
 		w.define("cert-manager.io", "Certificate", "certificates")
@@ -56,14 +56,14 @@ func TestLeastAccount(t *testing.T) {
 			if err != nil || len(versions) == 0 {
 				continue
 			}
-			t.Run(filepath.Base(folder), func(t *testing.T) { newWorld(t).leastAccount(false, versions...) })
+			t.Run(filepath.Base(folder), func(t *testing.T) { newFixture(t).leastAccount(false, versions...) })
 		}
 	})
 }
 
 const leastExtension = "the-extension"
 
-func (w *world) leastAccount(accessRoles bool, folders ...string) {
+func (w *fixture) leastAccount(accessRoles bool, folders ...string) {
 	t := w.t
 	t.Helper()
 	w.accessRoles = accessRoles
@@ -94,7 +94,7 @@ func (w *world) leastAccount(accessRoles bool, folders ...string) {
 }
 
 // define has the API server serve a namespaced kind that takes everything.
-func (w *world) define(group, kind, plural string) {
+func (w *fixture) define(group, kind, plural string) {
 	w.t.Helper()
 	crd := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -118,7 +118,7 @@ func (w *world) define(group, kind, plural string) {
 
 // needsEach takes each verb of each rule away and expects the report to name it: it
 // alone, unless it is one by which the account hands on what it has not.
-func (w *world) needsEach(objects []unstructured.Unstructured, grants []rbac.Gap) {
+func (w *fixture) needsEach(objects []unstructured.Unstructured, grants []rbac.Gap) {
 	w.t.Helper()
 	actual := w.policy()
 	check := func(grants []rbac.Gap) error {

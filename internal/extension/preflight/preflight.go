@@ -1,10 +1,10 @@
-// Package preflight checks, before an extension's objects are written, that the account
-// to write them has every permission for it, so that a roll-out does not stop half-way,
-// and that changed CustomResourceDefinitions leave stored objects as they are.
+// Package preflight checks, before an extension's objects are written, that the service
+// account has every permission to write them, so that a rollout does not stop half-way.
+// It also checks that changed CRDs keep stored objects valid.
 //
-// It reads the cluster's roles, bindings and definitions; internal/rbac and
-// internal/crdsafety judge. It writes nothing, and is not what keeps an account within
-// its permissions: the API server is.
+// It reads the cluster's roles, bindings and CRDs; internal/rbac and internal/crdsafety
+// evaluate them. It writes nothing. The API server, not this package, enforces the
+// permissions of an account.
 package preflight
 
 import (
@@ -22,17 +22,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
-// pageSize is how many roles or bindings are read at a time: at some 2 KiB each, 1 MiB.
+// pageSize is how many roles or bindings are read at a time. At about 2 KiB each they take 1 MiB.
 const pageSize = 500
 
-// Checker checks the permissions of accounts.
+// Checker checks the permissions of service accounts.
 type Checker struct {
 	reader client.Reader
 	mapper meta.RESTMapper
 }
 
-// New makes a Checker. The reader must read from the API server, not from a cache, so
-// that a permission counts as soon as it is granted; its scheme must have the kinds of
+// New returns a Checker. The reader must read from the API server, not from a cache, so that a
+// permission counts as soon as it is granted. Its scheme must have the kinds of
 // rbac.authorization.k8s.io/v1.
 func New(reader client.Reader, mapper meta.RESTMapper) *Checker {
 	return &Checker{reader: reader, mapper: mapper}
@@ -40,58 +40,56 @@ func New(reader client.Reader, mapper meta.RESTMapper) *Checker {
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles;rolebindings;clusterrolebindings,verbs=list
 
-// Check reports whether a ServiceAccount may manage the objects of an extension. Without
-// an account nothing is checked.
+// Check checks that a service account may manage the objects of an extension. Without an account
+// nothing is checked.
 //
-// The error is a *rbac.MissingError when the account lacks something or when it cannot
-// be told: its message is the report. Any other error means that the check could not be
-// made and should be tried again.
+// The error is a *rbac.MissingError if the account lacks permissions or they cannot be determined.
+// Its message is the report. Any other error means that the check failed and should be retried.
 func (c *Checker) Check(ctx context.Context, account types.NamespacedName, extension string, objects []unstructured.Unstructured) error {
-	return c.check(ctx, account, extension, Change{Written: objects})
+	return c.checkPermissions(ctx, account, extension, Change{Written: objects})
 }
 
-func (c *Checker) check(ctx context.Context, account types.NamespacedName, extension string, change Change) error {
+func (c *Checker) checkPermissions(ctx context.Context, account types.NamespacedName, extension string, change Change) error {
 	if account.Name == "" {
 		return nil
 	}
 
-	policy, err := c.policy(ctx)
+	policy, err := c.readPolicy(ctx)
 	if err != nil {
 		return fmt.Errorf("checking the permissions of ServiceAccount %q: %w", account, err)
 	}
 
-	kinds := kinds{mapper: c.mapper}
-	opts := rbac.Options{Resource: kinds.resource, Policy: policy, Removed: change.Removed, Extension: extension}
+	kinds := resourceLookup{mapper: c.mapper}
+	opts := rbac.Options{Resource: kinds.lookUpResource, Policy: policy, Removed: change.Removed, Extension: extension}
 	required := rbac.Required(change.Written, opts)
-	if kinds.failure != nil {
-		return fmt.Errorf("checking the permissions of ServiceAccount %q: %w", account, kinds.failure)
+	if kinds.err != nil {
+		return fmt.Errorf("checking the permissions of ServiceAccount %q: %w", account, kinds.err)
 	}
 
 	return rbac.Missing(required, policy.Granted(rbac.ServiceAccount(account.Namespace, account.Name)))
 }
 
-// policy reads the roles and bindings of the cluster. What changes meanwhile is seen by
-// the next check.
-func (c *Checker) policy(ctx context.Context) (*rbac.Policy, error) {
+// readPolicy reads the roles and bindings of the cluster. The next check observes later changes.
+func (c *Checker) readPolicy(ctx context.Context) (*rbac.Policy, error) {
 	var policy rbac.Policy
 	for _, read := range []func() error{
 		func() error {
-			return pages(ctx, c.reader, func(page *rbacv1.ClusterRoleList) {
+			return listAllPages(ctx, c.reader, func(page *rbacv1.ClusterRoleList) {
 				policy.ClusterRoles = append(policy.ClusterRoles, page.Items...)
 			})
 		},
 		func() error {
-			return pages(ctx, c.reader, func(page *rbacv1.ClusterRoleBindingList) {
+			return listAllPages(ctx, c.reader, func(page *rbacv1.ClusterRoleBindingList) {
 				policy.ClusterRoleBindings = append(policy.ClusterRoleBindings, page.Items...)
 			})
 		},
 		func() error {
-			return pages(ctx, c.reader, func(page *rbacv1.RoleList) {
+			return listAllPages(ctx, c.reader, func(page *rbacv1.RoleList) {
 				policy.Roles = append(policy.Roles, page.Items...)
 			})
 		},
 		func() error {
-			return pages(ctx, c.reader, func(page *rbacv1.RoleBindingList) {
+			return listAllPages(ctx, c.reader, func(page *rbacv1.RoleBindingList) {
 				policy.RoleBindings = append(policy.RoleBindings, page.Items...)
 			})
 		},
@@ -104,9 +102,9 @@ func (c *Checker) policy(ctx context.Context) (*rbac.Policy, error) {
 	return &policy, nil
 }
 
-// pages reads all objects of a kind, in all namespaces. Each page is a new list, since
-// what was collected from one still refers to it.
-func pages[L any, List interface {
+// listAllPages lists all objects of a kind, in all namespaces. Each page is a new list, because
+// the collected objects still refer to it.
+func listAllPages[L any, List interface {
 	*L
 	client.ObjectList
 }](ctx context.Context, reader client.Reader, collect func(List)) error {
@@ -123,21 +121,21 @@ func pages[L any, List interface {
 	}
 }
 
-// kinds tells where the API server keeps kinds.
-type kinds struct {
+// resourceLookup returns the resources of kinds.
+type resourceLookup struct {
 	mapper meta.RESTMapper
-	// failure is why it could not be asked; unlike a kind that it does not know, which
-	// is a fact about the objects.
-	failure error
+	// err collects the errors of the mapper. A kind that it does not know is not among them,
+	// because that is a fact about the objects.
+	err error
 }
 
-func (k *kinds) resource(kind schema.GroupVersionKind) (rbac.Resource, error) {
+func (k *resourceLookup) lookUpResource(kind schema.GroupVersionKind) (rbac.Resource, error) {
 	mapping, err := k.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	switch {
 	case meta.IsNoMatchError(err):
 		return rbac.Resource{}, fmt.Errorf("the cluster does not serve %s: install what defines it", kind)
 	case err != nil:
-		k.failure = errors.Join(k.failure, fmt.Errorf("looking for kind %s: %w", kind, err))
+		k.err = errors.Join(k.err, fmt.Errorf("looking up kind %s: %w", kind, err))
 		return rbac.Resource{}, err
 	}
 

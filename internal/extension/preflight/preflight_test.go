@@ -27,9 +27,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// rendered returns the objects of the newest of some versions of a bundle, in the world's
+// rendered returns the objects of the newest of some versions of a bundle, in the fixture's
 // namespace. Without any that can be rendered the test is skipped.
-func (w *world) rendered(folders ...string) []unstructured.Unstructured {
+func (w *fixture) rendered(folders ...string) []unstructured.Unstructured {
 	w.t.Helper()
 	var reasons []error
 	for _, folder := range slices.Backward(folders) {
@@ -78,7 +78,7 @@ func TestReportedPermissionsSuffice(t *testing.T) {
 // suffices takes the way of a person: without permissions, with those of the report,
 // and then has the account do all that managing the objects is.
 func suffices(t *testing.T, folders ...string) {
-	w := newWorld(t)
+	w := newFixture(t)
 	objects := slices.DeleteFunc(w.rendered(folders...), func(object unstructured.Unstructured) bool { return !w.serves(&object) })
 	check := func() error { return w.checker.Check(t.Context(), w.account, "extension", objects) }
 	err := check()
@@ -100,7 +100,7 @@ func suffices(t *testing.T, folders ...string) {
 }
 
 // serves reports whether the server has the kind; some bundles need another extension.
-func (w *world) serves(object *unstructured.Unstructured) bool {
+func (w *fixture) serves(object *unstructured.Unstructured) bool {
 	gvk := object.GroupVersionKind()
 	_, err := w.admin.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
@@ -119,7 +119,7 @@ func (w *world) serves(object *unstructured.Unstructured) bool {
 }
 
 // manage applies, reads, changes, lists, watches and deletes the objects as the account.
-func (w *world) manage(objects []unstructured.Unstructured) {
+func (w *fixture) manage(objects []unstructured.Unstructured) {
 	w.t.Helper()
 	slices.SortStableFunc(objects, func(a, b unstructured.Unstructured) int { return cmp.Compare(rank(&a), rank(&b)) })
 	c := w.asAccount
@@ -198,14 +198,14 @@ func service(namespace string) []unstructured.Unstructured {
 }
 
 func TestCheckWithoutAccount(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	if err := w.checker.Check(t.Context(), types.NamespacedName{Namespace: w.account.Namespace}, "extension", service(w.account.Namespace)); err != nil {
 		t.Errorf("there is nobody to check, and yet: %v", err)
 	}
 }
 
 func TestCheckRequiresFinalizers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"services"}}})
 	check := func(extension string) error {
 		return w.checker.Check(t.Context(), w.account, extension, service(w.account.Namespace))
@@ -235,7 +235,7 @@ func finalizers(extension string) rbac.Gap {
 // TestCheckOfWhatGoes: what only earlier revisions have is deleted by the same account. An
 // object of a kind that is not served any more has gone already.
 func TestCheckOfWhatGoes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.grant(finalizers("extension"))
 	w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"services"}}})
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "extension"}, Spec: olmv1.ClusterExtensionSpec{
@@ -268,7 +268,7 @@ func TestCheckOfWhatGoes(t *testing.T) {
 // TestCheckReadsEveryPage has more bindings than stand on a page, and the one that
 // counts last.
 func TestCheckReadsEveryPage(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.grant(finalizers("extension"))
 	for i := range 501 {
 		w.create(&rbacv1.RoleBinding{
@@ -303,7 +303,7 @@ func (broken) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error
 }
 
 func TestCheckThatCannotBeMadeIsNoReport(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for name, checker := range map[string]*preflight.Checker{
 		"reader": preflight.New(broken{}, w.admin.RESTMapper()),
 		"mapper": preflight.New(w.admin, broken{}),

@@ -1,13 +1,13 @@
 // Package serving issues the certificates of extensions' webhooks, so that a cluster
-// needs no certificate manager for them. Rendered objects say by annotations what they
-// need (see internal/render); this controller keeps the Secret that a Service asks for,
-// and puts the authorities that it is trusted by into the caBundle of the webhooks.
+// needs no certificate manager for them. Rendered objects request certificates by
+// annotations (see internal/render). This controller maintains the Secret that a Service
+// requests, and writes its authorities to the caBundle of the webhooks.
 //
-// Each Secret has an authority of its own, which signs one certificate: its key is
-// thrown away, so that nobody can issue another. A new certificate comes with a new
-// authority. It is first trusted beside the old one, and used when every webhook knows
-// it; so a renewal interrupts nothing.
+// Each Secret has its own authority, which signs one certificate. The authority's key is
+// discarded, so that it cannot issue another. A new certificate has a new authority. That
+// is first trusted in addition to the old one, and the certificate is used when every
+// webhook has it, so a renewal interrupts nothing.
 //
-// It writes caBundle, and nothing else of these objects, under a field manager of its
-// own. Roll-outs neither set that field nor take it away.
+// It writes only caBundle of these objects, with its own field manager. Rollouts neither
+// set nor remove that field.
 package serving

@@ -13,7 +13,7 @@ import (
 // start of the one that follows. Each time another one is issued, which webhooks trust.
 func TestClockJumps(t *testing.T) {
 	const years = 10 * 365 * 24 * time.Hour
-	s := newScene(t)
+	s := newFixture(t)
 	s.install()
 	serving, _ := s.trusted("a certificate is issued", issued)
 	for _, to := range []time.Duration{years, -years} {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// consumerKinds are the kinds of objects whose webhooks trust authorities.
+// consumerKinds are the kinds of objects with webhooks that need a caBundle.
 var consumerKinds = []schema.GroupVersionKind{
 	crdKind,
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
@@ -16,29 +16,28 @@ var consumerKinds = []schema.GroupVersionKind{
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// bundlesOf returns what the webhooks of an object trust, one bundle for each. An object
-// without webhooks gives none.
-func bundlesOf(object *unstructured.Unstructured) [][]byte {
+// trustedBundles returns the caBundle of each webhook of an object.
+func trustedBundles(object *unstructured.Unstructured) [][]byte {
 	var bundles [][]byte
 	if object.GroupVersionKind() == crdKind {
-		if converts(object) {
+		if hasConversionWebhook(object) {
 			value, _, _ := unstructured.NestedString(object.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
-			bundles = append(bundles, decode(value))
+			bundles = append(bundles, decodeBase64(value))
 		}
 		return bundles
 	}
 
 	for _, webhook := range webhooksOf(object) {
 		value, _, _ := unstructured.NestedString(webhook, "clientConfig", "caBundle")
-		bundles = append(bundles, decode(value))
+		bundles = append(bundles, decodeBase64(value))
 	}
 	return bundles
 }
 
-// injection is what is applied so that every webhook of an object trusts a bundle. It
-// holds for the object as it was read: one that is gone is not made anew, and one whose
-// webhooks went, or ask for no trust any more, is not written.
-func injection(object *unstructured.Unstructured, bundle []byte) *unstructured.Unstructured {
+// newInjection returns the apply configuration that sets the caBundle of every webhook of an
+// object. Its UID and resource version are preconditions: an object that is gone is not created
+// again, and one whose webhooks have changed is not written.
+func newInjection(object *unstructured.Unstructured, bundle []byte) *unstructured.Unstructured {
 	result := &unstructured.Unstructured{}
 	result.SetGroupVersionKind(object.GroupVersionKind())
 	result.SetName(object.GetName())
@@ -59,7 +58,7 @@ func injection(object *unstructured.Unstructured, bundle []byte) *unstructured.U
 	return result
 }
 
-func converts(crd *unstructured.Unstructured) bool {
+func hasConversionWebhook(crd *unstructured.Unstructured) bool {
 	strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
 	return strategy == "Webhook"
 }
@@ -75,8 +74,8 @@ func webhooksOf(object *unstructured.Unstructured) []map[string]any {
 	return webhooks
 }
 
-// decode reads bytes as they stand in JSON. What cannot be read is empty.
-func decode(value string) []byte {
+// decodeBase64 decodes bytes from JSON. It returns nothing for a value that is not base64.
+func decodeBase64(value string) []byte {
 	decoded, _ := base64.StdEncoding.DecodeString(value)
 	return decoded
 }

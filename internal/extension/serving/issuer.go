@@ -25,48 +25,48 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
-// FieldManager is the name under which caBundle is applied.
+// FieldManager is the field manager of caBundle.
 const FieldManager = apply.ServingFieldManager
 
 const (
-	// lookAgain is the longest time between two looks at a certificate.
-	lookAgain = 12 * time.Hour
-	// foreignInterval is how often a Secret that is in the way is reported.
-	foreignInterval = time.Minute
+	// certificateResyncInterval is the longest time between two reconciliations of a certificate.
+	certificateResyncInterval = 12 * time.Hour
+	// foreignSecretRetryInterval is how often a Secret with another owner is reported.
+	foreignSecretRetryInterval = time.Minute
 
 	reasonForeign = "ServingCertificateBlocked"
 	reasonRefused = "ServingCertificateRefused"
-	// reasonForbidden is that the account of the extension lacks a right.
+	// reasonForbidden is the reason if the service account of the extension lacks a right.
 	reasonForbidden = "ServingCertificateForbidden"
 )
 
-// issuer reconciles the Secrets that Services ask for.
+// issuer reconciles the Secrets that Services request.
 type issuer struct {
 	// reader reads from the API server.
 	reader client.Reader
 	// metadata reads the metadata of extensions' objects from a cache.
 	metadata client.Reader
-	// accounts write Secrets and caBundle.
+	// accounts are the clients that write Secrets and caBundle.
 	accounts *account.Clients
 	secrets  *secretWatches
 	events   events.EventRecorder
 	clock    clock.PassiveClock
-	// namespace holds the Secrets with the objects of large revisions.
-	namespace string
+	// systemNamespace is the namespace of the Secrets with the objects of large revisions.
+	systemNamespace string
 }
 
-// Reconcile brings one Secret, and the webhooks that trust it, to what they should be.
+// Reconcile reconciles one Secret, and the caBundle of the webhooks that use it.
 func (i *issuer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	service, as, err := i.serviceOf(ctx, req)
+	service, as, err := i.findService(ctx, req)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if service == nil {
 		i.secrets.release(req)
-		return ctrl.Result{}, nil // the Secret goes with its Service
+		return ctrl.Result{}, nil // the Secret is deleted with its Service
 	}
 
-	result, err := i.issue(ctx, req, service, as)
+	result, err := i.issueCertificate(ctx, req, service, as)
 	if apierrors.IsForbidden(err) {
 		const note = "The certificate of Service %s in Secret %s is not issued or renewed, as %s lacks a right: %v"
 		i.events.Eventf(service, nil, corev1.EventTypeWarning, reasonForbidden, "Issue", note, service.Name, req.Name, as, err)
@@ -75,17 +75,17 @@ func (i *issuer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return result, err
 }
 
-// issue brings the Secret that a Service asks for, and the webhooks that trust it, to what they should be, with the
-// rights of an account.
-func (i *issuer) issue(ctx context.Context, req ctrl.Request, service *metav1.PartialObjectMetadata, as account.Account) (ctrl.Result, error) {
-	writer, err := i.writer(ctx, as)
+// issueCertificate reconciles the Secret that a Service requests, and the caBundle of its
+// webhooks, with the rights of an account.
+func (i *issuer) issueCertificate(ctx context.Context, req ctrl.Request, service *metav1.PartialObjectMetadata, as account.Account) (ctrl.Result, error) {
+	writer, err := i.clientForAccount(ctx, as)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 
-	i.secrets.ensure(req, as, writer.Metadata) //nolint:contextcheck // a watch outlives the pass that begins it
+	i.secrets.ensureWatch(req, as, writer.Metadata) //nolint:contextcheck // the watch outlives this reconciliation
 
-	consumers, err := i.consumersOf(ctx, req, service)
+	consumers, err := i.listConsumers(ctx, req, service)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -96,28 +96,29 @@ func (i *issuer) issue(ctx context.Context, req ctrl.Request, service *metav1.Pa
 		return ctrl.Result{}, fmt.Errorf("reading the Secret of a serving certificate: %w", err)
 	}
 	if err == nil && live.Annotations[annotationService] != service.Name {
-		i.refuse(ctx, service, req)
-		return ctrl.Result{RequeueAfter: foreignInterval}, nil
+		i.reportForeignSecret(ctx, service, req)
+		return ctrl.Result{RequeueAfter: foreignSecretRetryInterval}, nil
 	}
 
-	secret, again, err := i.renew(ctx, writer, req, service, live, consumers)
+	secret, resyncAfter, err := i.renewSecret(ctx, writer, req, service, live, consumers)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 
-	complete, err := injectAll(ctx, writer, consumers, secret.Data[keyAuthorities])
+	complete, err := injectBundle(ctx, writer, consumers, secret.Data[keyAuthorities])
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if !complete {
-		again = firstPause
+		resyncAfter = firstRetryInterval
 	}
 
-	return ctrl.Result{RequeueAfter: again}, nil
+	return ctrl.Result{RequeueAfter: resyncAfter}, nil
 }
 
-// writer returns the client of an account, which must exist.
-func (i *issuer) writer(ctx context.Context, as account.Account) (*account.Client, error) {
+// clientForAccount returns the client of an account. It returns an error if the account does not
+// exist.
+func (i *issuer) clientForAccount(ctx context.Context, as account.Account) (*account.Client, error) {
 	if !as.IsOwn() {
 		if err := apply.CheckAccount(ctx, i.reader, types.NamespacedName(as)); err != nil {
 			return nil, fmt.Errorf("issuing a serving certificate: %w", err)
@@ -126,28 +127,29 @@ func (i *issuer) writer(ctx context.Context, as account.Account) (*account.Clien
 	return i.accounts.For(as)
 }
 
-// refuse reports a Secret of the name that somebody else made.
-func (i *issuer) refuse(ctx context.Context, service *metav1.PartialObjectMetadata, req ctrl.Request) {
+// reportForeignSecret reports, as an event, that a Secret with the requested name was not issued
+// here.
+func (i *issuer) reportForeignSecret(ctx context.Context, service *metav1.PartialObjectMetadata, req ctrl.Request) {
 	const note = "Secret %s has the name of the serving certificate of Service %s, but was not issued for it: webhooks cannot be trusted until it is deleted"
 	i.events.Eventf(service, nil, corev1.EventTypeWarning, reasonForeign, "Issue", note, req.Name, service.Name)
 	ctrl.LoggerFrom(ctx).Info("A Secret that was not issued here is in the way of a serving certificate; delete it",
 		"secret", req.String(), "service", service.Name)
 }
 
-// serviceOf returns the Service that asks for the Secret, and the account of the revision that brought it; nil when
-// there is none.
-func (i *issuer) serviceOf(ctx context.Context, req ctrl.Request) (*metav1.PartialObjectMetadata, account.Account, error) {
-	found, err := i.list(ctx, serviceKind, client.InNamespace(req.Namespace))
+// findService returns the Service that requests the Secret, and the account of the revision that
+// controls it. It returns nil if there is none.
+func (i *issuer) findService(ctx context.Context, req ctrl.Request) (*metav1.PartialObjectMetadata, account.Account, error) {
+	found, err := i.listMetadata(ctx, serviceKind, client.InNamespace(req.Namespace))
 	if err != nil {
 		return nil, account.Account{}, err
 	}
 
 	for _, service := range found {
-		if !slices.Contains(secretOfService(&service), req) || service.DeletionTimestamp != nil {
+		if !slices.Contains(mapServiceToSecret(&service), req) || service.DeletionTimestamp != nil {
 			continue
 		}
 
-		set, err := i.revisionOf(ctx, &service)
+		set, err := i.findRevision(ctx, &service)
 		if err != nil {
 			return nil, account.Account{}, err
 		}
@@ -165,17 +167,18 @@ func (i *issuer) serviceOf(ctx context.Context, req ctrl.Request) (*metav1.Parti
 	return nil, account.Account{}, nil
 }
 
-// revisionOf returns the revision that controls a Service and holds it with the annotation that asks for a
-// certificate; nil when there is none. Labels, annotations and owner references alone prove nothing: whoever may
-// write Services may write them, and would have a Secret of any name written.
-func (i *issuer) revisionOf(ctx context.Context, service *metav1.PartialObjectMetadata) (*olmv1.ClusterObjectSet, error) {
+// findRevision returns the revision that controls a Service and contains it with the annotation
+// that requests the certificate. It returns nil if there is none. Labels, annotations and owner
+// references alone prove nothing: everyone who may write Services may set them, and could have a
+// Secret of any name written.
+func (i *issuer) findRevision(ctx context.Context, service *metav1.PartialObjectMetadata) (*olmv1.ClusterObjectSet, error) {
 	owner := metav1.GetControllerOfNoCopy(service)
 	if owner == nil || owner.Kind != olmv1.ClusterObjectSetKind || owner.APIVersion != olmv1.GroupVersion.String() {
 		return nil, nil
 	}
 
 	set := &olmv1.ClusterObjectSet{}
-	// A cache might not have it yet, and nothing would bring this Service up again.
+	// A cache might not have it yet, and nothing would enqueue this Service again.
 	err := i.reader.Get(ctx, client.ObjectKey{Name: owner.Name}, set)
 	if apierrors.IsNotFound(err) || err == nil && set.UID != owner.UID {
 		return nil, nil
@@ -189,9 +192,9 @@ func (i *issuer) revisionOf(ctx context.Context, service *metav1.PartialObjectMe
 		return nil, err
 	}
 
-	content, err := apply.Load(ctx, &account.ContentReader{Reader: reader, Own: i.reader, SystemNamespace: i.namespace}, set, i.namespace)
+	content, err := apply.Load(ctx, &account.ContentReader{Reader: reader, Own: i.reader, SystemNamespace: i.systemNamespace}, set, i.systemNamespace)
 	if err != nil {
-		return nil, fmt.Errorf("reading what revision %q holds: %w", set.Name, err)
+		return nil, fmt.Errorf("reading the objects of revision %q: %w", set.Name, err)
 	}
 	if !holdsService(content, service) {
 		return nil, nil
@@ -200,7 +203,8 @@ func (i *issuer) revisionOf(ctx context.Context, service *metav1.PartialObjectMe
 	return set, nil
 }
 
-// holdsService reports whether a revision holds a Service that asks for the same certificate.
+// holdsService reports whether a revision contains the Service with the same requested
+// certificate.
 func holdsService(content *apply.Content, service *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(content.Phases, func(phase apply.Phase) bool {
 		return slices.ContainsFunc(phase.Objects, func(object apply.Object) bool {
@@ -211,16 +215,17 @@ func holdsService(content *apply.Content, service *metav1.PartialObjectMetadata)
 	})
 }
 
-// consumersOf reads the objects of the Service's extension whose webhooks are to trust what the Secret says.
-func (i *issuer) consumersOf(ctx context.Context, req ctrl.Request, service *metav1.PartialObjectMetadata) ([]*unstructured.Unstructured, error) {
+// listConsumers reads the objects of the Service's extension whose webhooks need the authorities
+// of the Secret.
+func (i *issuer) listConsumers(ctx context.Context, req ctrl.Request, service *metav1.PartialObjectMetadata) ([]*unstructured.Unstructured, error) {
 	var consumers []*unstructured.Unstructured
 	for _, kind := range consumerKinds {
-		found, err := i.list(ctx, kind, client.MatchingLabels{olmv1.LabelOwnerName: service.Labels[olmv1.LabelOwnerName]})
+		found, err := i.listMetadata(ctx, kind, client.MatchingLabels{olmv1.LabelOwnerName: service.Labels[olmv1.LabelOwnerName]})
 		if err != nil {
 			return nil, err
 		}
 		for _, metadata := range found {
-			if !slices.Contains(secretOfConsumer(&metadata), req) {
+			if !slices.Contains(mapConsumerToSecret(&metadata), req) {
 				continue
 			}
 
@@ -231,8 +236,8 @@ func (i *issuer) consumersOf(ctx context.Context, req ctrl.Request, service *met
 			case apierrors.IsNotFound(err):
 			case err != nil:
 				return nil, fmt.Errorf("reading the webhooks of %s %q: %w", kind.Kind, metadata.Name, err)
-			// It may ask for no trust any more, which the cache does not know yet.
-			case slices.Contains(secretOfConsumer(consumer), req) && len(bundlesOf(consumer)) > 0:
+			// It may no longer request a caBundle, which the cache has not observed yet.
+			case slices.Contains(mapConsumerToSecret(consumer), req) && len(trustedBundles(consumer)) > 0:
 				consumers = append(consumers, consumer)
 			}
 		}
@@ -241,7 +246,7 @@ func (i *issuer) consumersOf(ctx context.Context, req ctrl.Request, service *met
 	return consumers, nil
 }
 
-func (i *issuer) list(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) ([]metav1.PartialObjectMetadata, error) {
+func (i *issuer) listMetadata(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := i.metadata.List(ctx, list, options...); err != nil {
@@ -250,21 +255,21 @@ func (i *issuer) list(ctx context.Context, kind schema.GroupVersionKind, options
 	return list.Items, nil
 }
 
-// renew makes or changes the Secret where that is due. It gives it as it is then, and
-// after how long to look again.
-func (i *issuer) renew(ctx context.Context, writer client.Client, req ctrl.Request, service *metav1.PartialObjectMetadata, live *corev1.Secret, consumers []*unstructured.Unstructured) (*corev1.Secret, time.Duration, error) {
-	now, hosts := i.clock.Now(), hostsOf(service)
+// renewSecret creates the Secret, or performs the next step of a renewal that is due. It returns
+// the resulting Secret and the time until the next reconciliation.
+func (i *issuer) renewSecret(ctx context.Context, writer client.Client, req ctrl.Request, service *metav1.PartialObjectMetadata, live *corev1.Secret, consumers []*unstructured.Unstructured) (*corev1.Secret, time.Duration, error) {
+	now, hosts := i.clock.Now(), hostNames(service)
 	secret := live.DeepCopy()
-	mark(secret, req, service)
-	s := parse(secret, hosts, now)
-	what, next := decide(s, trustedBy(consumers, secret.Data[keyAuthorities]), now)
-	if err := perform(what, secret, s, hosts, formerTrust(consumers), now); err != nil {
+	setSecretMetadata(secret, req, service)
+	s := parseSecret(secret, hosts, now)
+	what, next := decideStep(s, isTrustedByAll(consumers, secret.Data[keyAuthorities]), now)
+	if err := performStep(what, secret, s, hosts, collectTrustedBundles(consumers), now); err != nil {
 		return nil, 0, fmt.Errorf("issuing the certificate of Service %s/%s: %w", service.Namespace, service.Name, err)
 	}
 
-	again := min(next.Sub(now), lookAgain)
-	if what != keep {
-		again = settling
+	resyncAfter := min(next.Sub(now), certificateResyncInterval)
+	if what != stepKeep {
+		resyncAfter = trustPropagationDelay
 	}
 
 	var err error
@@ -272,23 +277,23 @@ func (i *issuer) renew(ctx context.Context, writer client.Client, req ctrl.Reque
 	case live.UID == "":
 		err = writer.Create(ctx, secret, client.FieldOwner(FieldManager))
 	case !equality.Semantic.DeepEqual(live, secret):
-		// The resource version keeps what others changed meanwhile from being lost.
+		// The resource version protects concurrent changes of other clients.
 		err = writer.Update(ctx, secret, client.FieldOwner(FieldManager))
 	}
 
 	if err != nil {
 		return nil, 0, fmt.Errorf("writing the Secret of a serving certificate: %w", err)
 	}
-	if what != keep {
+	if what != stepKeep {
 		ctrl.LoggerFrom(ctx).Info("The serving certificate of webhooks changed", "step", what.String(), "secret", req.String())
 	}
 
-	return secret, again, nil
+	return secret, resyncAfter, nil
 }
 
-// mark returns the Secret its name, what tells that it is ours, and its owner. The
-// Service may have been made anew since.
-func mark(secret *corev1.Secret, req ctrl.Request, service *metav1.PartialObjectMetadata) {
+// setSecretMetadata sets the name, the type, the identifying annotation, the labels and the owner
+// reference of the Secret. The Service may have been recreated since the Secret was issued.
+func setSecretMetadata(secret *corev1.Secret, req ctrl.Request, service *metav1.PartialObjectMetadata) {
 	secret.Namespace, secret.Name = req.Namespace, req.Name
 	if secret.Type == "" {
 		secret.Type = corev1.SecretTypeTLS
@@ -308,42 +313,43 @@ func mark(secret *corev1.Secret, req ctrl.Request, service *metav1.PartialObject
 	}
 }
 
-// hostsOf returns the names by which a Service is reached. API servers use the first.
-func hostsOf(service *metav1.PartialObjectMetadata) []string {
+// hostNames returns the host names of a Service. API servers use the first.
+func hostNames(service *metav1.PartialObjectMetadata) []string {
 	host := service.Name + "." + service.Namespace
 	return []string{host + ".svc", host, host + ".svc.cluster.local"}
 }
 
-// trustedBy reports whether every webhook has the bundle.
-func trustedBy(consumers []*unstructured.Unstructured, bundle []byte) bool {
-	return !slices.ContainsFunc(consumers, func(c *unstructured.Unstructured) bool { return lacks(c, bundle) })
+// isTrustedByAll reports whether every webhook has the bundle.
+func isTrustedByAll(consumers []*unstructured.Unstructured, bundle []byte) bool {
+	return !slices.ContainsFunc(consumers, func(c *unstructured.Unstructured) bool { return lacksBundle(c, bundle) })
 }
 
-func lacks(consumer *unstructured.Unstructured, bundle []byte) bool {
-	return slices.ContainsFunc(bundlesOf(consumer), func(has []byte) bool { return !sameBundle(has, bundle) })
+// lacksBundle reports whether a webhook of the object has another bundle.
+func lacksBundle(consumer *unstructured.Unstructured, bundle []byte) bool {
+	return slices.ContainsFunc(trustedBundles(consumer), func(has []byte) bool { return !equalBundles(has, bundle) })
 }
 
-// formerTrust is all that webhooks trust, in PEM.
-func formerTrust(consumers []*unstructured.Unstructured) []byte {
+// collectTrustedBundles returns the bundles of all webhooks, in PEM.
+func collectTrustedBundles(consumers []*unstructured.Unstructured) []byte {
 	var former []byte
 	for _, consumer := range consumers {
-		for _, bundle := range bundlesOf(consumer) {
+		for _, bundle := range trustedBundles(consumer) {
 			former = append(append(former, bundle...), '\n')
 		}
 	}
 	return former
 }
 
-// injectAll makes every webhook trust the bundle. One that fails does not keep the
-// others from it. It is not complete when an object changed, or went, since it was read.
-func injectAll(ctx context.Context, writer client.Client, consumers []*unstructured.Unstructured, bundle []byte) (complete bool, err error) {
+// injectBundle sets the bundle on every webhook. It continues after a failure. It returns complete
+// false if an object was changed or deleted since it was read.
+func injectBundle(ctx context.Context, writer client.Client, consumers []*unstructured.Unstructured, bundle []byte) (complete bool, err error) {
 	var failed []error
 	complete = true
 	for _, consumer := range consumers {
-		if !lacks(consumer, bundle) {
+		if !lacksBundle(consumer, bundle) {
 			continue
 		}
-		err := writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(injection(consumer, bundle)), client.FieldOwner(FieldManager), client.ForceOwnership)
+		err := writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(newInjection(consumer, bundle)), client.FieldOwner(FieldManager), client.ForceOwnership)
 		switch {
 		case apierrors.IsConflict(err):
 			complete = false

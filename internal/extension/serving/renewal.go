@@ -11,54 +11,54 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 )
 
-// Keys of the Secret beside tls.crt and tls.key.
+// Keys of the Secret in addition to tls.crt and tls.key.
 const (
-	// keyAuthorities holds what the certificate is trusted by, in PEM: during a renewal
-	// and after it the new and the old authority.
+	// keyAuthorities holds the authorities of the certificate, in PEM: during and after a renewal
+	// the new and the old one.
 	keyAuthorities = "ca.crt"
-	// keyNextCertificate and keyNextKey hold the pair that waits for being trusted.
+	// keyNextCertificate and keyNextKey hold the next pair, until its authority is trusted.
 	keyNextCertificate, keyNextKey = "next.crt", "next.key"
 )
 
 const (
-	// annotationService stands on Secrets that are issued here, and names their Service.
-	// It also survives a backup and its restoration, which owner references do not.
+	// annotationService is the annotation of issued Secrets, with the name of their Service.
+	// Unlike owner references it survives backup and restore.
 	annotationService = "mainstay.dev/serving-certificate-of"
-	// annotationRenewing says since when the next pair waits, in RFC 3339.
+	// annotationRenewing is the time when the renewal began, in RFC 3339.
 	annotationRenewing = "mainstay.dev/renewal-begun"
 )
 
 const (
-	// settling is how long API servers are given to notice a new authority before a
-	// certificate of it is used. They watch, so that it is mostly less than a second.
-	settling = 5 * time.Minute
-	// reserve is how long before the end of a certificate the next is used even if some
-	// webhooks do not trust it yet. It covers the minutes until the pods see the Secret.
-	reserve = 24 * time.Hour
-	// maxAuthorities bounds what is trusted. A renewal leaves two; more come together
-	// only when the Secret is lost time and again.
+	// trustPropagationDelay is how long API servers have to observe a new authority before its
+	// certificate is used. They watch, so it mostly takes less than a second.
+	trustPropagationDelay = 5 * time.Minute
+	// expiryReserve is how long before the expiry of a certificate the next one is used even if
+	// some webhooks do not trust it yet. It covers the minutes until the pods see the Secret.
+	expiryReserve = 24 * time.Hour
+	// maxAuthorities limits the trusted authorities. A renewal leaves two. More accumulate only if
+	// the Secret is lost repeatedly.
 	maxAuthorities = 6
 )
 
-// state is what a Secret holds.
-type state struct {
-	// current is nil when there is no usable certificate.
+// secretState is the parsed content of a Secret.
+type secretState struct {
+	// current is the certificate in use. It is nil if none is usable.
 	current *certificate.Pair
-	// next is nil outside of a renewal.
+	// next is the certificate that waits for trust. It is nil outside of a renewal.
 	next        *certificate.Pair
 	authorities []*x509.Certificate
-	// begun is when next was made; the zero time when that is not known.
+	// begun is when next was issued. It is zero if that is not known.
 	begun time.Time
 }
 
-// parse reads a Secret. What cannot be read, or is no certificate for the hosts that is
-// valid now, counts as missing.
-func parse(secret *corev1.Secret, hosts []string, now time.Time) state {
-	var s state
+// parseSecret parses a Secret. A pair that cannot be parsed, or is not valid now for the hosts,
+// counts as missing.
+func parseSecret(secret *corev1.Secret, hosts []string, now time.Time) secretState {
+	var s secretState
 	s.authorities, _ = certificate.ParseBundle(secret.Data[keyAuthorities])
 	usable := func(certificateKey, keyKey string) *certificate.Pair {
 		pair, err := certificate.Parse(secret.Data[certificateKey], secret.Data[keyKey])
-		if err != nil || authorityOf(pair, s.authorities, hosts, now) == nil {
+		if err != nil || findAuthority(pair, s.authorities, hosts, now) == nil {
 			return nil
 		}
 		return pair
@@ -71,9 +71,9 @@ func parse(secret *corev1.Secret, hosts []string, now time.Time) state {
 	return s
 }
 
-// authorityOf returns the authority under which a pair is accepted for all hosts, or nil.
-// That it is due for renewal does not count against it.
-func authorityOf(pair *certificate.Pair, authorities []*x509.Certificate, hosts []string, now time.Time) *x509.Certificate {
+// findAuthority returns the authority that verifies a pair for all hosts, or nil. It accepts a
+// pair that is due for renewal.
+func findAuthority(pair *certificate.Pair, authorities []*x509.Certificate, hosts []string, now time.Time) *x509.Certificate {
 	for _, host := range hosts {
 		if pair.Certificate.VerifyHostname(host) != nil {
 			return nil
@@ -94,56 +94,56 @@ func authorityOf(pair *certificate.Pair, authorities []*x509.Certificate, hosts 
 	return nil
 }
 
-// act is what is to be done with a Secret.
-type act int
+// renewalStep is the next step of the renewal of a Secret.
+type renewalStep int
 
 const (
-	// keep it as it is.
-	keep act = iota
-	// issue a certificate and use it at once: there is none to be careful with.
-	issue
-	// begin a renewal: make the next pair and have it trusted.
-	begin
-	// finish a renewal: use the next pair.
-	finish
+	// stepKeep leaves the Secret unchanged.
+	stepKeep renewalStep = iota
+	// stepIssue issues a certificate and uses it immediately, because there is none to replace.
+	stepIssue
+	// stepBegin begins a renewal: it issues the next pair and adds its authority.
+	stepBegin
+	// stepFinish finishes a renewal: it uses the next pair.
+	stepFinish
 )
 
-func (a act) String() string {
-	return [...]string{keep: "keep", issue: "issue", begin: "begin renewal", finish: "finish renewal"}[a]
+func (a renewalStep) String() string {
+	return [...]string{stepKeep: "keep", stepIssue: "issue", stepBegin: "begin renewal", stepFinish: "finish renewal"}[a]
 }
 
-// decide says what is to be done, and when to look again if nothing changes before.
-// trusted says whether every webhook has the Secret's authorities.
-func decide(s state, trusted bool, now time.Time) (act, time.Time) {
+// decideStep returns the next step, and when to decide again if nothing changes before. trusted
+// states whether every webhook has the Secret's authorities.
+func decideStep(s secretState, trusted bool, now time.Time) (renewalStep, time.Time) {
 	switch {
 	case s.current == nil && s.next != nil:
-		return finish, now
+		return stepFinish, now
 	case s.current == nil:
-		return issue, now
+		return stepIssue, now
 	case s.next == nil && now.Before(s.current.RenewAt()):
-		return keep, s.current.RenewAt()
+		return stepKeep, s.current.RenewAt()
 	case s.next == nil:
-		return begin, now
+		return stepBegin, now
 	}
 
-	end := s.current.Certificate.NotAfter.Add(-reserve)
-	switch settled := s.begun.Add(settling); {
+	end := s.current.Certificate.NotAfter.Add(-expiryReserve)
+	switch settled := s.begun.Add(trustPropagationDelay); {
 	case !now.Before(end):
-		return finish, now
+		return stepFinish, now
 	case now.Before(settled):
-		return keep, earlier(settled, end)
+		return stepKeep, earliestTime(settled, end)
 	case !trusted:
-		return keep, earlier(now.Add(settling), end)
+		return stepKeep, earliestTime(now.Add(trustPropagationDelay), end)
 	default:
-		return finish, now
+		return stepFinish, now
 	}
 }
 
-// perform changes a Secret as decided. former is what webhooks trusted so far, in PEM;
-// it is for pods that still use a certificate which the Secret has lost.
-func perform(what act, secret *corev1.Secret, s state, hosts []string, former []byte, now time.Time) error {
+// performStep performs the step on a Secret in memory. former is the bundles of the webhooks so
+// far, in PEM. It is for pods that still use a certificate which the Secret has lost.
+func performStep(what renewalStep, secret *corev1.Secret, s secretState, hosts []string, former []byte, now time.Time) error {
 	switch what {
-	case issue:
+	case stepIssue:
 		pair, authority, err := newPair(hosts, now)
 		if err != nil {
 			return err
@@ -152,8 +152,8 @@ func perform(what act, secret *corev1.Secret, s state, hosts []string, former []
 		if err := setPair(secret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, pair); err != nil {
 			return err
 		}
-		secret.Data[keyAuthorities] = trust(former, now, authority)
-	case begin:
+		secret.Data[keyAuthorities] = mergeAuthorities(former, now, authority)
+	case stepBegin:
 		pair, authority, err := newPair(hosts, now)
 		if err != nil {
 			return err
@@ -162,15 +162,15 @@ func perform(what act, secret *corev1.Secret, s state, hosts []string, former []
 			return err
 		}
 
-		// Authorities of earlier certificates are no longer used and go here.
-		secret.Data[keyAuthorities] = trust(nil, now, authority, authorityOf(s.current, s.authorities, hosts, now))
+		// Authorities of earlier certificates are no longer used and removed here.
+		secret.Data[keyAuthorities] = mergeAuthorities(nil, now, authority, findAuthority(s.current, s.authorities, hosts, now))
 		if secret.Annotations == nil {
 			secret.Annotations = map[string]string{}
 		}
 
 		secret.Annotations[annotationRenewing] = now.UTC().Format(time.RFC3339)
 		return nil
-	case finish:
+	case stepFinish:
 		if err := setPair(secret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, s.next); err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func perform(what act, secret *corev1.Secret, s state, hosts []string, former []
 	return nil
 }
 
-// newPair makes a certificate and the authority that signs it and nothing else.
+// newPair returns a certificate and the authority that signs only that.
 func newPair(hosts []string, now time.Time) (pair *certificate.Pair, authority *x509.Certificate, err error) {
 	signer, err := certificate.NewAuthority("mainstay-webhooks", certificate.ServingValidity, now)
 	if err != nil {
@@ -208,9 +208,9 @@ func setPair(secret *corev1.Secret, certificateKey, keyKey string, pair *certifi
 	return nil
 }
 
-// trust returns the authorities followed by those of the former bundle that have not
-// expired, in PEM, of all the first few.
-func trust(former []byte, now time.Time, authorities ...*x509.Certificate) []byte {
+// mergeAuthorities returns the authorities, followed by those of the former bundle that have not
+// expired, in PEM. It returns at most maxAuthorities.
+func mergeAuthorities(former []byte, now time.Time, authorities ...*x509.Certificate) []byte {
 	all, err := certificate.ParseBundle(certificate.Trust(former, now, authorities...))
 	if err != nil || len(all) <= maxAuthorities {
 		return certificate.Trust(former, now, authorities...)
@@ -218,12 +218,12 @@ func trust(former []byte, now time.Time, authorities ...*x509.Certificate) []byt
 	return certificate.Trust(nil, now, all[:maxAuthorities]...)
 }
 
-// sameBundle reports whether two bundles are the same but for space around them.
-func sameBundle(a, b []byte) bool {
+// equalBundles reports whether two bundles are equal except for surrounding space.
+func equalBundles(a, b []byte) bool {
 	return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
 }
 
-func earlier(a, b time.Time) time.Time {
+func earliestTime(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}

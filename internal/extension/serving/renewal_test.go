@@ -16,48 +16,48 @@ var (
 )
 
 // perfect performs a step on a Secret and gives what it holds then.
-func perfect(t *testing.T, what act, secret *corev1.Secret, former []byte, now time.Time) state {
+func perfect(t *testing.T, what renewalStep, secret *corev1.Secret, former []byte, now time.Time) secretState {
 	t.Helper()
-	if err := perform(what, secret, parse(secret, hosts, now), hosts, former, now); err != nil {
+	if err := performStep(what, secret, parseSecret(secret, hosts, now), hosts, former, now); err != nil {
 		t.Fatal(err)
 	}
-	return parse(secret, hosts, now)
+	return parseSecret(secret, hosts, now)
 }
 
 func TestDecide(t *testing.T) {
 	secret := &corev1.Secret{}
-	serving := perfect(t, issue, secret, nil, epoch)
+	serving := perfect(t, stepIssue, secret, nil, epoch)
 	due := serving.current.RenewAt()
 	end := serving.current.Certificate.NotAfter
-	renewing := perfect(t, begin, secret, nil, due)
+	renewing := perfect(t, stepBegin, secret, nil, due)
 	lost := renewing
 	lost.current = nil
 	unknown := renewing
 	unknown.begun = time.Time{}
 	for name, test := range map[string]struct {
-		state   state
+		state   secretState
 		trusted bool
 		at      time.Time
-		want    act
+		want    renewalStep
 		again   time.Time
 	}{
-		"nothing":                       {state{}, true, epoch, issue, epoch},
-		"fresh":                         {serving, true, epoch, keep, due},
-		"fresh, not injected yet":       {serving, false, epoch, keep, due},
-		"due":                           {serving, true, due, begin, due},
-		"due, a webhook is behind":      {serving, false, due, begin, due},
-		"overdue":                       {serving, true, end.Add(-time.Second), begin, end.Add(-time.Second)},
-		"begun":                         {renewing, false, due, keep, due.Add(settling)},
-		"trusted, not settled":          {renewing, true, due.Add(settling - time.Second), keep, due.Add(settling)},
-		"trusted and settled":           {renewing, true, due.Add(settling), finish, due.Add(settling)},
-		"settled, a webhook is behind":  {renewing, false, due.Add(settling), keep, due.Add(2 * settling)},
-		"behind, until the reserve":     {renewing, false, end.Add(-reserve - time.Second), keep, end.Add(-reserve)},
-		"behind, the reserve begins":    {renewing, false, end.Add(-reserve), finish, end.Add(-reserve)},
-		"begun at an unknown time":      {unknown, true, due, finish, due},
-		"the old certificate was lost":  {lost, false, due, finish, due},
-		"the old certificate was ended": {lost, true, end, finish, end},
+		"nothing":                       {secretState{}, true, epoch, stepIssue, epoch},
+		"fresh":                         {serving, true, epoch, stepKeep, due},
+		"fresh, not injected yet":       {serving, false, epoch, stepKeep, due},
+		"due":                           {serving, true, due, stepBegin, due},
+		"due, a webhook is behind":      {serving, false, due, stepBegin, due},
+		"overdue":                       {serving, true, end.Add(-time.Second), stepBegin, end.Add(-time.Second)},
+		"begun":                         {renewing, false, due, stepKeep, due.Add(trustPropagationDelay)},
+		"trusted, not settled":          {renewing, true, due.Add(trustPropagationDelay - time.Second), stepKeep, due.Add(trustPropagationDelay)},
+		"trusted and settled":           {renewing, true, due.Add(trustPropagationDelay), stepFinish, due.Add(trustPropagationDelay)},
+		"settled, a webhook is behind":  {renewing, false, due.Add(trustPropagationDelay), stepKeep, due.Add(2 * trustPropagationDelay)},
+		"behind, until the reserve":     {renewing, false, end.Add(-expiryReserve - time.Second), stepKeep, end.Add(-expiryReserve)},
+		"behind, the reserve begins":    {renewing, false, end.Add(-expiryReserve), stepFinish, end.Add(-expiryReserve)},
+		"begun at an unknown time":      {unknown, true, due, stepFinish, due},
+		"the old certificate was lost":  {lost, false, due, stepFinish, due},
+		"the old certificate was ended": {lost, true, end, stepFinish, end},
 	} {
-		if got, again := decide(test.state, test.trusted, test.at); got != test.want || !again.Equal(test.again) {
+		if got, again := decideStep(test.state, test.trusted, test.at); got != test.want || !again.Equal(test.again) {
 			t.Errorf("%s: %s, again at %s; want %s, at %s", name, got, again, test.want, test.again)
 		}
 	}
@@ -65,9 +65,9 @@ func TestDecide(t *testing.T) {
 
 func TestParseCountsAsMissing(t *testing.T) {
 	secret := &corev1.Secret{}
-	serving := perfect(t, issue, secret, nil, epoch)
+	serving := perfect(t, stepIssue, secret, nil, epoch)
 	other := &corev1.Secret{}
-	perfect(t, issue, other, nil, epoch)
+	perfect(t, stepIssue, other, nil, epoch)
 	for name, test := range map[string]struct {
 		change func(*corev1.Secret)
 		hosts  []string
@@ -87,7 +87,7 @@ func TestParseCountsAsMissing(t *testing.T) {
 	} {
 		changed := secret.DeepCopy()
 		test.change(changed)
-		if got := parse(changed, test.hosts, test.at); (got.current != nil) != test.usable {
+		if got := parseSecret(changed, test.hosts, test.at); (got.current != nil) != test.usable {
 			t.Errorf("%s: usable is %v, want %v", name, got.current != nil, test.usable)
 		}
 	}
@@ -99,7 +99,7 @@ func TestTrustIsBounded(t *testing.T) {
 	var former, latest []byte
 	for i := range 3 * maxAuthorities {
 		secret := &corev1.Secret{}
-		s := perfect(t, issue, secret, former, epoch)
+		s := perfect(t, stepIssue, secret, former, epoch)
 		if want := min(i+1, maxAuthorities); len(s.authorities) != want {
 			t.Fatalf("after %d losses %d authorities are trusted, want %d", i, len(s.authorities), want)
 		}
@@ -115,8 +115,8 @@ func TestTrustIsBounded(t *testing.T) {
 	}
 
 	secret := &corev1.Secret{Data: map[string][]byte{}}
-	perfect(t, issue, secret, former, epoch)
-	if s := perfect(t, begin, secret, former, epoch); len(s.authorities) != 2 || s.current == nil || s.next == nil {
+	perfect(t, stepIssue, secret, former, epoch)
+	if s := perfect(t, stepBegin, secret, former, epoch); len(s.authorities) != 2 || s.current == nil || s.next == nil {
 		t.Errorf("a renewal leaves %d authorities, want the current and the next", len(s.authorities))
 	}
 }

@@ -25,7 +25,7 @@ import (
 )
 
 func TestWebhooksAreServed(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.install()
 	secret, caBundle := s.trusted("a certificate is issued", issued)
 	if err := s.answers(secret, caBundle); err != nil {
@@ -66,7 +66,7 @@ func TestWebhooksAreServed(t *testing.T) {
 		if owner := metav1.GetControllerOf(consumer); owner == nil || owner.UID != s.owner.Reference.UID {
 			t.Errorf("%s %s was not taken over: %v", consumer.GetKind(), consumer.GetName(), owner)
 		}
-		for _, has := range bundlesOf(consumer) {
+		for _, has := range trustedBundles(consumer) {
 			if !bytes.Equal(has, caBundle) {
 				t.Errorf("taking over %s %s changes its caBundle", consumer.GetKind(), consumer.GetName())
 			}
@@ -81,7 +81,7 @@ func TestWebhooksAreServed(t *testing.T) {
 }
 
 func TestDamageIsHealed(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.install()
 	first, _ := s.trusted("a certificate is issued", issued)
 
@@ -151,7 +151,7 @@ func dropBundles(object *unstructured.Unstructured) {
 }
 
 func TestRenewal(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.install()
 	serving, _ := s.trusted("a certificate is issued", issued)
 	first := serving
@@ -180,7 +180,7 @@ func TestRenewal(t *testing.T) {
 			t.Errorf("during the renewal: %v", err)
 		}
 
-		s.passes(pair.RenewAt().Add(settling))
+		s.passes(pair.RenewAt().Add(trustPropagationDelay))
 		renewed, caBundle := s.trusted("the next certificate is used", func(secret *corev1.Secret) error {
 			if len(secret.Data[keyNextCertificate])+len(secret.Data[keyNextKey])+len(secret.Annotations[annotationRenewing]) > 0 {
 				return errors.New("the renewal has not ended")
@@ -206,7 +206,7 @@ func TestRenewal(t *testing.T) {
 }
 
 func TestForeignSecretIsLeftAlone(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	foreign := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName},
 		Data:       map[string][]byte{"mine": []byte("1")},
@@ -235,7 +235,7 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 	}
 
 	for _, consumer := range s.consumers() {
-		if got := bytes.Join(bundlesOf(consumer), nil); len(got) > 0 {
+		if got := bytes.Join(trustedBundles(consumer), nil); len(got) > 0 {
 			t.Errorf("%s %s trusts %s", consumer.GetKind(), consumer.GetName(), got)
 		}
 	}
@@ -253,7 +253,7 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 // Whoever may write Services of a namespace has no Secret written by that: a certificate is issued only for a Service
 // that a revision controls and holds with the annotation.
 func TestOtherServicesGetNoCertificate(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	service := func(name string, owners ...metav1.OwnerReference) *corev1.Service {
 		return &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{
@@ -301,7 +301,7 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 // An account that lacks the rights to the Secret, as one from before these were needed, is named by an Event, and the
 // certificate is issued once it has them.
 func TestAccountWithoutRightsToTheSecretIsReported(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	binding := &rbacv1.RoleBinding{}
 	if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.namespace + "-installer-binding"}, binding); err != nil {
 		t.Fatal(err)
@@ -320,13 +320,13 @@ func TestAccountWithoutRightsToTheSecretIsReported(t *testing.T) {
 }
 
 // refused waits for the Event that tells that no certificate is issued for a Service.
-func (s *scene) refused(service string) {
+func (s *fixture) refused(service string) {
 	s.t.Helper()
 	s.reported(reasonRefused, service, service+"-chosen")
 }
 
 // reported waits for an Event about a Service.
-func (s *scene) reported(reason, service, note string) {
+func (s *fixture) reported(reason, service, note string) {
 	s.t.Helper()
 	s.eventually(reason+" is reported for Service "+service, func() error {
 		list := &eventsv1.EventList{}
@@ -344,12 +344,12 @@ func (s *scene) reported(reason, service, note string) {
 
 // TestInjectionMakesNothing: an object that was read may be gone when it is written.
 func TestInjectionMakesNothing(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.install()
 	_, caBundle := s.trusted("a certificate is issued", issued)
 	for _, gone := range s.consumers() {
 		gone.SetName("gone." + gone.GetName())
-		err := s.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(injection(gone, caBundle)), client.FieldOwner(FieldManager))
+		err := s.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(newInjection(gone, caBundle)), client.FieldOwner(FieldManager))
 		if !apierrors.IsConflict(err) {
 			t.Errorf("%s: error %v, want a conflict", gone.GetKind(), err)
 		}
@@ -359,7 +359,7 @@ func TestInjectionMakesNothing(t *testing.T) {
 // TestWebhooksThatGo: the next version has no conversion webhook any more, and sees to
 // the trust of its admission webhooks by itself. Nothing of what was applied here stays.
 func TestWebhooksThatGo(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.install()
 	s.trusted("a certificate is issued", issued)
 	before := s.consumers()
@@ -378,7 +378,7 @@ func TestWebhooksThatGo(t *testing.T) {
 		if err := s.Get(t.Context(), client.ObjectKeyFromObject(was), now); err != nil {
 			t.Fatal(err)
 		}
-		if left := owners(now, FieldManager); len(left) > 0 || len(bytes.Join(bundlesOf(now), nil)) > 0 || converts(now) {
+		if left := owners(now, FieldManager); len(left) > 0 || len(bytes.Join(trustedBundles(now), nil)) > 0 || hasConversionWebhook(now) {
 			t.Errorf("%s %s: of what was applied here stays %v", now.GetKind(), now.GetName(), left)
 		}
 	}

@@ -27,21 +27,21 @@ import (
 )
 
 const (
-	// workers is how many certificates are looked after side by side.
-	workers = 2
-	// firstPause and longestPause bound the pauses between attempts that failed.
-	firstPause, longestPause = 100 * time.Millisecond, time.Minute
+	// maxConcurrentReconciles is how many certificates are reconciled in parallel.
+	maxConcurrentReconciles = 2
+	// firstRetryInterval and maxRetryInterval limit the exponential backoff of failed attempts.
+	firstRetryInterval, maxRetryInterval = 100 * time.Millisecond, time.Minute
 )
 
 var serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
 
-// Options are what the controller is set up with.
+// Options are the options of the controller.
 type Options struct {
 	// SystemNamespace holds the Secrets with the objects of large revisions. Required.
 	SystemNamespace string
 	// Accounts are the clients of service accounts. Nil makes new ones.
 	Accounts *account.Clients
-	// Clock tells the time, for the validity of certificates. Nil means the real one.
+	// Clock is used for the validity of certificates. Nil means the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -53,11 +53,11 @@ type Options struct {
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterobjectsets,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the issuer of webhooks' certificates to a manager.
+// Setup adds the issuer of webhook certificates to a manager.
 //
-// It watches the metadata of the objects of extensions only. Secrets are read, watched and
-// written with the rights of the extension's account, as is caBundle: the Secrets may be in
-// any namespace, so that operator-controller would need a right to all of them.
+// It watches only the metadata of the objects of extensions. Secrets and caBundle are read,
+// watched and written with the rights of the extension's service account. The Secrets may be in
+// any namespace, so operator-controller would otherwise need rights to all of them.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -82,26 +82,26 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	watch := func(kind schema.GroupVersionKind, find func(client.Object) []ctrl.Request, predicates ...predicate.Predicate) source.Source {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(kind)
-		wake := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, changed client.Object) []ctrl.Request { return find(changed) })
-		return source.Kind[client.Object](metadata, object, wake, predicates...)
+		enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, changed client.Object) []ctrl.Request { return find(changed) })
+		return source.Kind[client.Object](metadata, object, enqueue, predicates...)
 	}
 
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serving").
-		WatchesRawSource(watch(serviceKind, secretOfService)).
+		WatchesRawSource(watch(serviceKind, mapServiceToSecret)).
 		WatchesRawSource(secrets).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause),
+			MaxConcurrentReconciles: maxConcurrentReconciles,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetryInterval, maxRetryInterval),
 		})
 
 	for _, kind := range consumerKinds {
-		b = b.WatchesRawSource(watch(kind, secretOfConsumer, predicate.Or[client.Object](
+		b = b.WatchesRawSource(watch(kind, mapConsumerToSecret, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})))
 	}
 
 	err = b.Complete(&issuer{
-		reader: mgr.GetAPIReader(), metadata: metadata, accounts: o.Accounts, secrets: secrets, namespace: o.SystemNamespace,
+		reader: mgr.GetAPIReader(), metadata: metadata, accounts: o.Accounts, secrets: secrets, systemNamespace: o.SystemNamespace,
 		events: mgr.GetEventRecorder("mainstay-serving"), clock: o.Clock,
 	})
 	if err != nil {
@@ -111,16 +111,16 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-func secretOfService(service client.Object) []ctrl.Request {
-	return request(service.GetNamespace(), service.GetAnnotations()[render.AnnotationServingCertificate])
+func mapServiceToSecret(service client.Object) []ctrl.Request {
+	return newRequests(service.GetNamespace(), service.GetAnnotations()[render.AnnotationServingCertificate])
 }
 
-func secretOfConsumer(consumer client.Object) []ctrl.Request {
+func mapConsumerToSecret(consumer client.Object) []ctrl.Request {
 	namespace, name, _ := strings.Cut(consumer.GetAnnotations()[render.AnnotationCAFrom], "/")
-	return request(namespace, name)
+	return newRequests(namespace, name)
 }
 
-func request(namespace, name string) []ctrl.Request {
+func newRequests(namespace, name string) []ctrl.Request {
 	if namespace == "" || name == "" {
 		return nil
 	}

@@ -17,10 +17,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/account"
 )
 
-// secretWatches enqueues a Secret when it changes or goes. Each Secret is watched by its name, with the rights of
-// the account that it is written as, so that nobody needs a right to other Secrets.
+// secretWatches enqueues a Secret when it is changed or deleted. Each Secret is watched by its
+// name, with the rights of the account that writes it, so that no account needs rights to other
+// Secrets.
 //
-// It is a source of the controller, which starts it and gives it the queue.
+// It is a source of the controller, which starts it and passes the queue.
 type secretWatches struct {
 	log logr.Logger
 
@@ -37,7 +38,7 @@ type secretWatch struct {
 	stop context.CancelFunc
 }
 
-// Start takes the queue. The watches live as long as the context.
+// Start sets the queue. The watches stop when the context is done.
 func (w *secretWatches) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,8 +46,8 @@ func (w *secretWatches) Start(ctx context.Context, queue workqueue.TypedRateLimi
 	return nil
 }
 
-// ensure watches a Secret as an account, from now until release.
-func (w *secretWatches) ensure(req ctrl.Request, as account.Account, client metadata.Interface) {
+// ensureWatch watches a Secret with the rights of an account, until release.
+func (w *secretWatches) ensureWatch(req ctrl.Request, as account.Account, client metadata.Interface) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if current, ok := w.running[req]; ok {
@@ -58,10 +59,10 @@ func (w *secretWatches) ensure(req ctrl.Request, as account.Account, client meta
 
 	ctx, stop := context.WithCancel(w.ctx)
 	w.running[req] = secretWatch{as: as, stop: stop}
-	go w.run(ctx, req, client)
+	go w.runInformer(ctx, req, client)
 }
 
-// release ends the watch of a Secret that no Service asks for any more.
+// release stops the watch of a Secret that no Service requests any more.
 func (w *secretWatches) release(req ctrl.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,17 +72,17 @@ func (w *secretWatches) release(req ctrl.Request) {
 	}
 }
 
-// run watches a Secret until the context ends. A watch that is refused is asked for again, in pauses that grow to
-// half a minute: the account may get the right.
-func (w *secretWatches) run(ctx context.Context, req ctrl.Request, client metadata.Interface) {
+// runInformer watches a Secret until the context is done. A watch that is refused is retried with
+// a backoff of up to half a minute: the account may be granted the right.
+func (w *secretWatches) runInformer(ctx context.Context, req ctrl.Request, client metadata.Interface) {
 	informer := metadatainformer.NewFilteredMetadataInformer(client, corev1.SchemeGroupVersion.WithResource("secrets"), req.Namespace, 0,
 		toolscache.Indexers{}, func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, req.Name).String()
 		}).Informer()
 	enqueue := func(any) { w.queue.Add(req) }
-	// Both fail only on an informer that runs already.
+	// These calls fail only on a running informer.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *toolscache.Reflector, err error) {
-		w.log.V(1).Info("The watch of a serving certificate broke and is begun again", "secret", req.String(), "cause", err.Error())
+		w.log.V(1).Info("The watch of a serving certificate broke and is restarted", "secret", req.String(), "cause", err.Error())
 	})
 	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: enqueue, DeleteFunc: enqueue, UpdateFunc: func(_, after any) { enqueue(after) },

@@ -30,9 +30,9 @@ import (
 const (
 	// operatorName is the name of the ClusterOperator, as platforms know it.
 	operatorName = "olm"
-	// lookAgain is how often the version of the cluster is looked at, and whether it has
-	// ClusterOperators meanwhile. No watch shows either.
-	lookAgain = 5 * time.Minute
+	// clusterVersionResyncInterval is how often the version of the cluster is read, and whether it
+	// serves ClusterOperators. No watch reports either.
+	clusterVersionResyncInterval = 5 * time.Minute
 )
 
 // Options are what the controller is set up with.
@@ -41,9 +41,9 @@ type Options struct {
 	SystemNamespace string
 	// Program is the version of this program.
 	Program string
-	// KubernetesVersion asks for the version of the API server.
+	// KubernetesVersion returns the version of the API server.
 	KubernetesVersion func() (*version.Info, error)
-	// Clock tells the time of transitions. Nil means the real one.
+	// Clock is used for transition times. Nil means the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -70,13 +70,13 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: operatorName}}
-	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{request} })
-	begin := make(chan event.GenericEvent, 1)
-	begin <- event.GenericEvent{Object: &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}}}
+	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{request} })
+	initial := make(chan event.GenericEvent, 1)
+	initial <- event.GenericEvent{Object: &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}}}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("clusteroperator").
-		Watches(&olmv1.ClusterObjectSet{}, wake, builder.WithPredicates(concerns)).
-		WatchesRawSource(source.Channel(begin, wake)).
+		Watches(&olmv1.ClusterObjectSet{}, enqueue, builder.WithPredicates(limitsChanged)).
+		WatchesRawSource(source.Channel(initial, enqueue)).
 		Complete(&reporter{Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", operatorName, err)
@@ -85,9 +85,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// concerns lets through revisions whose bundles state limits, when they come, go, or are
-// archived.
-var concerns = predicate.Funcs{
+// limitsChanged is a predicate for revisions whose bundles state limits, when they are created,
+// deleted or archived.
+var limitsChanged = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return mayLimit(e.Object) },
 	DeleteFunc: func(e event.DeleteEvent) bool { return mayLimit(e.Object) },
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -102,48 +102,49 @@ var concerns = predicate.Funcs{
 
 func mayLimit(object client.Object) bool {
 	set, ok := object.(*olmv1.ClusterObjectSet)
-	return ok && states(set)
+	return ok && mayStateLimit(set)
 }
 
-// Reconcile writes the report. A cluster without ClusterOperators gets none.
+// Reconcile writes the report. It does nothing if the cluster does not serve ClusterOperators.
 func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	again := ctrl.Result{RequeueAfter: lookAgain}
+	requeue := ctrl.Result{RequeueAfter: clusterVersionResyncInterval}
 	served, err := operatorstatus.Served(r.mapper)
 	if err != nil || !served {
-		return again, err
+		return requeue, err
 	}
 
-	versions, err := r.versions(ctx)
+	versions, err := r.readClusterVersions(ctx)
 	if err != nil {
-		return again, err
+		return requeue, err
 	}
 
 	var sets olmv1.ClusterObjectSetList
-	// They are only read.
+	// The objects belong to the cache and are only read.
 	if err := r.client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
-		return again, fmt.Errorf("listing revisions: %w", err)
+		return requeue, fmt.Errorf("listing revisions: %w", err)
 	}
 
-	found := limits(sets.Items, versions)
+	found := findLimits(sets.Items, versions)
 	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
-	return again, operator.Write(ctx, func(status *configv1.ClusterOperatorStatus) {
-		report(status, found, r.Program, r.SystemNamespace, metav1.NewTime(r.Clock.Now()))
+	return requeue, operator.Write(ctx, func(status *configv1.ClusterOperatorStatus) {
+		reportStatus(status, found, r.Program, r.SystemNamespace, metav1.NewTime(r.Clock.Now()))
 	})
 }
 
-// versions returns the versions of the cluster by which limits are counted.
-func (r *reporter) versions(ctx context.Context) (map[counted]platform.Minor, error) {
+// readClusterVersions returns the current minor version of the cluster for each version scheme
+// that it has.
+func (r *reporter) readClusterVersions(ctx context.Context) (map[versionScheme]platform.Minor, error) {
 	info, err := r.KubernetesVersion()
 	if err != nil {
-		return nil, fmt.Errorf("asking for the version of the API server: %w", err)
+		return nil, fmt.Errorf("reading the version of the API server: %w", err)
 	}
 
-	result := map[counted]platform.Minor{}
+	result := map[versionScheme]platform.Minor{}
 	if result[kubernetes], err = platform.ParseMinor(info.GitVersion); err != nil {
 		return nil, fmt.Errorf("the version of the API server, %q: %w", info.GitVersion, err)
 	}
 
-	served, err := r.serves(clusterVersionKind.GroupKind())
+	served, err := r.isServed(clusterVersionKind.GroupKind())
 	if err != nil || !served {
 		return result, err
 	}
@@ -160,7 +161,7 @@ func (r *reporter) versions(ctx context.Context) (map[counted]platform.Minor, er
 
 	desired, _, _ := unstructured.NestedString(cluster.Object, "status", "desired", "version")
 	if desired == "" {
-		return result, nil // It is not known yet.
+		return result, nil // The version is not known yet.
 	}
 	if result[openShift], err = platform.ParseMinor(desired); err != nil {
 		return nil, fmt.Errorf("status.desired.version of ClusterVersion \"version\", %q: %w", desired, err)
@@ -171,13 +172,13 @@ func (r *reporter) versions(ctx context.Context) (map[counted]platform.Minor, er
 
 var clusterVersionKind = configv1.GroupVersion.WithKind("ClusterVersion")
 
-func (r *reporter) serves(kind schema.GroupKind) (bool, error) {
+func (r *reporter) isServed(kind schema.GroupKind) (bool, error) {
 	_, err := r.mapper.RESTMapping(kind, configv1.GroupVersion.Version)
 	switch {
 	case meta.IsNoMatchError(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("looking for kind %s: %w", kind, err)
+		return false, fmt.Errorf("looking up kind %s: %w", kind, err)
 	}
 
 	return true, nil

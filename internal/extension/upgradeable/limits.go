@@ -1,8 +1,8 @@
 // Package upgradeable reports, as ClusterOperator "olm", whether the installed extensions
-// let the cluster be updated to its next minor version.
+// allow the update of the cluster to its next minor version.
 //
-// It reads what revisions record of their bundles, and writes that one object. Whoever
-// updates the cluster reads it; nothing is stopped here.
+// It reads what revisions record of their bundles, and writes that one object. The component
+// that updates the cluster reads it; nothing is blocked here.
 package upgradeable
 
 import (
@@ -16,44 +16,44 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// counted is what versions of a cluster are counted by.
-type counted struct {
-	// name for people.
+// versionScheme is a scheme of cluster versions.
+type versionScheme struct {
+	// name is the name for messages.
 	name string
-	// property of a bundle that names the last minor version that it works on.
+	// property is the property of a bundle that states its last supported minor version.
 	property string
 }
 
 var (
-	openShift  = counted{"OpenShift", platform.PropertyMaxOpenShiftVersion}
-	kubernetes = counted{"Kubernetes", "olm.maxKubernetesVersion"}
+	openShift  = versionScheme{"OpenShift", platform.PropertyMaxOpenShiftVersion}
+	kubernetes = versionScheme{"Kubernetes", "olm.maxKubernetesVersion"}
 )
 
-// limit is an installed bundle that does not work on the next minor version.
+// limit is an installed bundle that does not support the next minor version.
 type limit struct {
 	extension, bundle string
-	// why, as the end of a sentence that begins with the bundle.
+	// why is the end of a sentence that begins with the bundle.
 	why string
 }
 
 func (l limit) String() string { return fmt.Sprintf("%s (%s %s)", l.extension, l.bundle, l.why) }
 
-// limits returns the installed bundles that keep a cluster from its next minor version,
-// sorted by extension. What a bundle states that cannot be read counts as a limit: nobody
-// knows on what it works.
-func limits(sets []olmv1.ClusterObjectSet, versions map[counted]platform.Minor) []limit {
+// findLimits returns the installed bundles that do not support the next minor version, sorted by
+// extension. A statement that cannot be parsed counts as a limit, because the supported versions
+// are unknown.
+func findLimits(sets []olmv1.ClusterObjectSet, versions map[versionScheme]platform.Minor) []limit {
 	var found []limit
 	for i := range sets {
 		set := &sets[i]
-		if set.Spec.LifecycleState != olmv1.LifecycleStateActive || !states(set) {
+		if set.Spec.LifecycleState != olmv1.LifecycleStateActive || !mayStateLimit(set) {
 			continue
 		}
-		for _, on := range []counted{openShift, kubernetes} {
+		for _, on := range []versionScheme{openShift, kubernetes} {
 			current, ok := versions[on]
 			if !ok {
 				continue
 			}
-			if why := limitOf(set, on, current); why != "" {
+			if why := describeLimit(set, on, current); why != "" {
 				found = append(found, limit{set.Labels[olmv1.LabelOwnerName], set.Annotations[olmv1.AnnotationBundleName], why})
 			}
 		}
@@ -63,15 +63,15 @@ func limits(sets []olmv1.ClusterObjectSet, versions map[counted]platform.Minor) 
 	return slices.Compact(found)
 }
 
-// states reports whether a revision's bundle may state a limit, without reading it.
-func states(set *olmv1.ClusterObjectSet) bool {
+// mayStateLimit reports whether a revision's bundle may state a limit, without parsing it.
+func mayStateLimit(set *olmv1.ClusterObjectSet) bool {
 	recorded := set.Annotations[olmv1.AnnotationProvides]
 	return strings.Contains(recorded, openShift.property) || strings.Contains(recorded, kubernetes.property)
 }
 
-// limitOf says why the revision's bundle does not work on the next minor version; empty
-// when it does, or says nothing.
-func limitOf(set *olmv1.ClusterObjectSet, on counted, current platform.Minor) string {
+// describeLimit returns why the revision's bundle does not support the next minor version. It
+// returns an empty string if it does, or states nothing.
+func describeLimit(set *olmv1.ClusterObjectSet, on versionScheme, current platform.Minor) string {
 	var recorded []fbc.Property
 	if err := json.Unmarshal([]byte(set.Annotations[olmv1.AnnotationProvides]), &recorded); err != nil {
 		return "says of itself what cannot be read"
@@ -98,19 +98,20 @@ func limitOf(set *olmv1.ClusterObjectSet, on counted, current platform.Minor) st
 	return ""
 }
 
-// named is how many extensions the message names; of the others it gives the number.
-const named = 10
+// maxNamedExtensions is how many extensions the message names. It states only the number of the
+// others.
+const maxNamedExtensions = 10
 
-// message says what keeps the cluster from its next minor version, and what to do.
-func message(found []limit) string {
-	texts := make([]string, 0, named)
-	for _, l := range found[:min(named, len(found))] {
+// limitsMessage returns which extensions block the next minor version, and what to do.
+func limitsMessage(found []limit) string {
+	texts := make([]string, 0, maxNamedExtensions)
+	for _, l := range found[:min(maxNamedExtensions, len(found))] {
 		texts = append(texts, l.String())
 	}
 
 	more := ""
-	if len(found) > named {
-		more = fmt.Sprintf(" and %d more", len(found)-named)
+	if len(found) > maxNamedExtensions {
+		more = fmt.Sprintf(" and %d more", len(found)-maxNamedExtensions)
 	}
 
 	return fmt.Sprintf("ClusterExtensions keep the cluster from its next minor version: %s%s. Update them to versions that work on it, or remove them",

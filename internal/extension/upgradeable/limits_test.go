@@ -70,7 +70,7 @@ func TestLimits(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			versions := map[counted]platform.Minor{kubernetes: {Major: 1, Minor: 36}}
+			versions := map[versionScheme]platform.Minor{kubernetes: {Major: 1, Minor: 36}}
 			if test.openShift != "" {
 				current, err := platform.ParseMinor(test.openShift)
 				if err != nil {
@@ -80,7 +80,7 @@ func TestLimits(t *testing.T) {
 			}
 
 			var got []string
-			for _, l := range limits([]olmv1.ClusterObjectSet{test.set}, versions) {
+			for _, l := range findLimits([]olmv1.ClusterObjectSet{test.set}, versions) {
 				got = append(got, l.String())
 			}
 
@@ -97,13 +97,13 @@ func TestMessage(t *testing.T) {
 		sets = append(sets, revision(fmt.Sprintf("e%02d", 11-i), "olm.maxKubernetesVersion", `"1.36"`))
 	}
 
-	found := limits(sets, map[counted]platform.Minor{kubernetes: {Major: 1, Minor: 36}})
+	found := findLimits(sets, map[versionScheme]platform.Minor{kubernetes: {Major: 1, Minor: 36}})
 	want := "ClusterExtensions keep the cluster from its next minor version: " +
 		"e00 (e00.v1.0.0 works up to Kubernetes 1.36), e01 (e01.v1.0.0 works up to Kubernetes 1.36), e02 (e02.v1.0.0 works up to Kubernetes 1.36), " +
 		"e03 (e03.v1.0.0 works up to Kubernetes 1.36), e04 (e04.v1.0.0 works up to Kubernetes 1.36), e05 (e05.v1.0.0 works up to Kubernetes 1.36), " +
 		"e06 (e06.v1.0.0 works up to Kubernetes 1.36), e07 (e07.v1.0.0 works up to Kubernetes 1.36), e08 (e08.v1.0.0 works up to Kubernetes 1.36), " +
 		"e09 (e09.v1.0.0 works up to Kubernetes 1.36) and 2 more. Update them to versions that work on it, or remove them"
-	if diff := cmp.Diff(want, message(found)); diff != "" {
+	if diff := cmp.Diff(want, limitsMessage(found)); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
 }

@@ -8,17 +8,18 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
-// reasonIncompatible is the reason of Upgradeable when extensions stand against it.
+// reasonIncompatible is the reason of Upgradeable if extensions block the update.
 const reasonIncompatible = "IncompatibleOperatorsInstalled"
 
-// report writes into the status what is to be said now. Conditions that others added stay.
-func report(status *configv1.ClusterOperatorStatus, found []limit, program, namespace string, now metav1.Time) {
+// reportStatus writes the conditions, versions and related objects to the status. Conditions of
+// other components stay.
+func reportStatus(status *configv1.ClusterOperatorStatus, found []limit, program, namespace string, now metav1.Time) {
 	good := func(kind string, state metav1.ConditionStatus, message string) configv1.ClusterOperatorStatusCondition {
 		return configv1.ClusterOperatorStatusCondition{Type: kind, Status: state, Reason: configv1.ReasonAsExpected, Message: message}
 	}
 	upgradeable := good(configv1.OperatorUpgradeable, metav1.ConditionTrue, "Every installed ClusterExtension works on the next minor version of the cluster, as far as it says")
 	if len(found) > 0 {
-		upgradeable.Status, upgradeable.Reason, upgradeable.Message = metav1.ConditionFalse, reasonIncompatible, message(found)
+		upgradeable.Status, upgradeable.Reason, upgradeable.Message = metav1.ConditionFalse, reasonIncompatible, limitsMessage(found)
 	}
 
 	for _, condition := range []configv1.ClusterOperatorStatusCondition{

@@ -63,8 +63,8 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-// scene is an API server with the issuer, and an extension that a test installs.
-type scene struct {
+// fixture holds an API server with the issuer, and an extension that a test installs.
+type fixture struct {
 	client.Client
 	t         *testing.T
 	clock     *clocktesting.FakePassiveClock
@@ -74,10 +74,10 @@ type scene struct {
 	objects   []unstructured.Unstructured
 }
 
-// newScene starts the issuer and renders, but does not install, the extension.
-func newScene(t *testing.T) *scene {
+// newFixture starts the issuer and renders, but does not install, the extension.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &scene{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme), clock: clocktesting.NewFakePassiveClock(time.Now())}
+	s := &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme), clock: clocktesting.NewFakePassiveClock(time.Now())}
 	mgr, err := ctrl.NewManager(env.Limited(t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
 		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
@@ -126,16 +126,16 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-func (s *scene) create(object client.Object) {
+func (s *fixture) create(object client.Object) {
 	s.t.Helper()
 	if err := s.Create(s.t.Context(), object); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// revision creates a revision that holds the objects and names the account of the scene, and returns the
+// revision creates a revision that holds the objects and names the account of the fixture, and returns the
 // reference to it.
-func (s *scene) revision() metav1.OwnerReference {
+func (s *fixture) revision() metav1.OwnerReference {
 	s.t.Helper()
 	set := &olmv1.ClusterObjectSet{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "hooks-",
@@ -158,9 +158,9 @@ func (s *scene) revision() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: set.Name, UID: set.UID}
 }
 
-// grantInstaller creates the account of the scene with the rights that it needs to manage the objects, and no
+// grantInstaller creates the account of the fixture with the rights that it needs to manage the objects, and no
 // others.
-func (s *scene) grantInstaller() {
+func (s *fixture) grantInstaller() {
 	s.t.Helper()
 	grants, err := rbac.Least(rbac.Required(s.objects, rbac.Options{Resource: rbac.BundleResource}))
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *scene) grantInstaller() {
 }
 
 // install applies the objects as a roll-out does.
-func (s *scene) install() {
+func (s *fixture) install() {
 	s.t.Helper()
 	phase := apply.Phase{Name: "all"}
 	for i := range s.objects {
@@ -205,7 +205,7 @@ func ofGroup(t *testing.T, objects []unstructured.Unstructured, group string) []
 	return result
 }
 
-func (s *scene) uninstall() {
+func (s *fixture) uninstall() {
 	for i := range s.objects {
 		if err := s.Delete(context.Background(), s.objects[i].DeepCopy()); client.IgnoreNotFound(err) != nil {
 			s.t.Error(err)
@@ -213,7 +213,7 @@ func (s *scene) uninstall() {
 	}
 }
 
-func (s *scene) eventually(what string, check func() error) {
+func (s *fixture) eventually(what string, check func() error) {
 	s.t.Helper()
 	last := errors.New("not checked")
 	err := wait.PollUntilContextTimeout(context.Background(), tick, patience, true, func(context.Context) (bool, error) {
@@ -226,7 +226,7 @@ func (s *scene) eventually(what string, check func() error) {
 }
 
 // passes lets time pass, and has the issuer look, as it would by itself then.
-func (s *scene) passes(until time.Time) {
+func (s *fixture) passes(until time.Time) {
 	s.t.Helper()
 	s.clock.SetTime(until)
 	s.change(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
@@ -235,7 +235,7 @@ func (s *scene) passes(until time.Time) {
 }
 
 // change reads an object, changes and writes it.
-func (s *scene) change(object client.Object, how func(client.Object)) {
+func (s *fixture) change(object client.Object, how func(client.Object)) {
 	s.t.Helper()
 	s.eventually("an object is changed", func() error {
 		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -246,13 +246,13 @@ func (s *scene) change(object client.Object, how func(client.Object)) {
 	})
 }
 
-func (s *scene) secret() (*corev1.Secret, error) {
+func (s *fixture) secret() (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	return secret, s.Get(context.Background(), client.ObjectKey{Namespace: s.namespace, Name: secretName}, secret)
 }
 
 // consumers reads the objects that carry caBundle.
-func (s *scene) consumers() []*unstructured.Unstructured {
+func (s *fixture) consumers() []*unstructured.Unstructured {
 	s.t.Helper()
 	var found []*unstructured.Unstructured
 	for i := range s.objects {
@@ -274,7 +274,7 @@ func (s *scene) consumers() []*unstructured.Unstructured {
 
 // trusted waits until the Secret fulfils the condition and every webhook trusts what it
 // says. It gives the Secret, and the caBundle.
-func (s *scene) trusted(what string, check func(*corev1.Secret) error) (*corev1.Secret, []byte) {
+func (s *fixture) trusted(what string, check func(*corev1.Secret) error) (*corev1.Secret, []byte) {
 	s.t.Helper()
 	var secret *corev1.Secret
 	s.eventually(what, func() error {
@@ -287,7 +287,7 @@ func (s *scene) trusted(what string, check func(*corev1.Secret) error) (*corev1.
 		}
 
 		for _, consumer := range s.consumers() {
-			for _, has := range bundlesOf(consumer) {
+			for _, has := range trustedBundles(consumer) {
 				if !bytes.Equal(has, secret.Data[keyAuthorities]) {
 					return fmt.Errorf("%s %s trusts something else (%d bytes)", consumer.GetKind(), consumer.GetName(), len(has))
 				}
@@ -304,7 +304,7 @@ func issued(*corev1.Secret) error { return nil }
 
 // answers reports whether a webhook that serves with a Secret's certificate is accepted
 // by an API server that trusts a bundle: a request is sent and answered.
-func (s *scene) answers(secret *corev1.Secret, caBundle []byte) error {
+func (s *fixture) answers(secret *corev1.Secret, caBundle []byte) error {
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		return err

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 const installer = "installer"
 
-// world is a namespace of a real API server, with an account that has no permissions.
-type world struct {
+// fixture is a namespace of a real API server, with an account that has no permissions.
+type fixture struct {
 	t         *testing.T
 	admin     client.Client
 	account   types.NamespacedName
@@ -43,11 +43,11 @@ type world struct {
 	issuer render.Issuer
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	config := env.Start(t)
 	config.QPS = -1 // the tests ask much, of a server of their own
-	w := &world{t: t, admin: connect(t, config)}
+	w := &fixture{t: t, admin: connect(t, config)}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "preflight-"}}
 	w.create(namespace)
 	w.account = types.NamespacedName{Namespace: namespace.Name, Name: installer}
@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // become makes another account of the namespace the one that is looked at.
-func (w *world) become(account string) {
+func (w *fixture) become(account string) {
 	w.t.Helper()
 	w.account.Name = account
 	config := rest.CopyConfig(w.config)
@@ -77,7 +77,7 @@ func connect(t *testing.T, config *rest.Config) client.WithWatch {
 	return c
 }
 
-func (w *world) create(object client.Object) {
+func (w *fixture) create(object client.Object) {
 	w.t.Helper()
 	if err := w.admin.Create(w.t.Context(), object); err != nil {
 		w.t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
@@ -85,7 +85,7 @@ func (w *world) create(object client.Object) {
 }
 
 // grant returns the account what is missing, and cleans up.
-func (w *world) grant(gaps ...rbac.Gap) {
+func (w *fixture) grant(gaps ...rbac.Gap) {
 	w.t.Helper()
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.account.Namespace, Name: w.account.Name}}
 	for _, gap := range gaps {
@@ -108,7 +108,7 @@ func (w *world) grant(gaps ...rbac.Gap) {
 	}
 }
 
-func (w *world) remove(objects ...client.Object) {
+func (w *fixture) remove(objects ...client.Object) {
 	for _, object := range objects {
 		if err := w.admin.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
 			w.t.Errorf("deleting %T %s: %v", object, object.GetName(), err)
@@ -118,7 +118,7 @@ func (w *world) remove(objects ...client.Object) {
 
 // awaitGone waits until a CRD that was deleted is gone. An API server that could not list
 // its objects, as it may not be able to when the CRD is new, looks again when it changes.
-func (w *world) awaitGone(crd *unstructured.Unstructured) {
+func (w *fixture) awaitGone(crd *unstructured.Unstructured) {
 	w.t.Helper()
 	eventually(w.t, crd.GetName()+" is being deleted", func(ctx context.Context) error {
 		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
