@@ -26,8 +26,8 @@ type binding struct {
 	ref                   rbacv1.RoleRef
 }
 
-// parse finds the roles and bindings among the objects.
-func (r *requirer) parse(objects []unstructured.Unstructured) ([]role, []binding) {
+// parseRolesAndBindings returns the roles and bindings among the objects.
+func (r *collector) parseRolesAndBindings(objects []unstructured.Unstructured) ([]role, []binding) {
 	var roles []role
 	var bindings []binding
 	for i := range objects {
@@ -60,15 +60,15 @@ func (r *requirer) parse(objects []unstructured.Unstructured) ([]role, []binding
 		}
 
 		if err != nil {
-			r.fail(object, err)
+			r.addError(object, err)
 		}
 	}
 
 	return roles, bindings
 }
 
-// parseRole reads a role. The one given beside an error has no rules, so that bindings
-// to it do not appear to refer to nothing.
+// parseRole parses a role. On an error it returns a role without rules, so that bindings to it do
+// not appear to refer to nothing.
 func parseRole(key roleKey, object *unstructured.Unstructured) (role, error) {
 	// A ClusterRole has every field of a Role.
 	var parsed rbacv1.ClusterRole
@@ -92,45 +92,44 @@ func parseRole(key roleKey, object *unstructured.Unstructured) (role, error) {
 	return result, nil
 }
 
-// escalate adds what writing a role needs: its rules, or the verb escalate on it. A
-// ClusterRole that gathers the rules of others can come to hold any: the API server
-// asks for all there are.
-func (r *requirer) escalate(role *role) {
+// addRoleDelegation adds the requirement to write a role: its rules, or the verb escalate on it.
+// An aggregated ClusterRole can come to hold any rule, so the API server requires all of them.
+func (r *collector) addRoleDelegation(role *role) {
 	rules := role.rules
 	if len(role.selectors) > 0 {
 		rules = slices.Concat(rules, fullAuthority)
 	}
 
-	instead := on(role.roleKey)
+	instead := permissionOnRole(role.roleKey)
 	instead.Namespace, instead.Verb = role.namespace, "escalate"
 	r.result.Delegations = append(r.result.Delegations, Delegation{
 		Namespace: role.namespace, Rules: rules, Gathers: len(role.selectors) > 0, Instead: instead,
 	})
 }
 
-// bind adds what writing a binding needs: the rules of the role that it refers to,
-// where the binding makes them hold, or the verb bind on that role there.
-func (r *requirer) bind(b *binding, rules map[roleKey][]rbacv1.PolicyRule) {
-	key := referred(b.ref, b.namespace)
+// addBindingDelegation adds the requirement to write a binding: the rules of the role in the
+// namespace of the binding, or the verb bind on the role there.
+func (r *collector) addBindingDelegation(b *binding, rules map[roleKey][]rbacv1.PolicyRule) {
+	key := referencedRole(b.ref, b.namespace)
 	if key.kind != kindClusterRole && (key.kind != kindRole || b.namespace == "") {
 		r.result.Errors = append(r.result.Errors, fmt.Errorf("%s: it cannot refer to kind %q",
-			describe(b.kind, b.namespace, b.name), key.kind))
+			describeObject(b.kind, b.namespace, b.name), key.kind))
 		return
 	}
 
-	delegation := Delegation{Namespace: b.namespace, Gathers: r.gathering[key], Instead: on(key)}
+	delegation := Delegation{Namespace: b.namespace, Gathers: r.aggregated[key], Instead: permissionOnRole(key)}
 	delegation.Instead.Namespace, delegation.Instead.Verb = b.namespace, "bind"
 	var known bool
 	if delegation.Rules, known = rules[key]; !known {
 		delegation.Err = fmt.Errorf("%s: it refers to %s, which does not exist: create that, or grant the verb bind on it",
-			describe(b.kind, b.namespace, b.name), describe(key.kind, key.namespace, key.name))
+			describeObject(b.kind, b.namespace, b.name), describeObject(key.kind, key.namespace, key.name))
 	}
 
 	r.result.Delegations = append(r.result.Delegations, delegation)
 }
 
-// on is a permission on a role, without its verb and the namespace where it is needed.
-func on(key roleKey) Permission {
+// permissionOnRole returns a permission on a role, without its verb and namespace.
+func permissionOnRole(key roleKey) Permission {
 	resource := "clusterroles"
 	if key.kind == kindRole {
 		resource = "roles"
@@ -138,21 +137,21 @@ func on(key roleKey) Permission {
 	return Permission{Group: rbacv1.GroupName, Resource: resource, Name: key.name}
 }
 
-// rulesByRole returns the rules of every role that a binding can refer to: those of the
-// cluster and, before them, those among the objects, which are written first.
-func (r *requirer) rulesByRole(own []role) map[roleKey][]rbacv1.PolicyRule {
+// rulesByRole returns the rules of every role that a binding can refer to. Roles among the objects
+// take precedence over those of the cluster, because they are written first.
+func (r *collector) rulesByRole(own []role) map[roleKey][]rbacv1.PolicyRule {
 	policy := r.opts.Policy
 	if policy == nil {
 		policy = &Policy{}
 	}
 
-	rules := policy.roles()
+	rules := policy.indexRules()
 	gathered := map[roleKey][]rbacv1.PolicyRule{}
 	for i := range own {
 		rules[own[i].roleKey] = own[i].rules
 		if len(own[i].selectors) > 0 {
-			r.gathering[own[i].roleKey] = true
-			gathered[own[i].roleKey] = gather(&own[i], own, policy.ClusterRoles)
+			r.aggregated[own[i].roleKey] = true
+			gathered[own[i].roleKey] = aggregateRules(&own[i], own, policy.ClusterRoles)
 		}
 	}
 
@@ -160,8 +159,8 @@ func (r *requirer) rulesByRole(own []role) map[roleKey][]rbacv1.PolicyRule {
 	return rules
 }
 
-// gather returns the rules that an aggregated ClusterRole will come to have.
-func gather(into *role, own []role, existing []rbacv1.ClusterRole) []rbacv1.PolicyRule {
+// aggregateRules returns the rules that an aggregated ClusterRole will have.
+func aggregateRules(into *role, own []role, existing []rbacv1.ClusterRole) []rbacv1.PolicyRule {
 	rules := slices.Clone(into.rules)
 	selects := func(with map[string]string) bool {
 		return slices.ContainsFunc(into.selectors, func(s labels.Selector) bool { return s.Matches(labels.Set(with)) })

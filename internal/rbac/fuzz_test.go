@@ -118,8 +118,8 @@ func FuzzGaps(f *testing.F) {
 
 		var parts []Gap
 		for _, gap := range gaps {
-			for p := range permissions(gap.Namespace, &gap.Rule) {
-				parts = append(parts, Gap{p.Namespace, p.rule()})
+			for p := range expandPermissions(gap.Namespace, &gap.Rule) {
+				parts = append(parts, Gap{p.Namespace, p.toRule()})
 			}
 		}
 
@@ -147,15 +147,15 @@ func FuzzCompact(f *testing.F) {
 		g := &generator{rand.New(rand.NewPCG(seed, 0)), true}
 		set := map[Permission]struct{}{}
 		for _, r := range slices.Concat(g.rules(true), g.rules(true)) {
-			for p := range permissions("", &r) {
+			for p := range expandPermissions("", &r) {
 				set[p] = struct{}{}
 			}
 		}
 
 		seen := map[Permission]bool{}
-		gaps := compact(set)
+		gaps := compactRules(set)
 		for _, gap := range gaps {
-			for p := range permissions(gap.Namespace, &gap.Rule) {
+			for p := range expandPermissions(gap.Namespace, &gap.Rule) {
 				if _, ok := set[p]; !ok || seen[p] {
 					t.Errorf("%+v was not asked for, or stands twice, in %s", p, gap.String())
 				}

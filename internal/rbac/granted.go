@@ -8,23 +8,24 @@ import (
 
 const (
 	groupAuthenticated = "system:authenticated"
-	// groupMasters is above RBAC: its members may do everything.
+	// groupMasters bypasses RBAC: its members may do everything.
 	groupMasters = "system:masters"
 )
 
-// fullAuthority is what an administrator of the cluster has.
+// fullAuthority is the rules of a cluster administrator.
 var fullAuthority = []rbacv1.PolicyRule{
 	{Verbs: []string{wildcard}, APIGroups: []string{wildcard}, Resources: []string{wildcard}},
 	{Verbs: []string{wildcard}, NonResourceURLs: []string{wildcard}},
 }
 
-// Identity is who asks the API server.
+// Identity is the user of a request to the API server.
 type Identity struct {
 	User   string
 	Groups []string
 }
 
-// ServiceAccount is a service account, with the groups that the API server puts it in.
+// ServiceAccount returns the identity of a service account, with the groups that the API server
+// adds.
 func ServiceAccount(namespace, name string) Identity {
 	return Identity{
 		User:   serviceAccountUser(namespace, name),
@@ -36,8 +37,8 @@ func serviceAccountUser(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// Policy is all RBAC objects of a cluster. The rules of aggregated ClusterRoles are
-// taken as they stand in them: a controller of the cluster keeps them up to date.
+// Policy is all RBAC objects of a cluster. The rules of aggregated ClusterRoles are used as they
+// are: a controller of the cluster keeps them up to date.
 type Policy struct {
 	Roles               []rbacv1.Role
 	ClusterRoles        []rbacv1.ClusterRole
@@ -45,56 +46,56 @@ type Policy struct {
 	ClusterRoleBindings []rbacv1.ClusterRoleBinding
 }
 
-// Granted is the rules that hold for an identity.
+// Granted is the rules that apply to an identity.
 type Granted struct {
 	cluster    []rbacv1.PolicyRule
 	namespaced map[string][]rbacv1.PolicyRule
 }
 
-// Granted returns the rules that hold for an identity. A binding to a role that does not
-// exist grants nothing.
+// Granted returns the rules that apply to an identity. A binding to a role that does not exist
+// grants nothing.
 func (p *Policy) Granted(who Identity) *Granted {
 	granted := &Granted{namespaced: map[string][]rbacv1.PolicyRule{}}
 	if slices.Contains(who.Groups, groupMasters) {
 		granted.cluster = append(granted.cluster, fullAuthority...)
 	}
 
-	roles := p.roles()
+	roles := p.indexRules()
 	for i := range p.ClusterRoleBindings {
 		if binding := &p.ClusterRoleBindings[i]; who.isAmong(binding.Subjects, "") {
-			granted.cluster = append(granted.cluster, roles[referred(binding.RoleRef, "")]...)
+			granted.cluster = append(granted.cluster, roles[referencedRole(binding.RoleRef, "")]...)
 		}
 	}
 
 	for i := range p.RoleBindings {
 		if binding := &p.RoleBindings[i]; who.isAmong(binding.Subjects, binding.Namespace) {
 			granted.namespaced[binding.Namespace] = append(granted.namespaced[binding.Namespace],
-				roles[referred(binding.RoleRef, binding.Namespace)]...)
+				roles[referencedRole(binding.RoleRef, binding.Namespace)]...)
 		}
 	}
 
 	return granted
 }
 
-// Allows reports whether the permission is held: in its namespace, by a rule for that or
-// for the whole cluster.
+// Allows reports whether the permission is granted: by a rule for its namespace or for the whole
+// cluster.
 func (g *Granted) Allows(p Permission) bool {
-	rule := p.rule()
-	return g.covers(p.Namespace, &rule)
+	rule := p.toRule()
+	return g.hasCoveringRule(p.Namespace, &rule)
 }
 
-// Covers reports whether all that a rule grants is held in a namespace, by one rule or by several
-// together; an empty namespace means the whole cluster. Of a rule with more than 50,000 single
-// permissions only the former is looked for.
+// Covers reports whether everything that a rule grants is granted in a namespace, by one rule or
+// by several together. An empty namespace means the whole cluster. A rule with more than 50,000
+// single permissions must be covered by one rule.
 func (g *Granted) Covers(namespace string, rule *rbacv1.PolicyRule) bool {
-	if g.covers(namespace, rule) {
+	if g.hasCoveringRule(namespace, rule) {
 		return true
 	}
-	if size(rule) > maxDelegated {
+	if countPermissions(rule) > maxExpandedPermissions {
 		return false
 	}
 
-	for p := range permissions(namespace, rule) {
+	for p := range expandPermissions(namespace, rule) {
 		if !g.Allows(p) {
 			return false
 		}
@@ -102,25 +103,25 @@ func (g *Granted) Covers(namespace string, rule *rbacv1.PolicyRule) bool {
 	return true
 }
 
-// covers reports whether one rule of those that hold in the namespace covers another.
-func (g *Granted) covers(namespace string, rule *rbacv1.PolicyRule) bool {
+// hasCoveringRule reports whether a single rule in the namespace covers another.
+func (g *Granted) hasCoveringRule(namespace string, rule *rbacv1.PolicyRule) bool {
 	for i := range g.cluster {
-		if covers(&g.cluster[i], rule) {
+		if ruleCovers(&g.cluster[i], rule) {
 			return true
 		}
 	}
 
 	local := g.namespaced[namespace]
 	for i := range local {
-		if covers(&local[i], rule) {
+		if ruleCovers(&local[i], rule) {
 			return true
 		}
 	}
 	return false
 }
 
-// isAmong reports whether one of a binding's subjects is the identity. In a RoleBinding,
-// a ServiceAccount without a namespace is one of the binding's.
+// isAmong reports whether the identity is one of a binding's subjects. In a RoleBinding, a
+// ServiceAccount without a namespace belongs to the binding's namespace.
 func (who Identity) isAmong(subjects []rbacv1.Subject, namespace string) bool {
 	return slices.ContainsFunc(subjects, func(subject rbacv1.Subject) bool {
 		switch subject.Kind {
@@ -143,16 +144,16 @@ func (who Identity) isAmong(subjects []rbacv1.Subject, namespace string) bool {
 // roleKey names a Role or a ClusterRole.
 type roleKey struct{ kind, namespace, name string }
 
-// referred is the role that a binding of a namespace, empty for a ClusterRoleBinding,
-// refers to.
-func referred(ref rbacv1.RoleRef, namespace string) roleKey {
+// referencedRole returns the role that a binding refers to. The namespace is that of the binding,
+// empty for a ClusterRoleBinding.
+func referencedRole(ref rbacv1.RoleRef, namespace string) roleKey {
 	if ref.Kind == kindClusterRole {
 		namespace = ""
 	}
 	return roleKey{ref.Kind, namespace, ref.Name}
 }
 
-func (p *Policy) roles() map[roleKey][]rbacv1.PolicyRule {
+func (p *Policy) indexRules() map[roleKey][]rbacv1.PolicyRule {
 	roles := make(map[roleKey][]rbacv1.PolicyRule, len(p.Roles)+len(p.ClusterRoles))
 	for i := range p.Roles {
 		roles[roleKey{kindRole, p.Roles[i].Namespace, p.Roles[i].Name}] = p.Roles[i].Rules

@@ -151,7 +151,7 @@ func TestCovers(t *testing.T) {
 		t.Error("a right that nobody granted is held")
 	}
 
-	huge := rule(make([]string, maxDelegated+1)...)
+	huge := rule(make([]string, maxExpandedPermissions+1)...)
 	if granted.Covers("ns", &huge) {
 		t.Error("a rule that is too large is held")
 	}

@@ -17,25 +17,24 @@ type Object interface {
 	runtime.Object
 }
 
-// Installer is the account that an extension's objects are written as.
+// Installer is the service account that writes an extension's objects.
 type Installer struct {
 	// Extension is the name of the ClusterExtension. Required.
 	Extension string
-	// Namespace is the install namespace, where the account is. Required.
+	// Namespace is the install namespace, which contains the account. Required.
 	Namespace string
 	// ServiceAccount is the name of the account. Empty means <extension>-installer.
 	ServiceAccount string
 }
 
-// Account is the name of the ServiceAccount.
-func (i Installer) Account() string { return cmp.Or(i.ServiceAccount, i.prefix()) }
+// Account returns the name of the service account.
+func (i Installer) Account() string { return cmp.Or(i.ServiceAccount, i.namePrefix()) }
 
-func (i Installer) prefix() string { return i.Extension + "-installer" }
+func (i Installer) namePrefix() string { return i.Extension + "-installer" }
 
-// Objects are the account, and the roles and bindings that give it the rules: a
-// ClusterRole for those of the whole cluster, and a Role in each namespace that has some.
-// They are named as the documentation of OLM v1 names them, and stand in the order in
-// which they can be created.
+// Objects returns the service account, and the roles and bindings that grant it the rules: a
+// ClusterRole for cluster-wide rules, and a Role in each namespace that has rules. Their names
+// follow the documentation of OLM v1. They are in an order in which they can be created.
 func (i Installer) Objects(grants []Gap) []Object {
 	objects := []Object{&corev1.ServiceAccount{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: rbacv1.ServiceAccountKind},
@@ -47,23 +46,23 @@ func (i Installer) Objects(grants []Gap) []Object {
 	}
 
 	for _, namespace := range slices.Sorted(maps.Keys(rules)) {
-		objects = append(objects, i.grant(namespace, rules[namespace])...)
+		objects = append(objects, i.newRoleAndBinding(namespace, rules[namespace])...)
 	}
 
 	return objects
 }
 
-// grant makes a role with the rules and the binding of it to the account: in a namespace,
-// or, without one, in the whole cluster.
-func (i Installer) grant(namespace string, rules []rbacv1.PolicyRule) []Object {
+// newRoleAndBinding returns a role with the rules, and its binding to the account. They are
+// cluster-wide if the namespace is empty.
+func (i Installer) newRoleAndBinding(namespace string, rules []rbacv1.PolicyRule) []Object {
 	kind := func(kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 	}
-	role := metav1.ObjectMeta{Namespace: namespace, Name: i.prefix() + "-role"}
-	binding := metav1.ObjectMeta{Namespace: namespace, Name: i.prefix() + "-binding"}
+	role := metav1.ObjectMeta{Namespace: namespace, Name: i.namePrefix() + "-role"}
+	binding := metav1.ObjectMeta{Namespace: namespace, Name: i.namePrefix() + "-binding"}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: i.Namespace, Name: i.Account()}}
 	if namespace == "" {
-		role.Name = i.prefix() + "-clusterrole"
+		role.Name = i.namePrefix() + "-clusterrole"
 		return []Object{
 			&rbacv1.ClusterRole{TypeMeta: kind(kindClusterRole), ObjectMeta: role, Rules: rules},
 			&rbacv1.ClusterRoleBinding{

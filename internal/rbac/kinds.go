@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// bundleKinds are the kinds of objects that bundles of the format registry+v1 have and
-// that are made for them, those for cert-manager included. As in that format, kinds alone decide, whatever their group.
+// bundleKinds are the kinds of objects in registry+v1 bundles and of those rendered for them,
+// including those for cert-manager. As in that format, only the kind counts, not the group.
 var bundleKinds = map[string]Resource{
 	"Certificate":                    {Name: "certificates", Namespaced: true},
 	"ClusterRole":                    {Name: "clusterroles"},
@@ -37,8 +37,8 @@ var bundleKinds = map[string]Resource{
 	"VerticalPodAutoscaler":          {Name: "verticalpodautoscalers", Namespaced: true},
 }
 
-// BundleResource says where API servers keep the kinds that bundles have. It is for
-// [Options] where no cluster can be asked.
+// BundleResource returns the resource of a kind that bundles contain. It is for [Options] without
+// a cluster. It returns an error for other kinds.
 func BundleResource(kind schema.GroupVersionKind) (Resource, error) {
 	if found, ok := bundleKinds[kind.Kind]; ok {
 		return found, nil

@@ -9,21 +9,21 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// maxHanding is how many permissions to hand on others are tried one by one whether they
-// are needed. Bundles known to us have fewer than ten; of more, all are kept.
-const maxHanding = 100
+// maxEscalatingPermissions is how many escalating permissions are tested one by one for whether
+// they are needed. Known bundles have fewer than ten. If there are more, all are kept.
+const maxEscalatingPermissions = 100
 
-// Least returns the rules that an account needs to meet the requirements, sorted, and
-// nothing that it could do without: without any one permission of them, Missing reports
-// that one. Several requirements are those of objects that take one another's place.
+// Least returns the minimal rules that meet the requirements, sorted: without any one permission
+// of them, Missing reports that one. Several requirements are those of objects that replace each
+// other.
 //
-// What roles among the objects hand on is covered by the same rules, for the verbs
-// escalate and bind would let the account hand on more. They are given, for the one
-// role, where its rules are not known: it is not among the objects, it gathers those of
-// others, or it has more than can be looked at. Rules of the objects that themselves
-// have these verbs make others needless, which are then left out.
+// Rules that roles among the objects delegate are granted directly, because the verbs escalate and
+// bind would let the account delegate more. Those verbs are granted, for the one role, only if its
+// rules are unknown: the role is not among the objects, is aggregated, or has too many rules to
+// expand. If rules of the objects contain these verbs themselves, the permissions that they make
+// redundant are left out.
 //
-// The error is a *MissingError without gaps when the requirements have errors.
+// The error is a *MissingError without gaps if the requirements have errors.
 func Least(required ...*Requirements) ([]Gap, error) {
 	var errs []error
 	for _, r := range required {
@@ -34,46 +34,47 @@ func Least(required ...*Requirements) ([]Gap, error) {
 		return nil, &MissingError{Errors: sortErrors(errs)}
 	}
 
-	closed := closed(required)
+	merged := mergeRequirements(required)
 	needed := map[Permission]struct{}{}
-	for _, p := range closed.Permissions {
+	for _, p := range merged.Permissions {
 		needed[p] = struct{}{}
 	}
 
-	handing := closed.handing()
-	for i := range closed.Delegations {
-		d := &closed.Delegations[i]
-		if !slices.ContainsFunc(handing, func(p Permission) bool { return p.includes(d.Instead) }) {
-			for p := range d.permissions() {
+	escalating := merged.findEscalatingPermissions()
+	for i := range merged.Delegations {
+		d := &merged.Delegations[i]
+		if !slices.ContainsFunc(escalating, func(p Permission) bool { return p.includesPermission(d.Instead) }) {
+			for p := range d.delegatedPermissions() {
 				needed[p] = struct{}{}
 			}
 		}
 	}
 
 	keep := maps.Clone(needed)
-	for _, p := range handing {
+	for _, p := range escalating {
 		keep[p] = struct{}{}
 	}
 
-	if len(handing) <= maxHanding {
-		for _, p := range handing {
+	if len(escalating) <= maxEscalatingPermissions {
+		for _, p := range escalating {
 			if _, ok := needed[p]; ok {
 				continue
 			}
 			delete(keep, p)
-			if Missing(closed, GrantedBy(compact(keep))) != nil {
+			if Missing(merged, GrantedBy(compactRules(keep))) != nil {
 				keep[p] = struct{}{}
 			}
 		}
 	}
 
-	grants := compact(keep)
+	grants := compactRules(keep)
 	slices.SortStableFunc(grants, compareGaps)
 	return grants, nil
 }
 
-// closed joins requirements to some all of whose delegations can be met by having the rules.
-func closed(required []*Requirements) *Requirements {
+// mergeRequirements merges requirements. Every delegation of the result can be met by having its
+// rules.
+func mergeRequirements(required []*Requirements) *Requirements {
 	result := &Requirements{}
 	var delegations []Delegation
 	for _, r := range required {
@@ -81,11 +82,11 @@ func closed(required []*Requirements) *Requirements {
 		delegations = append(delegations, r.Delegations...)
 	}
 
-	left := float64(maxDelegated)
+	left := float64(maxExpandedPermissions)
 	for _, d := range delegations {
 		total := 0.0
 		for i := range d.Rules {
-			total += size(&d.Rules[i])
+			total += countPermissions(&d.Rules[i])
 		}
 
 		if d.Err != nil || d.Gathers || total > left {
@@ -100,13 +101,13 @@ func closed(required []*Requirements) *Requirements {
 	return result
 }
 
-// handing are the permissions in the rules that are handed on which would let the
-// account hand on what it has not, sorted.
-func (r *Requirements) handing() []Permission {
+// findEscalatingPermissions returns the delegated permissions that would let the account delegate
+// what it does not have, sorted.
+func (r *Requirements) findEscalatingPermissions() []Permission {
 	found := map[Permission]struct{}{}
 	for i := range r.Delegations {
-		for p := range r.Delegations[i].permissions() {
-			if slices.ContainsFunc(r.Delegations, func(d Delegation) bool { return p.includes(d.Instead) }) {
+		for p := range r.Delegations[i].delegatedPermissions() {
+			if slices.ContainsFunc(r.Delegations, func(d Delegation) bool { return p.includesPermission(d.Instead) }) {
 				found[p] = struct{}{}
 			}
 		}
@@ -115,13 +116,13 @@ func (r *Requirements) handing() []Permission {
 	return slices.SortedFunc(maps.Keys(found), comparePermissions)
 }
 
-// permissions are those that the delegation hands on.
-func (d *Delegation) permissions() iter.Seq[Permission] {
+// delegatedPermissions yields the permissions that are delegated.
+func (d *Delegation) delegatedPermissions() iter.Seq[Permission] {
 	return func(yield func(Permission) bool) {
 		for i := range d.Rules {
-			for p := range permissions(d.Namespace, &d.Rules[i]) {
+			for p := range expandPermissions(d.Namespace, &d.Rules[i]) {
 				if p.URL != "" {
-					p.Namespace = "" // as in need
+					p.Namespace = "" // as in requirePermission
 				}
 				if !yield(p) {
 					return
@@ -131,16 +132,16 @@ func (d *Delegation) permissions() iter.Seq[Permission] {
 	}
 }
 
-// includes reports whether who has the permission has the other one.
-func (p Permission) includes(other Permission) bool {
+// includesPermission reports whether the permission grants the other one.
+func (p Permission) includesPermission(other Permission) bool {
 	if p.Namespace != "" && p.Namespace != other.Namespace {
 		return false
 	}
-	holder, rule := p.rule(), other.rule()
-	return covers(&holder, &rule)
+	holder, rule := p.toRule(), other.toRule()
+	return ruleCovers(&holder, &rule)
 }
 
-// GrantedBy is what holds for an account that has these rules and no others.
+// GrantedBy returns the rules that apply to an account that has only the given ones.
 func GrantedBy(grants []Gap) *Granted {
 	granted := &Granted{namespaced: map[string][]rbacv1.PolicyRule{}}
 	for _, grant := range grants {
@@ -160,12 +161,12 @@ func compareGaps(a, b Gap) int {
 		slices.Compare(a.Rule.NonResourceURLs, b.Rule.NonResourceURLs), slices.Compare(a.Rule.Verbs, b.Rule.Verbs))
 }
 
-// Unlimited reports whether who has the rules can come to have all others: they allow to
-// write roles, or to bind them, that hold what the account does not.
+// Unlimited reports whether an account with the rules can obtain all others: it may write or bind
+// roles with rules that it does not have.
 func Unlimited(grants []Gap) bool {
 	granted := GrantedBy(grants)
 	return slices.ContainsFunc([]string{"escalate", "bind"}, func(verb string) bool {
-		p := on(roleKey{kind: kindClusterRole})
+		p := permissionOnRole(roleKey{kind: kindClusterRole})
 		p.Verb = verb
 		return granted.Allows(p)
 	})

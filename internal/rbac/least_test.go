@@ -155,13 +155,13 @@ func TestLeastOfWhatCannotBeJudged(t *testing.T) {
 // A role of more permissions than are looked at is written and bound by the verbs for it.
 func TestLeastOfTooMuch(t *testing.T) {
 	huge := rule("get core pods")
-	huge.ResourceNames = make([]string, maxDelegated+1)
+	huge.ResourceNames = make([]string, maxExpandedPermissions+1)
 	instead := Permission{Group: "rbac.authorization.k8s.io", Resource: "roles", Name: "huge", Namespace: "place", Verb: "escalate"}
 	got, err := Least(&Requirements{Delegations: []Delegation{{Namespace: "place", Instead: instead, Rules: []rbacv1.PolicyRule{huge, rule("get core secrets")}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(texts([]Gap{{"place", instead.rule()}}), texts(got)); diff != "" {
+	if diff := cmp.Diff(texts([]Gap{{"place", instead.toRule()}}), texts(got)); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 }
@@ -187,7 +187,7 @@ func FuzzLeast(f *testing.F) {
 
 		set := map[Permission]struct{}{}
 		for _, grant := range grants {
-			for p := range permissions(grant.Namespace, &grant.Rule) {
+			for p := range expandPermissions(grant.Namespace, &grant.Rule) {
 				set[p] = struct{}{}
 			}
 		}
@@ -200,13 +200,13 @@ func FuzzLeast(f *testing.F) {
 				}
 			}
 
-			err := Missing(required, GrantedBy(compact(rest)))
+			err := Missing(required, GrantedBy(compactRules(rest)))
 			if err == nil {
 				t.Fatalf("%+v can be done without", p)
 			}
 
 			handing := p.Group == "rbac.authorization.k8s.io" || p.Group == wildcard
-			if want := []Gap{{p.Namespace, p.rule()}}; !handing && !cmp.Equal(want, gapsOf(t, err)) {
+			if want := []Gap{{p.Namespace, p.toRule()}}; !handing && !cmp.Equal(want, gapsOf(t, err)) {
 				t.Fatalf("without %+v, the report is %v", p, err)
 			}
 		}
@@ -231,7 +231,7 @@ func TestInstallerObjects(t *testing.T) {
 	i := Installer{Extension: "pipes", Namespace: "place"}
 	var names []string
 	for _, object := range i.Objects(grants) {
-		names = append(names, describe(object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName()))
+		names = append(names, describeObject(object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName()))
 	}
 
 	want := []string{
@@ -247,7 +247,7 @@ func TestInstallerObjects(t *testing.T) {
 	i.ServiceAccount = "cook"
 	granted := policyOf(t, i.Objects(grants)).Granted(ServiceAccount("place", "cook"))
 	for _, grant := range grants {
-		for p := range permissions(grant.Namespace, &grant.Rule) {
+		for p := range expandPermissions(grant.Namespace, &grant.Rule) {
 			if !granted.Allows(p) {
 				t.Errorf("%+v is not granted", p)
 			}

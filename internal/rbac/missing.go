@@ -7,69 +7,67 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// maxDelegated is how many permissions of the roles and bindings of one set of objects
-// are looked at one by one. Bundles known to us hand on fewer than 1,000. With the 100
-// rules that an account commonly has, it is some 5 million comparisons, well under a
-// second.
-const maxDelegated = 50_000
+// maxExpandedPermissions is how many delegated permissions of a set of objects are checked one by
+// one. Known bundles delegate fewer than 1,000. With the 100 rules that an account commonly has,
+// it takes about 5 million comparisons, well under a second.
+const maxExpandedPermissions = 50_000
 
-// MissingError is what an account lacks. Its message is the report that a person, and
-// tools of the field, read.
+// MissingError is the permissions that an account lacks. People and tools read its message.
 type MissingError struct {
-	// Gaps are the missing rules, as compact as they can be said; none overlaps another.
+	// Gaps are the missing rules, as few as possible. None overlaps another.
 	Gaps []Gap
-	// Errors say what could not be judged; sorted by their messages, none twice.
+	// Errors are the objects that could not be evaluated, sorted by message, without duplicates.
 	Errors []error
 }
 
 // Gap is a missing rule.
 type Gap struct {
-	// Namespace is where the rule must hold; empty means in the whole cluster.
+	// Namespace is where the rule is needed. Empty means the whole cluster.
 	Namespace string
 	// Rule is missing in all its parts.
 	Rule rbacv1.PolicyRule
 }
 
-// Missing says what of the requirements is not granted: nil, or a *MissingError. All
-// gaps are found at once. Granting them, and nothing else, leaves none.
+// Missing returns a *MissingError with all requirements that are not granted, or nil. Granting all
+// its gaps leaves none.
 func Missing(required *Requirements, granted *Granted) error {
-	e := evaluation{granted: granted, missing: map[Permission]struct{}{}, left: maxDelegated, errs: slices.Clone(required.Errors)}
+	e := evaluation{granted: granted, missing: map[Permission]struct{}{}, remaining: maxExpandedPermissions, errs: slices.Clone(required.Errors)}
 	for _, permission := range required.Permissions {
-		e.need(permission)
+		e.requirePermission(permission)
 	}
 
 	for i := range required.Delegations {
-		e.handOn(&required.Delegations[i])
+		e.requireDelegation(&required.Delegations[i])
 	}
 
 	if len(e.missing) == 0 && len(e.errs) == 0 {
 		return nil
 	}
 
-	return &MissingError{Gaps: compact(e.missing), Errors: sortErrors(e.errs)}
+	return &MissingError{Gaps: compactRules(e.missing), Errors: sortErrors(e.errs)}
 }
 
 type evaluation struct {
 	granted *Granted
 	missing map[Permission]struct{}
-	// left is how many delegated permissions may still be looked at.
-	left float64
-	errs []error
+	// remaining is how many delegated permissions may still be checked.
+	remaining float64
+	errs      []error
 }
 
-func (e *evaluation) need(p Permission) {
+func (e *evaluation) requirePermission(p Permission) {
 	if e.granted.Allows(p) {
 		return
 	}
 	if p.URL != "" {
-		// A Role cannot hold it: only the whole cluster is of use to who grants it.
+		// A Role cannot contain it: it must be granted in the whole cluster.
 		p.Namespace = ""
 	}
 
 	e.missing[p] = struct{}{}
 }
 
-func (e *evaluation) handOn(d *Delegation) {
+func (e *evaluation) requireDelegation(d *Delegation) {
 	if e.granted.Allows(d.Instead) {
 		return
 	}
@@ -80,15 +78,15 @@ func (e *evaluation) handOn(d *Delegation) {
 
 	for i := range d.Rules {
 		rule := &d.Rules[i]
-		if e.granted.covers(d.Namespace, rule) {
+		if e.granted.hasCoveringRule(d.Namespace, rule) {
 			continue
 		}
-		if e.left -= size(rule); e.left < 0 {
+		if e.remaining -= countPermissions(rule); e.remaining < 0 {
 			e.errs = append(e.errs, errors.New("the roles hand on too many permissions to look at each: grant the verbs escalate and bind on roles, or a rule with wildcards"))
 			return
 		}
-		for p := range permissions(d.Namespace, rule) {
-			e.need(p)
+		for p := range expandPermissions(d.Namespace, rule) {
+			e.requirePermission(p)
 		}
 	}
 }

@@ -345,7 +345,7 @@ func BenchmarkMissing(b *testing.B) {
 	}
 
 	granted := granting(gaps...).Granted(installer)
-	list := make([]string, maxDelegated/100)
+	list := make([]string, maxExpandedPermissions/100)
 	for i := range list {
 		list[i] = fmt.Sprint("x", i)
 	}

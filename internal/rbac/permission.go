@@ -9,28 +9,28 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// wildcard stands for every verb, group or resource in a rule.
+// wildcard means every verb, group or resource in a rule.
 const wildcard = "*"
 
-// Permission is one action on one thing: the smallest part of a rule, which an API
-// server allows or denies as a whole.
+// Permission is one verb on one resource: the smallest part of a rule, which an API server allows
+// or denies as a whole.
 type Permission struct {
-	// Namespace is where it is needed; empty means in the whole cluster.
+	// Namespace is where it is needed. Empty means the whole cluster.
 	Namespace string
-	// Group and Resource say on what: the plural name of the resource, with a
-	// subresource after a slash. The core group is empty.
+	// Group and Resource are the resource: its plural name, with a subresource after a slash. The
+	// core group is empty.
 	Group, Resource string
-	// Name is the one object that it is needed on; empty means every object.
+	// Name is the object that it is needed on. Empty means every object.
 	Name string
-	// URL is a path of the API server that is no resource. If set, the group, resource
-	// and name are empty.
+	// URL is a non-resource path of the API server. If set, the group, resource and name are
+	// empty.
 	URL string
 	// Verb is the action.
 	Verb string
 }
 
-// rule is the rule that grants the permission and nothing else.
-func (p Permission) rule() rbacv1.PolicyRule {
+// toRule returns the rule that grants only the permission.
+func (p Permission) toRule() rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{Verbs: []string{p.Verb}}
 	if p.URL != "" {
 		rule.NonResourceURLs = []string{p.URL}
@@ -51,16 +51,16 @@ func comparePermissions(a, b Permission) int {
 		cmp.Compare(a.URL, b.URL), cmp.Compare(a.Verb, b.Verb))
 }
 
-// size is how many permissions a rule consists of. It is a floating point number since
-// a hostile rule, of four long lists, has more than an integer can count.
-func size(rule *rbacv1.PolicyRule) float64 {
+// countPermissions returns how many permissions a rule consists of. It is a floating point number
+// because a hostile rule with four long lists would overflow an integer.
+func countPermissions(rule *rbacv1.PolicyRule) float64 {
 	verbs := float64(len(rule.Verbs))
 	return verbs * (float64(len(rule.APIGroups))*float64(len(rule.Resources))*float64(max(1, len(rule.ResourceNames))) +
 		float64(len(rule.NonResourceURLs)))
 }
 
-// permissions are those that a rule consists of, needed in a namespace.
-func permissions(namespace string, rule *rbacv1.PolicyRule) iter.Seq[Permission] {
+// expandPermissions yields the permissions that a rule consists of, in a namespace.
+func expandPermissions(namespace string, rule *rbacv1.PolicyRule) iter.Seq[Permission] {
 	names := rule.ResourceNames
 	if len(names) == 0 {
 		names = []string{""}
@@ -85,29 +85,29 @@ func permissions(namespace string, rule *rbacv1.PolicyRule) iter.Seq[Permission]
 	}
 }
 
-// covers reports whether a rule grants all that another one does, in one namespace. A
-// rule without names is for every name; a rule with names never covers one without.
-// Several rules can cover what none of them does: then each permission is asked for.
-func covers(holder, rule *rbacv1.PolicyRule) bool {
-	return all(rule.Verbs, func(verb string) bool { return hasOrAll(holder.Verbs, verb) }) &&
-		all(rule.APIGroups, func(group string) bool { return hasOrAll(holder.APIGroups, group) }) &&
-		all(rule.Resources, func(resource string) bool { return coversResource(holder.Resources, resource) }) &&
-		all(rule.NonResourceURLs, func(url string) bool { return coversURL(holder.NonResourceURLs, url) }) &&
+// ruleCovers reports whether a rule grants everything that another one does, in one namespace. A
+// rule without names applies to every name. A rule with names never covers one without. Several
+// rules together can cover what none of them does: then each permission is checked.
+func ruleCovers(holder, rule *rbacv1.PolicyRule) bool {
+	return allMatch(rule.Verbs, func(verb string) bool { return hasOrWildcard(holder.Verbs, verb) }) &&
+		allMatch(rule.APIGroups, func(group string) bool { return hasOrWildcard(holder.APIGroups, group) }) &&
+		allMatch(rule.Resources, func(resource string) bool { return coversResource(holder.Resources, resource) }) &&
+		allMatch(rule.NonResourceURLs, func(url string) bool { return coversURL(holder.NonResourceURLs, url) }) &&
 		coversNames(holder.ResourceNames, rule.ResourceNames)
 }
 
-func all(values []string, ok func(string) bool) bool {
+func allMatch(values []string, ok func(string) bool) bool {
 	return !slices.ContainsFunc(values, func(value string) bool { return !ok(value) })
 }
 
-func hasOrAll(held []string, value string) bool {
+func hasOrWildcard(held []string, value string) bool {
 	return slices.Contains(held, value) || slices.Contains(held, wildcard)
 }
 
-// coversResource knows two wildcards: * is everything, subresources included, and
-// */name is that subresource of every resource.
+// coversResource supports two wildcards: * is everything, including subresources, and */name is
+// that subresource of every resource.
 func coversResource(held []string, resource string) bool {
-	if hasOrAll(held, resource) {
+	if hasOrWildcard(held, resource) {
 		return true
 	}
 	_, subresource, ok := strings.Cut(resource, "/")
@@ -121,11 +121,11 @@ func coversNames(held, names []string) bool {
 	case len(names) == 0:
 		return false
 	default:
-		return all(names, func(name string) bool { return slices.Contains(held, name) })
+		return allMatch(names, func(name string) bool { return slices.Contains(held, name) })
 	}
 }
 
-// coversURL knows the wildcard as the last character of a path.
+// coversURL supports a wildcard as the last character of a path.
 func coversURL(held []string, url string) bool {
 	return slices.ContainsFunc(held, func(path string) bool {
 		return path == url || strings.HasSuffix(path, wildcard) && strings.HasPrefix(url, strings.TrimRight(path, wildcard))

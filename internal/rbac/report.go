@@ -9,8 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Error is the report: a header that tools look for, a line for each gap, and a line
-// for each thing that could not be judged.
+// Error returns the report: a header that tools match, a line for each gap, and a line for each
+// object that could not be evaluated.
 func (e *MissingError) Error() string {
 	var parts []string
 	if len(e.Gaps) > 0 {
@@ -28,8 +28,8 @@ func (e *MissingError) Error() string {
 	return "pre-authorization failed: " + strings.Join(parts, "\n")
 }
 
-// String is the gap's line in the report. The core API group is the empty list, and
-// parts that the rule does not have are left out.
+// String returns the gap's line in the report. The core API group is the empty list. Empty parts
+// are left out.
 func (g *Gap) String() string {
 	parts := []string{fmt.Sprintf("Namespace:%q", g.Namespace)}
 	for _, part := range []struct {
@@ -67,8 +67,8 @@ func sortErrors(errs []error) []error {
 // dimension is a list of a rule along which rules are merged.
 type dimension func(*rbacv1.PolicyRule) *[]string
 
-// dimensions are in the order of merging: what a person grants together is then on one
-// line. Groups are not merged, for the core group has no name to stand in a list.
+// dimensions are in the order of merging, so that rules that are granted together are on one line.
+// Groups are not merged, because the core group has no name in a list.
 var dimensions = []dimension{
 	func(rule *rbacv1.PolicyRule) *[]string { return &rule.Verbs },
 	func(rule *rbacv1.PolicyRule) *[]string { return &rule.ResourceNames },
@@ -76,33 +76,33 @@ var dimensions = []dimension{
 	func(rule *rbacv1.PolicyRule) *[]string { return &rule.NonResourceURLs },
 }
 
-// compact says the permissions in few rules. What another permission includes is left
-// out: who grants that one, grants it.
-func compact(missing map[Permission]struct{}) []Gap {
+// compactRules returns the permissions in few rules. It leaves out permissions that another one
+// includes.
+func compactRules(missing map[Permission]struct{}) []Gap {
 	var gaps []Gap
 	for _, p := range slices.SortedFunc(maps.Keys(missing), comparePermissions) {
-		if !included(p, missing) {
-			gaps = append(gaps, Gap{p.Namespace, p.rule()})
+		if !isIncluded(p, missing) {
+			gaps = append(gaps, Gap{p.Namespace, p.toRule()})
 		}
 	}
 
 	for _, along := range dimensions {
-		gaps = merge(gaps, along)
+		gaps = mergeAlong(gaps, along)
 	}
 	return gaps
 }
 
-// merge joins rules that differ in one list only. A rule without the list stays alone:
-// it may mean every value.
-func merge(gaps []Gap, along dimension) []Gap {
+// mergeAlong merges rules that differ only in one list. A rule without the list is not merged,
+// because it may mean every value.
+func mergeAlong(gaps []Gap, along dimension) []Gap {
 	index := map[string]int{}
 	var result []Gap
 	for _, gap := range gaps {
 		values := *along(&gap.Rule)
 		rest := gap
 		*along(&rest.Rule) = nil
-		// Names and URLs have no control characters that could make two keys alike; if
-		// they had, %q shows them.
+		// Names and URLs have no control characters that could make two keys equal. If they
+		// had, %q would quote them.
 		key := fmt.Sprintf("%q %q %t", rest.Namespace, [][]string{
 			rest.Rule.APIGroups, rest.Rule.Resources, rest.Rule.ResourceNames, rest.Rule.Verbs, rest.Rule.NonResourceURLs,
 		}, len(values) > 0)
@@ -126,10 +126,10 @@ func merge(gaps []Gap, along dimension) []Gap {
 	return result
 }
 
-// included reports whether another permission of the set includes this one.
-func included(p Permission, set map[Permission]struct{}) bool {
+// isIncluded reports whether another permission of the set includes this one.
+func isIncluded(p Permission, set map[Permission]struct{}) bool {
 	if p.URL != "" {
-		return includedURL(p, set)
+		return isURLIncluded(p, set)
 	}
 
 	resources := []string{p.Resource, wildcard}
@@ -155,7 +155,7 @@ func included(p Permission, set map[Permission]struct{}) bool {
 	return false
 }
 
-func includedURL(p Permission, set map[Permission]struct{}) bool {
+func isURLIncluded(p Permission, set map[Permission]struct{}) bool {
 	for _, verb := range []string{p.Verb, wildcard} {
 		same := Permission{URL: p.URL, Verb: verb}
 		if _, ok := set[same]; ok && same != p {

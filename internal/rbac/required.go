@@ -22,98 +22,96 @@ const (
 )
 
 var (
-	// clusterVerbs are needed in the whole cluster and cannot be limited to names:
-	// managed objects are watched per resource, not per namespace.
+	// clusterVerbs are needed in the whole cluster and cannot be limited to names, because managed
+	// objects are watched per resource, not per namespace.
 	clusterVerbs = []string{"list", "watch"}
-	// objectVerbs are needed on the one object.
+	// objectVerbs are needed on the object itself.
 	objectVerbs = []string{"get", "update", "patch", "delete"}
-	// removalVerbs are needed on an object that only goes.
+	// removalVerbs are needed on an object that is only removed.
 	removalVerbs = []string{"get", "delete"}
 )
 
-// Resource is where an API server keeps a kind.
+// Resource is the resource of a kind.
 type Resource struct {
-	// Name is the plural name in URLs and in rules.
+	// Name is the plural name, as in URLs and in rules.
 	Name       string
 	Namespaced bool
 }
 
-// Options are what the objects themselves do not tell.
+// Options are the options of Required.
 type Options struct {
-	// Resource says where the API server keeps a kind. It is not asked for kinds that a
-	// CustomResourceDefinition among the objects defines. Required.
+	// Resource returns the resource of a kind. It is not called for kinds that a CRD among the
+	// objects defines. Required.
 	Resource func(schema.GroupVersionKind) (Resource, error)
-	// Policy has the roles that bindings may refer to beside those among the objects.
-	// Nil has none.
+	// Policy has the existing roles that bindings may refer to. Nil has none.
 	Policy *Policy
-	// Extension, if set, is the ClusterExtension on whose finalizers the account must
-	// have the verb update. The documentation of OLM v1 asks it of every account, since the
-	// admission plugin OwnerReferencesPermissionEnforcement asks it of who writes objects
-	// that a ClusterExtension owns.
+	// Extension, if set, is the ClusterExtension on whose finalizers the account needs the verb
+	// update. The documentation of OLM v1 requires it of every account, because the admission
+	// plugin OwnerReferencesPermissionEnforcement requires it for objects that a ClusterExtension
+	// owns.
 	Extension string
-	// Removed are objects that the account only has to delete.
+	// Removed are objects that the account only deletes.
 	Removed []unstructured.Unstructured
 }
 
-// Requirements are what an account needs to manage objects.
+// Requirements are the permissions that an account needs to manage objects.
 type Requirements struct {
-	// Permissions are needed every one; sorted, none twice.
+	// Permissions are all needed. They are sorted, without duplicates.
 	Permissions []Permission
-	// Delegations are the roles and bindings among the objects, by which the account
-	// hands permissions on.
+	// Delegations are the roles and bindings among the objects, which delegate permissions.
 	Delegations []Delegation
-	// Errors say which objects could not be judged.
+	// Errors are the objects that could not be evaluated.
 	Errors []error
 }
 
-// Delegation is a role or a binding by which an account hands permissions on. The API
-// server lets it do so if it has them itself, or may hand on what it has not.
+// Delegation is a role or a binding that delegates permissions. The API server allows it if the
+// account has the permissions itself, or may delegate permissions that it does not have.
 type Delegation struct {
-	// Namespace is where the rules hold; empty means in the whole cluster.
+	// Namespace is where the rules apply. Empty means the whole cluster.
 	Namespace string
-	// Rules are handed on.
+	// Rules are the delegated rules.
 	Rules []rbacv1.PolicyRule
-	// Err says why the rules are not known; nil when they are.
+	// Err is why the rules are unknown, or nil.
 	Err error
-	// Gathers: the role takes its rules from others, so that more can come to it.
+	// Gathers means that the role is aggregated, so that its rules may grow.
 	Gathers bool
-	// Instead makes having the rules needless: the verb escalate on a role, or bind on
-	// the role that a binding refers to.
+	// Instead is the permission that replaces having the rules: the verb escalate on a role, or
+	// bind on the role that a binding refers to.
 	Instead Permission
 }
 
-// Required says what an account needs to manage the objects: to find, apply and delete
-// each of them, and to hand on what the roles and bindings among them grant.
+// Required returns what an account needs to manage the objects: to read, apply and delete each of
+// them, and to delegate what the roles and bindings among them grant.
 //
-// What cannot be judged, for example an object of an unknown kind, is among the errors
-// of the result; the rest is judged all the same.
+// Objects that cannot be evaluated, for example those of an unknown kind, are among the errors of
+// the result. The others are evaluated all the same.
 func Required(objects []unstructured.Unstructured, opts Options) *Requirements {
-	r := &requirer{
+	r := &collector{
 		opts:        opts,
-		defined:     definitions(objects),
+		defined:     definedResources(objects),
 		permissions: map[Permission]struct{}{},
-		gathering:   map[roleKey]bool{},
+		aggregated:  map[roleKey]bool{},
 	}
 
-	maps.Copy(r.defined, definitions(opts.Removed))
-	roles, bindings := r.parse(objects)
+	maps.Copy(r.defined, definedResources(opts.Removed))
+	roles, bindings := r.parseRolesAndBindings(objects)
 	for i := range objects {
-		if err := r.manage(&objects[i]); err != nil {
-			r.fail(&objects[i], err)
+		if err := r.addManagedObject(&objects[i]); err != nil {
+			r.addError(&objects[i], err)
 		}
 	}
 
 	for i := range opts.Removed {
-		r.remove(&opts.Removed[i])
+		r.addRemovedObject(&opts.Removed[i])
 	}
 
 	for i := range roles {
-		r.escalate(&roles[i])
+		r.addRoleDelegation(&roles[i])
 	}
 
 	rules := r.rulesByRole(roles)
 	for i := range bindings {
-		r.bind(&bindings[i], rules)
+		r.addBindingDelegation(&bindings[i], rules)
 	}
 
 	if opts.Extension != "" {
@@ -126,62 +124,61 @@ func Required(objects []unstructured.Unstructured, opts Options) *Requirements {
 	return &r.result
 }
 
-// requirer collects requirements.
-type requirer struct {
+// collector collects requirements.
+type collector struct {
 	opts        Options
 	defined     map[schema.GroupKind]Resource
 	permissions map[Permission]struct{}
-	// gathering are the roles among the objects that take their rules from others.
-	gathering map[roleKey]bool
-	result    Requirements
+	// aggregated are the aggregated roles among the objects.
+	aggregated map[roleKey]bool
+	result     Requirements
 }
 
-func (r *requirer) fail(object *unstructured.Unstructured, err error) {
-	r.result.Errors = append(r.result.Errors, fmt.Errorf("%s: %w", describe(object.GetKind(), object.GetNamespace(), object.GetName()), err))
+func (r *collector) addError(object *unstructured.Unstructured, err error) {
+	r.result.Errors = append(r.result.Errors, fmt.Errorf("%s: %w", describeObject(object.GetKind(), object.GetNamespace(), object.GetName()), err))
 }
 
-// manage adds what one object needs.
-func (r *requirer) manage(object *unstructured.Unstructured) error {
-	p, err := r.locate(object)
+// addManagedObject adds the permissions to manage one object.
+func (r *collector) addManagedObject(object *unstructured.Unstructured) error {
+	p, err := r.basePermission(object)
 	if err != nil {
 		return err
 	}
 
-	r.add(Permission{Group: p.Group, Resource: p.Resource}, clusterVerbs...)
-	r.add(p, "create")
+	r.addVerbs(Permission{Group: p.Group, Resource: p.Resource}, clusterVerbs...)
+	r.addVerbs(p, "create")
 	p.Name = object.GetName()
-	r.add(p, objectVerbs...)
-	r.certify(object)
+	r.addVerbs(p, objectVerbs...)
+	r.addServingSecret(object)
 
 	return nil
 }
 
-// certify adds what the serving certificate of a webhook needs: it stands in a Secret that
-// is written with the rights of the account. The Secret goes with its Service.
-func (r *requirer) certify(object *unstructured.Unstructured) {
+// addServingSecret adds the permissions for the serving certificate of a webhook. It is stored in
+// a Secret that is written with the rights of the account. The Secret is deleted with its Service.
+func (r *collector) addServingSecret(object *unstructured.Unstructured) {
 	name := object.GetAnnotations()[render.AnnotationServingCertificate]
 	if object.GetKind() != "Service" || object.GetAPIVersion() != "v1" || name == "" {
 		return
 	}
 
 	p := Permission{Resource: "secrets", Namespace: object.GetNamespace()}
-	r.add(p, "create")
+	r.addVerbs(p, "create")
 	p.Name = name
-	r.add(p, "get", "list", "watch", "update")
+	r.addVerbs(p, "get", "list", "watch", "update")
 }
 
-// remove adds what the deletion of one object needs: nothing if there can be none, as its
-// kind is not served any more.
-func (r *requirer) remove(object *unstructured.Unstructured) {
-	if p, err := r.locate(object); err == nil {
+// addRemovedObject adds the permissions to delete one object. It adds none if the kind is not
+// served any more, because then there is no object.
+func (r *collector) addRemovedObject(object *unstructured.Unstructured) {
+	if p, err := r.basePermission(object); err == nil {
 		p.Name = object.GetName()
-		r.add(p, removalVerbs...)
+		r.addVerbs(p, removalVerbs...)
 	}
 }
 
-// locate returns the resource and the namespace of an object, as the beginning of what is
-// needed for it.
-func (r *requirer) locate(object *unstructured.Unstructured) (Permission, error) {
+// basePermission returns a permission with the resource and the namespace of an object.
+func (r *collector) basePermission(object *unstructured.Unstructured) (Permission, error) {
 	if object.GetName() == "" {
 		return Permission{}, errors.New("it has no name")
 	}
@@ -205,16 +202,16 @@ func (r *requirer) locate(object *unstructured.Unstructured) (Permission, error)
 	return p, nil
 }
 
-func (r *requirer) add(p Permission, verbs ...string) {
+func (r *collector) addVerbs(p Permission, verbs ...string) {
 	for _, verb := range verbs {
 		p.Verb = verb
 		r.permissions[p] = struct{}{}
 	}
 }
 
-// definitions are the kinds that the CustomResourceDefinitions among the objects
-// define. An incomplete one defines nothing.
-func definitions(objects []unstructured.Unstructured) map[schema.GroupKind]Resource {
+// definedResources returns the kinds that the CRDs among the objects define. Incomplete CRDs are
+// skipped.
+func definedResources(objects []unstructured.Unstructured) map[schema.GroupKind]Resource {
 	defined := map[schema.GroupKind]Resource{}
 	for i := range objects {
 		if objects[i].GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
@@ -234,8 +231,8 @@ func definitions(objects []unstructured.Unstructured) map[schema.GroupKind]Resou
 	return defined
 }
 
-// describe names an object to a person.
-func describe(kind, namespace, name string) string {
+// describeObject returns the name of an object for messages.
+func describeObject(kind, namespace, name string) string {
 	if namespace != "" {
 		name = namespace + "/" + name
 	}

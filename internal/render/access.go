@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// aggregateTo begins the labels by which the roles view, edit and admin of Kubernetes take
-// up the rules of others.
+// aggregateTo is the prefix of the labels that aggregate rules to the Kubernetes roles view, edit
+// and admin.
 const aggregateTo = rbacv1.GroupName + "/aggregate-to-"
 
 var (
@@ -21,11 +21,11 @@ var (
 	writeVerbs = []string{"create", "delete", "deletecollection", "patch", "update"}
 )
 
-// accessRoles are three ClusterRoles for the APIs that a bundle defines, named
-// <package>.view, .edit and .admin: whoever has the role of Kubernetes with that name has
-// these rules too. Each suffices by itself. Without definitions there are none.
+// accessRoles returns three ClusterRoles for the APIs that a bundle defines, named <package>.view,
+// .edit and .admin. They are aggregated to the Kubernetes role with that name. Each is sufficient
+// by itself. Without CRDs there are none.
 //
-// The status is for the operator to write, so that edit may only read it.
+// The operator writes the status, so edit may only read it.
 func accessRoles(b *bundle.Bundle) []runtime.Object {
 	apis := definedAPIs(b.CRDs)
 	if len(apis) == 0 {
@@ -64,7 +64,7 @@ func accessRole(pkg, role string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole
 	}
 }
 
-// definedAPI is what a bundle defines in one API group, each list sorted.
+// definedAPI is the resources that a bundle defines in one API group. Each list is sorted.
 type definedAPI struct {
 	resources []string
 	// status and scale are the resources with these subresources, as resource/subresource.
@@ -77,7 +77,7 @@ func definedAPIs(crds []unstructured.Unstructured) map[string]*definedAPI {
 		group, _, _ := unstructured.NestedString(crds[i].Object, "spec", "group")
 		plural, _, _ := unstructured.NestedString(crds[i].Object, "spec", "names", "plural")
 		if group == "" || plural == "" {
-			continue // the API server refuses such a definition, and says why
+			continue // the API server rejects such a CRD with an error
 		}
 		if apis[group] == nil {
 			apis[group] = &definedAPI{}
@@ -101,7 +101,7 @@ func definedAPIs(crds []unstructured.Unstructured) map[string]*definedAPI {
 	return apis
 }
 
-// hasSubresource reports whether a version of a definition has a subresource.
+// hasSubresource reports whether a version of a CRD has a subresource.
 func hasSubresource(crd *unstructured.Unstructured, name string) bool {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	return slices.ContainsFunc(versions, func(item any) bool {

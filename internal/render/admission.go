@@ -17,8 +17,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// injectors are annotations by which other programs put authorities of theirs into a
-// CRD. Authors leave them in; they would undo what the issuer does.
+// injectors are annotations by which other programs inject their authorities into a CRD. Authors
+// leave them in. They would revert what the issuer does.
 var injectors = []string{
 	"cert-manager.io/inject-apiserver-ca",
 	AnnotationInjectCAFrom,
@@ -26,21 +26,20 @@ var injectors = []string{
 	"service.beta.openshift.io/inject-cabundle",
 }
 
-// webhookName names an admission webhook and its configuration. generateName is the
-// beginning of a name elsewhere; here the name is fixed, so that an update finds it.
+// webhookName returns the name of an admission webhook and of its configuration. generateName
+// normally is the prefix of a name. Here the name is fixed, so that an update finds it.
 func webhookName(webhook v1alpha1.WebhookDescription) string {
 	return strings.TrimSuffix(webhook.GenerateName, "-")
 }
 
-// webhookConfigurations are the configurations of admission webhooks, each with one
-// webhook.
+// webhookConfigurations returns the configurations of admission webhooks, each with one webhook.
 func webhookConfigurations(b *bundle.Bundle, opts Options, targets []string) []runtime.Object {
 	namespace := opts.InstallNamespace
 	var objects []runtime.Object
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
 		meta := metav1.ObjectMeta{
 			Name:        webhookName(webhook),
-			Annotations: opts.Issuer.onConsumer(namespace, webhook.DeploymentName),
+			Annotations: opts.Issuer.consumerAnnotations(namespace, webhook.DeploymentName),
 		}
 		service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
 			Namespace: namespace, Name: ServiceName(webhook.DeploymentName),
@@ -74,8 +73,8 @@ func webhookConfigurations(b *bundle.Bundle, opts Options, targets []string) []r
 	return objects
 }
 
-// namespaceSelector keeps a webhook to the namespaces that the extension watches. Nil
-// means all.
+// namespaceSelector restricts a webhook to the namespaces that the extension watches. Nil means
+// all.
 func namespaceSelector(targets []string) *metav1.LabelSelector {
 	if slices.Contains(targets, metav1.NamespaceAll) {
 		return nil
@@ -85,8 +84,8 @@ func namespaceSelector(targets []string) *metav1.LabelSelector {
 	}}
 }
 
-// addConversion puts conversion webhooks into the CRDs that they convert. A conversion
-// that the author left in a CRD is replaced: it names a Service of the author's.
+// addConversion adds conversion webhooks to their CRDs. It replaces a conversion that the author
+// left in a CRD, because that names the author's own Service.
 func addConversion(b *bundle.Bundle, opts Options, objects []unstructured.Unstructured) {
 	byCRD := map[string]v1alpha1.WebhookDescription{}
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
@@ -129,7 +128,7 @@ func addConversion(b *bundle.Bundle, opts Options, objects []unstructured.Unstru
 			delete(annotations, injector)
 		}
 
-		maps.Copy(annotations, opts.Issuer.onConsumer(opts.InstallNamespace, webhook.DeploymentName))
+		maps.Copy(annotations, opts.Issuer.consumerAnnotations(opts.InstallNamespace, webhook.DeploymentName))
 		object.SetAnnotations(annotations)
 	}
 }

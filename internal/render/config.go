@@ -18,25 +18,25 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// Fields of a bundle's configuration, and where in a ClusterExtension it stands.
+// Fields of a bundle's configuration, and its field in a ClusterExtension.
 const (
 	configField           = "spec.config.inline"
 	fieldWatchNamespace   = "watchNamespace"
 	fieldDeploymentConfig = "deploymentConfig"
 )
 
-// Config is the configuration that a registry+v1 bundle takes.
+// Config is the configuration of a registry+v1 bundle.
 type Config struct {
-	// WatchNamespace is the one namespace to watch; empty means all.
+	// WatchNamespace is the one namespace to watch. Empty means all.
 	WatchNamespace string `json:"watchNamespace,omitempty"`
 	// DeploymentConfig changes the bundle's Deployments. Nil changes nothing.
 	DeploymentConfig *v1alpha1.SubscriptionConfig `json:"deploymentConfig,omitempty"`
 }
 
-// ConfigError says what is wrong with a configuration: a person has to change it, or
-// to choose another bundle.
+// ConfigError is the error for an invalid configuration. A user must change it, or choose another
+// bundle.
 type ConfigError struct {
-	// Problems are all that is wrong, sorted. Never empty.
+	// Problems are all problems, sorted. It is never empty.
 	Problems []string
 }
 
@@ -44,9 +44,9 @@ func (e *ConfigError) Error() string {
 	return "invalid configuration: " + strings.Join(e.Problems, "; ")
 }
 
-// ConfigSchema is the JSON schema of the configuration that a bundle takes. It follows
-// from the install modes that the bundle supports: watchNamespace is required unless
-// the bundle can watch all namespaces, and unknown when it can do nothing else.
+// ConfigSchema returns the JSON schema of the configuration of a bundle. It depends on the
+// supported install modes: watchNamespace is required unless the bundle can watch all namespaces,
+// and unknown if it can only watch all.
 func ConfigSchema(b *bundle.Bundle) *spec.Schema {
 	modes := b.InstallModes()
 	own := slices.Contains(modes, v1alpha1.InstallModeTypeOwnNamespace)
@@ -71,7 +71,7 @@ func ConfigSchema(b *bundle.Bundle) *spec.Schema {
 		}
 	}
 
-	schema := object(properties, required)
+	schema := newObjectSchema(properties, required)
 	return &schema
 }
 
@@ -92,11 +92,10 @@ func watchDescription(own, single, all bool) string {
 	return text
 }
 
-// ParseConfig reads the configuration of a bundle, JSON as it stands in
-// spec.config.inline, and checks it against ConfigSchema. Nothing is an empty
-// configuration, and null is an unset field. A missing watchNamespace is not reported
-// here, for it can come from elsewhere: TargetNamespaces does that. The error is a
-// *ConfigError with every problem.
+// ParseConfig parses the configuration of a bundle, the JSON of spec.config.inline, and validates
+// it against ConfigSchema. No content is an empty configuration, and null is an unset field. A
+// missing watchNamespace is not reported here, because it can come from elsewhere:
+// TargetNamespaces reports it. The error is a *ConfigError with every problem.
 func ParseConfig(b *bundle.Bundle, raw []byte) (Config, error) {
 	if len(raw) == 0 {
 		return Config{}, nil
@@ -112,7 +111,7 @@ func ParseConfig(b *bundle.Bundle, raw []byte) (Config, error) {
 
 	schema := ConfigSchema(b)
 	schema.Required = nil
-	if problems := check(schema, content); len(problems) > 0 {
+	if problems := validateContent(schema, content); len(problems) > 0 {
 		return Config{}, &ConfigError{Problems: problems}
 	}
 
@@ -129,12 +128,12 @@ func ParseConfig(b *bundle.Bundle, raw []byte) (Config, error) {
 	return config, nil
 }
 
-// check returns what does not fit a schema, sorted.
-func check(schema *spec.Schema, content any) []string {
+// validateContent returns the violations of a schema, sorted.
+func validateContent(schema *spec.Schema, content any) []string {
 	result := validate.NewSchemaValidator(schema, nil, configField, strfmt.Default).Validate(content)
 	var problems []string
 	for _, err := range result.Errors {
-		// The library speaks of the body of a request; there is none here.
+		// The library mentions the body of a request. There is none here.
 		text := strings.Replace(err.Error(), " in body ", " ", 1)
 		if known := knownProblem(err); known != "" {
 			text = known + ": " + text
@@ -146,14 +145,14 @@ func check(schema *spec.Schema, content any) []string {
 	return slices.Compact(problems)
 }
 
-// The problems that scripts look for in messages. Each takes the path of a field.
+// Problems that scripts match in messages. Each is formatted with the path of a field.
 const (
 	problemMissing = "required field %q is missing"
 	problemUnknown = "unknown field %q"
 	problemPattern = "field %q must match pattern"
 )
 
-// knownProblem returns the text that scripts look for of a problem; empty when there is none.
+// knownProblem returns the text of a problem that scripts match, or an empty string.
 func knownProblem(err error) string {
 	var invalid *openapierrors.Validation
 	if !errors.As(err, &invalid) {
@@ -178,7 +177,7 @@ func knownProblem(err error) string {
 	}
 }
 
-// withoutNulls takes fields that are null out of objects, as an API server does.
+// withoutNulls removes fields that are null from objects, as an API server does.
 func withoutNulls(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

@@ -17,17 +17,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// Annotations of the pods, through which operators learn what to watch.
+// Annotations of the pods, which tell operators what to watch.
 const (
-	// AnnotationTargetNamespaces holds the watched namespaces, separated by commas;
-	// empty means all.
+	// AnnotationTargetNamespaces holds the watched namespaces, separated by commas. Empty means
+	// all.
 	AnnotationTargetNamespaces = "olm.targetNamespaces"
-	// AnnotationOperatorNamespace is the namespace that the operator runs in.
+	// AnnotationOperatorNamespace holds the namespace of the operator.
 	AnnotationOperatorNamespace = "olm.operatorNamespace"
 )
 
-// deployments are the Deployments that a CSV asks for.
-func deployments(b *bundle.Bundle, opts Options, targets []string) ([]runtime.Object, error) {
+// renderDeployments returns the Deployments of a CSV.
+func renderDeployments(b *bundle.Bundle, opts Options, targets []string) ([]runtime.Object, error) {
 	var objects []runtime.Object
 	for _, wanted := range b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		deployment := &appsv1.Deployment{
@@ -41,12 +41,12 @@ func deployments(b *bundle.Bundle, opts Options, targets []string) ([]runtime.Ob
 		annotations[AnnotationTargetNamespaces] = strings.Join(targets, ",")
 		annotations[AnnotationOperatorNamespace] = opts.InstallNamespace
 		deployment.Spec.Template.Annotations = annotations
-		// An update never goes back to an old ReplicaSet: it goes to another bundle.
+		// A rollback uses another bundle, never an old ReplicaSet.
 		deployment.Spec.RevisionHistoryLimit = ptr.To[int32](1)
 		servesWebhook := func(w v1alpha1.WebhookDescription) bool { return w.DeploymentName == wanted.Name }
 		if slices.ContainsFunc(b.CSV.Spec.WebhookDefinitions, servesWebhook) {
-			// Before the configuration, which has the last word on volumes.
-			MountCertificate(deployment, opts.Issuer.certificate(wanted.Name))
+			// The configuration is applied after it, because its volumes take precedence.
+			MountCertificate(deployment, opts.Issuer.certificateName(wanted.Name))
 		}
 		if err := applyConfig(deployment, opts.DeploymentConfig); err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ func deployments(b *bundle.Bundle, opts Options, targets []string) ([]runtime.Ob
 	return objects, nil
 }
 
-// applyConfig applies a configuration and refuses mounts of volumes that the pod does
+// applyConfig applies a configuration. It returns an error for mounts of volumes that the pod does
 // not have.
 func applyConfig(deployment *appsv1.Deployment, config *v1alpha1.SubscriptionConfig) error {
 	if config == nil {
@@ -77,8 +77,8 @@ func applyConfig(deployment *appsv1.Deployment, config *v1alpha1.SubscriptionCon
 	return nil
 }
 
-// ApplyDeploymentConfig changes a Deployment as a Subscription's spec.config does; the
-// fields of the configuration say how. The Deployment shares no memory with it
+// ApplyDeploymentConfig changes a Deployment in the way of a Subscription's spec.config, which the
+// fields of the configuration describe. The Deployment shares no memory with the configuration
 // afterwards.
 func ApplyDeploymentConfig(deployment *appsv1.Deployment, config *v1alpha1.SubscriptionConfig) {
 	config = config.DeepCopy()
@@ -91,7 +91,7 @@ func ApplyDeploymentConfig(deployment *appsv1.Deployment, config *v1alpha1.Subsc
 		pod.NodeSelector = config.NodeSelector
 	}
 
-	pod.Tolerations = appendNew(pod.Tolerations, config.Tolerations)
+	pod.Tolerations = appendMissing(pod.Tolerations, config.Tolerations)
 	pod.Volumes = setByName(pod.Volumes, config.Volumes, func(v corev1.Volume) string { return v.Name })
 	if config.Affinity != nil {
 		pod.Affinity = mergeAffinity(pod.Affinity, config.Affinity)
@@ -101,7 +101,7 @@ func ApplyDeploymentConfig(deployment *appsv1.Deployment, config *v1alpha1.Subsc
 		own := config.DeepCopy()
 		container := &pod.Containers[i]
 		container.Env = setByName(container.Env, own.Env, func(e corev1.EnvVar) string { return e.Name })
-		container.EnvFrom = appendNew(container.EnvFrom, own.EnvFrom)
+		container.EnvFrom = appendMissing(container.EnvFrom, own.EnvFrom)
 		container.VolumeMounts = setByName(container.VolumeMounts, own.VolumeMounts, func(m corev1.VolumeMount) string { return m.Name })
 		if own.Resources != nil {
 			container.Resources = *own.Resources
@@ -109,7 +109,7 @@ func ApplyDeploymentConfig(deployment *appsv1.Deployment, config *v1alpha1.Subsc
 	}
 }
 
-// addMissing adds the entries whose keys are not there yet.
+// addMissing adds the entries whose keys are missing.
 func addMissing(to, from map[string]string) map[string]string {
 	if len(from) == 0 {
 		return to
@@ -119,8 +119,8 @@ func addMissing(to, from map[string]string) map[string]string {
 	return result
 }
 
-// appendNew appends the items that have no equal yet.
-func appendNew[T any](to, from []T) []T {
+// appendMissing appends the items that have no equal.
+func appendMissing[T any](to, from []T) []T {
 	for _, item := range from {
 		if !slices.ContainsFunc(to, func(other T) bool { return equality.Semantic.DeepEqual(item, other) }) {
 			to = append(to, item)
@@ -129,8 +129,7 @@ func appendNew[T any](to, from []T) []T {
 	return to
 }
 
-// setByName replaces the first item of the same name where it stands, and appends
-// items of new names.
+// setByName replaces the first item of the same name in place, and appends items with new names.
 func setByName[T any](to, from []T, name func(T) string) []T {
 	for _, item := range from {
 		i := slices.IndexFunc(to, func(other T) bool { return name(other) == name(item) })
@@ -144,8 +143,8 @@ func setByName[T any](to, from []T, name func(T) string) []T {
 	return to
 }
 
-// mergeAffinity replaces affinity kind by kind: a set kind replaces, a set and empty
-// one removes. Nothing left is nil.
+// mergeAffinity merges affinity by kind: a set kind replaces, an empty one removes. It returns nil
+// if nothing is left.
 func mergeAffinity(to, from *corev1.Affinity) *corev1.Affinity {
 	var none corev1.Affinity
 	if to == nil || equality.Semantic.DeepEqual(*from, none) {

@@ -11,27 +11,27 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// TargetNamespaces decides which namespaces an extension watches: [""], all of them,
-// when watchNamespace is empty, and else the one that it names. modes are the install
-// modes that its bundle supports.
+// TargetNamespaces returns the namespaces that an extension watches: [""], which means
+// all, if watchNamespace is empty, otherwise that one. modes are the install modes that
+// its bundle supports.
 //
 //	watchNamespace              needs
 //	empty                       AllNamespaces
 //	equal to installNamespace   OwnNamespace
 //	any other namespace         SingleNamespace
 //
-// A bundle of mode MultiNamespace only cannot be installed. The error is a
-// *ConfigError, which says what to set instead.
+// A bundle that supports only MultiNamespace cannot be installed. The error is a
+// *ConfigError, which states what to set instead.
 func TargetNamespaces(modes []v1alpha1.InstallModeType, installNamespace, watchNamespace string) ([]string, error) {
 	modes = slices.Sorted(slices.Values(modes))
-	needs := neededMode(installNamespace, watchNamespace)
+	needed := neededMode(installNamespace, watchNamespace)
 	if watchNamespace != metav1.NamespaceAll {
 		if problems := validation.IsDNS1123Label(watchNamespace); len(problems) > 0 {
 			return nil, &ConfigError{Problems: []string{fmt.Sprintf("invalid watch namespace '%s': %s", watchNamespace, strings.Join(problems, ", "))}}
 		}
 	}
 
-	if slices.Contains(modes, needs) {
+	if slices.Contains(modes, needed) {
 		return []string{watchNamespace}, nil
 	}
 
@@ -40,17 +40,17 @@ func TargetNamespaces(modes []v1alpha1.InstallModeType, installNamespace, watchN
 		what = "targeting all namespaces"
 	}
 
-	problem := fmt.Sprintf("supported install modes %v do not support %s: %s", modes, what, advice(modes, installNamespace))
-	if known := knownMisfit(modes, installNamespace, watchNamespace); known != "" {
+	problem := fmt.Sprintf("supported install modes %v do not support %s: %s", modes, what, suggestWatchNamespace(modes, installNamespace))
+	if known := installModeProblem(modes, installNamespace, watchNamespace); known != "" {
 		problem = known + ": " + problem
 	}
 
 	return nil, &ConfigError{Problems: []string{problem}}
 }
 
-// knownMisfit returns the text that scripts look for of a watchNamespace that the install
-// modes do not support; empty when none of them can be installed.
-func knownMisfit(modes []v1alpha1.InstallModeType, installNamespace, watchNamespace string) string {
+// installModeProblem returns the text, which scripts match, for a watchNamespace that the install
+// modes do not support. It returns an empty string if no mode can be installed.
+func installModeProblem(modes []v1alpha1.InstallModeType, installNamespace, watchNamespace string) string {
 	own := slices.Contains(modes, v1alpha1.InstallModeTypeOwnNamespace)
 	single := slices.Contains(modes, v1alpha1.InstallModeTypeSingleNamespace)
 	all := slices.Contains(modes, v1alpha1.InstallModeTypeAllNamespaces)
@@ -83,8 +83,8 @@ func neededMode(installNamespace, watchNamespace string) v1alpha1.InstallModeTyp
 	}
 }
 
-// advice says which values watchNamespace can have.
-func advice(modes []v1alpha1.InstallModeType, installNamespace string) string {
+// suggestWatchNamespace returns the possible values of watchNamespace.
+func suggestWatchNamespace(modes []v1alpha1.InstallModeType, installNamespace string) string {
 	var options []string
 	if slices.Contains(modes, v1alpha1.InstallModeTypeAllNamespaces) {
 		options = append(options, "leave watchNamespace unset, to watch all namespaces")

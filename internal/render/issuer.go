@@ -11,47 +11,47 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// Issuer is who issues the certificates of webhooks.
+// Issuer is the issuer of webhook certificates.
 type Issuer string
 
 const (
-	// IssuerBuiltIn is whoever follows AnnotationServingCertificate and AnnotationCAFrom.
+	// IssuerBuiltIn is the controller that implements AnnotationServingCertificate and
+	// AnnotationCAFrom.
 	IssuerBuiltIn Issuer = ""
-	// IssuerCertManager is cert-manager. The objects of a bundle with webhooks then
-	// include an Issuer that signs certificates with their own keys, and a Certificate for
-	// each Deployment with webhooks.
+	// IssuerCertManager is cert-manager. The objects of a bundle with webhooks then include an
+	// Issuer of self-signed certificates, and a Certificate for each Deployment with webhooks.
 	IssuerCertManager Issuer = "cert-manager"
 )
 
-// AnnotationInjectCAFrom is cert-manager's counterpart of AnnotationCAFrom: it names the
+// AnnotationInjectCAFrom is cert-manager's counterpart of AnnotationCAFrom. It names the
 // Certificate as <namespace>/<name>.
 const AnnotationInjectCAFrom = "cert-manager.io/inject-ca-from"
 
-// AnnotationCAIssuer stands beside it where it was set here, with the issuer as its value.
-// Bundles bring definitions with cert-manager's annotation for certificates that nobody
-// asked for.
+// AnnotationCAIssuer marks objects on which this package has set AnnotationInjectCAFrom. Its value
+// is the issuer. It is needed because bundles contain CRDs with cert-manager's annotation for
+// certificates that nobody requested.
 const AnnotationCAIssuer = "mainstay.dev/ca-issuer"
 
-// CertManagerVersion is the API of cert-manager that is used.
+// CertManagerVersion is the API version of cert-manager that is used.
 const CertManagerVersion = "cert-manager.io/v1"
 
-// certificateDuration and certificateReserve are for how long cert-manager issues, and
-// how long before the end it issues anew. It replaces key and trust at once, while pods
-// see a changed Secret a minute later, so that webhooks fail meanwhile: hence two years,
-// which OLM Classic gives its certificates too.
-const certificateDuration, certificateReserve = "17520h0m0s", "24h0m0s"
+// certificateDuration is the validity of cert-manager's certificates, and certificateRenewBefore
+// is how long before the expiry they are renewed. cert-manager replaces the key and the caBundle
+// at once, but pods observe a changed Secret up to a minute later, and webhooks fail meanwhile. So
+// the validity is two years, as for certificates of OLM Classic.
+const certificateDuration, certificateRenewBefore = "17520h0m0s", "24h0m0s"
 
-func (i Issuer) check() error {
+func (i Issuer) validate() error {
 	if i != IssuerBuiltIn && i != IssuerCertManager {
 		return fmt.Errorf("rendering a bundle: unknown issuer of certificates %q", i)
 	}
 	return nil
 }
 
-// certificate names the Secret with the certificate of a Deployment's webhooks, and the
-// Certificate where there is one. The names of two issuers differ, so that a Deployment
-// that moves from one to the other finds the old Secret until it has the new one.
-func (i Issuer) certificate(deployment string) string {
+// certificateName returns the name of the Secret with the certificate of a Deployment's webhooks,
+// and of the Certificate if there is one. The names differ between issuers, so that a Deployment
+// that moves to another issuer can use the old Secret until the new one exists.
+func (i Issuer) certificateName(deployment string) string {
 	suffix := "serving"
 	if i == IssuerCertManager {
 		suffix = "cert"
@@ -59,25 +59,25 @@ func (i Issuer) certificate(deployment string) string {
 	return uniqueName(ServiceName(deployment), suffix)
 }
 
-// onService are the annotations of a Service in front of webhooks.
-func (i Issuer) onService(deployment string) map[string]string {
+// serviceAnnotations returns the annotations of a Service for webhooks.
+func (i Issuer) serviceAnnotations(deployment string) map[string]string {
 	if i == IssuerCertManager {
 		return nil
 	}
-	return map[string]string{AnnotationServingCertificate: i.certificate(deployment)}
+	return map[string]string{AnnotationServingCertificate: i.certificateName(deployment)}
 }
 
-// onConsumer are the annotations of objects that trust the certificate.
-func (i Issuer) onConsumer(namespace, deployment string) map[string]string {
-	from := namespace + "/" + i.certificate(deployment)
+// consumerAnnotations returns the annotations of objects that need the caBundle.
+func (i Issuer) consumerAnnotations(namespace, deployment string) map[string]string {
+	from := namespace + "/" + i.certificateName(deployment)
 	if i == IssuerCertManager {
 		return map[string]string{AnnotationInjectCAFrom: from, AnnotationCAIssuer: string(i)}
 	}
 	return map[string]string{AnnotationCAFrom: from}
 }
 
-// certificates are the objects that ask cert-manager for certificates.
-func (i Issuer) certificates(b *bundle.Bundle, namespace string) []runtime.Object {
+// renderCertificates returns the objects that request certificates from cert-manager.
+func (i Issuer) renderCertificates(b *bundle.Bundle, namespace string) []runtime.Object {
 	if i != IssuerCertManager {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (i Issuer) certificates(b *bundle.Bundle, namespace string) []runtime.Objec
 
 	var objects []runtime.Object
 	for _, deployment := range slices.Sorted(maps.Keys(deployments)) {
-		name, service := i.certificate(deployment), ServiceName(deployment)
+		name, service := i.certificateName(deployment), ServiceName(deployment)
 		issuer := uniqueName(name, "selfsigned-issuer")
 		objects = append(objects,
 			certManagerObject("Issuer", namespace, issuer, map[string]any{"selfSigned": map[string]any{}}),
@@ -97,7 +97,7 @@ func (i Issuer) certificates(b *bundle.Bundle, namespace string) []runtime.Objec
 				"secretName":  name,
 				"dnsNames":    []any{service + "." + namespace + ".svc", service + "." + namespace + ".svc.cluster.local", service + "." + namespace},
 				"duration":    certificateDuration,
-				"renewBefore": certificateReserve,
+				"renewBefore": certificateRenewBefore,
 				"usages":      []any{"server auth"},
 				"privateKey":  map[string]any{"algorithm": "ECDSA", "size": int64(256), "rotationPolicy": "Always"},
 				"issuerRef":   map[string]any{"group": "cert-manager.io", "kind": "Issuer", "name": issuer},

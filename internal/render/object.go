@@ -14,9 +14,9 @@ import (
 
 const kindCRD = "CustomResourceDefinition"
 
-// kindNamespaced lists the kinds that a bundle may ship beside its CSV, and whether
-// they are namespaced. Kinds alone decide, whatever their group: several groups have,
-// for example, a ServiceMonitor.
+// kindNamespaced lists the kinds that a bundle may ship in addition to its CSV, and whether they
+// are namespaced. Only the kind counts, not the group: for example, several groups have a
+// ServiceMonitor.
 var kindNamespaced = map[string]bool{
 	"ClusterRole":           false,
 	"ClusterRoleBinding":    false,
@@ -41,13 +41,12 @@ var kindNamespaced = map[string]bool{
 	"VerticalPodAutoscaler": true,
 }
 
-// api is a version of a kind.
-type api struct{ apiVersion, kind string }
+// versionedKind is a version of a kind.
+type versionedKind struct{ apiVersion, kind string }
 
-// renamedAPIs are versions that no supported cluster serves any more, whose objects
-// are in every field what they are in the version that is given here. They are
-// rendered as that version.
-var renamedAPIs = map[api]string{
+// renamedAPIs maps versions that no supported cluster serves any more to versions with identical
+// fields. Their objects are rendered in the mapped version.
+var renamedAPIs = map[versionedKind]string{
 	{"rbac.authorization.k8s.io/v1beta1", "ClusterRole"}:        "rbac.authorization.k8s.io/v1",
 	{"rbac.authorization.k8s.io/v1beta1", "ClusterRoleBinding"}: "rbac.authorization.k8s.io/v1",
 	{"rbac.authorization.k8s.io/v1beta1", "Role"}:               "rbac.authorization.k8s.io/v1",
@@ -55,39 +54,39 @@ var renamedAPIs = map[api]string{
 	{"scheduling.k8s.io/v1beta1", "PriorityClass"}:              "scheduling.k8s.io/v1",
 }
 
-// removedAPI is a version that no supported cluster serves any more and that only the
-// author can replace: the new version wants more or means something else.
+// removedAPI is a version that no supported cluster serves any more and that only the author can
+// replace: the new version requires more fields or has other semantics.
 type removedAPI struct {
-	api
+	versionedKind
 	kubernetes  string // the first version without it
 	replacement string
 }
 
 var removedAPIs = []removedAPI{
-	{api{"apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"}, "1.22", "apiextensions.k8s.io/v1"},
-	{api{"extensions/v1beta1", "NetworkPolicy"}, "1.16", "networking.k8s.io/v1"},
-	{api{"policy/v1beta1", "PodDisruptionBudget"}, "1.25", "policy/v1"},
-	{api{"rbac.authorization.k8s.io/v1alpha1", "ClusterRole"}, "1.23", "rbac.authorization.k8s.io/v1"},
-	{api{"rbac.authorization.k8s.io/v1alpha1", "ClusterRoleBinding"}, "1.23", "rbac.authorization.k8s.io/v1"},
-	{api{"rbac.authorization.k8s.io/v1alpha1", "Role"}, "1.23", "rbac.authorization.k8s.io/v1"},
-	{api{"rbac.authorization.k8s.io/v1alpha1", "RoleBinding"}, "1.23", "rbac.authorization.k8s.io/v1"},
-	{api{"scheduling.k8s.io/v1alpha1", "PriorityClass"}, "1.23", "scheduling.k8s.io/v1"},
+	{versionedKind{"apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"}, "1.22", "apiextensions.k8s.io/v1"},
+	{versionedKind{"extensions/v1beta1", "NetworkPolicy"}, "1.16", "networking.k8s.io/v1"},
+	{versionedKind{"policy/v1beta1", "PodDisruptionBudget"}, "1.25", "policy/v1"},
+	{versionedKind{"rbac.authorization.k8s.io/v1alpha1", "ClusterRole"}, "1.23", "rbac.authorization.k8s.io/v1"},
+	{versionedKind{"rbac.authorization.k8s.io/v1alpha1", "ClusterRoleBinding"}, "1.23", "rbac.authorization.k8s.io/v1"},
+	{versionedKind{"rbac.authorization.k8s.io/v1alpha1", "Role"}, "1.23", "rbac.authorization.k8s.io/v1"},
+	{versionedKind{"rbac.authorization.k8s.io/v1alpha1", "RoleBinding"}, "1.23", "rbac.authorization.k8s.io/v1"},
+	{versionedKind{"scheduling.k8s.io/v1alpha1", "PriorityClass"}, "1.23", "scheduling.k8s.io/v1"},
 }
 
-// serverFields are fields of metadata that an API server writes. Manifests that were
-// exported from a cluster carry them.
+// serverFields are the fields of metadata that an API server writes. Manifests exported from a
+// cluster contain them.
 var serverFields = []string{
 	"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation",
 	"managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid",
 }
 
-// shipped are the objects that a bundle's manifests hold, its CSV aside, as they are to
-// be applied: namespaced ones in the install namespace.
-func shipped(b *bundle.Bundle, installNamespace string) []unstructured.Unstructured {
+// shippedObjects returns the objects in a bundle's manifests, except its CSV, ready to apply.
+// Namespaced ones are in the install namespace.
+func shippedObjects(b *bundle.Bundle, installNamespace string) []unstructured.Unstructured {
 	var objects []unstructured.Unstructured
 	for _, object := range slices.Concat(b.CRDs, b.Objects) {
 		object = *object.DeepCopy()
-		if renamed, ok := renamedAPIs[api{object.GetAPIVersion(), object.GetKind()}]; ok {
+		if renamed, ok := renamedAPIs[versionedKind{object.GetAPIVersion(), object.GetKind()}]; ok {
 			object.SetAPIVersion(renamed)
 		}
 
@@ -109,9 +108,9 @@ func shipped(b *bundle.Bundle, installNamespace string) []unstructured.Unstructu
 	return objects
 }
 
-// DropPlaceholderCA removes a caBundle without a certificate from the conversion
-// webhook of a CRD. Scaffolds of operators leave one there ("Cg==", a line feed) for a
-// tool to fill in; the API server does not serve a CRD that has it.
+// DropPlaceholderCA removes a caBundle without a certificate from the conversion webhook of a CRD.
+// Scaffolds of operators contain such a placeholder ("Cg==", a line feed) for a tool to fill in.
+// The API server does not serve a CRD that has it.
 func DropPlaceholderCA(object *unstructured.Unstructured) {
 	field := []string{"spec", "conversion", "webhook", "clientConfig", "caBundle"}
 	value, ok, err := unstructured.NestedString(object.Object, field...)
@@ -125,7 +124,7 @@ func DropPlaceholderCA(object *unstructured.Unstructured) {
 	}
 }
 
-// checkKinds names the objects of kinds that a bundle may not ship.
+// checkKinds returns a reason for each object of a kind that a bundle may not ship.
 func checkKinds(b *bundle.Bundle) []string {
 	var reasons []string
 	for _, object := range b.Objects {
@@ -138,7 +137,7 @@ func checkKinds(b *bundle.Bundle) []string {
 	return reasons
 }
 
-// checkRemovedAPIs names the objects of versions that no supported cluster serves.
+// checkRemovedAPIs returns a reason for each kind in a version that no supported cluster serves.
 func checkRemovedAPIs(b *bundle.Bundle) []string {
 	objects := slices.Concat(b.CRDs, b.Objects)
 	var reasons []string
@@ -151,14 +150,14 @@ func checkRemovedAPIs(b *bundle.Bundle) []string {
 		}
 		if len(names) > 0 {
 			reasons = append(reasons, fmt.Sprintf("%s %s uses %s, which was removed in Kubernetes %s; its author must move to %s",
-				removed.kind, quoted(names), removed.apiVersion, removed.kubernetes, removed.replacement))
+				removed.kind, quoteNames(names), removed.apiVersion, removed.kubernetes, removed.replacement))
 		}
 	}
 
 	return reasons
 }
 
-// checkDuplicates names objects, CRDs among them, that a bundle ships twice.
+// checkDuplicates returns a reason for objects, including CRDs, that a bundle ships twice.
 func checkDuplicates(b *bundle.Bundle) []string {
 	byKind := map[string][]string{}
 	for _, object := range slices.Concat(b.CRDs, b.Objects) {
@@ -168,9 +167,9 @@ func checkDuplicates(b *bundle.Bundle) []string {
 
 	var reasons []string
 	for kind, names := range byKind {
-		if twice := duplicates(names); len(twice) > 0 {
+		if twice := findDuplicates(names); len(twice) > 0 {
 			kind, _, _ = strings.Cut(kind, ".")
-			reasons = append(reasons, fmt.Sprintf("duplicate %s %s", kind, quoted(twice)))
+			reasons = append(reasons, fmt.Sprintf("duplicate %s %s", kind, quoteNames(twice)))
 		}
 	}
 
@@ -178,8 +177,8 @@ func checkDuplicates(b *bundle.Bundle) []string {
 	return reasons
 }
 
-// duplicates returns the names that occur more than once, sorted, each once.
-func duplicates(names []string) []string {
+// findDuplicates returns the names that occur more than once, sorted, without duplicates.
+func findDuplicates(names []string) []string {
 	seen := map[string]int{}
 	var twice []string
 	for _, name := range names {
@@ -192,8 +191,8 @@ func duplicates(names []string) []string {
 	return twice
 }
 
-// quoted lists names in order, each once.
-func quoted(names []string) string {
+// quoteNames returns the quoted names, sorted, without duplicates.
+func quoteNames(names []string) string {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	var list []string

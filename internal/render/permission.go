@@ -22,10 +22,10 @@ const (
 	maxNameLength         = 63
 )
 
-// permissions are the ServiceAccounts, roles and bindings that a CSV asks for. Where
-// all namespaces are watched its namespaced permissions hold in the whole cluster, and
-// each may also list the namespaces.
-func permissions(b *bundle.Bundle, installNamespace string, targets []string) []runtime.Object {
+// renderPermissions returns the ServiceAccounts, roles and bindings of a CSV. If all namespaces
+// are watched, its namespaced permissions apply to the whole cluster, and each also allows listing
+// the namespaces.
+func renderPermissions(b *bundle.Bundle, installNamespace string, targets []string) []runtime.Object {
 	strategy := b.CSV.Spec.InstallStrategy.StrategySpec
 	namespaced, clusterWide := strategy.Permissions, slices.Clone(strategy.ClusterPermissions)
 	objects := serviceAccounts(slices.Concat(namespaced, clusterWide), installNamespace)
@@ -51,7 +51,7 @@ func permissions(b *bundle.Bundle, installNamespace string, targets []string) []
 			}, &rbacv1.RoleBinding{
 				TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
 				ObjectMeta: meta,
-				Subjects:   subjects(permission, installNamespace),
+				Subjects:   newSubjects(permission, installNamespace),
 				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			})
 		}
@@ -66,7 +66,7 @@ func permissions(b *bundle.Bundle, installNamespace string, targets []string) []
 		}, &rbacv1.ClusterRoleBinding{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
 			ObjectMeta: meta,
-			Subjects:   subjects(permission, installNamespace),
+			Subjects:   newSubjects(permission, installNamespace),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 		})
 	}
@@ -74,13 +74,13 @@ func permissions(b *bundle.Bundle, installNamespace string, targets []string) []
 	return objects
 }
 
-// serviceAccounts are the accounts named by permissions. Every namespace has "default"
-// already.
+// serviceAccounts returns the service accounts of permissions. Every namespace already has
+// "default".
 func serviceAccounts(permissions []v1alpha1.StrategyDeploymentPermissions, namespace string) []runtime.Object {
 	var objects []runtime.Object
 	seen := map[string]bool{defaultServiceAccount: true}
 	for _, permission := range permissions {
-		name := accountName(permission)
+		name := serviceAccountName(permission)
 		if seen[name] {
 			continue
 		}
@@ -94,26 +94,26 @@ func serviceAccounts(permissions []v1alpha1.StrategyDeploymentPermissions, names
 	return objects
 }
 
-func subjects(permission v1alpha1.StrategyDeploymentPermissions, namespace string) []rbacv1.Subject {
-	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: accountName(permission)}}
+func newSubjects(permission v1alpha1.StrategyDeploymentPermissions, namespace string) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: serviceAccountName(permission)}}
 }
 
-func accountName(permission v1alpha1.StrategyDeploymentPermissions) string {
+func serviceAccountName(permission v1alpha1.StrategyDeploymentPermissions) string {
 	if permission.ServiceAccountName == "" {
 		return defaultServiceAccount
 	}
 	return permission.ServiceAccountName
 }
 
-// permissionName names the role and the binding of a permission. Other
-// implementations of OLM v1 compute the same name; it must not change.
+// permissionName returns the name of the role and the binding of a permission. Other
+// implementations of OLM v1 compute the same name. It must not change.
 func permissionName(csvName string, permission v1alpha1.StrategyDeploymentPermissions) string {
-	return uniqueName(csvName+"-"+accountName(permission), hash(permission))
+	return uniqueName(csvName+"-"+serviceAccountName(permission), hashPermission(permission))
 }
 
-// uniqueName joins base and hash, cutting the base when the two are too long for a
-// name. At exactly 63 characters together nothing is cut and the name has 64: that is
-// how the names came to be, and roles may be longer.
+// uniqueName joins base and hash, and truncates the base if the two are too long for a name. At
+// exactly 63 characters together nothing is truncated and the name has 64. Existing names were
+// computed that way, and roles may be longer.
 func uniqueName(base, hash string) string {
 	if len(base)+len(hash) > maxNameLength {
 		base = base[:max(0, maxNameLength-len(hash)-1)]
@@ -121,9 +121,9 @@ func uniqueName(base, hash string) string {
 	return base + "-" + hash
 }
 
-// hash is SHA-224 over the JSON encoding of a permission and a newline, in base 36.
+// hashPermission returns SHA-224 over the JSON encoding of a permission and a newline, in base 36.
 // The types of a permission always encode.
-func hash(permission v1alpha1.StrategyDeploymentPermissions) string {
+func hashPermission(permission v1alpha1.StrategyDeploymentPermissions) string {
 	var encoded bytes.Buffer
 	_ = json.NewEncoder(&encoded).Encode(permission)
 	sum := sha256.Sum224(encoded.Bytes())

@@ -46,7 +46,7 @@ func TestHash(t *testing.T) {
 		if text := new(big.Int).SetBytes(sum[:]).Text(36); text != c.want {
 			t.Errorf("the encoding %s gives %s, the table says %s", c.encoded, text, c.want)
 		}
-		if got := hash(c.permission); got != c.want {
+		if got := hashPermission(c.permission); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.encoded, got, c.want)
 		}
 	}
@@ -73,7 +73,7 @@ func TestUniqueName(t *testing.T) {
 func TestPermissionNames(t *testing.T) {
 	for account, base := range map[string]string{"": "foo.v1-default-", "sa": "foo.v1-sa-"} {
 		permission := v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account}
-		if got, want := permissionName("foo.v1", permission), base+hash(permission); got != want {
+		if got, want := permissionName("foo.v1", permission), base+hashPermission(permission); got != want {
 			t.Errorf("account %q: got %s, want %s", account, got, want)
 		}
 	}

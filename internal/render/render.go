@@ -1,12 +1,12 @@
-// Package render makes the Kubernetes objects of a registry+v1 bundle: what its CSV
-// asks for (Deployments, ServiceAccounts, RBAC, webhooks) and what its manifests hold.
-// It says which bundles cannot be rendered and why, which namespaces an extension
-// watches, and what its configuration may be.
+// Package render renders the Kubernetes objects of a registry+v1 bundle: those that its
+// CSV requires (Deployments, ServiceAccounts, RBAC, webhooks) and those in its manifests.
+// It reports which bundles cannot be rendered and why, which namespaces an extension
+// watches, and which configuration is valid.
 //
-// It is pure: a bundle and options in, objects out, the same in the same order each
-// time. Reading bundles is internal/bundle's job; putting objects into phases and on a
-// cluster is that of the components. Names and contents of the objects are those that
-// OLM v1 gives them, so that an installation can move between implementations.
+// It is pure and deterministic: a bundle and options in, objects out. Package bundle reads
+// bundles. The components group objects into phases and apply them. Names and contents of
+// the objects match those of OLM v1, so that an installation can move between
+// implementations.
 package render
 
 import (
@@ -24,32 +24,31 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// Options say where a bundle is installed and how.
+// Options are the options of Render.
 type Options struct {
-	// InstallNamespace is where its namespaced objects go. Required.
+	// InstallNamespace is the namespace of the namespaced objects. Required.
 	InstallNamespace string
-	// WatchNamespace is the one namespace that it watches; empty means all.
+	// WatchNamespace is the one namespace that the extension watches. Empty means all.
 	WatchNamespace string
 	// DeploymentConfig changes its Deployments. Nil changes nothing.
 	DeploymentConfig *v1alpha1.SubscriptionConfig
-	// Issuer of the certificates of webhooks. Empty means the built-in one.
+	// Issuer issues the certificates of webhooks. Empty means the built-in one.
 	Issuer Issuer
-	// AccessRoles adds ClusterRoles for users of the APIs that the bundle defines, which
-	// are aggregated to view, edit and admin.
+	// AccessRoles adds ClusterRoles for users of the APIs that the bundle defines. They are
+	// aggregated to view, edit and admin.
 	AccessRoles bool
 }
 
-// Render makes the objects of a bundle, sorted by group, kind, namespace and name. No
-// two have the same.
+// Render returns the objects of a bundle, sorted by group, kind, namespace and name, without
+// duplicates.
 //
-// The error is a *RefusedError when the bundle cannot be rendered whatever the options
-// say, and a *ConfigError when the options do not fit the bundle. The bundle is not
-// changed.
+// The error is a *RefusedError if the bundle cannot be rendered with any options, and a
+// *ConfigError if the options do not match the bundle. The bundle is not changed.
 func Render(b *bundle.Bundle, opts Options) ([]unstructured.Unstructured, error) {
 	if opts.InstallNamespace == "" {
 		return nil, errors.New("rendering a bundle needs an install namespace")
 	}
-	if err := opts.Issuer.check(); err != nil {
+	if err := opts.Issuer.validate(); err != nil {
 		return nil, err
 	}
 	if err := Validate(b); err != nil {
@@ -61,7 +60,7 @@ func Render(b *bundle.Bundle, opts Options) ([]unstructured.Unstructured, error)
 		return nil, err
 	}
 
-	deployments, err := deployments(b, opts, targets)
+	deployments, err := renderDeployments(b, opts, targets)
 	if err != nil {
 		return nil, err
 	}
@@ -71,24 +70,24 @@ func Render(b *bundle.Bundle, opts Options) ([]unstructured.Unstructured, error)
 		access = accessRoles(b)
 	}
 
-	made, err := toUnstructured(slices.Concat(
+	generated, err := toUnstructured(slices.Concat(
 		access,
-		permissions(b, opts.InstallNamespace, targets),
+		renderPermissions(b, opts.InstallNamespace, targets),
 		deployments,
-		services(b, opts.InstallNamespace, opts.Issuer),
-		opts.Issuer.certificates(b, opts.InstallNamespace),
+		renderServices(b, opts.InstallNamespace, opts.Issuer),
+		opts.Issuer.renderCertificates(b, opts.InstallNamespace),
 		webhookConfigurations(b, opts, targets),
 	))
 	if err != nil {
 		return nil, fmt.Errorf("rendering bundle %q: %w", b.Name(), err)
 	}
 
-	shipped := shipped(b, opts.InstallNamespace)
+	shipped := shippedObjects(b, opts.InstallNamespace)
 	addConversion(b, opts, shipped)
-	return merge(b.Name(), shipped, made)
+	return mergeObjects(b.Name(), shipped, generated)
 }
 
-// toUnstructured takes the status out, which is not for us to write.
+// toUnstructured converts objects without their status, which other controllers write.
 func toUnstructured(objects []runtime.Object) ([]unstructured.Unstructured, error) {
 	result := make([]unstructured.Unstructured, 0, len(objects))
 	for _, object := range objects {
@@ -108,23 +107,23 @@ type identity struct {
 	namespace, name string
 }
 
-func identify(object unstructured.Unstructured) identity {
+func identityOf(object unstructured.Unstructured) identity {
 	return identity{object.GroupVersionKind().GroupKind(), object.GetNamespace(), object.GetName()}
 }
 
-// merge puts the objects that a bundle ships and those made for it together and sorts
-// them. Where both have a ServiceAccount the shipped one stays: it can carry more,
-// such as pull secrets. An object that is made twice alike is kept once, for a CSV may
-// state one permission twice.
-func merge(bundleName string, shipped, made []unstructured.Unstructured) ([]unstructured.Unstructured, error) {
+// mergeObjects merges the objects that a bundle ships and those generated for it, and sorts them.
+// If both have a ServiceAccount the shipped one is used, because it can have more fields, such as
+// pull secrets. Identical generated objects are merged, because a CSV may state a permission
+// twice.
+func mergeObjects(bundleName string, shipped, generated []unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	index := map[identity]unstructured.Unstructured{}
 	for _, object := range shipped {
-		index[identify(object)] = object
+		index[identityOf(object)] = object
 	}
 
 	result := slices.Clone(shipped)
-	for _, object := range made {
-		id := identify(object)
+	for _, object := range generated {
+		id := identityOf(object)
 		first, taken := index[id]
 		switch {
 		case !taken:
@@ -138,7 +137,7 @@ func merge(bundleName string, shipped, made []unstructured.Unstructured) ([]unst
 	}
 
 	slices.SortFunc(result, func(a, b unstructured.Unstructured) int {
-		x, y := identify(a), identify(b)
+		x, y := identityOf(a), identityOf(b)
 		return cmp.Or(cmp.Compare(x.Group, y.Group), cmp.Compare(x.Kind, y.Kind),
 			cmp.Compare(x.namespace, y.namespace), cmp.Compare(x.name, y.name))
 	})

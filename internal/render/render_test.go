@@ -98,7 +98,7 @@ func checkObjects(t *testing.T, objects []unstructured.Unstructured, opts Option
 	t.Helper()
 	seen := map[identity]bool{}
 	for _, object := range objects {
-		id := identify(object)
+		id := identityOf(object)
 		if seen[id] {
 			t.Errorf("%v is rendered twice", id)
 		}

@@ -17,39 +17,39 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// Annotations by which rendered objects ask the built-in issuer for certificates. No
-// rendered object holds a certificate: whoever issues them adds fields that nothing here
-// sets, so that neither takes them from the other.
+// Annotations by which rendered objects request certificates from the built-in issuer. No
+// rendered object contains a certificate: the issuer sets fields that rendering does not
+// set, so that there are no field conflicts.
 const (
-	// AnnotationServingCertificate stands on a Service, and names the Secret in its
-	// namespace that the pods behind it expect: of type kubernetes.io/tls, with a
-	// certificate for the host names of the Service.
+	// AnnotationServingCertificate is the annotation of a Service with the name of a Secret in its
+	// namespace that its pods expect. The Secret is of type kubernetes.io/tls, with a certificate
+	// for the host names of the Service.
 	AnnotationServingCertificate = "mainstay.dev/serving-certificate"
-	// AnnotationCAFrom stands on webhook configurations and on CRDs with a conversion
-	// webhook, and names that Secret as <namespace>/<name>: what its certificate is to
-	// be trusted by belongs into the caBundle of every webhook of the object.
+	// AnnotationCAFrom is the annotation of webhook configurations, and of CRDs with a conversion
+	// webhook, with that Secret as <namespace>/<name>. The authorities of its certificate belong
+	// into the caBundle of every webhook of the object.
 	AnnotationCAFrom = "mainstay.dev/ca-from"
 )
 
-// defaultPort is the port of a webhook that names none.
+// defaultPort is the port of a webhook that does not state one.
 const defaultPort int32 = 443
 
-// certificateVolumes are the volumes through which the containers of a webhook's
-// Deployment get its certificate: operators look in the one place or in the other.
+// certificateVolumes are the volumes that mount the certificate into the containers of a webhook's
+// Deployment. Operators read it from one of the two paths.
 var certificateVolumes = []struct{ name, path, certificate, key string }{
 	{"apiservice-cert", "/apiserver.local.config/certificates", "apiserver.crt", "apiserver.key"},
 	{"webhook-cert", "/tmp/k8s-webhook-server/serving-certs", corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
 }
 
-// ServiceName names the Service in front of the webhooks of a Deployment. A Service's
-// name, unlike a role's, has no room for a 64th character.
+// ServiceName returns the name of the Service for the webhooks of a Deployment. Unlike the name of
+// a role, it must not have a 64th character.
 func ServiceName(deployment string) string {
 	const suffix = "service"
 	base := strings.ReplaceAll(deployment, ".", "-")
 	return base[:min(len(base), maxNameLength-len("-"+suffix))] + "-" + suffix
 }
 
-// servicePort is the port of the Service by which a webhook is reached.
+// servicePort returns the port of the Service for a webhook.
 func servicePort(webhook v1alpha1.WebhookDescription) corev1.ServicePort {
 	port := cmp.Or(webhook.ContainerPort, defaultPort)
 	target := intstr.FromInt32(port)
@@ -59,9 +59,8 @@ func servicePort(webhook v1alpha1.WebhookDescription) corev1.ServicePort {
 	return corev1.ServicePort{Name: strconv.Itoa(int(port)), Port: port, TargetPort: target}
 }
 
-// services are the Services in front of webhooks, one for each Deployment that has
-// some.
-func services(b *bundle.Bundle, namespace string, issuer Issuer) []runtime.Object {
+// renderServices returns the Services for webhooks: one for each Deployment with webhooks.
+func renderServices(b *bundle.Bundle, namespace string, issuer Issuer) []runtime.Object {
 	ports := map[string][]corev1.ServicePort{}
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
 		port := servicePort(webhook)
@@ -81,7 +80,7 @@ func services(b *bundle.Bundle, namespace string, issuer Issuer) []runtime.Objec
 			TypeMeta: metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service"},
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: ServiceName(deployment.Name),
-				Annotations: issuer.onService(deployment.Name),
+				Annotations: issuer.serviceAnnotations(deployment.Name),
 			},
 			Spec: corev1.ServiceSpec{Ports: open, Selector: podLabels(deployment.Spec)},
 		})
@@ -90,7 +89,7 @@ func services(b *bundle.Bundle, namespace string, issuer Issuer) []runtime.Objec
 	return objects
 }
 
-// podLabels are labels that the pods of a Deployment have, and no others.
+// podLabels returns labels that only the pods of a Deployment have.
 func podLabels(spec appsv1.DeploymentSpec) map[string]string {
 	if spec.Selector != nil && len(spec.Selector.MatchLabels) > 0 {
 		return maps.Clone(spec.Selector.MatchLabels)
@@ -98,9 +97,9 @@ func podLabels(spec appsv1.DeploymentSpec) map[string]string {
 	return maps.Clone(spec.Template.Labels)
 }
 
-// MountCertificate mounts the Secret with the certificate into every container of a
-// Deployment that serves webhooks or APIs. Volumes with the names of ours or mounted where ours belong are
-// replaced: they stand for a certificate manager that the author had.
+// MountCertificate mounts the Secret with the certificate into every container of a Deployment
+// that serves webhooks or APIs. It replaces volumes with the same names or mount paths: the author
+// meant them for a certificate manager.
 func MountCertificate(deployment *appsv1.Deployment, secret string) {
 	pod := &deployment.Spec.Template.Spec
 	replaced := map[string]bool{}

@@ -12,13 +12,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// RefusedError says why a bundle cannot be rendered, whatever its configuration.
-// Another version of the bundle may do; this one never will.
+// RefusedError is the error for a bundle that cannot be rendered, with any configuration. Another
+// version of the bundle may be valid.
 type RefusedError struct {
-	// Bundle is the bundle's name.
+	// Bundle is the name of the bundle.
 	Bundle string
-	// Reasons are all that stands against it, in a fixed order, each naming what it is
-	// about. Never empty.
+	// Reasons are all reasons, in a fixed order. Each names its subject. It is never empty.
 	Reasons []string
 }
 
@@ -26,8 +25,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("validating bundle %q: %s", e.Bundle, strings.Join(e.Reasons, "; "))
 }
 
-// Validate reports whether a bundle can be rendered. The error is a *RefusedError with
-// every reason that stands against it.
+// Validate returns a *RefusedError with every reason why a bundle cannot be rendered, or nil.
 func Validate(b *bundle.Bundle) error {
 	checks := []func(*bundle.Bundle) []string{
 		checkNothingOmitted,
@@ -57,8 +55,8 @@ func Validate(b *bundle.Bundle) error {
 	return nil
 }
 
-// checkNothingOmitted: an installation without what the loader had to leave out could miss rights,
-// webhooks or anything else that its author counts on.
+// checkNothingOmitted refuses bundles with parts that the loader omitted. Without them an
+// installation could miss rights, webhooks or anything else that its author relies on.
 func checkNothingOmitted(b *bundle.Bundle) []string { return b.Omitted }
 
 func checkPackageName(b *bundle.Bundle) []string {
@@ -68,7 +66,7 @@ func checkPackageName(b *bundle.Bundle) []string {
 	return nil
 }
 
-// checkCSVName: names of roles begin with the CSV's name.
+// checkCSVName checks the CSV's name, which is the prefix of the names of roles.
 func checkCSVName(b *bundle.Bundle) []string {
 	if problems := validation.IsDNS1123Subdomain(b.Name()); len(problems) > 0 {
 		return []string{fmt.Sprintf("invalid ClusterServiceVersion name %q: %s", b.Name(), strings.Join(problems, ", "))}
@@ -76,7 +74,8 @@ func checkCSVName(b *bundle.Bundle) []string {
 	return nil
 }
 
-// checkVersion: a ClusterServiceVersion may leave the version to the catalog.
+// checkVersion checks the version of the CSV. It may be empty: then the catalog states the
+// version.
 func checkVersion(b *bundle.Bundle) []string {
 	version := string(b.CSV.Spec.Version)
 	if version == "" {
@@ -99,7 +98,7 @@ func checkInstallModes(b *bundle.Bundle) []string {
 	return []string{fmt.Sprintf("supported install modes %v: %s", modes, noInstallMode)}
 }
 
-// checkStrategy: there is one strategy only, so that a ClusterServiceVersion need not name it.
+// checkStrategy checks the install strategy. It may be empty, because there is only one.
 func checkStrategy(b *bundle.Bundle) []string {
 	if name := b.CSV.Spec.InstallStrategy.StrategyName; name != "" && name != v1alpha1.InstallStrategyDeployment {
 		return []string{fmt.Sprintf("unsupported install strategy %q: only %q is known", name, v1alpha1.InstallStrategyDeployment)}
@@ -110,8 +109,8 @@ func checkStrategy(b *bundle.Bundle) []string {
 func checkDeployments(b *bundle.Bundle) []string {
 	names := deploymentNames(b)
 	var reasons []string
-	if twice := duplicates(names); len(twice) > 0 {
-		reasons = append(reasons, fmt.Sprintf("duplicate deployments %s in the ClusterServiceVersion", quoted(twice)))
+	if twice := findDuplicates(names); len(twice) > 0 {
+		reasons = append(reasons, fmt.Sprintf("duplicate deployments %s in the ClusterServiceVersion", quoteNames(twice)))
 	}
 
 	for _, name := range names {
@@ -131,7 +130,7 @@ func deploymentNames(b *bundle.Bundle) []string {
 	return names
 }
 
-// checkOwnedCRDs names the CRDs that the CSV owns and the bundle does not ship.
+// checkOwnedCRDs returns a reason for CRDs that the CSV owns and the bundle does not ship.
 func checkOwnedCRDs(b *bundle.Bundle) []string {
 	shipped := map[string]bool{}
 	for _, crd := range b.CRDs {
@@ -149,7 +148,7 @@ func checkOwnedCRDs(b *bundle.Bundle) []string {
 		return nil
 	}
 
-	return []string{fmt.Sprintf("owned CustomResourceDefinition %s not found in the bundle", quoted(missing))}
+	return []string{fmt.Sprintf("owned CustomResourceDefinition %s not found in the bundle", quoteNames(missing))}
 }
 
 func ownedCRDs(b *bundle.Bundle) []string {
@@ -169,6 +168,6 @@ func checkAPIServices(b *bundle.Bundle) []string {
 	if len(names) == 0 {
 		return nil
 	}
-	// The spelling is that of the message that people search for.
-	return []string{fmt.Sprintf("unsupported bundle: apiServiceDefintions are not supported: %s", quoted(names))}
+	// The spelling is part of the message that people search for.
+	return []string{fmt.Sprintf("unsupported bundle: apiServiceDefintions are not supported: %s", quoteNames(names))}
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// olmGroup is the API group of the objects that install extensions: an extension must
-// not stand between a person and them.
+// olmGroup is the API group of the objects that install extensions. The webhooks of an extension
+// must not block access to them.
 const olmGroup = "olm.operatorframework.io"
 
-// checkWebhooks says what is wrong with a bundle's webhooks.
+// checkWebhooks returns the problems of a bundle's webhooks.
 func checkWebhooks(b *bundle.Bundle) []string {
 	webhooks := b.CSV.Spec.WebhookDefinitions
 	return slices.Concat(
@@ -33,8 +33,8 @@ func checkWebhooks(b *bundle.Bundle) []string {
 	)
 }
 
-// webhookTypes are the known types; those of admission need names of three labels at
-// least, such as v.example.com.
+// webhookTypes are the known types. Names of admission webhooks need at least three labels, such
+// as v.example.com.
 var webhookTypes = []v1alpha1.WebhookAdmissionType{
 	v1alpha1.ValidatingAdmissionWebhook, v1alpha1.MutatingAdmissionWebhook, v1alpha1.ConversionWebhook,
 }
@@ -55,14 +55,14 @@ func checkWebhookNames(webhooks []v1alpha1.WebhookDescription) []string {
 	}
 
 	for _, webhookType := range webhookTypes {
-		if twice := duplicates(byType[webhookType]); len(twice) > 0 {
-			reasons = append(reasons, fmt.Sprintf("duplicate webhooks of type %s: %s", webhookType, quoted(twice)))
+		if twice := findDuplicates(byType[webhookType]); len(twice) > 0 {
+			reasons = append(reasons, fmt.Sprintf("duplicate webhooks of type %s: %s", webhookType, quoteNames(twice)))
 		}
 		delete(byType, webhookType)
 	}
 
 	for unknown, names := range byType {
-		reasons = append(reasons, fmt.Sprintf("webhook %s has the unknown type %q", quoted(names), unknown))
+		reasons = append(reasons, fmt.Sprintf("webhook %s has the unknown type %q", quoteNames(names), unknown))
 	}
 
 	slices.Sort(reasons)
@@ -81,8 +81,8 @@ func checkWebhookDeployments(webhooks []v1alpha1.WebhookDescription, deployments
 	return reasons
 }
 
-// checkWebhookServices refuses Deployments whose names differ only in what the name of
-// their Service cannot show.
+// checkWebhookServices refuses Deployments with different names whose Services would have the same
+// name.
 func checkWebhookServices(webhooks []v1alpha1.WebhookDescription) []string {
 	byService := map[string][]string{}
 	for _, webhook := range webhooks {
@@ -95,7 +95,7 @@ func checkWebhookServices(webhooks []v1alpha1.WebhookDescription) []string {
 	var reasons []string
 	for service, deployments := range byService {
 		if len(deployments) > 1 {
-			reasons = append(reasons, fmt.Sprintf("the webhooks of the deployments %s would share the Service %q: one must be renamed", quoted(deployments), service))
+			reasons = append(reasons, fmt.Sprintf("the webhooks of the deployments %s would share the Service %q: one must be renamed", quoteNames(deployments), service))
 		}
 	}
 
@@ -103,8 +103,7 @@ func checkWebhookServices(webhooks []v1alpha1.WebhookDescription) []string {
 	return reasons
 }
 
-// checkWebhookPorts refuses ports that no Service can have, and one port that leads to
-// two.
+// checkWebhookPorts refuses ports that are invalid for a Service, and two targets for one port.
 func checkWebhookPorts(webhooks []v1alpha1.WebhookDescription) []string {
 	type address struct {
 		deployment string
@@ -138,19 +137,19 @@ func checkWebhookPorts(webhooks []v1alpha1.WebhookDescription) []string {
 	return reasons
 }
 
-// checkWebhookFields refuses values that the API server would refuse, but only in the
-// last phase of a roll-out.
+// checkWebhookFields refuses values that the API server would reject only in the last phase of a
+// rollout.
 func checkWebhookFields(webhooks []v1alpha1.WebhookDescription) []string {
 	var reasons []string
-	refuse := func(webhook v1alpha1.WebhookDescription, format string, args ...any) {
+	addReason := func(webhook v1alpha1.WebhookDescription, format string, args ...any) {
 		reasons = append(reasons, fmt.Sprintf("webhook %q ", webhook.GenerateName)+fmt.Sprintf(format, args...))
 	}
 	for _, webhook := range webhooks {
 		if versions := webhook.AdmissionReviewVersions; !slices.Contains(versions, "v1") && !slices.Contains(versions, "v1beta1") {
-			refuse(webhook, "understands the review versions %v, none of which is v1 or v1beta1", versions)
+			addReason(webhook, "understands the review versions %v, none of which is v1 or v1beta1", versions)
 		}
 		if path := ptr.Deref(webhook.WebhookPath, ""); path != "" && !strings.HasPrefix(path, "/") {
-			refuse(webhook, "has the path %q, which does not begin with a slash", path)
+			addReason(webhook, "has the path %q, which does not begin with a slash", path)
 		}
 		if webhook.Type == v1alpha1.ConversionWebhook {
 			continue
@@ -159,19 +158,19 @@ func checkWebhookFields(webhooks []v1alpha1.WebhookDescription) []string {
 		switch effects := ptr.Deref(webhook.SideEffects, ""); effects {
 		case admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.SideEffectClassNoneOnDryRun:
 		default:
-			refuse(webhook, "has the side effects %q, only None and NoneOnDryRun are allowed", effects)
+			addReason(webhook, "has the side effects %q, only None and NoneOnDryRun are allowed", effects)
 		}
 
 		if seconds := ptr.Deref(webhook.TimeoutSeconds, 1); seconds < 1 || seconds > 30 {
-			refuse(webhook, "has a timeout of %d seconds, which must be from 1 to 30", seconds)
+			addReason(webhook, "has a timeout of %d seconds, which must be from 1 to 30", seconds)
 		}
 	}
 
 	return reasons
 }
 
-// checkWebhookRules refuses webhooks that could stop the cluster from being repaired:
-// those asked about everything, about extensions, or about webhooks.
+// checkWebhookRules refuses webhooks that could prevent the repair of the cluster: those for
+// everything, for extensions, or for webhook configurations.
 func checkWebhookRules(webhooks []v1alpha1.WebhookDescription) []string {
 	var reasons []string
 	for _, webhook := range webhooks {
@@ -191,8 +190,9 @@ func checkWebhookRules(webhooks []v1alpha1.WebhookDescription) []string {
 	return slices.Compact(reasons)
 }
 
-// isWebhookConfiguration takes the plural, which is what rules hold, and the kind,
-// which some authors write; either may have a subresource.
+// isWebhookConfiguration reports whether a resource is a webhook configuration. It accepts the
+// plural, which is correct in rules, and the kind, which some authors use, each with an optional
+// subresource.
 func isWebhookConfiguration(resource string) bool {
 	resource, _, _ = strings.Cut(strings.ToLower(resource), "/")
 	switch strings.TrimSuffix(resource, "s") {
@@ -202,8 +202,8 @@ func isWebhookConfiguration(resource string) bool {
 	return false
 }
 
-// checkConversion refuses conversion webhooks that could not work: a CRD is one for
-// the whole cluster, and so must be what converts its objects.
+// checkConversion refuses conversion webhooks that could not work. A CRD is cluster-wide, and so
+// must be its conversion webhook.
 func checkConversion(b *bundle.Bundle) []string {
 	var converted, reasons []string
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
@@ -226,8 +226,8 @@ func checkConversion(b *bundle.Bundle) []string {
 		converted = append(converted, webhook.ConversionCRDs...)
 	}
 
-	if twice := duplicates(converted); len(twice) > 0 {
-		reasons = append(reasons, fmt.Sprintf("more than one conversion webhook for CustomResourceDefinition %s", quoted(twice)))
+	if twice := findDuplicates(converted); len(twice) > 0 {
+		reasons = append(reasons, fmt.Sprintf("more than one conversion webhook for CustomResourceDefinition %s", quoteNames(twice)))
 	}
 
 	for _, crd := range b.CRDs {
