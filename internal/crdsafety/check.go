@@ -8,18 +8,17 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Check compares a definition as it is on a cluster with the one that is to replace it.
-// The error is nil when the change is safe, and else an *UnsafeError with every violation
-// there is. Neither definition is changed.
+// Check compares the CRD on a cluster with the one that replaces it. It returns nil if the change
+// is safe, otherwise an *UnsafeError with every violation. Neither CRD is changed.
 //
-// Versions that only one of the definitions has are not compared: a new version is always
-// allowed, and one that goes is refused only if objects may be stored in it.
+// Versions that only one of the CRDs has are not compared: a new version is always allowed, and a
+// removed one is refused only if objects may be stored in it.
 func Check(old, updated *apiextensionsv1.CustomResourceDefinition) error {
 	r := &report{}
 	checkScope(old, updated, r)
 	after := versionsOf(updated)
 	checkStoredVersions(old, after, r)
-	checkDefinition(old, updated, r)
+	checkUnversionedFields(old, updated, r)
 	for i := range old.Spec.Versions {
 		version := &old.Spec.Versions[i]
 		if same := after[version.Name]; same != nil {
@@ -27,17 +26,17 @@ func Check(old, updated *apiextensionsv1.CustomResourceDefinition) error {
 		}
 	}
 
-	return r.err(old.Name)
+	return r.toError(old.Name)
 }
 
 func checkScope(old, updated *apiextensionsv1.CustomResourceDefinition, r *report) {
 	if old.Spec.Scope != updated.Spec.Scope {
-		r.add(Violation{Validator: NoScopeChange, Message: changed("scope", old.Spec.Scope, updated.Spec.Scope)})
+		r.add(Violation{Validator: NoScopeChange, Message: describeChange("scope", old.Spec.Scope, updated.Spec.Scope)})
 	}
 }
 
-// checkStoredVersions: objects may be stored in each version that the API server lists,
-// and in the one that it writes now, which it may not have listed yet.
+// checkStoredVersions reports removed versions in which objects may be stored: those that the API
+// server lists, and the current storage version, which it may not list yet.
 func checkStoredVersions(old *apiextensionsv1.CustomResourceDefinition, updated versions, r *report) {
 	stored := slices.Clone(old.Status.StoredVersions)
 	for i := range old.Spec.Versions {
@@ -54,8 +53,8 @@ func checkStoredVersions(old *apiextensionsv1.CustomResourceDefinition, updated 
 	}
 }
 
-// checkDefinition judges what holds for all versions.
-func checkDefinition(old, updated *apiextensionsv1.CustomResourceDefinition, r *report) {
+// checkUnversionedFields compares the fields that apply to all versions.
+func checkUnversionedFields(old, updated *apiextensionsv1.CustomResourceDefinition, r *report) {
 	add := func(unknown bool, message string) {
 		if unknown {
 			message = unknownChange("definition", message)
@@ -63,20 +62,20 @@ func checkDefinition(old, updated *apiextensionsv1.CustomResourceDefinition, r *
 		r.add(Violation{Validator: ChangeValidator, Unknown: unknown, Message: message})
 	}
 	if a, b := old.Spec.Names.Kind, updated.Spec.Names.Kind; a != b {
-		add(false, changed("spec.names.kind", a, b))
+		add(false, describeChange("spec.names.kind", a, b))
 	}
 	if a, b := listKind(old), listKind(updated); a != b && old.Spec.Names.Kind == updated.Spec.Names.Kind {
-		add(true, changed("spec.names.listKind", a, b))
+		add(true, describeChange("spec.names.listKind", a, b))
 	}
 	if old.Spec.PreserveUnknownFields && !updated.Spec.PreserveUnknownFields {
 		add(false, "spec.preserveUnknownFields changed from true to false: fields that the schema does not name would be lost")
 	}
-	if a, b := strategy(old), strategy(updated); a != b && b == apiextensionsv1.NoneConverter && !alike(updated) {
-		add(true, changed("spec.conversion.strategy", a, b))
+	if a, b := conversionStrategy(old), conversionStrategy(updated); a != b && b == apiextensionsv1.NoneConverter && !hasIdenticalVersions(updated) {
+		add(true, describeChange("spec.conversion.strategy", a, b))
 	}
 }
 
-// listKind returns the kind of lists with the default of the API server.
+// listKind returns the list kind, with the default of the API server.
 func listKind(crd *apiextensionsv1.CustomResourceDefinition) string {
 	if name := crd.Spec.Names.ListKind; name != "" {
 		return name
@@ -84,25 +83,25 @@ func listKind(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return crd.Spec.Names.Kind + "List"
 }
 
-func strategy(crd *apiextensionsv1.CustomResourceDefinition) apiextensionsv1.ConversionStrategyType {
+func conversionStrategy(crd *apiextensionsv1.CustomResourceDefinition) apiextensionsv1.ConversionStrategyType {
 	if crd.Spec.Conversion == nil || crd.Spec.Conversion.Strategy == "" {
 		return apiextensionsv1.NoneConverter
 	}
 	return crd.Spec.Conversion.Strategy
 }
 
-// alike reports whether an object of one version is one of every other as it stands, so
-// that there is nothing to convert.
-func alike(crd *apiextensionsv1.CustomResourceDefinition) bool {
+// hasIdenticalVersions reports whether all versions have the same schema, so that no conversion is
+// needed.
+func hasIdenticalVersions(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	for i := range crd.Spec.Versions {
-		if !sameValue(schemaOf(&crd.Spec.Versions[0]), schemaOf(&crd.Spec.Versions[i])) {
+		if !equalValues(schemaOf(&crd.Spec.Versions[0]), schemaOf(&crd.Spec.Versions[i])) {
 			return false
 		}
 	}
 	return true
 }
 
-// versions are the versions of a definition by their names.
+// versions are the versions of a CRD by name.
 type versions map[string]*apiextensionsv1.CustomResourceDefinitionVersion
 
 func versionsOf(crd *apiextensionsv1.CustomResourceDefinition) versions {
@@ -113,8 +112,7 @@ func versionsOf(crd *apiextensionsv1.CustomResourceDefinition) versions {
 	return result
 }
 
-// schemaOf returns the schema of a version. That what is stored is an object goes without
-// saying.
+// schemaOf returns the schema of a version. Its root is always an object.
 func schemaOf(version *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
 	var root apiextensionsv1.JSONSchemaProps
 	if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
@@ -125,13 +123,13 @@ func schemaOf(version *apiextensionsv1.CustomResourceDefinitionVersion) *apiexte
 }
 
 func checkVersion(crd string, old, updated *apiextensionsv1.CustomResourceDefinitionVersion, r *report) {
-	w := &walk{report: r, crd: crd, version: old.Name, path: []string{"^"}}
+	w := &walker{report: r, crd: crd, version: old.Name, path: []string{"^"}}
 	checkSubresources(old, updated, w)
-	w.schema(schemaOf(old), schemaOf(updated))
+	w.compareSchemas(schemaOf(old), schemaOf(updated))
 }
 
-// checkSubresources: what clients could ask for before, they can still ask for.
-func checkSubresources(old, updated *apiextensionsv1.CustomResourceDefinitionVersion, w *walk) {
+// checkSubresources checks that clients can still use the subresources and selectable fields.
+func checkSubresources(old, updated *apiextensionsv1.CustomResourceDefinitionVersion, w *walker) {
 	var before, after apiextensionsv1.CustomResourceSubresources
 	if old.Subresources != nil {
 		before = *old.Subresources
@@ -152,13 +150,13 @@ func checkSubresources(old, updated *apiextensionsv1.CustomResourceDefinitionVer
 	case before.Scale == nil:
 	case after.Scale == nil:
 		unknown("subresource scale removed")
-	case !sameValue(before.Scale, after.Scale):
+	case !equalValues(before.Scale, after.Scale):
 		unknown("subresource scale changed")
 	}
 
 	for _, field := range old.SelectableFields {
 		if !slices.Contains(updated.SelectableFields, field) {
-			unknown(fmt.Sprintf("selectable field %q removed", shorten(field.JSONPath, maxText)))
+			unknown(fmt.Sprintf("selectable field %q removed", truncateText(field.JSONPath, maxTextBytes)))
 		}
 	}
 }

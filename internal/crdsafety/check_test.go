@@ -306,7 +306,7 @@ func TestViolationsAreBounded(t *testing.T) {
 	if got[len(got)-1] != want {
 		t.Errorf("the last is %q, want %q", got[len(got)-1], want)
 	}
-	if size := len(got[0]); size > 2*maxText {
+	if size := len(got[0]); size > 2*maxTextBytes {
 		t.Errorf("a message has %d bytes", size)
 	}
 }

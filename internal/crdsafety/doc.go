@@ -1,13 +1,12 @@
-// Package crdsafety judges changes of CustomResourceDefinitions: whether objects that are
-// stored, and clients that work with them, go on under the new definition as they did
-// under the old one.
+// Package crdsafety checks changes of CRDs: whether stored objects, and clients that use
+// them, continue to work with the new CRD as with the old one.
 //
-// The rules are those of OLM v1's CRD upgrade safety check, and its messages where they
-// are documented. What it judges beyond them follows from one question: does the new
-// definition accept, keep and mean the same by everything that the old one accepted? A
-// change for which that cannot be told is an unknown change, and not safe.
+// The rules are those of OLM v1's CRD upgrade safety check, and so are the messages where
+// they are documented. Further rules follow from one question: does the new CRD accept
+// and keep everything that the old one accepted, with the same meaning? If that cannot be
+// determined, the change is unknown, and not safe.
 //
-// It compares two definitions and nothing else. It knows no stored objects, does not
-// compare the versions of one definition with each other, and does not validate
-// definitions: the API server does that.
+// It only compares two CRDs. It does not read stored objects, does not compare the
+// versions of one CRD with each other, and does not validate CRDs: the API server does
+// that.
 package crdsafety

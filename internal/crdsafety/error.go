@@ -8,59 +8,60 @@ import (
 	"unicode/utf8"
 )
 
-// Validator names what found a violation. The names are part of the messages.
+// Validator is the name of a validator that reports violations. The names are part of the
+// messages.
 type Validator string
 
 // The validators, in the order in which their violations are reported.
 const (
-	// NoScopeChange: objects of one scope are not objects of the other.
+	// NoScopeChange reports a changed scope: objects of one scope are invalid in the other.
 	NoScopeChange Validator = "NoScopeChange"
-	// NoStoredVersionRemoved: objects stored in a version can be read only while the
-	// definition has that version.
+	// NoStoredVersionRemoved reports removed versions with stored objects: these can be read
+	// only while the CRD has the version.
 	NoStoredVersionRemoved Validator = "NoStoredVersionRemoved"
-	// NoExistingFieldRemoved: what the schema does not name any more is lost at the next
-	// write of an object.
+	// NoExistingFieldRemoved reports removed fields: their values are lost at the next write
+	// of an object.
 	NoExistingFieldRemoved Validator = "NoExistingFieldRemoved"
-	// ChangeValidator judges every other change.
+	// ChangeValidator reports every other change.
 	ChangeValidator Validator = "ChangeValidator"
 )
 
 var validators = []Validator{NoScopeChange, NoStoredVersionRemoved, NoExistingFieldRemoved, ChangeValidator}
 
 const (
-	// maxViolations bounds what is reported. The largest definitions known to us have
-	// some 10,000 fields in all their versions.
+	// maxViolations limits the reported violations. The largest known CRDs have about 10,000
+	// fields in all their versions.
 	maxViolations = 10_000
-	// maxText is how many bytes of a path, of a value or of a list are quoted.
-	maxText = 1024
+	// maxTextBytes limits a quoted path, value or list.
+	maxTextBytes = 1024
 )
 
-// Violation is one change that is not safe, or not known to be.
+// Violation is a change that is not safe, or not known to be safe.
 type Violation struct {
-	// Validator is what found it.
+	// Validator is the validator that reports it.
 	Validator Validator
-	// Version is the version of the definition that changed; empty when the change is
-	// not one of a version.
+	// Version is the changed version of the CRD. It is empty if the change does not belong to a
+	// version.
 	Version string
-	// Field is the path of the field whose schema changed, from the root ^ of the object,
-	// such as ^.spec.ports[*].name. Elements of lists and values of maps are [*]. Empty
-	// when the change is not one of a field.
+	// Field is the path of the field with the changed schema, from the root ^ of the object, such
+	// as ^.spec.ports[*].name. Elements of lists and values of maps are [*]. It is empty if the
+	// change does not belong to a field.
 	Field string
-	// Unknown tells that the change could not be judged.
+	// Unknown means that the safety of the change could not be determined.
 	Unknown bool
-	// Message says what changed, with version and field.
+	// Message describes the change, with version and field.
 	Message string
 }
 
-// String is the violation as it stands in the error: what found it, and what changed.
+// String returns the violation as in the error: the validator and the change.
 func (v *Violation) String() string {
 	return fmt.Sprintf("%q validation failed: %s", string(v.Validator), v.Message)
 }
 
-// UnsafeError is every change of a definition that is not safe. Its message names the
-// definition and has one line for each.
+// UnsafeError is all unsafe changes of a CRD. Its message has the name of the CRD and one line for
+// each violation.
 type UnsafeError struct {
-	// Name is the name of the definition.
+	// Name is the name of the CRD.
 	Name string
 	// Violations are at least one, ordered by validator, version and field.
 	Violations []Violation
@@ -79,22 +80,21 @@ type report struct {
 	violations []Violation
 }
 
-// full tells that so much was found that the comparison ends.
-func (r *report) full() bool { return len(r.violations) > maxViolations }
+// isFull reports whether there are so many violations that the comparison ends.
+func (r *report) isFull() bool { return len(r.violations) > maxViolations }
 
 func (r *report) add(v Violation) {
 	if len(r.violations) == maxViolations {
 		v = Violation{Validator: ChangeValidator, Unknown: true, Message: unknownChange("definition", fmt.Sprintf(
 			"it has more than %d violations, and the rest was not compared", maxViolations))}
 	}
-	if !r.full() {
+	if !r.isFull() {
 		r.violations = append(r.violations, v)
 	}
 }
 
-// err returns the violations in the order of their validators, and each validator's as
-// they were found.
-func (r *report) err(name string) error {
+// toError returns the violations in the order of their validators, or nil.
+func (r *report) toError(name string) error {
 	if len(r.violations) == 0 {
 		return nil
 	}
@@ -108,8 +108,8 @@ func unknownChange(subject, change string) string {
 	return subject + " has unknown change, refusing to determine that change is safe: " + change
 }
 
-// shorten bounds a text that comes from outside.
-func shorten(text string, limit int) string {
+// truncateText limits the length of an external text.
+func truncateText(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

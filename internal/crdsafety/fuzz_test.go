@@ -62,10 +62,10 @@ func TestLooseningIsSafe(t *testing.T) {
 		updated := old.DeepCopy()
 		loosened := loosen(random, updated.Spec.Versions[0].Schema.OpenAPIV3Schema)
 		if err := Check(old, updated); err != nil {
-			t.Errorf("schemas %d: loosened, and yet: %v\nfrom %s", number, err, encode(root))
+			t.Errorf("schemas %d: loosened, and yet: %v\nfrom %s", number, err, encodeJSON(root))
 		}
 		if err := Check(updated, old); err == nil && loosened > 0 {
-			t.Errorf("schemas %d: tightened at %d places, and yet safe:\n%s", number, loosened, encode(root))
+			t.Errorf("schemas %d: tightened at %d places, and yet safe:\n%s", number, loosened, encodeJSON(root))
 		}
 	}
 }

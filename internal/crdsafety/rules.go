@@ -12,216 +12,215 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// schema is short for the type in the rules' signatures.
+// schema is an alias for the signatures of rules.
 type schema = apiextensionsv1.JSONSchemaProps
 
-// rules judge the attributes of a field's schema. Every attribute is judged by one of
-// them or by the walk, but for those that only describe: description, title, example and
-// externalDocs.
-var rules = []func(w *walk, old, updated *schema){
+// rules compare the attributes of a field's schema. Every attribute is compared by one of them or
+// by the walker, except those that only describe: description, title, example and externalDocs.
+var rules = []func(w *walker, old, updated *schema){
 	ruleType, ruleFormat, ruleRequired, ruleDefault, ruleEnum,
 	ruleBounds, ruleMultipleOf, rulePattern, ruleUnique, ruleNullable,
 	rulePreserve, ruleEmbedded, ruleLists, ruleMaps,
 	ruleValidations, ruleJunctors, ruleRest,
 }
 
-func ruleType(w *walk, old, updated *schema) {
+func ruleType(w *walker, old, updated *schema) {
 	if old.Type != updated.Type {
-		w.prohibited(changed("type", old.Type, updated.Type))
+		w.reportProhibited(describeChange("type", old.Type, updated.Type))
 	}
 }
 
-// widerFormats are formats that accept all that the other accepts; of an integer
-// without a format, all that is stored is an int64, and of a number a double.
+// widerFormats are pairs of formats of which the second accepts all values of the first. Without a
+// format, all stored integers are int64, and all numbers double.
 var widerFormats = map[[2]string]bool{
 	{"int32", "int64"}: true, {"float", "double"}: true,
 }
 
-func ruleFormat(w *walk, old, updated *schema) {
+func ruleFormat(w *walker, old, updated *schema) {
 	a, b := old.Format, updated.Format
 	switch {
 	case a == b, b == "", widerFormats[[2]string{a, b}]:
 	case a == "" && (old.Type == "integer" && b == "int64" || old.Type == "number" && b == "double"):
 	default:
-		w.unknown(changed("format", a, b))
+		w.reportUnknown(describeChange("format", a, b))
 	}
 }
 
-func ruleRequired(w *walk, old, updated *schema) {
-	if added := missing(updated.Required, old.Required); len(added) > 0 {
-		w.prohibited("new required fields added: " + list(added))
+func ruleRequired(w *walker, old, updated *schema) {
+	if added := missingElements(updated.Required, old.Required); len(added) > 0 {
+		w.reportProhibited("new required fields added: " + formatList(added))
 	}
 }
 
-func ruleDefault(w *walk, old, updated *schema) {
-	a, b := canonical(old.Default), canonical(updated.Default)
+func ruleDefault(w *walker, old, updated *schema) {
+	a, b := canonicalJSON(old.Default), canonicalJSON(updated.Default)
 	switch {
 	case a == b:
 	case a == "":
-		w.prohibited("default added: " + shorten(b, maxText))
+		w.reportProhibited("default added: " + truncateText(b, maxTextBytes))
 	case b == "":
-		w.prohibited("default removed: " + shorten(a, maxText))
+		w.reportProhibited("default removed: " + truncateText(a, maxTextBytes))
 	default:
-		w.prohibited("default changed from " + shorten(a, maxText) + " to " + shorten(b, maxText))
+		w.reportProhibited("default changed from " + truncateText(a, maxTextBytes) + " to " + truncateText(b, maxTextBytes))
 	}
 }
 
-func ruleEnum(w *walk, old, updated *schema) {
-	a, b := enum(old), enum(updated)
+func ruleEnum(w *walker, old, updated *schema) {
+	a, b := enumValues(old), enumValues(updated)
 	switch {
 	case len(b) == 0:
 	case len(a) == 0:
-		w.prohibited("enum restrictions added: " + list(b))
+		w.reportProhibited("enum restrictions added: " + formatList(b))
 	default:
-		if removed := missing(a, b); len(removed) > 0 {
-			w.prohibited("enum values removed: " + list(removed))
+		if removed := missingElements(a, b); len(removed) > 0 {
+			w.reportProhibited("enum values removed: " + formatList(removed))
 		}
 	}
 }
 
-func enum(s *schema) []string {
+func enumValues(s *schema) []string {
 	result := make([]string, len(s.Enum))
 	for i := range s.Enum {
-		if result[i] = canonical(&s.Enum[i]); result[i] == "" {
+		if result[i] = canonicalJSON(&s.Enum[i]); result[i] == "" {
 			result[i] = "null"
 		}
 	}
 	return result
 }
 
-func ruleBounds(w *walk, old, updated *schema) {
-	minimum(w, "minimum", old.Minimum, updated.Minimum)
-	exclusive(w, "exclusiveMinimum", old.ExclusiveMinimum, updated.ExclusiveMinimum, old.Minimum, updated.Minimum)
-	maximum(w, "maximum", old.Maximum, updated.Maximum)
-	exclusive(w, "exclusiveMaximum", old.ExclusiveMaximum, updated.ExclusiveMaximum, old.Maximum, updated.Maximum)
-	minimum(w, "minLength", old.MinLength, updated.MinLength)
-	maximum(w, "maxLength", old.MaxLength, updated.MaxLength)
-	minimum(w, "minItems", old.MinItems, updated.MinItems)
-	maximum(w, "maxItems", old.MaxItems, updated.MaxItems)
-	minimum(w, "minProperties", old.MinProperties, updated.MinProperties)
-	maximum(w, "maxProperties", old.MaxProperties, updated.MaxProperties)
+func ruleBounds(w *walker, old, updated *schema) {
+	compareMinimum(w, "minimum", old.Minimum, updated.Minimum)
+	compareExclusive(w, "exclusiveMinimum", old.ExclusiveMinimum, updated.ExclusiveMinimum, old.Minimum, updated.Minimum)
+	compareMaximum(w, "maximum", old.Maximum, updated.Maximum)
+	compareExclusive(w, "exclusiveMaximum", old.ExclusiveMaximum, updated.ExclusiveMaximum, old.Maximum, updated.Maximum)
+	compareMinimum(w, "minLength", old.MinLength, updated.MinLength)
+	compareMaximum(w, "maxLength", old.MaxLength, updated.MaxLength)
+	compareMinimum(w, "minItems", old.MinItems, updated.MinItems)
+	compareMaximum(w, "maxItems", old.MaxItems, updated.MaxItems)
+	compareMinimum(w, "minProperties", old.MinProperties, updated.MinProperties)
+	compareMaximum(w, "maxProperties", old.MaxProperties, updated.MaxProperties)
 }
 
-func minimum[N int64 | float64](w *walk, name string, old, updated *N) {
+func compareMinimum[N int64 | float64](w *walker, name string, old, updated *N) {
 	switch {
 	case updated == nil:
 	case old == nil:
-		w.prohibited(fmt.Sprintf("%s added: %v", name, *updated))
+		w.reportProhibited(fmt.Sprintf("%s added: %v", name, *updated))
 	case *updated > *old:
-		w.prohibited(fmt.Sprintf("%s increased from %v to %v", name, *old, *updated))
+		w.reportProhibited(fmt.Sprintf("%s increased from %v to %v", name, *old, *updated))
 	}
 }
 
-func maximum[N int64 | float64](w *walk, name string, old, updated *N) {
+func compareMaximum[N int64 | float64](w *walker, name string, old, updated *N) {
 	switch {
 	case updated == nil:
 	case old == nil:
-		w.prohibited(fmt.Sprintf("%s added: %v", name, *updated))
+		w.reportProhibited(fmt.Sprintf("%s added: %v", name, *updated))
 	case *updated < *old:
-		w.prohibited(fmt.Sprintf("%s decreased from %v to %v", name, *old, *updated))
+		w.reportProhibited(fmt.Sprintf("%s decreased from %v to %v", name, *old, *updated))
 	}
 }
 
-// exclusive judges whether a bound itself became forbidden. A bound that moved is judged
-// by its own rule.
-func exclusive(w *walk, name string, old, updated bool, before, after *float64) {
+// compareExclusive reports a bound that became exclusive. A changed bound is reported by its own
+// rule.
+func compareExclusive(w *walker, name string, old, updated bool, before, after *float64) {
 	if updated && !old && before != nil && after != nil && *before == *after {
-		w.prohibited(fmt.Sprintf("%s added: %v", name, *after))
+		w.reportProhibited(fmt.Sprintf("%s added: %v", name, *after))
 	}
 }
 
-func ruleMultipleOf(w *walk, old, updated *schema) {
+func ruleMultipleOf(w *walker, old, updated *schema) {
 	a, b := old.MultipleOf, updated.MultipleOf
 	switch {
 	case b == nil:
 	case a == nil:
-		w.prohibited(fmt.Sprintf("multipleOf added: %v", *b))
+		w.reportProhibited(fmt.Sprintf("multipleOf added: %v", *b))
 	case math.Mod(*a, *b) != 0 && *a != *b:
-		w.prohibited(fmt.Sprintf("multipleOf changed from %v to %v", *a, *b))
+		w.reportProhibited(fmt.Sprintf("multipleOf changed from %v to %v", *a, *b))
 	}
 }
 
-func rulePattern(w *walk, old, updated *schema) {
+func rulePattern(w *walker, old, updated *schema) {
 	a, b := old.Pattern, updated.Pattern
 	switch {
 	case a == b, b == "":
 	case a == "":
-		w.prohibited(fmt.Sprintf("pattern added: %q", shorten(b, maxText)))
+		w.reportProhibited(fmt.Sprintf("pattern added: %q", truncateText(b, maxTextBytes)))
 	default:
-		w.unknown(changed("pattern", a, b))
+		w.reportUnknown(describeChange("pattern", a, b))
 	}
 }
 
-func ruleUnique(w *walk, old, updated *schema) {
+func ruleUnique(w *walker, old, updated *schema) {
 	if updated.UniqueItems && !old.UniqueItems {
-		w.prohibited("uniqueItems added")
+		w.reportProhibited("uniqueItems added")
 	}
 }
 
-func ruleNullable(w *walk, old, updated *schema) {
+func ruleNullable(w *walker, old, updated *schema) {
 	if old.Nullable && !updated.Nullable {
-		w.prohibited("nullable removed")
+		w.reportProhibited("nullable removed")
 	}
 }
 
-func rulePreserve(w *walk, old, updated *schema) {
-	if keepsUnknown(old) && !keepsUnknown(updated) {
-		w.prohibited("x-kubernetes-preserve-unknown-fields removed: fields that the schema does not name would be lost")
+func rulePreserve(w *walker, old, updated *schema) {
+	if keepsUnknownFields(old) && !keepsUnknownFields(updated) {
+		w.reportProhibited("x-kubernetes-preserve-unknown-fields removed: fields that the schema does not name would be lost")
 	}
 }
 
-// ruleEmbedded: without the mark, apiVersion, kind and metadata of the embedded object
-// are lost where the schema does not name them.
-func ruleEmbedded(w *walk, old, updated *schema) {
+// ruleEmbedded compares embedded resources. Without the attribute, apiVersion, kind and metadata
+// of the embedded object are lost unless the schema has them.
+func ruleEmbedded(w *walker, old, updated *schema) {
 	switch {
 	case updated.XEmbeddedResource && !old.XEmbeddedResource:
-		w.prohibited("x-kubernetes-embedded-resource added")
+		w.reportProhibited("x-kubernetes-embedded-resource added")
 	case old.XEmbeddedResource && !updated.XEmbeddedResource:
-		w.unknown("x-kubernetes-embedded-resource removed")
+		w.reportUnknown("x-kubernetes-embedded-resource removed")
 	}
 
 	if old.XIntOrString != updated.XIntOrString && old.Type == updated.Type {
-		w.unknown(changed("x-kubernetes-int-or-string", old.XIntOrString, updated.XIntOrString))
+		w.reportUnknown(describeChange("x-kubernetes-int-or-string", old.XIntOrString, updated.XIntOrString))
 	}
 }
 
-// ruleLists: sets and maps refuse duplicates, which a list may have. Whether anyone
-// relies on whose elements are whose cannot be told.
-func ruleLists(w *walk, old, updated *schema) {
-	a, b := deref(old.XListType, "atomic"), deref(updated.XListType, "atomic")
+// ruleLists compares list types. Sets and maps refuse duplicates, which a list may have. Whether
+// clients rely on the ownership of elements is unknown.
+func ruleLists(w *walker, old, updated *schema) {
+	a, b := valueOrDefault(old.XListType, "atomic"), valueOrDefault(updated.XListType, "atomic")
 	switch {
 	case a != b && b == "atomic":
-		w.unknown(changed("x-kubernetes-list-type", a, b))
+		w.reportUnknown(describeChange("x-kubernetes-list-type", a, b))
 	case a != b:
-		w.prohibited(changed("x-kubernetes-list-type", a, b))
-	case !sameSet(old.XListMapKeys, updated.XListMapKeys):
-		w.unknown("x-kubernetes-list-map-keys changed from " + list(old.XListMapKeys) + " to " + list(updated.XListMapKeys))
+		w.reportProhibited(describeChange("x-kubernetes-list-type", a, b))
+	case !equalSets(old.XListMapKeys, updated.XListMapKeys):
+		w.reportUnknown("x-kubernetes-list-map-keys changed from " + formatList(old.XListMapKeys) + " to " + formatList(updated.XListMapKeys))
 	}
 }
 
-func ruleMaps(w *walk, old, updated *schema) {
-	if a, b := deref(old.XMapType, "granular"), deref(updated.XMapType, "granular"); a != b {
-		w.unknown(changed("x-kubernetes-map-type", a, b))
+func ruleMaps(w *walker, old, updated *schema) {
+	if a, b := valueOrDefault(old.XMapType, "granular"), valueOrDefault(updated.XMapType, "granular"); a != b {
+		w.reportUnknown(describeChange("x-kubernetes-map-type", a, b))
 	}
 }
 
-// ruleValidations: a rule that goes allows more. What a new one refuses cannot be told.
-func ruleValidations(w *walk, old, updated *schema) {
+// ruleValidations compares CEL rules. A removed rule is safe. What a new rule refuses is unknown.
+func ruleValidations(w *walker, old, updated *schema) {
 	known := map[string]bool{}
 	for i := range old.XValidations {
-		known[validation(&old.XValidations[i])] = true
+		known[validationKey(&old.XValidations[i])] = true
 	}
 
 	for i := range updated.XValidations {
-		if text := validation(&updated.XValidations[i]); !known[text] {
+		if text := validationKey(&updated.XValidations[i]); !known[text] {
 			known[text] = true
-			w.unknown("x-kubernetes-validations added: " + shorten(text, maxText))
+			w.reportUnknown("x-kubernetes-validations added: " + truncateText(text, maxTextBytes))
 		}
 	}
 }
 
-// validation is what a rule refuses; its message does not matter.
-func validation(rule *apiextensionsv1.ValidationRule) string {
+// validationKey identifies what a CEL rule refuses. Its message does not matter.
+func validationKey(rule *apiextensionsv1.ValidationRule) string {
 	text := fmt.Sprintf("%q", rule.Rule)
 	if rule.OptionalOldSelf != nil && *rule.OptionalOldSelf {
 		text += " with optionalOldSelf"
@@ -229,48 +228,47 @@ func validation(rule *apiextensionsv1.ValidationRule) string {
 	return text
 }
 
-// ruleJunctors: fewer demands and more alternatives allow more. Anything else cannot be
-// told, for it may follow from what else the schema says.
-func ruleJunctors(w *walk, old, updated *schema) {
-	alternatives(w, "anyOf", junctor(old, old.AnyOf), junctor(updated, updated.AnyOf), missing[string])
-	alternatives(w, "oneOf", junctor(old, old.OneOf), junctor(updated, updated.OneOf), func(a, b []string) []string {
-		return append(missing(a, b), missing(b, a)...)
+// ruleJunctors compares allOf, anyOf, oneOf and not. Fewer requirements and more alternatives are
+// safe. Other changes are unknown, because they may be implied by the rest of the schema.
+func ruleJunctors(w *walker, old, updated *schema) {
+	compareAlternatives(w, "anyOf", encodeJunctor(old, old.AnyOf), encodeJunctor(updated, updated.AnyOf), missingElements[string])
+	compareAlternatives(w, "oneOf", encodeJunctor(old, old.OneOf), encodeJunctor(updated, updated.OneOf), func(a, b []string) []string {
+		return append(missingElements(a, b), missingElements(b, a)...)
 	})
-	if added := missing(junctor(updated, updated.AllOf), junctor(old, old.AllOf)); len(added) > 0 {
-		w.unknown("allOf changed: it demands more, or something else")
+	if added := missingElements(encodeJunctor(updated, updated.AllOf), encodeJunctor(old, old.AllOf)); len(added) > 0 {
+		w.reportUnknown("allOf changed: it demands more, or something else")
 	}
 
 	switch {
 	case updated.Not == nil:
 	case old.Not == nil:
-		w.unknown("not added")
-	case !sameValue(old.Not, updated.Not):
-		w.unknown("not changed")
+		w.reportUnknown("not added")
+	case !equalValues(old.Not, updated.Not):
+		w.reportUnknown("not changed")
 	}
 }
 
-// alternatives judges a list of which one must hold.
-func alternatives(w *walk, name string, old, updated []string, narrowed func(old, updated []string) []string) {
+// compareAlternatives compares lists of which one schema must match.
+func compareAlternatives(w *walker, name string, old, updated []string, narrowed func(old, updated []string) []string) {
 	switch {
 	case len(updated) == 0:
 	case len(old) == 0:
-		w.unknown(name + " added")
+		w.reportUnknown(name + " added")
 	case len(narrowed(old, updated)) > 0:
-		w.unknown(name + " changed")
+		w.reportUnknown(name + " changed")
 	}
 }
 
-// junctor returns the schemas of a junctor as text. What only repeats that a value is an
-// integer or a string, as generators write it beside x-kubernetes-int-or-string, says
-// nothing.
-func junctor(s *schema, members []schema) []string {
+// encodeJunctor returns the encoded schemas of a junctor. It leaves out those that only repeat
+// that a value is an integer or a string, which generators write for x-kubernetes-int-or-string.
+func encodeJunctor(s *schema, members []schema) []string {
 	result := make([]string, 0, len(members))
 	for i := range members {
-		result = append(result, encode(&members[i]))
+		result = append(result, encodeJSON(&members[i]))
 	}
 
 	if s.XIntOrString {
-		if len(result) == 2 && sameSet(result, intOrString) {
+		if len(result) == 2 && equalSets(result, intOrString) {
 			return nil
 		}
 		result = slices.DeleteFunc(result, func(text string) bool { return text == intOrStringDemand })
@@ -284,9 +282,9 @@ var (
 	intOrStringDemand = `{"anyOf":[` + strings.Join(intOrString, ",") + `]}`
 )
 
-// ruleRest judges what the API server does not accept in structural schemas: it may stand
-// in definitions from before they were asked for.
-func ruleRest(w *walk, old, updated *schema) {
+// ruleRest compares attributes that the API server does not accept in structural schemas. Old CRDs
+// may still contain them.
+func ruleRest(w *walker, old, updated *schema) {
 	for _, attribute := range []struct {
 		name     string
 		old, new any
@@ -298,42 +296,42 @@ func ruleRest(w *walk, old, updated *schema) {
 		{"dependencies", old.Dependencies, updated.Dependencies},
 		{"additionalItems", old.AdditionalItems, updated.AdditionalItems},
 		{"definitions", old.Definitions, updated.Definitions},
-		{"items", tuple(old), tuple(updated)},
+		{"items", tupleSchemas(old), tupleSchemas(updated)},
 	} {
-		if !sameValue(attribute.old, attribute.new) {
-			w.unknown(attribute.name + " changed")
+		if !equalValues(attribute.old, attribute.new) {
+			w.reportUnknown(attribute.name + " changed")
 		}
 	}
 }
 
-// tuple returns the schemas of a list whose elements have one each.
-func tuple(s *schema) []schema {
+// tupleSchemas returns the schemas of a list whose elements have individual schemas.
+func tupleSchemas(s *schema) []schema {
 	if s.Items == nil {
 		return nil
 	}
 	return s.Items.JSONSchemas
 }
 
-func changed[T any](what string, old, updated T) string {
-	return what + " changed from " + quote(old) + " to " + quote(updated)
+func describeChange[T any](what string, old, updated T) string {
+	return what + " changed from " + quoteValue(old) + " to " + quoteValue(updated)
 }
 
-func quote(value any) string {
+func quoteValue(value any) string {
 	if b, ok := value.(bool); ok {
 		return strconv.FormatBool(b)
 	}
-	return fmt.Sprintf("%q", shorten(fmt.Sprint(value), maxText))
+	return fmt.Sprintf("%q", truncateText(fmt.Sprint(value), maxTextBytes))
 }
 
-func deref(value *string, unset string) string {
+func valueOrDefault(value *string, unset string) string {
 	if value == nil {
 		return unset
 	}
 	return cmp.Or(*value, unset)
 }
 
-// missing returns the elements of a that b lacks, sorted, each once.
-func missing[T cmp.Ordered](a, b []T) []T {
+// missingElements returns the elements of a that b lacks, sorted, without duplicates.
+func missingElements[T cmp.Ordered](a, b []T) []T {
 	have := make(map[T]bool, len(b))
 	for _, value := range b {
 		have[value] = true
@@ -349,9 +347,11 @@ func missing[T cmp.Ordered](a, b []T) []T {
 	return slices.Sorted(maps.Keys(lacking))
 }
 
-func sameSet(a, b []string) bool { return len(missing(a, b)) == 0 && len(missing(b, a)) == 0 }
+func equalSets(a, b []string) bool {
+	return len(missingElements(a, b)) == 0 && len(missingElements(b, a)) == 0
+}
 
-// list shows values as documented messages do: in brackets, with spaces between them.
-func list(values []string) string {
-	return "[" + shorten(strings.Join(values, " "), maxText) + "]"
+// formatList formats values as in the documented messages: in brackets, separated by spaces.
+func formatList(values []string) string {
+	return "[" + truncateText(strings.Join(values, " "), maxTextBytes) + "]"
 }

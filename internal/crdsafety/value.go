@@ -9,9 +9,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// canonical returns a JSON value so that equal values have equal texts, however they are
-// written. No value, and null, which the API server takes for none, give "".
-func canonical(value *apiextensionsv1.JSON) string {
+// canonicalJSON returns a JSON value in a form that is the same for equal values. It returns an
+// empty string for no value, and for null, which the API server treats as no value.
+func canonicalJSON(value *apiextensionsv1.JSON) string {
 	if value == nil || len(value.Raw) == 0 {
 		return ""
 	}
@@ -20,18 +20,18 @@ func canonical(value *apiextensionsv1.JSON) string {
 	decoder.UseNumber()
 	var decoded any
 	if err := decoder.Decode(&decoded); err != nil {
-		// The API server does not accept it; it is only compared as it stands.
+		// The API server does not accept it. It is compared unchanged.
 		return string(value.Raw)
 	}
 	if decoded == nil {
 		return ""
 	}
 
-	return encode(numbers(decoded))
+	return encodeJSON(normalizeNumbers(decoded))
 }
 
-// numbers writes whole numbers and fractions in one way each, in place.
-func numbers(value any) any {
+// normalizeNumbers replaces numbers by int64 or float64, in place.
+func normalizeNumbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:
 		if i, err := v.Int64(); err == nil {
@@ -46,46 +46,45 @@ func numbers(value any) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = numbers(v[i])
+			v[i] = normalizeNumbers(v[i])
 		}
 	case map[string]any:
 		for key := range v {
-			v[key] = numbers(v[key])
+			v[key] = normalizeNumbers(v[key])
 		}
 	}
 
 	return value
 }
 
-// encode returns a value as JSON, with the keys of maps sorted.
-func encode(value any) string {
+// encodeJSON returns a value as JSON, with sorted keys.
+func encodeJSON(value any) string {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		// A raw value in it is no JSON, which the API server does not accept.
+		// It contains a raw value that is not JSON, which the API server does not accept.
 		return err.Error()
 	}
 
 	return string(bytes.TrimSpace(buffer.Bytes()))
 }
 
-// sameValue reports whether two values mean the same. What is empty is the same as what
-// is not there.
-func sameValue(a, b any) bool {
-	return reflect.DeepEqual(a, b) || sameEncoding(a, b)
+// equalValues reports whether two values have the same meaning. Empty and absent values are equal.
+func equalValues(a, b any) bool {
+	return reflect.DeepEqual(a, b) || equalEncodings(a, b)
 }
 
-func sameEncoding(a, b any) bool {
+func equalEncodings(a, b any) bool {
 	first, err := json.Marshal(a)
 	if err != nil {
 		return false
 	}
 	second, err := json.Marshal(b)
-	return err == nil && (bytes.Equal(first, second) || empty(first) && empty(second))
+	return err == nil && (bytes.Equal(first, second) || isEmptyJSON(first) && isEmptyJSON(second))
 }
 
-func empty(encoded []byte) bool {
+func isEmptyJSON(encoded []byte) bool {
 	switch string(encoded) {
 	case "null", "{}", "[]", `""`:
 		return true

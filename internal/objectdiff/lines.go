@@ -7,44 +7,44 @@ import (
 )
 
 const (
-	// context is how many lines that are the same are shown around a change.
-	context = 3
-	// maxSteps bounds the search for the smallest difference of two texts: what is still
-	// open after as many edits is shown as replaced. It keeps two definitions of 50,000
-	// lines that have nothing in common below a second.
+	// contextLines is how many unchanged lines are shown around a change.
+	contextLines = 3
+	// maxSteps limits the search for the smallest difference of two texts: after as many edits the
+	// rest is shown as replaced. So two CRDs of 50,000 lines without common lines take less than a
+	// second.
 	maxSteps = 4000
 )
 
-// hunk is a run of lines that are not the same: lines [a1,a2) of the one text stand for
-// [b1,b2) of the other.
+// hunk is a run of changed lines: lines [a1,a2) of the first text are replaced by [b1,b2) of the
+// second.
 type hunk struct{ a1, a2, b1, b2 int }
 
-// unified writes the difference of two texts as hunks of lines. Empty means that they are
-// the same.
-func unified(before, after []string) string {
+// unifiedDiff returns the difference of two texts as hunks of lines. It is empty if they are
+// equal.
+func unifiedDiff(before, after []string) string {
 	d := differ{a: before, b: after}
-	d.compare(0, len(before), 0, len(after))
+	d.collectHunks(0, len(before), 0, len(after))
 	var out strings.Builder
 	for i := 0; i < len(d.hunks); {
 		j := i + 1
-		for j < len(d.hunks) && d.hunks[j].a1-d.hunks[j-1].a2 <= 2*context {
+		for j < len(d.hunks) && d.hunks[j].a1-d.hunks[j-1].a2 <= 2*contextLines {
 			j++
 		}
-		d.write(&out, d.hunks[i:j])
+		d.writeHunks(&out, d.hunks[i:j])
 		i = j
 	}
 
 	return out.String()
 }
 
-// differ finds the difference of two texts by the algorithm of Myers, in linear space.
+// differ computes the difference of two texts with Myers' algorithm, in linear space.
 type differ struct {
 	a, b  []string
 	hunks []hunk
 }
 
-// compare collects the hunks of a[a1:a2] and b[b1:b2], in order.
-func (d *differ) compare(a1, a2, b1, b2 int) {
+// collectHunks collects the hunks of a[a1:a2] and b[b1:b2], in order.
+func (d *differ) collectHunks(a1, a2, b1, b2 int) {
 	for a1 < a2 && b1 < b2 && d.a[a1] == d.b[b1] {
 		a1, b1 = a1+1, b1+1
 	}
@@ -58,9 +58,9 @@ func (d *differ) compare(a1, a2, b1, b2 int) {
 	}
 
 	if a1 < a2 && b1 < b2 {
-		if x, y, ok := d.middle(a1, a2, b1, b2); ok {
-			d.compare(a1, x, b1, y)
-			d.compare(x, a2, y, b2)
+		if x, y, ok := d.findMidpoint(a1, a2, b1, b2); ok {
+			d.collectHunks(a1, x, b1, y)
+			d.collectHunks(x, a2, y, b2)
 			return
 		}
 	}
@@ -73,31 +73,31 @@ func (d *differ) compare(a1, a2, b1, b2 int) {
 	d.hunks = append(d.hunks, hunk{a1, a2, b1, b2})
 }
 
-// middle finds a point in the middle of the shortest way from one text to the other: two
-// searches, from both ends, meet there. False means that it is too far.
-func (d *differ) middle(a1, a2, b1, b2 int) (x, y int, ok bool) {
+// findMidpoint finds a point in the middle of the shortest edit script, where two searches from
+// both ends meet. It returns false if the script exceeds maxSteps.
+func (d *differ) findMidpoint(a1, a2, b1, b2 int) (x, y int, ok bool) {
 	n, m := a2-a1, b2-b1
 	delta, offset := n-m, n+m+1
 	forward, backward := make([]int, 2*offset+1), make([]int, 2*offset+1)
 	for step := 0; step <= min((n+m+1)/2, maxSteps); step++ {
 		for k := -step; k <= step; k += 2 {
-			x := furthest(forward, offset, k, step)
+			x := furthestStart(forward, offset, k, step)
 			for x < n && x-k >= 0 && x-k < m && d.a[a1+x] == d.b[b1+x-k] {
 				x++
 			}
 			forward[offset+k] = x
 			if other := delta - k; delta%2 != 0 && other > -step && other < step && x+backward[offset+other] >= n {
-				return inside(a1, a2, b1, b2, a1+x, b1+x-k)
+				return validMidpoint(a1, a2, b1, b2, a1+x, b1+x-k)
 			}
 		}
 		for k := -step; k <= step; k += 2 {
-			x := furthest(backward, offset, k, step)
+			x := furthestStart(backward, offset, k, step)
 			for x < n && x-k >= 0 && x-k < m && d.a[a2-1-x] == d.b[b2-1-x+k] {
 				x++
 			}
 			backward[offset+k] = x
 			if other := delta - k; delta%2 == 0 && other >= -step && other <= step && x+forward[offset+other] >= n {
-				return inside(a1, a2, b1, b2, a2-x, b2-x+k)
+				return validMidpoint(a1, a2, b1, b2, a2-x, b2-x+k)
 			}
 		}
 	}
@@ -105,27 +105,27 @@ func (d *differ) middle(a1, a2, b1, b2 int) (x, y int, ok bool) {
 	return 0, 0, false
 }
 
-// furthest is where a search on a diagonal begins: beside the further of its neighbours.
-func furthest(reached []int, offset, k, step int) int {
+// furthestStart returns where a search on a diagonal begins: next to the further of its neighbors.
+func furthestStart(reached []int, offset, k, step int) int {
 	if k == -step || (k != step && reached[offset+k-1] < reached[offset+k+1]) {
 		return reached[offset+k+1]
 	}
 	return reached[offset+k-1] + 1
 }
 
-// inside refuses a point that does not make the problem smaller.
-func inside(a1, a2, b1, b2, x, y int) (int, int, bool) {
+// validMidpoint returns the point, or false if it does not divide the problem.
+func validMidpoint(a1, a2, b1, b2, x, y int) (int, int, bool) {
 	if x < a1 || x > a2 || y < b1 || y > b2 || (x == a1 && y == b1) || (x == a2 && y == b2) {
 		return 0, 0, false
 	}
 	return x, y, true
 }
 
-// write writes hunks that stand close together, with the lines around them.
-func (d *differ) write(out *strings.Builder, hunks []hunk) {
+// writeHunks writes adjacent hunks with their context.
+func (d *differ) writeHunks(out *strings.Builder, hunks []hunk) {
 	first, last := hunks[0], hunks[len(hunks)-1]
-	before := min(context, first.a1)
-	after := min(context, len(d.a)-last.a2)
+	before := min(contextLines, first.a1)
+	after := min(contextLines, len(d.a)-last.a2)
 	fmt.Fprintf(out, "@@ -%s +%s @@\n", lineRange(first.a1-before, last.a2+after), lineRange(first.b1-before, last.b2+after))
 	at := first.a1 - before
 	for _, h := range hunks {
@@ -144,8 +144,8 @@ func writeLines(out *strings.Builder, mark string, lines []string) {
 	}
 }
 
-// lineRange writes a range of lines as patch reads it: the first, counted from one, and
-// their number. An empty range names the line before it.
+// lineRange formats a range of lines for patch(1): the first line, counted from one, and their
+// number. An empty range names the line before it.
 func lineRange(from, to int) string {
 	switch to - from {
 	case 0:

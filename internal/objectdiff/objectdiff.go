@@ -1,7 +1,7 @@
-// Package objectdiff compares two sets of Kubernetes objects, as they are to be applied: it
-// says which are added, changed and removed, and shows each as a unified diff of its YAML.
+// Package objectdiff compares two sets of Kubernetes manifests. It returns which objects
+// are added, changed and removed, each with a unified diff of its YAML.
 //
-// It is about what is written, not about what a cluster makes of it. It does no I/O.
+// It compares manifests, not the resulting objects on a cluster. It does no I/O.
 package objectdiff
 
 import (
@@ -16,31 +16,31 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kind of a change.
+// Kind is the kind of a change.
 type Kind string
 
 const (
-	// Added: only the second set has the object.
+	// Added means that only the second set has the object.
 	Added Kind = "added"
-	// Changed: both have it, with different content.
+	// Changed means that both sets have the object, with different content.
 	Changed Kind = "changed"
-	// Removed: only the first set has it.
+	// Removed means that only the first set has the object.
 	Removed Kind = "removed"
 )
 
-// Change is what becomes of one object.
+// Change is the change of one object.
 type Change struct {
 	Change     Kind   `json:"change"`
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
-	// Diff is the difference as hunks of lines, without a header. The values of Secrets
-	// are not in it.
+	// Diff is the difference as hunks of lines, without a header. It does not contain the values
+	// of Secrets.
 	Diff string `json:"diff"`
 }
 
-// Object names the object as a person would: its kind, namespace and name.
+// Object returns the kind, namespace and name of the object for messages.
 func (c Change) Object() string {
 	if c.Namespace == "" {
 		return c.Kind + " " + c.Name
@@ -48,15 +48,15 @@ func (c Change) Object() string {
 	return c.Kind + " " + c.Namespace + "/" + c.Name
 }
 
-// Result is what two sets of objects differ in.
+// Result is the difference of two sets of objects.
 type Result struct {
 	// Changes are sorted by group, kind, namespace and name.
 	Changes []Change `json:"changes"`
-	// Unchanged is the number of objects that both sets have alike.
+	// Unchanged is the number of objects that are equal in both sets.
 	Unchanged int `json:"unchanged"`
 }
 
-// Count is the number of changes of a kind.
+// Count returns the number of changes of a kind.
 func (r *Result) Count(kind Kind) int {
 	count := 0
 	for _, change := range r.Changes {
@@ -67,25 +67,25 @@ func (r *Result) Count(kind Kind) int {
 	return count
 }
 
-// identity is what makes two objects the same one. The version of an API does not: the
-// object of v1beta1 and v1 is one.
+// identity identifies an object. It does not contain the API version: the object of v1beta1 and v1
+// is the same.
 type identity struct {
 	schema.GroupKind
 	namespace, name string
 }
 
-func identify(object *unstructured.Unstructured) identity {
+func identityOf(object *unstructured.Unstructured) identity {
 	return identity{object.GroupVersionKind().GroupKind(), object.GetNamespace(), object.GetName()}
 }
 
-func (i identity) compare(other identity) int {
+func (i identity) compareTo(other identity) int {
 	return cmp.Or(cmp.Compare(i.Group, other.Group), cmp.Compare(i.Kind, other.Kind),
 		cmp.Compare(i.namespace, other.namespace), cmp.Compare(i.name, other.name))
 }
 
-// Compare compares two sets. An object that cannot be written as YAML is an error.
+// Compare compares two sets. It returns an error if an object cannot be encoded as YAML.
 func Compare(before, after []*unstructured.Unstructured) (*Result, error) {
-	first, second := index(before), index(after)
+	first, second := indexByIdentity(before), indexByIdentity(after)
 	var all []identity
 	for id := range first {
 		all = append(all, id)
@@ -97,10 +97,10 @@ func Compare(before, after []*unstructured.Unstructured) (*Result, error) {
 		}
 	}
 
-	slices.SortFunc(all, identity.compare)
+	slices.SortFunc(all, identity.compareTo)
 	result := &Result{}
 	for _, id := range all {
-		change, err := compare(first[id], second[id])
+		change, err := compareObjects(first[id], second[id])
 		if err != nil {
 			return nil, err
 		}
@@ -114,17 +114,17 @@ func Compare(before, after []*unstructured.Unstructured) (*Result, error) {
 	return result, nil
 }
 
-func index(objects []*unstructured.Unstructured) map[identity]*unstructured.Unstructured {
+func indexByIdentity(objects []*unstructured.Unstructured) map[identity]*unstructured.Unstructured {
 	result := make(map[identity]*unstructured.Unstructured, len(objects))
 	for _, object := range objects {
-		result[identify(object)] = object
+		result[identityOf(object)] = object
 	}
 	return result
 }
 
-// compare returns the change of one object, nil when there is none. One of the two may be
+// compareObjects returns the change of one object, or nil if there is none. One of the two may be
 // nil.
-func compare(before, after *unstructured.Unstructured) (*Change, error) {
+func compareObjects(before, after *unstructured.Unstructured) (*Change, error) {
 	shown := cmp.Or(after, before)
 	change := &Change{
 		Change: Changed, APIVersion: shown.GetAPIVersion(), Kind: shown.GetKind(), Namespace: shown.GetNamespace(), Name: shown.GetName(),
@@ -137,17 +137,17 @@ func compare(before, after *unstructured.Unstructured) (*Change, error) {
 	}
 
 	before, after = hideSecrets(before, after)
-	old, err := lines(before)
+	old, err := toYAMLLines(before)
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", change.Object(), err)
 	}
 
-	wanted, err := lines(after)
+	wanted, err := toYAMLLines(after)
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", change.Object(), err)
 	}
 
-	change.Diff = unified(old, wanted)
+	change.Diff = unifiedDiff(old, wanted)
 	if change.Diff == "" {
 		return nil, nil
 	}
@@ -155,7 +155,7 @@ func compare(before, after *unstructured.Unstructured) (*Change, error) {
 	return change, nil
 }
 
-func lines(object *unstructured.Unstructured) ([]string, error) {
+func toYAMLLines(object *unstructured.Unstructured) ([]string, error) {
 	if object == nil {
 		return nil, nil
 	}
@@ -167,20 +167,21 @@ func lines(object *unstructured.Unstructured) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"), nil
 }
 
-// hideSecrets replaces the values of Secrets. One that differs shows that it does, and not
-// in what.
+// hideSecrets replaces the values of Secrets. A changed value is marked as changed.
 func hideSecrets(before, after *unstructured.Unstructured) (*unstructured.Unstructured, *unstructured.Unstructured) {
 	if before != nil && !isSecret(before) || after != nil && !isSecret(after) {
 		return before, after
 	}
-	return hide(before, after, "hidden (before)"), hide(after, before, "hidden (after)")
+	return hideValues(before, after, "hidden (before)"), hideValues(after, before, "hidden (after)")
 }
 
 func isSecret(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Secret"}
 }
 
-func hide(object, other *unstructured.Unstructured, changed string) *unstructured.Unstructured {
+// hideValues returns a copy of a Secret with hidden values. Values that differ from the other
+// Secret are replaced by changed.
+func hideValues(object, other *unstructured.Unstructured, changed string) *unstructured.Unstructured {
 	if object == nil {
 		return nil
 	}
@@ -190,7 +191,7 @@ func hide(object, other *unstructured.Unstructured, changed string) *unstructure
 		values, _ := object.Object[field].(map[string]any)
 		for key, value := range values {
 			values[key] = "hidden"
-			if other != nil && !same(value, other, field, key) {
+			if other != nil && !hasSameValue(value, other, field, key) {
 				values[key] = changed
 			}
 		}
@@ -199,10 +200,10 @@ func hide(object, other *unstructured.Unstructured, changed string) *unstructure
 	return object
 }
 
-func same(value any, other *unstructured.Unstructured, field, key string) bool {
+func hasSameValue(value any, other *unstructured.Unstructured, field, key string) bool {
 	values, _ := other.Object[field].(map[string]any)
 	theirs, ok := values[key]
-	a, _ := json.Marshal(value) // what came from JSON is written as JSON
+	a, _ := json.Marshal(value) // values decoded from JSON always encode
 	b, _ := json.Marshal(theirs)
 	return ok && string(a) == string(b)
 }

@@ -73,7 +73,7 @@ func TestHunksApart(t *testing.T) {
 		}
 	}
 
-	got := unified(before, after)
+	got := unifiedDiff(before, after)
 	if n := strings.Count(got, "@@ -"); n != 2 {
 		t.Errorf("%d hunks, want 2: changes that stand close together are one\n%s", n, got)
 	}
@@ -89,7 +89,7 @@ func TestGivesUpInTime(t *testing.T) {
 		before[i], after[i] = fmt.Sprint("a", i), fmt.Sprint("b", i)
 	}
 
-	got := unified(before, after)
+	got := unifiedDiff(before, after)
 	if removed, added := strings.Count(got, "\n-"), strings.Count(got, "\n+"); removed != len(before) || added != len(after) {
 		t.Errorf("%d lines removed and %d added, want all", removed, added)
 	}
@@ -103,7 +103,7 @@ func FuzzUnified(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second string) {
 		before, after := strings.Split(first, "\n"), strings.Split(second, "\n")
 		d := differ{a: before, b: after}
-		d.compare(0, len(before), 0, len(after))
+		d.collectHunks(0, len(before), 0, len(after))
 		var rebuilt []string
 		at, bt := 0, 0
 		for _, h := range d.hunks {

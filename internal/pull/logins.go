@@ -20,21 +20,21 @@ import (
 
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=serviceaccounts;secrets,verbs=get
 
-// logins are those that the cluster holds.
+// logins reads the logins that the cluster holds.
 type logins struct {
 	reader client.Reader
-	// secret is named by the operator of the program, account is the program's own. Zero:
-	// there is none.
+	// secret is the Secret that the administrator names. account is the program's own service
+	// account. The zero value means none.
 	secret, account client.ObjectKey
 	log             logr.Logger
 
-	mu      sync.Mutex
-	missing []string // what was told of as missing
+	mu              sync.Mutex
+	reportedMissing []string // what was logged as missing
 }
 
-// read returns the logins, each a Docker config: first those of the named Secret, which beat
-// the others. What does not exist holds none; it is told of once.
-func (l *logins) read(ctx context.Context) ([][]byte, error) {
+// readAll returns the logins, each as a Docker config. Those of the named Secret come first and
+// take precedence. Secrets that do not exist are skipped and logged once.
+func (l *logins) readAll(ctx context.Context) ([][]byte, error) {
 	var keys []client.ObjectKey
 	if l.secret.Name != "" {
 		keys = append(keys, l.secret)
@@ -68,7 +68,7 @@ func (l *logins) read(ctx context.Context) ([][]byte, error) {
 		}
 	}
 
-	l.tell(missing)
+	l.logMissing(missing)
 	return configs, nil
 }
 
@@ -86,26 +86,26 @@ func (l *logins) readSecret(ctx context.Context, key client.ObjectKey) ([]byte, 
 	return nil, fmt.Errorf("the pull secret %s has neither %s nor %s", key, corev1.DockerConfigJsonKey, corev1.DockerConfigKey)
 }
 
-// tell logs what is missing when that has changed.
-func (l *logins) tell(missing []string) {
+// logMissing logs which Secrets are missing if that has changed.
+func (l *logins) logMissing(missing []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if slices.Equal(missing, l.missing) {
+	if slices.Equal(missing, l.reportedMissing) {
 		return
 	}
 
-	l.missing = missing
+	l.reportedMissing = missing
 	if len(missing) > 0 {
 		l.log.Info("pull secrets do not exist; images are pulled without their logins", "missing", missing)
 	}
 }
 
-// maxToken bounds the file of a ServiceAccount's token, in bytes.
-const maxToken = 64 << 10
+// maxTokenBytes limits the file of a service account's token.
+const maxTokenBytes = 64 << 10
 
-// ownAccount returns the ServiceAccount that the program runs as in a cluster, none when it
-// runs elsewhere.
-func ownAccount(config *rest.Config) (client.ObjectKey, error) {
+// ownServiceAccount returns the service account that the program runs as in a cluster. It is empty
+// outside of a cluster.
+func ownServiceAccount(config *rest.Config) (client.ObjectKey, error) {
 	if config.BearerTokenFile == "" {
 		return client.ObjectKey{}, nil
 	}
@@ -115,7 +115,7 @@ func ownAccount(config *rest.Config) (client.ObjectKey, error) {
 		return client.ObjectKey{}, fmt.Errorf("reading the ServiceAccount's token: %w", err)
 	}
 
-	account, err := accountOf(string(token))
+	account, err := parseTokenSubject(string(token))
 	if err != nil {
 		return client.ObjectKey{}, fmt.Errorf("reading the ServiceAccount's token %s: %w", config.BearerTokenFile, err)
 	}
@@ -123,9 +123,10 @@ func ownAccount(config *rest.Config) (client.ObjectKey, error) {
 	return account, nil
 }
 
-// accountOf reads whose a token is. It is the program's own: nothing is verified.
-func accountOf(token string) (client.ObjectKey, error) {
-	if len(token) > maxToken {
+// parseTokenSubject returns the service account of a token. It does not verify the token, because
+// it is the program's own.
+func parseTokenSubject(token string) (client.ObjectKey, error) {
+	if len(token) > maxTokenBytes {
 		return client.ObjectKey{}, errors.New("it is too long for a token")
 	}
 
@@ -148,7 +149,7 @@ func accountOf(token string) (client.ObjectKey, error) {
 
 	namespace, name, ok := strings.Cut(strings.TrimPrefix(claims.Subject, "system:serviceaccount:"), ":")
 	if !ok || !strings.HasPrefix(claims.Subject, "system:serviceaccount:") || namespace == "" || name == "" {
-		return client.ObjectKey{}, nil // A person's, or a node's: it has no pull secrets.
+		return client.ObjectKey{}, nil // The token of a user or a node has no pull secrets.
 	}
 
 	return client.ObjectKey{Namespace: namespace, Name: name}, nil

@@ -55,7 +55,7 @@ func TestLogins(t *testing.T) {
 	}
 	check := func(when string, want ...string) {
 		t.Helper()
-		configs, err := l.read(t.Context())
+		configs, err := l.readAll(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}
@@ -93,7 +93,7 @@ func TestLogins(t *testing.T) {
 
 	create(secret("bad", map[string][]byte{"password": []byte("x")}))
 	l.secret = client.ObjectKey{Namespace: namespace, Name: "bad"}
-	if _, err := l.read(t.Context()); err == nil || !strings.Contains(err.Error(), "has neither .dockerconfigjson nor .dockercfg") {
+	if _, err := l.readAll(t.Context()); err == nil || !strings.Contains(err.Error(), "has neither .dockerconfigjson nor .dockercfg") {
 		t.Errorf("a secret of another kind: %v", err)
 	}
 }
@@ -111,7 +111,7 @@ func TestClientHasTheLogins(t *testing.T) {
 		t.Errorf("a broken pull secret: %v", err)
 	}
 
-	p.mirrors = newWatcher(nil, nil, nil, logr.Discard())
+	p.mirrors = newMirrorWatcher(nil, nil, nil, logr.Discard())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Pull(ctx, "quay.io/a/b:v1"); err == nil || !strings.Contains(err.Error(), "are not known yet") {
@@ -174,22 +174,22 @@ func TestOwnAccount(t *testing.T) {
 		token(`{"sub":"system:serviceaccount:olmv1-system:catalogd-controller-manager"}`) + "\n": "olmv1-system/catalogd-controller-manager",
 		token(`{"sub":"jane"}`): "/", token(`{"sub":"system:serviceaccount:x"}`): "/", token(`{"sub":"system:serviceaccount::"}`): "/", token(`{}`): "/",
 	} {
-		got, err := accountOf(text)
+		got, err := parseTokenSubject(text)
 		if err != nil || got.String() != want {
 			t.Errorf("%s gave %s (%v)", text, got, err)
 		}
 	}
 
-	for _, text := range []string{"", "opaque", "a.b", "a.!!.c", token(`[]`), strings.Repeat("x", maxToken+1)} {
-		if _, err := accountOf(text); err == nil {
+	for _, text := range []string{"", "opaque", "a.b", "a.!!.c", token(`[]`), strings.Repeat("x", maxTokenBytes+1)} {
+		if _, err := parseTokenSubject(text); err == nil {
 			t.Errorf("%.20q gave no error", text)
 		}
 	}
 
-	if got, err := ownAccount(&rest.Config{}); err != nil || got.Name != "" {
+	if got, err := ownServiceAccount(&rest.Config{}); err != nil || got.Name != "" {
 		t.Errorf("outside of a cluster: %v (%v)", got, err)
 	}
-	if _, err := ownAccount(&rest.Config{BearerTokenFile: filepath.Join(t.TempDir(), "none")}); err == nil {
+	if _, err := ownServiceAccount(&rest.Config{BearerTokenFile: filepath.Join(t.TempDir(), "none")}); err == nil {
 		t.Error("a missing token gave no error")
 	}
 }

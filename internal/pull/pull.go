@@ -1,13 +1,13 @@
-// Package pull is how the servers pull images in a cluster: by the mirrors that the cluster
-// declares, and with the logins that it holds.
+// Package pull pulls images in a cluster, with the mirrors that the cluster declares and
+// the logins that it holds.
 //
-// Mirrors are those of ImageDigestMirrorSets, ImageTagMirrorSets and
-// ImageContentSourcePolicies, where the cluster has these kinds: they are watched, and a
-// change counts at once. Logins are those of one Secret that the operator of the program
-// names, and of the imagePullSecrets of the program's own ServiceAccount: they are read for
-// each pull, so that one which was created late or rotated counts at once too.
+// Mirrors are declared by ImageDigestMirrorSets, ImageTagMirrorSets and
+// ImageContentSourcePolicies, if the cluster serves these kinds. They are watched, so a
+// change takes effect immediately. Logins are those of one Secret that the administrator
+// names, and of the imagePullSecrets of the program's own service account. They are read
+// for each pull, so created and rotated Secrets take effect immediately too.
 //
-// It decides nothing about images; pulling itself is the work of package image.
+// Package image does the pulling.
 package pull
 
 import (
@@ -24,16 +24,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// maxTransfers is how many images a server unpacks at the same time: 512 MiB of memory at worst.
-// A registry that does not answer takes no place among them, because its manifest is asked for
+// maxTransfers is how many images a server unpacks at the same time, which takes 512 MiB of memory
+// at worst. A registry that does not answer does not count, because its manifest is requested
 // before.
 const maxTransfers = 4
 
-// Options configure how images are pulled.
+// Options are the options of a Puller.
 type Options struct {
-	// Images are the settings of this machine. Their Mirrors are set here.
+	// Images are the options of the image client. Their Mirrors are set by Setup.
 	Images image.Options
-	// Secret holds logins, as NAMESPACE/NAME. Empty: there is none.
+	// Secret is the Secret with logins, as NAMESPACE/NAME. Empty means none.
 	Secret string
 }
 
@@ -41,19 +41,19 @@ type Options struct {
 type Puller struct {
 	images  *image.Client
 	logins  *logins
-	mirrors *watcher // nil: none are declared
+	mirrors *mirrorWatcher // nil if no mirrors are watched
 }
 
-// Setup makes a puller, and adds to the manager what keeps it up to date on every replica.
-// The manager's scheme knows the kinds of api/config/v1 and api/operator/v1alpha1, and of
-// Kubernetes' core.
+// Setup returns a puller, and adds its runnables to the manager. They run on every replica. The
+// manager's scheme must have the kinds of api/config/v1, api/operator/v1alpha1 and the Kubernetes
+// core.
 func Setup(mgr ctrl.Manager, opts Options) (*Puller, error) {
 	secret, err := secretKey(opts.Secret)
 	if err != nil {
 		return nil, err
 	}
 
-	account, err := ownAccount(mgr.GetConfig())
+	account, err := ownServiceAccount(mgr.GetConfig())
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func Setup(mgr ctrl.Manager, opts Options) (*Puller, error) {
 	}
 
 	log := mgr.GetLogger().WithName("pull")
-	mirrors := newWatcher(mgr.GetCache(), served, mgr.GetEventRecorder("mainstay-mirrors"), log)
+	mirrors := newMirrorWatcher(mgr.GetCache(), served, mgr.GetEventRecorder("mainstay-mirrors"), log)
 	if err := mgr.Add(mirrors); err != nil {
 		return nil, fmt.Errorf("setting up the watch of mirrors: %w", err)
 	}
@@ -80,7 +80,7 @@ func Setup(mgr ctrl.Manager, opts Options) (*Puller, error) {
 	}, nil
 }
 
-// secretKey reads NAMESPACE/NAME.
+// secretKey parses NAMESPACE/NAME.
 func secretKey(text string) (client.ObjectKey, error) {
 	if text == "" {
 		return client.ObjectKey{}, nil
@@ -93,23 +93,23 @@ func secretKey(text string) (client.ObjectKey, error) {
 	return client.ObjectKey{Namespace: namespace, Name: name}, nil
 }
 
-// Client returns a client that has the logins of this moment. It waits until the mirrors are
-// known, so that no image is pulled from where it must not be.
+// Client returns a client with the current logins. It waits until the mirrors are known, so that
+// no image is pulled from a source that must not be contacted.
 func (p *Puller) Client(ctx context.Context) (*image.Client, error) {
 	if err := p.waitForMirrors(ctx); err != nil {
 		return nil, err
 	}
 
-	configs, err := p.logins.read(ctx)
+	configs, err := p.logins.readAll(ctx)
 	if err != nil || len(configs) == 0 {
 		return p.images, err
 	}
 	return p.images.WithCredentials(configs...)
 }
 
-// ClientWith returns a client that has the logins of the given Secrets, and of no Secret of the
-// program. It is for images that somebody else names, who must not see what only the program may
-// pull. A Secret that does not exist holds no login. It waits for the mirrors as Client does.
+// ClientWith returns a client with the logins of the given Secrets only. It is for images that
+// users name, who must not see images that only the program may pull. A Secret that does not exist
+// has no logins. ClientWith waits for the mirrors as Client does.
 func (p *Puller) ClientWith(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error) {
 	if err := p.waitForMirrors(ctx); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (p *Puller) waitForMirrors(ctx context.Context) error {
 	return nil
 }
 
-// Resolve returns a reference with the digest that it has now.
+// Resolve returns a reference with its current digest.
 func (p *Puller) Resolve(ctx context.Context, ref string) (string, error) {
 	c, err := p.Client(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (p *Puller) Resolve(ctx context.Context, ref string) (string, error) {
 	return c.Resolve(ctx, ref)
 }
 
-// Pull opens an image.
+// Pull pulls an image.
 func (p *Puller) Pull(ctx context.Context, ref string) (*image.Image, error) {
 	c, err := p.Client(ctx)
 	if err != nil {

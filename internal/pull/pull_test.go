@@ -157,17 +157,17 @@ func startManager(t *testing.T, config *rest.Config, add func(ctrl.Manager)) {
 }
 
 // startWatcher runs a watcher that looks often.
-func startWatcher(t *testing.T, config *rest.Config) *watcher {
+func startWatcher(t *testing.T, config *rest.Config) *mirrorWatcher {
 	t.Helper()
-	var w *watcher
+	var w *mirrorWatcher
 	startManager(t, config, func(mgr ctrl.Manager) {
 		served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		w = newWatcher(mgr.GetCache(), served, mgr.GetEventRecorder("test"), logr.Discard())
-		w.every = 20 * time.Millisecond
+		w = newMirrorWatcher(mgr.GetCache(), served, mgr.GetEventRecorder("test"), logr.Discard())
+		w.discoveryInterval = 20 * time.Millisecond
 		if err := mgr.Add(w); err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +284,7 @@ func gauge(t *testing.T, name string) float64 {
 	return sum
 }
 
-func awaitRules(t *testing.T, w *watcher, want ...image.MirrorRule) {
+func awaitRules(t *testing.T, w *mirrorWatcher, want ...image.MirrorRule) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the rules are %v", want), func() bool { return cmp.Equal(want, w.Rules()) })
 }

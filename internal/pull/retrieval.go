@@ -17,10 +17,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// maxRetrievalsPerHost is how many retrievals use one registry at the same time. The others
-// of that registry wait for them. There is no bound over all registries, because a few that
-// do not answer would use it up: a retrieval that waits for an answer costs one goroutine, and
-// each object has at most one for each purpose. What takes memory is bounded by maxTransfers.
+// maxRetrievalsPerHost is how many retrievals use one registry at the same time. Further
+// retrievals from that registry wait. There is no limit over all registries, because a few that do
+// not answer would exhaust it. A retrieval that waits for an answer costs one goroutine, and each
+// object has at most one for each purpose. maxTransfers limits the use of memory.
 const maxRetrievalsPerHost = 4
 
 // Retrieval is work that waits for a registry on behalf of an object.
@@ -28,30 +28,30 @@ type Retrieval[T any] struct {
 	// Name is the name of the object, which is cluster-scoped. It is enqueued when the
 	// retrieval has ended.
 	Name string
-	// Purpose distinguishes retrievals of one object that may run side by side.
+	// Purpose distinguishes retrievals of one object that may run in parallel.
 	Purpose string
 	// Request identifies what is retrieved, see Take.
 	Request string
-	// Reference is the image, whose registry gives the slot.
+	// Reference is the image. Its registry determines the slot.
 	Reference string
-	// Run does the work. It ends soon after its context does.
+	// Run does the work. It must return soon after its context is done.
 	Run func(ctx context.Context) (T, error)
 }
 
-// ErrRetrieving reports that a reconciliation ended because a retrieval is under way. The
-// object is enqueued when that has ended.
+// ErrRetrieving means that a reconciliation ended because a retrieval is running. The object is
+// enqueued when it has ended.
 var ErrRetrieving = errors.New("the image is being retrieved from its registry")
 
-// State is what Take found.
+// State is the state of a retrieval.
 type State int
 
-// The states of a retrieval.
+// States of a retrieval.
 const (
-	// None: no retrieval of this request was started.
+	// None means that no retrieval of this request was started.
 	None State = iota
-	// Running: one is under way, or is about to end after it was canceled.
+	// Running means that it is running, or is about to end after it was canceled.
 	Running
-	// Ended: it has ended, and its result was taken.
+	// Ended means that it has ended, and its result was taken.
 	Ended
 )
 
@@ -64,7 +64,7 @@ type Retrievals[T any] struct {
 	work sync.WaitGroup
 
 	mu sync.Mutex
-	// entries are the retrievals that run, and those whose result nobody has taken yet.
+	// entries are the running retrievals, and those whose result was not taken yet.
 	entries map[retrievalKey]*retrieval[T]
 	hosts   map[string]*hostSlots
 	enqueue []func(name string)
@@ -73,7 +73,7 @@ type Retrievals[T any] struct {
 
 type retrievalKey struct{ name, purpose string }
 
-// retrieval is one that was started. The mutex of Retrievals guards its fields.
+// retrieval is a started retrieval. The mutex of Retrievals guards its fields.
 type retrieval[T any] struct {
 	request  string
 	cancel   context.CancelFunc
@@ -90,8 +90,8 @@ type hostSlots struct {
 	users int
 }
 
-// Take returns the result of a retrieval that has ended. A result is returned once. One of
-// another request is canceled or dropped: it is Running until it has ended, and None then.
+// Take returns the result of a retrieval that has ended. It returns a result once. A retrieval of
+// another request is canceled or dropped: it is Running until it has ended, and then None.
 func (r *Retrievals[T]) Take(name, purpose, request string) (result T, state State, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,8 +118,8 @@ func (r *Retrievals[T]) Take(name, purpose, request string) (result T, state Sta
 	return found.result, Ended, found.err
 }
 
-// Start starts a retrieval, unless one of the same name and purpose is there. The context
-// bounds it; that of a reconciliation lasts as long as its manager.
+// Start starts a retrieval, unless one with the same name and purpose exists. The retrieval ends
+// with the context. That of a reconciliation lasts as long as its manager.
 func (r *Retrievals[T]) Start(ctx context.Context, wanted Retrieval[T]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,13 +136,13 @@ func (r *Retrievals[T]) Start(ctx context.Context, wanted Retrieval[T]) {
 	r.entries[key] = started
 	r.work.Go(func() {
 		defer cancel()
-		result, err := r.run(ctx, wanted)
-		r.end(key, started, result, err)
+		result, err := r.runInSlot(ctx, wanted)
+		r.recordResult(key, started, result, err)
 	})
 }
 
-// end records the result and enqueues the object.
-func (r *Retrievals[T]) end(key retrievalKey, ended *retrieval[T], result T, err error) {
+// recordResult records the result and enqueues the object.
+func (r *Retrievals[T]) recordResult(key retrievalKey, ended *retrieval[T], result T, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ended.ended, ended.result, ended.err = true, result, err
@@ -155,8 +155,8 @@ func (r *Retrievals[T]) end(key retrievalKey, ended *retrieval[T], result T, err
 	}
 }
 
-// run waits for a slot of the registry and does the work.
-func (r *Retrievals[T]) run(ctx context.Context, wanted Retrieval[T]) (result T, err error) {
+// runInSlot waits for a slot of the registry and does the work. It turns a panic into an error.
+func (r *Retrievals[T]) runInSlot(ctx context.Context, wanted Retrieval[T]) (result T, err error) {
 	release, err := r.acquireSlot(ctx, image.RegistryOf(wanted.Reference))
 	if err != nil {
 		return result, err
@@ -209,14 +209,14 @@ func (r *Retrievals[T]) acquireSlot(ctx context.Context, host string) (release f
 	}
 }
 
-// stop cancels a retrieval, whose result nobody gets. The mutex of Retrievals is held.
+// stop cancels a retrieval. Its result is dropped. The mutex of Retrievals must be held.
 func (r *retrieval[T]) stop() {
 	r.canceled = true
 	r.cancel()
 }
 
-// Cancel cancels the retrievals of an object for some purposes, or all of them if none is
-// given. It drops their results, and reports whether none is left. One that is still ending
+// Cancel cancels the retrievals of an object for some purposes, or all of them if none is given.
+// It drops their results, and returns whether none is left. A retrieval that is still running
 // enqueues the object when it has ended.
 func (r *Retrievals[T]) Cancel(name string, purposes ...string) bool {
 	r.mu.Lock()
@@ -236,7 +236,7 @@ func (r *Retrievals[T]) Cancel(name string, purposes ...string) bool {
 	return isGone
 }
 
-// IsPending reports whether a retrieval of an object runs, or its result was not taken yet.
+// IsPending reports whether a retrieval of an object is running, or its result was not taken yet.
 func (r *Retrievals[T]) IsPending(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,8 +268,8 @@ func (r *Retrievals[T]) Source() source.Source {
 }
 
 // KeepBackoff wraps the rate limiter of a controller whose reconciler uses Retrievals. The
-// controller forgets the failures of an object after each reconciliation without an error.
-// One that only started a retrieval has not succeeded yet, so its failures still count.
+// controller forgets the failures of an object after each reconciliation without an error. A
+// reconciliation that only started a retrieval has not succeeded yet, so its failures still count.
 func (r *Retrievals[T]) KeepBackoff(inner workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimiter[ctrl.Request] {
 	return backoff{TypedRateLimiter: inner, isPending: r.IsPending}
 }
@@ -286,10 +286,10 @@ func (b backoff) Forget(req ctrl.Request) {
 	}
 }
 
-// Runnable returns what a manager runs so that it ends after the retrievals have, whose
-// contexts end with it.
+// Runnable returns a runnable that ends after all retrievals have ended. Their contexts end with
+// that of the manager.
 func (r *Retrievals[T]) Runnable() manager.Runnable {
-	return drain(func(ctx context.Context) error {
+	return drainRunnable(func(ctx context.Context) error {
 		<-ctx.Done()
 		r.mu.Lock()
 		r.closed = true
@@ -300,11 +300,11 @@ func (r *Retrievals[T]) Runnable() manager.Runnable {
 	})
 }
 
-// drain is a Runnable of every replica.
-type drain manager.RunnableFunc
+// drainRunnable is a Runnable that runs on every replica.
+type drainRunnable manager.RunnableFunc
 
 // Start implements manager.Runnable.
-func (d drain) Start(ctx context.Context) error { return d(ctx) }
+func (d drainRunnable) Start(ctx context.Context) error { return d(ctx) }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (drain) NeedLeaderElection() bool { return false }
+func (drainRunnable) NeedLeaderElection() bool { return false }

@@ -33,48 +33,48 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 const (
-	// lookEvery is how often the cluster is asked whether it has the kinds. They come and go
-	// with their definitions, which happens once in a cluster's life.
-	lookEvery = 15 * time.Second
-	// syncTimeout is how long the first list of a kind may take. The servers go on without
-	// it then, and try again.
+	// discoveryResyncInterval is how often discovery is queried for the kinds. They appear and
+	// disappear with their CRDs, which happens rarely.
+	discoveryResyncInterval = 15 * time.Second
+	// syncTimeout is the timeout of the first list of a kind. After it the server continues
+	// without the kind, and retries.
 	syncTimeout = 20 * time.Second
 )
 
-// reasonInvalid is the reason of events about what is left out of the rules.
+// reasonInvalid is the reason of events about invalid entries.
 const reasonInvalid = "InvalidMirror"
 
-// discoverer tells which kinds a group and version has. A discovery client is one.
+// discoverer returns the kinds of a group and version. A discovery client implements it.
 type discoverer interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// kind is one by which a cluster declares mirrors.
-type kind struct {
+// mirrorKind is a kind that declares mirrors.
+type mirrorKind struct {
 	gvk     schema.GroupVersionKind
 	object  client.Object
 	watched bool
 }
 
-// watcher keeps the rules that follow from what a cluster declares.
-type watcher struct {
-	cache      cache.Cache
-	discoverer discoverer
-	events     events.EventRecorder
-	log        logr.Logger
-	every      time.Duration
-	kinds      []*kind
-	changed    chan struct{}
-	ready      chan struct{}
-	rules      atomic.Pointer[[]image.MirrorRule]
-	invalid    []mirror.Invalid // what was told of
+// mirrorWatcher maintains the mirror rules of the cluster.
+type mirrorWatcher struct {
+	cache             cache.Cache
+	discoverer        discoverer
+	events            events.EventRecorder
+	log               logr.Logger
+	discoveryInterval time.Duration
+	kinds             []*mirrorKind
+	changed           chan struct{}
+	ready             chan struct{}
+	rules             atomic.Pointer[[]image.MirrorRule]
+	reportedInvalid   []mirror.Invalid // what was reported
 }
 
-func newWatcher(objects cache.Cache, served discoverer, recorder events.EventRecorder, log logr.Logger) *watcher {
-	return &watcher{
-		cache: objects, discoverer: served, events: recorder, log: log, every: lookEvery,
+func newMirrorWatcher(objects cache.Cache, served discoverer, recorder events.EventRecorder, log logr.Logger) *mirrorWatcher {
+	return &mirrorWatcher{
+		cache: objects, discoverer: served, events: recorder, log: log, discoveryInterval: discoveryResyncInterval,
 		changed: make(chan struct{}, 1), ready: make(chan struct{}),
-		kinds: []*kind{
+		kinds: []*mirrorKind{
 			{gvk: configv1.GroupVersion.WithKind(configv1.ImageDigestMirrorSetKind), object: &configv1.ImageDigestMirrorSet{}},
 			{gvk: configv1.GroupVersion.WithKind(configv1.ImageTagMirrorSetKind), object: &configv1.ImageTagMirrorSet{}},
 			{gvk: operatorv1alpha1.GroupVersion.WithKind(operatorv1alpha1.ImageContentSourcePolicyKind), object: &operatorv1alpha1.ImageContentSourcePolicy{}},
@@ -82,11 +82,11 @@ func newWatcher(objects cache.Cache, served discoverer, recorder events.EventRec
 	}
 }
 
-// NeedLeaderElection is false: every replica pulls.
-func (w *watcher) NeedLeaderElection() bool { return false }
+// NeedLeaderElection returns false: every replica pulls images.
+func (w *mirrorWatcher) NeedLeaderElection() bool { return false }
 
-// Rules returns the rules of this moment.
-func (w *watcher) Rules() []image.MirrorRule {
+// Rules returns the current rules.
+func (w *mirrorWatcher) Rules() []image.MirrorRule {
 	if rules := w.rules.Load(); rules != nil {
 		return *rules
 	}
@@ -94,7 +94,7 @@ func (w *watcher) Rules() []image.MirrorRule {
 }
 
 // Wait waits until the rules are known for the first time.
-func (w *watcher) Wait(ctx context.Context) error {
+func (w *mirrorWatcher) Wait(ctx context.Context) error {
 	select {
 	case <-w.ready:
 		return nil
@@ -103,55 +103,56 @@ func (w *watcher) Wait(ctx context.Context) error {
 	}
 }
 
-// Start keeps the rules until the context ends.
-func (w *watcher) Start(ctx context.Context) error {
-	ticker := time.NewTicker(w.every)
+// Start maintains the rules until the context is done.
+func (w *mirrorWatcher) Start(ctx context.Context) error {
+	ticker := time.NewTicker(w.discoveryInterval)
 	defer ticker.Stop()
-	w.look(ctx)
-	w.refresh(ctx)
+	w.syncWatches(ctx)
+	w.refreshRules(ctx)
 	close(w.ready)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			w.look(ctx)
+			w.syncWatches(ctx)
 		case <-w.changed:
-			w.refresh(ctx)
+			w.refreshRules(ctx)
 		}
 	}
 }
 
-// look begins to watch kinds that have come, and ends it for those that have gone.
-func (w *watcher) look(ctx context.Context) {
+// syncWatches starts watches of kinds that are newly served, and stops those of kinds that are no
+// longer served.
+func (w *mirrorWatcher) syncWatches(ctx context.Context) {
 	for _, k := range w.kinds {
-		served, err := w.served(k.gvk)
+		served, err := w.isServed(k.gvk)
 		if err == nil && served != k.watched {
-			if err = w.follow(ctx, k, served); err == nil {
+			if err = w.updateInformer(ctx, k, served); err == nil {
 				w.log.Info("mirrors are declared by a kind", "kind", k.gvk.Kind, "served", served)
 			}
 		}
 		if err != nil && ctx.Err() == nil {
 			w.log.Error(err, "the mirrors that the cluster declares are not complete", "kind", k.gvk.Kind)
 		}
-		measured.watched.WithLabelValues(k.gvk.Kind).Set(number(k.watched))
+		metrics.watched.WithLabelValues(k.gvk.Kind).Set(boolToFloat(k.watched))
 	}
 }
 
-// served reports whether the cluster has a kind.
-func (w *watcher) served(gvk schema.GroupVersionKind) (bool, error) {
+// isServed reports whether the cluster serves a kind.
+func (w *mirrorWatcher) isServed(gvk schema.GroupVersionKind) (bool, error) {
 	list, err := w.discoverer.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking for the kinds of %s: %w", gvk.GroupVersion(), err)
+		return false, fmt.Errorf("discovering the kinds of %s: %w", gvk.GroupVersion(), err)
 	}
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == gvk.Kind }), nil
 }
 
-func (w *watcher) follow(ctx context.Context, k *kind, served bool) error {
-	defer w.signal()
+func (w *mirrorWatcher) updateInformer(ctx context.Context, k *mirrorKind, served bool) error {
+	defer w.signalChange()
 	if !served {
 		k.watched = false
 		return w.cache.RemoveInformer(ctx, k.object)
@@ -166,9 +167,9 @@ func (w *watcher) follow(ctx context.Context, k *kind, served bool) error {
 
 	if err == nil {
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { w.signal() },
-			UpdateFunc: func(_, _ any) { w.signal() },
-			DeleteFunc: func(any) { w.signal() },
+			AddFunc:    func(any) { w.signalChange() },
+			UpdateFunc: func(_, _ any) { w.signalChange() },
+			DeleteFunc: func(any) { w.signalChange() },
 		})
 	}
 
@@ -180,29 +181,29 @@ func (w *watcher) follow(ctx context.Context, k *kind, served bool) error {
 	return nil
 }
 
-// signal has the rules made again.
-func (w *watcher) signal() {
+// signalChange triggers a refresh of the rules.
+func (w *mirrorWatcher) signalChange() {
 	select {
 	case w.changed <- struct{}{}:
-	default: // It will be, for another change.
+	default: // A refresh is already pending.
 	}
 }
 
-// refresh makes the rules from what the cluster declares.
-func (w *watcher) refresh(ctx context.Context) {
-	objects, err := w.list(ctx)
+// refreshRules computes the rules from the objects in the cache.
+func (w *mirrorWatcher) refreshRules(ctx context.Context) {
+	objects, err := w.listObjects(ctx)
 	if err != nil {
-		// The rules that there are go on; the next change, or look, tries again.
+		// The current rules stay. The next change, or sync of the watches, retries.
 		w.log.Error(err, "the mirrors that the cluster declares were not read")
 		return
 	}
 
 	rules, invalid := mirror.Rules(objects)
 	w.rules.Store(&rules)
-	w.tell(rules, invalid)
+	w.reportRules(rules, invalid)
 }
 
-func (w *watcher) list(ctx context.Context) (mirror.Objects, error) {
+func (w *mirrorWatcher) listObjects(ctx context.Context) (mirror.Objects, error) {
 	var digests configv1.ImageDigestMirrorSetList
 	var tags configv1.ImageTagMirrorSetList
 	var policies operatorv1alpha1.ImageContentSourcePolicyList
@@ -218,43 +219,43 @@ func (w *watcher) list(ctx context.Context) (mirror.Objects, error) {
 	return mirror.Objects{Digests: digests.Items, Tags: tags.Items, Policies: policies.Items}, nil
 }
 
-// tell makes known what the rules are, and what is left out of them when that is new.
-func (w *watcher) tell(rules []image.MirrorRule, invalid []mirror.Invalid) {
-	measured.rules.Set(float64(len(rules)))
-	measured.invalid.Set(float64(len(invalid)))
+// reportRules sets the metrics, and reports new invalid entries by logs and events.
+func (w *mirrorWatcher) reportRules(rules []image.MirrorRule, invalid []mirror.Invalid) {
+	metrics.rules.Set(float64(len(rules)))
+	metrics.invalid.Set(float64(len(invalid)))
 	w.log.V(1).Info("mirrors", "rules", rules)
-	notes := map[types.UID]string{} // one event for each object: more of them would become one
+	notes := map[types.UID]string{} // one event for each object: several would be aggregated
 	for _, i := range invalid {
 		notes[i.UID] = strings.TrimPrefix(notes[i.UID]+"; "+i.Field+": "+i.Message, "; ")
 	}
 
 	for _, i := range invalid {
-		if slices.Contains(w.invalid, i) {
+		if slices.Contains(w.reportedInvalid, i) {
 			continue
 		}
 		w.log.Info("a mirror that the cluster declares is not used", "kind", i.Kind, "name", i.Name, "field", i.Field, "reason", i.Message)
 		if note, ok := notes[i.UID]; ok {
-			w.events.Eventf(w.reference(i), nil, corev1.EventTypeWarning, reasonInvalid, "ReadMirrors", "%s", shorten(note))
+			w.events.Eventf(w.eventObject(i), nil, corev1.EventTypeWarning, reasonInvalid, "ReadMirrors", "%s", truncateNote(note))
 			delete(notes, i.UID)
 		}
 	}
 
-	w.invalid = invalid
+	w.reportedInvalid = invalid
 }
 
-// maxNote is how long the API server lets the text of an event be, in bytes.
-const maxNote = 1024
+// maxNoteBytes is the API server's limit for the note of an event.
+const maxNoteBytes = 1024
 
-func shorten(note string) string {
-	if len(note) <= maxNote {
+func truncateNote(note string) string {
+	if len(note) <= maxNoteBytes {
 		return note
 	}
 	const more = "…"
-	return strings.ToValidUTF8(note[:maxNote-len(more)], "") + more
+	return strings.ToValidUTF8(note[:maxNoteBytes-len(more)], "") + more
 }
 
-// reference names the object that an event is about.
-func (w *watcher) reference(i mirror.Invalid) runtime.Object {
+// eventObject returns the object that an event is about.
+func (w *mirrorWatcher) eventObject(i mirror.Invalid) runtime.Object {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: i.Name, UID: i.UID}}
 	for _, k := range w.kinds {
 		if k.gvk.Kind == i.Kind {
@@ -264,8 +265,8 @@ func (w *watcher) reference(i mirror.Invalid) runtime.Object {
 	return object
 }
 
-// measured are the metrics of mirrors, registered once for the process.
-var measured = struct {
+// metrics are the metrics of mirrors, registered once for the process.
+var metrics = struct {
 	rules, invalid prometheus.Gauge
 	watched        *prometheus.GaugeVec
 }{
@@ -284,10 +285,10 @@ var measured = struct {
 }
 
 func init() {
-	crmetrics.Registry.MustRegister(measured.rules, measured.invalid, measured.watched)
+	crmetrics.Registry.MustRegister(metrics.rules, metrics.invalid, metrics.watched)
 }
 
-func number(b bool) float64 {
+func boolToFloat(b bool) float64 {
 	if b {
 		return 1
 	}

@@ -2,11 +2,11 @@ package mirror
 
 import "slices"
 
-// graph is a set of names, some of which come before others.
+// graph is a set of names with a partial order.
 type graph struct {
 	names []string // in the order in which they were added
 	index map[string]int
-	after []map[int]bool // which names come after the one of an index
+	after []map[int]bool // the indexes of the names after each name
 }
 
 func (g *graph) add(name string) {
@@ -22,17 +22,16 @@ func (g *graph) add(name string) {
 	g.after = append(g.after, map[int]bool{})
 }
 
-// before has one name come before another, unless what was said earlier has it the other
-// way round.
-func (g *graph) before(first, second string) {
+// addOrder orders one name before another, unless that contradicts the existing order.
+func (g *graph) addOrder(first, second string) {
 	from, to := g.index[first], g.index[second]
-	if from != to && !g.leads(to, from) {
+	if from != to && !g.hasPath(to, from) {
 		g.after[from][to] = true
 	}
 }
 
-// leads reports whether one name comes before another already.
-func (g *graph) leads(from, to int) bool {
+// hasPath reports whether one name is already ordered before another.
+func (g *graph) hasPath(from, to int) bool {
 	seen := map[int]bool{}
 	next := []int{from}
 	for len(next) > 0 {
@@ -52,10 +51,10 @@ func (g *graph) leads(from, to int) bool {
 	return false
 }
 
-// sorted returns the names in an order that keeps to what was said. Where nothing was said
-// it is the order in which they were added.
-func (g *graph) sorted() []string {
-	waits := make([]int, len(g.names)) // how many names must come before
+// topologicalOrder returns the names in an order that matches the partial order. Names without an
+// order keep the order in which they were added.
+func (g *graph) topologicalOrder() []string {
+	waits := make([]int, len(g.names)) // the number of names that must come before
 	for _, after := range g.after {
 		for to := range after {
 			waits[to]++
@@ -64,7 +63,7 @@ func (g *graph) sorted() []string {
 
 	var order []string
 	for range g.names {
-		// There is always one, since before lets no circle be made.
+		// There is always one, because addOrder prevents cycles.
 		next := slices.Index(waits, 0)
 		waits[next] = -1
 		order = append(order, g.names[next])

@@ -1,10 +1,9 @@
-// Package mirror turns the mirrors that a cluster declares, by ImageDigestMirrorSets,
-// ImageTagMirrorSets and ImageContentSourcePolicies, into the rules that images are pulled
-// by. The outcome is that of the field's machine-config-operator, which writes the same
-// into the nodes' registries.conf.
+// Package mirror computes the rules for pulling images from the mirrors that a cluster
+// declares by ImageDigestMirrorSets, ImageTagMirrorSets and ImageContentSourcePolicies. The
+// result is that of OpenShift's machine-config-operator, which writes it to the nodes'
+// registries.conf.
 //
-// It is pure: it reads objects and gives rules. Watching the objects is the work of package
-// pull.
+// It is pure: objects in, rules out. Package pull watches the objects.
 package mirror
 
 import (
@@ -22,20 +21,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// Objects are the mirrors that a cluster declares.
+// Objects are the objects that declare mirrors.
 type Objects struct {
 	Digests  []configv1.ImageDigestMirrorSet
 	Tags     []configv1.ImageTagMirrorSet
 	Policies []operatorv1alpha1.ImageContentSourcePolicy
 }
 
-// Invalid is a part of an object that means nothing. The rest of the object counts.
+// Invalid is an invalid part of an object. The rest of the object is used.
 type Invalid struct {
 	Kind, Name string
 	UID        types.UID
-	// Field is the part, such as spec.imageDigestMirrors[2].source.
+	// Field is the path of the part, such as spec.imageDigestMirrors[2].source.
 	Field string
-	// Message says what is wrong with it.
+	// Message describes the problem.
 	Message string
 }
 
@@ -44,44 +43,44 @@ func (i Invalid) Error() string {
 	return fmt.Sprintf("%s %s: %s: %s", i.Kind, i.Name, i.Field, i.Message)
 }
 
-// Rules returns the rules, by source, and what is left out of them.
+// Rules returns the rules, sorted by source, and the invalid entries.
 //
-// Objects count in the order of their names, ImageContentSourcePolicies after
-// ImageDigestMirrorSets, which they are the older form of. The mirrors of a source that
-// several entries name are merged: an order that any entry asks for is kept, as long as no
-// entry before it asks for the opposite. A source is never contacted itself if one entry
-// for it says so, be it for tags or for digests.
+// Objects are processed in the order of their names. ImageContentSourcePolicies come after
+// ImageDigestMirrorSets, which replace them. If several entries have the same source, their
+// mirrors are merged: the order of mirrors in an entry is kept, unless an earlier entry
+// contradicts it. A source is never contacted if any entry for it says so, for tags or for
+// digests.
 func Rules(objects Objects) ([]image.MirrorRule, []Invalid) {
-	b := builder{sources: map[string]*source{}}
-	for _, set := range byName(objects.Digests, func(s configv1.ImageDigestMirrorSet) string { return s.Name }) {
+	b := builder{sources: map[string]*sourceEntries{}}
+	for _, set := range sortByName(objects.Digests, func(s configv1.ImageDigestMirrorSet) string { return s.Name }) {
 		for i, entry := range set.Spec.ImageDigestMirrors {
-			at := place{configv1.ImageDigestMirrorSetKind, set.ObjectMeta, fmt.Sprintf("spec.imageDigestMirrors[%d]", i)}
-			b.add(at, image.DigestOnly, entry.Source, texts(entry.Mirrors), entry.MirrorSourcePolicy)
+			at := entryLocation{configv1.ImageDigestMirrorSetKind, set.ObjectMeta, fmt.Sprintf("spec.imageDigestMirrors[%d]", i)}
+			b.addEntry(at, image.DigestOnly, entry.Source, toStrings(entry.Mirrors), entry.MirrorSourcePolicy)
 		}
 	}
 
-	for _, policy := range byName(objects.Policies, func(p operatorv1alpha1.ImageContentSourcePolicy) string { return p.Name }) {
+	for _, policy := range sortByName(objects.Policies, func(p operatorv1alpha1.ImageContentSourcePolicy) string { return p.Name }) {
 		for i, entry := range policy.Spec.RepositoryDigestMirrors {
-			at := place{operatorv1alpha1.ImageContentSourcePolicyKind, policy.ObjectMeta, fmt.Sprintf("spec.repositoryDigestMirrors[%d]", i)}
-			b.add(at, image.DigestOnly, entry.Source, entry.Mirrors, "")
+			at := entryLocation{operatorv1alpha1.ImageContentSourcePolicyKind, policy.ObjectMeta, fmt.Sprintf("spec.repositoryDigestMirrors[%d]", i)}
+			b.addEntry(at, image.DigestOnly, entry.Source, entry.Mirrors, "")
 		}
 	}
 
-	for _, set := range byName(objects.Tags, func(s configv1.ImageTagMirrorSet) string { return s.Name }) {
+	for _, set := range sortByName(objects.Tags, func(s configv1.ImageTagMirrorSet) string { return s.Name }) {
 		for i, entry := range set.Spec.ImageTagMirrors {
-			at := place{configv1.ImageTagMirrorSetKind, set.ObjectMeta, fmt.Sprintf("spec.imageTagMirrors[%d]", i)}
-			b.add(at, image.TagOnly, entry.Source, texts(entry.Mirrors), entry.MirrorSourcePolicy)
+			at := entryLocation{configv1.ImageTagMirrorSetKind, set.ObjectMeta, fmt.Sprintf("spec.imageTagMirrors[%d]", i)}
+			b.addEntry(at, image.TagOnly, entry.Source, toStrings(entry.Mirrors), entry.MirrorSourcePolicy)
 		}
 	}
 
-	return b.rules(), b.invalid
+	return b.buildRules(), b.invalid
 }
 
-func byName[T any](objects []T, name func(T) string) []T {
+func sortByName[T any](objects []T, name func(T) string) []T {
 	return slices.SortedStableFunc(slices.Values(objects), func(a, b T) int { return cmp.Compare(name(a), name(b)) })
 }
 
-func texts(mirrors []configv1.ImageMirror) []string {
+func toStrings(mirrors []configv1.ImageMirror) []string {
 	var list []string
 	for _, mirror := range mirrors {
 		list = append(list, string(mirror))
@@ -89,33 +88,33 @@ func texts(mirrors []configv1.ImageMirror) []string {
 	return list
 }
 
-// place is an entry of an object.
-type place struct {
+// entryLocation is the location of an entry in an object.
+type entryLocation struct {
 	kind   string
 	object metav1.ObjectMeta
 	field  string
 }
 
-// source is what all entries say about one source.
-type source struct {
+// sourceEntries is the merged content of all entries for one source.
+type sourceEntries struct {
 	lists   map[image.ReferenceKind][][]string
 	blocked bool
 }
 
 type builder struct {
-	sources map[string]*source
+	sources map[string]*sourceEntries
 	invalid []Invalid
 }
 
-func (b *builder) refuse(at place, field, message string) {
+func (b *builder) addInvalid(at entryLocation, field, message string) {
 	b.invalid = append(b.invalid, Invalid{Kind: at.kind, Name: at.object.Name, UID: at.object.UID, Field: at.field + "." + field, Message: message})
 }
 
-// add takes in one entry.
-func (b *builder) add(at place, only image.ReferenceKind, name string, mirrors []string, policy configv1.MirrorSourcePolicy) {
+// addEntry adds one entry.
+func (b *builder) addEntry(at entryLocation, only image.ReferenceKind, name string, mirrors []string, policy configv1.MirrorSourcePolicy) {
 	name = strings.TrimRight(name, "/")
 	if err := image.CheckSource(name); err != nil {
-		b.refuse(at, "source", fmt.Sprintf("%q: %v", name, err))
+		b.addInvalid(at, "source", fmt.Sprintf("%q: %v", name, err))
 		return
 	}
 
@@ -123,7 +122,7 @@ func (b *builder) add(at place, only image.ReferenceKind, name string, mirrors [
 	case "", configv1.AllowContactingSource, configv1.NeverContactSource:
 	default:
 		// Contacting a source that must not be contacted would be worse than an error.
-		b.refuse(at, "mirrorSourcePolicy", fmt.Sprintf("%q is not known; the source is not contacted", policy))
+		b.addInvalid(at, "mirrorSourcePolicy", fmt.Sprintf("%q is not known; the source is not contacted", policy))
 		policy = configv1.NeverContactSource
 	}
 
@@ -131,7 +130,7 @@ func (b *builder) add(at place, only image.ReferenceKind, name string, mirrors [
 	for i, mirror := range mirrors {
 		mirror = strings.TrimRight(mirror, "/")
 		if err := image.CheckLocation(mirror); err != nil {
-			b.refuse(at, fmt.Sprintf("mirrors[%d]", i), fmt.Sprintf("%q: %v", mirror, err))
+			b.addInvalid(at, fmt.Sprintf("mirrors[%d]", i), fmt.Sprintf("%q: %v", mirror, err))
 			continue
 		}
 		if !slices.Contains(list, mirror) {
@@ -139,8 +138,8 @@ func (b *builder) add(at place, only image.ReferenceKind, name string, mirrors [
 		}
 	}
 
-	// An entry without a mirror that is not the source itself says nothing, its policy
-	// neither. But one that forbids the source does so whatever its mirrors look like.
+	// An entry without a mirror other than the source itself has no effect, and neither
+	// has its policy. But one that forbids the source does so even if its mirrors are invalid.
 	forbids := policy == configv1.NeverContactSource && len(mirrors) > 0 && len(list) == 0
 	if !forbids && !slices.ContainsFunc(list, func(m string) bool { return m != name }) {
 		return
@@ -148,7 +147,7 @@ func (b *builder) add(at place, only image.ReferenceKind, name string, mirrors [
 
 	s := b.sources[name]
 	if s == nil {
-		s = &source{lists: map[image.ReferenceKind][][]string{}}
+		s = &sourceEntries{lists: map[image.ReferenceKind][][]string{}}
 		b.sources[name] = s
 	}
 
@@ -156,13 +155,13 @@ func (b *builder) add(at place, only image.ReferenceKind, name string, mirrors [
 	s.blocked = s.blocked || policy == configv1.NeverContactSource
 }
 
-func (b *builder) rules() []image.MirrorRule {
+func (b *builder) buildRules() []image.MirrorRule {
 	var rules []image.MirrorRule
 	for _, name := range slices.Sorted(maps.Keys(b.sources)) {
 		s := b.sources[name]
 		rule := image.MirrorRule{Source: name, Blocked: s.blocked}
 		for _, only := range []image.ReferenceKind{image.DigestOnly, image.TagOnly} {
-			for _, mirror := range merge(name, s.lists[only]) {
+			for _, mirror := range mergeMirrors(name, s.lists[only]) {
 				rule.Mirrors = append(rule.Mirrors, image.Mirror{Location: mirror, Only: only})
 			}
 		}
@@ -172,15 +171,15 @@ func (b *builder) rules() []image.MirrorRule {
 	return rules
 }
 
-// merge puts lists of mirrors together. The source comes last where no list says
-// otherwise, and is then left out, for it is asked last anyhow.
-func merge(source string, lists [][]string) []string {
+// mergeMirrors merges lists of mirrors. The source comes last unless a list says otherwise. Then
+// it is left out, because it is contacted last anyway.
+func mergeMirrors(source string, lists [][]string) []string {
 	var g graph
 	for _, list := range lists {
 		for i, mirror := range list {
 			g.add(mirror)
 			if i > 0 {
-				g.before(list[i-1], mirror)
+				g.addOrder(list[i-1], mirror)
 			}
 		}
 	}
@@ -188,11 +187,11 @@ func merge(source string, lists [][]string) []string {
 	for _, list := range lists {
 		if len(list) > 0 && !slices.Contains(list, source) {
 			g.add(source)
-			g.before(list[len(list)-1], source)
+			g.addOrder(list[len(list)-1], source)
 		}
 	}
 
-	order := g.sorted()
+	order := g.topologicalOrder()
 	if len(order) > 0 && order[len(order)-1] == source {
 		order = order[:len(order)-1]
 	}
