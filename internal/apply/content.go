@@ -200,7 +200,7 @@ func (l *loader) readSecretValue(ctx context.Context, ref *olmv1.ObjectSourceRef
 
 // decodeManifest decodes a manifest from JSON, plain or compressed with gzip.
 func (l *loader) decodeManifest(data []byte) (*unstructured.Unstructured, error) {
-	data, err := decompressGzip(data)
+	data, err := decompressIfGzip(data)
 	if err != nil {
 		return nil, err
 	}
@@ -222,8 +222,8 @@ func (l *loader) decodeManifest(data []byte) (*unstructured.Unstructured, error)
 	return u, nil
 }
 
-// decompressGzip returns the data uncompressed if it is compressed with gzip, otherwise unchanged.
-func decompressGzip(data []byte) ([]byte, error) {
+// decompressIfGzip returns the data uncompressed if it is compressed with gzip, otherwise unchanged.
+func decompressIfGzip(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		if len(data) > maxObjectBytes {
 			return nil, fmt.Errorf("the object has more than %d bytes", maxObjectBytes)

@@ -119,7 +119,7 @@ func (b *bench) roll(number int64, memory *Memory, manifest string, protection .
 		object.Protection = protection[0]
 	}
 
-	result := newEngine(b, memory).Apply(b.t.Context(), &Revision{
+	result := newEngineForStore(b, memory).Apply(b.t.Context(), &Revision{
 		Owner: b.owner(number), Phases: []Phase{{Name: "only", Objects: []Object{object}}},
 	})
 	return result.Phases[0].Objects[0]
@@ -239,7 +239,7 @@ func TestRemovalRace(t *testing.T) {
 	b.roll(1, nil, config)
 	b.before = func() { b.roll(2, nil, config) }
 	owner := b.owner(1)
-	removal := newEngine(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(config)}}}}})
+	removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(config)}}}}})
 	if got := removal.Phases[0].Objects[0]; got.State != RemovalLeft {
 		t.Errorf("state is %s (%v)", got.State, got.Err)
 	}
@@ -254,7 +254,7 @@ func TestRemovalRace(t *testing.T) {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: no-such-namespace, name: x}",
 		"apiVersion: v1\nkind: Namespace\nmetadata: {name: no-such-namespace}",
 	} {
-		removal := newEngine(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(gone)}}}}})
+		removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(gone)}}}}})
 		if !removal.Done() {
 			t.Errorf("%s is not gone: %v", gone, removal.Err())
 		}
@@ -294,7 +294,7 @@ func TestRemovalOfWhatWasSeen(t *testing.T) {
 
 			b.reads = 0
 			owner := b.owner(1)
-			removal := newEngine(b, nil).Remove(t.Context(), &Removal{
+			removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{
 				Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(config)}}}},
 				Current: func(schema.GroupVersionResource, string, string) (Seen, bool) { return seen, true },
 			})
@@ -325,7 +325,7 @@ spec:
 			t.Errorf("the instances were listed %d times before the deletion", b.samples)
 		}
 	}
-	owner, engine, now := b.owner(1), newEngine(b, nil), time.Now()
+	owner, engine, now := b.owner(1), newEngineForStore(b, nil), time.Now()
 	engine.phases.(*phaseEngine).objects.(*objectEngine).now = func() time.Time { return now }
 	removal := engine.Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "crds", Objects: []Object{{Manifest: b.manifest(manifest)}}}}})
 	if removal.Err() != nil || b.before != nil {

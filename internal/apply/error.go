@@ -52,10 +52,10 @@ func (e *Error) Error() string { return e.text }
 // Unwrap returns the API server's error. It is nil for a collision, which this package detects.
 func (e *Error) Unwrap() error { return e.err }
 
-// newError classifies an error of the API server.
-func newError(key Key, err error) *Error {
+// newObjectError classifies an error of the API server.
+func newObjectError(key Key, err error) *Error {
 	cause, advice := classifyError(key, err)
-	text := fmt.Sprintf("%s: %s", key, joinLines(err.Error()))
+	text := fmt.Sprintf("%s: %s", key, collapseWhitespace(err.Error()))
 	if cause == CauseKindMissing {
 		// The message of discovery is long, and does not name the kind.
 		text = fmt.Sprintf("%s: the API server does not serve the kind %s", key, key.GroupKind)
@@ -114,8 +114,8 @@ func isNamespaceNotFound(err error) bool {
 	return details != nil && details.Kind == "namespaces" && details.Name != ""
 }
 
-// joinLines puts an API server's message on one line.
-func joinLines(message string) string {
+// collapseWhitespace puts an API server's message on one line.
+func collapseWhitespace(message string) string {
 	return strings.Join(strings.Fields(message), " ")
 }
 

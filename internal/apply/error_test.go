@@ -58,7 +58,7 @@ func TestErrorsNameObjectReasonAndRemedy(t *testing.T) {
 
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
-			err := newError(key, test.err)
+			err := newObjectError(key, test.err)
 			if err.Cause != test.cause || err.Error() != test.text {
 				t.Errorf("cause is %s, text:\n got %s\nwant %s", err.Cause, err, test.text)
 			}

@@ -49,14 +49,14 @@ func (m *Memory) recallProbe(seen Seen, request digest) (Probe, bool) {
 // isUnchanged reports whether applying the wanted object would change nothing.
 func (m *Memory) isUnchanged(live, wanted *unstructured.Unstructured, request digest) bool {
 	entry, ok := m.lookUpEntry(live.GetUID())
-	return ok && entry.request == request && (entry.version == live.GetResourceVersion() || entry.shape == digestShape(live, wanted))
+	return ok && entry.request == request && (entry.version == live.GetResourceVersion() || entry.shape == digestLiveShape(live, wanted))
 }
 
-// record stores the object that resulted from applying the wanted one.
-func (m *Memory) record(after, wanted *unstructured.Unstructured, request digest, probe Probe) {
+// recordResult stores the object that resulted from applying the wanted one.
+func (m *Memory) recordResult(after, wanted *unstructured.Unstructured, request digest, probe Probe) {
 	if m != nil && after.GetUID() != "" {
 		m.entries.Add(after.GetUID(), memoryEntry{
-			version: after.GetResourceVersion(), request: request, shape: digestShape(after, wanted), probe: probe,
+			version: after.GetResourceVersion(), request: request, shape: digestLiveShape(after, wanted), probe: probe,
 		})
 	}
 }
@@ -75,21 +75,21 @@ func (m *Memory) lookUpEntry(uid types.UID) (memoryEntry, bool) {
 	return result, ok
 }
 
-// digestRequest returns the digest of everything that is requested for an object, except what
+// digestObjectRequest returns the digest of everything that is requested for an object, except what
 // depends on the live object. An object that cannot be encoded cannot be applied either, and fails
 // there.
-func digestRequest(object Object, rev *Revision) digest {
-	return hashValues(object.Manifest.Object, object.Protection, rev.Owner.Reference.UID, rev.Owner.Labels, rev.Probes.compiledFrom())
+func digestObjectRequest(object Object, rev *Revision) digest {
+	return hashJSONValues(object.Manifest.Object, object.Protection, rev.Owner.Reference.UID, rev.Owner.Labels, rev.Probes.compiledFrom())
 }
 
-// digestShape returns the digest of the parts of an object that applying the wanted one depends
+// digestLiveShape returns the digest of the parts of an object that applying the wanted one depends
 // on: everything except its status, other clients' metadata, and the field ownership of other
 // managers.
-func digestShape(live, wanted *unstructured.Unstructured) digest {
+func digestLiveShape(live, wanted *unstructured.Unstructured) digest {
 	content := maps.Clone(live.Object)
 	delete(content, "metadata")
 	delete(content, "status")
-	return hashValues(content, intersectByKey(live.GetLabels(), wanted.GetLabels()), intersectByKey(live.GetAnnotations(), wanted.GetAnnotations()),
+	return hashJSONValues(content, intersectByKey(live.GetLabels(), wanted.GetLabels()), intersectByKey(live.GetAnnotations(), wanted.GetAnnotations()),
 		live.GetOwnerReferences(), live.GetFinalizers(), live.GetDeletionTimestamp(), managedFieldsOf(live, FieldManager), managedFieldsOf(live, ServingFieldManager))
 }
 
@@ -115,7 +115,7 @@ func managedFieldsOf(live *unstructured.Unstructured, manager string) []string {
 	return fields
 }
 
-func hashValues(values ...any) digest {
+func hashJSONValues(values ...any) digest {
 	hash := sha256.New()
 	encoder := json.NewEncoder(hash) // writes keys sorted, and a newline after each value
 	for _, value := range values {

@@ -92,10 +92,10 @@ func (o *objectEngine) apply(ctx context.Context, rev *Revision, object Object) 
 	key := KeyOf(object.Manifest)
 	at, err := o.store.locate(object.Manifest.GroupVersionKind())
 	if err != nil {
-		return failedResult(newError(key, err))
+		return newFailedResult(newObjectError(key, err))
 	}
 	if at.namespaced && key.Namespace == "" {
-		return failedResult(newInvalidError(key, "the manifest names no namespace"))
+		return newFailedResult(newInvalidError(key, "the manifest names no namespace"))
 	}
 	if !at.namespaced {
 		key.Namespace = ""
@@ -104,7 +104,7 @@ func (o *objectEngine) apply(ctx context.Context, rev *Revision, object Object) 
 		rev.Watch(at.resource)
 	}
 
-	request := digestRequest(object, rev)
+	request := digestObjectRequest(object, rev)
 	seen, isSeen := rev.lastSeen(at.resource, key)
 	if probe, ok := o.memory.recallProbe(seen, request); isSeen && ok {
 		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}
@@ -122,7 +122,7 @@ func (o *objectEngine) apply(ctx context.Context, rev *Revision, object Object) 
 		}
 	}
 
-	return failedResult(newError(key, err))
+	return newFailedResult(newObjectError(key, err))
 }
 
 // tryApply reads the object, unless it is believed absent, decides, and writes. A write has the
@@ -149,9 +149,9 @@ func (o *objectEngine) tryApply(ctx context.Context, rev *Revision, object Objec
 	switch decision {
 	case leave:
 		// The later revision checks its readiness.
-		return ObjectResult{Object: key, Action: ActionSuperseded, Probe: ready()}, nil
+		return ObjectResult{Object: key, Action: ActionSuperseded, Probe: readyProbe()}, nil
 	case await:
-		return ObjectResult{Object: key, Action: ActionDeleting, Probe: notReady("%s, and is made anew afterwards", describeDeletion(live))}, nil
+		return ObjectResult{Object: key, Action: ActionDeleting, Probe: notReadyProbe("%s, and is made anew afterwards", describeDeletion(live))}, nil
 	case refuse:
 		related := determineRelation(live, &rev.Owner)
 		return ObjectResult{Object: key, Action: ActionCollision, Err: newCollisionError(key, describeOwner(live), collisionAdvice(related))}, nil
@@ -159,19 +159,19 @@ func (o *objectEngine) tryApply(ctx context.Context, rev *Revision, object Objec
 
 	wanted, err := newDesiredObject(object.Manifest, live, &rev.Owner, at.namespaced)
 	if err != nil {
-		return failedResult(newInvalidError(key, err.Error())), nil
+		return newFailedResult(newInvalidError(key, err.Error())), nil
 	}
 
 	if decision == update && o.memory.isUnchanged(live, wanted, request) {
 		probe := rev.Probes.Probe(live)
-		o.memory.record(live, wanted, request, probe)
+		o.memory.recordResult(live, wanted, request, probe)
 		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}, nil
 	}
 
 	setPrecondition(wanted, live)
 	after, err := o.writeObject(ctx, at, wanted, live != nil)
 	switch {
-	case mustRecreate(err, key, live, &rev.Owner):
+	case mustRecreateObject(err, key, live, &rev.Owner):
 		after, err = o.recreateObject(ctx, rev, object, at, key, live)
 	case mustReleaseWebhooks(err, live, wanted):
 		after, err = o.releaseRemovedWebhooks(ctx, at, wanted, live)
@@ -185,8 +185,8 @@ func (o *objectEngine) tryApply(ctx context.Context, rev *Revision, object Objec
 	}
 
 	probe := rev.Probes.Probe(after)
-	o.memory.record(after, wanted, request, probe)
-	return ObjectResult{Object: key, Action: actionFor(decision, live, after), Probe: probe}, nil
+	o.memory.recordResult(after, wanted, request, probe)
+	return ObjectResult{Object: key, Action: actionForDecision(decision, live, after), Probe: probe}, nil
 }
 
 // writeObject applies the object. The admission plugin OwnerReferencesPermissionEnforcement
@@ -207,7 +207,7 @@ func (o *objectEngine) writeObject(ctx context.Context, at location, wanted *uns
 	return o.store.apply(ctx, at, wanted, FieldManager, force)
 }
 
-func actionFor(decision decision, live, after *unstructured.Unstructured) Action {
+func actionForDecision(decision decision, live, after *unstructured.Unstructured) Action {
 	switch {
 	case decision == create:
 		return ActionCreated
@@ -292,17 +292,17 @@ func describeDeletion(live *unstructured.Unstructured) string {
 	if len(finalizers) == 0 {
 		return "it is being deleted"
 	}
-	return fmt.Sprintf("it is being deleted, held by %s %s", pluralize(len(finalizers), "finalizer"), strings.Join(finalizers, ", "))
+	return fmt.Sprintf("it is being deleted, held by %s %s", pluralizeNoun(len(finalizers), "finalizer"), strings.Join(finalizers, ", "))
 }
 
-func pluralize(count int, noun string) string {
+func pluralizeNoun(count int, noun string) string {
 	if count == 1 {
 		return noun
 	}
 	return noun + "s"
 }
 
-func failedResult(err *Error) ObjectResult {
+func newFailedResult(err *Error) ObjectResult {
 	action := ActionFailed
 	return ObjectResult{Object: err.Object, Action: action, Err: err}
 }

@@ -25,7 +25,7 @@ type Owner struct {
 	Labels map[string]string
 	// Revision is the number of the revision.
 	Revision int64
-	// Siblings maps the extension's other revisions to their numbers. A revision that gives up its
+	// Siblings maps the extension's other revisions to their numbers. A revision that releases its
 	// objects, because it is archived or deleted, has the number 0.
 	Siblings map[types.UID]int64
 	// Parent owns the revisions. Objects that it controls itself, from before there were
@@ -64,7 +64,7 @@ func determineRelation(live *unstructured.Unstructured, owner *Owner) relation {
 
 	controller := metav1.GetControllerOf(live)
 	switch {
-	case controller == nil && hasLabels(live, owner.Labels) && wasApplied(live):
+	case controller == nil && hasAllLabels(live, owner.Labels) && hasBeenApplied(live):
 		return orphaned
 	case controller == nil:
 		return uncontrolled
@@ -94,7 +94,7 @@ func (o *Owner) siblingNumber(live *unstructured.Unstructured, controller *metav
 	if number, ok := o.Siblings[controller.UID]; ok {
 		return number, true
 	}
-	if !hasLabels(live, o.Labels) {
+	if !hasAllLabels(live, o.Labels) {
 		return 0, false
 	}
 
@@ -181,8 +181,8 @@ func ownerReferences(live *unstructured.Unstructured, owner *Owner) []metav1.Own
 	return result
 }
 
-// wasApplied reports whether this field manager ever applied the object.
-func wasApplied(live *unstructured.Unstructured) bool {
+// hasBeenApplied reports whether this field manager ever applied the object.
+func hasBeenApplied(live *unstructured.Unstructured) bool {
 	return hasAppliedReference(live, "")
 }
 
@@ -197,7 +197,7 @@ func hasAppliedReference(live *unstructured.Unstructured, uid types.UID) bool {
 	return false
 }
 
-func hasLabels(live *unstructured.Unstructured, labels map[string]string) bool {
+func hasAllLabels(live *unstructured.Unstructured, labels map[string]string) bool {
 	if len(labels) == 0 {
 		return false
 	}

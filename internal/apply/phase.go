@@ -125,8 +125,8 @@ func forEachParallel(count int, do func(i int)) {
 	_ = group.Wait() // no function fails
 }
 
-// joinLimited joins descriptions of objects, up to maxNamedObjects.
-func joinLimited(items []string) string {
+// joinWithLimit joins descriptions of objects, up to maxNamedObjects.
+func joinWithLimit(items []string) string {
 	if len(items) <= maxNamedObjects {
 		return strings.Join(items, "; ")
 	}

@@ -21,9 +21,9 @@ type Probe struct {
 	Failure string
 }
 
-func ready() Probe { return Probe{Ready: true} }
+func readyProbe() Probe { return Probe{Ready: true} }
 
-func notReady(format string, args ...any) Probe {
+func notReadyProbe(format string, args ...any) Probe {
 	return Probe{Message: fmt.Sprintf(format, args...)}
 }
 
@@ -53,7 +53,7 @@ var builtInProbes = map[schema.GroupKind]func(u *unstructured.Unstructured) Prob
 // builtInProbe probes an object with the probe of its kind, or with probeGeneric.
 func builtInProbe(u *unstructured.Unstructured) Probe {
 	if u.GetDeletionTimestamp() != nil {
-		return notReady("%s", describeDeletion(u))
+		return notReadyProbe("%s", describeDeletion(u))
 	}
 	if probe, ok := builtInProbes[u.GroupVersionKind().GroupKind()]; ok {
 		return probe(u)
@@ -61,7 +61,7 @@ func builtInProbe(u *unstructured.Unstructured) Probe {
 	return probeGeneric(u)
 }
 
-func probeExistence(*unstructured.Unstructured) Probe { return ready() }
+func probeExistence(*unstructured.Unstructured) Probe { return readyProbe() }
 
 // probeGeneric fails only if a condition Ready or Available is False for the object's current
 // generation. A condition that is absent, Unknown or of an earlier generation proves nothing: many
@@ -70,10 +70,10 @@ func probeGeneric(u *unstructured.Unstructured) Probe {
 	for _, name := range []string{"Ready", "Available"} {
 		c, ok := findCondition(u, name)
 		if ok && c.status == "False" && !c.outdated {
-			return notReady("%s", c)
+			return notReadyProbe("%s", c)
 		}
 	}
-	return ready()
+	return readyProbe()
 }
 
 // newConditionProbe returns a probe that succeeds if a condition is True for the object's current
@@ -88,13 +88,13 @@ func probeCondition(u *unstructured.Unstructured, name, status string) Probe {
 	c, ok := findCondition(u, name)
 	switch {
 	case !ok:
-		return notReady("its condition %s is not reported yet", name)
+		return notReadyProbe("its condition %s is not reported yet", name)
 	case c.outdated:
-		return notReady("its condition %s is not reported for its latest change yet", name)
+		return notReadyProbe("its condition %s is not reported for its latest change yet", name)
 	case c.status != status:
-		return notReady("%s", c)
+		return notReadyProbe("%s", c)
 	default:
-		return ready()
+		return readyProbe()
 	}
 }
 
@@ -111,7 +111,7 @@ func (c condition) String() string {
 		text += " (" + c.reason + ")"
 	}
 	if c.message != "" {
-		text += ": " + joinLines(c.message)
+		text += ": " + collapseWhitespace(c.message)
 	}
 	return text
 }
@@ -141,8 +141,8 @@ func findCondition(u *unstructured.Unstructured, name string) (condition, bool) 
 	return condition{}, false
 }
 
-// nestedInt returns an integer field, or the fallback if it is absent.
-func nestedInt(u *unstructured.Unstructured, fallback int64, path ...string) int64 {
+// nestedIntOrDefault returns an integer field, or the fallback if it is absent.
+func nestedIntOrDefault(u *unstructured.Unstructured, fallback int64, path ...string) int64 {
 	value, ok, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 	if !ok {
 		return fallback
@@ -174,7 +174,7 @@ func nestedString(u *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// isUnobserved reports whether a workload's controller has not observed its current generation.
-func isUnobserved(u *unstructured.Unstructured) bool {
-	return nestedInt(u, 0, "status", "observedGeneration") < u.GetGeneration()
+// isGenerationUnobserved reports whether a workload's controller has not observed its current generation.
+func isGenerationUnobserved(u *unstructured.Unstructured) bool {
+	return nestedIntOrDefault(u, 0, "status", "observedGeneration") < u.GetGeneration()
 }

@@ -30,12 +30,12 @@ type progressionProbe struct {
 func CompileProbes(specs []olmv1.ProgressionProbe) (*Probes, error) {
 	result := &Probes{sources: specs}
 	for i, spec := range specs {
-		matches, err := compileSelector(spec.Selector)
+		matches, err := compileObjectSelector(spec.Selector)
 		if err != nil {
 			return nil, fmt.Errorf("progressionProbes[%d].selector: %w", i, err)
 		}
 		for j, assertion := range spec.Assertions {
-			if !isComplete(assertion) {
+			if !isCompleteAssertion(assertion) {
 				return nil, fmt.Errorf("progressionProbes[%d].assertions[%d]: the type %q is unknown or its field is not set", i, j, assertion.Type)
 			}
 		}
@@ -53,7 +53,7 @@ func (p *Probes) compiledFrom() []olmv1.ProgressionProbe {
 	return p.sources
 }
 
-func compileSelector(spec olmv1.ObjectSelector) (func(*unstructured.Unstructured) bool, error) {
+func compileObjectSelector(spec olmv1.ObjectSelector) (func(*unstructured.Unstructured) bool, error) {
 	switch {
 	case spec.Type == olmv1.ProbeSelectorTypeGroupKind && spec.GroupKind != nil:
 		kind := schema.GroupKind{Group: spec.GroupKind.Group, Kind: spec.GroupKind.Kind}
@@ -69,7 +69,7 @@ func compileSelector(spec olmv1.ObjectSelector) (func(*unstructured.Unstructured
 	}
 }
 
-func isComplete(assertion olmv1.ProbeAssertion) bool {
+func isCompleteAssertion(assertion olmv1.ProbeAssertion) bool {
 	switch assertion.Type {
 	case olmv1.ProbeAssertionTypeConditionEqual:
 		return assertion.ConditionEqual != nil
@@ -96,7 +96,7 @@ func (p *Probes) Probe(live *unstructured.Unstructured) Probe {
 
 func (p *Probes) checkAssertions(u *unstructured.Unstructured) Probe {
 	if p == nil {
-		return ready()
+		return readyProbe()
 	}
 
 	for _, custom := range p.probes {
@@ -110,7 +110,7 @@ func (p *Probes) checkAssertions(u *unstructured.Unstructured) Probe {
 		}
 	}
 
-	return ready()
+	return readyProbe()
 }
 
 func checkAssertion(u *unstructured.Unstructured, assertion olmv1.ProbeAssertion) Probe {
@@ -127,34 +127,34 @@ func checkAssertion(u *unstructured.Unstructured, assertion olmv1.ProbeAssertion
 func probeFieldsEqual(u *unstructured.Unstructured, pathA, pathB string) Probe {
 	a, ok := lookUpField(u, pathA)
 	if !ok {
-		return notReady("its field %s is not set", pathA)
+		return notReadyProbe("its field %s is not set", pathA)
 	}
 
 	b, ok := lookUpField(u, pathB)
 	if !ok {
-		return notReady("its field %s is not set", pathB)
+		return notReadyProbe("its field %s is not set", pathB)
 	}
-	if !equalValues(a, b) {
-		return notReady("its fields %s and %s differ: %s and %s", pathA, pathB, formatForMessage(a), formatForMessage(b))
+	if !equalJSONValues(a, b) {
+		return notReadyProbe("its fields %s and %s differ: %s and %s", pathA, pathB, formatForMessage(a), formatForMessage(b))
 	}
 
-	return ready()
+	return readyProbe()
 }
 
 func probeFieldValue(u *unstructured.Unstructured, path, wanted string) Probe {
 	value, ok := lookUpField(u, path)
 	if !ok {
-		result := notReady("its field %s is not set", path)
+		result := notReadyProbe("its field %s is not set", path)
 		result.Failure = fmt.Sprintf("%s: missing key: %q", describeObject(u), path)
 		return result
 	}
 
 	if written, scalar := formatScalar(value); !scalar || written != wanted {
-		result := notReady("its field %s is %s, not %q", path, formatForMessage(value), wanted)
+		result := notReadyProbe("its field %s is %s, not %q", path, formatForMessage(value), wanted)
 		result.Failure = fmt.Sprintf("%s: value at key %q != %q; expected: %q got: %s", describeObject(u), path, wanted, wanted, formatForMessage(value))
 		return result
 	}
-	return ready()
+	return readyProbe()
 }
 
 // describeObject returns an object in a form that scripts match: Object <kind>.<version>
@@ -169,9 +169,9 @@ func lookUpField(u *unstructured.Unstructured, path string) (any, bool) {
 	return value, ok && err == nil
 }
 
-// equalValues reports whether two values are equal. Numbers are compared by value, because JSON
+// equalJSONValues reports whether two values are equal. Numbers are compared by value, because JSON
 // has only one type of them.
-func equalValues(a, b any) bool {
+func equalJSONValues(a, b any) bool {
 	if x, ok := toFloat64(a); ok {
 		if y, ok := toFloat64(b); ok {
 			return x == y

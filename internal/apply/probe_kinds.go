@@ -11,14 +11,14 @@ const unobservedMessage = "its controller has not seen the latest change yet"
 // probeDeployment succeeds if every replica has the current template and is available, and no old
 // replica is left.
 func probeDeployment(u *unstructured.Unstructured) Probe {
-	if isUnobserved(u) {
-		return notReady(unobservedMessage)
+	if isGenerationUnobserved(u) {
+		return notReadyProbe(unobservedMessage)
 	}
 
-	wanted := nestedInt(u, 1, "spec", "replicas")
-	total := nestedInt(u, 0, "status", "replicas")
-	updated := nestedInt(u, 0, "status", "updatedReplicas")
-	available := nestedInt(u, 0, "status", "availableReplicas")
+	wanted := nestedIntOrDefault(u, 1, "spec", "replicas")
+	total := nestedIntOrDefault(u, 0, "status", "replicas")
+	updated := nestedIntOrDefault(u, 0, "status", "updatedReplicas")
+	available := nestedIntOrDefault(u, 0, "status", "availableReplicas")
 	var problem string
 	switch {
 	case updated < wanted:
@@ -28,7 +28,7 @@ func probeDeployment(u *unstructured.Unstructured) Probe {
 	case available < updated:
 		problem = describeReplicas(available, wanted, "available")
 	default:
-		return ready()
+		return readyProbe()
 	}
 
 	if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
@@ -47,105 +47,105 @@ func probeDeployment(u *unstructured.Unstructured) Probe {
 // probeStatefulSet succeeds if every replica above the partition has the current template, and all
 // are available. With the strategy OnDelete users replace replicas, so old ones are accepted.
 func probeStatefulSet(u *unstructured.Unstructured) Probe {
-	if isUnobserved(u) {
-		return notReady(unobservedMessage)
+	if isGenerationUnobserved(u) {
+		return notReadyProbe(unobservedMessage)
 	}
 
-	wanted := nestedInt(u, 1, "spec", "replicas")
-	available := nestedInt(u, 0, "status", "availableReplicas")
+	wanted := nestedIntOrDefault(u, 1, "spec", "replicas")
+	available := nestedIntOrDefault(u, 0, "status", "availableReplicas")
 	if nestedString(u, "spec", "updateStrategy", "type") != "OnDelete" {
-		toUpdate := max(0, wanted-nestedInt(u, 0, "spec", "updateStrategy", "rollingUpdate", "partition"))
-		if updated := nestedInt(u, 0, "status", "updatedReplicas"); updated < toUpdate {
-			return notReady("%s", describeReplicas(updated, toUpdate, "updated"))
+		toUpdate := max(0, wanted-nestedIntOrDefault(u, 0, "spec", "updateStrategy", "rollingUpdate", "partition"))
+		if updated := nestedIntOrDefault(u, 0, "status", "updatedReplicas"); updated < toUpdate {
+			return notReadyProbe("%s", describeReplicas(updated, toUpdate, "updated"))
 		}
 	}
 
 	if available < wanted {
-		return notReady("%s", describeReplicas(available, wanted, "available"))
+		return notReadyProbe("%s", describeReplicas(available, wanted, "available"))
 	}
 
-	return ready()
+	return readyProbe()
 }
 
 // probeDaemonSet succeeds if the pod of every node has the current template and is available. It
 // also succeeds without nodes.
 func probeDaemonSet(u *unstructured.Unstructured) Probe {
-	if isUnobserved(u) {
-		return notReady(unobservedMessage)
+	if isGenerationUnobserved(u) {
+		return notReadyProbe(unobservedMessage)
 	}
 
-	wanted := nestedInt(u, 0, "status", "desiredNumberScheduled")
-	if updated := nestedInt(u, 0, "status", "updatedNumberScheduled"); updated < wanted && nestedString(u, "spec", "updateStrategy", "type") != "OnDelete" {
-		return notReady("the pods of %d of %d nodes are updated", updated, wanted)
+	wanted := nestedIntOrDefault(u, 0, "status", "desiredNumberScheduled")
+	if updated := nestedIntOrDefault(u, 0, "status", "updatedNumberScheduled"); updated < wanted && nestedString(u, "spec", "updateStrategy", "type") != "OnDelete" {
+		return notReadyProbe("the pods of %d of %d nodes are updated", updated, wanted)
 	}
-	if available := nestedInt(u, 0, "status", "numberAvailable"); available < wanted {
-		return notReady("the pods of %d of %d nodes are available", available, wanted)
+	if available := nestedIntOrDefault(u, 0, "status", "numberAvailable"); available < wanted {
+		return notReadyProbe("the pods of %d of %d nodes are available", available, wanted)
 	}
 
-	return ready()
+	return readyProbe()
 }
 
 func probeReplicaSet(u *unstructured.Unstructured) Probe {
-	if isUnobserved(u) {
-		return notReady(unobservedMessage)
+	if isGenerationUnobserved(u) {
+		return notReadyProbe(unobservedMessage)
 	}
 
-	wanted := nestedInt(u, 1, "spec", "replicas")
-	if available := nestedInt(u, 0, "status", "availableReplicas"); available < wanted {
-		return notReady("%s", describeReplicas(available, wanted, "available"))
+	wanted := nestedIntOrDefault(u, 1, "spec", "replicas")
+	if available := nestedIntOrDefault(u, 0, "status", "availableReplicas"); available < wanted {
+		return notReadyProbe("%s", describeReplicas(available, wanted, "available"))
 	}
-	return ready()
+	return readyProbe()
 }
 
 // probeJob succeeds if the job is complete.
 func probeJob(u *unstructured.Unstructured) Probe {
 	if c, ok := findCondition(u, "Complete"); ok && c.status == "True" {
-		return ready()
+		return readyProbe()
 	}
 	if c, ok := findCondition(u, "Failed"); ok && c.status == "True" {
-		return notReady("it has failed (%s): %s", c.reason, joinLines(c.message))
+		return notReadyProbe("it has failed (%s): %s", c.reason, collapseWhitespace(c.message))
 	}
 	if suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); suspended {
-		return notReady("it is suspended")
+		return notReadyProbe("it is suspended")
 	}
 
-	wanted := nestedInt(u, 1, "spec", "completions")
-	return notReady("%d of %d completions are done", nestedInt(u, 0, "status", "succeeded"), wanted)
+	wanted := nestedIntOrDefault(u, 1, "spec", "completions")
+	return notReadyProbe("%d of %d completions are done", nestedIntOrDefault(u, 0, "status", "succeeded"), wanted)
 }
 
 // probePod succeeds if the pod is ready, or has succeeded.
 func probePod(u *unstructured.Unstructured) Probe {
 	switch phase := nestedString(u, "status", "phase"); phase {
 	case "Succeeded":
-		return ready()
+		return readyProbe()
 	case "Failed":
-		return notReady("it has failed: %s", firstNonEmpty(joinLines(nestedString(u, "status", "message")), nestedString(u, "status", "reason"), "no reason is given"))
+		return notReadyProbe("it has failed: %s", firstNonEmpty(collapseWhitespace(nestedString(u, "status", "message")), nestedString(u, "status", "reason"), "no reason is given"))
 	}
 
 	if c, ok := findCondition(u, "Ready"); ok && c.status == "True" {
-		return ready()
+		return readyProbe()
 	}
 
 	statuses, _, _ := unstructured.NestedSlice(u.Object, "status", "containerStatuses")
 	for _, item := range statuses {
 		container, _ := item.(map[string]any)
 		if reason, _, _ := unstructured.NestedString(container, "state", "waiting", "reason"); reason != "" {
-			return notReady("its container %s is waiting: %s", toString(container["name"]), reason)
+			return notReadyProbe("its container %s is waiting: %s", toString(container["name"]), reason)
 		}
 	}
 
 	if c, ok := findCondition(u, "PodScheduled"); ok && c.status == "False" {
-		return notReady("it is not scheduled: %s", firstNonEmpty(joinLines(c.message), c.reason))
+		return notReadyProbe("it is not scheduled: %s", firstNonEmpty(collapseWhitespace(c.message), c.reason))
 	}
 
-	return notReady("it is not ready yet")
+	return notReadyProbe("it is not ready yet")
 }
 
 func probeNamespace(u *unstructured.Unstructured) Probe {
 	if phase := nestedString(u, "status", "phase"); phase != "Active" {
-		return notReady("it is %s, not Active", firstNonEmpty(phase, "new"))
+		return notReadyProbe("it is %s, not Active", firstNonEmpty(phase, "new"))
 	}
-	return ready()
+	return readyProbe()
 }
 
 // probeVolumeClaim succeeds for a claim that is bound or pending. A pending claim may wait for its
@@ -153,24 +153,24 @@ func probeNamespace(u *unstructured.Unstructured) Probe {
 // bound, that pod shows it.
 func probeVolumeClaim(u *unstructured.Unstructured) Probe {
 	if nestedString(u, "status", "phase") == "Lost" {
-		return notReady("its volume is lost")
+		return notReadyProbe("its volume is lost")
 	}
-	return ready()
+	return readyProbe()
 }
 
 // probeCRD succeeds if instances can be created.
 func probeCRD(u *unstructured.Unstructured) Probe {
 	if c, ok := findCondition(u, "NamesAccepted"); ok && c.status == "False" {
-		return notReady("its names are not accepted: %s", firstNonEmpty(joinLines(c.message), c.reason))
+		return notReadyProbe("its names are not accepted: %s", firstNonEmpty(collapseWhitespace(c.message), c.reason))
 	}
 
 	switch c, ok := findCondition(u, "Established"); {
 	case ok && c.status == "True":
-		return ready()
+		return readyProbe()
 	case ok && c.reason != "Installing" && c.message != "":
-		return notReady("it is not established: %s", joinLines(c.message))
+		return notReadyProbe("it is not established: %s", collapseWhitespace(c.message))
 	default:
-		return notReady("it is not established yet")
+		return notReadyProbe("it is not established yet")
 	}
 }
 

@@ -135,7 +135,7 @@ func (r RevisionRemoval) Err() error {
 			}
 		}
 		if len(texts) > 0 {
-			result.texts = append(result.texts, fmt.Sprintf("removing %s: %s", r.describePhase(i), joinLimited(texts)))
+			result.texts = append(result.texts, fmt.Sprintf("removing %s: %s", r.describePhase(i), joinWithLimit(texts)))
 		}
 	}
 
@@ -156,7 +156,7 @@ func (r RevisionRemoval) Waiting() string {
 			}
 		}
 		if len(pending) > 0 {
-			result = append(result, fmt.Sprintf("removing %s waits for %s", r.describePhase(i), joinLimited(pending)))
+			result = append(result, fmt.Sprintf("removing %s waits for %s", r.describePhase(i), joinWithLimit(pending)))
 		}
 	}
 
@@ -179,7 +179,7 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 		return ObjectRemoval{Object: key, State: RemovalGone}
 	}
 	if err != nil {
-		return failedRemoval(key, err)
+		return newFailedRemoval(key, err)
 	}
 	if !at.namespaced {
 		key.Namespace = ""
@@ -194,7 +194,7 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 			case apierrors.IsNotFound(err):
 				return ObjectRemoval{Object: key, State: RemovalGone}
 			case err != nil:
-				return failedRemoval(key, err)
+				return newFailedRemoval(key, err)
 			case !isControlledBy(live, r.Owner):
 				return ObjectRemoval{Object: key, State: RemovalLeft}
 			case live.GetDeletionTimestamp() != nil:
@@ -203,9 +203,9 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 			case object.Wanted:
 				return ObjectRemoval{Object: key, State: RemovalPending, Message: "the revision that stays is about to take it back"}
 			case object.Keep:
-				err := o.store.replaceOwnerReferences(ctx, at, key, live.GetUID(), live.GetResourceVersion(), otherOwners(live, r.Owner))
+				err := o.store.replaceOwnerReferences(ctx, at, key, live.GetUID(), live.GetResourceVersion(), otherOwnerReferences(live, r.Owner))
 				if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-					return failedRemoval(key, err)
+					return newFailedRemoval(key, err)
 				}
 				continue // It is read again: the owner no longer controls it.
 			}
@@ -221,7 +221,7 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 		case err == nil && deletedImmediately[key.GroupKind] && !seen.Held:
 			return ObjectRemoval{Object: key, State: RemovalGone}
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
-			return failedRemoval(key, err)
+			return newFailedRemoval(key, err)
 		}
 
 		isSeen = false // It is read again: it may be gone already.
@@ -232,8 +232,8 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 	}}
 }
 
-// otherOwners returns the owner references of an object except the one to the owner.
-func otherOwners(live *unstructured.Unstructured, owner *Owner) []metav1.OwnerReference {
+// otherOwnerReferences returns the owner references of an object except the one to the owner.
+func otherOwnerReferences(live *unstructured.Unstructured, owner *Owner) []metav1.OwnerReference {
 	return slices.DeleteFunc(live.GetOwnerReferences(), func(reference metav1.OwnerReference) bool {
 		return reference.UID == owner.Reference.UID
 	})
@@ -260,8 +260,8 @@ func (o *objectEngine) prepareCRDStorage(ctx context.Context, manifest *unstruct
 	}
 }
 
-func failedRemoval(key Key, err error) ObjectRemoval {
-	return ObjectRemoval{Object: key, State: RemovalFailed, Err: newError(key, err)}
+func newFailedRemoval(key Key, err error) ObjectRemoval {
+	return ObjectRemoval{Object: key, State: RemovalFailed, Err: newObjectError(key, err)}
 }
 
 // describeBlockers describes what the deletion of an object waits for. A CRD waits for its
@@ -286,7 +286,7 @@ func (o *objectEngine) describeBlockers(ctx context.Context, live *unstructured.
 	for i := range items {
 		names[i] = KeyOf(&items[i]).String()
 		if finalizers := items[i].GetFinalizers(); len(finalizers) > 0 {
-			names[i] += fmt.Sprintf(" (held by %s %s)", pluralize(len(finalizers), "finalizer"), strings.Join(finalizers, ", "))
+			names[i] += fmt.Sprintf(" (held by %s %s)", pluralizeNoun(len(finalizers), "finalizer"), strings.Join(finalizers, ", "))
 		}
 	}
 
@@ -294,7 +294,7 @@ func (o *objectEngine) describeBlockers(ctx context.Context, live *unstructured.
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 
-	return fmt.Sprintf("it is waiting for %d %s of its kind to be deleted: %s", count, pluralize(int(count), "instance"), strings.Join(names, ", "))
+	return fmt.Sprintf("it is waiting for %d %s of its kind to be deleted: %s", count, pluralizeNoun(int(count), "instance"), strings.Join(names, ", "))
 }
 
 // resourceOfCRD returns the resource that a CRD defines, in the first served version.

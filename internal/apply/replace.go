@@ -22,9 +22,9 @@ var recreatableFields = map[schema.GroupKind]string{
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: "roleRef",
 }
 
-// mustRecreate reports whether an object could not be applied only because of an immutable field,
+// mustRecreateObject reports whether an object could not be applied only because of an immutable field,
 // and may be recreated: it belongs to the extension.
-func mustRecreate(err error, key Key, live *unstructured.Unstructured, owner *Owner) bool {
+func mustRecreateObject(err error, key Key, live *unstructured.Unstructured, owner *Owner) bool {
 	field, ok := recreatableFields[key.GroupKind]
 	if !ok || !apierrors.IsInvalid(err) {
 		return false

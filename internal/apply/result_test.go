@@ -42,10 +42,10 @@ func testPhase(t *testing.T, name string, objects ...string) Phase {
 }
 
 func TestRevisionGoesPhaseByPhase(t *testing.T) {
-	good := ObjectResult{Action: ActionUnchanged, Probe: ready()}
-	slow := ObjectResult{Action: ActionCreated, Probe: notReady("0 of 1 replica is available")}
-	taken := ObjectResult{Action: ActionSuperseded, Probe: ready()}
-	bad := ObjectResult{Action: ActionFailed, Err: newError(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "bad"}, context.DeadlineExceeded)}
+	good := ObjectResult{Action: ActionUnchanged, Probe: readyProbe()}
+	slow := ObjectResult{Action: ActionCreated, Probe: notReadyProbe("0 of 1 replica is available")}
+	taken := ObjectResult{Action: ActionSuperseded, Probe: readyProbe()}
+	bad := ObjectResult{Action: ActionFailed, Err: newObjectError(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "bad"}, context.DeadlineExceeded)}
 	collides := ObjectResult{Action: ActionFailed, Err: newCollisionError(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "taken"}, "controlled by X \"x\"", "remove it from its owner first")}
 	stated := ObjectResult{Action: ActionCreated, Probe: Probe{Message: `its field status.phase is "Pending", not "Bound"`, Failure: "Object Claim.v1 ns/slow: value"}}
 	rollout := func(t *testing.T, first ...string) []Phase {

@@ -68,10 +68,10 @@ type phaseLayer interface {
 // New returns an engine that writes with the rights of a client. The mapper must find kinds that
 // were defined a moment ago, as that of a controller-runtime manager does. The memory may be nil.
 func New(client dynamic.Interface, mapper meta.RESTMapper, memory *Memory) *Engine {
-	return newEngine(&server{client: client, mapper: mapper}, memory)
+	return newEngineForStore(&server{client: client, mapper: mapper}, memory)
 }
 
-func newEngine(store store, memory *Memory) *Engine {
+func newEngineForStore(store store, memory *Memory) *Engine {
 	return &Engine{phases: &phaseEngine{objects: &objectEngine{store: store, memory: memory, now: time.Now}}}
 }
 
@@ -129,7 +129,7 @@ func (r RevisionResult) Err() error {
 			result.errs = append(result.errs, err)
 		}
 
-		result.texts = append(result.texts, fmt.Sprintf("%s: %s", r.describePhase(i), joinLimited(texts)))
+		result.texts = append(result.texts, fmt.Sprintf("%s: %s", r.describePhase(i), joinWithLimit(texts)))
 	}
 
 	if len(result.errs) == 0 {
@@ -145,12 +145,12 @@ func (r RevisionResult) Waiting() string {
 	for i, phase := range r.Phases {
 		failures = append(failures, phase.probeFailures()...)
 		if awaited := phase.describePending(); len(awaited) > 0 {
-			waits = append(waits, fmt.Sprintf("%s waits for %s", r.describePhase(i), joinLimited(awaited)))
+			waits = append(waits, fmt.Sprintf("%s waits for %s", r.describePhase(i), joinWithLimit(awaited)))
 		}
 	}
 
 	if len(failures) > 0 {
-		waits = append([]string{joinLimited(failures)}, waits...)
+		waits = append([]string{joinWithLimit(failures)}, waits...)
 	}
 	return strings.Join(waits, "; ")
 }

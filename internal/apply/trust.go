@@ -41,8 +41,8 @@ func (w webhook) String() string {
 	return fmt.Sprintf("webhook %q", w.name)
 }
 
-// webhooksOf returns the webhooks of an object. Objects of other kinds have none.
-func webhooksOf(u *unstructured.Unstructured) []webhook {
+// listWebhooks returns the webhooks of an object. Objects of other kinds have none.
+func listWebhooks(u *unstructured.Unstructured) []webhook {
 	kind := u.GroupVersionKind().GroupKind()
 	switch {
 	case kind == crdKind && nestedString(u, "spec", "conversion", "strategy") == "Webhook":
@@ -68,15 +68,15 @@ func webhooksOf(u *unstructured.Unstructured) []webhook {
 // phase waits for it, only the revision.
 func probeCABundle(u *unstructured.Unstructured) Probe {
 	if annotations := u.GetAnnotations(); annotations[render.AnnotationCAFrom] == "" && annotations[render.AnnotationCAIssuer] == "" {
-		return ready()
+		return readyProbe()
 	}
 
-	for _, webhook := range webhooksOf(u) {
+	for _, webhook := range listWebhooks(u) {
 		if webhook.caBundle == "" {
 			return Probe{Later: true, Message: fmt.Sprintf("its %s is not trusted yet: it has no caBundle", webhook)}
 		}
 	}
-	return ready()
+	return readyProbe()
 }
 
 // hasIssuerFields reports whether the issuer owns fields of the object.
@@ -91,7 +91,7 @@ func hasIssuerFields(live *unstructured.Unstructured) bool {
 // error: a manifest with other errors is never written, and must not cost the live webhooks their
 // caBundle.
 func mustReleaseWebhooks(err error, live, wanted *unstructured.Unstructured) bool {
-	if live == nil || !apierrors.IsInvalid(err) || !hasIssuerFields(live) || len(remainingWebhooks(live, wanted)) == len(webhooksOf(live)) {
+	if live == nil || !apierrors.IsInvalid(err) || !hasIssuerFields(live) || len(remainingWebhooks(live, wanted)) == len(listWebhooks(live)) {
 		return false
 	}
 	where := webhookFields[live.GroupVersionKind().GroupKind()]
@@ -102,8 +102,8 @@ func mustReleaseWebhooks(err error, live, wanted *unstructured.Unstructured) boo
 
 // remainingWebhooks returns the live webhooks that the manifest has too.
 func remainingWebhooks(live, wanted *unstructured.Unstructured) []webhook {
-	staying := webhooksOf(wanted)
-	return slices.DeleteFunc(webhooksOf(live), func(w webhook) bool {
+	staying := listWebhooks(wanted)
+	return slices.DeleteFunc(listWebhooks(live), func(w webhook) bool {
 		return !slices.ContainsFunc(staying, func(other webhook) bool { return other.name == w.name })
 	})
 }

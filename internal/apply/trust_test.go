@@ -137,7 +137,7 @@ func TestWebhooksThatGo(t *testing.T) {
 			}
 
 			live := b.read(test.second)
-			if diff := cmp.Diff(test.trusted, webhooksOf(live), cmp.AllowUnexported(webhook{})); diff != "" {
+			if diff := cmp.Diff(test.trusted, listWebhooks(live), cmp.AllowUnexported(webhook{})); diff != "" {
 				t.Errorf("webhooks (-want +got):\n%s", diff)
 			}
 			if hasIssuerFields(live) != test.held {
@@ -197,7 +197,7 @@ func TestDistrustRace(t *testing.T) {
 	if result := b.roll(2, nil, crd(false)); result.Err != nil || result.Action != ActionRecovered || given != 2 {
 		t.Errorf("%s after %d times: %v", result.Action, given, result.Err)
 	}
-	if live := b.read(crd(false)); hasIssuerFields(live) || len(webhooksOf(live)) > 0 {
+	if live := b.read(crd(false)); hasIssuerFields(live) || len(listWebhooks(live)) > 0 {
 		t.Errorf("the conversion is still there: %v", live.Object["spec"])
 	}
 }
@@ -224,7 +224,7 @@ func TestTrustStaysForCertManager(t *testing.T) {
 	b.settled(crd(true))
 	b.roll(1, nil, strings.ReplaceAll(crd(true), "mainstay.dev/ca-from", "mainstay.dev/ca-issuer"))
 	live := b.read(crd(true))
-	if got := webhooksOf(live); len(got) != 1 || got[0].caBundle != caBundle {
+	if got := listWebhooks(live); len(got) != 1 || got[0].caBundle != caBundle {
 		t.Errorf("the webhooks are %v", got)
 	}
 	if _, asksAnother := live.GetAnnotations()["mainstay.dev/ca-issuer"]; !asksAnother {
@@ -289,21 +289,21 @@ func TestTrustIsAwaited(t *testing.T) {
 		manifest string
 		want     Probe
 	}{
-		"crd":                             {given(convertedCRD) + established, ready()},
+		"crd":                             {given(convertedCRD) + established, readyProbe()},
 		"crd without trust":               {missing(convertedCRD) + established, Probe{Later: true, Message: "its conversion webhook is not trusted yet: it has no caBundle"}},
-		"crd, new, without trust":         {missing(convertedCRD), notReady("it is not established yet")},
-		"crd without a wish":              {unasked(missing(convertedCRD)) + established, ready()},
-		"crd without conversion":          {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {" + asks + "}" + established, ready()},
-		"webhooks":                        {given(validating), ready()},
+		"crd, new, without trust":         {missing(convertedCRD), notReadyProbe("it is not established yet")},
+		"crd without a wish":              {unasked(missing(convertedCRD)) + established, readyProbe()},
+		"crd without conversion":          {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {" + asks + "}" + established, readyProbe()},
+		"webhooks":                        {given(validating), readyProbe()},
 		"webhook without trust":           {missing(validating), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
 		"mutating webhook without trust":  {missing(mutating), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
 		"cert-manager is late":            {elsewhere(missing(validating)), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
-		"cert-manager was there":          {elsewhere(given(validating)), ready()},
-		"a wish of the author":            {authors(missing(convertedCRD)) + established, ready()},
-		"webhooks without a wish":         {unasked(missing(validating)), ready()},
+		"cert-manager was there":          {elsewhere(given(validating)), readyProbe()},
+		"a wish of the author":            {authors(missing(convertedCRD)) + established, readyProbe()},
+		"webhooks without a wish":         {unasked(missing(validating)), readyProbe()},
 		"odd webhooks":                    {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [7, {name: c, clientConfig: 8}]", Probe{Later: true, Message: `its webhook "c" is not trusted yet: it has no caBundle`}},
-		"another kind with an odd wish":   {"apiVersion: v1\nkind: ConfigMap\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", ready()},
-		"a webhook of another API's kind": {"apiVersion: example.com/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", ready()},
+		"another kind with an odd wish":   {"apiVersion: v1\nkind: ConfigMap\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", readyProbe()},
+		"a webhook of another API's kind": {"apiVersion: example.com/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", readyProbe()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var none *Probes
@@ -322,7 +322,7 @@ func TestTrustHoldsUpTheEndOnly(t *testing.T) {
 		{Name: "crds", Objects: []Object{{Manifest: b.manifest(crd(true))}}},
 		{Name: "later", Objects: []Object{{Manifest: b.manifest(config)}}},
 	}}
-	engine := newEngine(b, nil)
+	engine := newEngineForStore(b, nil)
 	engine.Apply(t.Context(), rev)
 	b.settled(crd(true))
 	result := engine.Apply(t.Context(), rev)

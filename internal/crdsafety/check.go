@@ -15,21 +15,21 @@ import (
 // removed one is refused only if objects may be stored in it.
 func Check(old, updated *apiextensionsv1.CustomResourceDefinition) error {
 	r := &report{}
-	checkScope(old, updated, r)
-	after := versionsOf(updated)
+	compareScope(old, updated, r)
+	after := versionsByName(updated)
 	checkStoredVersions(old, after, r)
-	checkUnversionedFields(old, updated, r)
+	compareUnversionedFields(old, updated, r)
 	for i := range old.Spec.Versions {
 		version := &old.Spec.Versions[i]
 		if same := after[version.Name]; same != nil {
-			checkVersion(old.Name, version, same, r)
+			compareVersions(old.Name, version, same, r)
 		}
 	}
 
-	return r.toError(old.Name)
+	return r.toUnsafeError(old.Name)
 }
 
-func checkScope(old, updated *apiextensionsv1.CustomResourceDefinition, r *report) {
+func compareScope(old, updated *apiextensionsv1.CustomResourceDefinition, r *report) {
 	if old.Spec.Scope != updated.Spec.Scope {
 		r.add(Violation{Validator: NoScopeChange, Message: describeChange("scope", old.Spec.Scope, updated.Spec.Scope)})
 	}
@@ -53,11 +53,11 @@ func checkStoredVersions(old *apiextensionsv1.CustomResourceDefinition, updated 
 	}
 }
 
-// checkUnversionedFields compares the fields that apply to all versions.
-func checkUnversionedFields(old, updated *apiextensionsv1.CustomResourceDefinition, r *report) {
+// compareUnversionedFields compares the fields that apply to all versions.
+func compareUnversionedFields(old, updated *apiextensionsv1.CustomResourceDefinition, r *report) {
 	add := func(unknown bool, message string) {
 		if unknown {
-			message = unknownChange("definition", message)
+			message = unknownChangeMessage("definition", message)
 		}
 		r.add(Violation{Validator: ChangeValidator, Unknown: unknown, Message: message})
 	}
@@ -94,7 +94,7 @@ func conversionStrategy(crd *apiextensionsv1.CustomResourceDefinition) apiextens
 // needed.
 func hasIdenticalVersions(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	for i := range crd.Spec.Versions {
-		if !equalValues(schemaOf(&crd.Spec.Versions[0]), schemaOf(&crd.Spec.Versions[i])) {
+		if !equalValues(rootSchemaOf(&crd.Spec.Versions[0]), rootSchemaOf(&crd.Spec.Versions[i])) {
 			return false
 		}
 	}
@@ -104,7 +104,7 @@ func hasIdenticalVersions(crd *apiextensionsv1.CustomResourceDefinition) bool {
 // versions are the versions of a CRD by name.
 type versions map[string]*apiextensionsv1.CustomResourceDefinitionVersion
 
-func versionsOf(crd *apiextensionsv1.CustomResourceDefinition) versions {
+func versionsByName(crd *apiextensionsv1.CustomResourceDefinition) versions {
 	result := versions{}
 	for i := range crd.Spec.Versions {
 		result[crd.Spec.Versions[i].Name] = &crd.Spec.Versions[i]
@@ -112,8 +112,8 @@ func versionsOf(crd *apiextensionsv1.CustomResourceDefinition) versions {
 	return result
 }
 
-// schemaOf returns the schema of a version. Its root is always an object.
-func schemaOf(version *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
+// rootSchemaOf returns the schema of a version. Its root is always an object.
+func rootSchemaOf(version *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
 	var root apiextensionsv1.JSONSchemaProps
 	if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
 		root = *version.Schema.OpenAPIV3Schema
@@ -122,14 +122,14 @@ func schemaOf(version *apiextensionsv1.CustomResourceDefinitionVersion) *apiexte
 	return &root
 }
 
-func checkVersion(crd string, old, updated *apiextensionsv1.CustomResourceDefinitionVersion, r *report) {
+func compareVersions(crd string, old, updated *apiextensionsv1.CustomResourceDefinitionVersion, r *report) {
 	w := &walker{report: r, crd: crd, version: old.Name, path: []string{"^"}}
-	checkSubresources(old, updated, w)
-	w.compareSchemas(schemaOf(old), schemaOf(updated))
+	compareSubresources(old, updated, w)
+	w.compareSchemas(rootSchemaOf(old), rootSchemaOf(updated))
 }
 
-// checkSubresources checks that clients can still use the subresources and selectable fields.
-func checkSubresources(old, updated *apiextensionsv1.CustomResourceDefinitionVersion, w *walker) {
+// compareSubresources checks that clients can still use the subresources and selectable fields.
+func compareSubresources(old, updated *apiextensionsv1.CustomResourceDefinitionVersion, w *walker) {
 	var before, after apiextensionsv1.CustomResourceSubresources
 	if old.Subresources != nil {
 		before = *old.Subresources
@@ -140,7 +140,7 @@ func checkSubresources(old, updated *apiextensionsv1.CustomResourceDefinitionVer
 
 	unknown := func(change string) {
 		w.report.add(Violation{Validator: ChangeValidator, Version: w.version, Unknown: true,
-			Message: unknownChange(fmt.Sprintf("version %q", w.version), change)})
+			Message: unknownChangeMessage(fmt.Sprintf("version %q", w.version), change)})
 	}
 	if before.Status != nil && after.Status == nil {
 		unknown("subresource status removed")

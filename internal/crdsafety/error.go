@@ -80,21 +80,21 @@ type report struct {
 	violations []Violation
 }
 
-// isFull reports whether there are so many violations that the comparison ends.
-func (r *report) isFull() bool { return len(r.violations) > maxViolations }
+// hasReachedLimit reports whether there are so many violations that the comparison ends.
+func (r *report) hasReachedLimit() bool { return len(r.violations) > maxViolations }
 
 func (r *report) add(v Violation) {
 	if len(r.violations) == maxViolations {
-		v = Violation{Validator: ChangeValidator, Unknown: true, Message: unknownChange("definition", fmt.Sprintf(
+		v = Violation{Validator: ChangeValidator, Unknown: true, Message: unknownChangeMessage("definition", fmt.Sprintf(
 			"it has more than %d violations, and the rest was not compared", maxViolations))}
 	}
-	if !r.isFull() {
+	if !r.hasReachedLimit() {
 		r.violations = append(r.violations, v)
 	}
 }
 
-// toError returns the violations in the order of their validators, or nil.
-func (r *report) toError(name string) error {
+// toUnsafeError returns the violations in the order of their validators, or nil.
+func (r *report) toUnsafeError(name string) error {
 	if len(r.violations) == 0 {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (r *report) toError(name string) error {
 	return &UnsafeError{Name: name, Violations: r.violations}
 }
 
-func unknownChange(subject, change string) string {
+func unknownChangeMessage(subject, change string) string {
 	return subject + " has unknown change, refusing to determine that change is safe: " + change
 }
 

@@ -18,13 +18,13 @@ type schema = apiextensionsv1.JSONSchemaProps
 // rules compare the attributes of a field's schema. Every attribute is compared by one of them or
 // by the walker, except those that only describe: description, title, example and externalDocs.
 var rules = []func(w *walker, old, updated *schema){
-	ruleType, ruleFormat, ruleRequired, ruleDefault, ruleEnum,
-	ruleBounds, ruleMultipleOf, rulePattern, ruleUnique, ruleNullable,
-	rulePreserve, ruleEmbedded, ruleLists, ruleMaps,
-	ruleValidations, ruleJunctors, ruleRest,
+	compareType, compareFormat, compareRequired, compareDefault, compareEnum,
+	compareBounds, compareMultipleOf, comparePattern, compareUniqueItems, compareNullable,
+	comparePreservedFields, compareEmbeddedResource, compareListType, compareMapType,
+	compareValidations, compareJunctors, compareOtherAttributes,
 }
 
-func ruleType(w *walker, old, updated *schema) {
+func compareType(w *walker, old, updated *schema) {
 	if old.Type != updated.Type {
 		w.reportProhibited(describeChange("type", old.Type, updated.Type))
 	}
@@ -36,7 +36,7 @@ var widerFormats = map[[2]string]bool{
 	{"int32", "int64"}: true, {"float", "double"}: true,
 }
 
-func ruleFormat(w *walker, old, updated *schema) {
+func compareFormat(w *walker, old, updated *schema) {
 	a, b := old.Format, updated.Format
 	switch {
 	case a == b, b == "", widerFormats[[2]string{a, b}]:
@@ -46,13 +46,13 @@ func ruleFormat(w *walker, old, updated *schema) {
 	}
 }
 
-func ruleRequired(w *walker, old, updated *schema) {
+func compareRequired(w *walker, old, updated *schema) {
 	if added := missingElements(updated.Required, old.Required); len(added) > 0 {
 		w.reportProhibited("new required fields added: " + formatList(added))
 	}
 }
 
-func ruleDefault(w *walker, old, updated *schema) {
+func compareDefault(w *walker, old, updated *schema) {
 	a, b := canonicalJSON(old.Default), canonicalJSON(updated.Default)
 	switch {
 	case a == b:
@@ -65,7 +65,7 @@ func ruleDefault(w *walker, old, updated *schema) {
 	}
 }
 
-func ruleEnum(w *walker, old, updated *schema) {
+func compareEnum(w *walker, old, updated *schema) {
 	a, b := enumValues(old), enumValues(updated)
 	switch {
 	case len(b) == 0:
@@ -88,7 +88,7 @@ func enumValues(s *schema) []string {
 	return result
 }
 
-func ruleBounds(w *walker, old, updated *schema) {
+func compareBounds(w *walker, old, updated *schema) {
 	compareMinimum(w, "minimum", old.Minimum, updated.Minimum)
 	compareExclusive(w, "exclusiveMinimum", old.ExclusiveMinimum, updated.ExclusiveMinimum, old.Minimum, updated.Minimum)
 	compareMaximum(w, "maximum", old.Maximum, updated.Maximum)
@@ -129,7 +129,7 @@ func compareExclusive(w *walker, name string, old, updated bool, before, after *
 	}
 }
 
-func ruleMultipleOf(w *walker, old, updated *schema) {
+func compareMultipleOf(w *walker, old, updated *schema) {
 	a, b := old.MultipleOf, updated.MultipleOf
 	switch {
 	case b == nil:
@@ -140,7 +140,7 @@ func ruleMultipleOf(w *walker, old, updated *schema) {
 	}
 }
 
-func rulePattern(w *walker, old, updated *schema) {
+func comparePattern(w *walker, old, updated *schema) {
 	a, b := old.Pattern, updated.Pattern
 	switch {
 	case a == b, b == "":
@@ -151,27 +151,27 @@ func rulePattern(w *walker, old, updated *schema) {
 	}
 }
 
-func ruleUnique(w *walker, old, updated *schema) {
+func compareUniqueItems(w *walker, old, updated *schema) {
 	if updated.UniqueItems && !old.UniqueItems {
 		w.reportProhibited("uniqueItems added")
 	}
 }
 
-func ruleNullable(w *walker, old, updated *schema) {
+func compareNullable(w *walker, old, updated *schema) {
 	if old.Nullable && !updated.Nullable {
 		w.reportProhibited("nullable removed")
 	}
 }
 
-func rulePreserve(w *walker, old, updated *schema) {
+func comparePreservedFields(w *walker, old, updated *schema) {
 	if keepsUnknownFields(old) && !keepsUnknownFields(updated) {
 		w.reportProhibited("x-kubernetes-preserve-unknown-fields removed: fields that the schema does not name would be lost")
 	}
 }
 
-// ruleEmbedded compares embedded resources. Without the attribute, apiVersion, kind and metadata
+// compareEmbeddedResource compares embedded resources. Without the attribute, apiVersion, kind and metadata
 // of the embedded object are lost unless the schema has them.
-func ruleEmbedded(w *walker, old, updated *schema) {
+func compareEmbeddedResource(w *walker, old, updated *schema) {
 	switch {
 	case updated.XEmbeddedResource && !old.XEmbeddedResource:
 		w.reportProhibited("x-kubernetes-embedded-resource added")
@@ -184,28 +184,28 @@ func ruleEmbedded(w *walker, old, updated *schema) {
 	}
 }
 
-// ruleLists compares list types. Sets and maps refuse duplicates, which a list may have. Whether
+// compareListType compares list types. Sets and maps refuse duplicates, which a list may have. Whether
 // clients rely on the ownership of elements is unknown.
-func ruleLists(w *walker, old, updated *schema) {
+func compareListType(w *walker, old, updated *schema) {
 	a, b := valueOrDefault(old.XListType, "atomic"), valueOrDefault(updated.XListType, "atomic")
 	switch {
 	case a != b && b == "atomic":
 		w.reportUnknown(describeChange("x-kubernetes-list-type", a, b))
 	case a != b:
 		w.reportProhibited(describeChange("x-kubernetes-list-type", a, b))
-	case !equalSets(old.XListMapKeys, updated.XListMapKeys):
+	case !haveSameElements(old.XListMapKeys, updated.XListMapKeys):
 		w.reportUnknown("x-kubernetes-list-map-keys changed from " + formatList(old.XListMapKeys) + " to " + formatList(updated.XListMapKeys))
 	}
 }
 
-func ruleMaps(w *walker, old, updated *schema) {
+func compareMapType(w *walker, old, updated *schema) {
 	if a, b := valueOrDefault(old.XMapType, "granular"), valueOrDefault(updated.XMapType, "granular"); a != b {
 		w.reportUnknown(describeChange("x-kubernetes-map-type", a, b))
 	}
 }
 
-// ruleValidations compares CEL rules. A removed rule is safe. What a new rule refuses is unknown.
-func ruleValidations(w *walker, old, updated *schema) {
+// compareValidations compares CEL rules. A removed rule is safe. What a new rule refuses is unknown.
+func compareValidations(w *walker, old, updated *schema) {
 	known := map[string]bool{}
 	for i := range old.XValidations {
 		known[validationKey(&old.XValidations[i])] = true
@@ -228,9 +228,9 @@ func validationKey(rule *apiextensionsv1.ValidationRule) string {
 	return text
 }
 
-// ruleJunctors compares allOf, anyOf, oneOf and not. Fewer requirements and more alternatives are
+// compareJunctors compares allOf, anyOf, oneOf and not. Fewer requirements and more alternatives are
 // safe. Other changes are unknown, because they may be implied by the rest of the schema.
-func ruleJunctors(w *walker, old, updated *schema) {
+func compareJunctors(w *walker, old, updated *schema) {
 	compareAlternatives(w, "anyOf", encodeJunctor(old, old.AnyOf), encodeJunctor(updated, updated.AnyOf), missingElements[string])
 	compareAlternatives(w, "oneOf", encodeJunctor(old, old.OneOf), encodeJunctor(updated, updated.OneOf), func(a, b []string) []string {
 		return append(missingElements(a, b), missingElements(b, a)...)
@@ -268,7 +268,7 @@ func encodeJunctor(s *schema, members []schema) []string {
 	}
 
 	if s.XIntOrString {
-		if len(result) == 2 && equalSets(result, intOrString) {
+		if len(result) == 2 && haveSameElements(result, intOrString) {
 			return nil
 		}
 		result = slices.DeleteFunc(result, func(text string) bool { return text == intOrStringDemand })
@@ -282,9 +282,9 @@ var (
 	intOrStringDemand = `{"anyOf":[` + strings.Join(intOrString, ",") + `]}`
 )
 
-// ruleRest compares attributes that the API server does not accept in structural schemas. Old CRDs
+// compareOtherAttributes compares attributes that the API server does not accept in structural schemas. Old CRDs
 // may still contain them.
-func ruleRest(w *walker, old, updated *schema) {
+func compareOtherAttributes(w *walker, old, updated *schema) {
 	for _, attribute := range []struct {
 		name     string
 		old, new any
@@ -347,7 +347,7 @@ func missingElements[T cmp.Ordered](a, b []T) []T {
 	return slices.Sorted(maps.Keys(lacking))
 }
 
-func equalSets(a, b []string) bool {
+func haveSameElements(a, b []string) bool {
 	return len(missingElements(a, b)) == 0 && len(missingElements(b, a)) == 0
 }
 

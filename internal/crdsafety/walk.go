@@ -35,7 +35,7 @@ type walker struct {
 // compareSchemas compares the schemas of the current field and of all fields below it that both
 // have. Fields that only the updated schema has are new, and objects have no values for them.
 func (w *walker) compareSchemas(old, updated *apiextensionsv1.JSONSchemaProps) {
-	if w.report.isFull() {
+	if w.report.hasReachedLimit() {
 		return
 	}
 
@@ -122,7 +122,7 @@ func (w *walker) reportProhibited(change string) {
 func (w *walker) reportUnknown(change string) {
 	w.report.add(Violation{
 		Validator: ChangeValidator, Version: w.version, Field: w.fieldPath(), Unknown: true,
-		Message: unknownChange(fmt.Sprintf("version %q, field %q", w.version, w.fieldPath()), change),
+		Message: unknownChangeMessage(fmt.Sprintf("version %q, field %q", w.version, w.fieldPath()), change),
 	})
 }
 

@@ -126,27 +126,27 @@ func (d *differ) writeHunks(out *strings.Builder, hunks []hunk) {
 	first, last := hunks[0], hunks[len(hunks)-1]
 	before := min(contextLines, first.a1)
 	after := min(contextLines, len(d.a)-last.a2)
-	fmt.Fprintf(out, "@@ -%s +%s @@\n", lineRange(first.a1-before, last.a2+after), lineRange(first.b1-before, last.b2+after))
+	fmt.Fprintf(out, "@@ -%s +%s @@\n", formatLineRange(first.a1-before, last.a2+after), formatLineRange(first.b1-before, last.b2+after))
 	at := first.a1 - before
 	for _, h := range hunks {
-		writeLines(out, " ", d.a[at:h.a1])
-		writeLines(out, "-", d.a[h.a1:h.a2])
-		writeLines(out, "+", d.b[h.b1:h.b2])
+		writeMarkedLines(out, " ", d.a[at:h.a1])
+		writeMarkedLines(out, "-", d.a[h.a1:h.a2])
+		writeMarkedLines(out, "+", d.b[h.b1:h.b2])
 		at = h.a2
 	}
 
-	writeLines(out, " ", d.a[at:last.a2+after])
+	writeMarkedLines(out, " ", d.a[at:last.a2+after])
 }
 
-func writeLines(out *strings.Builder, mark string, lines []string) {
+func writeMarkedLines(out *strings.Builder, mark string, lines []string) {
 	for _, line := range lines {
 		out.WriteString(mark + line + "\n")
 	}
 }
 
-// lineRange formats a range of lines for patch(1): the first line, counted from one, and their
+// formatLineRange formats a range of lines for patch(1): the first line, counted from one, and their
 // number. An empty range names the line before it.
-func lineRange(from, to int) string {
+func formatLineRange(from, to int) string {
 	switch to - from {
 	case 0:
 		return fmt.Sprintf("%d,0", from)

@@ -172,16 +172,16 @@ func hideSecrets(before, after *unstructured.Unstructured) (*unstructured.Unstru
 	if before != nil && !isSecret(before) || after != nil && !isSecret(after) {
 		return before, after
 	}
-	return hideValues(before, after, "hidden (before)"), hideValues(after, before, "hidden (after)")
+	return hideSecretValues(before, after, "hidden (before)"), hideSecretValues(after, before, "hidden (after)")
 }
 
 func isSecret(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Secret"}
 }
 
-// hideValues returns a copy of a Secret with hidden values. Values that differ from the other
+// hideSecretValues returns a copy of a Secret with hidden values. Values that differ from the other
 // Secret are replaced by changed.
-func hideValues(object, other *unstructured.Unstructured, changed string) *unstructured.Unstructured {
+func hideSecretValues(object, other *unstructured.Unstructured, changed string) *unstructured.Unstructured {
 	if object == nil {
 		return nil
 	}

@@ -32,9 +32,9 @@ type logins struct {
 	reportedMissing []string // what was logged as missing
 }
 
-// readAll returns the logins, each as a Docker config. Those of the named Secret come first and
+// readAllConfigs returns the logins, each as a Docker config. Those of the named Secret come first and
 // take precedence. Secrets that do not exist are skipped and logged once.
-func (l *logins) readAll(ctx context.Context) ([][]byte, error) {
+func (l *logins) readAllConfigs(ctx context.Context) ([][]byte, error) {
 	var keys []client.ObjectKey
 	if l.secret.Name != "" {
 		keys = append(keys, l.secret)
@@ -57,7 +57,7 @@ func (l *logins) readAll(ctx context.Context) ([][]byte, error) {
 
 	var configs [][]byte
 	for _, key := range keys {
-		config, err := l.readSecret(ctx, key)
+		config, err := l.readPullSecret(ctx, key)
 		switch {
 		case apierrors.IsNotFound(err):
 			missing = append(missing, "Secret "+key.String())
@@ -68,11 +68,11 @@ func (l *logins) readAll(ctx context.Context) ([][]byte, error) {
 		}
 	}
 
-	l.logMissing(missing)
+	l.logMissingSecrets(missing)
 	return configs, nil
 }
 
-func (l *logins) readSecret(ctx context.Context, key client.ObjectKey) ([]byte, error) {
+func (l *logins) readPullSecret(ctx context.Context, key client.ObjectKey) ([]byte, error) {
 	var secret corev1.Secret
 	if err := l.reader.Get(ctx, key, &secret); err != nil {
 		return nil, fmt.Errorf("reading the pull secret %s: %w", key, err)
@@ -86,8 +86,8 @@ func (l *logins) readSecret(ctx context.Context, key client.ObjectKey) ([]byte, 
 	return nil, fmt.Errorf("the pull secret %s has neither %s nor %s", key, corev1.DockerConfigJsonKey, corev1.DockerConfigKey)
 }
 
-// logMissing logs which Secrets are missing if that has changed.
-func (l *logins) logMissing(missing []string) {
+// logMissingSecrets logs which Secrets are missing if that has changed.
+func (l *logins) logMissingSecrets(missing []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if slices.Equal(missing, l.reportedMissing) {

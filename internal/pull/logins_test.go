@@ -55,7 +55,7 @@ func TestLogins(t *testing.T) {
 	}
 	check := func(when string, want ...string) {
 		t.Helper()
-		configs, err := l.readAll(t.Context())
+		configs, err := l.readAllConfigs(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}
@@ -93,7 +93,7 @@ func TestLogins(t *testing.T) {
 
 	create(secret("bad", map[string][]byte{"password": []byte("x")}))
 	l.secret = client.ObjectKey{Namespace: namespace, Name: "bad"}
-	if _, err := l.readAll(t.Context()); err == nil || !strings.Contains(err.Error(), "has neither .dockerconfigjson nor .dockercfg") {
+	if _, err := l.readAllConfigs(t.Context()); err == nil || !strings.Contains(err.Error(), "has neither .dockerconfigjson nor .dockercfg") {
 		t.Errorf("a secret of another kind: %v", err)
 	}
 }
@@ -154,13 +154,13 @@ func TestClientWith(t *testing.T) {
 
 func TestSecretKey(t *testing.T) {
 	for _, text := range []string{"name", "/name", "namespace/", "a/b/c"} {
-		if _, err := secretKey(text); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") {
+		if _, err := parseSecretKey(text); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") {
 			t.Errorf("%q gave %v", text, err)
 		}
 	}
 
 	for text, want := range map[string]client.ObjectKey{"": {}, "a/b": {Namespace: "a", Name: "b"}} {
-		if got, err := secretKey(text); err != nil || got != want {
+		if got, err := parseSecretKey(text); err != nil || got != want {
 			t.Errorf("%q gave %v (%v)", text, got, err)
 		}
 	}

@@ -48,7 +48,7 @@ type Puller struct {
 // manager's scheme must have the kinds of api/config/v1, api/operator/v1alpha1 and the Kubernetes
 // core.
 func Setup(mgr ctrl.Manager, opts Options) (*Puller, error) {
-	secret, err := secretKey(opts.Secret)
+	secret, err := parseSecretKey(opts.Secret)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func Setup(mgr ctrl.Manager, opts Options) (*Puller, error) {
 	}, nil
 }
 
-// secretKey parses NAMESPACE/NAME.
-func secretKey(text string) (client.ObjectKey, error) {
+// parseSecretKey parses NAMESPACE/NAME.
+func parseSecretKey(text string) (client.ObjectKey, error) {
 	if text == "" {
 		return client.ObjectKey{}, nil
 	}
@@ -100,7 +100,7 @@ func (p *Puller) Client(ctx context.Context) (*image.Client, error) {
 		return nil, err
 	}
 
-	configs, err := p.logins.readAll(ctx)
+	configs, err := p.logins.readAllConfigs(ctx)
 	if err != nil || len(configs) == 0 {
 		return p.images, err
 	}
@@ -117,7 +117,7 @@ func (p *Puller) ClientWith(ctx context.Context, secrets ...client.ObjectKey) (*
 
 	var configs [][]byte
 	for _, key := range secrets {
-		config, err := p.logins.readSecret(ctx, key)
+		config, err := p.logins.readPullSecret(ctx, key)
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -107,7 +107,7 @@ func (w *mirrorWatcher) Wait(ctx context.Context) error {
 func (w *mirrorWatcher) Start(ctx context.Context) error {
 	ticker := time.NewTicker(w.discoveryInterval)
 	defer ticker.Stop()
-	w.syncWatches(ctx)
+	w.syncKindWatches(ctx)
 	w.refreshRules(ctx)
 	close(w.ready)
 	for {
@@ -115,16 +115,16 @@ func (w *mirrorWatcher) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			w.syncWatches(ctx)
+			w.syncKindWatches(ctx)
 		case <-w.changed:
 			w.refreshRules(ctx)
 		}
 	}
 }
 
-// syncWatches starts watches of kinds that are newly served, and stops those of kinds that are no
+// syncKindWatches starts watches of kinds that are newly served, and stops those of kinds that are no
 // longer served.
-func (w *mirrorWatcher) syncWatches(ctx context.Context) {
+func (w *mirrorWatcher) syncKindWatches(ctx context.Context) {
 	for _, k := range w.kinds {
 		served, err := w.isServed(k.gvk)
 		if err == nil && served != k.watched {

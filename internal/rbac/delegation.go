@@ -60,7 +60,7 @@ func (r *collector) parseRolesAndBindings(objects []unstructured.Unstructured) (
 		}
 
 		if err != nil {
-			r.addError(object, err)
+			r.addObjectError(object, err)
 		}
 	}
 
@@ -145,7 +145,7 @@ func (r *collector) rulesByRole(own []role) map[roleKey][]rbacv1.PolicyRule {
 		policy = &Policy{}
 	}
 
-	rules := policy.indexRules()
+	rules := policy.indexRulesByRole()
 	gathered := map[roleKey][]rbacv1.PolicyRule{}
 	for i := range own {
 		rules[own[i].roleKey] = own[i].rules

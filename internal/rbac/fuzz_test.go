@@ -119,7 +119,7 @@ func FuzzGaps(f *testing.F) {
 		var parts []Gap
 		for _, gap := range gaps {
 			for p := range expandPermissions(gap.Namespace, &gap.Rule) {
-				parts = append(parts, Gap{p.Namespace, p.toRule()})
+				parts = append(parts, Gap{p.Namespace, p.toPolicyRule()})
 			}
 		}
 

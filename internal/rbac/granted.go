@@ -60,15 +60,15 @@ func (p *Policy) Granted(who Identity) *Granted {
 		granted.cluster = append(granted.cluster, fullAuthority...)
 	}
 
-	roles := p.indexRules()
+	roles := p.indexRulesByRole()
 	for i := range p.ClusterRoleBindings {
-		if binding := &p.ClusterRoleBindings[i]; who.isAmong(binding.Subjects, "") {
+		if binding := &p.ClusterRoleBindings[i]; who.isAmongSubjects(binding.Subjects, "") {
 			granted.cluster = append(granted.cluster, roles[referencedRole(binding.RoleRef, "")]...)
 		}
 	}
 
 	for i := range p.RoleBindings {
-		if binding := &p.RoleBindings[i]; who.isAmong(binding.Subjects, binding.Namespace) {
+		if binding := &p.RoleBindings[i]; who.isAmongSubjects(binding.Subjects, binding.Namespace) {
 			granted.namespaced[binding.Namespace] = append(granted.namespaced[binding.Namespace],
 				roles[referencedRole(binding.RoleRef, binding.Namespace)]...)
 		}
@@ -80,7 +80,7 @@ func (p *Policy) Granted(who Identity) *Granted {
 // Allows reports whether the permission is granted: by a rule for its namespace or for the whole
 // cluster.
 func (g *Granted) Allows(p Permission) bool {
-	rule := p.toRule()
+	rule := p.toPolicyRule()
 	return g.hasCoveringRule(p.Namespace, &rule)
 }
 
@@ -120,9 +120,9 @@ func (g *Granted) hasCoveringRule(namespace string, rule *rbacv1.PolicyRule) boo
 	return false
 }
 
-// isAmong reports whether the identity is one of a binding's subjects. In a RoleBinding, a
+// isAmongSubjects reports whether the identity is one of a binding's subjects. In a RoleBinding, a
 // ServiceAccount without a namespace belongs to the binding's namespace.
-func (who Identity) isAmong(subjects []rbacv1.Subject, namespace string) bool {
+func (who Identity) isAmongSubjects(subjects []rbacv1.Subject, namespace string) bool {
 	return slices.ContainsFunc(subjects, func(subject rbacv1.Subject) bool {
 		switch subject.Kind {
 		case rbacv1.UserKind:
@@ -153,7 +153,7 @@ func referencedRole(ref rbacv1.RoleRef, namespace string) roleKey {
 	return roleKey{ref.Kind, namespace, ref.Name}
 }
 
-func (p *Policy) indexRules() map[roleKey][]rbacv1.PolicyRule {
+func (p *Policy) indexRulesByRole() map[roleKey][]rbacv1.PolicyRule {
 	roles := make(map[roleKey][]rbacv1.PolicyRule, len(p.Roles)+len(p.ClusterRoles))
 	for i := range p.Roles {
 		roles[roleKey{kindRole, p.Roles[i].Namespace, p.Roles[i].Name}] = p.Roles[i].Rules

@@ -31,7 +31,7 @@ func Least(required ...*Requirements) ([]Gap, error) {
 	}
 
 	if len(errs) > 0 {
-		return nil, &MissingError{Errors: sortErrors(errs)}
+		return nil, &MissingError{Errors: sortUniqueErrors(errs)}
 	}
 
 	merged := mergeRequirements(required)
@@ -137,7 +137,7 @@ func (p Permission) includesPermission(other Permission) bool {
 	if p.Namespace != "" && p.Namespace != other.Namespace {
 		return false
 	}
-	holder, rule := p.toRule(), other.toRule()
+	holder, rule := p.toPolicyRule(), other.toPolicyRule()
 	return ruleCovers(&holder, &rule)
 }
 

@@ -161,7 +161,7 @@ func TestLeastOfTooMuch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(texts([]Gap{{"place", instead.toRule()}}), texts(got)); diff != "" {
+	if diff := cmp.Diff(texts([]Gap{{"place", instead.toPolicyRule()}}), texts(got)); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 }
@@ -206,7 +206,7 @@ func FuzzLeast(f *testing.F) {
 			}
 
 			handing := p.Group == "rbac.authorization.k8s.io" || p.Group == wildcard
-			if want := []Gap{{p.Namespace, p.toRule()}}; !handing && !cmp.Equal(want, gapsOf(t, err)) {
+			if want := []Gap{{p.Namespace, p.toPolicyRule()}}; !handing && !cmp.Equal(want, gapsOf(t, err)) {
 				t.Fatalf("without %+v, the report is %v", p, err)
 			}
 		}

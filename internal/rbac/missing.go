@@ -44,7 +44,7 @@ func Missing(required *Requirements, granted *Granted) error {
 		return nil
 	}
 
-	return &MissingError{Gaps: compactRules(e.missing), Errors: sortErrors(e.errs)}
+	return &MissingError{Gaps: compactRules(e.missing), Errors: sortUniqueErrors(e.errs)}
 }
 
 type evaluation struct {

@@ -29,8 +29,8 @@ type Permission struct {
 	Verb string
 }
 
-// toRule returns the rule that grants only the permission.
-func (p Permission) toRule() rbacv1.PolicyRule {
+// toPolicyRule returns the rule that grants only the permission.
+func (p Permission) toPolicyRule() rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{Verbs: []string{p.Verb}}
 	if p.URL != "" {
 		rule.NonResourceURLs = []string{p.URL}
@@ -92,8 +92,8 @@ func ruleCovers(holder, rule *rbacv1.PolicyRule) bool {
 	return allMatch(rule.Verbs, func(verb string) bool { return hasOrWildcard(holder.Verbs, verb) }) &&
 		allMatch(rule.APIGroups, func(group string) bool { return hasOrWildcard(holder.APIGroups, group) }) &&
 		allMatch(rule.Resources, func(resource string) bool { return coversResource(holder.Resources, resource) }) &&
-		allMatch(rule.NonResourceURLs, func(url string) bool { return coversURL(holder.NonResourceURLs, url) }) &&
-		coversNames(holder.ResourceNames, rule.ResourceNames)
+		allMatch(rule.NonResourceURLs, func(url string) bool { return coversNonResourceURL(holder.NonResourceURLs, url) }) &&
+		coversResourceNames(holder.ResourceNames, rule.ResourceNames)
 }
 
 func allMatch(values []string, ok func(string) bool) bool {
@@ -114,7 +114,7 @@ func coversResource(held []string, resource string) bool {
 	return ok && slices.Contains(held, wildcard+"/"+subresource)
 }
 
-func coversNames(held, names []string) bool {
+func coversResourceNames(held, names []string) bool {
 	switch {
 	case len(held) == 0:
 		return true
@@ -125,8 +125,8 @@ func coversNames(held, names []string) bool {
 	}
 }
 
-// coversURL supports a wildcard as the last character of a path.
-func coversURL(held []string, url string) bool {
+// coversNonResourceURL supports a wildcard as the last character of a path.
+func coversNonResourceURL(held []string, url string) bool {
 	return slices.ContainsFunc(held, func(path string) bool {
 		return path == url || strings.HasSuffix(path, wildcard) && strings.HasPrefix(url, strings.TrimRight(path, wildcard))
 	})

@@ -50,7 +50,7 @@ func (g *Gap) String() string {
 	return strings.Join(parts, " ")
 }
 
-func sortErrors(errs []error) []error {
+func sortUniqueErrors(errs []error) []error {
 	byMessage := map[string]error{}
 	for _, err := range errs {
 		byMessage[err.Error()] = err
@@ -81,20 +81,20 @@ var dimensions = []dimension{
 func compactRules(missing map[Permission]struct{}) []Gap {
 	var gaps []Gap
 	for _, p := range slices.SortedFunc(maps.Keys(missing), comparePermissions) {
-		if !isIncluded(p, missing) {
-			gaps = append(gaps, Gap{p.Namespace, p.toRule()})
+		if !isIncludedInOther(p, missing) {
+			gaps = append(gaps, Gap{p.Namespace, p.toPolicyRule()})
 		}
 	}
 
 	for _, along := range dimensions {
-		gaps = mergeAlong(gaps, along)
+		gaps = mergeRulesAlong(gaps, along)
 	}
 	return gaps
 }
 
-// mergeAlong merges rules that differ only in one list. A rule without the list is not merged,
+// mergeRulesAlong merges rules that differ only in one list. A rule without the list is not merged,
 // because it may mean every value.
-func mergeAlong(gaps []Gap, along dimension) []Gap {
+func mergeRulesAlong(gaps []Gap, along dimension) []Gap {
 	index := map[string]int{}
 	var result []Gap
 	for _, gap := range gaps {
@@ -126,10 +126,10 @@ func mergeAlong(gaps []Gap, along dimension) []Gap {
 	return result
 }
 
-// isIncluded reports whether another permission of the set includes this one.
-func isIncluded(p Permission, set map[Permission]struct{}) bool {
+// isIncludedInOther reports whether another permission of the set includes this one.
+func isIncludedInOther(p Permission, set map[Permission]struct{}) bool {
 	if p.URL != "" {
-		return isURLIncluded(p, set)
+		return isURLIncludedInOther(p, set)
 	}
 
 	resources := []string{p.Resource, wildcard}
@@ -155,7 +155,7 @@ func isIncluded(p Permission, set map[Permission]struct{}) bool {
 	return false
 }
 
-func isURLIncluded(p Permission, set map[Permission]struct{}) bool {
+func isURLIncludedInOther(p Permission, set map[Permission]struct{}) bool {
 	for _, verb := range []string{p.Verb, wildcard} {
 		same := Permission{URL: p.URL, Verb: verb}
 		if _, ok := set[same]; ok && same != p {

@@ -97,7 +97,7 @@ func Required(objects []unstructured.Unstructured, opts Options) *Requirements {
 	roles, bindings := r.parseRolesAndBindings(objects)
 	for i := range objects {
 		if err := r.addManagedObject(&objects[i]); err != nil {
-			r.addError(&objects[i], err)
+			r.addObjectError(&objects[i], err)
 		}
 	}
 
@@ -134,7 +134,7 @@ type collector struct {
 	result     Requirements
 }
 
-func (r *collector) addError(object *unstructured.Unstructured, err error) {
+func (r *collector) addObjectError(object *unstructured.Unstructured, err error) {
 	r.result.Errors = append(r.result.Errors, fmt.Errorf("%s: %w", describeObject(object.GetKind(), object.GetNamespace(), object.GetName()), err))
 }
 
@@ -145,10 +145,10 @@ func (r *collector) addManagedObject(object *unstructured.Unstructured) error {
 		return err
 	}
 
-	r.addVerbs(Permission{Group: p.Group, Resource: p.Resource}, clusterVerbs...)
-	r.addVerbs(p, "create")
+	r.addPermissionVerbs(Permission{Group: p.Group, Resource: p.Resource}, clusterVerbs...)
+	r.addPermissionVerbs(p, "create")
 	p.Name = object.GetName()
-	r.addVerbs(p, objectVerbs...)
+	r.addPermissionVerbs(p, objectVerbs...)
 	r.addServingSecret(object)
 
 	return nil
@@ -163,9 +163,9 @@ func (r *collector) addServingSecret(object *unstructured.Unstructured) {
 	}
 
 	p := Permission{Resource: "secrets", Namespace: object.GetNamespace()}
-	r.addVerbs(p, "create")
+	r.addPermissionVerbs(p, "create")
 	p.Name = name
-	r.addVerbs(p, "get", "list", "watch", "update")
+	r.addPermissionVerbs(p, "get", "list", "watch", "update")
 }
 
 // addRemovedObject adds the permissions to delete one object. It adds none if the kind is not
@@ -173,7 +173,7 @@ func (r *collector) addServingSecret(object *unstructured.Unstructured) {
 func (r *collector) addRemovedObject(object *unstructured.Unstructured) {
 	if p, err := r.basePermission(object); err == nil {
 		p.Name = object.GetName()
-		r.addVerbs(p, removalVerbs...)
+		r.addPermissionVerbs(p, removalVerbs...)
 	}
 }
 
@@ -202,7 +202,7 @@ func (r *collector) basePermission(object *unstructured.Unstructured) (Permissio
 	return p, nil
 }
 
-func (r *collector) addVerbs(p Permission, verbs ...string) {
+func (r *collector) addPermissionVerbs(p Permission, verbs ...string) {
 	for _, verb := range verbs {
 		p.Verb = verb
 		r.permissions[p] = struct{}{}

@@ -25,12 +25,12 @@ func (c Conditions) Set(conditions *[]metav1.Condition, generation int64, condit
 	condition.Message = truncateMessage(condition.Message)
 	meta.SetStatusCondition(conditions, condition)
 	slices.SortStableFunc(*conditions, func(a, b metav1.Condition) int {
-		return c.rankOf(a.Type) - c.rankOf(b.Type)
+		return c.positionOf(a.Type) - c.positionOf(b.Type)
 	})
 }
 
-// rankOf returns the position of a condition type in the declared order.
-func (c Conditions) rankOf(conditionType string) int {
+// positionOf returns the position of a condition type in the declared order.
+func (c Conditions) positionOf(conditionType string) int {
 	if i := slices.Index(c, conditionType); i >= 0 {
 		return i
 	}

@@ -63,12 +63,12 @@ func ReasonOf(err error, fallback string) string {
 }
 
 // IsStop reports whether a user must act before anything is retried.
-func IsStop(err error) bool { return nextOf(err) == nextStop }
+func IsStop(err error) bool { return nextActionOf(err) == nextStop }
 
 // IsWait reports whether the error was made by Wait.
-func IsWait(err error) bool { return nextOf(err) == nextWait }
+func IsWait(err error) bool { return nextActionOf(err) == nextWait }
 
-func nextOf(err error) next {
+func nextActionOf(err error) next {
 	var e *Error
 	if errors.As(err, &e) {
 		return e.next

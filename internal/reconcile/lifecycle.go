@@ -99,11 +99,11 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		}
 	}
 
-	return l.resultOf(obj, err)
+	return l.resultForError(obj, err)
 }
 
 func (l *Lifecycle[T]) finalizeObject(ctx context.Context, obj T) (ctrl.Result, error) {
-	if !hasAny(obj, l.Finalizers) {
+	if !hasAnyFinalizer(obj, l.Finalizers) {
 		return ctrl.Result{}, nil
 	}
 
@@ -118,7 +118,7 @@ func (l *Lifecycle[T]) finalizeObject(ctx context.Context, obj T) (ctrl.Result, 
 		if perr := l.patchStatus(ctx, obj, before); perr != nil {
 			return resultOfFailedPatch(err, perr)
 		}
-		return l.resultOf(obj, err)
+		return l.resultForError(obj, err)
 	}
 
 	if l.Later != nil {
@@ -140,7 +140,7 @@ func (l *Lifecycle[T]) statusDelay(obj, before T, err error) time.Duration {
 
 // removeFinalizers removes the finalizers of the lifecycle. The object may be gone afterwards.
 func (l *Lifecycle[T]) removeFinalizers(ctx context.Context, obj T) error {
-	if !hasAny(obj, l.Finalizers) {
+	if !hasAnyFinalizer(obj, l.Finalizers) {
 		return nil
 	}
 
@@ -148,7 +148,7 @@ func (l *Lifecycle[T]) removeFinalizers(ctx context.Context, obj T) error {
 	for _, name := range l.Finalizers {
 		controllerutil.RemoveFinalizer(obj, name)
 	}
-	return client.IgnoreNotFound(l.patchMeta(ctx, obj, before))
+	return client.IgnoreNotFound(l.patchFinalizers(ctx, obj, before))
 }
 
 func (l *Lifecycle[T]) addFinalizers(ctx context.Context, obj T) error {
@@ -162,12 +162,12 @@ func (l *Lifecycle[T]) addFinalizers(ctx context.Context, obj T) error {
 		return nil
 	}
 
-	return l.patchMeta(ctx, obj, before)
+	return l.patchFinalizers(ctx, obj, before)
 }
 
-// patchMeta patches the finalizers. The resource version is a precondition, because a merge patch
+// patchFinalizers patches the finalizers. The resource version is a precondition, because a merge patch
 // replaces the whole list.
-func (l *Lifecycle[T]) patchMeta(ctx context.Context, obj, before T) error {
+func (l *Lifecycle[T]) patchFinalizers(ctx context.Context, obj, before T) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := l.Client.Patch(ctx, obj, patch); err != nil {
 		return fmt.Errorf("updating finalizers: %w", err)
@@ -201,7 +201,7 @@ func resultOfFailedPatch(err, writing error) (ctrl.Result, error) {
 	return ctrl.Result{}, errors.Join(err, writing)
 }
 
-func (l *Lifecycle[T]) resultOf(obj T, err error) (ctrl.Result, error) {
+func (l *Lifecycle[T]) resultForError(obj T, err error) (ctrl.Result, error) {
 	var e *Error
 	switch {
 	case err == nil:
@@ -232,7 +232,7 @@ func runSteps[T client.Object](ctx context.Context, obj T, steps []Step[T]) erro
 	return nil
 }
 
-func hasAny(obj client.Object, finalizers []string) bool {
+func hasAnyFinalizer(obj client.Object, finalizers []string) bool {
 	for _, name := range finalizers {
 		if controllerutil.ContainsFinalizer(obj, name) {
 			return true

@@ -21,13 +21,13 @@ var (
 	writeVerbs = []string{"create", "delete", "deletecollection", "patch", "update"}
 )
 
-// accessRoles returns three ClusterRoles for the APIs that a bundle defines, named <package>.view,
+// renderAccessRoles returns three ClusterRoles for the APIs that a bundle defines, named <package>.view,
 // .edit and .admin. They are aggregated to the Kubernetes role with that name. Each is sufficient
 // by itself. Without CRDs there are none.
 //
 // The operator writes the status, so edit may only read it.
-func accessRoles(b *bundle.Bundle) []runtime.Object {
-	apis := definedAPIs(b.CRDs)
+func renderAccessRoles(b *bundle.Bundle) []runtime.Object {
+	apis := definedAPIGroups(b.CRDs)
 	if len(apis) == 0 {
 		return nil
 	}
@@ -52,11 +52,11 @@ func accessRoles(b *bundle.Bundle) []runtime.Object {
 	}
 
 	return []runtime.Object{
-		accessRole(b.Package, "view", view), accessRole(b.Package, "edit", edit), accessRole(b.Package, "admin", admin),
+		newAccessRole(b.Package, "view", view), newAccessRole(b.Package, "edit", edit), newAccessRole(b.Package, "admin", admin),
 	}
 }
 
-func accessRole(pkg, role string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
+func newAccessRole(pkg, role string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
 		ObjectMeta: metav1.ObjectMeta{Name: pkg + "." + role, Labels: map[string]string{aggregateTo + role: "true"}},
@@ -71,7 +71,7 @@ type definedAPI struct {
 	status, scale []string
 }
 
-func definedAPIs(crds []unstructured.Unstructured) map[string]*definedAPI {
+func definedAPIGroups(crds []unstructured.Unstructured) map[string]*definedAPI {
 	apis := map[string]*definedAPI{}
 	for i := range crds {
 		group, _, _ := unstructured.NestedString(crds[i].Object, "spec", "group")

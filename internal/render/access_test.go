@@ -41,7 +41,7 @@ func TestAccessRoles(t *testing.T) {
 		}},
 	}
 
-	got := accessRoles(b)
+	got := renderAccessRoles(b)
 	if len(got) != len(want) {
 		t.Fatalf("%d roles, want %d", len(got), len(want))
 	}
@@ -56,7 +56,7 @@ func TestAccessRoles(t *testing.T) {
 		}
 	}
 
-	if got := accessRoles(&bundle.Bundle{Package: "kettle"}); len(got) > 0 {
+	if got := renderAccessRoles(&bundle.Bundle{Package: "kettle"}); len(got) > 0 {
 		t.Errorf("%d roles for a bundle that defines nothing", len(got))
 	}
 }

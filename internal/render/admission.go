@@ -32,8 +32,8 @@ func webhookName(webhook v1alpha1.WebhookDescription) string {
 	return strings.TrimSuffix(webhook.GenerateName, "-")
 }
 
-// webhookConfigurations returns the configurations of admission webhooks, each with one webhook.
-func webhookConfigurations(b *bundle.Bundle, opts Options, targets []string) []runtime.Object {
+// renderWebhookConfigurations returns the configurations of admission webhooks, each with one webhook.
+func renderWebhookConfigurations(b *bundle.Bundle, opts Options, targets []string) []runtime.Object {
 	namespace := opts.InstallNamespace
 	var objects []runtime.Object
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
@@ -43,7 +43,7 @@ func webhookConfigurations(b *bundle.Bundle, opts Options, targets []string) []r
 		}
 		service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
 			Namespace: namespace, Name: ServiceName(webhook.DeploymentName),
-			Path: webhook.WebhookPath, Port: ptr.To(servicePort(webhook).Port),
+			Path: webhook.WebhookPath, Port: ptr.To(webhookServicePort(webhook).Port),
 		}}
 		switch webhook.Type {
 		case v1alpha1.ValidatingAdmissionWebhook:
@@ -84,9 +84,9 @@ func namespaceSelector(targets []string) *metav1.LabelSelector {
 	}}
 }
 
-// addConversion adds conversion webhooks to their CRDs. It replaces a conversion that the author
+// addConversionWebhooks adds conversion webhooks to their CRDs. It replaces a conversion that the author
 // left in a CRD, because that names the author's own Service.
-func addConversion(b *bundle.Bundle, opts Options, objects []unstructured.Unstructured) {
+func addConversionWebhooks(b *bundle.Bundle, opts Options, objects []unstructured.Unstructured) {
 	byCRD := map[string]v1alpha1.WebhookDescription{}
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
 		for _, name := range webhook.ConversionCRDs {
@@ -114,7 +114,7 @@ func addConversion(b *bundle.Bundle, opts Options, objects []unstructured.Unstru
 				"conversionReviewVersions": versions,
 				"clientConfig": map[string]any{"service": map[string]any{
 					"namespace": opts.InstallNamespace, "name": ServiceName(webhook.DeploymentName),
-					"path": cmp.Or(ptr.Deref(webhook.WebhookPath, ""), "/"), "port": int64(servicePort(webhook).Port),
+					"path": cmp.Or(ptr.Deref(webhook.WebhookPath, ""), "/"), "port": int64(webhookServicePort(webhook).Port),
 				}},
 			},
 		}

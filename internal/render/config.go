@@ -53,7 +53,7 @@ func ConfigSchema(b *bundle.Bundle) *spec.Schema {
 	single := slices.Contains(modes, v1alpha1.InstallModeTypeSingleNamespace)
 	all := slices.Contains(modes, v1alpha1.InstallModeTypeAllNamespaces)
 
-	deployment := schemaOf(reflect.TypeFor[v1alpha1.SubscriptionConfig]())
+	deployment := schemaOfType(reflect.TypeFor[v1alpha1.SubscriptionConfig]())
 	deployment.Description = "What to set on every Deployment of the bundle."
 	properties := map[string]spec.Schema{fieldDeploymentConfig: deployment}
 	var required []string
@@ -105,7 +105,7 @@ func ParseConfig(b *bundle.Bundle, raw []byte) (Config, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &content); err != nil {
 		return Config{}, &ConfigError{Problems: []string{fmt.Sprintf("%s is not JSON: %v", configField, err)}}
 	}
-	if content = withoutNulls(content); content == nil {
+	if content = removeNullFields(content); content == nil {
 		return Config{}, nil
 	}
 
@@ -135,7 +135,7 @@ func validateContent(schema *spec.Schema, content any) []string {
 	for _, err := range result.Errors {
 		// The library mentions the body of a request. There is none here.
 		text := strings.Replace(err.Error(), " in body ", " ", 1)
-		if known := knownProblem(err); known != "" {
+		if known := knownProblemText(err); known != "" {
 			text = known + ": " + text
 		}
 		problems = append(problems, text)
@@ -152,8 +152,8 @@ const (
 	problemPattern = "field %q must match pattern"
 )
 
-// knownProblem returns the text of a problem that scripts match, or an empty string.
-func knownProblem(err error) string {
+// knownProblemText returns the text of a problem that scripts match, or an empty string.
+func knownProblemText(err error) string {
 	var invalid *openapierrors.Validation
 	if !errors.As(err, &invalid) {
 		return ""
@@ -177,8 +177,8 @@ func knownProblem(err error) string {
 	}
 }
 
-// withoutNulls removes fields that are null from objects, as an API server does.
-func withoutNulls(value any) any {
+// removeNullFields removes fields that are null from objects, as an API server does.
+func removeNullFields(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, field := range value {
@@ -186,11 +186,11 @@ func withoutNulls(value any) any {
 				delete(value, key)
 				continue
 			}
-			value[key] = withoutNulls(field)
+			value[key] = removeNullFields(field)
 		}
 	case []any:
 		for i := range value {
-			value[i] = withoutNulls(value[i])
+			value[i] = removeNullFields(value[i])
 		}
 	}
 

@@ -83,16 +83,16 @@ func applyConfig(deployment *appsv1.Deployment, config *v1alpha1.SubscriptionCon
 func ApplyDeploymentConfig(deployment *appsv1.Deployment, config *v1alpha1.SubscriptionConfig) {
 	config = config.DeepCopy()
 	template := &deployment.Spec.Template
-	deployment.Annotations = addMissing(deployment.Annotations, config.Annotations)
-	template.Annotations = addMissing(template.Annotations, config.Annotations)
+	deployment.Annotations = addMissingEntries(deployment.Annotations, config.Annotations)
+	template.Annotations = addMissingEntries(template.Annotations, config.Annotations)
 
 	pod := &template.Spec
 	if config.NodeSelector != nil {
 		pod.NodeSelector = config.NodeSelector
 	}
 
-	pod.Tolerations = appendMissing(pod.Tolerations, config.Tolerations)
-	pod.Volumes = setByName(pod.Volumes, config.Volumes, func(v corev1.Volume) string { return v.Name })
+	pod.Tolerations = appendMissingItems(pod.Tolerations, config.Tolerations)
+	pod.Volumes = replaceOrAppendByName(pod.Volumes, config.Volumes, func(v corev1.Volume) string { return v.Name })
 	if config.Affinity != nil {
 		pod.Affinity = mergeAffinity(pod.Affinity, config.Affinity)
 	}
@@ -100,17 +100,17 @@ func ApplyDeploymentConfig(deployment *appsv1.Deployment, config *v1alpha1.Subsc
 	for i := range pod.Containers {
 		own := config.DeepCopy()
 		container := &pod.Containers[i]
-		container.Env = setByName(container.Env, own.Env, func(e corev1.EnvVar) string { return e.Name })
-		container.EnvFrom = appendMissing(container.EnvFrom, own.EnvFrom)
-		container.VolumeMounts = setByName(container.VolumeMounts, own.VolumeMounts, func(m corev1.VolumeMount) string { return m.Name })
+		container.Env = replaceOrAppendByName(container.Env, own.Env, func(e corev1.EnvVar) string { return e.Name })
+		container.EnvFrom = appendMissingItems(container.EnvFrom, own.EnvFrom)
+		container.VolumeMounts = replaceOrAppendByName(container.VolumeMounts, own.VolumeMounts, func(m corev1.VolumeMount) string { return m.Name })
 		if own.Resources != nil {
 			container.Resources = *own.Resources
 		}
 	}
 }
 
-// addMissing adds the entries whose keys are missing.
-func addMissing(to, from map[string]string) map[string]string {
+// addMissingEntries adds the entries whose keys are missing.
+func addMissingEntries(to, from map[string]string) map[string]string {
 	if len(from) == 0 {
 		return to
 	}
@@ -119,8 +119,8 @@ func addMissing(to, from map[string]string) map[string]string {
 	return result
 }
 
-// appendMissing appends the items that have no equal.
-func appendMissing[T any](to, from []T) []T {
+// appendMissingItems appends the items that have no equal.
+func appendMissingItems[T any](to, from []T) []T {
 	for _, item := range from {
 		if !slices.ContainsFunc(to, func(other T) bool { return equality.Semantic.DeepEqual(item, other) }) {
 			to = append(to, item)
@@ -129,8 +129,8 @@ func appendMissing[T any](to, from []T) []T {
 	return to
 }
 
-// setByName replaces the first item of the same name in place, and appends items with new names.
-func setByName[T any](to, from []T, name func(T) string) []T {
+// replaceOrAppendByName replaces the first item of the same name in place, and appends items with new names.
+func replaceOrAppendByName[T any](to, from []T, name func(T) string) []T {
 	for _, item := range from {
 		i := slices.IndexFunc(to, func(other T) bool { return name(other) == name(item) })
 		if i < 0 {

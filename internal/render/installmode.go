@@ -24,7 +24,7 @@ import (
 // *ConfigError, which states what to set instead.
 func TargetNamespaces(modes []v1alpha1.InstallModeType, installNamespace, watchNamespace string) ([]string, error) {
 	modes = slices.Sorted(slices.Values(modes))
-	needed := neededMode(installNamespace, watchNamespace)
+	needed := neededInstallMode(installNamespace, watchNamespace)
 	if watchNamespace != metav1.NamespaceAll {
 		if problems := validation.IsDNS1123Label(watchNamespace); len(problems) > 0 {
 			return nil, &ConfigError{Problems: []string{fmt.Sprintf("invalid watch namespace '%s': %s", watchNamespace, strings.Join(problems, ", "))}}
@@ -72,7 +72,7 @@ func installModeProblem(modes []v1alpha1.InstallModeType, installNamespace, watc
 
 const noInstallMode = "none of AllNamespaces, OwnNamespace and SingleNamespace is among them, and no other mode can be installed"
 
-func neededMode(installNamespace, watchNamespace string) v1alpha1.InstallModeType {
+func neededInstallMode(installNamespace, watchNamespace string) v1alpha1.InstallModeType {
 	switch watchNamespace {
 	case metav1.NamespaceAll:
 		return v1alpha1.InstallModeTypeAllNamespaces

@@ -124,8 +124,8 @@ func DropPlaceholderCA(object *unstructured.Unstructured) {
 	}
 }
 
-// checkKinds returns a reason for each object of a kind that a bundle may not ship.
-func checkKinds(b *bundle.Bundle) []string {
+// checkSupportedKinds returns a reason for each object of a kind that a bundle may not ship.
+func checkSupportedKinds(b *bundle.Bundle) []string {
 	var reasons []string
 	for _, object := range b.Objects {
 		if _, ok := kindNamespaced[object.GetKind()]; !ok {

@@ -28,7 +28,7 @@ const (
 func renderPermissions(b *bundle.Bundle, installNamespace string, targets []string) []runtime.Object {
 	strategy := b.CSV.Spec.InstallStrategy.StrategySpec
 	namespaced, clusterWide := strategy.Permissions, slices.Clone(strategy.ClusterPermissions)
-	objects := serviceAccounts(slices.Concat(namespaced, clusterWide), installNamespace)
+	objects := newServiceAccounts(slices.Concat(namespaced, clusterWide), installNamespace)
 	if slices.Equal(targets, []string{metav1.NamespaceAll}) {
 		for _, permission := range namespaced {
 			permission.Rules = append(slices.Clone(permission.Rules), rbacv1.PolicyRule{
@@ -51,7 +51,7 @@ func renderPermissions(b *bundle.Bundle, installNamespace string, targets []stri
 			}, &rbacv1.RoleBinding{
 				TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
 				ObjectMeta: meta,
-				Subjects:   newSubjects(permission, installNamespace),
+				Subjects:   newAccountSubjects(permission, installNamespace),
 				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			})
 		}
@@ -66,7 +66,7 @@ func renderPermissions(b *bundle.Bundle, installNamespace string, targets []stri
 		}, &rbacv1.ClusterRoleBinding{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
 			ObjectMeta: meta,
-			Subjects:   newSubjects(permission, installNamespace),
+			Subjects:   newAccountSubjects(permission, installNamespace),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 		})
 	}
@@ -74,9 +74,9 @@ func renderPermissions(b *bundle.Bundle, installNamespace string, targets []stri
 	return objects
 }
 
-// serviceAccounts returns the service accounts of permissions. Every namespace already has
+// newServiceAccounts returns the service accounts of permissions. Every namespace already has
 // "default".
-func serviceAccounts(permissions []v1alpha1.StrategyDeploymentPermissions, namespace string) []runtime.Object {
+func newServiceAccounts(permissions []v1alpha1.StrategyDeploymentPermissions, namespace string) []runtime.Object {
 	var objects []runtime.Object
 	seen := map[string]bool{defaultServiceAccount: true}
 	for _, permission := range permissions {
@@ -94,7 +94,7 @@ func serviceAccounts(permissions []v1alpha1.StrategyDeploymentPermissions, names
 	return objects
 }
 
-func newSubjects(permission v1alpha1.StrategyDeploymentPermissions, namespace string) []rbacv1.Subject {
+func newAccountSubjects(permission v1alpha1.StrategyDeploymentPermissions, namespace string) []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: serviceAccountName(permission)}}
 }
 

@@ -67,7 +67,7 @@ func Render(b *bundle.Bundle, opts Options) ([]unstructured.Unstructured, error)
 
 	var access []runtime.Object
 	if opts.AccessRoles {
-		access = accessRoles(b)
+		access = renderAccessRoles(b)
 	}
 
 	generated, err := toUnstructured(slices.Concat(
@@ -76,14 +76,14 @@ func Render(b *bundle.Bundle, opts Options) ([]unstructured.Unstructured, error)
 		deployments,
 		renderServices(b, opts.InstallNamespace, opts.Issuer),
 		opts.Issuer.renderCertificates(b, opts.InstallNamespace),
-		webhookConfigurations(b, opts, targets),
+		renderWebhookConfigurations(b, opts, targets),
 	))
 	if err != nil {
 		return nil, fmt.Errorf("rendering bundle %q: %w", b.Name(), err)
 	}
 
 	shipped := shippedObjects(b, opts.InstallNamespace)
-	addConversion(b, opts, shipped)
+	addConversionWebhooks(b, opts, shipped)
 	return mergeObjects(b.Name(), shipped, generated)
 }
 

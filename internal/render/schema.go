@@ -18,10 +18,10 @@ type schemaType interface{ OpenAPISchemaType() []string }
 // quantityPattern matches a number with an optional exponent or suffix, such as 1.5Gi.
 const quantityPattern = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
 
-// schemaOf returns the JSON schema of a Go type with the conventions of Kubernetes' own types: a
+// schemaOfType returns the JSON schema of a Go type with the conventions of Kubernetes' own types: a
 // field is required unless its tag has omitempty or omitzero, and unknown fields are refused. The
 // type must not be recursive.
-func schemaOf(t reflect.Type) spec.Schema {
+func schemaOfType(t reflect.Type) spec.Schema {
 	switch self := reflect.New(t).Interface().(type) {
 	case *resource.Quantity:
 		schema := newTypeSchema(self.OpenAPIV3OneOfTypes()...)
@@ -35,13 +35,13 @@ func schemaOf(t reflect.Type) spec.Schema {
 
 	switch t.Kind() {
 	case reflect.Pointer:
-		return schemaOf(t.Elem())
+		return schemaOfType(t.Elem())
 	case reflect.Struct:
 		properties := map[string]spec.Schema{}
-		required := addFields(t, properties, nil)
+		required := addStructFields(t, properties, nil)
 		return newObjectSchema(properties, required)
 	case reflect.Map:
-		value := schemaOf(t.Elem())
+		value := schemaOfType(t.Elem())
 		schema := newTypeSchema("object")
 		schema.AdditionalProperties = &spec.SchemaOrBool{Allows: true, Schema: &value}
 		return schema
@@ -49,7 +49,7 @@ func schemaOf(t reflect.Type) spec.Schema {
 		if t.Elem().Kind() == reflect.Uint8 {
 			return newTypeSchema("string")
 		}
-		item := schemaOf(t.Elem())
+		item := schemaOfType(t.Elem())
 		schema := newTypeSchema("array")
 		schema.Items = &spec.SchemaOrArray{Schema: &item}
 		return schema
@@ -67,9 +67,9 @@ func schemaOf(t reflect.Type) spec.Schema {
 	}
 }
 
-// addFields adds the fields of a struct, including those of inlined structs, to the properties. It
+// addStructFields adds the fields of a struct, including those of inlined structs, to the properties. It
 // returns the names of the required fields.
-func addFields(t reflect.Type, properties map[string]spec.Schema, required []string) []string {
+func addStructFields(t reflect.Type, properties map[string]spec.Schema, required []string) []string {
 	for i := range t.NumField() {
 		field := t.Field(i)
 		tag := field.Tag.Get("json")
@@ -77,9 +77,9 @@ func addFields(t reflect.Type, properties map[string]spec.Schema, required []str
 		switch {
 		case tag == "-" || !field.IsExported():
 		case name == "" && field.Anonymous:
-			required = addFields(field.Type, properties, required)
+			required = addStructFields(field.Type, properties, required)
 		case name != "":
-			properties[name] = schemaOf(field.Type)
+			properties[name] = schemaOfType(field.Type)
 			if !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") {
 				required = append(required, name)
 			}

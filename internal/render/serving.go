@@ -49,8 +49,8 @@ func ServiceName(deployment string) string {
 	return base[:min(len(base), maxNameLength-len("-"+suffix))] + "-" + suffix
 }
 
-// servicePort returns the port of the Service for a webhook.
-func servicePort(webhook v1alpha1.WebhookDescription) corev1.ServicePort {
+// webhookServicePort returns the port of the Service for a webhook.
+func webhookServicePort(webhook v1alpha1.WebhookDescription) corev1.ServicePort {
 	port := cmp.Or(webhook.ContainerPort, defaultPort)
 	target := intstr.FromInt32(port)
 	if webhook.TargetPort != nil {
@@ -63,7 +63,7 @@ func servicePort(webhook v1alpha1.WebhookDescription) corev1.ServicePort {
 func renderServices(b *bundle.Bundle, namespace string, issuer Issuer) []runtime.Object {
 	ports := map[string][]corev1.ServicePort{}
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
-		port := servicePort(webhook)
+		port := webhookServicePort(webhook)
 		if !slices.Contains(ports[webhook.DeploymentName], port) {
 			ports[webhook.DeploymentName] = append(ports[webhook.DeploymentName], port)
 		}

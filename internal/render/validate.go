@@ -31,13 +31,13 @@ func Validate(b *bundle.Bundle) error {
 		checkNothingOmitted,
 		checkPackageName,
 		checkCSVName,
-		checkVersion,
+		checkCSVVersion,
 		checkInstallModes,
-		checkStrategy,
+		checkInstallStrategy,
 		checkDeployments,
 		checkOwnedCRDs,
 		checkDuplicates,
-		checkKinds,
+		checkSupportedKinds,
 		checkRemovedAPIs,
 		checkAPIServices,
 		checkWebhooks,
@@ -74,9 +74,9 @@ func checkCSVName(b *bundle.Bundle) []string {
 	return nil
 }
 
-// checkVersion checks the version of the CSV. It may be empty: then the catalog states the
+// checkCSVVersion checks the version of the CSV. It may be empty: then the catalog states the
 // version.
-func checkVersion(b *bundle.Bundle) []string {
+func checkCSVVersion(b *bundle.Bundle) []string {
 	version := string(b.CSV.Spec.Version)
 	if version == "" {
 		return nil
@@ -98,8 +98,8 @@ func checkInstallModes(b *bundle.Bundle) []string {
 	return []string{fmt.Sprintf("supported install modes %v: %s", modes, noInstallMode)}
 }
 
-// checkStrategy checks the install strategy. It may be empty, because there is only one.
-func checkStrategy(b *bundle.Bundle) []string {
+// checkInstallStrategy checks the install strategy. It may be empty, because there is only one.
+func checkInstallStrategy(b *bundle.Bundle) []string {
 	if name := b.CSV.Spec.InstallStrategy.StrategyName; name != "" && name != v1alpha1.InstallStrategyDeployment {
 		return []string{fmt.Sprintf("unsupported install strategy %q: only %q is known", name, v1alpha1.InstallStrategyDeployment)}
 	}
@@ -138,7 +138,7 @@ func checkOwnedCRDs(b *bundle.Bundle) []string {
 	}
 
 	var missing []string
-	for _, name := range ownedCRDs(b) {
+	for _, name := range ownedCRDNames(b) {
 		if !shipped[name] {
 			missing = append(missing, name)
 		}
@@ -151,7 +151,7 @@ func checkOwnedCRDs(b *bundle.Bundle) []string {
 	return []string{fmt.Sprintf("owned CustomResourceDefinition %s not found in the bundle", quoteNames(missing))}
 }
 
-func ownedCRDs(b *bundle.Bundle) []string {
+func ownedCRDNames(b *bundle.Bundle) []string {
 	var names []string
 	for _, crd := range b.CSV.Spec.CustomResourceDefinitions.Owned {
 		names = append(names, crd.Name)

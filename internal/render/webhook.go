@@ -29,7 +29,7 @@ func checkWebhooks(b *bundle.Bundle) []string {
 		checkWebhookPorts(webhooks),
 		checkWebhookFields(webhooks),
 		checkWebhookRules(webhooks),
-		checkConversion(b),
+		checkConversionWebhooks(b),
 	)
 }
 
@@ -112,7 +112,7 @@ func checkWebhookPorts(webhooks []v1alpha1.WebhookDescription) []string {
 	var reasons []string
 	targets := map[address]intstr.IntOrString{}
 	for _, webhook := range webhooks {
-		port := servicePort(webhook)
+		port := webhookServicePort(webhook)
 		problems := validation.IsValidPortNum(int(port.Port))
 		if port.TargetPort.Type == intstr.String {
 			problems = append(problems, validation.IsValidPortName(port.TargetPort.StrVal)...)
@@ -202,9 +202,9 @@ func isWebhookConfiguration(resource string) bool {
 	return false
 }
 
-// checkConversion refuses conversion webhooks that could not work. A CRD is cluster-wide, and so
+// checkConversionWebhooks refuses conversion webhooks that could not work. A CRD is cluster-wide, and so
 // must be its conversion webhook.
-func checkConversion(b *bundle.Bundle) []string {
+func checkConversionWebhooks(b *bundle.Bundle) []string {
 	var converted, reasons []string
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
 		if webhook.Type != v1alpha1.ConversionWebhook {
@@ -218,7 +218,7 @@ func checkConversion(b *bundle.Bundle) []string {
 		}
 
 		for _, name := range webhook.ConversionCRDs {
-			if !slices.Contains(ownedCRDs(b), name) {
+			if !slices.Contains(ownedCRDNames(b), name) {
 				reasons = append(reasons, fmt.Sprintf("conversion webhook %q converts CustomResourceDefinition %q, which the bundle does not own", webhook.GenerateName, name))
 			}
 		}

@@ -92,13 +92,13 @@ func (a *attempt) listOwnRevisions(ctx context.Context, ext *olmv1.ClusterExtens
 // pruneRevisions archives the revisions that the installed one has replaced, and deletes the
 // oldest archived ones.
 func (a *attempt) pruneRevisions(ctx context.Context, _ *olmv1.ClusterExtension) error {
-	for _, set := range a.revisions.listReplaced() {
+	for _, set := range a.revisions.listReplacedRevisions() {
 		if err := a.archiveRevision(ctx, set, 0); err != nil {
 			return err
 		}
 	}
 
-	for _, set := range a.revisions.listExpired() {
+	for _, set := range a.revisions.listExpiredRevisions() {
 		if err := a.Client.Delete(ctx, &set); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting the archived revision %q: %w", set.Name, err)
 		}
@@ -193,19 +193,19 @@ func (a *attempt) resolveBundle(ctx context.Context, ext *olmv1.ClusterExtension
 // ensureRevision creates a revision of the chosen bundle if no active revision holds it. If an
 // active revision before the newest one holds it, the extension is rolled back to that.
 func (a *attempt) ensureRevision(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	issuer, err := a.detectIssuer(ctx)
+	issuer, err := a.detectCertificateIssuer(ctx)
 	if err != nil {
 		return err
 	}
 
-	wanted := digestInputs(a.effectiveExtension(ext), a.chosen, issuer, a.Program)
+	wanted := digestRevisionInputs(a.effectiveExtension(ext), a.chosen, issuer, a.Program)
 	newest := a.revisions.newest()
-	switch existing := a.revisions.findByInputs(wanted); existing {
+	switch existing := a.revisions.findByInputsDigest(wanted); existing {
 	case nil:
 	case newest:
 		return a.syncExistingRevision(ctx, ext, newest)
 	default:
-		return a.rollBackTo(ctx, ext, existing, 0)
+		return a.rollBackToRevision(ctx, ext, existing, 0)
 	}
 
 	if err := a.checkRefusedUpdate(ext, wanted); err != nil {
@@ -233,14 +233,14 @@ func (a *attempt) ensureRevision(ctx context.Context, ext *olmv1.ClusterExtensio
 		if err := a.annotateRevision(ctx, set, content.annotations); err != nil {
 			return err
 		}
-		return a.rollBackTo(ctx, ext, set, 0)
+		return a.rollBackToRevision(ctx, ext, set, 0)
 	}
 
-	if err := a.runPreflight(ctx, ext, content.objects); err != nil {
+	if err := a.runPreflightChecks(ctx, ext, content.objects); err != nil {
 		return err
 	}
 
-	set, secrets, err := a.newPackedRevision(ext, a.revisions.nextNumber(), content.phases, content.annotations)
+	set, secrets, err := a.newPackedRevision(ext, a.revisions.nextRevisionNumber(), content.phases, content.annotations)
 	if err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
 	}
@@ -287,7 +287,7 @@ func (a *attempt) buildRevisionContent(ctx context.Context, ext *olmv1.ClusterEx
 		return nil, err
 	}
 
-	recordCRDs(annotations, rendered.objects)
+	recordCRDNames(annotations, rendered.objects)
 	if !recordStatedProperties(annotations, rendered.statedProperties) {
 		ctrl.LoggerFrom(ctx).Info("The properties of the bundle are too large to be recorded on its revision", "bundle", a.chosen.Name)
 	}
@@ -312,10 +312,10 @@ func (a *attempt) findIdenticalRevision(ext *olmv1.ClusterExtension, phases []ol
 	return nil
 }
 
-// runPreflight checks the objects that would be written and removed. Failed checks are retried
+// runPreflightChecks checks the objects that would be written and removed. Failed checks are retried
 // periodically, because their causes are outside of the extension. CRD upgrade safety is retried
 // less often: this controller notices the changes that would resolve it.
-func (a *attempt) runPreflight(ctx context.Context, ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) error {
+func (a *attempt) runPreflightChecks(ctx context.Context, ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) error {
 	if a.Preflight == nil {
 		return nil
 	}
@@ -371,7 +371,7 @@ func (a *attempt) listRemovedObjects(ctx context.Context, objects []unstructured
 // newPackedRevision returns a revision with its phases, and the Secrets that hold the objects of a
 // large one.
 func (a *attempt) newPackedRevision(ext *olmv1.ClusterExtension, number int64, phases []olmv1.ClusterObjectSetPhase, annotations map[string]string) (*olmv1.ClusterObjectSet, []corev1.Secret, error) {
-	set := newRevision(ext, number, annotations)
+	set := newClusterObjectSet(ext, number, annotations)
 	packed, secrets, err := packIntoSecrets(phases, ext.Name, set.Name, a.SystemNamespace)
 	if err != nil {
 		return nil, nil, err

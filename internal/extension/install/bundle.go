@@ -35,7 +35,7 @@ func renderBundle(ext *olmv1.ClusterExtension, chosen selection, on platform, im
 		return nil, err
 	}
 
-	config, err := parseConfig(ext, loaded)
+	config, err := parseBundleConfig(ext, loaded)
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
 	}
@@ -81,9 +81,9 @@ type platform struct {
 	issuer render.Issuer
 }
 
-// parseConfig returns the configuration from spec.config, and from the annotation that preceded
+// parseBundleConfig returns the configuration from spec.config, and from the annotation that preceded
 // it.
-func parseConfig(ext *olmv1.ClusterExtension, loaded *bundle.Bundle) (render.Config, error) {
+func parseBundleConfig(ext *olmv1.ClusterExtension, loaded *bundle.Bundle) (render.Config, error) {
 	var config render.Config
 	if ext.Spec.Config != nil && ext.Spec.Config.Inline != nil {
 		parsed, err := render.ParseConfig(loaded, ext.Spec.Config.Inline.Raw)

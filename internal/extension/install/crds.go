@@ -21,9 +21,9 @@ const (
 	maxNamedCRDs = 10
 )
 
-// recordCRDs adds the names of the CRDs among the objects to the annotations of their revision, up
+// recordCRDNames adds the names of the CRDs among the objects to the annotations of their revision, up
 // to maxRecordedCRDBytes.
-func recordCRDs(annotations map[string]string, objects []unstructured.Unstructured) {
+func recordCRDNames(annotations map[string]string, objects []unstructured.Unstructured) {
 	var names []string
 	size := 0
 	for i := range objects {
@@ -50,7 +50,7 @@ func reportCRDDeletion(ext *olmv1.ClusterExtension, revs revisions) {
 	var names []string
 	active := revs.active()
 	for i := range active {
-		names = append(names, crdNames(&active[i])...)
+		names = append(names, recordedCRDNames(&active[i])...)
 	}
 
 	if len(names) == 0 {
@@ -62,9 +62,9 @@ func reportCRDDeletion(ext *olmv1.ClusterExtension, revs revisions) {
 	setCondition(ext, newDeletesCRDsCondition(slices.Compact(names), keepsCRDs(ext)))
 }
 
-// crdNames returns the names of the CRDs of a revision from its annotation. A revision from before
+// recordedCRDNames returns the names of the CRDs of a revision from its annotation. A revision from before
 // the annotation existed is searched for CRDs among its inline objects.
-func crdNames(set *olmv1.ClusterObjectSet) []string {
+func recordedCRDNames(set *olmv1.ClusterObjectSet) []string {
 	if recorded := set.Annotations[olmv1.AnnotationCRDs]; recorded != "" {
 		return strings.Split(recorded, ",")
 	}

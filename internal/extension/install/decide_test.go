@@ -152,7 +152,7 @@ func TestRevisions(t *testing.T) {
 			}
 
 			revs := sortRevisions(items)
-			got := []string{number(revs.newest()), number(revs.installed()), numbersOf(revs.listReplaced()), numbers(revs.listExpired()), strconv.FormatInt(revs.nextNumber(), 10)}
+			got := []string{number(revs.newest()), number(revs.installed()), numbersOf(revs.listReplacedRevisions()), numbers(revs.listExpiredRevisions()), strconv.FormatInt(revs.nextRevisionNumber(), 10)}
 			want := []string{tc.newest, tc.installed, tc.archive, tc.deleted, strconv.FormatInt(tc.next, 10)}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("newest, installed, to archive, to delete, next (-want +got):\n%s", diff)
@@ -200,8 +200,8 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 		return &olmv1.ClusterExtension{Spec: olmv1.ClusterExtensionSpec{Namespace: "a"}}
 	}
 	chosen := selection{Name: "b.v1", Version: "1.0.0", Image: "quay.io/b@sha256:0"}
-	want := digestInputs(base(), chosen, render.IssuerBuiltIn, "v1")
-	if got := digestInputs(base(), chosen, render.IssuerBuiltIn, "v1"); got != want {
+	want := digestRevisionInputs(base(), chosen, render.IssuerBuiltIn, "v1")
+	if got := digestRevisionInputs(base(), chosen, render.IssuerBuiltIn, "v1"); got != want {
 		t.Errorf("two digests of one input: %s and %s", got, want)
 	}
 
@@ -225,15 +225,15 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 	for name, change := range changes {
 		ext, other := base(), chosen
 		change(ext, &other)
-		if digestInputs(ext, other, render.IssuerBuiltIn, "v1") == want {
+		if digestRevisionInputs(ext, other, render.IssuerBuiltIn, "v1") == want {
 			t.Errorf("a change of the %s is not noticed", name)
 		}
 	}
 
-	if digestInputs(base(), chosen, render.IssuerBuiltIn, "v2") == want {
+	if digestRevisionInputs(base(), chosen, render.IssuerBuiltIn, "v2") == want {
 		t.Error("a change of the program is not noticed")
 	}
-	if digestInputs(base(), chosen, render.IssuerCertManager, "v1") == want {
+	if digestRevisionInputs(base(), chosen, render.IssuerCertManager, "v1") == want {
 		t.Error("a change of the issuer of certificates is not noticed")
 	}
 }

@@ -32,7 +32,7 @@ func (a *attempt) checkDependencies(ctx context.Context, ext *olmv1.ClusterExten
 	// From here on changes of other extensions enqueue this one, so that none is missed
 	// between the check and the wait.
 	a.recordWaiting(ext, waitingBundle{})
-	peers, err := a.listPeers(ctx, ext)
+	peers, err := a.listPeerExtensions(ctx, ext)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (a *attempt) evaluateDependencies(ctx context.Context, ext *olmv1.ClusterEx
 }
 
 // waitingBundle is the bundle that an extension would install if its requirements were met. The
-// zero value stands for an extension that waits for something else.
+// zero value is for an extension that waits for something else.
 type waitingBundle struct {
 	pkg, name  string
 	version    semver.Version
@@ -175,7 +175,7 @@ func (a *attempt) blockRemovalForDependents(ctx context.Context, ext *olmv1.Clus
 	}
 
 	a.waitingExtensions.Store(ext.Name, waitingBundle{})
-	peers, err := a.listPeers(ctx, ext)
+	peers, err := a.listPeerExtensions(ctx, ext)
 	if err != nil {
 		return err
 	}
@@ -209,9 +209,9 @@ type peerSet struct {
 	haveRequirements bool
 }
 
-// listPeers lists the other extensions and their active revisions. The objects belong to the cache
+// listPeerExtensions lists the other extensions and their active revisions. The objects belong to the cache
 // and must not be changed.
-func (a *attempt) listPeers(ctx context.Context, ext *olmv1.ClusterExtension) (*peerSet, error) {
+func (a *attempt) listPeerExtensions(ctx context.Context, ext *olmv1.ClusterExtension) (*peerSet, error) {
 	var extensions olmv1.ClusterExtensionList
 	if err := a.Client.List(ctx, &extensions, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing extensions: %w", err)
@@ -235,7 +235,7 @@ func (a *attempt) listPeers(ctx context.Context, ext *olmv1.ClusterExtension) (*
 		set := &sets.Items[i]
 		// Labels prove nothing: the creator of a set can choose them.
 		owner := metav1.GetControllerOfNoCopy(set)
-		if isActive(set) && owner != nil && stays[owner.UID] {
+		if isActiveRevision(set) && owner != nil && stays[owner.UID] {
 			peers.revisions = append(peers.revisions, set)
 			peers.haveRequirements = peers.haveRequirements || set.Annotations[olmv1.AnnotationRequires] != ""
 		}
@@ -293,8 +293,8 @@ func (s *servedAPIs) lookUpAPI(gvk schema.GroupVersionKind) bool {
 	return known
 }
 
-// queryServer asks the mapper. If the mapper knows the API, it also asks the API server, since the
-// mapper does not forget APIs that are gone.
+// queryServer queries the mapper. If the mapper knows the API, it also queries the API server,
+// because the mapper does not forget APIs that are gone.
 func (s *servedAPIs) queryServer(gvk schema.GroupVersionKind) bool {
 	_, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	switch {

@@ -1,6 +1,6 @@
-// Package install is the controller of ClusterExtension: it chooses a bundle from
-// the catalogs, renders it, writes the result as a ClusterObjectSet, and reports how
-// the rollout of that set goes.
+// Package install is the controller of ClusterExtension. It resolves a bundle from the
+// catalogs, renders it, creates a ClusterObjectSet with the result, and reports the
+// progress of its rollout.
 //
-// It never writes the objects of a bundle itself: that is the rollout package's job.
+// It never writes the objects of a bundle itself: package rollout does.
 package install

@@ -108,7 +108,7 @@ func listImagesInUse(sets []olmv1.ClusterObjectSet, removedExtension string) []s
 	var images []string
 	for i := range sets {
 		image := sets[i].Annotations[olmv1.AnnotationBundleReference]
-		if image != "" && isActive(&sets[i]) && sets[i].Labels[olmv1.LabelOwnerName] != removedExtension {
+		if image != "" && isActiveRevision(&sets[i]) && sets[i].Labels[olmv1.LabelOwnerName] != removedExtension {
 			images = append(images, image)
 		}
 	}

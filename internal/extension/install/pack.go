@@ -86,7 +86,7 @@ type secretPacker struct {
 
 func (p *secretPacker) add(key string, data []byte) (*olmv1.ObjectSourceRef, error) {
 	if len(data) > compressionThreshold {
-		data = compress(data)
+		data = compressWithGzip(data)
 	}
 	if len(data) > maxSecretBytes {
 		return nil, fmt.Errorf("the object has %d bytes compressed, more than the %d that a Secret can hold", len(data), maxSecretBytes)
@@ -113,7 +113,7 @@ func (p *secretPacker) buildSecrets(extension, set, namespace string, refs []*ol
 	for i, data := range p.data {
 		result[i] = corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
-				Name:      fmt.Sprintf("%s-%s", set, hashContent(data)),
+				Name:      fmt.Sprintf("%s-%s", set, hashSecretData(data)),
 				Namespace: namespace,
 				Labels: map[string]string{
 					olmv1.LabelOwnerKind:    olmv1.ClusterExtensionKind,
@@ -135,16 +135,16 @@ func (p *secretPacker) buildSecrets(extension, set, namespace string, refs []*ol
 	return result
 }
 
-// hashContent returns 16 hexadecimal characters that hash keys and values. JSON encodes maps in
+// hashSecretData returns 16 hexadecimal characters that hash keys and values. JSON encodes maps in
 // the order of their keys.
-func hashContent(data map[string][]byte) string {
+func hashSecretData(data map[string][]byte) string {
 	encoded, _ := json.Marshal(data) // a map of bytes always encodes
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:8])
 }
 
-// compress returns the data in gzip format. The result depends only on the data.
-func compress(data []byte) []byte {
+// compressWithGzip returns the data in gzip format. The result depends only on the data.
+func compressWithGzip(data []byte) []byte {
 	var buffer bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&buffer, gzip.BestCompression) // the level is valid
 	_, _ = w.Write(data)                                       // a buffer does not fail

@@ -38,7 +38,7 @@ type findings struct {
 func (a *attempt) reconcilePlan(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	value, asked := ext.Annotations[olmv1.AnnotationPlan]
 	if !asked {
-		return a.deletePlan(ctx, ext)
+		return a.deletePlanConfigMap(ctx, ext)
 	}
 
 	wanted, err := overrideForPlan(ext, value)
@@ -171,16 +171,16 @@ func (a *attempt) draftPlan(ctx context.Context, ext *olmv1.ClusterExtension) *p
 
 // draftObjectChanges adds the changes of the objects to the plan.
 func (a *attempt) draftObjectChanges(ctx context.Context, ext *olmv1.ClusterExtension, p *plan) {
-	issuer, err := a.detectIssuer(ctx)
+	issuer, err := a.detectCertificateIssuer(ctx)
 	if err != nil {
 		p.addProblems(checkBundle, err)
 		return
 	}
 
-	wanted := digestInputs(a.effectiveExtension(ext), a.chosen, issuer, a.Program)
+	wanted := digestRevisionInputs(a.effectiveExtension(ext), a.chosen, issuer, a.Program)
 	newest, installed := a.revisions.newest(), a.revisions.installed()
 	var objects []unstructured.Unstructured
-	switch existing := a.revisions.findByInputs(wanted); existing {
+	switch existing := a.revisions.findByInputsDigest(wanted); existing {
 	case nil:
 		p.Action = actionForBundle(newest, installed, a.chosen)
 		p.addProblems(checkRollback, a.checkRefusedUpdate(ext, wanted))
@@ -216,7 +216,7 @@ func (a *attempt) draftObjectChanges(ctx context.Context, ext *olmv1.ClusterExte
 	}
 
 	if a.Preflight != nil {
-		p.addProblems("", a.runPreflight(ctx, ext, objects))
+		p.addProblems("", a.runPreflightChecks(ctx, ext, objects))
 		p.summarizeCRDSafety(ext, objects)
 	}
 
@@ -263,7 +263,7 @@ func (a *attempt) writePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExte
 	case apierrors.IsNotFound(err):
 		err = a.Client.Create(ctx, wanted)
 	case err != nil:
-	case !isPlanOf(&existing, ext.Name):
+	case !isPlanForExtension(&existing, ext.Name):
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("the plan cannot be written, as %s has another owner: delete it", what))
 	default:
 		before := existing.DeepCopy()
@@ -280,16 +280,16 @@ func (a *attempt) writePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExte
 	return a.planRegistry.recordPlan(ctx, a.Reader, a.SystemNamespace, ext.Name, true)
 }
 
-// isPlanOf reports whether a ConfigMap is the plan of an extension with that name. The extension
+// isPlanForExtension reports whether a ConfigMap is the plan of an extension with that name. The extension
 // may be gone.
-func isPlanOf(object metav1.Object, extension string) bool {
+func isPlanForExtension(object metav1.Object, extension string) bool {
 	controller := metav1.GetControllerOf(object)
 	return controller != nil && controller.Kind == olmv1.ClusterExtensionKind && controller.Name == extension &&
 		strings.HasPrefix(controller.APIVersion, olmv1.GroupVersion.Group+"/")
 }
 
-// deletePlan deletes the plan of an extension without the annotation.
-func (a *attempt) deletePlan(ctx context.Context, ext *olmv1.ClusterExtension) error {
+// deletePlanConfigMap deletes the plan of an extension without the annotation.
+func (a *attempt) deletePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	known, err := a.planRegistry.lookUpPlan(ctx, a.Reader, a.SystemNamespace, ext.Name)
 	if err != nil || !known {
 		return err
@@ -314,7 +314,7 @@ type planRegistry struct {
 func (p *planRegistry) lookUpPlan(ctx context.Context, reader client.Reader, namespace, extension string) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.loadOnce(ctx, reader, namespace); err != nil {
+	if err := p.loadExistingPlans(ctx, reader, namespace); err != nil {
 		return false, err
 	}
 	return p.known[extension], nil
@@ -323,7 +323,7 @@ func (p *planRegistry) lookUpPlan(ctx context.Context, reader client.Reader, nam
 func (p *planRegistry) recordPlan(ctx context.Context, reader client.Reader, namespace, extension string, has bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.loadOnce(ctx, reader, namespace); err != nil {
+	if err := p.loadExistingPlans(ctx, reader, namespace); err != nil {
 		return err
 	}
 
@@ -335,7 +335,7 @@ func (p *planRegistry) recordPlan(ctx context.Context, reader client.Reader, nam
 	return nil
 }
 
-func (p *planRegistry) loadOnce(ctx context.Context, reader client.Reader, namespace string) error {
+func (p *planRegistry) loadExistingPlans(ctx context.Context, reader client.Reader, namespace string) error {
 	if p.known != nil {
 		return nil
 	}
@@ -349,7 +349,7 @@ func (p *planRegistry) loadOnce(ctx context.Context, reader client.Reader, names
 
 	p.known = map[string]bool{}
 	for i := range list.Items {
-		if name := list.Items[i].Labels[olmv1.LabelOwnerName]; isPlanOf(&list.Items[i], name) && list.Items[i].Name == olmv1.PlanName(name) {
+		if name := list.Items[i].Labels[olmv1.LabelOwnerName]; isPlanForExtension(&list.Items[i], name) && list.Items[i].Name == olmv1.PlanName(name) {
 			p.known[name] = true
 		}
 	}
@@ -363,7 +363,7 @@ func (p *planRegistry) loadOnce(ctx context.Context, reader client.Reader, names
 func (p *plan) encodeWithinLimit() (map[string]string, error) {
 	room, keep := maxPlanBytes/3, true
 	for {
-		data, size, err := p.truncate(room, keep).encodeForms()
+		data, size, err := p.truncateTo(room, keep).encodeJSONAndText()
 		if err != nil {
 			return nil, fmt.Errorf("writing the plan of %q: %w", p.Extension, err)
 		}
@@ -378,8 +378,8 @@ func (p *plan) encodeWithinLimit() (map[string]string, error) {
 	}
 }
 
-// encodeForms returns the plan as JSON and as text, and their size together.
-func (p *plan) encodeForms() (data map[string]string, size int, err error) {
+// encodeJSONAndText returns the plan as JSON and as text, and their size together.
+func (p *plan) encodeJSONAndText() (data map[string]string, size int, err error) {
 	var encoded bytes.Buffer
 	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)

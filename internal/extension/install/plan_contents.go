@@ -47,7 +47,7 @@ func summarizeContents(objects []unstructured.Unstructured) *plannedContents {
 		case isRBACVersion(object.GetAPIVersion()):
 			var role rbacv1.ClusterRole // A Role has the same rules.
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err == nil {
-				roles[roleKey(object.GetKind(), object.GetNamespace(), object.GetName())] = role.Rules
+				roles[qualifiedRoleName(object.GetKind(), object.GetNamespace(), object.GetName())] = role.Rules
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func summarizeBinding(object *unstructured.Unstructured, roles map[string][]rbac
 		namespace = object.GetNamespace()
 	}
 
-	for _, rule := range roles[roleKey(binding.RoleRef.Kind, namespace, binding.RoleRef.Name)] {
+	for _, rule := range roles[qualifiedRoleName(binding.RoleRef.Kind, namespace, binding.RoleRef.Name)] {
 		gap := rbac.Gap{Namespace: object.GetNamespace(), Rule: rule}
 		rights.Rules = append(rights.Rules, gap.String())
 	}
@@ -96,12 +96,14 @@ func isRBACVersion(apiVersion string) bool {
 	return strings.HasPrefix(apiVersion, rbacv1.GroupName+"/")
 }
 
-func roleKey(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+func qualifiedRoleName(kind, namespace, name string) string {
+	return kind + " " + namespace + "/" + name
+}
 
-// writeText writes rights, images, CRDs and object counts as text.
-func (c *plannedContents) writeText(w *strings.Builder, images []string) {
+// writeSections writes rights, images, CRDs and object counts as text.
+func (c *plannedContents) writeSections(w *strings.Builder, images []string) {
 	if c == nil {
-		writeList(w, "Images that run:", images)
+		writeTitledList(w, "Images that run:", images)
 		return
 	}
 
@@ -118,15 +120,15 @@ func (c *plannedContents) writeText(w *strings.Builder, images []string) {
 		counts = append(counts, fmt.Sprintf("%s: %d", kind, c.Kinds[kind]))
 	}
 
-	writeList(w, "Rights that it gets:", rights)
-	writeList(w, "Images that run:", images)
-	writeList(w, "CRDs:", c.CRDs)
-	writeList(w, "Objects by kind:", counts)
+	writeTitledList(w, "Rights that it gets:", rights)
+	writeTitledList(w, "Images that run:", images)
+	writeTitledList(w, "CRDs:", c.CRDs)
+	writeTitledList(w, "Objects by kind:", counts)
 }
 
-// rankChange returns the position of a change in a review: RBAC and workloads come first. CRDs
+// rankForReview returns the position of a change in a review: RBAC and workloads come first. CRDs
 // come last, because they are the longest.
-func rankChange(change objectdiff.Change) int {
+func rankForReview(change objectdiff.Change) int {
 	group, _, _ := strings.Cut(change.APIVersion, "/")
 	switch {
 	case isRBACVersion(change.APIVersion), change.Kind == "ServiceAccount":
@@ -142,4 +144,4 @@ func rankChange(change objectdiff.Change) int {
 
 // isNeverTruncated reports whether the diff of a change is kept whole: those of RBAC and workloads
 // are.
-func isNeverTruncated(change objectdiff.Change) bool { return rankChange(change) <= 1 }
+func isNeverTruncated(change objectdiff.Change) bool { return rankForReview(change) <= 1 }

@@ -139,7 +139,7 @@ func (p *plan) addProblems(check string, err error) {
 	for _, err := range splitJoinedErrors(err) {
 		about := check
 		if about == "" {
-			about = checkForError(err)
+			about = classifyProblem(err)
 		}
 		p.Problems = append(p.Problems, problem{about, err.Error()})
 	}
@@ -169,7 +169,7 @@ func splitJoinedErrors(err error) []error {
 	return all
 }
 
-func checkForError(err error) string {
+func classifyProblem(err error) string {
 	var missing *rbac.MissingError
 	var unsafe *crdsafety.UnsafeError
 	switch {
@@ -315,7 +315,7 @@ func (a *attempt) diffAgainstRevision(ctx context.Context, p *plan, replaced *ol
 		}
 	}
 
-	result, err := objectdiff.Compare(toPointers(before), toPointers(objects))
+	result, err := objectdiff.Compare(toObjectPointers(before), toObjectPointers(objects))
 	if err != nil {
 		return fmt.Errorf("comparing the objects: %w", err)
 	}
@@ -324,11 +324,11 @@ func (a *attempt) diffAgainstRevision(ctx context.Context, p *plan, replaced *ol
 		Added: result.Count(objectdiff.Added), Changed: result.Count(objectdiff.Changed), Removed: result.Count(objectdiff.Removed),
 		Unchanged: result.Unchanged, Changes: result.Changes,
 	}
-	slices.SortStableFunc(p.Objects.Changes, func(a, b objectdiff.Change) int { return rankChange(a) - rankChange(b) })
+	slices.SortStableFunc(p.Objects.Changes, func(a, b objectdiff.Change) int { return rankForReview(a) - rankForReview(b) })
 	return nil
 }
 
-func toPointers(objects []unstructured.Unstructured) []*unstructured.Unstructured {
+func toObjectPointers(objects []unstructured.Unstructured) []*unstructured.Unstructured {
 	result := make([]*unstructured.Unstructured, len(objects))
 	for i := range objects {
 		result[i] = &objects[i]
@@ -336,30 +336,30 @@ func toPointers(objects []unstructured.Unstructured) []*unstructured.Unstructure
 	return result
 }
 
-// truncate returns a copy of the plan with at most room bytes of diffs, and with lists and texts
+// truncateTo returns a copy of the plan with at most room bytes of diffs, and with lists and texts
 // of limited length. If room is zero, the limits are the smallest ones. If keep is set, the diffs
 // of RBAC and workloads are kept whole in addition.
-func (p *plan) truncate(room int, keep bool) *plan {
+func (p *plan) truncateTo(room int, keep bool) *plan {
 	text, entries := maxTextBytes, maxEntries
 	if room == 0 {
 		text, entries = minTextBytes, minEntries
 	}
 
 	short := *p
-	short.Why, short.Path, short.Created = firstEntries(p.Why, entries), firstEntries(p.Path, entries), firstEntries(p.Created, entries)
-	short.Missing, short.Images = slices.Clone(firstEntries(p.Missing, entries)), slices.Clone(firstEntries(p.Images, entries))
+	short.Why, short.Path, short.Created = limitEntries(p.Why, entries), limitEntries(p.Path, entries), limitEntries(p.Created, entries)
+	short.Missing, short.Images = slices.Clone(limitEntries(p.Missing, entries)), slices.Clone(limitEntries(p.Images, entries))
 	for _, list := range [][]string{short.Missing, short.Images} {
 		for i := range list {
 			list[i] = truncateText(list[i], text)
 		}
 	}
 
-	short.Problems = slices.Clone(firstEntries(p.Problems, entries))
+	short.Problems = slices.Clone(limitEntries(p.Problems, entries))
 	for i := range short.Problems {
 		short.Problems[i].Message = truncateText(short.Problems[i].Message, text)
 	}
 
-	short.Considered = slices.Clone(firstEntries(p.Considered, entries))
+	short.Considered = slices.Clone(limitEntries(p.Considered, entries))
 	for i := range short.Considered {
 		short.Considered[i].Problem = truncateText(short.Considered[i].Problem, text)
 	}
@@ -371,7 +371,7 @@ func (p *plan) truncate(room int, keep bool) *plan {
 	objects := *p.Objects
 	objects.Changes = slices.Clone(p.Objects.Changes)
 	if room == 0 && !keep {
-		objects.Changes = firstEntries(objects.Changes, maxEntries)
+		objects.Changes = limitEntries(objects.Changes, maxEntries)
 		short.Contents = nil
 	}
 
@@ -400,7 +400,7 @@ func (p *plan) truncate(room int, keep bool) *plan {
 	return &short
 }
 
-func firstEntries[T any](list []T, most int) []T { return list[:min(len(list), most)] }
+func limitEntries[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
 // truncateText cuts a text that is too long at the end of a line, or of a character, and states
 // how much is left out.

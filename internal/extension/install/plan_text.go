@@ -11,9 +11,9 @@ import (
 func (p *plan) renderText() string {
 	w := &strings.Builder{}
 	fmt.Fprintf(w, "Plan for clusterextension/%s: %s\n\n", p.Extension, p.renderHeadline())
-	p.writeFacts(w)
+	p.writeHeaderFields(w)
 	if p.Bundle != nil {
-		writeList(w, "Deprecated:", p.Bundle.Deprecations)
+		writeTitledList(w, "Deprecated:", p.Bundle.Deprecations)
 	}
 
 	var problems, offers, path, created []string
@@ -21,9 +21,9 @@ func (p *plan) renderText() string {
 		problems = append(problems, problem.Check+": "+problem.Message)
 	}
 
-	writeList(w, "What stands against it:", problems)
-	p.Contents.writeText(w, p.Images)
-	writeList(w, "Why this bundle:", p.Why)
+	writeTitledList(w, "What stands against it:", problems)
+	p.Contents.writeSections(w, p.Images)
+	writeTitledList(w, "Why this bundle:", p.Why)
 	for _, c := range p.Considered {
 		if c.Problem == "" {
 			offers = append(offers, fmt.Sprintf("catalog %s, priority %d: %s", c.Catalog, c.Priority, c.Bundle))
@@ -32,21 +32,21 @@ func (p *plan) renderText() string {
 		}
 	}
 
-	writeList(w, "The best of each catalog:", offers)
+	writeTitledList(w, "The best of each catalog:", offers)
 	for _, edge := range p.Path {
 		path = append(path, edge.renderText())
 	}
 
-	writeList(w, "Update path:", path)
-	if len(p.Created) > 0 { // Otherwise they are among what stands against it.
-		writeList(w, "Missing dependencies:", p.Missing)
+	writeTitledList(w, "Update path:", path)
+	if len(p.Created) > 0 { // Otherwise they are among the problems.
+		writeTitledList(w, "Missing dependencies:", p.Missing)
 	}
 
 	for _, e := range p.Created {
 		created = append(created, fmt.Sprintf("clusterextension/%s: bundle %s of package %s, from catalog %s", e.Name, e.Bundle, e.Package, e.Catalog))
 	}
 
-	writeList(w, "Extensions to be created for dependencies:", created)
+	writeTitledList(w, "Extensions to be created for dependencies:", created)
 	p.writeObjectDiffs(w)
 	return w.String()
 }
@@ -73,7 +73,7 @@ func (p *plan) renderHeadline() string {
 	}
 }
 
-func (p *plan) writeFacts(w *strings.Builder) {
+func (p *plan) writeHeaderFields(w *strings.Builder) {
 	fact := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(w, "%-17s%s\n", name+":", value)
@@ -115,9 +115,9 @@ func (e *pathEdge) renderText() string {
 	return fmt.Sprintf("%s → %s (%s, in %s)", e.From, e.To, how, strings.Join(e.Channels, ", "))
 }
 
-// writeList writes a list under a title, or nothing if it is empty. Further lines of an entry are
+// writeTitledList writes a list under a title, or nothing if it is empty. Further lines of an entry are
 // indented.
-func writeList(w *strings.Builder, title string, entries []string) {
+func writeTitledList(w *strings.Builder, title string, entries []string) {
 	if len(entries) == 0 {
 		return
 	}

@@ -239,7 +239,7 @@ func (w *fixture) state(c client.Client, name string) []string {
 			}
 			eachClient(object, func(config map[string]any) { config["caBundle"] = config["caBundle"] != nil })
 			lines = append(lines, fmt.Sprintf("%s %s/%s %v %v %v %v", kind.Kind, object.GetNamespace(), object.GetName(), object.GetAnnotations(),
-				object.GetFinalizers(), content(object), explainResolution(object)))
+				object.GetFinalizers(), content(object), conditionReasons(object)))
 		}
 	}
 
@@ -260,8 +260,8 @@ func content(object *unstructured.Unstructured) map[string]any {
 	return result
 }
 
-// explainResolution are the conditions of an object, without times.
-func explainResolution(object *unstructured.Unstructured) []string {
+// conditionReasons are the conditions of an object, without times.
+func conditionReasons(object *unstructured.Unstructured) []string {
 	var result []string
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, item := range conditions {

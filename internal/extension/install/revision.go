@@ -71,10 +71,10 @@ func holdsBundle(set *olmv1.ClusterObjectSet, chosen selection) bool {
 	return b != nil && b.Name == chosen.Name && b.Version == chosen.Version && b.Release == chosen.Release
 }
 
-// digestInputs returns the digest of everything that determines the objects of a revision: the
+// digestRevisionInputs returns the digest of everything that determines the objects of a revision: the
 // chosen bundle, the fields of the extension that rendering reads, the issuer of certificates, and
 // the version of the program.
-func digestInputs(ext *olmv1.ClusterExtension, chosen selection, issuer render.Issuer, program string) string {
+func digestRevisionInputs(ext *olmv1.ClusterExtension, chosen selection, issuer render.Issuer, program string) string {
 	encoded, _ := json.Marshal(struct { // plain values always encode
 		Program        string
 		Bundle         selection
@@ -94,8 +94,8 @@ func digestInputs(ext *olmv1.ClusterExtension, chosen selection, issuer render.I
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// newRevision returns the ClusterObjectSet for a bundle, without its phases.
-func newRevision(ext *olmv1.ClusterExtension, number int64, annotations map[string]string) *olmv1.ClusterObjectSet {
+// newClusterObjectSet returns the ClusterObjectSet for a bundle, without its phases.
+func newClusterObjectSet(ext *olmv1.ClusterExtension, number int64, annotations map[string]string) *olmv1.ClusterObjectSet {
 	controller := true
 	return &olmv1.ClusterObjectSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind},

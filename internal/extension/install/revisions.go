@@ -27,7 +27,7 @@ func sortRevisions(items []olmv1.ClusterObjectSet) revisions {
 // newest returns the last active revision, or nil if there is none.
 func (r revisions) newest() *olmv1.ClusterObjectSet {
 	for i := range slices.Backward(r) {
-		if isActive(&r[i]) {
+		if isActiveRevision(&r[i]) {
 			return &r[i]
 		}
 	}
@@ -38,7 +38,7 @@ func (r revisions) newest() *olmv1.ClusterObjectSet {
 // none. During an update it is not the newest.
 func (r revisions) installed() *olmv1.ClusterObjectSet {
 	for i := range slices.Backward(r) {
-		if isActive(&r[i]) && hasSucceeded(&r[i]) {
+		if isActiveRevision(&r[i]) && hasSucceeded(&r[i]) {
 			return &r[i]
 		}
 	}
@@ -62,9 +62,9 @@ func (r revisions) findRevisionToKeep(version string) *olmv1.ClusterObjectSet {
 	}
 }
 
-// findByInputs returns the active revision with the same digest of inputs: the newest, or the
+// findByInputsDigest returns the active revision with the same digest of inputs: the newest, or the
 // installed one while it is being updated. It returns nil if neither matches.
-func (r revisions) findByInputs(inputs string) *olmv1.ClusterObjectSet {
+func (r revisions) findByInputsDigest(inputs string) *olmv1.ClusterObjectSet {
 	for _, set := range []*olmv1.ClusterObjectSet{r.newest(), r.installed()} {
 		if set != nil && set.Annotations[annotationInputs] == inputs {
 			return set
@@ -77,27 +77,27 @@ func (r revisions) findByInputs(inputs string) *olmv1.ClusterObjectSet {
 func (r revisions) active() revisions {
 	var result revisions
 	for i := range r {
-		if isActive(&r[i]) {
+		if isActiveRevision(&r[i]) {
 			result = append(result, r[i])
 		}
 	}
 	return result
 }
 
-// activeAfter returns pointers to the active revisions after the given one, oldest first.
-func (r revisions) activeAfter(set *olmv1.ClusterObjectSet) []*olmv1.ClusterObjectSet {
+// listActiveAfter returns pointers to the active revisions after the given one, oldest first.
+func (r revisions) listActiveAfter(set *olmv1.ClusterObjectSet) []*olmv1.ClusterObjectSet {
 	var result []*olmv1.ClusterObjectSet
 	for i := range r {
-		if isActive(&r[i]) && r[i].Spec.Revision > set.Spec.Revision {
+		if isActiveRevision(&r[i]) && r[i].Spec.Revision > set.Spec.Revision {
 			result = append(result, &r[i])
 		}
 	}
 	return result
 }
 
-// findRefused returns the revision with the same digest of inputs that was abandoned for the same
+// findRefusedRevision returns the revision with the same digest of inputs that was abandoned for the same
 // generation of the spec. It returns nil if there is none.
-func (r revisions) findRefused(inputs string, generation int64) *olmv1.ClusterObjectSet {
+func (r revisions) findRefusedRevision(inputs string, generation int64) *olmv1.ClusterObjectSet {
 	for i := range r {
 		if r[i].Annotations[annotationInputs] == inputs && r[i].Annotations[olmv1.AnnotationRefusedGeneration] == strconv.FormatInt(generation, 10) {
 			return &r[i]
@@ -106,17 +106,17 @@ func (r revisions) findRefused(inputs string, generation int64) *olmv1.ClusterOb
 	return nil
 }
 
-// nextNumber returns the number of the next revision.
-func (r revisions) nextNumber() int64 {
+// nextRevisionNumber returns the number of the next revision.
+func (r revisions) nextRevisionNumber() int64 {
 	if len(r) == 0 {
 		return 1
 	}
 	return r[len(r)-1].Spec.Revision + 1
 }
 
-// listReplaced returns the active revisions before the installed one. They are not needed any
+// listReplacedRevisions returns the active revisions before the installed one. They are not needed any
 // more.
-func (r revisions) listReplaced() []*olmv1.ClusterObjectSet {
+func (r revisions) listReplacedRevisions() []*olmv1.ClusterObjectSet {
 	installed := r.installed()
 	if installed == nil {
 		return nil
@@ -124,7 +124,7 @@ func (r revisions) listReplaced() []*olmv1.ClusterObjectSet {
 
 	var result []*olmv1.ClusterObjectSet
 	for i := range r {
-		if isActive(&r[i]) && r[i].Spec.Revision < installed.Spec.Revision {
+		if isActiveRevision(&r[i]) && r[i].Spec.Revision < installed.Spec.Revision {
 			result = append(result, &r[i])
 		}
 	}
@@ -132,11 +132,11 @@ func (r revisions) listReplaced() []*olmv1.ClusterObjectSet {
 	return result
 }
 
-// listExpired returns the oldest archived revisions, beyond the maxArchived that are kept.
-func (r revisions) listExpired() revisions {
+// listExpiredRevisions returns the oldest archived revisions, beyond the maxArchived that are kept.
+func (r revisions) listExpiredRevisions() revisions {
 	var archived revisions
 	for i := range r {
-		if !isActive(&r[i]) {
+		if !isActiveRevision(&r[i]) {
 			archived = append(archived, r[i])
 		}
 	}
@@ -147,7 +147,7 @@ func (r revisions) listExpired() revisions {
 	return archived[:len(archived)-maxArchived]
 }
 
-func isActive(set *olmv1.ClusterObjectSet) bool {
+func isActiveRevision(set *olmv1.ClusterObjectSet) bool {
 	return set.Spec.LifecycleState == olmv1.LifecycleStateActive && set.DeletionTimestamp.IsZero()
 }
 

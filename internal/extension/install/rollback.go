@@ -30,7 +30,7 @@ func (a *attempt) rollBackLateUpdate(ctx context.Context, ext *olmv1.ClusterExte
 		return nil
 	}
 
-	err := a.rollBackTo(ctx, ext, installed, ext.Generation)
+	err := a.rollBackToRevision(ctx, ext, installed, ext.Generation)
 	if apierrors.IsConflict(err) {
 		return nil // the revision changed, and may be complete: the change enqueues the extension
 	}
@@ -60,7 +60,7 @@ func hasMissedDeadline(set *olmv1.ClusterObjectSet, ext *olmv1.ClusterExtension)
 // checkRefusedUpdate returns an error if the same update was abandoned before, for the same
 // generation of the spec.
 func (a *attempt) checkRefusedUpdate(ext *olmv1.ClusterExtension, wanted string) error {
-	refused, installed := a.revisions.findRefused(wanted, ext.Generation), a.revisions.installed()
+	refused, installed := a.revisions.findRefusedRevision(wanted, ext.Generation), a.revisions.installed()
 	if refused == nil || installed == nil {
 		return nil
 	}
@@ -69,11 +69,11 @@ func (a *attempt) checkRefusedUpdate(ext *olmv1.ClusterExtension, wanted string)
 		bundleMetadata(refused).Name, bundleMetadata(installed).Name, refused.Annotations[olmv1.AnnotationFailure]))
 }
 
-// rollBackTo archives the active revisions after the given one, which makes it the newest. It does
+// rollBackToRevision archives the active revisions after the given one, which makes it the newest. It does
 // nothing if there are none. The preflight checks run first, as for an update. If refusedFor is
 // not zero, the archived revisions are refused for that generation.
-func (a *attempt) rollBackTo(ctx context.Context, ext *olmv1.ClusterExtension, to *olmv1.ClusterObjectSet, refusedFor int64) error {
-	after := a.revisions.activeAfter(to)
+func (a *attempt) rollBackToRevision(ctx context.Context, ext *olmv1.ClusterExtension, to *olmv1.ClusterObjectSet, refusedFor int64) error {
+	after := a.revisions.listActiveAfter(to)
 	if len(after) == 0 {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (a *attempt) rollBackTo(ctx context.Context, ext *olmv1.ClusterExtension, t
 	if err != nil {
 		return err
 	}
-	if err := a.runPreflight(ctx, ext, objects); err != nil {
+	if err := a.runPreflightChecks(ctx, ext, objects); err != nil {
 		return err
 	}
 

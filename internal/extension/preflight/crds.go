@@ -47,7 +47,7 @@ func (c *CRDChecker) Check(ctx context.Context, ext *olmv1.ClusterExtension, cha
 		if objects[i].GroupVersionKind() != apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition") {
 			continue
 		}
-		if err := c.checkCRD(ctx, ext, &objects[i]); err != nil {
+		if err := c.checkCRDUpgrade(ctx, ext, &objects[i]); err != nil {
 			errs = append(errs, fmt.Errorf("validating upgrade for CRD %q failed: %w", objects[i].GetName(), err))
 		}
 	}
@@ -55,7 +55,7 @@ func (c *CRDChecker) Check(ctx context.Context, ext *olmv1.ClusterExtension, cha
 	return errors.Join(errs...)
 }
 
-func (c *CRDChecker) checkCRD(ctx context.Context, ext *olmv1.ClusterExtension, object *unstructured.Unstructured) error {
+func (c *CRDChecker) checkCRDUpgrade(ctx context.Context, ext *olmv1.ClusterExtension, object *unstructured.Unstructured) error {
 	var live, wanted apiextensionsv1.CustomResourceDefinition
 	err := c.reader.Get(ctx, client.ObjectKeyFromObject(object), &live)
 	switch {
@@ -63,7 +63,7 @@ func (c *CRDChecker) checkCRD(ctx context.Context, ext *olmv1.ClusterExtension, 
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading it from the cluster: %w", err)
-	case live.DeletionTimestamp != nil, isForeign(&live, ext):
+	case live.DeletionTimestamp != nil, hasForeignController(&live, ext):
 		return nil
 	}
 
@@ -81,9 +81,9 @@ func CRDsEnforced(ext *olmv1.ClusterExtension) bool {
 		install.Preflight.CRDUpgradeSafety.Enforcement != olmv1.CRDUpgradeSafetyEnforcementNone
 }
 
-// isForeign reports whether something other than the extension and its revisions controls the
+// hasForeignController reports whether something other than the extension and its revisions controls the
 // object. An object without a controller may be adopted.
-func isForeign(object metav1.Object, ext *olmv1.ClusterExtension) bool {
+func hasForeignController(object metav1.Object, ext *olmv1.ClusterExtension) bool {
 	controller := metav1.GetControllerOf(object)
 	switch {
 	case controller == nil, controller.UID == ext.UID:

@@ -54,7 +54,7 @@ func (c *Checker) checkPermissions(ctx context.Context, account types.Namespaced
 		return nil
 	}
 
-	policy, err := c.readPolicy(ctx)
+	policy, err := c.readRBACPolicy(ctx)
 	if err != nil {
 		return fmt.Errorf("checking the permissions of ServiceAccount %q: %w", account, err)
 	}
@@ -69,8 +69,8 @@ func (c *Checker) checkPermissions(ctx context.Context, account types.Namespaced
 	return rbac.Missing(required, policy.Granted(rbac.ServiceAccount(account.Namespace, account.Name)))
 }
 
-// readPolicy reads the roles and bindings of the cluster. The next check observes later changes.
-func (c *Checker) readPolicy(ctx context.Context) (*rbac.Policy, error) {
+// readRBACPolicy reads the roles and bindings of the cluster. The next check observes later changes.
+func (c *Checker) readRBACPolicy(ctx context.Context) (*rbac.Policy, error) {
 	var policy rbac.Policy
 	for _, read := range []func() error{
 		func() error {

@@ -34,9 +34,9 @@ type attempt struct {
 	applied *apply.RevisionResult
 }
 
-// loadContent reads the objects of the revision, and checks that they have not changed since the
+// loadAndVerifyContent reads the objects of the revision, and checks that they have not changed since the
 // first load.
-func (a *attempt) loadContent(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+func (a *attempt) loadAndVerifyContent(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	if apply.HoldsReferences(set) {
 		// The Secrets have the labels of managed objects. They belong to operator-controller.
 		a.watches.ensureWatch(set.Name, watchKey{scope{namespace: a.systemNamespace}, secretsResource}) //nolint:contextcheck // the watch outlives this reconciliation
@@ -52,7 +52,7 @@ func (a *attempt) loadContent(ctx context.Context, set *olmv1.ClusterObjectSet) 
 	}
 	if len(content.Malformed) > 0 {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
-			"the revision holds objects that cannot be applied, and must be replaced by another: %w", joinErrors(content.Malformed)))
+			"the revision holds objects that cannot be applied, and must be replaced by another: %w", joinErrorMessages(content.Malformed)))
 	}
 	if len(content.Missing) > 0 {
 		return reconcile.Retry(olmv1.ReasonRetrying, fmt.Errorf(
@@ -112,7 +112,7 @@ func (a *attempt) newEngineForAccount(ctx context.Context, set *olmv1.ClusterObj
 			olmv1.AnnotationServiceAccountNamespace, olmv1.AnnotationServiceAccountName))
 	}
 
-	if err := a.checkAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
+	if err := a.checkServiceAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
 		return reconcile.Wait(olmv1.ReasonRetrying, unwatchedRetryInterval, err)
 	} else if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
@@ -139,8 +139,8 @@ func (r *reconciler) readRevisionContent(ctx context.Context, set *olmv1.Cluster
 // secretsResource is the resource that holds the objects of large revisions.
 var secretsResource = corev1.SchemeGroupVersion.WithResource("secrets")
 
-// checkAccount returns an error if the service account does not exist.
-func (r *reconciler) checkAccount(ctx context.Context, as account.Account) error {
+// checkServiceAccount returns an error if the service account does not exist.
+func (r *reconciler) checkServiceAccount(ctx context.Context, as account.Account) error {
 	if as.IsOwn() {
 		return nil
 	}
@@ -151,10 +151,10 @@ func (r *reconciler) checkAccount(ctx context.Context, as account.Account) error
 	return apply.CheckAccount(ctx, r.reader, types.NamespacedName(as))
 }
 
-// rollOut applies the objects. After the first complete rollout, phases no longer wait for each
+// rollOutObjects applies the objects. After the first complete rollout, phases no longer wait for each
 // other.
-func (a *attempt) rollOut(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	owner, err := a.newOwner(ctx, set)
+func (a *attempt) rollOutObjects(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	owner, err := a.newApplyOwner(ctx, set)
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
@@ -173,7 +173,7 @@ func (a *attempt) rollOut(ctx context.Context, set *olmv1.ClusterObjectSet) erro
 
 	result := a.engine.Apply(ctx, &rev)
 	a.applied = &result
-	logChanges(ctx, result)
+	logAppliedChanges(ctx, result)
 
 	return a.evaluateResult(set, result)
 }
@@ -203,8 +203,8 @@ func (a *attempt) evaluateResult(set *olmv1.ClusterObjectSet, result apply.Revis
 	return nil
 }
 
-// newOwner returns the owner that objects are applied for, with the numbers of its siblings.
-func (a *attempt) newOwner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply.Owner, error) {
+// newApplyOwner returns the owner that objects are applied for, with the numbers of its siblings.
+func (a *attempt) newApplyOwner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply.Owner, error) {
 	siblings, err := a.listSiblings(ctx, set)
 	if err != nil {
 		return apply.Owner{}, err
@@ -216,7 +216,7 @@ func (a *attempt) newOwner(ctx context.Context, set *olmv1.ClusterObjectSet) (ap
 	}
 	for i := range siblings {
 		number := siblings[i].Spec.Revision
-		if isInactive(&siblings[i]) {
+		if isInactiveRevision(&siblings[i]) {
 			number = 0
 		}
 		owner.Siblings[siblings[i].UID] = number
@@ -229,10 +229,10 @@ func (a *attempt) newOwner(ctx context.Context, set *olmv1.ClusterObjectSet) (ap
 	return owner, nil
 }
 
-// isTransient reports whether the first rollout, or the removal, is in progress without a problem.
+// isTransientStatus reports whether the first rollout, or the removal, is in progress without a problem.
 // The watches mostly report the next step immediately.
-func (a *attempt) isTransient(set *olmv1.ClusterObjectSet, err error) bool {
-	if isInactive(set) {
+func (a *attempt) isTransientStatus(set *olmv1.ClusterObjectSet, err error) bool {
+	if isInactiveRevision(set) {
 		return reconcile.IsWait(err) && a.watches.isFullyWatched(set.Name)
 	}
 	return reconcile.IsWait(err) && a.applied != nil && !hasSucceeded(set) && !a.newOutcome(set, err).deadlineExceeded && a.watches.isFullyWatched(set.Name)
@@ -303,7 +303,7 @@ func findChangedPhases(observed, now []olmv1.ObservedPhase) []string {
 	return changed
 }
 
-func joinErrors(errs []error) error {
+func joinErrorMessages(errs []error) error {
 	const named = 3
 	texts := make([]string, 0, named+1)
 	for i, err := range errs {
@@ -317,8 +317,8 @@ func joinErrors(errs []error) error {
 	return errors.New(strings.Join(texts, "; "))
 }
 
-// logChanges logs the number of written objects, if any.
-func logChanges(ctx context.Context, result apply.RevisionResult) {
+// logAppliedChanges logs the number of written objects, if any.
+func logAppliedChanges(ctx context.Context, result apply.RevisionResult) {
 	var counts []any
 	for _, action := range []apply.Action{apply.ActionCreated, apply.ActionUpdated, apply.ActionRecovered} {
 		if count := result.Count(action); count > 0 {

@@ -64,11 +64,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Client:     r.client,
 		New:        func() *olmv1.ClusterObjectSet { return &olmv1.ClusterObjectSet{} },
 		Finalizers: []string{olmv1.FinalizerTeardown},
-		Steps:      []reconcile.Step[*olmv1.ClusterObjectSet]{a.archiveRevision, a.newEngineForAccount, a.loadContent, a.rollOut},
-		Finalize:   []reconcile.Step[*olmv1.ClusterObjectSet]{a.tearDown},
+		Steps:      []reconcile.Step[*olmv1.ClusterObjectSet]{a.archiveRevision, a.newEngineForAccount, a.loadAndVerifyContent, a.rollOutObjects},
+		Finalize:   []reconcile.Step[*olmv1.ClusterObjectSet]{a.tearDownRevision},
 		Summarize:  func(set *olmv1.ClusterObjectSet, err error) { reportStatus(set, a.newOutcome(set, err)) },
 		Again:      a.resyncIntervalAfterSuccess,
-		Passing:    a.isTransient,
+		Passing:    a.isTransientStatus,
 		Later:      r.later,
 	}
 
@@ -108,7 +108,7 @@ func (r *reconciler) mapToSiblings(ctx context.Context, obj client.Object) []ctr
 
 	var requests []ctrl.Request
 	for i := range siblings {
-		if !isInactive(&siblings[i]) {
+		if !isInactiveRevision(&siblings[i]) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&siblings[i])})
 		}
 	}
@@ -156,12 +156,12 @@ func objectLabels(set *olmv1.ClusterObjectSet) map[string]string {
 	if labels := ownerLabels(set); labels != nil {
 		return labels
 	}
-	return map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterObjectSetKind, olmv1.LabelOwnerName: toLabelValue(set.Name)}
+	return map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterObjectSetKind, olmv1.LabelOwnerName: truncateLabelValue(set.Name)}
 }
 
-// toLabelValue returns a name as a label value. A name that is too long is truncated, and a hash
+// truncateLabelValue returns a name as a label value. A name that is too long is truncated, and a hash
 // keeps it unique.
-func toLabelValue(name string) string {
+func truncateLabelValue(name string) string {
 	const hashed = 10
 	if len(name) <= validation.LabelValueMaxLength {
 		return name
@@ -170,8 +170,9 @@ func toLabelValue(name string) string {
 	return name[:validation.LabelValueMaxLength-hashed-1] + "-" + hex.EncodeToString(sum[:])[:hashed]
 }
 
-// isInactive reports whether a revision is archived or being deleted, and so gives up its objects.
-func isInactive(set *olmv1.ClusterObjectSet) bool {
+// isInactiveRevision reports whether a revision is archived or being deleted, and so releases its
+// objects.
+func isInactiveRevision(set *olmv1.ClusterObjectSet) bool {
 	return set.Spec.LifecycleState == olmv1.LifecycleStateArchived || !set.DeletionTimestamp.IsZero()
 }
 
@@ -184,7 +185,7 @@ var becameInactive = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*olmv1.ClusterObjectSet)
 		after, ok2 := e.ObjectNew.(*olmv1.ClusterObjectSet)
-		return ok && ok2 && !isInactive(before) && isInactive(after)
+		return ok && ok2 && !isInactiveRevision(before) && isInactiveRevision(after)
 	},
 }
 

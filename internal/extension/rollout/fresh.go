@@ -42,7 +42,7 @@ func (c *freshClient) checkStaleness(cached client.Object) bool {
 	return false
 }
 
-func (c *freshClient) recordWrite(object client.Object) {
+func (c *freshClient) recordLastWrite(object client.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.versions[object.GetUID()] = object.GetResourceVersion()
@@ -63,7 +63,7 @@ func (c *freshClient) Patch(ctx context.Context, object client.Object, patch cli
 	case object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0:
 		c.forget(object)
 	default:
-		c.recordWrite(object)
+		c.recordLastWrite(object)
 	}
 
 	return err
@@ -83,7 +83,7 @@ type freshStatus struct {
 func (s *freshStatus) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	err := s.SubResourceWriter.Patch(ctx, object, patch, opts...)
 	if err == nil {
-		s.client.recordWrite(object)
+		s.client.recordLastWrite(object)
 	}
 	return err
 }

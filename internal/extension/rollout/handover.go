@@ -25,7 +25,7 @@ func (a *attempt) markWantedBySiblings(ctx context.Context, set *olmv1.ClusterOb
 	wanted := map[apply.Key]bool{}
 	for i := range siblings {
 		sibling := &siblings[i]
-		if isInactive(sibling) || !hasSucceeded(sibling) {
+		if isInactiveRevision(sibling) || !hasSucceeded(sibling) {
 			continue
 		}
 

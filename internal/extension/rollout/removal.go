@@ -31,10 +31,10 @@ func (a *attempt) archiveRevision(ctx context.Context, set *olmv1.ClusterObjectS
 	return reconcile.ErrDone
 }
 
-// tearDown removes the objects of a revision that is being deleted. Objects that
+// tearDownRevision removes the objects of a revision that is being deleted. Objects that
 // operator-controller has no rights to are left to the garbage collector, because the revision
 // owns them. CRDs that are to be kept are never left to it.
-func (a *attempt) tearDown(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+func (a *attempt) tearDownRevision(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	hasNoRights := a.requireServiceAccount && account.Of(set).IsOwn()
 	if hasFinishedArchiving(set) || hasNoRights && !keepsCRDs(set) {
 		return nil
@@ -50,7 +50,7 @@ func (a *attempt) tearDown(ctx context.Context, set *olmv1.ClusterObjectSet) err
 // never created.
 func (a *attempt) removeObjects(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	as := account.Of(set)
-	if err := a.checkAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
+	if err := a.checkServiceAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
 		// The account may be deleted before the extension. Then the controller removes the
 		// objects with its own rights. It deletes only objects that the revision controls,
 		// and so those that the account had created.

@@ -46,7 +46,7 @@ func newProgressingCondition(set *olmv1.ClusterObjectSet, o outcome) metav1.Cond
 	c := metav1.Condition{Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded}
 	waits := o.err != nil && reconcile.IsWait(o.err) && o.applied != nil
 	switch {
-	case o.err == nil && isInactive(set):
+	case o.err == nil && isInactiveRevision(set):
 		c.Status, c.Reason = metav1.ConditionFalse, olmv1.ReasonArchived
 		c.Message = "The revision is archived: its objects are removed, except those that a later revision has taken over"
 	case o.err == nil, waits && hasSucceeded(set):
@@ -54,7 +54,7 @@ func newProgressingCondition(set *olmv1.ClusterObjectSet, o outcome) metav1.Cond
 	case reconcile.IsStop(o.err):
 		c.Status, c.Reason = metav1.ConditionFalse, reconcile.ReasonOf(o.err, olmv1.ReasonBlocked)
 		c.Message = o.err.Error()
-	case o.deadlineExceeded && !isInactive(set):
+	case o.deadlineExceeded && !isInactiveRevision(set):
 		c.Status, c.Reason = metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded
 		c.Message = fmt.Sprintf("Revision has not rolled out for %d minute(s). Last status: %s", *set.Spec.ProgressDeadlineMinutes, o.err)
 	default:
@@ -65,7 +65,7 @@ func newProgressingCondition(set *olmv1.ClusterObjectSet, o outcome) metav1.Cond
 }
 
 func rolledOutMessage(applied *apply.RevisionResult) string {
-	message := fmt.Sprintf("All objects are rolled out: %s in %s", pluralize(applied.Objects(), "object"), pluralize(applied.Total, "phase"))
+	message := fmt.Sprintf("All objects are rolled out: %s in %s", pluralizeCount(applied.Objects(), "object"), pluralizeCount(applied.Total, "phase"))
 	if superseded := applied.Superseded(); superseded > 0 {
 		message += fmt.Sprintf(", of which a later revision has taken over %d", superseded)
 	}
@@ -92,13 +92,13 @@ func newAvailableCondition(set *olmv1.ClusterObjectSet, o outcome) metav1.Condit
 		c.Message = "Not every object is rolled out yet"
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, olmv1.ReasonProbesSucceeded
-		c.Message = "All objects pass their probes: " + pluralize(o.applied.Objects(), "object")
+		c.Message = "All objects pass their probes: " + pluralizeCount(o.applied.Objects(), "object")
 	}
 
 	return c
 }
 
-func pluralize(count int, noun string) string {
+func pluralizeCount(count int, noun string) string {
 	if count == 1 {
 		return "1 " + noun
 	}

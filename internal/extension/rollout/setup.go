@@ -21,25 +21,24 @@ import (
 )
 
 const (
-	// maxConcurrentReconciles is how many revisions are reconciled side by side. Most of the time of one
-	// is spent waiting for the API server.
+	// maxConcurrentReconciles is how many revisions are reconciled in parallel. A reconciliation
+	// mostly waits for the API server.
 	maxConcurrentReconciles = 8
-	// maxRememberedObjects is how many objects are remembered as applied: 100 extensions of 200
-	// objects, in about 6 MB.
+	// maxRememberedObjects is the size of the memory of applied objects: 100 extensions of 200
+	// objects take about 6 MB.
 	maxRememberedObjects = 20_000
-	// firstRetryInterval and longestPause bound the pauses between attempts that failed. What
-	// heals by a person's act that no watch shows, such as a right that is granted, is
-	// noticed within the longest.
+	// firstRetryInterval and maxRetryInterval limit the exponential backoff of failed attempts.
+	// Changes that no watch reports, such as a granted right, are noticed within the maximum.
 	firstRetryInterval, maxRetryInterval = 50 * time.Millisecond, 15 * time.Second
 )
 
 // Options are the options of the controller.
 type Options struct {
-	// SystemNamespace holds the Secrets of references that name no namespace.
+	// SystemNamespace is the namespace of Secrets whose references name none.
 	SystemNamespace string
 	// RequireServiceAccount refuses revisions that name no service account.
 	RequireServiceAccount bool
-	// Accounts are the clients of service accounts. Nil makes new ones.
+	// Accounts are the clients of service accounts. Nil creates new ones.
 	Accounts *account.Clients
 	// Clock is used for progress deadlines. Nil means the real clock.
 	Clock clock.PassiveClock

@@ -134,14 +134,14 @@ func (w *watchManager) ensureWatch(set string, key watchKey) {
 	}
 
 	ctx, stop := context.WithCancel(w.ctx)
-	watch := &runningWatch{stop: stop, informer: newInformer(client, key)}
+	watch := &runningWatch{stop: stop, informer: newMetadataInformer(client, key)}
 	w.running[key] = watch
 	go w.runInformer(ctx, key, watch)
 }
 
-// lastSeen returns the last version of an object that a watch observed. It returns false if there
+// lastSeenObject returns the last version of an object that a watch observed. It returns false if there
 // is none.
-func (w *watchManager) lastSeen(key watchKey, namespace, name string) (apply.Seen, bool) {
+func (w *watchManager) lastSeenObject(key watchKey, namespace, name string) (apply.Seen, bool) {
 	w.mu.Lock()
 	watch := w.running[key]
 	w.mu.Unlock()
@@ -167,7 +167,7 @@ func (w *watchManager) lastSeen(key watchKey, namespace, name string) (apply.See
 // scope.
 func (w *watchManager) lastSeenFunc(within scope) func(schema.GroupVersionResource, string, string) (apply.Seen, bool) {
 	return func(resource schema.GroupVersionResource, namespace, name string) (apply.Seen, bool) {
-		return w.lastSeen(watchKey{within, resource}, namespace, name)
+		return w.lastSeenObject(watchKey{within, resource}, namespace, name)
 	}
 }
 
@@ -203,8 +203,8 @@ func (w *watchManager) release(set string) {
 	}
 }
 
-// newInformer returns the informer of a watch. It is not started yet.
-func newInformer(client metadata.Interface, key watchKey) cache.SharedIndexInformer {
+// newMetadataInformer returns the informer of a watch. It is not started yet.
+func newMetadataInformer(client metadata.Interface, key watchKey) cache.SharedIndexInformer {
 	return metadatainformer.NewFilteredMetadataInformer(client, key.resource, key.namespace, 0, cache.Indexers{},
 		func(options *metav1.ListOptions) { options.LabelSelector = key.labelSelector() }).Informer()
 }

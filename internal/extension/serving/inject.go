@@ -27,17 +27,17 @@ func trustedBundles(object *unstructured.Unstructured) [][]byte {
 		return bundles
 	}
 
-	for _, webhook := range webhooksOf(object) {
+	for _, webhook := range listWebhooks(object) {
 		value, _, _ := unstructured.NestedString(webhook, "clientConfig", "caBundle")
 		bundles = append(bundles, decodeBase64(value))
 	}
 	return bundles
 }
 
-// newInjection returns the apply configuration that sets the caBundle of every webhook of an
+// newCABundleConfiguration returns the apply configuration that sets the caBundle of every webhook of an
 // object. Its UID and resource version are preconditions: an object that is gone is not created
 // again, and one whose webhooks have changed is not written.
-func newInjection(object *unstructured.Unstructured, bundle []byte) *unstructured.Unstructured {
+func newCABundleConfiguration(object *unstructured.Unstructured, bundle []byte) *unstructured.Unstructured {
 	result := &unstructured.Unstructured{}
 	result.SetGroupVersionKind(object.GroupVersionKind())
 	result.SetName(object.GetName())
@@ -50,7 +50,7 @@ func newInjection(object *unstructured.Unstructured, bundle []byte) *unstructure
 	}
 
 	var webhooks []any
-	for _, webhook := range webhooksOf(object) {
+	for _, webhook := range listWebhooks(object) {
 		webhooks = append(webhooks, map[string]any{"name": webhook["name"], "clientConfig": client})
 	}
 
@@ -63,7 +63,7 @@ func hasConversionWebhook(crd *unstructured.Unstructured) bool {
 	return strategy == "Webhook"
 }
 
-func webhooksOf(object *unstructured.Unstructured) []map[string]any {
+func listWebhooks(object *unstructured.Unstructured) []map[string]any {
 	list, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
 	var webhooks []map[string]any
 	for _, item := range list {

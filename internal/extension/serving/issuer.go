@@ -57,7 +57,7 @@ type issuer struct {
 
 // Reconcile reconciles one Secret, and the caBundle of the webhooks that use it.
 func (i *issuer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	service, as, err := i.findService(ctx, req)
+	service, as, err := i.findRequestingService(ctx, req)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -105,7 +105,7 @@ func (i *issuer) issueCertificate(ctx context.Context, req ctrl.Request, service
 		return ctrl.Result{}, err
 	}
 
-	complete, err := injectBundle(ctx, writer, consumers, secret.Data[keyAuthorities])
+	complete, err := injectCABundle(ctx, writer, consumers, secret.Data[keyAuthorities])
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -136,9 +136,9 @@ func (i *issuer) reportForeignSecret(ctx context.Context, service *metav1.Partia
 		"secret", req.String(), "service", service.Name)
 }
 
-// findService returns the Service that requests the Secret, and the account of the revision that
+// findRequestingService returns the Service that requests the Secret, and the account of the revision that
 // controls it. It returns nil if there is none.
-func (i *issuer) findService(ctx context.Context, req ctrl.Request) (*metav1.PartialObjectMetadata, account.Account, error) {
+func (i *issuer) findRequestingService(ctx context.Context, req ctrl.Request) (*metav1.PartialObjectMetadata, account.Account, error) {
 	found, err := i.listMetadata(ctx, serviceKind, client.InNamespace(req.Namespace))
 	if err != nil {
 		return nil, account.Account{}, err
@@ -149,7 +149,7 @@ func (i *issuer) findService(ctx context.Context, req ctrl.Request) (*metav1.Par
 			continue
 		}
 
-		set, err := i.findRevision(ctx, &service)
+		set, err := i.findOwningRevision(ctx, &service)
 		if err != nil {
 			return nil, account.Account{}, err
 		}
@@ -167,11 +167,11 @@ func (i *issuer) findService(ctx context.Context, req ctrl.Request) (*metav1.Par
 	return nil, account.Account{}, nil
 }
 
-// findRevision returns the revision that controls a Service and contains it with the annotation
+// findOwningRevision returns the revision that controls a Service and contains it with the annotation
 // that requests the certificate. It returns nil if there is none. Labels, annotations and owner
 // references alone prove nothing: everyone who may write Services may set them, and could have a
 // Secret of any name written.
-func (i *issuer) findRevision(ctx context.Context, service *metav1.PartialObjectMetadata) (*olmv1.ClusterObjectSet, error) {
+func (i *issuer) findOwningRevision(ctx context.Context, service *metav1.PartialObjectMetadata) (*olmv1.ClusterObjectSet, error) {
 	owner := metav1.GetControllerOfNoCopy(service)
 	if owner == nil || owner.Kind != olmv1.ClusterObjectSetKind || owner.APIVersion != olmv1.GroupVersion.String() {
 		return nil, nil
@@ -258,12 +258,12 @@ func (i *issuer) listMetadata(ctx context.Context, kind schema.GroupVersionKind,
 // renewSecret creates the Secret, or performs the next step of a renewal that is due. It returns
 // the resulting Secret and the time until the next reconciliation.
 func (i *issuer) renewSecret(ctx context.Context, writer client.Client, req ctrl.Request, service *metav1.PartialObjectMetadata, live *corev1.Secret, consumers []*unstructured.Unstructured) (*corev1.Secret, time.Duration, error) {
-	now, hosts := i.clock.Now(), hostNames(service)
+	now, hosts := i.clock.Now(), serviceHostNames(service)
 	secret := live.DeepCopy()
 	setSecretMetadata(secret, req, service)
-	s := parseSecret(secret, hosts, now)
-	what, next := decideStep(s, isTrustedByAll(consumers, secret.Data[keyAuthorities]), now)
-	if err := performStep(what, secret, s, hosts, collectTrustedBundles(consumers), now); err != nil {
+	s := parseSecretState(secret, hosts, now)
+	what, next := decideRenewalStep(s, isTrustedByAll(consumers, secret.Data[keyAuthorities]), now)
+	if err := performRenewalStep(what, secret, s, hosts, collectTrustedBundles(consumers), now); err != nil {
 		return nil, 0, fmt.Errorf("issuing the certificate of Service %s/%s: %w", service.Namespace, service.Name, err)
 	}
 
@@ -313,20 +313,20 @@ func setSecretMetadata(secret *corev1.Secret, req ctrl.Request, service *metav1.
 	}
 }
 
-// hostNames returns the host names of a Service. API servers use the first.
-func hostNames(service *metav1.PartialObjectMetadata) []string {
+// serviceHostNames returns the host names of a Service. API servers use the first.
+func serviceHostNames(service *metav1.PartialObjectMetadata) []string {
 	host := service.Name + "." + service.Namespace
 	return []string{host + ".svc", host, host + ".svc.cluster.local"}
 }
 
 // isTrustedByAll reports whether every webhook has the bundle.
 func isTrustedByAll(consumers []*unstructured.Unstructured, bundle []byte) bool {
-	return !slices.ContainsFunc(consumers, func(c *unstructured.Unstructured) bool { return lacksBundle(c, bundle) })
+	return !slices.ContainsFunc(consumers, func(c *unstructured.Unstructured) bool { return lacksCABundle(c, bundle) })
 }
 
-// lacksBundle reports whether a webhook of the object has another bundle.
-func lacksBundle(consumer *unstructured.Unstructured, bundle []byte) bool {
-	return slices.ContainsFunc(trustedBundles(consumer), func(has []byte) bool { return !equalBundles(has, bundle) })
+// lacksCABundle reports whether a webhook of the object has another bundle.
+func lacksCABundle(consumer *unstructured.Unstructured, bundle []byte) bool {
+	return slices.ContainsFunc(trustedBundles(consumer), func(has []byte) bool { return !equalCABundles(has, bundle) })
 }
 
 // collectTrustedBundles returns the bundles of all webhooks, in PEM.
@@ -340,16 +340,16 @@ func collectTrustedBundles(consumers []*unstructured.Unstructured) []byte {
 	return former
 }
 
-// injectBundle sets the bundle on every webhook. It continues after a failure. It returns complete
+// injectCABundle sets the bundle on every webhook. It continues after a failure. It returns complete
 // false if an object was changed or deleted since it was read.
-func injectBundle(ctx context.Context, writer client.Client, consumers []*unstructured.Unstructured, bundle []byte) (complete bool, err error) {
+func injectCABundle(ctx context.Context, writer client.Client, consumers []*unstructured.Unstructured, bundle []byte) (complete bool, err error) {
 	var failed []error
 	complete = true
 	for _, consumer := range consumers {
-		if !lacksBundle(consumer, bundle) {
+		if !lacksCABundle(consumer, bundle) {
 			continue
 		}
-		err := writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(newInjection(consumer, bundle)), client.FieldOwner(FieldManager), client.ForceOwnership)
+		err := writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(newCABundleConfiguration(consumer, bundle)), client.FieldOwner(FieldManager), client.ForceOwnership)
 		switch {
 		case apierrors.IsConflict(err):
 			complete = false

@@ -47,18 +47,18 @@ type secretState struct {
 	// next is the certificate that waits for trust. It is nil outside of a renewal.
 	next        *certificate.Pair
 	authorities []*x509.Certificate
-	// begun is when next was issued. It is zero if that is not known.
-	begun time.Time
+	// renewalBegun is when next was issued. It is zero if that is not known.
+	renewalBegun time.Time
 }
 
-// parseSecret parses a Secret. A pair that cannot be parsed, or is not valid now for the hosts,
+// parseSecretState parses a Secret. A pair that cannot be parsed, or is not valid now for the hosts,
 // counts as missing.
-func parseSecret(secret *corev1.Secret, hosts []string, now time.Time) secretState {
+func parseSecretState(secret *corev1.Secret, hosts []string, now time.Time) secretState {
 	var s secretState
 	s.authorities, _ = certificate.ParseBundle(secret.Data[keyAuthorities])
 	usable := func(certificateKey, keyKey string) *certificate.Pair {
 		pair, err := certificate.Parse(secret.Data[certificateKey], secret.Data[keyKey])
-		if err != nil || findAuthority(pair, s.authorities, hosts, now) == nil {
+		if err != nil || findVerifyingAuthority(pair, s.authorities, hosts, now) == nil {
 			return nil
 		}
 		return pair
@@ -66,14 +66,14 @@ func parseSecret(secret *corev1.Secret, hosts []string, now time.Time) secretSta
 
 	s.current = usable(corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	s.next = usable(keyNextCertificate, keyNextKey)
-	s.begun, _ = time.Parse(time.RFC3339, secret.Annotations[annotationRenewing])
+	s.renewalBegun, _ = time.Parse(time.RFC3339, secret.Annotations[annotationRenewing])
 
 	return s
 }
 
-// findAuthority returns the authority that verifies a pair for all hosts, or nil. It accepts a
+// findVerifyingAuthority returns the authority that verifies a pair for all hosts, or nil. It accepts a
 // pair that is due for renewal.
-func findAuthority(pair *certificate.Pair, authorities []*x509.Certificate, hosts []string, now time.Time) *x509.Certificate {
+func findVerifyingAuthority(pair *certificate.Pair, authorities []*x509.Certificate, hosts []string, now time.Time) *x509.Certificate {
 	for _, host := range hosts {
 		if pair.Certificate.VerifyHostname(host) != nil {
 			return nil
@@ -112,9 +112,9 @@ func (a renewalStep) String() string {
 	return [...]string{stepKeep: "keep", stepIssue: "issue", stepBegin: "begin renewal", stepFinish: "finish renewal"}[a]
 }
 
-// decideStep returns the next step, and when to decide again if nothing changes before. trusted
+// decideRenewalStep returns the next step, and when to decide again if nothing changes before. trusted
 // states whether every webhook has the Secret's authorities.
-func decideStep(s secretState, trusted bool, now time.Time) (renewalStep, time.Time) {
+func decideRenewalStep(s secretState, trusted bool, now time.Time) (renewalStep, time.Time) {
 	switch {
 	case s.current == nil && s.next != nil:
 		return stepFinish, now
@@ -127,7 +127,7 @@ func decideStep(s secretState, trusted bool, now time.Time) (renewalStep, time.T
 	}
 
 	end := s.current.Certificate.NotAfter.Add(-expiryReserve)
-	switch settled := s.begun.Add(trustPropagationDelay); {
+	switch settled := s.renewalBegun.Add(trustPropagationDelay); {
 	case !now.Before(end):
 		return stepFinish, now
 	case now.Before(settled):
@@ -139,31 +139,31 @@ func decideStep(s secretState, trusted bool, now time.Time) (renewalStep, time.T
 	}
 }
 
-// performStep performs the step on a Secret in memory. former is the bundles of the webhooks so
+// performRenewalStep performs the step on a Secret in memory. former is the bundles of the webhooks so
 // far, in PEM. It is for pods that still use a certificate which the Secret has lost.
-func performStep(what renewalStep, secret *corev1.Secret, s secretState, hosts []string, former []byte, now time.Time) error {
+func performRenewalStep(what renewalStep, secret *corev1.Secret, s secretState, hosts []string, former []byte, now time.Time) error {
 	switch what {
 	case stepIssue:
-		pair, authority, err := newPair(hosts, now)
+		pair, authority, err := newCertificatePair(hosts, now)
 		if err != nil {
 			return err
 		}
 		former = slices.Concat(secret.Data[keyAuthorities], former)
-		if err := setPair(secret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, pair); err != nil {
+		if err := setCertificatePair(secret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, pair); err != nil {
 			return err
 		}
 		secret.Data[keyAuthorities] = mergeAuthorities(former, now, authority)
 	case stepBegin:
-		pair, authority, err := newPair(hosts, now)
+		pair, authority, err := newCertificatePair(hosts, now)
 		if err != nil {
 			return err
 		}
-		if err := setPair(secret, keyNextCertificate, keyNextKey, pair); err != nil {
+		if err := setCertificatePair(secret, keyNextCertificate, keyNextKey, pair); err != nil {
 			return err
 		}
 
 		// Authorities of earlier certificates are no longer used and removed here.
-		secret.Data[keyAuthorities] = mergeAuthorities(nil, now, authority, findAuthority(s.current, s.authorities, hosts, now))
+		secret.Data[keyAuthorities] = mergeAuthorities(nil, now, authority, findVerifyingAuthority(s.current, s.authorities, hosts, now))
 		if secret.Annotations == nil {
 			secret.Annotations = map[string]string{}
 		}
@@ -171,7 +171,7 @@ func performStep(what renewalStep, secret *corev1.Secret, s secretState, hosts [
 		secret.Annotations[annotationRenewing] = now.UTC().Format(time.RFC3339)
 		return nil
 	case stepFinish:
-		if err := setPair(secret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, s.next); err != nil {
+		if err := setCertificatePair(secret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, s.next); err != nil {
 			return err
 		}
 	default:
@@ -185,8 +185,8 @@ func performStep(what renewalStep, secret *corev1.Secret, s secretState, hosts [
 	return nil
 }
 
-// newPair returns a certificate and the authority that signs only that.
-func newPair(hosts []string, now time.Time) (pair *certificate.Pair, authority *x509.Certificate, err error) {
+// newCertificatePair returns a certificate and the authority that signs only that.
+func newCertificatePair(hosts []string, now time.Time) (pair *certificate.Pair, authority *x509.Certificate, err error) {
 	signer, err := certificate.NewAuthority("mainstay-webhooks", certificate.ServingValidity, now)
 	if err != nil {
 		return nil, nil, err
@@ -195,7 +195,7 @@ func newPair(hosts []string, now time.Time) (pair *certificate.Pair, authority *
 	return pair, signer.Certificate, err
 }
 
-func setPair(secret *corev1.Secret, certificateKey, keyKey string, pair *certificate.Pair) error {
+func setCertificatePair(secret *corev1.Secret, certificateKey, keyKey string, pair *certificate.Pair) error {
 	key, err := pair.KeyPEM()
 	if err != nil {
 		return err
@@ -218,8 +218,8 @@ func mergeAuthorities(former []byte, now time.Time, authorities ...*x509.Certifi
 	return certificate.Trust(nil, now, all[:maxAuthorities]...)
 }
 
-// equalBundles reports whether two bundles are equal except for surrounding space.
-func equalBundles(a, b []byte) bool {
+// equalCABundles reports whether two bundles are equal except for surrounding space.
+func equalCABundles(a, b []byte) bool {
 	return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
 }
 

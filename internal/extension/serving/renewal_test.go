@@ -18,10 +18,10 @@ var (
 // perfect performs a step on a Secret and gives what it holds then.
 func perfect(t *testing.T, what renewalStep, secret *corev1.Secret, former []byte, now time.Time) secretState {
 	t.Helper()
-	if err := performStep(what, secret, parseSecret(secret, hosts, now), hosts, former, now); err != nil {
+	if err := performRenewalStep(what, secret, parseSecretState(secret, hosts, now), hosts, former, now); err != nil {
 		t.Fatal(err)
 	}
-	return parseSecret(secret, hosts, now)
+	return parseSecretState(secret, hosts, now)
 }
 
 func TestDecide(t *testing.T) {
@@ -33,7 +33,7 @@ func TestDecide(t *testing.T) {
 	lost := renewing
 	lost.current = nil
 	unknown := renewing
-	unknown.begun = time.Time{}
+	unknown.renewalBegun = time.Time{}
 	for name, test := range map[string]struct {
 		state   secretState
 		trusted bool
@@ -57,7 +57,7 @@ func TestDecide(t *testing.T) {
 		"the old certificate was lost":  {lost, false, due, stepFinish, due},
 		"the old certificate was ended": {lost, true, end, stepFinish, end},
 	} {
-		if got, again := decideStep(test.state, test.trusted, test.at); got != test.want || !again.Equal(test.again) {
+		if got, again := decideRenewalStep(test.state, test.trusted, test.at); got != test.want || !again.Equal(test.again) {
 			t.Errorf("%s: %s, again at %s; want %s, at %s", name, got, again, test.want, test.again)
 		}
 	}
@@ -87,7 +87,7 @@ func TestParseCountsAsMissing(t *testing.T) {
 	} {
 		changed := secret.DeepCopy()
 		test.change(changed)
-		if got := parseSecret(changed, test.hosts, test.at); (got.current != nil) != test.usable {
+		if got := parseSecretState(changed, test.hosts, test.at); (got.current != nil) != test.usable {
 			t.Errorf("%s: usable is %v, want %v", name, got.current != nil, test.usable)
 		}
 	}

@@ -349,7 +349,7 @@ func TestInjectionMakesNothing(t *testing.T) {
 	_, caBundle := s.trusted("a certificate is issued", issued)
 	for _, gone := range s.consumers() {
 		gone.SetName("gone." + gone.GetName())
-		err := s.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(newInjection(gone, caBundle)), client.FieldOwner(FieldManager))
+		err := s.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(newCABundleConfiguration(gone, caBundle)), client.FieldOwner(FieldManager))
 		if !apierrors.IsConflict(err) {
 			t.Errorf("%s: error %v, want a conflict", gone.GetKind(), err)
 		}

@@ -39,7 +39,7 @@ var serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
 type Options struct {
 	// SystemNamespace holds the Secrets with the objects of large revisions. Required.
 	SystemNamespace string
-	// Accounts are the clients of service accounts. Nil makes new ones.
+	// Accounts are the clients of service accounts. Nil creates new ones.
 	Accounts *account.Clients
 	// Clock is used for the validity of certificates. Nil means the real clock.
 	Clock clock.PassiveClock
@@ -112,15 +112,15 @@ func Setup(mgr ctrl.Manager, o Options) error {
 }
 
 func mapServiceToSecret(service client.Object) []ctrl.Request {
-	return newRequests(service.GetNamespace(), service.GetAnnotations()[render.AnnotationServingCertificate])
+	return requestsForSecret(service.GetNamespace(), service.GetAnnotations()[render.AnnotationServingCertificate])
 }
 
 func mapConsumerToSecret(consumer client.Object) []ctrl.Request {
 	namespace, name, _ := strings.Cut(consumer.GetAnnotations()[render.AnnotationCAFrom], "/")
-	return newRequests(namespace, name)
+	return requestsForSecret(namespace, name)
 }
 
-func newRequests(namespace, name string) []ctrl.Request {
+func requestsForSecret(namespace, name string) []ctrl.Request {
 	if namespace == "" || name == "" {
 		return nil
 	}

@@ -88,10 +88,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 // limitsChanged is a predicate for revisions whose bundles state limits, when they are created,
 // deleted or archived.
 var limitsChanged = predicate.Funcs{
-	CreateFunc: func(e event.CreateEvent) bool { return mayLimit(e.Object) },
-	DeleteFunc: func(e event.DeleteEvent) bool { return mayLimit(e.Object) },
+	CreateFunc: func(e event.CreateEvent) bool { return isLimitingRevision(e.Object) },
+	DeleteFunc: func(e event.DeleteEvent) bool { return isLimitingRevision(e.Object) },
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		if !mayLimit(e.ObjectOld) && !mayLimit(e.ObjectNew) {
+		if !isLimitingRevision(e.ObjectOld) && !isLimitingRevision(e.ObjectNew) {
 			return false
 		}
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
@@ -100,7 +100,7 @@ var limitsChanged = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return true },
 }
 
-func mayLimit(object client.Object) bool {
+func isLimitingRevision(object client.Object) bool {
 	set, ok := object.(*olmv1.ClusterObjectSet)
 	return ok && mayStateLimit(set)
 }
@@ -124,7 +124,7 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return requeue, fmt.Errorf("listing revisions: %w", err)
 	}
 
-	found := findLimits(sets.Items, versions)
+	found := findVersionLimits(sets.Items, versions)
 	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
 	return requeue, operator.Write(ctx, func(status *configv1.ClusterOperatorStatus) {
 		reportStatus(status, found, r.Program, r.SystemNamespace, metav1.NewTime(r.Clock.Now()))

@@ -38,10 +38,10 @@ type limit struct {
 
 func (l limit) String() string { return fmt.Sprintf("%s (%s %s)", l.extension, l.bundle, l.why) }
 
-// findLimits returns the installed bundles that do not support the next minor version, sorted by
+// findVersionLimits returns the installed bundles that do not support the next minor version, sorted by
 // extension. A statement that cannot be parsed counts as a limit, because the supported versions
 // are unknown.
-func findLimits(sets []olmv1.ClusterObjectSet, versions map[versionScheme]platform.Minor) []limit {
+func findVersionLimits(sets []olmv1.ClusterObjectSet, versions map[versionScheme]platform.Minor) []limit {
 	var found []limit
 	for i := range sets {
 		set := &sets[i]
@@ -53,7 +53,7 @@ func findLimits(sets []olmv1.ClusterObjectSet, versions map[versionScheme]platfo
 			if !ok {
 				continue
 			}
-			if why := describeLimit(set, on, current); why != "" {
+			if why := describeVersionLimit(set, on, current); why != "" {
 				found = append(found, limit{set.Labels[olmv1.LabelOwnerName], set.Annotations[olmv1.AnnotationBundleName], why})
 			}
 		}
@@ -69,9 +69,9 @@ func mayStateLimit(set *olmv1.ClusterObjectSet) bool {
 	return strings.Contains(recorded, openShift.property) || strings.Contains(recorded, kubernetes.property)
 }
 
-// describeLimit returns why the revision's bundle does not support the next minor version. It
+// describeVersionLimit returns why the revision's bundle does not support the next minor version. It
 // returns an empty string if it does, or states nothing.
-func describeLimit(set *olmv1.ClusterObjectSet, on versionScheme, current platform.Minor) string {
+func describeVersionLimit(set *olmv1.ClusterObjectSet, on versionScheme, current platform.Minor) string {
 	var recorded []fbc.Property
 	if err := json.Unmarshal([]byte(set.Annotations[olmv1.AnnotationProvides]), &recorded); err != nil {
 		return "says of itself what cannot be read"

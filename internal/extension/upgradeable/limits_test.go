@@ -80,7 +80,7 @@ func TestLimits(t *testing.T) {
 			}
 
 			var got []string
-			for _, l := range findLimits([]olmv1.ClusterObjectSet{test.set}, versions) {
+			for _, l := range findVersionLimits([]olmv1.ClusterObjectSet{test.set}, versions) {
 				got = append(got, l.String())
 			}
 
@@ -97,7 +97,7 @@ func TestMessage(t *testing.T) {
 		sets = append(sets, revision(fmt.Sprintf("e%02d", 11-i), "olm.maxKubernetesVersion", `"1.36"`))
 	}
 
-	found := findLimits(sets, map[versionScheme]platform.Minor{kubernetes: {Major: 1, Minor: 36}})
+	found := findVersionLimits(sets, map[versionScheme]platform.Minor{kubernetes: {Major: 1, Minor: 36}})
 	want := "ClusterExtensions keep the cluster from its next minor version: " +
 		"e00 (e00.v1.0.0 works up to Kubernetes 1.36), e01 (e01.v1.0.0 works up to Kubernetes 1.36), e02 (e02.v1.0.0 works up to Kubernetes 1.36), " +
 		"e03 (e03.v1.0.0 works up to Kubernetes 1.36), e04 (e04.v1.0.0 works up to Kubernetes 1.36), e05 (e05.v1.0.0 works up to Kubernetes 1.36), " +

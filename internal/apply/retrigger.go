@@ -16,8 +16,7 @@ const (
 	deletionRetriggerInterval = 2 * time.Second
 )
 
-// retriggerCRDDeletion makes the API server continue the deletion of a CRD that it has given up
-// for now.
+// retriggerCRDDeletion makes the API server continue the deletion of a CRD that has stalled.
 //
 // The API server deletes the instances first. That fails if the kind was changed a moment ago and
 // its storage is being rebuilt. One outcome of its next attempt is lost: a conflict while it

@@ -30,7 +30,7 @@ spec:
 
 	b.roll(1, nil, manifest)
 	owner := b.owner(1)
-	engine := newEngine(b, nil)
+	engine := newEngineForStore(b, nil)
 	now := time.Now().Truncate(time.Second)
 	engine.phases.(*phaseEngine).objects.(*objectEngine).now = func() time.Time { return now }
 	remove := func() *unstructured.Unstructured {
