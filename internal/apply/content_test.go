@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func zip(t testing.TB, data []byte) []byte {
+func gzipData(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
 	w := gzip.NewWriter(&buffer)
@@ -29,7 +29,7 @@ func zip(t testing.TB, data []byte) []byte {
 	return buffer.Bytes()
 }
 
-func cm(name string) string {
+func configMapManifest(name string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"ns"}}`, name)
 }
 
@@ -38,7 +38,7 @@ func ref(key string) olmv1.ClusterObjectSetObject {
 }
 
 func inline(t *testing.T, manifest string) olmv1.ClusterObjectSetObject {
-	return olmv1.ClusterObjectSetObject{Object: parse(t, manifest)}
+	return olmv1.ClusterObjectSetObject{Object: parseManifest(t, manifest)}
 }
 
 func TestLoad(t *testing.T) {
@@ -46,9 +46,9 @@ func TestLoad(t *testing.T) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "objects"}, Type: olmv1.SecretTypeObjectData,
 		Data: map[string][]byte{
-			"plain": []byte(cm("plain")), "zipped": zip(t, []byte(cm("zipped"))),
-			"list": []byte(`{"apiVersion":"v1","kind":"List","items":[]}`), "text": []byte("s3cret"), "cut": zip(t, []byte(cm("cut")))[:20],
-			"bomb": zip(t, bytes.Repeat([]byte(" "), maxObjectBytes+1)), "nameless": []byte(`{"apiVersion":"v1","kind":"ConfigMap"}`),
+			"plain": []byte(configMapManifest("plain")), "zipped": gzipData(t, []byte(configMapManifest("zipped"))),
+			"list": []byte(`{"apiVersion":"v1","kind":"List","items":[]}`), "text": []byte("s3cret"), "cut": gzipData(t, []byte(configMapManifest("cut")))[:20],
+			"bomb": gzipData(t, bytes.Repeat([]byte(" "), maxObjectBytes+1)), "nameless": []byte(`{"apiVersion":"v1","kind":"ConfigMap"}`),
 		},
 	}
 	if err := c.Create(t.Context(), secret); err != nil {
@@ -62,7 +62,7 @@ func TestLoad(t *testing.T) {
 		missing   []string
 		malformed []string
 	}{
-		{"inline and in Secrets", []olmv1.ClusterObjectSetObject{inline(t, cm("inline")), ref("plain"), ref("zipped")}, []string{"inline", "plain", "zipped"}, nil, nil},
+		{"inline and in Secrets", []olmv1.ClusterObjectSetObject{inline(t, configMapManifest("inline")), ref("plain"), ref("zipped")}, []string{"inline", "plain", "zipped"}, nil, nil},
 		{"missing key", []olmv1.ClusterObjectSetObject{ref("none"), ref("plain")}, []string{"plain"}, []string{"default/objects[none]"}, nil},
 		{"missing Secret", []olmv1.ClusterObjectSetObject{{Ref: &olmv1.ObjectSourceRef{Name: "none", Key: "x"}}, {Ref: &olmv1.ObjectSourceRef{Name: "none", Key: "y"}}},
 			nil, []string{"default/none"}, nil},
@@ -72,7 +72,7 @@ func TestLoad(t *testing.T) {
 		{"too large", []olmv1.ClusterObjectSetObject{ref("bomb")}, nil, nil, []string{`phase "p", object 0: Secret "default/objects", key "bomb": the object has more than 3145728 bytes`}},
 		{"without name", []olmv1.ClusterObjectSetObject{ref("nameless")}, nil, nil, []string{`phase "p", object 0: apiVersion, kind and metadata.name must be set`}},
 		{"neither", []olmv1.ClusterObjectSetObject{{}}, nil, nil, []string{`phase "p", object 0: it has neither object nor ref`}},
-		{"twice", []olmv1.ClusterObjectSetObject{ref("plain"), inline(t, cm("plain"))}, []string{"plain"}, nil,
+		{"twice", []olmv1.ClusterObjectSetObject{ref("plain"), inline(t, configMapManifest("plain"))}, []string{"plain"}, nil,
 			[]string{`phase "p", object 1: ConfigMap "ns/plain" is there twice, also as phase "p", object 0`}},
 	}
 
@@ -107,7 +107,7 @@ func TestLoadNotesMutableSecretsOnce(t *testing.T) {
 	for name, immutable := range map[string]bool{"fixed": true, "open": false} {
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Type: olmv1.SecretTypeObjectData, Immutable: &immutable,
-			Data: map[string][]byte{"a": []byte(cm(name + "-a")), "b": []byte(cm(name + "-b"))},
+			Data: map[string][]byte{"a": []byte(configMapManifest(name + "-a")), "b": []byte(configMapManifest(name + "-b"))},
 		}
 		if err := c.Create(t.Context(), secret); err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestDigestsDependOnTheObjectsOnly(t *testing.T) {
 	digests := func(manifests ...string) []olmv1.ObservedPhase {
 		p := Phase{Name: "p"}
 		for _, manifest := range manifests {
-			p.Objects = append(p.Objects, Object{Manifest: parse(t, manifest)})
+			p.Objects = append(p.Objects, Object{Manifest: parseManifest(t, manifest)})
 		}
 
 		result, err := (&Content{Phases: []Phase{p}}).Digests()
@@ -146,16 +146,16 @@ func TestDigestsDependOnTheObjectsOnly(t *testing.T) {
 		return result
 	}
 
-	first := digests(cm("a"), cm("b"))
+	first := digests(configMapManifest("a"), configMapManifest("b"))
 	if !strings.HasPrefix(first[0].Digest, "sha256:") || len(first[0].Digest) != 71 || first[0].Name != "p" {
 		t.Errorf("digest is %+v", first[0])
 	}
 
-	same := digests(`{"kind":"ConfigMap","metadata":{"namespace":"ns","name":"a"},"apiVersion":"v1"}`, cm("b"))
+	same := digests(`{"kind":"ConfigMap","metadata":{"namespace":"ns","name":"a"},"apiVersion":"v1"}`, configMapManifest("b"))
 	if diff := cmp.Diff(first, same); diff != "" {
 		t.Errorf("the order of keys matters: %s", diff)
 	}
-	if cmp.Equal(first, digests(cm("b"), cm("a"))) || cmp.Equal(first, digests(cm("a"))) {
+	if cmp.Equal(first, digests(configMapManifest("b"), configMapManifest("a"))) || cmp.Equal(first, digests(configMapManifest("a"))) {
 		t.Error("different objects have the same digest")
 	}
 }
@@ -165,7 +165,7 @@ func TestProtectionOfObjectBeatsPhaseBeatsSet(t *testing.T) {
 	for _, test := range []struct{ object, phase, set, want olmv1.CollisionProtection }{
 		{"", "", "", prevent}, {"", "", none, none}, {"", adopt, none, adopt}, {prevent, adopt, none, prevent},
 	} {
-		object := inline(t, cm("a"))
+		object := inline(t, configMapManifest("a"))
 		object.CollisionProtection = test.object
 		content, err := Load(t.Context(), nil, &olmv1.ClusterObjectSet{Spec: olmv1.ClusterObjectSetSpec{
 			CollisionProtection: test.set,
@@ -182,8 +182,8 @@ func TestProtectionOfObjectBeatsPhaseBeatsSet(t *testing.T) {
 
 // What is read from a Secret is an object with a kind, or an error, and never large.
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(cm("a")))
-	f.Add(zip(f, []byte(cm("a"))))
+	f.Add([]byte(configMapManifest("a")))
+	f.Add(gzipData(f, []byte(configMapManifest("a"))))
 	f.Add([]byte(`{"kind":"List","items":[{}]}`))
 	f.Add([]byte{0x1f, 0x8b, 8, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {

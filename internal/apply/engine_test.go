@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// bench is a real API server, with a hook before each write.
-type bench struct {
+// fixture is a real API server, with a hook before each write.
+type fixture struct {
 	store
 	t  *testing.T
 	ns string
@@ -39,7 +39,7 @@ type bench struct {
 	samples int
 }
 
-func newBench(t *testing.T) *bench {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	config := env.Start(t)
 	client, err := dynamic.NewForConfig(config)
@@ -57,7 +57,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 
-	b := &bench{store: &server{client: client, mapper: mapper}, t: t}
+	b := &fixture{store: &server{client: client, mapper: mapper}, t: t}
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"generateName": "apply-"}}}
 	created, err := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Create(t.Context(), ns, metav1.CreateOptions{})
 	if err != nil {
@@ -68,14 +68,14 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) get(ctx context.Context, at location, key Key) (*unstructured.Unstructured, error) {
+func (b *fixture) get(ctx context.Context, at location, key Key) (*unstructured.Unstructured, error) {
 	b.reads++
 	return b.store.get(ctx, at, key)
 }
 
-func (b *bench) apply(ctx context.Context, at location, u *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+func (b *fixture) apply(ctx context.Context, at location, u *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	b.writes++
-	b.meanwhile()
+	b.runBeforeWrite()
 	if b.refuse != nil {
 		if err := b.refuse(u); err != nil {
 			return nil, err
@@ -84,25 +84,25 @@ func (b *bench) apply(ctx context.Context, at location, u *unstructured.Unstruct
 	return b.store.apply(ctx, at, u, manager, force)
 }
 
-func (b *bench) sample(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error) {
+func (b *fixture) sampleInstances(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error) {
 	b.samples++
 	return b.store.sampleInstances(ctx, resource)
 }
 
-func (b *bench) delete(ctx context.Context, at location, key Key, uid types.UID, version string) error {
-	b.meanwhile()
+func (b *fixture) delete(ctx context.Context, at location, key Key, uid types.UID, version string) error {
+	b.runBeforeWrite()
 	return b.store.delete(ctx, at, key, uid, version)
 }
 
-func (b *bench) meanwhile() {
+func (b *fixture) runBeforeWrite() {
 	if hook := b.before; hook != nil {
 		b.before = nil
 		hook()
 	}
 }
 
-// owner is a revision of the extension "app"; its set need not exist.
-func (b *bench) owner(number int64) Owner {
+// newOwner returns a revision of the extension "app". Its set need not exist.
+func (b *fixture) newOwner(number int64) Owner {
 	name := map[int64]string{1: "app-1", 2: "app-2", 3: "app-3"}[number]
 	return Owner{
 		Reference: metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: set, Name: name, UID: types.UID("uid-" + name + "-" + b.ns)},
@@ -111,29 +111,29 @@ func (b *bench) owner(number int64) Owner {
 	}
 }
 
-// roll applies one object for a revision and gives its result.
-func (b *bench) roll(number int64, memory *Memory, manifest string, protection ...olmv1.CollisionProtection) ObjectResult {
+// applyObject applies one object for a revision and returns its result.
+func (b *fixture) applyObject(number int64, memory *Memory, manifest string, protection ...olmv1.CollisionProtection) ObjectResult {
 	b.t.Helper()
-	object := Object{Manifest: b.manifest(manifest)}
+	object := Object{Manifest: b.parseManifest(manifest)}
 	if len(protection) > 0 {
 		object.Protection = protection[0]
 	}
 
 	result := newEngineForStore(b, memory).Apply(b.t.Context(), &Revision{
-		Owner: b.owner(number), Phases: []Phase{{Name: "only", Objects: []Object{object}}},
+		Owner: b.newOwner(number), Phases: []Phase{{Name: "only", Objects: []Object{object}}},
 	})
 	return result.Phases[0].Objects[0]
 }
 
-func (b *bench) manifest(text string) *unstructured.Unstructured {
+func (b *fixture) parseManifest(text string) *unstructured.Unstructured {
 	b.t.Helper()
-	return parse(b.t, strings.ReplaceAll(text, "NS", b.ns))
+	return parseManifest(b.t, strings.ReplaceAll(text, "NS", b.ns))
 }
 
-// write writes an object as somebody else.
-func (b *bench) write(manager, text string) {
+// writeAs writes an object as another field manager.
+func (b *fixture) writeAs(manager, text string) {
 	b.t.Helper()
-	u := b.manifest(text)
+	u := b.parseManifest(text)
 	at, err := b.locate(u.GroupVersionKind())
 	if err != nil {
 		b.t.Fatal(err)
@@ -146,9 +146,9 @@ func (b *bench) write(manager, text string) {
 	}
 }
 
-func (b *bench) read(text string) *unstructured.Unstructured {
+func (b *fixture) readObject(text string) *unstructured.Unstructured {
 	b.t.Helper()
-	u := b.manifest(text)
+	u := b.parseManifest(text)
 	at, err := b.locate(u.GroupVersionKind())
 	if err != nil {
 		b.t.Fatal(err)
@@ -165,7 +165,7 @@ func (b *bench) read(text string) *unstructured.Unstructured {
 const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: NS, name: config}\ndata: {ours: v1}"
 
 func TestActions(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	memory := NewMemory(10)
 	expect := func(want Action, got ObjectResult) {
 		t.Helper()
@@ -174,43 +174,43 @@ func TestActions(t *testing.T) {
 		}
 	}
 
-	expect(ActionCreated, b.roll(1, memory, config))
+	expect(ActionCreated, b.applyObject(1, memory, config))
 	written := b.writes
-	expect(ActionUnchanged, b.roll(1, memory, config))
+	expect(ActionUnchanged, b.applyObject(1, memory, config))
 	if b.writes != written {
 		t.Error("an object that nobody changed was written again")
 	}
 
-	expect(ActionUnchanged, b.roll(1, nil, config))
+	expect(ActionUnchanged, b.applyObject(1, nil, config))
 	if b.writes != written+1 {
 		t.Error("without a memory the object was not written")
 	}
 
-	b.write("someone", strings.ReplaceAll(config, "ours: v1", "ours: wrong, theirs: kept"))
-	expect(ActionUpdated, b.roll(1, memory, config))
-	expect(ActionUpdated, b.roll(1, memory, strings.ReplaceAll(config, "ours: v1", "other: v1")))
-	if diff := cmp.Diff(map[string]any{"other": "v1", "theirs": "kept"}, b.read(config).Object["data"]); diff != "" {
+	b.writeAs("someone", strings.ReplaceAll(config, "ours: v1", "ours: wrong, theirs: kept"))
+	expect(ActionUpdated, b.applyObject(1, memory, config))
+	expect(ActionUpdated, b.applyObject(1, memory, strings.ReplaceAll(config, "ours: v1", "other: v1")))
+	if diff := cmp.Diff(map[string]any{"other": "v1", "theirs": "kept"}, b.readObject(config).Object["data"]); diff != "" {
 		t.Errorf("a field that is no longer set stayed, or one of others went: %s", diff)
 	}
 
-	expect(ActionRecovered, b.roll(2, memory, config))
-	expect(ActionSuperseded, b.roll(1, memory, config))
-	if references := b.read(config).GetOwnerReferences(); len(references) != 1 || references[0].Name != "app-2" {
+	expect(ActionRecovered, b.applyObject(2, memory, config))
+	expect(ActionSuperseded, b.applyObject(1, memory, config))
+	if references := b.readObject(config).GetOwnerReferences(); len(references) != 1 || references[0].Name != "app-2" {
 		t.Errorf("owner references are %+v", references)
 	}
 }
 
 // Between reading and writing somebody else creates the object.
 func TestCreationRace(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	theirs := strings.ReplaceAll(config, "ours: v1", "theirs: v1")
-	b.before = func() { b.write("someone", theirs) }
-	got := b.roll(1, nil, config)
+	b.before = func() { b.writeAs("someone", theirs) }
+	got := b.applyObject(1, nil, config)
 	if got.Action != ActionCollision || got.Err == nil || got.Err.Cause != CauseCollision {
 		t.Errorf("action is %s (%v)", got.Action, got.Err)
 	}
 
-	live := b.read(config)
+	live := b.readObject(config)
 	if len(live.GetLabels()) > 0 || len(live.GetOwnerReferences()) > 0 || len(live.GetManagedFields()) != 1 {
 		t.Errorf("somebody else's object was touched: %+v", live)
 	}
@@ -218,16 +218,16 @@ func TestCreationRace(t *testing.T) {
 
 // Between reading and writing a later revision takes the object over.
 func TestTakeOverRace(t *testing.T) {
-	b := newBench(t)
-	b.roll(1, nil, config)
+	b := newFixture(t)
+	b.applyObject(1, nil, config)
 	later := strings.ReplaceAll(config, "v1", "v2")
 	changed := strings.ReplaceAll(config, "v1", "v1-changed")
-	b.before = func() { b.roll(2, nil, strings.Replace(later, "apiVersion: v2", "apiVersion: v1", 1)) }
-	if got := b.roll(1, nil, strings.Replace(changed, "apiVersion: v1-changed", "apiVersion: v1", 1)); got.Action != ActionSuperseded {
+	b.before = func() { b.applyObject(2, nil, strings.Replace(later, "apiVersion: v2", "apiVersion: v1", 1)) }
+	if got := b.applyObject(1, nil, strings.Replace(changed, "apiVersion: v1-changed", "apiVersion: v1", 1)); got.Action != ActionSuperseded {
 		t.Errorf("action is %s (%v)", got.Action, got.Err)
 	}
 
-	live := b.read(config)
+	live := b.readObject(config)
 	if value, _, _ := unstructured.NestedString(live.Object, "data", "ours"); value != "v2" {
 		t.Errorf("the earlier revision took the object back: %s", value)
 	}
@@ -235,15 +235,15 @@ func TestTakeOverRace(t *testing.T) {
 
 // Between reading and deleting a later revision takes the object over.
 func TestRemovalRace(t *testing.T) {
-	b := newBench(t)
-	b.roll(1, nil, config)
-	b.before = func() { b.roll(2, nil, config) }
-	owner := b.owner(1)
-	removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(config)}}}}})
+	b := newFixture(t)
+	b.applyObject(1, nil, config)
+	b.before = func() { b.applyObject(2, nil, config) }
+	owner := b.newOwner(1)
+	removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.parseManifest(config)}}}}})
 	if got := removal.Phases[0].Objects[0]; got.State != RemovalLeft {
 		t.Errorf("state is %s (%v)", got.State, got.Err)
 	}
-	if live := b.read(config); live.GetDeletionTimestamp() != nil {
+	if live := b.readObject(config); live.GetDeletionTimestamp() != nil {
 		t.Error("the later revision's object was deleted")
 	}
 
@@ -254,7 +254,7 @@ func TestRemovalRace(t *testing.T) {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: no-such-namespace, name: x}",
 		"apiVersion: v1\nkind: Namespace\nmetadata: {name: no-such-namespace}",
 	} {
-		removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(gone)}}}}})
+		removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.parseManifest(gone)}}}}})
 		if !removal.Done() {
 			t.Errorf("%s is not gone: %v", gone, removal.Err())
 		}
@@ -267,35 +267,35 @@ func TestRemovalOfWhatWasSeen(t *testing.T) {
 	cases := []struct {
 		name string
 		// outdate changes what was seen, or the object after that.
-		outdate func(b *bench, seen *Seen)
+		outdate func(b *fixture, seen *Seen)
 		reads   int
 		state   RemovalState
 	}{
 		{"as it is", nil, 0, RemovalGone},
-		{"with a finalizer", func(_ *bench, seen *Seen) { seen.Held = true }, 1, RemovalGone},
-		{"it was changed since", func(b *bench, _ *Seen) {
-			b.write("person", strings.Replace(config, "ours: v1", "theirs: v1", 1))
+		{"with a finalizer", func(_ *fixture, seen *Seen) { seen.Held = true }, 1, RemovalGone},
+		{"it was changed since", func(b *fixture, _ *Seen) {
+			b.writeAs("person", strings.Replace(config, "ours: v1", "theirs: v1", 1))
 		}, 1, RemovalGone},
-		{"a later revision has it since", func(b *bench, _ *Seen) { b.roll(2, nil, config) }, 1, RemovalLeft},
-		{"another's", func(_ *bench, seen *Seen) { seen.Controller = "other" }, 1, RemovalGone},
-		{"it was going", func(_ *bench, seen *Seen) { seen.Deleting = true }, 1, RemovalGone},
-		{"it is another object of this name", func(_ *bench, seen *Seen) { seen.UID = "other" }, 1, RemovalGone},
+		{"a later revision has it since", func(b *fixture, _ *Seen) { b.applyObject(2, nil, config) }, 1, RemovalLeft},
+		{"another's", func(_ *fixture, seen *Seen) { seen.Controller = "other" }, 1, RemovalGone},
+		{"it was going", func(_ *fixture, seen *Seen) { seen.Deleting = true }, 1, RemovalGone},
+		{"it is another object of this name", func(_ *fixture, seen *Seen) { seen.UID = "other" }, 1, RemovalGone},
 	}
 
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
-			b := newBench(t)
-			b.roll(1, nil, config)
-			live := b.read(config)
+			b := newFixture(t)
+			b.applyObject(1, nil, config)
+			live := b.readObject(config)
 			seen := Seen{UID: live.GetUID(), Version: live.GetResourceVersion(), Controller: metav1.GetControllerOf(live).UID}
 			if test.outdate != nil {
 				test.outdate(b, &seen)
 			}
 
 			b.reads = 0
-			owner := b.owner(1)
+			owner := b.newOwner(1)
 			removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{
-				Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(config)}}}},
+				Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.parseManifest(config)}}}},
 				Current: func(schema.GroupVersionResource, string, string) (Seen, bool) { return seen, true },
 			})
 			if got := removal.Phases[0].Objects[0]; got.State != test.state || b.reads != test.reads {
@@ -307,7 +307,7 @@ func TestRemovalOfWhatWasSeen(t *testing.T) {
 
 // The storage that the API server deletes instances with is there before it has to.
 func TestADefinitionThatGoesIsPrepared(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	manifest := strings.ReplaceAll(`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -319,15 +319,15 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `, "NS", b.ns)
 
-	b.roll(1, nil, manifest)
+	b.applyObject(1, nil, manifest)
 	b.before = func() {
 		if b.samples != 1 {
 			t.Errorf("the instances were listed %d times before the deletion", b.samples)
 		}
 	}
-	owner, engine, now := b.owner(1), newEngineForStore(b, nil), time.Now()
+	owner, engine, now := b.newOwner(1), newEngineForStore(b, nil), time.Now()
 	engine.phases.(*phaseEngine).objects.(*objectEngine).now = func() time.Time { return now }
-	removal := engine.Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "crds", Objects: []Object{{Manifest: b.manifest(manifest)}}}}})
+	removal := engine.Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "crds", Objects: []Object{{Manifest: b.parseManifest(manifest)}}}}})
 	if removal.Err() != nil || b.before != nil {
 		t.Errorf("it is not deleted: %v", removal.Err())
 	}
@@ -338,13 +338,13 @@ spec:
 
 // An object that others change without end is given up for this time.
 func TestContention(t *testing.T) {
-	b := newBench(t)
-	b.roll(1, nil, config)
+	b := newFixture(t)
+	b.applyObject(1, nil, config)
 	b.refuse = func(u *unstructured.Unstructured) error {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, u.GetName(), errors.New("the object has been modified"))
 	}
 	before := b.writes
-	if got := b.roll(1, nil, config); got.Err == nil || got.Err.Cause != CauseContended || b.writes-before != maxApplyAttempts {
+	if got := b.applyObject(1, nil, config); got.Err == nil || got.Err.Cause != CauseContended || b.writes-before != maxApplyAttempts {
 		t.Errorf("result is %v after %d writes", got.Err, b.writes-before)
 	}
 }
@@ -352,7 +352,7 @@ func TestContention(t *testing.T) {
 // OwnerReferencesPermissionEnforcement refuses blockOwnerDeletion to an account that
 // may not update the revision's finalizers.
 func TestWithoutTheRightToBlockDeletion(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.refuse = func(u *unstructured.Unstructured) error {
 		if block := u.GetOwnerReferences()[0].BlockOwnerDeletion; block != nil && *block {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, u.GetName(),
@@ -360,17 +360,17 @@ func TestWithoutTheRightToBlockDeletion(t *testing.T) {
 		}
 		return nil
 	}
-	if got := b.roll(1, nil, config); got.Action != ActionCreated {
+	if got := b.applyObject(1, nil, config); got.Action != ActionCreated {
 		t.Errorf("action is %s (%v)", got.Action, got.Err)
 	}
-	if owner := metav1.GetControllerOf(b.read(config)); owner == nil || owner.Name != "app-1" {
+	if owner := metav1.GetControllerOf(b.readObject(config)); owner == nil || owner.Name != "app-1" {
 		t.Errorf("the controller is %+v", owner)
 	}
 }
 
 func TestManifestsAreCleaned(t *testing.T) {
-	b := newBench(t)
-	got := b.roll(1, nil, `
+	b := newFixture(t)
+	got := b.applyObject(1, nil, `
 apiVersion: v1
 kind: Secret
 metadata:
@@ -392,7 +392,7 @@ status: {anything: true}
 		t.Fatalf("action is %s (%v)", got.Action, got.Err)
 	}
 
-	live := b.read("apiVersion: v1\nkind: Secret\nmetadata: {namespace: NS, name: secret}")
+	live := b.readObject("apiVersion: v1\nkind: Secret\nmetadata: {namespace: NS, name: secret}")
 	if diff := cmp.Diff(map[string]any{"plain": "eA==", "text": "aGk="}, live.Object["data"]); diff != "" {
 		t.Error(diff)
 	}
@@ -405,18 +405,18 @@ status: {anything: true}
 		t.Errorf("the metadata is %+v", live.Object["metadata"])
 	}
 	// Without a namespace a namespaced object is refused; a superfluous one is dropped.
-	if got := b.roll(1, nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}"); got.Err == nil || got.Err.Error() != `ConfigMap "x": the manifest names no namespace` {
+	if got := b.applyObject(1, nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}"); got.Err == nil || got.Err.Error() != `ConfigMap "x": the manifest names no namespace` {
 		t.Errorf("result is %v", got.Err)
 	}
 
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {namespace: NS, name: role-NS}"
-	if got := b.roll(1, nil, role); got.Action != ActionCreated || got.Object.Namespace != "" {
+	if got := b.applyObject(1, nil, role); got.Action != ActionCreated || got.Object.Namespace != "" {
 		t.Errorf("action is %s (%v)", got.Action, got.Err)
 	}
 }
 
 func TestRefusedManifests(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	cases := []struct {
 		name, manifest string
 		cause          Cause
@@ -434,7 +434,7 @@ func TestRefusedManifests(t *testing.T) {
 
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
-			got := b.roll(1, nil, test.manifest)
+			got := b.applyObject(1, nil, test.manifest)
 			if got.Err == nil || got.Err.Cause != test.cause || got.Err.Error() != strings.ReplaceAll(test.text, "NS", b.ns) {
 				t.Errorf("result is %v", got.Err)
 			}

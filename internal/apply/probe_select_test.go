@@ -21,7 +21,7 @@ func TestProbeSelectors(t *testing.T) {
 	never := []olmv1.ProbeAssertion{{
 		Type: olmv1.ProbeAssertionTypeFieldValue, FieldValue: &olmv1.FieldValueProbe{FieldPath: "spec.none", Value: "x"},
 	}}
-	u := parse(t, "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: one, labels: {tier: front}}")
+	u := parseManifest(t, "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: one, labels: {tier: front}}")
 	cases := []struct {
 		name     string
 		selector olmv1.ObjectSelector

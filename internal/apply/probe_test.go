@@ -9,7 +9,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-func parse(t testing.TB, manifest string) *unstructured.Unstructured {
+func parseManifest(t testing.TB, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(manifest))
 	if err != nil {
@@ -101,9 +101,9 @@ func TestBuiltInProbes(t *testing.T) {
 	}
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
-			u := parse(t, "apiVersion: x\nkind: x\n")
+			u := parseManifest(t, "apiVersion: x\nkind: x\n")
 			setKind(u, test.kind)
-			for key, value := range parse(t, "apiVersion: x\nkind: x\n"+unlessEmpty(test.content)).Object {
+			for key, value := range parseManifest(t, "apiVersion: x\nkind: x\n"+unlessEmpty(test.content)).Object {
 				if key != "apiVersion" && key != "kind" {
 					u.Object[key] = value
 				}
@@ -142,7 +142,7 @@ func TestProgressionProbes(t *testing.T) {
 	value := func(path, wanted string) olmv1.ProbeAssertion {
 		return olmv1.ProbeAssertion{Type: olmv1.ProbeAssertionTypeFieldValue, FieldValue: &olmv1.FieldValueProbe{FieldPath: path, Value: wanted}}
 	}
-	u := parse(t, `
+	u := parseManifest(t, `
 apiVersion: example.com/v1
 kind: Gadget
 metadata: {namespace: ns, name: one, generation: 2, labels: {tier: front}}

@@ -21,22 +21,22 @@ func TestImmutableFields(t *testing.T) {
 	labelled := func(manifest, label string) string { return strings.ReplaceAll(manifest, "LABEL", label) }
 	for name, manifest := range map[string]string{"deployment": deployment, "binding": binding} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			if result := b.roll(1, nil, labelled(manifest, "old")); result.Err != nil {
+			b := newFixture(t)
+			if result := b.applyObject(1, nil, labelled(manifest, "old")); result.Err != nil {
 				t.Fatal(result.Err)
 			}
 
-			before := b.read(manifest)
-			result := b.roll(2, nil, labelled(manifest, "new"))
+			before := b.readObject(manifest)
+			result := b.applyObject(2, nil, labelled(manifest, "new"))
 			if result.Err != nil || result.Action != ActionRecovered {
 				t.Fatalf("%s: %v", result.Action, result.Err)
 			}
 
-			after := b.read(manifest)
+			after := b.readObject(manifest)
 			if after.GetUID() == before.GetUID() || !strings.Contains(string(mustJSON(t, after)), `"new"`) {
 				t.Errorf("the object was not replaced: %v", after.Object)
 			}
-			if !isControlledBy(after, ptr(b.owner(2))) {
+			if !isControlledBy(after, ptr(b.newOwner(2))) {
 				t.Errorf("the new object is not the revision's: %v", after.GetOwnerReferences())
 			}
 		})
@@ -44,15 +44,15 @@ func TestImmutableFields(t *testing.T) {
 }
 
 func TestImmutableFieldsOfOthers(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	old, changed := strings.ReplaceAll(deployment, "LABEL", "old"), strings.ReplaceAll(deployment, "LABEL", "new")
-	b.write("somebody", old)
-	before := b.read(deployment)
-	result := b.roll(1, nil, changed, olmv1.CollisionProtectionNone)
+	b.writeAs("somebody", old)
+	before := b.readObject(deployment)
+	result := b.applyObject(1, nil, changed, olmv1.CollisionProtectionNone)
 	if result.Err == nil || result.Err.Cause != CauseInvalid {
 		t.Errorf("somebody's Deployment was replaced: %s %v", result.Action, result.Err)
 	}
-	if b.read(deployment).GetUID() != before.GetUID() {
+	if b.readObject(deployment).GetUID() != before.GetUID() {
 		t.Error("somebody's Deployment was deleted")
 	}
 }
@@ -60,14 +60,14 @@ func TestImmutableFieldsOfOthers(t *testing.T) {
 // A second fault beside the field that cannot change would keep the new object from
 // being made, so the old one is not deleted.
 func TestAnInvalidManifestReplacesNothing(t *testing.T) {
-	b := newBench(t)
-	b.roll(1, nil, strings.ReplaceAll(deployment, "LABEL", "old"))
-	before := b.read(deployment)
+	b := newFixture(t)
+	b.applyObject(1, nil, strings.ReplaceAll(deployment, "LABEL", "old"))
+	before := b.readObject(deployment)
 	bad := strings.ReplaceAll(strings.ReplaceAll(deployment, "LABEL", "new"), "name: a,", "name: Not_A_Name,")
-	if result := b.roll(2, nil, bad); result.Err == nil || result.Err.Cause != CauseInvalid {
+	if result := b.applyObject(2, nil, bad); result.Err == nil || result.Err.Cause != CauseInvalid {
 		t.Errorf("an invalid Deployment was applied: %s %v", result.Action, result.Err)
 	}
-	if b.read(deployment).GetUID() != before.GetUID() {
+	if b.readObject(deployment).GetUID() != before.GetUID() {
 		t.Error("the working Deployment was deleted for one that cannot be made")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// scripted answers for the objects of a test by their names.
+// scripted returns fixed results for the objects of a test by name.
 type scripted struct {
 	results  map[string]ObjectResult
 	removals map[string]RemovalState
@@ -36,7 +36,7 @@ func (s scripted) remove(_ context.Context, _ *Removal, object Object) ObjectRem
 func testPhase(t *testing.T, name string, objects ...string) Phase {
 	p := Phase{Name: name}
 	for _, object := range objects {
-		p.Objects = append(p.Objects, Object{Manifest: parse(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: ns, name: %s}", object))})
+		p.Objects = append(p.Objects, Object{Manifest: parseManifest(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: ns, name: %s}", object))})
 	}
 	return p
 }

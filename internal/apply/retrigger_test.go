@@ -16,7 +16,7 @@ import (
 // That it does so is played: by a finalizer that keeps the definition when its instances
 // are gone, and by the condition. That an annotation wakes it is its own code.
 func TestAStuckDeletionIsNudged(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	manifest := strings.ReplaceAll(`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -28,18 +28,18 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `, "NS", b.ns)
 
-	b.roll(1, nil, manifest)
-	owner := b.owner(1)
+	b.applyObject(1, nil, manifest)
+	owner := b.newOwner(1)
 	engine := newEngineForStore(b, nil)
 	now := time.Now().Truncate(time.Second)
 	engine.phases.(*phaseEngine).objects.(*objectEngine).now = func() time.Time { return now }
 	remove := func() *unstructured.Unstructured {
 		t.Helper()
-		removal := engine.Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "crds", Objects: []Object{{Manifest: b.manifest(manifest)}}}}})
+		removal := engine.Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "crds", Objects: []Object{{Manifest: b.parseManifest(manifest)}}}}})
 		if removal.Err() != nil || removal.Waiting() == "" {
 			t.Fatalf("the removal does not wait: %v", removal.Err())
 		}
-		return b.read(manifest)
+		return b.readObject(manifest)
 	}
 
 	nudged := func(live *unstructured.Unstructured) string {
@@ -56,17 +56,17 @@ spec:
 
 	// Until here the API server may have failed, and been nudged, in earnest.
 	now = now.Add(time.Hour)
-	before := nudged(b.read(manifest))
+	before := nudged(b.readObject(manifest))
 	if live := remove(); nudged(live) != before {
 		t.Errorf("nudged at %s though the API server has done its work", nudged(live))
 	}
 
-	b.terminates(manifest, "InstanceDeletionFailed")
+	b.setTerminating(manifest, "InstanceDeletionFailed")
 	if live := remove(); nudged(live) != now.UTC().Format(time.RFC3339) {
 		t.Errorf("nudged at %q, now is %s", nudged(live), now)
 	}
 
-	before = nudged(b.read(manifest))
+	before = nudged(b.readObject(manifest))
 	now = now.Add(deletionRetriggerInterval - time.Second)
 	if live := remove(); nudged(live) != before {
 		t.Errorf("nudged again at %s, a second too early", nudged(live))
@@ -77,13 +77,13 @@ spec:
 		t.Errorf("nudged at %q, now is %s", nudged(live), now)
 	}
 
-	b.edit(manifest, func(live *unstructured.Unstructured) { live.SetFinalizers(nil) })
+	b.editObject(manifest, func(live *unstructured.Unstructured) { live.SetFinalizers(nil) })
 }
 
-// terminates sets the condition of a definition that is being deleted.
-func (b *bench) terminates(manifest, reason string) {
+// setTerminating sets the condition Terminating of a CRD that is being deleted.
+func (b *fixture) setTerminating(manifest, reason string) {
 	b.t.Helper()
-	b.edit(manifest, func(live *unstructured.Unstructured) {
+	b.editObject(manifest, func(live *unstructured.Unstructured) {
 		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
 		for _, item := range conditions {
 			if condition := item.(map[string]any); condition["type"] == "Terminating" {
@@ -96,11 +96,11 @@ func (b *bench) terminates(manifest, reason string) {
 	}, "status")
 }
 
-// edit changes an object of a manifest, to which the API server may write at the same time.
-func (b *bench) edit(manifest string, change func(*unstructured.Unstructured), subresources ...string) {
+// editObject changes an object that the API server may write at the same time.
+func (b *fixture) editObject(manifest string, change func(*unstructured.Unstructured), subresources ...string) {
 	b.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		live := b.read(manifest)
+		live := b.readObject(manifest)
 		at, err := b.locate(live.GroupVersionKind())
 		if err != nil {
 			return err

@@ -49,17 +49,17 @@ const (
 	hookTrust     = `{name: NAME.example.com, clientConfig: {caBundle: CA}}`
 )
 
-// crd is a CRD of a namespace's own group, with or without a conversion webhook that
-// asks for trust.
-func crd(converted bool) string {
+// crdManifest returns a CRD of a namespace's own group, optionally with a conversion webhook that
+// requests a caBundle.
+func crdManifest(converted bool) string {
 	if converted {
 		return strings.NewReplacer("METADATA", asks, "CONVERSION", convertedBy).Replace(plainCRD)
 	}
 	return strings.NewReplacer(", METADATA", "", "CONVERSION", "").Replace(plainCRD)
 }
 
-// hooks is a configuration of webhooks, each of the template, by their names.
-func hooks(metadata, template string, names ...string) string {
+// webhookConfiguration returns a configuration with one webhook of the template for each name.
+func webhookConfiguration(metadata, template string, names ...string) string {
 	items := make([]string, len(names))
 	for i, name := range names {
 		items[i] = strings.ReplaceAll(template, "NAME", name)
@@ -67,29 +67,29 @@ func hooks(metadata, template string, names ...string) string {
 	return strings.NewReplacer("METADATA", metadata, "WEBHOOKS", strings.Join(items, ", ")).Replace(configuration)
 }
 
-// trust injects caBundle as the issuer does.
-func (b *bench) trust(manifest string) {
+// injectCABundle injects caBundle as the issuer does.
+func (b *fixture) injectCABundle(manifest string) {
 	b.t.Helper()
-	b.write(ServingFieldManager, strings.ReplaceAll(manifest, "CA}", caBundle+"}"))
+	b.writeAs(ServingFieldManager, strings.ReplaceAll(manifest, "CA}", caBundle+"}"))
 }
 
-// settled waits until the API server has written the status of a CRD, and gives the
-// object.
-func (b *bench) settled(manifest string) *unstructured.Unstructured {
+// waitForCRDStatus waits until the API server has written the status of a CRD, and returns the
+// CRD.
+func (b *fixture) waitForCRDStatus(manifest string) *unstructured.Unstructured {
 	b.t.Helper()
-	live := b.read(manifest)
+	live := b.readObject(manifest)
 	for !builtInProbe(live).Ready {
 		if err := b.t.Context().Err(); err != nil {
 			b.t.Fatal(err)
 		}
-		live = b.read(manifest)
+		live = b.readObject(manifest)
 	}
 
 	return live
 }
 
-// written is what people and managers write of an object.
-func written(u *unstructured.Unstructured) map[string]any {
+// withoutServerFields returns an object without the fields that the API server sets.
+func withoutServerFields(u *unstructured.Unstructured) map[string]any {
 	return map[string]any{
 		"generation": u.GetGeneration(), "owners": u.GetOwnerReferences(), "labels": u.GetLabels(), "annotations": u.GetAnnotations(),
 		"spec": u.Object["spec"], "webhooks": u.Object["webhooks"], "held": hasIssuerFields(u),
@@ -97,7 +97,7 @@ func written(u *unstructured.Unstructured) map[string]any {
 }
 
 func TestWebhooksThatGo(t *testing.T) {
-	both := hooks(asks, admissionHook, "a", "b")
+	both := webhookConfiguration(asks, admissionHook, "a", "b")
 	for name, test := range map[string]struct {
 		first, trust, second string
 		// trusted are the webhooks that keep their caBundle, held tells whether the
@@ -105,50 +105,50 @@ func TestWebhooksThatGo(t *testing.T) {
 		trusted []webhook
 		held    bool
 	}{
-		"the conversion webhook of a CRD": {first: crd(true), trust: crdTrust, second: crd(false)},
-		"the conversion of a CRD, said": {first: crd(true), trust: crdTrust,
+		"the conversion webhook of a CRD": {first: crdManifest(true), trust: crdTrust, second: crdManifest(false)},
+		"the conversion of a CRD, said": {first: crdManifest(true), trust: crdTrust,
 			second: strings.NewReplacer("METADATA", asks, "CONVERSION", "conversion: {strategy: None},").Replace(plainCRD)},
-		"the wish for trust of a CRD": {first: crd(true), trust: crdTrust,
+		"the wish for trust of a CRD": {first: crdManifest(true), trust: crdTrust,
 			second: strings.NewReplacer(", METADATA", "", "CONVERSION", convertedBy).Replace(plainCRD), trusted: []webhook{{}}},
-		"one of two webhooks": {first: both, trust: hooks("", hookTrust, "a", "b"), second: hooks(asks, admissionHook, "b"),
+		"one of two webhooks": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration(asks, admissionHook, "b"),
 			trusted: []webhook{{"b.example.com", caBundle}}, held: true},
-		"a webhook under another name": {first: both, trust: hooks("", hookTrust, "a", "b"), second: hooks(asks, admissionHook, "c", "b"),
+		"a webhook under another name": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration(asks, admissionHook, "c", "b"),
 			trusted: []webhook{{"c.example.com", ""}, {"b.example.com", caBundle}}, held: true},
-		"all webhooks": {first: both, trust: hooks("", hookTrust, "a", "b"), second: hooks(asks, admissionHook)},
-		"the wish for trust of webhooks": {first: both, trust: hooks("", hookTrust, "a", "b"), second: hooks("", admissionHook, "a", "b"),
+		"all webhooks": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration(asks, admissionHook)},
+		"the wish for trust of webhooks": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration("", admissionHook, "a", "b"),
 			trusted: []webhook{{"a.example.com", ""}, {"b.example.com", ""}}},
-		"the wish, for one's own caBundle": {first: crd(true), trust: crdTrust, trusted: []webhook{{caBundle: caBundle}},
+		"the wish, for one's own caBundle": {first: crdManifest(true), trust: crdTrust, trusted: []webhook{{caBundle: caBundle}},
 			second: strings.NewReplacer(", METADATA", "", "CONVERSION", strings.Replace(convertedBy, "clientConfig: {", "clientConfig: {caBundle: "+caBundle+", ", 1)).Replace(plainCRD)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			memory := NewMemory(10)
-			if result := b.roll(1, memory, test.first); result.Err != nil || result.Action != ActionCreated {
+			if result := b.applyObject(1, memory, test.first); result.Err != nil || result.Action != ActionCreated {
 				t.Fatalf("%s: %v", result.Action, result.Err)
 			}
 
-			b.settled(test.first)
-			b.trust(test.trust)
-			if result := b.roll(1, memory, test.first); result.Err != nil || result.Action != ActionUnchanged || result.Probe.Later {
+			b.waitForCRDStatus(test.first)
+			b.injectCABundle(test.trust)
+			if result := b.applyObject(1, memory, test.first); result.Err != nil || result.Action != ActionUnchanged || result.Probe.Later {
 				t.Fatalf("before: %s %v %v", result.Action, result.Probe, result.Err)
 			}
-			if result := b.roll(2, memory, test.second); result.Err != nil || result.Action != ActionRecovered {
+			if result := b.applyObject(2, memory, test.second); result.Err != nil || result.Action != ActionRecovered {
 				t.Fatalf("%s: %v", result.Action, result.Err)
 			}
 
-			live := b.read(test.second)
+			live := b.readObject(test.second)
 			if diff := cmp.Diff(test.trusted, listWebhooks(live), cmp.AllowUnexported(webhook{})); diff != "" {
 				t.Errorf("webhooks (-want +got):\n%s", diff)
 			}
 			if hasIssuerFields(live) != test.held {
 				t.Errorf("the issuer owns fields is not %t: %v", test.held, live.GetManagedFields())
 			}
-			if !isControlledBy(live, ptr(b.owner(2))) {
+			if !isControlledBy(live, ptr(b.newOwner(2))) {
 				t.Errorf("the owners are %v", live.GetOwnerReferences())
 			}
 
 			writes := b.writes
-			if result := b.roll(2, memory, test.second); result.Action != ActionUnchanged || b.writes != writes {
+			if result := b.applyObject(2, memory, test.second); result.Action != ActionUnchanged || b.writes != writes {
 				t.Errorf("once more: %s after %d writes", result.Action, b.writes-writes)
 			}
 		})
@@ -159,19 +159,19 @@ func TestWebhooksThatGo(t *testing.T) {
 // webhooks go on working.
 func TestAnInvalidManifestTakesNoTrust(t *testing.T) {
 	for name, test := range map[string]struct{ first, trust, second string }{
-		"crd": {crd(true), crdTrust, strings.Replace(crd(false), "scope: Namespaced", "scope: Nowhere", 1)},
-		"webhooks, none of which goes": {hooks(asks, admissionHook, "a"), hooks("", hookTrust, "a"),
-			hooks("", strings.Replace(admissionHook, "sideEffects: None", "sideEffects: Some", 1), "a")},
+		"crd": {crdManifest(true), crdTrust, strings.Replace(crdManifest(false), "scope: Namespaced", "scope: Nowhere", 1)},
+		"webhooks, none of which goes": {webhookConfiguration(asks, admissionHook, "a"), webhookConfiguration("", hookTrust, "a"),
+			webhookConfiguration("", strings.Replace(admissionHook, "sideEffects: None", "sideEffects: Some", 1), "a")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.roll(1, nil, test.first)
-			b.trust(test.trust)
-			before := b.settled(test.first)
-			if result := b.roll(2, nil, test.second); result.Err == nil || result.Err.Cause != CauseInvalid {
+			b := newFixture(t)
+			b.applyObject(1, nil, test.first)
+			b.injectCABundle(test.trust)
+			before := b.waitForCRDStatus(test.first)
+			if result := b.applyObject(2, nil, test.second); result.Err == nil || result.Err.Cause != CauseInvalid {
 				t.Errorf("%s: %v", result.Action, result.Err)
 			}
-			if diff := cmp.Diff(written(before), written(b.read(test.first))); diff != "" {
+			if diff := cmp.Diff(withoutServerFields(before), withoutServerFields(b.readObject(test.first))); diff != "" {
 				t.Errorf("the object was touched: %s", diff)
 			}
 		})
@@ -180,50 +180,50 @@ func TestAnInvalidManifestTakesNoTrust(t *testing.T) {
 
 // While the webhook goes the issuer may see the object in between, and trust it anew.
 func TestDistrustRace(t *testing.T) {
-	b := newBench(t)
-	b.roll(1, nil, crd(true))
-	b.settled(crd(true))
-	b.trust(crdTrust)
+	b := newFixture(t)
+	b.applyObject(1, nil, crdManifest(true))
+	b.waitForCRDStatus(crdManifest(true))
+	b.injectCABundle(crdTrust)
 	given := 0
 	b.refuse = func(u *unstructured.Unstructured) error {
 		if given == 1 {
-			b.trust(strings.Replace(crdTrust, "CA}", "''}", 1))
+			b.injectCABundle(strings.Replace(crdTrust, "CA}", "''}", 1))
 		}
 		if len(u.GetLabels()) == 0 {
 			given++
 		}
 		return nil
 	}
-	if result := b.roll(2, nil, crd(false)); result.Err != nil || result.Action != ActionRecovered || given != 2 {
+	if result := b.applyObject(2, nil, crdManifest(false)); result.Err != nil || result.Action != ActionRecovered || given != 2 {
 		t.Errorf("%s after %d times: %v", result.Action, given, result.Err)
 	}
-	if live := b.read(crd(false)); hasIssuerFields(live) || len(listWebhooks(live)) > 0 {
+	if live := b.readObject(crdManifest(false)); hasIssuerFields(live) || len(listWebhooks(live)) > 0 {
 		t.Errorf("the conversion is still there: %v", live.Object["spec"])
 	}
 }
 
 // What is not the revision's keeps what others gave it.
 func TestOthersKeepTheirTrust(t *testing.T) {
-	b := newBench(t)
-	b.write("someone", crd(true))
-	b.trust(crdTrust)
-	before := b.settled(crd(true))
-	if result := b.roll(1, nil, crd(false)); result.Action != ActionCollision {
+	b := newFixture(t)
+	b.writeAs("someone", crdManifest(true))
+	b.injectCABundle(crdTrust)
+	before := b.waitForCRDStatus(crdManifest(true))
+	if result := b.applyObject(1, nil, crdManifest(false)); result.Action != ActionCollision {
 		t.Errorf("%s: %v", result.Action, result.Err)
 	}
-	if diff := cmp.Diff(written(before), written(b.read(crd(true)))); diff != "" {
+	if diff := cmp.Diff(withoutServerFields(before), withoutServerFields(b.readObject(crdManifest(true)))); diff != "" {
 		t.Errorf("somebody else's CRD was touched: %s", diff)
 	}
 }
 
 // A webhook that cert-manager sees to from now on is trusted as it was until that is done.
 func TestTrustStaysForCertManager(t *testing.T) {
-	b := newBench(t)
-	b.roll(1, nil, crd(true))
-	b.trust(crdTrust)
-	b.settled(crd(true))
-	b.roll(1, nil, strings.ReplaceAll(crd(true), "mainstay.dev/ca-from", "mainstay.dev/ca-issuer"))
-	live := b.read(crd(true))
+	b := newFixture(t)
+	b.applyObject(1, nil, crdManifest(true))
+	b.injectCABundle(crdTrust)
+	b.waitForCRDStatus(crdManifest(true))
+	b.applyObject(1, nil, strings.ReplaceAll(crdManifest(true), "mainstay.dev/ca-from", "mainstay.dev/ca-issuer"))
+	live := b.readObject(crdManifest(true))
 	if got := listWebhooks(live); len(got) != 1 || got[0].caBundle != caBundle {
 		t.Errorf("the webhooks are %v", got)
 	}
@@ -243,24 +243,24 @@ func TestWhatMakesOneGiveUpTrust(t *testing.T) {
 
 	held := `managedFields: [{manager: mainstay-serving, operation: Apply}]`
 	live := func(metadata string) *unstructured.Unstructured {
-		return parse(t, strings.NewReplacer("METADATA", metadata, "CONVERSION", convertedBy).Replace(plainCRD))
+		return parseManifest(t, strings.NewReplacer("METADATA", metadata, "CONVERSION", convertedBy).Replace(plainCRD))
 	}
 	for name, test := range map[string]struct {
 		err          error
 		live, wanted *unstructured.Unstructured
 		want         bool
 	}{
-		"the conversion":             {refusal("spec.conversion.webhookClientConfig"), live(held), parse(t, crd(false)), true},
-		"all of the conversion":      {refusal("spec.conversion", "spec.conversion.x"), live(held), parse(t, crd(false)), true},
-		"something else too":         {refusal("spec.conversion.webhookClientConfig", "spec.scope"), live(held), parse(t, crd(false)), false},
-		"a field of a like name":     {refusal("spec.conversions"), live(held), parse(t, crd(false)), false},
-		"the issuer has nothing":     {refusal("spec.conversion"), live(""), parse(t, crd(false)), false},
-		"it wrote, but did not own":  {refusal("spec.conversion"), live(strings.Replace(held, "Apply", "Update", 1)), parse(t, crd(false)), false},
-		"the webhook stays":          {refusal("spec.conversion"), live(held), parse(t, crd(true)), false},
-		"there is no object":         {refusal("spec.conversion"), nil, parse(t, crd(false)), false},
-		"no refusal":                 {nil, live(held), parse(t, crd(false)), false},
-		"the connection broke":       {errors.New("spec.conversion"), live(held), parse(t, crd(false)), false},
-		"an object without webhooks": {refusal("spec.conversion"), parse(t, "{apiVersion: v1, kind: Secret, metadata: {"+held+"}}"), parse(t, "{apiVersion: v1, kind: Secret}"), false},
+		"the conversion":             {refusal("spec.conversion.webhookClientConfig"), live(held), parseManifest(t, crdManifest(false)), true},
+		"all of the conversion":      {refusal("spec.conversion", "spec.conversion.x"), live(held), parseManifest(t, crdManifest(false)), true},
+		"something else too":         {refusal("spec.conversion.webhookClientConfig", "spec.scope"), live(held), parseManifest(t, crdManifest(false)), false},
+		"a field of a like name":     {refusal("spec.conversions"), live(held), parseManifest(t, crdManifest(false)), false},
+		"the issuer has nothing":     {refusal("spec.conversion"), live(""), parseManifest(t, crdManifest(false)), false},
+		"it wrote, but did not own":  {refusal("spec.conversion"), live(strings.Replace(held, "Apply", "Update", 1)), parseManifest(t, crdManifest(false)), false},
+		"the webhook stays":          {refusal("spec.conversion"), live(held), parseManifest(t, crdManifest(true)), false},
+		"there is no object":         {refusal("spec.conversion"), nil, parseManifest(t, crdManifest(false)), false},
+		"no refusal":                 {nil, live(held), parseManifest(t, crdManifest(false)), false},
+		"the connection broke":       {errors.New("spec.conversion"), live(held), parseManifest(t, crdManifest(false)), false},
+		"an object without webhooks": {refusal("spec.conversion"), parseManifest(t, "{apiVersion: v1, kind: Secret, metadata: {"+held+"}}"), parseManifest(t, "{apiVersion: v1, kind: Secret}"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := mustReleaseWebhooks(test.err, test.live, test.wanted); got != test.want {
@@ -307,7 +307,7 @@ func TestTrustIsAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var none *Probes
-			if diff := cmp.Diff(test.want, none.Probe(parse(t, test.manifest))); diff != "" {
+			if diff := cmp.Diff(test.want, none.Probe(parseManifest(t, test.manifest))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -317,14 +317,14 @@ func TestTrustIsAwaited(t *testing.T) {
 // A CRD comes before the Service that its conversion webhook's certificate is for: the
 // rollout goes on to it, and is complete when the webhook is trusted.
 func TestTrustHoldsUpTheEndOnly(t *testing.T) {
-	b := newBench(t)
-	rev := &Revision{Owner: b.owner(1), Phases: []Phase{
-		{Name: "crds", Objects: []Object{{Manifest: b.manifest(crd(true))}}},
-		{Name: "later", Objects: []Object{{Manifest: b.manifest(config)}}},
+	b := newFixture(t)
+	rev := &Revision{Owner: b.newOwner(1), Phases: []Phase{
+		{Name: "crds", Objects: []Object{{Manifest: b.parseManifest(crdManifest(true))}}},
+		{Name: "later", Objects: []Object{{Manifest: b.parseManifest(config)}}},
 	}}
 	engine := newEngineForStore(b, nil)
 	engine.Apply(t.Context(), rev)
-	b.settled(crd(true))
+	b.waitForCRDStatus(crdManifest(true))
 	result := engine.Apply(t.Context(), rev)
 	want := `phase "crds" (1 of 2) waits for CustomResourceDefinition "kettles.` + b.ns + `.example.com": its conversion webhook is not trusted yet: it has no caBundle`
 	if len(result.Phases) < 2 {
@@ -334,7 +334,7 @@ func TestTrustHoldsUpTheEndOnly(t *testing.T) {
 		t.Errorf("done is %t, %s, waiting %q", result.Done(), result.Phases[1].Objects[0].Action, result.Waiting())
 	}
 
-	b.trust(crdTrust)
+	b.injectCABundle(crdTrust)
 	if result = engine.Apply(t.Context(), rev); !result.Done() || result.Waiting() != "" {
 		t.Errorf("done is %t, waiting %q", result.Done(), result.Waiting())
 	}

@@ -60,7 +60,7 @@ func addAll(s *runtime.Scheme) error {
 	return nil
 }
 
-// eventually waits until something holds.
+// eventually waits until a condition is true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	giveUp := time.After(time.Minute)
@@ -92,8 +92,7 @@ func removeKind(t *testing.T, c client.Client, name string) *apiextensionsv1.Cus
 	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: crd.Spec}
 }
 
-// asCatalogd returns the connection of somebody who has the rights of catalogd, as its roles
-// give them, and no more.
+// asCatalogd returns a connection with exactly the rights of catalogd's roles.
 func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config {
 	t.Helper()
 	root, err := env.Root()
@@ -136,7 +135,7 @@ func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config
 	return limited
 }
 
-// startManager runs a manager with what the function adds to it.
+// startManager runs a manager with the runnables that the function adds.
 func startManager(t *testing.T, config *rest.Config, add func(ctrl.Manager)) {
 	t.Helper()
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: env.Scheme(t, addAll), Metrics: metricsserver.Options{BindAddress: "0"}})
@@ -156,7 +155,7 @@ func startManager(t *testing.T, config *rest.Config, add func(ctrl.Manager)) {
 	})
 }
 
-// startWatcher runs a watcher that looks often.
+// startWatcher runs a watcher with a short discovery interval.
 func startWatcher(t *testing.T, config *rest.Config) *mirrorWatcher {
 	t.Helper()
 	var w *mirrorWatcher

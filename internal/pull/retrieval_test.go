@@ -15,25 +15,26 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
-// bench has retrievals of strings, and the names of the objects whose retrievals have ended.
-type bench struct {
+// retrievalFixture has retrievals of strings, and the names of the objects whose retrievals have
+// ended.
+type retrievalFixture struct {
 	*pull.Retrievals[string]
 	ended chan string
 }
 
-func newBench() *bench {
-	b := &bench{&pull.Retrievals[string]{}, make(chan string, 100)}
+func newRetrievalFixture() *retrievalFixture {
+	b := &retrievalFixture{&pull.Retrievals[string]{}, make(chan string, 100)}
 	b.OnEnd(func(name string) { b.ended <- name })
 	return b
 }
 
-// start starts a retrieval from a registry.
-func (b *bench) start(t *testing.T, name, request, host string, run func(context.Context) (string, error)) {
+// startRetrieval starts a retrieval from a registry.
+func (b *retrievalFixture) startRetrieval(t *testing.T, name, request, host string, run func(context.Context) (string, error)) {
 	b.Start(t.Context(), pull.Retrieval[string]{Name: name, Request: request, Reference: host + "/repository:v1", Run: run})
 }
 
-// expect takes a retrieval and compares what it finds.
-func (b *bench) expect(t *testing.T, name, request, result string, state pull.State, message string) {
+// expectState takes a retrieval and compares its state.
+func (b *retrievalFixture) expectState(t *testing.T, name, request, result string, state pull.State, message string) {
 	t.Helper()
 	gotResult, gotState, err := b.Take(name, "", request)
 	gotMessage := ""
@@ -45,23 +46,23 @@ func (b *bench) expect(t *testing.T, name, request, result string, state pull.St
 	}
 }
 
-func answer(text string, err error) func(context.Context) (string, error) {
+func returnAnswer(text string, err error) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return text, err }
 }
 
-// silent waits until its context ends.
-func silent(ctx context.Context) (string, error) {
+// waitForCancel waits until its context is done.
+func waitForCancel(ctx context.Context) (string, error) {
 	<-ctx.Done()
 	return "late", ctx.Err()
 }
 
 func TestAResultIsTakenOnce(t *testing.T) {
-	b := newBench()
-	b.expect(t, "a", "1", "", pull.None, "")
+	b := newRetrievalFixture()
+	b.expectState(t, "a", "1", "", pull.None, "")
 	release := make(chan struct{})
-	b.start(t, "a", "1", "one.example", func(context.Context) (string, error) { <-release; return "result", nil })
-	b.start(t, "a", "1", "one.example", answer("a second one", nil))
-	b.expect(t, "a", "1", "", pull.Running, "")
+	b.startRetrieval(t, "a", "1", "one.example", func(context.Context) (string, error) { <-release; return "result", nil })
+	b.startRetrieval(t, "a", "1", "one.example", returnAnswer("a second one", nil))
+	b.expectState(t, "a", "1", "", pull.Running, "")
 	close(release)
 	if name := <-b.ended; name != "a" {
 		t.Errorf("%q has ended, want a", name)
@@ -70,39 +71,39 @@ func TestAResultIsTakenOnce(t *testing.T) {
 		t.Errorf("pending: a %v, b %v; want only a", b.IsPending("a"), b.IsPending("b"))
 	}
 
-	b.expect(t, "a", "1", "result", pull.Ended, "")
-	b.expect(t, "a", "1", "", pull.None, "")
+	b.expectState(t, "a", "1", "result", pull.Ended, "")
+	b.expectState(t, "a", "1", "", pull.None, "")
 
-	b.start(t, "a", "1", "one.example", answer("", errors.New("no answer")))
+	b.startRetrieval(t, "a", "1", "one.example", returnAnswer("", errors.New("no answer")))
 	<-b.ended
-	b.expect(t, "a", "1", "", pull.Ended, "no answer")
-	b.start(t, "a", "1", "one.example", func(context.Context) (string, error) { panic("what now") })
+	b.expectState(t, "a", "1", "", pull.Ended, "no answer")
+	b.startRetrieval(t, "a", "1", "one.example", func(context.Context) (string, error) { panic("what now") })
 	<-b.ended
-	b.expect(t, "a", "1", "", pull.Ended, "image one.example/repository:v1: panic: what now")
+	b.expectState(t, "a", "1", "", pull.Ended, "image one.example/repository:v1: panic: what now")
 }
 
 func TestAnotherRequestCancels(t *testing.T) {
-	b := newBench()
-	b.start(t, "a", "1", "one.example", silent)
-	b.expect(t, "a", "2", "", pull.Running, "")
+	b := newRetrievalFixture()
+	b.startRetrieval(t, "a", "1", "one.example", waitForCancel)
+	b.expectState(t, "a", "2", "", pull.Running, "")
 	<-b.ended
-	b.expect(t, "a", "1", "", pull.None, "")
+	b.expectState(t, "a", "1", "", pull.None, "")
 
 	// The result of another request is dropped.
-	b.start(t, "a", "1", "one.example", answer("of 1", nil))
+	b.startRetrieval(t, "a", "1", "one.example", returnAnswer("of 1", nil))
 	<-b.ended
-	b.expect(t, "a", "2", "", pull.None, "")
-	b.expect(t, "a", "1", "", pull.None, "")
+	b.expectState(t, "a", "2", "", pull.None, "")
+	b.expectState(t, "a", "1", "", pull.None, "")
 }
 
 func TestCancel(t *testing.T) {
-	b := newBench()
+	b := newRetrievalFixture()
 	if !b.Cancel("a") {
 		t.Error("something is left of what was never started")
 	}
 
-	b.start(t, "a", "1", "one.example", silent)
-	b.Start(t.Context(), pull.Retrieval[string]{Name: "a", Purpose: "plan", Reference: "one.example/r", Run: silent})
+	b.startRetrieval(t, "a", "1", "one.example", waitForCancel)
+	b.Start(t.Context(), pull.Retrieval[string]{Name: "a", Purpose: "plan", Reference: "one.example/r", Run: waitForCancel})
 	if b.Cancel("a", "plan") {
 		t.Error("nothing is left of a retrieval that is still ending")
 	}
@@ -121,14 +122,14 @@ func TestCancel(t *testing.T) {
 
 // TestARegistryHasItsOwnSlots has one that never answers, for more objects than it has slots.
 func TestARegistryHasItsOwnSlots(t *testing.T) {
-	b := newBench()
+	b := newRetrievalFixture()
 	running := make(chan string, 100)
 	const dead = 20
 	for i := range dead {
 		name := fmt.Sprint("dead-", i)
-		b.start(t, name, "1", "dead.example:5000", func(ctx context.Context) (string, error) {
+		b.startRetrieval(t, name, "1", "dead.example:5000", func(ctx context.Context) (string, error) {
 			running <- name
-			return silent(ctx)
+			return waitForCancel(ctx)
 		})
 	}
 
@@ -139,7 +140,7 @@ func TestARegistryHasItsOwnSlots(t *testing.T) {
 	}
 
 	for i := range dead {
-		b.start(t, fmt.Sprint("good-", i), "1", fmt.Sprintf("good-%d.example", i), answer("good", nil))
+		b.startRetrieval(t, fmt.Sprint("good-", i), "1", fmt.Sprintf("good-%d.example", i), returnAnswer("good", nil))
 	}
 
 	for range dead {
@@ -161,7 +162,7 @@ func TestARegistryHasItsOwnSlots(t *testing.T) {
 }
 
 func TestBackoffIsKeptWhileARetrievalIsPending(t *testing.T) {
-	b := newBench()
+	b := newRetrievalFixture()
 	limiter := b.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](time.Second, time.Hour))
 	req := ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}}
 	for i := range 3 {
@@ -169,11 +170,11 @@ func TestBackoffIsKeptWhileARetrievalIsPending(t *testing.T) {
 			t.Errorf("after %d failures the backoff is %v, want %v", i, got, want)
 		}
 
-		b.start(t, "a", "1", "one.example", answer("", errors.New("no answer")))
+		b.startRetrieval(t, "a", "1", "one.example", returnAnswer("", errors.New("no answer")))
 		limiter.Forget(req)
 		<-b.ended
 		limiter.Forget(req)
-		b.expect(t, "a", "1", "", pull.Ended, "no answer")
+		b.expectState(t, "a", "1", "", pull.Ended, "no answer")
 	}
 
 	limiter.Forget(req)
@@ -183,7 +184,7 @@ func TestBackoffIsKeptWhileARetrievalIsPending(t *testing.T) {
 }
 
 func TestTheRunnableEndsAfterTheRetrievals(t *testing.T) {
-	b := newBench()
+	b := newRetrievalFixture()
 	ctx, cancel := context.WithCancel(t.Context())
 	release := make(chan struct{})
 	b.Start(ctx, pull.Retrieval[string]{Name: "a", Run: func(ctx context.Context) (string, error) {
@@ -208,7 +209,7 @@ func TestTheRunnableEndsAfterTheRetrievals(t *testing.T) {
 		t.Errorf("%q has ended, want a", name)
 	}
 
-	b.start(t, "b", "1", "one.example", silent)
+	b.startRetrieval(t, "b", "1", "one.example", waitForCancel)
 	if b.IsPending("b") {
 		t.Error("a retrieval was started after the end")
 	}

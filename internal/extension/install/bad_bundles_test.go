@@ -28,18 +28,18 @@ const (
 // files are those of a bundle.
 type files map[string]string
 
-// replace changes a file, which must hold what is replaced.
-func (f files) replace(file, before, after string) {
+// replaceIn replaces text in a file, which must contain it.
+func (f files) replaceIn(file, before, after string) {
 	if !strings.Contains(f[file], before) {
 		panic(fmt.Sprintf("%s holds no %q", file, before))
 	}
 	f[file] = strings.ReplaceAll(f[file], before, after)
 }
 
-// bundle offers nothing, but makes an image of an example bundle, changed.
-func (w *fixture) bundle(example, version string, change func(files)) {
+// addBundleImage adds a changed image of an example bundle. No catalog lists it.
+func (w *fixture) addBundleImage(example, version string, change func(files)) {
 	w.t.Helper()
-	source, err := w.filesOf(w.t.Context(), "quay.io/example/hello:"+example)
+	source, err := w.filesOfImage(w.t.Context(), "quay.io/example/hello:"+example)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func (w *fixture) bundle(example, version string, change func(files)) {
 		w.t.Fatal(err)
 	}
 
-	changed.replace(csvFile, example, version)
+	changed.replaceIn(csvFile, example, version)
 	change(changed)
 	made := fstest.MapFS{}
 	for name, text := range changed {
@@ -69,11 +69,11 @@ func (w *fixture) bundle(example, version string, change func(files)) {
 	w.mu.Unlock()
 }
 
-// enlarge adds some bytes to the description of the CRD.
-func enlarge(bytes int) func(files) {
+// enlargeCRD adds some bytes to the description of the CRD.
+func enlargeCRD(bytes int) func(files) {
 	const text = "Somebody to be greeted. "
 	return func(f files) {
-		f.replace(crdFile, "description: Somebody to be greeted.", "description: "+strings.Repeat(text, bytes/len(text)+1))
+		f.replaceIn(crdFile, "description: Somebody to be greeted.", "description: "+strings.Repeat(text, bytes/len(text)+1))
 	}
 }
 
@@ -85,8 +85,8 @@ func configMaps(n int) string {
 	return text.String()
 }
 
-// noise is text that does not compress.
-func noise(bytes int) string {
+// randomText returns text that does not compress.
+func randomText(bytes int) string {
 	data := make([]byte, bytes)
 	source := rand.New(rand.NewSource(1))
 	_, _ = source.Read(data)
@@ -98,7 +98,7 @@ func noise(bytes int) string {
 // itself.
 func TestBadBundles(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("bad-bundles")
+	w.createNamespace("bad-bundles")
 	none := func(files) {}
 	for i, tc := range []struct {
 		name    string
@@ -135,15 +135,15 @@ func TestBadBundles(t *testing.T) {
 			want: `False Blocked bundle "hello-operator.v%s": its objects need 27 phases of at most 50 objects, and a revision has at most 20; 1001 of them are of kind ConfigMap`,
 		}, {
 			name: "too-large", change: func(f files) {
-				f[manifests+"large.yaml"] = "{apiVersion: v1, kind: ConfigMap, metadata: {name: large}, data: {noise: " + noise(1<<20) + "}}"
+				f[manifests+"large.yaml"] = "{apiVersion: v1, kind: ConfigMap, metadata: {name: large}, data: {noise: " + randomText(1<<20) + "}}"
 			},
 			want: `False Blocked bundle "hello-operator.v%s": ConfigMap "large": the object has `,
 		}, {
-			name: "a-definition-of-3-mb", change: enlarge(3 << 20),
+			name: "a-definition-of-3-mb", change: enlargeCRD(3 << 20),
 			want: `False Blocked bundle "hello-operator.v%s": CustomResourceDefinition "greetings.hello.example.com": the object has `,
 		}, {
 			name: "names-that-become-one", example: "1.2.0", change: func(f files) {
-				f.replace(csvFile, "deploymentName: hello-operator\n      containerPort: 443\n      targetPort: 9443\n      webhookPath: /default",
+				f.replaceIn(csvFile, "deploymentName: hello-operator\n      containerPort: 443\n      targetPort: 9443\n      webhookPath: /default",
 					"deploymentName: hello.operator\n      containerPort: 443\n      targetPort: 9443\n      webhookPath: /default")
 				const name = "        - name: hello-operator\n          label:"
 				_, deployment, _ := strings.Cut(f[csvFile], name)
@@ -153,14 +153,14 @@ func TestBadBundles(t *testing.T) {
 				`the webhooks of the deployments "hello-operator", "hello.operator" would share the Service "hello-operator-service"`,
 		}, {
 			name: "no-install-mode", change: func(f files) {
-				f.replace(csvFile, "{type: OwnNamespace, supported: true}", "{type: OwnNamespace, supported: false}")
-				f.replace(csvFile, "{type: SingleNamespace, supported: true}", "{type: MultiNamespace, supported: true}")
-				f.replace(csvFile, "{type: AllNamespaces, supported: true}", "{type: AllNamespaces, supported: false}")
+				f.replaceIn(csvFile, "{type: OwnNamespace, supported: true}", "{type: OwnNamespace, supported: false}")
+				f.replaceIn(csvFile, "{type: SingleNamespace, supported: true}", "{type: MultiNamespace, supported: true}")
+				f.replaceIn(csvFile, "{type: AllNamespaces, supported: true}", "{type: AllNamespaces, supported: false}")
 			},
 			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": supported install modes [MultiNamespace]: none of`,
 		}, {
 			name: "another-install-mode", change: func(f files) {
-				f.replace(csvFile, "{type: AllNamespaces, supported: true}", "{type: AllNamespaces, supported: false}")
+				f.replaceIn(csvFile, "{type: AllNamespaces, supported: true}", "{type: AllNamespaces, supported: false}")
 			},
 			want: `False InvalidConfiguration error for resolved bundle "hello-operator.v%[1]s" with version "%[1]s": invalid ClusterExtension configuration: invalid configuration: required field "watchNamespace" is missing: supported install modes [OwnNamespace SingleNamespace] do not support targeting all namespaces`,
 		}, {
@@ -170,30 +170,30 @@ func TestBadBundles(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w.in(t)
+			w.useSubtest(t)
 			version := fmt.Sprintf("0.0.%d", i+1)
 			example := tc.example
 			if example == "" {
 				example = "1.0.0"
 			}
-			w.bundle(example, version, tc.change)
-			catalog := w.catalog(tc.name, version)
-			ext := extension(tc.name, "bad-bundles")
-			ext.Spec.Config = inline(tc.config)
+			w.addBundleImage(example, version, tc.change)
+			catalog := w.createCatalog(tc.name, version)
+			ext := newExtension(tc.name, "bad-bundles")
+			ext.Spec.Config = inlineConfig(tc.config)
 			w.create(ext)
 			want := tc.want
 			if strings.Contains(want, "%") {
 				want = fmt.Sprintf(want, version)
 			}
-			w.expect(tc.name, olmv1.TypeProgressing, want)
-			w.expect(tc.name, olmv1.TypeInstalled, "False Failed No bundle installed")
+			w.expectCondition(tc.name, olmv1.TypeProgressing, want)
+			w.expectCondition(tc.name, olmv1.TypeInstalled, "False Failed No bundle installed")
 			if tc.config != "" {
-				ext = w.get(tc.name)
-				w.change(ext, func() { ext.Spec.Config = nil })
+				ext = w.getExtension(tc.name)
+				w.patch(ext, func() { ext.Spec.Config = nil })
 			} else {
-				w.offer(catalog, "1.0.0")
+				w.setCatalogVersions(catalog, "1.0.0")
 			}
-			w.revision(tc.name + "-1")
+			w.waitForRevision(tc.name + "-1")
 		})
 	}
 }
@@ -201,19 +201,19 @@ func TestBadBundles(t *testing.T) {
 // TestSparseBundles installs bundles that state no more than the field asks for.
 func TestSparseBundles(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("sparse")
+	w.createNamespace("sparse")
 	const version = "0.3.0"
-	w.bundle("1.0.0", version, func(f files) {
+	w.addBundleImage("1.0.0", version, func(f files) {
 		f["metadata/annotations.yaml"] = "annotations: {operators.operatorframework.io.bundle.package.v1: hello-operator}"
-		f.replace(csvFile, "operators.coreos.com/v1alpha1", "hello.operators.coreos.com/v1alpha1")
-		f.replace(csvFile, "    strategy: deployment\n", "")
-		f.replace(csvFile, "  version: "+version+"\n", "")
+		f.replaceIn(csvFile, "operators.coreos.com/v1alpha1", "hello.operators.coreos.com/v1alpha1")
+		f.replaceIn(csvFile, "    strategy: deployment\n", "")
+		f.replaceIn(csvFile, "  version: "+version+"\n", "")
 	})
 
-	w.catalog("sparse", version)
-	w.create(extension("sparse", "sparse"))
+	w.createCatalog("sparse", version)
+	w.create(newExtension("sparse", "sparse"))
 	deployments := 0
-	for _, phase := range w.revision("sparse-1").Spec.Phases {
+	for _, phase := range w.waitForRevision("sparse-1").Spec.Phases {
 		for _, object := range phase.Objects {
 			if object.Object.GetKind() == "Deployment" {
 				deployments++
@@ -230,13 +230,13 @@ func TestSparseBundles(t *testing.T) {
 // of the extension.
 func TestForeignNamespaces(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("foreign")
-	w.bundle("1.0.0", "0.1.0", func(f files) {
+	w.createNamespace("foreign")
+	w.addBundleImage("1.0.0", "0.1.0", func(f files) {
 		f[manifests+"foreign.yaml"] = "{apiVersion: v1, kind: ConfigMap, metadata: {name: foreign, namespace: kube-system}}"
 	})
-	w.catalog("foreign", "0.1.0")
-	w.create(extension("foreign", "foreign"))
-	for _, p := range w.revision("foreign-1").Spec.Phases {
+	w.createCatalog("foreign", "0.1.0")
+	w.create(newExtension("foreign", "foreign"))
+	for _, p := range w.waitForRevision("foreign-1").Spec.Phases {
 		for _, object := range p.Objects {
 			if object.Object.GetNamespace() != "" && object.Object.GetNamespace() != "foreign" {
 				t.Errorf("%s %s goes to namespace %s", object.Object.GetKind(), object.Object.GetName(), object.Object.GetNamespace())
@@ -249,47 +249,47 @@ func TestForeignNamespaces(t *testing.T) {
 func TestBadRollouts(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w := newFixture(t)
-	rollOut(t, c)
-	w.meanwhile(func(ctx context.Context) error {
-		return errors.Join(runDeployments(ctx, c, "taken-first"), runDeployments(ctx, c, "taken-second"))
+	runRolloutController(t, c)
+	w.repeatInBackground(func(ctx context.Context) error {
+		return errors.Join(makeDeploymentsAvailable(ctx, c, "taken-first"), makeDeploymentsAvailable(ctx, c, "taken-second"))
 	})
 
 	t.Run("a name that another extension has", func(t *testing.T) {
-		w.in(t)
+		w.useSubtest(t)
 		for _, name := range []string{"taken-first", "taken-second"} {
-			w.namespace(name)
-			w.catalog(name, "1.0.0")
+			w.createNamespace(name)
+			w.createCatalog(name, "1.0.0")
 		}
 
-		w.create(extension("taken-first", "taken-first"))
-		w.installs("taken-first", "1.0.0")
-		w.create(extension("taken-second", "taken-second"))
-		w.expect("taken-second", olmv1.TypeProgressing, `True Retrying revision object collisions: phase "crds" (2 of 6): CustomResourceDefinition 'greetings.hello.example.com' `+
+		w.create(newExtension("taken-first", "taken-first"))
+		w.installAndWait("taken-first", "1.0.0")
+		w.create(newExtension("taken-second", "taken-second"))
+		w.expectCondition("taken-second", olmv1.TypeProgressing, `True Retrying revision object collisions: phase "crds" (2 of 6): CustomResourceDefinition 'greetings.hello.example.com' `+
 			`already exists in namespace '' and cannot be managed by operator-controller`)
-		w.delete(w.get("taken-first"))
-		w.installs("taken-second", "1.0.0")
-		w.remove("taken-second")
+		w.delete(w.getExtension("taken-first"))
+		w.installAndWait("taken-second", "1.0.0")
+		w.deleteAndWait("taken-second")
 	})
 
 	// What etcd takes is for an administrator to say, so that it is tried again.
 	t.Run("a definition of 1.8 MB", func(t *testing.T) {
-		w.in(t)
-		w.namespace("large")
-		w.bundle("1.0.0", "0.2.0", enlarge(1800<<10))
-		w.catalog("large", "0.2.0")
-		w.create(extension("large", "large"))
-		w.expect("large", olmv1.TypeProgressing, `True Retrying phase "crds" (2 of 6): CustomResourceDefinition "greetings.hello.example.com": etcdserver: request is too large`)
-		w.remove("large")
+		w.useSubtest(t)
+		w.createNamespace("large")
+		w.addBundleImage("1.0.0", "0.2.0", enlargeCRD(1800<<10))
+		w.createCatalog("large", "0.2.0")
+		w.create(newExtension("large", "large"))
+		w.expectCondition("large", olmv1.TypeProgressing, `True Retrying phase "crds" (2 of 6): CustomResourceDefinition "greetings.hello.example.com": etcdserver: request is too large`)
+		w.deleteAndWait("large")
 	})
 }
 
-// remove deletes an extension and waits until it is gone.
-func (w *fixture) remove(name string) {
+// deleteAndWait deletes an extension and waits until it is gone.
+func (w *fixture) deleteAndWait(name string) {
 	w.t.Helper()
-	ext := w.get(name)
+	ext := w.getExtension(name)
 	w.delete(ext)
 	w.eventually(name+" is gone", func() error {
-		w.playRemoval(name)
+		w.removeFinalizers(name)
 		err := w.c.Get(w.t.Context(), client.ObjectKeyFromObject(ext), ext)
 		if err == nil {
 			return fmt.Errorf("it is there: %+v", ext.Status.Conditions)
@@ -298,7 +298,7 @@ func (w *fixture) remove(name string) {
 	})
 }
 
-func inline(config string) *olmv1.ClusterExtensionConfig {
+func inlineConfig(config string) *olmv1.ClusterExtensionConfig {
 	if config == "" {
 		return nil
 	}

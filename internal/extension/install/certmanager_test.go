@@ -46,58 +46,58 @@ func TestCertManagerComes(t *testing.T) {
 		controller.CertManager = true
 		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
 	})
-	rollOut(t, c)
-	run(t, c, func(mgr ctrl.Manager) error { return serving.Setup(mgr, serving.Options{}) })
-	w.namespace("hooks")
-	w.meanwhile(func(ctx context.Context) error { return runDeployments(ctx, c, "hooks") })
-	catalog := w.catalog("hooks", "1.1.0")
-	w.create(extension("hooks", "hooks"))
-	w.installs("hooks", "1.1.0")
+	runRolloutController(t, c)
+	runControllers(t, c, func(mgr ctrl.Manager) error { return serving.Setup(mgr, serving.Options{}) })
+	w.createNamespace("hooks")
+	w.repeatInBackground(func(ctx context.Context) error { return makeDeploymentsAvailable(ctx, c, "hooks") })
+	catalog := w.createCatalog("hooks", "1.1.0")
+	w.create(newExtension("hooks", "hooks"))
+	w.installAndWait("hooks", "1.1.0")
 
-	w.offer(catalog, "1.1.0", "1.2.0")
-	w.installs("hooks", "1.2.0")
-	first := w.trust(c, builtInSecret)
+	w.setCatalogVersions(catalog, "1.1.0", "1.2.0")
+	w.installAndWait("hooks", "1.2.0")
+	first := w.waitForTrust(c, builtInSecret)
 
 	for _, crd := range []client.Object{certManagerCRD("Certificate", "certificates"), certManagerCRD("Issuer", "issuers")} {
 		w.create(crd)
 	}
 
-	set := w.revision("hooks-3")
-	if diff := cmp.Diff([]string{"Certificate/" + certManagerSecret, "Issuer/" + certManagerSecret + "-selfsigned-issuer", "Service/hello-operator", "Service/hello-operator-service"}, phase(set, "infrastructure")); diff != "" {
+	set := w.waitForRevision("hooks-3")
+	if diff := cmp.Diff([]string{"Certificate/" + certManagerSecret, "Issuer/" + certManagerSecret + "-selfsigned-issuer", "Service/hello-operator", "Service/hello-operator-service"}, objectsInPhase(set, "infrastructure")); diff != "" {
 		t.Errorf("what the webhooks need (-want +got):\n%s", diff)
 	}
 
 	w.eventually("the new revision waits for cert-manager", func() error {
-		if got := w.revision("hooks-3").Status.Conditions; len(got) == 0 {
+		if got := w.waitForRevision("hooks-3").Status.Conditions; len(got) == 0 {
 			return errors.New("it says nothing yet")
 		}
 		return c.Get(t.Context(), client.ObjectKey{Namespace: "hooks", Name: certManagerSecret}, certificateObject())
 	})
 	// Until there is another certificate the pods keep theirs, and what trusts it.
-	if diff := cmp.Diff(first, w.trust(c, builtInSecret)); diff != "" {
+	if diff := cmp.Diff(first, w.waitForTrust(c, builtInSecret)); diff != "" {
 		t.Errorf("the webhooks' trust changed before there was a new certificate:\n%s", diff)
 	}
-	if got := w.mounted(c); got != builtInSecret {
+	if got := w.mountedSecretName(c); got != builtInSecret {
 		t.Errorf("the Deployment mounts %s before there is a new certificate", got)
 	}
 
-	w.meanwhile(func(ctx context.Context) error { return actAsCertManager(ctx, c, "hooks") })
+	w.repeatInBackground(func(ctx context.Context) error { return actAsCertManager(ctx, c, "hooks") })
 	w.eventually("the Deployment mounts the new certificate", func() error {
-		if got := w.mounted(c); got != certManagerSecret {
+		if got := w.mountedSecretName(c); got != certManagerSecret {
 			return fmt.Errorf("it mounts %s", got)
 		}
 		return nil
 	})
 
-	w.installs("hooks", "1.2.0")
-	if second := w.trust(c, certManagerSecret); bytes.Equal(first, second) {
+	w.installAndWait("hooks", "1.2.0")
+	if second := w.waitForTrust(c, certManagerSecret); bytes.Equal(first, second) {
 		t.Error("the webhooks trust the old certificate")
 	}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "hooks", Name: builtInSecret}, &corev1.Secret{}); err != nil {
 		t.Errorf("a pod that still had the old certificate lost it: %v", err)
 	}
 
-	w.delete(w.get("hooks"))
+	w.delete(w.getExtension("hooks"))
 	w.eventually("all is gone", func() error {
 		for _, object := range []client.Object{
 			&olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "hooks"}},
@@ -119,8 +119,8 @@ func TestCertManagerComes(t *testing.T) {
 // TestCertManagerTurnedOff leaves a cert-manager that is there alone.
 func TestCertManagerTurnedOff(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("turned-off")
-	w.catalog("turned-off", "1.2.0")
+	w.createNamespace("turned-off")
+	w.createCatalog("turned-off", "1.2.0")
 	crd := certManagerCRD("Certificate", "certificates")
 	w.eventually("the definition is made, when the one of another test is gone", func() error { return w.c.Create(t.Context(), crd) })
 	t.Cleanup(func() {
@@ -128,8 +128,8 @@ func TestCertManagerTurnedOff(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	w.create(extension("turned-off", "turned-off"))
-	if diff := cmp.Diff([]string{"Service/hello-operator", "Service/hello-operator-service"}, phase(w.revision("turned-off-1"), "infrastructure")); diff != "" {
+	w.create(newExtension("turned-off", "turned-off"))
+	if diff := cmp.Diff([]string{"Service/hello-operator", "Service/hello-operator-service"}, objectsInPhase(w.waitForRevision("turned-off-1"), "infrastructure")); diff != "" {
 		t.Errorf("what the webhooks need (-want +got):\n%s", diff)
 	}
 }
@@ -143,7 +143,8 @@ func certificateObject() *unstructured.Unstructured {
 	return object
 }
 
-// certManagerCRD has the names of one of cert-manager's, and takes everything.
+// certManagerCRD returns a CRD with the names of one of cert-manager's. Its schema accepts every
+// object.
 func certManagerCRD(kind, plural string) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + ".cert-manager.io"},
@@ -161,8 +162,8 @@ func certManagerCRD(kind, plural string) *apiextensionsv1.CustomResourceDefiniti
 	}
 }
 
-// phase lists the objects of a phase.
-func phase(set *olmv1.ClusterObjectSet, name string) []string {
+// objectsInPhase lists the objects of a phase.
+func objectsInPhase(set *olmv1.ClusterObjectSet, name string) []string {
 	var result []string
 	for _, p := range set.Spec.Phases {
 		for _, object := range p.Objects {
@@ -176,10 +177,10 @@ func phase(set *olmv1.ClusterObjectSet, name string) []string {
 	return result
 }
 
-func (w *fixture) installs(name, version string) {
+func (w *fixture) installAndWait(name, version string) {
 	w.t.Helper()
 	w.eventually(name+" has "+version+" installed", func() error {
-		ext := w.get(name)
+		ext := w.getExtension(name)
 		if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != version || len(ext.Status.ActiveRevisions) != 1 {
 			return fmt.Errorf("its status is %+v", ext.Status)
 		}
@@ -187,16 +188,16 @@ func (w *fixture) installs(name, version string) {
 	})
 }
 
-// trust waits until all webhooks trust what a Secret says, and gives that.
-func (w *fixture) trust(c client.Client, secretName string) []byte {
+// waitForTrust waits until all webhooks trust the authorities in a Secret, and returns those.
+func (w *fixture) waitForTrust(c client.Client, secretName string) []byte {
 	w.t.Helper()
 	var secret corev1.Secret
 	w.eventually("every webhook trusts "+secretName, func() error {
 		if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: "hooks", Name: secretName}, &secret); err != nil {
 			return err
 		}
-		for _, consumer := range consumers(w.t.Context(), c) {
-			for _, got := range trusted(consumer) {
+		for _, consumer := range listConsumers(w.t.Context(), c) {
+			for _, got := range caBundlesOf(consumer) {
 				if got != base64.StdEncoding.EncodeToString(secret.Data["ca.crt"]) {
 					return fmt.Errorf("%s %s trusts something else", consumer.GetKind(), consumer.GetName())
 				}
@@ -208,8 +209,8 @@ func (w *fixture) trust(c client.Client, secretName string) []byte {
 	return secret.Data["ca.crt"]
 }
 
-// mounted is the Secret that the Deployment's webhook-cert volume shows.
-func (w *fixture) mounted(c client.Client) string {
+// mountedSecretName returns the Secret in the Deployment's webhook-cert volume.
+func (w *fixture) mountedSecretName(c client.Client) string {
 	w.t.Helper()
 	var deployment appsv1.Deployment
 	if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: "hooks", Name: "hello-operator"}, &deployment); err != nil {
@@ -225,8 +226,8 @@ func (w *fixture) mounted(c client.Client) string {
 	return ""
 }
 
-// consumers are the objects of hello-operator with webhooks.
-func consumers(ctx context.Context, c client.Client) []*unstructured.Unstructured {
+// listConsumers returns the objects of hello-operator with webhooks.
+func listConsumers(ctx context.Context, c client.Client) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for _, kind := range []schema.GroupVersionKind{
 		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
@@ -245,17 +246,17 @@ func consumers(ctx context.Context, c client.Client) []*unstructured.Unstructure
 	return found
 }
 
-// trusted returns the caBundle of each webhook of an object.
-func trusted(consumer *unstructured.Unstructured) []string {
+// caBundlesOf returns the caBundle of each webhook of an object.
+func caBundlesOf(consumer *unstructured.Unstructured) []string {
 	var result []string
-	eachClient(consumer, func(config map[string]any) {
+	forEachClientConfig(consumer, func(config map[string]any) {
 		value, _ := config["caBundle"].(string)
 		result = append(result, value)
 	})
 	return result
 }
 
-func eachClient(consumer *unstructured.Unstructured, do func(map[string]any)) {
+func forEachClientConfig(consumer *unstructured.Unstructured, do func(map[string]any)) {
 	if spec, ok := consumer.Object["spec"].(map[string]any); ok {
 		if config, ok, _ := unstructured.NestedFieldNoCopy(spec, "conversion", "webhook", "clientConfig"); ok {
 			do(config.(map[string]any))
@@ -268,9 +269,9 @@ func eachClient(consumer *unstructured.Unstructured, do func(map[string]any)) {
 	}
 }
 
-// meanwhile repeats a part that something else plays in a cluster, until the test ends.
-// What it meets at a bad moment it tries again.
-func (w *fixture) meanwhile(play func(context.Context) error) {
+// repeatInBackground repeats the work of another component of a cluster until the test ends. It
+// retries after errors.
+func (w *fixture) repeatInBackground(play func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	done := make(chan struct{})
 	go func() {
@@ -287,8 +288,8 @@ func (w *fixture) meanwhile(play func(context.Context) error) {
 	w.t.Cleanup(func() { cancel(); <-done })
 }
 
-// runDeployments plays the part of the nodes: every Deployment becomes available.
-func runDeployments(ctx context.Context, c client.Client, namespace string) error {
+// makeDeploymentsAvailable simulates the nodes: every Deployment becomes available.
+func makeDeploymentsAvailable(ctx context.Context, c client.Client, namespace string) error {
 	var deployments appsv1.DeploymentList
 	if err := c.List(ctx, &deployments, client.InNamespace(namespace)); err != nil {
 		return err
@@ -309,8 +310,8 @@ func runDeployments(ctx context.Context, c client.Client, namespace string) erro
 	return errors.Join(failed...)
 }
 
-// actAsCertManager issues the Secrets of Certificates, says so in their status, and
-// injects as cert-manager does: by an update that takes the field from whoever had it.
+// actAsCertManager issues the Secrets of Certificates and updates their status. It injects the
+// caBundle as cert-manager does: by an update that takes over the field.
 func actAsCertManager(ctx context.Context, c client.Client, namespace string) error {
 	var failed []error
 	for _, kind := range []string{"Issuer", "Certificate"} {
@@ -318,11 +319,11 @@ func actAsCertManager(ctx context.Context, c client.Client, namespace string) er
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind})
 		failed = append(failed, c.List(ctx, &list, client.InNamespace(namespace)))
 		for i := range list.Items {
-			failed = append(failed, issue(ctx, c, &list.Items[i]))
+			failed = append(failed, issueSecret(ctx, c, &list.Items[i]))
 		}
 	}
 
-	for _, consumer := range consumers(ctx, c) {
+	for _, consumer := range listConsumers(ctx, c) {
 		from := consumer.GetAnnotations()["cert-manager.io/inject-ca-from"]
 		var secret corev1.Secret
 		if from != namespace+"/"+certManagerSecret || c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: certManagerSecret}, &secret) != nil {
@@ -330,18 +331,18 @@ func actAsCertManager(ctx context.Context, c client.Client, namespace string) er
 		}
 
 		bundle := base64.StdEncoding.EncodeToString(secret.Data["ca.crt"])
-		if !slices.ContainsFunc(trusted(consumer), func(has string) bool { return has != bundle }) {
+		if !slices.ContainsFunc(caBundlesOf(consumer), func(has string) bool { return has != bundle }) {
 			continue
 		}
 
-		eachClient(consumer, func(config map[string]any) { config["caBundle"] = bundle })
+		forEachClientConfig(consumer, func(config map[string]any) { config["caBundle"] = bundle })
 		failed = append(failed, c.Update(ctx, consumer, client.FieldOwner("cainjector")))
 	}
 
 	return errors.Join(failed...)
 }
 
-func issue(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
+func issueSecret(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	if object.GetKind() == "Certificate" {
 		pair, err := certificate.NewAuthority("stand-in", time.Hour, time.Now())
 		if err != nil {

@@ -22,13 +22,13 @@ const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef01234567
 // rollout is played: the revisions' own controller is tested in its own package.
 func TestJourney(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("journey")
-	catalog := w.catalog("journey", "1.0.0")
-	w.create(extension("journey", "journey"))
+	w.createNamespace("journey")
+	catalog := w.createCatalog("journey", "1.0.0")
+	w.create(newExtension("journey", "journey"))
 
-	set := w.revision("journey-1")
-	w.expect("journey", olmv1.TypeProgressing, "True RollingOut revision journey-1 is about to be rolled out")
-	w.expect("journey", olmv1.TypeInstalled, "False Failed No bundle installed")
+	set := w.waitForRevision("journey-1")
+	w.expectCondition("journey", olmv1.TypeProgressing, "True RollingOut revision journey-1 is about to be rolled out")
+	w.expectCondition("journey", olmv1.TypeInstalled, "False Failed No bundle installed")
 	if got := set.Annotations[olmv1.AnnotationBundleReference]; got != "quay.io/example/hello:1.0.0"+digest {
 		t.Errorf("the revision names the bundle %q", got)
 	}
@@ -43,12 +43,12 @@ func TestJourney(t *testing.T) {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
 
-	w.succeed(set)
-	w.expect("journey", olmv1.TypeProgressing, "True Succeeded desired state reached")
-	w.expect("journey", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0"+digest+" successfully")
-	w.expect("journey", olmv1.TypeAvailable, "True ProbesSucceeded all objects are ready")
-	w.expect("journey", olmv1.TypeDeprecated, "False Deprecated ")
-	ext := w.get("journey")
+	w.markSucceeded(set)
+	w.expectCondition("journey", olmv1.TypeProgressing, "True Succeeded desired state reached")
+	w.expectCondition("journey", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0"+digest+" successfully")
+	w.expectCondition("journey", olmv1.TypeAvailable, "True ProbesSucceeded all objects are ready")
+	w.expectCondition("journey", olmv1.TypeDeprecated, "False Deprecated ")
+	ext := w.getExtension("journey")
 	if diff := cmp.Diff([]string{olmv1.FinalizerCleanupUnpackCache, olmv1.FinalizerCleanupContentManagerCache}, ext.Finalizers); diff != "" {
 		t.Errorf("finalizers (-want +got):\n%s", diff)
 	}
@@ -64,32 +64,32 @@ func TestJourney(t *testing.T) {
 	}
 
 	// The catalog offers an update.
-	w.offer(catalog, "1.0.0", "1.1.0")
-	second := w.revision("journey-2")
+	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
+	second := w.waitForRevision("journey-2")
 	w.eventually("two revisions are active", func() error {
-		if n := len(w.get("journey").Status.ActiveRevisions); n != 2 {
+		if n := len(w.getExtension("journey").Status.ActiveRevisions); n != 2 {
 			return fmt.Errorf("%d revisions are active", n)
 		}
 		return nil
 	})
-	if bundle := w.get("journey").Status.Install.Bundle; bundle.Version != "1.0.0" {
+	if bundle := w.getExtension("journey").Status.Install.Bundle; bundle.Version != "1.0.0" {
 		t.Errorf("version %s counts as installed before its rollout is complete", bundle.Version)
 	}
-	w.succeed(second)
+	w.markSucceeded(second)
 	w.eventually("the first revision is archived", func() error {
-		if state := w.revision("journey-1").Spec.LifecycleState; state != olmv1.LifecycleStateArchived {
+		if state := w.waitForRevision("journey-1").Spec.LifecycleState; state != olmv1.LifecycleStateArchived {
 			return fmt.Errorf("it is %s", state)
 		}
 		return nil
 	})
-	w.expect("journey", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.1.0"+digest+" successfully")
+	w.expectCondition("journey", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.1.0"+digest+" successfully")
 
 	// A version that does not exist changes nothing.
-	ext = w.get("journey")
-	w.change(ext, func() { ext.Spec.Source.Catalog.Version = "9.x" })
-	w.expect("journey", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.1.0": `+
+	ext = w.getExtension("journey")
+	w.patch(ext, func() { ext.Spec.Source.Catalog.Version = "9.x" })
+	w.expectCondition("journey", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.1.0": `+
 		`no bundles found for package "hello-operator" matching version "9.x"`)
-	ext = w.get("journey")
+	ext = w.getExtension("journey")
 	installed := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeInstalled)
 	deprecated := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeDeprecated)
 	if installed.Status != metav1.ConditionTrue || installed.ObservedGeneration != ext.Generation || ext.Status.Install.Bundle.Version != "1.1.0" {
@@ -99,14 +99,14 @@ func TestJourney(t *testing.T) {
 		t.Error("the deprecation conditions were observed at a generation that was not resolved")
 	}
 
-	w.remove("journey")
+	w.deleteAndWait("journey")
 }
 
 // TestBadInput tells of each cause in the right condition, and goes on by itself
 // when the cause is gone.
 func TestBadInput(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("bad")
+	w.createNamespace("bad")
 	cases := []struct {
 		name    string
 		catalog func(name string)
@@ -118,7 +118,7 @@ func TestBadInput(t *testing.T) {
 			name:   "no-namespace",
 			change: func(e *olmv1.ClusterExtension) { e.Spec.Namespace = "absent" },
 			want:   `True Retrying namespace "absent" does not exist: create it, the extension's namespaced objects go there`,
-			mend:   func(string) { w.namespace("absent") },
+			mend:   func(string) { w.createNamespace("absent") },
 		},
 		{
 			name: "no-account",
@@ -132,40 +132,40 @@ func TestBadInput(t *testing.T) {
 		},
 		{
 			name:    "no-package",
-			catalog: func(name string) { w.catalog(name) },
+			catalog: func(name string) { w.createCatalog(name) },
 			want:    `True Retrying no bundles found for package "hello-operator"`,
-			mend:    func(name string) { w.offer(w.getCatalog(name), "1.0.0") },
+			mend:    func(name string) { w.setCatalogVersions(w.getCatalog(name), "1.0.0") },
 		},
 		{
 			name:    "no-catalog",
 			catalog: func(string) {},
 			want:    `True Retrying no bundles found for package "hello-operator"`,
-			mend:    func(name string) { w.catalog(name, "1.0.0") },
+			mend:    func(name string) { w.createCatalog(name, "1.0.0") },
 		},
 		{
 			name: "ambiguous",
 			catalog: func(name string) {
-				w.catalog(name, "1.0.0")
-				w.catalog(name+"-two", "1.0.0")
-				w.label(name+"-two", name)
+				w.createCatalog(name, "1.0.0")
+				w.createCatalog(name+"-two", "1.0.0")
+				w.labelCatalog(name+"-two", name)
 			},
 			want: `True Retrying found bundles for package "hello-operator" in multiple catalogs with the same priority [ambiguous ambiguous-two]`,
 			mend: func(name string) {
 				catalog := w.getCatalog(name)
-				w.change(catalog, func() { catalog.Spec.Priority = 10 })
+				w.patch(catalog, func() { catalog.Spec.Priority = 10 })
 			},
 		},
 		{
 			name:    "no-csv",
-			catalog: func(name string) { w.catalog(name, "broken") },
+			catalog: func(name string) { w.createCatalog(name, "broken") },
 			want:    "False Blocked",
-			mend:    func(name string) { w.offer(w.getCatalog(name), "1.0.0") },
+			mend:    func(name string) { w.setCatalogVersions(w.getCatalog(name), "1.0.0") },
 		},
 		{
 			name:    "unreachable-registry",
-			catalog: func(name string) { w.catalog(name, "unreachable") },
+			catalog: func(name string) { w.createCatalog(name, "unreachable") },
 			want:    `True Retrying bundle "hello-operator.vunreachable": registry quay.io does not answer; it is tried again in 1s`,
-			mend:    func(name string) { w.offer(w.getCatalog(name), "1.0.0") },
+			mend:    func(name string) { w.setCatalogVersions(w.getCatalog(name), "1.0.0") },
 		},
 		{
 			name: "bad-configuration",
@@ -174,27 +174,27 @@ func TestBadInput(t *testing.T) {
 			},
 			want: "False InvalidConfiguration",
 			mend: func(name string) {
-				ext := w.get(name)
-				w.change(ext, func() { ext.Annotations = nil })
+				ext := w.getExtension(name)
+				w.patch(ext, func() { ext.Annotations = nil })
 			},
 		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			w.in(t)
-			ext := extension(tc.name, "bad")
+			w.useSubtest(t)
+			ext := newExtension(tc.name, "bad")
 			if tc.change != nil {
 				tc.change(ext)
 			}
 			if tc.catalog == nil {
-				w.catalog(tc.name, "1.0.0")
+				w.createCatalog(tc.name, "1.0.0")
 			} else {
 				tc.catalog(tc.name)
 			}
 			w.create(ext)
-			w.expect(tc.name, olmv1.TypeProgressing, tc.want)
+			w.expectCondition(tc.name, olmv1.TypeProgressing, tc.want)
 			tc.mend(tc.name)
-			w.revision(tc.name + "-1")
+			w.waitForRevision(tc.name + "-1")
 		})
 	}
 }

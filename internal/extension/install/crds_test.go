@@ -34,26 +34,26 @@ func TestUnsafeCRD(t *testing.T) {
 		controller.Bundles = renaming{controller.Bundles.(*fixture)}
 		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
 	})
-	rollOut(t, c)
-	w.namespace("crds")
-	catalog := w.catalog("crds", "1.0.0")
-	w.create(extension("crds", "crds"))
+	runRolloutController(t, c)
+	w.createNamespace("crds")
+	catalog := w.createCatalog("crds", "1.0.0")
+	w.create(newExtension("crds", "crds"))
 
 	const installed = "True Succeeded Installed bundle quay.io/example/hello:1.0.0" + digest + " successfully"
-	w.makeAvailable(c, "crds", "hello-operator")
-	w.expect("crds", olmv1.TypeInstalled, installed)
-	before := w.greetings(c)
+	w.makeDeploymentAvailable(c, "crds", "hello-operator")
+	w.expectCondition("crds", olmv1.TypeInstalled, installed)
+	before := w.getGreetingsCRD(c)
 
-	w.offer(catalog, "1.0.0", "2.0.0")
-	w.expect("crds", olmv1.TypeProgressing, `True Retrying validating upgrade for CRD "greetings.hello.example.com" failed: `+
+	w.setCatalogVersions(catalog, "1.0.0", "2.0.0")
+	w.expectCondition("crds", olmv1.TypeProgressing, `True Retrying validating upgrade for CRD "greetings.hello.example.com" failed: `+
 		`CustomResourceDefinition greetings.hello.example.com failed upgrade safety validation. `+
 		`"NoExistingFieldRemoved" validation failed: crd/greetings.hello.example.com version/v1alpha1 field/^.spec.name may not be removed`+"\n"+
 		`"ChangeValidator" validation failed: version "v1alpha1", field "^.spec": new required fields added: [whom]`)
-	w.expect("crds", olmv1.TypeInstalled, installed)
-	if version := w.get("crds").Status.Install.Bundle.Version; version != "1.0.0" {
+	w.expectCondition("crds", olmv1.TypeInstalled, installed)
+	if version := w.getExtension("crds").Status.Install.Bundle.Version; version != "1.0.0" {
 		t.Errorf("version %s counts as installed", version)
 	}
-	if diff := cmp.Diff(before, w.greetings(c)); diff != "" {
+	if diff := cmp.Diff(before, w.getGreetingsCRD(c)); diff != "" {
 		t.Errorf("the definition changed (-before +after):\n%s", diff)
 	}
 
@@ -62,24 +62,24 @@ func TestUnsafeCRD(t *testing.T) {
 		t.Errorf("the second revision exists, or cannot be told: %v", err)
 	}
 
-	ext := w.get("crds")
-	w.change(ext, func() {
+	ext := w.getExtension("crds")
+	w.patch(ext, func() {
 		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Preflight: &olmv1.PreflightConfig{
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
 		}}
 	})
 	w.eventually("the definition is the new one", func() error {
-		spec := w.greetings(c).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+		spec := w.getGreetingsCRD(c).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 		if _, has := spec.Properties["name"]; has {
 			return errors.New("it still has the field")
 		}
 		return nil
 	})
 
-	w.makeAvailable(c, "crds", "hello-operator")
-	w.expect("crds", olmv1.TypeInstalled, strings.Replace(installed, "1.0.0", "2.0.0", 1))
+	w.makeDeploymentAvailable(c, "crds", "hello-operator")
+	w.expectCondition("crds", olmv1.TypeInstalled, strings.Replace(installed, "1.0.0", "2.0.0", 1))
 
-	w.delete(w.get("crds"))
+	w.delete(w.getExtension("crds"))
 	w.eventually("the extension's definition is gone", func() error {
 		err := c.Get(t.Context(), client.ObjectKey{Name: greetings}, &apiextensionsv1.CustomResourceDefinition{})
 		if err == nil {
@@ -99,7 +99,7 @@ func (r renaming) Open(ctx context.Context, image string) (*install.BundleImage,
 		return r.fixture.Open(ctx, image)
 	}
 
-	original, err := r.filesOf(ctx, repository+":1.0.0")
+	original, err := r.filesOfImage(ctx, repository+":1.0.0")
 	if err != nil {
 		return nil, err
 	}
@@ -125,14 +125,14 @@ func (r renaming) Open(ctx context.Context, image string) (*install.BundleImage,
 	return openBundle(renamed, image)
 }
 
-// rollOut runs the controller of revisions until the test ends.
-func rollOut(t *testing.T, c client.Client) {
+// runRolloutController runs the controller of revisions until the test ends.
+func runRolloutController(t *testing.T, c client.Client) {
 	t.Helper()
-	run(t, c, func(mgr ctrl.Manager) error { return rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}) })
+	runControllers(t, c, func(mgr ctrl.Manager) error { return rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}) })
 }
 
-// run runs controllers until the test ends.
-func run(t *testing.T, c client.Client, setup func(ctrl.Manager) error) {
+// runControllers runs controllers until the test ends.
+func runControllers(t *testing.T, c client.Client, setup func(ctrl.Manager) error) {
 	t.Helper()
 	skip := true
 	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
@@ -156,7 +156,7 @@ func run(t *testing.T, c client.Client, setup func(ctrl.Manager) error) {
 	})
 }
 
-func (w *fixture) greetings(c client.Client) *apiextensionsv1.CustomResourceDefinition {
+func (w *fixture) getGreetingsCRD(c client.Client) *apiextensionsv1.CustomResourceDefinition {
 	w.t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := c.Get(w.t.Context(), client.ObjectKey{Name: greetings}, crd); err != nil {
@@ -165,8 +165,8 @@ func (w *fixture) greetings(c client.Client) *apiextensionsv1.CustomResourceDefi
 	return crd
 }
 
-// makeAvailable plays the cluster's part for a Deployment, once it is rolled out again.
-func (w *fixture) makeAvailable(c client.Client, namespace, name string) {
+// makeDeploymentAvailable simulates the rollout of a Deployment.
+func (w *fixture) makeDeploymentAvailable(c client.Client, namespace, name string) {
 	w.t.Helper()
 	w.eventually("the Deployment is available", func() error {
 		var deployment appsv1.Deployment

@@ -31,18 +31,18 @@ func TestDeadline(t *testing.T) {
 		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
 	})
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	run(t, c, func(mgr ctrl.Manager) error {
+	runControllers(t, c, func(mgr ctrl.Manager) error {
 		return rollout.Setup(mgr, rollout.Options{SystemNamespace: "default", Clock: clock})
 	})
-	w.namespace("deadline")
-	catalog := w.catalog("deadline", "1.0.0")
-	ext := extension("deadline", "deadline")
+	w.createNamespace("deadline")
+	catalog := w.createCatalog("deadline", "1.0.0")
+	ext := newExtension("deadline", "deadline")
 	ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](10)
-	onDeadline(ext)
+	rollBackOnDeadline(ext)
 	w.create(ext)
-	w.makeAvailable(c, "deadline", "hello-operator")
-	w.expect("deadline", olmv1.TypeInstalled, "True Succeeded")
-	first := w.deployment(c, "deadline-1", "v1.0.0")
+	w.makeDeploymentAvailable(c, "deadline", "hello-operator")
+	w.expectCondition("deadline", olmv1.TypeInstalled, "True Succeeded")
+	first := w.waitForDeployment(c, "deadline-1", "v1.0.0")
 	greeting := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "hello.example.com/v1alpha1", "kind": "Greeting",
 		"metadata": map[string]any{"name": "one", "namespace": "deadline"}, "spec": map[string]any{"name": "you"},
@@ -53,43 +53,43 @@ func TestDeadline(t *testing.T) {
 
 	uid := greeting.GetUID()
 
-	w.offer(catalog, "1.0.0", "1.1.0")
-	w.deployment(c, "deadline-2", "v1.1.0")
-	w.expect("deadline", olmv1.TypeProgressing, "True RollingOut")
+	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
+	w.waitForDeployment(c, "deadline-2", "v1.1.0")
+	w.expectCondition("deadline", olmv1.TypeProgressing, "True RollingOut")
 	clock.SetTime(time.Now().Add(11 * time.Minute))
-	second := w.revision("deadline-2")
-	w.change(second, func() { second.Annotations["test"] = "look at it now" })
+	second := w.waitForRevision("deadline-2")
+	w.patch(second, func() { second.Annotations["test"] = "look at it now" })
 
 	// The definition has a field more now, which may be in use.
-	w.expect("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be given up: `+
+	w.expectCondition("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be given up: `+
 		`validating upgrade for CRD "greetings.hello.example.com" failed`)
-	w.is("deadline-2", olmv1.LifecycleStateActive)
-	ext = w.get("deadline")
-	w.change(ext, func() {
+	w.waitForLifecycleState("deadline-2", olmv1.LifecycleStateActive)
+	ext = w.getExtension("deadline")
+	w.patch(ext, func() {
 		ext.Spec.Install.Preflight = &olmv1.PreflightConfig{
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
 		}
 	})
-	w.expect("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was given up`)
-	if last := w.deployment(c, "deadline-1", "v1.0.0"); last.UID != first.UID {
+	w.expectCondition("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was given up`)
+	if last := w.waitForDeployment(c, "deadline-1", "v1.0.0"); last.UID != first.UID {
 		t.Error("the Deployment was deleted and recreated")
 	}
 
 	w.eventually("the second revision has handed over everything", func() error {
-		for _, condition := range w.revision("deadline-2").Status.Conditions {
+		for _, condition := range w.waitForRevision("deadline-2").Status.Conditions {
 			if condition.Type == olmv1.TypeProgressing && condition.Reason == olmv1.ReasonArchived {
 				return nil
 			}
 		}
-		return fmt.Errorf("its conditions are %+v", w.revision("deadline-2").Status.Conditions)
+		return fmt.Errorf("its conditions are %+v", w.waitForRevision("deadline-2").Status.Conditions)
 	})
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(greeting), greeting); err != nil || greeting.GetUID() != uid || greeting.GetDeletionTimestamp() != nil {
 		t.Errorf("the greeting was deleted (%v)", err)
 	}
 
-	w.makeAvailable(c, "deadline", "hello-operator")
-	w.expect("deadline", olmv1.TypeAvailable, "True ProbesSucceeded")
-	w.delete(w.get("deadline"))
+	w.makeDeploymentAvailable(c, "deadline", "hello-operator")
+	w.expectCondition("deadline", olmv1.TypeAvailable, "True ProbesSucceeded")
+	w.delete(w.getExtension("deadline"))
 	w.eventually("the extension is gone", func() error {
 		err := w.c.Get(t.Context(), client.ObjectKeyFromObject(ext), ext)
 		if err == nil {
@@ -99,8 +99,8 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// deployment waits until a revision controls the Deployment, with the image of a version.
-func (w *fixture) deployment(c client.Client, revision, version string) *appsv1.Deployment {
+// waitForDeployment waits until a revision controls the Deployment, with the image of a version.
+func (w *fixture) waitForDeployment(c client.Client, revision, version string) *appsv1.Deployment {
 	w.t.Helper()
 	d := &appsv1.Deployment{}
 	w.eventually("the Deployment is that of "+revision, func() error {

@@ -23,21 +23,21 @@ import (
 
 func TestPhases(t *testing.T) {
 	objects := []unstructured.Unstructured{
-		object("apps/v1", "Deployment", "operator"),
-		object("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "hook"),
-		object("v1", "Service", "service"),
-		object("rbac.authorization.k8s.io/v1", "RoleBinding", "binding"),
-		object("rbac.authorization.k8s.io/v1", "ClusterRole", "role"),
-		object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "b.example.com"),
-		object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "a.example.com"),
-		object("v1", "ConfigMap", "config"),
-		object("v1", "ServiceAccount", "account"),
-		object("policy/v1", "PodDisruptionBudget", "budget"),
-		object("console.openshift.io/v1", "ConsoleQuickStart", "start"),
-		object("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", "scaler"),
-		object("example.com/v1", "Anything", "any"),
-		object("v1", "PersistentVolumeClaim", "claim"),
-		object("v1", "Namespace", "namespace"),
+		newObject("apps/v1", "Deployment", "operator"),
+		newObject("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "hook"),
+		newObject("v1", "Service", "service"),
+		newObject("rbac.authorization.k8s.io/v1", "RoleBinding", "binding"),
+		newObject("rbac.authorization.k8s.io/v1", "ClusterRole", "role"),
+		newObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "b.example.com"),
+		newObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "a.example.com"),
+		newObject("v1", "ConfigMap", "config"),
+		newObject("v1", "ServiceAccount", "account"),
+		newObject("policy/v1", "PodDisruptionBudget", "budget"),
+		newObject("console.openshift.io/v1", "ConsoleQuickStart", "start"),
+		newObject("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", "scaler"),
+		newObject("example.com/v1", "Anything", "any"),
+		newObject("v1", "PersistentVolumeClaim", "claim"),
+		newObject("v1", "Namespace", "namespace"),
 	}
 
 	want := []string{
@@ -55,12 +55,12 @@ func TestPhases(t *testing.T) {
 		"publish: ConsoleQuickStart/start",
 		"admission: ValidatingWebhookConfiguration/hook",
 	}
-	if diff := cmp.Diff(want, names(groupIntoPhases(objects))); diff != "" {
+	if diff := cmp.Diff(want, phaseNames(groupIntoPhases(objects))); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
 
 	slices.Reverse(objects)
-	if diff := cmp.Diff(want, names(groupIntoPhases(objects))); diff != "" {
+	if diff := cmp.Diff(want, phaseNames(groupIntoPhases(objects))); diff != "" {
 		t.Errorf("phases depend on the order of the objects (-want +got):\n%s", diff)
 	}
 }
@@ -68,7 +68,7 @@ func TestPhases(t *testing.T) {
 func TestPhasesAreSplitAtTheLimitOfTheAPI(t *testing.T) {
 	var objects []unstructured.Unstructured
 	for i := range 120 {
-		objects = append(objects, object("v1", "ConfigMap", fmt.Sprintf("config-%03d", i)))
+		objects = append(objects, newObject("v1", "ConfigMap", fmt.Sprintf("config-%03d", i)))
 	}
 
 	got := map[string]int{}
@@ -83,14 +83,14 @@ func TestPhasesAreSplitAtTheLimitOfTheAPI(t *testing.T) {
 }
 
 func TestPack(t *testing.T) {
-	small := groupIntoPhases([]unstructured.Unstructured{object("v1", "ConfigMap", "small")})
+	small := groupIntoPhases([]unstructured.Unstructured{newObject("v1", "ConfigMap", "small")})
 	same, secrets, err := packIntoSecrets(small, "ext", "ext-1", "system")
 	if err != nil || len(secrets) != 0 || !cmp.Equal(small, same) {
 		t.Errorf("a small revision was packed: %d secrets, %v", len(secrets), err)
 	}
 
 	large := groupIntoPhases([]unstructured.Unstructured{
-		sized("a", 600<<10), sized("b", 600<<10), object("apps/v1", "Deployment", "operator"),
+		newSizedObject("a", 600<<10), newSizedObject("b", 600<<10), newObject("apps/v1", "Deployment", "operator"),
 	})
 	packed, secrets, err := packIntoSecrets(large, "ext", "ext-1", "system")
 	if err != nil {
@@ -107,7 +107,7 @@ func TestPack(t *testing.T) {
 	for i, phase := range packed {
 		for j, o := range phase.Objects {
 			want := large[i].Objects[j].Object
-			got := unpack(t, o.Ref, func(name string) map[string][]byte {
+			got := unpackObject(t, o.Ref, func(name string) map[string][]byte {
 				for _, secret := range secrets {
 					if secret.Name == name {
 						return secret.Data
@@ -148,11 +148,11 @@ func TestRevisions(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var items []olmv1.ClusterObjectSet
 			for _, s := range slices.Backward(tc.sets) {
-				items = append(items, set(s))
+				items = append(items, parseRevision(s))
 			}
 
 			revs := sortRevisions(items)
-			got := []string{number(revs.newest()), number(revs.installed()), numbersOf(revs.listReplacedRevisions()), numbers(revs.listExpiredRevisions()), strconv.FormatInt(revs.nextRevisionNumber(), 10)}
+			got := []string{revisionNumber(revs.newest()), revisionNumber(revs.installed()), revisionPointerNumbers(revs.listReplacedRevisions()), revisionNumbers(revs.listExpiredRevisions()), strconv.FormatInt(revs.nextRevisionNumber(), 10)}
 			want := []string{tc.newest, tc.installed, tc.archive, tc.deleted, strconv.FormatInt(tc.next, 10)}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("newest, installed, to archive, to delete, next (-want +got):\n%s", diff)
@@ -162,11 +162,11 @@ func TestRevisions(t *testing.T) {
 }
 
 func TestProgressing(t *testing.T) {
-	waiting := set("2A")
+	waiting := parseRevision("2A")
 	waiting.Status.Conditions = []metav1.Condition{{
 		Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonRollingOut, Message: "phase 2 of 3 waits",
 	}}
-	broken := set("1S")
+	broken := parseRevision("1S")
 	broken.Status.Conditions = append(broken.Status.Conditions, metav1.Condition{
 		Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonRetrying, Message: "the account is gone",
 	})
@@ -178,12 +178,12 @@ func TestProgressing(t *testing.T) {
 	}{
 		{"reached, and not kept", revisions{broken}, nil, "True Retrying the account is gone"},
 		{"nothing yet", nil, nil, "True RollingOut the first revision is being made"},
-		{"just made", revisions{set("1A")}, nil, "True RollingOut revision ext-1 is about to be rolled out"},
-		{"rolling out", revisions{set("1S"), waiting}, nil, "True RollingOut phase 2 of 3 waits"},
-		{"reached", revisions{set("1S")}, nil, "True Succeeded desired state reached"},
-		{"a failed attempt", revisions{set("1S")}, errors.New("no bundles found"), "True Retrying no bundles found"},
+		{"just made", revisions{parseRevision("1A")}, nil, "True RollingOut revision ext-1 is about to be rolled out"},
+		{"rolling out", revisions{parseRevision("1S"), waiting}, nil, "True RollingOut phase 2 of 3 waits"},
+		{"reached", revisions{parseRevision("1S")}, nil, "True Succeeded desired state reached"},
+		{"a failed attempt", revisions{parseRevision("1S")}, errors.New("no bundles found"), "True Retrying no bundles found"},
 		{"awaited", nil, reconcile.Wait(olmv1.ReasonRetrying, 0, errors.New("no namespace")), "True Retrying no namespace"},
-		{"a person must act", revisions{set("1S")}, reconcile.Stop(olmv1.ReasonBlocked, errors.New("no CSV")), "False Blocked no CSV"},
+		{"a person must act", revisions{parseRevision("1S")}, reconcile.Stop(olmv1.ReasonBlocked, errors.New("no CSV")), "False Blocked no CSV"},
 		{"bad configuration", nil, fmt.Errorf("bundle %q: %w", "b", reconcile.Stop(olmv1.ReasonInvalidConfiguration, errors.New("unknown field"))), `False InvalidConfiguration bundle "b": unknown field`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestPausesAreThoseOfTheQueue(t *testing.T) {
 	}
 }
 
-func object(apiVersion, kind, name string) unstructured.Unstructured {
+func newObject(apiVersion, kind, name string) unstructured.Unstructured {
 	o := unstructured.Unstructured{Object: map[string]any{}}
 	o.SetAPIVersion(apiVersion)
 	o.SetKind(kind)
@@ -255,9 +255,9 @@ func object(apiVersion, kind, name string) unstructured.Unstructured {
 	return o
 }
 
-// sized makes an object of about n bytes that barely compresses.
-func sized(name string, n int) unstructured.Unstructured {
-	o := object("v1", "ConfigMap", name)
+// newSizedObject returns an object of about n bytes that barely compresses.
+func newSizedObject(name string, n int) unstructured.Unstructured {
+	o := newObject("v1", "ConfigMap", name)
 	text := make([]byte, n)
 	state := uint32(len(name)) + uint32(name[0])
 	for i := range text {
@@ -269,7 +269,7 @@ func sized(name string, n int) unstructured.Unstructured {
 	return o
 }
 
-func unpack(t *testing.T, ref *olmv1.ObjectSourceRef, data func(string) map[string][]byte) *unstructured.Unstructured {
+func unpackObject(t *testing.T, ref *olmv1.ObjectSourceRef, data func(string) map[string][]byte) *unstructured.Unstructured {
 	t.Helper()
 	value := data(ref.Name)[ref.Key]
 	if bytes.HasPrefix(value, []byte{0x1f, 0x8b}) {
@@ -290,7 +290,7 @@ func unpack(t *testing.T, ref *olmv1.ObjectSourceRef, data func(string) map[stri
 	return o
 }
 
-func names(phases []olmv1.ClusterObjectSetPhase) []string {
+func phaseNames(phases []olmv1.ClusterObjectSetPhase) []string {
 	var result []string
 	for _, phase := range phases {
 		line := []string{phase.Name + ":"}
@@ -303,7 +303,7 @@ func names(phases []olmv1.ClusterObjectSetPhase) []string {
 	return result
 }
 
-func set(text string) olmv1.ClusterObjectSet {
+func parseRevision(text string) olmv1.ClusterObjectSet {
 	var number int64
 	var state rune
 	_, _ = fmt.Sscanf(text, "%d%c", &number, &state)
@@ -320,25 +320,25 @@ func set(text string) olmv1.ClusterObjectSet {
 	return result
 }
 
-func number(set *olmv1.ClusterObjectSet) string {
+func revisionNumber(set *olmv1.ClusterObjectSet) string {
 	if set == nil {
 		return ""
 	}
 	return strconv.FormatInt(set.Spec.Revision, 10)
 }
 
-func numbers(revs revisions) string {
+func revisionNumbers(revs revisions) string {
 	var result []string
 	for i := range revs {
-		result = append(result, number(&revs[i]))
+		result = append(result, revisionNumber(&revs[i]))
 	}
 	return strings.Join(result, " ")
 }
 
-func numbersOf(sets []*olmv1.ClusterObjectSet) string {
+func revisionPointerNumbers(sets []*olmv1.ClusterObjectSet) string {
 	var result []string
 	for _, set := range sets {
-		result = append(result, number(set))
+		result = append(result, revisionNumber(set))
 	}
 	return strings.Join(result, " ")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Bundles returns every bundle of the played catalog.
+// Bundles implements install.CatalogReader.
 func (w *fixture) Bundles(_ context.Context, baseURL string) iter.Seq2[*fbc.Bundle, error] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,10 +37,10 @@ func (w *fixture) Bundles(_ context.Context, baseURL string) iter.Seq2[*fbc.Bund
 	}
 }
 
-// package adds a version of a package to a catalog, as an update of the version before:
-// with the API that it provides, if any, and requirements as dependencies.yaml states
-// them.
-func (w *fixture) add(catalog *olmv1.ClusterCatalog, pkg, version, api string, requirements ...string) {
+// addPackageVersion adds a version of a package to a catalog, as an update of the previous
+// version. It has the API that it provides, if any, and requirements in the syntax of
+// dependencies.yaml.
+func (w *fixture) addPackageVersion(catalog *olmv1.ClusterCatalog, pkg, version, api string, requirements ...string) {
 	w.t.Helper()
 	base := "https://catalogd/catalogs/" + catalog.Name
 	name := pkg + ".v" + version
@@ -62,7 +62,7 @@ func (w *fixture) add(catalog *olmv1.ClusterCatalog, pkg, version, api string, r
 	}
 
 	if api != "" {
-		b.Properties = append(b.Properties, fbc.Property{Type: fbc.PropertyGVK, Value: gvk(api)})
+		b.Properties = append(b.Properties, fbc.Property{Type: fbc.PropertyGVK, Value: gvkProperty(api)})
 		csv["spec"].(map[string]any)["customresourcedefinitions"] = map[string]any{"owned": []any{map[string]any{"name": plural(api) + ".deps.example.com", "version": "v1", "kind": api}}}
 		files["manifests/crd.yaml"] = &fstest.MapFile{Data: encoded(w.t, crd(api).Object)}
 	}
@@ -98,12 +98,12 @@ func (w *fixture) add(catalog *olmv1.ClusterCatalog, pkg, version, api string, r
 	w.others[base][pkg] = content
 }
 
-func gvk(api string) []byte {
+func gvkProperty(api string) []byte {
 	return fmt.Appendf(nil, `{"group":"deps.example.com","kind":%q,"version":"v1"}`, api)
 }
 
 func needsAPI(api string) string {
-	return fmt.Sprintf(`{"type":"olm.gvk.required","value":%s}`, gvk(api))
+	return fmt.Sprintf(`{"type":"olm.gvk.required","value":%s}`, gvkProperty(api))
 }
 
 func needsPackage(pkg, versions string) string {
@@ -131,26 +131,26 @@ func encoded(t *testing.T, object any) []byte {
 	return data
 }
 
-// of makes an extension of a package that reads the catalogs of a test.
-func of(pkg, test string) *olmv1.ClusterExtension {
-	ext := extension(pkg, test)
+// newPackageExtension returns an extension of a package that selects the catalogs of a test.
+func newPackageExtension(pkg, test string) *olmv1.ClusterExtension {
+	ext := newExtension(pkg, test)
 	ext.Spec.Source.Catalog.PackageName = pkg
 	ext.Spec.Source.Catalog.Selector.MatchLabels["test"] = test
 	return ext
 }
 
-// installed creates an extension and plays its rollout.
-func (w *fixture) installed(ext *olmv1.ClusterExtension) {
+// createInstalled creates an extension and simulates its rollout.
+func (w *fixture) createInstalled(ext *olmv1.ClusterExtension) {
 	w.t.Helper()
 	w.create(ext)
-	w.succeed(w.revision(ext.Name + "-1"))
-	w.expect(ext.Name, olmv1.TypeInstalled, "True")
+	w.markSucceeded(w.waitForRevision(ext.Name + "-1"))
+	w.expectCondition(ext.Name, olmv1.TypeInstalled, "True")
 }
 
-func (w *fixture) gone(name string) {
+func (w *fixture) waitUntilGone(name string) {
 	w.t.Helper()
 	w.eventually("extension "+name+" is gone", func() error {
-		w.playRemoval(name)
+		w.removeFinalizers(name)
 		err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterExtension{})
 		if err == nil {
 			return errors.New("it is there")
@@ -162,31 +162,31 @@ func (w *fixture) gone(name string) {
 // TestDependenciesBlock: by default what is missing is named, and awaited.
 func TestDependenciesBlock(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("block")
-	catalog := w.catalog("block")
-	w.add(catalog, "block-provider", "1.0.0", "Anvil")
-	w.add(catalog, "block-user", "1.0.0", "", needsAPI("Anvil"), needsPackage("block-provider", ">=1.0.0 <2.0.0"))
-	w.create(of("block-user", "block"))
-	w.expect("block-user", olmv1.TypeProgressing, `True Retrying bundle "block-user.v1.0.0" has a dependency declared via property "olm.gvk.required" which is not met: `+
+	w.createNamespace("block")
+	catalog := w.createCatalog("block")
+	w.addPackageVersion(catalog, "block-provider", "1.0.0", "Anvil")
+	w.addPackageVersion(catalog, "block-user", "1.0.0", "", needsAPI("Anvil"), needsPackage("block-provider", ">=1.0.0 <2.0.0"))
+	w.create(newPackageExtension("block-user", "block"))
+	w.expectCondition("block-user", olmv1.TypeProgressing, `True Retrying bundle "block-user.v1.0.0" has a dependency declared via property "olm.gvk.required" which is not met: `+
 		`it needs the API Anvil of deps.example.com/v1, which would come with package "block-provider" in version 1.0.0 (catalog "block"); `+
 		`and one declared via property "olm.package.required": it needs package "block-provider" in version ">=1.0.0 <2.0.0", which would come with package "block-provider" in version 1.0.0 (catalog "block"). `+
 		`Install it, or set spec.install.dependencies.policy to Install to have it installed`)
-	w.expect("block-user", olmv1.TypeInstalled, "False Failed No bundle installed")
+	w.expectCondition("block-user", olmv1.TypeInstalled, "False Failed No bundle installed")
 
 	// Once somebody installs the dependency the extension goes on by itself.
-	w.installed(of("block-provider", "block"))
-	set := w.revision("block-user-1")
+	w.createInstalled(newPackageExtension("block-provider", "block"))
+	set := w.waitForRevision("block-user-1")
 	want := `[{"type":"olm.gvk.required","value":{"group":"deps.example.com","kind":"Anvil","version":"v1"}},` +
 		`{"type":"olm.package.required","value":{"packageName":"block-provider","versionRange":"\u003e=1.0.0 \u003c2.0.0"}}]`
 	if diff := cmp.Diff(want, set.Annotations[olmv1.AnnotationRequires]); diff != "" {
 		t.Errorf("recorded requirements (-want +got):\n%s", diff)
 	}
 
-	provides := w.revision("block-provider-1").Annotations[olmv1.AnnotationProvides]
-	if want := `[{"type":"olm.gvk","value":` + string(gvk("Anvil")) + `}]`; provides != want {
+	provides := w.waitForRevision("block-provider-1").Annotations[olmv1.AnnotationProvides]
+	if want := `[{"type":"olm.gvk","value":` + string(gvkProperty("Anvil")) + `}]`; provides != want {
 		t.Errorf("recorded as provided: %s, want %s", provides, want)
 	}
-	if set := w.revision("block-provider-1"); set.Annotations[olmv1.AnnotationRequires] != "" {
+	if set := w.waitForRevision("block-provider-1"); set.Annotations[olmv1.AnnotationRequires] != "" {
 		t.Errorf("needs of a bundle that needs nothing: %s", set.Annotations[olmv1.AnnotationRequires])
 	}
 }
@@ -194,15 +194,15 @@ func TestDependenciesBlock(t *testing.T) {
 // TestServedAPIsAreThere: an API that the API server serves is met, whoever installed it.
 func TestServedAPIsAreThere(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("served")
-	w.add(w.catalog("served"), "served-user", "1.0.0", "", needsAPI("Bellows"))
-	w.create(of("served-user", "served"))
-	w.expect("served-user", olmv1.TypeProgressing, `True Retrying bundle "served-user.v1.0.0" has a dependency declared via property "olm.gvk.required" which is not met: `+
+	w.createNamespace("served")
+	w.addPackageVersion(w.createCatalog("served"), "served-user", "1.0.0", "", needsAPI("Bellows"))
+	w.create(newPackageExtension("served-user", "served"))
+	w.expectCondition("served-user", olmv1.TypeProgressing, `True Retrying bundle "served-user.v1.0.0" has a dependency declared via property "olm.gvk.required" which is not met: `+
 		`it needs the API Bellows of deps.example.com/v1, which nothing in the catalogs provides: looked at "served"`)
 	w.create(crd("Bellows"))
 	w.eventually("the API is noticed", func() error {
-		ext := w.get("served-user")
-		w.change(ext, func() { metav1.SetMetaDataAnnotation(&ext.ObjectMeta, "test", ext.ResourceVersion) })
+		ext := w.getExtension("served-user")
+		w.patch(ext, func() { metav1.SetMetaDataAnnotation(&ext.ObjectMeta, "test", ext.ResourceVersion) })
 		return w.c.Get(w.t.Context(), client.ObjectKey{Name: "served-user-1"}, &olmv1.ClusterObjectSet{})
 	})
 }
@@ -210,36 +210,36 @@ func TestServedAPIsAreThere(t *testing.T) {
 // TestBundlesThatMeetTheirOwnNeeds wait for nobody.
 func TestBundlesThatMeetTheirOwnNeeds(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("own")
-	w.add(w.catalog("own"), "own-user", "1.0.0", "Chisel", needsAPI("Chisel"))
-	w.create(of("own-user", "own"))
-	w.revision("own-user-1")
+	w.createNamespace("own")
+	w.addPackageVersion(w.createCatalog("own"), "own-user", "1.0.0", "Chisel", needsAPI("Chisel"))
+	w.create(newPackageExtension("own-user", "own"))
+	w.waitForRevision("own-user-1")
 }
 
 // TestBadRequirements stop the bundle, with the reason.
 func TestBadRequirements(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("odd")
-	w.add(w.catalog("odd"), "odd-user", "1.0.0", "", `{"type":"olm.constraint","value":{"weather":"good"}}`)
-	w.create(of("odd-user", "odd"))
-	w.expect("odd-user", olmv1.TypeProgressing, `False Blocked bundle "odd-user.v1.0.0": property "olm.constraint": json: unknown field "weather"`)
+	w.createNamespace("odd")
+	w.addPackageVersion(w.createCatalog("odd"), "odd-user", "1.0.0", "", `{"type":"olm.constraint","value":{"weather":"good"}}`)
+	w.create(newPackageExtension("odd-user", "odd"))
+	w.expectCondition("odd-user", olmv1.TypeProgressing, `False Blocked bundle "odd-user.v1.0.0": property "olm.constraint": json: unknown field "weather"`)
 }
 
 // TestConsent: with the policy Install what is missing becomes extensions of their own,
 // down to the dependencies of dependencies, and stays when the first asker goes.
 func TestConsent(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("consent")
-	catalog := w.catalog("consent")
-	w.add(catalog, "consent-base", "1.0.0", "")
-	w.add(catalog, "consent-base", "2.0.0", "")
-	w.add(catalog, "consent-provider", "1.0.0", "Drill", needsPackage("consent-base", ">=1.0.0 !1.5.0 <2.0.0"))
-	w.add(catalog, "consent-user", "1.0.0", "", needsAPI("Drill"))
-	ext := of("consent-user", "consent")
+	w.createNamespace("consent")
+	catalog := w.createCatalog("consent")
+	w.addPackageVersion(catalog, "consent-base", "1.0.0", "")
+	w.addPackageVersion(catalog, "consent-base", "2.0.0", "")
+	w.addPackageVersion(catalog, "consent-provider", "1.0.0", "Drill", needsPackage("consent-base", ">=1.0.0 !1.5.0 <2.0.0"))
+	w.addPackageVersion(catalog, "consent-user", "1.0.0", "", needsAPI("Drill"))
+	ext := newPackageExtension("consent-user", "consent")
 	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
 	w.create(ext)
-	w.expect("consent-user", olmv1.TypeProgressing, "True RollingOut waiting for its dependencies, to be installed as extensions of their own: consent-base, consent-provider")
-	base, provider := w.get("consent-base"), w.get("consent-provider")
+	w.expectCondition("consent-user", olmv1.TypeProgressing, "True RollingOut waiting for its dependencies, to be installed as extensions of their own: consent-base, consent-provider")
+	base, provider := w.getExtension("consent-base"), w.getExtension("consent-provider")
 	t.Cleanup(func() {
 		for _, made := range []*olmv1.ClusterExtension{base, provider} {
 			if err := client.IgnoreNotFound(w.c.Delete(context.Background(), made)); err != nil {
@@ -263,15 +263,15 @@ func TestConsent(t *testing.T) {
 		t.Errorf("the extension of a dependency is made for %v and owned by %v", base.Annotations, base.OwnerReferences)
 	}
 
-	w.expect("consent-provider", olmv1.TypeProgressing, `True Retrying bundle "consent-provider.v1.0.0" has a dependency`)
-	w.succeed(w.revision("consent-base-1"))
-	w.succeed(w.revision("consent-provider-1"))
-	w.succeed(w.revision("consent-user-1"))
-	w.expect("consent-user", olmv1.TypeInstalled, "True")
+	w.expectCondition("consent-provider", olmv1.TypeProgressing, `True Retrying bundle "consent-provider.v1.0.0" has a dependency`)
+	w.markSucceeded(w.waitForRevision("consent-base-1"))
+	w.markSucceeded(w.waitForRevision("consent-provider-1"))
+	w.markSucceeded(w.waitForRevision("consent-user-1"))
+	w.expectCondition("consent-user", olmv1.TypeInstalled, "True")
 
 	w.delete(ext)
-	w.gone("consent-user")
-	if provider := w.get("consent-provider"); !provider.DeletionTimestamp.IsZero() {
+	w.waitUntilGone("consent-user")
+	if provider := w.getExtension("consent-provider"); !provider.DeletionTimestamp.IsZero() {
 		t.Error("what was installed for an extension goes with it")
 	}
 }
@@ -280,100 +280,100 @@ func TestConsent(t *testing.T) {
 // that asked for them waits until they are installed.
 func TestCircles(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("circle")
-	catalog := w.catalog("circle")
-	w.add(catalog, "circle-one", "1.0.0", "Fork", needsAPI("Gimlet"))
-	w.add(catalog, "circle-two", "1.0.0", "Gimlet", needsAPI("Fork"))
-	w.add(catalog, "circle-user", "1.0.0", "", needsAPI("Fork"))
-	w.create(of("circle-user", "circle"))
-	w.expect("circle-user", olmv1.TypeProgressing, `True Retrying bundle "circle-user.v1.0.0" has a dependency`)
-	w.create(of("circle-one", "circle"))
-	w.expect("circle-one", olmv1.TypeProgressing, `True Retrying bundle "circle-one.v1.0.0" has a dependency`)
-	w.create(of("circle-two", "circle"))
-	one, two := w.revision("circle-one-1"), w.revision("circle-two-1")
-	w.succeed(one)
-	w.succeed(two)
-	w.revision("circle-user-1")
+	w.createNamespace("circle")
+	catalog := w.createCatalog("circle")
+	w.addPackageVersion(catalog, "circle-one", "1.0.0", "Fork", needsAPI("Gimlet"))
+	w.addPackageVersion(catalog, "circle-two", "1.0.0", "Gimlet", needsAPI("Fork"))
+	w.addPackageVersion(catalog, "circle-user", "1.0.0", "", needsAPI("Fork"))
+	w.create(newPackageExtension("circle-user", "circle"))
+	w.expectCondition("circle-user", olmv1.TypeProgressing, `True Retrying bundle "circle-user.v1.0.0" has a dependency`)
+	w.create(newPackageExtension("circle-one", "circle"))
+	w.expectCondition("circle-one", olmv1.TypeProgressing, `True Retrying bundle "circle-one.v1.0.0" has a dependency`)
+	w.create(newPackageExtension("circle-two", "circle"))
+	one, two := w.waitForRevision("circle-one-1"), w.waitForRevision("circle-two-1")
+	w.markSucceeded(one)
+	w.markSucceeded(two)
+	w.waitForRevision("circle-user-1")
 }
 
 // TestConsentThatDoesNotHelp says what conflicts, and what would work.
 func TestConsentThatDoesNotHelp(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("futile")
-	catalog := w.catalog("futile")
-	w.add(catalog, "futile-base", "1.0.0", "")
-	w.add(catalog, "futile-base", "2.0.0", "")
-	w.add(catalog, "futile-user", "1.0.0", "", needsPackage("futile-base", ">=2.0.0"))
-	base := of("futile-base", "futile")
+	w.createNamespace("futile")
+	catalog := w.createCatalog("futile")
+	w.addPackageVersion(catalog, "futile-base", "1.0.0", "")
+	w.addPackageVersion(catalog, "futile-base", "2.0.0", "")
+	w.addPackageVersion(catalog, "futile-user", "1.0.0", "", needsPackage("futile-base", ">=2.0.0"))
+	base := newPackageExtension("futile-base", "futile")
 	base.Spec.Source.Catalog.Version = "1.0.0"
-	w.installed(base)
-	ext := of("futile-user", "futile")
+	w.createInstalled(base)
+	ext := newPackageExtension("futile-user", "futile")
 	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
 	w.create(ext)
 	w.eventually("the conflict is told", func() error {
-		for _, c := range w.get("futile-user").Status.Conditions {
+		for _, c := range w.getExtension("futile-user").Status.Conditions {
 			if c.Type == olmv1.TypeProgressing && strings.HasSuffix(c.Message, `package "futile-base" is installed in version 1.0.0 as extension "futile-base". `+
 				`It would work with extension "futile-base" at version 2.0.0 of package "futile-base"`) {
 				return nil
 			}
 		}
-		return fmt.Errorf("conditions are %+v", w.get("futile-user").Status.Conditions)
+		return fmt.Errorf("conditions are %+v", w.getExtension("futile-user").Status.Conditions)
 	})
 
 	// As soon as that is so it goes on.
-	base = w.get("futile-base")
-	w.change(base, func() { base.Spec.Source.Catalog.Version = "" })
-	w.succeed(w.revision("futile-base-2"))
-	w.revision("futile-user-1")
+	base = w.getExtension("futile-base")
+	w.patch(base, func() { base.Spec.Source.Catalog.Version = "" })
+	w.markSucceeded(w.waitForRevision("futile-base-2"))
+	w.waitForRevision("futile-user-1")
 }
 
 // TestUpdatesThatBreakOthers are refused until the others do not need it any more.
 func TestUpdatesThatBreakOthers(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("update")
-	catalog := w.catalog("update")
-	w.add(catalog, "update-provider", "1.0.0", "Easel")
-	w.add(catalog, "update-user", "1.0.0", "", needsAPI("Easel"))
-	w.installed(of("update-provider", "update"))
-	user := of("update-user", "update")
-	w.installed(user)
+	w.createNamespace("update")
+	catalog := w.createCatalog("update")
+	w.addPackageVersion(catalog, "update-provider", "1.0.0", "Easel")
+	w.addPackageVersion(catalog, "update-user", "1.0.0", "", needsAPI("Easel"))
+	w.createInstalled(newPackageExtension("update-provider", "update"))
+	user := newPackageExtension("update-user", "update")
+	w.createInstalled(user)
 
-	w.add(catalog, "update-provider", "2.0.0", "")
-	w.offer(catalog, "9.9.9") // The catalog is another one now.
-	w.expect("update-provider", olmv1.TypeProgressing, `False Blocked updating from bundle "update-provider.v1.0.0" to "update-provider.v2.0.0" would break others: `+
+	w.addPackageVersion(catalog, "update-provider", "2.0.0", "")
+	w.setCatalogVersions(catalog, "9.9.9") // The catalog is another one now.
+	w.expectCondition("update-provider", olmv1.TypeProgressing, `False Blocked updating from bundle "update-provider.v1.0.0" to "update-provider.v2.0.0" would break others: `+
 		`extension "update-user" (bundle "update-user.v1.0.0") needs the API Easel of deps.example.com/v1. `+
 		`Update or remove those first, or keep this one back with spec.source.catalog.version`)
-	w.expect("update-provider", olmv1.TypeInstalled, "True")
+	w.expectCondition("update-provider", olmv1.TypeInstalled, "True")
 
 	w.delete(user)
-	w.gone("update-user")
-	w.revision("update-provider-2")
+	w.waitUntilGone("update-user")
+	w.waitForRevision("update-provider-2")
 }
 
 // TestRemovalsThatBreakOthers wait, unless the owner says to go on.
 func TestRemovalsThatBreakOthers(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("removal")
-	catalog := w.catalog("removal")
+	w.createNamespace("removal")
+	catalog := w.createCatalog("removal")
 	held := `False Blocked the removal waits: it would break others: extension "%s" (bundle "%[1]s.v1.0.0") needs package "%s". ` +
 		`Remove those first, or set the annotation mainstay.dev/remove-despite-dependents: "true" on this extension`
 	for _, name := range []string{"one", "two"} {
-		w.add(catalog, "removal-provider-"+name, "1.0.0", "")
-		w.add(catalog, "removal-user-"+name, "1.0.0", "", needsPackage("removal-provider-"+name, ""))
-		w.installed(of("removal-provider-"+name, "removal"))
-		w.installed(of("removal-user-"+name, "removal"))
-		w.delete(w.get("removal-provider-" + name))
-		w.expect("removal-provider-"+name, olmv1.TypeProgressing, fmt.Sprintf(held, "removal-user-"+name, "removal-provider-"+name))
-		if set := w.revision("removal-provider-" + name + "-1"); !set.DeletionTimestamp.IsZero() {
+		w.addPackageVersion(catalog, "removal-provider-"+name, "1.0.0", "")
+		w.addPackageVersion(catalog, "removal-user-"+name, "1.0.0", "", needsPackage("removal-provider-"+name, ""))
+		w.createInstalled(newPackageExtension("removal-provider-"+name, "removal"))
+		w.createInstalled(newPackageExtension("removal-user-"+name, "removal"))
+		w.delete(w.getExtension("removal-provider-" + name))
+		w.expectCondition("removal-provider-"+name, olmv1.TypeProgressing, fmt.Sprintf(held, "removal-user-"+name, "removal-provider-"+name))
+		if set := w.waitForRevision("removal-provider-" + name + "-1"); !set.DeletionTimestamp.IsZero() {
 			t.Error("the removal has begun")
 		}
 	}
 
-	ext := w.get("removal-provider-one")
-	w.change(ext, func() {
+	ext := w.getExtension("removal-provider-one")
+	w.patch(ext, func() {
 		metav1.SetMetaDataAnnotation(&ext.ObjectMeta, olmv1.AnnotationRemoveDespiteDependents, "true")
 	})
-	w.gone("removal-provider-one")
-	w.delete(w.get("removal-user-two"))
-	w.gone("removal-provider-two")
+	w.waitUntilGone("removal-provider-one")
+	w.delete(w.getExtension("removal-user-two"))
+	w.waitUntilGone("removal-provider-two")
 }

@@ -14,19 +14,19 @@ import (
 // be read; as soon as it is, extensions that wait for it are installed.
 func TestDisabledCatalogsOfferNothing(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("disabled")
-	catalog := w.catalog("disabled", "1.0.0")
-	w.serving(catalog, metav1.ConditionFalse, olmv1.ReasonUserSpecifiedUnavailable)
-	w.create(extension("disabled", "disabled"))
-	w.expect("disabled", olmv1.TypeProgressing, `True Retrying no bundles found for package "hello-operator"`)
+	w.createNamespace("disabled")
+	catalog := w.createCatalog("disabled", "1.0.0")
+	w.setServingCondition(catalog, metav1.ConditionFalse, olmv1.ReasonUserSpecifiedUnavailable)
+	w.create(newExtension("disabled", "disabled"))
+	w.expectCondition("disabled", olmv1.TypeProgressing, `True Retrying no bundles found for package "hello-operator"`)
 
-	w.serving(catalog, metav1.ConditionTrue, olmv1.ReasonAvailable)
-	w.succeed(w.revision("disabled-1"))
-	w.expect("disabled", olmv1.TypeProgressing, "True Succeeded desired state reached")
-	w.remove("disabled")
+	w.setServingCondition(catalog, metav1.ConditionTrue, olmv1.ReasonAvailable)
+	w.markSucceeded(w.waitForRevision("disabled-1"))
+	w.expectCondition("disabled", olmv1.TypeProgressing, "True Succeeded desired state reached")
+	w.deleteAndWait("disabled")
 }
 
-func (w *fixture) serving(catalog *olmv1.ClusterCatalog, status metav1.ConditionStatus, reason string) {
+func (w *fixture) setServingCondition(catalog *olmv1.ClusterCatalog, status metav1.ConditionStatus, reason string) {
 	w.t.Helper()
 	before := catalog.DeepCopy()
 	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: status, Reason: reason})

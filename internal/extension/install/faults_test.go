@@ -43,8 +43,8 @@ type replica struct {
 	stop  context.CancelFunc
 }
 
-// replica starts a program, which ends with the test at the latest.
-func (w *fixture) replica(c client.Client, elect bool) *replica {
+// startReplica starts a program, which ends with the test at the latest.
+func (w *fixture) startReplica(c client.Client, elect bool) *replica {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	r := &replica{ended: make(chan struct{}), stop: cancel}
@@ -57,7 +57,7 @@ func (w *fixture) replica(c client.Client, elect bool) *replica {
 		LeaseDuration: ptr.To(4 * time.Second), RenewDeadline: ptr.To(3 * time.Second), RetryPeriod: ptr.To(500 * time.Millisecond),
 	})
 	if err == nil {
-		err = errors.Join(w.controller(mgr).SetupWithManager(mgr),
+		err = errors.Join(w.newController(mgr).SetupWithManager(mgr),
 			rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}), serving.Setup(mgr, serving.Options{}))
 	}
 	if err != nil {
@@ -74,8 +74,8 @@ func (w *fixture) replica(c client.Client, elect bool) *replica {
 	return r
 }
 
-// awaitLead waits until the replica leads.
-func (r *replica) awaitLead(t *testing.T) {
+// waitForLeadership waits until the replica is the leader.
+func (r *replica) waitForLeadership(t *testing.T) {
 	t.Helper()
 	select {
 	case <-r.elected:
@@ -124,42 +124,42 @@ func newFaultFixture(t *testing.T, name string) *faultFixture {
 	s := &faultFixture{
 		fixture: newFixtureWithoutController(t), all: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme), name: name,
 	}
-	s.namespace(name)
-	s.catalog(name)
+	s.createNamespace(name)
+	s.createCatalog(name)
 	s.working.Store(true)
-	s.meanwhile(func(ctx context.Context) error {
+	s.repeatInBackground(func(ctx context.Context) error {
 		if !s.working.Load() {
 			return nil
 		}
-		return runDeployments(ctx, s.all, name)
+		return makeDeploymentsAvailable(ctx, s.all, name)
 	})
 
 	return s
 }
 
-// journey installs, updates and removes an extension. Each of the three flows is interrupted
-// when it is under way: the first two while they wait for a Deployment.
-func (s *faultFixture) journey(interrupt func(flow string)) (installed, updated []string) {
+// runLifecycle installs, updates and removes an extension. Each of the three flows is interrupted
+// while it is running: the first two while they wait for a Deployment.
+func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, updated []string) {
 	s.t.Helper()
-	s.offer(s.getCatalog(s.name), "1.1.0")
+	s.setCatalogVersions(s.getCatalog(s.name), "1.1.0")
 	s.working.Store(false)
-	s.create(extension(s.name, s.name))
-	s.expect(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
+	s.create(newExtension(s.name, s.name))
+	s.expectCondition(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
 	interrupt("install")
 	s.working.Store(true)
-	s.eventually("it is installed", func() error { return s.reached(s.all, s.name, "1.1.0", 1) })
-	installed = s.state(s.all, s.name)
+	s.eventually("it is installed", func() error { return s.checkVersionReached(s.all, s.name, "1.1.0", 1) })
+	installed = s.captureState(s.all, s.name)
 
 	s.working.Store(false)
-	s.offer(s.getCatalog(s.name), "1.1.0", "1.2.0")
-	s.revision(s.name + "-2")
-	s.expect(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
+	s.setCatalogVersions(s.getCatalog(s.name), "1.1.0", "1.2.0")
+	s.waitForRevision(s.name + "-2")
+	s.expectCondition(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
 	interrupt("update")
 	s.working.Store(true)
-	s.eventually("it is updated", func() error { return s.reached(s.all, s.name, "1.2.0", 2) })
-	updated = s.state(s.all, s.name)
+	s.eventually("it is updated", func() error { return s.checkVersionReached(s.all, s.name, "1.2.0", 2) })
+	updated = s.captureState(s.all, s.name)
 
-	s.delete(s.get(s.name))
+	s.delete(s.getExtension(s.name))
 	interrupt("removal")
 	s.eventually("it is gone", func() error {
 		err := s.c.Get(s.t.Context(), client.ObjectKey{Name: s.name}, &olmv1.ClusterExtension{})
@@ -169,7 +169,7 @@ func (s *faultFixture) journey(interrupt func(flow string)) (installed, updated 
 		return client.IgnoreNotFound(err)
 	})
 
-	for _, line := range s.state(s.all, s.name) {
+	for _, line := range s.captureState(s.all, s.name) {
 		if !strings.HasPrefix(line, "Secret ") { // no garbage collector runs here
 			s.t.Errorf("left over: %s", line)
 		}
@@ -182,11 +182,12 @@ func (s *faultFixture) journey(interrupt func(flow string)) (installed, updated 
 	return installed, updated
 }
 
-// compare takes the journey twice, with and without interruption.
-func (s *faultFixture) compare(undisturbed, interrupt func(flow string)) {
+// compareWithAndWithout runs the lifecycle twice, with and without interruption, and compares the
+// results.
+func (s *faultFixture) compareWithAndWithout(undisturbed, interrupt func(flow string)) {
 	s.t.Helper()
-	wantInstalled, wantUpdated := s.journey(undisturbed)
-	gotInstalled, gotUpdated := s.journey(interrupt)
+	wantInstalled, wantUpdated := s.runLifecycle(undisturbed)
+	gotInstalled, gotUpdated := s.runLifecycle(interrupt)
 	if diff := cmp.Diff(wantInstalled, gotInstalled); diff != "" {
 		s.t.Errorf("installed (-undisturbed +interrupted):\n%s", diff)
 	}
@@ -195,15 +196,15 @@ func (s *faultFixture) compare(undisturbed, interrupt func(flow string)) {
 	}
 }
 
-// nothing interrupts no flow.
-func nothing(string) {}
+// noInterruption interrupts no flow.
+func noInterruption(string) {}
 
 // TestServerRestartsUnderEachFlow restarts the API server while an extension is installed,
 // updated and removed by a program that goes on running.
 func TestServerRestartsUnderEachFlow(t *testing.T) {
 	s := newFaultFixture(t, "server-restarts")
-	program := s.replica(s.all, false)
-	s.compare(nothing, func(string) { env.RestartServer(t) })
+	program := s.startReplica(s.all, false)
+	s.compareWithAndWithout(noInterruption, func(string) { env.RestartServer(t) })
 	select {
 	case <-program.ended:
 		t.Errorf("the program ended: %v", program.err)
@@ -215,8 +216,8 @@ func TestServerRestartsUnderEachFlow(t *testing.T) {
 // meanwhile deletes objects, which etcd still lets everybody do.
 func TestEtcdWithoutSpace(t *testing.T) {
 	s := newFaultFixture(t, "without-space")
-	program := s.replica(s.all, false)
-	s.compare(nothing, func(flow string) {
+	program := s.startReplica(s.all, false)
+	s.compareWithAndWithout(noInterruption, func(flow string) {
 		if flow == "removal" { // It is asked for already.
 			return
 		}
@@ -252,16 +253,16 @@ func TestEtcdWithoutSpace(t *testing.T) {
 // and the one that was cut off writes nothing any more.
 func TestTwoReplicas(t *testing.T) {
 	s := newFaultFixture(t, "two-replicas")
-	leader := s.replica(s.all, true)
-	leader.awaitLead(t)
-	follower := s.replica(s.all, true)
+	leader := s.startReplica(s.all, true)
+	leader.waitForLeadership(t)
+	follower := s.startReplica(s.all, true)
 	type former struct {
 		*replica
 		writes int64
 	}
 	var formers []former
 
-	s.compare(func(string) {
+	s.compareWithAndWithout(func(string) {
 		if got := follower.written.Load(); got > 0 {
 			t.Errorf("the replica that does not lead wrote %d times", got)
 		}
@@ -274,8 +275,8 @@ func TestTwoReplicas(t *testing.T) {
 
 		formers = append(formers, former{leader, leader.written.Load()})
 		leader.cut.Store(false)
-		follower.awaitLead(t)
-		leader, follower = follower, s.replica(s.all, true)
+		follower.waitForLeadership(t)
+		leader, follower = follower, s.startReplica(s.all, true)
 	})
 
 	for i, former := range formers {

@@ -32,8 +32,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// fixture is an API server with the controller on it, catalogs that are served from
-// memory, and bundles that are read from the examples.
+// fixture is an API server with the controller, catalogs served from memory, and bundles read from
+// the examples.
 type fixture struct {
 	t *testing.T
 	c client.Client
@@ -65,7 +65,7 @@ func newFixture(t *testing.T, configure ...func(*install.Controller)) *fixture {
 		t.Fatal(err)
 	}
 
-	controller := w.controller(mgr)
+	controller := w.newController(mgr)
 	for _, change := range configure {
 		change(controller)
 	}
@@ -91,13 +91,13 @@ func newFixture(t *testing.T, configure ...func(*install.Controller)) *fixture {
 func newFixtureWithoutController(t *testing.T) *fixture {
 	w := &fixture{t: t, c: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme), content: map[string]*fbc.Content{},
 		others: map[string]map[string]*fbc.Content{}, images: map[string]fs.FS{}}
-	w.clear()
+	w.cleanUp()
 	return w
 }
 
-// clear removes what earlier tests left, when their controllers had ended: revisions, and
-// the one definition that all of them bring.
-func (w *fixture) clear() {
+// cleanUp deletes what earlier tests left: extensions, revisions, and the one CRD that all of them
+// have.
+func (w *fixture) cleanUp() {
 	w.t.Helper()
 	w.eventually("what earlier tests left is gone", func() error {
 		var extensions olmv1.ClusterExtensionList
@@ -141,22 +141,22 @@ func (w *fixture) clear() {
 	})
 }
 
-// controller returns the controller under test, with the catalogs and bundles of the fixture.
-func (w *fixture) controller(mgr ctrl.Manager) *install.Controller {
+// newController returns the controller under test, with the catalogs and bundles of the fixture.
+func (w *fixture) newController(mgr ctrl.Manager) *install.Controller {
 	return &install.Controller{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Catalogs: w, Bundles: w, SystemNamespace: "default", Program: "test",
 		ServedResources: discovery.NewDiscoveryClientForConfigOrDie(mgr.GetConfig()).ServerResourcesForGroupVersion,
 	}
 }
 
-// in makes a subtest the one that fails and cleans up, until it ends.
-func (w *fixture) in(t *testing.T) {
+// useSubtest makes failures and cleanups belong to a subtest, until it ends.
+func (w *fixture) useSubtest(t *testing.T) {
 	outer := w.t
 	w.t = t
 	t.Cleanup(func() { w.t = outer })
 }
 
-// Content is the played catalog.
+// Content implements install.CatalogReader.
 func (w *fixture) Content(_ context.Context, baseURL, packageName string) (*fbc.Content, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,10 +170,10 @@ func (w *fixture) Content(_ context.Context, baseURL, packageName string) (*fbc.
 	return w.content[baseURL], nil
 }
 
-// Open returns the example bundles. What it returned before may be asked for by its digest.
+// Open returns the example bundles. Images that it returned before can be opened by digest.
 func (w *fixture) Open(ctx context.Context, image string) (*install.BundleImage, error) {
 	image, _, _ = strings.Cut(image, "@")
-	found, err := w.filesOf(ctx, image)
+	found, err := w.filesOfImage(ctx, image)
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +186,8 @@ func openBundle(found fs.FS, image string) (*install.BundleImage, error) {
 	return &install.BundleImage{Files: read, Canonical: image + digest}, err
 }
 
-// filesOf returns the files of the images that registries hold.
-func (w *fixture) filesOf(ctx context.Context, image string) (fs.FS, error) {
+// filesOfImage returns the files of the images in the simulated registries.
+func (w *fixture) filesOfImage(ctx context.Context, image string) (fs.FS, error) {
 	w.mu.Lock()
 	made := w.images[image]
 	w.mu.Unlock()
@@ -223,17 +223,17 @@ func (w *fixture) Keep(_ context.Context, inUse []string) error {
 	return w.keepErr
 }
 
-func (w *fixture) catalog(name string, versions ...string) *olmv1.ClusterCatalog {
+func (w *fixture) createCatalog(name string, versions ...string) *olmv1.ClusterCatalog {
 	w.t.Helper()
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": name}}}
 	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "quay.io/example/catalog:v1"}}
 	w.create(catalog)
-	w.offer(catalog, versions...)
+	w.setCatalogVersions(catalog, versions...)
 	return catalog
 }
 
-// offer sets the versions in a catalog, each an update of the one before.
-func (w *fixture) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
+// setCatalogVersions sets the versions in a catalog, each an update of the previous one.
+func (w *fixture) setCatalogVersions(catalog *olmv1.ClusterCatalog, versions ...string) {
 	w.t.Helper()
 	base := "https://catalogd/catalogs/" + catalog.Name
 	content := &fbc.Content{}
@@ -276,15 +276,15 @@ func (w *fixture) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
 	}
 }
 
-// label puts a catalog among those that an extension selects.
-func (w *fixture) label(name, value string) {
+// labelCatalog makes extensions select a catalog.
+func (w *fixture) labelCatalog(name, value string) {
 	w.t.Helper()
 	catalog := w.getCatalog(name)
-	w.change(catalog, func() { catalog.Labels["test"] = value })
+	w.patch(catalog, func() { catalog.Labels["test"] = value })
 }
 
-// succeed plays the rollout of a revision.
-func (w *fixture) succeed(set *olmv1.ClusterObjectSet) {
+// markSucceeded simulates the rollout of a revision.
+func (w *fixture) markSucceeded(set *olmv1.ClusterObjectSet) {
 	w.t.Helper()
 	before := set.DeepCopy()
 	for _, c := range []metav1.Condition{
@@ -300,8 +300,8 @@ func (w *fixture) succeed(set *olmv1.ClusterObjectSet) {
 	}
 }
 
-// playRemoval plays the removal of the revisions of an extension that are being deleted.
-func (w *fixture) playRemoval(name string) {
+// removeFinalizers simulates the removal of the revisions of an extension that are being deleted.
+func (w *fixture) removeFinalizers(name string) {
 	w.t.Helper()
 	var sets olmv1.ClusterObjectSetList
 	if err := w.c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
@@ -319,7 +319,7 @@ func (w *fixture) playRemoval(name string) {
 	}
 }
 
-func (w *fixture) namespace(name string) {
+func (w *fixture) createNamespace(name string) {
 	w.t.Helper()
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
@@ -337,8 +337,8 @@ func (w *fixture) create(object client.Object) {
 	})
 }
 
-// change writes an edit of an object, whatever the controller wrote since it was read.
-func (w *fixture) change(object client.Object, edit func()) {
+// patch patches an object with the result of an edit.
+func (w *fixture) patch(object client.Object, edit func()) {
 	w.t.Helper()
 	before := object.DeepCopyObject().(client.Object)
 	edit()
@@ -354,7 +354,7 @@ func (w *fixture) delete(object client.Object) {
 	}
 }
 
-func (w *fixture) get(name string) *olmv1.ClusterExtension {
+func (w *fixture) getExtension(name string) *olmv1.ClusterExtension {
 	w.t.Helper()
 	ext := &olmv1.ClusterExtension{}
 	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, ext); err != nil {
@@ -372,8 +372,8 @@ func (w *fixture) getCatalog(name string) *olmv1.ClusterCatalog {
 	return catalog
 }
 
-// revision waits for a revision.
-func (w *fixture) revision(name string) *olmv1.ClusterObjectSet {
+// waitForRevision waits until a revision exists.
+func (w *fixture) waitForRevision(name string) *olmv1.ClusterObjectSet {
 	w.t.Helper()
 	set := &olmv1.ClusterObjectSet{}
 	w.eventually("revision "+name+" exists", func() error {
@@ -382,13 +382,13 @@ func (w *fixture) revision(name string) *olmv1.ClusterObjectSet {
 	return set
 }
 
-// expect waits until a condition reads as wanted: its status, reason and message, or
-// the start of them.
-func (w *fixture) expect(name, conditionType, want string) {
+// expectCondition waits until a condition has the wanted status, reason and message, or start of
+// the message.
+func (w *fixture) expectCondition(name, conditionType, want string) {
 	w.t.Helper()
 	w.eventually(conditionType+" of "+name+" is "+want, func() error {
 		got := "absent"
-		if c := meta.FindStatusCondition(w.get(name).Status.Conditions, conditionType); c != nil {
+		if c := meta.FindStatusCondition(w.getExtension(name).Status.Conditions, conditionType); c != nil {
 			got = fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
 		}
 		if !strings.HasPrefix(got, want) {
@@ -417,7 +417,7 @@ func (w *fixture) eventually(what string, check func() error) {
 	}
 }
 
-func extension(name, namespace string) *olmv1.ClusterExtension {
+func newExtension(name, namespace string) *olmv1.ClusterExtension {
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	ext.Spec.Namespace = namespace
 	ext.Spec.Source = olmv1.SourceConfig{

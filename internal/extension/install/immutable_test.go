@@ -13,14 +13,14 @@ import (
 // image changes nothing, until there is another version.
 func TestInstalledBundlesAreNotReinstalled(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("immutable")
-	catalog := w.catalog("immutable", "1.0.0")
-	w.create(extension("immutable", "immutable"))
-	w.succeed(w.revision("immutable-1"))
-	w.expect("immutable", olmv1.TypeInstalled, "True")
+	w.createNamespace("immutable")
+	catalog := w.createCatalog("immutable", "1.0.0")
+	w.create(newExtension("immutable", "immutable"))
+	w.markSucceeded(w.waitForRevision("immutable-1"))
+	w.expectCondition("immutable", olmv1.TypeInstalled, "True")
 
 	base := "https://catalogd/catalogs/immutable"
-	w.offer(catalog, "1.0.0")
+	w.setCatalogVersions(catalog, "1.0.0")
 	w.mu.Lock()
 	changed := *w.content[base]
 	changed.Bundles = []fbc.Bundle{changed.Bundles[0]}
@@ -28,9 +28,9 @@ func TestInstalledBundlesAreNotReinstalled(t *testing.T) {
 	changed.Deprecations = &fbc.Deprecations{Entries: []fbc.DeprecationEntry{{Reference: fbc.DeprecationReference{Schema: fbc.SchemaPackage}, Message: "read again"}}}
 	w.content[base] = &changed
 	w.mu.Unlock()
-	ext := w.get("immutable")
-	w.change(ext, func() { ext.Annotations = map[string]string{"test": "again"} })
-	w.expect("immutable", olmv1.TypeDeprecated, "True Deprecated read again")
+	ext := w.getExtension("immutable")
+	w.patch(ext, func() { ext.Annotations = map[string]string{"test": "again"} })
+	w.expectCondition("immutable", olmv1.TypeDeprecated, "True Deprecated read again")
 	var sets olmv1.ClusterObjectSetList
 	if err := w.c.List(t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: "immutable"}); err != nil {
 		t.Fatal(err)
@@ -39,8 +39,8 @@ func TestInstalledBundlesAreNotReinstalled(t *testing.T) {
 		t.Errorf("there are %d revisions", len(sets.Items))
 	}
 
-	w.offer(catalog, "1.0.0", "1.1.0")
-	if got, want := w.revision("immutable-2").Annotations[olmv1.AnnotationBundleVersion], "1.1.0"; got != want {
+	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
+	if got, want := w.waitForRevision("immutable-2").Annotations[olmv1.AnnotationBundleVersion], "1.1.0"; got != want {
 		t.Errorf("version %s follows, want %s", got, want)
 	}
 }

@@ -15,21 +15,21 @@ import (
 func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 	const done = "True Succeeded desired state reached"
 	w := newFixture(t)
-	w.namespace("orphaned")
-	catalog := w.catalog("orphaned", "1.0.0")
-	other := w.catalog("elsewhere", "1.0.0", "1.1.0")
-	w.create(extension("orphaned", "orphaned"))
-	w.succeed(w.revision("orphaned-1"))
-	w.expect("orphaned", olmv1.TypeProgressing, done)
-	before := w.revision("orphaned-1").Annotations
+	w.createNamespace("orphaned")
+	catalog := w.createCatalog("orphaned", "1.0.0")
+	other := w.createCatalog("elsewhere", "1.0.0", "1.1.0")
+	w.create(newExtension("orphaned", "orphaned"))
+	w.markSucceeded(w.waitForRevision("orphaned-1"))
+	w.expectCondition("orphaned", olmv1.TypeProgressing, done)
+	before := w.waitForRevision("orphaned-1").Annotations
 	w.delete(catalog)
 
 	// The configuration is applied to the installed bundle.
-	ext := w.get("orphaned")
-	w.change(ext, func() { ext.Spec.Config = inline(`{"deploymentConfig":{"nodeSelector":{"disk":"ssd"}}}`) })
-	second := w.revision("orphaned-2")
-	w.succeed(second)
-	w.expect("orphaned", olmv1.TypeProgressing, done)
+	ext := w.getExtension("orphaned")
+	w.patch(ext, func() { ext.Spec.Config = inlineConfig(`{"deploymentConfig":{"nodeSelector":{"disk":"ssd"}}}`) })
+	second := w.waitForRevision("orphaned-2")
+	w.markSucceeded(second)
+	w.expectCondition("orphaned", olmv1.TypeProgressing, done)
 	for _, key := range []string{
 		olmv1.AnnotationBundleName, olmv1.AnnotationBundleVersion, olmv1.AnnotationBundleReference, olmv1.AnnotationPackageName,
 		olmv1.AnnotationProvides, olmv1.AnnotationRequires, "mainstay.dev/bundle-image",
@@ -40,8 +40,8 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 	}
 
 	// So are preflight settings, and the version that is installed.
-	ext = w.get("orphaned")
-	w.change(ext, func() {
+	ext = w.getExtension("orphaned")
+	w.patch(ext, func() {
 		ext.Spec.Source.Catalog.Version = "1.0.0"
 		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Preflight: &olmv1.PreflightConfig{
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
@@ -51,20 +51,20 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 	w.expectObserved("orphaned", done)
 
 	// Another version is not to be had.
-	ext = w.get("orphaned")
-	w.change(ext, func() { ext.Spec.Source.Catalog.Version = "1.1.0" })
-	w.expect("orphaned", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.0.0": no bundles found for package "hello-operator" matching version "1.1.0"`)
+	ext = w.getExtension("orphaned")
+	w.patch(ext, func() { ext.Spec.Source.Catalog.Version = "1.1.0" })
+	w.expectCondition("orphaned", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.0.0": no bundles found for package "hello-operator" matching version "1.1.0"`)
 
 	// With a catalog, be it without the bundle, the installed one is not just kept.
-	w.offer(other)
-	ext = w.get("orphaned")
-	w.change(ext, func() {
+	w.setCatalogVersions(other)
+	ext = w.getExtension("orphaned")
+	w.patch(ext, func() {
 		ext.Spec.Source.Catalog.Version = ""
 		ext.Spec.Source.Catalog.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"test": "elsewhere"}}
 	})
-	w.expect("orphaned", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.0.0": no bundles found for package "hello-operator"`)
+	w.expectCondition("orphaned", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.0.0": no bundles found for package "hello-operator"`)
 	var revisions []string
-	for _, revision := range w.get("orphaned").Status.ActiveRevisions {
+	for _, revision := range w.getExtension("orphaned").Status.ActiveRevisions {
 		revisions = append(revisions, revision.Name)
 	}
 
@@ -73,11 +73,11 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 	}
 }
 
-// expectObserved waits until Progressing reads as wanted for the latest spec.
+// expectObserved waits until Progressing has the wanted value for the latest generation.
 func (w *fixture) expectObserved(name, want string) {
 	w.t.Helper()
 	w.eventually("Progressing of "+name+" is "+want+" for its latest spec", func() error {
-		ext := w.get(name)
+		ext := w.getExtension(name)
 		for _, c := range ext.Status.Conditions {
 			got := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
 			if c.Type == olmv1.TypeProgressing && (got != want || c.ObservedGeneration != ext.Generation) {

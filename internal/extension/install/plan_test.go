@@ -22,22 +22,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// planner is a controller that reconciles when it is told to, and no more often.
-func (w *fixture) planner(checks ...preflight.Check) *install.Controller {
+// newPlanController returns a controller that reconciles only when the test calls it.
+func (w *fixture) newPlanController(checks ...preflight.Check) *install.Controller {
 	return &install.Controller{
 		Client: w.c, Reader: w.c, Catalogs: w, Bundles: w, SystemNamespace: "default", Program: "test", Preflight: preflight.Checks(checks),
 	}
 }
 
-// reconcile returns the error that is not also in the status.
+// reconcile fails if the error is not also in the status.
 func (w *fixture) reconcile(c *install.Controller, name string) {
 	w.t.Helper()
 	// What fails stands in the conditions.
 	_, _ = c.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
 }
 
-// plan reads the plan of an extension; nil when there is none.
-func (w *fixture) plan(name string) *corev1.ConfigMap {
+// getPlan returns the plan of an extension, or nil.
+func (w *fixture) getPlan(name string) *corev1.ConfigMap {
 	w.t.Helper()
 	written := &corev1.ConfigMap{}
 	err := w.c.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: "plan-" + name}, written)
@@ -51,10 +51,10 @@ func (w *fixture) plan(name string) *corev1.ConfigMap {
 	return written
 }
 
-// planned reads the plan that there must be, as programs do.
-func (w *fixture) planned(name string) (written *corev1.ConfigMap, fields planFields) {
+// mustGetPlan returns the plan of an extension in both forms. It fails if there is none.
+func (w *fixture) mustGetPlan(name string) (written *corev1.ConfigMap, fields planFields) {
 	w.t.Helper()
-	written = w.plan(name)
+	written = w.getPlan(name)
 	if written == nil {
 		w.t.Fatalf("%s has no plan", name)
 	}
@@ -82,7 +82,7 @@ type planFields struct {
 	CRDUpgradeSafety string
 }
 
-func (p planFields) checks() []string {
+func (p planFields) failedChecks() []string {
 	var checks []string
 	for _, problem := range p.Problems {
 		checks = append(checks, problem.Check)
@@ -90,8 +90,8 @@ func (p planFields) checks() []string {
 	return checks
 }
 
-// revisions names the revisions of an extension.
-func (w *fixture) revisions(name string) []string {
+// revisionNames returns the names of the revisions of an extension.
+func (w *fixture) revisionNames(name string) []string {
 	w.t.Helper()
 	var sets olmv1.ClusterObjectSetList
 	if err := w.c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
@@ -108,8 +108,8 @@ func (w *fixture) revisions(name string) []string {
 
 func (w *fixture) annotatePlan(name, value string) {
 	w.t.Helper()
-	ext := w.get(name)
-	w.change(ext, func() {
+	ext := w.getExtension(name)
+	w.patch(ext, func() {
 		if value == "" {
 			delete(ext.Annotations, olmv1.AnnotationPlan)
 		} else {
@@ -122,47 +122,47 @@ func (w *fixture) annotatePlan(name, value string) {
 // the annotation goes.
 func TestPlanOnly(t *testing.T) {
 	w := newFixtureWithoutController(t)
-	c := w.planner(preflight.NewCRDs(w.c).Check)
-	w.namespace("plan-new")
-	catalog := w.catalog("plan-new", "1.0.0")
-	ext := extension("plan-new", "plan-new")
+	c := w.newPlanController(preflight.NewCRDs(w.c).Check)
+	w.createNamespace("plan-new")
+	catalog := w.createCatalog("plan-new", "1.0.0")
+	ext := newExtension("plan-new", "plan-new")
 	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
 	w.create(ext)
 
 	w.reconcile(c, "plan-new")
-	w.expect("plan-new", olmv1.TypeProgressing, "True Succeeded Planned only: see ConfigMap default/plan-plan-new")
-	w.expect("plan-new", olmv1.TypeInstalled, "False Failed No bundle installed")
-	first, fields := w.planned("plan-new")
+	w.expectCondition("plan-new", olmv1.TypeProgressing, "True Succeeded Planned only: see ConfigMap default/plan-plan-new")
+	w.expectCondition("plan-new", olmv1.TypeInstalled, "False Failed No bundle installed")
+	first, fields := w.mustGetPlan("plan-new")
 	golden.Check(t, "plan/new.txt", []byte(first.Data[olmv1.PlanText]))
 	golden.Check(t, "plan/new.json", []byte(first.Data[olmv1.PlanJSON]))
 	if fields.Action != "install" || len(fields.Problems) != 0 {
 		t.Errorf("the plan is %+v", fields)
 	}
-	if got := first.Annotations[olmv1.AnnotationPlanFor]; got != "1 only" || !metav1.IsControlledBy(first, w.get("plan-new")) {
+	if got := first.Annotations[olmv1.AnnotationPlanFor]; got != "1 only" || !metav1.IsControlledBy(first, w.getExtension("plan-new")) {
 		t.Errorf("the plan is for %q, and owned by %v", got, first.OwnerReferences)
 	}
 
 	w.reconcile(c, "plan-new")
-	if again, _ := w.planned("plan-new"); again.ResourceVersion != first.ResourceVersion {
+	if again, _ := w.mustGetPlan("plan-new"); again.ResourceVersion != first.ResourceVersion {
 		t.Error("a plan that did not change was written again")
 	}
 
-	w.offer(catalog, "1.0.0", "1.1.0")
+	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
 	w.reconcile(c, "plan-new")
-	if _, fields := w.planned("plan-new"); fields.Bundle.Name != "hello-operator.v1.1.0" {
+	if _, fields := w.mustGetPlan("plan-new"); fields.Bundle.Name != "hello-operator.v1.1.0" {
 		t.Errorf("the plan is still to install %s", fields.Bundle.Name)
 	}
-	if diff := cmp.Diff([]string{}, w.revisions("plan-new")); diff != "" {
+	if diff := cmp.Diff([]string{}, w.revisionNames("plan-new")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 
 	// A controller that was started meanwhile finds the plan.
 	w.annotatePlan("plan-new", "")
-	w.reconcile(w.planner(), "plan-new")
-	if w.plan("plan-new") != nil {
+	w.reconcile(w.newPlanController(), "plan-new")
+	if w.getPlan("plan-new") != nil {
 		t.Error("the plan is still there")
 	}
-	if diff := cmp.Diff([]string{"plan-new-1 Active"}, w.revisions("plan-new")); diff != "" {
+	if diff := cmp.Diff([]string{"plan-new-1 Active"}, w.revisionNames("plan-new")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 }
@@ -171,20 +171,20 @@ func TestPlanOnly(t *testing.T) {
 // spec says.
 func TestPlanBeside(t *testing.T) {
 	w := newFixtureWithoutController(t)
-	c := w.planner(preflight.NewCRDs(w.c).Check)
-	w.namespace("plan-update")
-	catalog := w.catalog("plan-update", "1.0.0")
-	ext := extension("plan-update", "plan-update")
+	c := w.newPlanController(preflight.NewCRDs(w.c).Check)
+	w.createNamespace("plan-update")
+	catalog := w.createCatalog("plan-update", "1.0.0")
+	ext := newExtension("plan-update", "plan-update")
 	ext.Spec.Source.Catalog.Version = "1.0.0"
 	w.create(ext)
 	w.reconcile(c, "plan-update")
-	w.succeed(w.revision("plan-update-1"))
-	w.offer(catalog, "1.0.0", "1.1.0")
+	w.markSucceeded(w.waitForRevision("plan-update-1"))
+	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
 
 	w.annotatePlan("plan-update", `{"id":"7","version":"1.1.0"}`)
 	w.reconcile(c, "plan-update")
-	w.expect("plan-update", olmv1.TypeProgressing, "True Succeeded desired state reached")
-	written, fields := w.planned("plan-update")
+	w.expectCondition("plan-update", olmv1.TypeProgressing, "True Succeeded desired state reached")
+	written, fields := w.mustGetPlan("plan-update")
 	golden.Check(t, "plan/update.txt", []byte(written.Data[olmv1.PlanText]))
 	if got, want := written.Annotations[olmv1.AnnotationPlanFor], `1 {"id":"7","version":"1.1.0"}`; got != want {
 		t.Errorf("the plan is for %q, want %q", got, want)
@@ -195,41 +195,41 @@ func TestPlanBeside(t *testing.T) {
 
 	w.annotatePlan("plan-update", `{}`)
 	w.reconcile(c, "plan-update")
-	if _, fields := w.planned("plan-update"); fields.Action != "none" || fields.Bundle.Name != "hello-operator.v1.0.0" {
+	if _, fields := w.mustGetPlan("plan-update"); fields.Action != "none" || fields.Bundle.Name != "hello-operator.v1.0.0" {
 		t.Errorf("as the spec says, the plan is %+v", fields)
 	}
 
 	// What is installed stays when nothing but a plan is wanted, whatever the spec asks.
-	ext = w.get("plan-update")
-	w.change(ext, func() {
+	ext = w.getExtension("plan-update")
+	w.patch(ext, func() {
 		ext.Annotations[olmv1.AnnotationPlan] = olmv1.PlanOnly
 		ext.Spec.Source.Catalog.Version = "1.1.0"
 	})
 	w.reconcile(c, "plan-update")
-	w.expect("plan-update", olmv1.TypeProgressing, "True Succeeded Planned only")
-	w.expect("plan-update", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0")
-	if _, fields := w.planned("plan-update"); fields.Action != "update" {
+	w.expectCondition("plan-update", olmv1.TypeProgressing, "True Succeeded Planned only")
+	w.expectCondition("plan-update", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0")
+	if _, fields := w.mustGetPlan("plan-update"); fields.Action != "update" {
 		t.Errorf("the plan is %+v", fields)
 	}
-	if diff := cmp.Diff([]string{"plan-update-1 Active"}, w.revisions("plan-update")); diff != "" {
+	if diff := cmp.Diff([]string{"plan-update-1 Active"}, w.revisionNames("plan-update")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 
 	w.annotatePlan("plan-update", "")
 	w.reconcile(c, "plan-update")
-	if w.plan("plan-update") != nil {
+	if w.getPlan("plan-update") != nil {
 		t.Error("the plan is still there")
 	}
 
-	w.revision("plan-update-2")
+	w.waitForRevision("plan-update-2")
 
 	// While the update is on its way, what it replaces is still in place.
 	w.annotatePlan("plan-update", `{"version":"1.0.0"}`)
 	w.reconcile(c, "plan-update")
-	if _, fields := w.planned("plan-update"); fields.Action != "go back" || fields.Objects.Changed != 0 {
+	if _, fields := w.mustGetPlan("plan-update"); fields.Action != "go back" || fields.Objects.Changed != 0 {
 		t.Errorf("the plan is %+v", fields)
 	}
-	if diff := cmp.Diff([]string{"plan-update-1 Active", "plan-update-2 Active"}, w.revisions("plan-update")); diff != "" {
+	if diff := cmp.Diff([]string{"plan-update-1 Active", "plan-update-2 Active"}, w.revisionNames("plan-update")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 }
@@ -244,14 +244,14 @@ func TestPlanTellsAll(t *testing.T) {
 	says := func(err error) preflight.Check {
 		return func(context.Context, *olmv1.ClusterExtension, preflight.Change) error { return err }
 	}
-	c := w.planner(says(lacking), says(errors.Join(unsafe, errors.New("the server does not answer"))))
-	w.catalog("plan-all", "1.0.0")
-	ext := extension("plan-all", "plan-absent")
+	c := w.newPlanController(says(lacking), says(errors.Join(unsafe, errors.New("the server does not answer"))))
+	w.createCatalog("plan-all", "1.0.0")
+	ext := newExtension("plan-all", "plan-absent")
 	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
 	w.create(ext)
 	w.reconcile(c, "plan-all")
-	written, fields := w.planned("plan-all")
-	if diff := cmp.Diff([]string{"place", "permissions", "crdUpgradeSafety", "preflight"}, fields.checks()); diff != "" {
+	written, fields := w.mustGetPlan("plan-all")
+	if diff := cmp.Diff([]string{"place", "permissions", "crdUpgradeSafety", "preflight"}, fields.failedChecks()); diff != "" {
 		t.Errorf("what stands against it (-want +got):\n%s\n%s", diff, written.Data[olmv1.PlanText])
 	}
 	if fields.Objects == nil || fields.Objects.Added == 0 {
@@ -260,7 +260,7 @@ func TestPlanTellsAll(t *testing.T) {
 
 	w.annotatePlan("plan-all", `{"crdUpgradeSafety":"None"}`)
 	w.reconcile(c, "plan-all")
-	if _, fields = w.planned("plan-all"); fields.CRDUpgradeSafety != "off" {
+	if _, fields = w.mustGetPlan("plan-all"); fields.CRDUpgradeSafety != "off" {
 		t.Errorf("with crdUpgradeSafety None the plan says %q of the CRDs, want off", fields.CRDUpgradeSafety)
 	}
 }
@@ -268,25 +268,25 @@ func TestPlanTellsAll(t *testing.T) {
 // TestPlanDependencies plans extensions for dependencies, and creates none.
 func TestPlanDependencies(t *testing.T) {
 	w := newFixtureWithoutController(t)
-	c := w.planner()
-	w.namespace("plan-deps")
-	catalog := w.catalog("plan-deps")
-	w.add(catalog, "plan-provider", "1.0.0", "Lathe")
-	w.add(catalog, "plan-user", "1.0.0", "", needsAPI("Lathe"))
-	ext := of("plan-user", "plan-deps")
+	c := w.newPlanController()
+	w.createNamespace("plan-deps")
+	catalog := w.createCatalog("plan-deps")
+	w.addPackageVersion(catalog, "plan-provider", "1.0.0", "Lathe")
+	w.addPackageVersion(catalog, "plan-user", "1.0.0", "", needsAPI("Lathe"))
+	ext := newPackageExtension("plan-user", "plan-deps")
 	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
 	w.create(ext)
 	w.reconcile(c, "plan-user")
-	if _, fields := w.planned("plan-user"); len(fields.Missing) != 1 || len(fields.Created) != 0 || !cmp.Equal(fields.checks(), []string{"dependencies"}) {
+	if _, fields := w.mustGetPlan("plan-user"); len(fields.Missing) != 1 || len(fields.Created) != 0 || !cmp.Equal(fields.failedChecks(), []string{"dependencies"}) {
 		t.Errorf("without consent the plan is %+v", fields)
 	}
 
-	ext = w.get("plan-user")
-	w.change(ext, func() {
+	ext = w.getExtension("plan-user")
+	w.patch(ext, func() {
 		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
 	})
 	w.reconcile(c, "plan-user")
-	written, fields := w.planned("plan-user")
+	written, fields := w.mustGetPlan("plan-user")
 	if len(fields.Created) != 1 || fields.Created[0].Name != "plan-provider" || len(fields.Problems) != 0 {
 		t.Errorf("with consent the plan is %+v", fields)
 	}
@@ -297,9 +297,9 @@ func TestPlanDependencies(t *testing.T) {
 		t.Errorf("there are %d extensions, error %v", len(all.Items), err)
 	}
 
-	w.create(extension("plan-provider", "plan-deps"))
+	w.create(newExtension("plan-provider", "plan-deps"))
 	w.reconcile(c, "plan-user")
-	if _, fields := w.planned("plan-user"); len(fields.Created) != 0 || !cmp.Equal(fields.checks(), []string{"dependencies"}) {
+	if _, fields := w.mustGetPlan("plan-user"); len(fields.Created) != 0 || !cmp.Equal(fields.failedChecks(), []string{"dependencies"}) {
 		t.Errorf("where the name is taken the plan is %+v", fields)
 	}
 }
@@ -308,31 +308,31 @@ func TestPlanDependencies(t *testing.T) {
 // what somebody may only have wanted to see.
 func TestPlanAsked(t *testing.T) {
 	w := newFixtureWithoutController(t)
-	c := w.planner()
-	w.namespace("plan-asked")
-	w.catalog("plan-asked", "1.0.0")
-	ext := extension("plan-asked", "plan-asked")
+	c := w.newPlanController()
+	w.createNamespace("plan-asked")
+	w.createCatalog("plan-asked", "1.0.0")
+	ext := newExtension("plan-asked", "plan-asked")
 	w.create(ext)
 	const must = `False Blocked annotation mainstay.dev/plan: it must be "only", or a JSON object with some of version, channels, selector, upgradeConstraintPolicy and crdUpgradeSafety`
 	for _, value := range []string{"yes", "null", "[]", `{"package":"other"}`, `{} {}`, `{"version":1}`} {
 		w.annotatePlan("plan-asked", value)
 		w.reconcile(c, "plan-asked")
-		w.expect("plan-asked", olmv1.TypeProgressing, must)
+		w.expectCondition("plan-asked", olmv1.TypeProgressing, must)
 	}
 
 	w.annotatePlan("plan-asked", `{"upgradeConstraintPolicy":"Any"}`)
 	w.reconcile(c, "plan-asked")
-	w.expect("plan-asked", olmv1.TypeProgressing, `False Blocked annotation mainstay.dev/plan: upgradeConstraintPolicy "Any": it is CatalogProvided or SelfCertified`)
+	w.expectCondition("plan-asked", olmv1.TypeProgressing, `False Blocked annotation mainstay.dev/plan: upgradeConstraintPolicy "Any": it is CatalogProvided or SelfCertified`)
 	w.annotatePlan("plan-asked", `{"crdUpgradeSafety":"Maybe"}`)
 	w.reconcile(c, "plan-asked")
-	w.expect("plan-asked", olmv1.TypeProgressing, `False Blocked annotation mainstay.dev/plan: crdUpgradeSafety "Maybe": it is None or Strict`)
+	w.expectCondition("plan-asked", olmv1.TypeProgressing, `False Blocked annotation mainstay.dev/plan: crdUpgradeSafety "Maybe": it is None or Strict`)
 
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "plan-plan-asked"}}
 	w.create(foreign)
 	w.annotatePlan("plan-asked", olmv1.PlanOnly)
 	w.reconcile(c, "plan-asked")
-	w.expect("plan-asked", olmv1.TypeProgressing, `False Blocked the plan cannot be written, as ConfigMap "plan-plan-asked" in namespace "default" has another owner`)
-	if diff := cmp.Diff([]string{}, w.revisions("plan-asked")); diff != "" {
+	w.expectCondition("plan-asked", olmv1.TypeProgressing, `False Blocked the plan cannot be written, as ConfigMap "plan-plan-asked" in namespace "default" has another owner`)
+	if diff := cmp.Diff([]string{}, w.revisionNames("plan-asked")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 }

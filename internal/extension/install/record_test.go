@@ -16,12 +16,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-func statement(propertyType, value string) fbc.Property {
+func newProperty(propertyType, value string) fbc.Property {
 	return fbc.Property{Type: propertyType, Value: json.RawMessage(value)}
 }
 
-// recorded makes a revision of a bundle as an extension does.
-func recorded(t *testing.T, release string, properties ...fbc.Property) olmv1.ClusterObjectSet {
+// newRecordedRevision returns a revision of a bundle with the annotations that an extension
+// records.
+func newRecordedRevision(t *testing.T, release string, properties ...fbc.Property) olmv1.ClusterObjectSet {
 	t.Helper()
 	chosen := selection{Name: "a.v1", Version: "1.0.0", Release: release, Image: "quay.io/a:v1", properties: properties}
 	bundle, err := newDependencyBundle("a", chosen, properties)
@@ -35,18 +36,18 @@ func recorded(t *testing.T, release string, properties ...fbc.Property) olmv1.Cl
 		t.Fatal(err)
 	}
 
-	set := set("1S")
+	set := parseRevision("1S")
 	set.Annotations = annotations
 	return set
 }
 
 func TestWhatIsRecordedIsReadBack(t *testing.T) {
-	set := recorded(t, "3",
-		statement("olm.package", `{"packageName":"a","version":"1.0.0"}`),
-		statement("olm.csv.metadata", `{"large":true}`),
-		statement("fast", `"yes"`),
-		statement("olm.gvk", `{"version":"v1","kind":"K","group":"g"}`),
-		statement("olm.gvk.required", `{"group":"g","kind":"L","version":"v1"}`))
+	set := newRecordedRevision(t, "3",
+		newProperty("olm.package", `{"packageName":"a","version":"1.0.0"}`),
+		newProperty("olm.csv.metadata", `{"large":true}`),
+		newProperty("fast", `"yes"`),
+		newProperty("olm.gvk", `{"version":"v1","kind":"K","group":"g"}`),
+		newProperty("olm.gvk.required", `{"group":"g","kind":"L","version":"v1"}`))
 
 	want := map[string]string{
 		olmv1.AnnotationPackageName: "a", olmv1.AnnotationBundleName: "a.v1", olmv1.AnnotationBundleVersion: "1.0.0", olmv1.AnnotationBundleRelease: "3",
@@ -75,7 +76,7 @@ func TestWhatIsRecordedIsReadBack(t *testing.T) {
 		t.Errorf("properties that are read back (-want +got):\n%s", diff)
 	}
 
-	plain := recorded(t, "")
+	plain := newRecordedRevision(t, "")
 	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires, olmv1.AnnotationBundleRelease} {
 		if value, ok := plain.Annotations[key]; ok {
 			t.Errorf("a bundle that provides and needs nothing has %s: %s", key, value)
@@ -88,26 +89,26 @@ func TestWhatIsRecordedIsReadBack(t *testing.T) {
 func TestWhatIsRecordedIsBounded(t *testing.T) {
 	var properties []fbc.Property
 	for i := range 100 {
-		properties = append(properties, statement("large", fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", 10<<10))))
+		properties = append(properties, newProperty("large", fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", 10<<10))))
 	}
 
-	properties = append(properties, statement("olm.gvk", `{"group":"g","kind":"K","version":"v1"}`))
-	set := recorded(t, "", properties...)
+	properties = append(properties, newProperty("olm.gvk", `{"group":"g","kind":"K","version":"v1"}`))
+	set := newRecordedRevision(t, "", properties...)
 	provides := set.Annotations[olmv1.AnnotationProvides]
 	if len(provides) > maxProvidesBytes || len(provides) < maxProvidesBytes/2 || !strings.HasPrefix(provides, `[{"type":"olm.gvk"`) {
 		t.Errorf("%d bytes are recorded: %.100s", len(provides), provides)
 	}
 
 	b := dependency.NewBundle("a", "a", semver.MustParse("1.0.0"), []fbc.Property{
-		statement("olm.constraint", `{"failureMessage":"`+strings.Repeat("x", 60<<10)+`"}`),
-		statement("olm.constraint", `{"failureMessage":"`+strings.Repeat("y", 60<<10)+`"}`),
+		newProperty("olm.constraint", `{"failureMessage":"`+strings.Repeat("x", 60<<10)+`"}`),
+		newProperty("olm.constraint", `{"failureMessage":"`+strings.Repeat("y", 60<<10)+`"}`),
 	})
 	if _, err := dependencyAnnotations(b); err == nil || !strings.Contains(err.Error(), "at most 98304 can be recorded") {
 		t.Errorf("120 KiB of requirements: %v", err)
 	}
 
 	for _, text := range []string{"{", `[{"type":"olm.gvk.required","value":{}}]`, "null", "[1]"} {
-		odd := recorded(t, "")
+		odd := newRecordedRevision(t, "")
 		odd.Annotations[olmv1.AnnotationRequires], odd.Annotations[olmv1.AnnotationProvides] = text, text
 		change := dependency.Change{Before: bundleFromRevision(&set), Others: []*dependency.Bundle{bundleFromRevision(&odd)}}
 		if breaks := change.Breaks(); len(breaks) != 0 {
@@ -123,7 +124,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 }
 
 func TestInstalledBundlesStayAsTheyAre(t *testing.T) {
-	installed := recorded(t, "")
+	installed := newRecordedRevision(t, "")
 	same := selection{Name: "a.v1", Version: "1.0.0", Image: "quay.io/a:other"}
 	if got := same.pinnedToInstalled(&installed); got.Image != "quay.io/a:v1" || got.pinned != "quay.io/a@sha256:0" {
 		t.Errorf("the installed bundle is now %+v", got)
@@ -173,7 +174,7 @@ func TestExtensionFor(t *testing.T) {
 		for _, version := range versions {
 			c.Channels[0].Entries = append(c.Channels[0].Entries, fbc.ChannelEntry{Name: "a.v" + version})
 			c.Bundles = append(c.Bundles, fbc.Bundle{Name: "a.v" + version, Package: "a", Properties: []fbc.Property{
-				statement("olm.package", fmt.Sprintf(`{"packageName":"a","version":%q}`, version))}})
+				newProperty("olm.package", fmt.Sprintf(`{"packageName":"a","version":%q}`, version))}})
 		}
 		return c
 	}

@@ -14,9 +14,9 @@ import (
 // no bundle, or nonsense, and while the cache of bundles cannot be tidied.
 func TestRemovalIsNotHeldByTidying(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("tidying")
-	w.catalog("tidied", "1.0.0")
-	w.catalog("stays", "1.0.0")
+	w.createNamespace("tidying")
+	w.createCatalog("tidied", "1.0.0")
+	w.createCatalog("stays", "1.0.0")
 	for name, annotations := range map[string]map[string]string{
 		"foreign-without-bundle": nil,
 		"foreign-with-empty":     {olmv1.AnnotationBundleReference: ""},
@@ -29,11 +29,11 @@ func TestRemovalIsNotHeldByTidying(t *testing.T) {
 		})
 	}
 
-	w.create(extension("stays", "tidying"))
-	w.revision("stays-1")
-	w.create(extension("tidied", "tidying"))
-	w.succeed(w.revision("tidied-1"))
-	w.expect("tidied", olmv1.TypeInstalled, "True")
+	w.create(newExtension("stays", "tidying"))
+	w.waitForRevision("stays-1")
+	w.create(newExtension("tidied", "tidying"))
+	w.markSucceeded(w.waitForRevision("tidied-1"))
+	w.expectCondition("tidied", olmv1.TypeInstalled, "True")
 	// Neither does one that looks like another extension's, and claims to need this one.
 	w.create(&olmv1.ClusterObjectSet{
 		ObjectMeta: metav1.ObjectMeta{
@@ -52,7 +52,7 @@ func TestRemovalIsNotHeldByTidying(t *testing.T) {
 	w.keepErr = errors.New("the disk is full")
 	w.mu.Unlock()
 
-	w.remove("tidied")
+	w.deleteAndWait("tidied")
 
 	w.mu.Lock()
 	defer w.mu.Unlock()

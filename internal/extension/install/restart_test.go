@@ -37,19 +37,19 @@ import (
 func TestKilledAtEachStep(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
-	w.namespace("killed")
-	w.meanwhile(func(ctx context.Context) error { return runDeployments(ctx, c, "killed") })
-	catalog := w.catalog("killed")
+	w.createNamespace("killed")
+	w.repeatInBackground(func(ctx context.Context) error { return makeDeploymentsAvailable(ctx, c, "killed") })
+	catalog := w.createCatalog("killed")
 
 	journey := func(run func(what string, done func() error)) (installed, updated []string) {
-		w.offer(catalog, "1.1.0")
-		w.create(extension("killed", "killed"))
-		run("install", func() error { return w.reached(c, "killed", "1.1.0", 1) })
-		installed = w.state(c, "killed")
-		w.offer(catalog, "1.1.0", "1.2.0")
-		run("update", func() error { return w.reached(c, "killed", "1.2.0", 2) })
-		updated = w.state(c, "killed")
-		w.delete(w.get("killed"))
+		w.setCatalogVersions(catalog, "1.1.0")
+		w.create(newExtension("killed", "killed"))
+		run("install", func() error { return w.checkVersionReached(c, "killed", "1.1.0", 1) })
+		installed = w.captureState(c, "killed")
+		w.setCatalogVersions(catalog, "1.1.0", "1.2.0")
+		run("update", func() error { return w.checkVersionReached(c, "killed", "1.2.0", 2) })
+		updated = w.captureState(c, "killed")
+		w.delete(w.getExtension("killed"))
 		run("removal", func() error {
 			err := w.c.Get(t.Context(), client.ObjectKey{Name: "killed"}, &olmv1.ClusterExtension{})
 			if err == nil {
@@ -59,7 +59,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		})
 
 		// Secrets are left to the garbage collector, which no API server has by itself.
-		left := slices.DeleteFunc(w.state(c, "killed"), func(line string) bool { return line[:7] == "Secret " })
+		left := slices.DeleteFunc(w.captureState(c, "killed"), func(line string) bool { return line[:7] == "Secret " })
 		if len(left) > 0 {
 			t.Errorf("left over: %q", left)
 		}
@@ -70,7 +70,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		return installed, updated
 	}
 
-	stop := w.live(c, 1<<30)
+	stop := w.startMortal(c, 1<<30)
 	wantInstalled, wantUpdated := journey(func(what string, done func() error) { w.eventually(what+" without a death", done) })
 	stop.End()
 
@@ -81,7 +81,7 @@ func TestKilledAtEachStep(t *testing.T) {
 				t.Fatalf("%s: not done after 100 writes of one program: %v", what, done())
 			}
 
-			life := w.live(c, int64(writes))
+			life := w.startMortal(c, int64(writes))
 			w.eventually(what+" or death", func() error {
 				if life.Dead() {
 					return nil
@@ -110,27 +110,27 @@ func TestKilledAtEachStep(t *testing.T) {
 // one before it, of the same name, is still being removed.
 func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("again")
-	w.catalog("again", "1.0.0")
-	first := extension("again", "again")
+	w.createNamespace("again")
+	w.createCatalog("again", "1.0.0")
+	first := newExtension("again", "again")
 	w.create(first)
-	old := w.revision("again-1")
-	w.succeed(old)
-	w.expect("again", olmv1.TypeInstalled, "True")
+	old := w.waitForRevision("again-1")
+	w.markSucceeded(old)
+	w.expectCondition("again", olmv1.TypeInstalled, "True")
 
-	w.change(old, func() { old.Finalizers = append(old.Finalizers, "example.com/slow") })
-	ext := w.get("again")
+	w.patch(old, func() { old.Finalizers = append(old.Finalizers, "example.com/slow") })
+	ext := w.getExtension("again")
 	w.delete(ext)
 	w.eventually("the old revision is going", func() error {
-		if w.revision("again-1").DeletionTimestamp.IsZero() {
+		if w.waitForRevision("again-1").DeletionTimestamp.IsZero() {
 			return errors.New("it stays")
 		}
 		return nil
 	})
 
 	// Somebody is impatient.
-	ext = w.get("again")
-	w.change(ext, func() { ext.Finalizers = nil })
+	ext = w.getExtension("again")
+	w.patch(ext, func() { ext.Finalizers = nil })
 	w.eventually("the extension is gone", func() error {
 		err := w.c.Get(t.Context(), client.ObjectKey{Name: "again"}, &olmv1.ClusterExtension{})
 		if err == nil {
@@ -139,26 +139,26 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 		return client.IgnoreNotFound(err)
 	})
 
-	w.create(extension("again", "again"))
-	w.expect("again", olmv1.TypeProgressing, "True Retrying waiting until revision again-1")
-	w.expect("again", olmv1.TypeInstalled, "False Failed No bundle installed")
+	w.create(newExtension("again", "again"))
+	w.expectCondition("again", olmv1.TypeProgressing, "True Retrying waiting until revision again-1")
+	w.expectCondition("again", olmv1.TypeInstalled, "False Failed No bundle installed")
 
-	old = w.revision("again-1")
-	w.change(old, func() { old.Finalizers = nil })
+	old = w.waitForRevision("again-1")
+	w.patch(old, func() { old.Finalizers = nil })
 	w.eventually("the new extension has a revision of its own", func() error {
-		if owner := w.revision("again-1").OwnerReferences[0].UID; owner == first.UID {
+		if owner := w.waitForRevision("again-1").OwnerReferences[0].UID; owner == first.UID {
 			return errors.New("it is the old one")
 		}
 		return nil
 	})
 
-	w.succeed(w.revision("again-1"))
-	w.expect("again", olmv1.TypeInstalled, "True Succeeded")
+	w.markSucceeded(w.waitForRevision("again-1"))
+	w.expectCondition("again", olmv1.TypeInstalled, "True Succeeded")
 }
 
-// live starts a program with all controllers of extensions, which dies when it has written so
-// many times.
-func (w *fixture) live(c client.Client, writes int64) *mortal.Life {
+// startMortal starts a program with all controllers of extensions, which dies after a number of
+// writes.
+func (w *fixture) startMortal(c client.Client, writes int64) *mortal.Life {
 	w.t.Helper()
 	skip, atOnce := true, time.Duration(0)
 	return mortal.Live(w.t.Context(), env.Start(w.t), writes, func(ctx context.Context, connection *rest.Config) {
@@ -167,7 +167,7 @@ func (w *fixture) live(c client.Client, writes int64) *mortal.Life {
 			Controller: config.Controller{SkipNameValidation: &skip}, GracefulShutdownTimeout: &atOnce,
 		})
 		// Whether it works shows in what it does.
-		if err != nil || w.controller(mgr).SetupWithManager(mgr) != nil ||
+		if err != nil || w.newController(mgr).SetupWithManager(mgr) != nil ||
 			rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}) != nil || serving.Setup(mgr, serving.Options{}) != nil {
 			return
 		}
@@ -175,9 +175,9 @@ func (w *fixture) live(c client.Client, writes int64) *mortal.Life {
 	})
 }
 
-// reached reports whether a version is installed, nothing else is active, and all that is
-// said of it is about that.
-func (w *fixture) reached(c client.Client, name, version string, revision int64) error {
+// checkVersionReached returns an error unless a version is installed, nothing else is active, and
+// the status is about that version.
+func (w *fixture) checkVersionReached(c client.Client, name, version string, revision int64) error {
 	var ext olmv1.ClusterExtension
 	if err := c.Get(w.t.Context(), client.ObjectKey{Name: name}, &ext); err != nil {
 		return err
@@ -209,9 +209,9 @@ func (w *fixture) reached(c client.Client, name, version string, revision int64)
 	return nil
 }
 
-// state lists everything of an extension, without what differs between two times: who is
-// it, when was it, and by which certificate is it trusted.
-func (w *fixture) state(c client.Client, name string) []string {
+// captureState lists all objects of an extension, without UIDs, times and certificates, which
+// differ between two runs.
+func (w *fixture) captureState(c client.Client, name string) []string {
 	w.t.Helper()
 	var lines []string
 	for _, kind := range []schema.GroupVersionKind{
@@ -237,17 +237,18 @@ func (w *fixture) state(c client.Client, name string) []string {
 			if object.GetLabels()[olmv1.LabelOwnerName] != name && (kind.Kind != olmv1.ClusterExtensionKind || object.GetName() != name) {
 				continue
 			}
-			eachClient(object, func(config map[string]any) { config["caBundle"] = config["caBundle"] != nil })
+			forEachClientConfig(object, func(config map[string]any) { config["caBundle"] = config["caBundle"] != nil })
 			lines = append(lines, fmt.Sprintf("%s %s/%s %v %v %v %v", kind.Kind, object.GetNamespace(), object.GetName(), object.GetAnnotations(),
-				object.GetFinalizers(), content(object), conditionReasons(object)))
+				object.GetFinalizers(), contentWithoutServerFields(object), conditionTexts(object)))
 		}
 	}
 
 	return lines
 }
 
-// content is what an object says, without what the API server allots and what is issued.
-func content(object *unstructured.Unstructured) map[string]any {
+// contentWithoutServerFields returns an object without the fields that the API server or the
+// issuer sets.
+func contentWithoutServerFields(object *unstructured.Unstructured) map[string]any {
 	result := maps.Clone(object.Object)
 	for _, field := range []string{"metadata", "status", "data"} {
 		delete(result, field)
@@ -260,8 +261,8 @@ func content(object *unstructured.Unstructured) map[string]any {
 	return result
 }
 
-// conditionReasons are the conditions of an object, without times.
-func conditionReasons(object *unstructured.Unstructured) []string {
+// conditionTexts returns the conditions of an object, without times.
+func conditionTexts(object *unstructured.Unstructured) []string {
 	var result []string
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, item := range conditions {

@@ -12,11 +12,11 @@ import (
 func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
 	w := newFixture(t)
 	const silent, good = "silent-registry", "beside-silent-registry"
-	w.namespace(silent)
-	w.catalog(silent, "silent")
+	w.createNamespace(silent)
+	w.createCatalog(silent, "silent")
 	var waiting []*olmv1.ClusterExtension
 	for i := range 10 {
-		ext := extension(fmt.Sprintf("%s-%d", silent, i), silent)
+		ext := newExtension(fmt.Sprintf("%s-%d", silent, i), silent)
 		ext.Spec.Source.Catalog.Selector.MatchLabels["test"] = silent
 		w.create(ext)
 		waiting = append(waiting, ext)
@@ -24,16 +24,16 @@ func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
 
 	const pulling = `True RollingOut bundle "hello-operator.vsilent": pulling image silent.example/example/hello:silent`
 	for _, ext := range waiting {
-		w.expect(ext.Name, olmv1.TypeProgressing, pulling)
+		w.expectCondition(ext.Name, olmv1.TypeProgressing, pulling)
 	}
 
-	w.namespace(good)
-	w.catalog(good, "1.0.0")
-	w.create(extension(good, good))
-	w.revision(good + "-1")
+	w.createNamespace(good)
+	w.createCatalog(good, "1.0.0")
+	w.create(newExtension(good, good))
+	w.waitForRevision(good + "-1")
 
 	// Nor do they hold up their own removal, or a better image.
-	w.offer(w.getCatalog(silent), "1.1.0")
+	w.setCatalogVersions(w.getCatalog(silent), "1.1.0")
 	w.eventually("one of the extensions finds a better image", func() error {
 		var sets olmv1.ClusterObjectSetList
 		if err := w.c.List(t.Context(), &sets); err != nil {
@@ -53,11 +53,11 @@ func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
 func TestAFailureIsShownUntilTheNextPullHasEnded(t *testing.T) {
 	w := newFixture(t)
 	const name = "failure-then-silence"
-	w.namespace(name)
-	catalog := w.catalog(name, "unreachable")
-	w.create(extension(name, name))
+	w.createNamespace(name)
+	catalog := w.createCatalog(name, "unreachable")
+	w.create(newExtension(name, name))
 	const failed = `True Retrying bundle "hello-operator.vunreachable": registry quay.io does not answer`
-	w.expect(name, olmv1.TypeProgressing, failed)
-	w.offer(catalog, "1.0.0")
-	w.revision(name + "-1")
+	w.expectCondition(name, olmv1.TypeProgressing, failed)
+	w.setCatalogVersions(catalog, "1.0.0")
+	w.waitForRevision(name + "-1")
 }

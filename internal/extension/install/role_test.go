@@ -44,17 +44,17 @@ const (
 // alone, it uses every one.
 func TestPlanWithTheShippedRole(t *testing.T) {
 	w := newFixtureWithoutController(t)
-	w.namespace(system)
-	w.namespace(planInstall)
-	granted := w.shippedRole()
-	reader, used := asShipped(t)
+	w.createNamespace(system)
+	w.createNamespace(planInstall)
+	granted := w.grantShippedRole()
+	reader, used := newShippedRoleClient(t)
 	c := &install.Controller{
 		Client: reader, Reader: reader, Catalogs: w, Bundles: w, SystemNamespace: system, Program: "test",
 		Preflight: preflight.Checks{preflight.New(reader, reader.RESTMapper()).CheckExtension, preflight.NewCRDs(reader).Check},
 	}
-	catalog := w.catalog(planInstall, "1.0.0")
+	catalog := w.createCatalog(planInstall, "1.0.0")
 	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: planInstall, Name: planAccount}})
-	ext := extension(planInstall, planInstall)
+	ext := newExtension(planInstall, planInstall)
 	ext.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: planAccount}
 	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
 	w.create(ext)
@@ -81,7 +81,7 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 		t.Errorf("planned is %s", got)
 	}
 
-	w.offer(catalog, "1.0.0", "1.1.0")
+	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
 	if err := reconcile(); err != nil {
 		t.Fatal(err)
 	}
@@ -100,9 +100,9 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 	}
 }
 
-// shippedRole returns the test's account what the installation gives the controller, and
-// tells which verbs on any ConfigMap that is.
-func (w *fixture) shippedRole() []string {
+// grantShippedRole grants the test's account the rights of the shipped role. It returns the verbs
+// on all ConfigMaps among them.
+func (w *fixture) grantShippedRole() []string {
 	w.t.Helper()
 	text, err := config.Files.ReadFile("rbac/operator-controller/role.yaml")
 	if err != nil {
@@ -150,9 +150,9 @@ func (w *fixture) grant(objects ...client.Object) {
 	}
 }
 
-// asShipped is a client with the rights of the test's account. The function tells which
-// verbs it has used on ConfigMaps.
-func asShipped(t *testing.T) (client.Client, func() []string) {
+// newShippedRoleClient returns a client with the rights of the test's account. The function
+// returns the verbs that it has used on ConfigMaps.
+func newShippedRoleClient(t *testing.T) (client.Client, func() []string) {
 	t.Helper()
 	verbs := &recorder{used: map[string]bool{}}
 	config := rest.CopyConfig(env.Start(t))

@@ -16,33 +16,33 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 )
 
-// updating brings an extension to version 1.0.0, and begins an update to 1.1.0.
-func (w *fixture) updating(name string, change func(*olmv1.ClusterExtension)) (catalog *olmv1.ClusterCatalog, second *olmv1.ClusterObjectSet) {
+// startUpdate installs version 1.0.0 of an extension, and begins an update to 1.1.0.
+func (w *fixture) startUpdate(name string, change func(*olmv1.ClusterExtension)) (catalog *olmv1.ClusterCatalog, second *olmv1.ClusterObjectSet) {
 	w.t.Helper()
-	w.namespace(name)
-	catalog = w.catalog(name, "1.0.0")
-	ext := extension(name, name)
+	w.createNamespace(name)
+	catalog = w.createCatalog(name, "1.0.0")
+	ext := newExtension(name, name)
 	ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](10)
 	if change != nil {
 		change(ext)
 	}
 
 	w.create(ext)
-	w.succeed(w.revision(name + "-1"))
-	w.expect(name, olmv1.TypeInstalled, "True Succeeded")
-	w.offer(catalog, "1.0.0", "1.1.0")
+	w.markSucceeded(w.waitForRevision(name + "-1"))
+	w.expectCondition(name, olmv1.TypeInstalled, "True Succeeded")
+	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
 
-	return catalog, w.revision(name + "-2")
+	return catalog, w.waitForRevision(name + "-2")
 }
 
-func onDeadline(ext *olmv1.ClusterExtension) {
+func rollBackOnDeadline(ext *olmv1.ClusterExtension) {
 	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Rollback: &olmv1.RollbackConfig{Policy: olmv1.RollbackPolicyOnDeadline}}
 }
 
 const tooLate = "Revision has not rolled out for 10 minute(s). Last status: it waits"
 
-// late plays a rollout that is not complete by its deadline.
-func (w *fixture) late(set *olmv1.ClusterObjectSet) {
+// markLate simulates a rollout that is not complete by its deadline.
+func (w *fixture) markLate(set *olmv1.ClusterObjectSet) {
 	w.t.Helper()
 	before := set.DeepCopy()
 	meta.SetStatusCondition(&set.Status.Conditions, metav1.Condition{
@@ -54,8 +54,8 @@ func (w *fixture) late(set *olmv1.ClusterObjectSet) {
 	}
 }
 
-// is waits until a revision is in a state of its lifecycle.
-func (w *fixture) is(name string, state olmv1.LifecycleState) *olmv1.ClusterObjectSet {
+// waitForLifecycleState waits until a revision has a lifecycle state.
+func (w *fixture) waitForLifecycleState(name string, state olmv1.LifecycleState) *olmv1.ClusterObjectSet {
 	w.t.Helper()
 	set := &olmv1.ClusterObjectSet{}
 	w.eventually(fmt.Sprintf("revision %s is %s", name, state), func() error {
@@ -71,8 +71,8 @@ func (w *fixture) is(name string, state olmv1.LifecycleState) *olmv1.ClusterObje
 	return set
 }
 
-// absent makes sure that a revision was not made.
-func (w *fixture) absent(name string) {
+// expectNoRevision fails if a revision exists.
+func (w *fixture) expectNoRevision(name string) {
 	w.t.Helper()
 	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterObjectSet{}); client.IgnoreNotFound(err) != nil || err == nil {
 		w.t.Errorf("revision %s is there (%v)", name, err)
@@ -81,36 +81,36 @@ func (w *fixture) absent(name string) {
 
 func TestRollsBackByItself(t *testing.T) {
 	w := newFixture(t)
-	catalog, second := w.updating("by-itself", onDeadline)
-	w.late(second)
-	second = w.is("by-itself-2", olmv1.LifecycleStateArchived)
+	catalog, second := w.startUpdate("by-itself", rollBackOnDeadline)
+	w.markLate(second)
+	second = w.waitForLifecycleState("by-itself-2", olmv1.LifecycleStateArchived)
 	if got := second.Annotations[olmv1.AnnotationFailure]; got != tooLate {
 		t.Errorf("the revision notes that it failed with %q", got)
 	}
 
 	const refused = `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was given up, and bundle "hello-operator.v1.0.0" stays installed; ` +
 		"it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: " + tooLate
-	w.expect("by-itself", olmv1.TypeProgressing, refused)
-	w.expect("by-itself", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0")
-	if active := w.get("by-itself").Status.ActiveRevisions; len(active) != 1 || active[0].Name != "by-itself-1" {
+	w.expectCondition("by-itself", olmv1.TypeProgressing, refused)
+	w.expectCondition("by-itself", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0")
+	if active := w.getExtension("by-itself").Status.ActiveRevisions; len(active) != 1 || active[0].Name != "by-itself-1" {
 		t.Errorf("active revisions: %+v", active)
 	}
 
 	// What the catalog says elsewhere is no reason to try again; another spec is.
-	w.offer(catalog, "1.0.0", "1.1.0")
-	w.expect("by-itself", olmv1.TypeProgressing, refused)
-	w.absent("by-itself-3")
-	ext := w.get("by-itself")
-	w.change(ext, func() { ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](20) })
-	third := w.revision("by-itself-3")
+	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
+	w.expectCondition("by-itself", olmv1.TypeProgressing, refused)
+	w.expectNoRevision("by-itself-3")
+	ext := w.getExtension("by-itself")
+	w.patch(ext, func() { ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](20) })
+	third := w.waitForRevision("by-itself-3")
 	if third.Annotations[olmv1.AnnotationBundleVersion] != "1.1.0" || *third.Spec.ProgressDeadlineMinutes != 20 {
 		t.Errorf("the third revision holds %s", third.Annotations[olmv1.AnnotationBundleVersion])
 	}
 
-	w.late(third)
-	w.is("by-itself-3", olmv1.LifecycleStateArchived)
-	w.expect("by-itself", olmv1.TypeProgressing, refused)
-	w.is("by-itself-1", olmv1.LifecycleStateActive)
+	w.markLate(third)
+	w.waitForLifecycleState("by-itself-3", olmv1.LifecycleStateArchived)
+	w.expectCondition("by-itself", olmv1.TypeProgressing, refused)
+	w.waitForLifecycleState("by-itself-1", olmv1.LifecycleStateActive)
 }
 
 func TestStaysLateWithoutConsent(t *testing.T) {
@@ -121,70 +121,70 @@ func TestStaysLateWithoutConsent(t *testing.T) {
 			ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Rollback: &olmv1.RollbackConfig{Policy: olmv1.RollbackPolicyNever}}
 		},
 	} {
-		_, second := w.updating("late-"+name, change)
-		w.late(second)
-		w.expect("late-"+name, olmv1.TypeProgressing, "False ProgressDeadlineExceeded "+tooLate)
-		w.is("late-"+name+"-2", olmv1.LifecycleStateActive)
+		_, second := w.startUpdate("late-"+name, change)
+		w.markLate(second)
+		w.expectCondition("late-"+name, olmv1.TypeProgressing, "False ProgressDeadlineExceeded "+tooLate)
+		w.waitForLifecycleState("late-"+name+"-2", olmv1.LifecycleStateActive)
 	}
 }
 
 func TestFirstInstallationHasNothingToGoBackTo(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("first")
-	w.catalog("first", "1.0.0")
-	ext := extension("first", "first")
+	w.createNamespace("first")
+	w.createCatalog("first", "1.0.0")
+	ext := newExtension("first", "first")
 	ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](10)
-	onDeadline(ext)
+	rollBackOnDeadline(ext)
 	w.create(ext)
-	w.late(w.revision("first-1"))
-	w.expect("first", olmv1.TypeProgressing, "False ProgressDeadlineExceeded "+tooLate)
-	w.is("first-1", olmv1.LifecycleStateActive)
+	w.markLate(w.waitForRevision("first-1"))
+	w.expectCondition("first", olmv1.TypeProgressing, "False ProgressDeadlineExceeded "+tooLate)
+	w.waitForLifecycleState("first-1", olmv1.LifecycleStateActive)
 }
 
 // A longer deadline for a rollout that is late gives it more time.
 func TestALongerDeadlineIsAnotherChance(t *testing.T) {
 	w := newFixture(t)
-	_, second := w.updating("patient", nil)
-	w.late(second)
-	w.expect("patient", olmv1.TypeProgressing, "False ProgressDeadlineExceeded")
-	ext := w.get("patient")
-	w.change(ext, func() {
-		onDeadline(ext)
+	_, second := w.startUpdate("patient", nil)
+	w.markLate(second)
+	w.expectCondition("patient", olmv1.TypeProgressing, "False ProgressDeadlineExceeded")
+	ext := w.getExtension("patient")
+	w.patch(ext, func() {
+		rollBackOnDeadline(ext)
 		ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](60)
 	})
 	w.eventually("the revision has the deadline", func() error {
-		if minutes := *w.revision("patient-2").Spec.ProgressDeadlineMinutes; minutes != 60 {
+		if minutes := *w.waitForRevision("patient-2").Spec.ProgressDeadlineMinutes; minutes != 60 {
 			return fmt.Errorf("it has %d minutes", minutes)
 		}
 		return nil
 	})
 
-	w.is("patient-2", olmv1.LifecycleStateActive)
+	w.waitForLifecycleState("patient-2", olmv1.LifecycleStateActive)
 }
 
 // Asking for the bundle of the revision that is still in place archives the unfinished
 // update, and makes no third revision.
 func TestGoingBackToWhatIsInPlace(t *testing.T) {
 	w := newFixture(t)
-	w.updating("back", nil)
-	ext := w.get("back")
-	w.change(ext, func() {
+	w.startUpdate("back", nil)
+	ext := w.getExtension("back")
+	w.patch(ext, func() {
 		ext.Spec.Source.Catalog.Version = "1.0.0"
 		ext.Spec.Source.Catalog.UpgradeConstraintPolicy = olmv1.UpgradeConstraintPolicySelfCertified
 	})
-	second := w.is("back-2", olmv1.LifecycleStateArchived)
+	second := w.waitForLifecycleState("back-2", olmv1.LifecycleStateArchived)
 	if second.Annotations[olmv1.AnnotationFailure] == "" || second.Annotations[olmv1.AnnotationRefusedGeneration] != "" {
 		t.Errorf("annotations of the revision that was given up: %v", second.Annotations)
 	}
 
-	w.expect("back", olmv1.TypeProgressing, "True Succeeded desired state reached")
-	w.is("back-1", olmv1.LifecycleStateActive)
-	w.absent("back-3")
+	w.expectCondition("back", olmv1.TypeProgressing, "True Succeeded desired state reached")
+	w.waitForLifecycleState("back-1", olmv1.LifecycleStateActive)
+	w.expectNoRevision("back-3")
 
 	// Following the catalog again tries the update again.
-	ext = w.get("back")
-	w.change(ext, func() { ext.Spec.Source.Catalog.Version = "" })
-	if third := w.revision("back-3"); third.Annotations[olmv1.AnnotationBundleVersion] != "1.1.0" {
+	ext = w.getExtension("back")
+	w.patch(ext, func() { ext.Spec.Source.Catalog.Version = "" })
+	if third := w.waitForRevision("back-3"); third.Annotations[olmv1.AnnotationBundleVersion] != "1.1.0" {
 		t.Errorf("the third revision holds %s", third.Annotations[olmv1.AnnotationBundleVersion])
 	}
 }
@@ -193,17 +193,17 @@ func TestGoingBackToWhatIsInPlace(t *testing.T) {
 // but not its objects.
 func TestGoingBackToWhatIsInPlaceByItsContent(t *testing.T) {
 	w := newFixture(t)
-	w.updating("content", nil)
-	first := w.revision("content-1")
-	w.change(first, func() { first.Annotations["mainstay.dev/inputs"] = "sha256:of-another-program" })
-	ext := w.get("content")
-	w.change(ext, func() {
+	w.startUpdate("content", nil)
+	first := w.waitForRevision("content-1")
+	w.patch(first, func() { first.Annotations["mainstay.dev/inputs"] = "sha256:of-another-program" })
+	ext := w.getExtension("content")
+	w.patch(ext, func() {
 		ext.Spec.Source.Catalog.Version = "1.0.0"
 		ext.Spec.Source.Catalog.UpgradeConstraintPolicy = olmv1.UpgradeConstraintPolicySelfCertified
 	})
-	w.is("content-2", olmv1.LifecycleStateArchived)
-	w.expect("content", olmv1.TypeProgressing, "True Succeeded desired state reached")
-	w.absent("content-3")
+	w.waitForLifecycleState("content-2", olmv1.LifecycleStateArchived)
+	w.expectCondition("content", olmv1.TypeProgressing, "True Succeeded desired state reached")
+	w.expectNoRevision("content-3")
 }
 
 // checker is a preflight that refuses to write CRDs while it is told to.
@@ -220,8 +220,8 @@ func (c checker) Check(_ context.Context, _ *olmv1.ClusterExtension, change pref
 	return nil
 }
 
-// set changes what the checker says.
-func (c checker) set(refuse bool) {
+// setRefusing sets whether the checker refuses changes.
+func (c checker) setRefusing(refuse bool) {
 	<-c.refuse
 	c.refuse <- refuse
 }
@@ -231,27 +231,27 @@ func TestGoingBackIsChecked(t *testing.T) {
 	check := checker{refuse: make(chan bool, 1)}
 	check.refuse <- false
 	w := newFixture(t, func(c *install.Controller) { c.Preflight = check })
-	_, second := w.updating("checked", onDeadline)
-	check.set(true)
-	w.late(second)
-	w.expect("checked", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be given up: a field would be lost`)
-	w.is("checked-2", olmv1.LifecycleStateActive)
-	check.set(false)
-	w.is("checked-2", olmv1.LifecycleStateArchived)
+	_, second := w.startUpdate("checked", rollBackOnDeadline)
+	check.setRefusing(true)
+	w.markLate(second)
+	w.expectCondition("checked", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be given up: a field would be lost`)
+	w.waitForLifecycleState("checked-2", olmv1.LifecycleStateActive)
+	check.setRefusing(false)
+	w.waitForLifecycleState("checked-2", olmv1.LifecycleStateArchived)
 }
 
 func TestAccessRolesArePartOfTheRevision(t *testing.T) {
 	w := newFixture(t)
-	w.namespace("access")
-	w.catalog("access", "1.0.0")
-	w.create(extension("access", "access"))
-	w.succeed(w.revision("access-1"))
-	ext := w.get("access")
-	w.change(ext, func() {
+	w.createNamespace("access")
+	w.createCatalog("access", "1.0.0")
+	w.create(newExtension("access", "access"))
+	w.markSucceeded(w.waitForRevision("access-1"))
+	ext := w.getExtension("access")
+	w.patch(ext, func() {
 		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{AccessRoles: olmv1.AccessRolesAggregated}
 	})
 	found := map[string]bool{}
-	for _, phase := range w.revision("access-2").Spec.Phases {
+	for _, phase := range w.waitForRevision("access-2").Spec.Phases {
 		for _, object := range phase.Objects {
 			found[object.Object.GetKind()+" "+object.Object.GetName()] = true
 		}
@@ -263,7 +263,7 @@ func TestAccessRolesArePartOfTheRevision(t *testing.T) {
 		}
 	}
 
-	ext = w.get("access")
-	w.change(ext, func() { ext.Spec.Install.AccessRoles = olmv1.AccessRolesNone })
-	w.is("access-2", olmv1.LifecycleStateArchived)
+	ext = w.getExtension("access")
+	w.patch(ext, func() { ext.Spec.Install.AccessRoles = olmv1.AccessRolesNone })
+	w.waitForLifecycleState("access-2", olmv1.LifecycleStateArchived)
 }

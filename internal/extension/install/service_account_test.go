@@ -14,24 +14,24 @@ func TestServiceAccountThatDoesNotExist(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t, func(c *install.Controller) { c.IgnoreServiceAccount = ignored })
 			namespace := name + "-account"
-			w.namespace(namespace)
-			w.catalog(namespace, "1.0.0")
-			ext := extension(namespace, namespace)
+			w.createNamespace(namespace)
+			w.createCatalog(namespace, "1.0.0")
+			ext := newExtension(namespace, namespace)
 			ext.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: "never-created"}
 			w.create(ext)
 			if !ignored {
-				w.expect(namespace, olmv1.TypeProgressing, `True Retrying installation cannot proceed due to missing ServiceAccount: create ServiceAccount "never-created"`)
+				w.expectCondition(namespace, olmv1.TypeProgressing, `True Retrying installation cannot proceed due to missing ServiceAccount: create ServiceAccount "never-created"`)
 				return
 			}
 
-			set := w.revision(namespace + "-1")
+			set := w.waitForRevision(namespace + "-1")
 			for _, key := range []string{olmv1.AnnotationServiceAccountName, olmv1.AnnotationServiceAccountNamespace} {
 				if got, ok := set.Annotations[key]; ok {
 					t.Errorf("annotation %s of the revision: got %q, want none", key, got)
 				}
 			}
 
-			if got := w.get(namespace).Spec.ServiceAccount; got == nil || got.Name != "never-created" {
+			if got := w.getExtension(namespace).Spec.ServiceAccount; got == nil || got.Name != "never-created" {
 				t.Errorf("spec.serviceAccount: got %v, want it as it was written", got)
 			}
 		})

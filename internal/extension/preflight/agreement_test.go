@@ -23,34 +23,34 @@ import (
 // words makes random rules out of few words, so that they often meet.
 type words struct{ *rand.Rand }
 
-func (w words) one(from ...string) string { return from[w.IntN(len(from))] }
+func (w words) pickOne(from ...string) string { return from[w.IntN(len(from))] }
 
-func (w words) some(from ...string) []string {
+func (w words) pickSome(from ...string) []string {
 	w.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
 	return slices.Clone(from[:1+w.IntN(min(3, len(from)))])
 }
 
-func (w words) rule(urls bool) rbacv1.PolicyRule {
-	verbs := w.some("get", "list", "create", "escalate", "bind", "*")
+func (w words) randomRule(urls bool) rbacv1.PolicyRule {
+	verbs := w.pickSome("get", "list", "create", "escalate", "bind", "*")
 	if urls && w.IntN(4) == 0 {
-		return rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: w.some("/a", "/a/b", "/a/*", "/*", "*")}
+		return rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: w.pickSome("/a", "/a/b", "/a/*", "/*", "*")}
 	}
 
 	rule := rbacv1.PolicyRule{
-		Verbs: verbs, APIGroups: w.some("", "apps", "*"),
-		Resources: w.some("pods", "pods/log", "*/log", "pods/*", "secrets", "*"),
+		Verbs: verbs, APIGroups: w.pickSome("", "apps", "*"),
+		Resources: w.pickSome("pods", "pods/log", "*/log", "pods/*", "secrets", "*"),
 	}
 	if w.IntN(3) == 0 {
-		rule.ResourceNames = w.some("a", "b", "c")
+		rule.ResourceNames = w.pickSome("a", "b", "c")
 	}
 
 	return rule
 }
 
-func (w words) rules(urls bool) []rbacv1.PolicyRule {
+func (w words) randomRules(urls bool) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for range 1 + w.IntN(2) {
-		rules = append(rules, w.rule(urls))
+		rules = append(rules, w.randomRule(urls))
 	}
 	return rules
 }
@@ -62,16 +62,16 @@ func TestAllowsAsTheServerDoes(t *testing.T) {
 	for range 6 {
 		w := newFixture(t)
 		for range 2 {
-			w.grant(rbac.Gap{Rule: random.rule(true)}, rbac.Gap{Namespace: w.account.Namespace, Rule: random.rule(false)})
+			w.grantGaps(rbac.Gap{Rule: random.randomRule(true)}, rbac.Gap{Namespace: w.account.Namespace, Rule: random.randomRule(false)})
 		}
-		granted := w.policy().Granted(rbac.ServiceAccount(w.account.Namespace, w.account.Name))
+		granted := w.readPolicy().Granted(rbac.ServiceAccount(w.account.Namespace, w.account.Name))
 		for range 60 {
-			ask := rbac.Permission{Verb: random.one("get", "list", "create", "watch")}
+			ask := rbac.Permission{Verb: random.pickOne("get", "list", "create", "watch")}
 			if random.IntN(4) == 0 {
-				ask.URL = random.one("/a", "/a/b", "/a/b/c", "/b", "/")
+				ask.URL = random.pickOne("/a", "/a/b", "/a/b/c", "/b", "/")
 			} else {
-				ask.Namespace = random.one("", "default", w.account.Namespace)
-				ask.Group, ask.Resource, ask.Name = random.one("", "apps"), random.one("pods", "pods/log", "secrets"), random.one("", "a", "d")
+				ask.Namespace = random.pickOne("", "default", w.account.Namespace)
+				ask.Group, ask.Resource, ask.Name = random.pickOne("", "apps"), random.pickOne("pods", "pods/log", "secrets"), random.pickOne("", "a", "d")
 			}
 
 			want := granted.Allows(ask)
@@ -80,7 +80,7 @@ func TestAllowsAsTheServerDoes(t *testing.T) {
 			}
 
 			eventually(t, fmt.Sprintf("%+v", ask), func(ctx context.Context) error {
-				got, err := w.review(ctx, ask)
+				got, err := w.reviewAccess(ctx, ask)
 				if err == nil && got != want {
 					err = fmt.Errorf("the server says %t, we say %t", got, want)
 				}
@@ -94,8 +94,8 @@ func TestAllowsAsTheServerDoes(t *testing.T) {
 	}
 }
 
-// review asks the API server what the account may do.
-func (w *fixture) review(ctx context.Context, ask rbac.Permission) (bool, error) {
+// reviewAccess asks the API server whether the account has a permission.
+func (w *fixture) reviewAccess(ctx context.Context, ask rbac.Permission) (bool, error) {
 	identity := rbac.ServiceAccount(w.account.Namespace, w.account.Name)
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: identity.User, Groups: identity.Groups}}
 	if ask.URL != "" {
@@ -115,7 +115,7 @@ func (w *fixture) review(ctx context.Context, ask rbac.Permission) (bool, error)
 	return review.Status.Allowed, err
 }
 
-func (w *fixture) policy() *rbac.Policy {
+func (w *fixture) readPolicy() *rbac.Policy {
 	w.t.Helper()
 	var roles rbacv1.RoleList
 	var clusterRoles rbacv1.ClusterRoleList
@@ -140,14 +140,14 @@ func TestDelegatesAsTheServerDoes(t *testing.T) {
 	passed, refused := 0, 0
 	for range 8 {
 		w := newFixture(t)
-		w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{
+		w.grantGaps(rbac.Gap{Rule: rbacv1.PolicyRule{
 			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"*"},
-		}}, finalizers("extension"))
+		}}, finalizersGap("extension"))
 		for range 2 {
-			w.grant(rbac.Gap{Rule: random.rule(true)}, rbac.Gap{Namespace: w.account.Namespace, Rule: random.rule(false)})
+			w.grantGaps(rbac.Gap{Rule: random.randomRule(true)}, rbac.Gap{Namespace: w.account.Namespace, Rule: random.randomRule(false)})
 		}
 		for range 30 {
-			object := w.delegating(random)
+			object := w.randomRoleOrBinding(random)
 			check := w.checker.Check(t.Context(), w.account, "extension", []unstructured.Unstructured{object})
 			var missing *rbac.MissingError
 			if check != nil && !errors.As(check, &missing) {
@@ -175,18 +175,18 @@ func TestDelegatesAsTheServerDoes(t *testing.T) {
 	}
 }
 
-// delegating makes a role, or a binding to one that exists or not.
-func (w *fixture) delegating(random words) unstructured.Unstructured {
+// randomRoleOrBinding returns a role, or a binding to a role that may not exist.
+func (w *fixture) randomRoleOrBinding(random words) unstructured.Unstructured {
 	w.t.Helper()
-	meta := metav1.ObjectMeta{Namespace: w.account.Namespace, Name: random.one("a", "b", "c")}
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: random.one("view", "system:auth-delegator", "system:discovery", "nothing", "a")}
+	meta := metav1.ObjectMeta{Namespace: w.account.Namespace, Name: random.pickOne("a", "b", "c")}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: random.pickOne("view", "system:auth-delegator", "system:discovery", "nothing", "a")}
 	cluster := metav1.ObjectMeta{Name: w.account.Namespace + "-" + meta.Name}
 	var object runtime.Object
 	switch random.IntN(5) {
 	case 0:
-		object = &rbacv1.Role{ObjectMeta: meta, Rules: random.rules(false)}
+		object = &rbacv1.Role{ObjectMeta: meta, Rules: random.randomRules(false)}
 	case 1:
-		object = &rbacv1.ClusterRole{ObjectMeta: cluster, Rules: random.rules(true)}
+		object = &rbacv1.ClusterRole{ObjectMeta: cluster, Rules: random.randomRules(true)}
 	case 2:
 		object = &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref}
 	case 3:

@@ -24,8 +24,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// definition is one with the fields of a spec.
-func definition(t *testing.T, name, fields string) unstructured.Unstructured {
+// parseCRD returns a CRD with the fields of a spec.
+func parseCRD(t *testing.T, name, fields string) unstructured.Unstructured {
 	t.Helper()
 	var object unstructured.Unstructured
 	text := `
@@ -49,18 +49,18 @@ spec:
 	return object
 }
 
-// owner is a reference to a controller.
-func owner(apiVersion, kind, name, uid string) []metav1.OwnerReference {
+// newOwnerReferences returns the reference to a controller.
+func newOwnerReferences(apiVersion, kind, name, uid string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID(uid), Controller: ptr.To(true)}}
 }
 
-// asked is the extension whose definitions are checked.
-func asked() *olmv1.ClusterExtension {
+// newExtension returns the extension whose CRDs are checked.
+func newExtension() *olmv1.ClusterExtension {
 	return &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "asked", UID: "asked"}}
 }
 
-// refusal is what is said of a definition whose field a goes.
-func refusal(name string) string {
+// refusalMessage returns the message for a CRD whose field a is removed.
+func refusalMessage(name string) string {
 	name += ".preflight.example.com"
 	return fmt.Sprintf(`validating upgrade for CRD %q failed: CustomResourceDefinition %[2]s failed upgrade safety validation. `+
 		`"NoExistingFieldRemoved" validation failed: crd/%[2]s version/v1 field/^.spec.a may not be removed`, name, name)
@@ -77,28 +77,28 @@ func TestCRDs(t *testing.T) {
 		passes bool
 	}{
 		{name: "adopted"},
-		{name: "revisions", owners: owner(v1, set, "asked-12", "x")},
-		{name: "extensions", owners: owner(v1, olmv1.ClusterExtensionKind, "asked", "asked")},
-		{name: "others", owners: owner(v1, set, "other-1", "x"), passes: true},
-		{name: "longer", owners: owner(v1, set, "asked-too-1", "x"), passes: true},
-		{name: "foreign", owners: owner("v1", "ConfigMap", "asked-1", "x"), passes: true},
+		{name: "revisions", owners: newOwnerReferences(v1, set, "asked-12", "x")},
+		{name: "extensions", owners: newOwnerReferences(v1, olmv1.ClusterExtensionKind, "asked", "asked")},
+		{name: "others", owners: newOwnerReferences(v1, set, "other-1", "x"), passes: true},
+		{name: "longer", owners: newOwnerReferences(v1, set, "asked-too-1", "x"), passes: true},
+		{name: "foreign", owners: newOwnerReferences("v1", "ConfigMap", "asked-1", "x"), passes: true},
 		{name: "deleted", delete: true, passes: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			live := definition(t, tc.name, "{a: {type: string}}")
+			live := parseCRD(t, tc.name, "{a: {type: string}}")
 			live.SetOwnerReferences(tc.owners)
 			if tc.delete {
 				live.SetFinalizers([]string{"example.com/hold"})
 			}
 
-			put(t, c, &live)
+			createCRD(t, c, &live)
 			if tc.delete {
 				if err := c.Delete(t.Context(), &live); err != nil {
 					t.Fatal(err)
 				}
 			}
 
-			err := preflight.NewCRDs(c).Check(t.Context(), asked(), written(definition(t, tc.name, "{}")))
+			err := preflight.NewCRDs(c).Check(t.Context(), newExtension(), newChange(parseCRD(t, tc.name, "{}")))
 			var unsafe *crdsafety.UnsafeError
 			if errors.As(err, &unsafe) == tc.passes || (err != nil) == tc.passes {
 				t.Errorf("got %v", err)
@@ -110,20 +110,20 @@ func TestCRDs(t *testing.T) {
 func TestCRDsAreReportedTogether(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
 	for _, name := range []string{"ones", "twos", "threes"} {
-		live := definition(t, name, "{a: {type: string}}")
-		put(t, c, &live)
+		live := parseCRD(t, name, "{a: {type: string}}")
+		createCRD(t, c, &live)
 	}
 
 	objects := []unstructured.Unstructured{
-		definition(t, "ones", "{}"), definition(t, "twos", "{a: {type: string}, b: {type: string}}"),
-		definition(t, "threes", "{}"), definition(t, "absents", "{}"), service("default")[0],
+		parseCRD(t, "ones", "{}"), parseCRD(t, "twos", "{a: {type: string}, b: {type: string}}"),
+		parseCRD(t, "threes", "{}"), parseCRD(t, "absents", "{}"), newServiceObjects("default")[0],
 	}
 	checks := preflight.Checks{
 		func(context.Context, *olmv1.ClusterExtension, preflight.Change) error { return errDown },
 		preflight.NewCRDs(c).Check,
 	}
-	err := checks.Check(t.Context(), asked(), preflight.Change{Written: objects})
-	want := errDown.Error() + "\n" + refusal("ones") + "\n" + refusal("threes")
+	err := checks.Check(t.Context(), newExtension(), preflight.Change{Written: objects})
+	want := errDown.Error() + "\n" + refusalMessage("ones") + "\n" + refusalMessage("threes")
 	if err == nil {
 		t.Fatal("unsafe definitions pass")
 	}
@@ -131,7 +131,7 @@ func TestCRDsAreReportedTogether(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	ext := asked()
+	ext := newExtension()
 	for enforcement, passes := range map[olmv1.CRDUpgradeSafetyEnforcement]bool{
 		olmv1.CRDUpgradeSafetyEnforcementStrict: false, olmv1.CRDUpgradeSafetyEnforcementNone: true,
 	} {
@@ -146,9 +146,9 @@ func TestCRDsAreReportedTogether(t *testing.T) {
 
 func TestCRDsThatCannotBeChecked(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
-	live := definition(t, "bads", "{}")
-	put(t, c, &live)
-	bad := definition(t, "bads", "{}")
+	live := parseCRD(t, "bads", "{}")
+	createCRD(t, c, &live)
+	bad := parseCRD(t, "bads", "{}")
 	bad.Object["spec"] = "nothing"
 	for name, tc := range map[string]struct {
 		reader client.Reader
@@ -157,7 +157,7 @@ func TestCRDsThatCannotBeChecked(t *testing.T) {
 		"no answer":  {noAnswer{}, `validating upgrade for CRD "bads.preflight.example.com" failed: reading it from the cluster: down`},
 		"unreadable": {c, `validating upgrade for CRD "bads.preflight.example.com" failed: reading the bundle's definition: cannot restore struct from: string`},
 	} {
-		err := preflight.NewCRDs(tc.reader).Check(t.Context(), asked(), written(bad))
+		err := preflight.NewCRDs(tc.reader).Check(t.Context(), newExtension(), newChange(bad))
 		var unsafe *crdsafety.UnsafeError
 		if err == nil || err.Error() != tc.want || errors.As(err, &unsafe) {
 			t.Errorf("%s: got %v, want %s", name, err, tc.want)
@@ -169,15 +169,15 @@ func TestCRDsThatCannotBeChecked(t *testing.T) {
 // none.
 func TestCheckExtension(t *testing.T) {
 	w := newFixture(t)
-	ext := asked()
+	ext := newExtension()
 	ext.Spec.Namespace = w.account.Namespace
-	if err := w.checker.CheckExtension(t.Context(), ext, preflight.Change{Written: service(w.account.Namespace)}); err != nil {
+	if err := w.checker.CheckExtension(t.Context(), ext, preflight.Change{Written: newServiceObjects(w.account.Namespace)}); err != nil {
 		t.Errorf("no account is named, and yet: %v", err)
 	}
 
 	ext.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: w.account.Name}
-	want := w.checker.Check(t.Context(), w.account, "asked", service(w.account.Namespace))
-	got := w.checker.CheckExtension(t.Context(), ext, preflight.Change{Written: service(w.account.Namespace)})
+	want := w.checker.Check(t.Context(), w.account, "asked", newServiceObjects(w.account.Namespace))
+	got := w.checker.CheckExtension(t.Context(), ext, preflight.Change{Written: newServiceObjects(w.account.Namespace)})
 	if want == nil || got == nil || got.Error() != want.Error() {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -217,8 +217,8 @@ func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 				continue
 			}
 
-			put(t, c, live)
-			if err := preflight.NewCRDs(c).Check(t.Context(), asked(), written(object)); err != nil {
+			createCRD(t, c, live)
+			if err := preflight.NewCRDs(c).Check(t.Context(), newExtension(), newChange(object)); err != nil {
 				t.Errorf("%s is not safe beside itself: %v", object.GetName(), err)
 			}
 		}
@@ -243,8 +243,8 @@ func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 // TestServerRefusesTheWorst: what turning the check off does not allow.
 func TestServerRefusesTheWorst(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
-	object := definition(t, "worsts", "{}")
-	put(t, c, &object)
+	object := parseCRD(t, "worsts", "{}")
+	createCRD(t, c, &object)
 	var live apiextensionsv1.CustomResourceDefinition
 	eventually(t, "the definition is established", func(ctx context.Context) error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(&object), &live); err != nil {
@@ -276,8 +276,8 @@ func (noAnswer) Get(context.Context, client.ObjectKey, client.Object, ...client.
 	return errDown
 }
 
-// put creates a definition, and removes it with the test.
-func put(t *testing.T, c client.Client, crd *unstructured.Unstructured) {
+// createCRD creates a CRD, and deletes it at the end of the test.
+func createCRD(t *testing.T, c client.Client, crd *unstructured.Unstructured) {
 	t.Helper()
 	if err := c.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
@@ -293,6 +293,6 @@ func put(t *testing.T, c client.Client, crd *unstructured.Unstructured) {
 	})
 }
 
-func written(objects ...unstructured.Unstructured) preflight.Change {
+func newChange(objects ...unstructured.Unstructured) preflight.Change {
 	return preflight.Change{Written: objects}
 }

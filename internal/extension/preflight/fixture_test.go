@@ -47,28 +47,28 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	config := env.Start(t)
 	config.QPS = -1 // the tests ask much, of a server of their own
-	w := &fixture{t: t, admin: connect(t, config)}
+	w := &fixture{t: t, admin: newClient(t, config)}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "preflight-"}}
 	w.create(namespace)
 	w.account = types.NamespacedName{Namespace: namespace.Name, Name: installer}
 	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: installer}})
 	w.config = config
-	w.become(installer)
+	w.switchAccount(installer)
 	w.checker = preflight.New(w.admin, w.admin.RESTMapper())
 
 	return w
 }
 
-// become makes another account of the namespace the one that is looked at.
-func (w *fixture) become(account string) {
+// switchAccount makes the checks use another account of the namespace.
+func (w *fixture) switchAccount(account string) {
 	w.t.Helper()
 	w.account.Name = account
 	config := rest.CopyConfig(w.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", w.account.Namespace, account)}
-	w.asAccount = connect(w.t, config)
+	w.asAccount = newClient(w.t, config)
 }
 
-func connect(t *testing.T, config *rest.Config) client.WithWatch {
+func newClient(t *testing.T, config *rest.Config) client.WithWatch {
 	t.Helper()
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme.Scheme})
 	if err != nil {
@@ -84,8 +84,8 @@ func (w *fixture) create(object client.Object) {
 	}
 }
 
-// grant returns the account what is missing, and cleans up.
-func (w *fixture) grant(gaps ...rbac.Gap) {
+// grantGaps grants the account the missing rules until the end of the test.
+func (w *fixture) grantGaps(gaps ...rbac.Gap) {
 	w.t.Helper()
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.account.Namespace, Name: w.account.Name}}
 	for _, gap := range gaps {
@@ -97,7 +97,7 @@ func (w *fixture) grant(gaps ...rbac.Gap) {
 			ref.Kind, ref.Name = "ClusterRole", role.Name
 			binding := &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}
 			w.create(binding)
-			w.t.Cleanup(func() { w.remove(role, binding) })
+			w.t.Cleanup(func() { w.deleteObjects(role, binding) })
 			continue
 		}
 
@@ -108,7 +108,7 @@ func (w *fixture) grant(gaps ...rbac.Gap) {
 	}
 }
 
-func (w *fixture) remove(objects ...client.Object) {
+func (w *fixture) deleteObjects(objects ...client.Object) {
 	for _, object := range objects {
 		if err := w.admin.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
 			w.t.Errorf("deleting %T %s: %v", object, object.GetName(), err)
@@ -116,9 +116,9 @@ func (w *fixture) remove(objects ...client.Object) {
 	}
 }
 
-// awaitGone waits until a CRD that was deleted is gone. An API server that could not list
-// its objects, as it may not be able to when the CRD is new, looks again when it changes.
-func (w *fixture) awaitGone(crd *unstructured.Unstructured) {
+// waitUntilGone waits until a deleted CRD is gone. An API server that could not list its objects,
+// which may happen for a new CRD, retries when the CRD changes.
+func (w *fixture) waitUntilGone(crd *unstructured.Unstructured) {
 	w.t.Helper()
 	eventually(w.t, crd.GetName()+" is being deleted", func(ctx context.Context) error {
 		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
@@ -137,8 +137,8 @@ func (w *fixture) awaitGone(crd *unstructured.Unstructured) {
 	})
 }
 
-// eventually tries until there is no error: the API server's authorizer follows its own
-// watches, some milliseconds behind.
+// eventually retries until there is no error. The API server's authorizer is some milliseconds
+// behind, because it uses watches.
 func eventually(t *testing.T, what string, try func(context.Context) error) {
 	t.Helper()
 	var last error
@@ -151,7 +151,7 @@ func eventually(t *testing.T, what string, try func(context.Context) error) {
 	}
 }
 
-// parseReport reads a report as a person does who grants what it asks.
+// parseReport parses the gaps of a report.
 func parseReport(t *testing.T, report string) []rbac.Gap {
 	t.Helper()
 	lines := strings.Split(report, "\n")

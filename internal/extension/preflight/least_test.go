@@ -30,20 +30,20 @@ func TestLeastAccount(t *testing.T) {
 
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 		t.Run("hello-operator-"+version, func(t *testing.T) {
-			newFixture(t).leastAccount(version == "1.2.0", filepath.Join(root, "examples", "bundles", "hello-operator", version))
+			newFixture(t).checkLeastAccount(version == "1.2.0", filepath.Join(root, "examples", "bundles", "hello-operator", version))
 		})
 	}
 
 	t.Run("hooks", func(t *testing.T) {
-		newFixture(t).leastAccount(true, filepath.Join(root, "internal", "render", "testdata", "bundles", "hooks"))
+		newFixture(t).checkLeastAccount(true, filepath.Join(root, "internal", "render", "testdata", "bundles", "hooks"))
 	})
 	t.Run("cert-manager", func(t *testing.T) {
 		w := newFixture(t)
 		w.issuer = render.IssuerCertManager
 		// Only its API: cert-manager itself is not needed to write what asks it for something.
-		w.define("cert-manager.io", "Certificate", "certificates")
-		w.define("cert-manager.io", "Issuer", "issuers")
-		w.leastAccount(false, filepath.Join(root, "examples", "bundles", "hello-operator", "1.2.0"))
+		w.createKind("cert-manager.io", "Certificate", "certificates")
+		w.createKind("cert-manager.io", "Issuer", "issuers")
+		w.checkLeastAccount(false, filepath.Join(root, "examples", "bundles", "hello-operator", "1.2.0"))
 	})
 
 	t.Run("real", func(t *testing.T) {
@@ -56,45 +56,45 @@ func TestLeastAccount(t *testing.T) {
 			if err != nil || len(versions) == 0 {
 				continue
 			}
-			t.Run(filepath.Base(folder), func(t *testing.T) { newFixture(t).leastAccount(false, versions...) })
+			t.Run(filepath.Base(folder), func(t *testing.T) { newFixture(t).checkLeastAccount(false, versions...) })
 		}
 	})
 }
 
 const leastExtension = "the-extension"
 
-func (w *fixture) leastAccount(accessRoles bool, folders ...string) {
+func (w *fixture) checkLeastAccount(accessRoles bool, folders ...string) {
 	t := w.t
 	t.Helper()
 	w.accessRoles = accessRoles
-	objects := slices.DeleteFunc(w.rendered(folders...), func(object unstructured.Unstructured) bool { return !w.serves(&object) })
+	objects := slices.DeleteFunc(w.renderNewest(folders...), func(object unstructured.Unstructured) bool { return !w.isServed(&object) })
 	grants, err := rbac.Least(rbac.Required(objects, rbac.Options{Resource: rbac.BundleResource, Extension: leastExtension}))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	w.needsEach(objects, grants)
+	w.checkEachVerbNeeded(objects, grants)
 
 	for _, object := range (rbac.Installer{Extension: leastExtension, Namespace: w.account.Namespace}).Objects(grants) {
 		if _, ok := object.(*rbacv1.ClusterRole); ok {
-			t.Cleanup(func() { w.remove(object) })
+			t.Cleanup(func() { w.deleteObjects(object) })
 		}
 		if _, ok := object.(*rbacv1.ClusterRoleBinding); ok {
-			t.Cleanup(func() { w.remove(object) })
+			t.Cleanup(func() { w.deleteObjects(object) })
 		}
 		w.create(object)
 	}
 
-	w.become(rbac.Installer{Extension: leastExtension}.Account())
+	w.switchAccount(rbac.Installer{Extension: leastExtension}.Account())
 	if err := w.checker.Check(t.Context(), w.account, leastExtension, objects); err != nil {
 		t.Fatalf("the account has the rules, and yet: %v", err)
 	}
 
-	w.manage(objects)
+	w.manageObjects(objects)
 }
 
-// define has the API server serve a namespaced kind that takes everything.
-func (w *fixture) define(group, kind, plural string) {
+// createKind creates a CRD for a namespaced kind that accepts every object.
+func (w *fixture) createKind(group, kind, plural string) {
 	w.t.Helper()
 	crd := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -108,7 +108,7 @@ func (w *fixture) define(group, kind, plural string) {
 	}}
 
 	w.create(crd)
-	w.t.Cleanup(func() { w.remove(crd) })
+	w.t.Cleanup(func() { w.deleteObjects(crd) })
 	kindOf := schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}
 	eventually(w.t, kind+" is served", func(context.Context) error {
 		_, err := w.admin.RESTMapper().RESTMapping(kindOf.GroupKind(), kindOf.Version)
@@ -116,13 +116,13 @@ func (w *fixture) define(group, kind, plural string) {
 	})
 }
 
-// needsEach takes each verb of each rule away and expects the report to name it: it
-// alone, unless it is one by which the account hands on what it has not.
-func (w *fixture) needsEach(objects []unstructured.Unstructured, grants []rbac.Gap) {
+// checkEachVerbNeeded removes each verb of each rule and expects the report to name only that
+// verb, unless the verb delegates permissions.
+func (w *fixture) checkEachVerbNeeded(objects []unstructured.Unstructured, grants []rbac.Gap) {
 	w.t.Helper()
-	actual := w.policy()
+	actual := w.readPolicy()
 	check := func(grants []rbac.Gap) error {
-		checker := preflight.New(granting(actual, w.account.Namespace, grants), w.admin.RESTMapper())
+		checker := preflight.New(newGrantedReader(actual, w.account.Namespace, grants), w.admin.RESTMapper())
 		account := w.account
 		account.Name = rbac.Installer{Extension: leastExtension}.Account()
 		return checker.Check(w.t.Context(), account, leastExtension, objects)
@@ -155,7 +155,7 @@ func (w *fixture) needsEach(objects []unstructured.Unstructured, grants []rbac.G
 			}
 
 			alone++
-			if diff := gocmp.Diff([]string{taken.String()}, lines(missing.Gaps)); diff != "" || len(missing.Errors) > 0 {
+			if diff := gocmp.Diff([]string{taken.String()}, gapLines(missing.Gaps)); diff != "" || len(missing.Errors) > 0 {
 				w.t.Errorf("without %s (-want +got): %s%v", taken.String(), diff, missing.Errors)
 			}
 		}
@@ -166,7 +166,7 @@ func (w *fixture) needsEach(objects []unstructured.Unstructured, grants []rbac.G
 	}
 }
 
-func lines(gaps []rbac.Gap) []string {
+func gapLines(gaps []rbac.Gap) []string {
 	var result []string
 	for i := range gaps {
 		result = append(result, gaps[i].String())
@@ -180,7 +180,7 @@ type granted struct {
 	policy rbac.Policy
 }
 
-func granting(actual *rbac.Policy, namespace string, grants []rbac.Gap) *granted {
+func newGrantedReader(actual *rbac.Policy, namespace string, grants []rbac.Gap) *granted {
 	g := &granted{policy: rbac.Policy{
 		Roles: slices.Clone(actual.Roles), ClusterRoles: slices.Clone(actual.ClusterRoles),
 		RoleBindings: slices.Clone(actual.RoleBindings), ClusterRoleBindings: slices.Clone(actual.ClusterRoleBindings),
@@ -201,7 +201,7 @@ func granting(actual *rbac.Policy, namespace string, grants []rbac.Gap) *granted
 	return g
 }
 
-// List returns what the cluster has, in one page.
+// List returns all objects of the cluster, in one page.
 func (g *granted) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	switch list := list.(type) {
 	case *rbacv1.ClusterRoleList:

@@ -27,9 +27,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// rendered returns the objects of the newest of some versions of a bundle, in the fixture's
-// namespace. Without any that can be rendered the test is skipped.
-func (w *fixture) rendered(folders ...string) []unstructured.Unstructured {
+// renderNewest returns the objects of the newest of some versions of a bundle, in the fixture's
+// namespace. It skips the test if none can be rendered.
+func (w *fixture) renderNewest(folders ...string) []unstructured.Unstructured {
 	w.t.Helper()
 	var reasons []error
 	for _, folder := range slices.Backward(folders) {
@@ -57,7 +57,7 @@ func TestReportedPermissionsSuffice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		suffices(t, filepath.Join(root, "examples", "bundles", "hello-operator", "1.0.0"))
+		checkReportSuffices(t, filepath.Join(root, "examples", "bundles", "hello-operator", "1.0.0"))
 	})
 
 	t.Run("real", func(t *testing.T) {
@@ -70,16 +70,16 @@ func TestReportedPermissionsSuffice(t *testing.T) {
 			if err != nil || len(versions) == 0 {
 				continue
 			}
-			t.Run(filepath.Base(folder), func(t *testing.T) { suffices(t, versions...) })
+			t.Run(filepath.Base(folder), func(t *testing.T) { checkReportSuffices(t, versions...) })
 		}
 	})
 }
 
-// suffices takes the way of a person: without permissions, with those of the report,
-// and then has the account do all that managing the objects is.
-func suffices(t *testing.T, folders ...string) {
+// checkReportSuffices grants an account without permissions those of the report, and then manages
+// the objects with the account.
+func checkReportSuffices(t *testing.T, folders ...string) {
 	w := newFixture(t)
-	objects := slices.DeleteFunc(w.rendered(folders...), func(object unstructured.Unstructured) bool { return !w.serves(&object) })
+	objects := slices.DeleteFunc(w.renderNewest(folders...), func(object unstructured.Unstructured) bool { return !w.isServed(&object) })
 	check := func() error { return w.checker.Check(t.Context(), w.account, "extension", objects) }
 	err := check()
 	if err == nil {
@@ -91,16 +91,16 @@ func suffices(t *testing.T, folders ...string) {
 		t.Log(report)
 	}
 
-	w.grant(parseReport(t, report)...)
+	w.grantGaps(parseReport(t, report)...)
 	if err := check(); err != nil {
 		t.Fatalf("what was reported is granted, and yet: %v", err)
 	}
 
-	w.manage(objects)
+	w.manageObjects(objects)
 }
 
-// serves reports whether the server has the kind; some bundles need another extension.
-func (w *fixture) serves(object *unstructured.Unstructured) bool {
+// isServed reports whether the server has the kind. Some bundles need another extension.
+func (w *fixture) isServed(object *unstructured.Unstructured) bool {
 	gvk := object.GroupVersionKind()
 	_, err := w.admin.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
@@ -118,10 +118,10 @@ func (w *fixture) serves(object *unstructured.Unstructured) bool {
 	return true
 }
 
-// manage applies, reads, changes, lists, watches and deletes the objects as the account.
-func (w *fixture) manage(objects []unstructured.Unstructured) {
+// manageObjects applies, reads, changes, lists, watches and deletes the objects with the account.
+func (w *fixture) manageObjects(objects []unstructured.Unstructured) {
 	w.t.Helper()
-	slices.SortStableFunc(objects, func(a, b unstructured.Unstructured) int { return cmp.Compare(rank(&a), rank(&b)) })
+	slices.SortStableFunc(objects, func(a, b unstructured.Unstructured) int { return cmp.Compare(rolloutOrder(&a), rolloutOrder(&b)) })
 	c := w.asAccount
 	controller := true
 	for i := range objects {
@@ -129,7 +129,7 @@ func (w *fixture) manage(objects []unstructured.Unstructured) {
 		objects[i].SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: "olm.operatorframework.io/v1", Kind: "ClusterObjectSet", Name: "extension-1", UID: "1", Controller: &controller, BlockOwnerDeletion: &controller,
 		}})
-		w.t.Cleanup(func() { w.remove(objects[i].DeepCopy()) })
+		w.t.Cleanup(func() { w.deleteObjects(objects[i].DeepCopy()) })
 		// First it is created, then it exists.
 		for range 2 {
 			eventually(w.t, "applying "+what, func(ctx context.Context) error {
@@ -169,13 +169,13 @@ func (w *fixture) manage(objects []unstructured.Unstructured) {
 
 	for i := range objects {
 		if objects[i].GetKind() == "CustomResourceDefinition" {
-			w.awaitGone(objects[i].DeepCopy()) // other tests have CRDs of its name
+			w.waitUntilGone(objects[i].DeepCopy()) // other tests have CRDs of its name
 		}
 	}
 }
 
-// rank orders objects as they are rolled out, so far as it matters here.
-func rank(object *unstructured.Unstructured) int {
+// rolloutOrder returns the order of objects in a rollout, as far as the test needs it.
+func rolloutOrder(object *unstructured.Unstructured) int {
 	switch object.GetKind() {
 	case "CustomResourceDefinition":
 		return 0
@@ -188,7 +188,7 @@ func rank(object *unstructured.Unstructured) int {
 	}
 }
 
-func service(namespace string) []unstructured.Unstructured {
+func newServiceObjects(namespace string) []unstructured.Unstructured {
 	var object unstructured.Unstructured
 	object.SetAPIVersion("v1")
 	object.SetKind("Service")
@@ -199,16 +199,16 @@ func service(namespace string) []unstructured.Unstructured {
 
 func TestCheckWithoutAccount(t *testing.T) {
 	w := newFixture(t)
-	if err := w.checker.Check(t.Context(), types.NamespacedName{Namespace: w.account.Namespace}, "extension", service(w.account.Namespace)); err != nil {
+	if err := w.checker.Check(t.Context(), types.NamespacedName{Namespace: w.account.Namespace}, "extension", newServiceObjects(w.account.Namespace)); err != nil {
 		t.Errorf("there is nobody to check, and yet: %v", err)
 	}
 }
 
 func TestCheckRequiresFinalizers(t *testing.T) {
 	w := newFixture(t)
-	w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"services"}}})
+	w.grantGaps(rbac.Gap{Rule: rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"services"}}})
 	check := func(extension string) error {
-		return w.checker.Check(t.Context(), w.account, extension, service(w.account.Namespace))
+		return w.checker.Check(t.Context(), w.account, extension, newServiceObjects(w.account.Namespace))
 	}
 	want := `pre-authorization failed: service account requires the following permissions to manage cluster extension:
   Namespace:"" APIGroups:[olm.operatorframework.io] Resources:[clusterextensions/finalizers] ResourceNames:[extension] Verbs:[update]`
@@ -216,7 +216,7 @@ func TestCheckRequiresFinalizers(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 
-	w.grant(finalizers("extension"))
+	w.grantGaps(finalizersGap("extension"))
 	if err := check("extension"); err != nil {
 		t.Errorf("it is granted, and yet: %v", err)
 	}
@@ -225,8 +225,8 @@ func TestCheckRequiresFinalizers(t *testing.T) {
 	}
 }
 
-// finalizers is what every account needs, whatever the objects are.
-func finalizers(extension string) rbac.Gap {
+// finalizersGap returns the permission that every account needs.
+func finalizersGap(extension string) rbac.Gap {
 	return rbac.Gap{Rule: rbacv1.PolicyRule{
 		Verbs: []string{"update"}, APIGroups: []string{"olm.operatorframework.io"}, Resources: []string{"clusterextensions/finalizers"}, ResourceNames: []string{extension},
 	}}
@@ -236,8 +236,8 @@ func finalizers(extension string) rbac.Gap {
 // object of a kind that is not served any more has gone already.
 func TestCheckOfWhatGoes(t *testing.T) {
 	w := newFixture(t)
-	w.grant(finalizers("extension"))
-	w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"services"}}})
+	w.grantGaps(finalizersGap("extension"))
+	w.grantGaps(rbac.Gap{Rule: rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"services"}}})
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "extension"}, Spec: olmv1.ClusterExtensionSpec{
 		Namespace: w.account.Namespace, ServiceAccount: &olmv1.ServiceAccountReference{Name: w.account.Name},
 	}}
@@ -251,7 +251,7 @@ func TestCheckOfWhatGoes(t *testing.T) {
 		object.SetName("old")
 	}
 
-	change := preflight.Change{Written: service(w.account.Namespace), Removed: []unstructured.Unstructured{old, unknown}}
+	change := preflight.Change{Written: newServiceObjects(w.account.Namespace), Removed: []unstructured.Unstructured{old, unknown}}
 	want := `pre-authorization failed: service account requires the following permissions to manage cluster extension:
   Namespace:"` + w.account.Namespace + `" APIGroups:[] Resources:[configmaps] ResourceNames:[old] Verbs:[delete,get]`
 	err := w.checker.CheckExtension(t.Context(), ext, change)
@@ -259,7 +259,7 @@ func TestCheckOfWhatGoes(t *testing.T) {
 		t.Fatalf("got %v, want %s", err, want)
 	}
 
-	w.grant(parseReport(t, err.Error())...)
+	w.grantGaps(parseReport(t, err.Error())...)
 	if err := w.checker.CheckExtension(t.Context(), ext, change); err != nil {
 		t.Errorf("what was reported is granted, and yet: %v", err)
 	}
@@ -269,7 +269,7 @@ func TestCheckOfWhatGoes(t *testing.T) {
 // counts last.
 func TestCheckReadsEveryPage(t *testing.T) {
 	w := newFixture(t)
-	w.grant(finalizers("extension"))
+	w.grantGaps(finalizersGap("extension"))
 	for i := range 501 {
 		w.create(&rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: fmt.Sprintf("binding-%03d", i)},
@@ -284,7 +284,7 @@ func TestCheckReadsEveryPage(t *testing.T) {
 	})
 	want := `pre-authorization failed: service account requires the following permissions to manage cluster extension:
   Namespace:"" APIGroups:[] Resources:[services] Verbs:[list,watch]`
-	if err := w.checker.Check(t.Context(), w.account, "extension", service(w.account.Namespace)); err == nil || err.Error() != want {
+	if err := w.checker.Check(t.Context(), w.account, "extension", newServiceObjects(w.account.Namespace)); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -308,7 +308,7 @@ func TestCheckThatCannotBeMadeIsNoReport(t *testing.T) {
 		"reader": preflight.New(broken{}, w.admin.RESTMapper()),
 		"mapper": preflight.New(w.admin, broken{}),
 	} {
-		err := checker.Check(t.Context(), w.account, "extension", service(w.account.Namespace))
+		err := checker.Check(t.Context(), w.account, "extension", newServiceObjects(w.account.Namespace))
 		var missing *rbac.MissingError
 		if !errors.Is(err, errDown) || errors.As(err, &missing) {
 			t.Errorf("%s: got %v, want that it is down", name, err)

@@ -18,8 +18,8 @@ import (
 // its success. Its deployment is made available as soon as it exists.
 func BenchmarkRollOut(b *testing.B) {
 	c := newFixture(b)
-	ns := c.namespace()
-	c.start()
+	ns := c.createNamespace()
+	c.startController()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	watcher, err := client.NewWithWatch(env.Start(b), client.Options{Scheme: c.Scheme()})
@@ -27,7 +27,7 @@ func BenchmarkRollOut(b *testing.B) {
 		b.Fatal(err)
 	}
 
-	go availabilityOf(ctx, watcher, ns)
+	go makeAllDeploymentsAvailable(ctx, watcher, ns)
 	for i := 0; b.Loop(); i++ {
 		extension := fmt.Sprintf("bench-%d", i)
 		events, err := watcher.Watch(ctx, &olmv1.ClusterObjectSetList{})
@@ -35,7 +35,7 @@ func BenchmarkRollOut(b *testing.B) {
 			b.Fatal(err)
 		}
 
-		c.create(revision(extension, 1, benchmarkPhases(ns, extension)...))
+		c.create(newRevision(extension, 1, benchmarkPhases(ns, extension)...))
 		for event := range events.ResultChan() {
 			set, ok := event.Object.(*olmv1.ClusterObjectSet)
 			if ok && set.Name == extension+"-1" && meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded) {
@@ -52,18 +52,18 @@ func benchmarkPhases(namespace, extension string) []olmv1.ClusterObjectSetPhase 
 	for _, name := range []string{"identity", "configuration", "roles", "bindings", "infrastructure", "publish", "admission"} {
 		p := olmv1.ClusterObjectSetPhase{Name: name}
 		for i := range 3 {
-			manifest := configMap(namespace, fmt.Sprintf("%s-%s-%d", extension, name, i), "x")
-			p.Objects = append(p.Objects, phase("", manifest).Objects...)
+			manifest := configMapManifest(namespace, fmt.Sprintf("%s-%s-%d", extension, name, i), "x")
+			p.Objects = append(p.Objects, newPhase("", manifest).Objects...)
 		}
 		phases = append(phases, p)
 	}
 
-	return append(phases, phase("deploy",
-		deployment(namespace, extension), configMap(namespace, extension+"-a", "x"), configMap(namespace, extension+"-b", "x")))
+	return append(phases, newPhase("deploy",
+		deploymentManifest(namespace, extension), configMapManifest(namespace, extension+"-a", "x"), configMapManifest(namespace, extension+"-b", "x")))
 }
 
-// availabilityOf makes every Deployment of a namespace available.
-func availabilityOf(ctx context.Context, c client.WithWatch, namespace string) {
+// makeAllDeploymentsAvailable makes every Deployment of a namespace available.
+func makeAllDeploymentsAvailable(ctx context.Context, c client.WithWatch, namespace string) {
 	events, err := c.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(namespace))
 	if err != nil {
 		return

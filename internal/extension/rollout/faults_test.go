@@ -21,7 +21,7 @@ import (
 // as after the machine was suspended or the time server corrected.
 type jumpingClock struct{ offset atomic.Int64 }
 
-func (c *jumpingClock) jump(to time.Duration) { c.offset.Store(int64(to)) }
+func (c *jumpingClock) jumpTo(to time.Duration) { c.offset.Store(int64(to)) }
 
 func (c *jumpingClock) Now() time.Time {
 	return time.Now().Add(time.Duration(c.offset.Load())).Round(0)
@@ -33,29 +33,29 @@ func (c *jumpingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) 
 func TestClockJumps(t *testing.T) {
 	const day, years = 24 * time.Hour, 10 * 365 * 24 * time.Hour
 	c := newFixture(t)
-	ns := c.namespace()
+	ns := c.createNamespace()
 	clock := &jumpingClock{}
-	c.start(clock)
-	set := revision("jumps", 1, phase("deploy", deployment(ns, "app")), phase("publish", configMap(ns, "config", "right")))
+	c.startController(clock)
+	set := newRevision("jumps", 1, newPhase("deploy", deploymentManifest(ns, "app")), newPhase("publish", configMapManifest(ns, "config", "right")))
 	minutes := int32(10)
 	set.Spec.ProgressDeadlineMinutes = &minutes
 	c.create(set)
-	c.condition("jumps-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	c.waitForCondition("jumps-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 
 	// A deadline that seems to have passed stops nothing, and is taken back.
-	clock.jump(day)
-	c.annotate(ns, "app", "forward")
-	c.condition("jumps-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded)
-	clock.jump(-day)
-	c.annotate(ns, "app", "back")
-	c.condition("jumps-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
-	clock.jump(years)
-	c.makeAvailable(ns, "app")
-	c.succeeds("jumps-1")
+	clock.jumpTo(day)
+	c.annotateDeployment(ns, "app", "forward")
+	c.waitForCondition("jumps-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded)
+	clock.jumpTo(-day)
+	c.annotateDeployment(ns, "app", "back")
+	c.waitForCondition("jumps-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	clock.jumpTo(years)
+	c.makeDeploymentAvailable(ns, "app")
+	c.waitUntilSucceeded("jumps-1")
 
 	// What was rolled out is kept as it is, whatever the time.
 	for _, to := range []time.Duration{-years, years, 0} {
-		clock.jump(to)
+		clock.jumpTo(to)
 		config := &corev1.ConfigMap{}
 		c.get(config, ns, "config")
 		config.Data["key"] = "wrong"
@@ -65,17 +65,17 @@ func TestClockJumps(t *testing.T) {
 
 		c.eventually(fmt.Sprintf("the field is reset %s from now", to), func() error {
 			c.get(config, ns, "config")
-			return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
+			return errorUnless(config.Data["key"] == "right", "key is %q", config.Data["key"])
 		})
 	}
 
-	c.succeeds("jumps-1")
+	c.waitUntilSucceeded("jumps-1")
 }
 
-// annotate has a Deployment change, so that its revision is looked at.
-func (c *fixture) annotate(namespace, name, value string) {
+// annotateDeployment changes a Deployment, so that its revision is reconciled.
+func (c *fixture) annotateDeployment(namespace, name, value string) {
 	c.t.Helper()
-	app := object(deployment(namespace, name))
+	app := parseObject(deploymentManifest(namespace, name))
 	c.get(app, namespace, name)
 	before := app.DeepCopy()
 	app.SetAnnotations(map[string]string{"example.com/touched": value})
@@ -96,7 +96,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 		maxRequests = 100
 	)
 	c := newFixture(t)
-	ns, tenant := c.namespace(), c.namespace()
+	ns, tenant := c.createNamespace(), c.createNamespace()
 	var requests atomic.Int64
 	connection := env.Start(t)
 	connection.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -105,10 +105,10 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 			return next.RoundTrip(request)
 		})
 	})
-	c.run(connection)
-	victim := revision("victim", 1, phase("configuration", configMap(ns, "config", "right")))
+	c.runController(connection)
+	victim := newRevision("victim", 1, newPhase("configuration", configMapManifest(ns, "config", "right")))
 	c.create(victim)
-	c.succeeds("victim-1")
+	c.waitUntilSucceeded("victim-1")
 
 	// Half of them claim to be controlled by the revision, half by one that does not exist.
 	before := requests.Load()
@@ -136,8 +136,8 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	}
 
 	// Meanwhile work goes on.
-	c.create(revision("bystander", 1, phase("configuration", configMap(ns, "other", "x"))))
-	c.succeeds("bystander-1")
+	c.create(newRevision("bystander", 1, newPhase("configuration", configMapManifest(ns, "other", "x"))))
+	c.waitUntilSucceeded("bystander-1")
 	if err := writers.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	}
 	c.eventually("the field is reset", func() error {
 		c.get(config, ns, "config")
-		return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
+		return errorUnless(config.Data["key"] == "right", "key is %q", config.Data["key"])
 	})
 	got := requests.Load() - before
 	t.Logf("the controller made %d requests during the flood", got)
@@ -161,7 +161,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	if err := c.Delete(t.Context(), victim); err != nil {
 		t.Fatal(err)
 	}
-	c.vanishes(victim, "", "victim-1")
+	c.waitUntilGone(victim, "", "victim-1")
 	var left corev1.ConfigMapList
 	if err := c.List(t.Context(), &left, client.InNamespace(tenant), client.HasLabels{olmv1.LabelOwnerName}); err != nil {
 		t.Fatal(err)
@@ -178,12 +178,12 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	}
 }
 
-// run runs the controller with a connection until the test ends.
-func (c *fixture) run(connection *rest.Config) {
+// runController runs the controller with a connection until the test ends.
+func (c *fixture) runController(connection *rest.Config) {
 	c.t.Helper()
-	stop := env.Manage(c.t, c.manager(connection))
+	stop := env.Manage(c.t, c.newManager(connection))
 	c.t.Cleanup(func() {
-		c.removeSets()
+		c.removeLeftoverSets()
 		stop()
 	})
 }

@@ -37,9 +37,9 @@ import (
 const (
 	// systemNamespace holds Secrets of objects.
 	systemNamespace = "default"
-	// patience bounds every wait of a test: what has not happened by then never will.
-	patience = 60 * time.Second
-	tick     = 20 * time.Millisecond
+	// waitTimeout is the timeout of every wait of a test.
+	waitTimeout = 60 * time.Second
+	tick        = 20 * time.Millisecond
 )
 
 func TestMain(m *testing.M) {
@@ -62,11 +62,11 @@ func newFixture(t testing.TB) *fixture {
 	return &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)}
 }
 
-// start runs the controller until the test ends, or the function that it gives is
-// called. Sets that the test left are removed before that.
-func (c *fixture) start(clocks ...clock.PassiveClock) (stop func()) {
+// startController runs the controller until the test ends, or the returned function is called. It
+// first removes sets that earlier tests left.
+func (c *fixture) startController(clocks ...clock.PassiveClock) (stop func()) {
 	c.t.Helper()
-	mgr := c.manager(env.Start(c.t), clocks...)
+	mgr := c.newManager(env.Start(c.t), clocks...)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -84,7 +84,7 @@ func (c *fixture) start(clocks ...clock.PassiveClock) (stop func()) {
 
 	c.t.Cleanup(func() {
 		if !stopped {
-			c.removeSets()
+			c.removeLeftoverSets()
 		}
 		stop()
 	})
@@ -92,8 +92,8 @@ func (c *fixture) start(clocks ...clock.PassiveClock) (stop func()) {
 	return stop
 }
 
-// manager is a program with the controller.
-func (c *fixture) manager(connection *rest.Config, clocks ...clock.PassiveClock) ctrl.Manager {
+// newManager returns a manager with the controller.
+func (c *fixture) newManager(connection *rest.Config, clocks ...clock.PassiveClock) ctrl.Manager {
 	c.t.Helper()
 	options := rollout.Options{SystemNamespace: systemNamespace}
 	if len(clocks) > 0 {
@@ -103,7 +103,7 @@ func (c *fixture) manager(connection *rest.Config, clocks ...clock.PassiveClock)
 	mgr, err := ctrl.NewManager(connection, ctrl.Options{
 		Scheme:     c.Scheme(),
 		Metrics:    server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(patience),
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(waitTimeout),
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -115,7 +115,7 @@ func (c *fixture) manager(connection *rest.Config, clocks ...clock.PassiveClock)
 	return mgr
 }
 
-func (c *fixture) removeSets() {
+func (c *fixture) removeLeftoverSets() {
 	ctx := context.Background()
 	c.eventually("all sets are gone", func() error {
 		var sets olmv1.ClusterObjectSetList
@@ -143,7 +143,7 @@ func (c *fixture) removeSets() {
 func (c *fixture) eventually(what string, check func() error) {
 	c.t.Helper()
 	last := errors.New("not checked")
-	err := wait.PollUntilContextTimeout(context.Background(), tick, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(context.Background(), tick, waitTimeout, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})
@@ -152,8 +152,8 @@ func (c *fixture) eventually(what string, check func() error) {
 	}
 }
 
-// namespace creates a namespace for the test.
-func (c *fixture) namespace() string {
+// createNamespace creates a namespace for the test.
+func (c *fixture) createNamespace() string {
 	c.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "rollout-"}}
 	c.create(ns)
@@ -186,14 +186,14 @@ func (c *fixture) exists(object client.Object, namespace, name string) bool {
 	return err == nil
 }
 
-func (c *fixture) appears(object client.Object, namespace, name string) {
+func (c *fixture) waitUntilExists(object client.Object, namespace, name string) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%T %s/%s appears", object, namespace, name), func() error {
 		return c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
 	})
 }
 
-func (c *fixture) vanishes(object client.Object, namespace, name string) {
+func (c *fixture) waitUntilGone(object client.Object, namespace, name string) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%T %s/%s vanishes", object, namespace, name), func() error {
 		err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
@@ -204,8 +204,8 @@ func (c *fixture) vanishes(object client.Object, namespace, name string) {
 	})
 }
 
-// makeAvailable does a Deployment's controller's and the kubelet's work.
-func (c *fixture) makeAvailable(namespace, name string) {
+// makeDeploymentAvailable simulates the Deployment controller and the kubelet.
+func (c *fixture) makeDeploymentAvailable(namespace, name string) {
 	c.t.Helper()
 	c.eventually("Deployment "+name+" is made available", func() error {
 		var d appsv1.Deployment
@@ -221,8 +221,8 @@ func (c *fixture) makeAvailable(namespace, name string) {
 	})
 }
 
-// condition waits for a condition of a set and gives it.
-func (c *fixture) condition(set, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+// waitForCondition waits for a condition of a set and returns it.
+func (c *fixture) waitForCondition(set, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	c.t.Helper()
 	var found metav1.Condition
 	c.eventually(fmt.Sprintf("%s: %s is %s (%s)", set, kind, status, reason), func() error {
@@ -243,15 +243,15 @@ func (c *fixture) condition(set, kind string, status metav1.ConditionStatus, rea
 	return found
 }
 
-func (c *fixture) succeeds(set string) {
+func (c *fixture) waitUntilSucceeded(set string) {
 	c.t.Helper()
-	c.condition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
-	c.condition(set, olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonProbesSucceeded)
-	c.condition(set, olmv1.TypeSucceeded, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	c.waitForCondition(set, olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonProbesSucceeded)
+	c.waitForCondition(set, olmv1.TypeSucceeded, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 }
 
-// archive archives a set and waits until that is done.
-func (c *fixture) archive(set string) {
+// archiveAndWait archives a set and waits until that is complete.
+func (c *fixture) archiveAndWait(set string) {
 	c.t.Helper()
 	s := &olmv1.ClusterObjectSet{}
 	c.get(s, "", set)
@@ -261,20 +261,20 @@ func (c *fixture) archive(set string) {
 		c.t.Fatal(err)
 	}
 
-	c.condition(set, olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
-	c.condition(set, olmv1.TypeAvailable, metav1.ConditionUnknown, olmv1.ReasonArchived)
+	c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
+	c.waitForCondition(set, olmv1.TypeAvailable, metav1.ConditionUnknown, olmv1.ReasonArchived)
 }
 
-// phase makes a phase from manifests in YAML.
-func phase(name string, manifests ...string) olmv1.ClusterObjectSetPhase {
+// newPhase returns a phase of manifests in YAML.
+func newPhase(name string, manifests ...string) olmv1.ClusterObjectSetPhase {
 	result := olmv1.ClusterObjectSetPhase{Name: name}
 	for _, manifest := range manifests {
-		result.Objects = append(result.Objects, olmv1.ClusterObjectSetObject{Object: object(manifest)})
+		result.Objects = append(result.Objects, olmv1.ClusterObjectSetObject{Object: parseObject(manifest)})
 	}
 	return result
 }
 
-func object(manifest string) *unstructured.Unstructured {
+func parseObject(manifest string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(manifest), &u.Object); err != nil {
 		panic(err)
@@ -282,8 +282,8 @@ func object(manifest string) *unstructured.Unstructured {
 	return u
 }
 
-// revision makes an active set of an extension.
-func revision(extension string, number int64, phases ...olmv1.ClusterObjectSetPhase) *olmv1.ClusterObjectSet {
+// newRevision returns an active set of an extension.
+func newRevision(extension string, number int64, phases ...olmv1.ClusterObjectSetPhase) *olmv1.ClusterObjectSet {
 	return &olmv1.ClusterObjectSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("%s-%d", extension, number),
@@ -299,7 +299,7 @@ func revision(extension string, number int64, phases ...olmv1.ClusterObjectSetPh
 	}
 }
 
-func configMap(namespace, name, value string) string {
+func configMapManifest(namespace, name, value string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: ConfigMap
@@ -308,7 +308,7 @@ data: {key: %q}
 `, namespace, name, value)
 }
 
-func deployment(namespace, name string) string {
+func deploymentManifest(namespace, name string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
@@ -322,7 +322,7 @@ spec:
 `, namespace, name)
 }
 
-func crd(kind, plural string) string {
+func crdManifest(kind, plural string) string {
 	return fmt.Sprintf(`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -339,7 +339,7 @@ spec:
 `, kind, plural)
 }
 
-func custom(kind, namespace, name string) string {
+func customResourceManifest(kind, namespace, name string) string {
 	return fmt.Sprintf(`
 apiVersion: rollout.example.com/v1
 kind: %s
@@ -348,7 +348,7 @@ spec: {size: 1}
 `, kind, namespace, name)
 }
 
-func unless(ok bool, format string, args ...any) error {
+func errorUnless(ok bool, format string, args ...any) error {
 	if ok {
 		return nil
 	}

@@ -29,26 +29,26 @@ import (
 // nothing left of the second; what only the second brought is gone.
 func TestHandOverByProgramsThatDie(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	stop := c.start()
-	definition := crd("Plate", "plates")
-	c.create(revision("handover", 1, phase("crds", definition), phase("configuration", configMap(ns, "config", "v1")), phase("deploy", deployment(ns, "app"))))
-	c.makeAvailable(ns, "app")
-	c.succeeds("handover-1")
-	instance := object(custom("Plate", ns, "one"))
+	ns := c.createNamespace()
+	stop := c.startController()
+	definition := crdManifest("Plate", "plates")
+	c.create(newRevision("handover", 1, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v1")), newPhase("deploy", deploymentManifest(ns, "app"))))
+	c.makeDeploymentAvailable(ns, "app")
+	c.waitUntilSucceeded("handover-1")
+	instance := parseObject(customResourceManifest("Plate", ns, "one"))
 	c.create(instance)
-	before := c.identities(ns)
+	before := c.sharedObjectIdentities(ns)
 
-	second := revision("handover", 2,
-		phase("crds", definition, crd("Saucer", "saucers")),
-		phase("configuration", strings.Replace(configMap(ns, "config", "v2"), "data: {", "data: {extra: v2, ", 1), configMap(ns, "added", "v2")),
-		phase("deploy", strings.Replace(deployment(ns, "app"), "main:v1", "main:v2", 1)),
-		phase("publish", configMap(ns, "late", "v2")))
+	second := newRevision("handover", 2,
+		newPhase("crds", definition, crdManifest("Saucer", "saucers")),
+		newPhase("configuration", strings.Replace(configMapManifest(ns, "config", "v2"), "data: {", "data: {extra: v2, ", 1), configMapManifest(ns, "added", "v2")),
+		newPhase("deploy", strings.Replace(deploymentManifest(ns, "app"), "main:v1", "main:v2", 1)),
+		newPhase("publish", configMapManifest(ns, "late", "v2")))
 	c.create(second)
 	c.eventually("the update is stuck at its Deployment", func() error {
 		app := &appsv1.Deployment{}
 		c.get(app, ns, "app")
-		return unless(app.Spec.Template.Spec.Containers[0].Image == "example.com/main:v2", "its image is %s", app.Spec.Template.Spec.Containers[0].Image)
+		return errorUnless(app.Spec.Template.Spec.Containers[0].Image == "example.com/main:v2", "its image is %s", app.Spec.Template.Spec.Containers[0].Image)
 	})
 	stop()
 
@@ -60,16 +60,16 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 	}
 
 	deaths := 0
-	for writes := int64(1); c.handedOver() != nil; writes++ {
+	for writes := int64(1); c.checkHandover() != nil; writes++ {
 		if writes > 50 {
-			t.Fatalf("not handed over by a program that lives for 50 writes: %v", c.handedOver())
+			t.Fatalf("not handed over by a program that lives for 50 writes: %v", c.checkHandover())
 		}
-		life := c.live(writes)
+		life := c.startMortal(writes)
 		c.eventually("the hand-over, or death", func() error {
 			if life.Dead() {
 				return nil
 			}
-			return c.handedOver()
+			return c.checkHandover()
 		})
 		life.End()
 		deaths++
@@ -79,7 +79,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 		t.Errorf("%d programs died: the test shows little", deaths)
 	}
 
-	if diff := cmp.Diff(before, c.identities(ns)); diff != "" {
+	if diff := cmp.Diff(before, c.sharedObjectIdentities(ns)); diff != "" {
 		t.Errorf("objects and who has them (-before the update +after it was given up):\n%s", diff)
 	}
 
@@ -102,15 +102,15 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 	}
 	want := []string{"ConfigMap added", "CustomResourceDefinition saucers.rollout.example.com"}
 	c.eventually("what was deleted is known", func() error {
-		return unless(slices.Equal(deletions(), want), "deleted were %q, want %q", deletions(), want)
+		return errorUnless(slices.Equal(deletions(), want), "deleted were %q, want %q", deletions(), want)
 	})
-	c.start()
-	c.makeAvailable(ns, "app")
-	c.succeeds("handover-1")
+	c.startController()
+	c.makeDeploymentAvailable(ns, "app")
+	c.waitUntilSucceeded("handover-1")
 }
 
-// identities are the objects that both revisions have: which they are, and whose.
-func (c *fixture) identities(ns string) map[string]string {
+// sharedObjectIdentities returns the UIDs and owners of the objects that both revisions have.
+func (c *fixture) sharedObjectIdentities(ns string) map[string]string {
 	c.t.Helper()
 	result := map[string]string{}
 	for _, object := range []client.Object{
@@ -129,19 +129,19 @@ func (c *fixture) identities(ns string) map[string]string {
 	return result
 }
 
-// handedOver reports whether the second revision has let go of everything, and the first has
-// taken up what it wants.
-func (c *fixture) handedOver() error {
+// checkHandover returns an error unless the second revision has released all its objects, and the
+// first has taken over those that it wants.
+func (c *fixture) checkHandover() error {
 	second := &olmv1.ClusterObjectSet{}
 	if err := c.Get(c.t.Context(), client.ObjectKey{Name: "handover-2"}, second); err != nil {
 		return err
 	}
 	progressing := meta.FindStatusCondition(second.Status.Conditions, olmv1.TypeProgressing)
-	return unless(progressing != nil && progressing.Reason == olmv1.ReasonArchived, "the second revision is %+v", progressing)
+	return errorUnless(progressing != nil && progressing.Reason == olmv1.ReasonArchived, "the second revision is %+v", progressing)
 }
 
-// watchDeletions notes which objects of the test are deleted from now on; the function
-// names them, sorted.
+// watchDeletions records which objects of the test are deleted from now on. The returned function
+// returns their names, sorted.
 func (c *fixture) watchDeletions(ns string) func() []string {
 	c.t.Helper()
 	watching, err := client.NewWithWatch(env.Start(c.t), client.Options{Scheme: c.Scheme()})
@@ -189,10 +189,10 @@ func (c *fixture) watchDeletions(ns string) func() []string {
 	}
 }
 
-// live starts a program that dies when it has written so many times.
-func (c *fixture) live(writes int64) *mortal.Life {
+// startMortal starts a program that dies after a number of writes.
+func (c *fixture) startMortal(writes int64) *mortal.Life {
 	c.t.Helper()
 	return mortal.Live(c.t.Context(), env.Start(c.t), writes, func(ctx context.Context, connection *rest.Config) {
-		_ = c.manager(connection).Start(ctx)
+		_ = c.newManager(connection).Start(ctx)
 	})
 }

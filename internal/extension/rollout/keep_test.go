@@ -13,26 +13,26 @@ import (
 // another revision of the same extension takes them over.
 func TestDeletionKeepsCRDs(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
+	ns := c.createNamespace()
+	c.startController()
 	const name = "keepsakes.rollout.example.com"
-	phases := []olmv1.ClusterObjectSetPhase{phase("crds", crd("Keepsake", "keepsakes")), phase("deploy", configMap(ns, "other", "x"))}
-	set := revision("keeper", 1, phases...)
+	phases := []olmv1.ClusterObjectSetPhase{newPhase("crds", crdManifest("Keepsake", "keepsakes")), newPhase("deploy", configMapManifest(ns, "other", "x"))}
+	set := newRevision("keeper", 1, phases...)
 	set.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"}
 	c.create(set)
-	c.succeeds("keeper-1")
-	c.create(object(custom("Keepsake", ns, "precious")))
+	c.waitUntilSucceeded("keeper-1")
+	c.create(parseObject(customResourceManifest("Keepsake", ns, "precious")))
 
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
-	c.vanishes(set, "", "keeper-1")
+	c.waitUntilGone(set, "", "keeper-1")
 	if c.exists(&corev1.ConfigMap{}, ns, "other") {
 		t.Error("the ConfigMap of the revision is still there")
 	}
 
-	definition, instance := object(crd("Keepsake", "keepsakes")), object(custom("Keepsake", ns, "precious"))
+	definition, instance := parseObject(crdManifest("Keepsake", "keepsakes")), parseObject(customResourceManifest("Keepsake", ns, "precious"))
 	c.get(definition, "", name)
 	if definition.GetDeletionTimestamp() != nil || len(definition.GetOwnerReferences()) > 0 {
 		t.Errorf("the CRD is deleted at %v and has the owners %v, want neither", definition.GetDeletionTimestamp(), definition.GetOwnerReferences())
@@ -40,9 +40,9 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 
 	c.get(instance, ns, "precious")
 
-	again := revision("keeper", 2, phases...)
+	again := newRevision("keeper", 2, phases...)
 	c.create(again)
-	c.succeeds("keeper-2")
+	c.waitUntilSucceeded("keeper-2")
 	c.get(definition, "", name)
 	if !metav1.IsControlledBy(definition, again) {
 		t.Errorf("the CRD has the owners %v, want the new revision", definition.GetOwnerReferences())
@@ -52,15 +52,15 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.vanishes(definition, "", name)
+	c.waitUntilGone(definition, "", name)
 }
 
 // Where a Secret with objects is missing, nobody knows which of them are CRDs: those that are
 // kept would be left to the garbage collector.
 func TestKeptCRDsInAMissingSecret(t *testing.T) {
 	c := newFixture(t)
-	c.start()
-	set := revision("unknown", 1, olmv1.ClusterObjectSetPhase{Name: "crds", Objects: []olmv1.ClusterObjectSetObject{
+	c.startController()
+	set := newRevision("unknown", 1, olmv1.ClusterObjectSetPhase{Name: "crds", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Namespace: systemNamespace, Name: "nowhere", Key: "crd"}},
 	}})
 	set.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"}
@@ -71,10 +71,10 @@ func TestKeptCRDsInAMissingSecret(t *testing.T) {
 	}
 
 	c.eventually("the revision says why it stays", func() error {
-		got := c.condition("unknown-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+		got := c.waitForCondition("unknown-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 		want := "its annotation mainstay.dev/keep-crds keeps its CRDs, which cannot be told from the other objects without Secret " +
 			"default/nowhere: restore it, or remove the annotation"
-		return unless(got.Message == want, "message is %q", got.Message)
+		return errorUnless(got.Message == want, "message is %q", got.Message)
 	})
 
 	c.get(set, "", "unknown-1")
@@ -83,5 +83,5 @@ func TestKeptCRDsInAMissingSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.vanishes(set, "", "unknown-1")
+	c.waitUntilGone(set, "", "unknown-1")
 }

@@ -15,8 +15,8 @@ import (
 
 func TestCollisionProtection(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
+	ns := c.createNamespace()
+	c.startController()
 	controlled := metav1.OwnerReference{
 		APIVersion: "apps/v1", Kind: "Deployment", Name: "someone", UID: "11111111-2222-3333-4444-555555555555", Controller: new(bool),
 	}
@@ -43,11 +43,11 @@ func TestCollisionProtection(t *testing.T) {
 			}
 			c.create(existing)
 			extension := "collision-" + test.name
-			only := phase("configuration", configMap(ns, test.name, "ours"))
+			only := newPhase("configuration", configMapManifest(ns, test.name, "ours"))
 			only.Objects[0].CollisionProtection = test.protection
-			c.create(revision(extension, 1, only))
+			c.create(newRevision(extension, 1, only))
 			if !test.managed {
-				got := c.condition(extension+"-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+				got := c.waitForCondition(extension+"-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 				want := fmt.Sprintf("ConfigMap '%s' already exists in namespace '%s' and cannot be managed by operator-controller: %s", test.name, ns, test.because)
 				if !strings.Contains(got.Message, want) {
 					t.Errorf("message:\n got %s\nwant %s", got.Message, want)
@@ -63,7 +63,7 @@ func TestCollisionProtection(t *testing.T) {
 				}
 			}
 
-			c.succeeds(extension + "-1")
+			c.waitUntilSucceeded(extension + "-1")
 			c.get(existing, ns, test.name)
 			owner := metav1.GetControllerOf(existing)
 			if owner == nil || owner.Name != extension+"-1" || existing.Data["key"] != "ours" {
@@ -78,12 +78,12 @@ func TestCollisionProtection(t *testing.T) {
 
 func TestTwoExtensionsCannotShareAnObject(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
-	c.create(revision("first", 1, phase("configuration", configMap(ns, "shared", "first"))))
-	c.succeeds("first-1")
-	c.create(revision("second", 1, phase("configuration", configMap(ns, "shared", "second"))))
-	got := c.condition("second-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	ns := c.createNamespace()
+	c.startController()
+	c.create(newRevision("first", 1, newPhase("configuration", configMapManifest(ns, "shared", "first"))))
+	c.waitUntilSucceeded("first-1")
+	c.create(newRevision("second", 1, newPhase("configuration", configMapManifest(ns, "shared", "second"))))
+	got := c.waitForCondition("second-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	want := `it is controlled by ClusterObjectSet "first-1" of ClusterExtension "first"`
 	if !strings.Contains(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
@@ -102,29 +102,29 @@ func TestTwoExtensionsCannotShareAnObject(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.vanishes(second, "", "second-1")
+	c.waitUntilGone(second, "", "second-1")
 	c.get(shared, ns, "shared")
 }
 
 func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
-	c.create(revision("update", 1,
-		phase("configuration", configMap(ns, "kept", "v1"), configMap(ns, "dropped", "v1")),
-		phase("deploy", configMap(ns, "late", "v1"))))
-	c.succeeds("update-1")
+	ns := c.createNamespace()
+	c.startController()
+	c.create(newRevision("update", 1,
+		newPhase("configuration", configMapManifest(ns, "kept", "v1"), configMapManifest(ns, "dropped", "v1")),
+		newPhase("deploy", configMapManifest(ns, "late", "v1"))))
+	c.waitUntilSucceeded("update-1")
 	kept := &corev1.ConfigMap{}
 	c.get(kept, ns, "kept")
 	uid := kept.UID
 
 	// The second revision stops at its deployment: what comes after is still the first's.
-	c.create(revision("update", 2,
-		phase("configuration", configMap(ns, "kept", "v2"), configMap(ns, "added", "v2")),
-		phase("infrastructure", deployment(ns, "gate")),
-		phase("deploy", configMap(ns, "late", "v2"))))
-	c.condition("update-2", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
-	c.appears(&corev1.ConfigMap{}, ns, "added")
+	c.create(newRevision("update", 2,
+		newPhase("configuration", configMapManifest(ns, "kept", "v2"), configMapManifest(ns, "added", "v2")),
+		newPhase("infrastructure", deploymentManifest(ns, "gate")),
+		newPhase("deploy", configMapManifest(ns, "late", "v2"))))
+	c.waitForCondition("update-2", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	c.waitUntilExists(&corev1.ConfigMap{}, ns, "added")
 	c.get(kept, ns, "kept")
 	if owner := metav1.GetControllerOf(kept); owner == nil || owner.Name != "update-2" || kept.UID != uid || kept.Data["key"] != "v2" || len(kept.OwnerReferences) != 1 {
 		t.Errorf("the second revision has not taken over: %+v", kept)
@@ -140,21 +140,21 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 
 	c.eventually("the first revision heals its own", func() error {
 		c.get(late, ns, "late")
-		return unless(late.Data["key"] == "v1", "key is %q", late.Data["key"])
+		return errorUnless(late.Data["key"] == "v1", "key is %q", late.Data["key"])
 	})
 	c.get(kept, ns, "kept")
 	if kept.Data["key"] != "v2" {
 		t.Error("the first revision took back what the second has")
 	}
 
-	c.makeAvailable(ns, "gate")
-	c.succeeds("update-2")
+	c.makeDeploymentAvailable(ns, "gate")
+	c.waitUntilSucceeded("update-2")
 	c.eventually("the first revision says what it lost", func() error {
-		got := c.condition("update-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded).Message
-		return unless(got == "All objects are rolled out: 3 objects in 2 phases, of which a later revision has taken over 2", "message is %q", got)
+		got := c.waitForCondition("update-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded).Message
+		return errorUnless(got == "All objects are rolled out: 3 objects in 2 phases, of which a later revision has taken over 2", "message is %q", got)
 	})
-	c.archive("update-1")
-	c.vanishes(&corev1.ConfigMap{}, ns, "dropped")
+	c.archiveAndWait("update-1")
+	c.waitUntilGone(&corev1.ConfigMap{}, ns, "dropped")
 	for _, name := range []string{"kept", "added", "late"} {
 		object := &corev1.ConfigMap{}
 		c.get(object, ns, name)
@@ -169,7 +169,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.vanishes(first, "", "update-1")
+	c.waitUntilGone(first, "", "update-1")
 	c.get(kept, ns, "kept")
 }
 
@@ -177,37 +177,37 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 // object of its kind would be lost.
 func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 	for name, giveUp := range map[string]func(c *fixture, set *olmv1.ClusterObjectSet){
-		"archived": func(c *fixture, set *olmv1.ClusterObjectSet) { c.archive(set.Name) },
+		"archived": func(c *fixture, set *olmv1.ClusterObjectSet) { c.archiveAndWait(set.Name) },
 		"deleted": func(c *fixture, set *olmv1.ClusterObjectSet) {
 			if err := c.Delete(c.t.Context(), set); err != nil {
 				c.t.Fatal(err)
 			}
-			c.vanishes(set, "", set.Name)
+			c.waitUntilGone(set, "", set.Name)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newFixture(t)
-			ns := c.namespace()
-			c.start()
-			definition := crd("Cup", "cups")
-			c.create(revision("rollback", 1, phase("crds", definition), phase("configuration", configMap(ns, "config", "v1"))))
-			c.succeeds("rollback-1")
-			instance := object(custom("Cup", ns, "one"))
+			ns := c.createNamespace()
+			c.startController()
+			definition := crdManifest("Cup", "cups")
+			c.create(newRevision("rollback", 1, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v1"))))
+			c.waitUntilSucceeded("rollback-1")
+			instance := parseObject(customResourceManifest("Cup", ns, "one"))
 			c.create(instance)
 			uid := instance.GetUID()
 
-			second := revision("rollback", 2, phase("crds", definition), phase("configuration", configMap(ns, "config", "v2"), configMap(ns, "added", "v2")),
-				phase("deploy", deployment(ns, "gate")))
+			second := newRevision("rollback", 2, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v2"), configMapManifest(ns, "added", "v2")),
+				newPhase("deploy", deploymentManifest(ns, "gate")))
 			c.create(second)
-			c.condition("rollback-2", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
-			c.appears(&appsv1.Deployment{}, ns, "gate")
+			c.waitForCondition("rollback-2", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+			c.waitUntilExists(&appsv1.Deployment{}, ns, "gate")
 			giveUp(c, second)
-			c.vanishes(&corev1.ConfigMap{}, ns, "added")
+			c.waitUntilGone(&corev1.ConfigMap{}, ns, "added")
 			c.eventually("the first revision has its object again", func() error {
 				config := &corev1.ConfigMap{}
 				c.get(config, ns, "config")
 				owner := metav1.GetControllerOf(config)
-				return unless(config.Data["key"] == "v1" && config.DeletionTimestamp == nil && owner != nil && owner.Name == "rollback-1", "it is %+v", config)
+				return errorUnless(config.Data["key"] == "v1" && config.DeletionTimestamp == nil && owner != nil && owner.Name == "rollback-1", "it is %+v", config)
 			})
 
 			c.get(instance, ns, "one")
@@ -222,15 +222,15 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 // given up.
 func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
+	ns := c.createNamespace()
+	c.startController()
 	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
-	binding := c.grant(ns, "installer")
-	c.create(as(revision("patience", 1, phase("configuration", configMap(ns, "config", "v1"))), ns, "installer"))
-	c.succeeds("patience-1")
-	second := revision("patience", 2, phase("configuration", configMap(ns, "config", "v2")), phase("publish", configMap(ns, "added", "v2")))
+	binding := c.grantConfigMaps(ns, "installer")
+	c.create(withServiceAccount(newRevision("patience", 1, newPhase("configuration", configMapManifest(ns, "config", "v1"))), ns, "installer"))
+	c.waitUntilSucceeded("patience-1")
+	second := newRevision("patience", 2, newPhase("configuration", configMapManifest(ns, "config", "v2")), newPhase("publish", configMapManifest(ns, "added", "v2")))
 	c.create(second)
-	c.succeeds("patience-2")
+	c.waitUntilSucceeded("patience-2")
 	if err := c.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
@@ -241,8 +241,8 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.vanishes(&corev1.ConfigMap{}, ns, "added")
-	c.waitsFor("patience-2", `removing phase "configuration" (1 of 2) waits for ConfigMap "`+ns+`/config": the revision that stays is about to take it back`)
+	c.waitUntilGone(&corev1.ConfigMap{}, ns, "added")
+	c.expectWaiting("patience-2", `removing phase "configuration" (1 of 2) waits for ConfigMap "`+ns+`/config": the revision that stays is about to take it back`)
 	config := &corev1.ConfigMap{}
 	if c.get(config, ns, "config"); config.Data["key"] != "v2" || config.DeletionTimestamp != nil {
 		t.Errorf("the object did not stay as it was: %+v", config)
@@ -252,7 +252,7 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 
 	binding.ResourceVersion, binding.UID = "", ""
 	c.create(binding)
-	c.condition("patience-2", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
+	c.waitForCondition("patience-2", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
 	if c.get(config, ns, "config"); config.Data["key"] != "v1" || config.UID != uid {
 		t.Errorf("the first revision has not taken it back: %+v", config)
 	}
@@ -262,20 +262,20 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 // did.
 func TestUnfinishedRevisionDoesNotSucceedByALaterOne(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
-	both := []string{configMap(ns, "config", "x"), deployment(ns, "gate")}
-	c.create(revision("stuck", 1, phase("deploy", both...), phase("publish", configMap(ns, "late", "x"))))
-	c.condition("stuck-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
-	c.create(revision("stuck", 2, phase("deploy", both...)))
+	ns := c.createNamespace()
+	c.startController()
+	both := []string{configMapManifest(ns, "config", "x"), deploymentManifest(ns, "gate")}
+	c.create(newRevision("stuck", 1, newPhase("deploy", both...), newPhase("publish", configMapManifest(ns, "late", "x"))))
+	c.waitForCondition("stuck-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	c.create(newRevision("stuck", 2, newPhase("deploy", both...)))
 	c.eventually("the second revision has the deployment", func() error {
 		d := &appsv1.Deployment{}
 		c.get(d, ns, "gate")
-		return unless(metav1.GetControllerOf(d).Name == "stuck-2", "it has not")
+		return errorUnless(metav1.GetControllerOf(d).Name == "stuck-2", "it has not")
 	})
-	c.makeAvailable(ns, "gate")
-	c.succeeds("stuck-2")
-	c.waitsFor("stuck-1", "a later revision has taken over 2 of the 2 objects so far: nothing more is rolled out")
+	c.makeDeploymentAvailable(ns, "gate")
+	c.waitUntilSucceeded("stuck-2")
+	c.expectWaiting("stuck-1", "a later revision has taken over 2 of the 2 objects so far: nothing more is rolled out")
 	first := &olmv1.ClusterObjectSet{}
 	c.get(first, "", "stuck-1")
 	if meta.FindStatusCondition(first.Status.Conditions, olmv1.TypeSucceeded) != nil || c.exists(&corev1.ConfigMap{}, ns, "late") {

@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-func result(objects ...apply.ObjectResult) *apply.RevisionResult {
+func newResult(objects ...apply.ObjectResult) *apply.RevisionResult {
 	for i := range objects {
 		objects[i].Object = apply.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "x"}
 	}
@@ -43,12 +43,12 @@ func TestReport(t *testing.T) {
 		progressing, available [3]string
 		succeeds               bool
 	}{
-		{name: "first success", state: active, outcome: outcome{applied: result(good, good)}, succeeds: true,
+		{name: "first success", state: active, outcome: outcome{applied: newResult(good, good)}, succeeds: true,
 			progressing: [3]string{"True", "Succeeded", "All objects are rolled out: 2 objects in 1 phase"},
 			available:   [3]string{"True", "ProbesSucceeded", "All objects pass their probes: 2 objects"}},
-		{name: "rolling out", state: active, outcome: outcome{err: wait, applied: result(slow)},
+		{name: "rolling out", state: active, outcome: outcome{err: wait, applied: newResult(slow)},
 			progressing: [3]string{"True", "RollingOut", waiting}, available: [3]string{"False", "ProbeFailure", waiting}},
-		{name: "late", state: active, outcome: outcome{err: wait, applied: result(slow), deadlineExceeded: true},
+		{name: "late", state: active, outcome: outcome{err: wait, applied: newResult(slow), deadlineExceeded: true},
 			progressing: [3]string{"False", "ProgressDeadlineExceeded", "Revision has not rolled out for 10 minute(s). Last status: " + waiting},
 			available:   [3]string{"False", "ProbeFailure", waiting}},
 		{name: "late and blocked", state: active, outcome: outcome{err: stop, deadlineExceeded: true},
@@ -60,11 +60,11 @@ func TestReport(t *testing.T) {
 		{name: "failing", state: active, outcome: outcome{err: retry},
 			progressing: [3]string{"True", "Retrying", "no connection"},
 			available:   [3]string{"Unknown", "Reconciling", "The objects were not looked at: no connection"}},
-		{name: "in trouble after success", state: active, succeeded: true, outcome: outcome{err: wait, applied: result(good, slow)}, succeeds: true,
+		{name: "in trouble after success", state: active, succeeded: true, outcome: outcome{err: wait, applied: newResult(good, slow)}, succeeds: true,
 			progressing: [3]string{"True", "Succeeded", "All objects are rolled out: 2 objects in 1 phase"}, available: [3]string{"False", "ProbeFailure", waiting}},
-		{name: "failing after success", state: active, succeeded: true, outcome: outcome{err: retry, applied: result(good)}, succeeds: true,
+		{name: "failing after success", state: active, succeeded: true, outcome: outcome{err: retry, applied: newResult(good)}, succeeds: true,
 			progressing: [3]string{"True", "Retrying", "no connection"}, available: [3]string{"True", "ProbesSucceeded", "All objects pass their probes: 1 object"}},
-		{name: "superseded after success", state: active, succeeded: true, outcome: outcome{applied: result(good, taken)}, succeeds: true,
+		{name: "superseded after success", state: active, succeeded: true, outcome: outcome{applied: newResult(good, taken)}, succeeds: true,
 			progressing: [3]string{"True", "Succeeded", "All objects are rolled out: 2 objects in 1 phase, of which a later revision has taken over 1"},
 			available:   [3]string{"True", "ProbesSucceeded", "All objects pass their probes: 2 objects"}},
 		{name: "being archived", state: archived, succeeded: true, outcome: outcome{err: wait}, succeeds: true,

@@ -22,8 +22,8 @@ import (
 // shippedNamespace is the namespace that the shipped Role is for.
 const shippedNamespace = "olmv1-system"
 
-// startLimited runs the controller as it is installed with --require-service-account: with the shipped roles, and
-// not bound to cluster-admin.
+// startLimited runs the controller as installed with --require-service-account: with the shipped
+// roles, without cluster-admin.
 func (c *fixture) startLimited() {
 	c.t.Helper()
 	mgr, err := ctrl.NewManager(env.Limited(c.t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
@@ -37,16 +37,15 @@ func (c *fixture) startLimited() {
 	}
 
 	env.Manage(c.t, mgr)
-	c.t.Cleanup(c.removeSets)
+	c.t.Cleanup(c.removeLeftoverSets)
 }
 
-// installer creates an account that may manage config maps of its namespace in the way that extensions do, and
-// nothing else.
-func (c *fixture) installer(namespace string, objects ...string) {
+// createInstaller creates an account that may manage only config maps of its namespace.
+func (c *fixture) createInstaller(namespace string, objects ...string) {
 	c.t.Helper()
 	var parsed []unstructured.Unstructured
 	for _, manifest := range objects {
-		parsed = append(parsed, *object(manifest))
+		parsed = append(parsed, *parseObject(manifest))
 	}
 
 	grants, err := rbac.Least(rbac.Required(parsed, rbac.Options{Resource: rbac.BundleResource}))
@@ -63,19 +62,19 @@ func (c *fixture) installer(namespace string, objects ...string) {
 // notice drift, and to remove.
 func TestRightsOfTheAccountSuffice(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
+	ns := c.createNamespace()
 	c.startLimited()
-	manifest := configMap(ns, "config", "x")
-	c.installer(ns, manifest)
+	manifest := configMapManifest(ns, "config", "x")
+	c.createInstaller(ns, manifest)
 	packed := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: shippedNamespace, Name: "limited-1-objects"}, Immutable: ptr.To(true),
 		Type: olmv1.SecretTypeObjectData, Data: map[string][]byte{"config": toJSON(t, manifest)},
 	}
-	set := as(revision("limited", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
+	set := withServiceAccount(newRevision("limited", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Name: packed.Name, Key: "config"}},
 	}}), ns, "installer")
 	c.create(packed, set)
-	c.succeeds("limited-1")
+	c.waitUntilSucceeded("limited-1")
 
 	// Without a watch, the next look would be in a minute at the earliest.
 	before := &corev1.ConfigMap{}
@@ -84,33 +83,33 @@ func TestRightsOfTheAccountSuffice(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.appears(&corev1.ConfigMap{}, ns, "config")
+	c.waitUntilExists(&corev1.ConfigMap{}, ns, "config")
 
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
-	c.vanishes(&corev1.ConfigMap{}, ns, "config")
-	c.vanishes(set, "", "limited-1")
+	c.waitUntilGone(&corev1.ConfigMap{}, ns, "config")
+	c.waitUntilGone(set, "", "limited-1")
 }
 
 // A revision carries nothing out of a namespace that its account may not read, although operator-controller keeps
 // objects of its own in Secrets.
 func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
 	c := newFixture(t)
-	ns, elsewhere := c.namespace(), c.namespace()
+	ns, elsewhere := c.createNamespace(), c.createNamespace()
 	c.startLimited()
-	manifest := configMap(ns, "config", "x")
-	c.installer(ns, manifest)
+	manifest := configMapManifest(ns, "config", "x")
+	c.createInstaller(ns, manifest)
 	c.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: "objects"}, Immutable: ptr.To(true),
 		Type: olmv1.SecretTypeObjectData, Data: map[string][]byte{"config": toJSON(t, manifest)},
-	}, as(revision("carrier", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
+	}, withServiceAccount(newRevision("carrier", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Name: "objects", Namespace: elsewhere, Key: "config"}},
 	}}), ns, "installer"))
 
 	// The roles of the account take effect a moment after they are created.
-	got := c.condition("carrier-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	got := c.waitForCondition("carrier-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	for _, want := range []string{`secrets "objects" is forbidden: User "system:serviceaccount:` + ns + `:installer"`, elsewhere} {
 		if !strings.Contains(got.Message, want) {
 			t.Errorf("message does not contain %q: %s", want, got.Message)
@@ -122,10 +121,10 @@ func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
 // rights of operator-controller.
 func TestRevisionWithoutAccountIsRefusedWhereOneIsRequired(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
+	ns := c.createNamespace()
 	c.startLimited()
-	c.create(revision("unnamed", 1, phase("configuration", configMap(ns, "config", "x"))))
-	got := c.condition("unnamed-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
+	c.create(newRevision("unnamed", 1, newPhase("configuration", configMapManifest(ns, "config", "x"))))
+	got := c.waitForCondition("unnamed-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
 	want := "the revision names no service account, and this cluster requires one: set the annotations " +
 		"olm.operatorframework.io/service-account-namespace and olm.operatorframework.io/service-account-name"
 	if got.Message != want {

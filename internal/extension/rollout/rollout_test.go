@@ -17,25 +17,25 @@ import (
 
 func TestPhasesWaitForProbes(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
-	c.create(revision("order", 1,
-		phase("deploy", deployment(ns, "first")),
-		phase("publish", configMap(ns, "second", "x"))))
+	ns := c.createNamespace()
+	c.startController()
+	c.create(newRevision("order", 1,
+		newPhase("deploy", deploymentManifest(ns, "first")),
+		newPhase("publish", configMapManifest(ns, "second", "x"))))
 
-	waiting := c.condition("order-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	waiting := c.waitForCondition("order-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 	want := `phase "deploy" (1 of 2) waits for Deployment "` + ns + `/first": its controller has not seen the latest change yet`
 	if waiting.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", waiting.Message, want)
 	}
 
-	c.condition("order-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
+	c.waitForCondition("order-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
 	if c.exists(&corev1.ConfigMap{}, ns, "second") {
 		t.Error("the second phase began before the first was ready")
 	}
 
-	c.makeAvailable(ns, "first")
-	c.succeeds("order-1")
+	c.makeDeploymentAvailable(ns, "first")
+	c.waitUntilSucceeded("order-1")
 	set := &olmv1.ClusterObjectSet{}
 	c.get(set, "", "order-1")
 	if len(set.Status.ObservedPhases) != 2 || !strings.HasPrefix(set.Status.ObservedPhases[0].Digest, "sha256:") {
@@ -60,11 +60,11 @@ func TestPhasesWaitForProbes(t *testing.T) {
 
 func TestDriftHeals(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
-	c.create(revision("drift", 1, phase("deploy", deployment(ns, "app"), configMap(ns, "config", "right"))))
-	c.makeAvailable(ns, "app")
-	c.succeeds("drift-1")
+	ns := c.createNamespace()
+	c.startController()
+	c.create(newRevision("drift", 1, newPhase("deploy", deploymentManifest(ns, "app"), configMapManifest(ns, "config", "right"))))
+	c.makeDeploymentAvailable(ns, "app")
+	c.waitUntilSucceeded("drift-1")
 
 	// A changed field is reset, a foreign field stays.
 	config := &corev1.ConfigMap{}
@@ -76,7 +76,7 @@ func TestDriftHeals(t *testing.T) {
 
 	c.eventually("the field is reset", func() error {
 		c.get(config, ns, "config")
-		return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
+		return errorUnless(config.Data["key"] == "right", "key is %q", config.Data["key"])
 	})
 	if config.Data["other"] != "stays" {
 		t.Error("a field that the manifest does not set was removed")
@@ -90,7 +90,7 @@ func TestDriftHeals(t *testing.T) {
 
 	c.eventually("the label is back", func() error {
 		c.get(config, ns, "config")
-		return unless(config.Labels[olmv1.LabelOwnerKind] != "", "labels are %v", config.Labels)
+		return errorUnless(config.Labels[olmv1.LabelOwnerKind] != "", "labels are %v", config.Labels)
 	})
 
 	// A deleted object is made anew.
@@ -99,7 +99,7 @@ func TestDriftHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.appears(config, ns, "config")
+	c.waitUntilExists(config, ns, "config")
 	if config.UID == uid {
 		t.Error("the object was not deleted")
 	}
@@ -113,10 +113,10 @@ func TestDriftHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.condition("drift-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
-	c.condition("drift-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
-	c.makeAvailable(ns, "app")
-	c.succeeds("drift-1")
+	c.waitForCondition("drift-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
+	c.waitForCondition("drift-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	c.makeDeploymentAvailable(ns, "app")
+	c.waitUntilSucceeded("drift-1")
 	c.get(app, ns, "app")
 	if *app.Spec.Replicas != 3 {
 		t.Errorf("replicas are %d", *app.Spec.Replicas)
@@ -128,19 +128,19 @@ func TestDriftHeals(t *testing.T) {
 func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 	const soon = 30 * time.Second
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
+	ns := c.createNamespace()
+	c.startController()
 	long := strings.Repeat("long.", 20) + "name"
 	labels := map[string]string{"unlabelled": "unlabelled", long: long[:52] + "-651632d0d8"}
 	for set, label := range labels {
-		made := revision("unlabelled", 1, phase("deploy", deployment(ns, "app")), phase("publish", configMap(ns, "config", "right")))
+		made := newRevision("unlabelled", 1, newPhase("deploy", deploymentManifest(ns, "app")), newPhase("publish", configMapManifest(ns, "config", "right")))
 		made.Name, made.Labels = set, nil
 		c.create(made)
-		c.condition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+		c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 
 		start := time.Now()
-		c.makeAvailable(ns, "app")
-		c.succeeds(set)
+		c.makeDeploymentAvailable(ns, "app")
+		c.waitUntilSucceeded(set)
 		config := &corev1.ConfigMap{}
 		c.get(config, ns, "config")
 		config.Data["key"] = "wrong"
@@ -150,7 +150,7 @@ func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 
 		c.eventually("the field is reset", func() error {
 			c.get(config, ns, "config")
-			return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
+			return errorUnless(config.Data["key"] == "right", "key is %q", config.Data["key"])
 		})
 		if took := time.Since(start); took > soon {
 			t.Errorf("set %s: changes were noticed after %s, want less than %s", set, took, soon)
@@ -162,32 +162,32 @@ func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		c.vanishes(made, "", set)
+		c.waitUntilGone(made, "", set)
 	}
 }
 
 func TestCustomResourceAfterItsDefinition(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
-	c.create(revision("kinds", 1,
-		phase("crds", crd("Gadget", "gadgets")),
-		phase("deploy", custom("Gadget", ns, "one"))))
-	c.succeeds("kinds-1")
+	ns := c.createNamespace()
+	c.startController()
+	c.create(newRevision("kinds", 1,
+		newPhase("crds", crdManifest("Gadget", "gadgets")),
+		newPhase("deploy", customResourceManifest("Gadget", ns, "one"))))
+	c.waitUntilSucceeded("kinds-1")
 
 	// The kind and its instance come back, and a watch of the instance with them.
-	gadget := object(custom("Gadget", ns, "one"))
+	gadget := parseObject(customResourceManifest("Gadget", ns, "one"))
 	c.get(gadget, ns, "one")
 	first := gadget.GetUID()
-	if err := c.Delete(t.Context(), object(crd("Gadget", "gadgets"))); err != nil {
+	if err := c.Delete(t.Context(), parseObject(crdManifest("Gadget", "gadgets"))); err != nil {
 		t.Fatal(err)
 	}
 
 	c.eventually("the instance is made anew", func() error {
 		err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "one"}, gadget)
-		return errors.Join(err, unless(gadget.GetUID() != first, "it is still the first"))
+		return errors.Join(err, errorUnless(gadget.GetUID() != first, "it is still the first"))
 	})
-	c.succeeds("kinds-1")
+	c.waitUntilSucceeded("kinds-1")
 	if err := unstructured.SetNestedField(gadget.Object, int64(7), "spec", "size"); err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +198,6 @@ func TestCustomResourceAfterItsDefinition(t *testing.T) {
 	c.eventually("the size is reset", func() error {
 		c.get(gadget, ns, "one")
 		size, _, _ := unstructured.NestedInt64(gadget.Object, "spec", "size")
-		return unless(size == 1, "size is %d", size)
+		return errorUnless(size == 1, "size is %d", size)
 	})
 }

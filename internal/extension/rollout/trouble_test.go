@@ -20,7 +20,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-func as(set *olmv1.ClusterObjectSet, namespace, name string) *olmv1.ClusterObjectSet {
+func withServiceAccount(set *olmv1.ClusterObjectSet, namespace, name string) *olmv1.ClusterObjectSet {
 	set.Annotations = map[string]string{
 		olmv1.AnnotationServiceAccountName:      name,
 		olmv1.AnnotationServiceAccountNamespace: namespace,
@@ -28,8 +28,8 @@ func as(set *olmv1.ClusterObjectSet, namespace, name string) *olmv1.ClusterObjec
 	return set
 }
 
-// grant lets the account do everything with config maps in its namespace.
-func (c *fixture) grant(namespace, account string) *rbacv1.RoleBinding {
+// grantConfigMaps grants the account all verbs on config maps in its namespace.
+func (c *fixture) grantConfigMaps(namespace, account string) *rbacv1.RoleBinding {
 	c.t.Helper()
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
@@ -49,11 +49,11 @@ func (c *fixture) grant(namespace, account string) *rbacv1.RoleBinding {
 
 func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
-	c.create(as(revision("account", 1, phase("configuration", configMap(ns, "config", "x"))), ns, "installer"))
+	ns := c.createNamespace()
+	c.startController()
+	c.create(withServiceAccount(newRevision("account", 1, newPhase("configuration", configMapManifest(ns, "config", "x"))), ns, "installer"))
 
-	got := c.condition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	got := c.waitForCondition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	want := `installation cannot proceed due to missing ServiceAccount: create ServiceAccount "installer" in namespace "` + ns + `"`
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
@@ -61,26 +61,26 @@ func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
 
 	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
 	c.eventually("the lack of rights is told", func() error {
-		got := c.condition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+		got := c.waitForCondition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 		want := `phase "configuration" (1 of 1): ConfigMap "` + ns + `/config": configmaps "config" is forbidden: User "system:serviceaccount:` + ns +
 			`:installer" cannot patch resource "configmaps" in API group "" in the namespace "` + ns + `": give the account this right`
-		return unless(got.Message == want, "message is %s", got.Message)
+		return errorUnless(got.Message == want, "message is %s", got.Message)
 	})
 
-	c.grant(ns, "installer")
-	c.succeeds("account-1")
+	c.grantConfigMaps(ns, "installer")
+	c.waitUntilSucceeded("account-1")
 }
 
 func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
+	ns := c.createNamespace()
+	c.startController()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}}
 	c.create(account)
-	binding := c.grant(ns, "installer")
-	set := as(revision("orphan", 1, phase("configuration", configMap(ns, "config", "x"))), ns, "installer")
+	binding := c.grantConfigMaps(ns, "installer")
+	set := withServiceAccount(newRevision("orphan", 1, newPhase("configuration", configMapManifest(ns, "config", "x"))), ns, "installer")
 	c.create(set)
-	c.succeeds("orphan-1")
+	c.waitUntilSucceeded("orphan-1")
 
 	// Rights that were withdrawn hold: the controller does not delete in their place.
 	if err := c.Delete(t.Context(), binding); err != nil {
@@ -90,7 +90,7 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	got := c.condition("orphan-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	got := c.waitForCondition("orphan-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	if !strings.Contains(got.Message, "is forbidden") {
 		t.Errorf("message is %s", got.Message)
 	}
@@ -99,37 +99,37 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.vanishes(set, "", "orphan-1")
-	c.vanishes(&corev1.ConfigMap{}, ns, "config")
+	c.waitUntilGone(set, "", "orphan-1")
+	c.waitUntilGone(&corev1.ConfigMap{}, ns, "config")
 }
 
 func TestMissingNamespaceHeals(t *testing.T) {
 	c := newFixture(t)
-	c.start()
-	c.create(revision("homeless", 1, phase("configuration", configMap("no-such-place", "config", "x"))))
-	got := c.condition("homeless-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	c.startController()
+	c.create(newRevision("homeless", 1, newPhase("configuration", configMapManifest("no-such-place", "config", "x"))))
+	got := c.waitForCondition("homeless-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	want := `phase "configuration" (1 of 1): ConfigMap "no-such-place/config": namespaces "no-such-place" not found: create the namespace "no-such-place"`
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
 
 	c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "no-such-place"}})
-	c.succeeds("homeless-1")
+	c.waitUntilSucceeded("homeless-1")
 }
 
 func TestTeardownInReverseOrder(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
-	held := configMap(ns, "third", "x")
-	set := revision("reverse", 1,
-		phase("first", configMap(ns, "first", "x")),
-		phase("crds", crd("Widget", "widgets")),
-		phase("third", held))
+	ns := c.createNamespace()
+	c.startController()
+	held := configMapManifest(ns, "third", "x")
+	set := newRevision("reverse", 1,
+		newPhase("first", configMapManifest(ns, "first", "x")),
+		newPhase("crds", crdManifest("Widget", "widgets")),
+		newPhase("third", held))
 	set.Spec.Phases[2].Objects[0].Object.SetFinalizers([]string{"example.com/hold"})
 	c.create(set)
-	c.succeeds("reverse-1")
-	instance := object(custom("Widget", ns, "one"))
+	c.waitUntilSucceeded("reverse-1")
+	instance := parseObject(customResourceManifest("Widget", ns, "one"))
 	instance.SetFinalizers([]string{"example.com/widget"})
 	c.create(instance)
 
@@ -137,8 +137,8 @@ func TestTeardownInReverseOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitsFor("reverse-1", `removing phase "third" (3 of 3) waits for ConfigMap "`+ns+`/third": it is being deleted, held by finalizer example.com/hold`)
-	for name, object := range map[string]client.Object{"first": &corev1.ConfigMap{}, "widgets.rollout.example.com": object(crd("Widget", "widgets"))} {
+	c.expectWaiting("reverse-1", `removing phase "third" (3 of 3) waits for ConfigMap "`+ns+`/third": it is being deleted, held by finalizer example.com/hold`)
+	for name, object := range map[string]client.Object{"first": &corev1.ConfigMap{}, "widgets.rollout.example.com": parseObject(crdManifest("Widget", "widgets"))} {
 		where := ""
 		if name == "first" {
 			where = ns
@@ -150,25 +150,25 @@ func TestTeardownInReverseOrder(t *testing.T) {
 
 	third := &corev1.ConfigMap{}
 	c.get(third, ns, "third")
-	c.release(third)
-	c.waitsFor("reverse-1", `removing phase "crds" (2 of 3) waits for CustomResourceDefinition "widgets.rollout.example.com": `+
+	c.removeFinalizers(third)
+	c.expectWaiting("reverse-1", `removing phase "crds" (2 of 3) waits for CustomResourceDefinition "widgets.rollout.example.com": `+
 		`it is waiting for 1 instance of its kind to be deleted: Widget "`+ns+`/one" (held by finalizer example.com/widget)`)
 	c.get(instance, ns, "one")
-	c.release(instance)
-	c.vanishes(set, "", "reverse-1")
-	c.vanishes(&corev1.ConfigMap{}, ns, "first")
+	c.removeFinalizers(instance)
+	c.waitUntilGone(set, "", "reverse-1")
+	c.waitUntilGone(&corev1.ConfigMap{}, ns, "first")
 }
 
-func (c *fixture) waitsFor(set, message string) {
+func (c *fixture) expectWaiting(set, message string) {
 	c.t.Helper()
 	c.eventually(set+" says "+message, func() error {
-		got := c.condition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
-		return unless(got.Message == message, "message is %s", got.Message)
+		got := c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+		return errorUnless(got.Message == message, "message is %s", got.Message)
 	})
 }
 
-// release removes the finalizers of an object.
-func (c *fixture) release(object client.Object) {
+// removeFinalizers removes the finalizers of an object.
+func (c *fixture) removeFinalizers(object client.Object) {
 	c.t.Helper()
 	before := object.DeepCopyObject().(client.Object)
 	object.SetFinalizers(nil)
@@ -179,63 +179,63 @@ func (c *fixture) release(object client.Object) {
 
 func TestProgressDeadline(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
+	ns := c.createNamespace()
 	fake := clocktesting.NewFakePassiveClock(time.Now())
-	stop := c.start(fake)
-	set := revision("late", 1, phase("deploy", deployment(ns, "app")))
+	stop := c.startController(fake)
+	set := newRevision("late", 1, newPhase("deploy", deploymentManifest(ns, "app")))
 	minutes := int32(10)
 	set.Spec.ProgressDeadlineMinutes = &minutes
 	c.create(set)
-	c.condition("late-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	c.waitForCondition("late-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 	stop()
 
 	fake.SetTime(time.Now().Add(11 * time.Minute))
-	c.start(fake)
-	got := c.condition("late-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded)
+	c.startController(fake)
+	got := c.waitForCondition("late-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded)
 	want := `Revision has not rolled out for 10 minute(s). Last status: phase "deploy" (1 of 1) waits for Deployment "` + ns + `/app": its controller has not seen the latest change yet`
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
 
 	// Late is not never.
-	c.makeAvailable(ns, "app")
-	c.succeeds("late-1")
+	c.makeDeploymentAvailable(ns, "app")
+	c.waitUntilSucceeded("late-1")
 }
 
 func TestRestartGoesOn(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	stop := c.start()
-	set := revision("restart", 1, phase("deploy", deployment(ns, "app")), phase("publish", configMap(ns, "config", "x")))
+	ns := c.createNamespace()
+	stop := c.startController()
+	set := newRevision("restart", 1, newPhase("deploy", deploymentManifest(ns, "app")), newPhase("publish", configMapManifest(ns, "config", "x")))
 	c.create(set)
-	c.condition("restart-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	c.waitForCondition("restart-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 	stop()
-	c.makeAvailable(ns, "app")
-	stop = c.start()
-	c.succeeds("restart-1")
+	c.makeDeploymentAvailable(ns, "app")
+	stop = c.startController()
+	c.waitUntilSucceeded("restart-1")
 	stop()
 
 	// What was done to the objects and to the set meanwhile is found.
-	if err := c.Delete(t.Context(), object(configMap(ns, "config", "x"))); err != nil {
+	if err := c.Delete(t.Context(), parseObject(configMapManifest(ns, "config", "x"))); err != nil {
 		t.Fatal(err)
 	}
 
-	stop = c.start()
-	c.appears(&corev1.ConfigMap{}, ns, "config")
+	stop = c.startController()
+	c.waitUntilExists(&corev1.ConfigMap{}, ns, "config")
 	stop()
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
-	c.start()
-	c.vanishes(set, "", "restart-1")
-	c.vanishes(&corev1.ConfigMap{}, ns, "config")
+	c.startController()
+	c.waitUntilGone(set, "", "restart-1")
+	c.waitUntilGone(&corev1.ConfigMap{}, ns, "config")
 }
 
 func TestObjectsInSecrets(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
+	ns := c.createNamespace()
+	c.startController()
 	secret := func(plain, compressed string) *corev1.Secret {
 		return &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "packed-1-objects"},
@@ -245,30 +245,30 @@ func TestObjectsInSecrets(t *testing.T) {
 		}
 	}
 
-	set := revision("packed", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
+	set := newRevision("packed", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Name: "packed-1-objects", Key: "plain"}},
 		{Ref: &olmv1.ObjectSourceRef{Name: "packed-1-objects", Namespace: systemNamespace, Key: "compressed"}},
 	}})
 	c.create(set)
-	got := c.condition("packed-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	got := c.waitForCondition("packed-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	if want := "there is no Secret default/packed-1-objects"; !strings.Contains(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
 
-	first := secret(configMap(ns, "one", "x"), configMap(ns, "two", "x"))
+	first := secret(configMapManifest(ns, "one", "x"), configMapManifest(ns, "two", "x"))
 	c.create(first)
-	c.succeeds("packed-1")
+	c.waitUntilSucceeded("packed-1")
 
 	// The Secret is replaced behind the revision's back.
 	if err := c.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 
-	second := secret(configMap(ns, "one", "y"), configMap(ns, "two", "x"))
+	second := secret(configMapManifest(ns, "one", "y"), configMapManifest(ns, "two", "x"))
 	second.Labels = set.Labels
 	second.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, olmv1.GroupVersion.WithKind(olmv1.ClusterObjectSetKind))}
 	c.create(second)
-	got = c.condition("packed-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
+	got = c.waitForCondition("packed-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
 	if want := `resolved content of 1 phase(s) has changed: phase "configuration": `; !strings.HasPrefix(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
@@ -287,35 +287,35 @@ func TestObjectsInSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.vanishes(set, "", "packed-1")
+	c.waitUntilGone(set, "", "packed-1")
 }
 
 // TestMutableSecretsAreRefused wants nothing of a revision applied while one of its Secrets
 // can still change.
 func TestMutableSecretsAreRefused(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
+	ns := c.createNamespace()
+	c.startController()
 	secret := func(name string, immutable *bool, typ corev1.SecretType) *corev1.Secret {
 		return &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name},
 			Type:       typ, Immutable: immutable,
-			Data: map[string][]byte{"manifest": toJSON(t, configMap(ns, name, "x"))},
+			Data: map[string][]byte{"manifest": toJSON(t, configMapManifest(ns, name, "x"))},
 		}
 	}
 
 	mutable := secret("mutable-b", ptr.To(false), olmv1.SecretTypeObjectData)
 	untyped := secret("mutable-c", nil, "")
 	c.create(secret("mutable-a", ptr.To(true), olmv1.SecretTypeObjectData), mutable, untyped)
-	first := phase("first", configMap(ns, "inline", "x"))
+	first := newPhase("first", configMapManifest(ns, "inline", "x"))
 	second := olmv1.ClusterObjectSetPhase{Name: "second"}
 	for _, name := range []string{"mutable-a", "mutable-b", "mutable-c"} {
 		second.Objects = append(second.Objects, olmv1.ClusterObjectSetObject{Ref: &olmv1.ObjectSourceRef{Name: name, Key: "manifest"}})
 	}
 
-	c.create(revision("mutable", 1, first, second))
+	c.create(newRevision("mutable", 1, first, second))
 
-	got := c.condition("mutable-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
+	got := c.waitForCondition("mutable-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
 	want := "the following secrets are not immutable (referenced secrets must have immutable set to true): default/mutable-b, default/mutable-c"
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
@@ -331,24 +331,24 @@ func TestMutableSecretsAreRefused(t *testing.T) {
 // TestContentIsPinnedAtTheFirstLoad replaces a Secret while the first rollout still waits.
 func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	stop := c.start()
+	ns := c.createNamespace()
+	stop := c.startController()
 	secret := func(value string) *corev1.Secret {
 		return &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "pinned-1-objects"},
 			Type:       olmv1.SecretTypeObjectData, Immutable: ptr.To(true),
-			Data: map[string][]byte{"manifest": toJSON(t, configMap(ns, "later", value))},
+			Data: map[string][]byte{"manifest": toJSON(t, configMapManifest(ns, "later", value))},
 		}
 	}
 
 	original := secret("x")
 	c.create(original)
-	c.create(revision("pinned", 1, phase("deploy", deployment(ns, "app")),
+	c.create(newRevision("pinned", 1, newPhase("deploy", deploymentManifest(ns, "app")),
 		olmv1.ClusterObjectSetPhase{Name: "publish", Objects: []olmv1.ClusterObjectSetObject{
 			{Ref: &olmv1.ObjectSourceRef{Name: "pinned-1-objects", Key: "manifest"}},
 		}}))
 	// The content is recorded before anything is applied.
-	c.appears(&appsv1.Deployment{}, ns, "app")
+	c.waitUntilExists(&appsv1.Deployment{}, ns, "app")
 	set := &olmv1.ClusterObjectSet{}
 	if c.get(set, "", "pinned-1"); len(set.Status.ObservedPhases) != 2 {
 		t.Errorf("got observed phases %v while objects are applied, want 2", set.Status.ObservedPhases)
@@ -360,9 +360,9 @@ func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 	}
 
 	c.create(secret("y"))
-	c.start()
+	c.startController()
 
-	got := c.condition("pinned-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
+	got := c.waitForCondition("pinned-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
 	if want := `resolved content of 1 phase(s) has changed: phase "publish": `; !strings.HasPrefix(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s…", got.Message, want)
 	}
@@ -370,17 +370,17 @@ func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 
 func TestOtherSecretsAreNotRead(t *testing.T) {
 	c := newFixture(t)
-	ns := c.namespace()
-	c.start()
+	ns := c.createNamespace()
+	c.startController()
 	c.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "private"},
 		Immutable:  ptr.To(true),
-		Data:       map[string][]byte{"manifest": toJSON(t, configMap(ns, "one", "x"))},
-	}, revision("curious", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
+		Data:       map[string][]byte{"manifest": toJSON(t, configMapManifest(ns, "one", "x"))},
+	}, newRevision("curious", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Name: "private", Key: "manifest"}},
 	}}))
 
-	got := c.condition("curious-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
+	got := c.waitForCondition("curious-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
 	if want := `Secret "default/private" is of type "Opaque", not "olm.operatorframework.io/object-data"`; !strings.Contains(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
@@ -388,7 +388,7 @@ func TestOtherSecretsAreNotRead(t *testing.T) {
 
 func toJSON(t *testing.T, manifest string) []byte {
 	t.Helper()
-	data, err := json.Marshal(object(manifest).Object)
+	data, err := json.Marshal(parseObject(manifest).Object)
 	if err != nil {
 		t.Fatal(err)
 	}

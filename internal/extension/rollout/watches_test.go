@@ -25,7 +25,7 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-type watchBench struct {
+type watchFixture struct {
 	*watchManager
 	client.Client
 	t     *testing.T
@@ -33,7 +33,7 @@ type watchBench struct {
 	clock *clocktesting.FakePassiveClock
 }
 
-func newWatchBench(t *testing.T, user string) *watchBench {
+func newWatchFixture(t *testing.T, user string) *watchFixture {
 	t.Helper()
 	config := env.Start(t)
 	config.Impersonate.UserName = user
@@ -42,7 +42,7 @@ func newWatchBench(t *testing.T, user string) *watchBench {
 		t.Fatal(err)
 	}
 
-	b := &watchBench{
+	b := &watchFixture{
 		t: t, Client: env.Client(t, corev1.AddToScheme, apiextensionsv1.AddToScheme),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
 		clock: clocktesting.NewFakePassiveClock(time.Now()),
@@ -56,20 +56,20 @@ func newWatchBench(t *testing.T, user string) *watchBench {
 	return b
 }
 
-// woken waits for a revision to be enqueued.
-func (b *watchBench) woken() string {
+// waitForEnqueued waits until a revision is enqueued, and returns its name.
+func (b *watchFixture) waitForEnqueued() string {
 	request, _ := b.queue.Get()
 	b.queue.Done(request)
 	return request.Name
 }
 
-// ends waits until a resource is not watched.
-func (b *watchBench) ends(resource schema.GroupVersionResource) {
+// waitUntilUnwatched waits until a resource is not watched.
+func (b *watchFixture) waitUntilUnwatched(resource schema.GroupVersionResource) {
 	b.t.Helper()
-	b.eventually(func() bool { return !b.watching(resource) })
+	b.eventually(func() bool { return !b.isWatched(resource) })
 }
 
-func (b *watchBench) eventually(check func() bool) {
+func (b *watchFixture) eventually(check func() bool) {
 	b.t.Helper()
 	err := wait.PollUntilContextTimeout(b.t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return check(), nil
@@ -79,13 +79,13 @@ func (b *watchBench) eventually(check func() bool) {
 	}
 }
 
-func (b *watchBench) watching(resource schema.GroupVersionResource) bool {
+func (b *watchFixture) isWatched(resource schema.GroupVersionResource) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.running[watchKey{resource: resource}] != nil
 }
 
-func managed(object client.Object, set string) client.Object {
+func withController(object client.Object, set string) client.Object {
 	yes := true
 	object.SetLabels(map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind})
 	object.SetOwnerReferences([]metav1.OwnerReference{{
@@ -95,42 +95,42 @@ func managed(object client.Object, set string) client.Object {
 }
 
 func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
-	b := newWatchBench(t, "")
+	b := newWatchFixture(t, "")
 	b.ensureWatch("one-1", watchKey{resource: configMaps})
 	b.ensureWatch("two-1", watchKey{resource: configMaps})
-	object := managed(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "watched"}}, "one-1")
+	object := withController(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "watched"}}, "one-1")
 	if err := b.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.woken(); got != "one-1" {
+	if got := b.waitForEnqueued(); got != "one-1" {
 		t.Errorf("%s was woken", got)
 	}
 
 	b.release("one-1")
-	if !b.watching(configMaps) {
+	if !b.isWatched(configMaps) {
 		t.Error("the watch ended with the first of two users")
 	}
 
 	// An object that changes hands wakes both.
-	managed(object, "two-1")
+	withController(object, "two-1")
 	if err := b.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	if got := []string{b.woken(), b.woken()}; got[0] != "one-1" || got[1] != "two-1" {
+	if got := []string{b.waitForEnqueued(), b.waitForEnqueued()}; got[0] != "one-1" || got[1] != "two-1" {
 		t.Errorf("%v were woken", got)
 	}
 
 	b.release("two-1")
-	if b.watching(configMaps) || len(b.users) > 0 || len(b.running) > 0 {
+	if b.isWatched(configMaps) || len(b.users) > 0 || len(b.running) > 0 {
 		t.Error("the watch did not end with its last user")
 	}
 }
 
 func TestWatchEndsWithItsKind(t *testing.T) {
-	b := newWatchBench(t, "")
+	b := newWatchFixture(t, "")
 	resource := schema.GroupVersionResource{Group: "watch.example.com", Version: "v1", Resource: "things"}
 	b.ensureWatch("kind-1", watchKey{resource: resource})
-	b.ends(resource)
+	b.waitUntilUnwatched(resource)
 
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "things.watch.example.com"},
@@ -146,32 +146,32 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 	}
 
 	thing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "watch.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "one"}}}
-	managed(thing, "kind-1")
+	withController(thing, "kind-1")
 	// The kind is served a moment after its creation.
 	b.eventually(func() bool { return b.Create(t.Context(), thing) == nil })
 	b.ensureWatch("kind-1", watchKey{resource: resource})
-	if got := b.woken(); got != "kind-1" {
+	if got := b.waitForEnqueued(); got != "kind-1" {
 		t.Errorf("%s was woken", got)
 	}
 	if err := b.Delete(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.woken(); got != "kind-1" {
+	if got := b.waitForEnqueued(); got != "kind-1" {
 		t.Errorf("%s was woken", got)
 	}
 
-	b.ends(resource)
+	b.waitUntilUnwatched(resource)
 }
 
 func TestRefusedWatchIsAskedForLater(t *testing.T) {
-	b := newWatchBench(t, "nobody")
+	b := newWatchFixture(t, "nobody")
 	b.ensureWatch("refused-1", watchKey{resource: configMaps})
-	b.ends(configMaps)
+	b.waitUntilUnwatched(configMaps)
 	b.ensureWatch("refused-1", watchKey{resource: configMaps})
 	if b.isFullyWatched("refused-1") {
 		t.Error("a revision whose resource is not watched is said to be covered")
 	}
-	if b.watching(configMaps) {
+	if b.isWatched(configMaps) {
 		t.Error("the watch was asked for again at once")
 	}
 

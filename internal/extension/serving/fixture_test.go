@@ -44,9 +44,9 @@ import (
 )
 
 const (
-	// patience bounds every wait of a test: what has not happened by then never will.
-	patience = 60 * time.Second
-	tick     = 20 * time.Millisecond
+	// waitTimeout is the timeout of every wait of a test.
+	waitTimeout = 60 * time.Second
+	tick        = 20 * time.Millisecond
 
 	serviceName = "hooks-webhook-service"
 	secretName  = "hooks-webhook-service-serving"
@@ -74,7 +74,7 @@ type fixture struct {
 	objects   []unstructured.Unstructured
 }
 
-// newFixture starts the issuer and renders, but does not install, the extension.
+// newFixture starts the issuer and renders the extension. It does not install it.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	s := &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme), clock: clocktesting.NewFakePassiveClock(time.Now())}
@@ -118,8 +118,8 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 
-	s.objects = ofGroup(t, rendered, s.namespace+".example.com")
-	s.owner.Reference = s.revision()
+	s.objects = withAPIGroup(t, rendered, s.namespace+".example.com")
+	s.owner.Reference = s.createRevision()
 	s.grantInstaller()
 	t.Cleanup(s.uninstall)
 
@@ -133,9 +133,9 @@ func (s *fixture) create(object client.Object) {
 	}
 }
 
-// revision creates a revision that holds the objects and names the account of the fixture, and returns the
-// reference to it.
-func (s *fixture) revision() metav1.OwnerReference {
+// createRevision creates a revision that contains the objects and names the account of the
+// fixture. It returns the owner reference.
+func (s *fixture) createRevision() metav1.OwnerReference {
 	s.t.Helper()
 	set := &olmv1.ClusterObjectSet{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "hooks-",
@@ -158,8 +158,8 @@ func (s *fixture) revision() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: set.Name, UID: set.UID}
 }
 
-// grantInstaller creates the account of the fixture with the rights that it needs to manage the objects, and no
-// others.
+// grantInstaller creates the account of the fixture with exactly the rights that it needs to
+// manage the objects.
 func (s *fixture) grantInstaller() {
 	s.t.Helper()
 	grants, err := rbac.Least(rbac.Required(s.objects, rbac.Options{Resource: rbac.BundleResource}))
@@ -173,7 +173,7 @@ func (s *fixture) grantInstaller() {
 	}
 }
 
-// install applies the objects as a roll-out does.
+// install applies the objects as a rollout does.
 func (s *fixture) install() {
 	s.t.Helper()
 	phase := apply.Phase{Name: "all"}
@@ -187,10 +187,9 @@ func (s *fixture) install() {
 	}
 }
 
-// ofGroup returns the objects another API group than hooks.example.com, and with it other
-// names: what one test leaves behind does not meet the next. An API server may take
-// minutes to delete a CRD.
-func ofGroup(t *testing.T, objects []unstructured.Unstructured, group string) []unstructured.Unstructured {
+// withAPIGroup returns the objects in another API group than hooks.example.com, and with other
+// names, so that tests do not affect each other. An API server may take minutes to delete a CRD.
+func withAPIGroup(t *testing.T, objects []unstructured.Unstructured, group string) []unstructured.Unstructured {
 	t.Helper()
 	text, err := json.Marshal(objects)
 	if err != nil {
@@ -216,7 +215,7 @@ func (s *fixture) uninstall() {
 func (s *fixture) eventually(what string, check func() error) {
 	s.t.Helper()
 	last := errors.New("not checked")
-	err := wait.PollUntilContextTimeout(context.Background(), tick, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(context.Background(), tick, waitTimeout, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})
@@ -225,17 +224,17 @@ func (s *fixture) eventually(what string, check func() error) {
 	}
 }
 
-// passes lets time pass, and has the issuer look, as it would by itself then.
-func (s *fixture) passes(until time.Time) {
+// advanceClock sets the clock, and enqueues the Secret as its resync would.
+func (s *fixture) advanceClock(until time.Time) {
 	s.t.Helper()
 	s.clock.SetTime(until)
-	s.change(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
+	s.updateObject(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
 		object.SetAnnotations(map[string]string{render.AnnotationServingCertificate: secretName, "now": until.String()})
 	})
 }
 
-// change reads an object, changes and writes it.
-func (s *fixture) change(object client.Object, how func(client.Object)) {
+// updateObject reads an object, changes it and writes it.
+func (s *fixture) updateObject(object client.Object, how func(client.Object)) {
 	s.t.Helper()
 	s.eventually("an object is changed", func() error {
 		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -246,13 +245,13 @@ func (s *fixture) change(object client.Object, how func(client.Object)) {
 	})
 }
 
-func (s *fixture) secret() (*corev1.Secret, error) {
+func (s *fixture) getSecret() (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	return secret, s.Get(context.Background(), client.ObjectKey{Namespace: s.namespace, Name: secretName}, secret)
 }
 
-// consumers reads the objects that carry caBundle.
-func (s *fixture) consumers() []*unstructured.Unstructured {
+// listConsumers reads the objects with a caBundle.
+func (s *fixture) listConsumers() []*unstructured.Unstructured {
 	s.t.Helper()
 	var found []*unstructured.Unstructured
 	for i := range s.objects {
@@ -272,21 +271,21 @@ func (s *fixture) consumers() []*unstructured.Unstructured {
 	return found
 }
 
-// trusted waits until the Secret fulfils the condition and every webhook trusts what it
-// says. It gives the Secret, and the caBundle.
-func (s *fixture) trusted(what string, check func(*corev1.Secret) error) (*corev1.Secret, []byte) {
+// waitUntilTrusted waits until the Secret meets the condition and every webhook has its
+// authorities. It returns the Secret, and the caBundle.
+func (s *fixture) waitUntilTrusted(what string, check func(*corev1.Secret) error) (*corev1.Secret, []byte) {
 	s.t.Helper()
 	var secret *corev1.Secret
 	s.eventually(what, func() error {
 		var err error
-		if secret, err = s.secret(); err != nil {
+		if secret, err = s.getSecret(); err != nil {
 			return err
 		}
 		if err := check(secret); err != nil {
 			return err
 		}
 
-		for _, consumer := range s.consumers() {
+		for _, consumer := range s.listConsumers() {
 			for _, has := range trustedBundles(consumer) {
 				if !bytes.Equal(has, secret.Data[keyAuthorities]) {
 					return fmt.Errorf("%s %s trusts something else (%d bytes)", consumer.GetKind(), consumer.GetName(), len(has))
@@ -300,11 +299,11 @@ func (s *fixture) trusted(what string, check func(*corev1.Secret) error) (*corev
 	return secret, secret.Data[keyAuthorities]
 }
 
-func issued(*corev1.Secret) error { return nil }
+func anyCertificate(*corev1.Secret) error { return nil }
 
-// answers reports whether a webhook that serves with a Secret's certificate is accepted
-// by an API server that trusts a bundle: a request is sent and answered.
-func (s *fixture) answers(secret *corev1.Secret, caBundle []byte) error {
+// checkWebhookAnswers returns an error unless an API server that trusts a bundle accepts a webhook
+// that serves with a Secret's certificate. It sends a request.
+func (s *fixture) checkWebhookAnswers(secret *corev1.Secret, caBundle []byte) error {
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		return err
@@ -339,6 +338,6 @@ func (s *fixture) answers(secret *corev1.Secret, caBundle []byte) error {
 	return err
 }
 
-func owners(object metav1.Object, manager string) []metav1.ManagedFieldsEntry {
+func managedFieldsOf(object metav1.Object, manager string) []metav1.ManagedFieldsEntry {
 	return slices.DeleteFunc(slices.Clone(object.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool { return e.Manager != manager })
 }

@@ -15,8 +15,8 @@ var (
 	hosts = []string{"hooks.ns.svc", "hooks.ns"}
 )
 
-// perfect performs a step on a Secret and gives what it holds then.
-func perfect(t *testing.T, what renewalStep, secret *corev1.Secret, former []byte, now time.Time) secretState {
+// mustPerformStep performs a step on a Secret and returns the resulting state.
+func mustPerformStep(t *testing.T, what renewalStep, secret *corev1.Secret, former []byte, now time.Time) secretState {
 	t.Helper()
 	if err := performRenewalStep(what, secret, parseSecretState(secret, hosts, now), hosts, former, now); err != nil {
 		t.Fatal(err)
@@ -26,10 +26,10 @@ func perfect(t *testing.T, what renewalStep, secret *corev1.Secret, former []byt
 
 func TestDecide(t *testing.T) {
 	secret := &corev1.Secret{}
-	serving := perfect(t, stepIssue, secret, nil, epoch)
+	serving := mustPerformStep(t, stepIssue, secret, nil, epoch)
 	due := serving.current.RenewAt()
 	end := serving.current.Certificate.NotAfter
-	renewing := perfect(t, stepBegin, secret, nil, due)
+	renewing := mustPerformStep(t, stepBegin, secret, nil, due)
 	lost := renewing
 	lost.current = nil
 	unknown := renewing
@@ -65,9 +65,9 @@ func TestDecide(t *testing.T) {
 
 func TestParseCountsAsMissing(t *testing.T) {
 	secret := &corev1.Secret{}
-	serving := perfect(t, stepIssue, secret, nil, epoch)
+	serving := mustPerformStep(t, stepIssue, secret, nil, epoch)
 	other := &corev1.Secret{}
-	perfect(t, stepIssue, other, nil, epoch)
+	mustPerformStep(t, stepIssue, other, nil, epoch)
 	for name, test := range map[string]struct {
 		change func(*corev1.Secret)
 		hosts  []string
@@ -99,7 +99,7 @@ func TestTrustIsBounded(t *testing.T) {
 	var former, latest []byte
 	for i := range 3 * maxAuthorities {
 		secret := &corev1.Secret{}
-		s := perfect(t, stepIssue, secret, former, epoch)
+		s := mustPerformStep(t, stepIssue, secret, former, epoch)
 		if want := min(i+1, maxAuthorities); len(s.authorities) != want {
 			t.Fatalf("after %d losses %d authorities are trusted, want %d", i, len(s.authorities), want)
 		}
@@ -115,8 +115,8 @@ func TestTrustIsBounded(t *testing.T) {
 	}
 
 	secret := &corev1.Secret{Data: map[string][]byte{}}
-	perfect(t, stepIssue, secret, former, epoch)
-	if s := perfect(t, stepBegin, secret, former, epoch); len(s.authorities) != 2 || s.current == nil || s.next == nil {
+	mustPerformStep(t, stepIssue, secret, former, epoch)
+	if s := mustPerformStep(t, stepBegin, secret, former, epoch); len(s.authorities) != 2 || s.current == nil || s.next == nil {
 		t.Errorf("a renewal leaves %d authorities, want the current and the next", len(s.authorities))
 	}
 }

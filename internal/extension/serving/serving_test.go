@@ -27,8 +27,8 @@ import (
 func TestWebhooksAreServed(t *testing.T) {
 	s := newFixture(t)
 	s.install()
-	secret, caBundle := s.trusted("a certificate is issued", issued)
-	if err := s.answers(secret, caBundle); err != nil {
+	secret, caBundle := s.waitUntilTrusted("a certificate is issued", anyCertificate)
+	if err := s.checkWebhookAnswers(secret, caBundle); err != nil {
 		t.Error(err)
 	}
 	if secret.Type != corev1.SecretTypeTLS {
@@ -50,9 +50,9 @@ func TestWebhooksAreServed(t *testing.T) {
 
 	// Applying the same once more changes nothing. (The API server may put the managers
 	// into another order, which gives a new resource version.)
-	before := s.consumers()
+	before := s.listConsumers()
 	s.install()
-	for i, consumer := range s.consumers() {
+	for i, consumer := range s.listConsumers() {
 		if before[i].GetGeneration() != consumer.GetGeneration() {
 			t.Errorf("applying %s %s again changes it", consumer.GetKind(), consumer.GetName())
 		}
@@ -60,9 +60,9 @@ func TestWebhooksAreServed(t *testing.T) {
 
 	// The next revision takes over what it owns, which is not caBundle.
 	s.owner.Siblings = map[types.UID]int64{s.owner.Reference.UID: 1}
-	s.owner.Reference, s.owner.Revision = s.revision(), 2
+	s.owner.Reference, s.owner.Revision = s.createRevision(), 2
 	s.install()
-	for _, consumer := range s.consumers() {
+	for _, consumer := range s.listConsumers() {
 		if owner := metav1.GetControllerOf(consumer); owner == nil || owner.UID != s.owner.Reference.UID {
 			t.Errorf("%s %s was not taken over: %v", consumer.GetKind(), consumer.GetName(), owner)
 		}
@@ -72,7 +72,7 @@ func TestWebhooksAreServed(t *testing.T) {
 			}
 		}
 		for manager, want := range map[string]bool{apply.FieldManager: false, FieldManager: true} {
-			fields := owners(consumer, manager)
+			fields := managedFieldsOf(consumer, manager)
 			if len(fields) != 1 || strings.Contains(fields[0].FieldsV1.GetRawString(), "f:caBundle") != want {
 				t.Errorf("%s: %s owns caBundle is not %v: %v", consumer.GetKind(), manager, want, fields)
 			}
@@ -83,13 +83,13 @@ func TestWebhooksAreServed(t *testing.T) {
 func TestDamageIsHealed(t *testing.T) {
 	s := newFixture(t)
 	s.install()
-	first, _ := s.trusted("a certificate is issued", issued)
+	first, _ := s.waitUntilTrusted("a certificate is issued", anyCertificate)
 
-	for _, consumer := range s.consumers() {
-		s.change(consumer, func(object client.Object) { dropBundles(object.(*unstructured.Unstructured)) })
+	for _, consumer := range s.listConsumers() {
+		s.updateObject(consumer, func(object client.Object) { removeCABundles(object.(*unstructured.Unstructured)) })
 	}
 
-	same, _ := s.trusted("caBundle is back", issued)
+	same, _ := s.waitUntilTrusted("caBundle is back", anyCertificate)
 	if diff := cmp.Diff(first.Data, same.Data); diff != "" {
 		t.Error("the certificate changed with caBundle")
 	}
@@ -98,7 +98,7 @@ func TestDamageIsHealed(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	second, caBundle := s.trusted("the Secret is back", func(secret *corev1.Secret) error {
+	second, caBundle := s.waitUntilTrusted("the Secret is back", func(secret *corev1.Secret) error {
 		if secret.UID == first.UID {
 			return errors.New("it is the old one")
 		}
@@ -106,7 +106,7 @@ func TestDamageIsHealed(t *testing.T) {
 	})
 
 	for name, secret := range map[string]*corev1.Secret{"new": second, "old, which pods still have": first} {
-		if err := s.answers(secret, caBundle); err != nil {
+		if err := s.checkWebhookAnswers(secret, caBundle); err != nil {
 			t.Errorf("with the %s certificate: %v", name, err)
 		}
 	}
@@ -120,25 +120,25 @@ func TestDamageIsHealed(t *testing.T) {
 		"labels":      func(secret *corev1.Secret) { secret.Labels = nil },
 		"owner":       func(secret *corev1.Secret) { secret.OwnerReferences = nil },
 	} {
-		before, err := s.secret()
+		before, err := s.getSecret()
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		s.change(before, func(object client.Object) { damage(object.(*corev1.Secret)) })
-		after, caBundle := s.trusted("the damaged "+name+" is healed", func(secret *corev1.Secret) error {
+		s.updateObject(before, func(object client.Object) { damage(object.(*corev1.Secret)) })
+		after, caBundle := s.waitUntilTrusted("the damaged "+name+" is healed", func(secret *corev1.Secret) error {
 			if secret.ResourceVersion == before.ResourceVersion || len(secret.OwnerReferences) != 1 || secret.Labels[olmv1.LabelOwnerName] != "hooks" {
 				return fmt.Errorf("it is still damaged: %v", secret.ObjectMeta)
 			}
-			return s.answers(secret, secret.Data[keyAuthorities])
+			return s.checkWebhookAnswers(secret, secret.Data[keyAuthorities])
 		})
-		if err := s.answers(after, caBundle); err != nil {
+		if err := s.checkWebhookAnswers(after, caBundle); err != nil {
 			t.Errorf("after the damage to the %s: %v", name, err)
 		}
 	}
 }
 
-func dropBundles(object *unstructured.Unstructured) {
+func removeCABundles(object *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(object.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
 	list, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
 	for _, webhook := range list {
@@ -153,7 +153,7 @@ func dropBundles(object *unstructured.Unstructured) {
 func TestRenewal(t *testing.T) {
 	s := newFixture(t)
 	s.install()
-	serving, _ := s.trusted("a certificate is issued", issued)
+	serving, _ := s.waitUntilTrusted("a certificate is issued", anyCertificate)
 	first := serving
 	for range 2 {
 		pair, err := certificate.Parse(serving.Data[corev1.TLSCertKey], serving.Data[corev1.TLSPrivateKeyKey])
@@ -161,8 +161,8 @@ func TestRenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		s.passes(pair.RenewAt())
-		waiting, caBundle := s.trusted("the next authority is trusted", func(secret *corev1.Secret) error {
+		s.advanceClock(pair.RenewAt())
+		waiting, caBundle := s.waitUntilTrusted("the next authority is trusted", func(secret *corev1.Secret) error {
 			if len(secret.Data[keyNextCertificate]) == 0 {
 				return errors.New("there is no next certificate")
 			}
@@ -176,12 +176,12 @@ func TestRenewal(t *testing.T) {
 		if !bytes.Equal(waiting.Data[corev1.TLSCertKey], serving.Data[corev1.TLSCertKey]) {
 			t.Error("the certificate changed before its authority had time to be known")
 		}
-		if err := s.answers(waiting, caBundle); err != nil {
+		if err := s.checkWebhookAnswers(waiting, caBundle); err != nil {
 			t.Errorf("during the renewal: %v", err)
 		}
 
-		s.passes(pair.RenewAt().Add(trustPropagationDelay))
-		renewed, caBundle := s.trusted("the next certificate is used", func(secret *corev1.Secret) error {
+		s.advanceClock(pair.RenewAt().Add(trustPropagationDelay))
+		renewed, caBundle := s.waitUntilTrusted("the next certificate is used", func(secret *corev1.Secret) error {
 			if len(secret.Data[keyNextCertificate])+len(secret.Data[keyNextKey])+len(secret.Annotations[annotationRenewing]) > 0 {
 				return errors.New("the renewal has not ended")
 			}
@@ -192,7 +192,7 @@ func TestRenewal(t *testing.T) {
 		}
 
 		for name, secret := range map[string]*corev1.Secret{"new": renewed, "old, which pods still have": serving} {
-			if err := s.answers(secret, caBundle); err != nil {
+			if err := s.checkWebhookAnswers(secret, caBundle); err != nil {
 				t.Errorf("after the renewal, with the %s certificate: %v", name, err)
 			}
 		}
@@ -200,7 +200,7 @@ func TestRenewal(t *testing.T) {
 		serving = renewed
 	}
 
-	if err := s.answers(first, serving.Data[keyAuthorities]); err == nil {
+	if err := s.checkWebhookAnswers(first, serving.Data[keyAuthorities]); err == nil {
 		t.Error("the certificate before the last is still trusted")
 	}
 }
@@ -229,12 +229,12 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 		return fmt.Errorf("there are %d others", len(list.Items))
 	})
 
-	now, err := s.secret()
+	now, err := s.getSecret()
 	if err != nil || now.ResourceVersion != foreign.ResourceVersion {
 		t.Errorf("the Secret was touched: %v, %v", now, err)
 	}
 
-	for _, consumer := range s.consumers() {
+	for _, consumer := range s.listConsumers() {
 		if got := bytes.Join(trustedBundles(consumer), nil); len(got) > 0 {
 			t.Errorf("%s %s trusts %s", consumer.GetKind(), consumer.GetName(), got)
 		}
@@ -244,8 +244,8 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	secret, caBundle := s.trusted("a certificate is issued once nothing is in the way", issued)
-	if err := s.answers(secret, caBundle); err != nil {
+	secret, caBundle := s.waitUntilTrusted("a certificate is issued once nothing is in the way", anyCertificate)
+	if err := s.checkWebhookAnswers(secret, caBundle); err != nil {
 		t.Error(err)
 	}
 }
@@ -278,16 +278,16 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 		service("controlled-by-what-is-gone", controlled(gone)),
 	} {
 		s.create(other)
-		s.refused(other.Name)
+		s.waitForRefusal(other.Name)
 	}
 
 	s.install()
-	s.trusted("the certificate of the extension is issued", issued)
+	s.waitUntilTrusted("the certificate of the extension is issued", anyCertificate)
 	// Nor does the Service of an extension lead to another Secret than its revision says.
-	s.change(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
+	s.updateObject(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
 		object.SetAnnotations(map[string]string{render.AnnotationServingCertificate: serviceName + "-chosen"})
 	})
-	s.refused(serviceName)
+	s.waitForRefusal(serviceName)
 
 	var secrets corev1.SecretList
 	if err := s.List(t.Context(), &secrets, client.InNamespace(s.namespace)); err != nil {
@@ -314,19 +314,19 @@ func TestAccountWithoutRightsToTheSecretIsReported(t *testing.T) {
 	}
 
 	s.install()
-	s.reported(reasonForbidden, serviceName, s.namespace+"/"+installer+" lacks a right")
+	s.waitForEvent(reasonForbidden, serviceName, s.namespace+"/"+installer+" lacks a right")
 	s.create(granted)
-	s.trusted("the certificate is issued", issued)
+	s.waitUntilTrusted("the certificate is issued", anyCertificate)
 }
 
-// refused waits for the Event that tells that no certificate is issued for a Service.
-func (s *fixture) refused(service string) {
+// waitForRefusal waits for the event that no certificate is issued for a Service.
+func (s *fixture) waitForRefusal(service string) {
 	s.t.Helper()
-	s.reported(reasonRefused, service, service+"-chosen")
+	s.waitForEvent(reasonRefused, service, service+"-chosen")
 }
 
-// reported waits for an Event about a Service.
-func (s *fixture) reported(reason, service, note string) {
+// waitForEvent waits for an event about a Service.
+func (s *fixture) waitForEvent(reason, service, note string) {
 	s.t.Helper()
 	s.eventually(reason+" is reported for Service "+service, func() error {
 		list := &eventsv1.EventList{}
@@ -346,8 +346,8 @@ func (s *fixture) reported(reason, service, note string) {
 func TestInjectionMakesNothing(t *testing.T) {
 	s := newFixture(t)
 	s.install()
-	_, caBundle := s.trusted("a certificate is issued", issued)
-	for _, gone := range s.consumers() {
+	_, caBundle := s.waitUntilTrusted("a certificate is issued", anyCertificate)
+	for _, gone := range s.listConsumers() {
 		gone.SetName("gone." + gone.GetName())
 		err := s.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(newCABundleConfiguration(gone, caBundle)), client.FieldOwner(FieldManager))
 		if !apierrors.IsConflict(err) {
@@ -361,8 +361,8 @@ func TestInjectionMakesNothing(t *testing.T) {
 func TestWebhooksThatGo(t *testing.T) {
 	s := newFixture(t)
 	s.install()
-	s.trusted("a certificate is issued", issued)
-	before := s.consumers()
+	s.waitUntilTrusted("a certificate is issued", anyCertificate)
+	before := s.listConsumers()
 	for i := range s.objects {
 		annotations := s.objects[i].GetAnnotations()
 		delete(annotations, render.AnnotationCAFrom)
@@ -378,7 +378,7 @@ func TestWebhooksThatGo(t *testing.T) {
 		if err := s.Get(t.Context(), client.ObjectKeyFromObject(was), now); err != nil {
 			t.Fatal(err)
 		}
-		if left := owners(now, FieldManager); len(left) > 0 || len(bytes.Join(trustedBundles(now), nil)) > 0 || hasConversionWebhook(now) {
+		if left := managedFieldsOf(now, FieldManager); len(left) > 0 || len(bytes.Join(trustedBundles(now), nil)) > 0 || hasConversionWebhook(now) {
 			t.Errorf("%s %s: of what was applied here stays %v", now.GetKind(), now.GetName(), left)
 		}
 	}
