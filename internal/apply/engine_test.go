@@ -200,7 +200,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// Between reading and writing somebody else creates the object.
+// Another client creates the object between the read and the write.
 func TestCreationRace(t *testing.T) {
 	b := newFixture(t)
 	theirs := strings.ReplaceAll(config, "ours: v1", "theirs: v1")

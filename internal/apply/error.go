@@ -93,7 +93,7 @@ func classifyError(key Key, err error) (Cause, string) {
 	case apierrors.IsUnauthorized(err):
 		return CauseForbidden, "see that the account still exists"
 	case apierrors.IsInvalid(err) && strings.Contains(message, "immutable"):
-		return CauseInvalid, "delete the object to have it made anew"
+		return CauseInvalid, "delete the object to have it recreated"
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), strings.Contains(message, "failed to create typed patch object"):
 		return CauseInvalid, "the manifest must be corrected"
 	case apierrors.IsConflict(err):

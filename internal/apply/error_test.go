@@ -48,7 +48,7 @@ func TestErrorsNameObjectReasonAndRemedy(t *testing.T) {
 		{"invalid", invalidError("must be y"), CauseInvalid,
 			`Deployment "ns/app": Deployment.apps "app" is invalid: spec: Invalid value: "x": must be y: the manifest must be corrected`},
 		{"immutable", invalidError("field is immutable"), CauseInvalid,
-			`Deployment "ns/app": Deployment.apps "app" is invalid: spec: Invalid value: "x": field is immutable: delete the object to have it made anew`},
+			`Deployment "ns/app": Deployment.apps "app" is invalid: spec: Invalid value: "x": field is immutable: delete the object to have it recreated`},
 		{"duplicate keys", errors.New(`failed to create typed patch object (ns/app; apps/v1, Kind=Deployment): .spec.env: duplicate entries for key [name="A"]`), CauseInvalid,
 			`Deployment "ns/app": failed to create typed patch object (ns/app; apps/v1, Kind=Deployment): .spec.env: duplicate entries for key [name="A"]: the manifest must be corrected`},
 		{"conflict", apierrors.NewConflict(resource, "app", errors.New("modified")), CauseContended,

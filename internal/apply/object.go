@@ -151,7 +151,7 @@ func (o *objectEngine) tryApply(ctx context.Context, rev *Revision, object Objec
 		// The later revision checks its readiness.
 		return ObjectResult{Object: key, Action: ActionSuperseded, Probe: readyProbe()}, nil
 	case await:
-		return ObjectResult{Object: key, Action: ActionDeleting, Probe: notReadyProbe("%s, and is made anew afterwards", describeDeletion(live))}, nil
+		return ObjectResult{Object: key, Action: ActionDeleting, Probe: notReadyProbe("%s, and is recreated afterwards", describeDeletion(live))}, nil
 	case refuse:
 		related := determineRelation(live, &rev.Owner)
 		return ObjectResult{Object: key, Action: ActionCollision, Err: newCollisionError(key, describeOwner(live), collisionAdvice(related))}, nil

@@ -174,7 +174,8 @@ func nestedString(u *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// isGenerationUnobserved reports whether a workload's controller has not observed its current generation.
+// isGenerationUnobserved reports whether a workload's controller has not observed its current
+// generation.
 func isGenerationUnobserved(u *unstructured.Unstructured) bool {
 	return nestedIntOrDefault(u, 0, "status", "observedGeneration") < u.GetGeneration()
 }

@@ -201,7 +201,7 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 				o.retriggerCRDDeletion(ctx, at, key, live)
 				return ObjectRemoval{Object: key, State: RemovalPending, Message: o.describeBlockers(ctx, live)}
 			case object.Wanted:
-				return ObjectRemoval{Object: key, State: RemovalPending, Message: "the revision that stays is about to take it back"}
+				return ObjectRemoval{Object: key, State: RemovalPending, Message: "the remaining revision is about to take it over"}
 			case object.Keep:
 				err := o.store.replaceOwnerReferences(ctx, at, key, live.GetUID(), live.GetResourceVersion(), otherOwnerReferences(live, r.Owner))
 				if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -228,7 +228,7 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 	}
 
 	return ObjectRemoval{Object: key, State: RemovalFailed, Err: &Error{
-		Object: key, Cause: CauseContended, text: fmt.Sprintf("%s: others change it again and again while it is to be deleted", key),
+		Object: key, Cause: CauseContended, text: fmt.Sprintf("%s: other clients keep changing it while it is to be deleted", key),
 	}}
 }
 

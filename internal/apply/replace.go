@@ -22,8 +22,8 @@ var recreatableFields = map[schema.GroupKind]string{
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: "roleRef",
 }
 
-// mustRecreateObject reports whether an object could not be applied only because of an immutable field,
-// and may be recreated: it belongs to the extension.
+// mustRecreateObject reports whether an object could not be applied only because of an immutable
+// field, and may be recreated: it belongs to the extension.
 func mustRecreateObject(err error, key Key, live *unstructured.Unstructured, owner *Owner) bool {
 	field, ok := recreatableFields[key.GroupKind]
 	if !ok || !apierrors.IsInvalid(err) {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAStuckDeletionIsNudged has a definition whose deletion the API server has given up.
-// That it does so is played: by a finalizer that keeps the definition when its instances
+// This is simulated by a finalizer that keeps the definition when its instances
 // are gone, and by the condition. That an annotation wakes it is its own code.
 func TestAStuckDeletionIsNudged(t *testing.T) {
 	b := newFixture(t)

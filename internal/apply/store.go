@@ -23,8 +23,8 @@ type store interface {
 	delete(ctx context.Context, at location, key Key, uid types.UID, version string) error
 	// setAnnotation sets an annotation of the object, with its UID as the precondition.
 	setAnnotation(ctx context.Context, at location, key Key, uid types.UID, name, value string) error
-	// replaceOwnerReferences replaces the owner references of the object, if it still is the given one,
-	// unchanged.
+	// replaceOwnerReferences replaces the owner references of the object, if it still is the given
+	// one, unchanged.
 	replaceOwnerReferences(ctx context.Context, at location, key Key, uid types.UID, version string, references []metav1.OwnerReference) error
 	// sampleInstances returns a few objects of a resource, in any namespace, and the number of all.
 	sampleInstances(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error)

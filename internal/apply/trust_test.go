@@ -178,7 +178,7 @@ func TestAnInvalidManifestTakesNoTrust(t *testing.T) {
 	}
 }
 
-// While the webhook goes the issuer may see the object in between, and trust it anew.
+// While the webhook goes the issuer may see the object in between, and trust it again.
 func TestDistrustRace(t *testing.T) {
 	b := newFixture(t)
 	b.applyObject(1, nil, crdManifest(true))

@@ -100,7 +100,7 @@ func strict(random *rand.Rand, depth int) apiextensionsv1.JSONSchemaProps {
 
 func to[T any](value T) *T { return &value }
 
-// loosen changes about every tenth attribute, in place, and tells how many.
+// loosen changes about every tenth attribute, in place, and returns how many.
 func loosen(random *rand.Rand, s *apiextensionsv1.JSONSchemaProps) int {
 	n := 0
 	may := func(possible bool, do func()) {

@@ -169,8 +169,8 @@ func comparePreservedFields(w *walker, old, updated *schema) {
 	}
 }
 
-// compareEmbeddedResource compares embedded resources. Without the attribute, apiVersion, kind and metadata
-// of the embedded object are lost unless the schema has them.
+// compareEmbeddedResource compares embedded resources. Without the attribute, apiVersion, kind and
+// metadata of the embedded object are lost unless the schema has them.
 func compareEmbeddedResource(w *walker, old, updated *schema) {
 	switch {
 	case updated.XEmbeddedResource && !old.XEmbeddedResource:
@@ -184,8 +184,8 @@ func compareEmbeddedResource(w *walker, old, updated *schema) {
 	}
 }
 
-// compareListType compares list types. Sets and maps refuse duplicates, which a list may have. Whether
-// clients rely on the ownership of elements is unknown.
+// compareListType compares list types. Sets and maps refuse duplicates, which a list may have.
+// Whether clients rely on the ownership of elements is unknown.
 func compareListType(w *walker, old, updated *schema) {
 	a, b := valueOrDefault(old.XListType, "atomic"), valueOrDefault(updated.XListType, "atomic")
 	switch {
@@ -282,8 +282,8 @@ var (
 	intOrStringDemand = `{"anyOf":[` + strings.Join(intOrString, ",") + `]}`
 )
 
-// compareOtherAttributes compares attributes that the API server does not accept in structural schemas. Old CRDs
-// may still contain them.
+// compareOtherAttributes compares attributes that the API server does not accept in structural
+// schemas. Old CRDs may still contain them.
 func compareOtherAttributes(w *walker, old, updated *schema) {
 	for _, attribute := range []struct {
 		name     string

@@ -32,8 +32,8 @@ type logins struct {
 	reportedMissing []string // what was logged as missing
 }
 
-// readAllConfigs returns the logins, each as a Docker config. Those of the named Secret come first and
-// take precedence. Secrets that do not exist are skipped and logged once.
+// readAllConfigs returns the logins, each as a Docker config. Those of the named Secret come first
+// and take precedence. Secrets that do not exist are skipped and logged once.
 func (l *logins) readAllConfigs(ctx context.Context) ([][]byte, error) {
 	var keys []client.ObjectKey
 	if l.secret.Name != "" {

@@ -119,7 +119,7 @@ func TestClientHasTheLogins(t *testing.T) {
 	}
 }
 
-// A client for what somebody else names has the logins that are asked for, and none of the program's.
+// A client for images that users name has the requested logins, and none of the program's.
 func TestClientWith(t *testing.T) {
 	c := env.Client(t, addAll)
 	namespace := newNamespace(t, c)

@@ -165,8 +165,8 @@ func (l *Lifecycle[T]) addFinalizers(ctx context.Context, obj T) error {
 	return l.patchFinalizers(ctx, obj, before)
 }
 
-// patchFinalizers patches the finalizers. The resource version is a precondition, because a merge patch
-// replaces the whole list.
+// patchFinalizers patches the finalizers. The resource version is a precondition, because a merge
+// patch replaces the whole list.
 func (l *Lifecycle[T]) patchFinalizers(ctx context.Context, obj, before T) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := l.Client.Patch(ctx, obj, patch); err != nil {

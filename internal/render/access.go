@@ -21,9 +21,9 @@ var (
 	writeVerbs = []string{"create", "delete", "deletecollection", "patch", "update"}
 )
 
-// renderAccessRoles returns three ClusterRoles for the APIs that a bundle defines, named <package>.view,
-// .edit and .admin. They are aggregated to the Kubernetes role with that name. Each is sufficient
-// by itself. Without CRDs there are none.
+// renderAccessRoles returns three ClusterRoles for the APIs that a bundle defines, named
+// <package>.view, .edit and .admin. They are aggregated to the Kubernetes role with that name.
+// Each is sufficient by itself. Without CRDs there are none.
 //
 // The operator writes the status, so edit may only read it.
 func renderAccessRoles(b *bundle.Bundle) []runtime.Object {

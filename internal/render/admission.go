@@ -32,7 +32,8 @@ func webhookName(webhook v1alpha1.WebhookDescription) string {
 	return strings.TrimSuffix(webhook.GenerateName, "-")
 }
 
-// renderWebhookConfigurations returns the configurations of admission webhooks, each with one webhook.
+// renderWebhookConfigurations returns the configurations of admission webhooks, each with one
+// webhook.
 func renderWebhookConfigurations(b *bundle.Bundle, opts Options, targets []string) []runtime.Object {
 	namespace := opts.InstallNamespace
 	var objects []runtime.Object
@@ -84,8 +85,8 @@ func namespaceSelector(targets []string) *metav1.LabelSelector {
 	}}
 }
 
-// addConversionWebhooks adds conversion webhooks to their CRDs. It replaces a conversion that the author
-// left in a CRD, because that names the author's own Service.
+// addConversionWebhooks adds conversion webhooks to their CRDs. It replaces a conversion that the
+// author left in a CRD, because that names the author's own Service.
 func addConversionWebhooks(b *bundle.Bundle, opts Options, objects []unstructured.Unstructured) {
 	byCRD := map[string]v1alpha1.WebhookDescription{}
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {

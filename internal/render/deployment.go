@@ -129,7 +129,8 @@ func appendMissingItems[T any](to, from []T) []T {
 	return to
 }
 
-// replaceOrAppendByName replaces the first item of the same name in place, and appends items with new names.
+// replaceOrAppendByName replaces the first item of the same name in place, and appends items with
+// new names.
 func replaceOrAppendByName[T any](to, from []T, name func(T) string) []T {
 	for _, item := range from {
 		i := slices.IndexFunc(to, func(other T) bool { return name(other) == name(item) })

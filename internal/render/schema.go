@@ -67,8 +67,8 @@ func schemaOfType(t reflect.Type) spec.Schema {
 	}
 }
 
-// addStructFields adds the fields of a struct, including those of inlined structs, to the properties. It
-// returns the names of the required fields.
+// addStructFields adds the fields of a struct, including those of inlined structs, to the
+// properties. It returns the names of the required fields.
 func addStructFields(t reflect.Type, properties map[string]spec.Schema, required []string) []string {
 	for i := range t.NumField() {
 		field := t.Field(i)

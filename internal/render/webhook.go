@@ -202,8 +202,8 @@ func isWebhookConfiguration(resource string) bool {
 	return false
 }
 
-// checkConversionWebhooks refuses conversion webhooks that could not work. A CRD is cluster-wide, and so
-// must be its conversion webhook.
+// checkConversionWebhooks refuses conversion webhooks that could not work. A CRD is cluster-wide,
+// and so must be its conversion webhook.
 func checkConversionWebhooks(b *bundle.Bundle) []string {
 	var converted, reasons []string
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {

@@ -65,7 +65,7 @@ func TestWebhooksOfOneNamespace(t *testing.T) {
 	}
 }
 
-// TestConfigurationOfVolumes: whoever configures a volume of the name that the
+// TestConfigurationOfVolumes: a user who configures a volume of the name that the
 // certificate has brings a certificate of their own.
 func TestConfigurationOfVolumes(t *testing.T) {
 	own := corev1.Volume{Name: "webhook-cert", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "own"}}}

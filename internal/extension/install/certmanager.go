@@ -54,8 +54,8 @@ func newAPIServiceMetadata() *metav1.PartialObjectMetadata {
 // createdOrDeleted is a predicate that ignores updates of the APIService.
 var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
-// detectCertificateIssuer returns the issuer of webhook certificates: cert-manager if the cluster serves it,
-// otherwise the built-in issuer.
+// detectCertificateIssuer returns the issuer of webhook certificates: cert-manager if the cluster
+// serves it, otherwise the built-in issuer.
 func (c *Controller) detectCertificateIssuer(ctx context.Context) (render.Issuer, error) {
 	if c.certManagerCache == nil {
 		return render.IssuerBuiltIn, nil

@@ -38,7 +38,7 @@ const (
 // TestCertManagerComes updates to a bundle with webhooks of every kind, whose
 // certificate is issued by the built-in issuer, and then has cert-manager appear.
 //
-// cert-manager itself cannot run here. Its API is played by CRDs of the same names, and
+// cert-manager itself cannot run here. Its API is simulated by CRDs of the same names, and
 // its work by a stand-in that issues Secrets and injects what they are trusted by.
 func TestCertManagerComes(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // TestJourney walks an extension from nothing to an update and to its removal. The
-// rollout is played: the revisions' own controller is tested in its own package.
+// rollout is simulated: the controller of revisions is tested in its own package.
 func TestJourney(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("journey")
@@ -102,7 +102,7 @@ func TestJourney(t *testing.T) {
 	w.deleteAndWait("journey")
 }
 
-// TestBadInput tells of each cause in the right condition, and goes on by itself
+// TestBadInput expects each cause in the right condition, and recovery
 // when the cause is gone.
 func TestBadInput(t *testing.T) {
 	w := newFixture(t)

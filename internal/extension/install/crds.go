@@ -21,8 +21,8 @@ const (
 	maxNamedCRDs = 10
 )
 
-// recordCRDNames adds the names of the CRDs among the objects to the annotations of their revision, up
-// to maxRecordedCRDBytes.
+// recordCRDNames adds the names of the CRDs among the objects to the annotations of their
+// revision, up to maxRecordedCRDBytes.
 func recordCRDNames(annotations map[string]string, objects []unstructured.Unstructured) {
 	var names []string
 	size := 0
@@ -62,8 +62,8 @@ func reportCRDDeletion(ext *olmv1.ClusterExtension, revs revisions) {
 	setCondition(ext, newDeletesCRDsCondition(slices.Compact(names), keepsCRDs(ext)))
 }
 
-// recordedCRDNames returns the names of the CRDs of a revision from its annotation. A revision from before
-// the annotation existed is searched for CRDs among its inline objects.
+// recordedCRDNames returns the names of the CRDs of a revision from its annotation. A revision
+// from before the annotation existed is searched for CRDs among its inline objects.
 func recordedCRDNames(set *olmv1.ClusterObjectSet) []string {
 	if recorded := set.Annotations[olmv1.AnnotationCRDs]; recorded != "" {
 		return strings.Split(recorded, ",")

@@ -209,8 +209,8 @@ type peerSet struct {
 	haveRequirements bool
 }
 
-// listPeerExtensions lists the other extensions and their active revisions. The objects belong to the cache
-// and must not be changed.
+// listPeerExtensions lists the other extensions and their active revisions. The objects belong to
+// the cache and must not be changed.
 func (a *attempt) listPeerExtensions(ctx context.Context, ext *olmv1.ClusterExtension) (*peerSet, error) {
 	var extensions olmv1.ClusterExtensionList
 	if err := a.Client.List(ctx, &extensions, client.UnsafeDisableDeepCopy); err != nil {

@@ -173,7 +173,7 @@ func TestDependenciesBlock(t *testing.T) {
 		`Install it, or set spec.install.dependencies.policy to Install to have it installed`)
 	w.expectCondition("block-user", olmv1.TypeInstalled, "False Failed No bundle installed")
 
-	// Once somebody installs the dependency the extension goes on by itself.
+	// Once a user installs the dependency the extension continues by itself.
 	w.createInstalled(newPackageExtension("block-provider", "block"))
 	set := w.waitForRevision("block-user-1")
 	want := `[{"type":"olm.gvk.required","value":{"group":"deps.example.com","kind":"Anvil","version":"v1"}},` +
@@ -191,7 +191,7 @@ func TestDependenciesBlock(t *testing.T) {
 	}
 }
 
-// TestServedAPIsAreThere: an API that the API server serves is met, whoever installed it.
+// TestServedAPIsAreThere: a requirement of a served API is met, however it was installed.
 func TestServedAPIsAreThere(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("served")

@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// TestInstalledBundlesAreNotReinstalled: a catalog that gives an installed bundle another
+// TestInstalledBundlesAreNotReinstalled: a catalog that lists an installed bundle with another
 // image changes nothing, until there is another version.
 func TestInstalledBundlesAreNotReinstalled(t *testing.T) {
 	w := newFixture(t)

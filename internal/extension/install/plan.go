@@ -280,8 +280,8 @@ func (a *attempt) writePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExte
 	return a.planRegistry.recordPlan(ctx, a.Reader, a.SystemNamespace, ext.Name, true)
 }
 
-// isPlanForExtension reports whether a ConfigMap is the plan of an extension with that name. The extension
-// may be gone.
+// isPlanForExtension reports whether a ConfigMap is the plan of an extension with that name. The
+// extension may be gone.
 func isPlanForExtension(object metav1.Object, extension string) bool {
 	controller := metav1.GetControllerOf(object)
 	return controller != nil && controller.Kind == olmv1.ClusterExtensionKind && controller.Name == extension &&

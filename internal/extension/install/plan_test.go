@@ -234,7 +234,7 @@ func TestPlanBeside(t *testing.T) {
 	}
 }
 
-// TestPlanTellsAll: what stands against it is told at once, and does not hide the rest.
+// TestPlanTellsAll: all problems are reported at once, and do not hide the rest.
 func TestPlanTellsAll(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	lacking := &rbac.MissingError{Gaps: []rbac.Gap{{Namespace: "plan-absent", Rule: rbacv1.PolicyRule{
@@ -305,7 +305,7 @@ func TestPlanDependencies(t *testing.T) {
 }
 
 // TestPlanAsked refuses an annotation that says nothing it knows: going on would install
-// what somebody may only have wanted to see.
+// what a user may only have wanted to see.
 func TestPlanAsked(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	c := w.newPlanController()

@@ -115,8 +115,8 @@ func (e *pathEdge) renderText() string {
 	return fmt.Sprintf("%s → %s (%s, in %s)", e.From, e.To, how, strings.Join(e.Channels, ", "))
 }
 
-// writeTitledList writes a list under a title, or nothing if it is empty. Further lines of an entry are
-// indented.
+// writeTitledList writes a list under a title, or nothing if it is empty. Further lines of an
+// entry are indented.
 func writeTitledList(w *strings.Builder, title string, entries []string) {
 	if len(entries) == 0 {
 		return

@@ -71,9 +71,9 @@ func holdsBundle(set *olmv1.ClusterObjectSet, chosen selection) bool {
 	return b != nil && b.Name == chosen.Name && b.Version == chosen.Version && b.Release == chosen.Release
 }
 
-// digestRevisionInputs returns the digest of everything that determines the objects of a revision: the
-// chosen bundle, the fields of the extension that rendering reads, the issuer of certificates, and
-// the version of the program.
+// digestRevisionInputs returns the digest of everything that determines the objects of a revision:
+// the chosen bundle, the fields of the extension that rendering reads, the issuer of certificates,
+// and the version of the program.
 func digestRevisionInputs(ext *olmv1.ClusterExtension, chosen selection, issuer render.Issuer, program string) string {
 	encoded, _ := json.Marshal(struct { // plain values always encode
 		Program        string

@@ -95,8 +95,8 @@ func (r revisions) listActiveAfter(set *olmv1.ClusterObjectSet) []*olmv1.Cluster
 	return result
 }
 
-// findRefusedRevision returns the revision with the same digest of inputs that was abandoned for the same
-// generation of the spec. It returns nil if there is none.
+// findRefusedRevision returns the revision with the same digest of inputs that was abandoned for
+// the same generation of the spec. It returns nil if there is none.
 func (r revisions) findRefusedRevision(inputs string, generation int64) *olmv1.ClusterObjectSet {
 	for i := range r {
 		if r[i].Annotations[annotationInputs] == inputs && r[i].Annotations[olmv1.AnnotationRefusedGeneration] == strconv.FormatInt(generation, 10) {
@@ -114,8 +114,8 @@ func (r revisions) nextRevisionNumber() int64 {
 	return r[len(r)-1].Spec.Revision + 1
 }
 
-// listReplacedRevisions returns the active revisions before the installed one. They are not needed any
-// more.
+// listReplacedRevisions returns the active revisions before the installed one. They are not needed
+// any more.
 func (r revisions) listReplacedRevisions() []*olmv1.ClusterObjectSet {
 	installed := r.installed()
 	if installed == nil {

@@ -117,7 +117,8 @@ func (w *fixture) grantShippedRole() []string {
 		w.t.Fatal(err)
 	}
 
-	// The controller reads extensions from a cache, by list and watch. The client of the test has none.
+	// The controller reads extensions from a cache, by list and watch. The client of the test has
+	// none.
 	cluster.Rules = append(cluster.Rules, rbacv1.PolicyRule{
 		APIGroups: []string{olmv1.GroupVersion.Group}, Resources: []string{"clusterextensions"}, Verbs: []string{"get"},
 	})

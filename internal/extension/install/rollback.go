@@ -69,9 +69,9 @@ func (a *attempt) checkRefusedUpdate(ext *olmv1.ClusterExtension, wanted string)
 		bundleMetadata(refused).Name, bundleMetadata(installed).Name, refused.Annotations[olmv1.AnnotationFailure]))
 }
 
-// rollBackToRevision archives the active revisions after the given one, which makes it the newest. It does
-// nothing if there are none. The preflight checks run first, as for an update. If refusedFor is
-// not zero, the archived revisions are refused for that generation.
+// rollBackToRevision archives the active revisions after the given one, which makes it the newest.
+// It does nothing if there are none. The preflight checks run first, as for an update. If
+// refusedFor is not zero, the archived revisions are refused for that generation.
 func (a *attempt) rollBackToRevision(ctx context.Context, ext *olmv1.ClusterExtension, to *olmv1.ClusterObjectSet, refusedFor int64) error {
 	after := a.revisions.listActiveAfter(to)
 	if len(after) == 0 {

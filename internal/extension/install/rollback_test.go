@@ -206,7 +206,7 @@ func TestGoingBackToWhatIsInPlaceByItsContent(t *testing.T) {
 	w.expectNoRevision("content-3")
 }
 
-// checker is a preflight that refuses to write CRDs while it is told to.
+// checker is a preflight that refuses to write CRDs while it is set to.
 type checker struct{ refuse chan bool }
 
 func (c checker) Check(_ context.Context, _ *olmv1.ClusterExtension, change preflight.Change) error {

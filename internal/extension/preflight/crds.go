@@ -81,8 +81,8 @@ func CRDsEnforced(ext *olmv1.ClusterExtension) bool {
 		install.Preflight.CRDUpgradeSafety.Enforcement != olmv1.CRDUpgradeSafetyEnforcementNone
 }
 
-// hasForeignController reports whether something other than the extension and its revisions controls the
-// object. An object without a controller may be adopted.
+// hasForeignController reports whether something other than the extension and its revisions
+// controls the object. An object without a controller may be adopted.
 func hasForeignController(object metav1.Object, ext *olmv1.ClusterExtension) bool {
 	controller := metav1.GetControllerOf(object)
 	switch {

@@ -66,7 +66,7 @@ func refusalMessage(name string) string {
 		`"NoExistingFieldRemoved" validation failed: crd/%[2]s version/v1 field/^.spec.a may not be removed`, name, name)
 }
 
-// TestCRDs removes a field of definitions that are there, and tells which are checked.
+// TestCRDs removes a field of existing CRDs, and expects which are checked.
 func TestCRDs(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
 	const v1, set = "olm.operatorframework.io/v1", olmv1.ClusterObjectSetKind

@@ -34,8 +34,8 @@ type attempt struct {
 	applied *apply.RevisionResult
 }
 
-// loadAndVerifyContent reads the objects of the revision, and checks that they have not changed since the
-// first load.
+// loadAndVerifyContent reads the objects of the revision, and checks that they have not changed
+// since the first load.
 func (a *attempt) loadAndVerifyContent(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	if apply.HoldsReferences(set) {
 		// The Secrets have the labels of managed objects. They belong to operator-controller.
@@ -151,8 +151,8 @@ func (r *reconciler) checkServiceAccount(ctx context.Context, as account.Account
 	return apply.CheckAccount(ctx, r.reader, types.NamespacedName(as))
 }
 
-// rollOutObjects applies the objects. After the first complete rollout, phases no longer wait for each
-// other.
+// rollOutObjects applies the objects. After the first complete rollout, phases no longer wait for
+// each other.
 func (a *attempt) rollOutObjects(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	owner, err := a.newApplyOwner(ctx, set)
 	if err != nil {
@@ -229,8 +229,8 @@ func (a *attempt) newApplyOwner(ctx context.Context, set *olmv1.ClusterObjectSet
 	return owner, nil
 }
 
-// isTransientStatus reports whether the first rollout, or the removal, is in progress without a problem.
-// The watches mostly report the next step immediately.
+// isTransientStatus reports whether the first rollout, or the removal, is in progress without a
+// problem. The watches mostly report the next step immediately.
 func (a *attempt) isTransientStatus(set *olmv1.ClusterObjectSet, err error) bool {
 	if isInactiveRevision(set) {
 		return reconcile.IsWait(err) && a.watches.isFullyWatched(set.Name)

@@ -159,8 +159,8 @@ func objectLabels(set *olmv1.ClusterObjectSet) map[string]string {
 	return map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterObjectSetKind, olmv1.LabelOwnerName: truncateLabelValue(set.Name)}
 }
 
-// truncateLabelValue returns a name as a label value. A name that is too long is truncated, and a hash
-// keeps it unique.
+// truncateLabelValue returns a name as a label value. A name that is too long is truncated, and a
+// hash keeps it unique.
 func truncateLabelValue(name string) string {
 	const hashed = 10
 	if len(name) <= validation.LabelValueMaxLength {

@@ -242,7 +242,7 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 	}
 
 	c.waitUntilGone(&corev1.ConfigMap{}, ns, "added")
-	c.expectWaiting("patience-2", `removing phase "configuration" (1 of 2) waits for ConfigMap "`+ns+`/config": the revision that stays is about to take it back`)
+	c.expectWaiting("patience-2", `removing phase "configuration" (1 of 2) waits for ConfigMap "`+ns+`/config": the remaining revision is about to take it over`)
 	config := &corev1.ConfigMap{}
 	if c.get(config, ns, "config"); config.Data["key"] != "v2" || config.DeletionTimestamp != nil {
 		t.Errorf("the object did not stay as it was: %+v", config)

@@ -58,8 +58,8 @@ func (c *fixture) createInstaller(namespace string, objects ...string) {
 	}
 }
 
-// The shipped roles have no right to what extensions bring: the rights of the account suffice to roll out, to
-// notice drift, and to remove.
+// The shipped roles have no right to what extensions bring: the rights of the account suffice to
+// roll out, to notice drift, and to remove.
 func TestRightsOfTheAccountSuffice(t *testing.T) {
 	c := newFixture(t)
 	ns := c.createNamespace()
@@ -93,8 +93,8 @@ func TestRightsOfTheAccountSuffice(t *testing.T) {
 	c.waitUntilGone(set, "", "limited-1")
 }
 
-// A revision carries nothing out of a namespace that its account may not read, although operator-controller keeps
-// objects of its own in Secrets.
+// A revision carries nothing out of a namespace that its account may not read, although
+// operator-controller keeps objects of its own in Secrets.
 func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
 	c := newFixture(t)
 	ns, elsewhere := c.createNamespace(), c.createNamespace()
@@ -117,8 +117,8 @@ func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
 	}
 }
 
-// Where an account is required, a revision that is written by hand needs one too: it would be written with the
-// rights of operator-controller.
+// Where an account is required, a revision that is written by hand needs one too: it would be
+// written with the rights of operator-controller.
 func TestRevisionWithoutAccountIsRefusedWhereOneIsRequired(t *testing.T) {
 	c := newFixture(t)
 	ns := c.createNamespace()

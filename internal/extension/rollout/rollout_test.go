@@ -93,7 +93,7 @@ func TestDriftHeals(t *testing.T) {
 		return errorUnless(config.Labels[olmv1.LabelOwnerKind] != "", "labels are %v", config.Labels)
 	})
 
-	// A deleted object is made anew.
+	// A deleted object is recreated.
 	uid := config.UID
 	if err := c.Delete(t.Context(), config); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestCustomResourceAfterItsDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.eventually("the instance is made anew", func() error {
+	c.eventually("the instance is recreated", func() error {
 		err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "one"}, gadget)
 		return errors.Join(err, errorUnless(gadget.GetUID() != first, "it is still the first"))
 	})

@@ -139,8 +139,8 @@ func (w *watchManager) ensureWatch(set string, key watchKey) {
 	go w.runInformer(ctx, key, watch)
 }
 
-// lastSeenObject returns the last version of an object that a watch observed. It returns false if there
-// is none.
+// lastSeenObject returns the last version of an object that a watch observed. It returns false if
+// there is none.
 func (w *watchManager) lastSeenObject(key watchKey, namespace, name string) (apply.Seen, bool) {
 	w.mu.Lock()
 	watch := w.running[key]

@@ -34,9 +34,9 @@ func trustedBundles(object *unstructured.Unstructured) [][]byte {
 	return bundles
 }
 
-// newCABundleConfiguration returns the apply configuration that sets the caBundle of every webhook of an
-// object. Its UID and resource version are preconditions: an object that is gone is not created
-// again, and one whose webhooks have changed is not written.
+// newCABundleConfiguration returns the apply configuration that sets the caBundle of every webhook
+// of an object. Its UID and resource version are preconditions: an object that is gone is not
+// created again, and one whose webhooks have changed is not written.
 func newCABundleConfiguration(object *unstructured.Unstructured, bundle []byte) *unstructured.Unstructured {
 	result := &unstructured.Unstructured{}
 	result.SetGroupVersionKind(object.GroupVersionKind())

@@ -136,8 +136,8 @@ func (i *issuer) reportForeignSecret(ctx context.Context, service *metav1.Partia
 		"secret", req.String(), "service", service.Name)
 }
 
-// findRequestingService returns the Service that requests the Secret, and the account of the revision that
-// controls it. It returns nil if there is none.
+// findRequestingService returns the Service that requests the Secret, and the account of the
+// revision that controls it. It returns nil if there is none.
 func (i *issuer) findRequestingService(ctx context.Context, req ctrl.Request) (*metav1.PartialObjectMetadata, account.Account, error) {
 	found, err := i.listMetadata(ctx, serviceKind, client.InNamespace(req.Namespace))
 	if err != nil {

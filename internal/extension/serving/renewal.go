@@ -71,8 +71,8 @@ func parseSecretState(secret *corev1.Secret, hosts []string, now time.Time) secr
 	return s
 }
 
-// findVerifyingAuthority returns the authority that verifies a pair for all hosts, or nil. It accepts a
-// pair that is due for renewal.
+// findVerifyingAuthority returns the authority that verifies a pair for all hosts, or nil. It
+// accepts a pair that is due for renewal.
 func findVerifyingAuthority(pair *certificate.Pair, authorities []*x509.Certificate, hosts []string, now time.Time) *x509.Certificate {
 	for _, host := range hosts {
 		if pair.Certificate.VerifyHostname(host) != nil {
@@ -112,8 +112,8 @@ func (a renewalStep) String() string {
 	return [...]string{stepKeep: "keep", stepIssue: "issue", stepBegin: "begin renewal", stepFinish: "finish renewal"}[a]
 }
 
-// decideRenewalStep returns the next step, and when to decide again if nothing changes before. trusted
-// states whether every webhook has the Secret's authorities.
+// decideRenewalStep returns the next step, and when to decide again if nothing changes before.
+// trusted states whether every webhook has the Secret's authorities.
 func decideRenewalStep(s secretState, trusted bool, now time.Time) (renewalStep, time.Time) {
 	switch {
 	case s.current == nil && s.next != nil:
@@ -139,8 +139,8 @@ func decideRenewalStep(s secretState, trusted bool, now time.Time) (renewalStep,
 	}
 }
 
-// performRenewalStep performs the step on a Secret in memory. former is the bundles of the webhooks so
-// far, in PEM. It is for pods that still use a certificate which the Secret has lost.
+// performRenewalStep performs the step on a Secret in memory. former is the bundles of the
+// webhooks so far, in PEM. It is for pods that still use a certificate which the Secret has lost.
 func performRenewalStep(what renewalStep, secret *corev1.Secret, s secretState, hosts []string, former []byte, now time.Time) error {
 	switch what {
 	case stepIssue:

@@ -250,8 +250,8 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Whoever may write Services of a namespace has no Secret written by that: a certificate is issued only for a Service
-// that a revision controls and holds with the annotation.
+// Whoever may write Services of a namespace has no Secret written by that: a certificate is issued
+// only for a Service that a revision controls and holds with the annotation.
 func TestOtherServicesGetNoCertificate(t *testing.T) {
 	s := newFixture(t)
 	service := func(name string, owners ...metav1.OwnerReference) *corev1.Service {
@@ -298,8 +298,8 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 	}
 }
 
-// An account that lacks the rights to the Secret, as one from before these were needed, is named by an Event, and the
-// certificate is issued once it has them.
+// An account that lacks the rights to the Secret, as one from before these were needed, is named
+// by an Event, and the certificate is issued once it has them.
 func TestAccountWithoutRightsToTheSecretIsReported(t *testing.T) {
 	s := newFixture(t)
 	binding := &rbacv1.RoleBinding{}

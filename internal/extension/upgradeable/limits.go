@@ -38,9 +38,9 @@ type limit struct {
 
 func (l limit) String() string { return fmt.Sprintf("%s (%s %s)", l.extension, l.bundle, l.why) }
 
-// findVersionLimits returns the installed bundles that do not support the next minor version, sorted by
-// extension. A statement that cannot be parsed counts as a limit, because the supported versions
-// are unknown.
+// findVersionLimits returns the installed bundles that do not support the next minor version,
+// sorted by extension. A statement that cannot be parsed counts as a limit, because the supported
+// versions are unknown.
 func findVersionLimits(sets []olmv1.ClusterObjectSet, versions map[versionScheme]platform.Minor) []limit {
 	var found []limit
 	for i := range sets {
