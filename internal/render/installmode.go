@@ -35,12 +35,12 @@ func TargetNamespaces(modes []v1alpha1.InstallModeType, installNamespace, watchN
 		return []string{watchNamespace}, nil
 	}
 
-	what := fmt.Sprintf("target namespaces %v", []string{watchNamespace})
+	requested := fmt.Sprintf("target namespaces %v", []string{watchNamespace})
 	if watchNamespace == metav1.NamespaceAll {
-		what = "targeting all namespaces"
+		requested = "targeting all namespaces"
 	}
 
-	problem := fmt.Sprintf("supported install modes %v do not support %s: %s", modes, what, suggestWatchNamespace(modes, installNamespace))
+	problem := fmt.Sprintf("supported install modes %v do not support %s: %s", modes, requested, suggestWatchNamespace(modes, installNamespace))
 	if known := installModeProblem(modes, installNamespace, watchNamespace); known != "" {
 		problem = known + ": " + problem
 	}

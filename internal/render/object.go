@@ -157,7 +157,7 @@ func checkRemovedAPIs(b *bundle.Bundle) []string {
 	return reasons
 }
 
-// checkDuplicates returns a reason for objects, including CRDs, that a bundle ships twice.
+// checkDuplicates returns a reason for objects, including CRDs, that a bundle ships more than once.
 func checkDuplicates(b *bundle.Bundle) []string {
 	byKind := map[string][]string{}
 	for _, object := range slices.Concat(b.CRDs, b.Objects) {
@@ -167,9 +167,9 @@ func checkDuplicates(b *bundle.Bundle) []string {
 
 	var reasons []string
 	for kind, names := range byKind {
-		if twice := findDuplicates(names); len(twice) > 0 {
+		if repeated := findDuplicates(names); len(repeated) > 0 {
 			kind, _, _ = strings.Cut(kind, ".")
-			reasons = append(reasons, fmt.Sprintf("duplicate %s %s", kind, quoteNames(twice)))
+			reasons = append(reasons, fmt.Sprintf("duplicate %s %s", kind, quoteNames(repeated)))
 		}
 	}
 
@@ -180,15 +180,15 @@ func checkDuplicates(b *bundle.Bundle) []string {
 // findDuplicates returns the names that occur more than once, sorted, without duplicates.
 func findDuplicates(names []string) []string {
 	seen := map[string]int{}
-	var twice []string
+	var repeated []string
 	for _, name := range names {
 		if seen[name]++; seen[name] == 2 {
-			twice = append(twice, name)
+			repeated = append(repeated, name)
 		}
 	}
 
-	slices.Sort(twice)
-	return twice
+	slices.Sort(repeated)
+	return repeated
 }
 
 // quoteNames returns the quoted names, sorted, without duplicates.

@@ -109,8 +109,8 @@ func checkInstallStrategy(b *bundle.Bundle) []string {
 func checkDeployments(b *bundle.Bundle) []string {
 	names := deploymentNames(b)
 	var reasons []string
-	if twice := findDuplicates(names); len(twice) > 0 {
-		reasons = append(reasons, fmt.Sprintf("duplicate deployments %s in the ClusterServiceVersion", quoteNames(twice)))
+	if repeated := findDuplicates(names); len(repeated) > 0 {
+		reasons = append(reasons, fmt.Sprintf("duplicate deployments %s in the ClusterServiceVersion", quoteNames(repeated)))
 	}
 
 	for _, name := range names {

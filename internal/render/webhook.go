@@ -55,8 +55,8 @@ func checkWebhookNames(webhooks []v1alpha1.WebhookDescription) []string {
 	}
 
 	for _, webhookType := range webhookTypes {
-		if twice := findDuplicates(byType[webhookType]); len(twice) > 0 {
-			reasons = append(reasons, fmt.Sprintf("duplicate webhooks of type %s: %s", webhookType, quoteNames(twice)))
+		if repeated := findDuplicates(byType[webhookType]); len(repeated) > 0 {
+			reasons = append(reasons, fmt.Sprintf("duplicate webhooks of type %s: %s", webhookType, quoteNames(repeated)))
 		}
 		delete(byType, webhookType)
 	}
@@ -226,8 +226,8 @@ func checkConversionWebhooks(b *bundle.Bundle) []string {
 		converted = append(converted, webhook.ConversionCRDs...)
 	}
 
-	if twice := findDuplicates(converted); len(twice) > 0 {
-		reasons = append(reasons, fmt.Sprintf("more than one conversion webhook for CustomResourceDefinition %s", quoteNames(twice)))
+	if repeated := findDuplicates(converted); len(repeated) > 0 {
+		reasons = append(reasons, fmt.Sprintf("more than one conversion webhook for CustomResourceDefinition %s", quoteNames(repeated)))
 	}
 
 	for _, crd := range b.CRDs {

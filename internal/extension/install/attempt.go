@@ -50,8 +50,8 @@ type attempt struct {
 	chosen          selection
 	// resolution is the request that chosen results from, with the catalogs and the result.
 	resolution resolution
-	// dryRun is set while a plan is drafted. The steps then write nothing, and record in it what
-	// their results do not hold.
+	// dryRun is set while a plan is drafted. The steps then write nothing, and record their
+	// findings in it.
 	dryRun *findings
 	// requestedRetrievals are the purposes for which this attempt requested a bundle image.
 	requestedRetrievals map[string]bool
@@ -412,7 +412,7 @@ func (a *attempt) explainCreateFailure(ctx context.Context, set *olmv1.ClusterOb
 	}
 
 	var former olmv1.ClusterObjectSet
-	if gone := a.Reader.Get(ctx, client.ObjectKeyFromObject(set), &former); gone != nil || metav1.GetControllerOf(&former) == nil ||
+	if getErr := a.Reader.Get(ctx, client.ObjectKeyFromObject(set), &former); getErr != nil || metav1.GetControllerOf(&former) == nil ||
 		metav1.GetControllerOf(&former).UID == metav1.GetControllerOf(set).UID {
 		return err // the cache is stale
 	}

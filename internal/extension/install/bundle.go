@@ -52,12 +52,12 @@ func renderBundle(ext *olmv1.ClusterExtension, chosen selection, on platform, im
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
 
-	seen, err := newDependencyBundle(ext.Spec.Source.Catalog.PackageName, chosen, loaded.Properties)
+	dependencies, err := newDependencyBundle(ext.Spec.Source.Catalog.PackageName, chosen, loaded.Properties)
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
 
-	return &renderedBundle{dependencies: seen, statedProperties: loaded.StatedProperties, objects: objects}, nil
+	return &renderedBundle{dependencies: dependencies, statedProperties: loaded.StatedProperties, objects: objects}, nil
 }
 
 // issuerForBundle returns the issuer of the certificates of a bundle's webhooks. cert-manager

@@ -217,8 +217,8 @@ func (a *attempt) searchCatalog(ctx context.Context, catalog *olmv1.ClusterCatal
 // searchCache caches which packages of a catalog may meet a requirement. The zero value is ready
 // for use.
 type searchCache struct {
-	mu    sync.Mutex
-	known map[searchKey][]string
+	mu       sync.Mutex
+	packages map[searchKey][]string
 }
 
 type searchKey struct{ catalog, content, requirement string }
@@ -226,15 +226,15 @@ type searchKey struct{ catalog, content, requirement string }
 func (m *searchCache) get(key searchKey) ([]string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	packages, ok := m.known[key]
+	packages, ok := m.packages[key]
 	return packages, ok
 }
 
 func (m *searchCache) add(key searchKey, packages []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known == nil || len(m.known) >= maxCachedSearches {
-		m.known = map[searchKey][]string{} // The entries are searched again when they are needed.
+	if m.packages == nil || len(m.packages) >= maxCachedSearches {
+		m.packages = map[searchKey][]string{} // The entries are searched again when they are needed.
 	}
-	m.known[key] = packages
+	m.packages[key] = packages
 }

@@ -109,7 +109,7 @@ type Controller struct {
 	// which fills it again.
 	waitingExtensions sync.Map
 	searchCache       searchCache
-	later             reconcile.Later
+	statusDelays      reconcile.Later
 	planRegistry      planRegistry
 }
 
@@ -168,7 +168,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			a.reportOutcome(ext, c.appendRetryInterval(req, err))
 		},
 		Passing: isRollingOut,
-		Later:   &c.later,
+		Later:   &c.statusDelays,
 	}
 
 	result, err := lifecycle.Reconcile(ctx, req)

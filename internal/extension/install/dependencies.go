@@ -223,11 +223,11 @@ func (a *attempt) listPeerExtensions(ctx context.Context, ext *olmv1.ClusterExte
 	}
 
 	peers := &peerSet{}
-	stays := map[types.UID]bool{}
+	present := map[types.UID]bool{}
 	for i := range extensions.Items {
 		if other := &extensions.Items[i]; other.Name != ext.Name && other.DeletionTimestamp.IsZero() {
 			peers.extensions = append(peers.extensions, *other)
-			stays[other.UID] = true
+			present[other.UID] = true
 		}
 	}
 
@@ -235,7 +235,7 @@ func (a *attempt) listPeerExtensions(ctx context.Context, ext *olmv1.ClusterExte
 		set := &sets.Items[i]
 		// Labels prove nothing: the creator of a set can choose them.
 		owner := metav1.GetControllerOfNoCopy(set)
-		if isActiveRevision(set) && owner != nil && stays[owner.UID] {
+		if isActiveRevision(set) && owner != nil && present[owner.UID] {
 			peers.revisions = append(peers.revisions, set)
 			peers.haveRequirements = peers.haveRequirements || set.Annotations[olmv1.AnnotationRequires] != ""
 		}
@@ -274,21 +274,21 @@ type servedAPIs struct {
 	mapper meta.RESTMapper
 	// listResources queries the API server. If it is nil, only the mapper is used.
 	listResources func(groupVersion string) (*metav1.APIResourceList, error)
-	known         map[schema.GroupVersionKind]bool
+	cache         map[schema.GroupVersionKind]bool
 	err           error
 }
 
 func (a *attempt) newServedAPIs() *servedAPIs {
-	return &servedAPIs{mapper: a.Client.RESTMapper(), listResources: a.ServedResources, known: map[schema.GroupVersionKind]bool{}}
+	return &servedAPIs{mapper: a.Client.RESTMapper(), listResources: a.ServedResources, cache: map[schema.GroupVersionKind]bool{}}
 }
 
 // lookUpAPI returns whether an API is served. Each API is queried once. Errors are collected in
 // err.
 func (s *servedAPIs) lookUpAPI(gvk schema.GroupVersionKind) bool {
-	known, ok := s.known[gvk]
+	known, ok := s.cache[gvk]
 	if !ok {
 		known = s.queryServer(gvk)
-		s.known[gvk] = known
+		s.cache[gvk] = known
 	}
 	return known
 }

@@ -36,8 +36,8 @@ type findings struct {
 // reconcilePlan writes the plan of an extension whose annotation asks for one, and deletes it
 // otherwise. For an extension that is only planned it is the last step.
 func (a *attempt) reconcilePlan(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	value, asked := ext.Annotations[olmv1.AnnotationPlan]
-	if !asked {
+	value, requested := ext.Annotations[olmv1.AnnotationPlan]
+	if !requested {
 		return a.deletePlanConfigMap(ctx, ext)
 	}
 
@@ -256,7 +256,7 @@ func (a *attempt) writePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExte
 		Data: data,
 	}
 
-	what := fmt.Sprintf("ConfigMap %q in namespace %q", wanted.Name, wanted.Namespace)
+	description := fmt.Sprintf("ConfigMap %q in namespace %q", wanted.Name, wanted.Namespace)
 	var existing corev1.ConfigMap
 	err := a.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), &existing)
 	switch {
@@ -264,7 +264,7 @@ func (a *attempt) writePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExte
 		err = a.Client.Create(ctx, wanted)
 	case err != nil:
 	case !isPlanForExtension(&existing, ext.Name):
-		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("the plan cannot be written, as %s has another owner: delete it", what))
+		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("the plan cannot be written, as %s has another owner: delete it", description))
 	default:
 		before := existing.DeepCopy()
 		existing.Annotations, existing.OwnerReferences, existing.Data = wanted.Annotations, wanted.OwnerReferences, wanted.Data
@@ -274,7 +274,7 @@ func (a *attempt) writePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExte
 	}
 
 	if err != nil {
-		return fmt.Errorf("writing the plan to %s: %w", what, err)
+		return fmt.Errorf("writing the plan to %s: %w", description, err)
 	}
 
 	return a.planRegistry.recordPlan(ctx, a.Reader, a.SystemNamespace, ext.Name, true)
@@ -307,8 +307,8 @@ func (a *attempt) deletePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExt
 // planRegistry tracks which extensions have a plan, so that an extension without one costs no
 // request. Plans of an earlier process are listed once. The zero value is ready for use.
 type planRegistry struct {
-	mu    sync.Mutex
-	known map[string]bool
+	mu         sync.Mutex
+	extensions map[string]bool
 }
 
 func (p *planRegistry) lookUpPlan(ctx context.Context, reader client.Reader, namespace, extension string) (bool, error) {
@@ -317,7 +317,7 @@ func (p *planRegistry) lookUpPlan(ctx context.Context, reader client.Reader, nam
 	if err := p.loadExistingPlans(ctx, reader, namespace); err != nil {
 		return false, err
 	}
-	return p.known[extension], nil
+	return p.extensions[extension], nil
 }
 
 func (p *planRegistry) recordPlan(ctx context.Context, reader client.Reader, namespace, extension string, has bool) error {
@@ -327,16 +327,16 @@ func (p *planRegistry) recordPlan(ctx context.Context, reader client.Reader, nam
 		return err
 	}
 
-	delete(p.known, extension)
+	delete(p.extensions, extension)
 	if has {
-		p.known[extension] = true
+		p.extensions[extension] = true
 	}
 
 	return nil
 }
 
 func (p *planRegistry) loadExistingPlans(ctx context.Context, reader client.Reader, namespace string) error {
-	if p.known != nil {
+	if p.extensions != nil {
 		return nil
 	}
 
@@ -347,10 +347,10 @@ func (p *planRegistry) loadExistingPlans(ctx context.Context, reader client.Read
 		return fmt.Errorf("listing the plans in namespace %q: %w", namespace, err)
 	}
 
-	p.known = map[string]bool{}
+	p.extensions = map[string]bool{}
 	for i := range list.Items {
 		if name := list.Items[i].Labels[olmv1.LabelOwnerName]; isPlanForExtension(&list.Items[i], name) && list.Items[i].Name == olmv1.PlanName(name) {
-			p.known[name] = true
+			p.extensions[name] = true
 		}
 	}
 

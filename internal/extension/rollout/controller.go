@@ -49,7 +49,7 @@ type reconciler struct {
 	memory          *apply.Memory
 	passLimiter     *passLimiter
 	removalProgress removalProgress
-	later           *reconcile.Later
+	statusDelays    *reconcile.Later
 	clock           clock.PassiveClock
 	// systemNamespace is the namespace of Secrets whose references name none.
 	systemNamespace string
@@ -69,7 +69,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Summarize:  func(set *olmv1.ClusterObjectSet, err error) { reportStatus(set, a.newOutcome(set, err)) },
 		Again:      a.resyncIntervalAfterSuccess,
 		Passing:    a.isTransientStatus,
-		Later:      r.later,
+		Later:      r.statusDelays,
 	}
 
 	cached := &olmv1.ClusterObjectSet{}

@@ -262,13 +262,13 @@ func (i *issuer) renewSecret(ctx context.Context, writer client.Client, req ctrl
 	secret := live.DeepCopy()
 	setSecretMetadata(secret, req, service)
 	s := parseSecretState(secret, hosts, now)
-	what, next := decideRenewalStep(s, isTrustedByAll(consumers, secret.Data[keyAuthorities]), now)
-	if err := performRenewalStep(what, secret, s, hosts, collectTrustedBundles(consumers), now); err != nil {
+	step, next := decideRenewalStep(s, isTrustedByAll(consumers, secret.Data[keyAuthorities]), now)
+	if err := performRenewalStep(step, secret, s, hosts, collectTrustedBundles(consumers), now); err != nil {
 		return nil, 0, fmt.Errorf("issuing the certificate of Service %s/%s: %w", service.Namespace, service.Name, err)
 	}
 
 	resyncAfter := min(next.Sub(now), certificateResyncInterval)
-	if what != stepKeep {
+	if step != stepKeep {
 		resyncAfter = trustPropagationDelay
 	}
 
@@ -284,8 +284,8 @@ func (i *issuer) renewSecret(ctx context.Context, writer client.Client, req ctrl
 	if err != nil {
 		return nil, 0, fmt.Errorf("writing the Secret of a serving certificate: %w", err)
 	}
-	if what != stepKeep {
-		ctrl.LoggerFrom(ctx).Info("The serving certificate of webhooks changed", "step", what.String(), "secret", req.String())
+	if step != stepKeep {
+		ctrl.LoggerFrom(ctx).Info("The serving certificate of webhooks changed", "step", step.String(), "secret", req.String())
 	}
 
 	return secret, resyncAfter, nil

@@ -141,8 +141,8 @@ func decideRenewalStep(s secretState, trusted bool, now time.Time) (renewalStep,
 
 // performRenewalStep performs the step on a Secret in memory. former is the bundles of the
 // webhooks so far, in PEM. It is for pods that still use a certificate which the Secret has lost.
-func performRenewalStep(what renewalStep, secret *corev1.Secret, s secretState, hosts []string, former []byte, now time.Time) error {
-	switch what {
+func performRenewalStep(step renewalStep, secret *corev1.Secret, s secretState, hosts []string, former []byte, now time.Time) error {
+	switch step {
 	case stepIssue:
 		pair, authority, err := newCertificatePair(hosts, now)
 		if err != nil {
@@ -162,7 +162,7 @@ func performRenewalStep(what renewalStep, secret *corev1.Secret, s secretState, 
 			return err
 		}
 
-		// Authorities of earlier certificates are no longer used and removed here.
+		// Authorities of earlier certificates are no longer used, and are removed here.
 		secret.Data[keyAuthorities] = mergeAuthorities(nil, now, authority, findVerifyingAuthority(s.current, s.authorities, hosts, now))
 		if secret.Annotations == nil {
 			secret.Annotations = map[string]string{}
