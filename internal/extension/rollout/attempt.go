@@ -162,9 +162,10 @@ func (a *attempt) rollOutObjects(ctx context.Context, set *olmv1.ClusterObjectSe
 	within := scopeForRevision(set)
 	rev := apply.Revision{
 		Owner: owner, Phases: a.content.Phases, Probes: a.probes, Ungated: hasSucceeded(set),
+		//nolint:contextcheck // the watch outlives this reconciliation
 		Watch: func(resource schema.GroupVersionResource) {
 			a.watches.ensureWatch(set.Name, watchKey{within, resource})
-		}, //nolint:contextcheck // the watch outlives this reconciliation
+		},
 		First: !hasSucceeded(set) && len(owner.Siblings) == 0,
 	}
 	if !a.passLimiter.claimFullRead(set.Name, a.clock.Now()) {

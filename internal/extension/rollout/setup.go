@@ -74,7 +74,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	watches := newWatchManager(observer, o.Clock, mgr.GetLogger().WithName("clusterobjectset"))
 	r := &reconciler{
 		client: newFreshClient(mgr.GetClient()), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(),
-		accounts: o.Accounts, watches: watches, passLimiter: newPassLimiter(), memory: apply.NewMemory(maxRememberedObjects), statusDelays: &reconcile.Later{}, clock: o.Clock, systemNamespace: o.SystemNamespace, requireServiceAccount: o.RequireServiceAccount,
+		accounts: o.Accounts, watches: watches, passLimiter: newPassLimiter(), memory: apply.NewMemory(maxRememberedObjects),
+		statusDelays: &reconcile.Later{}, clock: o.Clock,
+		systemNamespace: o.SystemNamespace, requireServiceAccount: o.RequireServiceAccount,
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("clusterobjectset").
