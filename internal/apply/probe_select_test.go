@@ -16,7 +16,7 @@ func selectLabel(key, value string) olmv1.ObjectSelector {
 	return olmv1.ObjectSelector{Type: olmv1.ProbeSelectorTypeLabel, Label: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}
 }
 
-// A selected object fails the probe, which asks for a field that no object has.
+// A selected object fails the probe, which requires a field that no object has.
 func TestProbeSelectors(t *testing.T) {
 	never := []olmv1.ProbeAssertion{{
 		Type: olmv1.ProbeAssertionTypeFieldValue, FieldValue: &olmv1.FieldValueProbe{FieldPath: "spec.none", Value: "x"},

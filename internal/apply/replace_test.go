@@ -57,8 +57,8 @@ func TestImmutableFieldsOfOthers(t *testing.T) {
 	}
 }
 
-// A second fault beside the field that cannot change would keep the new object from
-// being made, so the old one is not deleted.
+// A second error in addition to the immutable field would prevent the creation of the new
+// object, so the old one is not deleted.
 func TestAnInvalidManifestReplacesNothing(t *testing.T) {
 	b := newFixture(t)
 	b.applyObject(1, nil, strings.ReplaceAll(deployment, "LABEL", "old"))

@@ -17,8 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 )
 
-// caBundle is the certificate of an authority, as it stands in JSON: the API server
-// looks that it is one.
+// caBundle is the base64 encoded certificate of an authority. The API server validates it.
 var caBundle = func() string {
 	for {
 		pair, err := certificate.NewAuthority("test", time.Hour, time.Now())
@@ -100,8 +99,8 @@ func TestWebhooksThatGo(t *testing.T) {
 	both := webhookConfiguration(asks, admissionHook, "a", "b")
 	for name, test := range map[string]struct {
 		first, trust, second string
-		// trusted are the webhooks that keep their caBundle, held tells whether the
-		// issuer still owns fields.
+		// trusted are the webhooks that keep their caBundle. held is whether the issuer
+		// still owns fields.
 		trusted []webhook
 		held    bool
 	}{
@@ -216,7 +215,7 @@ func TestOthersKeepTheirTrust(t *testing.T) {
 	}
 }
 
-// A webhook that cert-manager sees to from now on is trusted as it was until that is done.
+// A webhook that moves to cert-manager keeps its caBundle until cert-manager replaces it.
 func TestTrustStaysForCertManager(t *testing.T) {
 	b := newFixture(t)
 	b.applyObject(1, nil, crdManifest(true))
@@ -314,8 +313,8 @@ func TestTrustIsAwaited(t *testing.T) {
 	}
 }
 
-// A CRD comes before the Service that its conversion webhook's certificate is for: the
-// rollout goes on to it, and is complete when the webhook is trusted.
+// A CRD comes before the Service of its conversion webhook: the rollout continues with
+// that, and is complete when the webhook has a caBundle.
 func TestTrustHoldsUpTheEndOnly(t *testing.T) {
 	b := newFixture(t)
 	rev := &Revision{Owner: b.newOwner(1), Phases: []Phase{

@@ -58,8 +58,8 @@ func definitions(t *testing.T, folder string) map[string]*apiextensionsv1.Custom
 	return result
 }
 
-// TestRealBundles judges every update between consecutive versions of real packages, and
-// tells what it found (-v). Nothing changes into itself.
+// TestRealBundles checks every update between consecutive versions of real packages, and logs the
+// result (-v). A CRD compared with itself is safe.
 func TestRealBundles(t *testing.T) {
 	packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
 	if err != nil || len(packages) == 0 {
@@ -101,7 +101,7 @@ func logVerdict(t *testing.T, to string, err error) {
 	}
 }
 
-// TestArgoCD is an update that was looked at by hand: the fields required of
+// TestArgoCD is an update that was reviewed by hand: the fields required of
 // applications become fewer, a version with a conversion webhook is added, and two
 // fields of a status go.
 func TestArgoCD(t *testing.T) {

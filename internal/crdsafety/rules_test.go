@@ -12,8 +12,8 @@ import (
 
 const unknownText = "has unknown change, refusing to determine that change is safe: "
 
-// rulePairs are schemas of a field, and what changing one into the other is said to be,
-// in both directions: "" is safe, and what begins with ? an unknown change.
+// rulePairs are schemas of a field, and the messages for the change of one to the other, in both
+// directions: "" is safe, and ? is the prefix of an unknown change.
 var rulePairs = []struct {
 	name, a, b  string
 	there, back string
@@ -123,7 +123,7 @@ var places = []struct{ around, path string }{
 	{`{properties: {"a.b": %s}}`, `^["a.b"]`},
 }
 
-// judged checks a change of a field, wherever it stands.
+// judged checks a change of a field at each place of a schema.
 func judged(t *testing.T, old, updated, want string) {
 	t.Helper()
 	for _, place := range places {

@@ -16,8 +16,8 @@ import (
 // generator makes random sets of objects out of few words, so that they often overlap.
 type generator struct {
 	*rand.Rand
-	// powerful lets rules be for every API group, that of roles included. Such a rule
-	// may make others needless, as it has the verbs escalate and bind.
+	// powerful allows rules for every API group, including that of roles. Such a rule may make
+	// others redundant, as it has the verbs escalate and bind.
 	powerful bool
 }
 
@@ -137,7 +137,7 @@ func FuzzGaps(f *testing.F) {
 	})
 }
 
-// FuzzCompact says random permissions in rules and takes the rules apart again.
+// FuzzCompact compacts random permissions into rules and expands these again.
 func FuzzCompact(f *testing.F) {
 	for seed := range uint64(100) {
 		f.Add(seed)

@@ -152,7 +152,7 @@ func TestLeastOfWhatCannotBeJudged(t *testing.T) {
 	}
 }
 
-// A role of more permissions than are looked at is written and bound by the verbs for it.
+// A role with too many permissions to expand is written and bound by the verbs for it.
 func TestLeastOfTooMuch(t *testing.T) {
 	huge := rule("get core pods")
 	huge.ResourceNames = make([]string, maxExpandedPermissions+1)
@@ -166,9 +166,8 @@ func TestLeastOfTooMuch(t *testing.T) {
 	}
 }
 
-// FuzzLeast finds that the rules suffice, that none of their permissions can be done
-// without, and that Missing names what was taken away: alone, where nothing that is
-// handed on lets the account hand on more.
+// FuzzLeast expects that the rules suffice, that all of their permissions are needed, and that
+// Missing reports each removed one: alone, unless delegated rules allow delegating more.
 func FuzzLeast(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, seed%2 == 0)
@@ -225,7 +224,7 @@ func (g *generator) odd(t *testing.T) []unstructured.Unstructured {
 	}
 }
 
-// Installer's objects grant what was asked for, to the account alone.
+// Installer's objects grant the requested rules, only to the account.
 func TestInstallerObjects(t *testing.T) {
 	grants := []Gap{everywhere("list core services"), everywhere("get /metrics"), within("place", "create core services"), within("other", "get apps deployments x")}
 	i := Installer{Extension: "pipes", Namespace: "place"}

@@ -286,8 +286,7 @@ metadata: {namespace: place, name: jerry}`},
 	}
 }
 
-// TestMissingLimitsWork returns a role that stands for more permissions than anybody can
-// count.
+// TestMissingLimitsWork checks a role with more permissions than can be expanded.
 func TestMissingLimitsWork(t *testing.T) {
 	list := make([]string, 10_000)
 	for i := range list {
@@ -311,8 +310,8 @@ func TestMissingLimitsWork(t *testing.T) {
 	}
 }
 
-// TestReportIsCompact has the rules of an operator as they are often written: long, and
-// each several times.
+// TestReportIsCompact checks the rules of an operator as they are often written: long and
+// repeated.
 func TestReportIsCompact(t *testing.T) {
 	objects := parse(t, strings.Join([]string{clusterRole, clusterRoleBinding, aRole, roleBinding, service, deployment, `
 apiVersion: rbac.authorization.k8s.io/v1
@@ -336,8 +335,8 @@ rules:
 	golden.Check(t, "report.txt", []byte(err.Error()+"\n"))
 }
 
-// BenchmarkMissing has as much work as is ever done: an account of 100 rules, none of
-// which helps, and as many permissions as are looked at.
+// BenchmarkMissing has the maximum work: an account of 100 rules, none of which helps, and
+// maxExpandedPermissions.
 func BenchmarkMissing(b *testing.B) {
 	var gaps []Gap
 	for i := range 100 {

@@ -224,8 +224,8 @@ func TestAPassingStatusIsWrittenLater(t *testing.T) {
 	lifecycle.Passing = func(_ *olmv1.ClusterCatalog, err error) bool { return reconcile.IsWait(err) }
 	lifecycle.Later = &reconcile.Later{Clock: clock}
 	catalog := create(t, c, "passing")
-	// step reconciles a while later. It gives after how long it asks to be run again, and
-	// the condition's message.
+	// step advances the clock and reconciles. It returns the requeue interval and the
+	// condition's message.
 	step := func(later time.Duration) (time.Duration, string) {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(later))

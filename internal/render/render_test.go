@@ -306,8 +306,8 @@ func objectCounts(objects []unstructured.Unstructured) map[string]int {
 	return counts
 }
 
-// checkComplete checks that everything was made of a bundle, under names that are
-// short enough.
+// checkComplete checks that every object of a bundle was rendered, with names that are short
+// enough.
 func checkComplete(t *testing.T, b *bundle.Bundle, opts Options, objects []unstructured.Unstructured) {
 	t.Helper()
 	shipped := slices.Concat(b.CRDs, b.Objects)

@@ -65,8 +65,8 @@ func TestWebhooksOfOneNamespace(t *testing.T) {
 	}
 }
 
-// TestConfigurationOfVolumes: a user who configures a volume of the name that the
-// certificate has brings a certificate of their own.
+// TestConfigurationOfVolumes: a configured volume with the name of the certificate's volume
+// replaces it.
 func TestConfigurationOfVolumes(t *testing.T) {
 	own := corev1.Volume{Name: "webhook-cert", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "own"}}}
 	objects, err := Render(testBundle(t, "hooks"), Options{InstallNamespace: "ns", DeploymentConfig: &v1alpha1.SubscriptionConfig{Volumes: []corev1.Volume{own}}})

@@ -198,7 +198,7 @@ func TestBadBundles(t *testing.T) {
 	}
 }
 
-// TestSparseBundles installs bundles that state no more than the field asks for.
+// TestSparseBundles installs bundles with only the required fields.
 func TestSparseBundles(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("sparse")
@@ -245,7 +245,7 @@ func TestForeignNamespaces(t *testing.T) {
 	}
 }
 
-// TestBadRollouts returns bundles whose fault only the API server can tell.
+// TestBadRollouts installs bundles with errors that only the API server detects.
 func TestBadRollouts(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w := newFixture(t)

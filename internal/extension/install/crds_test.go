@@ -27,7 +27,7 @@ import (
 const greetings = "greetings.hello.example.com"
 
 // TestUnsafeCRD rolls out a bundle for real, and offers an update whose definition lost a
-// field: nothing changes until the extension's spec says that it may.
+// field: nothing changes until the extension's spec allows it.
 func TestUnsafeCRD(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w := newFixture(t, func(controller *install.Controller) {

@@ -83,7 +83,7 @@ func (w *fixture) addPackageVersion(catalog *olmv1.ClusterCatalog, pkg, version,
 		w.others[base] = map[string]*fbc.Content{}
 	}
 
-	// Who has the old content may still read it.
+	// A reader of the old content may still use it.
 	before := w.others[base][pkg]
 	content := &fbc.Content{Package: &fbc.Package{Name: pkg, DefaultChannel: "stable"}, Channels: []fbc.Channel{{Package: pkg, Name: "stable"}}}
 	entry := fbc.ChannelEntry{Name: name}
@@ -207,7 +207,7 @@ func TestServedAPIsAreThere(t *testing.T) {
 	})
 }
 
-// TestBundlesThatMeetTheirOwnNeeds wait for nobody.
+// TestBundlesThatMeetTheirOwnNeeds installs bundles that provide what they require.
 func TestBundlesThatMeetTheirOwnNeeds(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("own")
@@ -225,8 +225,8 @@ func TestBadRequirements(t *testing.T) {
 	w.expectCondition("odd-user", olmv1.TypeProgressing, `False Blocked bundle "odd-user.v1.0.0": property "olm.constraint": json: unknown field "weather"`)
 }
 
-// TestConsent: with the policy Install what is missing becomes extensions of their own,
-// down to the dependencies of dependencies, and stays when the first asker goes.
+// TestConsent: with the policy Install missing packages are installed as extensions of their own,
+// including dependencies of dependencies. They stay when the extension is deleted.
 func TestConsent(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("consent")
@@ -296,7 +296,7 @@ func TestCircles(t *testing.T) {
 	w.waitForRevision("circle-user-1")
 }
 
-// TestConsentThatDoesNotHelp says what conflicts, and what would work.
+// TestConsentThatDoesNotHelp expects what conflicts, and what would work, in the message.
 func TestConsentThatDoesNotHelp(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("futile")
@@ -320,7 +320,7 @@ func TestConsentThatDoesNotHelp(t *testing.T) {
 		return fmt.Errorf("conditions are %+v", w.getExtension("futile-user").Status.Conditions)
 	})
 
-	// As soon as that is so it goes on.
+	// It continues as soon as that is the case.
 	base = w.getExtension("futile-base")
 	w.patch(base, func() { base.Spec.Source.Catalog.Version = "" })
 	w.markSucceeded(w.waitForRevision("futile-base-2"))
@@ -350,7 +350,8 @@ func TestUpdatesThatBreakOthers(t *testing.T) {
 	w.waitForRevision("update-provider-2")
 }
 
-// TestRemovalsThatBreakOthers wait, unless the owner says to go on.
+// TestRemovalsThatBreakOthers expects that such removals wait, unless an annotation overrides
+// that.
 func TestRemovalsThatBreakOthers(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("removal")

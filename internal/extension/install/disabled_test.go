@@ -10,8 +10,8 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// A catalog that is not available is asked for nothing, even where its content could still
-// be read; as soon as it is, extensions that wait for it are installed.
+// A catalog that is not available is not read, even if its content is still served. As soon
+// as it is available, extensions that wait for it are installed.
 func TestDisabledCatalogsOfferNothing(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("disabled")

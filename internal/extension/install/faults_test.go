@@ -200,7 +200,7 @@ func (s *faultFixture) compareWithAndWithout(undisturbed, interrupt func(flow st
 func noInterruption(string) {}
 
 // TestServerRestartsUnderEachFlow restarts the API server while an extension is installed,
-// updated and removed by a program that goes on running.
+// updated and removed by a program that keeps running.
 func TestServerRestartsUnderEachFlow(t *testing.T) {
 	s := newFaultFixture(t, "server-restarts")
 	program := s.startReplica(s.all, false)
@@ -212,8 +212,8 @@ func TestServerRestartsUnderEachFlow(t *testing.T) {
 	}
 }
 
-// TestEtcdWithoutSpace has etcd refuse writes while an extension is installed and updated, and
-// meanwhile deletes objects, which etcd still lets everybody do.
+// TestEtcdWithoutSpace has etcd refuse writes while an extension is installed and updated.
+// Deletions are still possible.
 func TestEtcdWithoutSpace(t *testing.T) {
 	s := newFaultFixture(t, "without-space")
 	program := s.startReplica(s.all, false)

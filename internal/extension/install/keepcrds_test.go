@@ -7,8 +7,8 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// An extension says in a condition, before its deletion is asked for, what would become of its
-// CRDs, and hands the wish to keep them on to its revisions.
+// A condition of an extension states, before its deletion, whether its CRDs would be deleted.
+// The annotation to keep them is copied to its revisions.
 func TestKeepCRDs(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("keep")
@@ -23,7 +23,7 @@ func TestKeepCRDs(t *testing.T) {
 	w.expectCondition("keep", olmv1.TypeDeletesCRDs, "True CRDsOwned When this extension is deleted, its CRDs are deleted, and with them every custom resource of their kinds: "+
 		greetings+`. To keep them, set the annotation mainstay.dev/keep-crds: "true" first`)
 
-	// A revision that was made before CRDs were recorded has them among its objects.
+	// A revision from before CRDs were recorded has them among its objects.
 	set = w.waitForRevision("keep-1")
 	w.patch(set, func() { delete(set.Annotations, olmv1.AnnotationCRDs) })
 	ext := w.getExtension("keep")

@@ -69,7 +69,7 @@ func TestCheckKubernetes(t *testing.T) {
 			}
 
 			c := &Controller{KubernetesVersion: func() (*version.Info, error) { return &version.Info{GitVersion: test.cluster}, nil }}
-			// What is no version is for the check to tell, and no reason to choose another bundle.
+			// The check reports an invalid version. It is no reason to choose another bundle.
 			if got, want := test.least == "" || c.meetsMinKubeVersion(test.least), test.want == "" || test.stops; got != want {
 				t.Errorf("it is said to run: %t, want %t", got, want)
 			}

@@ -15,8 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// TestPlanFits: whatever a bundle brings, the plan has room in a ConfigMap, and says what
-// is left out.
+// TestPlanFits: every plan fits into a ConfigMap, and states what is left out.
 func TestPlanFits(t *testing.T) {
 	cases := []struct {
 		name          string

@@ -32,7 +32,7 @@ func (w *fixture) newPlanController(checks ...preflight.Check) *install.Controll
 // reconcile fails if the error is not also in the status.
 func (w *fixture) reconcile(c *install.Controller, name string) {
 	w.t.Helper()
-	// What fails stands in the conditions.
+	// The conditions contain the failure.
 	_, _ = c.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
 }
 
@@ -156,7 +156,7 @@ func TestPlanOnly(t *testing.T) {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 
-	// A controller that was started meanwhile finds the plan.
+	// A controller that is started later finds the plan.
 	w.annotatePlan("plan-new", "")
 	w.reconcile(w.newPlanController(), "plan-new")
 	if w.getPlan("plan-new") != nil {
@@ -167,8 +167,8 @@ func TestPlanOnly(t *testing.T) {
 	}
 }
 
-// TestPlanBeside plans another version of an installed extension, which goes on as its
-// spec says.
+// TestPlanBeside plans another version of an installed extension, which otherwise follows its
+// spec.
 func TestPlanBeside(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	c := w.newPlanController(preflight.NewCRDs(w.c).Check)
@@ -199,7 +199,7 @@ func TestPlanBeside(t *testing.T) {
 		t.Errorf("as the spec says, the plan is %+v", fields)
 	}
 
-	// What is installed stays when nothing but a plan is wanted, whatever the spec asks.
+	// With only a plan, the installed bundle stays, even if the spec changes.
 	ext = w.getExtension("plan-update")
 	w.patch(ext, func() {
 		ext.Annotations[olmv1.AnnotationPlan] = olmv1.PlanOnly
@@ -304,8 +304,8 @@ func TestPlanDependencies(t *testing.T) {
 	}
 }
 
-// TestPlanAsked refuses an annotation that says nothing it knows: going on would install
-// what a user may only have wanted to see.
+// TestPlanAsked refuses an unknown value of the annotation: continuing would install what a user
+// may only have wanted to plan.
 func TestPlanAsked(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	c := w.newPlanController()

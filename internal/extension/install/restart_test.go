@@ -30,10 +30,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
-// TestKilledAtEachStep has an extension with webhooks installed, updated and removed by
-// programs that die: the first after its first write, the next after its second, and so
-// on, until one lives long enough. What comes of it is what comes of a program that does
-// not die.
+// TestKilledAtEachStep installs, updates and removes an extension with webhooks by programs that
+// die: the first after its first write, the next after its second, and so on, until one lives long
+// enough. The result must be that of a program that does not die.
 func TestKilledAtEachStep(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
@@ -58,7 +57,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			return client.IgnoreNotFound(err)
 		})
 
-		// Secrets are left to the garbage collector, which no API server has by itself.
+		// Secrets are left to the garbage collector, which does not run here.
 		left := slices.DeleteFunc(w.captureState(c, "killed"), func(line string) bool { return line[:7] == "Secret " })
 		if len(left) > 0 {
 			t.Errorf("left over: %q", left)

@@ -39,9 +39,8 @@ const (
 	planProblems = 1 // the account that the extension names has no rights
 )
 
-// TestPlanWithTheShippedRole makes, changes and removes a plan with the rights that the
-// installation gives the controller. Of the rights to ConfigMaps, which it has for plans
-// alone, it uses every one.
+// TestPlanWithTheShippedRole creates, changes and deletes a plan with the rights of the shipped
+// role. It uses every right to ConfigMaps, because the role has these only for plans.
 func TestPlanWithTheShippedRole(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	w.createNamespace(system)

@@ -96,7 +96,7 @@ func TestRollsBackByItself(t *testing.T) {
 		t.Errorf("active revisions: %+v", active)
 	}
 
-	// What the catalog says elsewhere is no reason to try again; another spec is.
+	// An unrelated change of the catalog is no reason to retry. Another spec is.
 	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
 	w.expectCondition("by-itself", olmv1.TypeProgressing, refused)
 	w.expectNoRevision("by-itself-3")
@@ -141,7 +141,7 @@ func TestFirstInstallationHasNothingToGoBackTo(t *testing.T) {
 	w.waitForLifecycleState("first-1", olmv1.LifecycleStateActive)
 }
 
-// A longer deadline for a rollout that is late gives it more time.
+// A longer deadline extends the time of a late rollout.
 func TestALongerDeadlineIsAnotherChance(t *testing.T) {
 	w := newFixture(t)
 	_, second := w.startUpdate("patient", nil)
@@ -189,8 +189,8 @@ func TestGoingBackToWhatIsInPlace(t *testing.T) {
 	}
 }
 
-// The same when another version of the program made the revision, and so its inputs differ
-// but not its objects.
+// The same if another version of the program created the revision, so that its inputs
+// differ but not its objects.
 func TestGoingBackToWhatIsInPlaceByItsContent(t *testing.T) {
 	w := newFixture(t)
 	w.startUpdate("content", nil)
@@ -226,7 +226,7 @@ func (c checker) setRefusing(refuse bool) {
 	c.refuse <- refuse
 }
 
-// Going back is checked as an update is: nothing is lost by itself.
+// A rollback is checked like an update, so that nothing is lost.
 func TestGoingBackIsChecked(t *testing.T) {
 	check := checker{refuse: make(chan bool, 1)}
 	check.refuse <- false

@@ -7,8 +7,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 )
 
-// A manifest that names a service account that nobody created installs where service accounts are
-// ignored, with the rights of operator-controller, and waits where they are not.
+// An extension that names a missing service account is installed if service accounts are
+// ignored, with the rights of operator-controller. Otherwise it waits.
 func TestServiceAccountThatDoesNotExist(t *testing.T) {
 	for name, ignored := range map[string]bool{"ignored": true, "honored": false} {
 		t.Run(name, func(t *testing.T) {

@@ -134,7 +134,7 @@ func (w *fixture) readPolicy() *rbac.Policy {
 }
 
 // TestDelegatesAsTheServerDoes has accounts of random permissions write random roles and
-// bindings, and expects the API server to refuse where the check says that it will.
+// bindings, and expects the API server to refuse those that the check refuses.
 func TestDelegatesAsTheServerDoes(t *testing.T) {
 	random := words{rand.New(rand.NewPCG(3, 4))}
 	passed, refused := 0, 0

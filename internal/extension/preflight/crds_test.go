@@ -165,7 +165,7 @@ func TestCRDsThatCannotBeChecked(t *testing.T) {
 	}
 }
 
-// TestCheckExtension checks the account that the spec names, and nobody's when it names
+// TestCheckExtension checks the account that the spec names, and none when it names
 // none.
 func TestCheckExtension(t *testing.T) {
 	w := newFixture(t)

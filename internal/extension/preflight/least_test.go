@@ -20,8 +20,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestLeastAccount has the least account of a bundle pass, manage every object on a real
-// API server, and fail without any one verb of any one rule.
+// TestLeastAccount expects the least account of a bundle to pass, to manage every object on a real
+// API server, and to fail without any one verb of any one rule.
 func TestLeastAccount(t *testing.T) {
 	root, err := env.Root()
 	if err != nil {
@@ -40,7 +40,7 @@ func TestLeastAccount(t *testing.T) {
 	t.Run("cert-manager", func(t *testing.T) {
 		w := newFixture(t)
 		w.issuer = render.IssuerCertManager
-		// Only its API: cert-manager itself is not needed to write what asks it for something.
+		// Only its API: cert-manager itself is not needed to write its objects.
 		w.createKind("cert-manager.io", "Certificate", "certificates")
 		w.createKind("cert-manager.io", "Issuer", "issuers")
 		w.checkLeastAccount(false, filepath.Join(root, "examples", "bundles", "hello-operator", "1.2.0"))

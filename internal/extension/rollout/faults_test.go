@@ -135,7 +135,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 		})
 	}
 
-	// Meanwhile work goes on.
+	// Other work continues.
 	c.create(newRevision("bystander", 1, newPhase("configuration", configMapManifest(ns, "other", "x"))))
 	c.waitUntilSucceeded("bystander-1")
 	if err := writers.Wait(); err != nil {
@@ -157,7 +157,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 		t.Errorf("got %d requests of the controller during the flood, want at most %d", got, maxRequests)
 	}
 
-	// The revision goes, and takes nothing along that it did not make.
+	// The revision is deleted, with only the objects that it created.
 	if err := c.Delete(t.Context(), victim); err != nil {
 		t.Fatal(err)
 	}

@@ -23,10 +23,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
-// TestHandOverByProgramsThatDie returns up an update that is stuck half-way, with programs
-// that die after their first write, after their second, and so on. Every object that both
-// revisions have goes back to the first one as it was: the same object, never deleted, with
-// nothing left of the second; what only the second brought is gone.
+// TestHandOverByProgramsThatDie rolls back an update that is stuck half-way, by programs that die
+// after their first write, after their second, and so on. Every object that both revisions have
+// returns to the first revision: the same object, never deleted, with nothing left of the second.
+// Objects of only the second revision are gone.
 func TestHandOverByProgramsThatDie(t *testing.T) {
 	c := newFixture(t)
 	ns := c.createNamespace()

@@ -47,7 +47,7 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 	if !metav1.IsControlledBy(definition, again) {
 		t.Errorf("the CRD has the owners %v, want the new revision", definition.GetOwnerReferences())
 	}
-	// Without the annotation, it goes with the revision.
+	// Without the annotation, it is deleted with the revision.
 	if err := c.Delete(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +55,8 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 	c.waitUntilGone(definition, "", name)
 }
 
-// Where a Secret with objects is missing, nobody knows which of them are CRDs: those that are
-// kept would be left to the garbage collector.
+// If a Secret with objects is missing, it is unknown which of them are CRDs: those to keep
+// would be left to the garbage collector.
 func TestKeptCRDsInAMissingSecret(t *testing.T) {
 	c := newFixture(t)
 	c.startController()

@@ -57,7 +57,7 @@ func TestCollisionProtection(t *testing.T) {
 				if existing.Data["key"] != "theirs" || len(existing.Labels) > 0 || len(existing.OwnerReferences) != len(test.owners) {
 					t.Errorf("the object was touched: %+v", existing)
 				}
-				// It goes on when the other object is gone.
+				// It continues when the other object is gone.
 				if err := c.Delete(t.Context(), existing); err != nil {
 					t.Fatal(err)
 				}
@@ -258,8 +258,7 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 	}
 }
 
-// A revision that never got ready is not said to have succeeded by what a later one
-// did.
+// A revision that was never ready does not succeed because of a later one.
 func TestUnfinishedRevisionDoesNotSucceedByALaterOne(t *testing.T) {
 	c := newFixture(t)
 	ns := c.createNamespace()

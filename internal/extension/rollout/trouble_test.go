@@ -215,7 +215,7 @@ func TestRestartGoesOn(t *testing.T) {
 	c.waitUntilSucceeded("restart-1")
 	stop()
 
-	// What was done to the objects and to the set meanwhile is found.
+	// Later changes of the objects and of the set are found.
 	if err := c.Delete(t.Context(), parseObject(configMapManifest(ns, "config", "x"))); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestObjectsInSecrets(t *testing.T) {
 		t.Error("the changed content was applied")
 	}
 
-	// Without its Secret the set still goes.
+	// Without its Secret the set is still deleted.
 	if err := c.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}

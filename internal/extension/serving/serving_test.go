@@ -49,7 +49,7 @@ func TestWebhooksAreServed(t *testing.T) {
 	}
 
 	// Applying the same once more changes nothing. (The API server may put the managers
-	// into another order, which gives a new resource version.)
+	// into another order, which results in a new resource version.)
 	before := s.listConsumers()
 	s.install()
 	for i, consumer := range s.listConsumers() {
@@ -283,7 +283,7 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 
 	s.install()
 	s.waitUntilTrusted("the certificate of the extension is issued", anyCertificate)
-	// Nor does the Service of an extension lead to another Secret than its revision says.
+	// Nor can the Service of an extension request another Secret than its revision states.
 	s.updateObject(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
 		object.SetAnnotations(map[string]string{render.AnnotationServingCertificate: serviceName + "-chosen"})
 	})
@@ -356,8 +356,8 @@ func TestInjectionMakesNothing(t *testing.T) {
 	}
 }
 
-// TestWebhooksThatGo: the next version has no conversion webhook any more, and sees to
-// the trust of its admission webhooks by itself. Nothing of what was applied here stays.
+// TestWebhooksThatGo: the next version has no conversion webhook, and sets the caBundle of its
+// admission webhooks itself. Nothing that the issuer applied stays.
 func TestWebhooksThatGo(t *testing.T) {
 	s := newFixture(t)
 	s.install()

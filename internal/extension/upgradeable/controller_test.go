@@ -76,7 +76,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// reported waits for what the ClusterOperator says of updates of the cluster.
+// reported waits for the condition Upgradeable of the ClusterOperator.
 func reported(t *testing.T, c client.Client, status metav1.ConditionStatus, reason, text string) *configv1.ClusterOperator {
 	t.Helper()
 	operator := &configv1.ClusterOperator{}

@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// revision is one that records properties, given as type, value, type, value…
+// revision returns a revision that records properties, passed as type, value, type, value…
 func revision(extension string, properties ...string) olmv1.ClusterObjectSet {
 	var recorded []fbc.Property
 	for i := 0; i < len(properties); i += 2 {
