@@ -105,6 +105,7 @@ type condition struct {
 	outdated bool
 }
 
+// String implements fmt.Stringer.
 func (c condition) String() string {
 	text := fmt.Sprintf("its condition %s is %s", c.name, c.status)
 	if c.reason != "" {

@@ -210,4 +210,5 @@ func (e *rolloutError) Error() string {
 	return text
 }
 
+// Unwrap returns the failures of the objects.
 func (e *rolloutError) Unwrap() []error { return e.errs }

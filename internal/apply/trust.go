@@ -34,6 +34,7 @@ var webhookFields = map[schema.GroupKind]string{
 // webhook is one webhook of an object. The conversion webhook of a CRD has no name.
 type webhook struct{ name, caBundle string }
 
+// String implements fmt.Stringer.
 func (w webhook) String() string {
 	if w.name == "" {
 		return "conversion webhook"

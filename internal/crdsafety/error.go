@@ -67,6 +67,7 @@ type UnsafeError struct {
 	Violations []Violation
 }
 
+// Error implements error.
 func (e *UnsafeError) Error() string {
 	lines := make([]string, len(e.Violations))
 	for i := range e.Violations {

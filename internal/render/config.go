@@ -40,6 +40,7 @@ type ConfigError struct {
 	Problems []string
 }
 
+// Error implements error.
 func (e *ConfigError) Error() string {
 	return "invalid configuration: " + strings.Join(e.Problems, "; ")
 }

@@ -21,6 +21,7 @@ type RefusedError struct {
 	Reasons []string
 }
 
+// Error implements error.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("validating bundle %q: %s", e.Bundle, strings.Join(e.Reasons, "; "))
 }

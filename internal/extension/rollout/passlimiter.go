@@ -33,7 +33,8 @@ func newPassLimiter() *passLimiter {
 }
 
 // claimFullRead returns true if all objects of a revision are due to be read, and records the
-// read. If the clock was set back, they are due, because the time since the last read is unknown.
+// read. The first call for a revision returns false and starts the interval. If the clock was set
+// back, they are due, because the time since the last read is unknown.
 func (p *passLimiter) claimFullRead(set string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -108,6 +108,7 @@ const (
 	stepFinish
 )
 
+// String implements fmt.Stringer.
 func (a renewalStep) String() string {
 	return [...]string{stepKeep: "keep", stepIssue: "issue", stepBegin: "begin renewal", stepFinish: "finish renewal"}[a]
 }

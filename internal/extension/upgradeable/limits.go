@@ -36,6 +36,7 @@ type limit struct {
 	why string
 }
 
+// String implements fmt.Stringer.
 func (l limit) String() string { return fmt.Sprintf("%s (%s %s)", l.extension, l.bundle, l.why) }
 
 // findVersionLimits returns the installed bundles that do not support the next minor version,
