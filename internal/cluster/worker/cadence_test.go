@@ -25,7 +25,7 @@ import (
 // These tests are about time, which passes only when everything waits; so they have no
 // API server.
 
-// config is work with one ConfigMap.
+// config returns work with one ConfigMap.
 func config(state release.Mode) Work {
 	text := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns","annotations":{"include.release.openshift.io/self-managed-high-availability":"true"}}}`
 	m := release.Manifest{File: "release-manifests/0000_10_a_01.yaml", Document: 1, Raw: []byte(text)}
@@ -38,9 +38,10 @@ func config(state release.Mode) Work {
 	return work
 }
 
-// times notes when, since the start of a Worker, it creates its ConfigMap, and gives the
-// answers in turn; after them all is well, and the object is gone again at once.
-func times(t *testing.T, work Work, span time.Duration, answers ...error) []time.Duration {
+// attemptTimes runs a Worker and returns when, since its start, it tries to create its
+// ConfigMap. The attempts get the answers in turn. Later ones succeed, and the object is not
+// stored.
+func attemptTimes(t *testing.T, work Work, span time.Duration, answers ...error) []time.Duration {
 	t.Helper()
 	var result []time.Duration
 	synctest.Test(t, func(t *testing.T) {
@@ -79,14 +80,14 @@ func times(t *testing.T, work Work, span time.Duration, answers ...error) []time
 	return result
 }
 
-// errHang is an answer that never comes.
+// errHang is an answer that never arrives.
 var errHang = errors.New("no answer")
 
 func TestCadence(t *testing.T) {
 	internal := apierrors.NewInternalError(errors.New("a"))
-	refused := fault{errors.New("refused")}
+	refused := manifestError{errors.New("refused")}
 	many := func(err error, times int) []error { return slices.Repeat([]error{err}, times) }
-	// Each is an instant, or a range of those that chance allows.
+	// Each is a time, or the range that the jitter allows.
 	for name, tc := range map[string]struct {
 		state   release.Mode
 		span    time.Duration
@@ -106,7 +107,7 @@ func TestCadence(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := times(t, config(tc.state), tc.span, tc.answers...)
+			got := attemptTimes(t, config(tc.state), tc.span, tc.answers...)
 			if len(got) != len(tc.want) {
 				t.Fatalf("at %v, want %v", got, tc.want)
 			}
@@ -129,8 +130,8 @@ func TestCadence(t *testing.T) {
 	}
 }
 
-// A kind that the release brings is waited for; one that nobody brings is not, nor is any
-// when a cluster is kept as it is.
+// The Worker waits for a kind that the release defines. It does not wait for other kinds, or
+// while it reconciles.
 func TestKindsAreWaitedFor(t *testing.T) {
 	brings := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a","annotations":{"include.release.openshift.io/self-managed-high-availability":"true"}},"spec":{"group":"GROUP","names":{"kind":"Thing"}}}`
 	thing := `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","annotations":{"include.release.openshift.io/self-managed-high-availability":"true"}}}`
@@ -154,19 +155,19 @@ func TestKindsAreWaitedFor(t *testing.T) {
 				}
 				work.Payload.Manifests = append(work.Payload.Manifests, m)
 			}
-			if diff := cmp.Diff(tc.want, times(t, work, time.Minute, missing, missing)); diff != "" {
+			if diff := cmp.Diff(tc.want, attemptTimes(t, work, time.Minute, missing, missing)); diff != "" {
 				t.Errorf("attempts, -want +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-// An operator that changes ends a pause after a failure, and none while all is well.
+// A changed operator ends the delay after a failure, and has no effect after a success.
 func TestOperatorsEndAPause(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer error
 		want   int
-	}{"after a failure": {fault{errors.New("a")}, 2}, "while all is well": {nil, 1}} {
+	}{"after a failure": {manifestError{errors.New("a")}, 2}, "while all is well": {nil, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tried := 0
@@ -183,7 +184,7 @@ func TestOperatorsEndAPause(t *testing.T) {
 				ended := make(chan error)
 				go func() { ended <- w.Run(ctx) }()
 				synctest.Wait()
-				signal(w.operators)
+				notifyWithoutBlocking(w.operatorChanged)
 				synctest.Wait()
 				if tried != tc.want {
 					t.Errorf("tried %d times, want %d", tried, tc.want)
@@ -206,11 +207,11 @@ func TestSurveyBounds(t *testing.T) {
 		err   error
 		want  int
 	}{
-		"few objects are not listed": {listedFrom - 1, 1, nil, 0},
-		"several are":                {listedFrom, 1, nil, 1},
-		"in pages":                   {listedFrom, maxPages, nil, 1},
-		"not in too many of them":    {listedFrom, maxPages + 1, nil, 0},
-		"what cannot be listed":      {listedFrom, 1, errors.New("a"), 0},
+		"few objects are not listed": {minObjectsToList - 1, 1, nil, 0},
+		"several are":                {minObjectsToList, 1, nil, 1},
+		"in pages":                   {minObjectsToList, maxListPages, nil, 1},
+		"not in too many of them":    {minObjectsToList, maxListPages + 1, nil, 0},
+		"what cannot be listed":      {minObjectsToList, 1, errors.New("a"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
@@ -226,7 +227,7 @@ func TestSurveyBounds(t *testing.T) {
 					return tc.err
 				},
 			}).Build()
-			if got := newSurvey(t.Context(), c, slices.Repeat([]item{of}, tc.items)); len(got.kinds) != tc.want || asked > maxPages {
+			if got := newObjectSnapshot(t.Context(), c, slices.Repeat([]item{of}, tc.items)); len(got.kinds) != tc.want || asked > maxListPages {
 				t.Errorf("%d kinds are known after %d pages, want %d", len(got.kinds), asked, tc.want)
 			}
 		})
@@ -249,13 +250,13 @@ func TestReadEnvironment(t *testing.T) {
 	}{
 		"nothing": {nil, environment{}, ""},
 		"everything": {[]client.Object{proxy, server, infrastructure}, environment{
-			proxy: []variable{{"HTTP_PROXY", "http://p"}, {"NO_PROXY", "local"}}, profile: &tlsProfile{"VersionTLS13", modernCiphers}, host: "api-int.example.com", port: "6443",
+			proxy: []envVar{{"HTTP_PROXY", "http://p"}, {"NO_PROXY", "local"}}, profile: &tlsProfile{"VersionTLS13", modernCiphers}, host: "api-int.example.com", port: "6443",
 		}, ""},
 		"no URL": {[]client.Object{bad}, environment{}, `reading Infrastructure "cluster": status.apiServerInternalURI must be the URL of the API server, not "::"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := readEnvironment(t.Context(), fake.NewClientBuilder().WithObjects(tc.objects...).Build())
-			if text(err) != tc.err {
+			if errorText(err) != tc.err {
 				t.Fatalf("error %v, want %q", err, tc.err)
 			}
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(environment{})); diff != "" && err == nil {
@@ -265,19 +266,19 @@ func TestReadEnvironment(t *testing.T) {
 	}
 }
 
-// A payload that is loaded anew with the same content is the same work; other content, or an
-// owner, is not.
+// A payload that is loaded again with the same content is the same work. Other content or
+// another owner is not.
 func TestIsNot(t *testing.T) {
 	first, again, owned := config(release.Updating), config(release.Updating), config(release.Updating)
 	owned.Owner = metav1.OwnerReference{UID: "a"}
 	other := config(release.Updating)
 	other.Payload.Manifests[0].Raw = append(other.Payload.Manifests[0].Raw, ' ')
-	before := newJob(&first, nil)
+	before := newWorkPlan(&first, nil)
 	for name, tc := range map[string]struct {
 		work Work
 		want bool
 	}{"the same": {first, false}, "loaded again": {again, false}, "an owner": {owned, true}, "other content": {other, true}} {
-		if got := newJob(&tc.work, before).isNot(before); got != tc.want {
+		if got := newWorkPlan(&tc.work, before).differsFrom(before); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

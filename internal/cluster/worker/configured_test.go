@@ -37,12 +37,13 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
-// What a cluster is configured for gets into the objects that ask for it, and out of them.
+// The configuration of the cluster is injected into the objects that request it, and removed
+// when it is unset.
 func TestWhatTheClusterIsConfiguredFor(t *testing.T) {
-	name := fresh("configured")
-	c := newRecord(t)
+	name := uniqueName("configured")
+	c := newRecordingClient(t)
 	w := newWorker(c)
-	w.Update(work(load(t, namespaced(name, map[string]string{
+	w.Update(work(loadPayload(t, withNamespace(name, map[string]string{
 		"0000_05_a_01": configurationKinds,
 		"0000_10_a_01": strings.NewReplacer(
 			"{included, name: NAME, namespace: NAME, labels: {from: release}}",
@@ -60,8 +61,8 @@ data:
 `,
 	})), release.Updating))
 
-	start(t, w)
-	until(t, w, "a pass", completed(1))
+	startWorker(t, w)
+	waitForStatus(t, w, "a pass", completed(1))
 	configure := func(kind string, content map[string]any) *unstructured.Unstructured {
 		content["apiVersion"], content["kind"], content["metadata"] = "config.openshift.io/v1", kind, map[string]any{"name": "cluster"}
 		u := &unstructured.Unstructured{Object: content}
@@ -75,8 +76,8 @@ data:
 
 	look := func() (env map[string]string, config, other string) {
 		env = map[string]string{}
-		until(t, w, "another pass", completed(w.Status().Completed+2))
-		containers, _, _ := unstructured.NestedSlice(get(t, c, "apps/v1", "Deployment", name, name).Object, "spec", "template", "spec", "containers")
+		waitForStatus(t, w, "another pass", completed(w.Status().Completed+2))
+		containers, _, _ := unstructured.NestedSlice(getObject(t, c, "apps/v1", "Deployment", name, name).Object, "spec", "template", "spec", "containers")
 		for _, container := range containers {
 			container, _ := container.(map[string]any)
 			variables, _, _ := unstructured.NestedSlice(container, "env")
@@ -86,7 +87,7 @@ data:
 			}
 		}
 
-		data, _, _ := unstructured.NestedStringMap(get(t, c, "v1", "ConfigMap", name, name).Object, "data")
+		data, _, _ := unstructured.NestedStringMap(getObject(t, c, "v1", "ConfigMap", name, name).Object, "data")
 		return env, data["config.yaml"], data["other.yaml"]
 	}
 
@@ -100,13 +101,13 @@ data:
 		t.Errorf("configuration:\n%s%s", config, other)
 	}
 
-	c.atRest(t, w, 2)
+	c.expectNoWrites(t, w, 2)
 
 	if err := c.Delete(t.Context(), proxy); err != nil {
 		t.Fatal(err)
 	}
 
-	change(t, c.Client, server, func() { set(t, server, "Intermediate", "spec", "tlsSecurityProfile", "type") })
+	updateObject(t, c.Client, server, func() { setNestedField(t, server, "Intermediate", "spec", "tlsSecurityProfile", "type") })
 	env, config, _ = look()
 	if diff := cmp.Diff(map[string]string{"a/A": "b"}, env); diff != "" || !strings.Contains(config, "minTLSVersion: VersionTLS12\n") {
 		t.Errorf("configuration:\n%svariables, -want +got:\n%s", config, diff)
@@ -121,7 +122,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ROLE}
 subjects: [{kind: ServiceAccount, name: SUBJECT, namespace: SUBJECT}]
 `
 
-// Another role makes a binding of the release anew, and no other binding.
+// A binding of the release whose role changed is recreated; no other binding is.
 func TestAnotherRole(t *testing.T) {
 	for what, tc := range map[string]struct {
 		subject string
@@ -136,12 +137,12 @@ func TestAnotherRole(t *testing.T) {
 		"one that may not be made again": {subject: "somebody", forbidden: true, refused: "the server has forbidden updates to this resource"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			name := fresh("role")
-			c := newRecord(t)
+			name := uniqueName("role")
+			c := newRecordingClient(t)
 			binding := func(role string) worker.Work {
 				text := strings.NewReplacer("ROLE", role, "SUBJECT", tc.subject).Replace(bindingText)
-				asked := work(load(t, namespaced(name, map[string]string{"0000_10_a_01": text})), release.Updating)
-				asked.Owner = owner("version")
+				asked := work(loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": text})), release.Updating)
+				asked.Owner = ownerReference("version")
 				return asked
 			}
 
@@ -152,11 +153,11 @@ func TestAnotherRole(t *testing.T) {
 
 			first := newWorker(c)
 			first.Update(before)
-			stop := start(t, first)
-			until(t, first, "a pass", completed(1))
+			stop := startWorker(t, first)
+			waitForStatus(t, first, "a pass", completed(1))
 			stop()
-			live := get(t, c, "rbac.authorization.k8s.io/v1", "RoleBinding", name, name)
-			change(t, c.Client, live, func() { live.SetLabels(map[string]string{"mine": "yes"}) })
+			live := getObject(t, c, "rbac.authorization.k8s.io/v1", "RoleBinding", name, name)
+			updateObject(t, c.Client, live, func() { live.SetLabels(map[string]string{"mine": "yes"}) })
 			c.before = func(what string) error {
 				if tc.forbidden && strings.HasPrefix(what, "create RoleBinding") {
 					return apierrors.NewForbidden(rbacv1.Resource("rolebindings"), name, errors.New("for a reason"))
@@ -165,20 +166,20 @@ func TestAnotherRole(t *testing.T) {
 			}
 
 			w := newWorker(c)
-			start(t, w)
+			startWorker(t, w)
 			w.Update(binding("edit"))
 			if tc.refused != "" {
-				status := until(t, w, "a failure", func(s worker.Status) bool { return s.Failure != nil })
+				status := waitForStatus(t, w, "a failure", func(s worker.Status) bool { return s.Failure != nil })
 				if !strings.Contains(status.Failure.Error(), tc.refused) {
 					t.Errorf("failure %q, want %q", status.Failure, tc.refused)
 				}
-				if still := get(t, c, "rbac.authorization.k8s.io/v1", "RoleBinding", name, name); still.GetUID() != live.GetUID() {
+				if still := getObject(t, c, "rbac.authorization.k8s.io/v1", "RoleBinding", name, name); still.GetUID() != live.GetUID() {
 					t.Error("the binding is another one")
 				}
 				return
 			}
 
-			until(t, w, "the other role", completed(1))
+			waitForStatus(t, w, "the other role", completed(1))
 			var after rbacv1.RoleBinding
 			if err := c.Get(t.Context(), client.ObjectKey{Namespace: name, Name: name}, &after); err != nil {
 				t.Fatal(err)
@@ -187,7 +188,7 @@ func TestAnotherRole(t *testing.T) {
 				t.Errorf("the binding is %+v", after)
 			}
 
-			c.atRest(t, w, 1)
+			c.expectNoWrites(t, w, 1)
 		})
 	}
 }

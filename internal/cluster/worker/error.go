@@ -13,20 +13,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Effect is what an Error means for the pass and for the conditions of the
-// ClusterVersion. A larger one is stronger.
+// Effect is what an Error means for the pass and for the conditions of the ClusterVersion.
+// Larger values are stronger.
 type Effect int
 
-// The effects, from the weakest.
+// The effects, weakest first.
 const (
-	// EffectReport lets the pass go on, and is told.
+	// EffectReport reports the error and lets the pass continue.
 	EffectReport Effect = iota
-	// EffectNone is nothing wrong: something is awaited.
+	// EffectNone means that nothing is wrong: the pass waits for something.
 	EffectNone
-	// EffectFailAfterInterval is something wrong that may pass. It is a failure once it
-	// has lasted for 40 minutes.
+	// EffectFailAfterInterval is a problem that may be transient. It is a failure once it has
+	// lasted for 40 minutes.
 	EffectFailAfterInterval
-	// EffectFail is a failure at once.
+	// EffectFail is an immediate failure.
 	EffectFail
 )
 
@@ -51,49 +51,50 @@ const (
 	ReasonOperatorDegraded     = "ClusterOperatorDegraded"
 	ReasonOperatorUpdating     = "ClusterOperatorUpdating"
 
-	// ReasonMultiple is that of several errors with different reasons.
+	// ReasonMultiple is the reason of several errors with different reasons.
 	ReasonMultiple = "MultipleErrors"
-	// ReasonSlowOperator is that of Failing=Unknown.
+	// ReasonSlowOperator is the reason of Failing=Unknown.
 	ReasonSlowOperator = "SlowClusterOperator"
 )
 
-// Error is what keeps a release from being applied.
+// Error is a problem that keeps a release from being applied.
 type Error struct {
-	// Reason in one word.
+	// Reason is a CamelCase reason for conditions.
 	Reason string
-	// Effect says what it means.
+	// Effect is what the error means for the pass and the conditions.
 	Effect Effect
-	// Message for people.
+	// Message is a text for administrators.
 	Message string
-	// Names are what it is about: ClusterOperators, sorted, or a workload.
+	// Names are the sorted ClusterOperators or the workload that the error is about.
 	Names []string
-	// Number is that of the manifest, counted from 1. It is 0 for several of them.
+	// Number is the number of the manifest, counted from 1. It is 0 if the error is about several
+	// manifests.
 	Number int
 	// Err is the cause. It may be nil.
 	Err error
 }
 
-// Error is the message.
+// Error implements error.
 func (e *Error) Error() string { return e.Message }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// taskError says which manifest failed and, as far as it is known, why. Errors that judge a
-// state say so themselves.
-func taskError(task release.Task, err error) error {
+// newTaskError wraps an error with the manifest that failed and, if known, the reason. An *Error
+// is returned with its number set.
+func newTaskError(task release.Task, err error) error {
 	if judged := (*Error)(nil); errors.As(err, &judged) {
 		judged.Number = task.Number
 		return judged
 	}
 
 	key := task.Manifest.Key()
-	reason, cause := classify(err)
-	if faulty := (fault{}); errors.As(err, &faulty) {
+	reason, cause := classifyAPIError(err)
+	if faulty := (manifestError{}); errors.As(err, &faulty) {
 		cause = faulty.Error()
 	}
 
-	message := "Could not update " + taskName(task)
+	message := "Could not update " + describeTask(task)
 	if cause != "" {
 		message += ": " + cause
 	}
@@ -101,8 +102,8 @@ func taskError(task release.Task, err error) error {
 	return &Error{Reason: reason, Effect: EffectFail, Message: message, Names: []string{objectName(key)}, Number: task.Number, Err: err}
 }
 
-// taskName is how a manifest is called in messages.
-func taskName(task release.Task) string {
+// describeTask returns the kind, name and number of a manifest for messages.
+func describeTask(task release.Task) string {
 	key := task.Manifest.Key()
 	return fmt.Sprintf("%s %q (%d of %d)", strings.ToLower(key.Kind), objectName(key), task.Number, task.Total)
 }
@@ -114,11 +115,11 @@ func objectName(key release.Key) string {
 	return key.Namespace + "/" + key.Name
 }
 
-// classify returns the reason of an answer of the API server, and its cause in words where
-// they help.
-func classify(err error) (reason, cause string) {
+// classifyAPIError returns the reason for an error of the API server, and a text about the cause
+// if there is one.
+func classifyAPIError(err error) (reason, cause string) {
 	switch {
-	case isKindMissing(err):
+	case isKindNotServed(err):
 		return ReasonTypeMissing, "the server does not recognize this resource, check extension API servers"
 	case apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
 		return ReasonNotFound, "resource may have been deleted"
@@ -126,7 +127,7 @@ func classify(err error) (reason, cause string) {
 		return ReasonConflict, "someone else is updating this resource"
 	case apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err):
 		return ReasonOverloaded, "the server is overloaded and is not accepting updates"
-	case apierrors.IsTimeout(err), apierrors.IsServiceUnavailable(err), apierrors.IsUnexpectedServerError(err), isUnreachable(err):
+	case apierrors.IsTimeout(err), apierrors.IsServiceUnavailable(err), apierrors.IsUnexpectedServerError(err), isServerUnreachable(err):
 		return ReasonClusterDown, "the server is down or not responding"
 	case apierrors.IsInternalError(err):
 		return ReasonClusterError, "the server is reporting an internal error"
@@ -141,13 +142,13 @@ func classify(err error) (reason, cause string) {
 	}
 }
 
-// isUnreachable reports whether there was no answer at all.
-func isUnreachable(err error) bool {
+// isServerUnreachable reports whether the API server did not answer.
+func isServerUnreachable(err error) bool {
 	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err)
 }
 
-// isKindMissing reports whether the API server does not serve the kind.
-func isKindMissing(err error) bool {
+// isKindNotServed reports whether the API server does not serve the kind.
+func isKindNotServed(err error) bool {
 	group := &discovery.ErrGroupDiscoveryFailed{}
 	return meta.IsNoMatchError(err) || errors.As(err, &group)
 }

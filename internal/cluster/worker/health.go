@@ -16,39 +16,39 @@ import (
 )
 
 const (
-	// establishPause and establishLooks bound how long a new CRD is waited for: the API
+	// establishedPollInterval and maxEstablishedPolls limit the wait for a new CRD. The API
 	// server needs some hundredths of a second.
-	establishPause = 100 * time.Millisecond
-	establishLooks = 50
+	establishedPollInterval = 100 * time.Millisecond
+	maxEstablishedPolls     = 50
 )
 
-// healthy looks whether an object that is as it should be also works, and gives it as it
-// is then. While a cluster is made nothing is expected to.
-func (p *pass) healthy(ctx context.Context, it *item, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// awaitHealthyObject checks whether an applied object is healthy, and returns its latest state.
+// It waits only for CRDs. While the cluster is initialized, nothing is checked.
+func (p *pass) awaitHealthyObject(ctx context.Context, it *item, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if p.mode == release.Initializing {
 		return live, nil
 	}
 	if !it.isCRD() {
-		return live, judgeWorkload(it, live)
+		return live, checkWorkload(it, live)
 	}
 
-	for range establishLooks {
-		if isEstablished(live) {
+	for range maxEstablishedPolls {
+		if isCRDEstablished(live) {
 			return live, nil
 		}
-		if err := p.worker.sleep(ctx, establishPause); err != nil {
+		if err := p.worker.sleepContext(ctx, establishedPollInterval); err != nil {
 			return nil, err
 		}
-		live = empty(it)
+		live = newEmptyObject(it)
 		if err := p.worker.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, live); err != nil {
 			return nil, err
 		}
 	}
 
-	return nil, fault{errors.New("the server does not establish it: see its conditions")}
+	return nil, manifestError{errors.New("the server does not establish it: see its conditions")}
 }
 
-func isEstablished(crd *unstructured.Unstructured) bool {
+func isCRDEstablished(crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	for _, item := range conditions {
 		if condition, _ := item.(map[string]any); condition["type"] == "Established" {
@@ -58,34 +58,34 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	return false
 }
 
-// judgeWorkload tells what keeps a workload from ever being well. That it is on its way is
-// no error: the ClusterOperators tell when it has arrived.
-func judgeWorkload(it *item, live *unstructured.Unstructured) error {
+// checkWorkload returns an error if a workload cannot become healthy. A rollout in progress is
+// no error: the ClusterOperators report its end.
+func checkWorkload(it *item, live *unstructured.Unstructured) error {
 	switch {
 	case it.key.Group == "apps" && it.key.Kind == "Deployment":
 		deployment := &appsv1.Deployment{}
-		if err := convert(live, deployment); err != nil {
+		if err := fromUnstructured(live, deployment); err != nil {
 			return err
 		}
-		return judgeDeployment(deployment)
+		return checkDeployment(deployment)
 	case it.key.Group == "apps" && it.key.Kind == "DaemonSet":
 		if live.GetDeletionTimestamp() != nil {
-			return fault{errors.New("it is being deleted, and is made anew afterwards")}
+			return manifestError{errors.New("it is being deleted, and will be created again afterwards")}
 		}
 	case it.key.Group == "batch" && it.key.Kind == "Job":
 		job := &batchv1.Job{}
-		if err := convert(live, job); err != nil {
+		if err := fromUnstructured(live, job); err != nil {
 			return err
 		}
-		return judgeJob(job)
+		return checkJob(job)
 	}
 
 	return nil
 }
 
-func judgeDeployment(deployment *appsv1.Deployment) error {
+func checkDeployment(deployment *appsv1.Deployment) error {
 	if deployment.DeletionTimestamp != nil {
-		return fault{errors.New("it is being deleted, and is made anew afterwards")}
+		return manifestError{errors.New("it is being deleted, and will be created again afterwards")}
 	}
 
 	name := deployment.Namespace + "/" + deployment.Name
@@ -110,14 +110,14 @@ func judgeDeployment(deployment *appsv1.Deployment) error {
 	return nil
 }
 
-func judgeJob(job *batchv1.Job) error {
+func checkJob(job *batchv1.Job) error {
 	for _, c := range job.Status.Conditions {
 		switch {
 		case c.Type != batchv1.JobFailed || c.Status != corev1.ConditionTrue:
 		case c.Reason == batchv1.JobReasonDeadlineExceeded:
-			return fault{fmt.Errorf("deadline exceeded, reason: %s, message: %s", c.Reason, c.Message)}
+			return manifestError{fmt.Errorf("deadline exceeded, reason: %s, message: %s", c.Reason, c.Message)}
 		default:
-			return fault{fmt.Errorf("job failed, reason: %s, message: %s", c.Reason, c.Message)}
+			return manifestError{fmt.Errorf("job failed, reason: %s, message: %s", c.Reason, c.Message)}
 		}
 	}
 

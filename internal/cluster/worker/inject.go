@@ -14,40 +14,43 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Annotations by which a manifest asks for parts of the cluster's configuration.
+// Annotations by which a manifest requests values of the cluster's configuration.
 const (
-	// AnnotationInjectProxy lists, with commas, containers of a Deployment or DaemonSet that
-	// get the environment variables of the cluster's proxy.
+	// AnnotationInjectProxy is a comma-separated list of containers of a Deployment or DaemonSet
+	// that get the environment variables of the cluster's proxy.
 	AnnotationInjectProxy = "config.openshift.io/inject-proxy"
-	// AnnotationInjectTLS, with the value "true", is for ConfigMaps with configuration of
-	// operators: it gets the cluster's TLS versions and ciphers.
+	// AnnotationInjectTLS with the value "true" marks ConfigMaps with operator configuration that
+	// get the cluster's minimum TLS version and ciphers.
 	AnnotationInjectTLS = "config.openshift.io/inject-tls"
 )
 
-// The Deployment that runs this program, in releases of the field.
+// The Deployment of the Cluster Version Operator in releases.
 const (
-	ownNamespace = "openshift-cluster-version"
-	ownName      = "cluster-version-operator"
+	operatorNamespace  = "openshift-cluster-version"
+	operatorDeployment = "cluster-version-operator"
 )
 
-// injection is what a manifest asks of the cluster's configuration.
+// injection is what a manifest requests from the cluster's configuration.
 type injection struct {
-	// proxy are the containers that get the proxy.
-	proxy []string
-	// tls says that values get the TLS profile, address that the pods get the address of
-	// the API server.
-	tls, address bool
+	// proxyContainers are the names of the containers that get the proxy variables.
+	proxyContainers []string
+	// tls requests the TLS profile in the values of a ConfigMap, apiServerAddress the address of
+	// the API server in pods.
+	tls, apiServerAddress bool
 }
 
-func (i injection) isNothing() bool { return len(i.proxy) == 0 && !i.tls && !i.address }
+func (i injection) isEmpty() bool {
+	return len(i.proxyContainers) == 0 && !i.tls && !i.apiServerAddress
+}
 
-func injectionOf(manifest *unstructured.Unstructured) injection {
+// parseInjection returns what a manifest requests, from its kind, name and annotations.
+func parseInjection(manifest *unstructured.Unstructured) injection {
 	var result injection
 	annotations := manifest.GetAnnotations()
 	switch manifest.GroupVersionKind().GroupKind().String() {
 	case "Deployment.apps", "DaemonSet.apps":
-		result.proxy = slices.DeleteFunc(strings.Split(annotations[AnnotationInjectProxy], ","), func(name string) bool { return name == "" })
-		result.address = manifest.GetKind() == "Deployment" && manifest.GetNamespace() == ownNamespace && manifest.GetName() == ownName
+		result.proxyContainers = slices.DeleteFunc(strings.Split(annotations[AnnotationInjectProxy], ","), func(name string) bool { return name == "" })
+		result.apiServerAddress = manifest.GetKind() == "Deployment" && manifest.GetNamespace() == operatorNamespace && manifest.GetName() == operatorDeployment
 	case "ConfigMap":
 		result.tls = annotations[AnnotationInjectTLS] == "true"
 	}
@@ -55,24 +58,23 @@ func injectionOf(manifest *unstructured.Unstructured) injection {
 	return result
 }
 
-// environment is what the cluster's configuration says.
+// environment holds the injectable values of the cluster's configuration.
 type environment struct {
-	// proxy are environment variables; empty without a proxy.
-	proxy []variable
-	// profile is nil when it is not known.
+	// proxy are the environment variables of the proxy; empty without a proxy.
+	proxy []envVar
+	// profile is nil if it is not known.
 	profile *tlsProfile
-	// host and port are where the API server is to be reached; empty when it is where pods
-	// find it anyway.
+	// host and port are the address of the API server. They are empty if pods use the default
+	// address.
 	host, port string
 }
 
-type variable struct{ Name, Value string }
+type envVar struct{ Name, Value string }
 
-// readEnvironment reads the cluster's configuration. Kinds and objects that are not there
-// say nothing.
+// readEnvironment reads the cluster's configuration. Missing kinds and objects are ignored.
 func readEnvironment(ctx context.Context, c client.Client) (environment, error) {
 	var result environment
-	proxy, err := readConfig(ctx, c, "Proxy")
+	proxy, err := readClusterConfig(ctx, c, "Proxy")
 	if err != nil {
 		return result, err
 	}
@@ -81,20 +83,20 @@ func readEnvironment(ctx context.Context, c client.Client) (environment, error) 
 		{"HTTP_PROXY", "httpProxy"}, {"HTTPS_PROXY", "httpsProxy"}, {"NO_PROXY", "noProxy"},
 	} {
 		if value, _, _ := unstructured.NestedString(proxy, "status", from.field); value != "" {
-			result.proxy = append(result.proxy, variable{from.variable, value})
+			result.proxy = append(result.proxy, envVar{from.variable, value})
 		}
 	}
 
-	server, err := readConfig(ctx, c, "APIServer")
+	server, err := readClusterConfig(ctx, c, "APIServer")
 	if err != nil {
 		return result, err
 	}
 	if server != nil {
 		profile, _, _ := unstructured.NestedMap(server, "spec", "tlsSecurityProfile")
-		result.profile = profileOf(profile)
+		result.profile = parseTLSProfile(profile)
 	}
 
-	infrastructure, err := readConfig(ctx, c, "Infrastructure")
+	infrastructure, err := readClusterConfig(ctx, c, "Infrastructure")
 	if err != nil {
 		return result, err
 	}
@@ -110,13 +112,15 @@ func readEnvironment(ctx context.Context, c client.Client) (environment, error) 
 	return result, nil
 }
 
-func readConfig(ctx context.Context, c client.Client, kind string) (map[string]any, error) {
+// readClusterConfig returns the configuration object "cluster" of a kind; nil if the object does
+// not exist or the kind is not served.
+func readClusterConfig(ctx context.Context, c client.Client, kind string) (map[string]any, error) {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion("config.openshift.io/v1")
 	object.SetKind(kind)
 	err := c.Get(ctx, client.ObjectKey{Name: "cluster"}, object)
 	switch {
-	case apierrors.IsNotFound(err), isKindMissing(err):
+	case apierrors.IsNotFound(err), isKindNotServed(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading %s \"cluster\": %w", kind, err)
@@ -125,35 +129,35 @@ func readConfig(ctx context.Context, c client.Client, kind string) (map[string]a
 	return object.Object, nil
 }
 
-// into returns an object with what it asks for, and a text about what it got. The object
-// itself is not changed.
-func (i injection) into(u *unstructured.Unstructured, e environment) (*unstructured.Unstructured, string, error) {
-	if i.isNothing() {
+// injectInto returns a copy of an object with the requested values, and a text that identifies
+// these values. It does not change u.
+func (i injection) injectInto(u *unstructured.Unstructured, e environment) (*unstructured.Unstructured, string, error) {
+	if i.isEmpty() {
 		return u, "", nil
 	}
 
 	u = u.DeepCopy()
 	var got []any
-	if len(i.proxy) > 0 {
-		if err := injectProxy(u, i.proxy, e.proxy); err != nil {
+	if len(i.proxyContainers) > 0 {
+		if err := injectProxy(u, i.proxyContainers, e.proxy); err != nil {
 			return nil, "", err
 		}
 		got = append(got, e.proxy)
 	}
 
-	if i.address && e.host != "" {
-		address := []variable{{"KUBERNETES_SERVICE_HOST", e.host}}
+	if i.apiServerAddress && e.host != "" {
+		address := []envVar{{"KUBERNETES_SERVICE_HOST", e.host}}
 		if e.port != "" {
-			address = append(address, variable{"KUBERNETES_SERVICE_PORT", e.port})
+			address = append(address, envVar{"KUBERNETES_SERVICE_PORT", e.port})
 		}
-		if err := eachContainer(u, func(container map[string]any) { setVariables(container, address) }); err != nil {
+		if err := forEachContainer(u, func(container map[string]any) { setEnvVars(container, address) }); err != nil {
 			return nil, "", err
 		}
 		got = append(got, address)
 	}
 
 	if i.tls && e.profile != nil {
-		if err := injectTLS(u, e.profile); err != nil {
+		if err := injectTLSProfile(u, e.profile); err != nil {
 			return nil, "", err
 		}
 		got = append(got, e.profile)
@@ -163,13 +167,13 @@ func (i injection) into(u *unstructured.Unstructured, e environment) (*unstructu
 	return u, string(encoded), err
 }
 
-func injectProxy(u *unstructured.Unstructured, names []string, proxy []variable) error {
+func injectProxy(u *unstructured.Unstructured, names []string, proxy []envVar) error {
 	missing := slices.Clone(names)
-	err := eachContainer(u, func(container map[string]any) {
+	err := forEachContainer(u, func(container map[string]any) {
 		name, _ := container["name"].(string)
 		if slices.Contains(names, name) {
 			missing = slices.DeleteFunc(missing, func(other string) bool { return other == name })
-			setVariables(container, proxy)
+			setEnvVars(container, proxy)
 		}
 	})
 	if err == nil && len(missing) > 0 {
@@ -178,8 +182,8 @@ func injectProxy(u *unstructured.Unstructured, names []string, proxy []variable)
 	return err
 }
 
-// eachContainer calls a function with the containers of a template of pods.
-func eachContainer(u *unstructured.Unstructured, change func(container map[string]any)) error {
+// forEachContainer calls a function with each container and init container of a pod template.
+func forEachContainer(u *unstructured.Unstructured, change func(container map[string]any)) error {
 	for _, field := range []string{"initContainers", "containers"} {
 		value, ok, err := unstructured.NestedFieldNoCopy(u.Object, "spec", "template", "spec", field)
 		if err != nil {
@@ -201,8 +205,8 @@ func eachContainer(u *unstructured.Unstructured, change func(container map[strin
 	return nil
 }
 
-// setVariables sets environment variables of a container.
-func setVariables(container map[string]any, variables []variable) {
+// setEnvVars sets environment variables of a container.
+func setEnvVars(container map[string]any, variables []envVar) {
 	list, _ := container["env"].([]any)
 	for _, v := range variables {
 		list = slices.DeleteFunc(list, func(item any) bool {
@@ -217,8 +221,9 @@ func setVariables(container map[string]any, variables []variable) {
 	}
 }
 
-// injectTLS writes the profile into those values that configure an operator.
-func injectTLS(u *unstructured.Unstructured, profile *tlsProfile) error {
+// injectTLSProfile writes the profile into the values of a ConfigMap that hold a
+// GenericOperatorConfig.
+func injectTLSProfile(u *unstructured.Unstructured, profile *tlsProfile) error {
 	values, _, err := unstructured.NestedStringMap(u.Object, "data")
 	if err != nil {
 		return err
@@ -226,7 +231,7 @@ func injectTLS(u *unstructured.Unstructured, profile *tlsProfile) error {
 
 	for key, value := range values {
 		var config map[string]any
-		// What is no YAML, or something else, is left alone.
+		// Other values, and values that are no YAML, are left alone.
 		if yaml.Unmarshal([]byte(value), &config) != nil || config["kind"] != "GenericOperatorConfig" || config["apiVersion"] != "operator.openshift.io/v1alpha1" {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestInjections(t *testing.T) {
-	proxy := environment{proxy: []variable{{"HTTP_PROXY", "http://p"}, {"NO_PROXY", "local"}}}
+	proxy := environment{proxy: []envVar{{"HTTP_PROXY", "http://p"}, {"NO_PROXY", "local"}}}
 	for name, tc := range map[string]struct {
 		manifest    string
 		environment environment
@@ -52,8 +52,8 @@ func TestInjections(t *testing.T) {
 			}
 
 			before := u.DeepCopy()
-			injected, _, err := injectionOf(u).into(u, tc.environment)
-			if text(err) != tc.err {
+			injected, _, err := parseInjection(u).injectInto(u, tc.environment)
+			if errorText(err) != tc.err {
 				t.Fatalf("error %v, want %q", err, tc.err)
 			}
 			if diff := cmp.Diff(before, u); diff != "" {
@@ -85,8 +85,8 @@ func TestInjectTLS(t *testing.T) {
 		},
 	}}
 
-	profile := profileOf(map[string]any{"type": "Custom", "custom": map[string]any{"minTLSVersion": "VersionTLS11", "ciphers": []any{"ECDHE-RSA-AES128-GCM-SHA256", "NONE"}}})
-	injected, _, err := injectionOf(u).into(u, environment{profile: profile})
+	profile := parseTLSProfile(map[string]any{"type": "Custom", "custom": map[string]any{"minTLSVersion": "VersionTLS11", "ciphers": []any{"ECDHE-RSA-AES128-GCM-SHA256", "NONE"}}})
+	injected, _, err := parseInjection(u).injectInto(u, environment{profile: profile})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,14 +100,14 @@ func TestInjectTLS(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if same, _, err := injectionOf(u).into(u, environment{}); err != nil || !cmp.Equal(same.Object, u.Object) {
+	if same, _, err := parseInjection(u).injectInto(u, environment{}); err != nil || !cmp.Equal(same.Object, u.Object) {
 		t.Errorf("without a profile: %v, %v", same, err)
 	}
 }
 
 func TestTLSProfiles(t *testing.T) {
 	for kind, want := range map[string]string{"Old": "VersionTLS10 21", "Intermediate": "VersionTLS12 9", "": "VersionTLS12 9", "Modern": "VersionTLS13 3", "Custom": "VersionTLS12 0"} {
-		profile := profileOf(map[string]any{"type": kind})
+		profile := parseTLSProfile(map[string]any{"type": kind})
 		if got := fmt.Sprintf("%s %d", profile.MinVersion, len(profile.Ciphers)); got != want {
 			t.Errorf("%q: %s, want %s", kind, got, want)
 		}
@@ -123,7 +123,7 @@ func TestTLSProfiles(t *testing.T) {
 		"DHE-RSA-AES128-GCM-SHA256":     "",
 		"TLS_NONE":                      "",
 	} {
-		if got, ok := ianaName(name); ok != (want != "") || ok && got != want {
+		if got, ok := cipherIANAName(name); ok != (want != "") || ok && got != want {
 			t.Errorf("%s: %q, %v", name, got, ok)
 		}
 	}

@@ -64,8 +64,8 @@ func TestJudgeOperator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if err := judgeOperator(operator(strings.Fields(tc.wanted)...), operator(strings.Fields(tc.reported)...), tc.mode); err != nil {
-				e := asError(err)
+			if err := checkClusterOperator(operator(strings.Fields(tc.wanted)...), operator(strings.Fields(tc.reported)...), tc.mode); err != nil {
+				e := toWorkerError(err)
 				got = fmt.Sprintf("%s %d %s", e.Reason, e.Effect, e.Message)
 			}
 			if got != tc.want {
@@ -83,7 +83,7 @@ func TestIsAwaited(t *testing.T) {
 		"Available=True Degraded=True Progressing=False operator@1 etcd@1":   true,
 		"Available=False Degraded=False Progressing=False operator@1 etcd@1": true,
 	} {
-		if got := isAwaited(before, operator(strings.Fields(after)...)); got != want {
+		if got := hasAwaitedChange(before, operator(strings.Fields(after)...)); got != want {
 			t.Errorf("%s: %v", after, got)
 		}
 	}
@@ -104,8 +104,8 @@ func TestJudgeDeployment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Status: appsv1.DeploymentStatus{Conditions: tc.conditions}}
 			got := ""
-			if err := judgeDeployment(deployment); err != nil {
-				got = asError(err).Reason + " " + err.Error()
+			if err := checkDeployment(deployment); err != nil {
+				got = toWorkerError(err).Reason + " " + err.Error()
 			}
 			if got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
@@ -114,7 +114,7 @@ func TestJudgeDeployment(t *testing.T) {
 	}
 
 	going := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}
-	if err := judgeDeployment(going); err == nil || !isJudged(err) {
+	if err := checkDeployment(going); err == nil || !isTerminalError(err) {
 		t.Errorf("being deleted: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestJudgeJob(t *testing.T) {
 		"deadline exceeded, reason: DeadlineExceeded, message: m": {{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: "m"}},
 		"job failed, reason: BackoffLimitExceeded, message: m":    {{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", Message: "m"}},
 	} {
-		if got := text(judgeJob(&batchv1.Job{Status: batchv1.JobStatus{Conditions: conditions}})); got != want {
+		if got := errorText(checkJob(&batchv1.Job{Status: batchv1.JobStatus{Conditions: conditions}})); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -146,7 +146,7 @@ func TestJudgeWorkload(t *testing.T) {
 			t.Fatal(err)
 		}
 		kind := u.GroupVersionKind()
-		if err := judgeWorkload(&item{key: release.Key{Group: kind.Group, Kind: kind.Kind, Name: "a"}}, u); (err == nil) != want {
+		if err := checkWorkload(&item{key: release.Key{Group: kind.Group, Kind: kind.Kind, Name: "a"}}, u); (err == nil) != want {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -182,15 +182,15 @@ func TestTaskError(t *testing.T) {
 		"too many":       {apierrors.NewTooManyRequests("a", 1), "UpdatePayloadClusterOverloaded", ": the server is overloaded and is not accepting updates", "the control plane is overloaded and is not accepting updates"},
 		"no such kind":   {&meta.NoKindMatchError{}, "UpdatePayloadResourceTypeMissing", ": the server does not recognize this resource, check extension API servers", "a required extension is not available to update"},
 		"anything else":  {errors.New("socket 17"), "UpdatePayloadFailed", "", "the update could not be applied"},
-		"a bad manifest": {fault{errors.New("it is wrong")}, "UpdatePayloadFailed", ": it is wrong", "the update could not be applied"},
+		"a bad manifest": {manifestError{errors.New("it is wrong")}, "UpdatePayloadFailed", ": it is wrong", "the update could not be applied"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := taskError(task("Deployment", "ns", "name"), fmt.Errorf("writing: %w", tc.err))
-			got := asError(err)
+			err := newTaskError(task("Deployment", "ns", "name"), fmt.Errorf("writing: %w", tc.err))
+			got := toWorkerError(err)
 			if want := `Could not update deployment "ns/name" (12 of 345)` + tc.message; got.Reason != tc.reason || got.Message != want || got.Effect != EffectFail {
 				t.Errorf("got %q, %q, %d; want %q, %q", got.Reason, got.Message, got.Effect, tc.reason, want)
 			}
-			if text := summaryOf(got); text != tc.text {
+			if text := summarizeError(got); text != tc.text {
 				t.Errorf("summary %q, want %q", text, tc.text)
 			}
 			if !errors.Is(err, tc.err) {
@@ -220,7 +220,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-func about(reason string, effect Effect, name string, number int) *Error {
+func newTestError(reason string, effect Effect, name string, number int) *Error {
 	text := map[string]string{
 		ReasonOperatorNotAvailable: "is not available", ReasonOperatorDegraded: "is degraded", ReasonOperatorUpdating: "is updating versions",
 		ReasonOperatorNoVersions: "does not declare expected versions",
@@ -230,7 +230,7 @@ func about(reason string, effect Effect, name string, number int) *Error {
 
 func TestSummarize(t *testing.T) {
 	ended := fmt.Errorf("3 of 7 nodes of the task graph were not done: %w", context.DeadlineExceeded)
-	forbidden := taskError(task("ConfigMap", "ns", "a"), apierrors.NewForbidden(schema.GroupResource{}, "a", nil))
+	forbidden := newTaskError(task("ConfigMap", "ns", "a"), apierrors.NewForbidden(schema.GroupResource{}, "a", nil))
 	for name, tc := range map[string]struct {
 		errs []error
 		want string
@@ -240,33 +240,33 @@ func TestSummarize(t *testing.T) {
 		"the end of the pass is left out": {[]error{ended, forbidden}, `UpdatePayloadResourceForbidden 3 [ns/a] Could not update configmap "ns/a" (12 of 345): the server has forbidden updates to this resource`},
 		"the end of the pass alone":       {[]error{ended}, `UpdatePayloadFailed 3 [] 3 of 7 nodes of the task graph were not done: context deadline exceeded`},
 		"two that are not available": {
-			[]error{about(ReasonOperatorNotAvailable, EffectFail, "b", 1), about(ReasonOperatorNotAvailable, EffectFail, "a", 2)},
+			[]error{newTestError(ReasonOperatorNotAvailable, EffectFail, "b", 1), newTestError(ReasonOperatorNotAvailable, EffectFail, "a", 2)},
 			"ClusterOperatorsNotAvailable 3 [a b] Cluster operators a, b are not available",
 		},
 		"two degraded, of which one is only told": {
-			[]error{about(ReasonOperatorDegraded, EffectFailAfterInterval, "b", 1), about(ReasonOperatorDegraded, EffectReport, "a", 2)},
+			[]error{newTestError(ReasonOperatorDegraded, EffectFailAfterInterval, "b", 1), newTestError(ReasonOperatorDegraded, EffectReport, "a", 2)},
 			"ClusterOperatorsDegraded 2 [a b] Cluster operators a, b are degraded",
 		},
 		"two that update": {
-			[]error{about(ReasonOperatorUpdating, EffectNone, "b", 1), about(ReasonOperatorUpdating, EffectNone, "a", 2)},
+			[]error{newTestError(ReasonOperatorUpdating, EffectNone, "b", 1), newTestError(ReasonOperatorUpdating, EffectNone, "a", 2)},
 			"ClusterOperatorsUpdating 1 [a b] Cluster operators a, b are updating versions",
 		},
 		"two without versions": {
-			[]error{about(ReasonOperatorNoVersions, EffectFail, "b", 1), about(ReasonOperatorNoVersions, EffectFail, "a", 2)},
+			[]error{newTestError(ReasonOperatorNoVersions, EffectFail, "b", 1), newTestError(ReasonOperatorNoVersions, EffectFail, "a", 2)},
 			"ClusterOperatorsNoVersions 3 [a b] Cluster operators a, b do not declare expected versions",
 		},
 		"several": {
-			[]error{about(ReasonOperatorUpdating, EffectNone, "b", 1), forbidden, forbidden, about(ReasonOperatorUpdating, EffectNone, "a", 2)},
+			[]error{newTestError(ReasonOperatorUpdating, EffectNone, "b", 1), forbidden, forbidden, newTestError(ReasonOperatorUpdating, EffectNone, "a", 2)},
 			"MultipleErrors 3 [] Multiple errors are preventing progress:\n" +
 				"* Cluster operators a, b are updating versions\n" +
 				`* Could not update configmap "ns/a" (12 of 345): the server has forbidden updates to this resource`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, errs := range [][]error{tc.errs, backward(tc.errs)} {
+			for _, errs := range [][]error{tc.errs, reverseErrors(tc.errs)} {
 				got := ""
-				if err := summarize(errs); err != nil {
-					e := asError(err)
+				if err := summarizePassErrors(errs); err != nil {
+					e := toWorkerError(err)
 					got = fmt.Sprintf("%s %d %v %s", e.Reason, e.Effect, e.Names, e.Message)
 				}
 				if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -277,7 +277,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-func backward(errs []error) []error {
+func reverseErrors(errs []error) []error {
 	errs = slices.Clone(errs)
 	slices.Reverse(errs)
 	return errs
@@ -285,12 +285,12 @@ func backward(errs []error) []error {
 
 func TestJudge(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	updating := about(ReasonOperatorUpdating, EffectNone, "etcd", 1)
-	nodes := about(ReasonOperatorUpdating, EffectNone, "machine-config", 2)
-	degraded := about(ReasonOperatorDegraded, EffectFailAfterInterval, "dns", 3)
-	absent := about(ReasonOperatorNotAvailable, EffectFail, "dns", 4)
-	reported := about(ReasonOperatorDegraded, EffectReport, "dns", 3)
-	refused := taskError(task("ConfigMap", "ns", "a"), apierrors.NewForbidden(schema.GroupResource{}, "a", nil))
+	updating := newTestError(ReasonOperatorUpdating, EffectNone, "etcd", 1)
+	nodes := newTestError(ReasonOperatorUpdating, EffectNone, "machine-config", 2)
+	degraded := newTestError(ReasonOperatorDegraded, EffectFailAfterInterval, "dns", 3)
+	absent := newTestError(ReasonOperatorNotAvailable, EffectFail, "dns", 4)
+	reported := newTestError(ReasonOperatorDegraded, EffectReport, "dns", 3)
+	refused := newTaskError(task("ConfigMap", "ns", "a"), apierrors.NewForbidden(schema.GroupResource{}, "a", nil))
 	for name, tc := range map[string]struct {
 		errs        []error
 		minutes     map[string]int
@@ -342,7 +342,7 @@ func TestJudge(t *testing.T) {
 				ProgressingReason: "ClusterOperatorUpdating", Summary: "etcd has an unknown error: ClusterOperatorUpdating"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status := Status{Reconciling: tc.reconciling, Failure: summarize(tc.errs), Waiting: map[string]time.Time{}}
+			status := Status{Reconciling: tc.reconciling, Failure: summarizePassErrors(tc.errs), Waiting: map[string]time.Time{}}
 			for name, minutes := range tc.minutes {
 				status.Waiting[name] = now.Add(-time.Duration(minutes) * time.Minute)
 			}
@@ -358,7 +358,7 @@ func TestPauses(t *testing.T) {
 	for failures, want := range []time.Duration{160 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 160 * time.Second} {
 		w.failures = failures
 		for range 100 {
-			got := w.pause()
+			got := w.nextPassDelay()
 			if most := time.Duration(float64(want) * 1.2); got < want || got > most || failures == 0 && got != want {
 				t.Fatalf("after %d failures: %s, want between %s and %s", failures, got, want, most)
 			}
@@ -375,7 +375,7 @@ func TestPauses(t *testing.T) {
 func TestParallel(t *testing.T) {
 	graph := release.Graph{Nodes: make([]release.Node, 100)}
 	for mode, want := range map[release.Mode]int{release.Initializing: 100, release.Updating: 16, release.Reconciling: 2} {
-		if got := (&pass{mode: mode}).parallel(graph); got != want {
+		if got := (&pass{mode: mode}).maxParallelNodes(graph); got != want {
 			t.Errorf("%s: %d, want %d", mode, got, want)
 		}
 		if got := (Status{Initial: mode == release.Initializing, Reconciling: mode == release.Reconciling}).State(); got != mode {
@@ -386,9 +386,9 @@ func TestParallel(t *testing.T) {
 
 func TestTheStatusIsACopy(t *testing.T) {
 	w := New(Options{})
-	w.progress.waiting["a"] = time.Now()
+	w.progress.waitingSince["a"] = time.Now()
 	w.progress.deleting["b"] = true
-	w.progress.tasks[2], w.progress.tasks[1] = "two", "one"
+	w.progress.inFlight[2], w.progress.inFlight[1] = "two", "one"
 	status := w.Status()
 	clear(status.Waiting)
 	if got := slices.Collect(maps.Keys(w.Status().Waiting)); len(got) != 1 {

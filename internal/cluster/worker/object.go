@@ -15,31 +15,30 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// fieldManager is who writes, in the words of the API server.
+// fieldManager is the name of the field manager in all writes.
 const fieldManager = "mainstay"
 
-// contention is how often an object that others change meanwhile is read and written
-// before the attempt is given up.
-const contention = 4
+// maxConflictAttempts is how often an object is read and written when others change it at the
+// same time.
+const maxConflictAttempts = 4
 
-// ensure brings an object to what its manifest says, and looks whether it is well.
-func (p *pass) ensure(ctx context.Context, it *item) error {
-	wanted, asked, err := p.wanted(it)
+// ensureObject creates or updates the object of a manifest and waits until it is healthy.
+func (p *pass) ensureObject(ctx context.Context, it *item) error {
+	wanted, desiredDigest, err := p.desiredObject(it)
 	if err != nil {
 		return err
 	}
 
-	found, exists, known := p.survey.find(it)
-	if exists && p.worker.memory.recall(it.key, found, asked, p.mode != release.Initializing) {
+	found, exists, known := p.snapshot.findObject(it)
+	if exists && p.worker.applied.isUpToDate(it.key, found, desiredDigest, p.mode != release.Initializing) {
 		return nil
 	}
 
-	// Of a new cluster it is believed that an object is absent until its creation shows
-	// otherwise.
+	// In a new cluster, an object is assumed to be absent until its creation shows otherwise.
 	absent := !exists && (known || p.mode == release.Initializing)
 	var live *unstructured.Unstructured
-	for range contention {
-		live, err = p.attempt(ctx, it, wanted, asked, absent)
+	for range maxConflictAttempts {
+		live, err = p.createOrUpdateObject(ctx, it, wanted, desiredDigest, absent)
 		if !apierrors.IsConflict(err) && (!absent || !apierrors.IsAlreadyExists(err)) {
 			break
 		}
@@ -51,50 +50,50 @@ func (p *pass) ensure(ctx context.Context, it *item) error {
 	}
 
 	if !it.createOnly {
-		if live, err = p.healthy(ctx, it, live); err != nil {
+		if live, err = p.awaitHealthyObject(ctx, it, live); err != nil {
 			return err
 		}
 	}
 
-	p.worker.memory.remember(it.key, live, asked, p.mode != release.Initializing)
+	p.worker.applied.store(it.key, live, desiredDigest, p.mode != release.Initializing)
 	return nil
 }
 
-// attempt reads the object, unless it is believed absent, and writes it if it differs from
-// what is wanted. It gives the object as it is then.
-func (p *pass) attempt(ctx context.Context, it *item, wanted *unstructured.Unstructured, asked digest, absent bool) (*unstructured.Unstructured, error) {
+// createOrUpdateObject reads the object, unless it is assumed to be absent, and writes it if it
+// differs from the desired object. It returns the object as it is afterwards.
+func (p *pass) createOrUpdateObject(ctx context.Context, it *item, wanted *unstructured.Unstructured, desiredDigest digest, absent bool) (*unstructured.Unstructured, error) {
 	if absent {
-		return p.create(ctx, it, wanted)
+		return p.createObject(ctx, it, wanted)
 	}
 
-	live := empty(it)
+	live := newEmptyObject(it)
 	err := p.worker.client.Get(ctx, client.ObjectKeyFromObject(wanted), live)
 	if apierrors.IsNotFound(err) {
-		return p.create(ctx, it, wanted)
+		return p.createObject(ctx, it, wanted)
 	}
 	if err != nil || it.createOnly {
 		return live, err
 	}
 
 	merged, differs := merge.Merge(live, wanted)
-	if !differs || p.worker.memory.knows(it.key, live, asked) {
+	if !differs || p.worker.applied.isKnownNoOp(it.key, live, desiredDigest) {
 		return live, nil
 	}
 
-	written, err := p.update(ctx, it, live, merged)
-	if field := fixedField(err); field != "" {
-		return p.remake(ctx, it, live, merged, field, err)
+	written, err := p.updateObject(ctx, it, live, merged)
+	if field := immutableField(err); field != "" {
+		return p.recreateBinding(ctx, it, live, merged, field, err)
 	}
 
 	return written, err
 }
 
-// update writes an object, unless that would leave it as it is.
-func (p *pass) update(ctx context.Context, it *item, live, merged *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// updateObject writes the merged object, unless that would not change it.
+func (p *pass) updateObject(ctx context.Context, it *item, live, merged *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if p.mode == release.Reconciling || merge.IsCovered(merged.Object, live.Object) {
-		// What differs is likely no more than defaults that the manifest does not state. The
-		// API server tells, and nothing is written if it is so.
-		if same, err := p.isSame(ctx, live, merged); same || err != nil {
+		// The difference is likely a default that the manifest does not state. A dry run shows
+		// whether a write would change anything.
+		if same, err := p.isUpdateNoOp(ctx, live, merged); same || err != nil {
 			return live, err
 		}
 	}
@@ -110,12 +109,12 @@ func (p *pass) update(ctx context.Context, it *item, live, merged *unstructured.
 	return merged, nil
 }
 
-// isSame asks the API server whether writing an object would leave it as it is. When the
-// server cannot tell, because an admission webhook does not allow to be asked, the object
-// is written.
-func (p *pass) isSame(ctx context.Context, live, merged *unstructured.Unstructured) (bool, error) {
-	asked := merged.DeepCopy()
-	err := p.worker.client.Update(ctx, asked, client.FieldOwner(fieldManager), client.DryRunAll)
+// isUpdateNoOp reports, by a dry run, whether writing the merged object would leave it
+// unchanged. If the API server rejects dry runs, because an admission webhook does not support
+// them, it returns false.
+func (p *pass) isUpdateNoOp(ctx context.Context, live, merged *unstructured.Unstructured) (bool, error) {
+	dryRun := merged.DeepCopy()
+	err := p.worker.client.Update(ctx, dryRun, client.FieldOwner(fieldManager), client.DryRunAll)
 	switch {
 	case apierrors.IsBadRequest(err):
 		return false, nil
@@ -123,10 +122,11 @@ func (p *pass) isSame(ctx context.Context, live, merged *unstructured.Unstructur
 		return false, err
 	}
 
-	return shapeOf(asked) == shapeOf(live), nil
+	return digestContent(dryRun) == digestContent(live), nil
 }
 
-func (p *pass) create(ctx context.Context, it *item, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// createObject creates an object and returns it as the API server stored it.
+func (p *pass) createObject(ctx context.Context, it *item, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	created := wanted.DeepCopy()
 	if err := p.worker.client.Create(ctx, created, client.FieldOwner(fieldManager)); err != nil {
 		return nil, err
@@ -135,51 +135,51 @@ func (p *pass) create(ctx context.Context, it *item, wanted *unstructured.Unstru
 	return created, nil
 }
 
-// empty returns an object of the item's kind to read into.
-func empty(it *item) *unstructured.Unstructured {
+// newEmptyObject returns an object of the item's kind to read into.
+func newEmptyObject(it *item) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(it.kind)
 	return u
 }
 
-// wanted returns what is asked for an object, and the digest of that: the manifest without
-// what only the API server sets, with its owner, and with what the cluster's configuration
-// puts in it. It must not be changed.
-func (p *pass) wanted(it *item) (*unstructured.Unstructured, digest, error) {
+// desiredObject returns the object that the release asks for, and its digest. The object is the
+// manifest without the metadata that only the API server sets, with its owner reference and the
+// injected configuration of the cluster. Callers must not change it.
+func (p *pass) desiredObject(it *item) (*unstructured.Unstructured, digest, error) {
 	u := &unstructured.Unstructured{Object: make(map[string]any, len(it.manifest.Object))}
 	for field, value := range it.manifest.Object {
 		u.Object[field] = value
 	}
 
 	given, _ := it.manifest.Object["metadata"].(map[string]any)
-	u.Object["metadata"] = only(given, statedMetadata)
-	if owner := p.job.work.Owner; owner.UID != "" && len(u.GetOwnerReferences()) == 0 && !it.createOnly {
+	u.Object["metadata"] = selectFields(given, desiredMetadataFields)
+	if owner := p.plan.work.Owner; owner.UID != "" && len(u.GetOwnerReferences()) == 0 && !it.createOnly {
 		owner.Controller = new(true)
 		u.SetOwnerReferences([]metav1.OwnerReference{owner})
 	}
 	if refused := merge.Refused(u); refused != "" {
-		return nil, digest{}, fault{errors.New(refused)}
+		return nil, digest{}, manifestError{errors.New(refused)}
 	}
 
-	u, injected, err := it.inject.into(u, p.environment)
+	u, injected, err := it.injection.injectInto(u, p.environment)
 	if err != nil {
-		return nil, digest{}, fault{err}
+		return nil, digest{}, manifestError{err}
 	}
 
 	hash := sha256.New()
 	hash.Write(it.digest[:])
-	hash.Write([]byte(p.job.work.Owner.UID))
+	hash.Write([]byte(p.plan.work.Owner.UID))
 	hash.Write([]byte(injected))
 
 	return u, digest(hash.Sum(nil)), nil
 }
 
-// statedMetadata are the parts of an object's metadata that may be asked for. The others are
-// the API server's.
-var statedMetadata = []string{"name", "namespace", "labels", "annotations", "finalizers", "ownerReferences"}
+// desiredMetadataFields are the metadata fields that a manifest may set. The API server sets the
+// others.
+var desiredMetadataFields = []string{"name", "namespace", "labels", "annotations", "finalizers", "ownerReferences"}
 
-// only returns some fields of an object, as far as it has them.
-func only(object map[string]any, fields []string) map[string]any {
+// selectFields returns the named fields of an object that are not null.
+func selectFields(object map[string]any, fields []string) map[string]any {
 	result := make(map[string]any, len(fields))
 	for _, field := range fields {
 		if value := object[field]; value != nil {

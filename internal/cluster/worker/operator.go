@@ -18,31 +18,31 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// versionOfOperator is what the version of an operator itself is called.
-const versionOfOperator = "operator"
+// operatorVersionName is the name of the operator's own version in status.versions.
+const operatorVersionName = "operator"
 
-// precreate makes a ClusterOperator that is absent, with the objects to look at when
-// something is wrong, before its operator runs. It is only for people, so that nothing
-// depends on whether it succeeds.
-func (p *pass) precreate(ctx context.Context, it *item) {
-	if it.excluded != "" || it.deletes || it.fault != nil {
+// precreateClusterOperator creates a ClusterOperator that does not exist, with its related
+// objects, before its operator runs. Only people and must-gather tools read it, so errors are
+// logged and not returned.
+func (p *pass) precreateClusterOperator(ctx context.Context, it *item) {
+	if it.exclusionReason != "" || it.isTombstone || it.manifestErr != nil {
 		return
 	}
 
-	_, exists, known := p.survey.find(it)
+	_, exists, known := p.snapshot.findObject(it)
 	if !known {
-		exists = !apierrors.IsNotFound(p.worker.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, empty(it)))
+		exists = !apierrors.IsNotFound(p.worker.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, newEmptyObject(it)))
 	}
 	if exists {
 		return
 	}
 
-	wanted, _, err := p.wanted(it)
+	wanted, _, err := p.desiredObject(it)
 	if err != nil {
 		return
 	}
 
-	created, err := p.create(ctx, it, wanted)
+	created, err := p.createObject(ctx, it, wanted)
 	if err == nil {
 		related, _, _ := unstructured.NestedFieldNoCopy(it.manifest.Object, "status", "relatedObjects")
 		if related == nil {
@@ -53,43 +53,44 @@ func (p *pass) precreate(ctx context.Context, it *item) {
 	}
 
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		log.FromContext(ctx).V(1).Info("a ClusterOperator could not be made", "name", it.key.Name, "error", err.Error())
+		log.FromContext(ctx).V(1).Info("failed to create a ClusterOperator", "name", it.key.Name, "error", err.Error())
 	}
 }
 
-// operator looks whether a ClusterOperator is as the release wants it. It never makes one.
-func (p *pass) operator(ctx context.Context, it *item) error {
-	live := empty(it)
+// reconcileClusterOperator checks whether a ClusterOperator is in the state that the release
+// wants. In Reconciling it also updates its metadata.
+func (p *pass) reconcileClusterOperator(ctx context.Context, it *item) error {
+	live := newEmptyObject(it)
 	err := p.worker.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, live)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	if err != nil {
-		p.precreate(ctx, it) // Its kind may have been missing when that was tried.
+		p.precreateClusterOperator(ctx, it) // The API server may not have served its kind before.
 	}
 
 	if err == nil && p.mode == release.Reconciling {
-		if err := p.mergeOperator(ctx, it, live); err != nil {
+		if err := p.updateOperatorMetadata(ctx, it, live); err != nil {
 			return err
 		}
 	}
 
 	wanted, reported := &configv1.ClusterOperator{}, &configv1.ClusterOperator{}
-	if err := convert(it.manifest, wanted); err != nil {
-		return fault{err}
+	if err := fromUnstructured(it.manifest, wanted); err != nil {
+		return manifestError{err}
 	}
-	if err := convert(live, reported); err != nil {
+	if err := fromUnstructured(live, reported); err != nil {
 		return err
 	}
 
-	err = judgeOperator(wanted, reported, p.mode)
-	p.worker.noteOperator(p.job, it.key.Name, err == nil)
+	err = checkClusterOperator(wanted, reported, p.mode)
+	p.worker.recordOperatorWait(p.plan, it.key.Name, err == nil)
 	return err
 }
 
-// mergeOperator writes the metadata of the manifest.
-func (p *pass) mergeOperator(ctx context.Context, it *item, live *unstructured.Unstructured) error {
-	wanted, _, err := p.wanted(it)
+// updateOperatorMetadata merges the metadata of the manifest into a ClusterOperator.
+func (p *pass) updateOperatorMetadata(ctx context.Context, it *item, live *unstructured.Unstructured) error {
+	wanted, _, err := p.desiredObject(it)
 	if err != nil {
 		return err
 	}
@@ -102,13 +103,14 @@ func (p *pass) mergeOperator(ctx context.Context, it *item, live *unstructured.U
 	return p.worker.client.Update(ctx, merged.DeepCopy(), client.FieldOwner(fieldManager))
 }
 
-func convert(u *unstructured.Unstructured, into any) error {
+func fromUnstructured(u *unstructured.Unstructured, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into)
 }
 
-// judgeOperator tells what keeps a ClusterOperator from being as the manifest says. It does
-// not look at Progressing: an operator that is at its version may have other work.
-func judgeOperator(wanted, reported *configv1.ClusterOperator, mode release.Mode) error {
+// checkClusterOperator returns an error if a ClusterOperator is not in the state that the
+// manifest asks for. It ignores Progressing: an operator at its desired version may do other
+// work.
+func checkClusterOperator(wanted, reported *configv1.ClusterOperator, mode release.Mode) error {
 	name := wanted.Name
 	problem := func(reason string, effect Effect, text string) error {
 		return &Error{Reason: reason, Effect: effect, Message: fmt.Sprintf("Cluster operator %s %s", name, text), Names: []string{name}}
@@ -116,12 +118,12 @@ func judgeOperator(wanted, reported *configv1.ClusterOperator, mode release.Mode
 	if len(wanted.Status.Versions) == 0 {
 		return problem(ReasonOperatorNoVersions, EffectFail, "does not declare expected versions")
 	}
-	if statusOf(reported, configv1.OperatorAvailable) != metav1.ConditionTrue {
+	if conditionStatus(reported, configv1.OperatorAvailable) != metav1.ConditionTrue {
 		return problem(ReasonOperatorNotAvailable, EffectFail, "is not available")
 	}
 
 	isInitial := mode == release.Initializing
-	if statusOf(reported, configv1.OperatorDegraded) != metav1.ConditionFalse {
+	if conditionStatus(reported, configv1.OperatorDegraded) != metav1.ConditionFalse {
 		if isInitial {
 			return problem(ReasonOperatorDegraded, EffectReport, "is degraded")
 		}
@@ -129,7 +131,7 @@ func judgeOperator(wanted, reported *configv1.ClusterOperator, mode release.Mode
 	}
 
 	for _, version := range wanted.Status.Versions {
-		if !isInitial && versionOf(reported, version.Name) != version.Version {
+		if !isInitial && operandVersion(reported, version.Name) != version.Version {
 			return problem(ReasonOperatorUpdating, EffectNone, "is updating versions")
 		}
 	}
@@ -137,7 +139,7 @@ func judgeOperator(wanted, reported *configv1.ClusterOperator, mode release.Mode
 	return nil
 }
 
-func statusOf(operator *configv1.ClusterOperator, condition string) metav1.ConditionStatus {
+func conditionStatus(operator *configv1.ClusterOperator, condition string) metav1.ConditionStatus {
 	for _, c := range operator.Status.Conditions {
 		if c.Type == condition {
 			return c.Status
@@ -146,7 +148,7 @@ func statusOf(operator *configv1.ClusterOperator, condition string) metav1.Condi
 	return ""
 }
 
-func versionOf(operator *configv1.ClusterOperator, name string) string {
+func operandVersion(operator *configv1.ClusterOperator, name string) string {
 	for _, version := range operator.Status.Versions {
 		if version.Name == name {
 			return version.Version
@@ -155,8 +157,9 @@ func versionOf(operator *configv1.ClusterOperator, name string) string {
 	return ""
 }
 
-// watchOperators makes a change of what is awaited of a ClusterOperator wake the Worker.
-func (w *Worker) watchOperators(ctx context.Context) error {
+// watchClusterOperators registers a handler that wakes the Worker when a ClusterOperator changes
+// in a way that a pass may wait for.
+func (w *Worker) watchClusterOperators(ctx context.Context) error {
 	if w.informers == nil {
 		return nil
 	}
@@ -170,11 +173,11 @@ func (w *Worker) watchOperators(ctx context.Context) error {
 		UpdateFunc: func(before, after any) {
 			was, ok := before.(*configv1.ClusterOperator)
 			is, both := after.(*configv1.ClusterOperator)
-			if ok && both && isAwaited(was, is) {
-				signal(w.operators)
+			if ok && both && hasAwaitedChange(was, is) {
+				notifyWithoutBlocking(w.operatorChanged)
 			}
 		},
-		AddFunc: func(any) { signal(w.operators) },
+		AddFunc: func(any) { notifyWithoutBlocking(w.operatorChanged) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching ClusterOperators: %w", err)
@@ -182,15 +185,16 @@ func (w *Worker) watchOperators(ctx context.Context) error {
 
 	context.AfterFunc(ctx, func() {
 		if err := informer.RemoveEventHandler(registration); err != nil && !errors.Is(err, context.Canceled) {
-			log.FromContext(ctx).V(1).Info("the watch of ClusterOperators did not end", "error", err.Error())
+			log.FromContext(ctx).V(1).Info("failed to stop watching ClusterOperators", "error", err.Error())
 		}
 	})
 	return nil
 }
 
-// isAwaited reports whether a ClusterOperator changed in what a pass waits for.
-func isAwaited(before, after *configv1.ClusterOperator) bool {
-	return versionOf(before, versionOfOperator) != versionOf(after, versionOfOperator) ||
-		statusOf(before, configv1.OperatorAvailable) != statusOf(after, configv1.OperatorAvailable) ||
-		statusOf(before, configv1.OperatorDegraded) != statusOf(after, configv1.OperatorDegraded)
+// hasAwaitedChange reports whether a field of a ClusterOperator changed that a pass may wait
+// for.
+func hasAwaitedChange(before, after *configv1.ClusterOperator) bool {
+	return operandVersion(before, operatorVersionName) != operandVersion(after, operatorVersionName) ||
+		conditionStatus(before, configv1.OperatorAvailable) != conditionStatus(after, configv1.OperatorAvailable) ||
+		conditionStatus(before, configv1.OperatorDegraded) != conditionStatus(after, configv1.OperatorDegraded)
 }

@@ -12,98 +12,103 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// How many nodes of the task graph are worked on side by side. While a cluster is made, all
-// of them are.
+// The maximum number of nodes of the task graph that are worked on in parallel. While a cluster
+// is initialized, there is no limit.
 const (
-	parallelUpdating    = 16
-	parallelReconciling = 2
+	maxParallelUpdating    = 16
+	maxParallelReconciling = 2
 )
 
-// retries are how an attempt at a manifest that fails is repeated within a pass.
-type retries struct {
+// retryPolicy states how a failed attempt at a manifest is retried within a pass.
+type retryPolicy struct {
 	attempts int
-	pause    time.Duration
+	interval time.Duration
 	factor   float64
 }
 
-// maxRetryPause is the longest pause between attempts.
-const maxRetryPause = 15 * time.Second
+// maxManifestRetryInterval is the longest interval between attempts at a manifest.
+const maxManifestRetryInterval = 15 * time.Second
 
-// A kind that the release brings is served a while after its CRD was written: on a busy
-// server, where many are new, after half a minute.
+// The API server serves a kind some time after its CRD was created. On a busy server with many
+// new CRDs this takes up to half a minute.
 const (
-	kindPause = 500 * time.Millisecond
-	kindLooks = 120
+	missingKindRetryInterval = 500 * time.Millisecond
+	maxMissingKindRetries    = 120
 )
 
-// The API server of a new cluster lacks kinds and namespaces only for moments.
+// The API server of a new cluster lacks kinds and namespaces only for moments, so the first pass
+// retries sooner.
 var (
-	initialRetries = retries{attempts: 4, pause: time.Second, factor: 2}
-	usualRetries   = retries{attempts: 3, pause: 10 * time.Second, factor: 1.3}
+	initializingRetryPolicy = retryPolicy{attempts: 4, interval: time.Second, factor: 2}
+	defaultRetryPolicy      = retryPolicy{attempts: 3, interval: 10 * time.Second, factor: 1.3}
 )
 
-// pass is one attempt at all manifests of a job.
+// pass is one attempt at all manifests of a work plan.
 type pass struct {
 	worker      *Worker
-	job         *job
+	plan        *workPlan
 	mode        release.Mode
-	survey      *survey
+	snapshot    *objectSnapshot
 	environment environment
 
 	mu sync.Mutex
-	// reports are errors that let the pass go on.
+	// reports are errors that do not stop the pass.
 	reports []error
 }
 
-// run does it. It gives what failed, and what is to be told though nothing failed.
-func (p *pass) run(ctx context.Context, attempt int) (failed, reports []error) {
-	p.survey = newSurvey(ctx, p.worker.client, p.job.items)
-	if p.job.injects {
+// applyManifests applies all manifests of the plan. It returns the errors that failed the pass,
+// and those that are only reported. attempt is the number of failed passes so far; it selects
+// the order of the task graph.
+func (p *pass) applyManifests(ctx context.Context, attempt int) (failed, reports []error) {
+	p.snapshot = newObjectSnapshot(ctx, p.worker.client, p.plan.items)
+	if p.plan.needsEnvironment {
 		var err error
 		if p.environment, err = readEnvironment(ctx, p.worker.client); err != nil {
 			return []error{err}, nil
 		}
 	}
 
-	graph := release.NewGraph(p.job.manifests, p.mode, attempt)
-	failed = graph.Run(ctx, p.parallel(graph), func(ctx context.Context, node release.Node) error {
+	graph := release.NewGraph(p.plan.manifests, p.mode, attempt)
+	failed = graph.Run(ctx, p.maxParallelNodes(graph), func(ctx context.Context, node release.Node) error {
 		for _, task := range node.Tasks {
-			if it := p.item(task); it.isOperator() {
-				p.precreate(ctx, it)
+			if it := p.itemForTask(task); it.isClusterOperator() {
+				p.precreateClusterOperator(ctx, it)
 			}
 		}
-		return release.Serially(p.do)(ctx, node)
+		return release.Serially(p.runTask)(ctx, node)
 	})
 
 	return failed, p.reports
 }
 
-func (p *pass) parallel(graph release.Graph) int {
+// maxParallelNodes returns how many nodes of the graph are worked on in parallel.
+func (p *pass) maxParallelNodes(graph release.Graph) int {
 	switch p.mode {
 	case release.Initializing:
 		return len(graph.Nodes)
 	case release.Updating:
-		return parallelUpdating
+		return maxParallelUpdating
 	default:
-		return parallelReconciling
+		return maxParallelReconciling
 	}
 }
 
-func (p *pass) item(task release.Task) *item { return &p.job.items[task.Number-1] }
+func (p *pass) itemForTask(task release.Task) *item { return &p.plan.items[task.Number-1] }
 
-// do does the work on one manifest.
-func (p *pass) do(ctx context.Context, task release.Task) error {
-	p.worker.begin(p.job, task)
-	it := p.item(task)
+// runTask applies the manifest of a task and records its start and end. An error with
+// EffectReport is collected and not returned.
+func (p *pass) runTask(ctx context.Context, task release.Task) error {
+	p.worker.recordTaskStart(p.plan, task)
+	it := p.itemForTask(task)
 	var err error
-	if it.excluded != "" {
-		log.FromContext(ctx).V(2).Info("passed over a manifest", "object", it.String(), "why", it.excluded)
+	if it.exclusionReason != "" {
+		log.FromContext(ctx).V(2).Info("skipped a manifest", "object", it.String(), "reason", it.exclusionReason)
 	} else {
-		err = p.try(ctx, it)
+		err = p.applyWithRetries(ctx, it)
 	}
 
 	if err != nil {
-		err = taskError(task, err)
+		err = newTaskError(task, err)
 		if judged := (*Error)(nil); errors.As(err, &judged) && judged.Effect == EffectReport {
 			p.mu.Lock()
 			p.reports = append(p.reports, err)
@@ -112,87 +117,87 @@ func (p *pass) do(ctx context.Context, task release.Task) error {
 		}
 	}
 
-	p.worker.end(p.job, task, err == nil)
+	p.worker.recordTaskEnd(p.plan, task, err == nil)
 	return err
 }
 
-// try applies a manifest, and repeats it when that may help.
-func (p *pass) try(ctx context.Context, it *item) error {
-	policy := usualRetries
+// applyWithRetries applies a manifest and retries errors that may be transient.
+func (p *pass) applyWithRetries(ctx context.Context, it *item) error {
+	policy := defaultRetryPolicy
 	if p.mode == release.Initializing {
-		policy = initialRetries
+		policy = initializingRetryPolicy
 	}
 
-	pause := policy.pause
-	looks := 0
+	pause := policy.interval
+	kindRetries := 0
 	for attempt := 1; ; attempt++ {
-		err := p.apply(ctx, it)
-		for ; isKindMissing(err) && p.bringsKind(it) && looks < kindLooks && p.worker.sleep(ctx, kindPause) == nil; looks++ {
-			err = p.apply(ctx, it)
+		err := p.applyItem(ctx, it)
+		for ; isKindNotServed(err) && p.isKindFromRelease(it) && kindRetries < maxMissingKindRetries && p.worker.sleepContext(ctx, missingKindRetryInterval) == nil; kindRetries++ {
+			err = p.applyItem(ctx, it)
 		}
 
 		if err != nil && ctx.Err() == nil {
-			p.worker.noteError(p.job)
+			p.worker.countFailedAttempt(p.plan)
 		}
-		if err == nil || attempt == policy.attempts || isJudged(err) || ctx.Err() != nil {
+		if err == nil || attempt == policy.attempts || isTerminalError(err) || ctx.Err() != nil {
 			return err
 		}
 
-		log.FromContext(ctx).V(1).Info("a manifest could not be applied, and is tried again", "object", it.String(), "error", err.Error(), "after", pause.String())
-		if p.worker.sleep(ctx, pause) != nil {
+		log.FromContext(ctx).V(1).Info("failed to apply a manifest, retrying", "object", it.String(), "error", err.Error(), "after", pause.String())
+		if p.worker.sleepContext(ctx, pause) != nil {
 			return err
 		}
 
-		pause = min(time.Duration(float64(pause)*policy.factor), maxRetryPause)
+		pause = min(time.Duration(float64(pause)*policy.factor), maxManifestRetryInterval)
 	}
 }
 
-// bringsKind reports whether the release brings the kind of a manifest, so that it is served
-// soon. When a cluster is kept as it is, too few manifests are worked on side by side to wait
-// for one.
-func (p *pass) bringsKind(it *item) bool {
-	return p.mode != release.Reconciling && p.job.kinds[it.kind.GroupKind()]
+// isKindFromRelease reports whether a CRD of the release defines the kind of a manifest, so that
+// the API server serves it soon. It is false when the cluster is reconciled: too few manifests
+// are then worked on in parallel to wait for one.
+func (p *pass) isKindFromRelease(it *item) bool {
+	return p.mode != release.Reconciling && p.plan.definedKinds[it.kind.GroupKind()]
 }
 
-// isJudged reports whether trying again at once is of no use: the cluster answered, and what
-// it answered is what is wrong.
-func isJudged(err error) bool {
-	judged, faulty := (*Error)(nil), fault{}
+// isTerminalError reports whether a retry within the pass cannot help: the manifest is invalid,
+// or the state of the cluster was read and is unhealthy.
+func isTerminalError(err error) bool {
+	judged, faulty := (*Error)(nil), manifestError{}
 	return errors.As(err, &judged) || errors.As(err, &faulty)
 }
 
-func (p *pass) apply(ctx context.Context, it *item) error {
+func (p *pass) applyItem(ctx context.Context, it *item) error {
 	switch {
-	case it.fault != nil:
-		return fault{it.fault}
-	case it.deletes:
-		return p.remove(ctx, it)
-	case it.isOperator():
-		return p.operator(ctx, it)
+	case it.manifestErr != nil:
+		return manifestError{it.manifestErr}
+	case it.isTombstone:
+		return p.removeTombstonedObject(ctx, it)
+	case it.isClusterOperator():
+		return p.reconcileClusterOperator(ctx, it)
 	default:
-		return p.ensure(ctx, it)
+		return p.ensureObject(ctx, it)
 	}
 }
 
-// begin notes that a manifest is worked on.
-func (w *Worker) begin(j *job, task release.Task) {
+// recordTaskStart records that a manifest is in flight.
+func (w *Worker) recordTaskStart(plan *workPlan, task release.Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.job == j {
-		w.progress.tasks[task.Number] = taskName(task)
+	if w.plan == plan {
+		w.progress.inFlight[task.Number] = describeTask(task)
 	}
 }
 
-// end notes that it is not any more.
-func (w *Worker) end(j *job, task release.Task, done bool) {
+// recordTaskEnd records that a manifest is no longer in flight and, if it is done, counts it.
+func (w *Worker) recordTaskEnd(plan *workPlan, task release.Task, done bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.job != j {
+	if w.plan != plan {
 		return
 	}
 
 	p := &w.progress
-	delete(p.tasks, task.Number)
+	delete(p.inFlight, task.Number)
 	if !done {
 		return
 	}
@@ -200,38 +205,39 @@ func (w *Worker) end(j *job, task release.Task, done bool) {
 		p.status.Done, p.status.LastProgress = p.done, w.clock.Now()
 	}
 
-	signal(w.changed)
+	notifyWithoutBlocking(w.statusChanged)
 }
 
-// noteError counts an attempt that failed.
-func (w *Worker) noteError(j *job) {
+// countFailedAttempt counts a failed attempt at a manifest.
+func (w *Worker) countFailedAttempt(plan *workPlan) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.job == j {
+	if w.plan == plan {
 		w.progress.status.Errors++
 	}
 }
 
-// noteOperator keeps since when a ClusterOperator is awaited.
-func (w *Worker) noteOperator(j *job, name string, isWell bool) {
+// recordOperatorWait records since when the Worker waits for a ClusterOperator, or that it does
+// not wait any more.
+func (w *Worker) recordOperatorWait(plan *workPlan, name string, isWell bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.job != j {
+	if w.plan != plan {
 		return
 	}
 
 	if isWell {
-		delete(w.progress.waiting, name)
-	} else if w.progress.waiting[name].IsZero() {
-		w.progress.waiting[name] = w.clock.Now()
+		delete(w.progress.waitingSince, name)
+	} else if w.progress.waitingSince[name].IsZero() {
+		w.progress.waitingSince[name] = w.clock.Now()
 	}
 }
 
-// noteDeletion keeps which deletions have not ended.
-func (w *Worker) noteDeletion(j *job, object string, isPending bool) {
+// recordPendingDeletion records whether the deletion of an object is pending.
+func (w *Worker) recordPendingDeletion(plan *workPlan, object string, isPending bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.job != j {
+	if w.plan != plan {
 		return
 	}
 
@@ -242,8 +248,8 @@ func (w *Worker) noteDeletion(j *job, object string, isPending bool) {
 	}
 }
 
-// sleep waits. It fails when the context ends.
-func (w *Worker) sleep(ctx context.Context, pause time.Duration) error {
+// sleepContext waits for a duration. It returns an error when the context ends first.
+func (w *Worker) sleepContext(ctx context.Context, pause time.Duration) error {
 	timer := w.clock.NewTimer(pause)
 	defer timer.Stop()
 	select {

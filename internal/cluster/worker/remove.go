@@ -13,53 +13,53 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// remove deletes the object of a tombstone, once while the cluster is being updated. It does
-// not wait until the object is gone; as long as it is not, the status tells. An object that is
-// there afterwards, or in another mode, was made anew by somebody, and is left: who wants it
-// would make it again and again.
-func (p *pass) remove(ctx context.Context, it *item) error {
-	isThere, isGoing, err := p.look(ctx, it)
+// removeTombstonedObject deletes the object of a tombstone, once and only in Updating. It does
+// not wait for the deletion; the status reports objects that still exist. An object that exists
+// after that, or in another mode, was created again by someone else and is left: deleting it
+// would only lead to a loop.
+func (p *pass) removeTombstonedObject(ctx context.Context, it *item) error {
+	isThere, isGoing, err := p.getObjectMetadata(ctx, it)
 	if err != nil {
 		return err
 	}
 
 	if isThere != nil && !isGoing {
-		if p.mode != release.Updating || p.worker.wasRemoved(p.job, it, isThere.UID) {
-			log.FromContext(ctx).Info("an object that the release removes is there, and is left", "object", it.String())
+		if p.mode != release.Updating || p.worker.wasRecreatedAfterDeletion(p.plan, it, isThere.UID) {
+			log.FromContext(ctx).Info("left an object that the release removes and that was created again", "object", it.String())
 			isThere = nil
-		} else if isThere, err = p.delete(ctx, it, isThere); err != nil {
+		} else if isThere, err = p.deleteObject(ctx, it, isThere); err != nil {
 			return err
 		}
 	}
 
-	p.worker.noteDeletion(p.job, it.String(), isThere != nil)
+	p.worker.recordPendingDeletion(p.plan, it.String(), isThere != nil)
 	return nil
 }
 
-func (p *pass) delete(ctx context.Context, it *item, live *metav1.PartialObjectMetadata) (*metav1.PartialObjectMetadata, error) {
+func (p *pass) deleteObject(ctx context.Context, it *item, live *metav1.PartialObjectMetadata) (*metav1.PartialObjectMetadata, error) {
 	err := p.worker.client.Delete(ctx, live, client.Preconditions{UID: &live.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("deleting it: %w", err)
 	}
 
-	p.worker.noteRemoval(p.job, it, live.UID)
+	p.worker.recordDeletion(p.plan, it, live.UID)
 	log.FromContext(ctx).Info("deleted an object that the release removes", "object", it.String())
-	after, _, err := p.look(ctx, it)
+	after, _, err := p.getObjectMetadata(ctx, it)
 	if after != nil && after.UID != live.UID {
-		after = nil // Somebody made it anew already.
+		after = nil // It was already created again.
 	}
 
 	return after, err
 }
 
-// look returns the object; nil when there is none. An object of a kind that is not served is
-// gone.
-func (p *pass) look(ctx context.Context, it *item) (live *metav1.PartialObjectMetadata, isGoing bool, err error) {
+// getObjectMetadata reads the metadata of an item's object, and whether it is being deleted. It
+// returns nil if the object does not exist or its kind is not served.
+func (p *pass) getObjectMetadata(ctx context.Context, it *item) (live *metav1.PartialObjectMetadata, isGoing bool, err error) {
 	live = &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(it.kind)
 	err = p.worker.client.Get(ctx, client.ObjectKey{Namespace: it.key.Namespace, Name: it.key.Name}, live)
 	switch {
-	case apierrors.IsNotFound(err), isKindMissing(err):
+	case apierrors.IsNotFound(err), isKindNotServed(err):
 		return nil, false, nil
 	case err != nil:
 		return nil, false, err
@@ -69,19 +69,20 @@ func (p *pass) look(ctx context.Context, it *item) (live *metav1.PartialObjectMe
 	return live, live.DeletionTimestamp != nil, nil
 }
 
-// noteRemoval keeps which object was deleted.
-func (w *Worker) noteRemoval(j *job, it *item, uid types.UID) {
+// recordDeletion records the UID of a deleted object.
+func (w *Worker) recordDeletion(plan *workPlan, it *item, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.job == j {
-		w.progress.removed[it.key] = uid
+	if w.plan == plan {
+		w.progress.deletedUIDs[it.key] = uid
 	}
 }
 
-// wasRemoved reports whether another object than this one was deleted in its place.
-func (w *Worker) wasRemoved(j *job, it *item, uid types.UID) bool {
+// wasRecreatedAfterDeletion reports whether an object with another UID was deleted before in the
+// same place.
+func (w *Worker) wasRecreatedAfterDeletion(plan *workPlan, it *item, uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before, ok := w.progress.removed[it.key]
-	return w.job == j && ok && before != uid
+	before, ok := w.progress.deletedUIDs[it.key]
+	return w.plan == plan && ok && before != uid
 }

@@ -23,8 +23,8 @@ import (
 )
 
 func TestRetries(t *testing.T) {
-	name := fresh("retries")
-	c := newRecord(t)
+	name := uniqueName("retries")
+	c := newRecordingClient(t)
 	var mu sync.Mutex
 	tried := map[string]int{}
 	c.before = func(what string) error {
@@ -44,12 +44,12 @@ func TestRetries(t *testing.T) {
 	config := func(object string) string {
 		return strings.ReplaceAll(configMapText, "name: NAME,", "name: "+object+",")
 	}
-	w := worker.New(worker.Options{Client: c, Clock: hasty{}, Period: 500 * time.Hour})
-	w.Update(work(load(t, namespaced(name, map[string]string{
+	w := worker.New(worker.Options{Client: c, Clock: fastClock{}, Period: 500 * time.Hour})
+	w.Update(work(loadPayload(t, withNamespace(name, map[string]string{
 		"0000_10_a_01": config("soon"), "0000_10_b_01": config("never"), "0000_20_d_01": config("later"),
 	})), release.Updating))
-	start(t, w)
-	status := until(t, w, "a pass failed", func(s worker.Status) bool { return s.Failure != nil })
+	startWorker(t, w)
+	status := waitForStatus(t, w, "a pass failed", func(s worker.Status) bool { return s.Failure != nil })
 	want := `Could not update configmap "` + name + `/never" (3 of 4): the server has forbidden updates to this resource`
 	if diff := cmp.Diff(want, status.Failure.Error()); diff != "" {
 		t.Errorf("failure, -want +got:\n%s", diff)
@@ -63,25 +63,25 @@ func TestRetries(t *testing.T) {
 }
 
 func TestARefusedManifest(t *testing.T) {
-	c := newRecord(t)
+	c := newRecordingClient(t)
 	w := newWorker(c)
-	w.Update(work(load(t, map[string]string{
+	w.Update(work(loadPayload(t, map[string]string{
 		"0000_10_a_01": "apiVersion: batch/v1\nkind: Job\nmetadata: {included, name: refused, namespace: default}\nspec: {selector: {}}\n",
 	}), release.Updating))
-	start(t, w)
-	status := until(t, w, "a pass failed", func(s worker.Status) bool { return s.Failure != nil })
-	want := `Could not update job "default/refused" (1 of 1): spec.selector must not be set: the server makes that of a Job`
+	startWorker(t, w)
+	status := waitForStatus(t, w, "a pass failed", func(s worker.Status) bool { return s.Failure != nil })
+	want := `Could not update job "default/refused" (1 of 1): spec.selector must not be set: the server sets the selector of a Job`
 	if diff := cmp.Diff(want, status.Failure.Error()); diff != "" {
 		t.Errorf("failure, -want +got:\n%s", diff)
 	}
 }
 
-// The work of a Job that was done is not done again by itself.
+// The work of a completed Job is not repeated automatically.
 func TestAnotherJob(t *testing.T) {
-	name := fresh("job")
-	c := newRecord(t)
+	name := uniqueName("job")
+	c := newRecordingClient(t)
 	job := func(image string) worker.Work {
-		return work(load(t, map[string]string{
+		return work(loadPayload(t, map[string]string{
 			"0000_10_a_01": "apiVersion: batch/v1\nkind: Job\nmetadata: {included, name: " + name + ", namespace: default}\n" +
 				"spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: " + image + "}]}}}\n",
 		}), release.Updating)
@@ -89,37 +89,37 @@ func TestAnotherJob(t *testing.T) {
 
 	w := newWorker(c)
 	w.Update(job("example.com/a:v1"))
-	stop := start(t, w)
-	until(t, w, "a pass", completed(1))
+	stop := startWorker(t, w)
+	waitForStatus(t, w, "a pass", completed(1))
 	stop()
 	w = newWorker(c)
 	w.Update(job("example.com/a:v2"))
-	start(t, w)
-	status := until(t, w, "a pass failed", func(s worker.Status) bool { return s.Failure != nil })
-	want := `Could not update job "default/` + name + `" (1 of 1): spec.template cannot be changed while the object exists: delete the object, which is then made anew, or give it another name in the release`
+	startWorker(t, w)
+	status := waitForStatus(t, w, "a pass failed", func(s worker.Status) bool { return s.Failure != nil })
+	want := `Could not update job "default/` + name + `" (1 of 1): spec.template cannot be changed while the object exists: delete the object so that it is created again, or give it another name in the release`
 	if diff := cmp.Diff(want, status.Failure.Error()); diff != "" {
 		t.Errorf("failure, -want +got:\n%s", diff)
 	}
 }
 
-// Somebody else writes the object between the moment it is read and that it is written.
+// Another client writes the object between the read and the write.
 func TestContention(t *testing.T) {
-	name := fresh("contention")
-	c := newRecord(t)
+	name := uniqueName("contention")
+	c := newRecordingClient(t)
 	w := newWorker(c)
-	payload := load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText}))
+	payload := loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": configMapText}))
 	w.Update(work(payload, release.Updating))
-	stop := start(t, w)
-	until(t, w, "a pass", completed(1))
+	stop := startWorker(t, w)
+	waitForStatus(t, w, "a pass", completed(1))
 	stop()
-	live := get(t, c, "v1", "ConfigMap", name, name)
-	change(t, c.Client, live, func() { set(t, live, "mine", "data", "a") })
+	live := getObject(t, c, "v1", "ConfigMap", name, name)
+	updateObject(t, c.Client, live, func() { setNestedField(t, live, "mine", "data", "a") })
 	others := 0
 	c.mu.Lock()
 	c.before = func(what string) error {
 		if what == "update ConfigMap "+name && others < 2 {
 			others++
-			live := get(t, c, "v1", "ConfigMap", name, name)
+			live := getObject(t, c, "v1", "ConfigMap", name, name)
 			live.SetLabels(map[string]string{"other": strconv.Itoa(others)})
 			return c.Patch(context.Background(), live, client.Merge)
 		}
@@ -129,28 +129,28 @@ func TestContention(t *testing.T) {
 	c.mu.Unlock()
 	w = newWorker(c)
 	w.Update(work(payload, release.Updating))
-	start(t, w)
-	until(t, w, "a pass", completed(1))
-	live = get(t, c, "v1", "ConfigMap", name, name)
+	startWorker(t, w)
+	waitForStatus(t, w, "a pass", completed(1))
+	live = getObject(t, c, "v1", "ConfigMap", name, name)
 	if value, _, _ := unstructured.NestedString(live.Object, "data", "a"); value != "release" || others != 2 {
 		t.Errorf("data %q after %d other writes", value, others)
 	}
 }
 
 func TestUpdate(t *testing.T) {
-	name := fresh("replaced")
-	c := newRecord(t)
+	name := uniqueName("replaced")
+	c := newRecordingClient(t)
 	w := newWorker(c)
 	if status := w.Status(); status.Total != 0 || status.State() != release.Updating {
 		t.Errorf("without work: %+v", status)
 	}
 
-	start(t, w)
-	payload := load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText}))
+	startWorker(t, w)
+	payload := loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": configMapText}))
 	asked := work(payload, release.Initializing)
 	asked.Verified, asked.AcceptedRisks = true, "a risk"
 	w.Update(asked)
-	status := until(t, w, "a pass", completed(1))
+	status := waitForStatus(t, w, "a pass", completed(1))
 	if !status.Verified || status.AcceptedRisks != "a risk" || status.Actual.Version != "1.0.0" || status.Generation != 1 {
 		t.Errorf("status %+v", status)
 	}
@@ -162,8 +162,8 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("the same work: %+v", status)
 	}
 
-	// Another release begins anew.
-	other := work(load(t, namespaced(name, map[string]string{"0000_10_a_01": strings.Replace(configMapText, "a: release", "a: other", 1)})), release.Updating)
+	// Another release resets the progress.
+	other := work(loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": strings.Replace(configMapText, "a: release", "a: other", 1)})), release.Updating)
 	other.Desired = configv1.Release{Version: "1.0.1", Image: "registry.example.com/release@sha256:1"}
 	other.Generation = 3
 	w.Update(other)
@@ -171,17 +171,17 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("another release: %+v", status)
 	}
 
-	until(t, w, "the other release", func(s worker.Status) bool { return s.Completed >= 1 && s.Reconciling && s.Actual.Version == "1.0.1" })
-	live := get(t, c, "v1", "ConfigMap", name, name)
+	waitForStatus(t, w, "the other release", func(s worker.Status) bool { return s.Completed >= 1 && s.Reconciling && s.Actual.Version == "1.0.1" })
+	live := getObject(t, c, "v1", "ConfigMap", name, name)
 	if value, _, _ := unstructured.NestedString(live.Object, "data", "a"); value != "other" {
 		t.Errorf("data %q", value)
 	}
 }
 
-// Work that is replaced while it is done ends at once.
+// Replacing the work ends the running pass.
 func TestReplacedInTheMiddle(t *testing.T) {
-	name := fresh("middle")
-	c := newRecord(t)
+	name := uniqueName("middle")
+	c := newRecordingClient(t)
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	c.before = func(what string) error {
@@ -192,26 +192,27 @@ func TestReplacedInTheMiddle(t *testing.T) {
 	}
 
 	w := newWorker(c)
-	w.Update(work(load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText, "0000_20_a_01": strings.Replace(configMapText, "name: NAME,", "name: behind,", 1)})), release.Updating))
-	start(t, w)
+	w.Update(work(loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": configMapText, "0000_20_a_01": strings.Replace(configMapText, "name: NAME,", "name: behind,", 1)})), release.Updating))
+	startWorker(t, w)
 	<-reached
 	if diff := cmp.Diff([]string{`configmap "` + name + `/` + name + `" (2 of 3)`}, w.Status().Tasks); diff != "" {
 		t.Errorf("in flight, -want +got:\n%s", diff)
 	}
 
-	other := work(load(t, map[string]string{"0000_10_a_01": named(namespaceText, name+"-other")}), release.Updating)
+	other := work(loadPayload(t, map[string]string{"0000_10_a_01": withName(namespaceText, name+"-other")}), release.Updating)
 	other.Desired.Image += "1"
 	w.Update(other)
 	close(goOn)
-	until(t, w, "the other work", func(s worker.Status) bool { return s.Completed >= 1 && s.Total == 1 })
-	if writes := c.taken(); slices.Contains(writes, "create ConfigMap behind") || !slices.Contains(writes, "create Namespace "+name+"-other") {
+	waitForStatus(t, w, "the other work", func(s worker.Status) bool { return s.Completed >= 1 && s.Total == 1 })
+	if writes := c.takeWrites(); slices.Contains(writes, "create ConfigMap behind") || !slices.Contains(writes, "create Namespace "+name+"-other") {
 		t.Errorf("written: %q", writes)
 	}
 }
 
-// A Worker that is killed at any write leaves what the next one brings to the same end.
+// A Worker that is killed at any write leaves a state from which the next one reaches the same
+// end.
 func TestKilledAnywhere(t *testing.T) {
-	c := newRecord(t)
+	c := newRecordingClient(t)
 	files := map[string]string{
 		"0000_10_cluster-version-operator_01": workloadText,
 		"0000_20_a_01":                        configMapText,
@@ -226,7 +227,7 @@ func TestKilledAnywhere(t *testing.T) {
 		if err := c.Create(t.Context(), old); err != nil {
 			t.Fatal(err)
 		}
-		return work(load(t, namespaced(name, files)), release.Updating)
+		return work(loadPayload(t, withNamespace(name, files)), release.Updating)
 	}
 	end := func(name string) string {
 		var all []string
@@ -238,7 +239,7 @@ func TestKilledAnywhere(t *testing.T) {
 			if namespace == "s" {
 				namespace, object = "", name+"s.example.net"
 			}
-			u := get(t, c, of[0], of[1], namespace, object)
+			u := getObject(t, c, of[0], of[1], namespace, object)
 			for _, field := range []string{"clusterIP", "clusterIPs"} {
 				unstructured.RemoveNestedField(u.Object, "spec", field)
 			}
@@ -254,7 +255,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 	var want string
 	for kill := 0; ; kill++ {
-		name := fresh("kill")
+		name := uniqueName("kill")
 		asked := prepare(name)
 		w := newWorker(c)
 		w.Update(asked)
@@ -273,7 +274,7 @@ func TestKilledAnywhere(t *testing.T) {
 			return nil
 		}
 		c.mu.Unlock()
-		stop := start(t, w)
+		stop := startWorker(t, w)
 		for isOver := false; !isOver; {
 			select {
 			case <-killed:
@@ -288,8 +289,8 @@ func TestKilledAnywhere(t *testing.T) {
 		c.mu.Unlock()
 		next := newWorker(c)
 		next.Update(asked)
-		stop = start(t, next)
-		until(t, next, name+", the next Worker", completed(1))
+		stop = startWorker(t, next)
+		waitForStatus(t, next, name+", the next Worker", completed(1))
 		stop()
 		if got := end(name); want == "" {
 			want = got
@@ -305,10 +306,10 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// An API server that does not answer for a while is told, and nothing else comes of it.
+// An API server that does not answer for a while causes a reported failure and nothing else.
 func TestAnOutage(t *testing.T) {
-	c := newRecord(t)
-	name := fresh("outage")
+	c := newRecordingClient(t)
+	name := uniqueName("outage")
 	var mu sync.Mutex
 	isUp := false
 	c.before = func(string) error {
@@ -321,9 +322,9 @@ func TestAnOutage(t *testing.T) {
 	}
 
 	w := newWorker(c)
-	w.Update(work(load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText})), release.Updating))
-	start(t, w)
-	status := until(t, w, "the outage is told", func(s worker.Status) bool { return s.Failure != nil })
+	w.Update(work(loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": configMapText})), release.Updating))
+	startWorker(t, w)
+	status := waitForStatus(t, w, "the outage is told", func(s worker.Status) bool { return s.Failure != nil })
 	want := fmt.Sprintf("Could not update namespace %q (1 of 2): the server is down or not responding", name)
 	if verdict := status.Judge(time.Now()); verdict.Message != want || verdict.Summary != "the control plane is down or not responding" {
 		t.Errorf("verdict %+v, want the message %q", verdict, want)
@@ -332,7 +333,7 @@ func TestAnOutage(t *testing.T) {
 	mu.Lock()
 	isUp = true
 	mu.Unlock()
-	status = until(t, w, "a pass", completed(1))
+	status = waitForStatus(t, w, "a pass", completed(1))
 	if status.Failure != nil {
 		t.Errorf("failure %v", status.Failure)
 	}

@@ -11,43 +11,43 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// jitter is the part of a pause that chance adds to it at most, so that what fails together
-// is not tried together.
-const jitter = 0.2
+// maxDelayJitter is the largest random part that is added to a delay, as a fraction of it. It
+// spreads the retries of clusters that fail at the same time.
+const maxDelayJitter = 0.2
 
-// backoffs is how many failures in a row are followed by shorter pauses than the period.
-const backoffs = 4
+// maxBackoffFailures is the number of consecutive failures after which the delay between passes
+// equals the period.
+const maxBackoffFailures = 4
 
-// Run does the work until the context ends; what is under way then is ended quickly, and
-// begun anew by the next Worker. It fails only if it cannot begin.
+// Run executes passes until the context ends. It then cancels the running pass; the next Worker
+// starts it again. Run returns an error only if it cannot start.
 func (w *Worker) Run(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("worker"))
-	if err := w.watchOperators(ctx); err != nil {
+	if err := w.watchClusterOperators(ctx); err != nil {
 		return err
 	}
 
 	var pause time.Duration
-	for w.await(ctx, pause) {
-		pause = w.pass(ctx)
+	for w.awaitNextPass(ctx, pause) {
+		pause = w.runPass(ctx)
 	}
 
 	return nil
 }
 
-// await waits until a pass is due: there is work, and either it is other work than before,
-// or the pause has passed, or an operator changed that may be what a pass waits for. It
-// gives false when the context ends.
-func (w *Worker) await(ctx context.Context, pause time.Duration) bool {
+// awaitNextPass waits until a pass is due: there is new work, the delay has elapsed, or a
+// ClusterOperator that a pass may wait for has changed. It returns false when the context ends.
+func (w *Worker) awaitNextPass(ctx context.Context, pause time.Duration) bool {
 	timer := w.clock.NewTimer(pause)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-w.wake:
+		case <-w.workChanged:
 		case <-timer.C():
-		case <-w.operators:
-			if w.isSteady() {
+		case <-w.operatorChanged:
+			if w.isFullyReconciled() {
 				continue
 			}
 		}
@@ -60,34 +60,35 @@ func (w *Worker) await(ctx context.Context, pause time.Duration) bool {
 func (w *Worker) hasWork() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.job != nil
+	return w.plan != nil
 }
 
-// isSteady reports whether nothing is awaited.
-func (w *Worker) isSteady() bool {
+// isFullyReconciled reports whether the release is applied and the last pass did not fail, so
+// that no pass waits for an operator.
+func (w *Worker) isFullyReconciled() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.progress.status.Reconciling && w.progress.status.Failure == nil
 }
 
-// pass does the work once, and gives the pause until it is done again.
-func (w *Worker) pass(ctx context.Context) time.Duration {
+// runPass executes one pass and returns the delay until the next one.
+func (w *Worker) runPass(ctx context.Context) time.Duration {
 	p, attempt, ctx, cancel := w.beginPass(ctx)
 	defer cancel()
-	failed, reports := p.run(ctx, attempt)
-	return w.endPass(ctx, p, failed, reports)
+	failed, reports := p.applyManifests(ctx, attempt)
+	return w.recordPassResult(ctx, p, failed, reports)
 }
 
 func (w *Worker) beginPass(ctx context.Context) (*pass, int, context.Context, context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// What was asked for until now is what this pass is about.
+	// This pass covers all work that was set until now.
 	select {
-	case <-w.wake:
+	case <-w.workChanged:
 	default:
 	}
 
-	p := &pass{worker: w, job: w.job, mode: w.progress.status.State()}
+	p := &pass{worker: w, plan: w.plan, mode: w.progress.status.State()}
 	limit := 2 * w.period
 	if p.mode == release.Initializing {
 		limit = w.period
@@ -95,39 +96,40 @@ func (w *Worker) beginPass(ctx context.Context) (*pass, int, context.Context, co
 
 	ctx, w.cancel = context.WithTimeout(ctx, limit)
 	w.progress.done = 0
-	clear(w.progress.tasks)
-	log.FromContext(ctx).V(1).Info("a pass begins", "version", p.job.work.Desired.Version, "state", p.mode, "failures", w.failures)
+	clear(w.progress.inFlight)
+	log.FromContext(ctx).V(1).Info("pass started", "version", p.plan.work.Desired.Version, "state", p.mode, "failures", w.failures)
 
 	return p, w.failures, ctx, w.cancel
 }
 
-// endPass notes what came of a pass.
-func (w *Worker) endPass(ctx context.Context, p *pass, failed, reports []error) time.Duration {
+// recordPassResult updates the status with the errors of a pass and returns the delay until the
+// next one. The errors in reports do not make the pass fail.
+func (w *Worker) recordPassResult(ctx context.Context, p *pass, failed, reports []error) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cancel = nil
-	if w.job != p.job {
-		return 0 // It is about what nobody asks for any more.
+	if w.plan != p.plan {
+		return 0 // The work was replaced during the pass.
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return 0
 	}
 
-	defer signal(w.changed)
+	defer notifyWithoutBlocking(w.statusChanged)
 	status := &w.progress.status
-	clear(w.progress.tasks)
-	before := text(status.Failure)
-	status.Failure = summarize(append(failed, reports...))
+	clear(w.progress.inFlight)
+	before := errorText(status.Failure)
+	status.Failure = summarizePassErrors(append(failed, reports...))
 	if len(failed) > 0 {
 		w.failures++
-		if now := text(status.Failure); now != before {
-			log.FromContext(ctx).Info("a pass failed", "version", p.job.work.Desired.Version, "state", p.mode, "failure", now)
+		if now := errorText(status.Failure); now != before {
+			log.FromContext(ctx).Info("pass failed", "version", p.plan.work.Desired.Version, "state", p.mode, "failure", now)
 		}
-		return w.pause()
+		return w.nextPassDelay()
 	}
 
 	if !status.Reconciling {
-		log.FromContext(ctx).Info("all of the release is applied", "version", p.job.work.Desired.Version, "manifests", status.Total)
+		log.FromContext(ctx).Info("applied all manifests of the release", "version", p.plan.work.Desired.Version, "manifests", status.Total)
 	}
 
 	w.failures = 0
@@ -135,23 +137,24 @@ func (w *Worker) endPass(ctx context.Context, p *pass, failed, reports []error) 
 	status.Done = status.Total
 	status.Completed++
 
-	return w.pause()
+	return w.nextPassDelay()
 }
 
-// pause is how long to wait after a pass: longer after each failure, up to the period.
-func (w *Worker) pause() time.Duration {
+// nextPassDelay returns the delay until the next pass. After a failure it is shorter than the
+// period and doubles with each further failure.
+func (w *Worker) nextPassDelay() time.Duration {
 	if w.failures == 0 {
 		return w.period
 	}
 
 	pause := w.period
-	if w.failures < backoffs {
+	if w.failures < maxBackoffFailures {
 		pause = w.period / 16 << w.failures
 	}
-	return pause + time.Duration(jitter*rand.Float64()*float64(pause)) //nolint:gosec // G404: it spreads load and guards nothing.
+	return pause + time.Duration(maxDelayJitter*rand.Float64()*float64(pause)) //nolint:gosec // G404: it spreads load and guards nothing.
 }
 
-func text(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}

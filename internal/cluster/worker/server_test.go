@@ -14,8 +14,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// everything has an object of each kind that has rules, and leaves all to the API server that
-// it gives defaults for.
+// everything has an object of each kind that has rules, and omits the fields that the API server
+// defaults.
 const everything = `
 apiVersion: v1
 kind: Namespace
@@ -202,54 +202,54 @@ metadata: {included, name: v1.every.example.com}
 spec: {group: every.example.com, version: v1, groupPriorityMinimum: 1000, versionPriority: 10, service: {name: every, namespace: every}}
 `
 
-// Whatever the API server adds to a manifest, it is written once: by a Worker that goes on,
-// and by one that begins anew and knows nothing.
+// Every object is written once, whatever defaults the API server adds. This holds for a Worker
+// that continues, and for a new one with an empty cache.
 func TestNothingIsWrittenTwice(t *testing.T) {
-	c := newRecord(t)
-	name := fresh("every")
-	payload := load(t, map[string]string{"0000_10_every_01_all": strings.NewReplacer("every", name, "example.com", name+".example.com").Replace(everything)})
+	c := newRecordingClient(t)
+	name := uniqueName("every")
+	payload := loadPayload(t, map[string]string{"0000_10_every_01_all": strings.NewReplacer("every", name, "example.com", name+".example.com").Replace(everything)})
 	first := newWorker(c)
 	first.Update(work(payload, release.Initializing))
-	stop := start(t, first)
-	status := until(t, first, "initialized", completed(1))
+	stop := startWorker(t, first)
+	status := waitForStatus(t, first, "initialized", completed(1))
 	if status.Done != status.Total || status.Total != len(payload.Manifests) || !status.Reconciling || status.Failure != nil {
 		t.Errorf("status: %+v", status)
 	}
-	if writes := c.taken(); len(writes) != len(payload.Manifests) {
+	if writes := c.takeWrites(); len(writes) != len(payload.Manifests) {
 		t.Errorf("%d manifests, written: %q", len(payload.Manifests), writes)
 	}
 
-	c.atRest(t, first, 2)
+	c.expectNoWrites(t, first, 2)
 	stop()
-	before := versions(t, c, payload)
+	before := resourceVersions(t, c, payload)
 
 	for _, state := range []release.Mode{release.Reconciling, release.Updating} {
 		again := newWorker(c)
 		again.Update(work(payload, state))
-		stop := start(t, again)
-		until(t, again, "a pass", completed(1))
-		if writes := c.taken(); len(writes) > 0 {
-			// Only what the API server keeps in another form than it was given is sent.
+		stop := startWorker(t, again)
+		waitForStatus(t, again, "a pass", completed(1))
+		if writes := c.takeWrites(); len(writes) > 0 {
+			// Only objects that the API server stores in another form are sent again.
 			slices.Sort(writes)
 			if diff := cmp.Diff([]string{"update Deployment " + name, "update Secret " + name}, writes); diff != "" || state != release.Updating {
 				t.Errorf("%s: written again: %q", state, writes)
 			}
 		}
 
-		c.atRest(t, again, 1)
+		c.expectNoWrites(t, again, 1)
 		stop()
-		if diff := cmp.Diff(before, versions(t, c, payload)); diff != "" {
+		if diff := cmp.Diff(before, resourceVersions(t, c, payload)); diff != "" {
 			t.Errorf("%s: objects were changed:\n%s", state, diff)
 		}
 	}
 }
 
-// A privilege that somebody adds to an object of the release is taken away by the next pass, and
-// the API server's own defaults are no reason to write again.
+// The next pass removes a privilege that was added to an object of the release. Defaults of the
+// API server do not cause writes.
 func TestPrivilegesAreTakenAway(t *testing.T) {
-	c := newRecord(t)
-	name := fresh("privileged")
-	payload := load(t, map[string]string{"0000_10_a_01_all": strings.ReplaceAll(`
+	c := newRecordingClient(t)
+	name := uniqueName("privileged")
+	payload := loadPayload(t, map[string]string{"0000_10_a_01_all": strings.ReplaceAll(`
 apiVersion: v1
 kind: Namespace
 metadata: {included, name: NAME}
@@ -271,11 +271,11 @@ spec:
 
 	worker := newWorker(c)
 	worker.Update(work(payload, release.Reconciling))
-	start(t, worker)
-	until(t, worker, "a pass", completed(1))
+	startWorker(t, worker)
+	waitForStatus(t, worker, "a pass", completed(1))
 	want := map[string]any{}
 	for _, kind := range []string{"v1/ServiceAccount", "apps/v1/Deployment"} {
-		want[kind] = stated(t, c, kind, name)
+		want[kind] = getContent(t, c, kind, name)
 	}
 
 	for kind, patch := range map[string]string{
@@ -286,48 +286,48 @@ spec:
 			"containers": [{"name": "a", "image": "example.com/a:v1", "securityContext": {"privileged": true}}]}}}}`,
 	} {
 		version, kindName := kind[:strings.LastIndex(kind, "/")], kind[strings.LastIndex(kind, "/")+1:]
-		live := get(t, c, version, kindName, name, name)
+		live := getObject(t, c, version, kindName, name, name)
 		if err := c.Patch(t.Context(), live, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 			t.Fatal(err)
 		}
-		if reflect.DeepEqual(content(live), want[kind]) {
+		if reflect.DeepEqual(stripMetadata(live), want[kind]) {
 			t.Fatalf("%s: the patch has changed nothing", kind)
 		}
 	}
 
 	done := worker.Status().Completed
-	until(t, worker, "the next but one pass", completed(done+2))
+	waitForStatus(t, worker, "the next but one pass", completed(done+2))
 	for kind, wanted := range want {
-		if diff := cmp.Diff(wanted, stated(t, c, kind, name)); diff != "" {
+		if diff := cmp.Diff(wanted, getContent(t, c, kind, name)); diff != "" {
 			t.Errorf("%s was not healed (-want +got):\n%s", kind, diff)
 		}
 	}
 
-	c.taken()
-	c.atRest(t, worker, 1)
+	c.takeWrites()
+	c.expectNoWrites(t, worker, 1)
 }
 
-// stated returns an object of the cluster without its metadata and status.
-func stated(t *testing.T, c client.Client, kind, name string) map[string]any {
+// getContent returns an object of the cluster without its metadata and status.
+func getContent(t *testing.T, c client.Client, kind, name string) map[string]any {
 	t.Helper()
 	i := strings.LastIndex(kind, "/")
-	return content(get(t, c, kind[:i], kind[i+1:], name, name))
+	return stripMetadata(getObject(t, c, kind[:i], kind[i+1:], name, name))
 }
 
-// content returns an object without its metadata and status. It takes them out of the object.
-func content(u *unstructured.Unstructured) map[string]any {
+// stripMetadata removes the metadata and status of an object and returns the rest.
+func stripMetadata(u *unstructured.Unstructured) map[string]any {
 	delete(u.Object, "metadata")
 	delete(u.Object, "status")
 	return u.Object
 }
 
-// versions returns the resource version of each object of a payload.
-func versions(t *testing.T, c client.Client, payload *release.Payload) map[string]string {
+// resourceVersions returns the resource version of each object of a payload.
+func resourceVersions(t *testing.T, c client.Client, payload *release.Payload) map[string]string {
 	t.Helper()
 	result := map[string]string{}
 	for _, m := range payload.Manifests {
 		key := m.Key()
-		result[key.String()] = get(t, c, m.Object.GetAPIVersion(), key.Kind, key.Namespace, key.Name).GetResourceVersion()
+		result[key.String()] = getObject(t, c, m.Object.GetAPIVersion(), key.Kind, key.Namespace, key.Name).GetResourceVersion()
 	}
 	return result
 }

@@ -11,53 +11,51 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Status is how far a Worker is with its Work. The zero value is that of a Worker without
-// work.
+// Status is the progress of a Worker with its Work. The zero value is the status of a Worker
+// without work.
 type Status struct {
-	// Generation is that of the Work.
+	// Generation is the generation of the Work.
 	Generation int64
 	// Actual is the release of the Work.
 	Actual configv1.Release
-	// Verified and AcceptedRisks are those of the Work.
+	// Verified and AcceptedRisks are copied from the Work.
 	Verified      bool
 	AcceptedRisks string
-	// Capabilities are those of the Work.
+	// Capabilities are copied from the Work.
 	Capabilities release.Capabilities
-	// VersionHash is about the manifests that belong to the cluster.
+	// VersionHash is the hash of the manifests that belong to the cluster.
 	VersionHash string
 
-	// Initial says that the cluster is being made, and was not complete yet.
+	// Initial is true while the cluster is initialized and was not complete yet.
 	Initial bool
-	// Reconciling says that all of the release was applied at least once, or that the Work
-	// said so; the cluster is kept as it is.
+	// Reconciling is true once the release was applied completely, or if the Work said so. The
+	// Worker then keeps it applied.
 	Reconciling bool
-	// Total is how many manifests belong to the cluster. Done is how many of them were
-	// applied or passed over; while a release is applied for the first time it does not
-	// fall when a pass begins anew.
+	// Total is the number of manifests that belong to the cluster. Done is the number of them
+	// that were applied or skipped. While a release is applied for the first time, Done does not
+	// decrease when a pass starts again.
 	Done, Total int
-	// Completed is how many passes over all of the release succeeded.
+	// Completed is the number of passes over the whole release that succeeded.
 	Completed int
-	// Errors is how many attempts at a manifest failed since work on the release began, those
-	// among them that only wait for something.
+	// Errors is the number of failed attempts at a manifest since work on the release started. It
+	// includes attempts that only wait.
 	Errors int
-	// Failure is what kept the last pass from succeeding, an *Error in most cases, or what
-	// a pass that succeeded has to report. It stays until the next pass has ended.
-	// Judge says what it means.
+	// Failure is the error of the last pass, an *Error in most cases, or what a successful pass
+	// has to report. It stays until the next pass has ended. Judge returns what it means.
 	Failure error
-	// Started is when work on the release began, LastProgress when Done rose last.
+	// Started is when work on the release started, LastProgress when Done last increased.
 	Started, LastProgress time.Time
 
-	// Tasks are the manifests that are worked on now, as `deployment "ns/name" (3 of 99)`,
-	// by number.
+	// Tasks are the manifests in flight, as `deployment "ns/name" (3 of 99)`, ordered by number.
 	Tasks []string
-	// Waiting tells since when ClusterOperators, by name, are not as the release wants
-	// them.
+	// Waiting maps the names of ClusterOperators that are not in the wanted state to the time
+	// since when the Worker waits for them.
 	Waiting map[string]time.Time
-	// Deleting are objects that the release removes and that are not gone yet, sorted.
+	// Deleting are the objects that the release removes and that still exist, sorted.
 	Deleting []string
 }
 
-// State is the mode of the next pass, or of the present one.
+// State returns the mode of the current or the next pass.
 func (s Status) State() release.Mode {
 	switch {
 	case s.Reconciling:
@@ -69,32 +67,33 @@ func (s Status) State() release.Mode {
 	}
 }
 
-// progress is what a pass writes of a Status.
+// progress is the state of the Worker that passes write; snapshot turns it into a Status.
 type progress struct {
 	status Status
-	// done counts the manifests of the present pass.
+	// done counts the manifests of the current pass.
 	done int
-	// tasks are those in flight, by number.
-	tasks    map[int]string
-	waiting  map[string]time.Time
-	deleting map[string]bool
-	// removed are the objects of tombstones that were deleted, so that none is twice.
-	removed map[release.Key]types.UID
+	// inFlight are the descriptions of the manifests in flight, by number.
+	inFlight     map[int]string
+	waitingSince map[string]time.Time
+	deleting     map[string]bool
+	// deletedUIDs are the UIDs of tombstoned objects that were deleted, so that each is deleted
+	// only once.
+	deletedUIDs map[release.Key]types.UID
 }
 
 func newProgress(status Status) progress {
 	return progress{
-		status: status, tasks: map[int]string{}, waiting: map[string]time.Time{}, deleting: map[string]bool{}, removed: map[release.Key]types.UID{},
+		status: status, inFlight: map[int]string{}, waitingSince: map[string]time.Time{}, deleting: map[string]bool{}, deletedUIDs: map[release.Key]types.UID{},
 	}
 }
 
-// snapshot returns a Status that nobody changes any more.
+// snapshot returns a Status that shares no mutable state with the progress.
 func (p *progress) snapshot() Status {
 	status := p.status
-	status.Waiting = maps.Clone(p.waiting)
+	status.Waiting = maps.Clone(p.waitingSince)
 	status.Deleting = slices.Sorted(maps.Keys(p.deleting))
-	for _, number := range slices.Sorted(maps.Keys(p.tasks)) {
-		status.Tasks = append(status.Tasks, p.tasks[number])
+	for _, number := range slices.Sorted(maps.Keys(p.inFlight)) {
+		status.Tasks = append(status.Tasks, p.inFlight[number])
 	}
 	return status
 }

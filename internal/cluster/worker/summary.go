@@ -8,29 +8,30 @@ import (
 	"strings"
 )
 
-// plurals are the reasons that several ClusterOperators can have together, with what is said
-// of all of them.
-var plurals = map[string]struct{ reason, text string }{
+// operatorPlurals are the reasons that several ClusterOperators can share, with the reason and
+// text for all of them.
+var operatorPlurals = map[string]struct{ reason, text string }{
 	ReasonOperatorNoVersions:   {"ClusterOperatorsNoVersions", "do not declare expected versions"},
 	ReasonOperatorNotAvailable: {"ClusterOperatorsNotAvailable", "are not available"},
 	ReasonOperatorDegraded:     {"ClusterOperatorsDegraded", "are degraded"},
 	ReasonOperatorUpdating:     {"ClusterOperatorsUpdating", "are updating versions"},
 }
 
-// summarize makes one error of those of a pass; nil of none. That work was ended counts
-// only when nothing else failed. ClusterOperators with the same trouble are told together.
-func summarize(all []error) error {
-	errs := slices.DeleteFunc(slices.Clone(all), isEnd)
+// summarizePassErrors combines the errors of a pass into one; nil if there are none. Context
+// errors count only if nothing else failed. ClusterOperators with the same reason are combined
+// into one error.
+func summarizePassErrors(all []error) error {
+	errs := slices.DeleteFunc(slices.Clone(all), isContextError)
 	if len(errs) == 0 {
 		errs = all
 	}
 
 	var members []*Error
 	for _, err := range errs {
-		members = append(members, asError(err))
+		members = append(members, toWorkerError(err))
 	}
 
-	// One order for the same errors, whoever was first.
+	// The order does not depend on which error occurred first.
 	slices.SortStableFunc(members, func(a, b *Error) int {
 		if a.Number != b.Number {
 			return a.Number - b.Number
@@ -38,7 +39,7 @@ func summarize(all []error) error {
 		return strings.Compare(a.Message, b.Message)
 	})
 
-	members = condense(members)
+	members = groupOperatorErrors(members)
 	switch len(members) {
 	case 0:
 		return nil
@@ -46,24 +47,24 @@ func summarize(all []error) error {
 		return members[0]
 	}
 
-	return multiple(members)
+	return newMultipleError(members)
 }
 
-// isEnd reports whether an error only says that work was ended.
-func isEnd(err error) bool {
+// isContextError reports whether an error only states that the context ended.
+func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func asError(err error) *Error {
+func toWorkerError(err error) *Error {
 	if found := (*Error)(nil); errors.As(err, &found) {
 		return found
 	}
 	return &Error{Reason: ReasonFailed, Effect: EffectFail, Message: err.Error(), Err: err}
 }
 
-// condense makes one error of those of several ClusterOperators with the same reason, at
-// the place of the first.
-func condense(members []*Error) []*Error {
+// groupOperatorErrors combines the errors of several ClusterOperators with the same reason into
+// one, at the position of the first.
+func groupOperatorErrors(members []*Error) []*Error {
 	byReason := map[string][]*Error{}
 	for _, m := range members {
 		byReason[m.Reason] = append(byReason[m.Reason], m)
@@ -71,20 +72,20 @@ func condense(members []*Error) []*Error {
 
 	var result []*Error
 	for _, m := range members {
-		same, plural := byReason[m.Reason], plurals[m.Reason]
+		same, plural := byReason[m.Reason], operatorPlurals[m.Reason]
 		switch {
 		case plural.reason == "" || len(same) == 1:
 			result = append(result, m)
 		case m == same[0]:
-			result = append(result, together(same, plural.reason, plural.text))
+			result = append(result, mergeOperatorErrors(same, plural.reason, plural.text))
 		}
 	}
 
 	return result
 }
 
-func together(same []*Error, reason, text string) *Error {
-	result := &Error{Reason: reason, Effect: strongest(same)}
+func mergeOperatorErrors(same []*Error, reason, text string) *Error {
+	result := &Error{Reason: reason, Effect: strongestEffect(same)}
 	var causes []error
 	for _, m := range same {
 		result.Names = append(result.Names, m.Names...)
@@ -99,7 +100,7 @@ func together(same []*Error, reason, text string) *Error {
 	return result
 }
 
-func multiple(members []*Error) *Error {
+func newMultipleError(members []*Error) *Error {
 	var lines []string
 	var causes []error
 	for _, m := range members {
@@ -109,13 +110,13 @@ func multiple(members []*Error) *Error {
 
 	slices.Sort(lines)
 	return &Error{
-		Reason: ReasonMultiple, Effect: strongest(members),
+		Reason: ReasonMultiple, Effect: strongestEffect(members),
 		Message: "Multiple errors are preventing progress:\n" + strings.Join(slices.Compact(lines), "\n"),
 		Err:     errors.Join(causes...),
 	}
 }
 
-func strongest(members []*Error) Effect {
+func strongestEffect(members []*Error) Effect {
 	result := EffectReport
 	for _, m := range members {
 		result = max(result, m.Effect)

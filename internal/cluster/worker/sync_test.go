@@ -40,18 +40,18 @@ spec:
 `
 )
 
-func named(text, name string) string { return strings.ReplaceAll(text, "NAME", name) }
+func withName(text, name string) string { return strings.ReplaceAll(text, "NAME", name) }
 
-func namespaced(name string, files map[string]string) map[string]string {
-	result := map[string]string{"0000_01_" + name + "_00_namespace": named(namespaceText, name)}
+func withNamespace(name string, files map[string]string) map[string]string {
+	result := map[string]string{"0000_01_" + name + "_00_namespace": withName(namespaceText, name)}
 	for file, text := range files {
-		result[file] = named(text, name)
+		result[file] = withName(text, name)
 	}
 	return result
 }
 
-// change edits an object as a person would.
-func change(t testing.TB, c client.Client, u *unstructured.Unstructured, edit func()) {
+// updateObject edits an object as a person would.
+func updateObject(t testing.TB, c client.Client, u *unstructured.Unstructured, edit func()) {
 	t.Helper()
 	edit()
 	if err := c.Update(t.Context(), u); err != nil {
@@ -59,7 +59,7 @@ func change(t testing.TB, c client.Client, u *unstructured.Unstructured, edit fu
 	}
 }
 
-func set(t testing.TB, u *unstructured.Unstructured, value any, path ...string) {
+func setNestedField(t testing.TB, u *unstructured.Unstructured, value any, path ...string) {
 	t.Helper()
 	if err := unstructured.SetNestedField(u.Object, value, path...); err != nil {
 		t.Fatal(err)
@@ -67,36 +67,36 @@ func set(t testing.TB, u *unstructured.Unstructured, value any, path ...string) 
 }
 
 func TestDriftHeals(t *testing.T) {
-	name := fresh("drift")
-	c := newRecord(t)
+	name := uniqueName("drift")
+	c := newRecordingClient(t)
 	w := newWorker(c)
-	w.Update(work(load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText, "0000_10_a_02": workloadText})), release.Initializing))
-	start(t, w)
-	until(t, w, "initialized", completed(1))
+	w.Update(work(loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": configMapText, "0000_10_a_02": workloadText})), release.Initializing))
+	startWorker(t, w)
+	waitForStatus(t, w, "initialized", completed(1))
 
-	config := get(t, c, "v1", "ConfigMap", name, name)
-	change(t, c.Client, config, func() {
-		set(t, config, "somebody", "data", "a")
-		set(t, config, "more", "data", "b")
+	config := getObject(t, c, "v1", "ConfigMap", name, name)
+	updateObject(t, c.Client, config, func() {
+		setNestedField(t, config, "somebody", "data", "a")
+		setNestedField(t, config, "more", "data", "b")
 		config.SetLabels(map[string]string{"mine": "yes"})
 	})
-	deployment := get(t, c, "apps/v1", "Deployment", name, name)
-	change(t, c.Client, deployment, func() {
-		set(t, deployment, int64(7), "spec", "replicas")
-		set(t, deployment, int64(3), "spec", "revisionHistoryLimit")
+	deployment := getObject(t, c, "apps/v1", "Deployment", name, name)
+	updateObject(t, c.Client, deployment, func() {
+		setNestedField(t, deployment, int64(7), "spec", "replicas")
+		setNestedField(t, deployment, int64(3), "spec", "revisionHistoryLimit")
 		deployment.SetLabels(map[string]string{"from": "somebody", "mine": "yes"})
 		containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
 		containers = append(containers, map[string]any{"name": "mine", "image": "example.com/b"})
-		set(t, deployment, containers, "spec", "template", "spec", "containers")
+		setNestedField(t, deployment, containers, "spec", "template", "spec", "containers")
 	})
 
-	until(t, w, "another pass", completed(w.Status().Completed+2))
-	config = get(t, c, "v1", "ConfigMap", name, name)
+	waitForStatus(t, w, "another pass", completed(w.Status().Completed+2))
+	config = getObject(t, c, "v1", "ConfigMap", name, name)
 	if diff := cmp.Diff(map[string]any{"a": "release", "b": "more"}, config.Object["data"]); diff != "" || config.GetLabels()["mine"] != "yes" {
 		t.Errorf("the ConfigMap has labels %v, data -want +got:\n%s", config.GetLabels(), diff)
 	}
 
-	deployment = get(t, c, "apps/v1", "Deployment", name, name)
+	deployment = getObject(t, c, "apps/v1", "Deployment", name, name)
 	replicas, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas")
 	limit, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "revisionHistoryLimit")
 	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
@@ -111,44 +111,44 @@ func TestDriftHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	until(t, w, "another pass", completed(w.Status().Completed+2))
-	if again := get(t, c, "v1", "ConfigMap", name, name); again.GetUID() == config.GetUID() {
+	waitForStatus(t, w, "another pass", completed(w.Status().Completed+2))
+	if again := getObject(t, c, "v1", "ConfigMap", name, name); again.GetUID() == config.GetUID() {
 		t.Error("the ConfigMap was not made anew")
 	}
 
-	c.atRest(t, w, 2)
+	c.expectNoWrites(t, w, 2)
 }
 
-// After an update the cluster is kept at what the new release says, not at what the one before did.
+// After an update the Worker applies the new release, not the one before.
 func TestDriftAfterAnUpdate(t *testing.T) {
-	name := fresh("updated")
-	c := newRecord(t)
+	name := uniqueName("updated")
+	c := newRecordingClient(t)
 	w := newWorker(c)
-	w.Update(work(load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText})), release.Initializing))
-	start(t, w)
-	until(t, w, "initialized", completed(1))
-	next := work(load(t, namespaced(name, map[string]string{"0000_10_a_01": strings.Replace(configMapText, "a: release", "a: next", 1)})), release.Updating)
+	w.Update(work(loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": configMapText})), release.Initializing))
+	startWorker(t, w)
+	waitForStatus(t, w, "initialized", completed(1))
+	next := work(loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": strings.Replace(configMapText, "a: release", "a: next", 1)})), release.Updating)
 	next.Desired = configv1.Release{Version: "1.1.0", Image: "example.com/next@sha256:1"}
 	w.Update(next)
 	updated := func(times int) func(worker.Status) bool {
 		return func(s worker.Status) bool { return s.Actual.Version == "1.1.0" && s.Completed >= times }
 	}
-	until(t, w, "the update", updated(1))
+	waitForStatus(t, w, "the update", updated(1))
 
-	config := get(t, c, "v1", "ConfigMap", name, name)
-	change(t, c.Client, config, func() { set(t, config, "release", "data", "a") })
-	until(t, w, "another pass", updated(w.Status().Completed+2))
-	config = get(t, c, "v1", "ConfigMap", name, name)
+	config := getObject(t, c, "v1", "ConfigMap", name, name)
+	updateObject(t, c.Client, config, func() { setNestedField(t, config, "release", "data", "a") })
+	waitForStatus(t, w, "another pass", updated(w.Status().Completed+2))
+	config = getObject(t, c, "v1", "ConfigMap", name, name)
 	if diff := cmp.Diff(map[string]any{"a": "next"}, config.Object["data"]); diff != "" {
 		t.Errorf("the ConfigMap, -want +got:\n%s", diff)
 	}
 }
 
 func TestOwnersAndCreateOnly(t *testing.T) {
-	name := fresh("owners")
-	c := newRecord(t)
+	name := uniqueName("owners")
+	c := newRecordingClient(t)
 	w := newWorker(c)
-	asked := work(load(t, namespaced(name, map[string]string{
+	asked := work(loadPayload(t, withNamespace(name, map[string]string{
 		"0000_10_a_01": configMapText,
 		"0000_10_a_02": `
 apiVersion: v1
@@ -170,25 +170,25 @@ metadata:
 `,
 	})), release.Updating)
 
-	asked.Owner = owner("version")
+	asked.Owner = ownerReference("version")
 	w.Update(asked)
-	start(t, w)
-	until(t, w, "a pass", completed(1))
+	startWorker(t, w)
+	waitForStatus(t, w, "a pass", completed(1))
 
-	wanted := owner("version")
+	wanted := ownerReference("version")
 	wanted.Controller = new(true)
 	for object, want := range map[string][]metav1.OwnerReference{
 		name: {wanted}, "once": nil, "foreign": {{APIVersion: "v1", Kind: "Namespace", Name: name, UID: "7f5c2d4e-0000-4000-8000-000000000009"}},
 	} {
-		if diff := cmp.Diff(want, get(t, c, "v1", "ConfigMap", name, object).GetOwnerReferences()); diff != "" {
+		if diff := cmp.Diff(want, getObject(t, c, "v1", "ConfigMap", name, object).GetOwnerReferences()); diff != "" {
 			t.Errorf(name+" of %s, -want +got:\n%s", name, diff)
 		}
 	}
 
-	once := get(t, c, "v1", "ConfigMap", name, "once")
-	change(t, c.Client, once, func() { set(t, once, "mine", "data", "a") })
-	until(t, w, "another pass", completed(w.Status().Completed+2))
-	once = get(t, c, "v1", "ConfigMap", name, "once")
+	once := getObject(t, c, "v1", "ConfigMap", name, "once")
+	updateObject(t, c.Client, once, func() { setNestedField(t, once, "mine", "data", "a") })
+	waitForStatus(t, w, "another pass", completed(w.Status().Completed+2))
+	once = getObject(t, c, "v1", "ConfigMap", name, "once")
 	if value, _, _ := unstructured.NestedString(once.Object, "data", "a"); value != "mine" {
 		t.Errorf("what is only created was changed: %q", value)
 	}
@@ -196,8 +196,8 @@ metadata:
 		t.Fatal(err)
 	}
 
-	until(t, w, "another pass", completed(w.Status().Completed+2))
-	once = get(t, c, "v1", "ConfigMap", name, "once")
+	waitForStatus(t, w, "another pass", completed(w.Status().Completed+2))
+	once = getObject(t, c, "v1", "ConfigMap", name, "once")
 	if value, _, _ := unstructured.NestedString(once.Object, "data", "a"); value != "release" {
 		t.Errorf("what is only created was not created again: %q", value)
 	}
@@ -210,8 +210,8 @@ metadata: {name: NAME, namespace: default, annotations: {INCLUDED, release.opens
 `
 
 func TestTombstones(t *testing.T) {
-	name := fresh("tomb")
-	c := newRecord(t)
+	name := uniqueName("tomb")
+	c := newRecordingClient(t)
 	create := func(finalizers ...string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "default"}}}
 		u.SetFinalizers(finalizers)
@@ -233,34 +233,34 @@ func TestTombstones(t *testing.T) {
 		return err == nil
 	}
 
-	payload := load(t, map[string]string{
-		"0000_99_a_01": named(tombstoneText, name),
+	payload := loadPayload(t, map[string]string{
+		"0000_99_a_01": withName(tombstoneText, name),
 		"0000_99_a_02": "apiVersion: example.com/v1\nkind: Gone\nmetadata: {name: gone, annotations: {INCLUDED, release.openshift.io/delete: \"true\"}}\n",
 	})
 	run := func(state release.Mode) (*worker.Worker, func()) {
 		w := newWorker(c)
 		w.Update(work(payload, state))
-		stop := start(t, w)
-		until(t, w, "a pass", completed(1))
+		stop := startWorker(t, w)
+		waitForStatus(t, w, "a pass", completed(1))
 
 		return w, stop
 	}
 
-	// Nothing is made where there is nothing.
+	// A tombstone creates nothing.
 	_, stop := run(release.Initializing)
 	stop()
 	if exists() {
 		t.Fatal("a tombstone was created")
 	}
 
-	// A steady cluster is left alone.
+	// Tombstones delete nothing while the cluster is reconciled.
 	held := create("example.com/held")
 	w, stop := run(release.Reconciling)
 	if stop(); !exists() || len(w.Status().Deleting) > 0 {
 		t.Fatalf("a steady cluster: exists %v, status %q", exists(), w.Status().Deleting)
 	}
 
-	// An update deletes, does not wait, and tells as long as it takes.
+	// An update deletes the object, does not wait, and reports the pending deletion.
 	w, stop = run(release.Updating)
 	if diff := cmp.Diff([]string{`configmap "default/` + name + `"`}, w.Status().Deleting); diff != "" {
 		t.Errorf("deletions, -want +got:\n%s", diff)
@@ -270,32 +270,32 @@ func TestTombstones(t *testing.T) {
 	}
 
 	stop()
-	// So does a Worker that knows nothing of it.
+	// A new Worker reports it too.
 	w, _ = run(release.Reconciling)
 	if diff := cmp.Diff([]string{`configmap "default/` + name + `"`}, w.Status().Deleting); diff != "" {
 		t.Errorf("deletions after a restart, -want +got:\n%s", diff)
 	}
 
-	held = get(t, c, "v1", "ConfigMap", "default", held.GetName())
-	change(t, c.Client, held, func() { held.SetFinalizers(nil) })
-	until(t, w, "the deletion has ended", func(s worker.Status) bool { return len(s.Deleting) == 0 })
+	held = getObject(t, c, "v1", "ConfigMap", "default", held.GetName())
+	updateObject(t, c.Client, held, func() { held.SetFinalizers(nil) })
+	waitForStatus(t, w, "the deletion has ended", func(s worker.Status) bool { return len(s.Deleting) == 0 })
 }
 
-// What somebody makes again in the middle of an update is left to them.
+// An object that is created again in the middle of an update is left alone.
 func TestAnObjectThatIsMadeAgain(t *testing.T) {
-	name := fresh("again")
-	c := newRecord(t)
+	name := uniqueName("again")
+	c := newRecordingClient(t)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	if err := c.Create(t.Context(), object.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
 
 	w := newWorker(c)
-	w.Update(work(load(t, map[string]string{"0000_10_a_01": named(tombstoneText, name), "0000_20_b_01": named(operatorText, name)}), release.Updating))
-	start(t, w)
+	w.Update(work(loadPayload(t, map[string]string{"0000_10_a_01": withName(tombstoneText, name), "0000_20_b_01": withName(operatorText, name)}), release.Updating))
+	startWorker(t, w)
 	passes := func(more int) {
 		before := w.Status().Errors
-		until(t, w, "passes that wait for an operator", func(s worker.Status) bool { return s.Errors >= before+more })
+		waitForStatus(t, w, "passes that wait for an operator", func(s worker.Status) bool { return s.Errors >= before+more })
 	}
 	passes(1)
 	if err := c.Create(t.Context(), object); err != nil {
@@ -303,7 +303,7 @@ func TestAnObjectThatIsMadeAgain(t *testing.T) {
 	}
 
 	passes(3)
-	if again := get(t, c, "v1", "ConfigMap", "default", name); again.GetUID() != object.UID {
+	if again := getObject(t, c, "v1", "ConfigMap", "default", name); again.GetUID() != object.UID {
 		t.Error("the object was deleted once more")
 	}
 	if deleting := w.Status().Deleting; len(deleting) > 0 {
@@ -312,12 +312,12 @@ func TestAnObjectThatIsMadeAgain(t *testing.T) {
 }
 
 func TestWhatIsPassedOver(t *testing.T) {
-	name := fresh("passed")
-	c := newRecord(t)
+	name := uniqueName("passed")
+	c := newRecordingClient(t)
 	config := func(object, annotations string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: NAME, annotations: {%s}}\n", object, annotations)
 	}
-	payload := load(t, namespaced(name, map[string]string{
+	payload := loadPayload(t, withNamespace(name, map[string]string{
 		"0000_10_a_01": config("both", "INCLUDED, capability.openshift.io/name: A+B"),
 		"0000_10_a_02": config("one", "INCLUDED, capability.openshift.io/name: A+C"),
 		"0000_10_a_03": config("unknown", "INCLUDED, capability.openshift.io/name: Z"),
@@ -327,12 +327,12 @@ func TestWhatIsPassedOver(t *testing.T) {
 	}))
 
 	asked := work(payload, release.Updating)
-	asked.Capabilities = capabilities([]string{"A", "B", "C"}, []string{"A", "B"})
+	asked.Capabilities = newCapabilities([]string{"A", "B", "C"}, []string{"A", "B"})
 	asked.Overrides = []configv1.ComponentOverride{{Kind: "ConfigMap", Namespace: name, Name: "unmanaged", Unmanaged: true}}
 	w := newWorker(c)
 	w.Update(asked)
-	start(t, w)
-	status := until(t, w, "a pass", completed(1))
+	startWorker(t, w)
+	status := waitForStatus(t, w, "a pass", completed(1))
 	if status.Total != 5 || status.Done != 5 || status.VersionHash == "" {
 		t.Errorf("done %d of %d, hash %q", status.Done, status.Total, status.VersionHash)
 	}
@@ -359,7 +359,7 @@ func TestWhatIsPassedOver(t *testing.T) {
 
 	expect("both")
 	asked.Overrides = nil
-	asked.Capabilities = capabilities([]string{"A", "B", "C"}, []string{"A", "B", "C"})
+	asked.Capabilities = newCapabilities([]string{"A", "B", "C"}, []string{"A", "B", "C"})
 	asked.Generation = 2
 	w.Update(asked)
 	before := w.Status()
@@ -367,17 +367,17 @@ func TestWhatIsPassedOver(t *testing.T) {
 		t.Errorf("the same release with other wishes: %+v", before)
 	}
 
-	until(t, w, "a pass", completed(before.Completed+1))
+	waitForStatus(t, w, "a pass", completed(before.Completed+1))
 	expect("both", "one", "unmanaged")
 	asked.Cluster.FeatureGates = sets.New("New")
 	w.Update(asked)
-	until(t, w, "a pass", completed(w.Status().Completed+1))
+	waitForStatus(t, w, "a pass", completed(w.Status().Completed+1))
 	expect("both", "gated", "one", "unmanaged")
 }
 
 func TestAnUpdateGoesByRunlevels(t *testing.T) {
-	name := fresh("levels")
-	c := newRecord(t)
+	name := uniqueName("levels")
+	c := newRecordingClient(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	config := env.Start(t)
@@ -390,7 +390,7 @@ func TestAnUpdateGoesByRunlevels(t *testing.T) {
 	level := func(object string) string {
 		return strings.ReplaceAll(configMapText, "name: NAME,", "name: "+object+",")
 	}
-	payload := load(t, namespaced(name, map[string]string{
+	payload := loadPayload(t, withNamespace(name, map[string]string{
 		"0000_20_first_01":      level("first"),
 		"0000_20_first_02_co":   strings.ReplaceAll(operatorText, "NAME", name+"-first"),
 		"0000_20_first_03":      level("behind-first"),
@@ -400,73 +400,73 @@ func TestAnUpdateGoesByRunlevels(t *testing.T) {
 		"0000_30_third_01_last": level("third"),
 	}))
 
-	// What is no part of the release is never awaited.
+	// The Worker never waits for an operator that is not part of the release.
 	foreign := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: name + "-foreign"}}
 	if err := c.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
 
-	report(t, c, foreign.Name, "0.1.0", "Available=False", "Degraded=True")
-	c.taken()
-	// Without the watch it would begin anew after minutes, though the clock runs faster.
-	w := worker.New(worker.Options{Client: c, Informers: informers, Clock: hasty{}, Period: 500 * time.Hour})
+	reportOperatorStatus(t, c, foreign.Name, "0.1.0", "Available=False", "Degraded=True")
+	c.takeWrites()
+	// Without the watch the next pass would start after minutes, even with the fast clock.
+	w := worker.New(worker.Options{Client: c, Informers: informers, Clock: fastClock{}, Period: 500 * time.Hour})
 	w.Update(work(payload, release.Updating))
-	start(t, w)
+	startWorker(t, w)
 	waiting := func(text string) func(worker.Status) bool {
 		return func(s worker.Status) bool { return s.Failure != nil && strings.Contains(s.Failure.Error(), text) }
 	}
-	status := until(t, w, "the first is awaited", waiting(name+"-first is not available"))
+	status := waitForStatus(t, w, "the first is awaited", waiting(name+"-first is not available"))
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionTrue || status.Done != 3 || status.Waiting[name+"-first"].IsZero() {
 		t.Errorf("done %d, verdict %+v", status.Done, verdict)
 	}
 
-	first := get(t, c, "config.openshift.io/v1", "ClusterOperator", "", name+"-first")
+	first := getObject(t, c, "config.openshift.io/v1", "ClusterOperator", "", name+"-first")
 	related, _, _ := unstructured.NestedSlice(first.Object, "status", "relatedObjects")
 	if diff := cmp.Diff([]any{map[string]any{"group": "", "resource": "namespaces", "name": name + "-first"}}, related); diff != "" {
 		t.Errorf("relatedObjects, -want +got:\n%s", diff)
 	}
 
-	report(t, c, name+"-first", "0.9.0", "Available=True", "Degraded=True")
-	status = until(t, w, "degraded", waiting(name+"-first is degraded"))
+	reportOperatorStatus(t, c, name+"-first", "0.9.0", "Available=True", "Degraded=True")
+	status = waitForStatus(t, w, "degraded", waiting(name+"-first is degraded"))
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionFalse || verdict.Waiting != "waiting up to 40 minutes on "+name+"-first" {
 		t.Errorf("verdict %+v", verdict)
 	}
 
-	report(t, c, name+"-first", "0.9.0", "Available=True", "Degraded=False", "Progressing=True")
-	status = until(t, w, "updating", waiting(name+"-first is updating versions"))
+	reportOperatorStatus(t, c, name+"-first", "0.9.0", "Available=True", "Degraded=False", "Progressing=True")
+	status = waitForStatus(t, w, "updating", waiting(name+"-first is updating versions"))
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionFalse || verdict.Waiting != "waiting on "+name+"-first" {
 		t.Errorf("verdict %+v", verdict)
 	}
 
-	writes := c.taken()
+	writes := c.takeWrites()
 	if !slices.Contains(writes, "create ConfigMap neighbour") || slices.Contains(writes, "create ConfigMap behind-first") || slices.Contains(writes, "create ConfigMap second") {
 		t.Errorf("written: %q", writes)
 	}
-	report(t, c, name+"-first", "1.0.0", "Available=True", "Degraded=False", "Progressing=True")
-	status = until(t, w, "the second is awaited", waiting(name+"-second is not available"))
+	reportOperatorStatus(t, c, name+"-first", "1.0.0", "Available=True", "Degraded=False", "Progressing=True")
+	status = waitForStatus(t, w, "the second is awaited", waiting(name+"-second is not available"))
 	if !status.Waiting[name+"-first"].IsZero() {
 		t.Errorf("what is well is awaited: %v", status.Waiting)
 	}
-	if diff := cmp.Diff([]string{"create ConfigMap behind-first", "create ClusterOperator " + name + "-second", "create ConfigMap second"}, c.taken()); diff != "" {
+	if diff := cmp.Diff([]string{"create ConfigMap behind-first", "create ClusterOperator " + name + "-second", "create ConfigMap second"}, c.takeWrites()); diff != "" {
 		t.Errorf("written, -want +got:\n%s", diff)
 	}
-	report(t, c, name+"-second", "1.0.0", "Available=True", "Degraded=False")
-	status = until(t, w, "all", completed(1))
+	reportOperatorStatus(t, c, name+"-second", "1.0.0", "Available=True", "Degraded=False")
+	status = waitForStatus(t, w, "all", completed(1))
 	if status.Failure != nil || status.Done != status.Total || !status.Reconciling || status.Initial || len(status.Tasks) > 0 || status.LastProgress.Before(status.Started) {
 		t.Errorf("status %+v", status)
 	}
 }
 
 func TestACloudyBeginning(t *testing.T) {
-	name := fresh("cloudy")
-	c := newRecord(t)
-	payload := load(t, map[string]string{"0000_20_cloudy_01_co": named(operatorText, name), "0000_30_cloudy_02_ns": named(namespaceText, name)})
+	name := uniqueName("cloudy")
+	c := newRecordingClient(t)
+	payload := loadPayload(t, map[string]string{"0000_20_cloudy_01_co": withName(operatorText, name), "0000_30_cloudy_02_ns": withName(namespaceText, name)})
 	w := newWorker(c)
 	w.Update(work(payload, release.Initializing))
-	start(t, w)
-	until(t, w, "precreated", func(s worker.Status) bool { return s.Failure != nil })
-	report(t, c, name, "0.1.0", "Available=True", "Degraded=True")
-	status := until(t, w, "a pass", completed(1))
+	startWorker(t, w)
+	waitForStatus(t, w, "precreated", func(s worker.Status) bool { return s.Failure != nil })
+	reportOperatorStatus(t, c, name, "0.1.0", "Available=True", "Degraded=True")
+	status := waitForStatus(t, w, "a pass", completed(1))
 	if status.Failure == nil || status.Failure.Error() != "Cluster operator "+name+" is degraded" || !status.Reconciling {
 		t.Errorf("status %+v", status)
 	}
@@ -474,12 +474,12 @@ func TestACloudyBeginning(t *testing.T) {
 		t.Errorf("verdict %+v", verdict)
 	}
 
-	// What is kept as it is must be at its version too.
-	report(t, c, name, "0.1.0", "Available=True", "Degraded=False")
-	until(t, w, "the version is awaited", func(s worker.Status) bool {
+	// In Reconciling the version must match too.
+	reportOperatorStatus(t, c, name, "0.1.0", "Available=True", "Degraded=False")
+	waitForStatus(t, w, "the version is awaited", func(s worker.Status) bool {
 		return s.Failure != nil && s.Failure.Error() == "Cluster operator "+name+" is updating versions"
 	})
-	report(t, c, name, "1.0.0", "Available=True", "Degraded=False")
-	until(t, w, "all is well", func(s worker.Status) bool { return s.Failure == nil })
-	c.atRest(t, w, 2)
+	reportOperatorStatus(t, c, name, "1.0.0", "Available=True", "Degraded=False")
+	waitForStatus(t, w, "all is well", func(s worker.Status) bool { return s.Failure == nil })
+	c.expectNoWrites(t, w, 2)
 }

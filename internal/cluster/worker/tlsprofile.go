@@ -8,14 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// tlsProfile is which TLS servers of the cluster speak. Ciphers have the names of IANA.
+// tlsProfile is the minimum TLS version and the ciphers of the cluster's servers. Ciphers have
+// IANA names.
 type tlsProfile struct {
 	MinVersion string
 	Ciphers    []string
 }
 
-// The profiles are those that Mozilla recommends for servers, without the ciphers that Go
-// does not have.
+// The ciphers of the profiles that Mozilla recommends for servers, without those that Go does
+// not support.
 var (
 	modernCiphers = []string{"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 
@@ -34,9 +35,9 @@ var (
 	})
 )
 
-// profileOf returns the profile that an APIServer's spec.tlsSecurityProfile names: the
-// intermediate one when it names none.
-func profileOf(spec map[string]any) *tlsProfile {
+// parseTLSProfile returns the profile of an APIServer's spec.tlsSecurityProfile. The default is
+// the intermediate profile.
+func parseTLSProfile(spec map[string]any) *tlsProfile {
 	switch kind, _, _ := unstructured.NestedString(spec, "type"); kind {
 	case "Old":
 		return &tlsProfile{MinVersion: "VersionTLS10", Ciphers: oldCiphers}
@@ -47,7 +48,7 @@ func profileOf(spec map[string]any) *tlsProfile {
 		names, _, _ := unstructured.NestedStringSlice(spec, "custom", "ciphers")
 		var ciphers []string
 		for _, name := range names {
-			if iana, ok := ianaName(name); ok {
+			if iana, ok := cipherIANAName(name); ok {
 				ciphers = append(ciphers, iana)
 			}
 		}
@@ -57,18 +58,18 @@ func profileOf(spec map[string]any) *tlsProfile {
 	}
 }
 
-// openSSLNames are the ciphers whose OpenSSL names follow no rule.
-var openSSLNames = map[string]string{
+// irregularOpenSSLNames maps OpenSSL names that follow no rule to IANA names.
+var irregularOpenSSLNames = map[string]string{
 	"DES-CBC3-SHA":                  "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
 	"ECDHE-RSA-DES-CBC3-SHA":        "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
 	"ECDHE-ECDSA-CHACHA20-POLY1305": "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
 	"ECDHE-RSA-CHACHA20-POLY1305":   "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
 }
 
-// ianaName returns the IANA name of a cipher that Go has, given that or the name that OpenSSL
-// uses.
-func ianaName(name string) (string, bool) {
-	if special, ok := openSSLNames[name]; ok {
+// cipherIANAName returns the IANA name of a cipher, given its IANA or OpenSSL name. It returns
+// false if Go does not support the cipher.
+func cipherIANAName(name string) (string, bool) {
+	if special, ok := irregularOpenSSLNames[name]; ok {
 		return special, true
 	}
 

@@ -9,45 +9,45 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Durations after which waiting for a ClusterOperator is told as trouble.
+// Durations after which waiting for a ClusterOperator is reported as a problem.
 const (
-	slowAfter         = 30 * time.Minute
-	slowMachineConfig = 90 * time.Minute
-	degradedAfter     = 40 * time.Minute
+	slowOperatorTimeout      = 30 * time.Minute
+	slowMachineConfigTimeout = 90 * time.Minute
+	degradedOperatorTimeout  = 40 * time.Minute
 )
 
-// machineConfig is the ClusterOperator that waits for nodes to restart.
-const machineConfig = "machine-config"
+// machineConfigOperator is the ClusterOperator that waits for nodes to restart.
+const machineConfigOperator = "machine-config"
 
 // Verdict is what a Failure means for the conditions of the ClusterVersion.
 type Verdict struct {
-	// Failing is the status of that condition.
+	// Failing is the status of the Failing condition.
 	Failing metav1.ConditionStatus
-	// Reason and Message are those of Failing. Both are empty when it is False.
+	// Reason and Message belong to Failing. Both are empty when Failing is False.
 	Reason, Message string
-	// ProgressingReason is the reason of Progressing.
+	// ProgressingReason is the reason of the Progressing condition.
 	ProgressingReason string
-	// Waiting is what Progressing says after the counter, such as "waiting on etcd". It is
-	// empty when Failing is True.
+	// Waiting is what the Progressing message says after the counter, such as "waiting on etcd".
+	// It is empty when Failing is True.
 	Waiting string
-	// Summary is what Progressing says instead of the counter when Failing is True.
+	// Summary is what the Progressing message says instead of the counter when Failing is True.
 	Summary string
 }
 
-// Judge tells what the Failure means at a point in time.
+// Judge returns what the Failure means for the conditions at a point in time.
 func (s Status) Judge(now time.Time) Verdict {
 	if s.Failure == nil {
 		return Verdict{Failing: metav1.ConditionFalse}
 	}
 
-	judged := asError(s.Failure)
+	judged := toWorkerError(s.Failure)
 	if !s.Reconciling {
-		judged = withoutWaiting(judged)
+		judged = dropAwaitedErrors(judged)
 	}
 
 	failing := Verdict{
 		Failing: metav1.ConditionTrue, Reason: judged.Reason, Message: judged.Message,
-		ProgressingReason: judged.Reason, Summary: summaryOf(judged),
+		ProgressingReason: judged.Reason, Summary: summarizeError(judged),
 	}
 	if s.Reconciling {
 		return failing
@@ -55,9 +55,9 @@ func (s Status) Judge(now time.Time) Verdict {
 
 	switch judged.Effect {
 	case EffectNone:
-		return judgeUpdating(judged, s.Waiting, now)
+		return judgeUpdatingOperators(judged, s.Waiting, now)
 	case EffectFailAfterInterval:
-		late := overdue(judged.Names, s.Waiting, now, func(string) time.Duration { return degradedAfter })
+		late := overdueOperators(judged.Names, s.Waiting, now, func(string) time.Duration { return degradedOperatorTimeout })
 		if len(late) == 0 {
 			return Verdict{
 				Failing: metav1.ConditionFalse, ProgressingReason: judged.Reason,
@@ -70,8 +70,9 @@ func (s Status) Judge(now time.Time) Verdict {
 	return failing
 }
 
-// withoutWaiting leaves those of several errors out that are not wrong.
-func withoutWaiting(failure *Error) *Error {
+// dropAwaitedErrors removes the members with EffectNone from several errors, because they only
+// wait.
+func dropAwaitedErrors(failure *Error) *Error {
 	var joined interface{ Unwrap() []error }
 	if failure.Reason != ReasonMultiple || !errors.As(failure.Err, &joined) {
 		return failure
@@ -79,7 +80,7 @@ func withoutWaiting(failure *Error) *Error {
 
 	var left []*Error
 	for _, err := range joined.Unwrap() {
-		if member := asError(err); member.Effect != EffectNone {
+		if member := toWorkerError(err); member.Effect != EffectNone {
 			left = append(left, member)
 		}
 	}
@@ -91,16 +92,16 @@ func withoutWaiting(failure *Error) *Error {
 		return left[0]
 	}
 
-	return multiple(left)
+	return newMultipleError(left)
 }
 
-// judgeUpdating is about operators that are not at their version yet.
-func judgeUpdating(failure *Error, since map[string]time.Time, now time.Time) Verdict {
-	late := overdue(failure.Names, since, now, func(name string) time.Duration {
-		if name == machineConfig {
-			return slowMachineConfig
+// judgeUpdatingOperators returns the verdict for operators that are not at their version yet.
+func judgeUpdatingOperators(failure *Error, since map[string]time.Time, now time.Time) Verdict {
+	late := overdueOperators(failure.Names, since, now, func(name string) time.Duration {
+		if name == machineConfigOperator {
+			return slowMachineConfigTimeout
 		}
-		return slowAfter
+		return slowOperatorTimeout
 	})
 
 	if len(late) == 0 {
@@ -113,7 +114,7 @@ func judgeUpdating(failure *Error, since map[string]time.Time, now time.Time) Ve
 	var parts, others []string
 	isMachineConfig := false
 	for _, name := range late {
-		if name == machineConfig {
+		if name == machineConfigOperator {
 			isMachineConfig = true
 		} else {
 			others = append(others, name)
@@ -124,7 +125,7 @@ func judgeUpdating(failure *Error, since map[string]time.Time, now time.Time) Ve
 		parts = append(parts, strings.Join(others, ", ")+" over 30 minutes")
 	}
 	if isMachineConfig {
-		parts = append(parts, machineConfig+" over 90 minutes")
+		parts = append(parts, machineConfigOperator+" over 90 minutes")
 	}
 
 	waiting := fmt.Sprintf("waiting on %s which is longer than expected", strings.Join(parts, " and "))
@@ -134,8 +135,8 @@ func judgeUpdating(failure *Error, since map[string]time.Time, now time.Time) Ve
 	}
 }
 
-// overdue returns those names that are awaited for longer than they may be.
-func overdue(names []string, since map[string]time.Time, now time.Time, limit func(name string) time.Duration) []string {
+// overdueOperators returns the names whose wait is longer than its limit.
+func overdueOperators(names []string, since map[string]time.Time, now time.Time, limit func(name string) time.Duration) []string {
 	var late []string
 	for _, name := range names {
 		if began := since[name]; !began.IsZero() && now.Sub(began) > limit(name) {
@@ -145,8 +146,9 @@ func overdue(names []string, since map[string]time.Time, now time.Time, limit fu
 	return late
 }
 
-// summaries are short texts for reasons. %s is what the error is about.
-var summaries = map[string]string{
+// reasonSummaries are short texts by reason. %s is replaced by the names that the error is
+// about.
+var reasonSummaries = map[string]string{
 	ReasonNotFound:                   "some resources could not be updated",
 	ReasonConflict:                   "some resources could not be updated",
 	ReasonClusterDown:                "the control plane is down or not responding",
@@ -168,13 +170,13 @@ var summaries = map[string]string{
 	ReasonWorkloadNotProgressing:     "the workload %s cannot roll out",
 }
 
-func summaryOf(failure *Error) string {
+func summarizeError(failure *Error) string {
 	return Summary(failure.Reason, strings.Join(failure.Names, ", "))
 }
 
-// Summary returns a short text for the reason of an error and what it is about.
+// Summary returns a short text for the reason of an error and the name that it is about.
 func Summary(reason, name string) string {
-	text, ok := summaries[reason]
+	text, ok := reasonSummaries[reason]
 	switch {
 	case ok && strings.Contains(text, "%s"):
 		return fmt.Sprintf(text, name)

@@ -9,52 +9,53 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Work is a release that was accepted, and how the administrator wants it applied.
-// Nothing in it may be changed after it was given to a Worker.
+// Work is an accepted release, and how the administrator wants it applied. It must not be
+// changed after it was passed to a Worker.
 type Work struct {
-	// Generation is that of the ClusterVersion that all of this follows from.
+	// Generation is the generation of the ClusterVersion that the work is derived from.
 	Generation int64
-	// Owner refers to the ClusterVersion. Objects of the release get it as their
-	// controller. Without a UID they get no owner.
+	// Owner is a reference to the ClusterVersion. It becomes the controller of the objects of the
+	// release. Without a UID the objects get no owner.
 	Owner metav1.OwnerReference
 	// Desired is the release.
 	Desired configv1.Release
-	// Payload is what the release image holds, loaded with templates executed and not
+	// Payload is the content of the release image, loaded with executed templates and not
 	// filtered. Required.
 	Payload *release.Payload
-	// Cluster decides which manifests of the payload belong to the cluster.
+	// Cluster selects the manifests of the payload that belong to the cluster.
 	Cluster release.Cluster
-	// Capabilities are those of the cluster, with those that are enabled implicitly.
-	// Manifests of others are counted and passed over.
+	// Capabilities are the known and enabled capabilities of the cluster, including those that
+	// are enabled implicitly. Manifests of disabled ones are counted and skipped.
 	Capabilities release.Capabilities
-	// Overrides leave objects to the administrator.
+	// Overrides name the objects that the administrator manages.
 	Overrides []configv1.ComponentOverride
-	// State says why the release is applied. It counts only when the release is another
-	// one than before: after the first pass over all of it the Worker goes on in
-	// Reconciling by itself.
+	// State is the mode in which the release is applied. It is used only when the release differs
+	// from the one before: after the first complete pass the Worker switches to Reconciling.
 	State release.Mode
-	// Verified and AcceptedRisks are what is known of how the release was accepted. They
-	// are handed on to the Status.
+	// Verified and AcceptedRisks describe how the release was accepted. They are copied to the
+	// Status.
 	Verified      bool
 	AcceptedRisks string
 }
 
-// isRelease reports whether it is about the same release: the same pull spec, or the same
-// version where there is none.
-func (w *Work) isRelease(other *Work) bool {
+// isSameRelease reports whether other is work for the same release: the same pull spec, or the
+// same version if neither has a pull spec.
+func (w *Work) isSameRelease(other *Work) bool {
 	if w.Desired.Image != "" || other.Desired.Image != "" {
 		return w.Desired.Image == other.Desired.Image
 	}
 	return w.Desired.Version == other.Desired.Version
 }
 
-// asksTheSame reports whether other work for the same release asks for nothing else.
-func (w *Work) asksTheSame(other *Work) bool {
+// hasSameSettings reports whether other work for the same release has the same owner, overrides
+// and capabilities.
+func (w *Work) hasSameSettings(other *Work) bool {
 	return w.Owner.UID == other.Owner.UID && slices.Equal(w.Overrides, other.Overrides) &&
 		w.Capabilities.Known.Equal(other.Capabilities.Known) && w.Capabilities.Enabled.Equal(other.Capabilities.Enabled)
 }
 
-func (w *Work) overrides() []release.Override {
+// releaseOverrides converts the overrides to the type of the release package.
+func (w *Work) releaseOverrides() []release.Override {
 	overrides := make([]release.Override, len(w.Overrides))
 	for i, o := range w.Overrides {
 		overrides[i] = release.Override{

@@ -1,13 +1,13 @@
-// Package worker brings a cluster to a release that was accepted, and keeps it there: it
-// applies the manifests of the payload in their order, waits for what they start, tells
-// how far it is and what it waits for, and begins anew when it is done.
+// Package worker applies an accepted release to a cluster and keeps it applied. It applies the
+// manifests of the payload in order, waits for the workloads and operators that they start, and
+// reports progress and what it waits for. When a pass is complete, it repeats it periodically.
 //
-// It keeps nothing but caches: a Worker that is stopped at any point, or replaced by that
-// of the next release in the middle of an update, leaves nothing that the next one could
-// not go on from.
+// A Worker holds only caches. It can be stopped at any point, or replaced by the Worker of the
+// next release in the middle of an update. The next Worker continues from the state of the
+// cluster.
 //
-// It neither finds, pulls, verifies nor accepts releases, and it writes no ClusterVersion:
-// who does gives it Work and reads its Status.
+// It does not find, pull, verify or accept releases, and it does not write ClusterVersions. Its
+// caller passes in Work and reads the Status.
 package worker
 
 import (
@@ -23,45 +23,45 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Options are what a Worker needs.
+// Options are the dependencies and settings of a Worker.
 type Options struct {
-	// Client reads from the API server, not from a cache, and notices new kinds. Its scheme
-	// has the kinds of api/config/v1. Required.
+	// Client reads from the API server, not from a cache, and discovers new kinds. Its scheme
+	// contains the kinds of api/config/v1. Required.
 	Client client.Client
-	// Informers tell of ClusterOperators, so that a Worker that waits for one goes on when
-	// it has changed. Nil means that it only looks again after a while.
+	// Informers watch ClusterOperators, so that a Worker that waits for one continues when it
+	// changes. If nil, the Worker only polls.
 	Informers cache.Informers
-	// Period is about how often the cluster is looked at when nothing fails: the whole is
-	// repeated after it. Zero means between 2 and 4 minutes, chosen once.
+	// Period is the approximate resync interval: a successful pass is repeated after it. Zero
+	// means a value between 2 and 4 minutes, chosen once per Worker.
 	Period time.Duration
-	// Clock tells the time. Nil means the real one.
+	// Clock is the source of time. Nil means the real clock.
 	Clock clock.Clock
 }
 
-// Worker brings a cluster to a release. Make it with New; Run does the work. Its methods may
-// be called by several goroutines, Run by one.
+// Worker applies a release to a cluster. Create it with New and start it with Run. Its methods
+// may be called by several goroutines, Run by one.
 type Worker struct {
 	client    client.Client
 	informers cache.Informers
 	period    time.Duration
 	clock     clock.Clock
-	memory    *memory
+	applied   *appliedCache
 
-	// changed says that the status changed, wake that there is other work, operators that
-	// a ClusterOperator changed.
-	changed, wake, operators chan struct{}
+	// statusChanged signals that the status changed, workChanged that there is new work, and
+	// operatorChanged that a ClusterOperator changed.
+	statusChanged, workChanged, operatorChanged chan struct{}
 
 	mu sync.Mutex
-	// job is the present work; nil before the first.
-	job *job
-	// cancel ends the present pass.
+	// plan is the current work; nil before the first Update.
+	plan *workPlan
+	// cancel ends the current pass.
 	cancel context.CancelFunc
-	// failures are those since the last success.
+	// failures counts the failed passes since the last success.
 	failures int
 	progress progress
 }
 
-// New makes a Worker without work.
+// New returns a Worker without work.
 func New(options Options) *Worker {
 	if options.Period == 0 {
 		factor := 1 + rand.Float64() //nolint:gosec // G404: it spreads load and guards nothing.
@@ -71,73 +71,73 @@ func New(options Options) *Worker {
 		options.Clock = clock.RealClock{}
 	}
 	return &Worker{
-		client: options.Client, informers: options.Informers, period: options.Period, clock: options.Clock, memory: newMemory(),
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), operators: make(chan struct{}, 1),
+		client: options.Client, informers: options.Informers, period: options.Period, clock: options.Clock, applied: newAppliedCache(),
+		statusChanged: make(chan struct{}, 1), workChanged: make(chan struct{}, 1), operatorChanged: make(chan struct{}, 1),
 		progress: newProgress(Status{}),
 	}
 }
 
-// Changed gets a value after the Status has changed, and one for many changes that nobody
-// saw. It has one reader.
-func (w *Worker) Changed() <-chan struct{} { return w.changed }
+// Changed returns a channel that receives a value after the Status has changed. Changes that are
+// not read yet are merged into one value. The channel supports one reader.
+func (w *Worker) Changed() <-chan struct{} { return w.statusChanged }
 
-// Status tells how far the work is.
+// Status returns a copy of the current status.
 func (w *Worker) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.progress.snapshot()
 }
 
-// Update replaces the work. For another release everything begins anew, in the state that
-// the work names; work for the same release goes on in the state that was reached. A pass
-// that is under way is ended when its work is no longer what is wanted, and not otherwise:
-// the same work may be given again and again.
+// Update replaces the work. For another release, progress is reset and the Worker starts in the
+// state that the work names. Work for the same release continues in the state that was reached.
+// A running pass is canceled only if its work is no longer wanted, so Update may be called
+// repeatedly with the same work.
 func (w *Worker) Update(work Work) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	next := newJob(&work, w.job)
-	before := w.job
-	w.job = next
+	next := newWorkPlan(&work, w.plan)
+	before := w.plan
+	w.plan = next
 	switch {
-	case before == nil || !before.work.isRelease(&work):
+	case before == nil || !before.work.isSameRelease(&work):
 		w.failures = 0
 		w.progress = newProgress(Status{
 			Initial: work.State == release.Initializing, Reconciling: work.State == release.Reconciling, Started: w.clock.Now(),
 		})
-		w.memory.keep(next.items)
-	case next.isNot(before):
+		w.applied.retainItems(next.items)
+	case next.differsFrom(before):
 		w.failures = 0
 		clear(w.progress.deleting)
-		w.memory.keep(next.items)
+		w.applied.retainItems(next.items)
 	default:
-		// The pass goes on, in the name of the new work.
-		w.job = before
+		// The running pass continues and reports the generation of the new work.
+		w.plan = before
 		before.work.Generation, before.work.Payload, before.work.Cluster = work.Generation, work.Payload, work.Cluster
-		w.describe(&work)
+		w.copyWorkToStatus(&work)
 		return
 	}
 
-	w.describe(&work)
+	w.copyWorkToStatus(&work)
 	if w.cancel != nil {
 		w.cancel()
 	}
 
-	signal(w.wake)
+	notifyWithoutBlocking(w.workChanged)
 }
 
-// describe writes what the status repeats of the work.
-func (w *Worker) describe(work *Work) {
+// copyWorkToStatus copies the fields of the work that the status repeats.
+func (w *Worker) copyWorkToStatus(work *Work) {
 	status := &w.progress.status
 	status.Generation, status.Actual = work.Generation, work.Desired
 	status.Verified, status.AcceptedRisks = work.Verified, work.AcceptedRisks
 	status.Capabilities = work.Capabilities
-	status.VersionHash, status.Total = w.job.hash, len(w.job.items)
+	status.VersionHash, status.Total = w.plan.hash, len(w.plan.items)
 	status.Done = min(status.Done, status.Total)
-	signal(w.changed)
+	notifyWithoutBlocking(w.statusChanged)
 }
 
-// signal leaves a value in a channel for one, unless there is one.
-func signal(c chan<- struct{}) {
+// notifyWithoutBlocking sends a value to a buffered channel, unless the channel is full.
+func notifyWithoutBlocking(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

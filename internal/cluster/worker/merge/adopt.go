@@ -2,36 +2,36 @@ package merge
 
 import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-// AnnotationInjectBundle, with the value "true": somebody else writes the certificate
-// authorities into the object.
+// AnnotationInjectBundle with the value "true" states that another component writes the CA
+// bundle into the object.
 const AnnotationInjectBundle = "service.beta.openshift.io/inject-cabundle"
 
-// adoptConversionBundle keeps the certificate authorities of a conversion webhook.
-func adoptConversionBundle(wanted, live map[string]any, annotations map[string]string) {
-	adoptBundle(config(wanted, "spec", "conversion", "webhook", "clientConfig"), config(live, "spec", "conversion", "webhook", "clientConfig"), annotations)
+// keepConversionCABundle keeps the CA bundle of a conversion webhook.
+func keepConversionCABundle(wanted, live map[string]any, annotations map[string]string) {
+	keepCABundle(nestedObject(wanted, "spec", "conversion", "webhook", "clientConfig"), nestedObject(live, "spec", "conversion", "webhook", "clientConfig"), annotations)
 }
 
-// adoptServiceBundle keeps the certificate authorities of an extension API server.
-func adoptServiceBundle(wanted, live map[string]any, annotations map[string]string) {
-	adoptBundle(config(wanted, "spec"), config(live, "spec"), annotations)
+// keepAPIServiceCABundle keeps the CA bundle of an extension API server.
+func keepAPIServiceCABundle(wanted, live map[string]any, annotations map[string]string) {
+	keepCABundle(nestedObject(wanted, "spec"), nestedObject(live, "spec"), annotations)
 }
 
-// adoptWebhookBundles keeps the certificate authorities of admission webhooks.
-func adoptWebhookBundles(wanted, live map[string]any, annotations map[string]string) {
-	wantedList, ok := byName(wanted["webhooks"])
-	liveList, both := byName(live["webhooks"])
+// keepWebhookCABundles keeps the CA bundles of admission webhooks.
+func keepWebhookCABundles(wanted, live map[string]any, annotations map[string]string) {
+	wantedList, ok := indexByName(wanted["webhooks"])
+	liveList, both := indexByName(live["webhooks"])
 	if !ok || !both {
 		return
 	}
 
 	for _, webhook := range wantedList.elements {
-		adoptBundle(config(webhook, "clientConfig"), config(liveList.byName[nameOf(webhook)], "clientConfig"), annotations)
+		keepCABundle(nestedObject(webhook, "clientConfig"), nestedObject(liveList.byName[elementName(webhook)], "clientConfig"), annotations)
 	}
 }
 
-// adoptBundle keeps the certificate authorities that a client uses when the manifest leaves
-// them to somebody else: by the annotation, or by naming none.
-func adoptBundle(wanted, live map[string]any, annotations map[string]string) {
+// keepCABundle keeps the live CA bundle of a client configuration if the manifest leaves it to
+// another component, by the annotation or by stating none.
+func keepCABundle(wanted, live map[string]any, annotations map[string]string) {
 	if wanted == nil || live["caBundle"] == nil {
 		return
 	}
@@ -40,8 +40,8 @@ func adoptBundle(wanted, live map[string]any, annotations map[string]string) {
 	}
 }
 
-// adoptAggregatedRules keeps the rules that the cluster computes from other roles.
-func adoptAggregatedRules(wanted, live map[string]any, _ map[string]string) {
+// keepAggregatedRules keeps the rules that the cluster aggregates from other roles.
+func keepAggregatedRules(wanted, live map[string]any, _ map[string]string) {
 	if wanted["aggregationRule"] == nil {
 		return
 	}
@@ -51,7 +51,7 @@ func adoptAggregatedRules(wanted, live map[string]any, _ map[string]string) {
 	}
 }
 
-func config(object map[string]any, path ...string) map[string]any {
+func nestedObject(object map[string]any, path ...string) map[string]any {
 	value, _, _ := unstructured.NestedFieldNoCopy(object, path...)
 	result, _ := value.(map[string]any)
 	return result

@@ -1,14 +1,14 @@
-// Package merge says what an object of the cluster must be like, given a manifest of the
-// release: what the manifest states wins, what others have in the object stays, and for
-// each kind it is written down which fields are exactly the manifest's.
+// Package merge computes what an object of the cluster must look like, given a manifest of the
+// release. Values in the manifest win, and other values in the object stay. For each kind, rules
+// state which fields must equal those of the manifest.
 //
-// Server-side apply is not used for it, as it does something else: it keeps containers,
-// ports and rules that others added, and removes labels and annotations that an earlier
-// release stated. Defaults are not known here either: a field that is the manifest's and
-// that the manifest does not state is taken away, and the API server gives it its default
-// again. Whether an object changes by that is for the API server to say.
+// Server-side apply is not used because it behaves differently: it keeps containers, ports and
+// rules that others added, and it removes labels and annotations that an earlier release set.
+// This package does not know defaults. It removes a field that the manifest owns but does not
+// state, and the API server sets its default again. Only the API server can decide whether this
+// changes the object.
 //
-// It is pure: objects in, objects out.
+// The package has no side effects.
 package merge
 
 import (
@@ -22,13 +22,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Merge returns the live object with what the manifest states, and whether that differs from
-// the live object in anything. Neither of both is changed, nor may they be changed
-// afterwards: the result shares their parts.
+// Merge returns the live object merged with the manifest, and whether the result differs from
+// the live object. It does not change its arguments. They must not be changed afterwards either,
+// because the result shares their values.
 func Merge(live, manifest *unstructured.Unstructured) (merged *unstructured.Unstructured, differs bool) {
-	rules, ok := kinds[manifest.GroupVersionKind().GroupKind()]
+	rules, ok := rulesByKind[manifest.GroupVersionKind().GroupKind()]
 	if !ok {
-		return wholly(live, manifest)
+		return mergeWithoutRules(live, manifest)
 	}
 
 	wanted := maps.Clone(manifest.Object)
@@ -36,19 +36,19 @@ func Merge(live, manifest *unstructured.Unstructured) (merged *unstructured.Unst
 		delete(wanted, field)
 	}
 
-	if rules.adopt != nil {
+	if rules.keepLive != nil {
 		wanted = runtime.DeepCopyJSON(wanted)
-		rules.adopt(wanted, live.Object, manifest.GetAnnotations())
+		rules.keepLive(wanted, live.Object, manifest.GetAnnotations())
 	}
 
-	merged = &unstructured.Unstructured{Object: rules.fields.object(live.Object, wanted)}
+	merged = &unstructured.Unstructured{Object: rules.fields.mergeObject(live.Object, wanted)}
 	mergeMetadata(merged, live, manifest)
 	return merged, !equality.Semantic.DeepEqual(live.Object, merged.Object)
 }
 
-// wholly is Merge for kinds without rules: a part of the object that differs is replaced
-// as a whole, and then the metadata too. A difference in metadata alone is none.
-func wholly(live, manifest *unstructured.Unstructured) (merged *unstructured.Unstructured, differs bool) {
+// mergeWithoutRules implements Merge for kinds without rules. It replaces top-level fields that
+// differ and, if there are any, the metadata. A difference in the metadata alone is ignored.
+func mergeWithoutRules(live, manifest *unstructured.Unstructured) (merged *unstructured.Unstructured, differs bool) {
 	merged = &unstructured.Unstructured{Object: maps.Clone(live.Object)}
 	for field, value := range manifest.Object {
 		switch field {
@@ -62,7 +62,7 @@ func wholly(live, manifest *unstructured.Unstructured) (merged *unstructured.Uns
 	}
 
 	if differs {
-		detachMetadata(merged)
+		cloneMetadata(merged)
 		merged.SetLabels(manifest.GetLabels())
 		merged.SetAnnotations(manifest.GetAnnotations())
 		merged.SetOwnerReferences(manifest.GetOwnerReferences())
@@ -71,8 +71,8 @@ func wholly(live, manifest *unstructured.Unstructured) (merged *unstructured.Uns
 	return merged, differs
 }
 
-// IsCovered reports whether an object has all of another and more, if anything: whether what
-// Merge gave differs from the live object only in what the manifest does not state.
+// IsCovered reports whether live has all values of merged. It is true if the result of Merge
+// only lacks values that the manifest does not state.
 func IsCovered(merged, live any) bool {
 	switch merged := merged.(type) {
 	case map[string]any:
@@ -93,21 +93,21 @@ func IsCovered(merged, live any) bool {
 	}
 }
 
-// Refused tells what a manifest must not state, or nothing.
+// Refused returns why a manifest is invalid, or "".
 func Refused(manifest *unstructured.Unstructured) string {
-	if _, ok, _ := unstructured.NestedFieldNoCopy(manifest.Object, "spec", "selector"); ok && manifest.GroupVersionKind().GroupKind() == job {
-		return "spec.selector must not be set: the server makes that of a Job"
+	if _, ok, _ := unstructured.NestedFieldNoCopy(manifest.Object, "spec", "selector"); ok && manifest.GroupVersionKind().GroupKind() == jobKind {
+		return "spec.selector must not be set: the server sets the selector of a Job"
 	}
 	return ""
 }
 
-// mergeMetadata adds labels, annotations, owners and finalizers. None is ever removed.
+// mergeMetadata adds labels, annotations, owner references and finalizers. It never removes any.
 func mergeMetadata(merged, live, manifest *unstructured.Unstructured) {
-	detachMetadata(merged)
-	if labels := union(live.GetLabels(), manifest.GetLabels()); len(labels) > 0 {
+	cloneMetadata(merged)
+	if labels := mergeStringMaps(live.GetLabels(), manifest.GetLabels()); len(labels) > 0 {
 		merged.SetLabels(labels)
 	}
-	if annotations := union(live.GetAnnotations(), manifest.GetAnnotations()); len(annotations) > 0 {
+	if annotations := mergeStringMaps(live.GetAnnotations(), manifest.GetAnnotations()); len(annotations) > 0 {
 		merged.SetAnnotations(annotations)
 	}
 
@@ -135,13 +135,13 @@ func mergeMetadata(merged, live, manifest *unstructured.Unstructured) {
 	}
 }
 
-// detachMetadata makes the metadata the object's own, so that it can be changed.
-func detachMetadata(u *unstructured.Unstructured) {
+// cloneMetadata replaces the metadata of an object by a shallow copy, so that it can be changed.
+func cloneMetadata(u *unstructured.Unstructured) {
 	metadata, _ := u.Object["metadata"].(map[string]any)
 	u.Object["metadata"] = maps.Clone(metadata)
 }
 
-func union(live, manifest map[string]string) map[string]string {
+func mergeStringMaps(live, manifest map[string]string) map[string]string {
 	result := maps.Clone(live)
 	if result == nil {
 		result = map[string]string{}
@@ -150,16 +150,16 @@ func union(live, manifest map[string]string) map[string]string {
 	return result
 }
 
-// object returns a live object with what is wanted of it.
-func (n *node) object(live, wanted map[string]any) map[string]any {
+// mergeObject returns a live object merged with the wanted one.
+func (n *ruleNode) mergeObject(live, wanted map[string]any) map[string]any {
 	result := maps.Clone(live)
 	if result == nil {
 		result = map[string]any{}
 	}
 
 	for name, value := range wanted {
-		if field := n.field(name); value != nil && field.ruleOf() != left {
-			result[name] = field.value(live[name], value)
+		if field := n.fieldNode(name); value != nil && field.effectiveRule() != ruleCreateOnly {
+			result[name] = field.mergeValue(live[name], value)
 		}
 	}
 
@@ -168,53 +168,54 @@ func (n *node) object(live, wanted map[string]any) map[string]any {
 	}
 
 	for name, field := range n.fields {
-		if wanted[name] == nil && field.removes() {
+		if wanted[name] == nil && field.removesUnstated() {
 			delete(result, name)
-		} else if _, ok := live[name].(map[string]any); wanted[name] == nil && ok && field.rule == stated {
-			// The rules of what lies below hold though the manifest states nothing there.
-			result[name] = field.value(live[name], map[string]any{})
+		} else if _, ok := live[name].(map[string]any); wanted[name] == nil && ok && field.rule == ruleMerge {
+			// The rules of the fields below also apply if the manifest omits their parent.
+			result[name] = field.mergeValue(live[name], map[string]any{})
 		}
 	}
 
 	return result
 }
 
-// value returns a live value with what is wanted of it.
-func (n *node) value(live, wanted any) any {
-	switch n.ruleOf() {
-	case exact, given:
+// mergeValue returns a live value merged with the wanted one.
+func (n *ruleNode) mergeValue(live, wanted any) any {
+	switch n.effectiveRule() {
+	case ruleExact, ruleReplaceIfStated:
 		return wanted
-	case added:
-		return addMissing(live, wanted)
-	case pruned, kept:
-		return n.list(live, wanted)
+	case ruleAppendMissing:
+		return appendMissing(live, wanted)
+	case ruleMergeByNameAndPrune, ruleMergeByName:
+		return n.mergeListByName(live, wanted)
 	default:
-		// What is no object has nothing that could stay.
+		// A live value that is no object has nothing to keep.
 		liveObject, _ := live.(map[string]any)
 		if wantedObject, ok := wanted.(map[string]any); ok {
-			return n.object(liveObject, wantedObject)
+			return n.mergeObject(liveObject, wantedObject)
 		}
 		return wanted
 	}
 }
 
-// list merges elements by name. A wanted list whose elements are no objects, or have a name
-// twice, is taken as it is, and of such a live one nothing stays.
-func (n *node) list(live, wanted any) any {
-	wantedList, ok := byName(wanted)
+// mergeListByName merges list elements by name. If the elements of the wanted list are no
+// objects, or names occur twice, the list is used unchanged. Nothing of such a live list is
+// kept.
+func (n *ruleNode) mergeListByName(live, wanted any) any {
+	wantedList, ok := indexByName(wanted)
 	if !ok {
 		return wanted
 	}
 
-	liveList, _ := byName(live)
+	liveList, _ := indexByName(live)
 	result := make([]any, 0, len(wantedList.elements))
 	for _, element := range wantedList.elements {
-		result = append(result, n.items.object(liveList.byName[nameOf(element)], element))
+		result = append(result, n.items.mergeObject(liveList.byName[elementName(element)], element))
 	}
 
-	if n.rule == kept {
+	if n.rule == ruleMergeByName {
 		for _, element := range liveList.elements {
-			if _, ok := wantedList.byName[nameOf(element)]; !ok {
+			if _, ok := wantedList.byName[elementName(element)]; !ok {
 				result = append(result, element)
 			}
 		}
@@ -223,43 +224,43 @@ func (n *node) list(live, wanted any) any {
 	return result
 }
 
-// named is a list of objects with names, of which the empty one is one.
-type named struct {
+// namedElements is a list of objects with unique names. An empty name counts as a name.
+type namedElements struct {
 	elements []map[string]any
 	byName   map[string]map[string]any
 }
 
-func byName(value any) (named, bool) {
+func indexByName(value any) (namedElements, bool) {
 	list, ok := value.([]any)
 	if !ok {
-		return named{}, false
+		return namedElements{}, false
 	}
 
-	result := named{byName: make(map[string]map[string]any, len(list))}
+	result := namedElements{byName: make(map[string]map[string]any, len(list))}
 	for _, item := range list {
 		element, ok := item.(map[string]any)
 		if !ok {
-			return named{}, false
+			return namedElements{}, false
 		}
-		if _, twice := result.byName[nameOf(element)]; twice {
-			return named{}, false
+		if _, twice := result.byName[elementName(element)]; twice {
+			return namedElements{}, false
 		}
 
 		result.elements = append(result.elements, element)
-		result.byName[nameOf(element)] = element
+		result.byName[elementName(element)] = element
 	}
 
 	return result, true
 }
 
-func nameOf(element map[string]any) string {
+func elementName(element map[string]any) string {
 	name, _ := element["name"].(string)
 	return name
 }
 
-// addMissing returns a live list, each element once, and those of the wanted one that it
-// lacks.
-func addMissing(live, wanted any) any {
+// appendMissing returns the live list without duplicates, followed by the wanted elements that
+// it lacks.
+func appendMissing(live, wanted any) any {
 	liveList, ok := live.([]any)
 	wantedList, both := wanted.([]any)
 	if !both {
@@ -272,7 +273,7 @@ func addMissing(live, wanted any) any {
 	var result []any
 	known := make(map[string]bool, len(liveList)+len(wantedList))
 	for _, item := range slices.Concat(liveList, wantedList) {
-		// Of what was read as JSON it gives one text, with the names in order.
+		// Decoded JSON values marshal to one text, as keys are sorted.
 		text, err := json.Marshal(item)
 		if err != nil || !known[string(text)] {
 			known[string(text)] = true

@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker/merge"
 )
 
-func object(t testing.TB, text string) *unstructured.Unstructured {
+func parseObject(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -25,8 +25,8 @@ func object(t testing.TB, text string) *unstructured.Unstructured {
 	return u
 }
 
-// Each case is a kind, a live object, a manifest, and what comes of both. Without a result
-// the live object is as it should be.
+// Each case is a kind, a live object, a manifest, and the merged object. An empty result means
+// that the live object does not change.
 func TestMerge(t *testing.T) {
 	for name, tc := range map[string]struct{ head, live, manifest, want string }{
 		"labels and annotations are added, and none is removed": {
@@ -181,11 +181,11 @@ func TestMerge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live, manifest := object(t, tc.head+", "+tc.live+"}"), object(t, tc.head+", "+tc.manifest+"}")
+			live, manifest := parseObject(t, tc.head+", "+tc.live+"}"), parseObject(t, tc.head+", "+tc.manifest+"}")
 			liveBefore, manifestBefore := live.DeepCopy(), manifest.DeepCopy()
 			want := live
 			if tc.want != "" {
-				want = object(t, tc.head+", "+tc.want+"}")
+				want = parseObject(t, tc.head+", "+tc.want+"}")
 			}
 			merged, differs := merge.Merge(live, manifest)
 			if diff := cmp.Diff(want.Object, merged.Object); diff != "" {
@@ -205,12 +205,12 @@ func TestMerge(t *testing.T) {
 }
 
 func TestIsCovered(t *testing.T) {
-	live := object(t, `{kind: A, a: 1, b: {c: 2, d: 3}, e: [{f: 1, g: 2}, h]}`)
+	live := parseObject(t, `{kind: A, a: 1, b: {c: 2, d: 3}, e: [{f: 1, g: 2}, h]}`)
 	for text, want := range map[string]bool{
 		`{kind: A}`: true, `{kind: A, a: 1, b: {c: 2}, e: [{f: 1}, h]}`: true, `{kind: A, a: 2}`: false, `{kind: A, b: {x: 1}}`: false, `{kind: A, b: 1}`: false,
 		`{kind: A, e: [{f: 1}]}`: false, `{kind: A, e: [{f: 2}, h]}`: false, `{kind: A, e: {}}`: false, `{kind: A, x: {}}`: false,
 	} {
-		if got := merge.IsCovered(object(t, text).Object, live.Object); got != want {
+		if got := merge.IsCovered(parseObject(t, text).Object, live.Object); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
@@ -218,11 +218,11 @@ func TestIsCovered(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {selector: {}}}`:       "spec.selector must not be set: the server makes that of a Job",
+		`{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {selector: {}}}`:       "spec.selector must not be set: the server sets the selector of a Job",
 		`{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {}}`:                   "",
 		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {selector: {}}}`: "",
 	} {
-		if got := merge.Refused(object(t, text)); got != want {
+		if got := merge.Refused(parseObject(t, text)); got != want {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
@@ -242,7 +242,7 @@ func FuzzMerge(f *testing.F) {
 			t.Skip("longer than what is tried")
 		}
 
-		live, manifest := fuzzed(kinds[int(kind)%len(kinds)], liveText), fuzzed(kinds[int(kind)%len(kinds)], manifestText)
+		live, manifest := parseFuzzedObject(kinds[int(kind)%len(kinds)], liveText), parseFuzzedObject(kinds[int(kind)%len(kinds)], manifestText)
 		if live == nil || manifest == nil {
 			t.Skip("no objects")
 		}
@@ -258,9 +258,9 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// fuzzed makes an object of a kind, whose metadata is in order as that of all objects is that
+// parseFuzzedObject makes an object of a kind, whose metadata is in order as that of all objects is that
 // come from a server or a payload.
-func fuzzed(kind, text string) *unstructured.Unstructured {
+func parseFuzzedObject(kind, text string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	if u.UnmarshalJSON([]byte(text)) != nil && len(u.Object) == 0 {
 		var content map[string]any

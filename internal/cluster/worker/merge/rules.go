@@ -6,170 +6,172 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// rule says whose a field is.
+// rule states how a field of the manifest is merged into the live object.
 type rule int
 
 const (
-	// stated: what the manifest states wins, field by field; the rest stays. Fields
-	// without a rule are of this kind. Lists are values.
-	stated rule = iota
-	// exact: the field is the manifest's. One that it does not state is taken away.
-	exact
-	// given: the field is the manifest's if it states it.
-	given
-	// left: the field is never the manifest's, but for when the object is created.
-	left
-	// added: elements of the manifest's list are added.
-	added
-	// pruned: elements are merged by their name, and those that the manifest does not name
-	// are taken away.
-	pruned
-	// kept: elements are merged by their name, and others stay.
-	kept
+	// ruleMerge merges the values that the manifest states, field by field, and keeps the rest.
+	// It is the default. Lists are replaced.
+	ruleMerge rule = iota
+	// ruleExact makes the field equal to the manifest's. A field that the manifest does not state
+	// is removed.
+	ruleExact
+	// ruleReplaceIfStated replaces the field if the manifest states it.
+	ruleReplaceIfStated
+	// ruleCreateOnly uses the manifest's field only when the object is created.
+	ruleCreateOnly
+	// ruleAppendMissing appends the missing elements of the manifest's list.
+	ruleAppendMissing
+	// ruleMergeByNameAndPrune merges list elements by their name, and removes those that the
+	// manifest does not name.
+	ruleMergeByNameAndPrune
+	// ruleMergeByName merges list elements by their name, and keeps the others.
+	ruleMergeByName
 )
 
-// fields are rules by path, with dots between names and "[]" behind that of a list whose
+// fieldRules are rules by path. A path has dots between names, and "[]" behind a list whose
 // elements have rules.
-type fields map[string]rule
+type fieldRules map[string]rule
 
-// kindRules are those of a kind.
+// kindRules are the rules of a kind.
 type kindRules struct {
-	fields *node
-	// adopt, when set, writes into what is wanted what the cluster has: what others than
-	// the release fill in.
-	adopt func(wanted, live map[string]any, annotations map[string]string)
+	fields *ruleNode
+	// keepLive, if set, copies live values into the wanted object that others than the release
+	// set.
+	keepLive func(wanted, live map[string]any, annotations map[string]string)
 }
 
-var job = schema.GroupKind{Group: "batch", Kind: "Job"}
+var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
-// kinds are the kinds with rules. Of all of them labels, annotations, owners and finalizers
-// are added to those that the object has.
-var kinds = map[schema.GroupKind]kindRules{
+// rulesByKind are the kinds with rules. For all of them, labels, annotations, owner references
+// and finalizers are added to those of the live object.
+var rulesByKind = map[schema.GroupKind]kindRules{
 	{Kind: "ConfigMap"}: {},
-	{Kind: "Namespace"}: {fields: tree(fields{"spec": left})},
-	{Kind: "ServiceAccount"}: {fields: tree(fields{
-		"secrets": left, "imagePullSecrets": left, "automountServiceAccountToken": exact,
+	{Kind: "Namespace"}: {fields: newRuleTree(fieldRules{"spec": ruleCreateOnly})},
+	{Kind: "ServiceAccount"}: {fields: newRuleTree(fieldRules{
+		"secrets": ruleCreateOnly, "imagePullSecrets": ruleCreateOnly, "automountServiceAccountToken": ruleExact,
 	})},
-	// What binds it to a volume is the cluster's.
+	// The fields that bind it to a volume belong to the cluster.
 	{Kind: "PersistentVolumeClaim"}: {},
-	{Kind: "Service"}: {fields: tree(fields{
-		"spec.selector": exact, "spec.type": exact,
-		"spec.ports": pruned, "spec.ports[].protocol": exact, "spec.ports[].targetPort": exact,
+	{Kind: "Service"}: {fields: newRuleTree(fieldRules{
+		"spec.selector": ruleExact, "spec.type": ruleExact,
+		"spec.ports": ruleMergeByNameAndPrune, "spec.ports[].protocol": ruleExact, "spec.ports[].targetPort": ruleExact,
 	})},
 
-	{Group: "apps", Kind: "Deployment"}: {fields: tree(fields{
-		"spec.replicas": exact, "spec.selector": exact, "spec.paused": exact, "spec.minReadySeconds": exact, "spec.strategy": exact,
-	}, podTemplate("spec.template."))},
-	{Group: "apps", Kind: "DaemonSet"}: {fields: tree(fields{
-		"spec.selector": exact, "spec.updateStrategy": exact,
-	}, podTemplate("spec.template."))},
-	job: {fields: tree(podTemplate("spec.template."))},
-	{Group: "batch", Kind: "CronJob"}: {fields: tree(fields{
-		"spec.schedule": exact, "spec.concurrencyPolicy": exact,
-	}, podTemplate("spec.jobTemplate.spec.template."))},
+	{Group: "apps", Kind: "Deployment"}: {fields: newRuleTree(fieldRules{
+		"spec.replicas": ruleExact, "spec.selector": ruleExact, "spec.paused": ruleExact, "spec.minReadySeconds": ruleExact, "spec.strategy": ruleExact,
+	}, podTemplateRules("spec.template."))},
+	{Group: "apps", Kind: "DaemonSet"}: {fields: newRuleTree(fieldRules{
+		"spec.selector": ruleExact, "spec.updateStrategy": ruleExact,
+	}, podTemplateRules("spec.template."))},
+	jobKind: {fields: newRuleTree(podTemplateRules("spec.template."))},
+	{Group: "batch", Kind: "CronJob"}: {fields: newRuleTree(fieldRules{
+		"spec.schedule": ruleExact, "spec.concurrencyPolicy": ruleExact,
+	}, podTemplateRules("spec.jobTemplate.spec.template."))},
 
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: {
-		fields: tree(fields{"spec": exact}), adopt: adoptConversionBundle,
+		fields: newRuleTree(fieldRules{"spec": ruleExact}), keepLive: keepConversionCABundle,
 	},
 	{Group: "apiregistration.k8s.io", Kind: "APIService"}: {
-		fields: tree(fields{"spec": exact}), adopt: adoptServiceBundle,
+		fields: newRuleTree(fieldRules{"spec": ruleExact}), keepLive: keepAPIServiceCABundle,
 	},
 	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: {
-		fields: tree(fields{"webhooks": exact}), adopt: adoptWebhookBundles,
+		fields: newRuleTree(fieldRules{"webhooks": ruleExact}), keepLive: keepWebhookCABundles,
 	},
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}: {
-		fields: tree(fields{"webhooks": exact}), adopt: adoptWebhookBundles,
+		fields: newRuleTree(fieldRules{"webhooks": ruleExact}), keepLive: keepWebhookCABundles,
 	},
 
 	{Group: rbacGroup, Kind: "ClusterRole"}: {
-		fields: tree(fields{"rules": exact, "aggregationRule": given}), adopt: adoptAggregatedRules,
+		fields: newRuleTree(fieldRules{"rules": ruleExact, "aggregationRule": ruleReplaceIfStated}), keepLive: keepAggregatedRules,
 	},
-	{Group: rbacGroup, Kind: "Role"}:               {fields: tree(fields{"rules": exact})},
-	{Group: rbacGroup, Kind: "ClusterRoleBinding"}: {fields: tree(fields{"subjects": exact, "roleRef": exact})},
-	{Group: rbacGroup, Kind: "RoleBinding"}:        {fields: tree(fields{"subjects": exact, "roleRef": exact})},
+	{Group: rbacGroup, Kind: "Role"}:               {fields: newRuleTree(fieldRules{"rules": ruleExact})},
+	{Group: rbacGroup, Kind: "ClusterRoleBinding"}: {fields: newRuleTree(fieldRules{"subjects": ruleExact, "roleRef": ruleExact})},
+	{Group: rbacGroup, Kind: "RoleBinding"}:        {fields: newRuleTree(fieldRules{"subjects": ruleExact, "roleRef": ruleExact})},
 
-	{Group: "security.openshift.io", Kind: "SecurityContextConstraints"}: {fields: tree(constraints())},
-	{Group: "image.openshift.io", Kind: "ImageStream"}: {fields: tree(fields{
-		"spec.tags": kept, "spec.tags[].from": exact, "spec.tags[].reference": exact, "spec.tags[].importPolicy": exact, "spec.tags[].referencePolicy": exact,
+	{Group: "security.openshift.io", Kind: "SecurityContextConstraints"}: {fields: newRuleTree(securityContextConstraintsRules())},
+	{Group: "image.openshift.io", Kind: "ImageStream"}: {fields: newRuleTree(fieldRules{
+		"spec.tags": ruleMergeByName, "spec.tags[].from": ruleExact, "spec.tags[].reference": ruleExact, "spec.tags[].importPolicy": ruleExact, "spec.tags[].referencePolicy": ruleExact,
 	})},
-	{Group: "operators.coreos.com", Kind: "OperatorGroup"}: {fields: tree(fields{
-		"spec.targetNamespaces": exact, "spec.selector": exact,
+	{Group: "operators.coreos.com", Kind: "OperatorGroup"}: {fields: newRuleTree(fieldRules{
+		"spec.targetNamespaces": ruleExact, "spec.selector": ruleExact,
 	})},
-	{Group: "config.openshift.io", Kind: "ClusterOperator"}: {fields: tree(fields{"spec": left})},
+	{Group: "config.openshift.io", Kind: "ClusterOperator"}: {fields: newRuleTree(fieldRules{"spec": ruleCreateOnly})},
 }
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// podPrivileges are the fields of a pod's spec that give its processes rights on the node or in
-// the cluster. A privilege that the manifest does not state is taken away. "serviceAccount" is the
-// old name of "serviceAccountName".
+// podPrivileges are the fields of a pod's spec that grant its processes permissions on the node
+// or in the cluster. A privilege that the manifest does not state is removed. "serviceAccount"
+// is the old name of "serviceAccountName".
 var podPrivileges = []string{
 	"securityContext", "hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace",
 	"serviceAccountName", "serviceAccount", "automountServiceAccountToken",
 }
 
-// containerFields are the fields of a container that are the manifest's.
+// containerFields are the fields of a container that must equal those of the manifest.
 var containerFields = []string{
 	"command", "args", "env", "envFrom", "ports", "volumeMounts", "volumeDevices", "resources", "livenessProbe", "readinessProbe", "securityContext",
 }
 
-// podTemplate returns the rules of a pod template at a path.
-func podTemplate(at string) fields {
-	rules := fields{at + "spec.volumes": exact, at + "spec.affinity": given, at + "spec.tolerations": added}
+// podTemplateRules returns the rules of a pod template whose fields have the path prefix at.
+func podTemplateRules(at string) fieldRules {
+	rules := fieldRules{at + "spec.volumes": ruleExact, at + "spec.affinity": ruleReplaceIfStated, at + "spec.tolerations": ruleAppendMissing}
 	for _, field := range podPrivileges {
-		rules[at+"spec."+field] = exact
+		rules[at+"spec."+field] = ruleExact
 	}
 
 	for _, list := range []string{"containers", "initContainers"} {
 		path := at + "spec." + list
-		rules[path] = pruned
+		rules[path] = ruleMergeByNameAndPrune
 		for _, field := range containerFields {
-			rules[path+"[]."+field] = exact
+			rules[path+"[]."+field] = ruleExact
 		}
 	}
 
 	return rules
 }
 
-// constraints are the fields of SecurityContextConstraints, all of which stand at the top.
-func constraints() fields {
-	rules := fields{}
+// securityContextConstraintsRules returns the rules of SecurityContextConstraints. All their
+// fields are at the top level.
+func securityContextConstraintsRules() fieldRules {
+	rules := fieldRules{}
 	for _, field := range []string{
 		"priority", "allowPrivilegedContainer", "defaultAddCapabilities", "requiredDropCapabilities", "allowedCapabilities",
 		"allowHostDirVolumePlugin", "volumes", "allowedFlexVolumes", "allowHostNetwork", "allowHostPorts", "allowHostPID", "allowHostIPC",
 		"userNamespaceLevel", "defaultAllowPrivilegeEscalation", "allowPrivilegeEscalation", "seLinuxContext", "runAsUser", "supplementalGroups",
 		"fsGroup", "readOnlyRootFilesystem", "users", "groups", "seccompProfiles", "allowedUnsafeSysctls", "forbiddenSysctls",
 	} {
-		rules[field] = exact
+		rules[field] = ruleExact
 	}
 
 	return rules
 }
 
-// node is the rule of a field and of what lies below it. A nil one is a field without
+// ruleNode is the rule of a field and of the fields below it. A nil node is a field without
 // rules.
-type node struct {
+type ruleNode struct {
 	rule   rule
-	fields map[string]*node
+	fields map[string]*ruleNode
 	// items are the elements of a list.
-	items *node
+	items *ruleNode
 }
 
-// tree makes a node of rules.
-func tree(all ...fields) *node {
-	root := &node{fields: map[string]*node{}}
+// newRuleTree builds a tree of nodes from rules by path.
+func newRuleTree(all ...fieldRules) *ruleNode {
+	root := &ruleNode{fields: map[string]*ruleNode{}}
 	for _, rules := range all {
 		for path, rule := range rules {
 			at := root
 			for name := range strings.SplitSeq(path, ".") {
 				name, isList := strings.CutSuffix(name, "[]")
 				if at.fields[name] == nil {
-					at.fields[name] = &node{fields: map[string]*node{}}
+					at.fields[name] = &ruleNode{fields: map[string]*ruleNode{}}
 				}
 				at = at.fields[name]
 				if isList {
 					if at.items == nil {
-						at.items = &node{fields: map[string]*node{}}
+						at.items = &ruleNode{fields: map[string]*ruleNode{}}
 					}
 					at = at.items
 				}
@@ -181,19 +183,21 @@ func tree(all ...fields) *node {
 	return root
 }
 
-func (n *node) field(name string) *node {
+func (n *ruleNode) fieldNode(name string) *ruleNode {
 	if n == nil {
 		return nil
 	}
 	return n.fields[name]
 }
 
-func (n *node) ruleOf() rule {
+func (n *ruleNode) effectiveRule() rule {
 	if n == nil {
-		return stated
+		return ruleMerge
 	}
 	return n.rule
 }
 
-// removes reports whether a field that the manifest does not state is taken away.
-func (n *node) removes() bool { return n.rule == exact || n.rule == pruned }
+// removesUnstated reports whether a field that the manifest does not state is removed.
+func (n *ruleNode) removesUnstated() bool {
+	return n.rule == ruleExact || n.rule == ruleMergeByNameAndPrune
+}

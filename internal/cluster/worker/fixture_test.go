@@ -39,12 +39,12 @@ const image = "registry.example.com/release@sha256:00000000000000000000000000000
 // serial makes names unique among tests, however often they run.
 var serial atomic.Int64
 
-// fresh returns a name that no other test has.
-func fresh(name string) string { return fmt.Sprint(name, serial.Add(1)) }
+// uniqueName returns a name that no other test uses.
+func uniqueName(name string) string { return fmt.Sprint(name, serial.Add(1)) }
 
-// load makes a payload of files by name, whose manifests all belong to the cluster unless
+// loadPayload loads a payload from files by name. Their manifests belong to the cluster unless
 // they have annotations of their own.
-func load(t testing.TB, files map[string]string) *release.Payload {
+func loadPayload(t testing.TB, files map[string]string) *release.Payload {
 	t.Helper()
 	fsys := fstest.MapFS{
 		release.FileMetadata: {Data: []byte(`{"kind": "cincinnati-metadata-v0", "version": "1.0.0"}`)},
@@ -73,24 +73,24 @@ func work(payload *release.Payload, state release.Mode) worker.Work {
 	}
 }
 
-// owner makes a ClusterVersion for a test and refers to it.
-func owner(name string) metav1.OwnerReference {
+// ownerReference makes a ClusterVersion for a test and refers to it.
+func ownerReference(name string) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: configv1.GroupVersion.String(), Kind: "ClusterVersion", Name: name, UID: "7f5c2d4e-0000-4000-8000-000000000001"}
 }
 
-// record is a client that counts what it sends, and can be made to fail.
-type record struct {
+// recordingClient is a client that records its writes and can make them fail.
+type recordingClient struct {
 	client.Client
 	mu sync.Mutex
-	// writes succeeded, tried is how many there were in all.
-	writes []string
-	tried  int
-	// before is called before each write, if it is set. Its error is the answer.
+	// writes are the successful writes, attempts is the number of all.
+	writes   []string
+	attempts int
+	// before, if set, is called before each write. Its error is returned to the caller.
 	before func(what string) error
 }
 
-// newRecord makes one to the API server of the tests.
-func newRecord(t testing.TB) *record {
+// newRecordingClient returns a client of the API server of the tests.
+func newRecordingClient(t testing.TB) *recordingClient {
 	t.Helper()
 	config := env.Start(t)
 	config.QPS = -1
@@ -100,13 +100,13 @@ func newRecord(t testing.TB) *record {
 		t.Fatal(err)
 	}
 
-	r := &record{}
+	r := &recordingClient{}
 	r.Client = interceptor.NewClient(inner, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			return r.write("create", obj, func() error { return c.Create(ctx, obj, opts...) })
 		},
 		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
-			if isDry(opts) {
+			if isDryRun(opts) {
 				return c.Update(ctx, obj, opts...)
 			}
 			return r.write("update", obj, func() error { return c.Update(ctx, obj, opts...) })
@@ -119,18 +119,18 @@ func newRecord(t testing.TB) *record {
 	return r
 }
 
-func isDry(opts []client.UpdateOption) bool {
+func isDryRun(opts []client.UpdateOption) bool {
 	all := &client.UpdateOptions{}
 	all.ApplyOptions(opts)
 	return len(all.DryRun) > 0
 }
 
-// write counts a write that succeeds.
-func (r *record) write(verb string, object client.Object, do func() error) error {
+// write counts an attempt and records it if it succeeds.
+func (r *recordingClient) write(verb string, object client.Object, do func() error) error {
 	what := fmt.Sprintf("%s %s %s", verb, object.GetObjectKind().GroupVersionKind().Kind, object.GetName())
 	r.mu.Lock()
 	before := r.before
-	r.tried++
+	r.attempts++
 	r.mu.Unlock()
 	if before != nil {
 		if err := before(what); err != nil {
@@ -149,35 +149,35 @@ func (r *record) write(verb string, object client.Object, do func() error) error
 	return nil
 }
 
-// taken returns what was written since the last call.
-func (r *record) taken() []string {
+// takeWrites returns the writes since the last call.
+func (r *recordingClient) takeWrites() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	writes := r.writes
-	r.writes, r.tried = nil, 0
+	r.writes, r.attempts = nil, 0
 	return writes
 }
 
-// atRest expects that a number of passes try to write nothing.
-func (r *record) atRest(t testing.TB, w *worker.Worker, passes int) {
+// expectNoWrites fails the test if the next passes try to write anything.
+func (r *recordingClient) expectNoWrites(t testing.TB, w *worker.Worker, passes int) {
 	t.Helper()
-	until(t, w, "a pass", completed(w.Status().Completed+1)) // One was perhaps under way.
-	r.taken()
-	until(t, w, "passes", completed(w.Status().Completed+passes))
+	waitForStatus(t, w, "a pass", completed(w.Status().Completed+1)) // A pass may have been in progress.
+	r.takeWrites()
+	waitForStatus(t, w, "passes", completed(w.Status().Completed+passes))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tried > 0 {
-		t.Errorf("%d writes were tried at rest, and succeeded: %q", r.tried, r.writes)
+	if r.attempts > 0 {
+		t.Errorf("%d writes were tried at rest, and succeeded: %q", r.attempts, r.writes)
 	}
 }
 
-// hasty is a clock whose timers run faster, so that tests do not wait.
-type hasty struct{ clock.RealClock }
+// fastClock is a clock whose timers run 200 times faster.
+type fastClock struct{ clock.RealClock }
 
-func (h hasty) NewTimer(d time.Duration) clock.Timer { return h.RealClock.NewTimer(d / 200) }
+func (h fastClock) NewTimer(d time.Duration) clock.Timer { return h.RealClock.NewTimer(d / 200) }
 
-// start runs a Worker until the test ends or the returned function is called.
-func start(t testing.TB, w *worker.Worker) (stop func()) {
+// startWorker runs a Worker until the test ends or the returned function is called.
+func startWorker(t testing.TB, w *worker.Worker) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -194,13 +194,13 @@ func start(t testing.TB, w *worker.Worker) (stop func()) {
 	return stop
 }
 
-// newWorker makes one whose pauses are short, and waits are a 200th.
+// newWorker returns a Worker with fast timers.
 func newWorker(c client.Client) *worker.Worker {
-	return worker.New(worker.Options{Client: c, Clock: hasty{}, Period: 2 * time.Minute})
+	return worker.New(worker.Options{Client: c, Clock: fastClock{}, Period: 2 * time.Minute})
 }
 
-// until waits for a status.
-func until(t testing.TB, w *worker.Worker, what string, is func(worker.Status) bool) worker.Status {
+// waitForStatus waits until the status meets a condition.
+func waitForStatus(t testing.TB, w *worker.Worker, what string, is func(worker.Status) bool) worker.Status {
 	t.Helper()
 	deadline := time.After(time.Minute)
 	for {
@@ -221,8 +221,8 @@ func completed(times int) func(worker.Status) bool {
 	return func(s worker.Status) bool { return s.Completed >= times }
 }
 
-// get reads an object.
-func get(t testing.TB, c client.Client, apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+// getObject reads an object.
+func getObject(t testing.TB, c client.Client, apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))
@@ -232,8 +232,8 @@ func get(t testing.TB, c client.Client, apiVersion, kind, namespace, name string
 	return u
 }
 
-// report plays the operator: it makes a ClusterOperator say something.
-func report(t testing.TB, c client.Client, name, version string, conditions ...string) {
+// reportOperatorStatus sets the status of a ClusterOperator, as its operator would.
+func reportOperatorStatus(t testing.TB, c client.Client, name, version string, conditions ...string) {
 	t.Helper()
 	operator := &configv1.ClusterOperator{}
 	if err := c.Get(context.Background(), client.ObjectKey{Name: name}, operator); err != nil {
@@ -254,6 +254,6 @@ func report(t testing.TB, c client.Client, name, version string, conditions ...s
 	}
 }
 
-func capabilities(known, enabled []string) release.Capabilities {
+func newCapabilities(known, enabled []string) release.Capabilities {
 	return release.Capabilities{Known: sets.New(known...), Enabled: sets.New(enabled...)}
 }
