@@ -12,22 +12,22 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// automatic returns the update that a cluster which updates itself asks for next: the highest
-// version that is recommended, once the cluster is at the release that it was to be at. It
-// gives none while one is under way, or when the spec asks for that release already.
-func automatic(cv *configv1.ClusterVersion) (configv1.Release, bool) {
+// nextAutomaticUpdate returns the next update of a cluster with automatic updates: the highest
+// available version, once the current release was completed. It returns false while an update is
+// in progress, or if the spec asks for another release.
+func nextAutomaticUpdate(cv *configv1.ClusterVersion) (configv1.Release, bool) {
 	history := cv.Status.History
 	if len(history) == 0 || history[0].State != configv1.CompletedUpdate || history[0].Image != cv.Status.Desired.Image {
 		return configv1.Release{}, false
 	}
 	if wanted := cv.Spec.DesiredUpdate; wanted != nil && wanted.Image != "" && wanted.Image != cv.Status.Desired.Image {
-		return configv1.Release{}, false // Somebody asks for another one.
+		return configv1.Release{}, false // The spec asks for another release.
 	}
 
 	versionOf := func(r configv1.Release) semver.Version {
 		v, err := semver.Parse(r.Version)
 		if err != nil {
-			return semver.Version{} // It is below every one that can be read.
+			return semver.Version{} // It is lower than every valid version.
 		}
 		return v
 	}
@@ -43,9 +43,9 @@ func automatic(cv *configv1.ClusterVersion) (configv1.Release, bool) {
 	return slices.MaxFunc(higher, func(a, b configv1.Release) int { return versionOf(a).Compare(versionOf(b)) }), true
 }
 
-// askForNext has the spec ask for the next update, when that is to be done without a person.
-func (c *Controller) askForNext(ctx context.Context, cv *configv1.ClusterVersion) error {
-	next, ok := automatic(cv)
+// requestNextUpdate sets spec.desiredUpdate to the next update if automatic updates are enabled.
+func (c *Controller) requestNextUpdate(ctx context.Context, cv *configv1.ClusterVersion) error {
+	next, ok := nextAutomaticUpdate(cv)
 	if !c.AutoUpdate || !ok {
 		return nil
 	}
@@ -57,9 +57,9 @@ func (c *Controller) askForNext(ctx context.Context, cv *configv1.ClusterVersion
 		asks.Spec.DesiredUpdate.AcceptRisks = cv.Spec.DesiredUpdate.AcceptRisks
 	}
 	if err := c.client.Patch(ctx, asks, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("asking for the update to %s: %w", next.Version, err)
+		return fmt.Errorf("requesting the update to %s: %w", next.Version, err)
 	}
 
-	log.FromContext(ctx).Info("The cluster asks for the next update by itself", "version", next.Version, "image", next.Image)
+	log.FromContext(ctx).Info("Requested the next update automatically", "version", next.Version, "image", next.Image)
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-func TestAutomatic(t *testing.T) {
+func TestNextAutomaticUpdate(t *testing.T) {
 	release := func(version string) configv1.Release {
 		return configv1.Release{Version: version, Image: "image-" + version}
 	}
@@ -40,7 +40,7 @@ func TestAutomatic(t *testing.T) {
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, ok := automatic(&configv1.ClusterVersion{Spec: configv1.ClusterVersionSpec{DesiredUpdate: c.wanted}, Status: c.status})
+			got, ok := nextAutomaticUpdate(&configv1.ClusterVersion{Spec: configv1.ClusterVersionSpec{DesiredUpdate: c.wanted}, Status: c.status})
 			if got.Version != c.want || ok != (c.want != "") {
 				t.Errorf("asks for %q, %v, not %q", got.Version, ok, c.want)
 			}
@@ -48,17 +48,17 @@ func TestAutomatic(t *testing.T) {
 	}
 }
 
-func TestAskForNext(t *testing.T) {
-	controller, cv := stored(t)
-	after := reported(cv)
+func TestRequestNextUpdate(t *testing.T) {
+	controller, cv := newStoredVersion(t)
+	after := withMinimalStatus(cv)
 	after.Status.History[0].State, after.Status.History[0].CompletionTime = configv1.CompletedUpdate, &start
 	after.Status.AvailableUpdates = []configv1.Release{{Version: "1.0.1", Image: "b"}}
-	if err := controller.askForNext(t.Context(), after); err != nil || after.Spec.DesiredUpdate != nil {
+	if err := controller.requestNextUpdate(t.Context(), after); err != nil || after.Spec.DesiredUpdate != nil {
 		t.Fatalf("it asks though it is not to: %v", err)
 	}
 
 	controller.AutoUpdate = true
-	if err := controller.askForNext(t.Context(), after); err != nil {
+	if err := controller.requestNextUpdate(t.Context(), after); err != nil {
 		t.Fatal(err)
 	}
 

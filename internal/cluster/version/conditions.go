@@ -21,29 +21,29 @@ const (
 	reasonImplicit = "CapabilitiesImplicitlyEnabled"
 )
 
-// listed is the order of conditions. Those of other types stand behind.
-var listed = []string{
+// conditionOrder is the order of conditions. Conditions of other types follow.
+var conditionOrder = []string{
 	configv1.OperatorAvailable, configv1.ClusterVersionFailing, configv1.OperatorProgressing, configv1.ClusterVersionRetrievedUpdates,
 	configv1.OperatorUpgradeable, configv1.ClusterVersionReleaseAccepted, configv1.ClusterVersionImplicitlyEnabledCapabilities,
 	configv1.ClusterVersionInvalid,
 }
 
-// obsolete are condition types of earlier operators, which nobody keeps any more.
-var obsolete = []string{
+// obsoleteConditions are condition types of earlier operators that are removed.
+var obsoleteConditions = []string{
 	"UpgradeableAdminAckRequired", "UpgradeableDeletesInProgress", "UpgradeableClusterOperators", "UpgradeableClusterVersionOverrides",
 	"UpgradeableUpgradeInProgress", "ImplicitlyEnabled",
 }
 
 type condition = configv1.ClusterOperatorStatusCondition
 
-// conditions are those of a ClusterVersion while they are being set.
-type conditions struct {
+// conditionSet is a list of conditions to be modified.
+type conditionSet struct {
 	all []condition
 	now metav1.Time
 }
 
-// set sets a condition. Its time changes with its status only.
-func (c *conditions) set(kind string, status metav1.ConditionStatus, reason, message string) {
+// set adds or replaces a condition. Its transition time changes only with its status.
+func (c *conditionSet) set(kind string, status metav1.ConditionStatus, reason, message string) {
 	next := condition{Type: kind, Status: status, LastTransitionTime: c.now, Reason: reason, Message: message}
 	i := slices.IndexFunc(c.all, func(c condition) bool { return c.Type == kind })
 	if i < 0 {
@@ -57,11 +57,11 @@ func (c *conditions) set(kind string, status metav1.ConditionStatus, reason, mes
 	c.all[i] = next
 }
 
-func (c *conditions) remove(kinds ...string) {
+func (c *conditionSet) remove(kinds ...string) {
 	c.all = slices.DeleteFunc(c.all, func(c condition) bool { return slices.Contains(kinds, c.Type) })
 }
 
-func (c *conditions) get(kind string) (condition, bool) {
+func (c *conditionSet) get(kind string) (condition, bool) {
 	i := slices.IndexFunc(c.all, func(c condition) bool { return c.Type == kind })
 	if i < 0 {
 		return condition{}, false
@@ -69,32 +69,32 @@ func (c *conditions) get(kind string) (condition, bool) {
 	return c.all[i], true
 }
 
-// sorted returns the conditions in their order, without those that are obsolete.
-func (c *conditions) sorted() []condition {
-	c.remove(obsolete...)
+// sorted returns the conditions in order, without obsolete ones.
+func (c *conditionSet) sorted() []condition {
+	c.remove(obsoleteConditions...)
 	rank := func(kind string) int {
-		if i := slices.Index(listed, kind); i >= 0 {
+		if i := slices.Index(conditionOrder, kind); i >= 0 {
 			return i
 		}
-		return len(listed)
+		return len(conditionOrder)
 	}
 
 	slices.SortStableFunc(c.all, func(a, b condition) int { return rank(a.Type) - rank(b.Type) })
 	return c.all
 }
 
-// setSpec tells of faults of the spec.
-func (c *conditions) setSpec(wrong field.ErrorList) {
+// setInvalidSpec sets or removes the Invalid condition.
+func (c *conditionSet) setInvalidSpec(wrong field.ErrorList) {
 	if len(wrong) == 0 {
 		c.remove(configv1.ClusterVersionInvalid)
 		return
 	}
-	c.set(configv1.ClusterVersionInvalid, metav1.ConditionTrue, reasonInvalid, invalidMessage(wrong))
+	c.set(configv1.ClusterVersionInvalid, metav1.ConditionTrue, reasonInvalid, invalidSpecMessage(wrong))
 }
 
-// setProgress tells how far the worker is.
-func (c *conditions) setProgress(status worker.Status, isInvalid bool, now time.Time) {
-	name := nameOf(status.Actual)
+// setProgress sets the conditions about the progress of the worker.
+func (c *conditionSet) setProgress(status worker.Status, isInvalid bool, now time.Time) {
+	name := releaseName(status.Actual)
 	if status.Completed > 0 {
 		c.set(configv1.OperatorAvailable, metav1.ConditionTrue, "", "Done applying "+name)
 	} else if _, ok := c.get(configv1.OperatorAvailable); !ok {
@@ -121,11 +121,11 @@ func (c *conditions) setProgress(status worker.Status, isInvalid bool, now time.
 	case status.Reconciling:
 		c.set(configv1.OperatorProgressing, progressing, "", "Cluster version is "+name)
 	default:
-		c.set(configv1.OperatorProgressing, progressing, verdict.ProgressingReason, workingTowards(name, status, verdict.Waiting))
+		c.set(configv1.OperatorProgressing, progressing, verdict.ProgressingReason, progressingMessage(name, status, verdict.Waiting))
 	}
 }
 
-func workingTowards(name string, status worker.Status, waiting string) string {
+func progressingMessage(name string, status worker.Status, waiting string) string {
 	message := "Working towards " + name
 	var parts []string
 	if status.Total > 0 && status.Done > 0 {
@@ -141,17 +141,17 @@ func workingTowards(name string, status worker.Status, waiting string) string {
 	return message
 }
 
-// nameOf is what a release is called: its version, or its image where that is not known.
-func nameOf(r configv1.Release) string {
+// releaseName returns the version of a release, or its image if the version is not known.
+func releaseName(r configv1.Release) string {
 	if r.Version != "" {
 		return r.Version
 	}
 	return r.Image
 }
 
-// setAccepted tells how the judgement of a wanted release is. A nil state is that of the
-// release which is applied already.
-func (c *conditions) setAccepted(state *acceptance.State, applied configv1.Release, architecture string) {
+// setReleaseAccepted sets the ReleaseAccepted condition. A nil state means that the wanted
+// release is already applied.
+func (c *conditionSet) setReleaseAccepted(state *acceptance.State, applied configv1.Release, architecture string) {
 	kind := configv1.ClusterVersionReleaseAccepted
 	switch {
 	case state == nil && applied.Image == "":
@@ -166,8 +166,9 @@ func (c *conditions) setAccepted(state *acceptance.State, applied configv1.Relea
 	}
 }
 
-// setCapabilities tells of capabilities that the spec does not ask for.
-func (c *conditions) setCapabilities(implicit []string) {
+// setImplicitCapabilities reports the capabilities that are enabled though the spec does not ask
+// for them.
+func (c *conditionSet) setImplicitCapabilities(implicit []string) {
 	kind := configv1.ClusterVersionImplicitlyEnabledCapabilities
 	if len(implicit) == 0 {
 		c.set(kind, metav1.ConditionFalse, configv1.ReasonAsExpected, "Capabilities match configured spec")
@@ -176,16 +177,15 @@ func (c *conditions) setCapabilities(implicit []string) {
 	c.set(kind, metav1.ConditionTrue, reasonImplicit, "The following capabilities could not be disabled: "+strings.Join(implicit, ", "))
 }
 
-// setRetrieved reports whether the update service gave its updates. It has nothing to tell
-// before it was asked.
-func (c *conditions) setRetrieved(result updates.Result) {
+// setRetrievedUpdates sets the RetrievedUpdates condition, once the update service was queried.
+func (c *conditionSet) setRetrievedUpdates(result updates.Result) {
 	if result.Status != "" {
 		c.set(configv1.ClusterVersionRetrievedUpdates, result.Status, result.Reason, result.Message)
 	}
 }
 
-// setNoImage tells that there is no release that could be applied.
-func (c *conditions) setNoImage() {
+// setNoDesiredImage reports that there is no release to apply.
+func (c *conditionSet) setNoDesiredImage() {
 	const message = "No configured operator version, unable to update cluster"
 	if _, ok := c.get(configv1.OperatorAvailable); !ok {
 		c.set(configv1.OperatorAvailable, metav1.ConditionFalse, "", "")
@@ -194,8 +194,8 @@ func (c *conditions) setNoImage() {
 	c.set(configv1.OperatorProgressing, metav1.ConditionFalse, reasonNoImage, "No configured operator version")
 }
 
-// setBroken tells that the ClusterVersion could not be looked after for some time.
-func (c *conditions) setBroken(err error) {
+// setSyncFailed reports that the ClusterVersion could not be reconciled for some time.
+func (c *conditionSet) setSyncFailed(err error) {
 	message := fmt.Sprintf("Error ensuring the cluster version is up to date: %v", err)
 	c.set(configv1.OperatorAvailable, metav1.ConditionFalse, "", "")
 	c.set(configv1.ClusterVersionFailing, metav1.ConditionTrue, "", err.Error())

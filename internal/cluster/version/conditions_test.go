@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// What people read of each state that the worker can be in.
+// TestProgress shows the conditions for each state of the worker.
 func TestProgress(t *testing.T) {
 	now := start.Time
 	release := configv1.Release{Version: "1.2.4", Image: "image"}
@@ -61,18 +61,18 @@ func TestProgress(t *testing.T) {
 
 	var out strings.Builder
 	for _, c := range cases {
-		conditions := &conditions{now: start}
+		conditions := &conditionSet{now: start}
 		if c.complete {
 			conditions.set(configv1.OperatorAvailable, metav1.ConditionTrue, "", "Done applying 1.2.3")
 		}
 		conditions.setProgress(c.status, c.isInvalid, now)
-		fmt.Fprintf(&out, "# %s\n%s\n", c.name, table(conditions.sorted()))
+		fmt.Fprintf(&out, "# %s\n%s\n", c.name, formatConditions(conditions.sorted()))
 	}
 
 	golden.Check(t, "progress.txt", []byte(out.String()))
 }
 
-func table(all []condition) string {
+func formatConditions(all []condition) string {
 	var out strings.Builder
 	for _, c := range all {
 		fmt.Fprintf(&out, "%s=%s [%s] %s\n", c.Type, c.Status, c.Reason, c.Message)
@@ -80,7 +80,7 @@ func table(all []condition) string {
 	return out.String()
 }
 
-// What people read of a release that is judged, and of all else.
+// TestOtherConditions shows the conditions about acceptance and everything else.
 func TestOtherConditions(t *testing.T) {
 	applied := configv1.Release{Version: "1.2.3", Image: "registry.example/release@sha256:01"}
 	target := configv1.Release{Version: "1.2.4", Image: "registry.example/release@sha256:02"}
@@ -89,39 +89,39 @@ func TestOtherConditions(t *testing.T) {
 	}
 	cases := []struct {
 		name string
-		set  func(*conditions)
+		set  func(*conditionSet)
 	}{
-		{"nothing is applied", func(c *conditions) { c.setAccepted(nil, configv1.Release{}, "amd64") }},
-		{"nothing else is wanted", func(c *conditions) { c.setAccepted(nil, applied, "amd64") }},
-		{"a release is judged", func(c *conditions) { c.setAccepted(&acceptance.State{Target: target}, applied, "amd64") }},
-		{"it failed", func(c *conditions) {
-			c.setAccepted(failure(acceptance.ReasonVersion, "Verifying payload failed"), applied, "amd64")
+		{"nothing is applied", func(c *conditionSet) { c.setReleaseAccepted(nil, configv1.Release{}, "amd64") }},
+		{"nothing else is wanted", func(c *conditionSet) { c.setReleaseAccepted(nil, applied, "amd64") }},
+		{"a release is judged", func(c *conditionSet) { c.setReleaseAccepted(&acceptance.State{Target: target}, applied, "amd64") }},
+		{"it failed", func(c *conditionSet) {
+			c.setReleaseAccepted(failure(acceptance.ReasonVersion, "Verifying payload failed"), applied, "amd64")
 		}},
-		{"it is accepted", func(c *conditions) {
-			c.setAccepted(&acceptance.State{Target: target, Accepted: &acceptance.Accepted{Release: target}}, applied, "amd64")
+		{"it is accepted", func(c *conditionSet) {
+			c.setReleaseAccepted(&acceptance.State{Target: target, Accepted: &acceptance.Accepted{Release: target}}, applied, "amd64")
 		}},
-		{"capabilities are as wanted", func(c *conditions) { c.setCapabilities(nil) }},
-		{"capabilities are not", func(c *conditions) { c.setCapabilities([]string{"Console", "marketplace"}) }},
-		{"the update service was not asked", func(c *conditions) { c.setRetrieved(updates.Result{}) }},
-		{"the update service answered", func(c *conditions) { c.setRetrieved(updates.Result{Status: metav1.ConditionTrue}) }},
-		{"the update service failed", func(c *conditions) {
-			c.setRetrieved(updates.Result{Status: metav1.ConditionFalse, Reason: "NoChannel", Message: "The update channel has not been configured."})
+		{"capabilities are as wanted", func(c *conditionSet) { c.setImplicitCapabilities(nil) }},
+		{"capabilities are not", func(c *conditionSet) { c.setImplicitCapabilities([]string{"Console", "marketplace"}) }},
+		{"the update service was not asked", func(c *conditionSet) { c.setRetrievedUpdates(updates.Result{}) }},
+		{"the update service answered", func(c *conditionSet) { c.setRetrievedUpdates(updates.Result{Status: metav1.ConditionTrue}) }},
+		{"the update service failed", func(c *conditionSet) {
+			c.setRetrievedUpdates(updates.Result{Status: metav1.ConditionFalse, Reason: "NoChannel", Message: "The update channel has not been configured."})
 		}},
-		{"the spec is invalid", func(c *conditions) {
-			c.setSpec(field.ErrorList{field.Required(field.NewPath("spec"), "is empty")})
+		{"the spec is invalid", func(c *conditionSet) {
+			c.setInvalidSpec(field.ErrorList{field.Required(field.NewPath("spec"), "is empty")})
 		}},
-		{"there is no release", func(c *conditions) { c.setNoImage() }},
-		{"the ClusterVersion cannot be looked after", func(c *conditions) {
+		{"there is no release", func(c *conditionSet) { c.setNoDesiredImage() }},
+		{"the ClusterVersion cannot be looked after", func(c *conditionSet) {
 			c.set(configv1.OperatorProgressing, metav1.ConditionTrue, "Before", "before")
-			c.setBroken(errors.New("etcd away"))
+			c.setSyncFailed(errors.New("etcd away"))
 		}},
 	}
 
 	var out strings.Builder
 	for _, c := range cases {
-		conditions := &conditions{now: start}
+		conditions := &conditionSet{now: start}
 		c.set(conditions)
-		fmt.Fprintf(&out, "# %s\n%s\n", c.name, table(conditions.sorted()))
+		fmt.Fprintf(&out, "# %s\n%s\n", c.name, formatConditions(conditions.sorted()))
 	}
 
 	golden.Check(t, "conditions.txt", []byte(out.String()))
@@ -129,7 +129,7 @@ func TestOtherConditions(t *testing.T) {
 
 func TestTransitionTimes(t *testing.T) {
 	later := metav1.NewTime(start.Add(time.Hour))
-	c := &conditions{now: start}
+	c := &conditionSet{now: start}
 	c.set("A", metav1.ConditionTrue, "One", "one")
 	c.now = later
 	c.set("A", metav1.ConditionTrue, "Two", "two")
@@ -144,12 +144,12 @@ func TestTransitionTimes(t *testing.T) {
 }
 
 func TestOrderOfConditions(t *testing.T) {
-	c := &conditions{now: start}
-	for _, kind := range append([]string{"Foreign", "Invalid", "Progressing", "Available"}, obsolete...) {
+	c := &conditionSet{now: start}
+	for _, kind := range append([]string{"Foreign", "Invalid", "Progressing", "Available"}, obsoleteConditions...) {
 		c.set(kind, metav1.ConditionTrue, "", "")
 	}
 
-	c.setSpec(nil) // It is valid again.
+	c.setInvalidSpec(nil) // It is valid again.
 	var kinds []string
 	for _, condition := range c.sorted() {
 		kinds = append(kinds, condition.Type)

@@ -1,8 +1,7 @@
-// Package version looks after the ClusterVersion: it finds out which release is wanted, has
-// it accepted, gives it to the worker that applies it, and reports how far the cluster is.
+// Package version reconciles the ClusterVersion. It determines the wanted release, has it
+// accepted, passes it to the worker that applies it, and reports the progress of the cluster.
 //
-// It applies nothing itself. What is decided, from a ClusterVersion and from what is known,
-// is decided by functions that read and write nothing.
+// It applies no manifests itself. Decisions are made by functions that have no side effects.
 package version
 
 import (
@@ -27,29 +26,29 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Pauses until the ClusterVersion is looked at again though nothing changed: when a look
-// makes another one useful, while a release is applied or something fails, as messages tell
-// of time, and otherwise.
+// Resync intervals of the ClusterVersion: right after the first release was completed; while a
+// release is applied or something fails, because messages contain durations; and otherwise.
 const (
-	lookAtOnce      = time.Millisecond
-	lookWhileMoving = 15 * time.Second
-	lookWhileSteady = 2 * time.Minute
+	immediateRequeueInterval  = time.Millisecond
+	progressingResyncInterval = 15 * time.Second
+	steadyResyncInterval      = 2 * time.Minute
 )
 
-// logAbsenceInterval is how often the log says that there is no ClusterVersion.
+// logAbsenceInterval is the minimum interval between log messages about a missing
+// ClusterVersion.
 const logAbsenceInterval = 5 * time.Minute
 
-// maxFailures is how often in a row the ClusterVersion cannot be looked after before it
-// says so.
-const maxFailures = 15
+// maxUnreportedFailures is the number of consecutive failed reconciliations after which the
+// ClusterVersion reports the error.
+const maxUnreportedFailures = 15
 
 // Own is the release that the operator belongs to.
 type Own struct {
-	// Image is its pull spec. Empty means that it is not known.
+	// Image is the pull spec of the release. Empty means that it is not known.
 	Image string
-	// Files are those of its image, when the operator runs in it: it is trusted, and nothing
-	// is pulled. Nil means that the operator is part of no release image: Image is then
-	// the release to begin with on a cluster that has none.
+	// Files is the content of the release image, when the operator runs in it. It is trusted, and
+	// nothing is pulled. Nil means that the operator is not part of a release image: Image is
+	// then the first release of a cluster that has none.
 	Files fs.FS
 }
 
@@ -59,92 +58,92 @@ type Worker interface {
 	Status() worker.Status
 }
 
-// Updates asks the update service.
+// Updates is a client of the update service.
 type Updates interface {
 	Set(q updates.Query, known []configv1.ConditionalUpdate)
 	Result() updates.Result
 }
 
-// Acceptor judges releases.
+// Acceptor verifies and loads releases, and checks their preconditions.
 type Acceptor interface {
 	Want(acceptance.Request) acceptance.State
 	Again()
 	Forget()
 }
 
-// Trust makes verifiers of what a release says of those who sign releases.
+// Trust returns verifiers for the signatures of releases.
 type Trust interface {
-	// Verifier returns the verifier of a payload, as far as its manifests belong to the
-	// cluster. Stores that are not nil replace those of the payload. A nil payload
-	// trusts nothing.
+	// Verifier returns the verifier that the payload configures, using the manifests that belong
+	// to the cluster. Stores that are not nil replace those of the payload. The verifier of a nil
+	// payload trusts nothing.
 	Verifier(payload *release.Payload, cluster release.Cluster, stores []configv1.SignatureStore, proxy updates.Proxy, authorities []byte) acceptance.Verifier
-	// Keep writes down the signatures that were good, for clusters that lose their network.
+	// Keep stores the valid signatures in the cluster, for clusters that lose their network.
 	Keep(ctx context.Context) error
 }
 
-// Options are what the controller is made with.
+// Options are the dependencies and settings of a Controller.
 type Options struct {
 	// Own is the release that the operator belongs to.
 	Own Own
-	// Worker, Updates, Acceptor and Trust do what the ClusterVersion asks for.
+	// Worker, Updates, Acceptor and Trust are the components that the controller coordinates.
 	Worker   Worker
 	Updates  Updates
 	Acceptor Acceptor
 	Trust    Trust
-	// UpdateService beats the spec's upstream. Empty leaves it to the spec.
+	// UpdateService takes precedence over spec.upstream. Empty means that spec.upstream is used.
 	UpdateService string
-	// AlwaysEnable are capabilities that every cluster has.
+	// AlwaysEnable are capabilities that are enabled in every cluster.
 	AlwaysEnable []string
-	// Profile and ExcludeIdentifier decide which manifests belong to the cluster.
+	// Profile and ExcludeIdentifier select the manifests that belong to the cluster.
 	Profile, ExcludeIdentifier string
-	// Architecture is that of this process, as Go names it.
+	// Architecture is the architecture of this process, as a GOARCH value.
 	Architecture string
-	// AutoUpdate has the cluster ask for the highest available update by itself.
+	// AutoUpdate makes the cluster request the highest available update automatically.
 	AutoUpdate bool
-	// Taken is told each release that is given to the worker. Nil means nobody.
+	// Taken is called with each release that is passed to the worker. It may be nil.
 	Taken func(image string, created metav1.Time)
-	// Clock tells the time. Nil means the real one.
+	// Clock is the source of time. Nil means the real clock.
 	Clock clock.WithTicker
 }
 
-// Controller looks after the ClusterVersion. Reconcile is called by one goroutine at a time.
+// Controller reconciles the ClusterVersion. Reconcile must not be called concurrently.
 type Controller struct {
 	Options
 
-	// client reads ClusterVersion and ClusterOperators from a cache, and writes; gates reads
-	// the ConfigMaps of gates; reader reads from the API server.
+	// client reads ClusterVersion and ClusterOperators from a cache, and writes. gates reads the
+	// ConfigMaps of gates. reader reads from the API server.
 	client   client.Client
 	gates    client.Reader
 	reader   client.Reader
-	observer *observer
+	observer *platformObserver
 
-	own        configv1.Release
-	applied    *applied
-	isPursuing bool
-	// given is what the worker was given last.
-	given *worker.Work
-	// needed are capabilities that the present release enabled implicitly.
-	needed   []string
-	failures int
-	// absenceLogged is when the log said last that there is no ClusterVersion.
-	absenceLogged time.Time
+	own                  configv1.Release
+	applied              *appliedRelease
+	isAwaitingAcceptance bool
+	// lastWork is the work that was last passed to the worker.
+	lastWork *worker.Work
+	// implicitCapabilities are the capabilities that the applied release enabled implicitly.
+	implicitCapabilities []string
+	failures             int
+	// absenceLoggedAt is when the log last reported a missing ClusterVersion.
+	absenceLoggedAt time.Time
 }
 
-// New makes a controller. The client reads ClusterVersion and ClusterOperators, gates the
-// ConfigMaps of gates, and both may read from caches; the reader reads from the API server.
+// New returns a controller. c reads ClusterVersion and ClusterOperators, and gates reads the
+// ConfigMaps of gates; both may read from caches. reader reads from the API server.
 func New(c client.Client, gates, reader client.Reader, o Options) *Controller {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 
 	controller := &Controller{
-		Options: o, client: c, gates: gates, reader: reader, observer: &observer{reader: reader, clock: o.Clock}, own: configv1.Release{Image: o.Own.Image},
+		Options: o, client: c, gates: gates, reader: reader, observer: &platformObserver{reader: reader, clock: o.Clock}, own: configv1.Release{Image: o.Own.Image},
 	}
 	if o.Own.Files == nil {
 		return controller
 	}
 
-	// Whether the rest of it is good is told when it is accepted.
+	// Acceptance validates the rest of the files later.
 	if data, err := fs.ReadFile(o.Own.Files, release.FileMetadata); err == nil {
 		if metadata, err := release.ParseMetadata(data); err == nil {
 			controller.own = acceptance.ReleaseOf(&release.Payload{Metadata: metadata}, o.Own.Image, o.Architecture)
@@ -154,8 +153,9 @@ func New(c client.Client, gates, reader client.Reader, o Options) *Controller {
 	return controller
 }
 
-// Reconcile looks after the ClusterVersion. A release that was accepted is recorded before
-// the worker gets it, so that an operator that ends in between begins with it.
+// Reconcile syncs the ClusterVersion. It records an accepted release in the status before it
+// passes the release to the worker, so that an operator that restarts in between starts with
+// this release.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	cv := &configv1.ClusterVersion{}
 	err := c.client.Get(ctx, req.NamespacedName, cv)
@@ -168,52 +168,52 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	before := cv.DeepCopy()
-	seen, err := c.look(ctx, cv)
+	seen, err := c.syncStatus(ctx, cv)
 	if err != nil {
-		return ctrl.Result{}, c.fail(ctx, before, err)
+		return ctrl.Result{}, c.recordFailure(ctx, before, err)
 	}
-	if err := c.write(ctx, before, cv); err != nil {
-		return ctrl.Result{}, c.fail(ctx, before, err)
+	if err := c.writeStatus(ctx, before, cv); err != nil {
+		return ctrl.Result{}, c.recordFailure(ctx, before, err)
 	}
 
 	c.failures = 0
-	if seen.work != nil && !isSameWork(c.given, seen.work) {
+	if seen.work != nil && !isSameWork(c.lastWork, seen.work) {
 		c.Worker.Update(*seen.work)
-		c.given = seen.work
+		c.lastWork = seen.work
 	}
 
 	if seen.verified {
 		if err := c.Trust.Keep(ctx); err != nil {
-			log.FromContext(ctx).Info("The signatures of the release could not be kept", "error", err.Error())
+			log.FromContext(ctx).Info("Failed to store the signatures of the release", "error", err.Error())
 		}
 	}
 
-	if err := c.askForNext(ctx, cv); err != nil {
+	if err := c.requestNextUpdate(ctx, cv); err != nil {
 		return ctrl.Result{}, err
 	}
-	if c.isPursuing && mayHelp(before, cv) {
+	if c.isAwaitingAcceptance && mayAffectAcceptance(before, cv) {
 		c.Acceptor.Again()
 	}
-	if !wasComplete(before.Status.History) && wasComplete(cv.Status.History) {
-		// What was asked for during the installation is looked at now.
-		return ctrl.Result{RequeueAfter: lookAtOnce}, nil
+	if !hasCompletedUpdate(before.Status.History) && hasCompletedUpdate(cv.Status.History) {
+		// Requests made during the installation are handled now.
+		return ctrl.Result{RequeueAfter: immediateRequeueInterval}, nil
 	}
 
-	return ctrl.Result{RequeueAfter: pauseOf(cv)}, nil
+	return ctrl.Result{RequeueAfter: resyncInterval(cv)}, nil
 }
 
-// logAbsence says in the log that there is no ClusterVersion, and how to create one. Reconcile comes
-// here whenever something changes that it watches, which is not logged each time.
+// logAbsence logs that there is no ClusterVersion, and how to create one. It limits the rate,
+// because every watched change leads to a Reconcile.
 func (c *Controller) logAbsence(ctx context.Context, name string) {
 	now := c.Clock.Now()
-	if !c.absenceLogged.IsZero() && now.Sub(c.absenceLogged) < logAbsenceInterval {
+	if !c.absenceLoggedAt.IsZero() && now.Sub(c.absenceLoggedAt) < logAbsenceInterval {
 		return
 	}
-	c.absenceLogged = now
+	c.absenceLoggedAt = now
 	log.FromContext(ctx).Info("There is no ClusterVersion, so no release is applied. Create one with 'mainstay cluster init'", "clusterVersion", name)
 }
 
-// isSameWork reports whether the worker was given the same already.
+// isSameWork reports whether next equals the work that was last passed to the worker.
 func isSameWork(given, next *worker.Work) bool {
 	if given == nil || given.Payload != next.Payload {
 		return false
@@ -223,60 +223,62 @@ func isSameWork(given, next *worker.Work) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// mayHelp reports whether what changed may let a release be accepted that was not.
-func mayHelp(before, after *configv1.ClusterVersion) bool {
-	was := conditions{all: before.Status.Conditions}
-	is := conditions{all: after.Status.Conditions}
+// mayAffectAcceptance reports whether the spec or the Upgradeable condition changed, so that a
+// rejected release may be accepted now.
+func mayAffectAcceptance(before, after *configv1.ClusterVersion) bool {
+	was := conditionSet{all: before.Status.Conditions}
+	is := conditionSet{all: after.Status.Conditions}
 	a, _ := was.get(configv1.OperatorUpgradeable)
 	b, _ := is.get(configv1.OperatorUpgradeable)
 	return a.Status != b.Status || a.Message != b.Message || before.Generation != before.Status.ObservedGeneration
 }
 
-// pauseOf returns the pause until the next look.
-func pauseOf(cv *configv1.ClusterVersion) time.Duration {
-	c := conditions{all: cv.Status.Conditions}
+// resyncInterval returns the interval until the next reconciliation.
+func resyncInterval(cv *configv1.ClusterVersion) time.Duration {
+	c := conditionSet{all: cv.Status.Conditions}
 	progressing, _ := c.get(configv1.OperatorProgressing)
 	failing, _ := c.get(configv1.ClusterVersionFailing)
 	if progressing.Status == metav1.ConditionFalse && failing.Status == metav1.ConditionFalse {
-		return lookWhileSteady
+		return steadyResyncInterval
 	}
-	return lookWhileMoving
+	return progressingResyncInterval
 }
 
-// fail counts failures, and tells of them once they last.
-func (c *Controller) fail(ctx context.Context, before *configv1.ClusterVersion, err error) error {
+// recordFailure counts a failed reconciliation and returns its error. After several consecutive
+// failures it also reports the error in the status.
+func (c *Controller) recordFailure(ctx context.Context, before *configv1.ClusterVersion, err error) error {
 	if apierrors.IsConflict(err) {
-		return err // The next look sees what changed.
+		return err // The next reconciliation reads the changed object.
 	}
-	if c.failures++; c.failures < maxFailures {
+	if c.failures++; c.failures < maxUnreportedFailures {
 		return err
 	}
 
 	told := before.DeepCopy()
-	conditions := c.conditions(told)
-	conditions.setBroken(err)
+	conditions := c.newConditionSet(told)
+	conditions.setSyncFailed(err)
 	told.Status.Conditions = conditions.sorted()
-	if writing := c.write(ctx, before, told); writing != nil {
-		return fmt.Errorf("%w; and it cannot be told: %w", err, writing)
+	if writing := c.writeStatus(ctx, before, told); writing != nil {
+		return fmt.Errorf("%w; reporting this in the status: %w", err, writing)
 	}
 
 	return err
 }
 
-func (c *Controller) conditions(cv *configv1.ClusterVersion) *conditions {
-	return &conditions{all: cv.DeepCopy().Status.Conditions, now: metav1.NewTime(c.Clock.Now()).Rfc3339Copy()}
+func (c *Controller) newConditionSet(cv *configv1.ClusterVersion) *conditionSet {
+	return &conditionSet{all: cv.DeepCopy().Status.Conditions, now: metav1.NewTime(c.Clock.Now()).Rfc3339Copy()}
 }
 
-// write writes the status when it changed. Nobody else writes it, so that after a conflict
-// it is written once more, onto the object as it is by then, unless that is another one.
-func (c *Controller) write(ctx context.Context, before, after *configv1.ClusterVersion) error {
+// writeStatus writes the status if it changed. No other client writes it, so after a conflict it
+// is written again to the latest object, unless that object was recreated.
+func (c *Controller) writeStatus(ctx context.Context, before, after *configv1.ClusterVersion) error {
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}
 
 	err := c.client.Status().Update(ctx, after.DeepCopy())
 	if apierrors.IsConflict(err) {
-		err = c.writeAgain(ctx, after)
+		err = c.retryStatusWrite(ctx, after)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the status of ClusterVersion %q: %w", after.Name, err)
@@ -285,18 +287,19 @@ func (c *Controller) write(ctx context.Context, before, after *configv1.ClusterV
 	return nil
 }
 
-func (c *Controller) writeAgain(ctx context.Context, after *configv1.ClusterVersion) error {
+func (c *Controller) retryStatusWrite(ctx context.Context, after *configv1.ClusterVersion) error {
 	live := &configv1.ClusterVersion{}
 	if err := c.reader.Get(ctx, client.ObjectKeyFromObject(after), live); err != nil {
 		return err
 	}
 	if live.UID != after.UID {
-		return errMadeAnew
+		return errRecreated
 	}
 
 	live.Status = after.Status
 	return c.client.Status().Update(ctx, live)
 }
 
-// errMadeAnew says that the ClusterVersion is another one than the one that was read.
-var errMadeAnew = errors.New("it was deleted and made anew")
+// errRecreated is returned when the ClusterVersion was deleted and created again since it was
+// read.
+var errRecreated = errors.New("it was deleted and created again")

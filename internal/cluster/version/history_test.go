@@ -16,8 +16,8 @@ import (
 
 var start = metav1.NewTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// shown returns a history as version[*] with a bang when it was completed or replaced.
-func shown(history []configv1.UpdateHistory) string {
+// formatHistory returns a history as version[*], with a bang when it was completed or replaced.
+func formatHistory(history []configv1.UpdateHistory) string {
 	var all []string
 	for _, entry := range history {
 		text := entry.Version + "=" + entry.Image
@@ -33,35 +33,35 @@ func shown(history []configv1.UpdateHistory) string {
 	return strings.Join(all, " ")
 }
 
-func TestRecord(t *testing.T) {
-	of := func(version, image string) attempt {
-		return attempt{Release: configv1.Release{Version: version, Image: image}}
+func TestRecordHistory(t *testing.T) {
+	of := func(version, image string) releaseAttempt {
+		return releaseAttempt{Release: configv1.Release{Version: version, Image: image}}
 	}
-	done := func(a attempt) attempt { a.complete = true; return a }
+	done := func(a releaseAttempt) releaseAttempt { a.complete = true; return a }
 	cases := map[string]struct {
-		attempts []attempt
+		attempts []releaseAttempt
 		want     string
 	}{
-		"begun":                          {[]attempt{of("1.0.0", "a")}, "1.0.0=a"},
-		"done":                           {[]attempt{of("1.0.0", "a"), done(of("1.0.0", "a"))}, "1.0.0=a*!"},
-		"done once stays done":           {[]attempt{done(of("1.0.0", "a")), of("1.0.0", "a")}, "1.0.0=a*!"},
-		"another":                        {[]attempt{done(of("1.0.0", "a")), of("1.0.1", "b")}, "1.0.1=b 1.0.0=a*!"},
-		"replaced before it was done":    {[]attempt{of("1.0.0", "a"), of("1.0.1", "b")}, "1.0.1=b 1.0.0=a!"},
-		"a version that comes later":     {[]attempt{of("", "a"), of("1.0.0", "a")}, "1.0.0=a"},
-		"a version that is not told":     {[]attempt{of("1.0.0", "a"), of("", "a")}, "1.0.0=a"},
-		"the same version elsewhere":     {[]attempt{of("1.0.0", "a"), of("1.0.0", "b")}, "1.0.0=b 1.0.0=a!"},
-		"the same image, another inside": {[]attempt{of("1.0.0", "a"), of("1.0.1", "a")}, "1.0.1=a 1.0.0=a!"},
-		"back":                           {[]attempt{done(of("1.0.0", "a")), of("1.0.1", "b"), of("1.0.0", "a")}, "1.0.0=a 1.0.1=b! 1.0.0=a*!"},
-		"no image":                       {[]attempt{of("1.0.0", "a"), of("1.0.0", "")}, ""},
+		"begun":                          {[]releaseAttempt{of("1.0.0", "a")}, "1.0.0=a"},
+		"done":                           {[]releaseAttempt{of("1.0.0", "a"), done(of("1.0.0", "a"))}, "1.0.0=a*!"},
+		"done once stays done":           {[]releaseAttempt{done(of("1.0.0", "a")), of("1.0.0", "a")}, "1.0.0=a*!"},
+		"another":                        {[]releaseAttempt{done(of("1.0.0", "a")), of("1.0.1", "b")}, "1.0.1=b 1.0.0=a*!"},
+		"replaced before it was done":    {[]releaseAttempt{of("1.0.0", "a"), of("1.0.1", "b")}, "1.0.1=b 1.0.0=a!"},
+		"a version that comes later":     {[]releaseAttempt{of("", "a"), of("1.0.0", "a")}, "1.0.0=a"},
+		"a version that is not told":     {[]releaseAttempt{of("1.0.0", "a"), of("", "a")}, "1.0.0=a"},
+		"the same version elsewhere":     {[]releaseAttempt{of("1.0.0", "a"), of("1.0.0", "b")}, "1.0.0=b 1.0.0=a!"},
+		"the same image, another inside": {[]releaseAttempt{of("1.0.0", "a"), of("1.0.1", "a")}, "1.0.1=a 1.0.0=a!"},
+		"back":                           {[]releaseAttempt{done(of("1.0.0", "a")), of("1.0.1", "b"), of("1.0.0", "a")}, "1.0.0=a 1.0.1=b! 1.0.0=a*!"},
+		"no image":                       {[]releaseAttempt{of("1.0.0", "a"), of("1.0.0", "")}, ""},
 	}
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var history []configv1.UpdateHistory
 			for _, a := range c.attempts {
-				history = record(history, a, start)
+				history = recordHistory(history, a, start)
 			}
-			if got := shown(history); got != c.want {
+			if got := formatHistory(history); got != c.want {
 				t.Errorf("history is %q, not %q", got, c.want)
 			}
 			if history == nil {
@@ -72,32 +72,32 @@ func TestRecord(t *testing.T) {
 }
 
 func TestRecordOfAcceptance(t *testing.T) {
-	a := attempt{Release: configv1.Release{Version: "1.0.0", Image: "a"}, verified: true, risks: "first"}
-	history := record(nil, a, start)
+	a := releaseAttempt{Release: configv1.Release{Version: "1.0.0", Image: "a"}, verified: true, risks: "first"}
+	history := recordHistory(nil, a, start)
 	a.verified, a.risks = false, "second"
-	history = record(history, a, start)
+	history = recordHistory(history, a, start)
 	if !history[0].Verified || history[0].AcceptedRisks != "second" {
 		t.Errorf("history is %+v", history[0])
 	}
 
-	a.isKnown, a.risks = true, ""
-	if history = record(history, a, start); history[0].AcceptedRisks != "second" {
+	a.isRecorded, a.risks = true, ""
+	if history = recordHistory(history, a, start); history[0].AcceptedRisks != "second" {
 		t.Errorf("risks of the running release were taken away: %+v", history[0])
 	}
 }
 
 func TestRecordKeepsItsArgument(t *testing.T) {
-	history := record(nil, attempt{Release: configv1.Release{Version: "1.0.0", Image: "a"}}, start)
+	history := recordHistory(nil, releaseAttempt{Release: configv1.Release{Version: "1.0.0", Image: "a"}}, start)
 	before := slices.Clone(history)
-	record(history, attempt{Release: configv1.Release{Version: "1.0.1", Image: "b"}}, start)
+	recordHistory(history, releaseAttempt{Release: configv1.Release{Version: "1.0.1", Image: "b"}}, start)
 	if diff := cmp.Diff(before, history); diff != "" {
 		t.Errorf("history was changed (-was +is):\n%s", diff)
 	}
 }
 
-// long makes a history of n patch releases, oldest last, with the states that a function
-// gives.
-func long(n int, version func(i int) string, state func(i int) configv1.UpdateState) []configv1.UpdateHistory {
+// newHistory returns a history of n patch releases, oldest last, with the states that a function
+// returns.
+func newHistory(n int, version func(i int) string, state func(i int) configv1.UpdateState) []configv1.UpdateHistory {
 	var history []configv1.UpdateHistory
 	for i := range n {
 		history = append(history, configv1.UpdateHistory{Version: version(i), Image: fmt.Sprint("image-", i), State: state(i)})
@@ -105,7 +105,7 @@ func long(n int, version func(i int) string, state func(i int) configv1.UpdateSt
 	return history
 }
 
-func TestPrune(t *testing.T) {
+func TestPruneHistory(t *testing.T) {
 	partial := func(int) configv1.UpdateState { return configv1.PartialUpdate }
 	complete := func(int) configv1.UpdateState { return configv1.CompletedUpdate }
 	patch := func(i int) string { return fmt.Sprintf("4.1.%d", 200-i) }
@@ -113,18 +113,18 @@ func TestPrune(t *testing.T) {
 		history []configv1.UpdateHistory
 		gone    string
 	}{
-		"the oldest but one of equal worth": {long(101, patch, complete), "4.1.101"},
+		"the oldest but one of equal worth": {newHistory(101, patch, complete), "4.1.101"},
 		"a partial one before an older complete one": {
-			long(101, patch, func(i int) configv1.UpdateState {
+			newHistory(101, patch, func(i int) configv1.UpdateState {
 				if i == 20 {
 					return configv1.PartialUpdate
 				}
 				return configv1.CompletedUpdate
 			}), "4.1.101", // -20 and 20 entries weigh less than 99 entries
 		},
-		"the newest five and the oldest stay": {long(7, patch, partial), "4.1.195"},
+		"the newest five and the oldest stay": {newHistory(7, patch, partial), "4.1.195"},
 		"the last complete one stays": {
-			long(101, patch, func(i int) configv1.UpdateState {
+			newHistory(101, patch, func(i int) configv1.UpdateState {
 				if i == 99 {
 					return configv1.CompletedUpdate
 				}
@@ -132,7 +132,7 @@ func TestPrune(t *testing.T) {
 			}), "4.1.102",
 		},
 		"the way to another minor version is worth more": {
-			long(101, func(i int) string {
+			newHistory(101, func(i int) string {
 				if i < 50 {
 					return fmt.Sprintf("4.2.%d", 100-i)
 				}
@@ -148,7 +148,7 @@ func TestPrune(t *testing.T) {
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			pruned := prune(slices.Clone(c.history))
+			pruned := pruneHistory(slices.Clone(c.history))
 			if len(pruned) != len(c.history)-1 {
 				t.Fatalf("%d of %d entries are left", len(pruned), len(c.history))
 			}
@@ -164,7 +164,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-func TestWeight(t *testing.T) {
+func TestEntryWeight(t *testing.T) {
 	history := []configv1.UpdateHistory{
 		{Version: "4.3.0"}, {Version: "4.3.0"}, {Version: "4.3.0"}, {Version: "4.3.0"}, {Version: "4.3.0"},
 		{Version: "4.2.9", State: configv1.CompletedUpdate}, // the newest complete one, and an end of its minor version
@@ -179,25 +179,25 @@ func TestWeight(t *testing.T) {
 		980, 980 - 1.01, 980 - 2*1.01, 980 - 3*1.01, 1020 - 4*1.01, 1030 - 5*1.01, -20 - 6*1.01, -7 * 1.01, 30 - 8*1.01, 20 - 9*1.01, 1030 - 10*1.01,
 	}
 	for i := range history {
-		if got := weight(history, i); got-want[i] > 0.001 || want[i]-got > 0.001 {
+		if got := entryWeight(history, i); got-want[i] > 0.001 || want[i]-got > 0.001 {
 			t.Errorf("entry %d has weight %v, not %v", i, got, want[i])
 		}
 	}
 }
 
-// Whatever happens, no two entries in a row are equal, and no more than 100 stay.
+// No two consecutive entries are equal, and the history has at most 100 entries.
 func TestHistoryInvariants(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	var history []configv1.UpdateHistory
 	for i := range 2000 {
 		version := fmt.Sprintf("4.%d.%d", random.IntN(3), random.IntN(3))
-		history = record(history, attempt{Release: configv1.Release{Version: version, Image: "image-" + version}, complete: random.IntN(2) == 0}, start)
-		if len(history) > maxHistory {
+		history = recordHistory(history, releaseAttempt{Release: configv1.Release{Version: version, Image: "image-" + version}, complete: random.IntN(2) == 0}, start)
+		if len(history) > maxHistoryEntries {
 			t.Fatalf("step %d: %d entries", i, len(history))
 		}
 
 		for j := 1; j < len(history); j++ {
-			if isSame(history[j-1], history[j]) {
+			if isSameRelease(history[j-1], history[j]) {
 				t.Fatalf("step %d: entries %d and %d are both %s", i, j-1, j, history[j].Version)
 			}
 		}

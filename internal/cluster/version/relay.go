@@ -12,15 +12,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker"
 )
 
-// How often progress alone is written: a status is stored and sent to every watcher.
+// Limits for status updates that only report progress: each one is stored and sent to every
+// watcher.
 const (
-	progressEvery = 15 * time.Second
-	progressBurst = 2
+	minProgressInterval = 15 * time.Second
+	maxProgressBurst    = 2
 )
 
-// relay wakes the controller when one of those that it gave work to has news: at once, but
-// for progress of the worker.
-type relay struct {
+// eventRelay enqueues the ClusterVersion when a component has news. Progress of the worker is
+// rate-limited; everything else is enqueued at once.
+type eventRelay struct {
 	status            func() worker.Status
 	progress          <-chan struct{}
 	updates, accepted <-chan struct{}
@@ -28,14 +29,14 @@ type relay struct {
 	clock             clock.WithTicker
 }
 
-// NeedLeaderElection is true: the others work on the leader only.
-func (r *relay) NeedLeaderElection() bool { return true }
+// NeedLeaderElection returns true: the other components run only on the leader.
+func (r *eventRelay) NeedLeaderElection() bool { return true }
 
-// Start relays until the context ends.
-func (r *relay) Start(ctx context.Context) error {
-	var last outline
+// Start relays events until the context ends.
+func (r *eventRelay) Start(ctx context.Context) error {
+	var last statusOutline
 	var due <-chan time.Time
-	bucket := bucket{tokens: progressBurst, filled: r.clock.Now()}
+	bucket := tokenBucket{tokens: maxProgressBurst, filled: r.clock.Now()}
 	for {
 		isDue := true
 		select {
@@ -46,14 +47,14 @@ func (r *relay) Start(ctx context.Context) error {
 		case <-due:
 			due = nil
 		case <-r.progress:
-			if now := outlineOf(r.status()); now != last {
+			if now := newStatusOutline(r.status()); now != last {
 				last = now
 				break
 			}
 			if due != nil {
 				continue
 			}
-			if wait := bucket.take(r.clock.Now()); wait > 0 {
+			if wait := bucket.reserveToken(r.clock.Now()); wait > 0 {
 				due, isDue = r.clock.After(wait), false
 			}
 		}
@@ -63,38 +64,39 @@ func (r *relay) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case r.out <- event.GenericEvent{Object: named}:
+		case r.out <- event.GenericEvent{Object: clusterVersionEventObject}:
 		}
 	}
 }
 
-// named stands for the ClusterVersion in events.
-var named = &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: configv1.ClusterVersionName}}
+// clusterVersionEventObject represents the ClusterVersion in events.
+var clusterVersionEventObject = &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: configv1.ClusterVersionName}}
 
-// outline is what of a status is told at once.
-type outline struct {
+// statusOutline holds the fields of a worker status whose changes are reported at once.
+type statusOutline struct {
 	generation             int64
 	image                  string
 	reconciling, isFailing bool
 }
 
-func outlineOf(s worker.Status) outline {
-	return outline{generation: s.Generation, image: s.Actual.Image, reconciling: s.Reconciling, isFailing: s.Failure != nil}
+func newStatusOutline(s worker.Status) statusOutline {
+	return statusOutline{generation: s.Generation, image: s.Actual.Image, reconciling: s.Reconciling, isFailing: s.Failure != nil}
 }
 
-// bucket lets progressBurst things through at once, and one more each progressEvery.
-type bucket struct {
+// tokenBucket is a rate limiter that allows bursts of maxProgressBurst, and one more event each
+// minProgressInterval.
+type tokenBucket struct {
 	tokens float64
 	filled time.Time
 }
 
-// take takes a token, and gives how long to wait until it is there.
-func (b *bucket) take(now time.Time) time.Duration {
-	b.tokens = min(progressBurst, b.tokens+float64(now.Sub(b.filled))/float64(progressEvery))
+// reserveToken takes a token and returns how long to wait until it is available.
+func (b *tokenBucket) reserveToken(now time.Time) time.Duration {
+	b.tokens = min(maxProgressBurst, b.tokens+float64(now.Sub(b.filled))/float64(minProgressInterval))
 	b.filled = now
 	b.tokens--
 	if b.tokens >= 0 {
 		return 0
 	}
-	return time.Duration(-b.tokens * float64(progressEvery))
+	return time.Duration(-b.tokens * float64(minProgressInterval))
 }

@@ -13,28 +13,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker"
 )
 
-func TestBucket(t *testing.T) {
+func TestTokenBucket(t *testing.T) {
 	now := start.Time
-	b := bucket{tokens: progressBurst, filled: now}
+	b := tokenBucket{tokens: maxProgressBurst, filled: now}
 	for i, want := range []time.Duration{0, 0, 15 * time.Second, 30 * time.Second} {
-		if got := b.take(now); got != want {
+		if got := b.reserveToken(now); got != want {
 			t.Errorf("number %d waits %s, not %s", i, got, want)
 		}
 	}
 
-	b = bucket{tokens: 0, filled: now}
-	if got := b.take(now.Add(time.Hour)); got != 0 || b.tokens != progressBurst-1 {
+	b = tokenBucket{tokens: 0, filled: now}
+	if got := b.reserveToken(now.Add(time.Hour)); got != 0 || b.tokens != maxProgressBurst-1 {
 		t.Errorf("after an hour it waits %s, and %v are left", got, b.tokens)
 	}
 }
 
-// What matters is told at once; progress waits its turn, and then is told.
-func TestRelay(t *testing.T) {
+// Important changes are relayed at once; progress is delayed and then relayed.
+func TestEventRelay(t *testing.T) {
 	var status atomic.Pointer[worker.Status]
 	status.Store(&worker.Status{})
 	progress, out := make(chan struct{}), make(chan event.GenericEvent)
 	clock := clocktesting.NewFakeClock(start.Time)
-	r := &relay{status: func() worker.Status { return *status.Load() }, progress: progress, out: out, clock: clock}
+	r := &eventRelay{status: func() worker.Status { return *status.Load() }, progress: progress, out: out, clock: clock}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Start(ctx) }()
@@ -68,7 +68,7 @@ func TestRelay(t *testing.T) {
 		t.Fatal("nothing waits to be told")
 	}
 
-	clock.Step(progressEvery)
+	clock.Step(minProgressInterval)
 	told("the progress that waited")
 	cancel()
 	if err := <-done; err != nil {

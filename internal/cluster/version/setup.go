@@ -22,9 +22,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/risk"
 )
 
-// News tells when something has changed that the controller reports.
+// News holds the channels by which components signal changes that the controller reports.
 type News struct {
-	// Worker, Updates and Acceptor are theirs.
+	// Worker, Updates and Acceptor are the channels of the respective component.
 	Worker, Updates, Acceptor <-chan struct{}
 }
 
@@ -34,13 +34,13 @@ func Setup(mgr ctrl.Manager, o Options, news News) error {
 		o.Clock = clock.RealClock{}
 	}
 
-	gates, err := gatesCache(mgr)
+	gates, err := newGatesCache(mgr)
 	if err != nil {
 		return err
 	}
 
 	out := make(chan event.GenericEvent, 1)
-	r := &relay{status: o.Worker.Status, progress: news.Worker, updates: news.Updates, accepted: news.Acceptor, out: out, clock: o.Clock}
+	r := &eventRelay{status: o.Worker.Status, progress: news.Worker, updates: news.Updates, accepted: news.Acceptor, out: out, clock: o.Clock}
 	if err := mgr.Add(r); err != nil {
 		return fmt.Errorf("setting up the controller of ClusterVersion: %w", err)
 	}
@@ -50,11 +50,11 @@ func Setup(mgr ctrl.Manager, o Options, news News) error {
 	wake := handler.EnqueueRequestsFromMapFunc(toOne)
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("clusterversion").
-		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.ClusterVersion{}, &handler.EnqueueRequestForObject{}, isTheOne, predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.ClusterVersion{}, &handler.EnqueueRequestForObject{}, isClusterVersion, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.ClusterOperator{}, wake, upgradeableChanged)).
 		WatchesRawSource(source.Kind[client.Object](gates, &corev1.ConfigMap{}, wake)).
 		WatchesRawSource(source.Channel(out, wake)).
-		WatchesRawSource(atStart(request)).
+		WatchesRawSource(enqueueAtStart(request)).
 		Complete(New(mgr.GetClient(), gates, mgr.GetAPIReader(), o))
 	if err != nil {
 		return fmt.Errorf("setting up the controller of ClusterVersion: %w", err)
@@ -63,16 +63,16 @@ func Setup(mgr ctrl.Manager, o Options, news News) error {
 	return nil
 }
 
-// atStart enqueues a request once: a cluster without a ClusterVersion has nothing that would.
-func atStart(request reconcile.Request) source.Source {
+// enqueueAtStart enqueues a request once. Without a ClusterVersion no watch would enqueue one.
+func enqueueAtStart(request reconcile.Request) source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		queue.Add(request)
 		return nil
 	})
 }
 
-// gatesCache holds the two ConfigMaps of gates and nothing else.
-func gatesCache(mgr ctrl.Manager) (cache.Cache, error) {
+// newGatesCache returns a cache of the two ConfigMaps of gates.
+func newGatesCache(mgr ctrl.Manager) (cache.Cache, error) {
 	only := func(name string) cache.Config {
 		return cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", name)}
 	}
@@ -92,28 +92,29 @@ func gatesCache(mgr ctrl.Manager) (cache.Cache, error) {
 	return gates, nil
 }
 
-var isTheOne = predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == configv1.ClusterVersionName })
+var isClusterVersion = predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == configv1.ClusterVersionName })
 
-// upgradeableChanged lets through ClusterOperators whose word on updates changed.
+// upgradeableChanged is a predicate that selects ClusterOperators whose Upgradeable condition
+// changed.
 var upgradeableChanged = predicate.Funcs{
-	CreateFunc: func(e event.CreateEvent) bool { return wordOf(e.Object).Status != "" },
-	DeleteFunc: func(e event.DeleteEvent) bool { return wordOf(e.Object).Status != "" },
+	CreateFunc: func(e event.CreateEvent) bool { return upgradeableCondition(e.Object).Status != "" },
+	DeleteFunc: func(e event.DeleteEvent) bool { return upgradeableCondition(e.Object).Status != "" },
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		was, is := wordOf(e.ObjectOld), wordOf(e.ObjectNew)
+		was, is := upgradeableCondition(e.ObjectOld), upgradeableCondition(e.ObjectNew)
 		return was.Status != is.Status || was.Message != is.Message
 	},
 }
 
-func wordOf(object client.Object) condition {
+func upgradeableCondition(object client.Object) condition {
 	operator, ok := object.(*configv1.ClusterOperator)
 	if !ok {
 		return condition{}
 	}
-	word, _ := (&conditions{all: operator.Status.Conditions}).get(configv1.OperatorUpgradeable)
+	word, _ := (&conditionSet{all: operator.Status.Conditions}).get(configv1.OperatorUpgradeable)
 	return word
 }
 
-// Reader returns the ClusterVersion as it is.
+// Reader returns a function that reads the ClusterVersion.
 func Reader(reader client.Reader) func(ctx context.Context) (*configv1.ClusterVersion, error) {
 	return func(ctx context.Context) (*configv1.ClusterVersion, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -14,14 +14,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/capability"
 )
 
-// reasonInvalid is the reason of condition Invalid, and of Progressing while it is there.
+// reasonInvalid is the reason of the Invalid condition, and of Progressing while the spec is
+// invalid.
 const reasonInvalid = "InvalidClusterVersion"
 
 var uuidPattern = regexp.MustCompile(configv1.ClusterIDPattern)
 
-// validate returns a copy of the ClusterVersion without the fields of its spec that are
-// invalid, and what is wrong with them. What the API server checks itself is not checked.
-func validate(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.ErrorList) {
+// validateSpec returns a copy of the ClusterVersion without the invalid fields of its spec, and
+// their errors. It does not repeat the validation of the API server.
+func validateSpec(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.ErrorList) {
 	valid := cv.DeepCopy()
 	spec := field.NewPath("spec")
 	var wrong field.ErrorList
@@ -37,7 +38,7 @@ func validate(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.Erro
 		wrong = append(wrong, field.Invalid(spec.Child("clusterID"), cv.Spec.ClusterID, "must be a random UUID (RFC 4122, version 4)"))
 		valid.Spec.ClusterID = ""
 	}
-	if err := validateUpdate(cv, spec.Child("desiredUpdate")); err != nil {
+	if err := validateDesiredUpdate(cv, spec.Child("desiredUpdate")); err != nil {
 		wrong = append(wrong, err)
 		valid.Spec.DesiredUpdate = nil
 	}
@@ -45,18 +46,18 @@ func validate(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.Erro
 	return valid, wrong
 }
 
-// validateCapabilities returns an error for each capability that a spec asks for and that the cluster
-// does not know under its feature gates. Such a capability is not enabled.
+// validateCapabilities returns an error for each requested capability that the cluster does not
+// know with its enabled feature gates. Such a capability is not enabled.
 func validateCapabilities(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]) field.ErrorList {
 	path := field.NewPath("spec", "capabilities", "additionalEnabledCapabilities")
 	var wrong field.ErrorList
 	for _, name := range capability.Gated(spec, gates) {
-		wrong = append(wrong, field.Forbidden(path, fmt.Sprintf("the capability %s needs a feature gate that is not on", name)))
+		wrong = append(wrong, field.Forbidden(path, fmt.Sprintf("the capability %s needs a feature gate that is not enabled", name)))
 	}
 	return wrong
 }
 
-func validateUpdate(cv *configv1.ClusterVersion, path *field.Path) *field.Error {
+func validateDesiredUpdate(cv *configv1.ClusterVersion, path *field.Path) *field.Error {
 	update := cv.Spec.DesiredUpdate
 	switch {
 	case update == nil:
@@ -77,11 +78,11 @@ func validateUpdate(cv *configv1.ClusterVersion, path *field.Path) *field.Error 
 		return nil
 	}
 
-	switch len(offered(cv, *update)) {
+	switch len(matchingUpdates(cv, *update)) {
 	case 1:
 		return nil
 	case 0:
-		if isKnown(cv.Status, update.Version) {
+		if isKnownVersion(cv.Status, update.Version) {
 			return nil
 		}
 		return field.Invalid(path.Child("version"), update.Version, "when image is empty the update must be an available update")
@@ -90,14 +91,14 @@ func validateUpdate(cv *configv1.ClusterVersion, path *field.Path) *field.Error 
 	}
 }
 
-// namesNoRelease reports whether an update asks for no other release.
+// namesNoRelease reports whether an update states neither architecture, version nor image.
 func namesNoRelease(update *configv1.Update) bool {
 	return update.Architecture == "" && update.Version == "" && update.Image == ""
 }
 
-// offered returns the available updates that an update without an image can mean, one for
-// each image.
-func offered(cv *configv1.ClusterVersion, update configv1.Update) []configv1.Release {
+// matchingUpdates returns the available updates that match an update without an image, one per
+// image.
+func matchingUpdates(cv *configv1.ClusterVersion, update configv1.Update) []configv1.Release {
 	seen := map[string]bool{}
 	var releases []configv1.Release
 	for _, release := range cv.Status.AvailableUpdates {
@@ -111,9 +112,9 @@ func offered(cv *configv1.ClusterVersion, update configv1.Update) []configv1.Rel
 	return releases
 }
 
-// isKnown reports whether the cluster is or was at a version. Asking for it again changes
+// isKnownVersion reports whether the cluster is or was at a version. Requesting it again changes
 // nothing.
-func isKnown(status configv1.ClusterVersionStatus, version string) bool {
+func isKnownVersion(status configv1.ClusterVersionStatus, version string) bool {
 	if status.Desired.Version == version {
 		return true
 	}
@@ -126,8 +127,8 @@ func isKnown(status configv1.ClusterVersionStatus, version string) bool {
 	return false
 }
 
-// invalidMessage is the message of condition Invalid.
-func invalidMessage(wrong field.ErrorList) string {
+// invalidSpecMessage returns the message of the Invalid condition.
+func invalidSpecMessage(wrong field.ErrorList) string {
 	const start = "The cluster version is invalid:"
 	if len(wrong) == 1 {
 		return fmt.Sprintf("%s %v", start, wrong[0])

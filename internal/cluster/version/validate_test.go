@@ -11,14 +11,14 @@ import (
 
 const clusterID = "3f0d6b5e-7c1a-4b0e-9a65-0f5b0f9d2c11"
 
-func offering(releases ...configv1.Release) configv1.ClusterVersionStatus {
+func statusWithUpdates(releases ...configv1.Release) configv1.ClusterVersionStatus {
 	return configv1.ClusterVersionStatus{AvailableUpdates: releases}
 }
 
 func TestValidate(t *testing.T) {
-	one := offering(configv1.Release{Version: "1.2.4", Image: "a"})
-	twice := offering(configv1.Release{Version: "1.2.4", Image: "a"}, configv1.Release{Version: "1.2.4", Image: "b"})
-	arches := offering(configv1.Release{Version: "1.2.4", Image: "a"}, configv1.Release{Version: "1.2.4", Image: "b", Architecture: "Multi"})
+	one := statusWithUpdates(configv1.Release{Version: "1.2.4", Image: "a"})
+	twice := statusWithUpdates(configv1.Release{Version: "1.2.4", Image: "a"}, configv1.Release{Version: "1.2.4", Image: "b"})
+	arches := statusWithUpdates(configv1.Release{Version: "1.2.4", Image: "a"}, configv1.Release{Version: "1.2.4", Image: "b", Architecture: "Multi"})
 	was := configv1.ClusterVersionStatus{History: []configv1.UpdateHistory{{Version: "1.2.0"}}}
 	cases := map[string]struct {
 		spec   configv1.ClusterVersionSpec
@@ -36,24 +36,24 @@ func TestValidate(t *testing.T) {
 		"an upstream that is no URL": {
 			spec: configv1.ClusterVersionSpec{Upstream: "%"}, want: "The cluster version is invalid: spec.upstream: Invalid value: must be a valid URL or empty", noUpstream: true,
 		},
-		"an available update": {spec: update("1.2.4", "", ""), status: one},
+		"an available update": {spec: specWithUpdate("1.2.4", "", ""), status: one},
 		"another update": {
-			spec: update("1.2.5", "", ""), status: one, noUpdate: true,
+			spec: specWithUpdate("1.2.5", "", ""), status: one, noUpdate: true,
 			want: `The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "1.2.5": when image is empty the update must be an available update`,
 		},
-		"one that the cluster was at": {spec: update("1.2.0", "", ""), status: was},
-		"one that the cluster is at":  {spec: update("1.2.0", "", ""), status: configv1.ClusterVersionStatus{Desired: configv1.Release{Version: "1.2.0"}}},
+		"one that the cluster was at": {spec: specWithUpdate("1.2.0", "", ""), status: was},
+		"one that the cluster is at":  {spec: specWithUpdate("1.2.0", "", ""), status: configv1.ClusterVersionStatus{Desired: configv1.Release{Version: "1.2.0"}}},
 		"two images": {
-			spec: update("1.2.4", "", ""), status: twice, noUpdate: true,
+			spec: specWithUpdate("1.2.4", "", ""), status: twice, noUpdate: true,
 			want: `The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "1.2.4": there are multiple possible payloads for this version, specify the exact image`,
 		},
-		"two images, one named":           {spec: update("1.2.4", "b", ""), status: twice},
-		"two architectures, one asked of": {spec: update("1.2.4", "", "Multi"), status: arches},
-		"any image":                       {spec: update("", "c", "")},
-		"nothing":                         {spec: update("", "", ""), want: "The cluster version is invalid: spec.desiredUpdate: Required value: must specify architecture, version, or image", noUpdate: true},
-		"accepted risks alone":            {spec: accepting("Slow")},
+		"two images, one named":           {spec: specWithUpdate("1.2.4", "b", ""), status: twice},
+		"two architectures, one asked of": {spec: specWithUpdate("1.2.4", "", "Multi"), status: arches},
+		"any image":                       {spec: specWithUpdate("", "c", "")},
+		"nothing":                         {spec: specWithUpdate("", "", ""), want: "The cluster version is invalid: spec.desiredUpdate: Required value: must specify architecture, version, or image", noUpdate: true},
+		"accepted risks alone":            {spec: specAcceptingRisk("Slow")},
 		"no version": {
-			spec: update("latest", "c", ""), noUpdate: true,
+			spec: specWithUpdate("latest", "c", ""), noUpdate: true,
 			want: `The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "latest": must be a semantic version (1.2.3[-prerelease][+build])`,
 		},
 		"two faults": {
@@ -70,10 +70,10 @@ func TestValidate(t *testing.T) {
 
 			cv := &configv1.ClusterVersion{Spec: c.spec, Status: c.status}
 			before := cv.DeepCopy()
-			valid, wrong := validate(cv)
+			valid, wrong := validateSpec(cv)
 			got := ""
 			if len(wrong) > 0 {
-				got = invalidMessage(wrong)
+				got = invalidSpecMessage(wrong)
 			}
 			if got != c.want {
 				t.Errorf("message is\n%s\nnot\n%s", got, c.want)
@@ -89,14 +89,14 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func update(version, image string, architecture configv1.ClusterVersionArchitecture) configv1.ClusterVersionSpec {
+func specWithUpdate(version, image string, architecture configv1.ClusterVersionArchitecture) configv1.ClusterVersionSpec {
 	return configv1.ClusterVersionSpec{ClusterID: clusterID, DesiredUpdate: &configv1.Update{Version: version, Image: image, Architecture: architecture}}
 }
 
 func TestValidateCapabilities(t *testing.T) {
 	spec := &configv1.ClusterVersionCapabilitiesSpec{AdditionalEnabledCapabilities: []configv1.ClusterVersionCapability{"Console", "ClusterAPI"}}
-	want := "The cluster version is invalid: spec.capabilities.additionalEnabledCapabilities: Forbidden: the capability ClusterAPI needs a feature gate that is not on"
-	if got := invalidMessage(validateCapabilities(spec, nil)); got != want {
+	want := "The cluster version is invalid: spec.capabilities.additionalEnabledCapabilities: Forbidden: the capability ClusterAPI needs a feature gate that is not enabled"
+	if got := invalidSpecMessage(validateCapabilities(spec, nil)); got != want {
 		t.Errorf("got message %q, want %q", got, want)
 	}
 	if wrong := validateCapabilities(spec, sets.New("ClusterAPIMachineManagement")); len(wrong) > 0 {
@@ -104,36 +104,36 @@ func TestValidateCapabilities(t *testing.T) {
 	}
 }
 
-// accepting accepts a risk, and asks for no release.
-func accepting(risk string) configv1.ClusterVersionSpec {
+// specAcceptingRisk returns a spec that accepts a risk and asks for no release.
+func specAcceptingRisk(risk string) configv1.ClusterVersionSpec {
 	return configv1.ClusterVersionSpec{ClusterID: clusterID, DesiredUpdate: &configv1.Update{AcceptRisks: []configv1.AcceptRisk{{Name: risk}}}}
 }
 
-func TestWanted(t *testing.T) {
+func TestDesiredTarget(t *testing.T) {
 	own, current := configv1.Release{Version: "1.0.0", Image: "own"}, configv1.Release{Version: "1.2.0", Image: "current"}
 	next := configv1.Release{Version: "1.3.0", Image: "next", URL: "https://example.com"}
 	twin := configv1.Release{Version: "1.2.0", Image: "twin", Architecture: "Multi"}
 	conditional := configv1.Release{Version: "1.4.0", Image: "conditional", Channels: []string{"stable"}}
-	status := offering(next, twin)
+	status := statusWithUpdates(next, twin)
 	status.ConditionalUpdates = []configv1.ConditionalUpdate{{Release: conditional}}
 	cases := map[string]struct {
 		spec configv1.ClusterVersionSpec
 		want configv1.Release
 	}{
 		"nothing":                        {configv1.ClusterVersionSpec{}, own},
-		"accepted risks alone":           {accepting("Slow"), own},
-		"an available version":           {update("1.3.0", "", ""), next},
-		"the current version":            {update("1.2.0", "", ""), current},
-		"the twin of the current one":    {update("1.2.0", "", "Multi"), twin},
-		"a conditional version":          {update("1.4.0", "", ""), current},
-		"an unknown version":             {update("9.9.9", "", ""), current},
-		"an image":                       {update("", "other", ""), configv1.Release{Image: "other"}},
-		"an image and a version":         {update("2.0.0", "other", ""), configv1.Release{Version: "2.0.0", Image: "other"}},
-		"a known image":                  {update("", "conditional", ""), conditional},
-		"a known image as another":       {update("9.9.9", "conditional", ""), configv1.Release{Version: "9.9.9", Image: "conditional"}},
-		"the operator's own, by image":   {update("", "own", ""), own},
-		"the current release, by image":  {update("1.2.0", "current", ""), current},
-		"an available one, by its image": {update("1.3.0", "next", ""), next},
+		"accepted risks alone":           {specAcceptingRisk("Slow"), own},
+		"an available version":           {specWithUpdate("1.3.0", "", ""), next},
+		"the current version":            {specWithUpdate("1.2.0", "", ""), current},
+		"the twin of the current one":    {specWithUpdate("1.2.0", "", "Multi"), twin},
+		"a conditional version":          {specWithUpdate("1.4.0", "", ""), current},
+		"an unknown version":             {specWithUpdate("9.9.9", "", ""), current},
+		"an image":                       {specWithUpdate("", "other", ""), configv1.Release{Image: "other"}},
+		"an image and a version":         {specWithUpdate("2.0.0", "other", ""), configv1.Release{Version: "2.0.0", Image: "other"}},
+		"a known image":                  {specWithUpdate("", "conditional", ""), conditional},
+		"a known image as another":       {specWithUpdate("9.9.9", "conditional", ""), configv1.Release{Version: "9.9.9", Image: "conditional"}},
+		"the operator's own, by image":   {specWithUpdate("", "own", ""), own},
+		"the current release, by image":  {specWithUpdate("1.2.0", "current", ""), current},
+		"an available one, by its image": {specWithUpdate("1.3.0", "next", ""), next},
 	}
 
 	for name, c := range cases {
@@ -142,7 +142,7 @@ func TestWanted(t *testing.T) {
 			if c.spec.DesiredUpdate != nil {
 				cv.Spec.DesiredUpdate.Force = true
 			}
-			got := wanted(cv, cv, own, current)
+			got := desiredTarget(cv, cv, own, current)
 			if diff := cmp.Diff(c.want, got.Release); diff != "" {
 				t.Errorf("wanted (-want +got):\n%s", diff)
 			}
@@ -150,23 +150,23 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-func TestMerged(t *testing.T) {
+func TestMergeReleaseMetadata(t *testing.T) {
 	r := configv1.Release{Version: "1.0.0", Image: "mirror.example/r@sha256:01"}
 	told := &configv1.Release{Version: "1.0.0", Image: "registry.example/r@sha256:01", URL: "https://example.com", Channels: []string{"a"}, Architecture: "Multi"}
 	want := configv1.Release{Version: "1.0.0", Image: r.Image, URL: told.URL, Channels: told.Channels, Architecture: "Multi"}
-	if diff := cmp.Diff(want, merged(r, told)); diff != "" {
+	if diff := cmp.Diff(want, mergeReleaseMetadata(r, told)); diff != "" {
 		t.Errorf("merged (-want +got):\n%s", diff)
 	}
 
 	told.Image = "registry.example/r@sha256:02"
-	if diff := cmp.Diff(r, merged(r, told)); diff != "" {
+	if diff := cmp.Diff(r, mergeReleaseMetadata(r, told)); diff != "" {
 		t.Errorf("merged with another digest (-want +got):\n%s", diff)
 	}
 }
 
-// The same content from another registry is another target, though what is known of it is
-// known by its digest.
-func TestIsAt(t *testing.T) {
+// The same content in another registry is another target, although its metadata is found by the
+// digest.
+func TestMatchesRelease(t *testing.T) {
 	at := configv1.Release{Version: "1.0.0", Image: "a.example/r@sha256:01"}
 	for name, c := range map[string]struct {
 		target configv1.Release
@@ -178,13 +178,13 @@ func TestIsAt(t *testing.T) {
 		"by a tag":            {configv1.Release{Version: "1.0.0", Image: "a.example/r:1.0.0@sha256:01"}, false},
 		"with another inside": {configv1.Release{Version: "1.0.1", Image: at.Image}, false},
 	} {
-		if got := (target{Release: c.target, force: true}).isAt(at); got != c.want {
+		if got := (target{Release: c.target, force: true}).matchesRelease(at); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-func TestFirst(t *testing.T) {
+func TestInitialTarget(t *testing.T) {
 	release := func(image string) configv1.Release { return configv1.Release{Image: image} }
 	cases := map[string]struct{ own, desired, wanted, want string }{
 		"a new cluster":                      {"own", "", "own", "own"},
@@ -198,7 +198,7 @@ func TestFirst(t *testing.T) {
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := first(configv1.ClusterVersionStatus{Desired: release(c.desired)}, release(c.own), target{Release: release(c.wanted)})
+			got := initialTarget(configv1.ClusterVersionStatus{Desired: release(c.desired)}, release(c.own), target{Release: release(c.wanted)})
 			if got.Image != c.want {
 				t.Errorf("first is %q, not %q", got.Image, c.want)
 			}
@@ -206,14 +206,14 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// In the middle of an update, a spec that becomes invalid does not lead back.
-func TestWantedOfAnInvalidSpec(t *testing.T) {
-	cv := &configv1.ClusterVersion{Spec: update("latest", "", "")}
-	valid, wrong := validate(cv)
+// A spec that becomes invalid during an update does not cause a rollback.
+func TestDesiredTargetOfInvalidSpec(t *testing.T) {
+	cv := &configv1.ClusterVersion{Spec: specWithUpdate("latest", "", "")}
+	valid, wrong := validateSpec(cv)
 	if len(wrong) == 0 {
 		t.Fatal("the spec is valid")
 	}
-	if got := wanted(cv, valid, configv1.Release{Image: "own"}, configv1.Release{Image: "current"}); got.Image != "current" {
+	if got := desiredTarget(cv, valid, configv1.Release{Image: "own"}, configv1.Release{Image: "current"}); got.Image != "current" {
 		t.Errorf("wanted is %q", got.Image)
 	}
 }

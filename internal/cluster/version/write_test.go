@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// stored makes a ClusterVersion and a controller that writes it.
-func stored(t *testing.T) (*Controller, *configv1.ClusterVersion) {
+// newStoredVersion returns a stored ClusterVersion and a controller for it.
+func newStoredVersion(t *testing.T) (*Controller, *configv1.ClusterVersion) {
 	t.Helper()
 	c := env.Client(t, configv1.AddToScheme, corev1.AddToScheme)
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{GenerateName: "version-"}, Spec: configv1.ClusterVersionSpec{ClusterID: clusterID}}
@@ -35,8 +35,8 @@ func stored(t *testing.T) (*Controller, *configv1.ClusterVersion) {
 	return New(c, c, c, Options{Clock: clocktesting.NewFakeClock(start.Time)}), cv
 }
 
-// reported is a status with all that can be null.
-func reported(cv *configv1.ClusterVersion) *configv1.ClusterVersion {
+// withMinimalStatus returns a copy with a status whose optional fields are null.
+func withMinimalStatus(cv *configv1.ClusterVersion) *configv1.ClusterVersion {
 	after := cv.DeepCopy()
 	after.Status.Desired = configv1.Release{Version: "1.0.0", Image: "a"}
 	after.Status.History = []configv1.UpdateHistory{{State: configv1.PartialUpdate, StartedTime: start, Version: "1.0.0", Image: "a"}}
@@ -44,9 +44,9 @@ func reported(cv *configv1.ClusterVersion) *configv1.ClusterVersion {
 }
 
 func TestWrite(t *testing.T) {
-	controller, cv := stored(t)
-	after := reported(cv)
-	if err := controller.write(t.Context(), cv, after); err != nil {
+	controller, cv := newStoredVersion(t)
+	after := withMinimalStatus(cv)
+	if err := controller.writeStatus(t.Context(), cv, after); err != nil {
 		t.Fatalf("a status with what is null is refused: %v", err)
 	}
 
@@ -59,9 +59,9 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// What somebody else wrote meanwhile stays.
+// Concurrent changes of others are kept.
 func TestWriteOntoANewerObject(t *testing.T) {
-	controller, cv := stored(t)
+	controller, cv := newStoredVersion(t)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		newer := &configv1.ClusterVersion{}
 		if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), newer); err != nil {
@@ -73,7 +73,7 @@ func TestWriteOntoANewerObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := controller.write(t.Context(), cv, reported(cv)); err != nil {
+	if err := controller.writeStatus(t.Context(), cv, withMinimalStatus(cv)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -87,7 +87,7 @@ func TestWriteOntoANewerObject(t *testing.T) {
 }
 
 func TestWriteOntoAnotherObject(t *testing.T) {
-	controller, cv := stored(t)
+	controller, cv := newStoredVersion(t)
 	if err := controller.client.Delete(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestWriteOntoAnotherObject(t *testing.T) {
 	if err := controller.client.Create(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
-	if err := controller.write(t.Context(), cv, reported(cv)); err == nil {
+	if err := controller.writeStatus(t.Context(), cv, withMinimalStatus(cv)); err == nil {
 		t.Error("the status of an object that is gone is written onto the one that was made anew")
 	}
 
@@ -106,51 +106,51 @@ func TestWriteOntoAnotherObject(t *testing.T) {
 	}
 }
 
-// unwritable is a client that no status is written with.
-type unwritable struct {
+// unwritableClient is a client whose status writes fail.
+type unwritableClient struct {
 	client.Client
 	t *testing.T
 }
 
-func (u unwritable) Status() client.SubResourceWriter {
+func (u unwritableClient) Status() client.SubResourceWriter {
 	u.t.Helper()
 	u.t.Fatal("a status is written")
 	return nil
 }
 
 func TestNoWriteWithoutChange(t *testing.T) {
-	cv := reported(&configv1.ClusterVersion{})
-	controller := New(unwritable{t: t}, nil, nil, Options{})
+	cv := withMinimalStatus(&configv1.ClusterVersion{})
+	controller := New(unwritableClient{t: t}, nil, nil, Options{})
 	after := cv.DeepCopy()
 	after.Status.AvailableUpdates = []configv1.Release{} // as good as none
-	if err := controller.write(t.Context(), cv, after); err != nil {
+	if err := controller.writeStatus(t.Context(), cv, after); err != nil {
 		t.Error(err)
 	}
 }
 
-// An error that lasts is told; one that passes is not.
+// A persistent error is reported in the status; a transient one is not.
 func TestFailuresThatLast(t *testing.T) {
-	controller, cv := stored(t)
+	controller, cv := newStoredVersion(t)
 	away := errors.New("away")
 	tell := func() condition {
 		live := &configv1.ClusterVersion{}
 		if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
 			t.Fatal(err)
 		}
-		told, _ := (&conditions{all: live.Status.Conditions}).get(configv1.OperatorProgressing)
+		told, _ := (&conditionSet{all: live.Status.Conditions}).get(configv1.OperatorProgressing)
 		return told
 	}
 
-	for i := 1; i <= maxFailures; i++ {
+	for i := 1; i <= maxUnreportedFailures; i++ {
 		if told := tell(); told.Type != "" {
 			t.Fatalf("after %d failures it is told: %+v", i-1, told)
 		}
-		if err := controller.fail(t.Context(), cv, away); !errors.Is(err, away) {
+		if err := controller.recordFailure(t.Context(), cv, away); !errors.Is(err, away) {
 			t.Fatal(err)
 		}
 	}
 
 	if told := tell(); told.Message != "Error ensuring the cluster version is up to date: away" {
-		t.Errorf("after %d failures Progressing is %+v", maxFailures, told)
+		t.Errorf("after %d failures Progressing is %+v", maxUnreportedFailures, told)
 	}
 }

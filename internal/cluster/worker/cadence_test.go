@@ -83,7 +83,7 @@ func attemptTimes(t *testing.T, work Work, span time.Duration, answers ...error)
 // errHang is an answer that never arrives.
 var errHang = errors.New("no answer")
 
-func TestCadence(t *testing.T) {
+func TestPassAndRetryTimes(t *testing.T) {
 	internal := apierrors.NewInternalError(errors.New("a"))
 	refused := manifestError{errors.New("refused")}
 	many := func(err error, times int) []error { return slices.Repeat([]error{err}, times) }
@@ -199,7 +199,7 @@ func TestOperatorsEndAPause(t *testing.T) {
 	}
 }
 
-func TestSurveyBounds(t *testing.T) {
+func TestObjectSnapshotLimits(t *testing.T) {
 	of := item{kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}
 	for name, tc := range map[string]struct {
 		items int
@@ -268,7 +268,7 @@ func TestReadEnvironment(t *testing.T) {
 
 // A payload that is loaded again with the same content is the same work. Other content or
 // another owner is not.
-func TestIsNot(t *testing.T) {
+func TestPlanDiffersFrom(t *testing.T) {
 	first, again, owned := config(release.Updating), config(release.Updating), config(release.Updating)
 	owned.Owner = metav1.OwnerReference{UID: "a"}
 	other := config(release.Updating)

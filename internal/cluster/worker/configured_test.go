@@ -39,7 +39,7 @@ spec:
 
 // The configuration of the cluster is injected into the objects that request it, and removed
 // when it is unset.
-func TestWhatTheClusterIsConfiguredFor(t *testing.T) {
+func TestInjectClusterConfig(t *testing.T) {
 	name := uniqueName("configured")
 	c := newRecordingClient(t)
 	w := newWorker(c)
@@ -123,7 +123,7 @@ subjects: [{kind: ServiceAccount, name: SUBJECT, namespace: SUBJECT}]
 `
 
 // A binding of the release whose role changed is recreated; no other binding is.
-func TestAnotherRole(t *testing.T) {
+func TestRecreateBinding(t *testing.T) {
 	for what, tc := range map[string]struct {
 		subject string
 		// foreign says that somebody else made the binding, forbidden that none may be made.

@@ -75,7 +75,7 @@ func TestJudgeOperator(t *testing.T) {
 	}
 }
 
-func TestIsAwaited(t *testing.T) {
+func TestHasAwaitedChange(t *testing.T) {
 	before := operator("Available=True", "Degraded=False", "Progressing=False", "operator@1", "etcd@1")
 	for after, want := range map[string]bool{
 		"Available=True Degraded=False Progressing=True operator@1 etcd@2":   false,
@@ -162,7 +162,7 @@ func task(kind, namespace, name string) release.Task {
 	return release.Task{Manifest: release.Manifest{Object: u}, Number: 12, Total: 345}
 }
 
-func TestTaskError(t *testing.T) {
+func TestNewTaskError(t *testing.T) {
 	resource := schema.GroupResource{Resource: "deployments"}
 	for name, tc := range map[string]struct {
 		err                   error
@@ -353,7 +353,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestPauses(t *testing.T) {
+func TestNextPassDelay(t *testing.T) {
 	w := New(Options{Period: 160 * time.Second})
 	for failures, want := range []time.Duration{160 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 160 * time.Second} {
 		w.failures = failures
@@ -372,7 +372,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-func TestParallel(t *testing.T) {
+func TestMaxParallelNodes(t *testing.T) {
 	graph := release.Graph{Nodes: make([]release.Node, 100)}
 	for mode, want := range map[release.Mode]int{release.Initializing: 100, release.Updating: 16, release.Reconciling: 2} {
 		if got := (&pass{mode: mode}).maxParallelNodes(graph); got != want {
@@ -384,7 +384,7 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-func TestTheStatusIsACopy(t *testing.T) {
+func TestStatusIsCopy(t *testing.T) {
 	w := New(Options{})
 	w.progress.waitingSince["a"] = time.Now()
 	w.progress.deleting["b"] = true

@@ -77,7 +77,7 @@ func TestARefusedManifest(t *testing.T) {
 }
 
 // The work of a completed Job is not repeated automatically.
-func TestAnotherJob(t *testing.T) {
+func TestImmutableJob(t *testing.T) {
 	name := uniqueName("job")
 	c := newRecordingClient(t)
 	job := func(image string) worker.Work {
@@ -307,7 +307,7 @@ func TestKilledAnywhere(t *testing.T) {
 }
 
 // An API server that does not answer for a while causes a reported failure and nothing else.
-func TestAnOutage(t *testing.T) {
+func TestAPIServerOutage(t *testing.T) {
 	c := newRecordingClient(t)
 	name := uniqueName("outage")
 	var mu sync.Mutex

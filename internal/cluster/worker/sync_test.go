@@ -282,7 +282,7 @@ func TestTombstones(t *testing.T) {
 }
 
 // An object that is created again in the middle of an update is left alone.
-func TestAnObjectThatIsMadeAgain(t *testing.T) {
+func TestRecreatedTombstonedObject(t *testing.T) {
 	name := uniqueName("again")
 	c := newRecordingClient(t)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -311,7 +311,7 @@ func TestAnObjectThatIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsPassedOver(t *testing.T) {
+func TestSkippedManifests(t *testing.T) {
 	name := uniqueName("passed")
 	c := newRecordingClient(t)
 	config := func(object, annotations string) string {
@@ -375,7 +375,7 @@ func TestWhatIsPassedOver(t *testing.T) {
 	expect("both", "gated", "one", "unmanaged")
 }
 
-func TestAnUpdateGoesByRunlevels(t *testing.T) {
+func TestUpdateFollowsRunlevels(t *testing.T) {
 	name := uniqueName("levels")
 	c := newRecordingClient(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -457,7 +457,7 @@ func TestAnUpdateGoesByRunlevels(t *testing.T) {
 	}
 }
 
-func TestACloudyBeginning(t *testing.T) {
+func TestInitializeWithDegradedOperator(t *testing.T) {
 	name := uniqueName("cloudy")
 	c := newRecordingClient(t)
 	payload := loadPayload(t, map[string]string{"0000_20_cloudy_01_co": withName(operatorText, name), "0000_30_cloudy_02_ns": withName(namespaceText, name)})

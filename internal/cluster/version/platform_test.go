@@ -24,15 +24,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// configuration answers with what it has of the platform's configuration, by kind.
-type configuration struct {
+// fakeConfigReader returns objects of the platform's configuration by kind.
+type fakeConfigReader struct {
 	client.Reader
 	has   map[string]string
 	fails error
 	asked int
 }
 
-func (c *configuration) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (c *fakeConfigReader) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	c.asked++
 	if c.fails != nil {
 		return c.fails
@@ -54,26 +54,26 @@ func (c *configuration) Get(_ context.Context, _ client.ObjectKey, into client.O
 
 func TestPlatform(t *testing.T) {
 	clock := clocktesting.NewFakeClock(start.Time)
-	reader := &configuration{has: map[string]string{
+	reader := &fakeConfigReader{has: map[string]string{
 		"Proxy":       "{status: {httpProxy: 'http://p', httpsProxy: 'https://p', noProxy: local}}",
 		"FeatureGate": "{spec: {featureSet: TechPreviewNoUpgrade}, status: {featureGates: [{version: 1.0.0, enabled: [{name: A}, {name: B}], disabled: [{name: C}]}, {version: 1.1.0, enabled: []}]}}",
 		"bundle":      "pem",
 	}}
-	o := &observer{reader: reader, clock: clock}
-	p, err := o.platform(t.Context())
+	o := &platformObserver{reader: reader, clock: clock}
+	p, err := o.readPlatform(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	want := platform{
-		proxy: updates.Proxy{HTTP: "http://p", HTTPS: "https://p", No: "local"}, trust: []byte("pem"), featureSet: "TechPreviewNoUpgrade",
-		gates: map[string]sets.Set[string]{"1.0.0": sets.New("A", "B"), "1.1.0": {}},
+	want := platformConfig{
+		proxy: updates.Proxy{HTTP: "http://p", HTTPS: "https://p", No: "local"}, caBundle: []byte("pem"), featureSet: "TechPreviewNoUpgrade",
+		featureGates: map[string]sets.Set[string]{"1.0.0": sets.New("A", "B"), "1.1.0": {}},
 	}
-	if diff := cmp.Diff(want, p, cmp.AllowUnexported(platform{})); diff != "" {
+	if diff := cmp.Diff(want, p, cmp.AllowUnexported(platformConfig{})); diff != "" {
 		t.Errorf("platform (-want +got):\n%s", diff)
 	}
 
-	cluster := p.cluster("1.0.0", "hosted", "id")
+	cluster := p.releaseCluster("1.0.0", "hosted", "id")
 	if diff := cmp.Diff(release.Cluster{
 		ExcludeIdentifier: "id", Profile: "hosted", FeatureSet: "TechPreviewNoUpgrade", FeatureGates: sets.New("A", "B"), MajorVersion: 1,
 	}, cluster); diff != "" {
@@ -81,33 +81,33 @@ func TestPlatform(t *testing.T) {
 	}
 
 	asked := reader.asked
-	if _, err := o.platform(t.Context()); err != nil || reader.asked != asked {
+	if _, err := o.readPlatform(t.Context()); err != nil || reader.asked != asked {
 		t.Errorf("it is read %d times more at once: %v", reader.asked-asked, err)
 	}
 
-	clock.Step(observeEvery)
+	clock.Step(minObserveInterval)
 	reader.has["FeatureGate"] = "{spec: 1, status: {featureGates: [1, {enabled: 2}, {version: 1.0.0, enabled: [3]}]}}"
-	if p, err = o.platform(t.Context()); err != nil || p.featureSet != "" || p.gates["1.0.0"].Len() != 0 {
+	if p, err = o.readPlatform(t.Context()); err != nil || p.featureSet != "" || p.featureGates["1.0.0"].Len() != 0 {
 		t.Errorf("what cannot be read is %+v: %v", p, err)
 	}
 }
 
 func TestPlatformWithoutConfiguration(t *testing.T) {
-	o := &observer{reader: &configuration{}, clock: clocktesting.NewFakeClock(start.Time)}
-	p, err := o.platform(t.Context())
-	if err != nil || p.featureSet != "" || p.gates["1.0.0"] != nil || p.proxy != (updates.Proxy{}) {
+	o := &platformObserver{reader: &fakeConfigReader{}, clock: clocktesting.NewFakeClock(start.Time)}
+	p, err := o.readPlatform(t.Context())
+	if err != nil || p.featureSet != "" || p.featureGates["1.0.0"] != nil || p.proxy != (updates.Proxy{}) {
 		t.Errorf("platform is %+v: %v", p, err)
 	}
 
-	o = &observer{reader: &configuration{fails: errors.New("away")}, clock: clocktesting.NewFakeClock(start.Time)}
-	if _, err := o.platform(t.Context()); err == nil || !strings.Contains(err.Error(), `Proxy "cluster": away`) {
+	o = &platformObserver{reader: &fakeConfigReader{fails: errors.New("away")}, clock: clocktesting.NewFakeClock(start.Time)}
+	if _, err := o.readPlatform(t.Context()); err == nil || !strings.Contains(err.Error(), `Proxy "cluster": away`) {
 		t.Errorf("error is %v", err)
 	}
 }
 
-// What is read at two moments is not believed while a release is judged: the gate is seen to be
-// acknowledged, and the operator that objected before that is not seen yet.
-func TestRisksWhileJudging(t *testing.T) {
+// A single read is not trusted while a release is accepted: it may see the gate as acknowledged
+// and not yet see the operator that objects.
+func TestRisksDuringAcceptance(t *testing.T) {
 	objecting := configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "olm"}}
 	objecting.Status.Conditions = []configv1.ClusterOperatorStatusCondition{{Type: configv1.OperatorUpgradeable, Status: metav1.ConditionFalse, Message: "Remove foo."}}
 	for _, tt := range []struct {
@@ -123,11 +123,11 @@ func TestRisksWhileJudging(t *testing.T) {
 		{"nothing, twice", true, 2, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			server := &moments{late: tt.late, operators: []configv1.ClusterOperator{objecting}}
-			cache := &moments{late: 9}
+			server := &laggingReader{late: tt.late, operators: []configv1.ClusterOperator{objecting}}
+			cache := &laggingReader{late: 9}
 			controller := New(cache, cache, server, Options{})
-			controller.isPursuing = tt.isPursuing
-			found, err := controller.risks(t.Context(), &configv1.ClusterVersion{}, false, nil)
+			controller.isAwaitingAcceptance = tt.isPursuing
+			found, err := controller.findUpdateRisks(t.Context(), &configv1.ClusterVersion{}, false, nil)
 			if diff := cmp.Diff(tt.want, found); diff != "" || err != nil {
 				t.Errorf("risks (-want +got):\n%s%v", diff, err)
 			}
@@ -135,20 +135,20 @@ func TestRisksWhileJudging(t *testing.T) {
 	}
 }
 
-// moments shows ClusterOperators after they were asked for a few times, and no gates.
-type moments struct {
+// laggingReader returns ClusterOperators only after a few reads, and no gates.
+type laggingReader struct {
 	client.Client
 	late, asked int
 	operators   []configv1.ClusterOperator
 }
 
-func (m *moments) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (m *laggingReader) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	if m.asked++; m.asked > m.late {
 		list.(*configv1.ClusterOperatorList).Items = m.operators
 	}
 	return nil
 }
 
-func (*moments) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+func (*laggingReader) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }

@@ -17,41 +17,41 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// others are all those that a controller works with: they accept everything, and do nothing.
-type others struct{ given []worker.Work }
+// fakeServices implements all components of a controller. They accept everything and do nothing.
+type fakeServices struct{ given []worker.Work }
 
-func (o *others) Update(w worker.Work)                            { o.given = append(o.given, w) }
-func (o *others) Status() worker.Status                           { return worker.Status{} }
-func (o *others) Set(updates.Query, []configv1.ConditionalUpdate) {}
-func (o *others) Result() updates.Result                          { return updates.Result{} }
-func (o *others) Again()                                          {}
-func (o *others) Forget()                                         {}
-func (o *others) Keep(context.Context) error                      { return nil }
+func (o *fakeServices) Update(w worker.Work)                            { o.given = append(o.given, w) }
+func (o *fakeServices) Status() worker.Status                           { return worker.Status{} }
+func (o *fakeServices) Set(updates.Query, []configv1.ConditionalUpdate) {}
+func (o *fakeServices) Result() updates.Result                          { return updates.Result{} }
+func (o *fakeServices) Again()                                          {}
+func (o *fakeServices) Forget()                                         {}
+func (o *fakeServices) Keep(context.Context) error                      { return nil }
 
-func (o *others) Want(r acceptance.Request) acceptance.State {
+func (o *fakeServices) Want(r acceptance.Request) acceptance.State {
 	return acceptance.State{Target: r.Target, Accepted: &acceptance.Accepted{
 		Release: configv1.Release{Version: "1.0.0", Image: r.Target.Image}, Payload: &release.Payload{},
 	}}
 }
 
-func (o *others) Verifier(*release.Payload, release.Cluster, []configv1.SignatureStore, updates.Proxy, []byte) acceptance.Verifier {
+func (o *fakeServices) Verifier(*release.Payload, release.Cluster, []configv1.SignatureStore, updates.Proxy, []byte) acceptance.Verifier {
 	return nil
 }
 
-// What the platform is configured for by now decides which manifests belong to the cluster:
-// the worker gets the release once more, and the operator need not begin anew.
+// Feature gates select the manifests that belong to the cluster. When they change, the worker
+// gets the release again, and the operator need not restart.
 func TestFeatureGates(t *testing.T) {
-	controller, cv := stored(t)
-	o, clock := &others{}, clocktesting.NewFakeClock(start.Time)
-	platform := &configuration{has: map[string]string{}}
+	controller, cv := newStoredVersion(t)
+	o, clock := &fakeServices{}, clocktesting.NewFakeClock(start.Time)
+	platform := &fakeConfigReader{has: map[string]string{}}
 	controller.Worker, controller.Updates, controller.Acceptor, controller.Trust, controller.Clock = o, o, o, o, clock
-	controller.own, controller.observer = configv1.Release{Image: "a"}, &observer{reader: platform, clock: clock}
+	controller.own, controller.observer = configv1.Release{Image: "a"}, &platformObserver{reader: platform, clock: clock}
 	reconcile := func() {
 		t.Helper()
 		if _, err := controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(cv)}); err != nil {
 			t.Fatal(err)
 		}
-		clock.Step(observeEvery)
+		clock.Step(minObserveInterval)
 	}
 
 	reconcile()
