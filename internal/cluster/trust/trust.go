@@ -181,7 +181,7 @@ func httpClient(q question, more []byte) (*http.Client, error) {
 		return nil, fmt.Errorf("reading the certificate authorities of the system: %w", err)
 	}
 	if strings.TrimSpace(q.authorities) != "" && !roots.AppendCertsFromPEM([]byte(q.authorities)) {
-		return nil, errors.New("the additional certificate authorities of the cluster hold no certificate")
+		return nil, errors.New("the additional CA bundle of the cluster contains no certificate")
 	}
 	if more != nil && !roots.AppendCertsFromPEM(more) {
 		return nil, fmt.Errorf("%s holds no certificate", caKey)

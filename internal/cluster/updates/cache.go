@@ -10,63 +10,65 @@ import (
 )
 
 const (
-	// betweenQueries is the least time from one query to the next.
-	betweenQueries = time.Second
-	// betweenEqual is the least time between two runs of the same query. A query that failed
-	// is tried again sooner: after a pause that grows from one second to maxFailurePause.
-	betweenEqual    = time.Hour
-	maxFailurePause = time.Minute
-	// forgetAfter is how long a result is kept that nobody renews, and a query without a
-	// result that nobody asks for.
-	forgetAfter = 24 * time.Hour
-	// patience is how long Match waits for a query that it has started. One that takes
-	// longer goes on, and its result is there for those who ask later.
-	patience = 5 * time.Second
-	// maxRunning is how many queries run at a time: more than one, so that queries that
-	// never end do not keep the others from being asked.
-	maxRunning = 4
-	// maxQueries is how many queries are remembered: more than risks are told of.
-	maxQueries = 10_000
+	// minQueryInterval is the minimum interval between the starts of two queries.
+	minQueryInterval = time.Second
+	// minEqualQueryInterval is the minimum interval between two runs of the same query. A failed
+	// query is retried sooner: after an interval that grows from one second to
+	// maxQueryRetryInterval.
+	minEqualQueryInterval = time.Hour
+	maxQueryRetryInterval = time.Minute
+	// maxEntryAge is how long a result is kept without being renewed, and a query without a
+	// result without being requested.
+	maxEntryAge = 24 * time.Hour
+	// matchTimeout is how long Match waits for a query that it started. The query itself
+	// continues, and its result is used by later calls.
+	matchTimeout = 5 * time.Second
+	// maxRunningQueries is the maximum number of parallel queries. It is more than one, so that
+	// queries that never end do not block others.
+	maxRunningQueries = 4
+	// maxCachedQueries is the maximum number of cached queries. It exceeds the number of risks in
+	// a status.
+	maxCachedQueries = 10_000
 )
 
-// Cache keeps a Prometheus from being asked too often: a query at most every second, and
-// the same one at most every hour. When there is room for one, the query is asked that has
-// waited longest since it was, and those that never were come first; so none starves.
+// Cache limits the queries of a Prometheus: one query per second, and each query once per hour.
+// When a query may start, the due query that has waited longest since its last run is started.
+// Queries that never ran come first, so none starves.
 type Cache struct {
 	next  Querier
 	clock clock.WithTicker
 
-	mu      sync.Mutex
-	entries map[string]*entry
-	last    time.Time // when the last query was started
-	running int
+	mu          sync.Mutex
+	entries     map[string]*cacheEntry
+	lastStarted time.Time // when the last query was started
+	running     int
 }
 
-// entry is what is known of a query.
-type entry struct {
-	asked    time.Time // when somebody last wanted to know
-	done     time.Time // when it was last evaluated; zero: never
-	started  time.Time // when the last evaluation began
-	matches  bool
-	err      error
-	known    bool          // some evaluation gave a result, which matches is
-	failures int           // since then
-	running  chan struct{} // closed when the evaluation ends; nil: none runs
+// cacheEntry is the state of a query.
+type cacheEntry struct {
+	requestedAt time.Time // when the query was last requested
+	evaluatedAt time.Time // end of the last evaluation; zero if there was none
+	startedAt   time.Time // start of the last evaluation
+	matches     bool
+	err         error
+	hasResult   bool          // an evaluation succeeded; matches is its result
+	failures    int           // consecutive failures
+	running     chan struct{} // closed when the running evaluation ends; nil if none runs
 }
 
-// NewCache makes a cache of what another Querier gives. A nil clock is the real one.
+// NewCache returns a cache for another Querier. A nil clock is the real one.
 func NewCache(next Querier, c clock.WithTicker) *Cache {
 	if c == nil {
 		c = clock.RealClock{}
 	}
-	return &Cache{next: next, clock: c, entries: map[string]*entry{}}
+	return &Cache{next: next, clock: c, entries: map[string]*cacheEntry{}}
 }
 
-// Match returns what is known of the query, or evaluates it. It fails when the query does,
-// and when it may not be asked yet.
+// Match returns the cached result of a query, or evaluates it. It returns an error if the
+// evaluation failed or may not start yet.
 func (c *Cache) Match(ctx context.Context, query string) (bool, error) {
-	if running := c.ask(ctx, query); running != nil {
-		timer := c.clock.NewTimer(patience)
+	if running := c.requestEvaluation(ctx, query); running != nil {
+		timer := c.clock.NewTimer(matchTimeout)
 		defer timer.Stop()
 		select {
 		case <-running:
@@ -76,54 +78,55 @@ func (c *Cache) Match(ctx context.Context, query string) (bool, error) {
 		}
 	}
 
-	return c.answer(query)
+	return c.cachedResult(query)
 }
 
-// ask notes that somebody wants to know, and starts a query when there is room: the one
-// that has waited longest. It gives what is closed when that ends.
-func (c *Cache) ask(ctx context.Context, query string) <-chan struct{} {
+// requestEvaluation records the request for a query and, if a query may start, starts the due
+// one that has waited longest. It returns a channel that is closed when that query ends; nil if
+// none was started.
+func (c *Cache) requestEvaluation(ctx context.Context, query string) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
 	e := c.entries[query]
 	if e == nil {
-		c.forget(now)
-		if len(c.entries) >= maxQueries {
+		c.evictUnused(now)
+		if len(c.entries) >= maxCachedQueries {
 			return nil
 		}
-		e = &entry{}
+		e = &cacheEntry{}
 		c.entries[query] = e
 	}
 
-	e.asked = now
-	if !e.isDue(now) || c.running >= maxRunning || now.Before(c.last.Add(betweenQueries)) {
+	e.requestedAt = now
+	if !e.isEvaluationDue(now) || c.running >= maxRunningQueries || now.Before(c.lastStarted.Add(minQueryInterval)) {
 		return nil
 	}
 
 	stalest, chosen := query, e
 	for other, candidate := range c.entries {
-		if candidate.isDue(now) && candidate.staler(chosen) {
+		if candidate.isEvaluationDue(now) && candidate.hasWaitedLonger(chosen) {
 			stalest, chosen = other, candidate
 		}
 	}
 
 	done := make(chan struct{})
-	chosen.started, chosen.running = now, done
-	c.last = now
+	chosen.startedAt, chosen.running = now, done
+	c.lastStarted = now
 	c.running++
-	// The query outlives those who ask for it: its result is for all.
-	go c.run(context.WithoutCancel(ctx), stalest, chosen, done)
+	// The query continues after the caller's context ends, because its result is shared.
+	go c.runEvaluation(context.WithoutCancel(ctx), stalest, chosen, done)
 
 	return done
 }
 
-func (c *Cache) run(ctx context.Context, query string, e *entry, done chan struct{}) {
+func (c *Cache) runEvaluation(ctx context.Context, query string, e *cacheEntry, done chan struct{}) {
 	matches, err := c.next.Match(ctx, query)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.done, e.err, e.running = c.clock.Now(), err, nil
+	e.evaluatedAt, e.err, e.running = c.clock.Now(), err, nil
 	if err == nil {
-		e.matches, e.known, e.failures = matches, true, 0
+		e.matches, e.hasResult, e.failures = matches, true, 0
 	} else {
 		e.failures++
 	}
@@ -132,61 +135,61 @@ func (c *Cache) run(ctx context.Context, query string, e *entry, done chan struc
 	close(done)
 }
 
-// answer returns what is known of a query.
-func (c *Cache) answer(query string) (bool, error) {
+// cachedResult returns the latest result or error of a query.
+func (c *Cache) cachedResult(query string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entries[query]
 	switch {
 	case e == nil:
-		return false, fmt.Errorf("more than %d queries are to be evaluated", maxQueries)
-	case !e.done.IsZero() && e.err != nil:
+		return false, fmt.Errorf("more than %d queries are to be evaluated", maxCachedQueries)
+	case !e.evaluatedAt.IsZero() && e.err != nil:
 		return false, e.err
-	case e.known:
+	case e.hasResult:
 		return e.matches, nil
 	case e.running != nil:
-		return false, fmt.Errorf("the evaluation that began at %s goes on", clockTime(e.started))
+		return false, fmt.Errorf("the evaluation started at %s is still running", formatClockTime(e.startedAt))
 	}
 
-	return false, fmt.Errorf("evaluation is throttled until %s", clockTime(c.last.Add(betweenQueries)))
+	return false, fmt.Errorf("evaluation is throttled until %s", formatClockTime(c.lastStarted.Add(minQueryInterval)))
 }
 
-func clockTime(t time.Time) string { return t.Format("15:04:05Z07") }
+func formatClockTime(t time.Time) string { return t.Format("15:04:05Z07") }
 
-// isDue reports whether a query may be evaluated again.
-func (e *entry) isDue(now time.Time) bool {
+// isEvaluationDue reports whether a query may be evaluated again.
+func (e *cacheEntry) isEvaluationDue(now time.Time) bool {
 	if e.running != nil {
 		return false
 	}
-	if e.done.IsZero() {
+	if e.evaluatedAt.IsZero() {
 		return true
 	}
 
-	pause := betweenEqual
+	pause := minEqualQueryInterval
 	if e.failures > 0 {
-		pause = min(time.Second<<min(e.failures-1, 10), maxFailurePause)
+		pause = min(time.Second<<min(e.failures-1, 10), maxQueryRetryInterval)
 	}
 
-	return !now.Before(e.started.Add(pause))
+	return !now.Before(e.startedAt.Add(pause))
 }
 
-// staler reports whether a query has waited longer than another. Those that never were
-// evaluated have; of these, those that were asked for earlier.
-func (e *entry) staler(other *entry) bool {
-	if e.started.Equal(other.started) {
-		return e.asked.Before(other.asked)
+// hasWaitedLonger reports whether a query has waited longer than another since its last
+// evaluation. If neither was ever evaluated, the one that was requested earlier has.
+func (e *cacheEntry) hasWaitedLonger(other *cacheEntry) bool {
+	if e.startedAt.Equal(other.startedAt) {
+		return e.requestedAt.Before(other.requestedAt)
 	}
-	return e.started.Before(other.started)
+	return e.startedAt.Before(other.startedAt)
 }
 
-// forget drops what nobody has asked for in a long time.
-func (c *Cache) forget(now time.Time) {
+// evictUnused removes old entries that are not running.
+func (c *Cache) evictUnused(now time.Time) {
 	for query, e := range c.entries {
-		last := e.done
+		last := e.evaluatedAt
 		if last.IsZero() {
-			last = e.asked
+			last = e.requestedAt
 		}
-		if e.running == nil && now.Sub(last) > forgetAfter {
+		if e.running == nil && now.Sub(last) > maxEntryAge {
 			delete(c.entries, query)
 		}
 	}

@@ -12,15 +12,15 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// prometheus plays one, and remembers what it was asked.
-type prometheus struct {
+// fakePrometheus is a Querier that records its queries.
+type fakePrometheus struct {
 	mu     sync.Mutex
 	asked  []string
 	fails  map[string]bool
 	blocks map[string]chan struct{}
 }
 
-func (p *prometheus) Match(_ context.Context, query string) (bool, error) {
+func (p *fakePrometheus) Match(_ context.Context, query string) (bool, error) {
 	p.mu.Lock()
 	p.asked = append(p.asked, query)
 	fails, blocks := p.fails[query], p.blocks[query]
@@ -35,19 +35,19 @@ func (p *prometheus) Match(_ context.Context, query string) (bool, error) {
 	return true, nil
 }
 
-func (p *prometheus) askedFor() string {
+func (p *fakePrometheus) askedQueries() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.asked, " ")
 }
 
-func newTestCache(p *prometheus) (*Cache, *testclock.FakeClock) {
+func newTestCache(p *fakePrometheus) (*Cache, *testclock.FakeClock) {
 	clock := testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
 	return NewCache(p, clock), clock
 }
 
-// step asks for queries in turn, and gives what was answered.
-func step(t *testing.T, c *Cache, queries ...string) []string {
+// matchAll evaluates queries in turn and returns the results.
+func matchAll(t *testing.T, c *Cache, queries ...string) []string {
 	t.Helper()
 	var answers []string
 	for _, query := range queries {
@@ -66,7 +66,7 @@ func step(t *testing.T, c *Cache, queries ...string) []string {
 }
 
 func TestCacheThrottles(t *testing.T) {
-	p := &prometheus{}
+	p := &fakePrometheus{}
 	c, clock := newTestCache(p)
 	const until = ": evaluation is throttled until 12:00:01Z"
 	expect := func(what, asked string, want, got []string) {
@@ -74,53 +74,53 @@ func TestCacheThrottles(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: answers (-want +got):\n%s", what, diff)
 		}
-		if got := p.askedFor(); got != asked {
+		if got := p.askedQueries(); got != asked {
 			t.Errorf("%s: asked were %q, want %q", what, got, asked)
 		}
 	}
 
 	expect("one query for ten risks, and no second one within a second", "a",
-		[]string{"a", "a", "a", "b" + until, "c" + until}, step(t, c, "a", "a", "a", "b", "c"))
+		[]string{"a", "a", "a", "b" + until, "c" + until}, matchAll(t, c, "a", "a", "a", "b", "c"))
 	clock.Step(time.Second)
-	// The slot is for the one that has waited longest, not for the one that asks.
-	expect("the next slot", "a b", []string{"c: evaluation is throttled until 12:00:02Z", "b", "a"}, step(t, c, "c", "b", "a"))
+	// The query that has waited longest starts, not the requested one.
+	expect("the next slot", "a b", []string{"c: evaluation is throttled until 12:00:02Z", "b", "a"}, matchAll(t, c, "c", "b", "a"))
 	clock.Step(time.Second)
-	expect("the last of them", "a b c", []string{"a", "b", "c"}, step(t, c, "a", "b", "c"))
+	expect("the last of them", "a b c", []string{"a", "b", "c"}, matchAll(t, c, "a", "b", "c"))
 	clock.Step(59 * time.Minute)
-	expect("less than an hour later", "a b c", []string{"a", "b", "c"}, step(t, c, "a", "b", "c"))
+	expect("less than an hour later", "a b c", []string{"a", "b", "c"}, matchAll(t, c, "a", "b", "c"))
 	clock.Step(time.Minute)
-	expect("a query that never ran comes before one that is run again", "a b c d", []string{"d", "a"}, step(t, c, "d", "a"))
+	expect("a query that never ran comes before one that is run again", "a b c d", []string{"d", "a"}, matchAll(t, c, "d", "a"))
 	clock.Step(time.Second)
-	expect("an old answer is given while there is no slot", "a b c d a", []string{"a", "b"}, step(t, c, "a", "b"))
+	expect("an old answer is given while there is no slot", "a b c d a", []string{"a", "b"}, matchAll(t, c, "a", "b"))
 }
 
-// waiting asks for a query until it was asked.
-func waiting(t *testing.T, c *Cache, p *prometheus, clock *testclock.FakeClock, query string) {
+// matchUntilQueried requests a query until it was evaluated.
+func matchUntilQueried(t *testing.T, c *Cache, p *fakePrometheus, clock *testclock.FakeClock, query string) {
 	t.Helper()
-	for !strings.Contains(p.askedFor(), query) {
-		step(t, c, query)
+	for !strings.Contains(p.askedQueries(), query) {
+		matchAll(t, c, query)
 		clock.Step(time.Second)
 	}
 }
 
 func TestCacheFailures(t *testing.T) {
-	p := &prometheus{fails: map[string]bool{"a": true}}
+	p := &fakePrometheus{fails: map[string]bool{"a": true}}
 	c, clock := newTestCache(p)
-	if diff := cmp.Diff([]string{"a: a fails", "a: a fails"}, step(t, c, "a", "a")); diff != "" {
+	if diff := cmp.Diff([]string{"a: a fails", "a: a fails"}, matchAll(t, c, "a", "a")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	asked := func() int { return len(strings.Fields(p.askedFor())) }
+	asked := func() int { return len(strings.Fields(p.askedQueries())) }
 	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		before := asked()
 		clock.Step(pause*time.Second - 1)
-		step(t, c, "a")
+		matchAll(t, c, "a")
 		if asked() != before {
 			t.Fatalf("asked again before %d seconds", pause)
 		}
 
 		clock.Step(1)
-		step(t, c, "a")
+		matchAll(t, c, "a")
 		if asked() != before+1 {
 			t.Fatalf("not asked again after %d seconds", pause)
 		}
@@ -130,27 +130,27 @@ func TestCacheFailures(t *testing.T) {
 	p.fails = nil
 	p.mu.Unlock()
 	clock.Step(time.Minute)
-	if diff := cmp.Diff([]string{"a"}, step(t, c, "a")); diff != "" {
+	if diff := cmp.Diff([]string{"a"}, matchAll(t, c, "a")); diff != "" {
 		t.Errorf("it answers again (-want +got):\n%s", diff)
 	}
 }
 
-// A query that never ends keeps nobody waiting for long, and no other from being asked.
+// A query that never ends does not block Match for long, and does not block other queries.
 func TestCacheNeverEnding(t *testing.T) {
 	ends := make(chan struct{})
-	p := &prometheus{blocks: map[string]chan struct{}{"endless": ends}}
+	p := &fakePrometheus{blocks: map[string]chan struct{}{"endless": ends}}
 	c, clock := newTestCache(p)
 	answered := make(chan []string)
-	go func() { answered <- step(t, c, "endless") }()
+	go func() { answered <- matchAll(t, c, "endless") }()
 	for !clock.HasWaiters() {
 		time.Sleep(time.Millisecond) // polls for a state
 	}
 
-	clock.Step(patience)
-	if diff := cmp.Diff([]string{"endless: the evaluation that began at 12:00:00Z goes on"}, <-answered); diff != "" {
+	clock.Step(matchTimeout)
+	if diff := cmp.Diff([]string{"endless: the evaluation started at 12:00:00Z is still running"}, <-answered); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"other"}, step(t, c, "other")); diff != "" {
+	if diff := cmp.Diff([]string{"other"}, matchAll(t, c, "other")); diff != "" {
 		t.Errorf("another one (-want +got):\n%s", diff)
 	}
 
@@ -162,17 +162,17 @@ func TestCacheNeverEnding(t *testing.T) {
 		time.Sleep(time.Millisecond) // polls for a state
 	}
 
-	if got := p.askedFor(); got != "endless other" {
+	if got := p.askedQueries(); got != "endless other" {
 		t.Errorf("asked were %q", got)
 	}
 }
 
 func TestCacheForgets(t *testing.T) {
-	p := &prometheus{}
+	p := &fakePrometheus{}
 	c, clock := newTestCache(p)
-	waiting(t, c, p, clock, "old")
-	clock.Step(forgetAfter + time.Second)
-	step(t, c, "new")
+	matchUntilQueried(t, c, p, clock, "old")
+	clock.Step(maxEntryAge + time.Second)
+	matchAll(t, c, "new")
 	c.mu.Lock()
 	_, kept := c.entries["old"]
 	c.mu.Unlock()

@@ -23,8 +23,8 @@ const graphOf3 = `{"nodes":[
  "edges":[[0,1],[1,2]],
  "conditionalEdges":[{"edges":[{"from":"4.1.0","to":"4.1.2"}],"risks":[{"url":"https://example.com/a","name":"A","message":"a happens.","matchingRules":[{"type":"PromQL","promql":{"promql":"a"}}]}]}]}`
 
-// asking is a query that can be asked.
-func asking(upstream string) Query {
+// newQuery returns a valid query.
+func newQuery(upstream string) Query {
 	return Query{
 		Upstream: upstream, Channel: "stable-4.1", ClusterID: "7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11",
 		Version: "4.1.0", Image: "mirror.example.com/release@sha256:0000", Architecture: "amd64",
@@ -38,8 +38,8 @@ func TestRequest(t *testing.T) {
 		fmt.Fprint(w, graphOf3)
 	}))
 	defer server.Close()
-	c := &client{program: "1.2.3"}
-	found, wrong := c.retrieve(t.Context(), asking(server.URL+"/graph?team=a"))
+	c := &graphClient{program: "1.2.3"}
+	found, wrong := c.retrieveUpdates(t.Context(), newQuery(server.URL+"/graph?team=a"))
 	if wrong != nil {
 		t.Fatal(wrong)
 	}
@@ -59,10 +59,10 @@ func TestRequest(t *testing.T) {
 	}
 
 	for name, q := range map[string]Query{
-		"a cluster of several":        func() Query { q := asking(server.URL); q.Architecture = "Multi"; return q }(),
-		"a cluster that becomes such": func() Query { q := asking(server.URL); q.WantMulti = true; return q }(),
+		"a cluster of several":        func() Query { q := newQuery(server.URL); q.Architecture = "Multi"; return q }(),
+		"a cluster that becomes such": func() Query { q := newQuery(server.URL); q.WantMulti = true; return q }(),
 	} {
-		if _, wrong := c.retrieve(t.Context(), q); wrong != nil {
+		if _, wrong := c.retrieveUpdates(t.Context(), q); wrong != nil {
 			t.Fatal(wrong)
 		}
 		if arch := got.URL.Query().Get("arch"); arch != "multi" {
@@ -103,7 +103,7 @@ func TestRetrieveFails(t *testing.T) {
 	gone.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
 	change := func(f func(q *Query)) Query {
-		q := asking(server.URL)
+		q := newQuery(server.URL)
 		f(&q)
 		return q
 	}
@@ -119,33 +119,33 @@ func TestRetrieveFails(t *testing.T) {
 		"no version":            {change(func(q *Query) { q.Version = "" }), ReasonNoCurrentVersion, "The cluster version does not have a semantic version assigned and cannot calculate valid upgrades."},
 		"no channel":            {change(func(q *Query) { q.Channel = "" }), ReasonNoChannel, "The update channel has not been configured."},
 		"a version of letters":  {change(func(q *Query) { q.Version = "latest" }), ReasonInvalidCurrentVersion, "The current cluster version is not a valid semantic version: No Major.Minor.Patch elements found"},
-		"no certificates":       {change(func(q *Query) { q.Trust = []byte("trust me") }), ReasonInvalidRequest, "Unable to retrieve available updates: the additional certificate authorities of the cluster hold no certificate"},
+		"no certificates":       {change(func(q *Query) { q.Trust = []byte("trust me") }), ReasonInvalidRequest, "Unable to retrieve available updates: the additional CA bundle of the cluster contains no certificate"},
 		"version not there":     {change(func(q *Query) { q.Version = "4.2.0" }), ReasonVersionNotFound, `Unable to retrieve available updates: currently reconciling cluster version 4.2.0 not found in the "stable-4.1" channel`},
-		"connection refused":    {asking(gone.URL), ReasonRemoteFailed, "Unable to retrieve available updates: asking " + strings.TrimPrefix(gone.URL, "http://") + ": dial tcp " + strings.TrimPrefix(gone.URL, "http://") + ": connect: connection refused"},
-		"redirects in a circle": {asking(server.URL + "/round"), ReasonRemoteFailed, "Unable to retrieve available updates: asking " + host + ": the update service redirects more than 5 times"},
-		"status 500":            {asking(server.URL + "/500"), ReasonResponseFailed, "Unable to retrieve available updates: unexpected HTTP status: 500 Internal Server Error"},
-		"status 429":            {asking(server.URL + "/busy"), ReasonResponseFailed, "Unable to retrieve available updates: unexpected HTTP status: 429 Too Many Requests"},
-		"an answer cut off":     {asking(server.URL + "/cut"), ReasonResponseFailed, "Unable to retrieve available updates: reading the answer of " + host + ": unexpected EOF"},
-		"a circle":              {asking(server.URL + "/circle"), ReasonResponseInvalid, "Unable to retrieve available updates: the update graph: edges: lead in a circle: 4.1.0 → 4.1.1 → 4.1.0"},
-		"an edge to nowhere":    {asking(server.URL + "/nowhere"), ReasonResponseInvalid, "Unable to retrieve available updates: the update graph: conditionalEdges[0]: no node for conditional update 4.1.9"},
-		"megabytes":             {asking(server.URL + "/megabytes"), ReasonResponseInvalid, "Unable to retrieve available updates: the update graph has more than the 33554432 bytes that it may have"},
+		"connection refused":    {newQuery(gone.URL), ReasonRemoteFailed, "Unable to retrieve available updates: asking " + strings.TrimPrefix(gone.URL, "http://") + ": dial tcp " + strings.TrimPrefix(gone.URL, "http://") + ": connect: connection refused"},
+		"redirects in a circle": {newQuery(server.URL + "/round"), ReasonRemoteFailed, "Unable to retrieve available updates: asking " + host + ": the update service redirects more than 5 times"},
+		"status 500":            {newQuery(server.URL + "/500"), ReasonResponseFailed, "Unable to retrieve available updates: unexpected HTTP status: 500 Internal Server Error"},
+		"status 429":            {newQuery(server.URL + "/busy"), ReasonResponseFailed, "Unable to retrieve available updates: unexpected HTTP status: 429 Too Many Requests"},
+		"an answer cut off":     {newQuery(server.URL + "/cut"), ReasonResponseFailed, "Unable to retrieve available updates: reading the answer of " + host + ": unexpected EOF"},
+		"a circle":              {newQuery(server.URL + "/circle"), ReasonResponseInvalid, "Unable to retrieve available updates: the update graph: edges: lead in a circle: 4.1.0 → 4.1.1 → 4.1.0"},
+		"an edge to nowhere":    {newQuery(server.URL + "/nowhere"), ReasonResponseInvalid, "Unable to retrieve available updates: the update graph: conditionalEdges[0]: no node for conditional update 4.1.9"},
+		"megabytes":             {newQuery(server.URL + "/megabytes"), ReasonResponseInvalid, "Unable to retrieve available updates: the update graph has more than the 33554432 bytes that it may have"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, wrong := (&client{}).retrieve(t.Context(), c.query)
+			_, wrong := (&graphClient{}).retrieveUpdates(t.Context(), c.query)
 			if wrong == nil {
 				t.Fatal("there is no error")
 			}
-			if diff := cmp.Diff([]string{c.reason, c.message}, []string{wrong.Reason, wrong.message()}); diff != "" {
+			if diff := cmp.Diff([]string{c.reason, c.message}, []string{wrong.Reason, wrong.conditionMessage()}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if name == "status 429" && wrong.Pause != maxPause {
-				t.Errorf("the pause is %s, want %s", wrong.Pause, maxPause)
+			if name == "status 429" && wrong.Pause != maxRetryAfter {
+				t.Errorf("the pause is %s, want %s", wrong.Pause, maxRetryAfter)
 			}
 		})
 	}
 }
 
-// Requests follow the proxy of the cluster, and trust the certificates that it adds.
+// Requests use the proxy of the cluster and trust its additional certificates.
 func TestProxyAndTrust(t *testing.T) {
 	proxied := ""
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,10 +153,10 @@ func TestProxyAndTrust(t *testing.T) {
 		fmt.Fprint(w, graphOf3)
 	}))
 	defer proxy.Close()
-	c := &client{}
-	q := asking("http://updates.example.com/graph")
+	c := &graphClient{}
+	q := newQuery("http://updates.example.com/graph")
 	q.Proxy = Proxy{HTTP: proxy.URL, No: "other.example.com"}
-	if _, wrong := c.retrieve(t.Context(), q); wrong != nil {
+	if _, wrong := c.retrieveUpdates(t.Context(), q); wrong != nil {
 		t.Fatal(wrong)
 	}
 	if proxied != "updates.example.com" {
@@ -167,13 +167,13 @@ func TestProxyAndTrust(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	q = asking(server.URL)
-	if _, wrong := c.retrieve(t.Context(), q); wrong == nil || wrong.Reason != ReasonRemoteFailed || !strings.Contains(wrong.Error(), "certificate") {
+	q = newQuery(server.URL)
+	if _, wrong := c.retrieveUpdates(t.Context(), q); wrong == nil || wrong.Reason != ReasonRemoteFailed || !strings.Contains(wrong.Error(), "certificate") {
 		t.Errorf("a certificate of nobody: got %v", wrong)
 	}
 
 	q.Trust = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if _, wrong := c.retrieve(t.Context(), q); wrong != nil {
+	if _, wrong := c.retrieveUpdates(t.Context(), q); wrong != nil {
 		t.Errorf("a certificate that is trusted: got %v", wrong)
 	}
 }
@@ -182,9 +182,9 @@ func TestMovesToMulti(t *testing.T) {
 	body := strings.Replace(graphOf3, `"metadata":{`, `"metadata":{"release.openshift.io/architecture":"multi",`, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
 	defer server.Close()
-	q := asking(server.URL)
+	q := newQuery(server.URL)
 	q.WantMulti = true
-	found, wrong := (&client{}).retrieve(t.Context(), q)
+	found, wrong := (&graphClient{}).retrieveUpdates(t.Context(), q)
 	if wrong != nil {
 		t.Fatal(wrong)
 	}

@@ -1,9 +1,9 @@
-// Package updates finds out which releases a cluster can be updated to: it asks the update
-// service for the graph of the cluster's channel, and the cluster's Prometheus whether the
+// Package updates determines to which releases a cluster can be updated. It queries the update
+// service for the graph of the cluster's channel, and the cluster's Prometheus for whether the
 // known issues of a release apply to the cluster.
 //
-// A [Watcher] does both in the background. Whoever reports the cluster's version tells it
-// what the cluster is, is told when something changed, and puts the [Result] into the
-// status of the ClusterVersion. It writes nothing itself, decides on no update, and an
-// update service or a Prometheus that fails, or never answers, is told of and harms nothing.
+// A [Watcher] does both in the background. Its caller sets the [Query], is notified of changes,
+// and copies the [Result] to the status of the ClusterVersion. The package writes nothing and
+// starts no update. An update service or a Prometheus that fails or does not answer only leads
+// to an error in the result.
 package updates

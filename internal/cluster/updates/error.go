@@ -23,44 +23,44 @@ const (
 	ReasonVersionNotFound       = "VersionNotFound"
 )
 
-// RetrieveError says why the updates of a cluster are not known.
+// RetrieveError is the reason why the updates of a cluster cannot be retrieved.
 type RetrieveError struct {
-	// Reason is one of those of the condition RetrievedUpdates.
+	// Reason is a reason of the RetrievedUpdates condition.
 	Reason string
-	// Err is what is wrong, for people.
+	// Err is the cause.
 	Err error
-	// Pause is how long the update service asked to be left alone. Zero: it did not.
+	// Pause is the delay that the update service asked for. Zero means none.
 	Pause time.Duration
 }
 
 // Error implements error.
 func (e *RetrieveError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *RetrieveError) Unwrap() error { return e.Err }
 
-// isPassing reports whether what was known before may still be true: the service, and not
-// the question, is at fault.
-func (e *RetrieveError) isPassing() bool {
+// isTransient reports whether the service failed and the query is valid, so that an earlier
+// result may still be correct.
+func (e *RetrieveError) isTransient() bool {
 	return e.Reason == ReasonRemoteFailed || e.Reason == ReasonResponseFailed || e.Reason == ReasonResponseInvalid
 }
 
-// message is that of the condition.
-func (e *RetrieveError) message() string {
+// conditionMessage returns the message of the RetrievedUpdates condition.
+func (e *RetrieveError) conditionMessage() string {
 	switch e.Reason {
 	case ReasonNoUpstream, ReasonNoArchitecture, ReasonNoCurrentVersion, ReasonNoChannel, ReasonInvalidCurrentVersion:
-		return e.Error() // Nothing was tried.
+		return e.Error() // No request was sent.
 	}
 	return "Unable to retrieve available updates: " + e.Error()
 }
 
-func failf(reason, format string, args ...any) *RetrieveError {
+func newRetrieveError(reason, format string, args ...any) *RetrieveError {
 	return &RetrieveError{Reason: reason, Err: fmt.Errorf(format, args...)}
 }
 
-// bare takes the address out of an error: it may hold a password, and holds the cluster's
-// identity.
-func bare(err error) error {
+// stripURL removes the URL from an error: it may contain a password, and contains the cluster
+// ID.
+func stripURL(err error) error {
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		return wrapped.Err
 	}

@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// queryTimeout bounds one query.
+	// queryTimeout is the timeout of one query.
 	queryTimeout = 5 * time.Minute
-	// maxSamples bounds the answer to a query, in bytes: one sample is expected.
-	maxSamples = 1 << 20
-	// maxTold bounds how much of an answer an error repeats, in bytes.
-	maxTold = 300
+	// maxResponseBytes is the maximum size of a response. One sample is expected.
+	maxResponseBytes = 1 << 20
+	// maxErrorTextBytes is the maximum length of a response text in an error.
+	maxErrorTextBytes = 300
 )
 
-// Prometheus asks the HTTP API of a Prometheus, or of a Thanos querier. Files are read
-// anew for each query, so that tokens and certificates may be renewed.
+// Prometheus queries the HTTP API of a Prometheus or of a Thanos querier. It reads its files
+// again for each query, so that tokens and certificates may be rotated.
 type Prometheus struct {
-	// URL of the API, before /api/v1. Required.
+	// URL is the base URL of the API, without /api/v1. Required.
 	URL string
-	// TokenFile has the bearer token to send. Empty: none.
+	// TokenFile contains the bearer token. If empty, no token is sent.
 	TokenFile string
-	// CAFile has the certificate authorities (PEM) to trust instead of the system's. Empty:
-	// the system's.
+	// CAFile contains the CA certificates (PEM) to trust instead of those of the system. If
+	// empty, those of the system are trusted.
 	CAFile string
-	// Dial returns host and port to connect to instead of those of the URL, for clusters
-	// whose operators cannot use the cluster's DNS. The certificate is still checked
-	// against the name in the URL. Nil: those of the URL.
+	// Dial returns the host and port to connect to instead of those of the URL, for operators
+	// that cannot use the cluster's DNS. The certificate is still checked against the host of the
+	// URL. If nil, the host of the URL is used.
 	Dial func(ctx context.Context) (string, error)
-	// HostedClusterID is set where one Prometheus watches many clusters: the label _id="" in
-	// queries then becomes that of the cluster.
+	// HostedClusterID is set if one Prometheus monitors many clusters: it replaces the empty
+	// value of the label _id="" in queries.
 	HostedClusterID string
 }
 
@@ -48,15 +48,15 @@ type Prometheus struct {
 func (p *Prometheus) Match(ctx context.Context, query string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	data, err := p.ask(ctx, query)
+	data, err := p.sendQuery(ctx, query)
 	if err != nil {
 		return false, err
 	}
 	return parseSample(data)
 }
 
-// ask sends a query, and gives the body of the answer.
-func (p *Prometheus) ask(ctx context.Context, query string) ([]byte, error) {
+// sendQuery sends a query and returns the body of the response.
+func (p *Prometheus) sendQuery(ctx context.Context, query string) ([]byte, error) {
 	if strings.TrimSpace(query) == "" {
 		return nil, errors.New("the query is empty")
 	}
@@ -66,14 +66,14 @@ func (p *Prometheus) ask(ctx context.Context, query string) ([]byte, error) {
 
 	target, err := url.Parse(p.URL)
 	if err != nil {
-		return nil, fmt.Errorf("the address of Prometheus is no URL: %w", bare(err))
+		return nil, fmt.Errorf("the address of Prometheus is not a URL: %w", stripURL(err))
 	}
 
 	target = target.JoinPath("api", "v1", "query")
 	target.RawQuery = url.Values{"query": {query}, "timeout": {queryTimeout.String()}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
-		return nil, bare(err)
+		return nil, stripURL(err)
 	}
 
 	req.Header.Set("Accept", "application/json")
@@ -85,38 +85,38 @@ func (p *Prometheus) ask(ctx context.Context, query string) ([]byte, error) {
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
 
-	transport, err := p.transport()
+	transport, err := p.newTransport()
 	if err != nil {
 		return nil, err
 	}
 
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return errors.New("it redirects elsewhere, which is not followed: it would be given the token")
+		return errors.New("it redirects, which is not followed because it would forward the token")
 	}}
 	resp, err := client.Do(req)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("the query took longer than %s", queryTimeout)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking Prometheus at %s: %w", target.Host, bare(err))
+		return nil, fmt.Errorf("querying Prometheus at %s: %w", target.Host, stripURL(err))
 	}
 
 	defer func() { _ = resp.Body.Close() }() // It was only read.
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxSamples+1))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("reading the answer of Prometheus: %w", bare(err))
-	case len(data) > maxSamples:
-		return nil, fmt.Errorf("the answer of Prometheus has more than %d bytes", maxSamples)
+		return nil, fmt.Errorf("reading the answer of Prometheus: %w", stripURL(err))
+	case len(data) > maxResponseBytes:
+		return nil, fmt.Errorf("the answer of Prometheus has more than %d bytes", maxResponseBytes)
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("prometheus answered %s%s", resp.Status, told(data))
+		return nil, fmt.Errorf("prometheus answered %s%s", resp.Status, responseErrorText(data))
 	}
 
 	return data, nil
 }
 
-func (p *Prometheus) transport() (*http.Transport, error) {
+func (p *Prometheus) newTransport() (*http.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if p.CAFile != "" {
 		pem, err := os.ReadFile(p.CAFile)
@@ -125,7 +125,7 @@ func (p *Prometheus) transport() (*http.Transport, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate to trust Prometheus by", p.CAFile)
+			return nil, fmt.Errorf("%s contains no CA certificate for Prometheus", p.CAFile)
 		}
 	}
 
@@ -142,12 +142,12 @@ func (p *Prometheus) transport() (*http.Transport, error) {
 		},
 		TLSClientConfig:        config,
 		TLSHandshakeTimeout:    dialTimeout,
-		MaxResponseHeaderBytes: maxHeader,
+		MaxResponseHeaderBytes: maxHeaderBytes,
 	}, nil
 }
 
-// answer is what Prometheus answers.
-type answer struct {
+// queryResponse is the body of a response of Prometheus.
+type queryResponse struct {
 	Status string `json:"status"`
 	Error  string `json:"error"`
 	Data   struct {
@@ -156,29 +156,30 @@ type answer struct {
 	} `json:"data"`
 }
 
-// told is what an answer says of a failure.
-func told(data []byte) string {
-	var a answer
+// responseErrorText returns the error text of a response with a leading colon; "" if there is
+// none.
+func responseErrorText(data []byte) string {
+	var a queryResponse
 	if json.Unmarshal(data, &a) != nil || a.Error == "" {
 		return ""
 	}
 
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(a.Error, "")), " ")
-	if len(text) > maxTold {
-		text = strings.ToValidUTF8(text[:maxTold], "") + "…"
+	if len(text) > maxErrorTextBytes {
+		text = strings.ToValidUTF8(text[:maxErrorTextBytes], "") + "…"
 	}
 
 	return ": " + text
 }
 
-// parseSample reads an answer, which must be one sample of value 0 or 1.
+// parseSample parses a response, which must contain one sample with the value 0 or 1.
 func parseSample(data []byte) (bool, error) {
-	var a answer
+	var a queryResponse
 	if err := json.Unmarshal(data, &a); err != nil {
 		return false, fmt.Errorf("the answer of Prometheus cannot be read: %w", err)
 	}
 	if a.Status != "success" {
-		return false, fmt.Errorf("prometheus answered with status %q%s", a.Status, told(data))
+		return false, fmt.Errorf("prometheus answered with status %q%s", a.Status, responseErrorText(data))
 	}
 	if a.Data.ResultType != "vector" {
 		return false, fmt.Errorf("the query must result in an instant vector, not a %s", a.Data.ResultType)

@@ -46,8 +46,8 @@ func TestPrometheusAnswers(t *testing.T) {
 		"forbidden":     {403, `Forbidden`, false, "prometheus answered 403 Forbidden"},
 		"an error":      {200, `{"status":"error","error":"expired"}`, false, `prometheus answered with status "error": expired`},
 		"no JSON":       {200, `<html>`, false, "the answer of Prometheus cannot be read: invalid character '<' looking for beginning of value"},
-		"megabytes":     {200, strings.Repeat(" ", maxSamples+1), false, "the answer of Prometheus has more than 1048576 bytes"},
-		"a redirect":    {302, ``, false, "it redirects elsewhere, which is not followed: it would be given the token"},
+		"megabytes":     {200, strings.Repeat(" ", maxResponseBytes+1), false, "the answer of Prometheus has more than 1048576 bytes"},
+		"a redirect":    {302, ``, false, "it redirects, which is not followed because it would forward the token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -71,8 +71,8 @@ func TestPrometheusAnswers(t *testing.T) {
 	}
 }
 
-// The token and the certificates are read anew each time, the name in the URL counts for
-// TLS, and hosted clusters ask for themselves.
+// The token and certificates are read for each query. The host in the URL is used for TLS, and
+// hosted clusters query their own metrics.
 func TestPrometheusConnection(t *testing.T) {
 	var got *http.Request
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +123,7 @@ func TestPrometheusConnection(t *testing.T) {
 	}
 }
 
-// A real Prometheus evaluates what update graphs ask for.
+// A real Prometheus evaluates the queries of update graphs.
 func TestRealPrometheus(t *testing.T) {
 	address := startPrometheus(t)
 	cache := NewCache(&Prometheus{URL: "http://" + address}, nil)
@@ -146,7 +146,7 @@ func TestRealPrometheus(t *testing.T) {
 		}
 	}
 
-	// And so through the cache, which has to wait for its turns.
+	// The cache, which limits the rate, returns the same results.
 	deadline := time.Now().Add(time.Minute)
 	for _, query := range []string{"vector(1)", "vector(1) > 0"} {
 		for {
@@ -162,8 +162,8 @@ func TestRealPrometheus(t *testing.T) {
 	}
 }
 
-// startPrometheus starts the one of the system on a free port, and waits until it has
-// scraped itself.
+// startPrometheus starts the installed Prometheus on a free port and waits until it has scraped
+// itself.
 func startPrometheus(t *testing.T) string {
 	t.Helper()
 	program := env.Program(t, "prometheus")
@@ -188,7 +188,7 @@ func startPrometheus(t *testing.T) string {
 			_ = cmd.Wait() // It is ended by a signal.
 			close(ended)
 		}()
-		if isUp(t, address, ended) {
+		if awaitSamples(t, address, ended) {
 			t.Cleanup(func() {
 				_ = cmd.Process.Signal(syscall.SIGTERM)
 				<-ended
@@ -212,8 +212,8 @@ func freeAddress(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// isUp waits until a Prometheus has samples of itself. It gives false when it ends.
-func isUp(t *testing.T, address string, ended <-chan struct{}) bool {
+// awaitSamples waits until a Prometheus has samples of itself. It returns false if it exits.
+func awaitSamples(t *testing.T, address string, ended <-chan struct{}) bool {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
 		select {

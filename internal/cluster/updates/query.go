@@ -6,12 +6,12 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// DefaultUpstream is the update service that is asked when neither a flag nor the
-// ClusterVersion names one.
+// DefaultUpstream is the update service that is used when neither a flag nor the ClusterVersion
+// names one.
 const DefaultUpstream = "https://api.openshift.com/api/upgrades_info/v1/graph"
 
-// Upstream returns the update service to ask: that of the flag, else that of the
-// ClusterVersion, else the default one.
+// Upstream returns the update service to query: that of the flag, of the ClusterVersion, or the
+// default, in this order.
 func Upstream(flag, spec string) string {
 	switch {
 	case flag != "":
@@ -22,48 +22,49 @@ func Upstream(flag, spec string) string {
 	return DefaultUpstream
 }
 
-// Query is what a cluster is and wants to know.
+// Query describes a cluster and the updates it asks for.
 type Query struct {
-	// Upstream is the address of the update service; see [Upstream].
+	// Upstream is the URL of the update service; see [Upstream].
 	Upstream string
-	// Channel that the cluster follows. Empty: nobody is asked.
+	// Channel is the channel of the cluster. If empty, the update service is not queried.
 	Channel string
 	// ClusterID is the UUID of the cluster.
 	ClusterID string
-	// Version and Image are those of the release that the cluster runs.
+	// Version and Image are those of the current release of the cluster.
 	Version, Image string
-	// Architecture of the release that the cluster runs, as Go names it, or "Multi".
+	// Architecture is the architecture of the current release, as a GOARCH value, or "Multi".
 	Architecture string
-	// WantMulti says that a cluster of one architecture is asked to move to the release of
-	// the same version for several. Nothing else is offered to it then.
+	// WantMulti asks to move a cluster of one architecture to the multi-architecture release of
+	// the same version. No other update is available then.
 	WantMulti bool
-	// AcceptedRisks are the names of risks that the cluster's administrators accept.
+	// AcceptedRisks are the names of risks that the administrators accept.
 	AcceptedRisks []string
-	// Trust holds certificate authorities (PEM) beside those of the system.
+	// Trust holds CA certificates (PEM) to trust in addition to those of the system.
 	Trust []byte
-	// Proxy is that of the cluster.
+	// Proxy is the proxy configuration of the cluster.
 	Proxy Proxy
 }
 
-// Proxy says which requests go over a proxy, in the words of the environment variables
-// HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Its zero value leaves it to them.
+// Proxy is a proxy configuration, in the syntax of the environment variables HTTP_PROXY,
+// HTTPS_PROXY and NO_PROXY. For the zero value, the environment variables of the process are
+// used.
 type Proxy struct {
 	HTTP, HTTPS, No string
 }
 
-// Result is what is known of the updates of a cluster.
+// Result is the current knowledge about the updates of a cluster.
 type Result struct {
-	// Query is the one that the result answers. It is the zero value until a first one was.
+	// Query is the query that the result is for. It is the zero value before the first result.
 	Query Query
-	// Current is the release that the cluster runs, as the update service knows it: with
-	// its URL and channels. Nil when the service does not know it.
+	// Current is the current release with the metadata of the update service, such as its URL and
+	// channels. It is nil if the service does not know the release.
 	Current *configv1.Release
-	// Available are the releases that are recommended, by descending version.
+	// Available are the recommended releases, by descending version.
 	Available []configv1.Release
-	// Conditional are the releases that known issues are told of, by descending version,
-	// each with a condition Recommended. Those that are recommended are in Available, too.
+	// Conditional are the releases with known issues, by descending version, each with a
+	// Recommended condition. The recommended ones are also in Available.
 	Conditional []configv1.ConditionalUpdate
-	// Status, Reason and Message are those of the condition RetrievedUpdates.
+	// Status, Reason and Message are the fields of the RetrievedUpdates condition.
 	Status          metav1.ConditionStatus
 	Reason, Message string
 }

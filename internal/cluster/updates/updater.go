@@ -18,46 +18,50 @@ import (
 )
 
 const (
-	// minPeriod is how often an update service is asked at most. Clusters that start at the
-	// same time ask at different ones: each has a period of its own, up to twice as long.
-	minPeriod = 2 * time.Minute
-	// keepFor is how long what was known stays when an update service fails.
-	keepFor = 24 * time.Hour
-	// retryUnknown is the pause before risks that could not be evaluated are again.
-	retryUnknown = time.Second
-	// maxConditional is how many conditional updates a status tells of.
-	maxConditional = 500
+	// minServiceInterval is the minimum interval between queries of the update service. Each
+	// cluster uses a random interval up to twice as long, so that clusters that start at the same
+	// time do not query at the same time.
+	minServiceInterval = 2 * time.Minute
+	// maxResultAge is how long the last result is kept while the update service fails.
+	maxResultAge = 24 * time.Hour
+	// unknownRiskRetryInterval is the interval after which risks that could not be evaluated are
+	// evaluated again.
+	unknownRiskRetryInterval = time.Second
+	// maxConditionalUpdates is the maximum number of conditional updates in a status.
+	maxConditionalUpdates = 500
 )
 
-// updater decides when to ask, and what to tell. It is used by one goroutine.
+// updater decides when to query the update service, and computes the result. It must not be used
+// concurrently.
 type updater struct {
 	source interface {
-		retrieve(ctx context.Context, q Query) (*retrieved, *RetrieveError)
+		retrieveUpdates(ctx context.Context, q Query) (*retrievedUpdates, *RetrieveError)
 	}
 	promql Querier
 	clock  clock.PassiveClock
 	period time.Duration
 	log    logr.Logger
 
-	key         string     // what was asked last
-	found       *retrieved // what is known; nil: nothing
-	wrong       *RetrieveError
+	lastKey     string            // identity of the last query
+	latest      *retrievedUpdates // the last result; nil if there is none
+	lastErr     *RetrieveError
 	lastAttempt time.Time
-	lastChange  time.Time // the last success, or the last time that something else was asked
+	lastChange  time.Time // the last success, or the last change of the query's identity
 	lastSuccess time.Time
 	previous    []configv1.ConditionalUpdate
 }
 
 func newUpdater(o Options) *updater {
-	u := &updater{source: &client{program: o.Program}, promql: o.PromQL, clock: o.Clock, period: o.Period, log: o.Log}
+	u := &updater{source: &graphClient{program: o.Program}, promql: o.PromQL, clock: o.Clock, period: o.Period, log: o.Log}
 	if u.period <= 0 {
-		u.period = minPeriod + rand.N(minPeriod) //nolint:gosec // spreads load, keeps no secret
+		u.period = minServiceInterval + rand.N(minServiceInterval) //nolint:gosec // spreads load, keeps no secret
 	}
 	return u
 }
 
-// key is what decides whether earlier answers are about the same.
-func (q Query) key() string {
+// identityKey returns the fields of a query that decide whether earlier results are about the
+// same updates.
+func (q Query) identityKey() string {
 	return strings.Join([]string{q.Upstream, q.Channel, q.requestArchitecture(), q.Version}, "\x00")
 }
 
@@ -65,122 +69,124 @@ func (q Query) equal(other Query) bool { return equality.Semantic.DeepEqual(q, o
 
 func (r Result) equal(other Result) bool { return equality.Semantic.DeepEqual(r, other) }
 
-// sync asks the update service when it is time to, evaluates the risks, and says when to
-// come again.
-func (u *updater) sync(ctx context.Context, q Query, known []configv1.ConditionalUpdate) (Result, time.Duration) {
-	if u.isDue(q) {
-		u.ask(ctx, q)
+// refreshResult queries the update service if it is due and evaluates the risks. It returns the
+// result and the delay until the next call.
+func (u *updater) refreshResult(ctx context.Context, q Query, known []configv1.ConditionalUpdate) (Result, time.Duration) {
+	if u.isQueryDue(q) {
+		u.queryService(ctx, q)
 	}
 	if u.previous == nil {
 		u.previous = known
 	}
 
 	result := Result{Query: q, Status: metav1.ConditionTrue}
-	if u.wrong != nil {
-		result.Status, result.Reason, result.Message = metav1.ConditionFalse, u.wrong.Reason, u.wrong.message()
+	if u.lastErr != nil {
+		result.Status, result.Reason, result.Message = metav1.ConditionFalse, u.lastErr.Reason, u.lastErr.conditionMessage()
 	}
 
-	wait := u.nextAttempt().Sub(u.clock.Now())
-	if u.found == nil {
+	wait := u.nextQueryTime().Sub(u.clock.Now())
+	if u.latest == nil {
 		return result, max(wait, 0)
 	}
 
-	for _, node := range u.found.available {
-		result.Available = append(result.Available, releaseOf(node))
+	for _, node := range u.latest.available {
+		result.Available = append(result.Available, convertNode(node))
 	}
 
-	if node := u.found.current; node != nil && sameDigest(node.Payload, q.Image) {
-		current := releaseOf(*node)
+	if node := u.latest.current; node != nil && hasSameDigest(node.Payload, q.Image) {
+		current := convertNode(*node)
 		result.Current = &current
 	}
 
-	e := evaluation{promql: u.promql, accepted: q.AcceptedRisks, previous: u.previous, now: metav1.NewTime(u.clock.Now())}
-	result.Conditional = e.evaluate(ctx, u.found.conditional)
-	result.Available = withRecommended(result.Available, result.Conditional)
+	e := riskEvaluation{promql: u.promql, acceptedRisks: q.AcceptedRisks, previous: u.previous, now: metav1.NewTime(u.clock.Now())}
+	result.Conditional = e.evaluateUpdates(ctx, u.latest.conditional)
+	result.Available = appendRecommended(result.Available, result.Conditional)
 	if ctx.Err() == nil {
 		u.previous = result.Conditional
 	}
 
-	// However long the update service asks to be left alone, the cluster may change.
+	// The risks depend on the cluster, so they are evaluated even while the update service must
+	// not be queried.
 	wait = min(wait, u.period)
-	if e.unknown {
-		wait = min(wait, retryUnknown)
+	if e.hasUnknown {
+		wait = min(wait, unknownRiskRetryInterval)
 	}
 
 	return result, max(wait, 0)
 }
 
-// isDue reports whether the update service is to be asked now.
-func (u *updater) isDue(q Query) bool {
-	return u.lastAttempt.IsZero() || u.key != q.key() || !u.clock.Now().Before(u.nextAttempt())
+// isQueryDue reports whether the update service should be queried now.
+func (u *updater) isQueryDue(q Query) bool {
+	return u.lastAttempt.IsZero() || u.lastKey != q.identityKey() || !u.clock.Now().Before(u.nextQueryTime())
 }
 
-func (u *updater) nextAttempt() time.Time {
+func (u *updater) nextQueryTime() time.Time {
 	wait := u.period
-	if u.wrong != nil {
-		wait = max(wait, u.wrong.Pause)
+	if u.lastErr != nil {
+		wait = max(wait, u.lastErr.Pause)
 	}
 	return u.lastAttempt.Add(wait)
 }
 
-// ask asks the update service. When it fails, what was known before stays for a while.
-func (u *updater) ask(ctx context.Context, q Query) {
-	found, wrong := u.source.retrieve(ctx, q)
+// queryService queries the update service and stores the result or the error. After an error the
+// last result is kept for a while.
+func (u *updater) queryService(ctx context.Context, q Query) {
+	found, retrieveErr := u.source.retrieveUpdates(ctx, q)
 	if ctx.Err() != nil {
-		return // The answer is about something that nobody asks for any more.
+		return // The query was canceled because it changed.
 	}
 
 	now := u.clock.Now()
-	changed := u.key != q.key()
-	u.key, u.lastAttempt = q.key(), now
-	if wrong == nil || changed {
+	changed := u.lastKey != q.identityKey()
+	u.lastKey, u.lastAttempt = q.identityKey(), now
+	if retrieveErr == nil || changed {
 		u.lastChange = now
 	}
 
-	if wrong != nil {
-		u.log.Info("The available updates could not be retrieved", "reason", wrong.Reason, "error", wrong.Error())
-		if !wrong.isPassing() || changed || now.Sub(u.lastChange) >= keepFor {
-			u.found = nil
+	if retrieveErr != nil {
+		u.log.Info("Failed to retrieve the available updates", "reason", retrieveErr.Reason, "error", retrieveErr.Error())
+		if !retrieveErr.isTransient() || changed || now.Sub(u.lastChange) >= maxResultAge {
+			u.latest = nil
 		}
-		u.wrong = wrong
+		u.lastErr = retrieveErr
 		return
 	}
 
-	if len(found.conditional) > maxConditional {
-		u.log.Info("Conditional updates of the lowest versions are left out", "most", maxConditional, "has", len(found.conditional))
-		found.conditional = found.conditional[:maxConditional]
+	if len(found.conditional) > maxConditionalUpdates {
+		u.log.Info("Left out the conditional updates of the lowest versions", "max", maxConditionalUpdates, "has", len(found.conditional))
+		found.conditional = found.conditional[:maxConditionalUpdates]
 	}
 
 	for _, note := range found.notes {
-		u.log.Info("The update graph has an update that is not taken as it is", "note", note)
+		u.log.Info("The update graph has an inconsistent update", "note", note)
 	}
 
-	u.found, u.wrong, u.lastSuccess = found, nil, now
+	u.latest, u.lastErr, u.lastSuccess = found, nil, now
 }
 
-// releaseOf tells of a node what a ClusterVersion does.
-func releaseOf(node cincinnati.Node) configv1.Release {
-	told := configv1.Release{Version: node.Version, Image: node.Payload, URL: node.URL(), Channels: node.Channels()}
+// convertNode returns the release of a node as it appears in a ClusterVersion.
+func convertNode(node cincinnati.Node) configv1.Release {
+	result := configv1.Release{Version: node.Version, Image: node.Payload, URL: node.URL(), Channels: node.Channels()}
 	if node.IsMulti() {
-		told.Architecture = release.ArchitectureMulti
+		result.Architecture = release.ArchitectureMulti
 	}
-	return told
+	return result
 }
 
-// sameDigest reports whether two pull specs name the same content, wherever it is.
-func sameDigest(a, b string) bool {
+// hasSameDigest reports whether two pull specs have the same digest, in any repository.
+func hasSameDigest(a, b string) bool {
 	_, digestA, okA := strings.Cut(a, "@")
 	_, digestB, okB := strings.Cut(b, "@")
 	return okA && okB && digestA == digestB
 }
 
-// withRecommended adds the conditional updates that are recommended, by descending version.
-func withRecommended(available []configv1.Release, conditional []configv1.ConditionalUpdate) []configv1.Release {
+// appendRecommended appends the recommended conditional updates and sorts by descending version.
+func appendRecommended(available []configv1.Release, conditional []configv1.ConditionalUpdate) []configv1.Release {
 	for _, update := range conditional {
 		if len(update.Conditions) > 0 && update.Conditions[0].Status == metav1.ConditionTrue {
 			available = append(available, update.Release)
 		}
 	}
-	slices.SortStableFunc(available, newerFirst)
+	slices.SortStableFunc(available, compareNewestFirst)
 	return available
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 )
 
-// service plays an update service.
-type service struct {
+// fakeService is an update service.
+type fakeService struct {
 	asked []string
 	wrong *RetrieveError
 	risks []cincinnati.Risk
 }
 
-func (s *service) retrieve(_ context.Context, q Query) (*retrieved, *RetrieveError) {
+func (s *fakeService) retrieveUpdates(_ context.Context, q Query) (*retrievedUpdates, *RetrieveError) {
 	s.asked = append(s.asked, q.Channel)
 	if s.wrong != nil {
 		return nil, s.wrong
@@ -34,7 +34,7 @@ func (s *service) retrieve(_ context.Context, q Query) (*retrieved, *RetrieveErr
 	}
 	current := node("4.1.0")
 	current.Metadata = map[string]string{cincinnati.MetadataURL: "https://example.com/0"}
-	found := &retrieved{current: &current, available: []cincinnati.Node{node("4.1.1")}}
+	found := &retrievedUpdates{current: &current, available: []cincinnati.Node{node("4.1.1")}}
 	if s.risks != nil {
 		found.conditional = []cincinnati.ConditionalUpdate{{Node: node("4.1.2"), Risks: s.risks}}
 	}
@@ -42,10 +42,10 @@ func (s *service) retrieve(_ context.Context, q Query) (*retrieved, *RetrieveErr
 	return found, nil
 }
 
-// answers play a Prometheus: a query that is missing fails.
-type answers map[string]bool
+// fakeQuerier maps queries to results. Other queries fail.
+type fakeQuerier map[string]bool
 
-func (a answers) Match(_ context.Context, query string) (bool, error) {
+func (a fakeQuerier) Match(_ context.Context, query string) (bool, error) {
 	matches, ok := a[query]
 	if !ok {
 		return false, errors.New("no answer to " + query)
@@ -55,14 +55,14 @@ func (a answers) Match(_ context.Context, query string) (bool, error) {
 
 const period = 3 * time.Minute
 
-func newTestUpdater(s *service, promql Querier) (*updater, *testclock.FakeClock) {
+func newTestUpdater(s *fakeService, promql Querier) (*updater, *testclock.FakeClock) {
 	clock := testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
 	u := newUpdater(Options{PromQL: promql, Log: logr.Discard(), Clock: clock, Period: period})
 	u.source = s
 	return u, clock
 }
 
-func versions(releases []configv1.Release) string {
+func formatVersions(releases []configv1.Release) string {
 	var all []string
 	for _, r := range releases {
 		all = append(all, r.Version)
@@ -70,14 +70,14 @@ func versions(releases []configv1.Release) string {
 	return strings.Join(all, " ")
 }
 
-func TestCadence(t *testing.T) {
-	s := &service{}
+func TestQueryTimes(t *testing.T) {
+	s := &fakeService{}
 	u, clock := newTestUpdater(s, nil)
-	q := asking("https://example.com")
+	q := newQuery("https://example.com")
 	sync := func(what, available, reason string, asked int) {
 		t.Helper()
-		result, wait := u.sync(t.Context(), q, nil)
-		if got := versions(result.Available); got != available || result.Reason != reason || len(s.asked) != asked {
+		result, wait := u.refreshResult(t.Context(), q, nil)
+		if got := formatVersions(result.Available); got != available || result.Reason != reason || len(s.asked) != asked {
 			t.Errorf("%s: available %q, reason %q, asked %d times; want %q, %q, %d", what, got, result.Reason, len(s.asked), available, reason, asked)
 		}
 		if wait < 0 || wait > period && s.wrong == nil {
@@ -95,7 +95,7 @@ func TestCadence(t *testing.T) {
 	q.AcceptedRisks = []string{"A"}
 	sync("other accepted risks", "4.1.1", "", 3)
 
-	s.wrong = failf(ReasonResponseFailed, "unexpected HTTP status: 500")
+	s.wrong = newRetrieveError(ReasonResponseFailed, "unexpected HTTP status: 500")
 	clock.Step(period)
 	sync("a failure keeps what was known", "4.1.1", ReasonResponseFailed, 4)
 	clock.Step(24*time.Hour - 2*period)
@@ -106,11 +106,11 @@ func TestCadence(t *testing.T) {
 	s.wrong = nil
 	clock.Step(period)
 	sync("it answers again", "4.1.1", "", 7)
-	s.wrong = failf(ReasonVersionNotFound, "not found")
+	s.wrong = newRetrieveError(ReasonVersionNotFound, "not found")
 	clock.Step(period)
 	sync("an answer that there is nothing", "", ReasonVersionNotFound, 8)
 
-	s.wrong = failf(ReasonRemoteFailed, "refused")
+	s.wrong = newRetrieveError(ReasonRemoteFailed, "refused")
 	q.Channel = "stable-4.2"
 	sync("what is known of another channel is of no use", "", ReasonRemoteFailed, 9)
 	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), Pause: time.Hour}
@@ -122,16 +122,16 @@ func TestCadence(t *testing.T) {
 	sync("until the hour is over", "", ReasonRemoteFailed, 11)
 }
 
-// Clusters that start together have periods of their own.
-func TestPeriod(t *testing.T) {
+// Clusters that start at the same time have different intervals.
+func TestRandomInterval(t *testing.T) {
 	for range 100 {
-		if p := newUpdater(Options{}).period; p < minPeriod || p >= 2*minPeriod {
+		if p := newUpdater(Options{}).period; p < minServiceInterval || p >= 2*minServiceInterval {
 			t.Fatalf("the period is %s", p)
 		}
 	}
 }
 
-func risk(name string, queries ...string) cincinnati.Risk {
+func newRisk(name string, queries ...string) cincinnati.Risk {
 	r := cincinnati.Risk{Name: name, URL: "https://example.com/" + name, Message: name + " happens."}
 	for _, query := range queries {
 		rule := cincinnati.Rule{Type: cincinnati.RulePromQL, PromQL: &cincinnati.PromQL{PromQL: query}}
@@ -154,77 +154,77 @@ func TestRisks(t *testing.T) {
 		applies   string
 	}{
 		"Always": {
-			risks:     []cincinnati.Risk{risk("A", "Always")},
+			risks:     []cincinnati.Risk{newRisk("A", "Always")},
 			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: "A", Message: "A happens. https://example.com/A"},
 			available: "4.1.1", applies: "True/Match",
 		},
 		"does not match": {
-			risks:     []cincinnati.Risk{risk("A", "no")},
+			risks:     []cincinnati.Risk{newRisk("A", "no")},
 			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonNotExposedToRisks, Message: messageNotExposed},
 			available: "4.1.2 4.1.1", applies: "False/NotMatch",
 		},
 		"the first rule that can be evaluated decides": {
-			risks:     []cincinnati.Risk{risk("A", "lost", "no", "Always")},
+			risks:     []cincinnati.Risk{newRisk("A", "lost", "no", "Always")},
 			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonNotExposedToRisks, Message: messageNotExposed},
 			available: "4.1.2 4.1.1", applies: "False/NotMatch",
 		},
 		"none can be evaluated": {
-			risks:     []cincinnati.Risk{risk("B", "lost")},
+			risks:     []cincinnati.Risk{newRisk("B", "lost")},
 			want:      metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonEvaluationFailed, Message: unknownB},
 			available: "4.1.1", applies: "Unknown/EvaluationFailed",
 		},
 		"two match": {
-			risks:     []cincinnati.Risk{risk("A", "yes"), risk("C", "yes")},
+			risks:     []cincinnati.Risk{newRisk("A", "yes"), newRisk("C", "yes")},
 			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonMultipleReasons, Message: "A happens. https://example.com/A\n\nC happens. https://example.com/C"},
 			available: "4.1.1", applies: "True/Match True/Match",
 		},
 		"two with one reason": {
-			risks:     []cincinnati.Risk{risk("a-1", "yes"), risk("a-2", "yes")},
+			risks:     []cincinnati.Risk{newRisk("a-1", "yes"), newRisk("a-2", "yes")},
 			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonExposedToRisks, Message: "a-1 happens. https://example.com/a-1\n\na-2 happens. https://example.com/a-2"},
 			available: "4.1.1", applies: "True/Match True/Match",
 		},
 		"False beats Unknown": {
-			risks:     []cincinnati.Risk{risk("A", "yes"), risk("B", "lost"), risk("C", "no")},
+			risks:     []cincinnati.Risk{newRisk("A", "yes"), newRisk("B", "lost"), newRisk("C", "no")},
 			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonMultipleReasons, Message: "A happens. https://example.com/A\n\n" + unknownB},
 			available: "4.1.1", applies: "True/Match Unknown/EvaluationFailed False/NotMatch",
 		},
 		"Unknown before False": {
-			risks:     []cincinnati.Risk{risk("B", "lost"), risk("A", "yes")},
+			risks:     []cincinnati.Risk{newRisk("B", "lost"), newRisk("A", "yes")},
 			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonMultipleReasons, Message: unknownB + "\n\nA happens. https://example.com/A"},
 			available: "4.1.1", applies: "Unknown/EvaluationFailed True/Match",
 		},
 		"Unknown beats True": {
-			risks:     []cincinnati.Risk{risk("C", "no"), risk("B", "lost")},
+			risks:     []cincinnati.Risk{newRisk("C", "no"), newRisk("B", "lost")},
 			want:      metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonEvaluationFailed, Message: unknownB},
 			available: "4.1.1", applies: "False/NotMatch Unknown/EvaluationFailed",
 		},
 		"accepted": {
-			risks: []cincinnati.Risk{risk("A", "yes"), risk("C", "no")}, accepted: []string{"A"},
+			risks: []cincinnati.Risk{newRisk("A", "yes"), newRisk("C", "no")}, accepted: []string{"A"},
 			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonAllExposedRisksAccepted, Message: messageAccepted},
 			available: "4.1.2 4.1.1", applies: "True/Match False/NotMatch",
 		},
 		"one of two accepted": {
-			risks: []cincinnati.Risk{risk("A", "yes"), risk("C", "yes")}, accepted: []string{"A"},
+			risks: []cincinnati.Risk{newRisk("A", "yes"), newRisk("C", "yes")}, accepted: []string{"A"},
 			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: "C", Message: "C happens. https://example.com/C"},
 			available: "4.1.1", applies: "True/Match True/Match",
 		},
 		"accepted though nobody knows": {
-			risks: []cincinnati.Risk{risk("B", "lost")}, accepted: []string{"B"},
+			risks: []cincinnati.Risk{newRisk("B", "lost")}, accepted: []string{"B"},
 			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonAllExposedRisksAccepted, Message: messageAccepted},
 			available: "4.1.2 4.1.1", applies: "Unknown/EvaluationFailed",
 		},
 		"accepted and not needed": {
-			risks: []cincinnati.Risk{risk("A", "no")}, accepted: []string{"A"},
+			risks: []cincinnati.Risk{newRisk("A", "no")}, accepted: []string{"A"},
 			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonNotExposedToRisks, Message: messageNotExposed},
 			available: "4.1.2 4.1.1", applies: "False/NotMatch",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, clock := newTestUpdater(&service{risks: c.risks}, answers{"yes": true, "no": false})
-			q := asking("https://example.com")
+			u, clock := newTestUpdater(&fakeService{risks: c.risks}, fakeQuerier{"yes": true, "no": false})
+			q := newQuery("https://example.com")
 			q.Image, q.AcceptedRisks = "elsewhere@sha256:4.1.0", c.accepted
-			result, wait := u.sync(t.Context(), q, nil)
-			if got := versions(result.Available); got != c.available {
+			result, wait := u.refreshResult(t.Context(), q, nil)
+			if got := formatVersions(result.Available); got != c.available {
 				t.Errorf("available are %q, want %q", got, c.available)
 			}
 			c.want.Type, c.want.LastTransitionTime = configv1.ConditionalUpdateRecommended, metav1.NewTime(clock.Now())
@@ -240,7 +240,7 @@ func TestRisks(t *testing.T) {
 			if got := strings.Join(applies, " "); got != c.applies {
 				t.Errorf("the risks apply: %s, want %s", got, c.applies)
 			}
-			if unknown && wait != retryUnknown || !unknown && wait != period {
+			if unknown && wait != unknownRiskRetryInterval || !unknown && wait != period {
 				t.Errorf("come again in %s", wait)
 			}
 			if result.Current == nil || result.Current.URL != "https://example.com/0" {
@@ -250,11 +250,11 @@ func TestRisks(t *testing.T) {
 	}
 }
 
-// Between two questions to the update service, what the cluster is like may change.
+// The state of the cluster may change between two queries of the update service.
 func TestRisksChange(t *testing.T) {
-	s, promql := &service{risks: []cincinnati.Risk{risk("A", "a")}}, answers{"a": true}
+	s, promql := &fakeService{risks: []cincinnati.Risk{newRisk("A", "a")}}, fakeQuerier{"a": true}
 	u, clock := newTestUpdater(s, promql)
-	q := asking("https://example.com")
+	q := newQuery("https://example.com")
 	began := metav1.NewTime(clock.Now().Add(-time.Hour))
 	known := []configv1.ConditionalUpdate{{
 		Release:    configv1.Release{Version: "4.1.2", Image: "r@sha256:4.1.2"},
@@ -264,7 +264,7 @@ func TestRisksChange(t *testing.T) {
 		}}},
 	}}
 
-	result, _ := u.sync(t.Context(), q, known)
+	result, _ := u.refreshResult(t.Context(), q, known)
 	update := result.Conditional[0]
 	if !update.Conditions[0].LastTransitionTime.Equal(&began) || !update.Risks[0].Conditions[0].LastTransitionTime.Equal(&began) {
 		t.Errorf("after a restart the transitions are told to be at %v and %v, want %v",
@@ -273,7 +273,7 @@ func TestRisksChange(t *testing.T) {
 
 	promql["a"] = false
 	clock.Step(time.Second)
-	result, _ = u.sync(t.Context(), q, known)
+	result, _ = u.refreshResult(t.Context(), q, known)
 	now := metav1.NewTime(clock.Now())
 	if condition := result.Conditional[0].Conditions[0]; condition.Status != metav1.ConditionTrue || !condition.LastTransitionTime.Equal(&now) {
 		t.Errorf("got %+v, want a transition to True now", condition)
@@ -282,12 +282,12 @@ func TestRisksChange(t *testing.T) {
 		t.Errorf("the update service was asked %d times", len(s.asked))
 	}
 
-	// So it is while the service asks to be left alone.
+	// This also holds while the service asks for a delay.
 	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), Pause: time.Hour}
 	for _, applies := range []bool{true, false} {
 		clock.Step(period)
 		promql["a"] = applies
-		result, wait := u.sync(t.Context(), q, known)
+		result, wait := u.refreshResult(t.Context(), q, known)
 		if condition := result.Conditional[0].Conditions[0]; (condition.Status == metav1.ConditionFalse) != applies || wait > period {
 			t.Errorf("got %+v, come again in %s", condition, wait)
 		}
@@ -298,37 +298,39 @@ func TestRisksChange(t *testing.T) {
 	}
 }
 
-func TestMany(t *testing.T) {
-	var found retrieved
-	for range maxConditional + 1 {
-		found.conditional = append(found.conditional, cincinnati.ConditionalUpdate{Risks: []cincinnati.Risk{risk("A", "Always")}})
+func TestMaxConditionalUpdates(t *testing.T) {
+	var found retrievedUpdates
+	for range maxConditionalUpdates + 1 {
+		found.conditional = append(found.conditional, cincinnati.ConditionalUpdate{Risks: []cincinnati.Risk{newRisk("A", "Always")}})
 	}
 
 	u, _ := newTestUpdater(nil, nil)
-	u.source = fixed{&found}
-	result, _ := u.sync(t.Context(), asking("https://example.com"), nil)
-	if len(result.Conditional) != maxConditional {
+	u.source = fixedService{&found}
+	result, _ := u.refreshResult(t.Context(), newQuery("https://example.com"), nil)
+	if len(result.Conditional) != maxConditionalUpdates {
 		t.Errorf("%d conditional updates are told of", len(result.Conditional))
 	}
-	if long := bounded(strings.Repeat("ä", maxMessage)); len(long) > maxMessage {
+	if long := truncateMessage(strings.Repeat("ä", maxMessageBytes)); len(long) > maxMessageBytes {
 		t.Errorf("a message has %d bytes", len(long))
 	}
 }
 
-type fixed struct{ found *retrieved }
+type fixedService struct{ found *retrievedUpdates }
 
-func (f fixed) retrieve(context.Context, Query) (*retrieved, *RetrieveError) { return f.found, nil }
+func (f fixedService) retrieveUpdates(context.Context, Query) (*retrievedUpdates, *RetrieveError) {
+	return f.found, nil
+}
 
-// A watcher tells of changes, and asks at once when the question changes.
+// A watcher signals changes, and queries at once when the query changes.
 func TestWatcher(t *testing.T) {
 	w := NewWatcher(Options{Log: logr.Discard(), Period: time.Hour})
-	s := &channels{seen: make(chan string, 10)}
+	s := &blockingService{seen: make(chan string, 10)}
 	w.updater.source = s
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Start(ctx) }()
 
-	q := asking("https://example.com")
+	q := newQuery("https://example.com")
 	w.Set(q, nil)
 	<-w.Changed()
 	if result := w.Result(); result.Query.Channel != q.Channel || result.Status != metav1.ConditionTrue {
@@ -343,7 +345,7 @@ func TestWatcher(t *testing.T) {
 		}
 	}
 
-	// A service that does not answer does not keep the next question waiting.
+	// A service that does not answer does not delay the next query.
 	q.Channel = "fast-4.1"
 	w.Set(q, nil)
 	<-w.Changed()
@@ -357,14 +359,14 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-// channels plays an update service that never answers about one channel.
-type channels struct{ seen chan string }
+// blockingService is an update service that does not answer for one channel.
+type blockingService struct{ seen chan string }
 
-func (c *channels) retrieve(ctx context.Context, q Query) (*retrieved, *RetrieveError) {
+func (c *blockingService) retrieveUpdates(ctx context.Context, q Query) (*retrievedUpdates, *RetrieveError) {
 	c.seen <- q.Channel
 	if q.Channel == "slow" {
 		<-ctx.Done()
-		return nil, failf(ReasonRemoteFailed, "%w", ctx.Err())
+		return nil, newRetrieveError(ReasonRemoteFailed, "%w", ctx.Err())
 	}
-	return &retrieved{}, nil
+	return &retrievedUpdates{}, nil
 }

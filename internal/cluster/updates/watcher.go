@@ -13,61 +13,60 @@ import (
 
 // Options configure a [Watcher].
 type Options struct {
-	// Program is the version of this program, which update services are told.
+	// Program is the version of this program. It is sent to update services.
 	Program string
-	// PromQL evaluates rules of that type. Nil: they cannot be evaluated. Use a [Cache].
+	// PromQL evaluates rules of type PromQL. If nil, these cannot be evaluated. Use a [Cache].
 	PromQL Querier
-	// Log is told of update services that fail.
+	// Log receives errors of update services.
 	Log logr.Logger
-	// Clock and Period are for tests. Nil and zero: real time, and between two and four
-	// minutes.
+	// Clock and Period are for tests. The defaults are the real clock and a random period of two
+	// to four minutes.
 	Clock  clock.WithTicker
 	Period time.Duration
 }
 
-// Watcher keeps what is known of a cluster's updates up to date. It is a Runnable of a
-// manager, on the leader. Its methods may be called at any time and do not wait.
+// Watcher keeps the available updates of a cluster up to date. It is a Runnable of a manager
+// that runs on the leader. Its methods may be called at any time and do not block.
 type Watcher struct {
-	updater *updater
-	clock   clock.WithTicker
-	set     chan struct{} // has an element when the query changed
-	changed chan struct{} // has an element when the result changed
+	updater       *updater
+	clock         clock.WithTicker
+	queryChanged  chan struct{} // has an element if the query changed
+	resultChanged chan struct{} // has an element if the result changed
 
 	mu     sync.Mutex
 	query  Query
 	known  []configv1.ConditionalUpdate
 	isSet  bool
 	result Result
-	// retrieved is when the update service answered last.
-	retrieved time.Time
-	stop      context.CancelFunc // ends what is being asked
+	// retrieved is the time of the last successful query of the update service.
+	retrieved   time.Time
+	cancelQuery context.CancelFunc // cancels the running query
 }
 
-// NewWatcher makes a watcher, which does nothing until it is started and told what to ask.
+// NewWatcher returns a watcher. It does nothing until it is started and has a query.
 func NewWatcher(o Options) *Watcher {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	return &Watcher{
 		updater: newUpdater(o), clock: o.Clock,
-		set: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		queryChanged: make(chan struct{}, 1), resultChanged: make(chan struct{}, 1),
 	}
 }
 
-// NeedLeaderElection is true: one replica asks.
+// NeedLeaderElection returns true: only one replica queries.
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
-// Set tells what the cluster is and wants to know. Conditions of the updates known from its
-// status keep the times of their transitions. Setting the same query again costs nothing,
-// so that it can be done whenever the ClusterVersion is looked at.
+// Set sets the query. The transition times of conditions in the known updates are kept. Setting
+// the same query again is cheap, so Set may be called in each reconciliation.
 func (w *Watcher) Set(q Query, known []configv1.ConditionalUpdate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.isSet && w.query.equal(q) {
 		return
 	}
-	if w.stop != nil && w.query.key() != q.key() {
-		w.stop() // Nobody wants to know any more.
+	if w.cancelQuery != nil && w.query.identityKey() != q.identityKey() {
+		w.cancelQuery() // The result is no longer wanted.
 	}
 
 	w.query, w.isSet = q, true
@@ -75,30 +74,31 @@ func (w *Watcher) Set(q Query, known []configv1.ConditionalUpdate) {
 		w.known = known
 	}
 
-	nudge(w.set)
+	notifyWithoutBlocking(w.queryChanged)
 }
 
-// Result is what is known now. It must not be changed.
+// Result returns the current result. It must not be changed.
 func (w *Watcher) Result() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.result
 }
 
-// Retrieved is when the update service answered last; the zero time when it never did.
+// Retrieved returns the time of the last successful query of the update service; the zero time
+// if there was none.
 func (w *Watcher) Retrieved() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.retrieved
 }
 
-// Changed returns an element when the result has changed since the last one was taken.
-func (w *Watcher) Changed() <-chan struct{} { return w.changed }
+// Changed returns a channel that has an element if the result changed since the last receive.
+func (w *Watcher) Changed() <-chan struct{} { return w.resultChanged }
 
-// Start asks until the context ends.
+// Start keeps the result up to date until the context ends.
 func (w *Watcher) Start(ctx context.Context) error {
 	for {
-		wait, ok := w.look(ctx)
+		wait, ok := w.syncOnce(ctx)
 		var due <-chan time.Time
 		if ok {
 			due = w.clock.After(wait)
@@ -106,43 +106,43 @@ func (w *Watcher) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.set:
+		case <-w.queryChanged:
 		case <-due:
 		}
 	}
 }
 
-// look asks what is due, and gives when something will be. It gives false when there is
-// nothing to ask.
-func (w *Watcher) look(ctx context.Context) (time.Duration, bool) {
+// syncOnce refreshes the result if there is a query. It returns the delay until the next
+// refresh, and false if there is no query.
+func (w *Watcher) syncOnce(ctx context.Context) (time.Duration, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.mu.Lock()
 	q, known, isSet := w.query, w.known, w.isSet
-	w.stop = cancel
+	w.cancelQuery = cancel
 	w.mu.Unlock()
 	if !isSet {
 		return 0, false
 	}
 
-	result, wait := w.updater.sync(ctx, q, known)
+	result, wait := w.updater.refreshResult(ctx, q, known)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stop = nil
+	w.cancelQuery = nil
 	w.retrieved = w.updater.lastSuccess
 	if ctx.Err() != nil {
-		return 0, true // The query changed while it was asked.
+		return 0, true // The query changed in the meantime.
 	}
 	if !result.equal(w.result) {
 		w.result = result
-		nudge(w.changed)
+		notifyWithoutBlocking(w.resultChanged)
 	}
 
 	return wait, true
 }
 
-// nudge leaves one element, unless there is one.
-func nudge(c chan struct{}) {
+// notifyWithoutBlocking sends an element to a buffered channel, unless the channel is full.
+func notifyWithoutBlocking(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
