@@ -8,14 +8,14 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// An operator in a cluster without a ClusterVersion says so in its log, and how to create one.
+// Without a ClusterVersion the operator logs that none exists, and how to create one.
 func TestAbsenceIsLogged(t *testing.T) {
-	w := newWorld(t)
+	f := newFixture(t)
 	logged := make(chan string, 1000)
-	w.log = funcr.New(func(_, text string) { logged <- text }, funcr.Options{})
-	w.run(Options{})
+	f.log = funcr.New(func(_, text string) { logged <- text }, funcr.Options{})
+	f.startOperator(Options{})
 
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for {
 		select {
 		case text := <-logged:

@@ -29,8 +29,9 @@ const (
 	marketNamespace  = "openshift-marketplace"
 )
 
-// optional returns the manifests of OLM Classic and the marketplace, as Mainstay's own release has them, by name.
-func optional(t *testing.T) map[string]string {
+// optionalManifests returns the manifests of OLM Classic and the marketplace in Mainstay's own
+// release, by name.
+func optionalManifests(t *testing.T) map[string]string {
 	t.Helper()
 	root, err := env.Root()
 	if err != nil {
@@ -60,21 +61,20 @@ func optional(t *testing.T) map[string]string {
 	return manifests
 }
 
-// OLM Classic and the marketplace exist where the cluster has their capabilities: of one that it does not have,
-// there is nothing.
-func TestOptionalParts(t *testing.T) {
-	w := newWorld(t)
-	files := optional(t)
-	content := w.content("1.0.0", files)
-	w.run(Options{ReleaseImage: w.push(content), Payload: content})
+// OLM Classic and the marketplace are installed only in clusters that enable their capabilities.
+func TestOptionalCapabilities(t *testing.T) {
+	f := newFixture(t)
+	files := optionalManifests(t)
+	content := f.newReleaseFiles("1.0.0", files)
+	f.startOperator(Options{ReleaseImage: f.pushRelease(content), Payload: content})
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}, Spec: configv1.ClusterVersionSpec{
 		ClusterID: "3f0d6b5e-7c1a-4b0e-9a65-0f5b0f9d2c11", Capabilities: &configv1.ClusterVersionCapabilitiesSpec{BaselineCapabilitySet: configv1.CapabilitySetNone},
 	}}
-	if err := w.client.Create(t.Context(), cv); err != nil {
+	if err := f.client.Create(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
 
-	w.await("the release without optional parts", isAt("1.0.0"))
+	f.waitForVersion("the release without optional parts", isComplete("1.0.0"))
 	classic := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: classicNamespace}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "openshift-operators"}},
@@ -89,23 +89,24 @@ func TestOptionalParts(t *testing.T) {
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: marketNamespace, Name: "marketplace-operator"}},
 	}
 
-	w.absent(append(classic, market...)...)
-	t.Cleanup(func() { w.erase(files) })
+	f.expectAbsent(append(classic, market...)...)
+	t.Cleanup(func() { f.removeManifests(files) })
 
 	enable := func(capabilities ...configv1.ClusterVersionCapability) {
 		t.Helper()
-		w.change(func(spec *configv1.ClusterVersionSpec) {
+		f.patchSpec(func(spec *configv1.ClusterVersionSpec) {
 			spec.Capabilities.AdditionalEnabledCapabilities = capabilities
 		})
 	}
 
 	enable(configv1.CapabilityOperatorLifecycleManager)
-	w.present(classic...)
-	w.absent(market...)
+	f.expectPresent(classic...)
+	f.expectAbsent(market...)
 	enable(configv1.CapabilityOperatorLifecycleManager, configv1.CapabilityMarketplace)
-	w.present(market...)
+	f.expectPresent(market...)
 
-	// The default catalogs are files that the marketplace reads, and its version is that of the release.
+	// The marketplace reads the default catalogs from files, and its version is that of the
+	// release.
 	catalogs, deployment := market[2].(*corev1.ConfigMap), market[3].(*appsv1.Deployment)
 	if catalogs.Data["community.yaml"] != "a manifest" {
 		t.Errorf("the default catalogs are %v", catalogs.Data)
@@ -132,67 +133,68 @@ func TestOptionalParts(t *testing.T) {
 	}
 }
 
-// present waits until objects are there.
-func (w *world) present(objects ...client.Object) {
-	w.t.Helper()
+// expectPresent waits until objects exist.
+func (f *fixture) expectPresent(objects ...client.Object) {
+	f.t.Helper()
 	for _, object := range objects {
-		err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-			err := w.client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		err := wait.PollUntilContextTimeout(f.t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
+			err := f.client.Get(ctx, client.ObjectKeyFromObject(object), object)
 			return err == nil, client.IgnoreNotFound(err)
 		})
 		if err != nil {
 			cv := &configv1.ClusterVersion{}
-			_ = w.client.Get(w.t.Context(), client.ObjectKey{Name: "version"}, cv)
-			w.t.Fatalf("%T %s never comes: %v\n%s", object, object.GetName(), err, tell(cv))
+			_ = f.client.Get(f.t.Context(), client.ObjectKey{Name: "version"}, cv)
+			f.t.Fatalf("%T %s never comes: %v\n%s", object, object.GetName(), err, describeVersion(cv))
 		}
 	}
 }
 
-// absent checks that objects are not there.
-func (w *world) absent(objects ...client.Object) {
-	w.t.Helper()
+// expectAbsent checks that objects do not exist.
+func (f *fixture) expectAbsent(objects ...client.Object) {
+	f.t.Helper()
 	for _, object := range objects {
-		if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-			w.t.Errorf("%T %s is there: %v", object, object.GetName(), err)
+		if err := f.client.Get(f.t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			f.t.Errorf("%T %s is there: %v", object, object.GetName(), err)
 		}
 	}
 }
 
-// erase stops the operator, and removes what it made of manifests. Kinds stay, for they are of all tests.
-func (w *world) erase(manifests map[string]string) {
-	w.stop()
+// removeManifests stops the operator and removes the objects of manifests. CRDs stay, because
+// all tests share them.
+func (f *fixture) removeManifests(manifests map[string]string) {
+	f.stop()
 	for name, text := range manifests {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-			w.t.Fatalf("%s: %v", name, err)
+			f.t.Fatalf("%s: %v", name, err)
 		}
 
 		var err error
 		if object.GetKind() == "CustomResourceDefinition" {
 			// No controller runs that would tell that the owner has gone.
-			err = w.client.Patch(context.Background(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`)))
+			err = f.client.Patch(context.Background(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`)))
 		} else {
-			err = w.client.Delete(context.Background(), object)
+			err = f.client.Delete(context.Background(), object)
 		}
 
 		if client.IgnoreNotFound(err) != nil {
-			w.t.Errorf("%s: %v", name, err)
+			f.t.Errorf("%s: %v", name, err)
 		}
 		if object.GetKind() == "Namespace" {
-			w.finalize(object.GetName())
+			f.finalizeNamespace(object.GetName())
 		}
 	}
 }
 
-// finalize ends the deletion of a namespace: no controller runs that would.
-func (w *world) finalize(name string) {
+// finalizeNamespace removes the finalizer of a namespace, because no controller does.
+func (f *fixture) finalizeNamespace(name string) {
 	namespace := &corev1.Namespace{}
-	err := w.client.Get(context.Background(), client.ObjectKey{Name: name}, namespace)
+	err := f.client.Get(context.Background(), client.ObjectKey{Name: name}, namespace)
 	if err == nil {
 		namespace.Spec.Finalizers = nil
-		err = w.client.SubResource("finalize").Update(context.Background(), namespace)
+		err = f.client.SubResource("finalize").Update(context.Background(), namespace)
 	}
 	if client.IgnoreNotFound(err) != nil {
-		w.t.Errorf("namespace %s: %v", name, err)
+		f.t.Errorf("namespace %s: %v", name, err)
 	}
 }

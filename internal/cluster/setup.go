@@ -1,10 +1,10 @@
-// Package cluster is the component cluster-version-operator: it keeps a cluster at the
-// release that its ClusterVersion asks for.
+// Package cluster is the cluster-version-operator component: it keeps a cluster at the release
+// that its ClusterVersion asks for.
 //
-// Here its parts are put together: version looks after the ClusterVersion, updates asks the
-// update service, acceptance judges a wanted release with the help of trust, retrieval and
-// precondition, risk finds what stands against updates, capability knows the optional parts
-// of a platform, and worker applies the release.
+// This package connects the parts. version reconciles the ClusterVersion, updates queries the
+// update service, and acceptance decides whether a wanted release may be applied, with the help
+// of trust, retrieval and precondition. risk finds the risks of updates, capability resolves the
+// optional parts of a platform, and worker applies the release.
 package cluster
 
 import (
@@ -35,44 +35,45 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// Name is what the operator calls itself.
+// Name is the name of the operator.
 const Name = "cluster-version-operator"
 
-// Options are what the component is set up with.
+// Options are the settings of the component.
 type Options struct {
 	// ReleaseImage is the pull spec of the release that the operator belongs to.
 	ReleaseImage string
-	// Payload holds the files of that release, when the operator runs in its image. Nil
-	// means that it does not: the release is then pulled, and is the first one of a cluster
-	// that has none.
+	// Payload holds the files of that release, when the operator runs in its image. If nil, the
+	// release is pulled and is the first one of a cluster that has none.
 	Payload fs.FS
-	// Images returns the client that pulls.
+	// Images returns the client that pulls images.
 	Images func(ctx context.Context) (*image.Client, error)
-	// CacheDir is the folder of releases that were pulled.
+	// CacheDir is the directory for pulled releases.
 	CacheDir string
-	// Jobs retrieves releases by Jobs, in place of this process. Its client is set here. Nil:
-	// releases are pulled.
+	// Jobs retrieves releases by Jobs instead of in this process. Setup sets its client. If nil,
+	// this process pulls releases.
 	Jobs *retrieval.Workload
-	// Namespace is where events are written.
+	// Namespace is the namespace of events.
 	Namespace string
-	// UpdateService beats the upstream of the ClusterVersion.
+	// UpdateService takes precedence over spec.upstream of the ClusterVersion.
 	UpdateService string
-	// AlwaysEnable are capabilities that every cluster has.
+	// AlwaysEnable are capabilities that are enabled in every cluster.
 	AlwaysEnable []string
-	// AutoUpdate has the cluster ask for the highest available update by itself.
+	// AutoUpdate makes the cluster request the highest available update automatically.
 	AutoUpdate bool
-	// Profile and ExcludeIdentifier decide which manifests belong to the cluster.
+	// Profile and ExcludeIdentifier select the manifests that belong to the cluster.
 	Profile, ExcludeIdentifier string
-	// Prometheus evaluates the risks of updates. Nil: those that need it are not known.
+	// Prometheus evaluates the risks of updates. If nil, risks with PromQL rules cannot be
+	// evaluated.
 	Prometheus *updates.Prometheus
 	// Program is the version of this program.
 	Program string
-	// Metrics registers the collector of metrics. Nil registers none.
+	// Metrics registers the metrics collector. If nil, there are no metrics.
 	Metrics metrics.Registerer
 }
 
-// What the operator does by itself. Applying a release needs every right, for it may hold
-// anything: who binds these alone has an operator that looks and reports.
+// Permissions of the operator itself. Applying a release needs all permissions, because it may
+// contain any object. With only these permissions the operator checks releases and reports, but
+// applies nothing.
 //
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusterversions,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusterversions/status,verbs=update
@@ -94,8 +95,8 @@ type Options struct {
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// Setup adds the component to a manager. Its scheme has the kinds of Kubernetes' core and
-// of api/config/v1.
+// Setup adds the component to a manager. The manager's scheme must have the core kinds of
+// Kubernetes and those of api/config/v1.
 func Setup(mgr ctrl.Manager, o Options) error {
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
@@ -110,29 +111,29 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	watcher := updates.NewWatcher(updates.Options{Program: o.Program, PromQL: querier, Log: log.WithName("updates")})
-	var others acceptance.Retriever = &retrieval.Registry{Dir: o.CacheDir, Images: o.Images}
+	var remote acceptance.Retriever = &retrieval.Registry{Dir: o.CacheDir, Images: o.Images}
 	if o.Jobs != nil {
 		o.Jobs.Client = direct
-		others = o.Jobs
+		remote = o.Jobs
 	}
 
 	acceptor := acceptance.NewAcceptor(&acceptance.Judge{
-		Retriever:      retriever{own: o.ReleaseImage, files: o.Payload, next: others},
+		Retriever:      payloadRetriever{own: o.ReleaseImage, files: o.Payload, next: remote},
 		ClusterVersion: version.Reader(direct),
-		Etcd:           etcdReader(direct),
-		Tell:           teller(mgr, o.Namespace),
+		Etcd:           newEtcdReader(direct),
+		Tell:           newEventFunc(mgr, o.Namespace),
 		Detail:         signature.Detail,
 	}, nil)
 
-	for _, part := range []manager.Runnable{leading{applier.Run}, watcher, acceptor} {
+	for _, part := range []manager.Runnable{leaderRunnable{applier.Run}, watcher, acceptor} {
 		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("setting up %s: %w", Name, err)
 		}
 	}
 
-	made := &birth{}
+	created := &creationTime{}
 	if o.Metrics != nil {
-		if err := metrics.Setup(mgr, o.Metrics, metrics.Options{Worker: applier.Status, Created: made.at, Retrieved: watcher.Retrieved}); err != nil {
+		if err := metrics.Setup(mgr, o.Metrics, metrics.Options{Worker: applier.Status, Created: created.lookup, Retrieved: watcher.Retrieved}); err != nil {
 			return err
 		}
 	}
@@ -141,12 +142,13 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Own:    version.Own{Image: o.ReleaseImage, Files: o.Payload},
 		Worker: applier, Updates: watcher, Acceptor: acceptor, Trust: trust.New(direct, mgr.GetAPIReader()),
 		UpdateService: o.UpdateService, AlwaysEnable: o.AlwaysEnable, AutoUpdate: o.AutoUpdate, Profile: o.Profile, ExcludeIdentifier: o.ExcludeIdentifier,
-		Architecture: runtime.GOARCH, Taken: made.set,
+		Architecture: runtime.GOARCH, Taken: created.record,
 	}, version.News{Worker: applier.Changed(), Updates: watcher.Changed(), Acceptor: acceptor.Changed()})
 }
 
-// etcdReader returns the ClusterOperator of etcd as it is; nil where there is none.
-func etcdReader(reader client.Reader) func(ctx context.Context) (*configv1.ClusterOperator, error) {
+// newEtcdReader returns a function that reads the ClusterOperator of etcd. It returns nil if
+// there is none.
+func newEtcdReader(reader client.Reader) func(ctx context.Context) (*configv1.ClusterOperator, error) {
 	return func(ctx context.Context) (*configv1.ClusterOperator, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
@@ -159,31 +161,32 @@ func etcdReader(reader client.Reader) func(ctx context.Context) (*configv1.Clust
 	}
 }
 
-// leading is a Runnable that runs on the leader only.
-type leading struct {
+// leaderRunnable is a Runnable that runs only on the leader.
+type leaderRunnable struct {
 	run func(ctx context.Context) error
 }
 
 // Start runs until the context ends.
-func (l leading) Start(ctx context.Context) error { return l.run(ctx) }
+func (l leaderRunnable) Start(ctx context.Context) error { return l.run(ctx) }
 
-// NeedLeaderElection is true.
-func (leading) NeedLeaderElection() bool { return true }
+// NeedLeaderElection returns true.
+func (leaderRunnable) NeedLeaderElection() bool { return true }
 
-// birth remembers when the present release was made.
-type birth struct {
+// creationTime stores when the current release was created.
+type creationTime struct {
 	mu    sync.Mutex
 	image string
 	time  metav1.Time
 }
 
-func (b *birth) set(image string, created metav1.Time) {
+func (b *creationTime) record(image string, created metav1.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.image, b.time = image, created
 }
 
-func (b *birth) at(image string) metav1.Time {
+// lookup returns the creation time of a release; the zero time if it is not the current one.
+func (b *creationTime) lookup(image string) metav1.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if image != b.image {
@@ -192,27 +195,27 @@ func (b *birth) at(image string) metav1.Time {
 	return b.time
 }
 
-// retriever reads the operator's own release from where it runs.
-type retriever struct {
+// payloadRetriever returns the files of the operator's own release without pulling it.
+type payloadRetriever struct {
 	own   string
 	files fs.FS
 	next  acceptance.Retriever
 }
 
 // Retrieve returns the files of a release.
-func (r retriever) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
+func (r payloadRetriever) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
 	if r.files != nil && target.Image == r.own {
 		return r.files, nil
 	}
 	return r.next.Retrieve(ctx, target)
 }
 
-// maxNote is how many bytes an event may say.
-const maxNote = 1000
+// maxEventNoteBytes is the maximum length of an event's note.
+const maxEventNoteBytes = 1000
 
-// teller writes events about the ClusterVersion. Those about different releases are different
-// ones, however soon they follow each other.
-func teller(mgr ctrl.Manager, namespace string) func(target configv1.Release, reason string, warning bool, message string) {
+// newEventFunc returns a function that writes events about the ClusterVersion. Events about
+// different releases have different field paths, so that they are not aggregated.
+func newEventFunc(mgr ctrl.Manager, namespace string) func(target configv1.Release, reason string, warning bool, message string) {
 	recorder := mgr.GetEventRecorder(Name)
 	log := mgr.GetLogger().WithName(Name)
 	return func(target configv1.Release, reason string, warning bool, message string) {
@@ -221,9 +224,9 @@ func teller(mgr ctrl.Manager, namespace string) func(target configv1.Release, re
 			kind = corev1.EventTypeWarning
 		}
 
-		log.Info("A release is judged", "step", reason, "message", message)
-		if len(message) > maxNote {
-			message = strings.ToValidUTF8(message[:maxNote], "") + "…"
+		log.Info("Release acceptance", "step", reason, "message", message)
+		if len(message) > maxEventNoteBytes {
+			message = strings.ToValidUTF8(message[:maxEventNoteBytes], "") + "…"
 		}
 
 		regarding := &corev1.ObjectReference{

@@ -38,16 +38,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 90 * time.Second
+// waitTimeout limits every wait of a test.
+const waitTimeout = 90 * time.Second
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(env.Run(m))
 }
 
-// world is a cluster, a registry, an update service, and somebody who signs releases.
-type world struct {
+// fixture holds a cluster, a registry, an update service and a signing key.
+type fixture struct {
 	t        *testing.T
 	client   client.Client
 	registry string
@@ -55,42 +55,43 @@ type world struct {
 	signer   *signature.Signer
 	keyring  string
 	// graph is what the update service answers.
-	mu    sync.Mutex
+	mu sync.Mutex
+	// graph is the response of the update service.
 	graph string
 	url   string
 	stop  func()
-	// log is where the operator logs; the zero value logs nothing.
+	// log is the logger of the operator; the zero value discards logs.
 	log logr.Logger
-	// as is who the operator acts as; empty for an administrator.
-	as string
+	// user is the user that the operator impersonates; empty for an administrator.
+	user string
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{t: t, client: env.Client(t, clientgoscheme.AddToScheme, configv1.AddToScheme), graph: `{"nodes":[],"edges":[]}`}
-	w.images, w.registry = newRegistry(t)
+	f := &fixture{t: t, client: env.Client(t, clientgoscheme.AddToScheme, configv1.AddToScheme), graph: `{"nodes":[],"edges":[]}`}
+	f.images, f.registry = newRegistry(t)
 	updates := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		answer.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(answer, w.graph)
+		_, _ = io.WriteString(answer, f.graph)
 	}))
 
 	t.Cleanup(updates.Close)
-	w.url = updates.URL
-	w.makeKey()
+	f.url = updates.URL
+	f.createSigningKey()
 	for _, name := range []string{signature.Namespace, "openshift-config", "openshift-cluster-version"} {
-		err := w.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		err := f.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
 	}
 
-	t.Cleanup(w.clean)
-	return w
+	t.Cleanup(f.cleanUp)
+	return f
 }
 
-// newRegistry returns one, and its name.
+// newRegistry starts a registry and returns it with its host.
 func newRegistry(t *testing.T) (*httptest.Server, string) {
 	t.Helper()
 	images := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -98,10 +99,10 @@ func newRegistry(t *testing.T) (*httptest.Server, string) {
 	return images, strings.TrimPrefix(images.URL, "http://")
 }
 
-// clean removes what a test leaves, so that the next one begins with none.
-func (w *world) clean() {
-	if w.stop != nil {
-		w.stop()
+// cleanUp removes the objects of a test.
+func (f *fixture) cleanUp() {
+	if f.stop != nil {
+		f.stop()
 	}
 
 	ctx := context.Background()
@@ -110,63 +111,63 @@ func (w *world) clean() {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: signature.Namespace, Name: "admin-gates"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "admin-acks"}},
 	} {
-		if err := w.client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			w.t.Errorf("cleaning up: %v", err)
+		if err := f.client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			f.t.Errorf("cleaning up: %v", err)
 		}
 	}
 
-	// No garbage collector runs that would remove what the ClusterVersion owned.
+	// No garbage collector removes the objects that the ClusterVersion owns.
 	for _, namespace := range []string{signature.Namespace, "openshift-cluster-version"} {
-		if err := w.client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(namespace)); err != nil {
-			w.t.Errorf("cleaning up: %v", err)
+		if err := f.client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(namespace)); err != nil {
+			f.t.Errorf("cleaning up: %v", err)
 		}
 	}
 
-	if err := w.client.DeleteAllOf(ctx, &configv1.ClusterOperator{}); err != nil {
-		w.t.Errorf("cleaning up: %v", err)
+	if err := f.client.DeleteAllOf(ctx, &configv1.ClusterOperator{}); err != nil {
+		f.t.Errorf("cleaning up: %v", err)
 	}
 }
 
-func (w *world) makeKey() {
-	w.t.Helper()
+func (f *fixture) createSigningKey() {
+	f.t.Helper()
 	entity, err := openpgp.NewEntity("releases", "", "releases@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 
 	var public, private bytes.Buffer
 	if err := entity.Serialize(&public); err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	if err := entity.SerializePrivate(&private, nil); err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	if w.signer, err = signature.ParseSigner(private.Bytes(), nil); err != nil {
-		w.t.Fatal(err)
+	if f.signer, err = signature.ParseSigner(private.Bytes(), nil); err != nil {
+		f.t.Fatal(err)
 	}
 
-	w.keyring = public.String()
+	f.keyring = public.String()
 }
 
-// offer is what the update service answers from now on.
-func (w *world) offer(graph string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.graph = graph
+// setGraph sets the response of the update service.
+func (f *fixture) setGraph(graph string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.graph = graph
 }
 
 const included = `annotations: {include.release.openshift.io/self-managed-high-availability: "true"%s}`
 
-// content is the payload of a release: the keys that it trusts, a ConfigMap that names its
-// version, and what more is given as files with manifests.
-func (w *world) content(version string, more map[string]string) fstest.MapFS {
+// newReleaseFiles returns the files of a release: its trusted keys, a ConfigMap with its
+// version, and additional manifests by file name.
+func (f *fixture) newReleaseFiles(version string, more map[string]string) fstest.MapFS {
 	note := fmt.Sprintf(included, "")
 	keys := fmt.Sprintf(included, `, release.openshift.io/verification-config-map: ""`)
 	files := fstest.MapFS{
 		"manifests/0000_00_cvo_00_note.yaml": {Data: []byte(
 			"{apiVersion: v1, kind: ConfigMap, metadata: {name: note, namespace: openshift-cluster-version, " + note + "}, data: {version: '" + version + "'}}")},
 		"manifests/0000_00_cvo_01_keys.yaml": {Data: []byte(
-			"{apiVersion: v1, kind: ConfigMap, metadata: {name: keys, namespace: openshift-cluster-version, " + keys + "}, data: {store-none: '" + w.url + "/store'}, binaryData: {verifier-public-key-releases: '" + base64.StdEncoding.EncodeToString([]byte(w.keyring)) + "'}}")},
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: keys, namespace: openshift-cluster-version, " + keys + "}, data: {store-none: '" + f.url + "/store'}, binaryData: {verifier-public-key-releases: '" + base64.StdEncoding.EncodeToString([]byte(f.keyring)) + "'}}")},
 		"release-manifests/release-metadata": {Data: []byte(`{"kind":"cincinnati-metadata-v0","version":"` + version + `","metadata":{"url":"https://example.com/` + version + `"}}`)},
 		"release-manifests/image-references": {Data: []byte(`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"` + version + `","creationTimestamp":"2030-01-02T03:04:05Z"}}`)},
 	}
@@ -178,18 +179,18 @@ func (w *world) content(version string, more map[string]string) fstest.MapFS {
 	return files
 }
 
-// push makes a release image, and gives its pull spec by digest.
-func (w *world) push(files fs.FS) string {
-	w.t.Helper()
+// pushRelease pushes a release image and returns its pull spec by digest.
+func (f *fixture) pushRelease(files fs.FS) string {
+	f.t.Helper()
 	built, err := image.Build(image.Spec{Layers: []image.Layer{{Tree: files}}})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 
-	ref := w.registry + "/release"
-	digest, err := image.NewClient(image.Options{}).Push(w.t.Context(), ref+":latest", nil, built)
+	ref := f.registry + "/release"
+	digest, err := image.NewClient(image.Options{}).Push(f.t.Context(), ref+":latest", nil, built)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	if _, of, ok := strings.Cut(digest, "@"); ok {
 		digest = of
@@ -198,103 +199,103 @@ func (w *world) push(files fs.FS) string {
 	return ref + "@" + digest
 }
 
-// sign puts a signature of a release into the cluster.
-func (w *world) sign(ref string) {
-	w.t.Helper()
+// signRelease stores a signature of a release in the cluster.
+func (f *fixture) signRelease(ref string) {
+	f.t.Helper()
 	digest, err := signature.ParseDigest(signature.DigestOf(ref))
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 
-	statement, err := w.signer.Sign(digest, signature.SignOptions{Reference: "registry.example.com/release:1", Time: time.Now()})
+	statement, err := f.signer.Sign(digest, signature.SignOptions{Reference: "registry.example.com/release:1", Time: time.Now()})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	if err := w.client.Create(w.t.Context(), signature.ConfigMapOf(digest, [][]byte{statement})); err != nil {
-		w.t.Fatal(err)
+	if err := f.client.Create(f.t.Context(), signature.ConfigMapOf(digest, [][]byte{statement})); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
-// run starts an operator, in place of one that runs.
-func (w *world) run(o Options) {
-	w.t.Helper()
-	if w.stop != nil {
-		w.stop()
+// startOperator starts an operator after it stopped the running one.
+func (f *fixture) startOperator(o Options) {
+	f.t.Helper()
+	if f.stop != nil {
+		f.stop()
 	}
 
-	connection := env.Start(w.t)
-	connection.Impersonate.UserName = w.as
+	connection := env.Start(f.t)
+	connection.Impersonate.UserName = f.user
 	mgr, err := ctrl.NewManager(connection, ctrl.Options{
-		Logger: w.log,
-		Scheme: env.Scheme(w.t, clientgoscheme.AddToScheme, configv1.AddToScheme), Metrics: server.Options{BindAddress: "0"},
+		Logger: f.log,
+		Scheme: env.Scheme(f.t, clientgoscheme.AddToScheme, configv1.AddToScheme), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	if o.CacheDir == "" {
-		o.CacheDir = w.t.TempDir()
+		o.CacheDir = f.t.TempDir()
 	}
 
 	images := image.NewClient(image.Options{})
 	o.Images = func(context.Context) (*image.Client, error) { return images, nil }
 	o.Namespace, o.Program = "openshift-cluster-version", "v1.2.3"
 	if err := Setup(mgr, o); err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 
-	w.stop = env.Manage(w.t, mgr)
+	f.stop = env.Manage(f.t, mgr)
 }
 
-// create makes the ClusterVersion.
-func (w *world) create() {
-	w.t.Helper()
+// createClusterVersion creates the ClusterVersion.
+func (f *fixture) createClusterVersion() {
+	f.t.Helper()
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}, Spec: configv1.ClusterVersionSpec{ClusterID: "3f0d6b5e-7c1a-4b0e-9a65-0f5b0f9d2c11"}}
-	if err := w.client.Create(w.t.Context(), cv); err != nil {
-		w.t.Fatal(err)
+	if err := f.client.Create(f.t.Context(), cv); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
-// change changes the spec.
-func (w *world) change(how func(*configv1.ClusterVersionSpec)) {
-	w.t.Helper()
+// patchSpec patches the spec of the ClusterVersion.
+func (f *fixture) patchSpec(how func(*configv1.ClusterVersionSpec)) {
+	f.t.Helper()
 	cv := &configv1.ClusterVersion{}
-	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: "version"}, cv); err != nil {
-		w.t.Fatal(err)
+	if err := f.client.Get(f.t.Context(), client.ObjectKey{Name: "version"}, cv); err != nil {
+		f.t.Fatal(err)
 	}
 
 	before := cv.DeepCopy()
 	how(&cv.Spec)
-	if err := w.client.Patch(w.t.Context(), cv, client.MergeFrom(before)); err != nil {
-		w.t.Fatal(err)
+	if err := f.client.Patch(f.t.Context(), cv, client.MergeFrom(before)); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
-func (w *world) update(u configv1.Update) {
-	w.t.Helper()
-	w.change(func(spec *configv1.ClusterVersionSpec) { spec.DesiredUpdate = &u })
+func (f *fixture) requestUpdate(u configv1.Update) {
+	f.t.Helper()
+	f.patchSpec(func(spec *configv1.ClusterVersionSpec) { spec.DesiredUpdate = &u })
 }
 
-// await waits for a state of the ClusterVersion, and gives it.
-func (w *world) await(what string, is func(*configv1.ClusterVersion) bool) *configv1.ClusterVersion {
-	w.t.Helper()
+// waitForVersion waits until the ClusterVersion meets a condition, and returns it.
+func (f *fixture) waitForVersion(what string, is func(*configv1.ClusterVersion) bool) *configv1.ClusterVersion {
+	f.t.Helper()
 	cv := &configv1.ClusterVersion{}
-	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		if err := w.client.Get(ctx, client.ObjectKey{Name: "version"}, cv); err != nil {
+	err := wait.PollUntilContextTimeout(f.t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
+		if err := f.client.Get(ctx, client.ObjectKey{Name: "version"}, cv); err != nil {
 			return false, err
 		}
 		return is(cv), nil
 	})
 	if err != nil {
-		w.t.Fatalf("%s never happened (%v):\n%s", what, err, tell(cv))
+		f.t.Fatalf("%s never happened (%v):\n%s", what, err, describeVersion(cv))
 	}
 
 	return cv
 }
 
-// tell tells of a ClusterVersion in lines.
-func tell(cv *configv1.ClusterVersion) string {
+// describeVersion returns the status of a ClusterVersion as text.
+func describeVersion(cv *configv1.ClusterVersion) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "desired %s %s\n", cv.Status.Desired.Version, cv.Status.Desired.Image)
 	for _, entry := range cv.Status.History {
@@ -308,7 +309,7 @@ func tell(cv *configv1.ClusterVersion) string {
 	return out.String()
 }
 
-func conditionOf(cv *configv1.ClusterVersion, kind string) configv1.ClusterOperatorStatusCondition {
+func getCondition(cv *configv1.ClusterVersion, kind string) configv1.ClusterOperatorStatusCondition {
 	for _, c := range cv.Status.Conditions {
 		if c.Type == kind {
 			return c
@@ -317,24 +318,26 @@ func conditionOf(cv *configv1.ClusterVersion, kind string) configv1.ClusterOpera
 	return configv1.ClusterOperatorStatusCondition{}
 }
 
-// isAt reports whether a cluster is at a version, and nothing is left to do.
-func isAt(version string) func(*configv1.ClusterVersion) bool {
+// isComplete returns a condition that is met when the cluster has completed the update to a
+// version.
+func isComplete(version string) func(*configv1.ClusterVersion) bool {
 	return func(cv *configv1.ClusterVersion) bool {
 		return cv.Status.Desired.Version == version && len(cv.Status.History) > 0 && cv.Status.History[0].State == configv1.CompletedUpdate &&
-			cv.Status.History[0].Version == version && conditionOf(cv, "Progressing").Message == "Cluster version is "+version
+			cv.Status.History[0].Version == version && getCondition(cv, "Progressing").Message == "Cluster version is "+version
 	}
 }
 
-// isRefused reports whether the wanted release is not accepted for a reason.
-func isRefused(reason, text string) func(*configv1.ClusterVersion) bool {
+// isRejected returns a condition that is met when the wanted release is rejected with a reason
+// and text.
+func isRejected(reason, text string) func(*configv1.ClusterVersion) bool {
 	return func(cv *configv1.ClusterVersion) bool {
-		accepted := conditionOf(cv, "ReleaseAccepted")
+		accepted := getCondition(cv, "ReleaseAccepted")
 		return accepted.Status == metav1.ConditionFalse && accepted.Reason == reason && strings.Contains(accepted.Message, text)
 	}
 }
 
-// note is the version that the objects of the release name.
-func (w *world) note() string {
-	w.t.Helper()
-	return w.versionIn("note")
+// noteVersion returns the version in the ConfigMap of the release.
+func (f *fixture) noteVersion() string {
+	f.t.Helper()
+	return f.versionIn("note")
 }
