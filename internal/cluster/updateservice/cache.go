@@ -15,19 +15,20 @@ import (
 )
 
 const (
-	// cacheVersion is that of the format, and of what is read of an image: files of another
-	// one are not used.
+	// cacheVersion is the version of the format and of the extracted fields. Files with another
+	// version are ignored.
 	cacheVersion = 1
-	// maxCache bounds what is read, in bytes: 20,000 releases with 200 edges each have 60 MB.
-	maxCache = 256 << 20
+	// maxCacheBytes is the maximum size of the file: 20,000 releases with 200 edges each have 60
+	// MB.
+	maxCacheBytes = 256 << 20
 )
 
-// cache keeps what is known of images in a file, so that a service that starts again does
-// not read them all again. It may be deleted at any time.
+// cache stores the states of images in a file, so that a restarted service does not read all
+// images again. The file may be deleted at any time.
 type cache struct{ file string }
 
-// cached is the content of the file.
-type cached struct {
+// cacheContent is the content of the file.
+type cacheContent struct {
 	Version int                    `json:"version"`
 	Images  map[string]cachedImage `json:"images"`
 }
@@ -38,7 +39,7 @@ type cachedImage struct {
 	Fault   string            `json:"fault,omitempty"`
 }
 
-// newCache makes the cache of a repository in a folder. No folder means none.
+// newCache returns the cache of a repository in a directory; nil if dir is empty.
 func newCache(dir, repository string) *cache {
 	if dir == "" {
 		return nil
@@ -47,9 +48,9 @@ func newCache(dir, repository string) *cache {
 	return &cache{filepath.Join(dir, "releases-"+hex.EncodeToString(sum[:8])+".json")}
 }
 
-// load reads what is known, which is nothing when there is no file.
-func (c *cache) load() (map[string]found, error) {
-	known := map[string]found{}
+// load reads the states. It returns an empty map if there is no file.
+func (c *cache) load() (map[string]imageState, error) {
+	known := map[string]imageState{}
 	if c == nil {
 		return known, nil
 	}
@@ -63,12 +64,12 @@ func (c *cache) load() (map[string]found, error) {
 	}
 
 	defer func() { _ = f.Close() }() // It was only read.
-	data, err := io.ReadAll(io.LimitReader(f, maxCache+1))
-	if err != nil || len(data) > maxCache {
-		return known, errors.Join(err, fmt.Errorf("%s cannot be read, or has more than %d bytes", c.file, maxCache))
+	data, err := io.ReadAll(io.LimitReader(f, maxCacheBytes+1))
+	if err != nil || len(data) > maxCacheBytes {
+		return known, errors.Join(err, fmt.Errorf("%s cannot be read, or has more than %d bytes", c.file, maxCacheBytes))
 	}
 
-	var content cached
+	var content cacheContent
 	if err := json.Unmarshal(data, &content); err != nil {
 		return known, fmt.Errorf("%s cannot be read: %w", c.file, err)
 	}
@@ -77,19 +78,19 @@ func (c *cache) load() (map[string]found, error) {
 	}
 
 	for digest, of := range content.Images {
-		known[digest] = found{release: of.Release, isList: of.IsList, fault: of.Fault}
+		known[digest] = imageState{release: of.Release, isList: of.IsList, fault: of.Fault}
 	}
 
 	return known, nil
 }
 
-// save replaces the file as a whole.
-func (c *cache) save(known map[string]found) error {
+// save replaces the file atomically.
+func (c *cache) save(known map[string]imageState) error {
 	if c == nil {
 		return nil
 	}
 
-	content := cached{Version: cacheVersion, Images: make(map[string]cachedImage, len(known))}
+	content := cacheContent{Version: cacheVersion, Images: make(map[string]cachedImage, len(known))}
 	for digest, of := range known {
 		content.Images[digest] = cachedImage{of.release, of.isList, of.fault}
 	}
@@ -115,7 +116,7 @@ func (c *cache) save(known map[string]found) error {
 		err = os.Rename(f.Name(), c.file)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // It is of no use.
+		_ = os.Remove(f.Name()) // The file is incomplete.
 	}
 
 	return err

@@ -12,20 +12,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/updates"
 )
 
-// answers play the Prometheus of a cluster.
-type answers map[string]bool
+// fakePrometheus maps queries to results.
+type fakePrometheus map[string]bool
 
-func (a answers) Match(_ context.Context, query string) (bool, error) { return a[query], nil }
+func (a fakePrometheus) Match(_ context.Context, query string) (bool, error) { return a[query], nil }
 
-// What the service says is what clusters are offered: the same to all of them, of which
-// each finds out which risks apply to it.
-func TestClusters(t *testing.T) {
-	i := newImages(t)
-	i.release("4.1.0")
-	i.release("4.1.1", "4.1.0")
-	i.release("4.1.2", "4.1.0", "4.1.1")
-	i.release("4.1.3", "4.1.0", "4.1.2")
-	s := service(t, Options{Releases: i.repository, DataFolder: dataDir(t, map[string]string{
+// All clusters get the same response, and each evaluates which risks apply to it.
+func TestUpdatesOfClusters(t *testing.T) {
+	i := newTestRegistry(t)
+	i.pushRelease("4.1.0")
+	i.pushRelease("4.1.1", "4.1.0")
+	i.pushRelease("4.1.2", "4.1.0", "4.1.1")
+	i.pushRelease("4.1.3", "4.1.0", "4.1.2")
+	s := newScannedService(t, Options{Releases: i.repository, DataFolder: newDataFolder(t, map[string]string{
 		"channels/stable.yaml": "name: stable-4.1\nversions: [4.1.0, 4.1.1, 4.1.2, 4.1.3]\n",
 		"blocked-edges/a.yaml": issue,
 		"blocked-edges/b.yaml": strings.NewReplacer("4.1.2", "4.1.3", "promql: up", "promql: down", "name: A", "name: B").Replace(issue),
@@ -36,7 +35,7 @@ func TestClusters(t *testing.T) {
 	defer server.Close()
 	ask := func(change func(q *updates.Query)) updates.Result {
 		t.Helper()
-		w := updates.NewWatcher(updates.Options{PromQL: answers{"up": true, "down": false}, Log: logr.Discard()})
+		w := updates.NewWatcher(updates.Options{PromQL: fakePrometheus{"up": true, "down": false}, Log: logr.Discard()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Start(ctx) }()

@@ -12,43 +12,43 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// DataPath is where images of graph-data have their folder.
+// DataPath is the default path of the folder in graph-data images.
 const DataPath = "/var/lib/cincinnati-graph-data"
 
-// data returns what people say about releases.
-type data interface {
-	load(ctx context.Context) (*graphdata.Data, error)
+// graphDataSource loads graph-data.
+type graphDataSource interface {
+	loadGraphData(ctx context.Context) (*graphdata.Data, error)
 }
 
-// noData is for services without a graph-data folder: releases name their channels
-// themselves.
-type noData struct{}
+// emptySource is the source of services without graph-data. Releases name their own channels.
+type emptySource struct{}
 
-func (noData) load(context.Context) (*graphdata.Data, error) { return nil, nil } //nolint:nilnil // there is none, which is no error
+func (emptySource) loadGraphData(context.Context) (*graphdata.Data, error) { return nil, nil } //nolint:nilnil // there is none, which is no error
 
-// dataFolder is a folder on disk.
-type dataFolder struct {
+// folderSource is a folder on disk.
+type folderSource struct {
 	dir string
-	// known is what was read when the files were as last.
-	known *graphdata.Data
-	last  string
+	// loaded is the result of the last load; lastFingerprint is the fingerprint of the files at
+	// that time.
+	loaded          *graphdata.Data
+	lastFingerprint string
 }
 
-// load reads the folder, unless it is as it was. What changes while it is read is not
-// taken: it may be half of what is meant.
-func (d *dataFolder) load(context.Context) (*graphdata.Data, error) {
+// loadGraphData loads the folder if it changed. It returns an error if the folder changes while
+// it is read, because the content may be incomplete.
+func (d *folderSource) loadGraphData(context.Context) (*graphdata.Data, error) {
 	root, err := os.OpenRoot(d.dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening the graph-data folder: %w", err)
 	}
 
 	defer func() { _ = root.Close() }() // It was only read.
-	before, err := stateOf(root.FS())
+	before, err := fingerprintFolder(root.FS())
 	if err != nil {
 		return nil, fmt.Errorf("reading the graph-data folder %s: %w", d.dir, err)
 	}
-	if d.known != nil && before == d.last {
-		return d.known, nil
+	if d.loaded != nil && before == d.lastFingerprint {
+		return d.loaded, nil
 	}
 
 	loaded, err := graphdata.Load(root.FS())
@@ -56,7 +56,7 @@ func (d *dataFolder) load(context.Context) (*graphdata.Data, error) {
 		return nil, fmt.Errorf("reading the graph-data folder %s: %w", d.dir, err)
 	}
 
-	after, err := stateOf(root.FS())
+	after, err := fingerprintFolder(root.FS())
 	if err != nil {
 		return nil, fmt.Errorf("reading the graph-data folder %s: %w", d.dir, err)
 	}
@@ -64,12 +64,12 @@ func (d *dataFolder) load(context.Context) (*graphdata.Data, error) {
 		return nil, fmt.Errorf("the graph-data folder %s changes while it is read: it is read again later", d.dir)
 	}
 
-	d.known, d.last = loaded, after
+	d.loaded, d.lastFingerprint = loaded, after
 	return loaded, nil
 }
 
-// stateOf describes the files of a folder, so that it changes when they do.
-func stateOf(fsys fs.FS) (string, error) {
+// fingerprintFolder returns a text that changes when the files of a folder change.
+func fingerprintFolder(fsys fs.FS) (string, error) {
 	var state strings.Builder
 	for _, folder := range []string{".", "channels", "blocked-edges", "raw"} {
 		entries, err := fs.ReadDir(fsys, folder)
@@ -83,7 +83,7 @@ func stateOf(fsys fs.FS) (string, error) {
 			name := folder + "/" + entry.Name()
 			info, err := fs.Stat(fsys, strings.TrimPrefix(name, "./"))
 			if err != nil {
-				continue // A link to nowhere, or a file that is being replaced: reading it tells.
+				continue // A dangling link, or a file that is being replaced: reading the folder will report it.
 			}
 			if !info.IsDir() {
 				fmt.Fprintf(&state, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
@@ -94,25 +94,25 @@ func stateOf(fsys fs.FS) (string, error) {
 	return state.String(), nil
 }
 
-// dataImage is an image with a folder.
-type dataImage struct {
+// imageSource is an image that contains a folder.
+type imageSource struct {
 	images   *image.Client
 	ref      string
 	path     string
-	verifier Verifier // nil: signatures are not looked for
+	verifier Verifier // nil: signatures are not verified
 
-	known *graphdata.Data
-	last  string // the digest of what is known
+	loaded     *graphdata.Data
+	lastDigest string // the canonical reference of the loaded image
 }
 
-// load reads the image, unless its tag has the digest that it had.
-func (d *dataImage) load(ctx context.Context) (*graphdata.Data, error) {
+// loadGraphData loads the image if the digest of its reference changed.
+func (d *imageSource) loadGraphData(ctx context.Context) (*graphdata.Data, error) {
 	canonical, err := d.images.Resolve(ctx, d.ref)
 	if err != nil {
 		return nil, err
 	}
-	if d.known != nil && canonical == d.last {
-		return d.known, nil
+	if d.loaded != nil && canonical == d.lastDigest {
+		return d.loaded, nil
 	}
 
 	if d.verifier != nil {
@@ -139,6 +139,6 @@ func (d *dataImage) load(ctx context.Context) (*graphdata.Data, error) {
 		return nil, fmt.Errorf("reading %s of the graph-data image %s: %w", d.path, canonical, err)
 	}
 
-	d.known, d.last = loaded, canonical
+	d.loaded, d.lastDigest = loaded, canonical
 	return loaded, nil
 }

@@ -1,13 +1,12 @@
-// Package updateservice is the component update-service: it finds the releases in a
-// repository of a registry, makes update graphs of them and of a graph-data folder, and
-// serves these to clusters over the Cincinnati protocol.
+// Package updateservice is the update-service component. It finds the releases in a repository
+// of a registry, builds update graphs from them and from a graph-data folder, and serves these
+// to clusters over the Cincinnati protocol.
 //
-// Everything is looked at again every few minutes. While the registry is away, or the
-// graph-data folder has a fault, the graph that was made before goes on being served; the
-// log and the metrics tell of it. The same content always gives the same answers, on every
-// replica, and to every cluster: whether a known issue applies to a cluster is for the
-// cluster to find out.
+// It scans its sources every few minutes. While the registry is unavailable, or the graph-data
+// folder is invalid, the last graph is served; the log and the metrics report the error. The
+// same content leads to the same responses, on every replica and for every cluster: each cluster
+// evaluates itself whether a known issue applies to it.
 //
-// It needs no Kubernetes. It signs nothing, and recommends nothing that people, and the
-// releases themselves, do not.
+// It needs no Kubernetes API. It signs nothing, and it recommends no update that neither
+// graph-data nor the releases recommend.
 package updateservice

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// unpack returns the files of a .tar.gz.
-func unpack(t *testing.T, data []byte) map[string]string {
+// unpackArchive returns the files of a .tar.gz.
+func unpackArchive(t *testing.T, data []byte) map[string]string {
 	t.Helper()
 	unzipped, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -40,22 +40,22 @@ func unpack(t *testing.T, data []byte) map[string]string {
 	}
 }
 
-// The data that one service serves makes the same graphs elsewhere.
+// A service with the archive of another one serves the same graphs.
 func TestGraphData(t *testing.T) {
-	i := newImages(t)
-	i.release("4.1.0")
-	i.release("4.1.1", "4.1.0")
-	i.release("4.1.2", "4.1.0", "4.1.1")
+	i := newTestRegistry(t)
+	i.pushRelease("4.1.0")
+	i.pushRelease("4.1.1", "4.1.0")
+	i.pushRelease("4.1.2", "4.1.0", "4.1.1")
 	files := map[string]string{"channels/stable.yaml": stable, "blocked-edges/a.yaml": issue, "raw/metadata.json": "{}"}
-	dir := dataDir(t, files)
+	dir := newDataFolder(t, files)
 	writeData(t, dir, map[string]string{"README.md": "nobody reads it", "channels/OWNERS": "nor this"})
-	s := service(t, Options{Releases: i.repository, DataFolder: dir})
-	served := ask(s, "/graph-data")
+	s := newScannedService(t, Options{Releases: i.repository, DataFolder: dir})
+	served := getPath(s, "/graph-data")
 	if served.Code != http.StatusOK || served.Header().Get("Content-Type") != typeGzip {
 		t.Fatalf("%d with headers %v", served.Code, served.Header())
 	}
 
-	unpacked := unpack(t, served.Body.Bytes())
+	unpacked := unpackArchive(t, served.Body.Bytes())
 	version := unpacked["version"]
 	delete(unpacked, "version")
 	if diff := cmp.Diff(files, unpacked); diff != "" || version == "" {
@@ -66,16 +66,16 @@ func TestGraphData(t *testing.T) {
 	const query = "channel=stable-4.1"
 	elsewhere := t.TempDir()
 	writeData(t, elsewhere, unpacked)
-	again := service(t, Options{Releases: i.repository, DataFolder: elsewhere})
-	if got, want := graph(t, again, query), graph(t, s, query); got != want || want == "" {
+	again := newScannedService(t, Options{Releases: i.repository, DataFolder: elsewhere})
+	if got, want := describeGraph(t, again, query), describeGraph(t, s, query); got != want || want == "" {
 		t.Errorf("elsewhere served is %q, here %q", got, want)
 	}
 
 	tag := served.Header().Get("ETag")
-	if got := ask(again, "/graph-data").Header().Get("ETag"); got != tag || tag == "" {
+	if got := getPath(again, "/graph-data").Header().Get("ETag"); got != tag || tag == "" {
 		t.Errorf("the tag of the same folder is %s, not %s", got, tag)
 	}
-	if w := ask(s, "/graph-data", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+	if w := getPath(s, "/graph-data", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
 		t.Errorf("with the tag: %d", w.Code)
 	}
 
@@ -88,10 +88,10 @@ func TestGraphData(t *testing.T) {
 		s    *Service
 		want int
 	}{
-		"no folder": {service(t, Options{Releases: i.repository}), http.StatusNotFound},
-		"no graph":  {unscanned(t, Options{Releases: i.repository, DataFolder: dir}), http.StatusInternalServerError},
+		"no folder": {newScannedService(t, Options{Releases: i.repository}), http.StatusNotFound},
+		"no graph":  {newService(t, Options{Releases: i.repository, DataFolder: dir}), http.StatusInternalServerError},
 	} {
-		if w := ask(test.s, "/graph-data"); w.Code != test.want {
+		if w := getPath(test.s, "/graph-data"); w.Code != test.want {
 			t.Errorf("%s: %d %s", what, w.Code, w.Body)
 		}
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cincinnati/graphdata"
 )
 
-// Media types of graphs.
+// Media types of graphs and of graph-data.
 const (
 	typeJSON  = "application/json"
 	typeGraph = "application/vnd.redhat.cincinnati.v1+json"
 	typeGzip  = "application/gzip"
 )
 
-// Kinds of errors, as clients are told.
+// Kinds of errors in responses.
 const (
 	kindMissing     = "missing_params"
 	kindInvalid     = "invalid_params"
@@ -32,19 +32,20 @@ const (
 	kindFailed      = "failed_json_out"
 )
 
-// The parameters of a request. Others, those of version and id among them, are not used.
+// Patterns of the parameters of a request. Other parameters, such as version and id, are
+// ignored.
 var (
 	channelPattern      = regexp.MustCompile(`^[0-9a-z\-\.]+$`)
 	architecturePattern = regexp.MustCompile(`^[0-9a-z]+$`)
 )
 
-// defaultArchitecture is that of clients that name none.
+// defaultArchitecture is used for clients that name no architecture.
 const defaultArchitecture = "amd64"
 
-// maxParameter bounds a channel and an architecture, in bytes.
-const maxParameter = 256
+// maxParameterBytes is the maximum length of a channel or an architecture.
+const maxParameterBytes = 256
 
-// Handler answers requests for graphs.
+// Handler returns the handler of requests for graphs and graph-data.
 func (s *Service) Handler() http.Handler {
 	prefix := "/" + strings.Trim(s.options.Prefix, "/")
 	if prefix == "/" {
@@ -52,10 +53,10 @@ func (s *Service) Handler() http.Handler {
 	}
 
 	paths := map[string]http.HandlerFunc{
-		prefix + "/graph":      s.graph,
-		prefix + "/v1/graph":   s.graph,
-		prefix + "/graph-data": s.graphData,
-		prefix + "/openapi":    s.openAPI(prefix),
+		prefix + "/graph":      s.serveGraph,
+		prefix + "/v1/graph":   s.serveGraph,
+		prefix + "/graph-data": s.serveGraphData,
+		prefix + "/openapi":    s.serveOpenAPI(prefix),
 	}
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +64,7 @@ func (s *Service) Handler() http.Handler {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		label, handle := r.URL.Path, paths[r.URL.Path]
 		if handle == nil {
-			label, handle = "other", s.unknownPath
+			label, handle = "other", s.serveUnknownPath
 		}
 
 		s.metrics.requests.WithLabelValues(label).Inc()
@@ -71,21 +72,21 @@ func (s *Service) Handler() http.Handler {
 			handle(w, r)
 		} else {
 			w.Header().Set("Allow", "GET, HEAD")
-			s.refuse(w, http.StatusMethodNotAllowed, kindMethod, "graphs are read with GET or HEAD")
+			s.writeError(w, http.StatusMethodNotAllowed, kindMethod, "graphs are read with GET or HEAD")
 		}
 
 		s.metrics.duration.Observe(time.Since(began).Seconds())
 	})
 }
 
-func (s *Service) unknownPath(w http.ResponseWriter, r *http.Request) {
-	s.refuse(w, http.StatusNotFound, kindUnknownPath, fmt.Sprintf("%.256s does not exist", r.URL.Path))
+func (s *Service) serveUnknownPath(w http.ResponseWriter, r *http.Request) {
+	s.writeError(w, http.StatusNotFound, kindUnknownPath, fmt.Sprintf("%.256s does not exist", r.URL.Path))
 }
 
-// refuse answers with an error, as the protocol has it.
-func (s *Service) refuse(w http.ResponseWriter, code int, kind, value string) {
+// writeError writes an error response in the format of the protocol.
+func (s *Service) writeError(w http.ResponseWriter, code int, kind, value string) {
 	s.metrics.errors.WithLabelValues(strconv.Itoa(code), kind).Inc()
-	body, _ := json.Marshal(struct { // texts can be written
+	body, _ := json.Marshal(struct { // strings can always be marshaled
 		Kind  string `json:"kind"`
 		Value string `json:"value"`
 	}{kind, value})
@@ -95,62 +96,63 @@ func (s *Service) refuse(w http.ResponseWriter, code int, kind, value string) {
 	_, _ = w.Write(body) // The client may be gone.
 }
 
-// graph answers with the graph of a channel.
-func (s *Service) graph(w http.ResponseWriter, r *http.Request) {
+// serveGraph serves the graph of a channel.
+func (s *Service) serveGraph(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Vary", "Accept, Accept-Encoding")
-	mediaType := acceptable(r.Header.Values("Accept"))
+	mediaType := negotiateMediaType(r.Header.Values("Accept"))
 	if mediaType == "" {
-		s.refuse(w, http.StatusNotAcceptable, kindContentType, "invalid Content-Type requested: graphs are "+typeJSON+" or "+typeGraph)
+		s.writeError(w, http.StatusNotAcceptable, kindContentType, "invalid Content-Type requested: graphs are "+typeJSON+" or "+typeGraph)
 		return
 	}
 
 	query, kind, wrong := parseQuery(r.URL.RawQuery)
 	if wrong != "" {
-		s.refuse(w, http.StatusBadRequest, kind, wrong)
+		s.writeError(w, http.StatusBadRequest, kind, wrong)
 		return
 	}
 
-	current := s.made(w)
+	current := s.currentSnapshot(w)
 	if current == nil {
 		return
 	}
 
-	found, err := current.answer(query)
+	found, err := current.responseFor(query)
 	if err != nil {
-		s.options.Log.Error(err, "A graph cannot be served", "channel", query.Channel, "architecture", query.Architecture)
-		s.refuse(w, http.StatusInternalServerError, kindFailed, "the graph cannot be served")
+		s.options.Log.Error(err, "Failed to serve a graph", "channel", query.Channel, "architecture", query.Architecture)
+		s.writeError(w, http.StatusInternalServerError, kindFailed, "the graph cannot be served")
 		return
 	}
 
-	send(w, r, found, mediaType)
+	writeGraph(w, r, found, mediaType)
 }
 
-// made returns what is served. Before there is anything, it answers that.
-func (s *Service) made(w http.ResponseWriter) *snapshot {
+// currentSnapshot returns the snapshot to serve. If there is none yet, it writes an error
+// response and returns nil.
+func (s *Service) currentSnapshot(w http.ResponseWriter) *snapshot {
 	current := s.current.Load()
 	if current == nil {
 		w.Header().Set("Retry-After", "10")
-		s.refuse(w, http.StatusInternalServerError, kindNotYet, "no update graph was made yet")
+		s.writeError(w, http.StatusInternalServerError, kindNotYet, "no update graph was made yet")
 	}
 	return current
 }
 
-// graphData answers with the graph-data folder that the graph was made of, for sites that
-// have a service of their own.
-func (s *Service) graphData(w http.ResponseWriter, r *http.Request) {
-	current := s.made(w)
+// serveGraphData serves the graph-data folder of the current graph, for sites with an update
+// service of their own.
+func (s *Service) serveGraphData(w http.ResponseWriter, r *http.Request) {
+	current := s.currentSnapshot(w)
 	if current == nil {
 		return
 	}
 	if current.folder == nil {
-		s.refuse(w, http.StatusNotFound, kindUnknownPath, "this service has no graph-data: releases name their channels themselves")
+		s.writeError(w, http.StatusNotFound, kindUnknownPath, "this service has no graph-data: releases name their channels themselves")
 		return
 	}
 
 	header := w.Header()
 	header.Set("ETag", `"`+current.folder.tag+`"`)
-	if hasTag(r.Header.Values("If-None-Match"), current.folder.tag) {
+	if matchesETag(r.Header.Values("If-None-Match"), current.folder.tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -162,8 +164,8 @@ func (s *Service) graphData(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send sends a graph, unless the client has it already.
-func send(w http.ResponseWriter, r *http.Request, found *answer, mediaType string) {
+// writeGraph writes a graph, or 304 if the client already has it.
+func writeGraph(w http.ResponseWriter, r *http.Request, found *graphResponse, mediaType string) {
 	header := w.Header()
 	body, tag := found.plain, `"`+found.tag+`"`
 	if acceptsGzip(r.Header.Values("Accept-Encoding")) {
@@ -172,7 +174,7 @@ func send(w http.ResponseWriter, r *http.Request, found *answer, mediaType strin
 	}
 
 	header.Set("ETag", tag)
-	if hasTag(r.Header.Values("If-None-Match"), found.tag) {
+	if matchesETag(r.Header.Values("If-None-Match"), found.tag) {
 		header.Del("Content-Encoding")
 		w.WriteHeader(http.StatusNotModified)
 		return
@@ -187,7 +189,7 @@ func send(w http.ResponseWriter, r *http.Request, found *answer, mediaType strin
 	_, _ = w.Write(body) //nolint:gosec // a graph as JSON, and the client may be gone
 }
 
-// parseQuery reads the parameters, or says what is wrong with them.
+// parseQuery parses the parameters. On error it returns the kind and the text of the error.
 func parseQuery(raw string) (q graphdata.Query, kind, wrong string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -206,7 +208,7 @@ func parseQuery(raw string) (q graphdata.Query, kind, wrong string) {
 		name, value string
 		pattern     *regexp.Regexp
 	}{{"channel", q.Channel, channelPattern}, {"arch", q.Architecture, architecturePattern}} {
-		if len(parameter.value) > maxParameter || !parameter.pattern.MatchString(parameter.value) {
+		if len(parameter.value) > maxParameterBytes || !parameter.pattern.MatchString(parameter.value) {
 			return q, kindInvalid, fmt.Sprintf("invalid client parameters: %s '%.256s' does not match regex '%s'", parameter.name, parameter.value, parameter.pattern)
 		}
 	}
@@ -214,8 +216,9 @@ func parseQuery(raw string) (q graphdata.Query, kind, wrong string) {
 	return q, "", ""
 }
 
-// acceptable returns the media type that a client is answered in, or nothing.
-func acceptable(lines []string) string {
+// negotiateMediaType returns the media type of the response for the Accept headers; "" if none
+// is acceptable.
+func negotiateMediaType(lines []string) string {
 	if len(lines) == 0 {
 		return typeJSON
 	}
@@ -256,8 +259,8 @@ func acceptsGzip(lines []string) bool {
 	return false
 }
 
-// hasTag reports whether a client has an answer, in whatever encoding.
-func hasTag(lines []string, tag string) bool {
+// matchesETag reports whether a client already has a response, in any encoding.
+func matchesETag(lines []string, tag string) bool {
 	for _, line := range lines {
 		for known := range strings.SplitSeq(line, ",") {
 			known = strings.Trim(strings.TrimPrefix(strings.TrimSpace(known), "W/"), `"`)

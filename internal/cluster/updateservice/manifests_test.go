@@ -20,8 +20,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// manifests reads those of the service into objects by file, and leaves none out.
-func manifests(t *testing.T, into map[string]client.Object) []string {
+// readManifests decodes the manifests of the service by file, and fails on other files.
+func readManifests(t *testing.T, into map[string]client.Object) []string {
 	t.Helper()
 	root, err := env.Root()
 	if err != nil {
@@ -65,7 +65,8 @@ func manifests(t *testing.T, into map[string]client.Object) []string {
 	return index.Resources
 }
 
-// The manifests are those of an API server, and fit each other: two pods, of which one stays.
+// The API server accepts the manifests, and they fit together. There are two pods, of which one
+// stays available.
 func TestManifests(t *testing.T) {
 	var (
 		namespace  corev1.Namespace
@@ -80,7 +81,7 @@ func TestManifests(t *testing.T) {
 		"namespace.yaml": &namespace, "config.yaml": &config, "deployment.yaml": &deployment, "service.yaml": &service,
 		"disruption_budget.yaml": &budget, "network_policy.yaml": &policy,
 	}
-	order := manifests(t, objects)
+	order := readManifests(t, objects)
 	c := env.Client(t, corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme)
 	for _, name := range order {
 		if err := c.Create(t.Context(), objects[name]); err != nil {
@@ -89,12 +90,12 @@ func TestManifests(t *testing.T) {
 	}
 
 	pod := deployment.Spec.Template
-	if selects(t, budget.Spec.Selector, pod.Labels); budget.Spec.MinAvailable.IntValue() != 1 || *deployment.Spec.Replicas != 2 {
+	if expectSelects(t, budget.Spec.Selector, pod.Labels); budget.Spec.MinAvailable.IntValue() != 1 || *deployment.Spec.Replicas != 2 {
 		t.Errorf("of %d pods at least %s stay", *deployment.Spec.Replicas, budget.Spec.MinAvailable)
 	}
 
-	selects(t, &policy.Spec.PodSelector, pod.Labels)
-	selects(t, &metav1.LabelSelector{MatchLabels: service.Spec.Selector}, pod.Labels)
+	expectSelects(t, &policy.Spec.PodSelector, pod.Labels)
+	expectSelects(t, &metav1.LabelSelector{MatchLabels: service.Spec.Selector}, pod.Labels)
 	container := pod.Spec.Containers[0]
 	var ports []string
 	for _, port := range container.Ports {
@@ -119,7 +120,7 @@ func TestManifests(t *testing.T) {
 		}
 	}
 
-	s := unscanned(t, Options{Releases: config.Data["releases"], DataImage: config.Data["graph-data-image"]})
+	s := newService(t, Options{Releases: config.Data["releases"], DataImage: config.Data["graph-data-image"]})
 	for path, want := range map[string]int{container.LivenessProbe.HTTPGet.Path: http.StatusOK, container.ReadinessProbe.HTTPGet.Path: http.StatusServiceUnavailable} {
 		w := httptest.NewRecorder()
 		if s.StatusHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != want {
@@ -128,7 +129,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-func selects(t *testing.T, selector *metav1.LabelSelector, of labels.Set) {
+func expectSelects(t *testing.T, selector *metav1.LabelSelector, of labels.Set) {
 	t.Helper()
 	if s, err := metav1.LabelSelectorAsSelector(selector); err != nil || s.Empty() || !s.Matches(of) {
 		t.Errorf("%v does not select %v: %v", selector, of, err)

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// metrics of a service.
+// metrics are the metrics of a service.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -25,7 +25,7 @@ type metrics struct {
 	refusedRequests *prometheus.CounterVec
 }
 
-// Sources of a graph that can fail, as label values.
+// Sources of a graph, as label values.
 const (
 	sourceReleases = "releases"
 	sourceData     = "graph-data"
@@ -40,10 +40,10 @@ func newMetrics() *metrics {
 			Name: "graph_serve_duration_seconds", Help: "Time to answer a request.",
 			Buckets: []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5},
 		}),
-		scans:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mainstay_update_service_scans_total", Help: "Looks at the releases and the graph-data, by result: success or failure."}, []string{"result"}),
-		scanSeconds: prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_scan_seconds", Help: "How long the last look took."}),
+		scans:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mainstay_update_service_scans_total", Help: "Scans of the releases and the graph-data, by result: success or failure."}, []string{"result"}),
+		scanSeconds: prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_scan_seconds", Help: "Duration of the last scan."}),
 		lastSuccess: prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_last_success_timestamp_seconds", Help: "When the graph that is served was last found to be up to date."}),
-		failing:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "mainstay_update_service_source_failing", Help: "1 when the last look at a source failed, and the graph made before goes on being served."}, []string{"source"}),
+		failing:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "mainstay_update_service_source_failing", Help: "1 when the last scan of a source failed and the previous graph is still served."}, []string{"source"}),
 		releases:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_releases", Help: "Releases in the graph."}),
 		edges:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_edges", Help: "Updates in the graph, with and without known issues."}),
 		refused:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_refused_images", Help: "Images of the repository that are no releases, are not signed, or cannot be read."}),
@@ -60,7 +60,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-func (m *metrics) fails(source string, err error) {
+func (m *metrics) setSourceFailing(source string, err error) {
 	value := 0.0
 	if err != nil {
 		value = 1

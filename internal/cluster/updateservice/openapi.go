@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// openAPI describes the protocol to tools.
-func (s *Service) openAPI(prefix string) http.HandlerFunc {
+// serveOpenAPI returns a handler that describes the protocol as an OpenAPI document.
+func (s *Service) serveOpenAPI(prefix string) http.HandlerFunc {
 	parameter := func(name, pattern, description string, required bool) map[string]any {
 		schema := map[string]any{"type": "string"}
 		if pattern != "" {
@@ -56,7 +56,7 @@ func (s *Service) openAPI(prefix string) http.HandlerFunc {
 		},
 	}}
 
-	body, _ := json.Marshal(map[string]any{ // texts can be written
+	body, _ := json.Marshal(map[string]any{ // strings can always be marshaled
 		"openapi": "3.0.3",
 		"info":    map[string]any{"title": "Update service", "version": "1"},
 		"paths": map[string]any{prefix + "/graph": operation, prefix + "/v1/graph": operation, prefix + "/graph-data": map[string]any{"get": map[string]any{

@@ -18,91 +18,92 @@ import (
 )
 
 const (
-	// parallel is how many images are looked at at a time.
-	parallel = 16
-	// maxFile bounds the two files that are read of a release, in bytes.
-	maxFile = 1 << 20
-	// scanTimeout bounds one look at a repository.
+	// maxParallelImages is how many images are inspected in parallel.
+	maxParallelImages = 16
+	// maxFileBytes is the maximum size of each of the two files that are read from a release.
+	maxFileBytes = 1 << 20
+	// scanTimeout is the timeout of one scan of the repository.
 	scanTimeout = 30 * time.Minute
 )
 
-// Verifier reports whether the image of a digest was signed by those who make releases.
+// Verifier verifies that the image with a digest is signed by a trusted key.
 type Verifier interface {
 	Verify(ctx context.Context, digest string) error
 }
 
-// scraper finds releases in a repository. It remembers them by digest: content that has
-// one never changes.
+// scraper finds releases in a repository. It caches them by digest, because the content of a
+// digest never changes.
 type scraper struct {
 	images     func(architecture string) *image.Client
 	repository string
 	verifier   Verifier // nil: signatures are not looked for
 	log        logr.Logger
-	cache      *cache // nil: nothing is kept on disk
+	cache      *cache // nil: there is no cache on disk
 
-	mu     sync.Mutex
-	known  map[string]found  // by digest
-	digest map[string]string // of tags, as they were last seen
-	signed map[string]bool   // digests; false: that it is not was told
-	news   bool              // known has changed since it was kept
+	mu          sync.Mutex
+	states      map[string]imageState // by digest
+	digestByTag map[string]string     // by tag, as of the last scan
+	signed      map[string]bool       // by digest; false: the missing signature was logged
+	isDirty     bool                  // states has changed since it was saved
 }
 
-// found is what is known of an image.
-type found struct {
+// imageState is what is known of an image.
+type imageState struct {
 	release graphdata.Release
-	// isList says that the image is a list of several.
+	// isList is true if the image is an image index with several platforms.
 	isList bool
-	// fault says why it is no release.
+	// fault is the reason why the image is not a release.
 	fault string
 }
 
 func newScraper(o Options) *scraper {
 	s := &scraper{
-		images: clients(o.Images), repository: o.Releases, verifier: o.Verifier, log: o.Log, cache: newCache(o.CacheDir, o.Releases),
-		digest: map[string]string{}, signed: map[string]bool{},
+		images: newClientPool(o.Images), repository: o.Releases, verifier: o.Verifier, log: o.Log, cache: newCache(o.CacheDir, o.Releases),
+		digestByTag: map[string]string{}, signed: map[string]bool{},
 	}
 	var err error
-	if s.known, err = s.cache.load(); err != nil {
-		s.log.Info("What was known of images cannot be used: they are read again", "error", err.Error())
+	if s.states, err = s.cache.load(); err != nil {
+		s.log.Info("Failed to load the image cache; images are read again", "error", err.Error())
 	}
 	return s
 }
 
-// keep writes what is known to disk, when it has changed.
-func (s *scraper) keep() {
+// saveCache writes the states of images to disk if they changed.
+func (s *scraper) saveCache() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.news {
+	if !s.isDirty {
 		return
 	}
-	if err := s.cache.save(s.known); err != nil {
-		s.log.Info("What is known of images cannot be kept", "error", err.Error())
+	if err := s.cache.save(s.states); err != nil {
+		s.log.Info("Failed to save the image cache", "error", err.Error())
 		return
 	}
 
-	s.news = false
+	s.isDirty = false
 }
 
-// clients makes a client for each architecture, the first time that one is asked for.
-func clients(options image.Options) func(string) *image.Client {
+// newClientPool returns a function that creates one client per architecture, on demand.
+func newClientPool(options image.Options) func(string) *image.Client {
 	var mu sync.Mutex
-	made := map[string]*image.Client{}
+	pool := map[string]*image.Client{}
 	return func(architecture string) *image.Client {
 		mu.Lock()
 		defer mu.Unlock()
-		if made[architecture] == nil {
+		if pool[architecture] == nil {
 			options := options
 			options.Architecture = architecture
-			made[architecture] = image.NewClient(options)
+			pool[architecture] = image.NewClient(options)
 		}
-		return made[architecture]
+		return pool[architecture]
 	}
 }
 
-// scan looks at the repository and gives its releases, those that are signed when there is
-// somebody to verify it. It fails when the repository cannot be listed. An image that is no
-// release is left out, and so is one that cannot be read at the moment and never was.
-func (s *scraper) scan(ctx context.Context) (releases []graphdata.Release, refused int, err error) {
+// scanRepository returns the releases in the repository, only signed ones if there is a
+// verifier, and the number of refused images. It returns an error if the repository cannot be
+// listed. Images that are no releases are left out, and so are images that cannot be read now
+// and never were.
+func (s *scraper) scanRepository(ctx context.Context) (releases []graphdata.Release, refused int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
 	defer cancel()
 	tags, err := s.images("").Tags(ctx, s.repository)
@@ -115,30 +116,30 @@ func (s *scraper) scan(ctx context.Context) (releases []graphdata.Release, refus
 	})
 	digests := make([]string, len(tags))
 	var work errgroup.Group
-	work.SetLimit(parallel)
+	work.SetLimit(maxParallelImages)
 	for i, tag := range tags {
 		work.Go(func() error {
-			digests[i] = s.resolve(ctx, tag)
+			digests[i] = s.resolveTag(ctx, tag)
 			return nil
 		})
 	}
 
-	_ = work.Wait() // Each tells of its own failures.
-	s.forget(tags)
+	_ = work.Wait() // The functions log their own errors.
+	s.forgetRemovedTags(tags)
 	slices.Sort(digests)
 	digests = slices.DeleteFunc(slices.Compact(digests), func(digest string) bool { return digest == "" })
-	states := make([]*found, len(digests))
+	states := make([]*imageState, len(digests))
 	for i, digest := range digests {
 		work.Go(func() error {
-			states[i] = s.look(ctx, digest)
+			states[i] = s.inspectImage(ctx, digest)
 			return nil
 		})
 	}
 
-	_ = work.Wait() // Each tells of its own failures.
-	s.keep()
+	_ = work.Wait() // The functions log their own errors.
+	s.saveCache()
 	if err := ctx.Err(); err != nil {
-		return nil, 0, fmt.Errorf("looking at the %d images of %s: %w", len(digests), s.repository, err)
+		return nil, 0, fmt.Errorf("inspecting the %d images of %s: %w", len(digests), s.repository, err)
 	}
 
 	unread := 0
@@ -151,19 +152,19 @@ func (s *scraper) scan(ctx context.Context) (releases []graphdata.Release, refus
 		}
 	}
 
-	// A few images that cannot be read are left out. When most of them are, the registry is
-	// at fault, and half a graph would tell clusters that their version does not exist.
+	// A few unreadable images are left out. If most images are unreadable, the registry has a
+	// problem, and a partial graph would tell clusters that their version does not exist.
 	if unread*2 > len(states) {
 		return nil, 0, fmt.Errorf("%d of the %d images of %s cannot be read at the moment: see the log", unread, len(states), s.repository)
 	}
 
-	return withoutMembers(states), refused + unread, nil
+	return dropListMembers(states), refused + unread, nil
 }
 
-// withoutMembers returns the releases. The images that a list consists of, of one
-// architecture each, may have tags, too: they are no releases of their own. Where there is
-// no list, as in a mirror that keeps one architecture, such an image stands for it.
-func withoutMembers(states []*found) []graphdata.Release {
+// dropListMembers returns the releases of the images. The single-architecture members of an
+// index may also have tags; they are no releases of their own. Without the index, as in a mirror
+// of one architecture, such an image represents the release.
+func dropListMembers(states []*imageState) []graphdata.Release {
 	lists := map[string]bool{}
 	for _, state := range states {
 		if state != nil && state.fault == "" && state.isList {
@@ -182,27 +183,28 @@ func withoutMembers(states []*found) []graphdata.Release {
 	return releases
 }
 
-// resolve returns the digest of a tag: the one that it had when the registry cannot tell.
-func (s *scraper) resolve(ctx context.Context, tag string) string {
+// resolveTag returns the digest of a tag. If the registry cannot resolve it now, it returns the
+// last known digest.
+func (s *scraper) resolveTag(ctx context.Context, tag string) string {
 	canonical, err := s.images("").Resolve(ctx, s.repository+":"+tag)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		if kindOf(err) == image.KindNotFound {
-			delete(s.digest, tag)
+		if errorKind(err) == image.KindNotFound {
+			delete(s.digestByTag, tag)
 			return ""
 		}
-		s.log.Info("A tag cannot be looked up", "tag", tag, "error", err.Error())
-		return s.digest[tag]
+		s.log.Info("Failed to resolve a tag", "tag", tag, "error", err.Error())
+		return s.digestByTag[tag]
 	}
 
 	_, digest, _ := strings.Cut(canonical, "@")
-	s.digest[tag] = digest
+	s.digestByTag[tag] = digest
 	return digest
 }
 
-// forget drops what the repository does not have any more.
-func (s *scraper) forget(tags []string) {
+// forgetRemovedTags removes tags and digests that are no longer in the repository.
+func (s *scraper) forgetRemovedTags(tags []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	present, used := map[string]bool{}, map[string]bool{}
@@ -210,72 +212,73 @@ func (s *scraper) forget(tags []string) {
 		present[tag] = true
 	}
 
-	for tag, digest := range s.digest {
+	for tag, digest := range s.digestByTag {
 		if !present[tag] {
-			delete(s.digest, tag)
+			delete(s.digestByTag, tag)
 			continue
 		}
 		used[digest] = true
 	}
 
-	for digest := range s.known {
+	for digest := range s.states {
 		if !used[digest] {
-			delete(s.known, digest)
+			delete(s.states, digest)
 			delete(s.signed, digest)
-			s.news = true
+			s.isDirty = true
 		}
 	}
 }
 
-// look returns what is known of an image, nil when it cannot be known now.
-func (s *scraper) look(ctx context.Context, digest string) *found {
+// inspectImage returns the state of an image; nil if it cannot be read now.
+func (s *scraper) inspectImage(ctx context.Context, digest string) *imageState {
 	s.mu.Lock()
-	state, known := s.known[digest]
+	state, known := s.states[digest]
 	s.mu.Unlock()
 	if !known {
-		read, err := s.read(ctx, digest)
+		read, err := s.readImage(ctx, digest)
 		switch {
 		case err == nil:
 			state = read
-		case kindOf(err) == image.KindContent:
-			state = found{fault: err.Error()}
+		case errorKind(err) == image.KindContent:
+			state = imageState{fault: err.Error()}
 		default:
-			s.log.Info("An image cannot be read", "digest", digest, "error", err.Error())
+			s.log.Info("Failed to read an image", "digest", digest, "error", err.Error())
 			return nil
 		}
 
 		if state.fault != "" {
-			s.log.Info("An image is no release and is left out", "digest", digest, "error", state.fault)
+			s.log.Info("Skipped an image that is not a release", "digest", digest, "error", state.fault)
 		}
 
 		s.mu.Lock()
-		s.known[digest], s.news = state, true
+		s.states[digest], s.isDirty = state, true
 		s.mu.Unlock()
 	}
 
-	if state.fault == "" && !s.isSigned(ctx, digest) {
-		state.fault = "it is not signed" // yet: this is not remembered
+	if state.fault == "" && !s.verifySignature(ctx, digest) {
+		state.fault = "it is not signed" // it may be signed later, so this is not cached
 	}
 
 	return &state
 }
 
-// isSigned reports whether an image may be served. One that was not signed may be later.
-func (s *scraper) isSigned(ctx context.Context, digest string) bool {
+// verifySignature reports whether an image may be served, and remembers valid signatures. Others
+// are verified again in the next scan.
+func (s *scraper) verifySignature(ctx context.Context, digest string) bool {
 	if s.verifier == nil {
 		return true
 	}
 
 	s.mu.Lock()
-	signed, told := s.signed[digest]
+	signed, isLogged := s.signed[digest]
 	s.mu.Unlock()
 	if signed {
 		return true
 	}
 
 	err := s.verifier.Verify(ctx, digest)
-	if err != nil && !told {
-		s.log.Info("A release is not signed and is left out until it is", "digest", digest, "error", err.Error())
+	if err != nil && !isLogged {
+		s.log.Info("Skipped a release without a valid signature", "digest", digest, "error", err.Error())
 	}
 
 	s.mu.Lock()
@@ -285,40 +288,40 @@ func (s *scraper) isSigned(ctx context.Context, digest string) bool {
 	return err == nil
 }
 
-// read reads what an image says of itself.
-func (s *scraper) read(ctx context.Context, digest string) (found, error) {
+// readImage reads the metadata of an image.
+func (s *scraper) readImage(ctx context.Context, digest string) (imageState, error) {
 	ref := s.repository + "@" + digest
 	platforms, err := s.images("").Platforms(ctx, ref)
 	if err != nil {
-		return found{}, err
+		return imageState{}, err
 	}
 	if len(platforms) == 0 {
-		return found{fault: "it is no image for any platform"}, nil
+		return imageState{fault: "it is no image for any platform"}, nil
 	}
 
 	img, err := s.images(platforms[0].Architecture).Pull(ctx, ref)
 	if err != nil {
-		return found{}, err
+		return imageState{}, err
 	}
 
 	defer func() { _ = img.Close() }() // It was only read.
-	files, err := img.Find(ctx, maxFile, release.FileMetadata, release.FileImages)
+	files, err := img.Find(ctx, maxFileBytes, release.FileMetadata, release.FileImages)
 	if err != nil {
-		return found{}, err
+		return imageState{}, err
 	}
 
 	for _, name := range []string{release.FileMetadata, release.FileImages} {
 		if files[name] == nil {
-			return found{fault: "it has no file /" + name}, nil
+			return imageState{fault: "it has no file /" + name}, nil
 		}
 	}
 
 	metadata, err := release.ParseMetadata(files[release.FileMetadata])
 	if err != nil {
-		return found{fault: fmt.Sprintf("/%s: %v", release.FileMetadata, err)}, nil
+		return imageState{fault: fmt.Sprintf("/%s: %v", release.FileMetadata, err)}, nil
 	}
 
-	state := found{isList: len(platforms) > 1, release: graphdata.Release{
+	state := imageState{isList: len(platforms) > 1, release: graphdata.Release{
 		Version: metadata.Version, Architecture: platforms[0].Architecture, Payload: ref,
 		Previous: metadata.Previous, Next: metadata.Next, Metadata: metadata.Metadata,
 	}}
@@ -329,8 +332,8 @@ func (s *scraper) read(ctx context.Context, digest string) (found, error) {
 	return state, nil
 }
 
-// kindOf returns the kind of an error of package image.
-func kindOf(err error) image.Kind {
+// errorKind returns the kind of an error of package image.
+func errorKind(err error) image.Kind {
 	if of := (*image.Error)(nil); errors.As(err, &of) {
 		return of.Kind
 	}

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// drain is how long requests may go on after the service was asked to stop.
-	drain = 20 * time.Second
-	// maxHeader is the longest header of a request, in bytes: clients send a few hundred.
-	maxHeader = 16 << 10
+	// shutdownTimeout is how long running requests may take after the context has ended.
+	shutdownTimeout = 20 * time.Second
+	// maxHeaderBytes is the maximum size of a request header. Clients send a few hundred bytes.
+	maxHeaderBytes = 16 << 10
 )
 
-// limits bound what clients may ask for at once, of each server: 80 MB of connections at
-// 20 KB each. A router or a load balancer may give all clients one address.
-var limits = httpserver.Limits{Connections: 4096, ClientConnections: 1024, Requests: 1024, ClientRequests: 256}
+// requestLimits are the limits of each server: 80 MB of connections at 20 KB each. A router or
+// load balancer may have one address for all clients.
+var requestLimits = httpserver.Limits{Connections: 4096, ClientConnections: 1024, Requests: 1024, ClientRequests: 256}
 
-// Run serves until the context ends, then lets requests finish. It fails when it cannot
-// listen. If listening is not nil, it is told the address of each server.
+// Run serves until the context ends, and then waits for running requests. It returns an error if
+// it cannot listen. If listening is not nil, it is called with the address of each server.
 func (s *Service) Run(ctx context.Context, listening func(name string, address net.Addr)) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // When the second server cannot listen, the first one ends.
+	defer cancel() // If the second server cannot listen, the first one is stopped.
 	work, ctx := errgroup.WithContext(ctx)
 	observer := httpserver.Observer{Refused: func(limit string) { s.metrics.refusedRequests.WithLabelValues(limit).Inc() }}
 	for _, server := range []struct {
@@ -49,7 +49,7 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 			return fmt.Errorf("listening for requests for %s: %w", server.name, err)
 		}
 
-		listener = httpserver.LimitListener(listener, limits, observer)
+		listener = httpserver.LimitListener(listener, requestLimits, observer)
 		if server.certificate != nil {
 			listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: server.certificate})
 		}
@@ -59,12 +59,12 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 			listening(server.name, listener.Addr())
 		}
 
-		handler := httpserver.Limit(server.handler, limits, observer)
-		work.Go(func() error { return httpserver.Run(ctx, newServer(handler), listener, drain) })
+		handler := httpserver.Limit(server.handler, requestLimits, observer)
+		work.Go(func() error { return httpserver.Run(ctx, newServer(handler), listener, shutdownTimeout) })
 	}
 
 	work.Go(func() error {
-		s.scanForever(ctx)
+		s.scanPeriodically(ctx)
 		return nil
 	})
 	return work.Wait()
@@ -78,12 +78,12 @@ func newServer(handler http.Handler) *http.Server {
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      2 * time.Minute, // 2 MiB at 20 KB/s
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    maxHeader,
+		MaxHeaderBytes:    maxHeaderBytes,
 	}
 }
 
-// StatusHandler answers probes, and gives metrics. The paths are those of both programs
-// that other implementations consist of.
+// StatusHandler returns the handler of probes and metrics. The paths are those of the two
+// programs of the OpenShift Update Service.
 func (s *Service) StatusHandler() http.Handler {
 	mux := http.NewServeMux()
 	alive := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) } // The client may be gone.

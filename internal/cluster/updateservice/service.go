@@ -18,33 +18,33 @@ import (
 
 // Options configure a service.
 type Options struct {
-	// Releases is the repository with the release images, as registry/path. Required.
+	// Releases is the repository of the release images, as registry/path. Required.
 	Releases string
-	// Images says how registries are reached.
+	// Images are the options of the registry client.
 	Images image.Options
-	// DataFolder is a graph-data folder. Empty: none, or that of DataImage.
+	// DataFolder is a graph-data folder. If empty, DataImage is used, if any.
 	DataFolder string
-	// DataImage is an image with a graph-data folder at DataImagePath. Empty: none.
+	// DataImage is an image with a graph-data folder at DataImagePath. It may be empty.
 	DataImage string
-	// DataImagePath is where DataImage has its folder. Empty: DataPath.
+	// DataImagePath is the path of the folder in DataImage. If empty, DataPath is used.
 	DataImagePath string
-	// Verifier decides which releases may be served, and DataVerifier whether DataImage may
-	// be used. Nil: all of them.
+	// Verifier verifies releases, and DataVerifier verifies DataImage. If nil, signatures are not
+	// verified.
 	Verifier, DataVerifier Verifier
-	// CacheDir is a folder for what is known of images, which may be deleted at any time.
-	// Empty: images are read again after a restart.
+	// CacheDir is a directory for the states of images. It may be deleted at any time. If empty,
+	// images are read again after a restart.
 	CacheDir string
-	// Interval is how often releases and graph-data are looked at. Zero: five minutes.
+	// Interval is the interval between scans. Zero means five minutes.
 	Interval time.Duration
 
-	// Address is where graphs are served, such as ":8081", and StatusAddress where probes
-	// and metrics are, such as ":9081". Empty: neither.
+	// Address is the listen address for graphs, such as ":8081". StatusAddress is that of probes
+	// and metrics, such as ":9081". An empty address disables the server.
 	Address, StatusAddress string
-	// Prefix of the paths of graphs. Empty: "/api/upgrades_info".
+	// Prefix is the prefix of the paths of graphs. If empty, it is "/api/upgrades_info".
 	Prefix string
-	// Certificate returns the serving certificate for each connection. Nil: no TLS.
+	// Certificate returns the serving certificate for each connection. If nil, TLS is disabled.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Log is told of what fails.
+	// Log receives errors and changes.
 	Log logr.Logger
 }
 
@@ -52,16 +52,17 @@ type Options struct {
 type Service struct {
 	options Options
 	scraper *scraper
-	data    data
+	data    graphDataSource
 	metrics *metrics
-	current atomic.Pointer[snapshot] // nil until a first graph was made
+	current atomic.Pointer[snapshot] // nil before the first successful scan
 
-	// What the current graph was made of: as long as both are the same, so is the graph.
-	releases []graphdata.Release
-	of       *graphdata.Data
+	// The input of the current graph. As long as both are unchanged, the graph is not built
+	// again.
+	releases   []graphdata.Release
+	loadedData *graphdata.Data
 }
 
-// New makes a service.
+// New returns a service.
 func New(o Options) (*Service, error) {
 	if o.Releases == "" {
 		return nil, errors.New("the repository of the releases is missing")
@@ -82,26 +83,26 @@ func New(o Options) (*Service, error) {
 		o.DataImagePath = DataPath
 	}
 
-	s := &Service{options: o, scraper: newScraper(o), data: noData{}, metrics: newMetrics()}
+	s := &Service{options: o, scraper: newScraper(o), data: emptySource{}, metrics: newMetrics()}
 	switch {
 	case o.DataFolder != "":
-		s.data = &dataFolder{dir: o.DataFolder}
+		s.data = &folderSource{dir: o.DataFolder}
 	case o.DataImage != "":
-		s.data = &dataImage{images: image.NewClient(o.Images), ref: o.DataImage, path: o.DataImagePath, verifier: o.DataVerifier}
+		s.data = &imageSource{images: image.NewClient(o.Images), ref: o.DataImage, path: o.DataImagePath, verifier: o.DataVerifier}
 	}
 
 	return s, nil
 }
 
-// Scan looks at the releases and the graph-data, and serves what it finds from then on.
-// When something of it fails, the graph that was made before goes on being served.
+// Scan reads the releases and the graph-data, and serves the result from then on. If it fails,
+// the last graph is still served.
 func (s *Service) Scan(ctx context.Context) error {
 	began := time.Now()
-	err := s.scan(ctx)
+	err := s.scanOnce(ctx)
 	s.metrics.scanSeconds.Set(time.Since(began).Seconds())
 	if err != nil {
 		s.metrics.scans.WithLabelValues("failure").Inc()
-		s.options.Log.Error(err, "The update graph cannot be renewed", "served", s.current.Load() != nil)
+		s.options.Log.Error(err, "Failed to refresh the update graph", "served", s.current.Load() != nil)
 		return err
 	}
 
@@ -110,26 +111,26 @@ func (s *Service) Scan(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) scan(ctx context.Context) error {
-	loaded, dataErr := s.data.load(ctx)
-	s.metrics.fails(sourceData, dataErr)
-	releases, refused, err := s.scraper.scan(ctx)
-	s.metrics.fails(sourceReleases, err)
+func (s *Service) scanOnce(ctx context.Context) error {
+	loaded, dataErr := s.data.loadGraphData(ctx)
+	s.metrics.setSourceFailing(sourceData, dataErr)
+	releases, refused, err := s.scraper.scanRepository(ctx)
+	s.metrics.setSourceFailing(sourceReleases, err)
 	if err := errors.Join(dataErr, err); err != nil {
 		return err
 	}
 
 	s.metrics.refused.Set(float64(refused))
-	if s.current.Load() != nil && loaded == s.of && slices.EqualFunc(releases, s.releases, sameRelease) {
+	if s.current.Load() != nil && loaded == s.loadedData && slices.EqualFunc(releases, s.releases, isSameRelease) {
 		return nil
 	}
 
 	graph, warnings := graphdata.Build(releases, loaded)
 	for _, warning := range warnings {
-		s.options.Log.Info("A release has a fault", "warning", warning)
+		s.options.Log.Info("A release or update is invalid", "warning", warning)
 	}
 
-	made, err := newSnapshot(graph, loaded)
+	next, err := newSnapshot(graph, loaded)
 	if err != nil {
 		return err
 	}
@@ -137,19 +138,20 @@ func (s *Service) scan(ctx context.Context) error {
 	s.metrics.releases.Set(float64(graph.Releases()))
 	s.metrics.edges.Set(float64(graph.Edges()))
 	s.metrics.warnings.Set(float64(len(warnings)))
-	s.releases, s.of = releases, loaded
-	s.current.Store(made)
+	s.releases, s.loadedData = releases, loaded
+	s.current.Store(next)
 	s.options.Log.Info("Serving a new update graph", "releases", graph.Releases(), "updates", graph.Edges())
 
 	return nil
 }
 
-// sameRelease reports whether two releases are the same image: all that they say is in it.
-func sameRelease(a, b graphdata.Release) bool {
+// isSameRelease reports whether two releases are the same image, which determines all other
+// fields.
+func isSameRelease(a, b graphdata.Release) bool {
 	return a.Payload == b.Payload && a.Architecture == b.Architecture
 }
 
-// Ready fails until a first graph was made.
+// Ready returns an error before the first successful scan.
 func (s *Service) Ready() error {
 	if s.current.Load() == nil {
 		return errors.New("no update graph was made yet")
@@ -157,10 +159,10 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// scanForever scans until the context ends. As long as nothing is served, a scan that
-// failed is tried again sooner.
-func (s *Service) scanForever(ctx context.Context) {
-	for retry := firstRetry; ; retry *= 2 {
+// scanPeriodically scans until the context ends. A failed scan is retried sooner as long as
+// there is no graph.
+func (s *Service) scanPeriodically(ctx context.Context) {
+	for retry := minScanRetryInterval; ; retry *= 2 {
 		pause := s.options.Interval
 		if err := s.Scan(ctx); err != nil && s.current.Load() == nil {
 			pause = min(retry, pause)
@@ -174,5 +176,5 @@ func (s *Service) scanForever(ctx context.Context) {
 	}
 }
 
-// firstRetry is the pause after the first scan that failed.
-const firstRetry = 5 * time.Second
+// minScanRetryInterval is the retry interval after the first failed scan.
+const minScanRetryInterval = 5 * time.Second

@@ -28,21 +28,21 @@ import (
 )
 
 func TestScrape(t *testing.T) {
-	i := newImages(t)
-	i.release("4.1.0")
-	i.release("4.1.1", "4.1.0")
-	i.release("4.1.2", "4.1.0", "4.1.1")
-	several := payload("4.1.1", map[string]string{release.MetadataArchitecture: "multi"}, "4.1.0")
-	amd64, arm64 := i.built("amd64", several), i.built("arm64", several)
-	i.push("4.1.1-multi", amd64, arm64)
-	i.push("4.1.1-multi-x86_64", amd64)
-	i.push("4.1.0-multi-x86_64", i.built("amd64", payload("4.1.0", map[string]string{release.MetadataArchitecture: "multi"})))
-	i.push("4.1.0-s390x", i.built("s390x", payload("4.1.0", nil)))
-	// Broken images and tags do not spoil the scan.
-	i.push("no-release", i.built("amd64", map[string]string{"/etc/passwd": "x"}))
-	i.push("broken", i.built("amd64", map[string]string{"/" + release.FileMetadata: "{", "/" + release.FileImages: "{}"}))
-	i.push("sha256-1234.sig", i.built("amd64", nil))
-	s := service(t, Options{Releases: i.repository, DataFolder: dataDir(t, map[string]string{"channels/stable.yaml": stable, "blocked-edges/a.yaml": issue})})
+	i := newTestRegistry(t)
+	i.pushRelease("4.1.0")
+	i.pushRelease("4.1.1", "4.1.0")
+	i.pushRelease("4.1.2", "4.1.0", "4.1.1")
+	several := newReleaseFiles("4.1.1", map[string]string{release.MetadataArchitecture: "multi"}, "4.1.0")
+	amd64, arm64 := i.buildImage("amd64", several), i.buildImage("arm64", several)
+	i.pushImages("4.1.1-multi", amd64, arm64)
+	i.pushImages("4.1.1-multi-x86_64", amd64)
+	i.pushImages("4.1.0-multi-x86_64", i.buildImage("amd64", newReleaseFiles("4.1.0", map[string]string{release.MetadataArchitecture: "multi"})))
+	i.pushImages("4.1.0-s390x", i.buildImage("s390x", newReleaseFiles("4.1.0", nil)))
+	// Broken images and tags do not fail the scan.
+	i.pushImages("no-release", i.buildImage("amd64", map[string]string{"/etc/passwd": "x"}))
+	i.pushImages("broken", i.buildImage("amd64", map[string]string{"/" + release.FileMetadata: "{", "/" + release.FileImages: "{}"}))
+	i.pushImages("sha256-1234.sig", i.buildImage("amd64", nil))
+	s := newScannedService(t, Options{Releases: i.repository, DataFolder: newDataFolder(t, map[string]string{"channels/stable.yaml": stable, "blocked-edges/a.yaml": issue})})
 	for query, want := range map[string]string{
 		"channel=stable-4.1":            "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1 4.1.1>4.1.2 4.1.0?4.1.2:A",
 		"channel=stable-4.1&arch=amd64": "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1 4.1.1>4.1.2 4.1.0?4.1.2:A",
@@ -51,21 +51,21 @@ func TestScrape(t *testing.T) {
 		"channel=stable-4.1&arch=arm64": "",
 		"channel=fast-4.1":              "",
 	} {
-		if got := graph(t, s, query); got != want {
+		if got := describeGraph(t, s, query); got != want {
 			t.Errorf("%s: got %q, want %q", query, got, want)
 		}
 	}
 
-	// The same content takes no reading again, but for who has which tag.
-	before := i.askedFor()
+	// The same content is not read again; only tags are resolved.
+	before := i.requestCount()
 	if err := s.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if after := i.askedFor(); after != before {
+	if after := i.requestCount(); after != before {
 		t.Errorf("the second scan reads %d manifests and blobs", after-before)
 	}
 
-	text := metricsOf(t, s)
+	text := scrapeMetrics(t, s)
 	for _, want := range []string{
 		"mainstay_update_service_releases 6", "mainstay_update_service_refused_images 2", `mainstay_update_service_source_failing{source="releases"} 0`,
 		`mainstay_update_service_scans_total{result="success"} 2`, "graph_incoming_requests_total", "graph_serve_duration_seconds_count",
@@ -76,21 +76,21 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-func metricsOf(t *testing.T, s *Service) string {
+func scrapeMetrics(t *testing.T, s *Service) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	s.StatusHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return w.Body.String()
 }
 
-// What fails leaves the last good graph.
+// After a failure, the last good graph is served.
 func TestLastGoodGraph(t *testing.T) {
-	i := newImages(t)
-	i.release("4.1.0")
-	i.release("4.1.1", "4.1.0")
-	dir := dataDir(t, map[string]string{"channels/stable.yaml": stable})
-	s := unscanned(t, Options{Releases: i.repository, DataFolder: dir})
-	i.setAway(true)
+	i := newTestRegistry(t)
+	i.pushRelease("4.1.0")
+	i.pushRelease("4.1.1", "4.1.0")
+	dir := newDataFolder(t, map[string]string{"channels/stable.yaml": stable})
+	s := newService(t, Options{Releases: i.repository, DataFolder: dir})
+	i.setUnavailable(true)
 	if err := s.Scan(t.Context()); err == nil {
 		t.Fatal("a scan without a registry succeeds")
 	}
@@ -100,14 +100,14 @@ func TestLastGoodGraph(t *testing.T) {
 		s.StatusHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		return w.Code
 	}
-	if w := ask(s, "/graph?channel=stable-4.1"); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), kindNotYet) {
+	if w := getPath(s, "/graph?channel=stable-4.1"); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), kindNotYet) {
 		t.Errorf("before a first graph: %d %s", w.Code, w.Body)
 	}
 	if status("/readyz") != http.StatusServiceUnavailable || status("/livez") != http.StatusOK {
 		t.Error("before a first graph the service must be alive and not ready")
 	}
 
-	i.setAway(false)
+	i.setUnavailable(false)
 	if err := s.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -122,8 +122,8 @@ func TestLastGoodGraph(t *testing.T) {
 		fails  string
 		want   string
 	}{
-		{"the registry is away", func() { i.setAway(true) }, "releases", good},
-		{"it is back, with one more", func() { i.setAway(false); i.release("4.1.2", "4.1.1") }, "", good[:12] + "4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
+		{"the registry is away", func() { i.setUnavailable(true) }, "releases", good},
+		{"it is back, with one more", func() { i.setUnavailable(false); i.pushRelease("4.1.2", "4.1.1") }, "", good[:12] + "4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
 		{"half a file", func() { writeData(t, dir, map[string]string{"blocked-edges/a.yaml": issue[:60]}) }, "graph-data", "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
 		{"a later schema", func() {
 			writeData(t, dir, map[string]string{"blocked-edges/a.yaml": "to: 4.1.2\nfrom: .*", "version": "1.9.0"})
@@ -136,19 +136,19 @@ func TestLastGoodGraph(t *testing.T) {
 		if (err != nil) != (c.fails != "") {
 			t.Errorf("%s: got %v", c.what, err)
 		}
-		if got := graph(t, s, "channel=stable-4.1"); got != c.want {
+		if got := describeGraph(t, s, "channel=stable-4.1"); got != c.want {
 			t.Errorf("%s: served is %q, want %q", c.what, got, c.want)
 		}
-		if c.fails != "" && !strings.Contains(metricsOf(t, s), fmt.Sprintf(`mainstay_update_service_source_failing{source=%q} 1`, c.fails)) {
+		if c.fails != "" && !strings.Contains(scrapeMetrics(t, s), fmt.Sprintf(`mainstay_update_service_source_failing{source=%q} 1`, c.fails)) {
 			t.Errorf("%s: the metrics do not tell", c.what)
 		}
 	}
 }
 
-// verified accepts some digests.
-type verified map[string]bool
+// fakeVerifier accepts some digests.
+type fakeVerifier map[string]bool
 
-func (v verified) Verify(_ context.Context, digest string) error {
+func (v fakeVerifier) Verify(_ context.Context, digest string) error {
 	if v[digest] {
 		return nil
 	}
@@ -156,11 +156,11 @@ func (v verified) Verify(_ context.Context, digest string) error {
 }
 
 func TestSignatures(t *testing.T) {
-	i := newImages(t)
-	signed, unsigned := i.release("4.1.0"), i.release("4.1.1", "4.1.0")
-	trusted := verified{signed: true}
-	s := service(t, Options{Releases: i.repository, Verifier: trusted, DataFolder: dataDir(t, map[string]string{"channels/stable.yaml": stable})})
-	if got := graph(t, s, "channel=stable-4.1"); got != "4.1.0" {
+	i := newTestRegistry(t)
+	signed, unsigned := i.pushRelease("4.1.0"), i.pushRelease("4.1.1", "4.1.0")
+	trusted := fakeVerifier{signed: true}
+	s := newScannedService(t, Options{Releases: i.repository, Verifier: trusted, DataFolder: newDataFolder(t, map[string]string{"channels/stable.yaml": stable})})
+	if got := describeGraph(t, s, "channel=stable-4.1"); got != "4.1.0" {
 		t.Errorf("served is %q", got)
 	}
 
@@ -168,15 +168,15 @@ func TestSignatures(t *testing.T) {
 	if err := s.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := graph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1 4.1.0>4.1.1" {
+	if got := describeGraph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1 4.1.0>4.1.1" {
 		t.Errorf("once it is signed, served is %q", got)
 	}
 }
 
 func TestDataImage(t *testing.T) {
-	i := newImages(t)
-	i.release("4.1.0")
-	i.release("4.1.1", "4.1.0")
+	i := newTestRegistry(t)
+	i.pushRelease("4.1.0")
+	i.pushRelease("4.1.1", "4.1.0")
 	ref := strings.Replace(i.repository, "release", "data", 1) + ":latest"
 	push := func(files map[string]string) string {
 		located := map[string]string{}
@@ -184,7 +184,7 @@ func TestDataImage(t *testing.T) {
 			located[DataPath+"/"+name] = text
 		}
 
-		digest, err := i.client.Push(t.Context(), ref, nil, i.built("amd64", located))
+		digest, err := i.client.Push(t.Context(), ref, nil, i.buildImage("amd64", located))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,8 +193,8 @@ func TestDataImage(t *testing.T) {
 	}
 
 	push(map[string]string{"version": "1.0.0", "channels/stable.yaml": stable})
-	s := service(t, Options{Releases: i.repository, DataImage: ref})
-	if got := graph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1 4.1.0>4.1.1" {
+	s := newScannedService(t, Options{Releases: i.repository, DataImage: ref})
+	if got := describeGraph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1 4.1.0>4.1.1" {
 		t.Errorf("served is %q", got)
 	}
 
@@ -202,7 +202,7 @@ func TestDataImage(t *testing.T) {
 	if err := s.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := graph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1" {
+	if got := describeGraph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1" {
 		t.Errorf("with a new image served is %q", got)
 	}
 	if _, err := New(Options{Releases: "r", DataImage: ref, DataFolder: "/data"}); err == nil {
@@ -215,16 +215,16 @@ func TestDataImage(t *testing.T) {
 		}
 	}
 
-	unsigned := unscanned(t, Options{Releases: i.repository, DataImage: ref, DataVerifier: verified{}})
+	unsigned := newService(t, Options{Releases: i.repository, DataImage: ref, DataVerifier: fakeVerifier{}})
 	if err := unsigned.Scan(t.Context()); err == nil || !strings.Contains(err.Error(), "is not signed") {
 		t.Errorf("an image that nobody signed: %v", err)
 	}
 }
 
 func TestProtocol(t *testing.T) {
-	i := newImages(t)
-	i.push("4.1.0", i.built("amd64", payload("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
-	s := service(t, Options{Releases: i.repository})
+	i := newTestRegistry(t)
+	i.pushImages("4.1.0", i.buildImage("amd64", newReleaseFiles("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
+	s := newScannedService(t, Options{Releases: i.repository})
 	for name, c := range map[string]struct {
 		path   string
 		header []string
@@ -246,7 +246,7 @@ func TestProtocol(t *testing.T) {
 		"its own type":        {"/graph?channel=a", []string{"Accept", typeGraph}, 200, `{"version":1,"nodes":[],"edges":[],"conditionalEdges":[]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := ask(s, c.path, c.header...)
+			w := getPath(s, c.path, c.header...)
 			if diff := cmp.Diff(c.body, w.Body.String()); w.Code != c.code || diff != "" {
 				t.Errorf("%d, want %d (-want +got):\n%s", w.Code, c.code, diff)
 			}
@@ -260,12 +260,12 @@ func TestProtocol(t *testing.T) {
 		})
 	}
 
-	if text := metricsOf(t, s); !strings.Contains(text, `graph_response_errors_total{code="400",kind="missing_params"} 1`) {
+	if text := scrapeMetrics(t, s); !strings.Contains(text, `graph_response_errors_total{code="400",kind="missing_params"} 1`) {
 		t.Error("the metrics do not count errors")
 	}
 
-	plain := ask(s, "/graph?channel=stable-4.1")
-	packed := ask(s, "/graph?channel=stable-4.1", "Accept-Encoding", "br, gzip;q=0.5")
+	plain := getPath(s, "/graph?channel=stable-4.1")
+	packed := getPath(s, "/graph?channel=stable-4.1", "Accept-Encoding", "br, gzip;q=0.5")
 	r, err := gzip.NewReader(packed.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -275,17 +275,17 @@ func TestProtocol(t *testing.T) {
 	if err != nil || !bytes.Equal(unpacked, plain.Body.Bytes()) || packed.Header().Get("Content-Encoding") != "gzip" {
 		t.Errorf("gzip gives other bytes: %v", err)
 	}
-	if w := ask(s, "/graph?channel=stable-4.1", "Accept-Encoding", "gzip;q=0"); w.Header().Get("Content-Encoding") != "" {
+	if w := getPath(s, "/graph?channel=stable-4.1", "Accept-Encoding", "gzip;q=0"); w.Header().Get("Content-Encoding") != "" {
 		t.Error("gzip is sent to those who do not want it")
 	}
 
 	for _, tag := range []string{plain.Header().Get("ETag"), packed.Header().Get("ETag"), "W/" + plain.Header().Get("ETag"), `"x", ` + plain.Header().Get("ETag")} {
-		if w := ask(s, "/graph?channel=stable-4.1", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+		if w := getPath(s, "/graph?channel=stable-4.1", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
 			t.Errorf("with the tag %s: %d", tag, w.Code)
 		}
 	}
 
-	if w := ask(s, "/graph?channel=stable-4.1", "If-None-Match", `"x"`); w.Code != http.StatusOK {
+	if w := getPath(s, "/graph?channel=stable-4.1", "If-None-Match", `"x"`); w.Code != http.StatusOK {
 		t.Errorf("with another tag: %d", w.Code)
 	}
 
@@ -297,18 +297,18 @@ func TestProtocol(t *testing.T) {
 		}
 	}
 	var described bytes.Buffer
-	if err := json.Indent(&described, ask(s, "/openapi").Body.Bytes(), "", "  "); err != nil {
+	if err := json.Indent(&described, getPath(s, "/openapi").Body.Bytes(), "", "  "); err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "openapi.json", append(described.Bytes(), '\n'))
 }
 
 func TestRun(t *testing.T) {
-	i := newImages(t)
-	i.push("4.1.0", i.built("amd64", payload("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
+	i := newTestRegistry(t)
+	i.pushImages("4.1.0", i.buildImage("amd64", newReleaseFiles("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
 	authority := httptest.NewTLSServer(nil) // It has a certificate.
 	defer authority.Close()
-	s := unscanned(t, Options{
+	s := newService(t, Options{
 		Releases: i.repository, Address: "127.0.0.1:0", StatusAddress: "127.0.0.1:0",
 		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &authority.TLS.Certificates[0], nil },
 	})
@@ -339,7 +339,7 @@ func TestRun(t *testing.T) {
 	if code := get("https://" + addresses["graphs"] + "/api/upgrades_info/graph?channel=stable-4.1"); code != http.StatusOK {
 		t.Errorf("got %d", code)
 	}
-	if err := unscanned(t, Options{Releases: i.repository, Address: addresses["graphs"]}).Run(t.Context(), nil); err == nil {
+	if err := newService(t, Options{Releases: i.repository, Address: addresses["graphs"]}).Run(t.Context(), nil); err == nil {
 		t.Error("two services listen at one address")
 	}
 
@@ -349,20 +349,20 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestClientsAreLimited has a client that opens more connections than it may.
-func TestClientsAreLimited(t *testing.T) {
-	before := limits
-	limits = httpserver.Limits{Connections: 10, ClientConnections: 2, Requests: 10, ClientRequests: 2}
-	defer func() { limits = before }()
-	i := newImages(t)
-	i.push("4.1.0", i.built("amd64", payload("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
-	s := unscanned(t, Options{Releases: i.repository, Address: "127.0.0.1:0"})
+// A client opens more connections than it may.
+func TestClientLimits(t *testing.T) {
+	before := requestLimits
+	requestLimits = httpserver.Limits{Connections: 10, ClientConnections: 2, Requests: 10, ClientRequests: 2}
+	defer func() { requestLimits = before }()
+	i := newTestRegistry(t)
+	i.pushImages("4.1.0", i.buildImage("amd64", newReleaseFiles("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
+	s := newService(t, Options{Releases: i.repository, Address: "127.0.0.1:0"})
 	ctx, cancel := context.WithCancel(t.Context())
 	listening := make(chan string, 1)
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, func(_ string, address net.Addr) { listening <- address.String() }) }()
 	address := <-listening
-	for range limits.ClientConnections {
+	for range requestLimits.ClientConnections {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -379,7 +379,7 @@ func TestClientsAreLimited(t *testing.T) {
 	if n, err := more.Read(make([]byte, 1)); err == nil {
 		t.Errorf("%d bytes were read from a connection beyond the limit", n)
 	}
-	if want := `mainstay_update_service_refused_requests_total{limit="client-connections"} 1`; !strings.Contains(metricsOf(t, s), want) {
+	if want := `mainstay_update_service_refused_requests_total{limit="client-connections"} 1`; !strings.Contains(scrapeMetrics(t, s), want) {
 		t.Errorf("metrics lack %q", want)
 	}
 
@@ -441,22 +441,22 @@ func manyReleases(count int) *graphdata.Graph {
 	return made
 }
 
-// A service that starts again knows what it read before.
+// A restarted service uses its cache.
 func TestCache(t *testing.T) {
-	i := newImages(t)
-	i.release("4.1.0")
-	i.release("4.1.1", "4.1.0")
-	i.push("no-release", i.built("amd64", map[string]string{"/etc/passwd": "x"}))
+	i := newTestRegistry(t)
+	i.pushRelease("4.1.0")
+	i.pushRelease("4.1.1", "4.1.0")
+	i.pushImages("no-release", i.buildImage("amd64", map[string]string{"/etc/passwd": "x"}))
 	dir := t.TempDir()
-	o := Options{Releases: i.repository, CacheDir: dir, DataFolder: dataDir(t, map[string]string{"channels/stable.yaml": stable})}
+	o := Options{Releases: i.repository, CacheDir: dir, DataFolder: newDataFolder(t, map[string]string{"channels/stable.yaml": stable})}
 	const want = "4.1.0 4.1.1 4.1.0>4.1.1"
 	blobs := func(what string, reads bool) {
 		t.Helper()
-		before := i.askedFor()
-		if got := graph(t, service(t, o), "channel=stable-4.1"); got != want {
+		before := i.requestCount()
+		if got := describeGraph(t, newScannedService(t, o), "channel=stable-4.1"); got != want {
 			t.Errorf("%s: served is %q", what, got)
 		}
-		if read := i.askedFor() > before; read != reads {
+		if read := i.requestCount() > before; read != reads {
 			t.Errorf("%s: images are read: %v", what, read)
 		}
 	}

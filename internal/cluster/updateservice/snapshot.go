@@ -13,84 +13,84 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cincinnati/graphdata"
 )
 
-// maxKept bounds the answers that are kept, in bytes. Those beyond it are made each time:
-// 100 channels of 1,000 releases fit.
-const maxKept = 256 << 20
+// maxCachedBytes is the maximum total size of cached responses: 100 channels of 1,000 releases
+// fit. Responses beyond it are built for each request.
+const maxCachedBytes = 256 << 20
 
-// answer is a graph as it is sent.
-type answer struct {
+// graphResponse is an encoded graph.
+type graphResponse struct {
 	plain, packed []byte
-	tag           string // the sum of the plain bytes
+	tag           string // the hash of plain
 }
 
-// folder is a graph-data folder as a .tar.gz.
-type folder struct {
+// graphDataArchive is a graph-data folder as a .tar.gz.
+type graphDataArchive struct {
 	packed []byte
 	tag    string
 }
 
-// snapshot is a graph, and the answers that were made of it. It is safe for concurrent use.
+// snapshot is a graph and its cached responses. It is safe for concurrent use.
 type snapshot struct {
-	graph   *graphdata.Graph
-	answers map[graphdata.Query]*entry
-	nothing *answer
-	// folder is the graph-data that it was made of, packed; nil when there is none.
-	folder *folder
+	graph         *graphdata.Graph
+	responses     map[graphdata.Query]*responseEntry
+	emptyResponse *graphResponse
+	// folder is the archive of the graph-data; nil if there is none.
+	folder *graphDataArchive
 
-	mu   sync.Mutex
-	kept int // bytes
+	mu          sync.Mutex
+	cachedBytes int // bytes
 }
 
-// entry is an answer that is made when it is first asked for.
-type entry struct {
-	mu     sync.Mutex
-	answer *answer
+// responseEntry is a response that is built on first use.
+type responseEntry struct {
+	mu       sync.Mutex
+	response *graphResponse
 }
 
 func newSnapshot(graph *graphdata.Graph, data *graphdata.Data) (*snapshot, error) {
-	s := &snapshot{graph: graph, answers: map[graphdata.Query]*entry{}}
+	s := &snapshot{graph: graph, responses: map[graphdata.Query]*responseEntry{}}
 	if packed := data.Archive(); packed != nil {
-		s.folder = &folder{packed, tagOf(packed)}
+		s.folder = &graphDataArchive{packed, newETag(packed)}
 	}
 
 	for _, q := range graph.Queries() {
-		s.answers[q] = &entry{}
+		s.responses[q] = &responseEntry{}
 	}
 
 	var err error
-	s.nothing, err = newAnswer(graph, graphdata.Query{})
+	s.emptyResponse, err = newGraphResponse(graph, graphdata.Query{})
 	return s, err
 }
 
-// answer returns the answer to a query. What nobody has a release of is an empty graph.
-func (s *snapshot) answer(q graphdata.Query) (*answer, error) {
-	e := s.answers[q]
+// responseFor returns the response to a query. For unknown channels it is an empty graph.
+func (s *snapshot) responseFor(q graphdata.Query) (*graphResponse, error) {
+	e := s.responses[q]
 	if e == nil {
-		return s.nothing, nil
+		return s.emptyResponse, nil
 	}
 
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.answer != nil {
-		return e.answer, nil
+	if e.response != nil {
+		return e.response, nil
 	}
 
-	made, err := newAnswer(s.graph, q)
+	response, err := newGraphResponse(s.graph, q)
 	if err != nil {
 		return nil, err
 	}
 
 	s.mu.Lock()
-	if size := len(made.plain) + len(made.packed); s.kept+size <= maxKept {
-		s.kept += size
-		e.answer = made
+	if size := len(response.plain) + len(response.packed); s.cachedBytes+size <= maxCachedBytes {
+		s.cachedBytes += size
+		e.response = response
 	}
 
 	s.mu.Unlock()
-	return made, nil
+	return response, nil
 }
 
-func newAnswer(graph *graphdata.Graph, q graphdata.Query) (*answer, error) {
+func newGraphResponse(graph *graphdata.Graph, q graphdata.Query) (*graphResponse, error) {
 	part := graph.Channel(q)
 	if err := part.Check(); err != nil {
 		return nil, fmt.Errorf("clients would refuse the graph of channel %s for %s: %w", q.Channel, q.Architecture, err)
@@ -114,10 +114,10 @@ func newAnswer(graph *graphdata.Graph, q graphdata.Query) (*answer, error) {
 		return nil, err
 	}
 
-	return &answer{plain: plain, packed: packed.Bytes(), tag: tagOf(plain)}, nil
+	return &graphResponse{plain: plain, packed: packed.Bytes(), tag: newETag(plain)}, nil
 }
 
-func tagOf(data []byte) string {
+func newETag(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
 }

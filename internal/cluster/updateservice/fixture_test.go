@@ -20,7 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestMain keeps the settings of the machine and of its user away from the tests.
+// TestMain isolates the tests from the settings of the machine and user.
 func TestMain(m *testing.M) {
 	home, err := os.MkdirTemp("", "mainstay-updateservice-test-")
 	if err != nil {
@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// images is a registry with a repository of releases.
-type images struct {
+// testRegistry is a registry with a repository of releases.
+type testRegistry struct {
 	t          *testing.T
 	server     *httptest.Server
 	repository string
@@ -50,9 +50,9 @@ type images struct {
 	asked int // manifests and blobs
 }
 
-func newImages(t *testing.T) *images {
+func newTestRegistry(t *testing.T) *testRegistry {
 	t.Helper()
-	i := &images{t: t, client: image.NewClient(image.Options{Insecure: true})}
+	i := &testRegistry{t: t, client: image.NewClient(image.Options{Insecure: true})}
 	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	i.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i.mu.Lock()
@@ -76,20 +76,20 @@ func newImages(t *testing.T) *images {
 	return i
 }
 
-func (i *images) setAway(away bool) {
+func (i *testRegistry) setUnavailable(away bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.away = away
 }
 
-func (i *images) askedFor() int {
+func (i *testRegistry) requestCount() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.asked
 }
 
-// built makes an image of files.
-func (i *images) built(architecture string, files map[string]string) *image.Built {
+// buildImage builds an image from files.
+func (i *testRegistry) buildImage(architecture string, files map[string]string) *image.Built {
 	i.t.Helper()
 	layer := image.Layer{}
 	for name, text := range files {
@@ -105,8 +105,8 @@ func (i *images) built(architecture string, files map[string]string) *image.Buil
 	return b
 }
 
-// payload returns the files of a release.
-func payload(version string, more map[string]string, previous ...string) map[string]string {
+// newReleaseFiles returns the files of a release.
+func newReleaseFiles(version string, more map[string]string, previous ...string) map[string]string {
 	metadata, err := release.Metadata{Kind: release.KindMetadata, Version: version, Previous: previous, Metadata: more}.Encode()
 	if err != nil {
 		panic(err) // the test is wrong
@@ -120,8 +120,8 @@ func payload(version string, more map[string]string, previous ...string) map[str
 	return map[string]string{"/" + release.FileMetadata: string(metadata), "/" + release.FileImages: string(references)}
 }
 
-// push pushes an image, or a list of several, and gives its digest.
-func (i *images) push(tag string, built ...*image.Built) string {
+// pushImages pushes an image, or an index of several, and returns its digest.
+func (i *testRegistry) pushImages(tag string, built ...*image.Built) string {
 	i.t.Helper()
 	digest, err := i.client.Push(i.t.Context(), i.repository+":"+tag, nil, built...)
 	if err != nil {
@@ -131,13 +131,13 @@ func (i *images) push(tag string, built ...*image.Built) string {
 	return "sha256:" + digest
 }
 
-func (i *images) release(version string, previous ...string) string {
+func (i *testRegistry) pushRelease(version string, previous ...string) string {
 	i.t.Helper()
-	return i.push(version+"-x86_64", i.built("amd64", payload(version, map[string]string{"url": "https://example.com/" + version}, previous...)))
+	return i.pushImages(version+"-x86_64", i.buildImage("amd64", newReleaseFiles(version, map[string]string{"url": "https://example.com/" + version}, previous...)))
 }
 
-// dataDir makes a graph-data folder.
-func dataDir(t *testing.T, files map[string]string) string {
+// newDataFolder creates a graph-data folder.
+func newDataFolder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	writeData(t, dir, map[string]string{"version": "1.1.0"})
@@ -158,17 +158,17 @@ func writeData(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// service makes a service that has scanned.
-func service(t *testing.T, o Options) *Service {
+// newScannedService returns a service after its first scan.
+func newScannedService(t *testing.T, o Options) *Service {
 	t.Helper()
-	s := unscanned(t, o)
+	s := newService(t, o)
 	if err := s.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func unscanned(t *testing.T, o Options) *Service {
+func newService(t *testing.T, o Options) *Service {
 	t.Helper()
 	o.Images, o.Log = image.Options{Insecure: true}, logr.Discard()
 	s, err := New(o)
@@ -178,8 +178,8 @@ func unscanned(t *testing.T, o Options) *Service {
 	return s
 }
 
-// ask asks a service for a path below its prefix.
-func ask(s *Service, path string, header ...string) *httptest.ResponseRecorder {
+// getPath requests a path below the prefix of a service.
+func getPath(s *Service, path string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "/api/upgrades_info"+path, nil)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
@@ -189,10 +189,10 @@ func ask(s *Service, path string, header ...string) *httptest.ResponseRecorder {
 	return w
 }
 
-// graph asks for a graph, and tells of its versions and edges.
-func graph(t *testing.T, s *Service, query string) string {
+// describeGraph requests a graph and returns its versions and edges as text.
+func describeGraph(t *testing.T, s *Service, query string) string {
 	t.Helper()
-	w := ask(s, "/graph?"+query)
+	w := getPath(s, "/graph?"+query)
 	if w.Code != http.StatusOK {
 		t.Fatalf("%s: %d %s", query, w.Code, w.Body)
 	}
