@@ -1,7 +1,7 @@
-// Package acceptance finds out whether a wanted release may be applied: it verifies its
-// signature, retrieves it, reads what it holds, and asks whether the cluster is fit for it.
+// Package acceptance decides whether a wanted release may be applied. It verifies the signature
+// of the release, retrieves and loads its payload, and checks the preconditions of the cluster.
 //
-// Nothing of the release is applied here, and nothing of what is applied now is touched.
+// It applies nothing and does not affect the release that is applied now.
 package acceptance
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Budget is how long verification and retrieval may take together.
+// Budget is the timeout of verification and retrieval together.
 const Budget = 4 * time.Minute
 
-// Reasons of condition ReleaseAccepted.
+// Reasons of the ReleaseAccepted condition.
 const (
 	ReasonRetrieve      = "RetrievePayload"
 	ReasonLoad          = "LoadPayload"
@@ -30,148 +30,147 @@ const (
 	ReasonLoaded        = "PayloadLoaded"
 )
 
-// Reasons of the errors behind them.
+// Reasons of the underlying errors.
 const (
 	reasonUnverified  = "ImageVerificationFailed"
 	reasonUnretrieved = "UpdatePayloadRetrievalFailed"
 	reasonIntegrity   = "UpdatePayloadIntegrity"
 )
 
-// Retriever reads release images.
+// Retriever retrieves the files of release images.
 type Retriever interface {
-	// Retrieve returns the files of a release's image, with the folders of the payload in their
-	// root. All of them are there, and are what the pull spec says, or there is an error.
+	// Retrieve returns the files of a release image, with the directories of the payload in the
+	// root. The files are complete and match the digest of the pull spec, or there is an error.
 	// The version of the release may be empty.
 	Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error)
 }
 
-// Verifier reports whether release images may be trusted.
+// Verifier verifies the signatures of release images.
 type Verifier interface {
-	// Verify returns nil for an image that is signed as it must be. An empty digest is that
-	// of an image which was named by a tag.
+	// Verify returns nil if the image with a digest has a trusted signature. The digest is empty
+	// if the image is named by a tag.
 	Verify(ctx context.Context, digest string) error
 }
 
-// Request is a release to be accepted.
+// Request is a request to accept a release.
 type Request struct {
-	// Target is the release. An empty version is found out.
+	// Target is the release. If its version is empty, the version of the payload is used.
 	Target configv1.Release
-	// Force goes on though verification fails or a precondition stands against it.
+	// Force accepts the release even if verification or a blocking precondition fails.
 	Force bool
-	// Verifier is that of the release which the cluster is at.
+	// Verifier is the verifier that the current release configures.
 	Verifier Verifier
-	// Load is how the payload is read.
+	// Load are the options for loading the payload.
 	Load release.Options
-	// Cluster tells which manifests belong to the cluster.
+	// Cluster selects the manifests that belong to the cluster.
 	Cluster release.Cluster
-	// Architecture is that of this process, as Go names it.
+	// Architecture is the architecture of this process, as a GOARCH value.
 	Architecture string
-	// Local says that the release is the one that this program is part of: it is trusted, and
-	// nothing is judged.
+	// Local is true if this program is part of the release. The release is trusted and
+	// preconditions are not checked.
 	Local bool
-	// Settled says that the release was accepted before: the cluster is at it, or on its
-	// way there. Nothing is judged again.
+	// Settled is true if the release was accepted before, and the cluster is at it or being
+	// updated to it. Signature and preconditions are not checked again.
 	Settled bool
 
-	// loaded is what an earlier judgement read.
+	// loaded is the result of an earlier attempt.
 	loaded *Accepted
 }
 
 // Accepted is a release that may be applied.
 type Accepted struct {
-	// Release is what the payload says of itself.
+	// Release is the release as described by its payload.
 	Release configv1.Release
-	// Payload is what it holds, not filtered.
+	// Payload is the unfiltered payload.
 	Payload *release.Payload
-	// Verified reports whether its signature was verified.
+	// Verified is true if the signature was verified.
 	Verified bool
-	// Risks tells what was passed over.
+	// Risks describes the failed checks that were overridden, and the accepted risks.
 	Risks string
 }
 
-// Failure says why a release was not accepted.
+// Failure is the reason why a release was not accepted.
 type Failure struct {
-	// Reason of condition ReleaseAccepted.
+	// Reason is the reason of the ReleaseAccepted condition.
 	Reason string
-	// Cause in one word.
+	// Cause is the CamelCase reason of the underlying error.
 	Cause string
-	// Message of the condition.
+	// Message is the message of the condition.
 	Message string
-	// Err is the cause with all its details.
+	// Err is the underlying error with all details.
 	Err error
 
-	// loaded is what was read before the failure.
+	// loaded is the release that was loaded before the failure.
 	loaded *Accepted
 }
 
-// Error is the message.
+// Error implements error.
 func (f *Failure) Error() string { return f.Message }
 
-// Unwrap returns the cause.
+// Unwrap returns the underlying error.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Judge accepts releases. Its fields are set before it is used.
+// Judge decides whether releases are accepted. Its fields must be set before it is used.
 type Judge struct {
-	// Retriever reads images.
+	// Retriever retrieves images.
 	Retriever Retriever
-	// ClusterVersion reads the ClusterVersion as it is when the preconditions are judged.
+	// ClusterVersion reads the current ClusterVersion before the preconditions are checked.
 	ClusterVersion func(ctx context.Context) (*configv1.ClusterVersion, error)
-	// Etcd reads the ClusterOperator of etcd; it gives nil where there is none.
+	// Etcd reads the ClusterOperator of etcd; it returns nil if there is none.
 	Etcd func(ctx context.Context) (*configv1.ClusterOperator, error)
-	// Tell is told each step in the judgement of a release: the reason of an event, whether
-	// it is a warning, and its text.
+	// Tell is called for each step: with the reason of an event, whether it is a warning, and its
+	// text.
 	Tell func(target configv1.Release, reason string, warning bool, message string)
-	// Detail returns all that is known of why an image could not be verified. Nil gives the
-	// error.
+	// Detail returns all details of a failed verification. If nil, the error text is used.
 	Detail func(err error) string
 }
 
-// Accept judges a release: signature, content, preconditions. Its error is a *Failure.
+// Accept verifies, loads and checks a release. Its error is a *Failure.
 func (j *Judge) Accept(ctx context.Context, r Request) (*Accepted, error) {
 	loaded := r.loaded
 	if loaded == nil {
 		var failure *Failure
-		if loaded, failure = j.prepare(ctx, r); failure != nil {
+		if loaded, failure = j.prepareRelease(ctx, r); failure != nil {
 			return nil, failure
 		}
 	}
 
 	accepted := *loaded
 	if !r.Settled && !r.Local {
-		risks, failure := j.judge(ctx, r, accepted.Release)
+		risks, failure := j.checkPreconditions(ctx, r, accepted.Release)
 		if failure != nil {
 			failure.loaded = loaded
 			return nil, failure
 		}
-		accepted.Risks = strings.Join(nonEmpty(append([]string{accepted.Risks}, risks...)), "\n")
+		accepted.Risks = strings.Join(removeEmpty(append([]string{accepted.Risks}, risks...)), "\n")
 	}
 
 	j.Tell(r.Target, "PayloadLoaded", false, LoadedMessage(accepted.Release, r.Architecture))
 	return &accepted, nil
 }
 
-// prepare verifies and reads a release.
-func (j *Judge) prepare(ctx context.Context, r Request) (*Accepted, *Failure) {
+// prepareRelease verifies, retrieves and loads a release.
+func (j *Judge) prepareRelease(ctx context.Context, r Request) (*Accepted, *Failure) {
 	j.Tell(r.Target, "RetrievePayload", false, RetrievingMessage(r.Target))
-	files, risk, err := j.retrieve(ctx, r)
+	files, risk, err := j.verifyAndRetrieve(ctx, r)
 	if err != nil {
-		failure := failureOf(ReasonRetrieve, "Retrieving payload failed", r.Target, err)
-		j.Tell(r.Target, "RetrievePayloadFailed", true, j.detailed(r.Target, err))
+		failure := newFailure(ReasonRetrieve, "Retrieving payload failed", r.Target, err)
+		j.Tell(r.Target, "RetrievePayloadFailed", true, j.describeRetrievalError(r.Target, err))
 		return nil, failure
 	}
 
 	j.Tell(r.Target, "LoadPayload", false, fmt.Sprintf("Loading payload version=%q image=%q", r.Target.Version, r.Target.Image))
-	payload, err := load(files, r)
+	payload, err := loadPayload(files, r)
 	if err != nil {
-		failure := failureOf(ReasonLoad, "Loading payload failed", r.Target, err)
+		failure := newFailure(ReasonLoad, "Loading payload failed", r.Target, err)
 		j.Tell(r.Target, "LoadPayloadFailed", true, failure.Message)
 		return nil, failure
 	}
 
-	loaded := &Accepted{Release: describe(payload, r), Payload: payload, Verified: risk == "" && !r.Local && !r.Settled, Risks: risk}
+	loaded := &Accepted{Release: describeRelease(payload, r), Payload: payload, Verified: risk == "" && !r.Local && !r.Settled, Risks: risk}
 	if asked := r.Target.Version; asked != "" && asked != loaded.Release.Version {
 		err := fmt.Errorf("release image version %s does not match the expected upstream version %s", loaded.Release.Version, asked)
-		failure := failureOf(ReasonVersion, "Verifying payload failed", r.Target, err)
+		failure := newFailure(ReasonVersion, "Verifying payload failed", r.Target, err)
 		j.Tell(r.Target, "VerifyPayloadVersionFailed", true, failure.Message)
 		return nil, failure
 	}
@@ -179,37 +178,37 @@ func (j *Judge) prepare(ctx context.Context, r Request) (*Accepted, *Failure) {
 	return loaded, nil
 }
 
-func nonEmpty(texts []string) []string {
+func removeEmpty(texts []string) []string {
 	return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 }
 
-// cause returns an error a reason.
-type cause struct {
+// causeError is an error with a reason.
+type causeError struct {
 	reason, text string
 	err          error
 }
 
-func (c *cause) Error() string { return c.text + ": " + c.err.Error() }
-func (c *cause) Unwrap() error { return c.err }
+func (c *causeError) Error() string { return c.text + ": " + c.err.Error() }
+func (c *causeError) Unwrap() error { return c.err }
 
-// detailed tells of a failed retrieval what is too long for a condition: why each
-// signature was not good.
-func (j *Judge) detailed(target configv1.Release, err error) string {
+// describeRetrievalError describes a failed retrieval with the details that are too long for a
+// condition, such as why each signature was rejected.
+func (j *Judge) describeRetrievalError(target configv1.Release, err error) string {
 	text := err.Error()
-	if c := (*cause)(nil); j.Detail != nil && errors.As(err, &c) && c.reason == reasonUnverified {
+	if c := (*causeError)(nil); j.Detail != nil && errors.As(err, &c) && c.reason == reasonUnverified {
 		text = c.text + ": " + j.Detail(c.err)
 	}
-	return described("Retrieving payload failed", target, text)
+	return formatFailure("Retrieving payload failed", target, text)
 }
 
-// retrieve verifies the image, in at most half of the time that there is, and reads it.
-// The risk is that of an image that could not be verified.
-func (j *Judge) retrieve(ctx context.Context, r Request) (files fs.FS, risk string, err error) {
+// verifyAndRetrieve verifies the image, in at most half of the budget, and retrieves its files.
+// risk describes a failed verification that was overridden.
+func (j *Judge) verifyAndRetrieve(ctx context.Context, r Request) (files fs.FS, risk string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
-	if err := verify(ctx, r); err != nil {
+	if err := verifyImage(ctx, r); err != nil {
 		if !r.Force {
-			return nil, "", &cause{reasonUnverified, "The update cannot be verified", err}
+			return nil, "", &causeError{reasonUnverified, "The update cannot be verified", err}
 		}
 		risk = fmt.Sprintf("Target release version=%q image=%q cannot be verified, but continuing anyway because the update was forced: %v", r.Target.Version, r.Target.Image, err)
 		j.Tell(r.Target, "RetrievePayload", true, risk)
@@ -217,13 +216,13 @@ func (j *Judge) retrieve(ctx context.Context, r Request) (files fs.FS, risk stri
 
 	files, err = j.Retriever.Retrieve(ctx, r.Target)
 	if err != nil {
-		return nil, "", &cause{reasonUnretrieved, "Unable to download and prepare the update", err}
+		return nil, "", &causeError{reasonUnretrieved, "Unable to download and prepare the update", err}
 	}
 
 	return files, risk, nil
 }
 
-func verify(ctx context.Context, r Request) error {
+func verifyImage(ctx context.Context, r Request) error {
 	if r.Local || r.Settled {
 		return nil
 	}
@@ -238,20 +237,21 @@ func verify(ctx context.Context, r Request) error {
 	return r.Verifier.Verify(ctx, digest)
 }
 
-// load reads the payload, and refuses one that no cluster can be at.
-func load(files fs.FS, r Request) (*release.Payload, error) {
+// loadPayload loads the payload and checks that a cluster can run it.
+func loadPayload(files fs.FS, r Request) (*release.Payload, error) {
 	payload, err := release.Load(files, r.Load)
 	if err != nil {
-		return nil, &cause{reasonIntegrity, "Error loading manifests from " + r.Target.Image, err}
+		return nil, &causeError{reasonIntegrity, "Error loading manifests from " + r.Target.Image, err}
 	}
 	if err := CheckOperators(payload, r.Cluster); err != nil {
-		return nil, &cause{reasonIntegrity, "Error loading manifests from " + r.Target.Image, err}
+		return nil, &causeError{reasonIntegrity, "Error loading manifests from " + r.Target.Image, err}
 	}
 	return payload, nil
 }
 
-// judge asks whether the cluster is fit for the release. It gives what is passed over.
-func (j *Judge) judge(ctx context.Context, r Request, target configv1.Release) ([]string, *Failure) {
+// checkPreconditions checks whether the cluster can be updated to the release. It returns texts
+// about overridden checks and accepted risks.
+func (j *Judge) checkPreconditions(ctx context.Context, r Request, target configv1.Release) ([]string, *Failure) {
 	cv, err := j.ClusterVersion(ctx)
 	findings := precondition.Unreadable(err)
 	if err == nil {
@@ -279,14 +279,14 @@ func (j *Judge) judge(ctx context.Context, r Request, target configv1.Release) (
 
 	risks := []string{text}
 	if err == nil {
-		risks = append(risks, exposure(cv, target))
+		risks = append(risks, describeAcceptedRisks(cv, target))
 	}
 
 	return risks, nil
 }
 
-// describe is what the payload says of itself, and what is known of it beside that.
-func describe(payload *release.Payload, r Request) configv1.Release {
+// describeRelease returns the release as described by its payload, completed by the request.
+func describeRelease(payload *release.Payload, r Request) configv1.Release {
 	own := ReleaseOf(payload, r.Target.Image, r.Architecture)
 	if own.URL == "" {
 		own.URL = r.Target.URL
@@ -297,8 +297,8 @@ func describe(payload *release.Payload, r Request) configv1.Release {
 	return own
 }
 
-// ReleaseOf is what a payload says of itself. process is the architecture of this process,
-// as Go names it.
+// ReleaseOf returns the release that a payload describes. process is the architecture of this
+// process, as a GOARCH value.
 func ReleaseOf(payload *release.Payload, image, process string) configv1.Release {
 	metadata := payload.Metadata
 	told := configv1.Release{Version: metadata.Version, Image: image, URL: metadata.URL(), Channels: metadata.Channels()}
@@ -308,12 +308,12 @@ func ReleaseOf(payload *release.Payload, image, process string) configv1.Release
 	return told
 }
 
-// RetrievingMessage is the message of ReleaseAccepted for a release that is being judged.
+// RetrievingMessage returns the message of ReleaseAccepted for a release that is being checked.
 func RetrievingMessage(target configv1.Release) string {
 	return fmt.Sprintf("Retrieving and verifying payload version=%q image=%q", target.Version, target.Image)
 }
 
-// LoadedMessage is the message of ReleaseAccepted for a release that was accepted.
+// LoadedMessage returns the message of ReleaseAccepted for an accepted release.
 func LoadedMessage(r configv1.Release, process string) string {
 	architecture := string(r.Architecture)
 	if architecture == "" {
@@ -322,13 +322,13 @@ func LoadedMessage(r configv1.Release, process string) string {
 	return fmt.Sprintf("Payload loaded version=%q image=%q architecture=%q", r.Version, r.Image, architecture)
 }
 
-func described(what string, target configv1.Release, text string) string {
+func formatFailure(what string, target configv1.Release, text string) string {
 	return fmt.Sprintf("%s version=%q image=%q failure=%s", what, target.Version, target.Image, text)
 }
 
-func failureOf(reason, what string, target configv1.Release, err error) *Failure {
-	failure := &Failure{Reason: reason, Err: err, Message: described(what, target, err.Error())}
-	if c := (*cause)(nil); errors.As(err, &c) {
+func newFailure(reason, what string, target configv1.Release, err error) *Failure {
+	failure := &Failure{Reason: reason, Err: err, Message: formatFailure(what, target, err.Error())}
+	if c := (*causeError)(nil); errors.As(err, &c) {
 		failure.Cause = c.reason
 	}
 	return failure

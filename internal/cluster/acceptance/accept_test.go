@@ -19,8 +19,9 @@ import (
 
 const image = "registry.example/release@sha256:4a1f"
 
-// payload makes the files of a release; each further text is a manifest of the operator.
-func payload(version string, own ...string) fstest.MapFS {
+// newReleaseFiles returns the files of a release; each further text is a manifest of the
+// operator.
+func newReleaseFiles(version string, own ...string) fstest.MapFS {
 	files := fstest.MapFS{
 		"release-manifests/release-metadata": {Data: []byte(`{"kind":"cincinnati-metadata-v0","version":"` + version + `","metadata":{"url":"https://example.com/` + version + `"}}`)},
 		"release-manifests/image-references": {Data: []byte(`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"` + version + `"}}`)},
@@ -32,28 +33,28 @@ func payload(version string, own ...string) fstest.MapFS {
 	return files
 }
 
-func deployment(name, command string) string {
+func deploymentManifest(name, command string) string {
 	return `{apiVersion: apps/v1, kind: Deployment, metadata: {name: ` + name + `, namespace: ns, annotations: {include.release.openshift.io/self-managed-high-availability: "true"}},
 spec: {template: {spec: {containers: [{name: c, args: [run, ` + command + `]}]}}}}`
 }
 
-type retriever struct {
+type fakeRetriever struct {
 	files fs.FS
 	err   error
 	asked int
 }
 
-func (r *retriever) Retrieve(context.Context, configv1.Release) (fs.FS, error) {
+func (r *fakeRetriever) Retrieve(context.Context, configv1.Release) (fs.FS, error) {
 	r.asked++
 	return r.files, r.err
 }
 
-type verifier struct{ err error }
+type fakeVerifier struct{ err error }
 
-func (v verifier) Verify(context.Context, string) error { return v.err }
+func (v fakeVerifier) Verify(context.Context, string) error { return v.err }
 
-// cluster is at 1.2.3 and may go to 1.2.4.
-func cluster() *configv1.ClusterVersion {
+// newClusterVersion returns a ClusterVersion at 1.2.3 that may be updated to 1.2.4.
+func newClusterVersion() *configv1.ClusterVersion {
 	return &configv1.ClusterVersion{Status: configv1.ClusterVersionStatus{
 		Desired:          configv1.Release{Version: "1.2.3", Image: "registry.example/release@sha256:0000"},
 		AvailableUpdates: []configv1.Release{{Version: "1.2.4", Image: image}},
@@ -63,7 +64,7 @@ func cluster() *configv1.ClusterVersion {
 func noEtcd(context.Context) (*configv1.ClusterOperator, error) { return nil, nil }
 
 func TestAccept(t *testing.T) {
-	unsigned := verifier{errors.New("unable to verify")}
+	unsigned := fakeVerifier{errors.New("unable to verify")}
 	asks := func(version string, force bool, v Verifier) Request {
 		return Request{Target: configv1.Release{Version: version, Image: image}, Force: force, Verifier: v, Architecture: "amd64"}
 	}
@@ -79,77 +80,77 @@ func TestAccept(t *testing.T) {
 		events       string
 	}{
 		"good": {
-			files: payload("1.2.4"), request: asks("1.2.4", false, verifier{}),
+			files: newReleaseFiles("1.2.4"), request: asks("1.2.4", false, fakeVerifier{}),
 			events: "RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
 		},
 		"without a version": {
-			files: payload("1.2.4"), request: asks("", false, verifier{}),
+			files: newReleaseFiles("1.2.4"), request: asks("", false, fakeVerifier{}),
 			events: "RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
 		},
 		"unsigned": {
-			files: payload("1.2.4"), request: asks("1.2.4", false, unsigned), reason: ReasonRetrieve,
+			files: newReleaseFiles("1.2.4"), request: asks("1.2.4", false, unsigned), reason: ReasonRetrieve,
 			text:   `Retrieving payload failed version="1.2.4" image="` + image + `" failure=The update cannot be verified: unable to verify`,
 			events: "RetrievePayload !RetrievePayloadFailed",
 		},
 		"unsigned and forced": {
-			files: payload("1.2.4"), request: asks("1.2.4", true, unsigned),
+			files: newReleaseFiles("1.2.4"), request: asks("1.2.4", true, unsigned),
 			risks:  []string{`Target release version="1.2.4" image="` + image + `" cannot be verified, but continuing anyway because the update was forced: unable to verify`},
 			events: "RetrievePayload !RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
 		},
 		"not to be had": {
-			away: errors.New("manifest unknown"), request: asks("1.2.4", false, verifier{}), reason: ReasonRetrieve,
+			away: errors.New("manifest unknown"), request: asks("1.2.4", false, fakeVerifier{}), reason: ReasonRetrieve,
 			text:   "failure=Unable to download and prepare the update: manifest unknown",
 			events: "RetrievePayload !RetrievePayloadFailed",
 		},
 		"no payload": {
-			files: fstest.MapFS{}, request: asks("1.2.4", false, verifier{}), reason: ReasonLoad, text: "Loading payload failed version=",
+			files: fstest.MapFS{}, request: asks("1.2.4", false, fakeVerifier{}), reason: ReasonLoad, text: "Loading payload failed version=",
 			events: "RetrievePayload LoadPayload !LoadPayloadFailed",
 		},
 		"a manifest that does not parse": {
-			files: payload("1.2.4", "{"), request: asks("1.2.4", false, verifier{}), reason: ReasonLoad, text: "0000_00_cvo_00.yaml",
+			files: newReleaseFiles("1.2.4", "{"), request: asks("1.2.4", false, fakeVerifier{}), reason: ReasonLoad, text: "0000_00_cvo_00.yaml",
 			events: "RetrievePayload LoadPayload !LoadPayloadFailed",
 		},
 		"another version": {
-			files: payload("1.2.5"), request: asks("1.2.4", false, verifier{}), reason: ReasonVersion,
+			files: newReleaseFiles("1.2.5"), request: asks("1.2.4", false, fakeVerifier{}), reason: ReasonVersion,
 			text:   "release image version 1.2.5 does not match the expected upstream version 1.2.4",
 			events: "RetrievePayload LoadPayload !VerifyPayloadVersionFailed",
 		},
 		"two operators": {
-			files:   payload("1.2.4", deployment("cluster-version-operator", "x"), deployment("other", "cluster-version-operator")),
-			request: asks("1.2.4", false, verifier{}), reason: ReasonLoad, text: "the release has 2 Deployments of cluster-version-operator",
+			files:   newReleaseFiles("1.2.4", deploymentManifest("cluster-version-operator", "x"), deploymentManifest("other", "cluster-version-operator")),
+			request: asks("1.2.4", false, fakeVerifier{}), reason: ReasonLoad, text: "the release has 2 Deployments of cluster-version-operator",
 			events: "RetrievePayload LoadPayload !LoadPayloadFailed",
 		},
 		"one operator": {
-			files: payload("1.2.4", deployment("cluster-version-operator", "x"), deployment("other", "else")), request: asks("1.2.4", false, verifier{}),
+			files: newReleaseFiles("1.2.4", deploymentManifest("cluster-version-operator", "x"), deploymentManifest("other", "else")), request: asks("1.2.4", false, fakeVerifier{}),
 			events: "RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
 		},
 		"a precondition stands against it": {
-			files: payload("1.4.0"), request: asks("1.4.0", false, verifier{}), reason: ReasonPreconditions,
+			files: newReleaseFiles("1.4.0"), request: asks("1.4.0", false, fakeVerifier{}), reason: ReasonPreconditions,
 			text:   `Preconditions failed for payload loaded version="1.4.0" image="` + image + `": Multiple precondition checks failed:`,
 			events: "RetrievePayload LoadPayload !PreconditionBlock",
 		},
 		"a precondition, and forced": {
-			files: payload("1.4.0"), request: asks("1.4.0", true, verifier{}),
+			files: newReleaseFiles("1.4.0"), request: asks("1.4.0", true, fakeVerifier{}),
 			risks:  []string{"Forced through blocking failures: Multiple precondition checks failed:"},
 			events: "RetrievePayload LoadPayload !PreconditionWarn PayloadLoaded",
 		},
 		"not recommended": {
-			files: payload("1.2.4"), request: asks("1.2.4", false, verifier{}), change: away,
+			files: newReleaseFiles("1.2.4"), request: asks("1.2.4", false, fakeVerifier{}), change: away,
 			risks:  []string{`Precondition "ClusterVersionRecommendedUpdate" failed because of "NoChannel"`},
 			events: "RetrievePayload LoadPayload !PreconditionWarn PayloadLoaded",
 		},
 		"accepted before": {
-			files:   payload("1.4.0"),
+			files:   newReleaseFiles("1.4.0"),
 			request: Request{Target: configv1.Release{Version: "1.4.0", Image: image}, Verifier: unsigned, Settled: true},
 			events:  "RetrievePayload LoadPayload PayloadLoaded",
 		},
 		"the program's own": {
-			files:   payload("1.4.0"),
+			files:   newReleaseFiles("1.4.0"),
 			request: Request{Target: configv1.Release{Version: "1.4.0", Image: image}, Verifier: unsigned, Local: true},
 			events:  "RetrievePayload LoadPayload PayloadLoaded",
 		},
 		"accepted risks": {
-			files: payload("1.2.4"), request: asks("1.2.4", false, verifier{}),
+			files: newReleaseFiles("1.2.4"), request: asks("1.2.4", false, fakeVerifier{}),
 			change: func(cv *configv1.ClusterVersion) {
 				risk := func(name string, applies metav1.ConditionStatus) configv1.ConditionalUpdateRisk {
 					return configv1.ConditionalUpdateRisk{Name: name, Conditions: []metav1.Condition{{Type: "Applies", Status: applies}}}
@@ -167,13 +168,13 @@ func TestAccept(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			cv := cluster()
+			cv := newClusterVersion()
 			if c.change != nil {
 				c.change(cv)
 			}
 			var events []string
 			judge := &Judge{
-				Retriever:      &retriever{files: c.files, err: c.away},
+				Retriever:      &fakeRetriever{files: c.files, err: c.away},
 				ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return cv, nil },
 				Etcd:           noEtcd,
 				Tell: func(_ configv1.Release, reason string, warning bool, _ string) {
@@ -217,17 +218,17 @@ func TestAccept(t *testing.T) {
 
 func TestUnreadableClusterVersion(t *testing.T) {
 	judge := &Judge{
-		Retriever:      &retriever{files: payload("1.2.4")},
+		Retriever:      &fakeRetriever{files: newReleaseFiles("1.2.4")},
 		ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return nil, errors.New("away") },
 		Etcd:           noEtcd, Tell: func(configv1.Release, string, bool, string) {},
 	}
-	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: verifier{}})
+	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: fakeVerifier{}})
 	if err == nil || !strings.Contains(err.Error(), `"UnknownError"`) {
 		t.Errorf("error is %v", err)
 	}
 }
 
-// Four minutes are for verification and retrieval together, two of them for verification.
+// Verification and retrieval have four minutes together, of which verification has two.
 func TestBudget(t *testing.T) {
 	hangs := func(ctx context.Context) error {
 		<-ctx.Done()
@@ -246,9 +247,9 @@ func TestBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				judge := &Judge{Retriever: hanging(hangs), Etcd: noEtcd, Tell: func(configv1.Release, string, bool, string) {}}
+				judge := &Judge{Retriever: blockingFunc(hangs), Etcd: noEtcd, Tell: func(configv1.Release, string, bool, string) {}}
 				began := time.Now()
-				_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Force: c.force, Verifier: hanging(c.verifier)})
+				_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Force: c.force, Verifier: blockingFunc(c.verifier)})
 				failure := (*Failure)(nil)
 				if !errors.As(err, &failure) || failure.Reason != ReasonRetrieve || failure.Cause != c.cause || time.Since(began) != c.want {
 					t.Errorf("after %s: %+v", time.Since(began), failure)
@@ -258,21 +259,23 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// hanging is whatever takes its time.
-type hanging func(context.Context) error
+// blockingFunc is a Verifier and Retriever that takes its time.
+type blockingFunc func(context.Context) error
 
-func (h hanging) Verify(ctx context.Context, _ string) error { return h(ctx) }
+func (h blockingFunc) Verify(ctx context.Context, _ string) error { return h(ctx) }
 
-func (h hanging) Retrieve(ctx context.Context, _ configv1.Release) (fs.FS, error) { return nil, h(ctx) }
+func (h blockingFunc) Retrieve(ctx context.Context, _ configv1.Release) (fs.FS, error) {
+	return nil, h(ctx)
+}
 
-// The reason of the update error and the details of a verification are told.
+// The cause of the failure and the details of the verification are reported.
 func TestDetailsOfVerification(t *testing.T) {
 	var told []string
 	judge := &Judge{
-		Retriever: &retriever{}, Tell: func(_ configv1.Release, _ string, _ bool, message string) { told = append(told, message) },
+		Retriever: &fakeRetriever{}, Tell: func(_ configv1.Release, _ string, _ bool, message string) { told = append(told, message) },
 		Detail: func(err error) string { return err.Error() + " in full" },
 	}
-	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: verifier{errors.New("bad")}})
+	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: fakeVerifier{errors.New("bad")}})
 	failure := (*Failure)(nil)
 	if !errors.As(err, &failure) || failure.Cause != "ImageVerificationFailed" || strings.Contains(failure.Message, "in full") {
 		t.Errorf("error is %+v", failure)
@@ -293,18 +296,18 @@ func TestLoadedMessage(t *testing.T) {
 	}
 }
 
-func TestOperatorsThatDoNotCount(t *testing.T) {
+func TestIgnoredOperators(t *testing.T) {
 	parse := func(own ...string) *release.Payload {
-		p, err := release.Load(payload("1.0.0", own...), release.Options{})
+		p, err := release.Load(newReleaseFiles("1.0.0", own...), release.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
 
-	cvo := deployment("cluster-version-operator", "x")
-	foreign := strings.Replace(deployment("other", "cluster-version-operator"), "self-managed-high-availability", "hosted", 1)
-	tombstone := strings.Replace(deployment("old", "cluster-version-operator"), "annotations: {", `annotations: {release.openshift.io/delete: "true", `, 1)
+	cvo := deploymentManifest("cluster-version-operator", "x")
+	foreign := strings.Replace(deploymentManifest("other", "cluster-version-operator"), "self-managed-high-availability", "hosted", 1)
+	tombstone := strings.Replace(deploymentManifest("old", "cluster-version-operator"), "annotations: {", `annotations: {release.openshift.io/delete: "true", `, 1)
 	service := strings.Replace(cvo, "Deployment", "StatefulSet", 1)
 	for name, p := range map[string]*release.Payload{
 		"none": parse(), "of another profile": parse(cvo, foreign), "a tombstone": parse(cvo, tombstone), "another kind": parse(cvo, service), "the same twice": parse(cvo, cvo),

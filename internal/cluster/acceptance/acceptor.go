@@ -11,131 +11,130 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// Pauses before a release that was not accepted is judged again: the first one, which
-// doubles, and the last.
+// Retry intervals for releases that were not accepted. The interval doubles with each attempt.
 const (
-	firstPause = 15 * time.Second
-	lastPause  = 4 * time.Minute
+	minRetryInterval = 15 * time.Second
+	maxRetryInterval = 4 * time.Minute
 )
 
-// State is how far the judgement of a release is.
+// State is the progress of a request.
 type State struct {
 	// Target and Force are those of the request.
 	Target configv1.Release
 	Force  bool
-	// Accepted is the release when it was accepted, Failure why it was not the last time.
-	// Both are nil at first.
+	// Accepted is the accepted release, and Failure the error of the last attempt. Both are nil
+	// before the first attempt has ended.
 	Accepted *Accepted
 	Failure  *Failure
 }
 
-// IsFor reports whether it is about a release: the same pull spec, to be taken in the same
-// way.
+// IsFor reports whether the state is about a request with the same pull spec, version and force.
 func (s State) IsFor(target configv1.Release, force bool) bool {
 	return s.Target.Image == target.Image && s.Target.Version == target.Version && s.Force == force
 }
 
-// Acceptor judges releases beside whatever else goes on. It is a Runnable of a manager, on
-// the leader. Its methods may be called at any time and do not wait.
+// Acceptor processes requests in the background. It is a Runnable of a manager that runs on the
+// leader. Its methods may be called at any time and do not block.
 type Acceptor struct {
-	judge   *Judge
-	clock   clock.WithTicker
-	wake    chan struct{}
-	changed chan struct{}
+	judge     *Judge
+	clock     clock.WithTicker
+	triggered chan struct{}
+	changed   chan struct{}
 
 	mu      sync.Mutex
 	request *Request
 	state   State
-	// stop ends the judgement under way.
-	stop context.CancelFunc
+	// cancelRunning cancels the running attempt.
+	cancelRunning context.CancelFunc
 }
 
-// NewAcceptor makes an Acceptor that judges nothing until it is started and asked to. A nil
+// NewAcceptor returns an Acceptor. It does nothing until it is started and has a request. A nil
 // clock is the real one.
 func NewAcceptor(judge *Judge, c clock.WithTicker) *Acceptor {
 	if c == nil {
 		c = clock.RealClock{}
 	}
-	return &Acceptor{judge: judge, clock: c, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	return &Acceptor{judge: judge, clock: c, triggered: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 }
 
-// NeedLeaderElection is true: one replica judges.
+// NeedLeaderElection returns true: only one replica accepts releases.
 func (a *Acceptor) NeedLeaderElection() bool { return true }
 
-// Changed returns an element when the state has changed since the last one was taken.
+// Changed returns a channel that has an element if the state changed since the last receive.
 func (a *Acceptor) Changed() <-chan struct{} { return a.changed }
 
-// Want asks for a release, in place of the one before. Asking for the same again changes
-// nothing but how the next judgement is made.
+// Want replaces the request and returns its state. A request for the same release does not
+// restart the attempt; its other fields are used by the next attempt.
 func (a *Acceptor) Want(r Request) State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	isNew := a.request == nil || !a.state.IsFor(r.Target, r.Force)
 	a.request = &r
 	if isNew {
-		a.end()
+		a.cancelAcceptance()
 		a.state = State{Target: r.Target, Force: r.Force}
-		nudge(a.wake)
+		notifyWithoutBlocking(a.triggered)
 	}
 
 	return a.state
 }
 
-// Again has a release that was not accepted judged now, for what stood against it may be
-// gone.
+// Again retries a release that was not accepted immediately, because the reason may no longer
+// exist.
 func (a *Acceptor) Again() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.request != nil && a.state.Failure != nil {
-		nudge(a.wake)
+		notifyWithoutBlocking(a.triggered)
 	}
 }
 
-// Forget ends whatever is judged.
+// Forget removes the request and cancels its attempt.
 func (a *Acceptor) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.end()
+	a.cancelAcceptance()
 	a.request, a.state = nil, State{}
-	nudge(a.wake)
+	notifyWithoutBlocking(a.triggered)
 }
 
-func (a *Acceptor) end() {
-	if a.stop != nil {
-		a.stop()
-		a.stop = nil
+func (a *Acceptor) cancelAcceptance() {
+	if a.cancelRunning != nil {
+		a.cancelRunning()
+		a.cancelRunning = nil
 	}
 }
 
-// Start judges until the context ends.
+// Start processes requests until the context ends.
 func (a *Acceptor) Start(ctx context.Context) error {
 	var due <-chan time.Time
-	pause := firstPause
+	pause := minRetryInterval
 	for {
 		select {
 		case <-ctx.Done():
-		case <-a.wake:
+		case <-a.triggered:
 		case <-due:
 		}
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // that it is to end is no error
 		}
 		due = nil
-		switch tried, failed, isFirst := a.try(ctx); {
+		switch tried, failed, isFirst := a.tryAccept(ctx); {
 		case !failed:
-			pause = firstPause
+			pause = minRetryInterval
 		case tried && isFirst:
-			pause = firstPause
+			pause = minRetryInterval
 			due = a.clock.After(pause)
 		default:
-			pause = min(2*pause, lastPause)
+			pause = min(2*pause, maxRetryInterval)
 			due = a.clock.After(pause)
 		}
 	}
 }
 
-// try judges what is asked for, unless it is accepted already.
-func (a *Acceptor) try(ctx context.Context) (tried, failed, isFirst bool) {
+// tryAccept makes one attempt for the current request, unless it is already accepted. isFirst is
+// true for the first attempt of a request.
+func (a *Acceptor) tryAccept(ctx context.Context) (tried, failed, isFirst bool) {
 	a.mu.Lock()
 	if a.request == nil || a.state.Accepted != nil {
 		a.mu.Unlock()
@@ -146,7 +145,7 @@ func (a *Acceptor) try(ctx context.Context) (tried, failed, isFirst bool) {
 	isFirst = a.state.Failure == nil
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a.stop = cancel
+	a.cancelRunning = cancel
 	if a.state.Failure != nil {
 		request.loaded = a.state.Failure.loaded
 	}
@@ -158,22 +157,22 @@ func (a *Acceptor) try(ctx context.Context) (tried, failed, isFirst bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if ctx.Err() != nil {
-		return true, false, isFirst // Nobody asks for it any more; what is asked for now woke this up.
+		return true, false, isFirst // The request was replaced, and the new one triggered the next attempt.
 	}
 
-	a.stop = nil
+	a.cancelRunning = nil
 	if err == nil {
 		a.state.Accepted, a.state.Failure = accepted, nil
 	} else if !errors.As(err, &a.state.Failure) {
 		a.state.Failure = &Failure{Reason: ReasonLoad, Message: err.Error(), Err: err}
 	}
 
-	nudge(a.changed)
+	notifyWithoutBlocking(a.changed)
 	return true, err != nil, isFirst
 }
 
-// nudge leaves one element, unless there is one.
-func nudge(c chan struct{}) {
+// notifyWithoutBlocking sends an element to a buffered channel, unless the channel is full.
+func notifyWithoutBlocking(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

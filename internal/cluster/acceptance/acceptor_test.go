@@ -13,16 +13,17 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 60 * time.Second
+// waitTimeout limits every wait of a test.
+const waitTimeout = 60 * time.Second
 
-// scripted returns what a channel has for it, so that a test decides when a retrieval ends.
-type scripted struct {
+// scriptedRetriever returns what it receives from a channel, so that a test decides when a
+// retrieval ends.
+type scriptedRetriever struct {
 	began chan string
 	ends  chan error
 }
 
-func (s *scripted) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
+func (s *scriptedRetriever) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
 	select {
 	case s.began <- target.Image:
 	case <-ctx.Done():
@@ -31,18 +32,18 @@ func (s *scripted) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 
 	select {
 	case err := <-s.ends:
-		return payload("1.2.4"), err
+		return newReleaseFiles("1.2.4"), err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func await[T any](t *testing.T, c <-chan T, what string) T {
+func receiveWithTimeout[T any](t *testing.T, c <-chan T, what string) T {
 	t.Helper()
 	select {
 	case value := <-c:
 		return value
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatalf("%s never happened", what)
 	}
 
@@ -50,11 +51,11 @@ func await[T any](t *testing.T, c <-chan T, what string) T {
 	return none
 }
 
-func start(t *testing.T) (*Acceptor, *scripted, *clocktesting.FakeClock) {
+func startAcceptor(t *testing.T) (*Acceptor, *scriptedRetriever, *clocktesting.FakeClock) {
 	t.Helper()
-	script := &scripted{began: make(chan string), ends: make(chan error)}
+	script := &scriptedRetriever{began: make(chan string), ends: make(chan error)}
 	clock := clocktesting.NewFakeClock(time.Now())
-	cv := cluster()
+	cv := newClusterVersion()
 	acceptor := NewAcceptor(&Judge{
 		Retriever:      script,
 		ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return cv, nil },
@@ -65,7 +66,7 @@ func start(t *testing.T) (*Acceptor, *scripted, *clocktesting.FakeClock) {
 	go func() { done <- acceptor.Start(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := await(t, done, "the end"); err != nil {
+		if err := receiveWithTimeout(t, done, "the end"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -73,33 +74,33 @@ func start(t *testing.T) (*Acceptor, *scripted, *clocktesting.FakeClock) {
 	return acceptor, script, clock
 }
 
-func request(image string, force bool) Request {
-	return Request{Target: configv1.Release{Version: "1.2.4", Image: image}, Force: force, Verifier: verifier{}}
+func newRequest(image string, force bool) Request {
+	return Request{Target: configv1.Release{Version: "1.2.4", Image: image}, Force: force, Verifier: fakeVerifier{}}
 }
 
-func TestAcceptorTriesAgain(t *testing.T) {
-	acceptor, script, clock := start(t)
-	r := request(image, false)
+func TestAcceptorRetries(t *testing.T) {
+	acceptor, script, clock := startAcceptor(t)
+	r := newRequest(image, false)
 	if state := acceptor.Want(r); state.Accepted != nil || state.Failure != nil {
 		t.Fatalf("state is %+v", state)
 	}
 
-	await(t, script.began, "the first retrieval")
+	receiveWithTimeout(t, script.began, "the first retrieval")
 	script.ends <- errors.New("registry away")
-	await(t, acceptor.Changed(), "the first failure")
+	receiveWithTimeout(t, acceptor.Changed(), "the first failure")
 	if state := acceptor.Want(r); state.Failure == nil || state.Failure.Reason != ReasonRetrieve {
 		t.Fatalf("state is %+v", state)
 	}
 
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true, func(context.Context) (bool, error) { return clock.HasWaiters(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return clock.HasWaiters(), nil })
 	if err != nil {
 		t.Fatalf("nothing waits for the next attempt: %v", err)
 	}
 
-	clock.Step(firstPause)
-	await(t, script.began, "the second retrieval")
+	clock.Step(minRetryInterval)
+	receiveWithTimeout(t, script.began, "the second retrieval")
 	script.ends <- nil
-	await(t, acceptor.Changed(), "the acceptance")
+	receiveWithTimeout(t, acceptor.Changed(), "the acceptance")
 	if state := acceptor.Want(r); state.Accepted == nil || state.Failure != nil || state.Accepted.Release.Version != "1.2.4" {
 		t.Fatalf("state is %+v", state)
 	}
@@ -107,38 +108,38 @@ func TestAcceptorTriesAgain(t *testing.T) {
 	acceptor.Again() // Nothing is left to judge.
 	acceptor.Forget()
 	acceptor.Want(r)
-	await(t, script.began, "a retrieval after all was forgotten")
+	receiveWithTimeout(t, script.began, "a retrieval after all was forgotten")
 }
 
-func TestAcceptorTurnsToAnother(t *testing.T) {
-	acceptor, script, _ := start(t)
-	acceptor.Want(request("registry.example/a@sha256:01", false))
-	await(t, script.began, "the first retrieval")
-	acceptor.Want(request(image, false)) // It ends the first.
-	if got := await(t, script.began, "the second retrieval"); got != image {
+func TestAcceptorNewRequest(t *testing.T) {
+	acceptor, script, _ := startAcceptor(t)
+	acceptor.Want(newRequest("registry.example/a@sha256:01", false))
+	receiveWithTimeout(t, script.began, "the first retrieval")
+	acceptor.Want(newRequest(image, false)) // It ends the first.
+	if got := receiveWithTimeout(t, script.began, "the second retrieval"); got != image {
 		t.Errorf("retrieves %s", got)
 	}
 
 	script.ends <- nil
-	await(t, acceptor.Changed(), "the acceptance")
-	if state := acceptor.Want(request(image, false)); state.Accepted == nil {
+	receiveWithTimeout(t, acceptor.Changed(), "the acceptance")
+	if state := acceptor.Want(newRequest(image, false)); state.Accepted == nil {
 		t.Errorf("state is %+v", state)
 	}
-	if state := acceptor.Want(request(image, true)); state.Accepted != nil {
+	if state := acceptor.Want(newRequest(image, true)); state.Accepted != nil {
 		t.Error("the same release, forced, is taken for the one that was accepted")
 	}
 
-	await(t, script.began, "the forced retrieval")
+	receiveWithTimeout(t, script.began, "the forced retrieval")
 }
 
 func TestAcceptorAgain(t *testing.T) {
-	acceptor, script, _ := start(t)
-	acceptor.Want(request(image, false))
-	await(t, script.began, "the first retrieval")
+	acceptor, script, _ := startAcceptor(t)
+	acceptor.Want(newRequest(image, false))
+	receiveWithTimeout(t, script.began, "the first retrieval")
 	script.ends <- errors.New("registry away")
-	await(t, acceptor.Changed(), "the failure")
+	receiveWithTimeout(t, acceptor.Changed(), "the failure")
 	acceptor.Again()
-	await(t, script.began, "the second retrieval, without a pause")
+	receiveWithTimeout(t, script.began, "the second retrieval, without a pause")
 	script.ends <- nil
-	await(t, acceptor.Changed(), "the acceptance")
+	receiveWithTimeout(t, acceptor.Changed(), "the acceptance")
 }

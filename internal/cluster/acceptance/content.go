@@ -12,20 +12,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// operatorName is what the operator that applies releases is called, as a Deployment or in
-// the command of one.
+// operatorName is the name of the operator that applies releases, as a Deployment or as a
+// command.
 const operatorName = "cluster-version-operator"
 
-// CheckOperators refuses a payload with more than one operator that applies releases: each
-// would undo what the other does. A payload without any is one whose operator is kept by
-// other means.
+// CheckOperators returns an error if a payload has several operators that apply releases,
+// because they would undo each other's changes. A payload without such an operator is valid: the
+// operator is then installed by other means.
 func CheckOperators(payload *release.Payload, cluster release.Cluster) error {
 	found := map[release.Key]bool{}
 	var names []string
 	for _, manifest := range cluster.Select(payload.Manifests) {
 		key := manifest.Key()
 		deletes, err := manifest.Deletes()
-		if err != nil || deletes || found[key] || !isOperator(manifest) {
+		if err != nil || deletes || found[key] || !isVersionOperator(manifest) {
 			continue
 		}
 
@@ -40,7 +40,7 @@ func CheckOperators(payload *release.Payload, cluster release.Cluster) error {
 	return nil
 }
 
-func isOperator(manifest release.Manifest) bool {
+func isVersionOperator(manifest release.Manifest) bool {
 	key := manifest.Key()
 	if key.Group != "apps" || key.Kind != "Deployment" {
 		return false
@@ -51,7 +51,7 @@ func isOperator(manifest release.Manifest) bool {
 
 	containers, _, err := unstructured.NestedSlice(manifest.Object.Object, "spec", "template", "spec", "containers")
 	if err != nil {
-		return false // The API server will say what is wrong with it.
+		return false // The API server will report the error.
 	}
 
 	return slices.ContainsFunc(containers, runsOperator)
@@ -72,9 +72,9 @@ func runsOperator(container any) bool {
 	return err == nil && slices.Contains(slices.Concat(command, args), operatorName)
 }
 
-// exposure tells of the risks of a release that apply to the cluster and that its
-// administrator accepted.
-func exposure(cv *configv1.ClusterVersion, target configv1.Release) string {
+// describeAcceptedRisks describes the risks of a release that apply to the cluster and that its
+// administrator accepted. It returns "" if there are none.
+func describeAcceptedRisks(cv *configv1.ClusterVersion, target configv1.Release) string {
 	if cv.Spec.DesiredUpdate == nil {
 		return ""
 	}
@@ -86,7 +86,7 @@ func exposure(cv *configv1.ClusterVersion, target configv1.Release) string {
 		}
 		for _, risk := range update.Risks {
 			isAccepted := slices.ContainsFunc(cv.Spec.DesiredUpdate.AcceptRisks, func(a configv1.AcceptRisk) bool { return a.Name == risk.Name })
-			if isAccepted && applies(risk) {
+			if isAccepted && isRiskApplicable(risk) {
 				names = append(names, risk.Name)
 			}
 		}
@@ -101,7 +101,7 @@ func exposure(cv *configv1.ClusterVersion, target configv1.Release) string {
 		target.Image, strings.Join(slices.Compact(names), ","))
 }
 
-func applies(risk configv1.ConditionalUpdateRisk) bool {
+func isRiskApplicable(risk configv1.ConditionalUpdateRisk) bool {
 	return slices.ContainsFunc(risk.Conditions, func(c metav1.Condition) bool {
 		return c.Type == configv1.ConditionalUpdateRiskApplies && c.Status == metav1.ConditionTrue
 	})

@@ -1,7 +1,7 @@
-// Package capability decides which of the optional parts of a platform a cluster has.
+// Package capability resolves which of the optional parts of a platform a cluster has.
 //
-// Which parts and sets of them there are, and which manifests belong to one, is known to
-// internal/release.
+// Package internal/release defines the capabilities, their sets, and which manifests belong to
+// one.
 package capability
 
 import (
@@ -13,18 +13,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Set returns the capabilities of a set under feature gates that are on, as release.CapabilitySet
-// does. A name that is not known has none.
+// Set returns the capabilities of a set with the given enabled feature gates, as
+// release.CapabilitySet does. An unknown set is empty.
 func Set(name configv1.ClusterVersionCapabilitySet, gates sets.Set[string]) sets.Set[string] {
 	set, _ := release.CapabilitySet(name, gates)
 	return set
 }
 
-// Known returns every capability that there is under feature gates that are on.
+// Known returns all capabilities that exist with the given enabled feature gates.
 func Known(gates sets.Set[string]) sets.Set[string] { return Set(configv1.CapabilitySetCurrent, gates) }
 
-// Wanted returns the capabilities that a spec asks for, and those that are always included, as far
-// as they are known under feature gates that are on.
+// Wanted returns the capabilities that a spec asks for, and those in always. A nil spec asks for
+// all known ones. Otherwise the result is limited to those that are known with the given enabled
+// feature gates.
 func Wanted(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string], always ...string) sets.Set[string] {
 	asked := sets.New(always...)
 	if spec == nil {
@@ -37,8 +38,8 @@ func Wanted(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string
 	return asked.Union(Set(spec.BaselineCapabilitySet, gates)).Intersection(Known(gates))
 }
 
-// Gated returns the additional capabilities that a spec asks for and that are not known, because
-// their feature gates are not on.
+// Gated returns the additional capabilities in a spec that are not known because their feature
+// gates are not enabled.
 func Gated(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]) []string {
 	if spec == nil {
 		return nil
@@ -59,13 +60,14 @@ func Gated(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]
 type Resolved struct {
 	release.Capabilities
 
-	// Implicit are those that are enabled though the spec does not ask for them, sorted.
+	// Implicit are the enabled capabilities that the spec does not ask for, sorted.
 	Implicit []string
 }
 
-// Resolve returns the capabilities of a cluster from those that are known, those that its spec
-// wants, those that it has had, and those that an update must add so that nothing is left without
-// an owner. A capability that was enabled once stays so, as long as it is known.
+// Resolve returns the capabilities of a cluster. known are all known ones, wanted those of the
+// spec, had those that were enabled before, and needed those that an update must enable so that
+// no object is left without a manager. A capability that was enabled once stays enabled as long
+// as it is known.
 func Resolve(known, wanted, had sets.Set[string], needed []string) Resolved {
 	enabled := wanted.Union(had.Intersection(known)).Insert(needed...)
 	return Resolved{
@@ -74,7 +76,7 @@ func Resolve(known, wanted, had sets.Set[string], needed []string) Resolved {
 	}
 }
 
-// Had returns the capabilities that a status says the cluster has.
+// Had returns the enabled capabilities of a status.
 func Had(status configv1.ClusterVersionCapabilitiesStatus) sets.Set[string] {
 	result := sets.Set[string]{}
 	for _, capability := range status.EnabledCapabilities {
@@ -83,12 +85,12 @@ func Had(status configv1.ClusterVersionCapabilitiesStatus) sets.Set[string] {
 	return result
 }
 
-// Status returns capabilities as a ClusterVersion reports them, sorted.
+// Status returns capabilities in the format of a ClusterVersion, sorted.
 func Status(c release.Capabilities) configv1.ClusterVersionCapabilitiesStatus {
-	return configv1.ClusterVersionCapabilitiesStatus{EnabledCapabilities: sorted(c.Enabled), KnownCapabilities: sorted(c.Known)}
+	return configv1.ClusterVersionCapabilitiesStatus{EnabledCapabilities: sortedCapabilities(c.Enabled), KnownCapabilities: sortedCapabilities(c.Known)}
 }
 
-func sorted(names sets.Set[string]) []configv1.ClusterVersionCapability {
+func sortedCapabilities(names sets.Set[string]) []configv1.ClusterVersionCapability {
 	var result []configv1.ClusterVersionCapability
 	for name := range names {
 		result = append(result, configv1.ClusterVersionCapability(name))

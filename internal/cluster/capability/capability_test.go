@@ -43,7 +43,7 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// Two capabilities are known, wanted and kept only while their feature gates are on.
+// Two capabilities are known, wanted and kept only while their feature gates are enabled.
 func TestGates(t *testing.T) {
 	const api, requirements = "ClusterAPI", "CompatibilityRequirements"
 	spec := &configv1.ClusterVersionCapabilitiesSpec{

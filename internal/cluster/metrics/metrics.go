@@ -1,7 +1,7 @@
-// Package metrics tells Prometheus how the version of a cluster is, and how the parts of the
-// cluster report that they are.
+// Package metrics exposes the state of the ClusterVersion and of the ClusterOperators as
+// Prometheus metrics.
 //
-// It reads what stands in ClusterVersion and ClusterOperators, and decides nothing.
+// It only reads objects and makes no decisions.
 package metrics
 
 import (
@@ -21,27 +21,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker"
 )
 
-// Registerer takes collectors.
+// Registerer registers collectors.
 type Registerer interface {
 	Register(prometheus.Collector) error
 }
 
-// Options are what metrics are made of beside the objects of the cluster.
+// Options are the sources of metrics other than objects of the cluster.
 type Options struct {
-	// Worker tells how far the worker is.
+	// Worker returns the status of the worker.
 	Worker func() worker.Status
-	// Retrieved is when the update service answered last; the zero time when it never did.
+	// Retrieved returns the time of the last successful query of the update service; the zero
+	// time if there was none.
 	Retrieved func() time.Time
-	// Created tells when a release was made; the zero time when that is not known.
+	// Created returns when a release was created; the zero time if that is not known.
 	Created func(image string) metav1.Time
 }
 
-// scrapeTimeout bounds what is read for one scrape. All of it lies in caches.
+// scrapeTimeout is the timeout of the reads for one scrape.
 const scrapeTimeout = 10 * time.Second
 
-// Setup registers the metrics of a manager's cluster.
+// Setup registers the metrics collector of a manager's cluster.
 func Setup(mgr ctrl.Manager, to Registerer, o Options) error {
-	c := &collector{Options: o, reader: mgr.GetClient(), direct: mgr.GetAPIReader(), transitions: newTransitions()}
+	c := &collector{Options: o, reader: mgr.GetClient(), direct: mgr.GetAPIReader(), transitions: newTransitionCounter()}
 	if err := to.Register(c); err != nil {
 		return fmt.Errorf("setting up metrics of the cluster's version: %w", err)
 	}
@@ -51,7 +52,7 @@ func Setup(mgr ctrl.Manager, to Registerer, o Options) error {
 		if err != nil {
 			return err
 		}
-		if _, err := informer.AddEventHandler(c.transitions.handler()); err != nil {
+		if _, err := informer.AddEventHandler(c.transitions.newEventHandler()); err != nil {
 			return err
 		}
 
@@ -65,39 +66,39 @@ func Setup(mgr ctrl.Manager, to Registerer, o Options) error {
 	return nil
 }
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
+func newDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-// The metrics, by the names and labels that dashboards and alerts of the field know.
+// The metrics. Dashboards and alerts depend on their names and labels.
 var (
-	versionDesc = desc("cluster_version",
+	versionDesc = newDesc("cluster_version",
 		"The releases of the cluster by type, in seconds since the epoch: when the current one was made, the cluster was made (initial, cluster), the last complete one was complete, "+
 			"the wanted one was wanted, the present update began, and the present failure began.",
 		"type", "version", "image", "from_version")
-	availableDesc   = desc("cluster_version_available_updates", "How many updates are recommended.", "upstream", "channel")
-	capabilityDesc  = desc("cluster_version_capability", "1 for capabilities that the cluster has, 0 for others that are known.", "name")
-	payloadDesc     = desc("cluster_version_payload", "How many manifests of the release are applied, and how many are not.", "version", "type")
-	errorsDesc      = desc("cluster_operator_payload_errors", "How many attempts at manifests of the release failed.", "version")
-	riskDesc        = desc("cluster_version_risk_conditions", "The conditions of the risks of updates: 1 true, 0 false, -1 unknown.", "condition", "risk", "reason")
-	conditionalDesc = desc("cluster_version_conditional_update_condition_seconds", "When a condition of a conditional update changed, in seconds since the epoch.",
+	availableDesc   = newDesc("cluster_version_available_updates", "How many updates are recommended.", "upstream", "channel")
+	capabilityDesc  = newDesc("cluster_version_capability", "1 for capabilities that the cluster has, 0 for others that are known.", "name")
+	payloadDesc     = newDesc("cluster_version_payload", "How many manifests of the release are applied, and how many are not.", "version", "type")
+	errorsDesc      = newDesc("cluster_operator_payload_errors", "How many attempts at manifests of the release failed.", "version")
+	riskDesc        = newDesc("cluster_version_risk_conditions", "The conditions of the risks of updates: 1 true, 0 false, -1 unknown.", "condition", "risk", "reason")
+	conditionalDesc = newDesc("cluster_version_conditional_update_condition_seconds", "When a condition of a conditional update changed, in seconds since the epoch.",
 		"version", "condition", "status", "reason")
-	retrievedDesc  = desc("cluster_version_operator_update_retrieval_timestamp_seconds", "When the update service answered last, in seconds since the epoch.", "name")
-	upDesc         = desc("cluster_operator_up", "1 for parts of the cluster that are available.", "name", "version", "reason")
-	conditionDesc  = desc("cluster_operator_conditions", "The conditions of the parts of the cluster: 1 true, 0 false. Unknown ones are left out.", "name", "condition", "reason")
-	transitionDesc = desc("cluster_operator_condition_transitions", "How often a condition of a part of the cluster was seen to change.", "name", "condition")
-	installerDesc  = desc("cluster_installer", "What installed the cluster.", "type", "version", "invoker")
+	retrievedDesc  = newDesc("cluster_version_operator_update_retrieval_timestamp_seconds", "When the update service answered last, in seconds since the epoch.", "name")
+	upDesc         = newDesc("cluster_operator_up", "1 for parts of the cluster that are available.", "name", "version", "reason")
+	conditionDesc  = newDesc("cluster_operator_conditions", "The conditions of the parts of the cluster: 1 true, 0 false. Unknown ones are left out.", "name", "condition", "reason")
+	transitionDesc = newDesc("cluster_operator_condition_transitions", "How often a condition of a part of the cluster was seen to change.", "name", "condition")
+	installerDesc  = newDesc("cluster_installer", "What installed the cluster.", "type", "version", "invoker")
 )
 
-// collector reads the objects at each scrape.
+// collector reads the objects for each scrape.
 type collector struct {
 	Options
 
 	reader, direct client.Reader
-	transitions    *transitions
+	transitions    *transitionCounter
 }
 
-// Describe sends what there can be.
+// Describe implements prometheus.Collector.
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		versionDesc, availableDesc, capabilityDesc, payloadDesc, errorsDesc, riskDesc, conditionalDesc, retrievedDesc, upDesc, conditionDesc, transitionDesc, installerDesc,
@@ -106,37 +107,37 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends what there is.
+// Collect implements prometheus.Collector.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	s := sink{to}
+	s := metricSink{to}
 	cv := &configv1.ClusterVersion{}
 	switch err := c.reader.Get(ctx, client.ObjectKey{Name: configv1.ClusterVersionName}, cv); {
 	case apierrors.IsNotFound(err):
-		s.gauge(upDesc, 0, configv1.ClusterVersionName, "", "ClusterVersionNotFound")
+		s.sendGauge(upDesc, 0, configv1.ClusterVersionName, "", "ClusterVersionNotFound")
 	case err != nil:
-		s.fail(versionDesc, err)
+		s.sendError(versionDesc, err)
 	default:
 		c.collectVersion(s, cv)
 	}
 
 	var operators configv1.ClusterOperatorList
-	// They are only read.
+	// The objects are not modified.
 	if err := c.reader.List(ctx, &operators, client.UnsafeDisableDeepCopy); err != nil {
-		s.fail(upDesc, err)
+		s.sendError(upDesc, err)
 	}
 
 	for i := range operators.Items {
 		collectOperator(s, &operators.Items[i])
 	}
 
-	c.transitions.collect(s)
+	c.transitions.collectTransitions(s)
 	c.collectInstaller(ctx, s)
 }
 
-// collectInstaller tells what the installer left behind.
-func (c *collector) collectInstaller(ctx context.Context, s sink) {
+// collectInstaller sends the metric about the installer.
+func (c *collector) collectInstaller(ctx context.Context, s metricSink) {
 	kind, version, invoker := "other", "", "user"
 	for _, name := range []string{"openshift-install", "openshift-install-manifests"} {
 		var left corev1.ConfigMap
@@ -145,7 +146,7 @@ func (c *collector) collectInstaller(ctx context.Context, s sink) {
 			continue
 		}
 		if err != nil {
-			s.fail(installerDesc, err)
+			s.sendError(installerDesc, err)
 			return
 		}
 
@@ -160,23 +161,25 @@ func (c *collector) collectInstaller(ctx context.Context, s sink) {
 		break
 	}
 
-	s.gauge(installerDesc, 1, kind, version, invoker)
+	s.sendGauge(installerDesc, 1, kind, version, invoker)
 }
 
-// sink takes metrics.
-type sink struct{ to chan<- prometheus.Metric }
+// metricSink sends metrics to a channel.
+type metricSink struct{ to chan<- prometheus.Metric }
 
-func (s sink) gauge(d *prometheus.Desc, value float64, labels ...string) {
+func (s metricSink) sendGauge(d *prometheus.Desc, value float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-func (s sink) counter(d *prometheus.Desc, value float64, labels ...string) {
+func (s metricSink) sendCounter(d *prometheus.Desc, value float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
 }
 
-func (s sink) fail(d *prometheus.Desc, err error) { s.to <- prometheus.NewInvalidMetric(d, err) }
+func (s metricSink) sendError(d *prometheus.Desc, err error) {
+	s.to <- prometheus.NewInvalidMetric(d, err)
+}
 
-func seconds(t metav1.Time) float64 {
+func toUnixSeconds(t metav1.Time) float64 {
 	if t.IsZero() {
 		return 0
 	}

@@ -27,15 +27,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// objects are what a cluster has.
-type objects struct {
+// fakeReader returns the objects of a cluster.
+type fakeReader struct {
 	client.Reader
 	version   *configv1.ClusterVersion
 	operators []configv1.ClusterOperator
 	installed *corev1.ConfigMap
 }
 
-func (o objects) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (o fakeReader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	switch into := into.(type) {
 	case *configv1.ClusterVersion:
 		if o.version != nil {
@@ -52,35 +52,35 @@ func (o objects) Get(_ context.Context, key client.ObjectKey, into client.Object
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, key.Name)
 }
 
-func (o objects) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (o fakeReader) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	list.(*configv1.ClusterOperatorList).Items = o.operators
 	return nil
 }
 
-func at(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(seconds, 0)) }
+func newTime(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(seconds, 0)) }
 
-func condition(kind string, status metav1.ConditionStatus, reason string) configv1.ClusterOperatorStatusCondition {
-	return configv1.ClusterOperatorStatusCondition{Type: kind, Status: status, Reason: reason, LastTransitionTime: at(500)}
+func newCondition(kind string, status metav1.ConditionStatus, reason string) configv1.ClusterOperatorStatusCondition {
+	return configv1.ClusterOperatorStatusCondition{Type: kind, Status: status, Reason: reason, LastTransitionTime: newTime(500)}
 }
 
-// updating is a cluster in the middle of an update that fails.
-func updating() objects {
-	done, before := at(300), at(200)
-	return objects{
+// newFailingUpdate returns a cluster in the middle of a failing update.
+func newFailingUpdate() fakeReader {
+	done, before := newTime(300), newTime(200)
+	return fakeReader{
 		version: &configv1.ClusterVersion{
-			ObjectMeta: metav1.ObjectMeta{Name: "version", CreationTimestamp: at(100)},
+			ObjectMeta: metav1.ObjectMeta{Name: "version", CreationTimestamp: newTime(100)},
 			Spec:       configv1.ClusterVersionSpec{Channel: "stable", DesiredUpdate: &configv1.Update{Version: "1.3.0", Image: "c"}},
 			Status: configv1.ClusterVersionStatus{
 				Desired: configv1.Release{Version: "1.2.0", Image: "b"},
 				History: []configv1.UpdateHistory{
-					{State: configv1.PartialUpdate, StartedTime: at(400), Version: "1.2.0", Image: "b"},
-					{State: configv1.CompletedUpdate, StartedTime: at(250), CompletionTime: &done, Version: "1.1.0", Image: "a"},
-					{State: configv1.CompletedUpdate, StartedTime: at(150), CompletionTime: &before, Version: "1.0.0", Image: "z"},
+					{State: configv1.PartialUpdate, StartedTime: newTime(400), Version: "1.2.0", Image: "b"},
+					{State: configv1.CompletedUpdate, StartedTime: newTime(250), CompletionTime: &done, Version: "1.1.0", Image: "a"},
+					{State: configv1.CompletedUpdate, StartedTime: newTime(150), CompletionTime: &before, Version: "1.0.0", Image: "z"},
 				},
 				AvailableUpdates: []configv1.Release{{}, {}},
 				ConditionalUpdates: []configv1.ConditionalUpdate{{
 					Release:    configv1.Release{Version: "1.4.0"},
-					Conditions: []metav1.Condition{{Type: "Recommended", Status: "Unknown", Reason: "EvaluationFailed", LastTransitionTime: at(450)}},
+					Conditions: []metav1.Condition{{Type: "Recommended", Status: "Unknown", Reason: "EvaluationFailed", LastTransitionTime: newTime(450)}},
 				}},
 				ConditionalUpdateRisks: []configv1.ConditionalUpdateRisk{
 					{Name: "Slow", Conditions: []metav1.Condition{{Type: "Applies", Status: "True", Reason: "Match"}}},
@@ -91,14 +91,14 @@ func updating() objects {
 					EnabledCapabilities: []configv1.ClusterVersionCapability{"Console"}, KnownCapabilities: []configv1.ClusterVersionCapability{"Console", "Insights"},
 				},
 				Conditions: []configv1.ClusterOperatorStatusCondition{
-					condition("Available", "True", ""), condition("Failing", "True", "MultipleErrors"), condition("Upgradeable", "Unknown", "EvaluationFailed"),
+					newCondition("Available", "True", ""), newCondition("Failing", "True", "MultipleErrors"), newCondition("Upgradeable", "Unknown", "EvaluationFailed"),
 				},
 			},
 		},
 		operators: []configv1.ClusterOperator{
 			{ObjectMeta: metav1.ObjectMeta{Name: "dns"}, Status: configv1.ClusterOperatorStatus{
 				Versions:   []configv1.OperandVersion{{Name: "operator", Version: "1.1.0"}},
-				Conditions: []configv1.ClusterOperatorStatusCondition{condition("Available", "True", "AsExpected"), condition("Degraded", "False", "AsExpected")},
+				Conditions: []configv1.ClusterOperatorStatusCondition{newCondition("Available", "True", "AsExpected"), newCondition("Degraded", "False", "AsExpected")},
 			}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "silent"}},
 		},
@@ -106,17 +106,17 @@ func updating() objects {
 	}
 }
 
-func collected(t *testing.T, o objects, change func(*collector)) string {
+func collectText(t *testing.T, o fakeReader, change func(*collector)) string {
 	t.Helper()
 	c := &collector{
 		Options: Options{
 			Worker: func() worker.Status {
 				return worker.Status{Actual: configv1.Release{Version: "1.2.0"}, Done: 3, Total: 10, Errors: 2}
 			},
-			Created:   func(string) metav1.Time { return at(50) },
+			Created:   func(string) metav1.Time { return newTime(50) },
 			Retrieved: func() time.Time { return time.Unix(460, 0) },
 		},
-		reader: o, direct: o, transitions: newTransitions(),
+		reader: o, direct: o, transitions: newTransitionCounter(),
 	}
 	if change != nil {
 		change(c)
@@ -137,24 +137,24 @@ func collected(t *testing.T, o objects, change func(*collector)) string {
 }
 
 func TestMetrics(t *testing.T) {
-	golden.Check(t, "updating.prom", []byte(collected(t, updating(), func(c *collector) {
-		before := updating().operators[0]
+	golden.Check(t, "updating.prom", []byte(collectText(t, newFailingUpdate(), func(c *collector) {
+		before := newFailingUpdate().operators[0]
 		after := before.DeepCopy()
 		after.Status.Conditions[0].Status = metav1.ConditionFalse
-		c.transitions.update(&before, after)
-		c.transitions.update(after, &before)
-		c.transitions.update(&before, &before)
-		gone := updating().operators[0]
+		c.transitions.countTransitions(&before, after)
+		c.transitions.countTransitions(after, &before)
+		c.transitions.countTransitions(&before, &before)
+		gone := newFailingUpdate().operators[0]
 		gone.Name = "gone"
 		changed := gone.DeepCopy()
 		changed.Status.Conditions[0].Status = metav1.ConditionFalse
-		c.transitions.update(&gone, changed)
-		c.transitions.remove(toolscache.DeletedFinalStateUnknown{Obj: changed})
+		c.transitions.countTransitions(&gone, changed)
+		c.transitions.removeOperator(toolscache.DeletedFinalStateUnknown{Obj: changed})
 	})))
 }
 
 func TestNoClusterVersion(t *testing.T) {
-	text := collected(t, objects{}, nil)
+	text := collectText(t, fakeReader{}, nil)
 	for _, want := range []string{
 		`cluster_operator_up{name="version",reason="ClusterVersionNotFound",version=""} 0`, `cluster_installer{invoker="user",type="other",version=""} 1`,
 	} {
@@ -165,11 +165,11 @@ func TestNoClusterVersion(t *testing.T) {
 }
 
 func TestDuringInstallation(t *testing.T) {
-	o := updating()
+	o := newFailingUpdate()
 	o.version.Spec.DesiredUpdate = nil
 	o.version.Status.History = o.version.Status.History[:1]
 	o.version.Status.AvailableUpdates, o.version.Status.Conditions = nil, nil
-	text := collected(t, o, nil)
+	text := collectText(t, o, nil)
 	for _, want := range []string{
 		`cluster_version{from_version="",image="b",type="cluster",version="1.2.0"} 100`, `cluster_version{from_version="",image="b",type="updating",version="1.2.0"} 400`,
 		`cluster_operator_up{name="version",reason="NoAvailableCondition",version="1.2.0"} 0`,

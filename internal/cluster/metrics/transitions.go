@@ -10,21 +10,23 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// transitions counts how often conditions change, as a watch of ClusterOperators shows it.
-type transitions struct {
+// transitionCounter counts changes of conditions seen by a watch of ClusterOperators.
+type transitionCounter struct {
 	mu    sync.Mutex
-	count map[transition]int
+	count map[transitionKey]int
 }
 
-type transition struct{ name, condition string }
+type transitionKey struct{ name, condition string }
 
-func newTransitions() *transitions { return &transitions{count: map[transition]int{}} }
-
-func (t *transitions) handler() toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{UpdateFunc: t.update, DeleteFunc: t.remove}
+func newTransitionCounter() *transitionCounter {
+	return &transitionCounter{count: map[transitionKey]int{}}
 }
 
-func (t *transitions) update(old, updated any) {
+func (t *transitionCounter) newEventHandler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{UpdateFunc: t.countTransitions, DeleteFunc: t.removeOperator}
+}
+
+func (t *transitionCounter) countTransitions(old, updated any) {
 	before, ok := old.(*configv1.ClusterOperator)
 	if !ok {
 		return
@@ -44,13 +46,13 @@ func (t *transitions) update(old, updated any) {
 	defer t.mu.Unlock()
 	for _, condition := range after.Status.Conditions {
 		if was[condition.Type] != condition.Status {
-			t.count[transition{after.Name, condition.Type}]++
+			t.count[transitionKey{after.Name, condition.Type}]++
 		}
 	}
 }
 
-// remove forgets a part that is gone.
-func (t *transitions) remove(object any) {
+// removeOperator removes the counts of a deleted ClusterOperator.
+func (t *transitionCounter) removeOperator(object any) {
 	if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}
@@ -69,7 +71,7 @@ func (t *transitions) remove(object any) {
 	}
 }
 
-func (t *transitions) collect(s sink) {
+func (t *transitionCounter) collectTransitions(s metricSink) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key, count := range t.count {

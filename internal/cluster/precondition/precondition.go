@@ -1,8 +1,9 @@
-// Package precondition judges whether a cluster is fit for a release: that it is no step
-// back, no step over a minor version, that nothing of the cluster stands against it, that there
-// is a backup where somebody makes them, and that the update service recommends it.
+// Package precondition checks whether a cluster can be updated to a release: that it is no
+// unsupported rollback, that it does not skip a minor version, that the cluster is upgradeable,
+// that a recent backup exists where backups are made, and that the update service recommends the
+// update.
 //
-// It decides only, from the objects and the release that are given to it.
+// It has no side effects and only uses its arguments.
 package precondition
 
 import (
@@ -16,7 +17,7 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// ReasonFailed is the reason of an update that a precondition keeps from being accepted.
+// ReasonFailed is the reason of an update that a precondition blocks.
 const ReasonFailed = "UpgradePreconditionCheckFailed"
 
 // Names of the checks.
@@ -44,43 +45,43 @@ const (
 	reasonUnreadableSpec = "UnknownError"
 )
 
-// Finding is what a check has against a release.
+// Finding is an objection of a check to a release.
 type Finding struct {
 	// Check is the name of the check.
 	Check string
-	// Reason in one word.
+	// Reason is a CamelCase reason.
 	Reason string
-	// Message for people.
+	// Message is a text for administrators.
 	Message string
-	// Warning says that it does not keep the release from being accepted.
+	// Warning is true if the finding does not block the release.
 	Warning bool
 }
 
-// String names the check, the reason, and the message.
+// String returns the check, the reason and the message.
 func (f Finding) String() string {
 	return fmt.Sprintf("Precondition %q failed because of %q: %s", f.Check, f.Reason, f.Message)
 }
 
-// Input is what is judged.
+// Input is the input of the checks.
 type Input struct {
-	// ClusterVersion as it is now. The release that the cluster is at, or is being updated
-	// to, is that of its status.
+	// ClusterVersion is the current ClusterVersion. The current release is that of its status.
 	ClusterVersion *configv1.ClusterVersion
-	// Target is the release to judge.
+	// Target is the release to check.
 	Target configv1.Release
-	// Etcd is the ClusterOperator of that name; nil on a cluster that has none. EtcdError says
-	// why it could not be read.
+	// Etcd is the ClusterOperator of that name; nil if there is none. EtcdError is the error of
+	// reading it.
 	Etcd      *configv1.ClusterOperator
 	EtcdError error
 }
 
-// check judges one side of an update between two versions.
-type check func(in Input, current, target semver.Version) *Finding
+// checkFunc is a check of an update between two versions. It returns nil if there is no
+// objection.
+type checkFunc func(in Input, current, target semver.Version) *Finding
 
-// checks in the order in which their findings are told.
+// checks are all checks, in the order of their findings.
 var checks = []struct {
 	name  string
-	check check
+	check checkFunc
 	// versionless says that the check needs no versions.
 	versionless bool
 }{
@@ -91,9 +92,9 @@ var checks = []struct {
 	{RecommendedUpdate, checkRecommended, true},
 }
 
-// Check runs every check and gives what they found.
+// Check runs every check and returns the findings.
 func Check(in Input) []Finding {
-	current, target, wrong := versions(in)
+	current, target, wrong := parseVersions(in)
 	var findings []Finding
 	for _, c := range checks {
 		var found *Finding
@@ -113,7 +114,7 @@ func Check(in Input) []Finding {
 	return findings
 }
 
-// Unreadable is the finding of every check when the ClusterVersion cannot be read.
+// Unreadable returns the findings if the ClusterVersion cannot be read: one for every check.
 func Unreadable(err error) []Finding {
 	var findings []Finding
 	for _, c := range checks {
@@ -126,8 +127,7 @@ func Unreadable(err error) []Finding {
 	return findings
 }
 
-// Verdict sums up findings: what is told of them, and whether one keeps the release from
-// being accepted.
+// Verdict returns a summary of the findings, and whether one of them blocks the release.
 func Verdict(findings []Finding) (text string, blocked bool) {
 	switch len(findings) {
 	case 0:
@@ -144,8 +144,9 @@ func Verdict(findings []Finding) (text string, blocked bool) {
 	return strings.Join(lines, "\n"), blocked
 }
 
-// versions reads both versions. An update may be the cure of a current version that is none.
-func versions(in Input) (current, target semver.Version, wrong *Finding) {
+// parseVersions parses both versions. An invalid current version only leads to a warning,
+// because the update may fix it.
+func parseVersions(in Input) (current, target semver.Version, wrong *Finding) {
 	current, err := semver.Parse(in.ClusterVersion.Status.Desired.Version)
 	if err != nil {
 		wrong = &Finding{Reason: reasonCurrent, Warning: true, Message: fmt.Sprintf("The current version %q is no semantic version: %v", in.ClusterVersion.Status.Desired.Version, err)}
@@ -159,31 +160,31 @@ func versions(in Input) (current, target semver.Version, wrong *Finding) {
 	return current, target, wrong
 }
 
-func sameMinor(a, b semver.Version) bool { return a.Major == b.Major && a.Minor == b.Minor }
+func isSameMinor(a, b semver.Version) bool { return a.Major == b.Major && a.Minor == b.Minor }
 
 func checkRollback(in Input, current, target semver.Version) *Finding {
 	if target.GTE(current) {
 		return nil
 	}
 
-	previous, ok := previous(in.ClusterVersion.Status)
+	previous, ok := previousRelease(in.ClusterVersion.Status)
 	low := func(format string, args ...any) *Finding {
 		return &Finding{Reason: reasonLow, Message: fmt.Sprintf("%s is less than the current target %s, and "+format, append([]any{target, current}, args...)...)}
 	}
 	switch {
 	case !ok:
 		return low("the cluster has no previous version to roll back to")
-	case previous.Version != target.String() || previous.Image != in.Target.Image && digest(previous.Image) != digest(in.Target.Image):
+	case previous.Version != target.String() || previous.Image != in.Target.Image && imageDigest(previous.Image) != imageDigest(in.Target.Image):
 		return low("the only supported rollback is to the cluster's previous version %s (%s)", previous.Version, previous.Image)
-	case !sameMinor(current, target):
+	case !isSameMinor(current, target):
 		return low("though it is the cluster's previous version, rollbacks that change the major or minor version are not supported")
 	}
 
 	return nil
 }
 
-// previous returns the newest entry of history that is of another release than the current.
-func previous(status configv1.ClusterVersionStatus) (configv1.UpdateHistory, bool) {
+// previousRelease returns the newest history entry of a release other than the current one.
+func previousRelease(status configv1.ClusterVersionStatus) (configv1.UpdateHistory, bool) {
 	i := slices.IndexFunc(status.History, func(entry configv1.UpdateHistory) bool {
 		_, err := semver.Parse(entry.Version)
 		return err == nil && (entry.Version != status.Desired.Version || entry.Image != status.Desired.Image)
@@ -194,9 +195,9 @@ func previous(status configv1.ClusterVersionStatus) (configv1.UpdateHistory, boo
 	return status.History[i], true
 }
 
-// digest is the part of a pull spec after the repository: the same release may be read from
-// a mirror. A pull spec without one is its own.
-func digest(image string) string {
+// imageDigest returns the digest of a pull spec, because the same release may be in a mirror. A
+// pull spec without a digest is returned unchanged.
+func imageDigest(image string) string {
 	if i := strings.LastIndex(image, "@"); i >= 0 {
 		return image[i:]
 	}
@@ -220,19 +221,19 @@ func checkGiantHop(_ Input, current, target semver.Version) *Finding {
 }
 
 func checkUpgradeable(in Input, current, target semver.Version) *Finding {
-	condition, ok := conditionOf(in.ClusterVersion.Status.Conditions, configv1.OperatorUpgradeable)
+	condition, ok := findCondition(in.ClusterVersion.Status.Conditions, configv1.OperatorUpgradeable)
 	if !ok || condition.Status != metav1.ConditionFalse {
 		return nil
 	}
-	if target.GT(current) && !sameMinor(current, target) {
+	if target.GT(current) && !isSameMinor(current, target) {
 		return &Finding{Reason: condition.Reason, Message: condition.Message}
 	}
 	if slices.ContainsFunc(in.ClusterVersion.Spec.Overrides, func(o configv1.ComponentOverride) bool { return o.Unmanaged }) {
 		return &Finding{Reason: reasonOverrides, Warning: true, Message: condition.Message}
 	}
 
-	from, ok := lastCompleted(in.ClusterVersion.Status.History)
-	if !ok || sameMinor(from, current) {
+	from, ok := lastCompletedVersion(in.ClusterVersion.Status.History)
+	if !ok || isSameMinor(from, current) {
 		return nil
 	}
 
@@ -244,7 +245,7 @@ func checkUpgradeable(in Input, current, target semver.Version) *Finding {
 	return &Finding{Reason: reason, Warning: true, Message: fmt.Sprintf("Retarget to %s while a %s version update from %s to %s is in progress", target, kind, from, current)}
 }
 
-func lastCompleted(history []configv1.UpdateHistory) (semver.Version, bool) {
+func lastCompletedVersion(history []configv1.UpdateHistory) (semver.Version, bool) {
 	i := slices.IndexFunc(history, func(entry configv1.UpdateHistory) bool { return entry.State == configv1.CompletedUpdate })
 	if i < 0 {
 		return semver.Version{}, false
@@ -253,7 +254,7 @@ func lastCompleted(history []configv1.UpdateHistory) (semver.Version, bool) {
 	return version, err == nil
 }
 
-func conditionOf(conditions []configv1.ClusterOperatorStatusCondition, name string) (configv1.ClusterOperatorStatusCondition, bool) {
+func findCondition(conditions []configv1.ClusterOperatorStatusCondition, name string) (configv1.ClusterOperatorStatusCondition, bool) {
 	i := slices.IndexFunc(conditions, func(c configv1.ClusterOperatorStatusCondition) bool { return c.Type == name })
 	if i < 0 {
 		return configv1.ClusterOperatorStatusCondition{}, false
@@ -261,15 +262,15 @@ func conditionOf(conditions []configv1.ClusterOperatorStatusCondition, name stri
 	return conditions[i], true
 }
 
-// checkRecommended has warnings only: whether an update that is not recommended is asked for
-// is decided by who asks.
+// checkRecommended only returns warnings: the administrator decides whether to use an update
+// that is not recommended.
 func checkRecommended(in Input, _, _ semver.Version) *Finding {
 	from, to := in.ClusterVersion.Status.Desired.Version, in.Target.Version
 	warn := func(reason, format string, args ...any) *Finding {
 		return &Finding{Reason: reason, Warning: true, Message: fmt.Sprintf(format, args...)}
 	}
 	same := func(release configv1.Release) bool {
-		return release.Version == to && digest(release.Image) == digest(in.Target.Image)
+		return release.Version == to && imageDigest(release.Image) == imageDigest(in.Target.Image)
 	}
 	status := in.ClusterVersion.Status
 	if same(status.Desired) {
@@ -299,7 +300,7 @@ func checkRecommended(in Input, _, _ semver.Version) *Finding {
 		return warn(reasonNoChannel, "No channel is configured, so that it is unknown whether the update from %s to %s is recommended", from, to)
 	}
 
-	retrieved, ok := conditionOf(status.Conditions, configv1.ClusterVersionRetrievedUpdates)
+	retrieved, ok := findCondition(status.Conditions, configv1.ClusterVersionRetrievedUpdates)
 	switch {
 	case !ok:
 		return warn(reasonUnknownUpdate, "No updates were retrieved yet, so that it is unknown whether the update from %s to %s is recommended", from, to)

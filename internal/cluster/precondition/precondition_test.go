@@ -11,13 +11,13 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-func release(version string) configv1.Release {
+func newRelease(version string) configv1.Release {
 	return configv1.Release{Version: version, Image: "registry.example/release@sha256:" + version}
 }
 
-// cluster makes a ClusterVersion whose history is given from the newest; a version with a
-// star was completed.
-func cluster(history ...string) *configv1.ClusterVersion {
+// newClusterVersion returns a ClusterVersion with a history, newest first; versions with a star
+// are completed.
+func newClusterVersion(history ...string) *configv1.ClusterVersion {
 	cv := &configv1.ClusterVersion{}
 	for _, version := range history {
 		version, completed := strings.CutSuffix(version, "*")
@@ -25,27 +25,27 @@ func cluster(history ...string) *configv1.ClusterVersion {
 		if completed {
 			state = configv1.CompletedUpdate
 		}
-		cv.Status.History = append(cv.Status.History, configv1.UpdateHistory{State: state, Version: version, Image: release(version).Image})
+		cv.Status.History = append(cv.Status.History, configv1.UpdateHistory{State: state, Version: version, Image: newRelease(version).Image})
 	}
 
-	cv.Status.Desired = release(cv.Status.History[0].Version)
+	cv.Status.Desired = newRelease(cv.Status.History[0].Version)
 	return cv
 }
 
-func recommended(cv *configv1.ClusterVersion, target string) *configv1.ClusterVersion {
-	cv.Status.AvailableUpdates = append(cv.Status.AvailableUpdates, release(target))
+func withRecommended(cv *configv1.ClusterVersion, target string) *configv1.ClusterVersion {
+	cv.Status.AvailableUpdates = append(cv.Status.AvailableUpdates, newRelease(target))
 	return cv
 }
 
-func notUpgradeable(cv *configv1.ClusterVersion) *configv1.ClusterVersion {
+func withUpgradeableFalse(cv *configv1.ClusterVersion) *configv1.ClusterVersion {
 	cv.Status.Conditions = append(cv.Status.Conditions, configv1.ClusterOperatorStatusCondition{
 		Type: configv1.OperatorUpgradeable, Status: metav1.ConditionFalse, Reason: "Stop", Message: "Do this first.",
 	})
 	return cv
 }
 
-// of returns the findings as <check>/<reason>, with a question mark after warnings.
-func of(findings []Finding) string {
+// formatFindings returns the findings as <check>/<reason>, with a question mark after warnings.
+func formatFindings(findings []Finding) string {
 	var all []string
 	for _, f := range findings {
 		text := strings.TrimPrefix(f.Check, "ClusterVersion") + "/" + f.Reason
@@ -64,32 +64,32 @@ func TestCheck(t *testing.T) {
 		target  string
 		want    string
 	}{
-		"patch":                          {recommended(cluster("4.13.1*"), "4.13.2"), "4.13.2", ""},
-		"next minor":                     {recommended(cluster("4.13.1*"), "4.14.2"), "4.14.2", ""},
-		"the same":                       {cluster("4.13.1*"), "4.13.1", ""},
-		"two minors":                     {recommended(cluster("4.13.1*"), "4.15.0"), "4.15.0", "GiantHop/MultipleMinorVersionsUpdate"},
-		"next major":                     {recommended(cluster("1.9.0*"), "2.0.0"), "2.0.0", "GiantHop/MajorVersionUpdate"},
-		"4.x to 5.0":                     {recommended(cluster("4.22.0*"), "5.0.3"), "5.0.3", ""},
-		"4.x to 5.1":                     {recommended(cluster("4.22.0*"), "5.1.0"), "5.1.0", "GiantHop/MajorVersionUpdate"},
-		"4.x to 6.0":                     {recommended(cluster("4.22.0*"), "6.0.0"), "6.0.0", "GiantHop/MajorVersionUpdate"},
-		"back to the previous patch":     {recommended(cluster("4.13.2*", "4.13.1*"), "4.13.1"), "4.13.1", ""},
-		"back by two patches":            {recommended(cluster("4.13.3*", "4.13.2*", "4.13.1*"), "4.13.1"), "4.13.1", "Rollback/LowDesiredVersion"},
-		"back to the previous minor":     {recommended(cluster("4.13.2*", "4.12.9*"), "4.12.9"), "4.12.9", "Rollback/LowDesiredVersion"},
-		"back without a previous":        {recommended(cluster("4.13.2*"), "4.13.1"), "4.13.1", "Rollback/LowDesiredVersion"},
-		"not upgradeable, minor":         {notUpgradeable(recommended(cluster("4.13.1*"), "4.14.2")), "4.14.2", "Upgradeable/Stop"},
-		"not upgradeable, patch":         {notUpgradeable(recommended(cluster("4.13.1*"), "4.13.2")), "4.13.2", ""},
-		"not upgradeable, back":          {notUpgradeable(recommended(cluster("4.13.2*", "4.13.1*"), "4.13.1")), "4.13.1", ""},
-		"retarget within the new minor":  {notUpgradeable(recommended(cluster("4.14.1", "4.13.9*"), "4.14.2")), "4.14.2", "Upgradeable/MinorVersionClusterUpdateInProgress?"},
-		"retarget within the new major":  {notUpgradeable(recommended(cluster("5.0.1", "4.22.9*"), "5.0.2")), "5.0.2", "Upgradeable/MajorVersionClusterUpdateInProgress?"},
-		"a current version that is none": {recommended(cluster("latest*"), "4.13.2"), "4.13.2", "Rollback/InvalidCurrentVersion?"},
-		"a target that is none":          {recommended(cluster("4.13.1*"), "latest"), "latest", "Rollback/InvalidDesiredVersion"},
-		"unknown without a channel":      {cluster("4.13.1*"), "4.13.2", "RecommendedUpdate/NoChannel?"},
-		"all at once":                    {notUpgradeable(cluster("4.13.1*")), "4.15.0", "GiantHop/MultipleMinorVersionsUpdate Upgradeable/Stop RecommendedUpdate/NoChannel?"},
+		"patch":                          {withRecommended(newClusterVersion("4.13.1*"), "4.13.2"), "4.13.2", ""},
+		"next minor":                     {withRecommended(newClusterVersion("4.13.1*"), "4.14.2"), "4.14.2", ""},
+		"the same":                       {newClusterVersion("4.13.1*"), "4.13.1", ""},
+		"two minors":                     {withRecommended(newClusterVersion("4.13.1*"), "4.15.0"), "4.15.0", "GiantHop/MultipleMinorVersionsUpdate"},
+		"next major":                     {withRecommended(newClusterVersion("1.9.0*"), "2.0.0"), "2.0.0", "GiantHop/MajorVersionUpdate"},
+		"4.x to 5.0":                     {withRecommended(newClusterVersion("4.22.0*"), "5.0.3"), "5.0.3", ""},
+		"4.x to 5.1":                     {withRecommended(newClusterVersion("4.22.0*"), "5.1.0"), "5.1.0", "GiantHop/MajorVersionUpdate"},
+		"4.x to 6.0":                     {withRecommended(newClusterVersion("4.22.0*"), "6.0.0"), "6.0.0", "GiantHop/MajorVersionUpdate"},
+		"back to the previous patch":     {withRecommended(newClusterVersion("4.13.2*", "4.13.1*"), "4.13.1"), "4.13.1", ""},
+		"back by two patches":            {withRecommended(newClusterVersion("4.13.3*", "4.13.2*", "4.13.1*"), "4.13.1"), "4.13.1", "Rollback/LowDesiredVersion"},
+		"back to the previous minor":     {withRecommended(newClusterVersion("4.13.2*", "4.12.9*"), "4.12.9"), "4.12.9", "Rollback/LowDesiredVersion"},
+		"back without a previous":        {withRecommended(newClusterVersion("4.13.2*"), "4.13.1"), "4.13.1", "Rollback/LowDesiredVersion"},
+		"not upgradeable, minor":         {withUpgradeableFalse(withRecommended(newClusterVersion("4.13.1*"), "4.14.2")), "4.14.2", "Upgradeable/Stop"},
+		"not upgradeable, patch":         {withUpgradeableFalse(withRecommended(newClusterVersion("4.13.1*"), "4.13.2")), "4.13.2", ""},
+		"not upgradeable, back":          {withUpgradeableFalse(withRecommended(newClusterVersion("4.13.2*", "4.13.1*"), "4.13.1")), "4.13.1", ""},
+		"retarget within the new minor":  {withUpgradeableFalse(withRecommended(newClusterVersion("4.14.1", "4.13.9*"), "4.14.2")), "4.14.2", "Upgradeable/MinorVersionClusterUpdateInProgress?"},
+		"retarget within the new major":  {withUpgradeableFalse(withRecommended(newClusterVersion("5.0.1", "4.22.9*"), "5.0.2")), "5.0.2", "Upgradeable/MajorVersionClusterUpdateInProgress?"},
+		"a current version that is none": {withRecommended(newClusterVersion("latest*"), "4.13.2"), "4.13.2", "Rollback/InvalidCurrentVersion?"},
+		"a target that is none":          {withRecommended(newClusterVersion("4.13.1*"), "latest"), "latest", "Rollback/InvalidDesiredVersion"},
+		"unknown without a channel":      {newClusterVersion("4.13.1*"), "4.13.2", "RecommendedUpdate/NoChannel?"},
+		"all at once":                    {withUpgradeableFalse(newClusterVersion("4.13.1*")), "4.15.0", "GiantHop/MultipleMinorVersionsUpdate Upgradeable/Stop RecommendedUpdate/NoChannel?"},
 	}
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := of(Check(Input{ClusterVersion: c.cluster, Target: release(c.target)})); got != c.want {
+			if got := formatFindings(Check(Input{ClusterVersion: c.cluster, Target: newRelease(c.target)})); got != c.want {
 				t.Errorf("found %q, not %q", got, c.want)
 			}
 		})
@@ -97,44 +97,45 @@ func TestCheck(t *testing.T) {
 }
 
 func TestUpgradeableWithOverrides(t *testing.T) {
-	cv := notUpgradeable(recommended(cluster("4.13.1*"), "4.13.2"))
+	cv := withUpgradeableFalse(withRecommended(newClusterVersion("4.13.1*"), "4.13.2"))
 	cv.Spec.Overrides = []configv1.ComponentOverride{{Unmanaged: true}}
-	if got := of(Check(Input{ClusterVersion: cv, Target: release("4.13.2")})); got != "Upgradeable/ClusterVersionOverridesSet?" {
+	if got := formatFindings(Check(Input{ClusterVersion: cv, Target: newRelease("4.13.2")})); got != "Upgradeable/ClusterVersionOverridesSet?" {
 		t.Errorf("found %q", got)
 	}
 }
 
 func TestUpgradeableUnknownPasses(t *testing.T) {
-	cv := notUpgradeable(recommended(cluster("4.13.1*"), "4.14.2"))
+	cv := withUpgradeableFalse(withRecommended(newClusterVersion("4.13.1*"), "4.14.2"))
 	cv.Status.Conditions[0].Status = metav1.ConditionUnknown
-	if got := of(Check(Input{ClusterVersion: cv, Target: release("4.14.2")})); got != "" {
+	if got := formatFindings(Check(Input{ClusterVersion: cv, Target: newRelease("4.14.2")})); got != "" {
 		t.Errorf("found %q", got)
 	}
 }
 
-// A rollback to the previous version is one to its content, from whichever registry.
-func TestRollbackFromAMirror(t *testing.T) {
-	cv := recommended(cluster("4.13.2*", "4.13.1*"), "4.13.1")
-	target := release("4.13.1")
+// A rollback to the previous version compares digests, so the release may come from another
+// registry.
+func TestRollbackToMirror(t *testing.T) {
+	cv := withRecommended(newClusterVersion("4.13.2*", "4.13.1*"), "4.13.1")
+	target := newRelease("4.13.1")
 	target.Image = "mirror.example/copy@sha256:4.13.1"
-	if got := of(Check(Input{ClusterVersion: cv, Target: target})); got != "" {
+	if got := formatFindings(Check(Input{ClusterVersion: cv, Target: target})); got != "" {
 		t.Errorf("found %q", got)
 	}
 
 	target.Image = "registry.example/release@sha256:other"
-	if got := of(Check(Input{ClusterVersion: cv, Target: target})); !strings.HasPrefix(got, "Rollback/LowDesiredVersion") {
+	if got := formatFindings(Check(Input{ClusterVersion: cv, Target: target})); !strings.HasPrefix(got, "Rollback/LowDesiredVersion") {
 		t.Errorf("another image of the previous version: found %q", got)
 	}
 }
 
 func TestRecommended(t *testing.T) {
 	conditional := func(conditions ...metav1.Condition) *configv1.ClusterVersion {
-		cv := cluster("4.13.1*")
-		cv.Status.ConditionalUpdates = []configv1.ConditionalUpdate{{Release: release("4.13.2"), Conditions: conditions}}
+		cv := newClusterVersion("4.13.1*")
+		cv.Status.ConditionalUpdates = []configv1.ConditionalUpdate{{Release: newRelease("4.13.2"), Conditions: conditions}}
 		return cv
 	}
 	retrieved := func(status metav1.ConditionStatus) *configv1.ClusterVersion {
-		cv := cluster("4.13.1*")
+		cv := newClusterVersion("4.13.1*")
 		cv.Spec.Channel = "stable"
 		if status != "" {
 			cv.Status.Conditions = []configv1.ClusterOperatorStatusCondition{{Type: configv1.ClusterVersionRetrievedUpdates, Status: status, Reason: "R"}}
@@ -157,7 +158,7 @@ func TestRecommended(t *testing.T) {
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			findings := Check(Input{ClusterVersion: c.cluster, Target: release("4.13.2")})
+			findings := Check(Input{ClusterVersion: c.cluster, Target: newRelease("4.13.2")})
 			if c.reason == "" {
 				if len(findings) > 0 {
 					t.Errorf("found %v", findings)
@@ -201,21 +202,21 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-func TestTextsOfRollbackAndHop(t *testing.T) {
+func TestRollbackAndHopMessages(t *testing.T) {
 	texts := map[string]string{
 		"4.13.0": "4.13.0 is less than the current target 4.13.2, and the only supported rollback is to the cluster's previous version 4.12.9 (registry.example/release@sha256:4.12.9)",
 		"4.12.9": "4.12.9 is less than the current target 4.13.2, and though it is the cluster's previous version, rollbacks that change the major or minor version are not supported",
 		"4.15.1": "4.15.1 is more than one minor version beyond the current target 4.13.2 (4.15 > 4.(13+1)), and only updates within the current minor version or to the next minor version are supported.",
 	}
 	for target, want := range texts {
-		findings := Check(Input{ClusterVersion: recommended(cluster("4.13.2*", "4.12.9*"), target), Target: release(target)})
+		findings := Check(Input{ClusterVersion: withRecommended(newClusterVersion("4.13.2*", "4.12.9*"), target), Target: newRelease(target)})
 		if len(findings) != 1 || findings[0].Message != want {
 			t.Errorf("%s: %v", target, findings)
 		}
 	}
 }
 
-// Where somebody makes backups, there has to be one before the next minor version.
+// Where backups are made, one is required before the next minor version.
 func TestRecentBackup(t *testing.T) {
 	etcd := func(status metav1.ConditionStatus) *configv1.ClusterOperator {
 		operator := &configv1.ClusterOperator{}
@@ -249,8 +250,8 @@ func TestRecentBackup(t *testing.T) {
 		"away, patch": {target: "4.13.3", err: errors.New("away")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cv := recommended(cluster("4.13.2*", "4.13.1*"), c.target)
-			text, blocks := Verdict(Check(Input{ClusterVersion: cv, Target: release(c.target), Etcd: c.etcd, EtcdError: c.err}))
+			cv := withRecommended(newClusterVersion("4.13.2*", "4.13.1*"), c.target)
+			text, blocks := Verdict(Check(Input{ClusterVersion: cv, Target: newRelease(c.target), Etcd: c.etcd, EtcdError: c.err}))
 			if text != c.want || blocks != (c.want != "") {
 				t.Errorf("verdict %q, %v; not %q", text, blocks, c.want)
 			}

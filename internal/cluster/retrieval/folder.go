@@ -1,9 +1,9 @@
-// Package retrieval reads release images into folders, and keeps the last few: an operator
-// that begins anew needs nobody for the release that it had.
+// Package retrieval stores the files of release images in directories, and keeps the last few
+// releases. An operator that restarts needs no registry for the release that it already had.
 //
-// A Registry pulls the image in this process: no Pod and no Job runs it, so that a release is
-// to be had while nothing can be scheduled. A Workload has a Job of the release image copy its
-// files, for clusters where the registry is to be reached by the container runtime only.
+// A Registry pulls the image in this process. It needs no Pod, so releases can be retrieved
+// while nothing can be scheduled. A Workload creates a Job of the release image that copies its
+// files, for clusters where only the container runtime can reach the registry.
 package retrieval
 
 import (
@@ -23,72 +23,72 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// kept is how many releases stay: the one that is applied, the one before, and the one that
-// is being judged.
-const kept = 3
+// maxReleases is how many releases are kept: the applied one, the one before, and the one that
+// is being accepted.
+const maxReleases = 3
 
-// Names within the folder.
+// File names in the directory of a release.
 const (
 	contentName = "content"
 	recordName  = "record.json"
-	newPrefix   = ".new-"
+	tempPrefix  = ".new-"
 )
 
-// record says what a complete folder holds. It is written last.
-type record struct {
+// folderRecord lists the files of a complete directory. It is written last.
+type folderRecord struct {
 	Image string           `json:"image"`
 	Files map[string]int64 `json:"files"`
 }
 
-// NameOf is the name of the folder of a pull spec.
+// NameOf returns the name of the directory for a pull spec.
 func NameOf(ref string) string {
 	sum := md5.Sum([]byte(ref)) //nolint:gosec // G401: see the import.
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// find returns the payload of a release image when a folder of releases has all of it. A tag may
-// stand for another image by now, so that only digests are found.
-func find(dir, ref string) (fs.FS, bool) {
+// findRelease returns the payload of a release image if it is stored completely. It finds only
+// pull specs with a digest, because a tag may have moved.
+func findRelease(dir, ref string) (fs.FS, bool) {
 	path := filepath.Join(dir, NameOf(ref))
-	if !strings.Contains(ref, "@") || !isComplete(path) {
+	if !strings.Contains(ref, "@") || !isCompleteFolder(path) {
 		return nil, false
 	}
 	return os.DirFS(filepath.Join(path, contentName)), true
 }
 
-// Put copies the payload of a release image, whose root files are, into a folder of releases,
-// and removes what is old there. What is only half copied is never seen. Everybody may read
-// what it writes, as everybody may read the image.
+// Put stores the payload of a release image, whose root is files, and removes old releases. A
+// release becomes visible only when it is complete. The files are world-readable, as the image
+// is.
 func Put(ctx context.Context, dir, ref string, files fs.FS) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // G301: see above.
-		return fmt.Errorf("making the folder of releases: %w", err)
+		return fmt.Errorf("creating the directory of releases: %w", err)
 	}
 
-	temp, err := os.MkdirTemp(dir, newPrefix)
+	temp, err := os.MkdirTemp(dir, tempPrefix)
 	if err != nil {
-		return fmt.Errorf("making a folder for release %s: %w", ref, err)
+		return fmt.Errorf("creating a directory for release %s: %w", ref, err)
 	}
 
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	if err := fill(ctx, temp, ref, files); err != nil {
+	if err := writeRelease(ctx, temp, ref, files); err != nil {
 		return fmt.Errorf("writing release %s: %w", ref, err)
 	}
 
 	final := filepath.Join(dir, NameOf(ref))
 	if err := os.RemoveAll(final); err != nil {
-		return fmt.Errorf("removing what is left of release %s: %w", ref, err)
+		return fmt.Errorf("removing the old directory of release %s: %w", ref, err)
 	}
 	if err := os.Rename(temp, final); err != nil {
-		return fmt.Errorf("putting release %s in its place: %w", ref, err)
+		return fmt.Errorf("moving release %s into place: %w", ref, err)
 	}
 
-	clean(dir, final)
+	removeOldReleases(dir, final)
 	return nil
 }
 
-func fill(ctx context.Context, dir, ref string, files fs.FS) error {
-	r := record{Image: ref, Files: map[string]int64{}}
-	if err := copyFiles(ctx, files, filepath.Join(dir, contentName), r.Files); err != nil {
+func writeRelease(ctx context.Context, dir, ref string, files fs.FS) error {
+	r := folderRecord{Image: ref, Files: map[string]int64{}}
+	if err := copyPayloadFiles(ctx, files, filepath.Join(dir, contentName), r.Files); err != nil {
 		return err
 	}
 
@@ -103,13 +103,12 @@ func fill(ctx context.Context, dir, ref string, files fs.FS) error {
 	return os.Chmod(dir, 0o755) //nolint:gosec // G302: see Put.
 }
 
-// copyFiles copies the plain files directly in the two folders: nothing else of them is a
-// payload's.
-func copyFiles(ctx context.Context, files fs.FS, dir string, sizes map[string]int64) error {
+// copyPayloadFiles copies the regular files directly in the two directories of a payload.
+func copyPayloadFiles(ctx context.Context, files fs.FS, dir string, sizes map[string]int64) error {
 	for _, folder := range []string{release.FolderOwn, release.FolderRelease} {
 		entries, err := fs.ReadDir(files, folder)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // Whoever reads the payload says that it is missing.
+			continue // Loading the payload reports that it is missing.
 		}
 		if err != nil {
 			return err
@@ -142,15 +141,15 @@ func copyFiles(ctx context.Context, files fs.FS, dir string, sizes map[string]in
 	return nil
 }
 
-// isComplete reports whether a folder holds all files of its record, in their sizes: a crash
-// can leave files empty.
-func isComplete(dir string) bool {
+// isCompleteFolder reports whether a directory has all files of its record with their sizes. A
+// crash can leave files empty.
+func isCompleteFolder(dir string) bool {
 	data, err := os.ReadFile(filepath.Join(dir, recordName))
 	if err != nil {
 		return false
 	}
 
-	var r record
+	var r folderRecord
 	if json.Unmarshal(data, &r) != nil || len(r.Files) == 0 {
 		return false
 	}
@@ -165,9 +164,9 @@ func isComplete(dir string) bool {
 	return true
 }
 
-// clean removes what is old or was never complete, except one folder. What cannot be removed
-// is tried again the next time.
-func clean(dir, except string) {
+// removeOldReleases removes old and incomplete releases, except one. Errors are ignored, because
+// the next call tries again.
+func removeOldReleases(dir, except string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
@@ -184,7 +183,7 @@ func clean(dir, except string) {
 		if err != nil || path == except {
 			continue
 		}
-		if strings.HasPrefix(entry.Name(), newPrefix) || !isComplete(path) {
+		if strings.HasPrefix(entry.Name(), tempPrefix) || !isCompleteFolder(path) {
 			_ = os.RemoveAll(path)
 			continue
 		}
@@ -193,7 +192,7 @@ func clean(dir, except string) {
 	}
 
 	slices.SortFunc(folders, func(a, b folder) int { return cmp.Compare(b.made, a.made) })
-	for i := kept - 1; i < len(folders); i++ {
+	for i := maxReleases - 1; i < len(folders); i++ {
 		_ = os.RemoveAll(folders[i].path)
 	}
 }

@@ -12,26 +12,28 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// Account is the ServiceAccount of Jobs that retrieve releases. It has no rights and no token.
+// Account is the service account of Jobs that retrieve releases. It has no permissions and no
+// token.
 const Account = "update-payload"
 
-// DefaultDir is the folder of nodes where releases are put unless told otherwise.
+// DefaultDir is the default directory for releases on nodes.
 const DefaultDir = "/etc/cvo/updatepayloads"
 
-// jobTime bounds a Job.
-const jobTime = 2 * time.Minute
+// jobTimeout is the active deadline of a Job.
+const jobTimeout = 2 * time.Minute
 
-// jobLabels are those of each Job that retrieves a release.
+// jobLabels are the labels of Jobs that retrieve releases.
 var jobLabels = map[string]string{"k8s-app": "retrieve-openshift-release"}
 
-// jobFor is the Job that retrieves a release. It runs as root, for the folder of the node is
-// root's, and with no other right. It needs no scheduler: it goes where the operator is.
-func (w *Workload) jobFor(target configv1.Release) *batchv1.Job {
+// newJob returns the Job that retrieves a release. It runs as root, because root owns the
+// directory on the node, but without capabilities. It needs no scheduler: it names the
+// operator's node.
+func (w *Workload) newJob(target configv1.Release) *batchv1.Job {
 	const volume = "releases"
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: jobName(target), Labels: jobLabels},
 		Spec: batchv1.JobSpec{
-			ActiveDeadlineSeconds: ptr.To(int64(jobTime / time.Second)),
+			ActiveDeadlineSeconds: ptr.To(int64(jobTimeout / time.Second)),
 			BackoffLimit:          ptr.To(int32(3)),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: jobLabels, Annotations: map[string]string{"openshift.io/required-scc": "privileged"}},
@@ -63,5 +65,5 @@ func (w *Workload) jobFor(target configv1.Release) *batchv1.Job {
 	}
 }
 
-// Command is the component of this program that a Job runs.
+// Command is the component of this program that the Job runs.
 const Command = "copy-release"

@@ -15,27 +15,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 )
 
-// Registry reads release images straight from their registries, into a folder that belongs to
-// one process. All of it may be deleted while the program runs: what is missing is pulled again.
+// Registry pulls release images from their registries into a directory that only this process
+// uses. The directory may be deleted at any time: missing releases are pulled again.
 type Registry struct {
-	// Dir is where they lie. It is created when it is needed.
+	// Dir is the directory of the releases. It is created on demand.
 	Dir string
-	// Images returns the client that pulls.
+	// Images returns the client that pulls images.
 	Images func(ctx context.Context) (*image.Client, error)
 
 	mu sync.Mutex
 }
 
-// Retrieve returns the payload of a release image: the folders of its manifests. What is there
-// already is not pulled again unless it is named by a tag.
+// Retrieve returns the payload of a release image: the directories of its manifests. A stored
+// release is not pulled again, unless it is named by a tag.
 func (r *Registry) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if files, ok := find(r.Dir, target.Image); ok {
+	if files, ok := findRelease(r.Dir, target.Image); ok {
 		return files, nil
 	}
 
-	if err := r.pull(ctx, target.Image); err != nil {
+	if err := r.pullRelease(ctx, target.Image); err != nil {
 		if errors.Is(err, image.ErrChanged) {
 			err = fmt.Errorf("%w: %w", releaseimage.ErrTampered, err)
 		}
@@ -45,7 +45,7 @@ func (r *Registry) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 	return os.DirFS(filepath.Join(r.Dir, NameOf(target.Image), contentName)), nil
 }
 
-func (r *Registry) pull(ctx context.Context, ref string) (err error) {
+func (r *Registry) pullRelease(ctx context.Context, ref string) (err error) {
 	client, err := r.Images(ctx)
 	if err != nil {
 		return err
@@ -58,12 +58,12 @@ func (r *Registry) pull(ctx context.Context, ref string) (err error) {
 
 	defer func() { _ = img.Close() }()                // It was only read.
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil { //nolint:gosec // G301: see Put.
-		return fmt.Errorf("making the folder of releases: %w", err)
+		return fmt.Errorf("creating the directory of releases: %w", err)
 	}
 
-	temp, err := os.MkdirTemp(r.Dir, newPrefix)
+	temp, err := os.MkdirTemp(r.Dir, tempPrefix)
 	if err != nil {
-		return fmt.Errorf("making a folder for release %s: %w", ref, err)
+		return fmt.Errorf("creating a directory for release %s: %w", ref, err)
 	}
 
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()

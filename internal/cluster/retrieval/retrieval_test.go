@@ -27,8 +27,8 @@ var content = fstest.MapFS{
 	"usr/bin/program":                     {Data: []byte("not read")},
 }
 
-// push makes an image in a registry of its own, and gives its pull spec by digest.
-func push(t *testing.T, files fs.FS) (ref string, server *httptest.Server) {
+// pushImage pushes an image to a new registry and returns its pull spec by digest.
+func pushImage(t *testing.T, files fs.FS) (ref string, server *httptest.Server) {
 	t.Helper()
 	server = httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
@@ -45,15 +45,15 @@ func push(t *testing.T, files fs.FS) (ref string, server *httptest.Server) {
 	return repository + "@" + built.Digest(), server
 }
 
-func of(ref string) configv1.Release { return configv1.Release{Version: "1.0.0", Image: ref} }
+func newRelease(ref string) configv1.Release { return configv1.Release{Version: "1.0.0", Image: ref} }
 
-func folder(t *testing.T) *Registry {
+func newRegistry(t *testing.T) *Registry {
 	t.Helper()
 	client := image.NewClient(image.Options{})
 	return &Registry{Dir: filepath.Join(t.TempDir(), "releases"), Images: func(context.Context) (*image.Client, error) { return client, nil }}
 }
 
-func names(t *testing.T, files fs.FS) []string {
+func fileNames(t *testing.T, files fs.FS) []string {
 	t.Helper()
 	var all []string
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -70,15 +70,15 @@ func names(t *testing.T, files fs.FS) []string {
 }
 
 func TestRetrieve(t *testing.T) {
-	ref, server := push(t, content)
-	f := folder(t)
-	files, err := f.Retrieve(t.Context(), of(ref))
+	ref, server := pushImage(t, content)
+	f := newRegistry(t)
+	files, err := f.Retrieve(t.Context(), newRelease(ref))
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	want := []string{"manifests/0000_00_a_1.yaml", "release-manifests/release-metadata"}
-	if diff := cmp.Diff(want, names(t, files)); diff != "" {
+	if diff := cmp.Diff(want, fileNames(t, files)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if data, err := fs.ReadFile(files, want[0]); err != nil || string(data) != "own" {
@@ -86,17 +86,17 @@ func TestRetrieve(t *testing.T) {
 	}
 
 	server.Close()
-	if _, err := f.Retrieve(t.Context(), of(ref)); err != nil {
+	if _, err := f.Retrieve(t.Context(), newRelease(ref)); err != nil {
 		t.Errorf("what was retrieved needs the registry: %v", err)
 	}
-	// A crash left a file empty.
+	// A crash can leave a file empty.
 	if err := os.Truncate(filepath.Join(f.Dir, NameOf(ref), contentName, want[0]), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Retrieve(t.Context(), of(ref)); err == nil {
+	if _, err := f.Retrieve(t.Context(), newRelease(ref)); err == nil {
 		t.Error("what is damaged is taken for whole")
 	}
-	if _, err := f.Retrieve(t.Context(), of(strings.Replace(ref, "@", ":v1@", 1))); err == nil {
+	if _, err := f.Retrieve(t.Context(), newRelease(strings.Replace(ref, "@", ":v1@", 1))); err == nil {
 		t.Error("a registry that is away answers")
 	}
 
@@ -106,55 +106,55 @@ func TestRetrieve(t *testing.T) {
 	}
 }
 
-func TestTagIsAskedAgain(t *testing.T) {
-	ref, server := push(t, content)
+func TestTagIsResolvedAgain(t *testing.T) {
+	ref, server := pushImage(t, content)
 	tag, _, _ := strings.Cut(ref, "@")
-	f := folder(t)
-	if _, err := f.Retrieve(t.Context(), of(tag+":v1")); err != nil {
+	f := newRegistry(t)
+	if _, err := f.Retrieve(t.Context(), newRelease(tag+":v1")); err != nil {
 		t.Fatal(err)
 	}
 
 	server.Close()
-	if _, err := f.Retrieve(t.Context(), of(tag+":v1")); err == nil {
+	if _, err := f.Retrieve(t.Context(), newRelease(tag+":v1")); err == nil {
 		t.Error("a tag stands for what it stood for before")
 	}
 }
 
 func TestRetrieveEnds(t *testing.T) {
-	ref, _ := push(t, content)
+	ref, _ := pushImage(t, content)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := folder(t).Retrieve(ctx, of(ref)); !errors.Is(err, context.Canceled) {
+	if _, err := newRegistry(t).Retrieve(ctx, newRelease(ref)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestAWrongDigest(t *testing.T) {
-	ref, _ := push(t, content)
+func TestWrongDigest(t *testing.T) {
+	ref, _ := pushImage(t, content)
 	repository, _, _ := strings.Cut(ref, "@")
-	if _, err := folder(t).Retrieve(t.Context(), of(repository+"@sha256:"+strings.Repeat("0", 64))); err == nil {
+	if _, err := newRegistry(t).Retrieve(t.Context(), newRelease(repository+"@sha256:"+strings.Repeat("0", 64))); err == nil {
 		t.Error("another digest is answered")
 	}
 }
 
-// The last three stay, and nothing that is not whole.
-func TestClean(t *testing.T) {
-	f := folder(t)
+// The last three releases are kept, and incomplete ones are removed.
+func TestRemoveOldReleases(t *testing.T) {
+	f := newRegistry(t)
 	var refs []string
 	for _, name := range []string{"a", "b", "c", "d"} {
-		ref, _ := push(t, fstest.MapFS{"manifests/" + name: {Data: []byte(name)}})
+		ref, _ := pushImage(t, fstest.MapFS{"manifests/" + name: {Data: []byte(name)}})
 		refs = append(refs, ref)
-		if _, err := f.Retrieve(t.Context(), of(ref)); err != nil {
+		if _, err := f.Retrieve(t.Context(), newRelease(ref)); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	if err := os.Mkdir(filepath.Join(f.Dir, newPrefix+"left"), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(f.Dir, tempPrefix+"left"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 
-	last, _ := push(t, content)
-	if _, err := f.Retrieve(t.Context(), of(last)); err != nil {
+	last, _ := pushImage(t, content)
+	if _, err := f.Retrieve(t.Context(), newRelease(last)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -162,10 +162,10 @@ func TestClean(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != kept {
-		t.Errorf("%d folders are left, not %d: %v", len(entries), kept, entries)
+	if len(entries) != maxReleases {
+		t.Errorf("%d folders are left, not %d: %v", len(entries), maxReleases, entries)
 	}
-	if !isComplete(filepath.Join(f.Dir, NameOf(last))) || isComplete(filepath.Join(f.Dir, NameOf(refs[0]))) {
+	if !isCompleteFolder(filepath.Join(f.Dir, NameOf(last))) || isCompleteFolder(filepath.Join(f.Dir, NameOf(refs[0]))) {
 		t.Error("the newest is gone, or the oldest is not")
 	}
 }

@@ -21,49 +21,49 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// look is how often a Job is looked at.
-const look = 500 * time.Millisecond
+// jobPollInterval is the interval at which a Job is polled.
+const jobPollInterval = 500 * time.Millisecond
 
-// Workload reads release images by Jobs in the operator's namespace, which run the image on
-// the operator's node and copy what the payload is made of into a folder of that node. What
-// pulls the image is the container runtime, with its own mirrors, logins and trust. The
-// program of the image must be this one.
+// Workload retrieves release images by Jobs in the operator's namespace. A Job runs the image on
+// the operator's node and copies its payload to a directory of that node. The container runtime
+// pulls the image, with its own mirrors, credentials and CAs. The image must contain this
+// program.
 type Workload struct {
-	// Client reads and writes Jobs, and reads Pods, at the API server.
+	// Client reads and writes Jobs, and reads Pods, on the API server.
 	Client client.Client
-	// Namespace is where the Jobs are.
+	// Namespace is the namespace of the Jobs.
 	Namespace string
 	// Node is the name of the node that the operator runs on.
 	Node string
-	// Dir is the folder on that node. The operator reads it under the same name.
+	// Dir is the directory on that node. It must be mounted at the same path in the operator.
 	Dir string
 }
 
-// Retrieve returns the payload of a release image. What is there already needs no Job. Jobs of
-// other retrievals are removed first. It ends with the context, and at once when the image is
-// not to be had.
+// Retrieve returns the payload of a release image. A stored release needs no Job. Jobs of other
+// retrievals are removed first. Retrieve returns an error when the context ends, and immediately
+// if the image is unavailable.
 func (w *Workload) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
 	if !strings.Contains(target.Image, "@") {
-		return nil, fmt.Errorf("%s names its image by a tag, and a Job would run whatever the node has by that name: name it by digest", target.Image)
+		return nil, fmt.Errorf("%s names its image by a tag, which may differ on the node: use a digest", target.Image)
 	}
-	if files, ok := find(w.Dir, target.Image); ok {
+	if files, ok := findRelease(w.Dir, target.Image); ok {
 		return files, nil
 	}
 
-	r := &retrieving{Workload: w, image: target.Image, job: w.jobFor(target)}
-	if err := r.removeOthers(ctx); err != nil {
+	r := &jobRetrieval{Workload: w, image: target.Image, job: w.newJob(target)}
+	if err := r.removeOtherJobs(ctx); err != nil {
 		return nil, err
 	}
 
-	err := wait.PollUntilContextCancel(ctx, look, true, r.step)
-	if err != nil && ctx.Err() != nil && r.last != "" {
-		err = fmt.Errorf("%w: %s", ctx.Err(), r.last)
+	err := wait.PollUntilContextCancel(ctx, jobPollInterval, true, r.pollJob)
+	if err != nil && ctx.Err() != nil && r.lastStatus != "" {
+		err = fmt.Errorf("%w: %s", ctx.Err(), r.lastStatus)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("job %s/%s: %w", w.Namespace, r.job.Name, err)
 	}
 
-	files, ok := find(w.Dir, target.Image)
+	files, ok := findRelease(w.Dir, target.Image)
 	if !ok {
 		return nil, fmt.Errorf("job %s/%s is done, and %s does not hold the release: the operator must run on node %q and see that folder of it under the same name",
 			w.Namespace, r.job.Name, w.Dir, w.Node)
@@ -72,20 +72,20 @@ func (w *Workload) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 	return files, nil
 }
 
-// retrieving is one retrieval.
-type retrieving struct {
+// jobRetrieval is one retrieval.
+type jobRetrieval struct {
 	*Workload
 	image string
 	job   *batchv1.Job
-	// mine is the Job that was seen at work: what it comes to counts. One that had ended
-	// before, and left nothing, is of an earlier attempt.
-	mine types.UID
-	// last is what there was to wait for when the Job was last looked at.
-	last string
+	// activeUID is the UID of the Job that was seen running. Only its result counts: a Job that
+	// had already ended and stored nothing belongs to an earlier attempt.
+	activeUID types.UID
+	// lastStatus describes what the Job waited for in the last poll.
+	lastStatus string
 }
 
-// removeOthers removes the Jobs of other releases.
-func (r *retrieving) removeOthers(ctx context.Context) error {
+// removeOtherJobs removes the Jobs of other releases.
+func (r *jobRetrieval) removeOtherJobs(ctx context.Context) error {
 	var jobs batchv1.JobList
 	if err := r.Client.List(ctx, &jobs, client.InNamespace(r.Namespace), client.MatchingLabels(jobLabels)); err != nil {
 		return fmt.Errorf("listing the Jobs of retrievals: %w", err)
@@ -95,7 +95,7 @@ func (r *retrieving) removeOthers(ctx context.Context) error {
 		if jobs.Items[i].Name == r.job.Name {
 			continue
 		}
-		if err := r.remove(ctx, &jobs.Items[i]); err != nil {
+		if err := r.removeJob(ctx, &jobs.Items[i]); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (r *retrieving) removeOthers(ctx context.Context) error {
 	return nil
 }
 
-func (r *retrieving) remove(ctx context.Context, job *batchv1.Job) error {
+func (r *jobRetrieval) removeJob(ctx context.Context, job *batchv1.Job) error {
 	err := r.Client.Delete(ctx, job, client.PropagationPolicy("Background"), client.Preconditions{UID: &job.UID})
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("removing job %s/%s of an earlier retrieval: %w", r.Namespace, job.Name, err)
@@ -111,63 +111,63 @@ func (r *retrieving) remove(ctx context.Context, job *batchv1.Job) error {
 	return nil
 }
 
-// step does what there is to do now, and tells whether the Job is done.
-func (r *retrieving) step(ctx context.Context) (done bool, err error) {
+// pollJob creates, removes or checks the Job, and reports whether it is done.
+func (r *jobRetrieval) pollJob(ctx context.Context) (done bool, err error) {
 	live := &batchv1.Job{}
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(r.job), live)
 	switch {
 	case apierrors.IsNotFound(err):
-		return false, r.create(ctx)
+		return false, r.createJob(ctx)
 	case err != nil:
-		r.last = "it cannot be read: " + err.Error()
+		r.lastStatus = "it cannot be read: " + err.Error()
 		return false, nil //nolint:nilerr // the API server may come back
 	case live.DeletionTimestamp != nil:
 		return false, nil
 	}
 
-	complete, failed := endOf(live)
-	_, isThere := find(r.Dir, r.image)
+	complete, failed := jobOutcome(live)
+	_, isThere := findRelease(r.Dir, r.image)
 	switch {
 	case complete && isThere:
 		return true, nil
-	case (complete || failed != "") && live.UID != r.mine:
-		return false, r.remove(ctx, live)
+	case (complete || failed != "") && live.UID != r.activeUID:
+		return false, r.removeJob(ctx, live)
 	case complete:
 		return true, nil
 	}
 
-	r.mine = live.UID
-	hopeless, err := r.lookAtPods(ctx, live)
+	r.activeUID = live.UID
+	hopeless, err := r.checkPods(ctx, live)
 	switch {
 	case err != nil:
-		r.last = err.Error()
+		r.lastStatus = err.Error()
 		return false, nil //nolint:nilerr // the same
 	case hopeless:
-		return false, errors.New(r.last)
+		return false, errors.New(r.lastStatus)
 	case failed != "":
-		return false, errors.New(strings.TrimSuffix(failed+": "+r.last, ": "))
+		return false, errors.New(strings.TrimSuffix(failed+": "+r.lastStatus, ": "))
 	}
 
 	return false, nil
 }
 
-func (r *retrieving) create(ctx context.Context) error {
+func (r *jobRetrieval) createJob(ctx context.Context) error {
 	job := r.job.DeepCopy()
 	err := r.Client.Create(ctx, job)
 	switch {
 	case err == nil:
-		r.mine = job.UID
+		r.activeUID = job.UID
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		return err
 	default:
-		r.last = "it cannot be made: " + err.Error()
+		r.lastStatus = "it cannot be created: " + err.Error()
 	}
 
 	return nil
 }
 
-// endOf reports whether a Job is complete, and why it failed when it did.
-func endOf(job *batchv1.Job) (complete bool, failed string) {
+// jobOutcome returns whether a Job is complete, and the message if it failed.
+func jobOutcome(job *batchv1.Job) (complete bool, failed string) {
 	for _, condition := range job.Status.Conditions {
 		switch {
 		case condition.Status != corev1.ConditionTrue:
@@ -181,24 +181,24 @@ func endOf(job *batchv1.Job) (complete bool, failed string) {
 	return complete, failed
 }
 
-// lookAtPods notes what the Job's Pods wait for or ended with, and tells whether the image is
-// not to be had, however long one waits.
-func (r *retrieving) lookAtPods(ctx context.Context, job *batchv1.Job) (hopeless bool, err error) {
+// checkPods records the problem of the Job's Pods. It reports whether the image is unavailable,
+// so that waiting does not help.
+func (r *jobRetrieval) checkPods(ctx context.Context, job *batchv1.Job) (hopeless bool, err error) {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
 		return false, fmt.Errorf("its Pods cannot be read: %w", err)
 	}
 	if len(pods.Items) == 0 {
-		r.last = "no Pod of it was made yet; its events say why"
+		r.lastStatus = "no Pod was created yet; see the events of the Job"
 	}
 
 	for i := range pods.Items {
 		for _, status := range pods.Items[i].Status.ContainerStatuses {
-			if isHopeless(status) {
+			if isImageUnavailable(status) {
 				hopeless = true
 			}
-			if said := saidBy(status); said != "" {
-				r.last = said
+			if said := containerProblem(status); said != "" {
+				r.lastStatus = said
 			}
 			if hopeless {
 				return true, nil
@@ -209,8 +209,8 @@ func (r *retrieving) lookAtPods(ctx context.Context, job *batchv1.Job) (hopeless
 	return false, nil
 }
 
-// isHopeless reports whether a container waits for an image that does not come.
-func isHopeless(status corev1.ContainerStatus) bool {
+// isImageUnavailable reports whether a container waits for an image that cannot be pulled.
+func isImageUnavailable(status corev1.ContainerStatus) bool {
 	waiting := status.State.Waiting
 	if waiting == nil {
 		return false
@@ -219,28 +219,28 @@ func isHopeless(status corev1.ContainerStatus) bool {
 		waiting.Reason == "ErrImagePull" && (strings.Contains(waiting.Message, "manifest unknown") || strings.Contains(waiting.Message, "not found"))
 }
 
-// saidBy returns what a container waits for, or said when it ended badly.
-func saidBy(status corev1.ContainerStatus) string {
+// containerProblem returns why a container waits, or the termination message if it failed.
+func containerProblem(status corev1.ContainerStatus) string {
 	for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
 		switch {
 		case state.Waiting != nil && state.Waiting.Message != "":
 			return state.Waiting.Reason + ": " + state.Waiting.Message
 		case state.Terminated != nil && state.Terminated.ExitCode != 0:
-			return fmt.Sprintf("its program ended with %d: %s", state.Terminated.ExitCode, strings.TrimSpace(state.Terminated.Message))
+			return fmt.Sprintf("its container exited with code %d: %s", state.Terminated.ExitCode, strings.TrimSpace(state.Terminated.Message))
 		}
 	}
 
 	return ""
 }
 
-var notInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
+var invalidNameChars = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// jobName is version-<version>-<hash>; the hash is that of the pull spec. Names of Jobs are
-// labels of Pods, of at most 63 characters.
+// jobName returns version-<version>-<hash>, where hash is that of the pull spec. It has at most
+// 63 characters, because Pods have the name as a label.
 func jobName(target configv1.Release) string {
 	sum := sha256.Sum256([]byte(target.Image))
 	hash := hex.EncodeToString(sum[:5])
-	version := notInNames.ReplaceAllString(strings.ToLower(target.Version), "-")
+	version := invalidNameChars.ReplaceAllString(strings.ToLower(target.Version), "-")
 	const room = 63 - len("version--") - 10
 	if len(version) > room {
 		version = version[:room]

@@ -28,36 +28,36 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 60 * time.Second
+// waitTimeout limits every wait of a test.
+const waitTimeout = 60 * time.Second
 
 const signed = "registry.example.com/release@sha256:d017b6b08f7397c8f5e857272599a4d4f5dd73b197d1b9125112a7df679a7c64"
 
-// jobs is a Workload in a namespace of its own, whose Jobs a test plays: on the API server of
-// tests no controller and no kubelet runs.
-type jobs struct {
+// fixture is a Workload in its own namespace. The tests act as controller and kubelet for its
+// Jobs.
+type fixture struct {
 	*Workload
 	t *testing.T
 }
 
-func newJobs(t *testing.T) *jobs {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c := env.Client(t, corev1.AddToScheme, batchv1.AddToScheme)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "retrieval-"}}
 	if err := c.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	return &jobs{t: t, Workload: &Workload{Client: c, Namespace: namespace.Name, Node: "master-0", Dir: t.TempDir()}}
+	return &fixture{t: t, Workload: &Workload{Client: c, Namespace: namespace.Name, Node: "master-0", Dir: t.TempDir()}}
 }
 
-// play waits for a Job other than those that were there before, and plays it.
-func (j *jobs) play(before []types.UID, act func(ctx context.Context, job *batchv1.Job) error) <-chan error {
+// playJob waits for a Job that did not exist before, and calls a function with it.
+func (f *fixture) playJob(before []types.UID, act func(ctx context.Context, job *batchv1.Job) error) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(j.t.Context(), patience)
+		ctx, cancel := context.WithTimeout(f.t.Context(), waitTimeout)
 		defer cancel()
 		for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // polls for a state
-			list := j.list(ctx)
+			list := f.listJobs(ctx)
 			for i := range list {
 				if !slices.Contains(before, list[i].UID) && list[i].Name != "other" {
 					done <- act(ctx, &list[i])
@@ -71,24 +71,24 @@ func (j *jobs) play(before []types.UID, act func(ctx context.Context, job *batch
 	return done
 }
 
-func (j *jobs) list(ctx context.Context) []batchv1.Job {
+func (f *fixture) listJobs(ctx context.Context) []batchv1.Job {
 	var list batchv1.JobList
-	if err := j.Client.List(ctx, &list, client.InNamespace(j.Namespace)); err != nil && ctx.Err() == nil {
-		j.t.Error(err)
+	if err := f.Client.List(ctx, &list, client.InNamespace(f.Namespace)); err != nil && ctx.Err() == nil {
+		f.t.Error(err)
 	}
 	return list.Items
 }
 
-// copies does what the Job's program does, and ends the Job well.
-func (j *jobs) copies(ctx context.Context, job *batchv1.Job) error {
-	if err := Put(ctx, j.Dir, job.Spec.Template.Spec.Containers[0].Image, content); err != nil {
+// completeJob does what the Job's program does, and completes the Job.
+func (f *fixture) completeJob(ctx context.Context, job *batchv1.Job) error {
+	if err := Put(ctx, f.Dir, job.Spec.Template.Spec.Containers[0].Image, content); err != nil {
 		return err
 	}
-	return j.ends(ctx, job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete, "")
+	return f.finishJob(ctx, job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete, "")
 }
 
-// ends writes the end of a Job as its controller does.
-func (j *jobs) ends(ctx context.Context, job *batchv1.Job, before, end batchv1.JobConditionType, message string) error {
+// finishJob sets the conditions of a finished Job, as its controller does.
+func (f *fixture) finishJob(ctx context.Context, job *batchv1.Job, before, end batchv1.JobConditionType, message string) error {
 	now := metav1.Now()
 	job.Status.StartTime = &now
 	if end == batchv1.JobComplete {
@@ -101,59 +101,59 @@ func (j *jobs) ends(ctx context.Context, job *batchv1.Job, before, end batchv1.J
 		})
 	}
 
-	return j.Client.Status().Update(ctx, job)
+	return f.Client.Status().Update(ctx, job)
 }
 
-// says makes the Pod of a Job whose container is in a state.
-func (j *jobs) says(ctx context.Context, job *batchv1.Job, state corev1.ContainerState) error {
+// createPod creates the Pod of a Job with a container state.
+func (f *fixture) createPod(ctx context.Context, job *batchv1.Job, state corev1.ContainerState) error {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, GenerateName: job.Name + "-", Labels: map[string]string{batchv1.JobNameLabel: job.Name}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, GenerateName: job.Name + "-", Labels: map[string]string{batchv1.JobNameLabel: job.Name}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "copy", Image: signed}}},
 	}
-	if err := j.Client.Create(ctx, pod); err != nil {
+	if err := f.Client.Create(ctx, pod); err != nil {
 		return err
 	}
 
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "copy", Image: signed, State: state}}}
-	return j.Client.Status().Update(ctx, pod)
+	return f.Client.Status().Update(ctx, pod)
 }
 
-// retrieve retrieves the target, and does not wait for ever.
-func (j *jobs) retrieve(ctx context.Context) (fs.FS, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// retrieveTarget retrieves the target with a timeout.
+func (f *fixture) retrieveTarget(ctx context.Context) (fs.FS, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	return j.Retrieve(ctx, target)
+	return f.Retrieve(ctx, target)
 }
 
-func (j *jobs) expect(played <-chan error) {
-	j.t.Helper()
+func (f *fixture) expectPlayed(played <-chan error) {
+	f.t.Helper()
 	if err := <-played; err != nil {
-		j.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
 var target = configv1.Release{Version: "1.2.0-rc.1+Build_7", Image: signed}
 
 func TestJob(t *testing.T) {
-	j := newJobs(t)
-	other := j.jobFor(configv1.Release{Version: "1.0.0", Image: "registry.example.com/release@sha256:0"})
+	f := newFixture(t)
+	other := f.newJob(configv1.Release{Version: "1.0.0", Image: "registry.example.com/release@sha256:0"})
 	other.Name = "other"
-	if err := j.Client.Create(t.Context(), other); err != nil {
+	if err := f.Client.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 
-	played := j.play(nil, j.copies)
-	files, err := j.retrieve(t.Context())
+	played := f.playJob(nil, f.completeJob)
+	files, err := f.retrieveTarget(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	j.expect(played)
+	f.expectPlayed(played)
 	if data, err := fs.ReadFile(files, "manifests/0000_00_a_1.yaml"); err != nil || string(data) != "own" {
 		t.Errorf("the release holds %q: %v", data, err)
 	}
 
-	all := slices.DeleteFunc(j.list(t.Context()), func(job batchv1.Job) bool { return job.DeletionTimestamp != nil })
+	all := slices.DeleteFunc(f.listJobs(t.Context()), func(job batchv1.Job) bool { return job.DeletionTimestamp != nil })
 	if len(all) != 1 {
 		t.Fatalf("there are %d Jobs, not one: %v", len(all), all)
 	}
@@ -162,96 +162,96 @@ func TestJob(t *testing.T) {
 	if name := all[0].Name; !regexp.MustCompile(`^version-1\.2\.0-rc\.1-build-7-[0-9a-f]{10}$`).MatchString(name) {
 		t.Errorf("the Job is called %q", name)
 	}
-	if pod.NodeName != "master-0" || pod.Containers[0].Image != signed || pod.Volumes[0].HostPath.Path != j.Dir || *pod.AutomountServiceAccountToken {
+	if pod.NodeName != "master-0" || pod.Containers[0].Image != signed || pod.Volumes[0].HostPath.Path != f.Dir || *pod.AutomountServiceAccountToken {
 		t.Errorf("its Pod is %+v", pod)
 	}
 
-	// It is there now: no Job is needed, nor an API server.
-	without := &Workload{Namespace: j.Namespace, Node: j.Node, Dir: j.Dir}
+	// The release is stored now: neither a Job nor an API server is needed.
+	without := &Workload{Namespace: f.Namespace, Node: f.Node, Dir: f.Dir}
 	if _, err := without.Retrieve(t.Context(), target); err != nil {
 		t.Errorf("what was retrieved is retrieved again: %v", err)
 	}
 }
 
-// A Job that had ended before is made anew if it left nothing, and one that is at work is waited for.
+// A Job that had ended before is recreated if it stored nothing, and a running one is awaited.
 func TestJobOfAnEarlierAttempt(t *testing.T) {
-	j := newJobs(t)
-	old := j.jobFor(target)
-	if err := j.Client.Create(t.Context(), old); err != nil {
+	f := newFixture(t)
+	old := f.newJob(target)
+	if err := f.Client.Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 
 	uid := old.UID
-	if err := j.ends(t.Context(), old, batchv1.JobFailureTarget, batchv1.JobFailed, "of old"); err != nil {
+	if err := f.finishJob(t.Context(), old, batchv1.JobFailureTarget, batchv1.JobFailed, "of old"); err != nil {
 		t.Fatal(err)
 	}
 
-	played := j.play([]types.UID{uid}, j.copies)
-	if _, err := j.retrieve(t.Context()); err != nil {
+	played := f.playJob([]types.UID{uid}, f.completeJob)
+	if _, err := f.retrieveTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	j.expect(played)
-	if all := j.list(t.Context()); len(all) != 1 || all[0].UID == uid {
+	f.expectPlayed(played)
+	if all := f.listJobs(t.Context()); len(all) != 1 || all[0].UID == uid {
 		t.Errorf("the Jobs are %v", all)
 	}
 
-	// It ends well before it is looked at, and after it was looked for.
-	j = newJobs(t)
-	done := j.jobFor(target)
-	if err := j.Client.Create(t.Context(), done); err != nil {
+	// The Job completes between the two checks of a poll.
+	f = newFixture(t)
+	done := f.newJob(target)
+	if err := f.Client.Create(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.copies(t.Context(), done); err != nil {
+	if err := f.completeJob(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
 
-	r := &retrieving{Workload: j.Workload, image: target.Image, job: j.jobFor(target)}
-	if isDone, err := r.step(t.Context()); !isDone || err != nil {
+	r := &jobRetrieval{Workload: f.Workload, image: target.Image, job: f.newJob(target)}
+	if isDone, err := r.pollJob(t.Context()); !isDone || err != nil {
 		t.Errorf("a Job that left the release is done: %t (%v)", isDone, err)
 	}
 
-	j = newJobs(t)
-	atWork := j.jobFor(target)
-	if err := j.Client.Create(t.Context(), atWork); err != nil {
+	f = newFixture(t)
+	atWork := f.newJob(target)
+	if err := f.Client.Create(t.Context(), atWork); err != nil {
 		t.Fatal(err)
 	}
 
-	played = j.play(nil, j.copies)
-	if _, err := j.retrieve(t.Context()); err != nil {
+	played = f.playJob(nil, f.completeJob)
+	if _, err := f.retrieveTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	j.expect(played)
-	if all := j.list(t.Context()); len(all) != 1 || all[0].UID != atWork.UID {
+	f.expectPlayed(played)
+	if all := f.listJobs(t.Context()); len(all) != 1 || all[0].UID != atWork.UID {
 		t.Errorf("the Jobs are %v", all)
 	}
 }
 
 func TestJobsThatFail(t *testing.T) {
 	for name, test := range map[string]struct {
-		act  func(j *jobs, ctx context.Context, job *batchv1.Job) error
+		act  func(f *fixture, ctx context.Context, job *batchv1.Job) error
 		want string
 	}{
-		"no such image": {func(j *jobs, ctx context.Context, job *batchv1.Job) error {
-			return j.says(ctx, job, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "reading manifest: manifest unknown"}})
+		"no such image": {func(f *fixture, ctx context.Context, job *batchv1.Job) error {
+			return f.createPod(ctx, job, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "reading manifest: manifest unknown"}})
 		}, "ErrImagePull: reading manifest: manifest unknown"},
-		"not signed": {func(j *jobs, ctx context.Context, job *batchv1.Job) error {
-			return j.says(ctx, job, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "SignatureValidationFailed", Message: "no signature"}})
+		"not signed": {func(f *fixture, ctx context.Context, job *batchv1.Job) error {
+			return f.createPod(ctx, job, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "SignatureValidationFailed", Message: "no signature"}})
 		}, "SignatureValidationFailed: no signature"},
-		"its program fails": {func(j *jobs, ctx context.Context, job *batchv1.Job) error {
-			err := j.says(ctx, job, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no space left on device\n"}})
-			return errors.Join(err, j.ends(ctx, job, batchv1.JobFailureTarget, batchv1.JobFailed, "Job has reached the specified backoff limit"))
-		}, "it failed: Job has reached the specified backoff limit: its program ended with 1: no space left on device"},
-		"another node": {func(j *jobs, ctx context.Context, job *batchv1.Job) error {
-			return j.ends(ctx, job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete, "")
+		"its program fails": {func(f *fixture, ctx context.Context, job *batchv1.Job) error {
+			err := f.createPod(ctx, job, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no space left on device\n"}})
+			return errors.Join(err, f.finishJob(ctx, job, batchv1.JobFailureTarget, batchv1.JobFailed, "Job has reached the specified backoff limit"))
+		}, "it failed: Job has reached the specified backoff limit: its container exited with code 1: no space left on device"},
+		"another node": {func(f *fixture, ctx context.Context, job *batchv1.Job) error {
+			return f.finishJob(ctx, job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete, "")
 		}, `does not hold the release: the operator must run on node "master-0"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := newJobs(t)
-			played := j.play(nil, func(ctx context.Context, job *batchv1.Job) error { return test.act(j, ctx, job) })
-			_, err := j.retrieve(t.Context())
-			j.expect(played)
+			f := newFixture(t)
+			played := f.playJob(nil, func(ctx context.Context, job *batchv1.Job) error { return test.act(f, ctx, job) })
+			_, err := f.retrieveTarget(t.Context())
+			f.expectPlayed(played)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, not %s", err, test.want)
 			}
@@ -259,29 +259,30 @@ func TestJobsThatFail(t *testing.T) {
 	}
 }
 
-// What does not end is given up with the context, and it is told what it waited for.
+// A Job that does not end is given up when the context ends, with an error that says what it
+// waited for.
 func TestJobThatHangs(t *testing.T) {
-	j := newJobs(t)
+	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	played := j.play(nil, func(within context.Context, job *batchv1.Job) error {
-		return j.says(within, job, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "the registry is away"}})
+	played := f.playJob(nil, func(within context.Context, job *batchv1.Job) error {
+		return f.createPod(within, job, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "the registry is away"}})
 	})
-	asked := *j.Workload
-	asked.Client = listing{j.Client, cancel}
+	asked := *f.Workload
+	asked.Client = notifyingClient{f.Client, cancel}
 	_, err := asked.Retrieve(ctx, target)
-	j.expect(played)
+	f.expectPlayed(played)
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "ImagePullBackOff: the registry is away") {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-// listing tells when it has listed a Pod that says something.
-type listing struct {
+// notifyingClient signals when it has listed a Pod with a message.
+type notifyingClient struct {
 	client.Client
 	seen func()
 }
 
-func (l listing) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (l notifyingClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	err := l.Client.List(ctx, list, options...)
 	if pods, ok := list.(*corev1.PodList); ok && len(pods.Items) > 0 && len(pods.Items[0].Status.ContainerStatuses) > 0 {
 		l.seen()
@@ -291,7 +292,7 @@ func (l listing) List(ctx context.Context, list client.ObjectList, options ...cl
 
 func TestJobNeedsADigest(t *testing.T) {
 	_, err := (&Workload{Dir: t.TempDir()}).Retrieve(t.Context(), configv1.Release{Image: "registry.example.com/release:1.2.0"})
-	if err == nil || !strings.Contains(err.Error(), "name it by digest") {
+	if err == nil || !strings.Contains(err.Error(), "use a digest") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -306,9 +307,9 @@ func TestJobName(t *testing.T) {
 	}
 }
 
-// What config ships for it makes of the shipped Deployment one that retrieves by Jobs.
+// The kustomize component in config makes the shipped Deployment retrieve releases by Jobs.
 func TestShippedComponent(t *testing.T) {
-	j := newJobs(t)
+	f := newFixture(t)
 	root, err := env.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -332,8 +333,8 @@ func TestShippedComponent(t *testing.T) {
 		Patches []struct{ Patch string }
 	}
 	read("retrieval-job/kustomization.yaml", &component)
-	deployment.SetNamespace(j.Namespace)
-	if err := j.Client.Create(t.Context(), deployment, client.FieldValidation("Strict")); err != nil {
+	deployment.SetNamespace(f.Namespace)
+	if err := f.Client.Create(t.Context(), deployment, client.FieldValidation("Strict")); err != nil {
 		t.Fatal(err)
 	}
 
@@ -341,7 +342,7 @@ func TestShippedComponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Client.Patch(t.Context(), deployment, client.RawPatch(types.JSONPatchType, patch), client.FieldValidation("Strict")); err != nil {
+	if err := f.Client.Patch(t.Context(), deployment, client.RawPatch(types.JSONPatchType, patch), client.FieldValidation("Strict")); err != nil {
 		t.Fatal(err)
 	}
 

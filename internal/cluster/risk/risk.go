@@ -1,9 +1,9 @@
-// Package risk finds what stands against updating a cluster to another minor or major
-// version: objects that administrators took over, deletions that are not done, gates that
-// nobody acknowledged, and parts of the cluster that say so themselves.
+// Package risk finds the risks of updating a cluster to another minor or major version:
+// overrides of the administrator, pending deletions, gates that are not acknowledged, and
+// operators that are not upgradeable.
 //
-// It decides only, from objects that are given to it. Risks of single releases, which the
-// update service tells, are none of its business.
+// It has no side effects and only uses its arguments. Risks of single releases, which the update
+// service reports, are handled elsewhere.
 package risk
 
 import (
@@ -19,9 +19,9 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// Where gates are, and where administrators acknowledge them. A key of the first is
-// ack-<major>.<minor>-<name>, its value says what to know; the same key with the value
-// "true" in the second acknowledges it.
+// The ConfigMaps of gates and of their acknowledgements. A key of the first is
+// ack-<major>.<minor>-<name>, and its value tells the administrator what to check. The same key
+// with the value "true" in the second acknowledges the gate.
 const (
 	GatesNamespace = "openshift-config-managed"
 	GatesName      = "admin-gates"
@@ -29,14 +29,14 @@ const (
 	AcksName       = "admin-acks"
 )
 
-// Reasons of the condition Upgradeable.
+// Reasons of the Upgradeable condition.
 const (
 	ReasonMultiple   = "MultipleReasons"
 	ReasonUnfitName  = "RiskNameNotCompatibleWithReasonProperty"
 	ReasonEvaluation = "EvaluationFailed"
 )
 
-// Risk stands against updates.
+// Risk is a reason not to update.
 type Risk struct {
 	// Name is unique.
 	Name string
@@ -44,25 +44,24 @@ type Risk struct {
 	Message string
 }
 
-// Input is what risks are found in.
+// Input is the input of Find.
 type Input struct {
 	// Version is the version that the cluster is at, or is being updated to.
 	Version string
-	// Updating reports whether a release is being applied that was not complete yet.
+	// Updating is true while a release is being applied that was not complete yet.
 	Updating bool
-	// Overrides are those of the ClusterVersion.
+	// Overrides are the overrides of the ClusterVersion.
 	Overrides []configv1.ComponentOverride
-	// Deletions are the objects that an update deletes and that are still there, as people
-	// read them.
+	// Deletions are the objects that an update deletes and that still exist, as text.
 	Deletions []string
 	// Gates and Acks are the data of the two ConfigMaps.
 	Gates, Acks map[string]string
-	// Operators are the parts of the cluster.
+	// Operators are the ClusterOperators.
 	Operators []configv1.ClusterOperator
 }
 
-// Find returns the risks by name. Its error tells what could not be judged; the risks that
-// could be are given all the same.
+// Find returns the risks, sorted by name. If gates cannot be evaluated, it returns an error and
+// the other risks.
 func Find(in Input) ([]Risk, error) {
 	var risks []Risk
 	if in.Updating {
@@ -77,9 +76,9 @@ func Find(in Input) ([]Risk, error) {
 			strings.Join(slices.Sorted(slices.Values(in.Deletions)), ",")})
 	}
 
-	gates, err := unacknowledged(in)
+	gates, err := findUnacknowledgedGates(in)
 	risks = append(risks, gates...)
-	risks = append(risks, operators(in.Operators)...)
+	risks = append(risks, findOperatorRisks(in.Operators)...)
 	slices.SortFunc(risks, func(a, b Risk) int { return strings.Compare(a.Name, b.Name) })
 
 	return risks, err
@@ -87,9 +86,9 @@ func Find(in Input) ([]Risk, error) {
 
 var gatePattern = regexp.MustCompile(`^ack-([0-9]+[.][0-9]+)-[^-]`)
 
-// unacknowledged returns a risk for each gate of the cluster's minor version that nobody
-// acknowledged. A gate whose key says no version counts too: nobody knows what it guards.
-func unacknowledged(in Input) ([]Risk, error) {
+// findUnacknowledgedGates returns a risk for each unacknowledged gate of the cluster's minor
+// version. A gate with an invalid key always counts, because its version is not known.
+func findUnacknowledgedGates(in Input) ([]Risk, error) {
 	if len(in.Gates) == 0 {
 		return nil, nil
 	}
@@ -118,7 +117,7 @@ func unacknowledged(in Input) ([]Risk, error) {
 	return risks, nil
 }
 
-func operators(all []configv1.ClusterOperator) []Risk {
+func findOperatorRisks(all []configv1.ClusterOperator) []Risk {
 	var risks []Risk
 	for _, operator := range all {
 		for _, condition := range operator.Status.Conditions {
@@ -136,11 +135,11 @@ func operators(all []configv1.ClusterOperator) []Risk {
 	return risks
 }
 
-// reasonPattern is what the API lets a condition have as its reason.
+// reasonPattern is the format of condition reasons in the Kubernetes API.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// Condition returns the condition Upgradeable, without its time: none when nothing stands
-// against updates. What could not be judged is told when nothing else is.
+// Condition returns the Upgradeable condition without its transition time; ok is false if there
+// are no risks. An error is reported only if there are no other risks.
 func Condition(risks []Risk, err error) (condition configv1.ClusterOperatorStatusCondition, ok bool) {
 	condition = configv1.ClusterOperatorStatusCondition{Type: configv1.OperatorUpgradeable, Status: metav1.ConditionFalse}
 	switch {

@@ -11,7 +11,7 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-func operator(name string, status metav1.ConditionStatus, message string) configv1.ClusterOperator {
+func newOperator(name string, status metav1.ConditionStatus, message string) configv1.ClusterOperator {
 	return configv1.ClusterOperator{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Status: configv1.ClusterOperatorStatus{Conditions: []configv1.ClusterOperatorStatusCondition{
@@ -42,7 +42,7 @@ func TestFind(t *testing.T) {
 		},
 		"a gate without a version": {in: Input{Version: "4.13.1", Gates: map[string]string{"ack-me": "read"}}, names: "AdminAck-ack-me"},
 		"operators": {
-			in:    Input{Operators: []configv1.ClusterOperator{operator("b", "False", "x"), operator("a", "False", ""), operator("c", "True", ""), operator("d", "Unknown", "")}},
+			in:    Input{Operators: []configv1.ClusterOperator{newOperator("b", "False", "x"), newOperator("a", "False", ""), newOperator("c", "True", ""), newOperator("d", "Unknown", "")}},
 			names: "ClusterOperatorUpgradeable-a ClusterOperatorUpgradeable-b",
 		},
 	}
@@ -72,7 +72,7 @@ func TestFind(t *testing.T) {
 func TestMessages(t *testing.T) {
 	risks, err := Find(Input{
 		Version: "4.13.1", Gates: map[string]string{"ack-4.13-empty": "", "ack-4.13-x": "Read the notes."},
-		Deletions: []string{"namespace \"b\"", "namespace \"a\""}, Operators: []configv1.ClusterOperator{operator("olm", "False", "Remove foo.")},
+		Deletions: []string{"namespace \"b\"", "namespace \"a\""}, Operators: []configv1.ClusterOperator{newOperator("olm", "False", "Remove foo.")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-func TestGatesOfAVersionThatIsNone(t *testing.T) {
+func TestGatesOfInvalidVersion(t *testing.T) {
 	risks, err := Find(Input{Version: "latest", Gates: map[string]string{"ack-4.13-x": "y"}, Updating: true})
 	if err == nil || !strings.Contains(err.Error(), `"latest"`) {
 		t.Errorf("error %v does not name the version", err)

@@ -1,8 +1,8 @@
-// Package trust makes the verifiers of a cluster's releases: by the keys that the running
-// release names, and the signatures in the cluster's ConfigMaps, in the stores that its
-// administrator names, or in those that the release names.
+// Package trust creates the verifiers of releases. They trust the keys that the running release
+// names. Signatures come from ConfigMaps of the cluster and from the stores that the
+// administrator or the release configures.
 //
-// What a good signature is, is decided by internal/releaseimage/signature.
+// Package internal/releaseimage/signature defines which signatures are valid.
 package trust
 
 import (
@@ -35,38 +35,38 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// keptName is the ConfigMap that good signatures are written to.
-const keptName = "signatures-managed"
+// storedSignaturesName is the ConfigMap that valid signatures are written to.
+const storedSignaturesName = "signatures-managed"
 
-// caNamespace has the ConfigMaps that hold the authorities of stores, at caKey.
+// The namespace of the ConfigMaps with the CAs of stores, and their key.
 const (
 	caNamespace = "openshift-config"
 	caKey       = "ca.crt"
 )
 
-// requestTimeout bounds one question to a store.
+// requestTimeout is the timeout of one request to a store.
 const requestTimeout = 30 * time.Second
 
-// Errors of stores that the administrator names, as they are known.
+// Errors about the stores that the administrator configures.
 var (
 	errNoStores  = errors.New("ClusterVersion spec.signatureStores is an empty array. Unset signatureStores entirely if you want to enable the default signature stores")
 	errExhausted = errors.New("ClusterVersion spec.signatureStores exhausted without finding a valid signature")
 )
 
-// Trust makes verifiers. It keeps the last one while what it was made of stays, and with it
-// what that verified. Its methods may be called by several goroutines.
+// Trust creates verifiers. It caches the last verifier, with the signatures that it verified,
+// while its configuration is unchanged. Its methods may be called concurrently.
 type Trust struct {
 	client     client.Client
 	reader     client.Reader
 	configMaps *signature.ConfigMapStore
 
 	mu       sync.Mutex
-	of       question
+	config   verifierConfig
 	verifier acceptance.Verifier
 }
 
-// question is what a verifier is made of.
-type question struct {
+// verifierConfig is the configuration of a verifier.
+type verifierConfig struct {
 	data        map[string]string
 	stores      []configv1.SignatureStore
 	hasStores   bool
@@ -74,44 +74,45 @@ type question struct {
 	authorities string
 }
 
-// New makes a Trust. The client writes, the reader reads from the API server.
+// New returns a Trust. The client writes, and the reader reads from the API server.
 func New(c client.Client, reader client.Reader) *Trust {
 	t := &Trust{client: c, reader: reader}
-	t.configMaps = &signature.ConfigMapStore{List: t.list}
+	t.configMaps = &signature.ConfigMapStore{List: t.listSignatureConfigMaps}
 	return t
 }
 
-// list returns the ConfigMaps that hold signatures.
-func (t *Trust) list(ctx context.Context) ([]corev1.ConfigMap, error) {
+// listSignatureConfigMaps returns the ConfigMaps that contain signatures.
+func (t *Trust) listSignatureConfigMaps(ctx context.Context) ([]corev1.ConfigMap, error) {
 	var list corev1.ConfigMapList
 	err := t.reader.List(ctx, &list, client.InNamespace(signature.Namespace), client.HasLabels{signature.Label})
 	return list.Items, err
 }
 
-// Verifier returns the verifier of a payload, as far as its manifests belong to the cluster.
-// Stores that are not nil replace those of the payload. A nil payload, or one that names no
-// keys, trusts nothing.
+// Verifier returns the verifier that a payload configures, using the manifests that belong to
+// the cluster. Stores that are not nil replace those of the payload. If the payload is nil, or
+// names no keys, the verifier rejects all releases.
 func (t *Trust) Verifier(payload *release.Payload, cluster release.Cluster, stores []configv1.SignatureStore, proxy updates.Proxy, authorities []byte) acceptance.Verifier {
-	data, err := keysOf(payload, cluster)
+	data, err := findVerificationData(payload, cluster)
 	switch {
 	case err != nil:
-		return refuses{err}
+		return failingVerifier{err}
 	case data == nil:
 		return signature.Reject{}
 	}
 
-	q := question{data: data, stores: stores, hasStores: stores != nil, proxy: proxy, authorities: string(authorities)}
+	cfg := verifierConfig{data: data, stores: stores, hasStores: stores != nil, proxy: proxy, authorities: string(authorities)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.verifier == nil || !reflect.DeepEqual(t.of, q) {
-		t.of, t.verifier = q, t.make(q)
+	if t.verifier == nil || !reflect.DeepEqual(t.config, cfg) {
+		t.config, t.verifier = cfg, t.newVerifier(cfg)
 	}
 
 	return t.verifier
 }
 
-// keysOf returns the data of the first ConfigMap that names keys; nil when there is none.
-func keysOf(payload *release.Payload, cluster release.Cluster) (map[string]string, error) {
+// findVerificationData returns the data of the first ConfigMap that names keys; nil if there is
+// none.
+func findVerificationData(payload *release.Payload, cluster release.Cluster) (map[string]string, error) {
 	if payload == nil {
 		return nil, nil
 	}
@@ -126,7 +127,7 @@ func keysOf(payload *release.Payload, cluster release.Cluster) (map[string]strin
 
 		var configMap corev1.ConfigMap
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object.Object, &configMap); err != nil {
-			return nil, fmt.Errorf("%s names the keys of releases and cannot be read: %w", manifest.File, err)
+			return nil, fmt.Errorf("%s configures the keys of releases and is invalid: %w", manifest.File, err)
 		}
 
 		data := maps.Clone(configMap.Data)
@@ -135,7 +136,7 @@ func keysOf(payload *release.Payload, cluster release.Cluster) (map[string]strin
 		}
 
 		for key, value := range configMap.BinaryData {
-			data[key] = string(value) // keyrings that are not armored
+			data[key] = string(value) // binary keyrings
 		}
 
 		return data, nil
@@ -144,52 +145,53 @@ func keysOf(payload *release.Payload, cluster release.Cluster) (map[string]strin
 	return nil, nil
 }
 
-func (t *Trust) make(q question) acceptance.Verifier {
-	plain, err := httpClient(q, nil)
+func (t *Trust) newVerifier(cfg verifierConfig) acceptance.Verifier {
+	plain, err := newHTTPClient(cfg, nil)
 	if err != nil {
-		return refuses{err}
+		return failingVerifier{err}
 	}
 
-	config, err := signature.ParseConfig(q.data, plain)
+	config, err := signature.ParseConfig(cfg.data, plain)
 	if err != nil {
-		return refuses{fmt.Errorf("the keys that the running release names cannot be used: %w", err)}
+		return failingVerifier{fmt.Errorf("the verification configuration of the running release is invalid: %w", err)}
 	}
-	if q.hasStores {
-		config.Stores = []signature.Store{t.custom(q)}
+	if cfg.hasStores {
+		config.Stores = []signature.Store{t.newConfiguredStores(cfg)}
 	}
 
 	return config.Verifier(t.configMaps)
 }
 
-// custom is the stores that the administrator names.
-func (t *Trust) custom(q question) signature.Store {
-	if len(q.stores) == 0 {
-		return failing{"spec.signatureStores", errNoStores}
+// newConfiguredStores returns the stores that the administrator configures.
+func (t *Trust) newConfiguredStores(cfg verifierConfig) signature.Store {
+	if len(cfg.stores) == 0 {
+		return failingStore{"spec.signatureStores", errNoStores}
 	}
 
 	var stores []signature.Store
-	for _, s := range q.stores {
-		stores = append(stores, &named{trust: t, q: q, store: s})
+	for _, s := range cfg.stores {
+		stores = append(stores, &configuredStore{trust: t, config: cfg, store: s})
 	}
-	return signature.Serial(signature.Parallel(stores...), failing{"spec.signatureStores", errExhausted})
+	return signature.Serial(signature.Parallel(stores...), failingStore{"spec.signatureStores", errExhausted})
 }
 
-// httpClient makes a client of stores, over the cluster's proxy, that trusts its authorities.
-func httpClient(q question, more []byte) (*http.Client, error) {
+// newHTTPClient returns a client for stores. It uses the cluster's proxy and trusts the
+// cluster's CAs and those in more.
+func newHTTPClient(cfg verifierConfig, more []byte) (*http.Client, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		return nil, fmt.Errorf("reading the certificate authorities of the system: %w", err)
+		return nil, fmt.Errorf("reading the CA certificates of the system: %w", err)
 	}
-	if strings.TrimSpace(q.authorities) != "" && !roots.AppendCertsFromPEM([]byte(q.authorities)) {
+	if strings.TrimSpace(cfg.authorities) != "" && !roots.AppendCertsFromPEM([]byte(cfg.authorities)) {
 		return nil, errors.New("the additional CA bundle of the cluster contains no certificate")
 	}
 	if more != nil && !roots.AppendCertsFromPEM(more) {
-		return nil, fmt.Errorf("%s holds no certificate", caKey)
+		return nil, fmt.Errorf("%s contains no certificate", caKey)
 	}
 
 	proxy := http.ProxyFromEnvironment
-	if q.proxy != (updates.Proxy{}) {
-		of := (&httpproxy.Config{HTTPProxy: q.proxy.HTTP, HTTPSProxy: q.proxy.HTTPS, NoProxy: q.proxy.No}).ProxyFunc()
+	if cfg.proxy != (updates.Proxy{}) {
+		of := (&httpproxy.Config{HTTPProxy: cfg.proxy.HTTP, HTTPSProxy: cfg.proxy.HTTPS, NoProxy: cfg.proxy.No}).ProxyFunc()
 		proxy = func(r *http.Request) (*url.URL, error) { return of(r.URL) }
 	}
 
@@ -199,43 +201,43 @@ func httpClient(q question, more []byte) (*http.Client, error) {
 	}}, nil
 }
 
-// named is a store that the administrator names. It is opened when it is asked, for its
-// authorities lie in a ConfigMap.
-type named struct {
-	trust *Trust
-	q     question
-	store configv1.SignatureStore
+// configuredStore is a store that the administrator configures. It is opened for each request,
+// because its CA is in a ConfigMap.
+type configuredStore struct {
+	trust  *Trust
+	config verifierConfig
+	store  configv1.SignatureStore
 }
 
-// String names the store without credentials.
-func (n *named) String() string {
+// String returns the URL without credentials.
+func (n *configuredStore) String() string {
 	if parsed, err := url.Parse(n.store.URL); err == nil {
 		return parsed.Redacted()
 	}
 	return "a store of spec.signatureStores"
 }
 
-// Signatures returns what the store has.
-func (n *named) Signatures(ctx context.Context, digest signature.Digest) iter.Seq2[[]byte, error] {
-	store, err := n.open(ctx)
+// Signatures returns the signatures in the store.
+func (n *configuredStore) Signatures(ctx context.Context, digest signature.Digest) iter.Seq2[[]byte, error] {
+	store, err := n.openStore(ctx)
 	if err != nil {
-		return failing{n.String(), err}.Signatures(ctx, digest)
+		return failingStore{n.String(), err}.Signatures(ctx, digest)
 	}
 	return store.Signatures(ctx, digest)
 }
 
-func (n *named) open(ctx context.Context) (signature.Store, error) {
+func (n *configuredStore) openStore(ctx context.Context) (signature.Store, error) {
 	var authorities []byte
 	if name := n.store.CA.Name; name != "" {
 		var configMap corev1.ConfigMap
 		key := client.ObjectKey{Namespace: caNamespace, Name: name}
 		if err := n.trust.reader.Get(ctx, key, &configMap); err != nil {
-			return nil, fmt.Errorf("reading the authorities of store %s from ConfigMap %s: %w", n, key, err)
+			return nil, fmt.Errorf("reading the CA of store %s from ConfigMap %s: %w", n, key, err)
 		}
 		authorities = []byte(configMap.Data[caKey])
 	}
 
-	c, err := httpClient(n.q, authorities)
+	c, err := newHTTPClient(n.config, authorities)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", n, err)
 	}
@@ -243,28 +245,29 @@ func (n *named) open(ctx context.Context) (signature.Store, error) {
 	return signature.OpenStore(n.store.URL, c)
 }
 
-// failing is a store that has nothing but an error.
-type failing struct {
+// failingStore is a store that only returns an error.
+type failingStore struct {
 	name string
 	err  error
 }
 
 // String returns the name.
-func (f failing) String() string { return f.name }
+func (f failingStore) String() string { return f.name }
 
 // Signatures returns the error.
-func (f failing) Signatures(context.Context, signature.Digest) iter.Seq2[[]byte, error] {
+func (f failingStore) Signatures(context.Context, signature.Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) { yield(nil, f.err) }
 }
 
-// refuses is a verifier that cannot be made.
-type refuses struct{ err error }
+// failingVerifier is a verifier that always returns an error, because its configuration is
+// invalid.
+type failingVerifier struct{ err error }
 
 // Verify returns the error.
-func (r refuses) Verify(context.Context, string) error { return r.err }
+func (r failingVerifier) Verify(context.Context, string) error { return r.err }
 
-// Keep writes the signatures that were good to a ConfigMap of the cluster, so that a later
-// operator finds them without a network. Those that are there already stay.
+// Keep writes the valid signatures to a ConfigMap, so that a later operator finds them without a
+// network. Existing signatures stay.
 func (t *Trust) Keep(ctx context.Context) error {
 	t.mu.Lock()
 	statements, ok := t.verifier.(*signature.Statements)
@@ -284,13 +287,13 @@ func (t *Trust) Keep(ctx context.Context) error {
 		return nil
 	}
 
-	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: signature.Namespace, Name: keptName}}
+	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: signature.Namespace, Name: storedSignaturesName}}
 	err := t.reader.Get(ctx, client.ObjectKeyFromObject(kept), kept)
 	isNew := apierrors.IsNotFound(err)
 	if err != nil && !isNew {
-		return fmt.Errorf("reading ConfigMap %s/%s: %w", signature.Namespace, keptName, err)
+		return fmt.Errorf("reading ConfigMap %s/%s: %w", signature.Namespace, storedSignaturesName, err)
 	}
-	if !add(kept, good) {
+	if !addSignatures(kept, good) {
 		return nil
 	}
 
@@ -301,18 +304,18 @@ func (t *Trust) Keep(ctx context.Context) error {
 	}
 
 	if err != nil {
-		return fmt.Errorf("writing ConfigMap %s/%s: %w", signature.Namespace, keptName, err)
+		return fmt.Errorf("writing ConfigMap %s/%s: %w", signature.Namespace, storedSignaturesName, err)
 	}
 
 	return nil
 }
 
-// maxKept is how many bytes of signatures are kept: an object may have about 1 MiB.
-const maxKept = 700 << 10
+// maxStoredBytes is the maximum size of the stored signatures. An object may have about 1 MiB.
+const maxStoredBytes = 700 << 10
 
-// add adds signatures to a ConfigMap, and tells whether it changed. When they become too
-// many, only the new ones stay.
-func add(kept *corev1.ConfigMap, good map[string][]byte) bool {
+// addSignatures adds signatures to a ConfigMap and reports whether it changed. If the size
+// exceeds the limit, only the new ones are kept.
+func addSignatures(kept *corev1.ConfigMap, good map[string][]byte) bool {
 	before, label := kept.BinaryData, kept.Labels[signature.Label]
 	merged := maps.Clone(before)
 	if merged == nil {
@@ -325,7 +328,7 @@ func add(kept *corev1.ConfigMap, good map[string][]byte) bool {
 		size += len(s)
 	}
 
-	if size > maxKept {
+	if size > maxStoredBytes {
 		merged = good
 	}
 	if _, labelled := kept.Labels[signature.Label]; labelled && label == "" && maps.EqualFunc(before, merged, slices.Equal) {

@@ -29,13 +29,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// person signs releases.
-type person struct {
+// testSigner signs releases.
+type testSigner struct {
 	signer *signature.Signer
 	public []byte
 }
 
-func newPerson(t *testing.T) person {
+func newTestSigner(t *testing.T) testSigner {
 	t.Helper()
 	entity, err := openpgp.NewEntity("releases", "", "", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
 	if err != nil {
@@ -55,10 +55,10 @@ func newPerson(t *testing.T) person {
 		t.Fatal(err)
 	}
 
-	return person{signer, public.Bytes()}
+	return testSigner{signer, public.Bytes()}
 }
 
-func (p person) signs(t *testing.T, digest signature.Digest) []byte {
+func (p testSigner) sign(t *testing.T, digest signature.Digest) []byte {
 	t.Helper()
 	statement, err := p.signer.Sign(digest, signature.SignOptions{Reference: "registry.example.com/release:1", Time: time.Now()})
 	if err != nil {
@@ -67,13 +67,13 @@ func (p person) signs(t *testing.T, digest signature.Digest) []byte {
 	return statement
 }
 
-// digestOf makes a digest that no other test has.
-func digestOf(n int) signature.Digest {
+// newDigest returns a digest that no other test uses.
+func newDigest(n int) signature.Digest {
 	return signature.Digest{Algorithm: "sha256", Hex: fmt.Sprintf("%064x", n)}
 }
 
-// payload makes one whose manifests are given.
-func payload(t *testing.T, manifests ...string) *release.Payload {
+// newPayload returns a payload with the given manifests.
+func newPayload(t *testing.T, manifests ...string) *release.Payload {
 	t.Helper()
 	files := fstest.MapFS{
 		release.FileMetadata: {Data: []byte(`{"kind":"cincinnati-metadata-v0","version":"1.0.0"}`)},
@@ -92,8 +92,8 @@ func payload(t *testing.T, manifests ...string) *release.Payload {
 	return p
 }
 
-// keys is a manifest that names a person's key and a store.
-func keys(p person, store, profile string) string {
+// keysManifest returns a manifest that names the key of a signer and a store.
+func keysManifest(p testSigner, store, profile string) string {
 	return `{apiVersion: v1, kind: ConfigMap, metadata: {name: keys, annotations: {include.release.openshift.io/` + profile + `: "true", release.openshift.io/verification-config-map: ""}},
 data: {store-one: "` + store + `"}, binaryData: {verifier-public-key-one: ` + base64.StdEncoding.EncodeToString(p.public) + `}}`
 }
@@ -111,8 +111,8 @@ func newTrust(t *testing.T) (*Trust, client.Client) {
 	return New(c, c), c
 }
 
-// serve is a store with the signature of one digest.
-func serve(t *testing.T, digest signature.Digest, statement []byte, start func(http.Handler) *httptest.Server) *httptest.Server {
+// serveSignature starts a store with the signature of one digest.
+func serveSignature(t *testing.T, digest signature.Digest, statement []byte, start func(http.Handler) *httptest.Server) *httptest.Server {
 	t.Helper()
 	server := start(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/"+signature.PathOf(digest, 1) {
@@ -128,13 +128,13 @@ func serve(t *testing.T, digest signature.Digest, statement []byte, start func(h
 
 const profile = release.DefaultProfile
 
-func TestWhoIsTrusted(t *testing.T) {
+func TestTrustedSignatures(t *testing.T) {
 	trust, _ := newTrust(t)
-	signer, stranger := newPerson(t), newPerson(t)
-	digest := digestOf(1)
-	store := serve(t, digest, signer.signs(t, digest), httptest.NewServer)
-	foreign := serve(t, digest, stranger.signs(t, digest), httptest.NewServer)
-	empty := serve(t, digestOf(2), nil, httptest.NewServer)
+	signer, stranger := newTestSigner(t), newTestSigner(t)
+	digest := newDigest(1)
+	store := serveSignature(t, digest, signer.sign(t, digest), httptest.NewServer)
+	foreign := serveSignature(t, digest, stranger.sign(t, digest), httptest.NewServer)
+	empty := serveSignature(t, newDigest(2), nil, httptest.NewServer)
 	named := func(server *httptest.Server) []configv1.SignatureStore {
 		return []configv1.SignatureStore{{URL: server.URL}}
 	}
@@ -143,17 +143,17 @@ func TestWhoIsTrusted(t *testing.T) {
 		stores  []configv1.SignatureStore
 		want    string
 	}{
-		"the release's store":             {payload: payload(t, keys(signer, store.URL, profile))},
+		"the release's store":             {payload: newPayload(t, keysManifest(signer, store.URL, profile))},
 		"no payload":                      {want: "verification is not possible"},
-		"no keys":                         {payload: payload(t), want: "verification is not possible"},
-		"keys for another profile":        {payload: payload(t, keys(signer, store.URL, "hosted")), want: "verification is not possible"},
-		"the first keys count":            {payload: payload(t, keys(stranger, store.URL, profile), keys(signer, store.URL, profile)), want: "unable to verify"},
-		"keys of another profile do not":  {payload: payload(t, keys(stranger, store.URL, "hosted"), keys(signer, store.URL, profile))},
-		"a stranger's signature":          {payload: payload(t, keys(signer, foreign.URL, profile)), want: "unable to verify " + digest.String() + " against keyrings: verifier-public-key-one"},
-		"a store of another kind":         {payload: payload(t, keys(signer, "ftp://x", profile)), want: `scheme "ftp"`},
-		"the administrator's store":       {payload: payload(t, keys(signer, empty.URL, profile)), stores: named(store)},
-		"the administrator's store alone": {payload: payload(t, keys(signer, store.URL, profile)), stores: named(empty), want: "spec.signatureStores exhausted without finding a valid signature"},
-		"no store of the administrator":   {payload: payload(t, keys(signer, store.URL, profile)), stores: []configv1.SignatureStore{}, want: "spec.signatureStores is an empty array"},
+		"no keys":                         {payload: newPayload(t), want: "verification is not possible"},
+		"keys for another profile":        {payload: newPayload(t, keysManifest(signer, store.URL, "hosted")), want: "verification is not possible"},
+		"the first keys count":            {payload: newPayload(t, keysManifest(stranger, store.URL, profile), keysManifest(signer, store.URL, profile)), want: "unable to verify"},
+		"keys of another profile do not":  {payload: newPayload(t, keysManifest(stranger, store.URL, "hosted"), keysManifest(signer, store.URL, profile))},
+		"a stranger's signature":          {payload: newPayload(t, keysManifest(signer, foreign.URL, profile)), want: "unable to verify " + digest.String() + " against keyrings: verifier-public-key-one"},
+		"a store of another kind":         {payload: newPayload(t, keysManifest(signer, "ftp://x", profile)), want: `scheme "ftp"`},
+		"the administrator's store":       {payload: newPayload(t, keysManifest(signer, empty.URL, profile)), stores: named(store)},
+		"the administrator's store alone": {payload: newPayload(t, keysManifest(signer, store.URL, profile)), stores: named(empty), want: "spec.signatureStores exhausted without finding a valid signature"},
+		"no store of the administrator":   {payload: newPayload(t, keysManifest(signer, store.URL, profile)), stores: []configv1.SignatureStore{}, want: "spec.signatureStores is an empty array"},
 	}
 
 	for name, c := range cases {
@@ -169,15 +169,15 @@ func TestWhoIsTrusted(t *testing.T) {
 	}
 }
 
-func TestSignaturesInTheCluster(t *testing.T) {
+func TestClusterSignatures(t *testing.T) {
 	trust, c := newTrust(t)
-	signer := newPerson(t)
-	digest := digestOf(3)
-	if err := c.Create(t.Context(), signature.ConfigMapOf(digest, [][]byte{signer.signs(t, digest)})); err != nil {
+	signer := newTestSigner(t)
+	digest := newDigest(3)
+	if err := c.Create(t.Context(), signature.ConfigMapOf(digest, [][]byte{signer.sign(t, digest)})); err != nil {
 		t.Fatal(err)
 	}
 
-	p := payload(t, keys(signer, "http://127.0.0.1:1", profile))
+	p := newPayload(t, keysManifest(signer, "http://127.0.0.1:1", profile))
 	verifier := trust.Verifier(p, release.Cluster{}, []configv1.SignatureStore{}, updates.Proxy{}, nil)
 	if err := verifier.Verify(t.Context(), digest.String()); err != nil {
 		t.Fatalf("a signature in the cluster needs a network: %s", signature.Detail(err))
@@ -193,7 +193,7 @@ func TestSignaturesInTheCluster(t *testing.T) {
 	}
 
 	var kept corev1.ConfigMap
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: signature.Namespace, Name: keptName}, &kept); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: signature.Namespace, Name: storedSignaturesName}, &kept); err != nil {
 		t.Fatal(err)
 	}
 	if _, labelled := kept.Labels[signature.Label]; !labelled || len(kept.BinaryData["sha256-"+digest.Hex+"-1"]) == 0 {
@@ -211,13 +211,13 @@ func TestSignaturesInTheCluster(t *testing.T) {
 	}
 }
 
-// A store that is trusted by its own authority.
-func TestAuthorityOfAStore(t *testing.T) {
+// A store is trusted by its own CA.
+func TestStoreCA(t *testing.T) {
 	trust, c := newTrust(t)
-	signer := newPerson(t)
-	digest := digestOf(4)
-	server := serve(t, digest, signer.signs(t, digest), httptest.NewTLSServer)
-	p := payload(t, keys(signer, "http://127.0.0.1:1", profile))
+	signer := newTestSigner(t)
+	digest := newDigest(4)
+	server := serveSignature(t, digest, signer.sign(t, digest), httptest.NewTLSServer)
+	p := newPayload(t, keysManifest(signer, "http://127.0.0.1:1", profile))
 	stores := func(ca string) []configv1.SignatureStore {
 		return []configv1.SignatureStore{{URL: server.URL, CA: configv1.ConfigMapNameReference{Name: ca}}}
 	}
@@ -247,12 +247,12 @@ func TestAuthorityOfAStore(t *testing.T) {
 	}
 }
 
-func TestKeptIsBounded(t *testing.T) {
-	kept := &corev1.ConfigMap{BinaryData: map[string][]byte{"old": bytes.Repeat([]byte("x"), maxKept)}}
-	if !add(kept, map[string][]byte{"new": []byte("y")}) || len(kept.BinaryData) != 1 || kept.BinaryData["new"] == nil {
+func TestStoredSignaturesLimit(t *testing.T) {
+	kept := &corev1.ConfigMap{BinaryData: map[string][]byte{"old": bytes.Repeat([]byte("x"), maxStoredBytes)}}
+	if !addSignatures(kept, map[string][]byte{"new": []byte("y")}) || len(kept.BinaryData) != 1 || kept.BinaryData["new"] == nil {
 		t.Errorf("kept are %d", len(kept.BinaryData))
 	}
-	if add(kept, map[string][]byte{"new": []byte("y")}) {
+	if addSignatures(kept, map[string][]byte{"new": []byte("y")}) {
 		t.Error("what is kept already is written again")
 	}
 }

@@ -209,7 +209,7 @@ func (c *graphClient) httpClientFor(q Query) (*http.Client, error) {
 
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		return nil, fmt.Errorf("reading the certificate authorities of the system: %w", err)
+		return nil, fmt.Errorf("reading the CA certificates of the system: %w", err)
 	}
 	if len(bytes.TrimSpace(q.Trust)) > 0 && !roots.AppendCertsFromPEM(q.Trust) {
 		return nil, errors.New("the additional CA bundle of the cluster contains no certificate")
