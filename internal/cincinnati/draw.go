@@ -9,43 +9,43 @@ import (
 	"strings"
 )
 
-// picture is a graph as it is drawn: by descending version, with every update once.
-type picture struct {
+// drawing is a graph to be drawn: nodes by descending version, and each update once.
+type drawing struct {
 	nodes []Node
-	edges []pictured
+	edges []drawingEdge
 }
 
-// pictured is an update between two nodes of a picture.
-type pictured struct {
+// drawingEdge is an update between two nodes of a drawing.
+type drawingEdge struct {
 	from, to int
-	// conditional says that issues are known, and risks names them.
+	// conditional is true for an update with known issues, whose names are in risks.
 	conditional bool
 	risks       string
 }
 
-// picture sorts what is drawn.
-func (g *Graph) picture() picture {
+// newDrawing returns the sorted nodes and edges of the graph.
+func (g *Graph) newDrawing() drawing {
 	order := make([]int, len(g.Nodes))
 	for i := range order {
 		order[i] = i
 	}
 
-	g.descending(order)
-	p := picture{nodes: make([]Node, len(order))}
+	g.sortNodesDescending(order)
+	p := drawing{nodes: make([]Node, len(order))}
 	place, byVersion := make([]int, len(order)), make(map[string]int, len(order))
 	for at, i := range order {
 		p.nodes[at], place[i], byVersion[g.Nodes[i].Version] = g.Nodes[i], at, at
 	}
 
 	seen := map[[2]int]bool{}
-	add := func(edge pictured) {
+	add := func(edge drawingEdge) {
 		if key := [2]int{edge.from, edge.to}; !seen[key] {
 			seen[key] = true
 			p.edges = append(p.edges, edge)
 		}
 	}
 
-	// A target that stands both in edges and in conditionalEdges is conditional.
+	// An update in both edges and conditionalEdges is conditional.
 	for _, entry := range g.ConditionalEdges {
 		var names []string
 		for _, risk := range entry.Risks {
@@ -55,16 +55,16 @@ func (g *Graph) picture() picture {
 			from, okFrom := byVersion[edge.From]
 			to, okTo := byVersion[edge.To]
 			if okFrom && okTo {
-				add(pictured{from, to, true, strings.Join(names, ", ")})
+				add(drawingEdge{from, to, true, strings.Join(names, ", ")})
 			}
 		}
 	}
 
 	for _, edge := range g.Edges {
-		add(pictured{from: place[edge.From], to: place[edge.To]})
+		add(drawingEdge{from: place[edge.From], to: place[edge.To]})
 	}
 
-	slices.SortFunc(p.edges, func(a, b pictured) int {
+	slices.SortFunc(p.edges, func(a, b drawingEdge) int {
 		if a.from != b.from {
 			return b.from - a.from
 		}
@@ -74,9 +74,9 @@ func (g *Graph) picture() picture {
 	return p
 }
 
-// Below returns the part of the graph that a cluster of a version can come to, over as many
-// updates as it takes, with and without known issues. It is a *NotFoundError when the graph
-// does not have the version.
+// Below returns the part of the graph that is reachable from a version by any number of updates,
+// with and without known issues. It returns a *NotFoundError if the graph does not have the
+// version.
 func (g *Graph) Below(version string) (*Graph, error) {
 	byVersion := make(map[string]int, len(g.Nodes))
 	for i, node := range g.Nodes {
@@ -114,11 +114,11 @@ func (g *Graph) Below(version string) (*Graph, error) {
 		}
 	}
 
-	return g.only(keep, byVersion), nil
+	return g.selectNodes(keep, byVersion), nil
 }
 
-// only returns the part of a graph with some of its nodes.
-func (g *Graph) only(keep []bool, byVersion map[string]int) *Graph {
+// selectNodes returns the subgraph of the nodes whose index is true in keep.
+func (g *Graph) selectNodes(keep []bool, byVersion map[string]int) *Graph {
 	part := &Graph{Version: g.Version}
 	place := make([]int, len(g.Nodes))
 	for i, node := range g.Nodes {
@@ -151,32 +151,31 @@ func (g *Graph) only(keep []bool, byVersion map[string]int) *Graph {
 	return part
 }
 
-// WriteMermaid draws the graph as a Mermaid flowchart: a node for each release, the highest
-// version first, and an arrow for each update, dotted and named where issues are known.
+// WriteMermaid writes the graph as a Mermaid flowchart. Nodes are sorted by descending version.
+// Arrows of updates with known issues are dotted and labeled.
 func (g *Graph) WriteMermaid(w io.Writer) error {
-	p := g.picture()
+	p := g.newDrawing()
 	b := bufio.NewWriter(w)
 	fmt.Fprint(b, "graph LR\n")
 	for i, node := range p.nodes {
-		fmt.Fprintf(b, "  n%d[\"%s\"]\n", i, mermaidText(node.Version))
+		fmt.Fprintf(b, "  n%d[\"%s\"]\n", i, escapeMermaid(node.Version))
 	}
 
 	for _, edge := range p.edges {
 		if !edge.conditional {
 			fmt.Fprintf(b, "  n%d --> n%d\n", edge.from, edge.to)
 		} else {
-			fmt.Fprintf(b, "  n%d -. \"%s\" .-> n%d\n", edge.from, mermaidText(edge.risks), edge.to)
+			fmt.Fprintf(b, "  n%d -. \"%s\" .-> n%d\n", edge.from, escapeMermaid(edge.risks), edge.to)
 		}
 	}
 
-	return flush(b)
+	return flushDrawing(b)
 }
 
-// mermaidText writes a text that stands in quotes: what could end it, or be read as markup,
-// by its number.
-func mermaidText(text string) string {
+// escapeMermaid escapes the characters that would end a quoted text or be interpreted as markup.
+func escapeMermaid(text string) string {
 	var b strings.Builder
-	for _, r := range abbreviate(text) {
+	for _, r := range abbreviateText(text) {
 		if strings.ContainsRune("\"<>&#`\\", r) {
 			fmt.Fprintf(&b, "#%d;", r)
 			continue
@@ -187,10 +186,10 @@ func mermaidText(text string) string {
 	return b.String()
 }
 
-// WriteDOT draws the graph in the language of Graphviz. Updates with known issues are
-// dashed and named.
+// WriteDOT writes the graph in the DOT language of Graphviz. Updates with known issues are
+// dashed and labeled.
 func (g *Graph) WriteDOT(w io.Writer) error {
-	p := g.picture()
+	p := g.newDrawing()
 	b := bufio.NewWriter(w)
 	fmt.Fprint(b, "digraph updates {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n")
 	for _, node := range p.nodes {
@@ -206,44 +205,44 @@ func (g *Graph) WriteDOT(w io.Writer) error {
 	}
 
 	fmt.Fprint(b, "}\n")
-	return flush(b)
+	return flushDrawing(b)
 }
 
 func quoteDOT(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(abbreviate(text)) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(abbreviateText(text)) + `"`
 }
 
-// Measures of an SVG drawing, in pixels.
+// Dimensions of an SVG drawing, in pixels.
 const (
-	svgRow    = 30  // from one release to the next
-	svgBox    = 22  // height of a release's box
-	svgLetter = 7.3 // width of a letter of 12 pixels, on the safe side
-	svgMargin = 16
-	svgArc    = 220 // the widest that an arc reaches out of its column
+	svgRowHeight   = 30  // distance between two releases
+	svgBoxHeight   = 22  // height of a release's box
+	svgLetterWidth = 7.3 // upper bound of the width of a letter in a 12-pixel font
+	svgMargin      = 16
+	svgMaxArc      = 220 // maximum width of an arc
 )
 
 const svgStyle = `<style>text{font:12px monospace;fill:#222}rect{fill:#eef3fb;stroke:#3b6fb6}` +
 	`path{fill:none;stroke:#3b6fb6;stroke-width:1.5}.c{stroke:#cc3333;stroke-dasharray:5}</style>` +
 	`<defs><marker id="to" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" style="fill:#444;stroke:none"/></marker></defs>`
 
-// WriteSVG draws the graph as a picture that a browser shows: a column of releases, the
-// highest version at the top, and an arrow for each update, red and dashed where issues are
-// known: their names show when one points at it.
+// WriteSVG writes the graph as an SVG image: a column of releases by descending version, and an
+// arrow for each update. Arrows of updates with known issues are red and dashed, with the names
+// of the issues as their tooltip.
 func (g *Graph) WriteSVG(w io.Writer) error {
-	p := g.picture()
+	p := g.newDrawing()
 	box := 8 * svgMargin
 	for _, node := range p.nodes {
-		box = max(box, int(svgLetter*float64(len(abbreviate(node.Version))))+2*svgMargin)
+		box = max(box, int(svgLetterWidth*float64(len(abbreviateText(node.Version))))+2*svgMargin)
 	}
 
-	width, height := box+svgArc+2*svgMargin, len(p.nodes)*svgRow+2*svgMargin
+	width, height := box+svgMaxArc+2*svgMargin, len(p.nodes)*svgRowHeight+2*svgMargin
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img"><title>Update graph</title>`+svgStyle+"\n",
 		width, height, width, height)
-	top := func(i int) int { return svgMargin + i*svgRow }
+	top := func(i int) int { return svgMargin + i*svgRowHeight }
 	for i, node := range p.nodes {
 		fmt.Fprintf(b, `<g><rect x="%d" y="%d" width="%d" height="%d" rx="4"/><text x="%d" y="%d">%s</text></g>`+"\n",
-			svgMargin, top(i), box, svgBox, svgMargin+8, top(i)+15, escapeXML(node.Version))
+			svgMargin, top(i), box, svgBoxHeight, svgMargin+8, top(i)+15, escapeXML(node.Version))
 	}
 
 	for _, edge := range p.edges {
@@ -252,46 +251,46 @@ func (g *Graph) WriteSVG(w io.Writer) error {
 			class, title = ` class="c"`, title+": "+edge.risks
 		}
 
-		x, from, to := svgMargin+box, top(edge.from)+svgBox/2-3, top(edge.to)+svgBox/2+3
-		reach := min(svgArc, 14+8*max(edge.from-edge.to, edge.to-edge.from))
+		x, from, to := svgMargin+box, top(edge.from)+svgBoxHeight/2-3, top(edge.to)+svgBoxHeight/2+3
+		reach := min(svgMaxArc, 14+8*max(edge.from-edge.to, edge.to-edge.from))
 		fmt.Fprintf(b, `<path%s d="M%d %dC%d %d %d %d %d %d" marker-end="url(#to)"><title>%s</title></path>`+"\n",
 			class, x, from, x+reach, from, x+reach, to, x+2, to, escapeXML(title))
 	}
 
 	fmt.Fprint(b, "</svg>\n")
-	return flush(b)
+	return flushDrawing(b)
 }
 
 func escapeXML(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(abbreviate(text))) // a strings.Builder takes everything
+	_ = xml.EscapeText(&b, []byte(abbreviateText(text))) // writes to a strings.Builder do not fail
 	return b.String()
 }
 
-func flush(b *bufio.Writer) error {
+func flushDrawing(b *bufio.Writer) error {
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the drawing: %w", err)
 	}
 	return nil
 }
 
-// Overview is a release and the updates that leave it.
+// Overview is a release and its updates.
 type Overview struct {
 	Node
-	// Updates and Conditional are the versions that it can be updated to, without and with
-	// known issues, the highest first.
+	// Updates and Conditional are the target versions without and with known issues, by
+	// descending version.
 	Updates, Conditional []string
 }
 
-// Overview tells of each release, the highest version first, where it can be updated to.
+// Overview returns each release with its updates, by descending version.
 func (g *Graph) Overview() []Overview {
-	p := g.picture()
+	p := g.newDrawing()
 	all := make([]Overview, len(p.nodes))
 	for i, node := range p.nodes {
 		all[i].Node = node
 	}
 
-	// The edges of a picture lead to the lowest version first.
+	// The edges of a drawing are sorted by ascending target version.
 	for _, edge := range slices.Backward(p.edges) {
 		from := &all[edge.from]
 		if !edge.conditional {

@@ -12,12 +12,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// drawn is a small graph with an update of each kind.
-func drawn(t *testing.T) *cincinnati.Graph {
+// newSmallGraph returns a small graph with an update of each kind.
+func newSmallGraph(t *testing.T) *cincinnati.Graph {
 	t.Helper()
-	g, err := cincinnati.Parse(document(4, `[[0,1],[1,2],[0,2],[0,2]]`,
-		`[`+conditional("4.1.2", risk("A", always), risk("B", promql))+`,{"edges":[{"from":"4.1.1","to":"4.1.3"},{"from":"4.1.1","to":"9.9.9"}],"risks":[`+
-			strings.ReplaceAll(risk("C", always), `"C"`, `"\"<C>&#"`)+`]}]`))
+	g, err := cincinnati.Parse(newGraphJSON(4, `[[0,1],[1,2],[0,2],[0,2]]`,
+		`[`+conditionalJSON("4.1.2", riskJSON("A", always), riskJSON("B", promql))+`,{"edges":[{"from":"4.1.1","to":"4.1.3"},{"from":"4.1.1","to":"9.9.9"}],"risks":[`+
+			strings.ReplaceAll(riskJSON("C", always), `"C"`, `"\"<C>&#"`)+`]}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func drawn(t *testing.T) *cincinnati.Graph {
 }
 
 func TestDraw(t *testing.T) {
-	g := drawn(t)
+	g := newSmallGraph(t)
 	for name, write := range map[string]func(io.Writer) error{"graph.mmd": g.WriteMermaid, "graph.dot": g.WriteDOT, "graph.svg": g.WriteSVG} {
 		var out bytes.Buffer
 		if err := write(&out); err != nil {
@@ -39,18 +39,18 @@ func TestDraw(t *testing.T) {
 			}
 		}
 
-		if err := write(failing{}); err == nil {
+		if err := write(failingWriter{}); err == nil {
 			t.Errorf("%s: a writer that fails goes unnoticed", name)
 		}
 	}
 }
 
-type failing struct{}
+type failingWriter struct{}
 
-func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("full") }
 
 func TestBelow(t *testing.T) {
-	part, err := drawn(t).Below("4.1.1")
+	part, err := newSmallGraph(t).Below("4.1.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestBelow(t *testing.T) {
 
 	golden.Check(t, "below.mmd", out.Bytes())
 	var missing *cincinnati.NotFoundError
-	if _, err := drawn(t).Below("9.9.9"); !errors.As(err, &missing) {
+	if _, err := newSmallGraph(t).Below("9.9.9"); !errors.As(err, &missing) {
 		t.Errorf("got %v", err)
 	}
 }

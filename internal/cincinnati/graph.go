@@ -7,23 +7,23 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Version of the protocol that graphs are written in.
+// Version is the version of the protocol.
 const Version = 1
 
 // Keys of the metadata of a node.
 const (
-	// MetadataURL leads to a page about the release.
+	// MetadataURL is the URL of a page about the release.
 	MetadataURL = "url"
-	// MetadataChannels lists, with commas, the channels that the release is in.
+	// MetadataChannels is the comma-separated list of the release's channels.
 	MetadataChannels = "io.openshift.upgrades.graph.release.channels"
-	// MetadataArchitecture is "multi" for a release of several architectures.
+	// MetadataArchitecture is "multi" for a multi-architecture release.
 	MetadataArchitecture = "release.openshift.io/architecture"
 )
 
-// Graph is what an update service tells of a channel. Its methods are for graphs that
-// [Parse] or [Graph.Check] found no fault with.
+// Graph is the update graph of a channel. Its methods require that [Parse] or [Graph.Check]
+// succeeded.
 type Graph struct {
-	// Version of the protocol. Zero: the service does not tell.
+	// Version is the version of the protocol. Zero means that the service did not state it.
 	Version int `json:"version,omitempty"`
 	// Nodes are the releases.
 	Nodes []Node `json:"nodes"`
@@ -32,7 +32,7 @@ type Graph struct {
 	// ConditionalEdges are the updates with known issues.
 	ConditionalEdges []ConditionalEdges `json:"conditionalEdges"`
 
-	versions []semver.Version // of the nodes; filled by Check
+	versions []semver.Version // parsed versions of the nodes; set by Check
 }
 
 // Node is a release.
@@ -41,17 +41,17 @@ type Node struct {
 	Version string `json:"version"`
 	// Payload is the pull spec of the release image, by digest.
 	Payload string `json:"payload"`
-	// Metadata are further texts by their keys.
+	// Metadata are additional values by key.
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// Edges are updates as pairs of indices of nodes.
+// Edges are updates as pairs of node indices.
 type Edges []Edge
 
-// Edge is an update from one node to another, as indices.
+// Edge is an update from one node to another, as node indices.
 type Edge struct{ From, To int }
 
-// ConditionalEdges are updates that share their known issues.
+// ConditionalEdges are updates with the same known issues.
 type ConditionalEdges struct {
 	// Edges are the updates.
 	Edges []VersionEdge `json:"edges"`
@@ -67,13 +67,13 @@ type VersionEdge struct {
 
 // Risk is a known issue of an update.
 type Risk struct {
-	// URL leads to a page about the issue.
+	// URL is the URL of a page about the issue.
 	URL string `json:"url"`
-	// Name of the issue in CamelCase.
+	// Name is the name of the issue in CamelCase.
 	Name string `json:"name"`
-	// Message tells people what may happen.
+	// Message tells administrators what may happen.
 	Message string `json:"message"`
-	// MatchingRules tell which clusters have the issue: the first that can be evaluated
+	// MatchingRules determine which clusters are affected. The first rule that can be evaluated
 	// decides.
 	MatchingRules []Rule `json:"matchingRules"`
 }
@@ -84,21 +84,21 @@ const (
 	RulePromQL = "PromQL"
 )
 
-// Rule matches clusters.
+// Rule matches affected clusters.
 type Rule struct {
-	// Type is RuleAlways, RulePromQL, or one that this program does not know.
+	// Type is RuleAlways, RulePromQL, or a type that this program does not know.
 	Type string `json:"type"`
 	// PromQL is the query of RulePromQL.
 	PromQL *PromQL `json:"promql,omitempty"`
 }
 
-// PromQL asks the Prometheus of the cluster.
+// PromQL is a query of the cluster's Prometheus.
 type PromQL struct {
-	// PromQL is a query whose result is one sample: 1 matches, 0 does not.
+	// PromQL is a query with one sample as its result: 1 matches, 0 does not.
 	PromQL string `json:"promql"`
 }
 
-// IsKnown reports whether a rule has a type that this program knows, and its shape.
+// IsKnown reports whether this program knows the type of a rule, and the rule is complete.
 func (r Rule) IsKnown() bool {
 	switch r.Type {
 	case RuleAlways:
@@ -109,7 +109,7 @@ func (r Rule) IsKnown() bool {
 	return false
 }
 
-// Equal reports whether two risks are the same in all that they say.
+// Equal reports whether all fields of two risks are equal.
 func (r Risk) Equal(other Risk) bool {
 	return r.URL == other.URL && r.Name == other.Name && r.Message == other.Message &&
 		slices.EqualFunc(r.MatchingRules, other.MatchingRules, func(a, b Rule) bool {
@@ -117,7 +117,7 @@ func (r Risk) Equal(other Risk) bool {
 		})
 }
 
-// Channels are those that the release is in, sorted.
+// Channels returns the channels of the release, sorted.
 func (n Node) Channels() []string {
 	var channels []string
 	for channel := range strings.SplitSeq(n.Metadata[MetadataChannels], ",") {
@@ -130,8 +130,8 @@ func (n Node) Channels() []string {
 	return slices.Compact(channels)
 }
 
-// URL leads to a page about the release. It is empty when the service names none.
+// URL returns the URL of a page about the release; "" if the service states none.
 func (n Node) URL() string { return n.Metadata[MetadataURL] }
 
-// IsMulti reports whether the release is for several architectures.
+// IsMulti reports whether the release is a multi-architecture release.
 func (n Node) IsMulti() bool { return n.Metadata[MetadataArchitecture] == "multi" }

@@ -14,9 +14,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 )
 
-// document makes a graph of versions 4.1.0, 4.1.1 and so on, with edges and conditional
-// edges as JSON.
-func document(count int, edges, conditional string) []byte {
+// newGraphJSON returns a graph of versions 4.1.0, 4.1.1 and so on, with the given edges and
+// conditional edges.
+func newGraphJSON(count int, edges, conditional string) []byte {
 	var nodes []string
 	for i := range count {
 		nodes = append(nodes, fmt.Sprintf(`{"version":"4.1.%d","payload":"registry.example.com/release@sha256:%064d"}`, i, i))
@@ -32,7 +32,7 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		"no JSON":               {[]byte(`<html>`), "the update graph cannot be read as JSON: invalid character '<' looking for beginning of value"},
 		"nothing":               {nil, "the update graph cannot be read as JSON: unexpected end of JSON input"},
-		"NaN":                   {document(2, `[[0,NaN]]`, `[]`), "the update graph cannot be read as JSON: invalid character 'N' looking for beginning of value"},
+		"NaN":                   {newGraphJSON(2, `[[0,NaN]]`, `[]`), "the update graph cannot be read as JSON: invalid character 'N' looking for beginning of value"},
 		"a list":                {[]byte(`[]`), "the update graph is a JSON array, not a JSON object"},
 		"megabytes":             {make([]byte, cincinnati.MaxBytes+1), "the update graph has more than the 33554432 bytes that it may have"},
 		"too deep":              {[]byte(`{"nodes":` + deep), "the update graph cannot be read as JSON: invalid character '[' exceeded max depth"},
@@ -42,24 +42,24 @@ func TestParseRefuses(t *testing.T) {
 		"no semantic version":   {[]byte(`{"nodes":[{"version":"4.1"}]}`), `the update graph: nodes[0].version: "4.1" is no semantic version: No Major.Minor.Patch elements found`},
 		"a long version":        {[]byte(`{"nodes":[{"version":"4.1.0-` + strings.Repeat("a", 300) + `"}]}`), `the update graph: nodes[0].version: "4.1.0-` + strings.Repeat("a", 94) + `…" is longer than the 256 bytes that a version may have`},
 		"a version twice":       {[]byte(`{"nodes":[{"version":"4.1.0"},{"version":"4.1.1"},{"version":"4.1.0"}]}`), "the update graph: nodes[2].version: 4.1.0 is that of nodes[0], too"},
-		"an edge of one":        {document(2, `[[0,1],[0]]`, `[]`), "the update graph: edges[1]: must be two integers, the indices of nodes"},
-		"an edge of three":      {document(2, `[[0,1,1]]`, `[]`), "the update graph: edges[0]: must be two integers, the indices of nodes"},
-		"an edge of fractions":  {document(2, `[[0,1.5]]`, `[]`), "the update graph: edges[0]: must be two integers, the indices of nodes"},
-		"an edge of exponents":  {document(2, `[[0,1e999]]`, `[]`), "the update graph: edges[0]: must be two integers, the indices of nodes"},
-		"an edge of texts":      {document(2, `[["0","1"]]`, `[]`), "the update graph: edges[0]: must be two integers, the indices of nodes"},
-		"edges of another type": {document(2, `"many"`, `[]`), "the update graph: edges: must be a list of pairs of integers"},
-		"an edge out of range":  {document(2, `[[0,2]]`, `[]`), "the update graph: edges[0]: there is no node 2: there are 2, from 0 on"},
-		"a negative edge":       {document(2, `[[-1,0]]`, `[]`), "the update graph: edges[0]: there is no node -1: there are 2, from 0 on"},
-		"an edge beyond range":  {document(2, `[[0,99999999999999999999999]]`, `[]`), "the update graph: edges[0]: there is no node 20001: there are 2, from 0 on"},
-		"an edge to itself":     {document(2, `[[1,1]]`, `[]`), "the update graph: edges[0]: leads from 4.1.1 to itself"},
-		"a circle":              {document(5, `[[0,1],[1,2],[2,3],[3,1],[3,4]]`, `[]`), "the update graph: edges: lead in a circle: 4.1.3 → 4.1.1 → 4.1.2 → 4.1.3"},
+		"an edge of one":        {newGraphJSON(2, `[[0,1],[0]]`, `[]`), "the update graph: edges[1]: must be two integers, the indices of nodes"},
+		"an edge of three":      {newGraphJSON(2, `[[0,1,1]]`, `[]`), "the update graph: edges[0]: must be two integers, the indices of nodes"},
+		"an edge of fractions":  {newGraphJSON(2, `[[0,1.5]]`, `[]`), "the update graph: edges[0]: must be two integers, the indices of nodes"},
+		"an edge of exponents":  {newGraphJSON(2, `[[0,1e999]]`, `[]`), "the update graph: edges[0]: must be two integers, the indices of nodes"},
+		"an edge of texts":      {newGraphJSON(2, `[["0","1"]]`, `[]`), "the update graph: edges[0]: must be two integers, the indices of nodes"},
+		"edges of another type": {newGraphJSON(2, `"many"`, `[]`), "the update graph: edges: must be a list of pairs of integers"},
+		"an edge out of range":  {newGraphJSON(2, `[[0,2]]`, `[]`), "the update graph: edges[0]: there is no node 2: there are 2, from 0 on"},
+		"a negative edge":       {newGraphJSON(2, `[[-1,0]]`, `[]`), "the update graph: edges[0]: there is no node -1: there are 2, from 0 on"},
+		"an edge beyond range":  {newGraphJSON(2, `[[0,99999999999999999999999]]`, `[]`), "the update graph: edges[0]: there is no node 20001: there are 2, from 0 on"},
+		"an edge to itself":     {newGraphJSON(2, `[[1,1]]`, `[]`), "the update graph: edges[0]: leads from 4.1.1 to itself"},
+		"a circle":              {newGraphJSON(5, `[[0,1],[1,2],[2,3],[3,1],[3,4]]`, `[]`), "the update graph: edges: lead in a circle: 4.1.3 → 4.1.1 → 4.1.2 → 4.1.3"},
 		"a long circle": {
-			document(12, `[[0,1],[1,2],[2,3],[3,4],[4,5],[5,6],[6,7],[7,8],[8,9],[9,10],[10,11],[11,0]]`, `[]`),
+			newGraphJSON(12, `[[0,1],[1,2],[2,3],[3,4],[4,5],[5,6],[6,7],[7,8],[8,9],[9,10],[10,11],[11,0]]`, `[]`),
 			"the update graph: edges: lead in a circle: … → 4.1.3 → 4.1.4 → 4.1.5 → 4.1.6 → 4.1.7 → 4.1.8 → 4.1.9 → 4.1.10 → 4.1.11 → 4.1.0",
 		},
-		"conditional edges of another type": {document(1, `[]`, `{"edges":[]}`), "the update graph: conditionalEdges: must not be a JSON object"},
+		"conditional edges of another type": {newGraphJSON(1, `[]`, `{"edges":[]}`), "the update graph: conditionalEdges: must not be a JSON object"},
 		"too many risks": {
-			document(1, `[]`, `[{"edges":[],"risks":[`+strings.TrimSuffix(strings.Repeat(`{},`, 201), ",")+`]}]`),
+			newGraphJSON(1, `[]`, `[{"edges":[],"risks":[`+strings.TrimSuffix(strings.Repeat(`{},`, 201), ",")+`]}]`),
 			"the update graph: conditionalEdges[0].risks: has 201 entries, more than the 200 that it may have",
 		},
 	} {
@@ -76,14 +76,14 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// What is empty, unknown or blank is no fault.
+// Empty lists, unknown fields and whitespace are accepted.
 func TestParseAccepts(t *testing.T) {
 	for name, data := range map[string]string{
 		"an empty object":    `{}`,
 		"null for lists":     `{"nodes":null,"edges":null,"conditionalEdges":null}`,
 		"unknown fields":     `{"nodes":[],"edges":[],"more":{"a":[1]}}`,
 		"blanks":             " {\n\t\"nodes\" : [ {\"version\":\"1.0.0\"},{\"version\":\"2.0.0\"} ] , \"edges\" : [ [ 0 , 1 ] , [\n0,1] ] }\n",
-		"unknown conditions": string(document(1, `[]`, `[{"edges":[{"from":"9.9.9","to":"9.9.10"}],"risks":[{"matchingRules":[{"type":"Oracle"}]}]}]`)),
+		"unknown conditions": string(newGraphJSON(1, `[]`, `[{"edges":[{"from":"9.9.9","to":"9.9.10"}],"risks":[{"matchingRules":[{"type":"Oracle"}]}]}]`)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := cincinnati.Parse([]byte(data)); err != nil {
@@ -93,11 +93,11 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-func risk(name string, rules ...string) string {
+func riskJSON(name string, rules ...string) string {
 	return fmt.Sprintf(`{"url":"https://example.com/%[1]s","name":"%[1]s","message":"%[1]s happens.","matchingRules":[%[2]s]}`, name, strings.Join(rules, ","))
 }
 
-func conditional(to string, risks ...string) string {
+func conditionalJSON(to string, risks ...string) string {
 	return `{"edges":[{"from":"4.1.0","to":"` + to + `"}],"risks":[` + strings.Join(risks, ",") + `]}`
 }
 
@@ -118,27 +118,27 @@ func TestUpdates(t *testing.T) {
 			available: []string{"4.1.3", "4.1.2", "4.1.1"},
 		},
 		"conditional, highest first": {
-			edges: `[[0,1]]`, conditional: `[` + conditional("4.1.2", risk("A", always)) + `,` + conditional("4.1.3", risk("B", promql)) + `]`,
+			edges: `[[0,1]]`, conditional: `[` + conditionalJSON("4.1.2", riskJSON("A", always)) + `,` + conditionalJSON("4.1.3", riskJSON("B", promql)) + `]`,
 			available: []string{"4.1.1"}, withRisk: []string{"4.1.3 B:1", "4.1.2 A:1"},
 		},
 		"both ways": {
-			edges: `[[0,1],[0,2]]`, conditional: `[` + conditional("4.1.2", risk("A", always)) + `]`,
+			edges: `[[0,1],[0,2]]`, conditional: `[` + conditionalJSON("4.1.2", riskJSON("A", always)) + `]`,
 			available: []string{"4.1.1"}, withRisk: []string{"4.1.2 A:1"},
 			notes: []string{"4.1.2 is offered both with and without known issues: it is treated as one with them"},
 		},
 		"two entries to one image": {
-			edges: `[[0,2]]`, conditional: `[` + conditional("4.1.2", risk("A", always)) + `,` + conditional("4.1.2", risk("B", always)) + `,` + conditional("4.1.2", risk("C", always)) + `]`,
+			edges: `[[0,2]]`, conditional: `[` + conditionalJSON("4.1.2", riskJSON("A", always)) + `,` + conditionalJSON("4.1.2", riskJSON("B", always)) + `,` + conditionalJSON("4.1.2", riskJSON("C", always)) + `]`,
 			notes: []string{
 				"4.1.2 is left out: several entries of conditionalEdges lead to it",
 				"4.1.2 is offered both with and without known issues: it is treated as one with them",
 			},
 		},
 		"a rule of unknown type next to a known one": {
-			edges: `[]`, conditional: `[` + conditional("4.1.2", risk("A", unknown, promql)) + `]`,
+			edges: `[]`, conditional: `[` + conditionalJSON("4.1.2", riskJSON("A", unknown, promql)) + `]`,
 			withRisk: []string{"4.1.2 A:1"},
 		},
 		"only a rule of unknown type is never recommended": {
-			edges: `[[0,2]]`, conditional: `[` + conditional("4.1.2", risk("A", always), risk("B", unknown)) + `]`,
+			edges: `[[0,2]]`, conditional: `[` + conditionalJSON("4.1.2", riskJSON("A", always), riskJSON("B", unknown)) + `]`,
 			notes: []string{
 				`4.1.2 is left out: its risk "B" has no matching rule that this program knows`,
 				"4.1.2 is offered both with and without known issues: it is treated as one with them",
@@ -146,14 +146,14 @@ func TestUpdates(t *testing.T) {
 		},
 		"Always with a query, and an empty query": {
 			edges:       `[]`,
-			conditional: `[` + conditional("4.1.2", risk("A", `{"type":"Always","promql":{"promql":"vector(1)"}}`, `{"type":"PromQL","promql":{"promql":" "}}`, `{"type":"PromQL"}`)) + `]`,
+			conditional: `[` + conditionalJSON("4.1.2", riskJSON("A", `{"type":"Always","promql":{"promql":"vector(1)"}}`, `{"type":"PromQL","promql":{"promql":" "}}`, `{"type":"PromQL"}`)) + `]`,
 			notes:       []string{`4.1.2 is left out: its risk "A" has no matching rule that this program knows`},
 		},
 		"risks that are not told in full": {
 			edges: `[]`,
-			conditional: `[` + conditional("4.1.1") + `,` + conditional("4.1.2", `{"name":"A","url":"https://example.com","matchingRules":[]}`) + `,` +
-				conditional("4.1.3", risk("A", always), risk("A", promql)) + `,` +
-				conditional("4.1.4", strings.Replace(risk("A", always), "https://example.com/", "see ", 1)) + `]`,
+			conditional: `[` + conditionalJSON("4.1.1") + `,` + conditionalJSON("4.1.2", `{"name":"A","url":"https://example.com","matchingRules":[]}`) + `,` +
+				conditionalJSON("4.1.3", riskJSON("A", always), riskJSON("A", promql)) + `,` +
+				conditionalJSON("4.1.4", strings.Replace(riskJSON("A", always), "https://example.com/", "see ", 1)) + `]`,
 			notes: []string{
 				"4.1.1 is left out: it is conditional and names no risk",
 				`4.1.2 is left out: risk 1 ("A") lacks a name, a message or a URL`,
@@ -162,11 +162,11 @@ func TestUpdates(t *testing.T) {
 			},
 		},
 		"edges of others, even to nowhere": {
-			edges: `[[1,2]]`, conditional: `[{"edges":[{"from":"4.1.1","to":"9.9.9"}],"risks":[` + risk("A", always) + `]}]`,
+			edges: `[[1,2]]`, conditional: `[{"edges":[{"from":"4.1.1","to":"9.9.9"}],"risks":[` + riskJSON("A", always) + `]}]`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, err := cincinnati.Parse(document(5, c.edges, c.conditional))
+			g, err := cincinnati.Parse(newGraphJSON(5, c.edges, c.conditional))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestUpdates(t *testing.T) {
 }
 
 func TestUpdatesFails(t *testing.T) {
-	g, err := cincinnati.Parse(document(2, `[]`, `[`+conditional("9.9.9", risk("A", always))+`]`))
+	g, err := cincinnati.Parse(newGraphJSON(2, `[]`, `[`+conditionalJSON("9.9.9", riskJSON("A", always))+`]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,8 +258,9 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// large makes a graph of 5,000 releases and 60,000 edges, every twelfth of them conditional.
-func large(t testing.TB) []byte {
+// newLargeGraph returns a graph of 5,000 releases and 60,000 edges, every twelfth of them
+// conditional.
+func newLargeGraph(t testing.TB) []byte {
 	t.Helper()
 	const releases, each = 5000, 12
 	g := &cincinnati.Graph{Version: cincinnati.Version}
@@ -296,7 +297,7 @@ func large(t testing.TB) []byte {
 }
 
 func BenchmarkParseAndEvaluate(b *testing.B) {
-	data := large(b)
+	data := newLargeGraph(b)
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -311,10 +312,9 @@ func BenchmarkParseAndEvaluate(b *testing.B) {
 	}
 }
 
-// A large graph takes less memory than its target, all that is thrown away on the way
-// counted.
+// Parsing a large graph allocates less memory than its limit, garbage included.
 func TestLargeGraphMemory(t *testing.T) {
-	data := large(t)
+	data := newLargeGraph(t)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, err := cincinnati.Parse(data); err != nil {
@@ -330,8 +330,8 @@ func TestLargeGraphMemory(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{}`))
-	f.Add(document(3, `[[0,1],[1,2]]`, `[`+conditional("4.1.2", risk("A", always, promql, unknown))+`]`))
-	f.Add(document(3, `[[0,1],[1,0]]`, `[]`))
+	f.Add(newGraphJSON(3, `[[0,1],[1,2]]`, `[`+conditionalJSON("4.1.2", riskJSON("A", always, promql, unknown))+`]`))
+	f.Add(newGraphJSON(3, `[[0,1],[1,0]]`, `[]`))
 	f.Add([]byte(`{"nodes":[{"version":"1.0.0+a"},{"version":"1.0.0+b"}],"edges":[[0,1]]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 64<<10 {

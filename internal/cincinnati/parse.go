@@ -13,30 +13,31 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Limits on what is read. The largest public channel has about 800 releases, 20,000 edges
-// and 2 MiB; each limit leaves more than ten times that.
+// Limits of graphs. The largest public channel has about 800 releases, 20,000 edges and 2 MiB;
+// each limit is more than ten times as large.
 const (
-	// MaxBytes bounds a graph, in bytes.
+	// MaxBytes is the maximum size of a graph.
 	MaxBytes = 32 << 20
 
-	// MaxRisks is how many known issues an update may have: what a ClusterVersion's status
-	// takes.
+	// MaxRisks is the maximum number of known issues of an update: the limit in the status of a
+	// ClusterVersion.
 	MaxRisks = 200
-	// MaxRules is how many rules a known issue may have.
+	// MaxRules is the maximum number of rules of a known issue.
 	MaxRules = 64
 
-	maxNodes       = 20_000
-	maxEdges       = 500_000 // plain ones, and conditional ones
-	maxEntries     = 50_000  // of conditionalEdges
-	maxVersionText = 256     // bytes of a version
-	maxQuoted      = 100     // bytes of a graph that an error repeats
+	maxNodes              = 20_000
+	maxEdges              = 500_000 // of each kind
+	maxConditionalEntries = 50_000  // of conditionalEdges
+	maxVersionBytes       = 256     // bytes of a version
+	maxQuotedBytes        = 100     // bytes of a graph that an error repeats
 )
 
-// Error says what is wrong with a graph.
+// Error is an error in a graph.
 type Error struct {
-	// Where it is wrong, such as nodes[3].version. Empty: all of it.
+	// Where is the path of the error, such as nodes[3].version. It is empty if the error is about
+	// the whole graph.
 	Where string
-	// Err is what is wrong.
+	// Err is the cause.
 	Err error
 }
 
@@ -48,33 +49,31 @@ func (e *Error) Error() string {
 	return "the update graph: " + e.Where + ": " + e.Err.Error()
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-func wrong(where, format string, args ...any) *Error {
+func newError(where, format string, args ...any) *Error {
 	return &Error{Where: where, Err: fmt.Errorf(format, args...)}
 }
 
-// Parse reads a graph and checks it. Its error is an *Error about the first thing that is
-// wrong:
+// Parse decodes and checks a graph. Its error is an *Error about the first problem:
 //
-//   - more bytes, nodes, edges or risks than it may have;
-//   - no JSON, NaN and infinite numbers among it, or values of the wrong type;
-//   - an edge that is not two integers, leads out of the nodes, or to itself;
-//   - a version that is no semantic version, or that two nodes have;
-//   - edges that lead in a circle: updates lead from older releases to newer ones.
+//   - more bytes, nodes, edges or risks than allowed;
+//   - invalid JSON, including NaN and infinite numbers, or values of the wrong type;
+//   - an edge that is not a pair of integers, names no existing node, or leads to its own node;
+//   - a version that is not a semantic version, or that two nodes share;
+//   - a cycle of edges: updates lead from older releases to newer ones.
 //
-// Conditional edges may name versions that no node has: only those that leave the cluster's
-// own version count, and [Graph.Updates] refuses them. Their rules may have types that are
-// not known yet.
+// Conditional edges may name versions without a node: only those that start at the cluster's own
+// version matter, and [Graph.Updates] rejects them. Their rules may have unknown types.
 func Parse(data []byte) (*Graph, error) {
 	if len(data) > MaxBytes {
-		return nil, wrong("", "has more than the %d bytes that it may have", MaxBytes)
+		return nil, newError("", "has more than the %d bytes that it may have", MaxBytes)
 	}
 
 	g := &Graph{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, g); err != nil {
-		return nil, readable(err)
+		return nil, describeJSONError(err)
 	}
 	if err := g.Check(); err != nil {
 		return nil, err
@@ -83,24 +82,24 @@ func Parse(data []byte) (*Graph, error) {
 	return g, nil
 }
 
-// readable says where a value of the wrong type stands, without names of Go's types.
-func readable(err error) *Error {
+// describeJSONError returns the path of a value with the wrong type, without names of Go types.
+func describeJSONError(err error) *Error {
 	var wrongType *json.UnmarshalTypeError
 	var edges *Error
 	switch {
 	case errors.As(err, &edges):
 		return edges
 	case errors.As(err, &wrongType) && wrongType.Field == "":
-		return wrong("", "is a JSON %s, not a JSON object", abbreviate(wrongType.Value))
+		return newError("", "is a JSON %s, not a JSON object", abbreviateText(wrongType.Value))
 	case errors.As(err, &wrongType):
-		return wrong(wrongType.Field, "must not be a JSON %s", abbreviate(wrongType.Value))
+		return newError(wrongType.Field, "must not be a JSON %s", abbreviateText(wrongType.Value))
 	}
 
-	return wrong("", "cannot be read as JSON: %w", err)
+	return newError("", "cannot be read as JSON: %w", err)
 }
 
-// Check does to a graph that this program made what Parse does to one that it read: it says
-// what is wrong, as an *Error, and makes the graph ready for the other methods.
+// Check validates a graph that this program built as Parse does, and prepares it for the other
+// methods. Its error is an *Error.
 func (g *Graph) Check() error {
 	conditional := 0
 	for _, entry := range g.ConditionalEdges {
@@ -113,36 +112,36 @@ func (g *Graph) Check() error {
 	}{
 		{"nodes", len(g.Nodes), maxNodes},
 		{"edges", len(g.Edges), maxEdges},
-		{"conditionalEdges", len(g.ConditionalEdges), maxEntries},
+		{"conditionalEdges", len(g.ConditionalEdges), maxConditionalEntries},
 		{"conditionalEdges[].edges", conditional, maxEdges},
 	} {
 		if bound.has > bound.most {
-			return wrong(bound.where, "has %d entries, more than the %d that it may have", bound.has, bound.most)
+			return newError(bound.where, "has %d entries, more than the %d that it may have", bound.has, bound.most)
 		}
 	}
 
 	if g.Version < 0 || g.Version > Version {
-		return wrong("version", "%d is none that this program knows; it knows %d", g.Version, Version)
+		return newError("version", "%d is none that this program knows; it knows %d", g.Version, Version)
 	}
 	if err := g.checkNodes(); err != nil {
 		return err
 	}
-	if err := g.checkConditional(); err != nil {
+	if err := g.checkConditionalEdges(); err != nil {
 		return err
 	}
 
 	for i, edge := range g.Edges {
 		for _, end := range [...]int{edge.From, edge.To} {
 			if end < 0 || end >= len(g.Nodes) {
-				return wrong(fmt.Sprintf("edges[%d]", i), "there is no node %d: there are %d, from 0 on", end, len(g.Nodes))
+				return newError(fmt.Sprintf("edges[%d]", i), "there is no node %d: there are %d, from 0 on", end, len(g.Nodes))
 			}
 		}
 		if edge.From == edge.To {
-			return wrong(fmt.Sprintf("edges[%d]", i), "leads from %s to itself", g.Nodes[edge.From].Version)
+			return newError(fmt.Sprintf("edges[%d]", i), "leads from %s to itself", g.Nodes[edge.From].Version)
 		}
 	}
 
-	return g.checkCircles()
+	return g.checkCycles()
 }
 
 func (g *Graph) checkNodes() error {
@@ -151,10 +150,10 @@ func (g *Graph) checkNodes() error {
 	for i, node := range g.Nodes {
 		version, err := parseVersion(node.Version)
 		if err != nil {
-			return wrong(fmt.Sprintf("nodes[%d].version", i), "%w", err)
+			return newError(fmt.Sprintf("nodes[%d].version", i), "%w", err)
 		}
 		if before, ok := seen[node.Version]; ok {
-			return wrong(fmt.Sprintf("nodes[%d].version", i), "%s is that of nodes[%d], too", node.Version, before)
+			return newError(fmt.Sprintf("nodes[%d].version", i), "%s is that of nodes[%d], too", node.Version, before)
 		}
 
 		seen[node.Version] = i
@@ -164,27 +163,27 @@ func (g *Graph) checkNodes() error {
 	return nil
 }
 
-// parseVersion reads a semantic version of a bounded length.
+// parseVersion parses a semantic version of limited length.
 func parseVersion(text string) (semver.Version, error) {
-	if len(text) > maxVersionText {
-		return semver.Version{}, fmt.Errorf("%q is longer than the %d bytes that a version may have", abbreviate(text), maxVersionText)
+	if len(text) > maxVersionBytes {
+		return semver.Version{}, fmt.Errorf("%q is longer than the %d bytes that a version may have", abbreviateText(text), maxVersionBytes)
 	}
 
 	version, err := semver.Parse(text)
 	if err != nil {
-		return semver.Version{}, fmt.Errorf("%q is no semantic version: %w", abbreviate(text), err)
+		return semver.Version{}, fmt.Errorf("%q is no semantic version: %w", abbreviateText(text), err)
 	}
 	return version, nil
 }
 
-func (g *Graph) checkConditional() error {
+func (g *Graph) checkConditionalEdges() error {
 	for i, entry := range g.ConditionalEdges {
 		if len(entry.Risks) > MaxRisks {
-			return wrong(fmt.Sprintf("conditionalEdges[%d].risks", i), "has %d entries, more than the %d that it may have", len(entry.Risks), MaxRisks)
+			return newError(fmt.Sprintf("conditionalEdges[%d].risks", i), "has %d entries, more than the %d that it may have", len(entry.Risks), MaxRisks)
 		}
 		for j, risk := range entry.Risks {
 			if len(risk.MatchingRules) > MaxRules {
-				return wrong(fmt.Sprintf("conditionalEdges[%d].risks[%d].matchingRules", i, j), "has %d entries, more than the %d that it may have", len(risk.MatchingRules), MaxRules)
+				return newError(fmt.Sprintf("conditionalEdges[%d].risks[%d].matchingRules", i, j), "has %d entries, more than the %d that it may have", len(risk.MatchingRules), MaxRules)
 			}
 		}
 	}
@@ -192,10 +191,11 @@ func (g *Graph) checkConditional() error {
 	return nil
 }
 
-// checkCircles takes away nodes to which no edge leads, until none is left.
-func (g *Graph) checkCircles() error {
+// checkCycles returns an error if the edges form a cycle. It repeatedly removes nodes without
+// incoming edges; only cycles remain.
+func (g *Graph) checkCycles() error {
 	arriving := make([]int, len(g.Nodes))
-	first := make([]int, len(g.Nodes)+1) // where the edges of a node begin in next
+	first := make([]int, len(g.Nodes)+1) // index in next of the first edge of a node
 	for _, edge := range g.Edges {
 		arriving[edge.To]++
 		first[edge.From+1]++
@@ -230,12 +230,12 @@ func (g *Graph) checkCircles() error {
 		return nil
 	}
 
-	return wrong("edges", "lead in a circle: %s", strings.Join(g.circle(arriving), " → "))
+	return newError("edges", "lead in a circle: %s", strings.Join(g.findCycle(arriving), " → "))
 }
 
-// circle returns the versions of one circle among the nodes that are left: each of them has
-// an edge from another one of them.
-func (g *Graph) circle(left []int) []string {
+// findCycle returns the versions of one cycle. left has a positive count for each remaining
+// node, which has an edge from another remaining node.
+func (g *Graph) findCycle(left []int) []string {
 	before := make([]int, len(g.Nodes))
 	at := -1
 	for _, edge := range g.Edges {
@@ -264,29 +264,29 @@ func (g *Graph) circle(left []int) []string {
 	}
 }
 
-// UnmarshalJSON reads pairs of integers. It is written by hand because Go's arrays take
-// what is too short or too long, and because a large graph consists of little else.
+// UnmarshalJSON decodes pairs of integers. It is written by hand because Go accepts arrays of
+// the wrong length, and because a large graph consists mostly of edges.
 func (e *Edges) UnmarshalJSON(data []byte) error {
-	s := &scanner{data: data}
+	s := &edgeScanner{data: data}
 	if string(data) == "null" {
 		*e = nil
 		return nil
 	}
-	if !s.take('[') {
-		return wrong("edges", "must be a list of pairs of integers")
+	if !s.consumeByte('[') {
+		return newError("edges", "must be a list of pairs of integers")
 	}
 
 	edges := make(Edges, 0, len(data)/12) // "[1234,4321],"
-	for first := true; !s.take(']'); first = false {
-		if !first && !s.take(',') {
-			return wrong("edges", "must be a list of pairs of integers")
+	for first := true; !s.consumeByte(']'); first = false {
+		if !first && !s.consumeByte(',') {
+			return newError("edges", "must be a list of pairs of integers")
 		}
-		from, to, ok := s.pair()
+		from, to, ok := s.scanPair()
 		if !ok {
-			return wrong(fmt.Sprintf("edges[%d]", len(edges)), "must be two integers, the indices of nodes")
+			return newError(fmt.Sprintf("edges[%d]", len(edges)), "must be two integers, the indices of nodes")
 		}
 		if edges = append(edges, Edge{from, to}); len(edges) > maxEdges {
-			return wrong("edges", "has more than the %d entries that it may have", maxEdges)
+			return newError("edges", "has more than the %d entries that it may have", maxEdges)
 		}
 	}
 
@@ -294,14 +294,14 @@ func (e *Edges) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// scanner reads valid JSON.
-type scanner struct {
+// edgeScanner scans valid JSON.
+type edgeScanner struct {
 	data []byte
 	at   int
 }
 
-// take steps over blanks and a byte.
-func (s *scanner) take(b byte) bool {
+// consumeByte skips whitespace and then the byte b, and reports whether b was there.
+func (s *edgeScanner) consumeByte(b byte) bool {
 	for s.at < len(s.data) && strings.IndexByte(" \t\r\n", s.data[s.at]) >= 0 {
 		s.at++
 	}
@@ -313,24 +313,24 @@ func (s *scanner) take(b byte) bool {
 	return false
 }
 
-func (s *scanner) pair() (from, to int, ok bool) {
-	if !s.take('[') {
+func (s *edgeScanner) scanPair() (from, to int, ok bool) {
+	if !s.consumeByte('[') {
 		return 0, 0, false
 	}
 
-	from, ok = s.integer()
-	if !ok || !s.take(',') {
+	from, ok = s.scanInteger()
+	if !ok || !s.consumeByte(',') {
 		return 0, 0, false
 	}
 
-	to, ok = s.integer()
-	return from, to, ok && s.take(']')
+	to, ok = s.scanInteger()
+	return from, to, ok && s.consumeByte(']')
 }
 
-// integer reads an integer. What is out of all range becomes -1, which no node has.
-func (s *scanner) integer() (int, bool) {
-	negative := s.take('-')
-	s.take(0) // blanks
+// scanInteger scans an integer. A value out of range becomes one that no node has as its index.
+func (s *edgeScanner) scanInteger() (int, bool) {
+	negative := s.consumeByte('-')
+	s.consumeByte(0) // skip whitespace
 	value, digits := 0, 0
 	for ; s.at < len(s.data) && s.data[s.at] >= '0' && s.data[s.at] <= '9'; s.at++ {
 		if value = value*10 + int(s.data[s.at]-'0'); value > maxNodes {
@@ -349,7 +349,7 @@ func (s *scanner) integer() (int, bool) {
 	return value, digits > 0
 }
 
-// MarshalJSON writes pairs of integers. No edges are an empty list.
+// MarshalJSON encodes pairs of integers. Nil edges are encoded as an empty list.
 func (e Edges) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 0, 2+12*len(e))
 	out = append(out, '[')
@@ -368,8 +368,8 @@ func (e Edges) MarshalJSON() ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// Encode writes the graph as JSON: equal graphs give equal bytes, and lists that are empty
-// are written as such.
+// Encode returns the graph as JSON. Equal graphs have equal encodings, and empty lists are not
+// omitted.
 func (g *Graph) Encode() ([]byte, error) {
 	out := *g
 	if out.Nodes == nil {
@@ -381,7 +381,7 @@ func (g *Graph) Encode() ([]byte, error) {
 
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false) // It is no HTML, and queries are full of ">".
+	encoder.SetEscapeHTML(false) // Queries contain many ">" characters.
 	if err := encoder.Encode(&out); err != nil {
 		return nil, fmt.Errorf("write the update graph: %w", err)
 	}
@@ -389,16 +389,16 @@ func (g *Graph) Encode() ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-// abbreviate keeps a text of a graph from filling a message, and in one line.
-func abbreviate(text string) string {
+// abbreviateText limits a text from a graph to one line of bounded length, for messages.
+func abbreviateText(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(text, ""))
-	if len(text) <= maxQuoted {
+	if len(text) <= maxQuotedBytes {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxQuoted], "") + "…"
+	return strings.ToValidUTF8(text[:maxQuotedBytes], "") + "…"
 }

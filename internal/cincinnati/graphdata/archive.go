@@ -9,21 +9,21 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// archive packs files as they are read. The same files give the same bytes.
-type archive struct {
+// archiveWriter writes files to a .tar.gz. The same files result in the same bytes.
+type archiveWriter struct {
 	packed bytes.Buffer
 	zip    *gzip.Writer
 	files  *tar.Writer
 }
 
-func newArchive() *archive {
-	a := &archive{}
+func newArchiveWriter() *archiveWriter {
+	a := &archiveWriter{}
 	a.zip = gzip.NewWriter(&a.packed)
 	a.files = tar.NewWriter(a.zip)
 	return a
 }
 
-func (a *archive) add(name string, data []byte) error {
+func (a *archiveWriter) addFile(name string, data []byte) error {
 	err := a.files.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(data))})
 	if err == nil {
 		_, err = a.files.Write(data)
@@ -34,15 +34,15 @@ func (a *archive) add(name string, data []byte) error {
 	return nil
 }
 
-func (a *archive) close() ([]byte, error) {
+func (a *archiveWriter) close() ([]byte, error) {
 	if err := errors.Join(a.files.Close(), a.zip.Close()); err != nil {
 		return nil, fmt.Errorf("packing the folder: %w", err)
 	}
 	return a.packed.Bytes(), nil
 }
 
-// Archive is the folder as a .tar.gz with those of its files that count, for whoever wants
-// to have the same data elsewhere. It must not be changed. No data has none.
+// Archive returns the relevant files of the folder as a .tar.gz, so that the same data can be
+// used elsewhere. It must not be changed. It is nil for nil data.
 func (d *Data) Archive() []byte {
 	if d == nil {
 		return nil

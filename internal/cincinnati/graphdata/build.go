@@ -13,8 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 )
 
-// Keys of the metadata of releases by which a release, or a graph-data folder, changes the
-// graph.
+// Metadata keys of releases by which a release, or a graph-data folder, changes the graph.
 const (
 	keyPrefix              = "io.openshift.upgrades.graph."
 	keyRemove              = keyPrefix + "release.remove"
@@ -27,43 +26,43 @@ const (
 	keyNextRemove          = keyPrefix + "next.remove"
 )
 
-// spent are the keys that mean nothing once the graph is made.
-var spent = []string{keyRemove, keyPreviousAdd, keyPreviousRemove, keyPreviousRemoveRegex, keyNextAdd, keyNextRemove}
+// buildOnlyKeys are keys that are only used to build the graph, and removed afterwards.
+var buildOnlyKeys = []string{keyRemove, keyPreviousAdd, keyPreviousRemove, keyPreviousRemoveRegex, keyNextAdd, keyNextRemove}
 
-// Multi is the architecture of releases for several of them.
+// Multi is the architecture of multi-architecture releases.
 const Multi = "multi"
 
 // Release is a release image.
 type Release struct {
 	// Version is the semantic version of the release.
 	Version string
-	// Architecture as Go names it, or Multi.
+	// Architecture is a GOARCH value, or Multi.
 	Architecture string
-	// Payload is its pull spec by digest.
+	// Payload is the pull spec by digest.
 	Payload string
-	// Previous and Next are the versions from and to which it can be updated.
+	// Previous and Next are the versions from and to which the release can be updated.
 	Previous, Next []string
-	// Metadata are further texts by their keys.
+	// Metadata are additional values by key.
 	Metadata map[string]string
 }
 
-// Graph is the graph of all releases, channels and architectures. It is not changed once
-// it is made, and so safe for concurrent use.
+// Graph is the graph of all releases, channels and architectures. It is immutable, and so safe
+// for concurrent use.
 type Graph struct {
-	nodes       []node // by architecture and version
-	edges       []edge // by their nodes
+	nodes       []node // sorted by architecture and version
+	edges       []edge // sorted by their nodes
 	conditional []conditionalEdge
 }
 
 type node struct {
 	cincinnati.Node
-	parsed       semver.Version
-	architecture string
-	channels     []string
+	parsedVersion semver.Version
+	architecture  string
+	channels      []string
 }
 
-// name is the version with the architecture, as patterns see it.
-func (n *node) name() string { return n.Version + "+" + n.architecture }
+// nameWithArchitecture returns the version with "+" and the architecture, as patterns match it.
+func (n *node) nameWithArchitecture() string { return n.Version + "+" + n.architecture }
 
 type edge struct{ from, to int }
 
@@ -72,12 +71,11 @@ type conditionalEdge struct {
 	risks []cincinnati.Risk
 }
 
-// Build makes a graph of releases, and of what people say about them, which may be nil: in
-// this order, releases are taken out, edges are added, edges get known issues, and edges are
-// taken out. An edge that is blocked is gone, whatever issues are known of it.
+// Build builds a graph from releases and graph-data, which may be nil. It removes releases, adds
+// edges, adds known issues, and removes edges, in this order. A blocked edge is removed even if
+// it has known issues.
 //
-// What is wrong with a release costs no more than the release, or the edge: the warnings
-// tell of it.
+// An invalid entry only affects its release or edge, and leads to a warning.
 func Build(releases []Release, data *Data) (*Graph, []string) {
 	if data == nil {
 		data = &Data{}
@@ -88,41 +86,41 @@ func Build(releases []Release, data *Data) (*Graph, []string) {
 	b.addEdges()
 	b.addRisks()
 	b.removeEdges()
-	b.breakCircles()
+	b.breakCycles()
 
-	return b.graph(), b.warnings
+	return b.buildGraph(), b.warnings
 }
 
 type builder struct {
 	data     *Data
-	releases []Release // of the nodes
+	releases []Release // one for each node
 	nodes    []node
 	index    map[string]int
 	edges    map[edge][]cincinnati.Risk
 	warnings []string
 }
 
-func (b *builder) warn(format string, args ...any) {
+func (b *builder) addWarning(format string, args ...any) {
 	b.warnings = append(b.warnings, fmt.Sprintf(format, args...))
 }
 
-// addNodes takes the releases that are not taken out, in an order that does not depend on
-// that in which they were found.
+// addNodes adds the releases that are not removed, in an order that does not depend on the input
+// order.
 func (b *builder) addNodes(releases []Release) {
 	var found []node
 	var of []Release
 	for _, r := range releases {
 		parsed, err := semver.Parse(r.Version)
 		if err != nil {
-			b.warn("%s is left out: its version %.100q is no semantic version", r.Payload, r.Version)
+			b.addWarning("%s is left out: its version %.100q is no semantic version", r.Payload, r.Version)
 			continue
 		}
 
-		// What stands behind a "+" is the architecture's place.
+		// Build metadata is reserved for the architecture.
 		parsed.Build = nil
-		n := node{parsed: parsed, architecture: cmp.Or(r.Architecture, r.Metadata[keyArchitecture])}
+		n := node{parsedVersion: parsed, architecture: cmp.Or(r.Architecture, r.Metadata[keyArchitecture])}
 		n.Version, n.Payload = parsed.String(), r.Payload
-		n.Metadata = b.metadata(r, &n)
+		n.Metadata = b.mergeMetadata(r, &n)
 		if n.Metadata[keyRemove] == "true" {
 			continue
 		}
@@ -138,34 +136,34 @@ func (b *builder) addNodes(releases []Release) {
 
 	slices.SortFunc(order, func(i, j int) int {
 		x, y := &found[i], &found[j]
-		return cmp.Or(strings.Compare(x.architecture, y.architecture), x.parsed.Compare(y.parsed), strings.Compare(x.Payload, y.Payload))
+		return cmp.Or(strings.Compare(x.architecture, y.architecture), x.parsedVersion.Compare(y.parsedVersion), strings.Compare(x.Payload, y.Payload))
 	})
 	for _, i := range order {
 		n := &found[i]
-		if at, twice := b.index[n.name()]; twice {
+		if at, twice := b.index[n.nameWithArchitecture()]; twice {
 			if b.nodes[at].Payload != n.Payload {
-				b.warn("%s is left out: %s has the same version and architecture, %s", n.Payload, b.nodes[at].Payload, n.name())
+				b.addWarning("%s is left out: %s has the same version and architecture, %s", n.Payload, b.nodes[at].Payload, n.nameWithArchitecture())
 			}
 			continue
 		}
-		b.index[n.name()] = len(b.nodes)
+		b.index[n.nameWithArchitecture()] = len(b.nodes)
 		b.nodes, b.releases = append(b.nodes, *n), append(b.releases, of[i])
 	}
 }
 
-// metadata is that of the release and what people say about it.
-func (b *builder) metadata(r Release, n *node) map[string]string {
+// mergeMetadata returns the metadata of a release, with that of the graph-data.
+func (b *builder) mergeMetadata(r Release, n *node) map[string]string {
 	all := maps.Clone(r.Metadata)
 	if all == nil {
 		all = map[string]string{}
 	}
 
-	for _, name := range []string{n.Version, n.name()} {
+	for _, name := range []string{n.Version, n.nameWithArchitecture()} {
 		maps.Copy(all, b.data.metadata[name])
 	}
 
 	channels := cincinnati.Node{Metadata: all}.Channels()
-	for _, name := range []string{n.Version, n.name()} {
+	for _, name := range []string{n.Version, n.nameWithArchitecture()} {
 		channels = append(channels, b.data.channels[name]...)
 	}
 
@@ -186,9 +184,9 @@ func (b *builder) metadata(r Release, n *node) map[string]string {
 	return all
 }
 
-// versions returns the entries of a list that a release has under a key of its metadata, or in its
-// own lists of versions. It leaves out entries that are not versions, and warns of them.
-func (b *builder) versions(n *node, key string, entries []string) []semver.Version {
+// parseVersions parses the entries of a list. It leaves out invalid versions, and adds a warning
+// about them; key names the list.
+func (b *builder) parseVersions(n *node, key string, entries []string) []semver.Version {
 	var found []semver.Version
 	var wrong []string
 	for _, entry := range entries {
@@ -200,26 +198,27 @@ func (b *builder) versions(n *node, key string, entries []string) []semver.Versi
 		}
 	}
 
-	if more := len(wrong) - maxNamed; more > 0 {
-		wrong = append(wrong[:maxNamed], fmt.Sprintf("and %d more", more))
+	if more := len(wrong) - maxNamedEntries; more > 0 {
+		wrong = append(wrong[:maxNamedEntries], fmt.Sprintf("and %d more", more))
 	}
 	if len(wrong) > 0 {
-		b.warn("entries of %s of %s are left out, because they are no semantic versions: %s", key, n.name(), strings.Join(wrong, ", "))
+		b.addWarning("entries of %s of %s are left out, because they are no semantic versions: %s", key, n.nameWithArchitecture(), strings.Join(wrong, ", "))
 	}
 
 	return found
 }
 
-// maxNamed is how many wrong entries of a list a warning names; the others are counted.
-const maxNamed = 5
+// maxNamedEntries is the maximum number of invalid entries that a warning names. The others are
+// counted.
+const maxNamedEntries = 5
 
-// listed returns the versions that a release lists under a key of its metadata.
-func (b *builder) listed(n *node, key string) []semver.Version {
-	return b.versions(n, "metadata "+key, list(n.Metadata[key]))
+// listedVersions returns the versions that a release lists under a key of its metadata.
+func (b *builder) listedVersions(n *node, key string) []semver.Version {
+	return b.parseVersions(n, "metadata "+key, splitList(n.Metadata[key]))
 }
 
-// find returns the node of a version for an architecture.
-func (b *builder) find(parsed semver.Version, architecture string) (int, bool) {
+// findNode returns the node of a version for an architecture.
+func (b *builder) findNode(parsed semver.Version, architecture string) (int, bool) {
 	if len(parsed.Build) > 0 && strings.Join(parsed.Build, ".") != architecture {
 		return 0, false
 	}
@@ -228,18 +227,17 @@ func (b *builder) find(parsed semver.Version, architecture string) (int, bool) {
 	return at, ok
 }
 
-// addEdges adds what releases say, and what their metadata adds. Versions that nobody has
-// make no edge.
+// addEdges adds the edges that releases and their metadata state. Unknown versions are ignored.
 func (b *builder) addEdges() {
 	for i := range b.nodes {
 		n, r := &b.nodes[i], &b.releases[i]
-		for _, version := range slices.Concat(b.versions(n, "previous", r.Previous), b.listed(n, keyPreviousAdd)) {
-			if from, ok := b.find(version, n.architecture); ok {
+		for _, version := range slices.Concat(b.parseVersions(n, "previous", r.Previous), b.listedVersions(n, keyPreviousAdd)) {
+			if from, ok := b.findNode(version, n.architecture); ok {
 				b.addEdge(edge{from, i})
 			}
 		}
-		for _, version := range slices.Concat(b.versions(n, "next", r.Next), b.listed(n, keyNextAdd)) {
-			if to, ok := b.find(version, n.architecture); ok {
+		for _, version := range slices.Concat(b.parseVersions(n, "next", r.Next), b.listedVersions(n, keyNextAdd)) {
+			if to, ok := b.findNode(version, n.architecture); ok {
 				b.addEdge(edge{i, to})
 			}
 		}
@@ -248,7 +246,7 @@ func (b *builder) addEdges() {
 
 func (b *builder) addEdge(e edge) {
 	if e.from == e.to {
-		b.warn("%s names itself as a version to be updated from or to", b.nodes[e.from].name())
+		b.addWarning("%s names itself as a version to be updated from or to", b.nodes[e.from].nameWithArchitecture())
 		return
 	}
 	if _, known := b.edges[e]; !known {
@@ -256,9 +254,9 @@ func (b *builder) addEdge(e edge) {
 	}
 }
 
-// addRisks tells of known issues.
+// addRisks adds known issues to the edges.
 func (b *builder) addRisks() {
-	b.matchBlocks(func(e edge, blocked block) {
+	b.forEachBlockedEdge(func(e edge, blocked blockedEdge) {
 		if risk := blocked.risk; risk != nil && !slices.ContainsFunc(b.edges[e], risk.Equal) {
 			b.edges[e] = append(b.edges[e], *risk)
 		}
@@ -272,32 +270,33 @@ func (b *builder) addRisks() {
 	}
 }
 
-// checkRisks leaves out what clusters would leave out, or refuse with all the rest.
+// checkRisks removes an edge that clusters would ignore, or whose issues would make them reject
+// the graph.
 func (b *builder) checkRisks(e edge, risks []cincinnati.Risk) {
 	for i := 1; i < len(risks); i++ {
 		if risks[i].Name == risks[i-1].Name {
-			b.warn("the update from %s to %s is left out: two different known issues of it are called %q", b.nodes[e.from].name(), b.nodes[e.to].name(), risks[i].Name)
+			b.addWarning("the update from %s to %s is left out: two different known issues of it are called %q", b.nodes[e.from].nameWithArchitecture(), b.nodes[e.to].nameWithArchitecture(), risks[i].Name)
 			delete(b.edges, e)
 			return
 		}
 	}
 
 	if len(risks) > cincinnati.MaxRisks {
-		b.warn("the update from %s to %s is left out: it has %d known issues, more than the %d that it may have", b.nodes[e.from].name(), b.nodes[e.to].name(), len(risks), cincinnati.MaxRisks)
+		b.addWarning("the update from %s to %s is left out: it has %d known issues, more than the %d that it may have", b.nodes[e.from].nameWithArchitecture(), b.nodes[e.to].nameWithArchitecture(), len(risks), cincinnati.MaxRisks)
 		delete(b.edges, e)
 	}
 }
 
-// matchBlocks calls back for each edge that a block is about.
-func (b *builder) matchBlocks(found func(edge, block)) {
-	if len(b.data.blocks) == 0 {
+// forEachBlockedEdge calls a function for each edge that an entry of blocked-edges matches.
+func (b *builder) forEachBlockedEdge(found func(edge, blockedEdge)) {
+	if len(b.data.blockedEdges) == 0 {
 		return
 	}
 
 	for e := range b.edges {
-		to, from := &b.nodes[e.to], b.nodes[e.from].name()
-		for _, name := range []string{to.Version, to.name()} {
-			for _, blocked := range b.data.blocks[name] {
+		to, from := &b.nodes[e.to], b.nodes[e.from].nameWithArchitecture()
+		for _, name := range []string{to.Version, to.nameWithArchitecture()} {
+			for _, blocked := range b.data.blockedEdges[name] {
 				if blocked.from.MatchString(from) {
 					found(e, blocked)
 				}
@@ -306,10 +305,10 @@ func (b *builder) matchBlocks(found func(edge, block)) {
 	}
 }
 
-// removeEdges takes out what is blocked, and what metadata takes out.
+// removeEdges removes the edges that are blocked, or that metadata removes.
 func (b *builder) removeEdges() {
 	blocked := map[edge]bool{}
-	b.matchBlocks(func(e edge, found block) {
+	b.forEachBlockedEdge(func(e edge, found blockedEdge) {
 		if found.risk == nil {
 			blocked[e] = true
 		}
@@ -318,22 +317,22 @@ func (b *builder) removeEdges() {
 	for i := range b.nodes {
 		n := &b.nodes[i]
 		if text := n.Metadata[keyPreviousRemoveRegex]; text != "" {
-			arriving[i] = b.pattern(n, text)
+			arriving[i] = b.compilePattern(n, text)
 		}
-		if isAll(n.Metadata[keyPreviousRemove]) {
-			arriving[i] = everything
+		if isWildcard(n.Metadata[keyPreviousRemove]) {
+			arriving[i] = matchEverything
 		} else {
-			for _, version := range b.listed(n, keyPreviousRemove) {
-				if from, ok := b.find(version, n.architecture); ok {
+			for _, version := range b.listedVersions(n, keyPreviousRemove) {
+				if from, ok := b.findNode(version, n.architecture); ok {
 					blocked[edge{from, i}] = true
 				}
 			}
 		}
-		if isAll(n.Metadata[keyNextRemove]) {
+		if isWildcard(n.Metadata[keyNextRemove]) {
 			leaving[i] = true
 		} else {
-			for _, version := range b.listed(n, keyNextRemove) {
-				if to, ok := b.find(version, n.architecture); ok {
+			for _, version := range b.listedVersions(n, keyNextRemove) {
+				if to, ok := b.findNode(version, n.architecture); ok {
 					blocked[edge{i, to}] = true
 				}
 			}
@@ -341,7 +340,7 @@ func (b *builder) removeEdges() {
 	}
 
 	for e := range b.edges {
-		if pattern := arriving[e.to]; leaving[e.from] || pattern != nil && pattern.MatchString(b.nodes[e.from].name()) {
+		if pattern := arriving[e.to]; leaving[e.from] || pattern != nil && pattern.MatchString(b.nodes[e.from].nameWithArchitecture()) {
 			blocked[e] = true
 		}
 	}
@@ -349,22 +348,22 @@ func (b *builder) removeEdges() {
 	maps.DeleteFunc(b.edges, func(e edge, _ []cincinnati.Risk) bool { return blocked[e] })
 }
 
-// pattern reads the pattern of a release. One that cannot be understood might have meant
-// any version.
-func (b *builder) pattern(n *node, text string) *regexp.Regexp {
+// compilePattern compiles the pattern of a release. An invalid pattern could have meant any
+// version, so it matches everything.
+func (b *builder) compilePattern(n *node, text string) *regexp.Regexp {
 	pattern, err := regexp.Compile(text)
-	if err == nil && len(text) <= maxPattern {
+	if err == nil && len(text) <= maxPatternBytes {
 		return pattern
 	}
-	b.warn("all updates to %s are left out: its metadata %s is no regular expression", n.name(), keyPreviousRemoveRegex)
-	return everything
+	b.addWarning("all updates to %s are left out: its metadata %s is no regular expression", n.nameWithArchitecture(), keyPreviousRemoveRegex)
+	return matchEverything
 }
 
-var everything = regexp.MustCompile("")
+var matchEverything = regexp.MustCompile("")
 
-// breakCircles takes edges to older releases out where edges lead in a circle: clients
-// refuse such a graph as a whole.
-func (b *builder) breakCircles() {
+// breakCycles removes edges to older releases that are part of a cycle, because clients reject a
+// graph with a cycle.
+func (b *builder) breakCycles() {
 	arriving, leaving := make([]int, len(b.nodes)), make([][]int, len(b.nodes))
 	for e, risks := range b.edges {
 		if len(risks) == 0 {
@@ -393,8 +392,8 @@ func (b *builder) breakCircles() {
 	}
 
 	for _, e := range b.sortedEdges() {
-		if len(b.edges[e]) == 0 && arriving[e.from] > 0 && arriving[e.to] > 0 && b.nodes[e.to].parsed.LTE(b.nodes[e.from].parsed) {
-			b.warn("the update from %s to %s is left out: it leads back in a circle of updates", b.nodes[e.from].name(), b.nodes[e.to].name())
+		if len(b.edges[e]) == 0 && arriving[e.from] > 0 && arriving[e.to] > 0 && b.nodes[e.to].parsedVersion.LTE(b.nodes[e.from].parsedVersion) {
+			b.addWarning("the update from %s to %s is left out: it leads back in a circle of updates", b.nodes[e.from].nameWithArchitecture(), b.nodes[e.to].nameWithArchitecture())
 			delete(b.edges, e)
 		}
 	}
@@ -404,7 +403,7 @@ func (b *builder) sortedEdges() []edge {
 	return slices.SortedFunc(maps.Keys(b.edges), func(x, y edge) int { return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to)) })
 }
 
-func (b *builder) graph() *Graph {
+func (b *builder) buildGraph() *Graph {
 	g := &Graph{nodes: b.nodes}
 	for _, e := range b.sortedEdges() {
 		if risks := b.edges[e]; len(risks) > 0 {
@@ -415,17 +414,17 @@ func (b *builder) graph() *Graph {
 	}
 
 	for i := range g.nodes {
-		for _, key := range spent {
+		for _, key := range buildOnlyKeys {
 			delete(g.nodes[i].Metadata, key)
 		}
 	}
 	return g
 }
 
-// isAll reports whether a list of versions to remove stands for all of them.
-func isAll(text string) bool { return strings.TrimSpace(text) == "*" }
+// isWildcard reports whether a list of versions to remove means all versions.
+func isWildcard(text string) bool { return strings.TrimSpace(text) == "*" }
 
-// list returns the items of a list with commas. Empty items are none.
-func list(text string) []string {
+// splitList returns the non-empty items of a comma-separated list.
+func splitList(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, ","), func(item string) bool { return strings.TrimSpace(item) == "" })
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 )
 
-// Query is a part of a graph.
+// Query selects a part of a graph.
 type Query struct{ Channel, Architecture string }
 
-// Queries are the channels and architectures that there are releases of, sorted by both.
+// Queries returns the channels and architectures that have releases, sorted.
 func (g *Graph) Queries() []Query {
 	var all []Query
 	for i := range g.nodes {
@@ -27,18 +27,18 @@ func (g *Graph) Queries() []Query {
 	return slices.Compact(all)
 }
 
-// Releases counts the nodes.
+// Releases returns the number of releases.
 func (g *Graph) Releases() int { return len(g.nodes) }
 
-// Edges counts the updates, those with known issues among them.
+// Edges returns the number of updates, including those with known issues.
 func (g *Graph) Edges() int { return len(g.edges) + len(g.conditional) }
 
-// Channel returns the graph of one channel and architecture: its releases by ascending
-// version, the updates between them, and those with known issues, of which those with the
-// same ones stand together. There is nothing in that of an unknown channel.
+// Channel returns the graph of one channel and architecture: its releases by ascending version,
+// and the updates between them. Updates with the same known issues share an entry. The graph of
+// an unknown channel is empty.
 func (g *Graph) Channel(q Query) *cincinnati.Graph {
 	part := &cincinnati.Graph{Version: cincinnati.Version, Nodes: []cincinnati.Node{}, ConditionalEdges: []cincinnati.ConditionalEdges{}}
-	place := make([]int, len(g.nodes)) // in the part, from 1 on
+	place := make([]int, len(g.nodes)) // index in part, starting at 1
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		if n.architecture != q.Architecture || !slices.Contains(n.channels, q.Channel) {
@@ -60,7 +60,7 @@ func (g *Graph) Channel(q Query) *cincinnati.Graph {
 			continue
 		}
 
-		key, _ := json.Marshal(e.risks) // texts can be written
+		key, _ := json.Marshal(e.risks) // strings can always be marshaled
 		at, known := entries[string(key)]
 		if !known {
 			at = len(part.ConditionalEdges)

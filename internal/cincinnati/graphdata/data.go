@@ -19,62 +19,62 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 )
 
-// The schema of folders that this program reads: the same major version, and no later minor
-// one.
+// The supported schema of folders: the same major version, and at most this minor version.
 const (
 	schemaMajor = 1
 	schemaMinor = 2
 )
 
-// Limits on what is read. The largest public folder has 1,700 files of 1 KiB to 40 KiB.
+// Limits of a folder. The largest public folder has 1,700 files of 1 KiB to 40 KiB.
 const (
-	maxFiles      = 20_000
-	maxFileBytes  = 4 << 20
-	maxTotalBytes = 128 << 20
-	maxPattern    = 16 << 10 // bytes of a regular expression
-	maxFaults     = 100      // that are told
+	maxFiles          = 20_000
+	maxFileBytes      = 4 << 20
+	maxTotalBytes     = 128 << 20
+	maxPatternBytes   = 16 << 10 // of a regular expression
+	maxReportedFaults = 100      // in an error
 )
 
-// Data is what people say about releases.
+// Data is the content of a graph-data folder.
 type Data struct {
-	// channels by version, and metadata by version, with or without "+" and architecture.
+	// channels and metadata are keyed by version, with or without "+" and architecture.
 	channels map[string][]string
 	metadata map[string]map[string]string
-	// blocks by the version that they lead to, with or without "+" and architecture.
-	blocks map[string][]block
-	// archive is what was read, packed.
+	// blockedEdges are keyed by the target version, with or without "+" and architecture.
+	blockedEdges map[string][]blockedEdge
+	// archive contains the files that were read.
 	archive []byte
 }
 
-// block is a file of blocked-edges.
-type block struct {
+// blockedEdge is a file of blocked-edges.
+type blockedEdge struct {
 	from *regexp.Regexp
-	// risk of a known issue. Nil: nobody is to update so.
+	// risk is the known issue. Nil means that the update is blocked.
 	risk *cincinnati.Risk
 }
 
-// Fault is something wrong with a file of a folder.
+// Fault is an error in a file of a folder.
 type Fault struct {
 	// File is the path in the folder.
 	File string
-	// Err is what is wrong.
+	// Err is the cause.
 	Err error
 }
 
-// Error names the file and what is wrong.
+// Error returns the file and the cause.
 func (f *Fault) Error() string { return f.File + ": " + f.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Load reads a graph-data folder. Its error joins a *Fault for each file that is wrong, and
-// then there is no data: half of a folder could recommend what the other half forbids.
+// Load reads a graph-data folder. Its error joins a *Fault for each invalid file. It returns no
+// partial data, because one half of a folder could recommend an update that the other half
+// blocks.
 func Load(fsys fs.FS) (*Data, error) {
-	l := &loader{fsys: fsys, archive: newArchive(), data: &Data{channels: map[string][]string{}, metadata: map[string]map[string]string{}, blocks: map[string][]block{}}}
-	l.schema()
-	l.each("channels", l.channel)
-	l.each("blocked-edges", l.block)
-	l.raw()
+	l := &loader{fsys: fsys, archive: newArchiveWriter(), data: &Data{channels: map[string][]string{}, metadata: map[string]map[string]string{}, blockedEdges: map[string][]blockedEdge{}}}
+	l.checkSchema()
+	l.loadFiles("channels", l.loadChannel)
+	l.loadFiles("blocked-edges", l.loadBlockedEdge)
+	l.loadRawMetadata()
 	if len(l.faults) > 0 {
 		return nil, errors.Join(l.faults...)
 	}
@@ -87,26 +87,26 @@ func Load(fsys fs.FS) (*Data, error) {
 type loader struct {
 	fsys    fs.FS
 	data    *Data
-	archive *archive
+	archive *archiveWriter
 	total   int
 	files   int
 	faults  []error
 }
 
-func (l *loader) fault(file string, err error) {
+func (l *loader) addFault(file string, err error) {
 	if pathError := (*fs.PathError)(nil); errors.As(err, &pathError) {
-		err = pathError.Err // The path may be one of the machine.
+		err = pathError.Err // The path may reveal directories of the machine.
 	}
-	if len(l.faults) < maxFaults {
+	if len(l.faults) < maxReportedFaults {
 		l.faults = append(l.faults, &Fault{file, err})
 	}
 }
 
-// schema checks the version of the folder.
-func (l *loader) schema() {
-	data, err := l.read("version")
+// checkSchema checks the schema version of the folder.
+func (l *loader) checkSchema() {
+	data, err := l.readFile("version")
 	if err != nil {
-		l.fault("version", err)
+		l.addFault("version", err)
 		return
 	}
 
@@ -114,13 +114,13 @@ func (l *loader) schema() {
 	version, err := semver.Parse(text)
 	switch {
 	case err != nil:
-		l.fault("version", fmt.Errorf("%.40q is no semantic version: %w", text, err))
+		l.addFault("version", fmt.Errorf("%.40q is no semantic version: %w", text, err))
 	case version.Major != schemaMajor || version.Minor > schemaMinor:
-		l.fault("version", fmt.Errorf("the schema %s is none that this program reads: it reads %d.0.0 to %d.%d.x", version, schemaMajor, schemaMajor, schemaMinor))
+		l.addFault("version", fmt.Errorf("the schema %s is none that this program reads: it reads %d.0.0 to %d.%d.x", version, schemaMajor, schemaMajor, schemaMinor))
 	}
 }
 
-func (l *loader) read(name string) ([]byte, error) {
+func (l *loader) readFile(name string) ([]byte, error) {
 	if l.files++; l.files > maxFiles {
 		return nil, fmt.Errorf("there are more than the %d files that there may be", maxFiles)
 	}
@@ -141,17 +141,18 @@ func (l *loader) read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("the folder has more than the %d bytes that it may have", maxTotalBytes)
 	}
 
-	return data, l.archive.add(name, data)
+	return data, l.archive.addFile(name, data)
 }
 
-// each reads the YAML files of a folder. A folder that is missing has none.
-func (l *loader) each(folder string, take func(data []byte) error) {
+// loadFiles calls a function with each YAML file of a directory. A missing directory has no
+// files.
+func (l *loader) loadFiles(folder string, take func(data []byte) error) {
 	entries, err := fs.ReadDir(l.fsys, folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err != nil {
-		l.fault(folder, err)
+		l.addFault(folder, err)
 		return
 	}
 
@@ -161,29 +162,29 @@ func (l *loader) each(folder string, take func(data []byte) error) {
 		}
 
 		name := path.Join(folder, entry.Name())
-		data, err := l.read(name)
+		data, err := l.readFile(name)
 		if err == nil {
 			err = take(data)
 		}
 		if err != nil {
-			l.fault(name, err)
+			l.addFault(name, err)
 		}
 	}
 }
 
-// channelFile is a file of channels. Other keys of it are for tools.
+// channelFile is a file of channels. Its other keys are for tools.
 type channelFile struct {
 	Name     string   `json:"name"`
 	Versions []string `json:"versions"`
 }
 
-// channelPattern is what clients may ask for.
+// channelPattern is the pattern of channels in requests.
 var channelPattern = regexp.MustCompile(`^[0-9a-z\-.]+$`)
 
 func parseChannel(data []byte) (channelFile, error) {
 	var file channelFile
 	if err := yaml.Unmarshal(data, &file); err != nil {
-		return file, readable(err)
+		return file, describeYAMLError(err)
 	}
 	if !channelPattern.MatchString(file.Name) {
 		return file, fmt.Errorf("name %.100q must match %s", file.Name, channelPattern)
@@ -198,7 +199,7 @@ func parseChannel(data []byte) (channelFile, error) {
 	return file, nil
 }
 
-func (l *loader) channel(data []byte) error {
+func (l *loader) loadChannel(data []byte) error {
 	file, err := parseChannel(data)
 	if err != nil {
 		return err
@@ -212,8 +213,8 @@ func (l *loader) channel(data []byte) error {
 	return nil
 }
 
-// blockFile is a file of blocked-edges. Other keys of it are for tools.
-type blockFile struct {
+// blockedEdgeFile is a file of blocked-edges. Its other keys are for tools.
+type blockedEdgeFile struct {
 	To            string            `json:"to"`
 	From          string            `json:"from"`
 	URL           string            `json:"url"`
@@ -222,16 +223,16 @@ type blockFile struct {
 	MatchingRules []cincinnati.Rule `json:"matchingRules"`
 }
 
-func parseBlock(data []byte) (to string, b block, err error) {
-	var file blockFile
+func parseBlockedEdge(data []byte) (to string, b blockedEdge, err error) {
+	var file blockedEdgeFile
 	if err := yaml.Unmarshal(data, &file); err != nil {
-		return "", b, readable(err)
+		return "", b, describeYAMLError(err)
 	}
 	if _, err := semver.Parse(file.To); err != nil {
 		return "", b, fmt.Errorf("to: %.100q is no semantic version: %w", file.To, err)
 	}
-	if file.From == "" || len(file.From) > maxPattern {
-		return "", b, fmt.Errorf("from: must be a regular expression of 1 to %d bytes", maxPattern)
+	if file.From == "" || len(file.From) > maxPatternBytes {
+		return "", b, fmt.Errorf("from: must be a regular expression of 1 to %d bytes", maxPatternBytes)
 	}
 	if b.from, err = regexp.Compile(file.From); err != nil {
 		return "", b, fmt.Errorf("from: %w", err)
@@ -239,8 +240,8 @@ func parseBlock(data []byte) (to string, b block, err error) {
 	if file.URL == "" && file.Name == "" && file.Message == "" && file.MatchingRules == nil {
 		return file.To, b, nil
 	}
-	// One key that is misspelt must not make a known issue of a part of the clusters one
-	// of nobody or of all.
+	// A misspelled key must not turn a known issue of some clusters into one of no or all
+	// clusters.
 	if file.URL == "" || file.Name == "" || file.Message == "" || len(file.MatchingRules) == 0 {
 		return "", b, errors.New("a known issue needs url, name, message and matchingRules, and a block has none of them")
 	}
@@ -261,18 +262,18 @@ func parseBlock(data []byte) (to string, b block, err error) {
 	return file.To, b, nil
 }
 
-func (l *loader) block(data []byte) error {
-	to, b, err := parseBlock(data)
+func (l *loader) loadBlockedEdge(data []byte) error {
+	to, b, err := parseBlockedEdge(data)
 	if err == nil {
-		l.data.blocks[to] = append(l.data.blocks[to], b)
+		l.data.blockedEdges[to] = append(l.data.blockedEdges[to], b)
 	}
 	return err
 }
 
-// raw reads metadata of releases.
-func (l *loader) raw() {
+// loadRawMetadata loads metadata of releases.
+func (l *loader) loadRawMetadata() {
 	const name = "raw/metadata.json"
-	data, err := l.read(name)
+	data, err := l.readFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -280,13 +281,12 @@ func (l *loader) raw() {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &l.data.metadata)
 	}
 	if err != nil {
-		l.fault(name, err)
+		l.addFault(name, err)
 	}
 }
 
-// readable takes the names of this program's types and of the library's steps out of an
-// error about YAML.
-func readable(err error) error {
+// describeYAMLError removes the names of Go types and of the library's steps from an error.
+func describeYAMLError(err error) error {
 	text := err.Error()
 	for _, step := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: ", "json: "} {
 		text = strings.TrimPrefix(text, step)
@@ -300,7 +300,7 @@ func readable(err error) error {
 	return errors.New("cannot be read: " + text)
 }
 
-// Channels are the names of all channels, sorted.
+// Channels returns the names of all channels, sorted.
 func (d *Data) Channels() []string {
 	names := map[string]bool{}
 	for _, channels := range d.channels {

@@ -14,8 +14,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// folder makes a graph-data folder of names and contents.
-func folder(files map[string]string) fstest.MapFS {
+// newFolder returns a graph-data folder with the given files.
+func newFolder(files map[string]string) fstest.MapFS {
 	made := fstest.MapFS{"version": {Data: []byte("1.1.0\n")}}
 	for name, text := range files {
 		made[name] = &fstest.MapFile{Data: []byte(text)}
@@ -23,9 +23,9 @@ func folder(files map[string]string) fstest.MapFS {
 	return made
 }
 
-func load(t testing.TB, files map[string]string) *Data {
+func loadData(t testing.TB, files map[string]string) *Data {
 	t.Helper()
-	data, err := Load(folder(files))
+	data, err := Load(newFolder(files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestLoadRefuses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load(folder(c.files))
+			_, err := Load(newFolder(c.files))
 			if err == nil {
 				t.Fatal("there is no error")
 			}
@@ -84,7 +84,7 @@ func TestLoadRefuses(t *testing.T) {
 }
 
 func TestLoadIgnores(t *testing.T) {
-	data := load(t, map[string]string{
+	data := loadData(t, map[string]string{
 		"version":                    "1.2.9",
 		"channels/stable.yaml":       "name: stable-4.1\nfeeder: {name: fast-4.1, delay: PT48H, filter: x, errata: public}\ntombstones: [4.1.7]\nversions:\n- 4.1.0\n- 4.1.0\n",
 		"channels/OWNERS":            "nobody",
@@ -97,8 +97,8 @@ func TestLoadIgnores(t *testing.T) {
 	}
 }
 
-// releases makes releases of amd64 that can be updated from the previous ones.
-func releases(versions ...string) []Release {
+// newReleases returns releases of amd64 that can be updated from the previous ones.
+func newReleases(versions ...string) []Release {
 	var all []Release
 	for i, version := range versions {
 		all = append(all, Release{
@@ -110,8 +110,8 @@ func releases(versions ...string) []Release {
 	return all
 }
 
-// with changes the metadata of the release of a version.
-func with(all []Release, version, key, value string) []Release {
+// withMetadata changes the metadata of the release with a version.
+func withMetadata(all []Release, version, key, value string) []Release {
 	for _, r := range all {
 		if r.Version == version {
 			r.Metadata[keyPrefix+key] = value
@@ -120,8 +120,8 @@ func with(all []Release, version, key, value string) []Release {
 	return all
 }
 
-// edgesOf tells of the edges of a channel: "a>b", or "a?b" with the names of known issues.
-func edgesOf(g *Graph, q Query) string {
+// formatEdges returns the edges of a channel: "a>b", or "a?b" with the names of known issues.
+func formatEdges(g *Graph, q Query) string {
 	part := g.Channel(q)
 	var all []string
 	for _, e := range part.Edges {
@@ -141,14 +141,14 @@ func edgesOf(g *Graph, q Query) string {
 	return strings.Join(all, " ")
 }
 
-func issue(name, to, from string) string {
+func issueFile(name, to, from string) string {
 	return fmt.Sprintf("to: %s\nfrom: '%s'\nurl: https://example.com/%[3]s\nname: %[3]s\nmessage: it happens\nmatchingRules: [{type: Always}]\n", to, from, name)
 }
 
 func manyIssues(count int) map[string]string {
 	files := map[string]string{}
 	for i := range count {
-		files[fmt.Sprintf("blocked-edges/%d.yaml", i)] = issue(fmt.Sprint("Issue", i), "1.0.1", ".*")
+		files[fmt.Sprintf("blocked-edges/%d.yaml", i)] = issueFile(fmt.Sprint("Issue", i), "1.0.1", ".*")
 	}
 	return files
 }
@@ -161,76 +161,76 @@ func TestBuild(t *testing.T) {
 		warnings []string
 	}{
 		"previous and next": {
-			releases: append(releases("1.0.0", "1.0.1"), Release{
+			releases: append(newReleases("1.0.0", "1.0.1"), Release{
 				Version: "0.9.0", Architecture: "amd64", Payload: "r@sha256:0", Next: []string{"1.0.0", "1.0.1", "1.0.1", "7.7.7"},
 				Metadata: map[string]string{cincinnati.MetadataChannels: "stable"},
 			}),
 			want: "0.9.0>1.0.0 0.9.0>1.0.1 1.0.0>1.0.1",
 		},
 		"a plain block": {
-			releases: releases("1.0.0", "1.0.1", "1.0.2"), files: map[string]string{"blocked-edges/a.yaml": "to: 1.0.2\nfrom: 1.0.0"},
+			releases: newReleases("1.0.0", "1.0.1", "1.0.2"), files: map[string]string{"blocked-edges/a.yaml": "to: 1.0.2\nfrom: 1.0.0"},
 			want: "1.0.0>1.0.1 1.0.1>1.0.2",
 		},
 		"a pattern is searched for, in the version with its architecture": {
-			releases: releases("1.0.0", "1.0.1", "1.0.2"), files: map[string]string{"blocked-edges/a.yaml": `{to: 1.0.2, from: '0\+amd'}`},
+			releases: newReleases("1.0.0", "1.0.1", "1.0.2"), files: map[string]string{"blocked-edges/a.yaml": `{to: 1.0.2, from: '0\+amd'}`},
 			want: "1.0.0>1.0.1 1.0.1>1.0.2",
 		},
 		"a block for another architecture": {
-			releases: releases("1.0.0", "1.0.1"), files: map[string]string{"blocked-edges/a.yaml": "{to: 1.0.1+arm64, from: .*}"},
+			releases: newReleases("1.0.0", "1.0.1"), files: map[string]string{"blocked-edges/a.yaml": "{to: 1.0.1+arm64, from: .*}"},
 			want: "1.0.0>1.0.1",
 		},
 		"a block for this architecture": {
-			releases: releases("1.0.0", "1.0.1"), files: map[string]string{"blocked-edges/a.yaml": "{to: 1.0.1+amd64, from: .*}"},
+			releases: newReleases("1.0.0", "1.0.1"), files: map[string]string{"blocked-edges/a.yaml": "{to: 1.0.1+amd64, from: .*}"},
 		},
 		"known issues": {
-			releases: releases("1.0.0", "1.0.1", "1.0.2"),
+			releases: newReleases("1.0.0", "1.0.1", "1.0.2"),
 			files: map[string]string{
-				"blocked-edges/a.yaml": issue("A", "1.0.2", "1[.]0[.]0"), "blocked-edges/b.yaml": issue("B", "1.0.2", ".*"),
-				"blocked-edges/c.yaml": issue("B", "1.0.1", ".*"), "blocked-edges/d.yaml": issue("B", "1.0.1", "1.0.0"),
+				"blocked-edges/a.yaml": issueFile("A", "1.0.2", "1[.]0[.]0"), "blocked-edges/b.yaml": issueFile("B", "1.0.2", ".*"),
+				"blocked-edges/c.yaml": issueFile("B", "1.0.1", ".*"), "blocked-edges/d.yaml": issueFile("B", "1.0.1", "1.0.0"),
 			},
 			want: "1.0.0?1.0.1:B 1.0.1?1.0.2:B 1.0.0?1.0.2:A+B",
 		},
 		"a block wins over known issues": {
-			releases: releases("1.0.0", "1.0.1"),
-			files:    map[string]string{"blocked-edges/a.yaml": issue("A", "1.0.1", ".*"), "blocked-edges/b.yaml": "{to: 1.0.1, from: .*}"},
+			releases: newReleases("1.0.0", "1.0.1"),
+			files:    map[string]string{"blocked-edges/a.yaml": issueFile("A", "1.0.1", ".*"), "blocked-edges/b.yaml": "{to: 1.0.1, from: .*}"},
 		},
 		"two known issues of one name": {
-			releases: releases("1.0.0", "1.0.1"),
+			releases: newReleases("1.0.0", "1.0.1"),
 			files: map[string]string{
-				"blocked-edges/a.yaml": issue("A", "1.0.1", ".*"), "blocked-edges/b.yaml": strings.Replace(issue("A", "1.0.1", ".*"), "it happens", "something else happens", 1),
+				"blocked-edges/a.yaml": issueFile("A", "1.0.1", ".*"), "blocked-edges/b.yaml": strings.Replace(issueFile("A", "1.0.1", ".*"), "it happens", "something else happens", 1),
 			},
 			warnings: []string{`the update from 1.0.0+amd64 to 1.0.1+amd64 is left out: two different known issues of it are called "A"`},
 		},
 		"more known issues than clusters can tell of": {
-			releases: releases("1.0.0", "1.0.1"), files: manyIssues(cincinnati.MaxRisks + 1),
+			releases: newReleases("1.0.0", "1.0.1"), files: manyIssues(cincinnati.MaxRisks + 1),
 			warnings: []string{`the update from 1.0.0+amd64 to 1.0.1+amd64 is left out: it has 201 known issues, more than the 200 that it may have`},
 		},
 		"edges that are not there get no known issues": {
-			releases: releases("1.0.0", "1.0.1"), files: map[string]string{"blocked-edges/a.yaml": issue("A", "1.0.0", ".*")},
+			releases: newReleases("1.0.0", "1.0.1"), files: map[string]string{"blocked-edges/a.yaml": issueFile("A", "1.0.0", ".*")},
 			want: "1.0.0>1.0.1",
 		},
 		"metadata takes a release out": {
-			releases: with(releases("1.0.0", "1.0.1", "1.0.2"), "1.0.1", "release.remove", "true"), want: "1.0.0>1.0.2",
+			releases: withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2"), "1.0.1", "release.remove", "true"), want: "1.0.0>1.0.2",
 		},
 		"metadata adds and removes": {
-			releases: with(with(with(with(releases("1.0.0", "1.0.1", "1.0.2", "1.0.3"),
+			releases: withMetadata(withMetadata(withMetadata(withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2", "1.0.3"),
 				"1.0.2", "previous.remove", "1.0.0"), "1.0.1", "next.remove", "1.0.2"), "1.0.3", "previous.remove_regex", "1[.]0[.][12]"), "1.0.1", "next.add", "1.0.3,9.9.9"),
 			want: "1.0.0>1.0.1 1.0.0>1.0.3",
 		},
 		"metadata adds": {
-			releases: with([]Release{releases("1.0.0")[0], releases("1.0.1")[0]}, "1.0.1", "previous.add", "1.0.0"), want: "1.0.0>1.0.1",
+			releases: withMetadata([]Release{newReleases("1.0.0")[0], newReleases("1.0.1")[0]}, "1.0.1", "previous.add", "1.0.0"), want: "1.0.0>1.0.1",
 		},
 		"metadata removes all updates to a release": {
-			releases: with(releases("1.0.0", "1.0.1", "1.0.2"), "1.0.2", "previous.remove", " * "), want: "1.0.0>1.0.1",
+			releases: withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2"), "1.0.2", "previous.remove", " * "), want: "1.0.0>1.0.1",
 		},
 		"metadata removes all updates from a release": {
-			releases: with(releases("1.0.0", "1.0.1", "1.0.2"), "1.0.0", "next.remove", "*"), want: "1.0.1>1.0.2",
+			releases: withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2"), "1.0.0", "next.remove", "*"), want: "1.0.1>1.0.2",
 		},
 		"a star removes updates with known issues too": {
-			releases: with(releases("1.0.0", "1.0.1"), "1.0.1", "previous.remove", "*"), files: map[string]string{"blocked-edges/a.yaml": issue("A", "1.0.1", ".*")},
+			releases: withMetadata(newReleases("1.0.0", "1.0.1"), "1.0.1", "previous.remove", "*"), files: map[string]string{"blocked-edges/a.yaml": issueFile("A", "1.0.1", ".*")},
 		},
 		"entries that are no versions": {
-			releases: with(with(releases("1.0.0", "1.0.1", "1.0.2"), "1.0.2", "previous.remove", "v1.0.1,,1.0.0, *"), "1.0.1", "next.add", "a,b,c,d,e,f,g,"),
+			releases: withMetadata(withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2"), "1.0.2", "previous.remove", "v1.0.1,,1.0.0, *"), "1.0.1", "next.add", "a,b,c,d,e,f,g,"),
 			want:     "1.0.0>1.0.1 1.0.1>1.0.2",
 			warnings: []string{
 				`entries of metadata io.openshift.upgrades.graph.next.add of 1.0.1+amd64 are left out, because they are no semantic versions: "a", "b", "c", "d", "e", and 2 more`,
@@ -242,34 +242,34 @@ func TestBuild(t *testing.T) {
 			warnings: []string{`entries of previous of 1.0.1+amd64 are left out, because they are no semantic versions: "4.1"`},
 		},
 		"a pattern that is none": {
-			releases: with(releases("1.0.0", "1.0.1"), "1.0.1", "previous.remove_regex", "("),
+			releases: withMetadata(newReleases("1.0.0", "1.0.1"), "1.0.1", "previous.remove_regex", "("),
 			warnings: []string{"all updates to 1.0.1+amd64 are left out: its metadata io.openshift.upgrades.graph.previous.remove_regex is no regular expression"},
 		},
 		"metadata of the folder": {
-			releases: releases("1.0.0", "1.0.1"), files: map[string]string{"raw/metadata.json": `{"1.0.1+amd64":{"io.openshift.upgrades.graph.release.remove":"true"}}`},
+			releases: newReleases("1.0.0", "1.0.1"), files: map[string]string{"raw/metadata.json": `{"1.0.1+amd64":{"io.openshift.upgrades.graph.release.remove":"true"}}`},
 		},
 		"the same version twice": {
-			releases: append(releases("1.0.0", "1.0.1"), Release{Version: "1.0.1", Architecture: "amd64", Payload: "z@sha256:2"}),
+			releases: append(newReleases("1.0.0", "1.0.1"), Release{Version: "1.0.1", Architecture: "amd64", Payload: "z@sha256:2"}),
 			want:     "1.0.0>1.0.1", warnings: []string{"z@sha256:2 is left out: registry.example.com/release@sha256:1.0.1 has the same version and architecture, 1.0.1+amd64"},
 		},
-		"a release that was found twice": {releases: append(releases("1.0.0", "1.0.1"), releases("1.0.0", "1.0.1")...), want: "1.0.0>1.0.1"},
+		"a release that was found twice": {releases: append(newReleases("1.0.0", "1.0.1"), newReleases("1.0.0", "1.0.1")...), want: "1.0.0>1.0.1"},
 		"no version": {
-			releases: append(releases("1.0.0"), Release{Version: "latest", Payload: "z@sha256:2"}),
+			releases: append(newReleases("1.0.0"), Release{Version: "latest", Payload: "z@sha256:2"}),
 			warnings: []string{`z@sha256:2 is left out: its version "latest" is no semantic version`},
 		},
 		"itself": {
-			releases: with(releases("1.0.0", "1.0.1"), "1.0.1", "previous.add", "1.0.1"), want: "1.0.0>1.0.1",
+			releases: withMetadata(newReleases("1.0.0", "1.0.1"), "1.0.1", "previous.add", "1.0.1"), want: "1.0.0>1.0.1",
 			warnings: []string{"1.0.1+amd64 names itself as a version to be updated from or to"},
 		},
 		"a circle": {
-			releases: with(releases("1.0.0", "1.0.1", "1.0.2"), "1.0.0", "previous.add", "1.0.2"), want: "1.0.0>1.0.1 1.0.0>1.0.2 1.0.1>1.0.2",
+			releases: withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2"), "1.0.0", "previous.add", "1.0.2"), want: "1.0.0>1.0.1 1.0.0>1.0.2 1.0.1>1.0.2",
 			warnings: []string{"the update from 1.0.2+amd64 to 1.0.0+amd64 is left out: it leads back in a circle of updates"},
 		},
 		"an update back that makes no circle": {
-			releases: with([]Release{releases("1.0.0")[0], releases("1.0.1")[0]}, "1.0.0", "previous.add", "1.0.1"), want: "1.0.1>1.0.0",
+			releases: withMetadata([]Release{newReleases("1.0.0")[0], newReleases("1.0.1")[0]}, "1.0.0", "previous.add", "1.0.1"), want: "1.0.1>1.0.0",
 		},
 		"what stands behind the plus is the architecture's place": {
-			releases: append(releases("1.0.0"), Release{
+			releases: append(newReleases("1.0.0"), Release{
 				Version: "1.0.1+custom", Architecture: "amd64", Payload: "r@sha256:1", Previous: []string{"1.0.0+amd64", "1.0.0+arm64"},
 				Metadata: map[string]string{cincinnati.MetadataChannels: "stable"},
 			}),
@@ -277,8 +277,8 @@ func TestBuild(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, warnings := Build(c.releases, load(t, c.files))
-			if got := edgesOf(g, Query{"stable", "amd64"}); got != c.want {
+			g, warnings := Build(c.releases, loadData(t, c.files))
+			if got := formatEdges(g, Query{"stable", "amd64"}); got != c.want {
 				t.Errorf("edges are %q, want %q", got, c.want)
 			}
 			if diff := cmp.Diff(c.warnings, warnings); diff != "" {
@@ -288,20 +288,20 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// Architectures and channels do not mix, and suffixes never appear.
+// Architectures and channels are separate, and no version has build metadata.
 func TestChannel(t *testing.T) {
-	all := releases("1.0.0", "1.0.1", "1.0.2")
-	for _, r := range releases("1.0.0", "1.0.1") {
+	all := newReleases("1.0.0", "1.0.1", "1.0.2")
+	for _, r := range newReleases("1.0.0", "1.0.1") {
 		r.Architecture, r.Payload = Multi, r.Payload+"-multi"
 		all = append(all, r)
 	}
 
-	data := load(t, map[string]string{
+	data := loadData(t, map[string]string{
 		"channels/fast.yaml":   "name: fast\nversions: [1.0.1, 1.0.2]",
 		"channels/multi.yaml":  "name: several\nversions: [1.0.0+multi, 1.0.1]",
-		"blocked-edges/a.yaml": issue("A", "1.0.2", "1.0.0"),
-		"blocked-edges/b.yaml": issue("A", "1.0.1", ".*"),
-		"blocked-edges/c.yaml": issue("C", "1.0.2", "1.0.1"),
+		"blocked-edges/a.yaml": issueFile("A", "1.0.2", "1.0.0"),
+		"blocked-edges/b.yaml": issueFile("A", "1.0.1", ".*"),
+		"blocked-edges/c.yaml": issueFile("C", "1.0.2", "1.0.1"),
 	})
 
 	g, warnings := Build(all, data)
@@ -317,7 +317,7 @@ func TestChannel(t *testing.T) {
 		{"stable", "arm64"}:  "",
 		{"none", "amd64"}:    "",
 	} {
-		if got := edgesOf(g, q); got != want {
+		if got := formatEdges(g, q); got != want {
 			t.Errorf("%v: edges are %q, want %q", q, got, want)
 		}
 	}
@@ -335,20 +335,20 @@ func TestChannel(t *testing.T) {
 	golden.Check(t, "several-multi.json", append(part, '\n'))
 }
 
-// The graph does not depend on the order in which releases are found.
+// The graph does not depend on the order of the releases.
 func TestDeterministic(t *testing.T) {
 	var versions []string
 	for i := range 40 {
 		versions = append(versions, fmt.Sprintf("1.%d.%d", i/10, i%10))
 	}
 
-	all := releases(versions...)
+	all := newReleases(versions...)
 	files := map[string]string{}
 	for i := range 20 {
-		files[fmt.Sprintf("blocked-edges/%d.yaml", i)] = issue(fmt.Sprint("Issue", i%7), versions[20+i], fmt.Sprintf("1[.]%d[.]", i%4))
+		files[fmt.Sprintf("blocked-edges/%d.yaml", i)] = issueFile(fmt.Sprint("Issue", i%7), versions[20+i], fmt.Sprintf("1[.]%d[.]", i%4))
 	}
 
-	data := load(t, files)
+	data := loadData(t, files)
 	encoded := func() string {
 		g, _ := Build(all, data)
 		bytes, err := g.Channel(Query{"stable", "amd64"}).Encode()
@@ -372,7 +372,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// Whatever releases say, clients can read what is served.
+// Clients can parse the graph of any releases.
 func FuzzBuild(f *testing.F) {
 	f.Add(uint64(1), "previous.add", "1.0.3,1.0.9", ".*")
 	f.Add(uint64(7), "previous.remove_regex", "1.0.[0-4]", "1[.]0")
@@ -392,7 +392,7 @@ func FuzzBuild(f *testing.F) {
 		}
 
 		all[random.IntN(len(all))].Metadata[keyPrefix+key] = value
-		data, err := Load(folder(map[string]string{"blocked-edges/a.yaml": issue("A", version(), strings.ReplaceAll(from, "'", ""))}))
+		data, err := Load(newFolder(map[string]string{"blocked-edges/a.yaml": issueFile("A", version(), strings.ReplaceAll(from, "'", ""))}))
 		if err != nil {
 			data = nil
 		}
@@ -424,19 +424,19 @@ func FuzzParseChannel(f *testing.F) {
 
 func FuzzParseBlock(f *testing.F) {
 	f.Add([]byte("to: 4.1.1\nfrom: 4[.]1[.].*\n"))
-	f.Add([]byte(issue("A", "4.1.1", ".*")))
+	f.Add([]byte(issueFile("A", "4.1.1", ".*")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 8<<10 {
 			t.Skip("longer than what is tried")
 		}
-		to, b, err := parseBlock(data)
+		to, b, err := parseBlockedEdge(data)
 		if err == nil && (to == "" || b.from == nil || b.risk != nil && (b.risk.Name == "" || len(b.risk.MatchingRules) == 0)) {
 			t.Errorf("accepted %q, %+v", to, b)
 		}
 	})
 }
 
-// A large graph is made in far less than the time between two scans.
+// Building a large graph takes far less time than the interval between two scans.
 func BenchmarkBuild(b *testing.B) {
 	var all []Release
 	for i := range 5000 {
@@ -452,10 +452,10 @@ func BenchmarkBuild(b *testing.B) {
 
 	files := map[string]string{}
 	for i := range 1000 {
-		files[fmt.Sprintf("blocked-edges/%d.yaml", i)] = issue(fmt.Sprint("Issue", i%50), fmt.Sprintf("4.%d.%d", i/20, i%100), fmt.Sprintf("4[.]%d[.].*", i/20))
+		files[fmt.Sprintf("blocked-edges/%d.yaml", i)] = issueFile(fmt.Sprint("Issue", i%50), fmt.Sprintf("4.%d.%d", i/20, i%100), fmt.Sprintf("4[.]%d[.].*", i/20))
 	}
 
-	data := load(b, files)
+	data := loadData(b, files)
 	for b.Loop() {
 		if g, _ := Build(all, data); g.Releases() != 5000 {
 			b.Fatal(g.Releases())
