@@ -12,37 +12,39 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// What cosign writes beside an image.
+// Media type and annotation of cosign's signatures.
 const (
 	mediaTypeSimpleSigning = "application/vnd.dev.cosign.simplesigning.v1+json"
 	annotationSignature    = "dev.cosignproject.cosign/signature"
 )
 
-// Attachments are the sigstore signatures that lie beside an image in its repository, under
-// the tag <algorithm>-<hex>.sig.
+// Attachments are the sigstore signatures of images in a repository, under the tag
+// <algorithm>-<hex>.sig.
 type Attachments struct {
 	Client *image.Client
-	// Repository of the image, without tag and digest.
+	// Repository is the repository without tag and digest.
 	Repository string
 }
 
 var _ signature.Attachments = Attachments{}
 
-// String names the repository.
+// String returns the name of the repository.
 func (a Attachments) String() string { return "the repository " + a.Repository }
 
-// Reference is where the signatures of an image lie.
+// Reference returns the reference of the signatures of an image.
 func (a Attachments) Reference(digest signature.Digest) string {
-	return a.Repository + ":" + tagOf(digest)
+	return a.Repository + ":" + signatureTag(digest)
 }
 
-// tagOf is the tag under which the signatures of an image lie.
-func tagOf(digest signature.Digest) string { return digest.Algorithm + "-" + digest.Hex + ".sig" }
+// signatureTag returns the tag of the signatures of an image.
+func signatureTag(digest signature.Digest) string {
+	return digest.Algorithm + "-" + digest.Hex + ".sig"
+}
 
-// Attachments reads the signatures of an image. That there are none is no error.
+// Attachments returns the signatures of an image. It is no error if there are none.
 func (a Attachments) Attachments(ctx context.Context, digest signature.Digest) iter.Seq2[signature.Attachment, error] {
 	return func(yield func(signature.Attachment, error) bool) {
-		parts, err := a.read(ctx, digest)
+		parts, err := a.pullAttachments(ctx, digest)
 		if err != nil {
 			yield(signature.Attachment{}, err)
 			return
@@ -64,7 +66,7 @@ func (a Attachments) Attachments(ctx context.Context, digest signature.Digest) i
 	}
 }
 
-func (a Attachments) read(ctx context.Context, digest signature.Digest) ([]image.Attached, error) {
+func (a Attachments) pullAttachments(ctx context.Context, digest signature.Digest) ([]image.Attached, error) {
 	parts, err := a.Client.PullAttached(ctx, a.Reference(digest))
 	if failed := (*image.Error)(nil); errors.As(err, &failed) && failed.Kind == image.KindNotFound {
 		return nil, nil
@@ -72,9 +74,9 @@ func (a Attachments) read(ctx context.Context, digest signature.Digest) ([]image
 	return parts, err
 }
 
-// Attach writes a signature beside an image, after those that are there.
+// Attach adds a signature to an image, after the existing ones.
 func (a Attachments) Attach(ctx context.Context, digest signature.Digest, made signature.Attachment) error {
-	parts, err := a.read(ctx, digest)
+	parts, err := a.pullAttachments(ctx, digest)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Annotations of image-references about how a release was made.
+// Annotations of image-references about the input of a build.
 const (
 	annotationFromRelease = "release.openshift.io/from-release"
 	annotationFromStream  = "release.openshift.io/from-image-stream"
@@ -28,95 +28,90 @@ const (
 )
 
 const (
-	// DefaultBase is the image that a release is built upon: that of the program which
-	// applies it.
+	// DefaultBase is the default base image of a release: that of the program that applies it.
 	DefaultBase = "cluster-version-operator"
-	// BaseNone stands for no image to build upon.
+	// BaseNone means that there is no base image.
 	BaseNone = "scratch"
 )
 
-// ErrNotReproducible is about a release that was built again from what it was made from, and
-// came out otherwise.
+// ErrNotReproducible is returned if rebuilding a release from its inputs leads to another
+// result.
 var ErrNotReproducible = errors.New("the release could not be reproduced from its inputs")
 
-// Build puts a release together. It begins with at most one of FromDir, FromRelease and
-// FromStream.
+// Build builds a release. At most one of FromDir, FromRelease and FromStream may be set.
 type Build struct {
-	// Clients reach the registries.
+	// Clients access the registries.
 	Clients Clients
 
-	// FromDir has manifests, and beside them image-references and release-metadata, if they
-	// are known: all in one folder, or in manifests and release-manifests as they stand in a
-	// release image.
+	// FromDir contains manifests and, optionally, image-references and release-metadata: all in
+	// one directory, or in manifests and release-manifests as in a release image.
 	FromDir fs.FS
-	// FromRelease is the reference of a release to begin with.
+	// FromRelease is the reference of a release to start from.
 	FromRelease string
 	// FromStream are the images of an ImageStream.
 	FromStream *release.ImageReferences
-	// Images are added, or take the place of those with the same name.
+	// Images are added, or replace images with the same name.
 	Images []Mapping
-	// Files are further manifests by the names of their files, which take the place of those
-	// with the same name.
+	// Files are additional manifests by file name. They replace files with the same name.
 	Files map[string][]byte
 
-	// Name is the version of the release, a semantic version. Empty: that of what the release
-	// is made from.
+	// Name is the semantic version of the release. If empty, the version of the input is used.
 	Name string
-	// Previous and Next are versions from and to which clusters may be updated, beside those
-	// of what it is made from.
+	// Previous and Next are versions from and to which clusters may be updated, in addition to
+	// those of the input.
 	Previous, Next []string
-	// Metadata are further texts about the release.
+	// Metadata are additional metadata values of the release.
 	Metadata map[string]string
-	// Created is when the release was made. Zero: what it is made from says it, or else it is
-	// the time of its newest image, so that the same input makes the same release.
+	// Created is when the release was created. If zero, the time of the input is used, or else
+	// that of its newest image, so that the same input leads to the same release.
 	Created time.Time
 
-	// Base is the image to build upon: its reference, or BaseNone. Empty: the image BaseTag of
-	// the release.
+	// Base is the reference of the base image, or BaseNone. If empty, the image BaseTag of the
+	// release is used.
 	Base string
-	// BaseTag is empty for DefaultBase.
+	// BaseTag is the name of the base image in the release. If empty, it is DefaultBase.
 	BaseTag string
-	// KeepPlatforms makes a release for all platforms that the image to build upon is there
-	// for, of which there must be several: a list of images, with the architecture
-	// release.ArchitectureMulti. Otherwise the release is for the platform of the client.
+	// KeepPlatforms builds a multi-architecture release for all platforms of the base image, of
+	// which there must be several. Otherwise the release is for the platform of the client.
 	KeepPlatforms bool
-	// Include are images to keep though nothing names them.
+	// Include are names of images to keep even if nothing uses them.
 	Include []string
-	// Exclude are images to drop.
+	// Exclude are names of images to remove.
 	Exclude []string
-	// AllowMissing lets components name images that the release does not have.
+	// AllowMissing allows components to name images that the release does not have.
 	AllowMissing bool
-	// SkipCheck takes manifests as they are, also broken ones.
+	// SkipCheck skips the validation of manifests.
 	SkipCheck bool
 }
 
-// Composed is a release that was put together.
+// Composed is a composed release.
 type Composed struct {
 	Metadata release.Metadata
 	Images   release.ImageReferences
-	// Files of the payload by their paths, release-metadata and image-references among them.
+	// Files are the files of the payload by path, including release-metadata and
+	// image-references.
 	Files map[string][]byte
-	// Base is the image to build upon, by digest; empty for none.
+	// Base is the reference of the base image; empty for none.
 	Base string
-	// Warnings are sentences about what was passed over.
+	// Warnings describe what was skipped.
 	Warnings []string
 
 	clients Clients
-	// keepPlatforms says that the base must be there for several platforms.
+	// keepPlatforms requires a base image with several platforms.
 	keepPlatforms bool
 }
 
-// Compose puts the payload together. With the same input it gives the same.
+// Compose composes the payload. The same input leads to the same payload.
 func (b *Build) Compose(ctx context.Context) (*Composed, error) {
-	if err := errors.Join(b.check(), checkNames(b.Images)); err != nil {
+	if err := errors.Join(b.checkInputs(), checkMappings(b.Images)); err != nil {
 		return nil, err
 	}
 
-	source, err := b.source(ctx)
+	source, err := b.readInput(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.settle(&source.metadata); err != nil {
+	if err := b.completeMetadata(&source.metadata); err != nil {
 		return nil, err
 	}
 
@@ -127,25 +122,25 @@ func (b *Build) Compose(ctx context.Context) (*Composed, error) {
 	}
 	for _, name := range slices.Concat(b.Include, []string{cmp.Or(b.BaseTag, DefaultBase)}) {
 		for i := range c.components {
-			c.components[i].keep = c.components[i].keep || c.components[i].name == name
+			c.components[i].isRequired = c.components[i].isRequired || c.components[i].name == name
 		}
 	}
 
-	if err := c.compose(cmp.Or(b.BaseTag, DefaultBase)); err != nil {
+	if err := c.composeManifests(cmp.Or(b.BaseTag, DefaultBase)); err != nil {
 		return nil, err
 	}
 
-	for _, name := range c.prune() {
+	for _, name := range c.pruneImages() {
 		c.warnings = append(c.warnings, fmt.Sprintf("image %q is left out: nothing names it", name))
 	}
 
-	composed, err := b.finish(ctx, c, source)
+	composed, err := b.assembleRelease(ctx, c, source)
 	if err != nil {
 		return nil, err
 	}
 
-	if source.was != nil {
-		if err := reproduces(composed, source.was); err != nil {
+	if source.originalFiles != nil {
+		if err := checkReproduced(composed, source.originalFiles); err != nil {
 			return nil, err
 		}
 	}
@@ -153,7 +148,7 @@ func (b *Build) Compose(ctx context.Context) (*Composed, error) {
 	return composed, nil
 }
 
-func (b *Build) check() error {
+func (b *Build) checkInputs() error {
 	from := 0
 	for _, given := range []bool{b.FromDir != nil, b.FromRelease != "", b.FromStream != nil} {
 		if given {
@@ -171,13 +166,13 @@ func (b *Build) check() error {
 	}
 }
 
-// changesNothing reports whether a release is only built again.
-func (b *Build) changesNothing() bool {
+// isRebuild reports whether a release is rebuilt without changes.
+func (b *Build) isRebuild() bool {
 	return b.Name == "" && len(b.Images)+len(b.Files)+len(b.Previous)+len(b.Next)+len(b.Metadata)+len(b.Exclude)+len(b.Include) == 0 && b.Created.IsZero() && b.Base == "" && !b.KeepPlatforms
 }
 
-// settle completes the metadata by what was asked for.
-func (b *Build) settle(metadata *release.Metadata) error {
+// completeMetadata applies the options of the build to the metadata, and validates it.
+func (b *Build) completeMetadata(metadata *release.Metadata) error {
 	metadata.Kind = release.KindMetadata
 	if b.Name != "" {
 		metadata.Version = b.Name
@@ -189,8 +184,8 @@ func (b *Build) settle(metadata *release.Metadata) error {
 		return fmt.Errorf("the name %q of the release is no semantic version: %w", metadata.Version, err)
 	}
 
-	metadata.Previous = union(metadata.Previous, b.Previous)
-	metadata.Next = union(metadata.Next, b.Next)
+	metadata.Previous = appendMissing(metadata.Previous, b.Previous)
+	metadata.Next = appendMissing(metadata.Next, b.Next)
 	merged := map[string]string{}
 	maps.Copy(merged, metadata.Metadata)
 	maps.Copy(merged, b.Metadata)
@@ -204,8 +199,8 @@ func (b *Build) settle(metadata *release.Metadata) error {
 	return metadata.Check()
 }
 
-// union adds versions that are not there yet.
-func union(versions, more []string) []string {
+// appendMissing appends the versions that are not in the list.
+func appendMissing(versions, more []string) []string {
 	for _, version := range more {
 		if !slices.Contains(versions, version) {
 			versions = append(versions, version)
@@ -214,11 +209,11 @@ func union(versions, more []string) []string {
 	return versions
 }
 
-// finish writes what the release says of itself and of its images, and checks the whole.
-func (b *Build) finish(ctx context.Context, c *composition, source *source) (*Composed, error) {
-	composed := &Composed{Metadata: source.metadata, Images: c.references(), Files: map[string][]byte{}, Warnings: c.warnings, clients: b.Clients, keepPlatforms: b.KeepPlatforms}
+// assembleRelease encodes the metadata and image references, and validates the payload.
+func (b *Build) assembleRelease(ctx context.Context, c *composition, source *buildInput) (*Composed, error) {
+	composed := &Composed{Metadata: source.metadata, Images: c.imageReferences(), Files: map[string][]byte{}, Warnings: c.warnings, clients: b.Clients, keepPlatforms: b.KeepPlatforms}
 	composed.Images.Annotations = source.annotations
-	composed.Images.Created = metav1.NewTime(b.created(c, source))
+	composed.Images.Created = metav1.NewTime(b.creationTime(c, source))
 	for name, data := range c.files {
 		composed.Files[path.Join(release.FolderRelease, name)] = data
 	}
@@ -234,18 +229,18 @@ func (b *Build) finish(ctx context.Context, c *composition, source *source) (*Co
 	if composed.Files[release.FileImages], err = composed.Images.Encode(); err != nil {
 		return nil, err
 	}
-	if composed.Base, err = b.base(composed.Images, source.noBase); err != nil {
+	if composed.Base, err = b.findBase(composed.Images, source.hasNoBase); err != nil {
 		return nil, err
 	}
 	if b.SkipCheck {
 		return composed, nil
 	}
 
-	return composed, composed.check(ctx)
+	return composed, composed.checkPayload(ctx)
 }
 
-// created is when the release was made, in whole seconds.
-func (b *Build) created(c *composition, source *source) time.Time {
+// creationTime returns when the release was created, in whole seconds.
+func (b *Build) creationTime(c *composition, source *buildInput) time.Time {
 	at := b.Created
 	if at.IsZero() {
 		at = source.created
@@ -266,8 +261,9 @@ func (b *Build) created(c *composition, source *source) time.Time {
 	return at.UTC().Truncate(time.Second)
 }
 
-// base finds the image to build upon.
-func (b *Build) base(images release.ImageReferences, none bool) (string, error) {
+// findBase returns the reference of the base image; none states that the input has no base
+// image.
+func (b *Build) findBase(images release.ImageReferences, none bool) (string, error) {
 	switch {
 	case b.Base == BaseNone, b.Base == "" && none:
 		return "", nil
@@ -284,35 +280,35 @@ func (b *Build) base(images release.ImageReferences, none bool) (string, error) 
 	return pullSpec, nil
 }
 
-// check loads the payload as clusters will, with the manifests that the base has.
-func (c *Composed) check(ctx context.Context) error {
+// checkPayload loads the payload as clusters do, with the manifests of the base image.
+func (c *Composed) checkPayload(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "mainstay-release-")
 	if err != nil {
 		return err
 	}
 
-	defer func() { _ = os.RemoveAll(dir) }() // Nothing of it is needed any more.
+	defer func() { _ = os.RemoveAll(dir) }() // The directory is temporary.
 	if err := c.Write(dir); err != nil {
 		return err
 	}
-	if err := c.addOwn(ctx, dir); err != nil {
+	if err := c.writeBaseManifests(ctx, dir); err != nil {
 		return err
 	}
 
-	// Templates are executed with the same values by every program that knows them.
+	// Every program executes templates with the same values.
 	_, err = release.Load(os.DirFS(dir), release.Options{ReleaseImage: "release", StrictTemplates: true})
 	return err
 }
 
-// addOwn writes the manifests of the base into a folder, but for those that the release
-// replaces.
-func (c *Composed) addOwn(ctx context.Context, dir string) error {
+// writeBaseManifests writes the manifests of the base image into a directory, except those that
+// the release replaces.
+func (c *Composed) writeBaseManifests(ctx context.Context, dir string) error {
 	own := filepath.Join(dir, release.FolderOwn)
 	if err := os.MkdirAll(own, dirMode); err != nil || c.Base == "" {
 		return err
 	}
 
-	manifests, err := ownManifests(ctx, c.clients, c.Base)
+	manifests, err := readBaseManifests(ctx, c.clients, c.Base)
 	if err != nil {
 		return err
 	}
@@ -329,8 +325,8 @@ func (c *Composed) addOwn(ctx context.Context, dir string) error {
 	return nil
 }
 
-// ownManifests reads the folder manifests of an image to build upon.
-func ownManifests(ctx context.Context, clients Clients, base string) (map[string][]byte, error) {
+// readBaseManifests reads the directory manifests of a base image.
+func readBaseManifests(ctx context.Context, clients Clients, base string) (map[string][]byte, error) {
 	manifests, err := func() (map[string][]byte, error) {
 		pulled, err := clients(base).Pull(ctx, base)
 		if err != nil {
@@ -344,7 +340,7 @@ func ownManifests(ctx context.Context, clients Clients, base string) (map[string
 		}
 
 		defer func() { _ = files.Close() }() // It was only read.
-		return readFolder(files, release.FolderOwn)
+		return readManifestFolder(files, release.FolderOwn)
 	}()
 	if err != nil {
 		return nil, fmt.Errorf("the image to build upon: %w", err)
@@ -352,8 +348,8 @@ func ownManifests(ctx context.Context, clients Clients, base string) (map[string
 	return manifests, nil
 }
 
-// Write writes the files of the payload into a folder. A folder of manifests that holds
-// something else already is refused.
+// Write writes the files of the payload into a directory. It returns an error if a manifest
+// directory in it is not empty.
 func (c *Composed) Write(dir string) error {
 	for _, folder := range []string{release.FolderOwn, release.FolderRelease} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), dirMode); err != nil {
@@ -372,8 +368,8 @@ func (c *Composed) Write(dir string) error {
 	return nil
 }
 
-// reproduces reports whether a release that was built again is as it was.
-func reproduces(c *Composed, was map[string][]byte) error {
+// checkReproduced returns an error if a rebuilt release differs from the original files.
+func checkReproduced(c *Composed, was map[string][]byte) error {
 	made := map[string][]byte{}
 	for file, data := range c.Files {
 		if folder, name := path.Split(file); path.Clean(folder) == release.FolderRelease {
@@ -385,7 +381,7 @@ func reproduces(c *Composed, was map[string][]byte) error {
 		again, ok := made[name]
 		same := ok && string(again) == string(data)
 		if name == fileImages || name == path.Base(release.FileMetadata) {
-			same = ok && sameJSON(again, data)
+			same = ok && isEqualJSON(again, data)
 		}
 		if !same {
 			return fmt.Errorf("%w: %s differs", ErrNotReproducible, name)
@@ -401,8 +397,9 @@ func reproduces(c *Composed, was map[string][]byte) error {
 	return nil
 }
 
-// sameJSON compares what two documents say, however they are written.
-func sameJSON(a, b []byte) bool {
+// isEqualJSON reports whether two JSON documents have the same content, regardless of
+// formatting.
+func isEqualJSON(a, b []byte) bool {
 	var left, right any
 	if json.Unmarshal(a, &left) != nil || json.Unmarshal(b, &right) != nil {
 		return false

@@ -23,23 +23,23 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// A release is made of images: operators bring their manifests, whose references and
-// versions are those of the release.
+// A release is built from images. Operators contribute manifests, whose references and versions
+// are replaced by those of the release.
 func TestBuildFromImages(t *testing.T) {
-	s := newSite(t)
-	base := s.base()
-	worker := s.push("worker:v1", nil, map[string]string{"/worker": "1"})
-	unused := s.push("unused:v1", nil, map[string]string{"/unused": "1"})
-	console := s.operator("console:v1", map[string]string{
+	s := newFixture(t)
+	base := s.pushBase()
+	worker := s.pushImage("worker:v1", nil, map[string]string{"/worker": "1"})
+	unused := s.pushImage("unused:v1", nil, map[string]string{"/unused": "1"})
+	console := s.pushOperator("console:v1", map[string]string{
 		release.AnnotationVersions: "kubernetes=1.36.6", release.AnnotationCommit: "abc",
 	}, map[string]string{
-		"0000_50_console_01.yaml": manifest("console", "quay.io/org/worker:latest runs 0.0.1-snapshot on 0.0.1-snapshot-kubernetes"),
-		"extra.yaml":              manifest("extra", "quay.io/org/worker-two:latest"),
-		"image-references":        listing(map[string]string{"worker": "quay.io/org/worker:latest"}),
+		"0000_50_console_01.yaml": configMapManifest("console", "quay.io/org/worker:latest runs 0.0.1-snapshot on 0.0.1-snapshot-kubernetes"),
+		"extra.yaml":              configMapManifest("extra", "quay.io/org/worker-two:latest"),
+		"image-references":        imageReferencesJSON(map[string]string{"worker": "quay.io/org/worker:latest"}),
 		"README.md":               "nothing",
 	})
 
-	other := s.operator("other:v1", nil, map[string]string{"0000_50_console_01.yaml": manifest("other", "the same name")})
+	other := s.pushOperator("other:v1", nil, map[string]string{"0000_50_console_01.yaml": configMapManifest("other", "the same name")})
 	build := func() *Build {
 		return &Build{
 			Clients: s.clients, Name: "1.2.3+build", Previous: []string{"1.2.2"}, Metadata: map[string]string{"url": "https://example.com"},
@@ -50,7 +50,7 @@ func TestBuildFromImages(t *testing.T) {
 		}
 	}
 
-	composed := compose(t, build())
+	composed := mustCompose(t, build())
 	want := []string{
 		"release-manifests/0000_50_console_01.yaml", "release-manifests/0000_50_console_01_2.yaml", "release-manifests/0000_50_console_extra.yaml",
 		"release-manifests/image-references", "release-manifests/release-metadata",
@@ -58,7 +58,7 @@ func TestBuildFromImages(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(composed.Files))); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	if got, want := string(composed.Files["release-manifests/0000_50_console_01.yaml"]), manifest("console", worker+" runs 1.2.3 on 1.36.6"); got != want {
+	if got, want := string(composed.Files["release-manifests/0000_50_console_01.yaml"]), configMapManifest("console", worker+" runs 1.2.3 on 1.36.6"); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	if got := string(composed.Files["release-manifests/0000_50_console_extra.yaml"]); !strings.Contains(got, "quay.io/org/worker-two:latest") {
@@ -86,28 +86,28 @@ func TestBuildFromImages(t *testing.T) {
 
 	included := build()
 	included.Include, included.Exclude = []string{"unused"}, []string{"other"}
-	if _, ok := compose(t, included).Images.PullSpec("unused"); !ok {
+	if _, ok := mustCompose(t, included).Images.PullSpec("unused"); !ok {
 		t.Error("an image that is asked for is left out")
 	}
-	if _, ok := compose(t, included).Images.PullSpec("other"); ok {
+	if _, ok := mustCompose(t, included).Images.PullSpec("other"); ok {
 		t.Error("an image that is not wanted is there")
 	}
 
-	first, second := s.release("releases:1", build()), s.release("releases:2", build())
-	if digestOf(first) != digestOf(second) {
+	first, second := s.pushRelease("releases:1", build()), s.pushRelease("releases:2", build())
+	if digestFromReference(first) != digestFromReference(second) {
 		t.Errorf("the same input made %s and %s", first, second)
 	}
 
 	checkRelease(t, s, first, base)
 }
 
-func digestOf(canonical string) string {
+func digestFromReference(canonical string) string {
 	_, digest, _ := strings.Cut(canonical, "@")
 	return digest
 }
 
-// checkRelease looks at the release that TestBuildFromImages made.
-func checkRelease(t *testing.T, s *site, canonical, base string) {
+// checkRelease checks the release that TestBuildFromImages built.
+func checkRelease(t *testing.T, s *fixture, canonical, base string) {
 	t.Helper()
 	opened, err := Open(t.Context(), s.client, canonical)
 	if err != nil {
@@ -115,7 +115,7 @@ func checkRelease(t *testing.T, s *site, canonical, base string) {
 	}
 
 	defer func() { _ = opened.Close() }()
-	want := map[string]string{LabelRelease: "1.2.3+build", LabelBaseDigest: digestOf(base)}
+	want := map[string]string{LabelRelease: "1.2.3+build", LabelBaseDigest: digestFromReference(base)}
 	if diff := cmp.Diff(want, opened.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
@@ -170,16 +170,16 @@ func checkRelease(t *testing.T, s *site, canonical, base string) {
 }
 
 func TestBuildFromDir(t *testing.T) {
-	s := newSite(t)
-	worker, changed := s.push("worker:v1", nil, map[string]string{"/worker": "1"}), s.push("worker:v2", nil, map[string]string{"/worker": "2"})
+	s := newFixture(t)
+	worker, changed := s.pushImage("worker:v1", nil, map[string]string{"/worker": "1"}), s.pushImage("worker:v2", nil, map[string]string{"/worker": "2"})
 	files := map[string]string{
 		"release-metadata":      `{"kind":"cincinnati-metadata-v0","version":"1.0.0","previous":["0.9.0"]}`,
-		"image-references":      listing(map[string]string{"worker": worker}),
-		"0000_10_worker_1.yaml": manifest("worker", worker),
+		"image-references":      imageReferencesJSON(map[string]string{"worker": worker}),
+		"0000_10_worker_1.yaml": configMapManifest("worker", worker),
 		"notes.txt":             "not part of it",
 	}
 
-	flat := compose(t, &Build{Clients: s.clients, FromDir: folder(files), Base: BaseNone})
+	flat := mustCompose(t, &Build{Clients: s.clients, FromDir: newFolder(files), Base: BaseNone})
 	if got := string(flat.Files["release-manifests/0000_10_worker_1.yaml"]); got != files["0000_10_worker_1.yaml"] {
 		t.Errorf("got %s", got)
 	}
@@ -187,11 +187,11 @@ func TestBuildFromDir(t *testing.T) {
 		t.Errorf("got %v upon %q", flat.Metadata, flat.Base)
 	}
 
-	overridden := compose(t, &Build{
-		Clients: s.clients, FromDir: folder(files), Base: BaseNone, Name: "1.0.1", Previous: []string{"1.0.0", "0.9.0"},
+	overridden := mustCompose(t, &Build{
+		Clients: s.clients, FromDir: newFolder(files), Base: BaseNone, Name: "1.0.1", Previous: []string{"1.0.0", "0.9.0"},
 		Images: []Mapping{{Name: "worker", Image: s.host + "/worker:v2"}},
 	})
-	if got := string(overridden.Files["release-manifests/0000_10_worker_1.yaml"]); got != manifest("worker", changed) {
+	if got := string(overridden.Files["release-manifests/0000_10_worker_1.yaml"]); got != configMapManifest("worker", changed) {
 		t.Errorf("got %s", got)
 	}
 
@@ -203,14 +203,14 @@ func TestBuildFromDir(t *testing.T) {
 		t.Errorf("previous (-want +got):\n%s", diff)
 	}
 
-	// What was written is what a release is made from again.
+	// The written files can be the input of a build.
 	dir := t.TempDir()
-	nested := map[string]string{"manifests/0000_00_own_1.yaml": manifest("own", "{{.ReleaseImage}}")}
+	nested := map[string]string{"manifests/0000_00_own_1.yaml": configMapManifest("own", "{{.ReleaseImage}}")}
 	for name, content := range files {
 		nested["release-manifests/"+name] = content
 	}
 
-	first := compose(t, &Build{Clients: s.clients, FromDir: folder(nested), Base: BaseNone})
+	first := mustCompose(t, &Build{Clients: s.clients, FromDir: newFolder(nested), Base: BaseNone})
 	if err := first.Write(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -218,34 +218,34 @@ func TestBuildFromDir(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 
-	again := compose(t, &Build{Clients: s.clients, FromDir: os.DirFS(dir), Base: BaseNone})
+	again := mustCompose(t, &Build{Clients: s.clients, FromDir: os.DirFS(dir), Base: BaseNone})
 	if diff := cmp.Diff(first.Files, again.Files); diff != "" {
 		t.Errorf("(-first +again):\n%s", diff)
 	}
 }
 
 func TestBuildFromRelease(t *testing.T) {
-	s := newSite(t)
-	base := s.base()
-	worker := s.push("worker:v1", nil, map[string]string{"/worker": "1"})
-	newWorker := s.push("worker:v2", nil, map[string]string{"/worker": "2"})
-	console := s.operator("console:v1", nil, map[string]string{"0000_50_console_01.yaml": manifest("console", "old"), "0000_50_console_02.yaml": manifest("gone", "old")})
-	newConsole := s.operator("console:v2", nil, map[string]string{"0000_50_console_01.yaml": manifest("console", "new")})
-	first := s.release("releases:1.0.0", &Build{
-		FromDir: folder(map[string]string{"0000_10_worker_1.yaml": manifest("worker", worker), "image-references": listing(map[string]string{"worker": worker})}),
+	s := newFixture(t)
+	base := s.pushBase()
+	worker := s.pushImage("worker:v1", nil, map[string]string{"/worker": "1"})
+	newWorker := s.pushImage("worker:v2", nil, map[string]string{"/worker": "2"})
+	console := s.pushOperator("console:v1", nil, map[string]string{"0000_50_console_01.yaml": configMapManifest("console", "old"), "0000_50_console_02.yaml": configMapManifest("gone", "old")})
+	newConsole := s.pushOperator("console:v2", nil, map[string]string{"0000_50_console_01.yaml": configMapManifest("console", "new")})
+	first := s.pushRelease("releases:1.0.0", &Build{
+		FromDir: newFolder(map[string]string{"0000_10_worker_1.yaml": configMapManifest("worker", worker), "image-references": imageReferencesJSON(map[string]string{"worker": worker})}),
 		Name:    "1.0.0", Images: []Mapping{{Name: DefaultBase, Image: base}, {Name: "console", Image: console}},
 	})
-	same := s.release("releases:again", &Build{FromRelease: first})
-	if digestOf(same) != digestOf(first) {
+	same := s.pushRelease("releases:again", &Build{FromRelease: first})
+	if digestFromReference(same) != digestFromReference(first) {
 		t.Errorf("built again as %s, it was %s", same, first)
 	}
 
-	composed := compose(t, &Build{
+	composed := mustCompose(t, &Build{
 		Clients: s.clients, FromRelease: first, Name: "1.0.1", Previous: []string{"1.0.0"},
 		Images: []Mapping{{Name: "console", Image: newConsole}, {Name: "worker", Image: newWorker}},
 	})
 	want := map[string]string{
-		"release-manifests/0000_10_worker_1.yaml": manifest("worker", newWorker), "release-manifests/0000_50_console_01.yaml": manifest("console", "new"),
+		"release-manifests/0000_10_worker_1.yaml": configMapManifest("worker", newWorker), "release-manifests/0000_50_console_01.yaml": configMapManifest("console", "new"),
 	}
 	got := map[string]string{}
 	for name, data := range composed.Files {
@@ -261,38 +261,38 @@ func TestBuildFromRelease(t *testing.T) {
 		t.Errorf("made from %v, want %s", composed.Images.Annotations, first)
 	}
 
-	// A release that holds something else than its images bring is not taken for them.
+	// A release whose manifests differ from those of its images is not accepted as their result.
 	tampered, err := image.Build(image.Spec{
-		Labels: map[string]string{LabelBaseDigest: digestOf(base)},
-		Layers: []image.Layer{{Files: append(filesOf(t, s, first), image.File{Path: "/release-manifests/0000_50_console_01.yaml", Content: []byte(manifest("console", "tampered"))})}},
+		Labels: map[string]string{LabelBaseDigest: digestFromReference(base)},
+		Layers: []image.Layer{{Files: append(releaseFilesExcept(t, s, first), image.File{Path: "/release-manifests/0000_50_console_01.yaml", Content: []byte(configMapManifest("console", "tampered"))})}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	_, err = (&Build{Clients: s.clients, FromRelease: s.deliver("releases:tampered", tampered)}).Compose(t.Context())
+	_, err = (&Build{Clients: s.clients, FromRelease: s.pushBuilt("releases:tampered", tampered)}).Compose(t.Context())
 	if !errors.Is(err, ErrNotReproducible) || !strings.Contains(err.Error(), "0000_50_console_01.yaml differs") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A release that is built upon nothing has its own manifests itself.
+// A release without a base image contains all of its manifests.
 func TestBuildFromReleaseWithoutBase(t *testing.T) {
-	s := newSite(t)
-	worker, extra := s.push("worker:v1", nil, map[string]string{"/worker": "1"}), s.push("extra:v1", nil, map[string]string{"/extra": "1"})
-	first := s.release("releases:1.0.0", &Build{
-		FromDir: folder(map[string]string{
-			"manifests/0000_00_own_1.yaml": manifest("own", "{{.ReleaseImage}}"), "release-manifests/0000_10_worker_1.yaml": manifest("worker", worker),
-			"release-manifests/image-references": listing(map[string]string{"worker": worker, "extra": extra}),
+	s := newFixture(t)
+	worker, extra := s.pushImage("worker:v1", nil, map[string]string{"/worker": "1"}), s.pushImage("extra:v1", nil, map[string]string{"/extra": "1"})
+	first := s.pushRelease("releases:1.0.0", &Build{
+		FromDir: newFolder(map[string]string{
+			"manifests/0000_00_own_1.yaml": configMapManifest("own", "{{.ReleaseImage}}"), "release-manifests/0000_10_worker_1.yaml": configMapManifest("worker", worker),
+			"release-manifests/image-references": imageReferencesJSON(map[string]string{"worker": worker, "extra": extra}),
 		}),
 		Name: "1.0.0", Base: BaseNone,
 	})
-	if same := s.release("releases:again", &Build{FromRelease: first}); digestOf(same) != digestOf(first) {
+	if same := s.pushRelease("releases:again", &Build{FromRelease: first}); digestFromReference(same) != digestFromReference(first) {
 		t.Errorf("built again as %s, it was %s", same, first)
 	}
 
-	composed := compose(t, &Build{Clients: s.clients, FromRelease: first, Name: "1.0.1", Exclude: []string{"extra"}})
-	if got := string(composed.Files["manifests/0000_00_own_1.yaml"]); got != manifest("own", "{{.ReleaseImage}}") {
+	composed := mustCompose(t, &Build{Clients: s.clients, FromRelease: first, Name: "1.0.1", Exclude: []string{"extra"}})
+	if got := string(composed.Files["manifests/0000_00_own_1.yaml"]); got != configMapManifest("own", "{{.ReleaseImage}}") {
 		t.Errorf("the own manifest is %q", got)
 	}
 	if diff := cmp.Diff([]release.ImageTag{{Name: "worker", PullSpec: worker}}, composed.Images.Tags); diff != "" {
@@ -300,8 +300,8 @@ func TestBuildFromReleaseWithoutBase(t *testing.T) {
 	}
 }
 
-// filesOf returns the files of a release but one.
-func filesOf(t *testing.T, s *site, canonical string) []image.File {
+// releaseFilesExcept returns the files of a release but one.
+func releaseFilesExcept(t *testing.T, s *fixture, canonical string) []image.File {
 	t.Helper()
 	opened, err := Open(t.Context(), s.client, canonical)
 	if err != nil {
@@ -311,7 +311,7 @@ func filesOf(t *testing.T, s *site, canonical string) []image.File {
 	defer func() { _ = opened.Close() }()
 	var files []image.File
 	for _, folder := range []string{release.FolderOwn, release.FolderRelease} {
-		names, err := fileNames(opened.Files(), folder)
+		names, err := listFileNames(opened.Files(), folder)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,14 +331,14 @@ func filesOf(t *testing.T, s *site, canonical string) []image.File {
 }
 
 func TestBuildRefuses(t *testing.T) {
-	s := newSite(t)
-	s.base()
-	unknown := s.operator("unknown:v1", nil, map[string]string{"a.yaml": manifest("a", ""), "image-references": listing(map[string]string{"x": "quay.io/x"})})
-	snapshot := s.operator("snapshot:v1", nil, map[string]string{"a.yaml": manifest("a", "0.0.1-snapshot-kubernetes")})
-	one := s.operator("one:v1", map[string]string{release.AnnotationVersions: "kubernetes=1.1.1"}, map[string]string{"a.yaml": manifest("a", "")})
-	two := s.operator("two:v1", map[string]string{release.AnnotationVersions: "kubernetes=1.1.2"}, map[string]string{"a.yaml": manifest("b", "")})
-	broken := s.operator("broken:v1", nil, map[string]string{"a.yaml": "kind: ConfigMap\nmetadata: {name: a}\n"})
-	bare := s.push("bare:v1", map[string]string{LabelOperator: "true"}, map[string]string{"/x": ""})
+	s := newFixture(t)
+	s.pushBase()
+	unknown := s.pushOperator("unknown:v1", nil, map[string]string{"a.yaml": configMapManifest("a", ""), "image-references": imageReferencesJSON(map[string]string{"x": "quay.io/x"})})
+	snapshot := s.pushOperator("snapshot:v1", nil, map[string]string{"a.yaml": configMapManifest("a", "0.0.1-snapshot-kubernetes")})
+	one := s.pushOperator("one:v1", map[string]string{release.AnnotationVersions: "kubernetes=1.1.1"}, map[string]string{"a.yaml": configMapManifest("a", "")})
+	two := s.pushOperator("two:v1", map[string]string{release.AnnotationVersions: "kubernetes=1.1.2"}, map[string]string{"a.yaml": configMapManifest("b", "")})
+	broken := s.pushOperator("broken:v1", nil, map[string]string{"a.yaml": "kind: ConfigMap\nmetadata: {name: a}\n"})
+	bare := s.pushImage("bare:v1", map[string]string{LabelOperator: "true"}, map[string]string{"/x": ""})
 	with := func(images ...string) *Build {
 		b := &Build{Name: "1.0.0", Images: []Mapping{{Name: DefaultBase, Image: s.host + "/cvo:v1"}}}
 		for i, image := range images {
@@ -347,7 +347,7 @@ func TestBuildRefuses(t *testing.T) {
 		return b
 	}
 
-	dir := folder(map[string]string{"a.yaml": manifest("a", "")})
+	dir := newFolder(map[string]string{"a.yaml": configMapManifest("a", "")})
 	tests := map[string]struct {
 		build *Build
 		want  string
@@ -358,8 +358,8 @@ func TestBuildRefuses(t *testing.T) {
 		"a bad name":          {&Build{FromDir: dir, Base: BaseNone, Name: "v1"}, `the name "v1" of the release is no semantic version`},
 		"a bad previous":      {&Build{FromDir: dir, Base: BaseNone, Name: "1.0.0", Previous: []string{"x"}}, `previous[0] "x" is no semantic version`},
 		"no base":             {&Build{FromDir: dir, Name: "1.0.0"}, `the release has no image "cluster-version-operator" to build upon`},
-		"an empty folder":     {&Build{FromDir: folder(nil), Name: "1.0.0"}, "the folder has no manifests"},
-		"bad metadata":        {&Build{FromDir: folder(map[string]string{"a.yaml": "", "release-metadata": "{"}), Name: "1.0.0"}, "release-metadata: cannot be read as JSON"},
+		"an empty folder":     {&Build{FromDir: newFolder(nil), Name: "1.0.0"}, "the folder has no manifests"},
+		"bad metadata":        {&Build{FromDir: newFolder(map[string]string{"a.yaml": "", "release-metadata": "{"}), Name: "1.0.0"}, "release-metadata: cannot be read as JSON"},
 		"an unknown image":    {with(unknown), `no input image tag named "x"`},
 		"an unknown version":  {with(snapshot), `0.0.1-snapshot-kubernetes: no image of the release says which version "kubernetes" has`},
 		"two versions":        {with(one, two), `component kubernetes has version 1.1.1 in the image "image-0", and 1.1.2 in "image-1"`},
@@ -370,7 +370,7 @@ func TestBuildRefuses(t *testing.T) {
 		"no release":          {&Build{FromRelease: s.host + "/bare:v1"}, "is not valid"},
 		"nothing to leave":    {&Build{FromDir: dir, Base: BaseNone, Name: "1.0.0", Exclude: []string{"x"}}, `there is no image "x" to leave out`},
 		"a base not there":    {&Build{FromDir: dir, Base: s.host + "/nothing:v1", Name: "1.0.0"}, "the image to build upon: pull image"},
-		"a tag that moves on": {&Build{FromDir: folder(map[string]string{"a.yaml": manifest("a", ""), "image-references": listing(map[string]string{"x": s.host + "/gone:v1"})}), Base: BaseNone, Name: "1.0.0"}, `image "x": pull image`},
+		"a tag that moves on": {&Build{FromDir: newFolder(map[string]string{"a.yaml": configMapManifest("a", ""), "image-references": imageReferencesJSON(map[string]string{"x": s.host + "/gone:v1"})}), Base: BaseNone, Name: "1.0.0"}, `image "x": pull image`},
 	}
 
 	for name, test := range tests {
@@ -385,43 +385,43 @@ func TestBuildRefuses(t *testing.T) {
 
 	missing := with(unknown)
 	missing.Clients, missing.AllowMissing = s.clients, true
-	if got := compose(t, missing); len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `no input image tag named "x"`) {
+	if got := mustCompose(t, missing); len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `no input image tag named "x"`) {
 		t.Errorf("warnings %q", got.Warnings)
 	}
 
 	unchecked := with(broken)
 	unchecked.Clients, unchecked.SkipCheck = s.clients, true
-	compose(t, unchecked)
+	mustCompose(t, unchecked)
 }
 
 func TestBuildFromStream(t *testing.T) {
-	s := newSite(t)
-	s.base()
-	worker := s.push("worker:v1", nil, map[string]string{"/worker": "1"})
-	stream, err := release.ParseImageReferences([]byte(strings.Replace(listing(map[string]string{
+	s := newFixture(t)
+	s.pushBase()
+	worker := s.pushImage("worker:v1", nil, map[string]string{"/worker": "1"})
+	stream, err := release.ParseImageReferences([]byte(strings.Replace(imageReferencesJSON(map[string]string{
 		DefaultBase: s.host + "/cvo:v1", "worker": s.host + "/worker:v1", "unwanted": s.host + "/nothing:v1",
 	}), `"spec"`, `"metadata":{"name":"nightly"},"spec"`, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	composed := compose(t, &Build{Clients: s.clients, FromStream: &stream, Name: "1.0.0", Include: []string{"worker"}, Exclude: []string{"unwanted"}})
+	composed := mustCompose(t, &Build{Clients: s.clients, FromStream: &stream, Name: "1.0.0", Include: []string{"worker"}, Exclude: []string{"unwanted"}})
 	if got, _ := composed.Images.PullSpec("worker"); got != worker || composed.Images.Annotations[annotationFromStream] != "nightly" {
 		t.Errorf("got %s from %v", got, composed.Images.Annotations)
 	}
 }
 
-// The layer begins with what tools look for first, and nobody may write to its files.
+// The layer starts with the files that tools read first, and its files are read-only.
 func TestLayerOfRelease(t *testing.T) {
-	s := newSite(t)
-	canonical := s.release("releases:1.0.0", &Build{FromDir: folder(map[string]string{"0000_10_a_1.yaml": manifest("a", "")}), Base: BaseNone, Name: "1.0.0"})
+	s := newFixture(t)
+	canonical := s.pushRelease("releases:1.0.0", &Build{FromDir: newFolder(map[string]string{"0000_10_a_1.yaml": configMapManifest("a", "")}), Base: BaseNone, Name: "1.0.0"})
 	var described imgspecv1.Manifest
-	s.get("/v2/releases/manifests/"+digestOf(canonical), &described)
+	s.getFromRegistry("/v2/releases/manifests/"+digestFromReference(canonical), &described)
 	if len(described.Layers) != 1 {
 		t.Fatalf("%d layers", len(described.Layers))
 	}
 
-	content, err := gzip.NewReader(bytes.NewReader(s.get("/v2/releases/blobs/"+described.Layers[0].Digest.String(), nil)))
+	content, err := gzip.NewReader(bytes.NewReader(s.getFromRegistry("/v2/releases/blobs/"+described.Layers[0].Digest.String(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -447,15 +447,15 @@ func TestLayerOfRelease(t *testing.T) {
 	}
 
 	var config imgspecv1.Image
-	s.get("/v2/releases/blobs/"+described.Config.Digest.String(), &config)
+	s.getFromRegistry("/v2/releases/blobs/"+described.Config.Digest.String(), &config)
 	if len(config.History) != 1 || config.History[0].Comment != "Release image for OpenShift" {
 		t.Errorf("history %v", config.History)
 	}
 }
 
-// An image that would have files be written elsewhere is no release.
+// An image whose files would be written outside of the directory is rejected.
 func TestOpenHostile(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	for want, header := range map[string]*tar.Header{
 		"leads upwards":                         {Name: "manifests/../../etc/passwd", Typeflag: tar.TypeReg},
 		"outside of /manifests":                 {Name: "manifests/link.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
@@ -489,8 +489,8 @@ func TestOpenHostile(t *testing.T) {
 }
 
 func TestOpenTampered(t *testing.T) {
-	s := newSite(t)
-	canonical := s.release("releases:1.0.0", &Build{FromDir: folder(map[string]string{"a.yaml": manifest("a", "")}), Base: BaseNone, Name: "1.0.0"})
+	s := newFixture(t)
+	canonical := s.pushRelease("releases:1.0.0", &Build{FromDir: newFolder(map[string]string{"a.yaml": configMapManifest("a", "")}), Base: BaseNone, Name: "1.0.0"})
 	for name, part := range map[string]string{"the manifest": "/manifests/", "a blob": "/blobs/"} {
 		s.change = func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, part) {
@@ -509,7 +509,7 @@ func TestOpenTampered(t *testing.T) {
 	}
 
 	s.change = nil
-	if _, err := Open(t.Context(), s.client, s.push("x:v1", nil, map[string]string{"/release-manifests/a.yaml": "x"})); err == nil || !strings.Contains(err.Error(), "manifests: ") {
+	if _, err := Open(t.Context(), s.client, s.pushImage("x:v1", nil, map[string]string{"/release-manifests/a.yaml": "x"})); err == nil || !strings.Contains(err.Error(), "manifests: ") {
 		t.Errorf("got %v", err)
 	}
 }

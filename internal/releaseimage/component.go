@@ -14,53 +14,55 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// fileImages is what a component calls its list of the images that its manifests name.
+// fileImages is the name of a component's list of images that its manifests use.
 const fileImages = "image-references"
 
-// pulls is how many images are read at once.
-const pulls = 4
+// maxParallelPulls is how many images are read in parallel.
+const maxParallelPulls = 4
 
-// Mapping names an image of a release.
+// Mapping maps the name of an image to its reference.
 type Mapping struct {
-	// Name is what manifests and people call it.
+	// Name is the name of the image in the release.
 	Name string
-	// Image is its reference, by tag or by digest.
+	// Image is the reference by tag or by digest.
 	Image string
-	// Annotations say what it was built from. Those that it says of itself are added.
+	// Annotations describe the source of the image. They take precedence over those from its
+	// labels.
 	Annotations map[string]string
 }
 
-// component is an image of a release that is put together.
+// component is an image of a release that is being built.
 type component struct {
 	name string
-	// pullSpec by digest.
+	// pullSpec is the reference by digest.
 	pullSpec    string
 	annotations map[string]string
-	// listed is how the manifests at hand name it. Empty: they do not.
-	listed string
-	// created is when its image was made; zero when it was not read.
+	// listedAs is the reference of the image in the existing manifests. It is empty if they do
+	// not use it.
+	listedAs string
+	// created is when the image was created; zero if the image was not read.
 	created time.Time
-	// isOperator says that manifests are those that the image brings along.
+	// isOperator is true if the image contributes manifests, which are in manifests.
 	isOperator bool
 	manifests  map[string][]byte
-	// keep has it stay though nothing names it.
-	keep bool
+	// isRequired keeps the image even if no manifest names it.
+	isRequired bool
 }
 
-// fromLabels are the labels that become annotations of a release's images.
-var fromLabels = []string{
+// annotationLabels are the labels that become annotations of a release's images.
+var annotationLabels = []string{
 	release.AnnotationCommit, release.AnnotationCommitRef, release.AnnotationSource,
 	release.AnnotationVersions, release.AnnotationVersionNames,
 }
 
-// Clients returns the client for an image: which login is used may depend on it.
+// Clients returns the client for an image, because the credentials may depend on the image.
 type Clients func(ref string) *image.Client
 
-// readComponents reads the images, several at once, and gives them in their order.
+// readComponents reads images in parallel, and returns them in the order of the mappings.
 func readComponents(ctx context.Context, clients Clients, mappings []Mapping) ([]component, error) {
 	found := make([]component, len(mappings))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(pulls)
+	group.SetLimit(maxParallelPulls)
 	for i, mapping := range mappings {
 		group.Go(func() error {
 			var err error
@@ -82,7 +84,7 @@ func readComponent(ctx context.Context, clients Clients, mapping Mapping) (compo
 
 	defer func() { _ = pulled.Close() }() // It was only read.
 	c := component{name: mapping.Name, pullSpec: pulled.Canonical, created: pulled.Created(), annotations: map[string]string{}}
-	for _, label := range fromLabels {
+	for _, label := range annotationLabels {
 		if value := pulled.Labels[label]; value != "" {
 			c.annotations[label] = value
 		}
@@ -93,14 +95,14 @@ func readComponent(ctx context.Context, clients Clients, mapping Mapping) (compo
 	}
 
 	if c.isOperator = pulled.Labels[LabelOperator] == "true"; c.isOperator {
-		c.manifests, err = manifestsOf(ctx, pulled)
+		c.manifests, err = readOperatorManifests(ctx, pulled)
 	}
 
 	return c, err
 }
 
-// manifestsOf reads the files of an operator's folder of manifests.
-func manifestsOf(ctx context.Context, pulled *image.Image) (map[string][]byte, error) {
+// readOperatorManifests reads the manifests in an operator's image.
+func readOperatorManifests(ctx context.Context, pulled *image.Image) (map[string][]byte, error) {
 	files, err := pulled.Folders(ctx, "", release.FolderOwn)
 	if err != nil {
 		return nil, err
@@ -111,12 +113,12 @@ func manifestsOf(ctx context.Context, pulled *image.Image) (map[string][]byte, e
 		return nil, fmt.Errorf("the label %s says that it has manifests, but there is no folder /%s", LabelOperator, release.FolderOwn)
 	}
 
-	return readFolder(files, release.FolderOwn)
+	return readManifestFolder(files, release.FolderOwn)
 }
 
-// readFolder reads the manifests directly in a folder, and the list of images.
-func readFolder(fsys fs.FS, folder string) (map[string][]byte, error) {
-	names, err := fileNames(fsys, folder)
+// readManifestFolder reads the manifests directly in a directory, and the list of images.
+func readManifestFolder(fsys fs.FS, folder string) (map[string][]byte, error) {
+	names, err := listFileNames(fsys, folder)
 	if err != nil {
 		return nil, err
 	}
@@ -143,22 +145,23 @@ func readFolder(fsys fs.FS, folder string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// maxPayloadBytes is the size of all manifests of a release: what package release loads.
+// maxPayloadBytes is the maximum size of all manifests of a release. It equals the limit of
+// package release.
 const maxPayloadBytes = 128 << 20
 
-// checkNames refuses images without a name or with one that is there twice.
-func checkNames(mappings []Mapping) error {
+// checkMappings returns errors for images without a name or reference, and for duplicate names.
+func checkMappings(mappings []Mapping) error {
 	seen := map[string]bool{}
-	var wrong []error
+	var errs []error
 	for _, mapping := range mappings {
 		switch {
 		case mapping.Name == "" || mapping.Image == "":
-			wrong = append(wrong, fmt.Errorf("%s=%s: an image must be written as NAME=IMAGE", mapping.Name, mapping.Image))
+			errs = append(errs, fmt.Errorf("%s=%s: an image must be written as NAME=IMAGE", mapping.Name, mapping.Image))
 		case seen[mapping.Name]:
-			wrong = append(wrong, fmt.Errorf("the image %q is given twice", mapping.Name))
+			errs = append(errs, fmt.Errorf("the image %q is given twice", mapping.Name))
 		}
 		seen[mapping.Name] = true
 	}
 
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }

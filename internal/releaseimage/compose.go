@@ -13,117 +13,117 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// composition is a payload that is being put together. It only computes.
+// composition is a payload that is being composed. It does no I/O.
 type composition struct {
 	name       string
 	components []component
-	// files of the folder release-manifests by name, and those of manifests.
+	// files are the files of release-manifests by name, own those of manifests.
 	files, own map[string][]byte
-	// allowMissing lets components name images that the release does not have.
+	// allowMissing allows components to name images that the release does not have.
 	allowMissing bool
 	warnings     []string
 
 	versions map[string]string
-	// named are the images that a component lists.
-	named map[string]bool
+	// listedImages are the images that a component lists.
+	listedImages map[string]bool
 }
 
-// compose adds what the operators bring, and replaces references and versions in all
-// files. The base is an image whose own manifests stay where they are.
-func (c *composition) compose(base string) error {
+// composeManifests adds the manifests of operators, and replaces references and versions in all
+// files. The image named base is skipped: its manifests stay in the base image.
+func (c *composition) composeManifests(base string) error {
 	slices.SortFunc(c.components, func(a, b component) int { return strings.Compare(a.name, b.name) })
-	c.named = map[string]bool{}
+	c.listedImages = map[string]bool{}
 	var err error
-	if c.versions, err = componentVersions(c.components); err != nil {
+	if c.versions, err = collectComponentVersions(c.components); err != nil {
 		return err
 	}
-	if err := c.settleFiles(); err != nil {
+	if err := c.rewriteFiles(); err != nil {
 		return err
 	}
 
-	var wrong []error
+	var errs []error
 	for _, operator := range c.components {
 		if !operator.isOperator || operator.name == base {
 			continue
 		}
-		if err := c.contribute(operator); err != nil {
-			wrong = append(wrong, fmt.Errorf("image %q: %w", operator.name, err))
+		if err := c.addOperatorManifests(operator); err != nil {
+			errs = append(errs, fmt.Errorf("image %q: %w", operator.name, err))
 		}
 	}
 
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
-// componentVersions collects the versions of components that the images tell.
-func componentVersions(components []component) (map[string]string, error) {
+// collectComponentVersions returns the versions of components that the images state.
+func collectComponentVersions(components []component) (map[string]string, error) {
 	versions, from := map[string]string{}, map[string]string{}
-	var wrong []error
+	var errs []error
 	for _, c := range components {
 		found, err := parseVersions(c.annotations[release.AnnotationVersions])
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("image %q: %s: %w", c.name, release.AnnotationVersions, err))
+			errs = append(errs, fmt.Errorf("image %q: %s: %w", c.name, release.AnnotationVersions, err))
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(found)) {
 			if known, ok := versions[key]; ok && known != found[key] {
-				wrong = append(wrong, fmt.Errorf("component %s has version %s in the image %q, and %s in %q", key, known, from[key], found[key], c.name))
+				errs = append(errs, fmt.Errorf("component %s has version %s in the image %q, and %s in %q", key, known, from[key], found[key], c.name))
 			}
 			versions[key], from[key] = found[key], c.name
 		}
 	}
 
-	return versions, errors.Join(wrong...)
+	return versions, errors.Join(errs...)
 }
 
-// settleFiles replaces references and versions in the manifests at hand.
-func (c *composition) settleFiles() error {
-	var images []listed
+// rewriteFiles replaces references and versions in the existing manifests.
+func (c *composition) rewriteFiles() error {
+	var images []imageReplacement
 	for _, component := range c.components {
-		if component.listed != "" {
-			images = append(images, listed{component.listed, component.pullSpec})
+		if component.listedAs != "" {
+			images = append(images, imageReplacement{component.listedAs, component.pullSpec})
 		}
 	}
 
 	rewriter := newRewriter(images)
-	var wrong []error
+	var errs []error
 	for _, files := range []map[string][]byte{c.own, c.files} {
 		for _, name := range slices.Sorted(maps.Keys(files)) {
-			data, err := replaceVersions(rewriter.rewrite(files[name]), c.name, c.versions)
+			data, err := replaceVersions(rewriter.replaceImages(files[name]), c.name, c.versions)
 			if err != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %w", name, err))
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			}
 			files[name] = data
 		}
 	}
 
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
-// contribute adds the manifests of an operator.
-func (c *composition) contribute(operator component) error {
-	rewriter, err := c.rewriterOf(operator)
+// addOperatorManifests adds the manifests of an operator.
+func (c *composition) addOperatorManifests(operator component) error {
+	rewriter, err := c.newOperatorRewriter(operator)
 	if err != nil {
 		return err
 	}
 
-	var wrong []error
+	var errs []error
 	for _, file := range slices.Sorted(maps.Keys(operator.manifests)) {
 		if file == fileImages {
 			continue
 		}
-		data, err := replaceVersions(rewriter.rewrite(operator.manifests[file]), c.name, c.versions)
+		data, err := replaceVersions(rewriter.replaceImages(operator.manifests[file]), c.name, c.versions)
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %w", file, err))
+			errs = append(errs, fmt.Errorf("%s: %w", file, err))
 			continue
 		}
-		c.files[c.freeName(operator.name, file)] = data
+		c.files[c.uniqueFileName(operator.name, file)] = data
 	}
 
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
-// rewriterOf replaces the images that an operator lists.
-func (c *composition) rewriterOf(operator component) (rewriter, error) {
+// newOperatorRewriter returns a rewriter for the images that an operator lists.
+func (c *composition) newOperatorRewriter(operator component) (rewriter, error) {
 	data, ok := operator.manifests[fileImages]
 	if !ok {
 		return rewriter{}, nil
@@ -134,26 +134,26 @@ func (c *composition) rewriterOf(operator component) (rewriter, error) {
 		return rewriter{}, fmt.Errorf("%s: %w", fileImages, err)
 	}
 
-	var images []listed
-	var wrong []error
+	var images []imageReplacement
+	var errs []error
 	for _, tag := range references.Tags {
 		i := slices.IndexFunc(c.components, func(known component) bool { return known.name == tag.Name })
 		switch {
 		case i >= 0:
-			c.named[tag.Name] = true
-			images = append(images, listed{tag.PullSpec, c.components[i].pullSpec})
+			c.listedImages[tag.Name] = true
+			images = append(images, imageReplacement{tag.PullSpec, c.components[i].pullSpec})
 		case c.allowMissing:
 			c.warnings = append(c.warnings, fmt.Sprintf("image %q: no input image tag named %q", operator.name, tag.Name))
 		default:
-			wrong = append(wrong, fmt.Errorf("%s: no input image tag named %q", fileImages, tag.Name))
+			errs = append(errs, fmt.Errorf("%s: no input image tag named %q", fileImages, tag.Name))
 		}
 	}
 
-	return newRewriter(images), errors.Join(wrong...)
+	return newRewriter(images), errors.Join(errs...)
 }
 
-// freeName returns what a file of an operator is called in the release.
-func (c *composition) freeName(operator, file string) string {
+// uniqueFileName returns an unused name for the file of an operator.
+func (c *composition) uniqueFileName(operator, file string) string {
 	if !strings.HasPrefix(file, "0000_") {
 		file = "0000_50_" + operator + "_" + file
 	}
@@ -168,11 +168,11 @@ func (c *composition) freeName(operator, file string) string {
 	}
 }
 
-// prune drops the images that nothing names, and gives their names.
-func (c *composition) prune() []string {
+// pruneImages removes the images that nothing uses, and returns their names.
+func (c *composition) pruneImages() []string {
 	var dropped []string
 	c.components = slices.DeleteFunc(c.components, func(image component) bool {
-		unused := !image.keep && !image.isOperator && !c.named[image.name] && !c.mentions(image.pullSpec)
+		unused := !image.isRequired && !image.isOperator && !c.listedImages[image.name] && !c.mentionsImage(image.pullSpec)
 		if unused {
 			dropped = append(dropped, image.name)
 		}
@@ -182,7 +182,7 @@ func (c *composition) prune() []string {
 	return dropped
 }
 
-func (c *composition) mentions(pullSpec string) bool {
+func (c *composition) mentionsImage(pullSpec string) bool {
 	for _, files := range []map[string][]byte{c.files, c.own} {
 		for _, data := range files {
 			if bytes.Contains(data, []byte(pullSpec)) {
@@ -194,8 +194,8 @@ func (c *composition) mentions(pullSpec string) bool {
 	return false
 }
 
-// references returns the images of the release.
-func (c *composition) references() release.ImageReferences {
+// imageReferences returns the images of the release.
+func (c *composition) imageReferences() release.ImageReferences {
 	images := release.ImageReferences{Name: c.name}
 	for _, component := range c.components {
 		tag := release.ImageTag{Name: component.name, PullSpec: component.pullSpec}

@@ -1,9 +1,8 @@
-// Package releaseimage has the images of releases: it opens one and gives its payload
-// ([Open]), puts one together from manifests and from the images of components ([Build]), and
-// copies one with all that it needs to another registry or into a folder ([Mirror]). Who
-// signed them is the business of package signature; where sigstore's signatures lie beside
-// an image is said here ([Attachments]).
+// Package releaseimage handles release images. It opens an image and returns its payload
+// ([Open]), builds an image from manifests and component images ([Build]), and mirrors an image
+// with all images that it names to another registry or into a directory ([Mirror]). Package
+// signature verifies signatures; [Attachments] locates the sigstore signatures of an image.
 //
-// What a payload means is known by room release, and how registries are spoken to by room
-// image. Nothing here asks a cluster, applies a manifest or prints.
+// Package release defines payloads, and package image accesses registries. This package uses no
+// Kubernetes API, applies no manifest and prints nothing.
 package releaseimage

@@ -14,21 +14,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// errOnePlatform is about platforms that are to be kept where there is one.
-var errOnePlatform = errors.New("the image to build upon is there for one platform only: there is no list of platforms to keep")
+// errSinglePlatform is returned if all platforms of the base image should be kept, but it has
+// only one.
+var errSinglePlatform = errors.New("the image to build upon is there for one platform only: there is no list of platforms to keep")
 
-// Build builds the release image: one for each platform of a release for several, else one. It
-// adds to the warnings which images are not there for all of these.
-// The layers of its base are downloaded into tempDir, which the caller removes when the images
-// have been pushed and written.
+// Build builds the release image: one image per platform of a multi-architecture release,
+// otherwise one image. It adds warnings about component images that lack a platform. The layers
+// of the base image are downloaded into tempDir, which the caller removes after the images were
+// pushed or written.
 func (c *Composed) Build(ctx context.Context, tempDir string) ([]*image.Built, error) {
 	if c.Base == "" {
 		if c.keepPlatforms {
-			return nil, errOnePlatform
+			return nil, errSinglePlatform
 		}
 
-		spec := c.spec()
-		// It has no program; the architecture is one that every tool takes.
+		spec := c.newImageSpec()
+		// The image contains no program. The architecture is one that every tool accepts.
 		spec.Architecture = "amd64"
 		built, err := image.Build(spec)
 
@@ -55,12 +56,12 @@ func (c *Composed) Build(ctx context.Context, tempDir string) ([]*image.Built, e
 	}
 
 	if c.keepPlatforms && len(clients) < 2 {
-		return nil, errOnePlatform
+		return nil, errSinglePlatform
 	}
 
 	var images []*image.Built
 	for _, client := range clients {
-		built, err := c.upon(ctx, client, tempDir)
+		built, err := c.buildOnBase(ctx, client, tempDir)
 		if err != nil {
 			return nil, err
 		}
@@ -70,11 +71,11 @@ func (c *Composed) Build(ctx context.Context, tempDir string) ([]*image.Built, e
 	return images, nil
 }
 
-// checkPlatforms warns of images that are not there for all platforms of the release.
+// checkPlatforms adds warnings about images that lack a platform of the release.
 func (c *Composed) checkPlatforms(ctx context.Context, wanted []image.Platform) error {
 	missing := make([][]string, len(c.Images.Tags))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(pulls)
+	group.SetLimit(maxParallelPulls)
 	for i, tag := range c.Images.Tags {
 		group.Go(func() error {
 			found, err := c.clients(tag.PullSpec).Platforms(ctx, tag.PullSpec)
@@ -103,15 +104,15 @@ func (c *Composed) checkPlatforms(ctx context.Context, wanted []image.Platform) 
 	return nil
 }
 
-// upon builds the image upon the base for the platform of a client.
-func (c *Composed) upon(ctx context.Context, client *image.Client, tempDir string) (*image.Built, error) {
+// buildOnBase builds the image on the base image for the platform of a client.
+func (c *Composed) buildOnBase(ctx context.Context, client *image.Client, tempDir string) (*image.Built, error) {
 	pulled, err := client.Pull(ctx, c.Base)
 	if err != nil {
 		return nil, fmt.Errorf("the image to build upon: %w", err)
 	}
 
 	defer func() { _ = pulled.Close() }() // It was only read.
-	spec := c.spec()
+	spec := c.newImageSpec()
 	_, spec.Labels[LabelBaseDigest], _ = strings.Cut(pulled.Canonical, "@")
 	if spec.Base, err = pulled.Base(ctx, tempDir); err != nil {
 		return nil, fmt.Errorf("the image to build upon: %w", err)
@@ -120,8 +121,8 @@ func (c *Composed) upon(ctx context.Context, client *image.Client, tempDir strin
 	return image.Build(spec)
 }
 
-// spec is what the image has beside its base.
-func (c *Composed) spec() image.Spec {
+// newImageSpec returns the spec of the image without its base.
+func (c *Composed) newImageSpec() image.Spec {
 	spec := image.Spec{
 		OS: "linux", Comment: "Release image for OpenShift", Created: c.Images.Created.Time,
 		Labels: map[string]string{LabelRelease: c.Metadata.Version},

@@ -10,32 +10,32 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// A release for all platforms of what it is built upon is a list, made again with the same
-// digest, and each platform has the program that is its own.
+// A release for all platforms of its base image is an index with a reproducible digest, and each
+// platform has its own program.
 func TestBuildForPlatforms(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	var programs []*image.Built
 	for _, architecture := range []string{"amd64", "arm64"} {
 		built, err := image.Build(image.Spec{Architecture: architecture, Layers: []image.Layer{{Files: []image.File{
-			{Path: "/usr/bin/program", Content: []byte(architecture)}, {Path: "/manifests/0000_00_own.yaml", Content: []byte(manifest("own", "{{.ReleaseImage}}"))},
+			{Path: "/usr/bin/program", Content: []byte(architecture)}, {Path: "/manifests/0000_00_own.yaml", Content: []byte(configMapManifest("own", "{{.ReleaseImage}}"))},
 		}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		programs = append(programs, built)
 	}
-	list, single := s.deliver("cvo:v1", programs...), s.deliver("cvo:single", programs[0])
+	list, single := s.pushBuilt("cvo:v1", programs...), s.pushBuilt("cvo:single", programs[0])
 	build := func() *Build {
 		return &Build{
-			FromDir: folder(map[string]string{"0000_10_a_1.yaml": manifest("a", "")}), Name: "1.0.0",
+			FromDir: newFolder(map[string]string{"0000_10_a_1.yaml": configMapManifest("a", "")}), Name: "1.0.0",
 			Images: []Mapping{{Name: DefaultBase, Image: list}}, KeepPlatforms: true,
 		}
 	}
-	first := s.release("releases:1.0.0", build())
-	if again := s.release("releases:again", build()); digestOf(again) != digestOf(first) {
+	first := s.pushRelease("releases:1.0.0", build())
+	if again := s.pushRelease("releases:again", build()); digestFromReference(again) != digestFromReference(first) {
 		t.Errorf("the same input made %s and %s", first, again)
 	}
-	if rebuilt := s.release("releases:rebuilt", &Build{FromRelease: first}); digestOf(rebuilt) != digestOf(first) {
+	if rebuilt := s.pushRelease("releases:rebuilt", &Build{FromRelease: first}); digestFromReference(rebuilt) != digestFromReference(first) {
 		t.Errorf("built again as %s, it was %s", rebuilt, first)
 	}
 	for _, architecture := range []string{"amd64", "arm64"} {
@@ -70,11 +70,11 @@ func TestBuildForPlatforms(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// An image that one of the platforms does not have is told of.
+	// An image that lacks a platform leads to a warning.
 	partial := build()
 	partial.Clients = s.clients
 	partial.Images, partial.Include = append(partial.Images, Mapping{Name: "worker", Image: single}), []string{"worker"}
-	composed := compose(t, partial)
+	composed := mustCompose(t, partial)
 	if _, err := composed.Build(t.Context(), t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
@@ -83,13 +83,13 @@ func TestBuildForPlatforms(t *testing.T) {
 	}
 	plain := build()
 	plain.KeepPlatforms = false
-	if got := s.release("releases:plain", plain); digestOf(got) == digestOf(first) {
+	if got := s.pushRelease("releases:plain", plain); digestFromReference(got) == digestFromReference(first) {
 		t.Error("a release for one platform is the list")
 	}
 	for _, base := range []string{single, BaseNone} {
 		alone := build()
 		alone.Clients, alone.Base = s.clients, base
-		if _, err := compose(t, alone).Build(t.Context(), t.TempDir()); !errors.Is(err, errOnePlatform) {
+		if _, err := mustCompose(t, alone).Build(t.Context(), t.TempDir()); !errors.Is(err, errSinglePlatform) {
 			t.Errorf("upon %s: got %v", base, err)
 		}
 	}

@@ -21,34 +21,33 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// Copied is an image of a release that is mirrored.
+// Copied is an image of a release to be mirrored.
 type Copied struct {
-	// Component is its name in the release; empty for the release image.
+	// Component is the name of the image in the release; empty for the release image.
 	Component string `json:"component,omitempty"`
-	// Source is where it comes from, by digest.
+	// Source is the source reference, by digest.
 	Source string `json:"source"`
-	// Tag that it gets.
+	// Tag is the tag in the target.
 	Tag string `json:"tag"`
 }
 
-// Plan is what there is to copy of a release.
+// Plan lists the images of a release to be copied.
 type Plan struct {
-	// Version of the release.
+	// Version is the version of the release.
 	Version string `json:"version"`
 	// Release is the release image.
 	Release Copied `json:"release"`
-	// Images are those that it names, in their order.
+	// Images are the images that the release names, in order.
 	Images []Copied `json:"images"`
-	// Signatures are those that lie beside the release image in its repository. They go with
-	// it.
+	// Signatures are the sigstore signatures of the release image. They are copied with it.
 	Signatures []Copied `json:"signatures,omitempty"`
 }
 
-// NewPlan says what there is to copy of a release: <version>-<architecture>-<component> for
-// each image, <version>-<architecture> for the release image.
+// NewPlan returns the plan of a release. Tags are <version>-<architecture>-<component> for each
+// image, and <version>-<architecture> for the release image.
 func NewPlan(opened *Image) Plan {
 	metadata := opened.Payload.Metadata
-	// A tag may have no plus.
+	// Tags cannot contain a plus sign.
 	tag := strings.ReplaceAll(metadata.Version, "+", "_") + "-" + TagArchitecture(metadata.Architecture(opened.Architecture))
 	plan := Plan{Version: metadata.Version, Release: Copied{Source: opened.Canonical, Tag: tag}}
 	for _, image := range opened.Payload.Images.Tags {
@@ -58,8 +57,7 @@ func NewPlan(opened *Image) Plan {
 	return plan
 }
 
-// FindSignatures adds the signatures of sigstore that lie beside the release image, so that
-// they are copied too.
+// FindSignatures adds the sigstore signatures of the release image to the plan.
 func (p *Plan) FindSignatures(ctx context.Context, client *image.Client) error {
 	digest, err := signature.ParseDigest(signature.DigestOf(p.Release.Source))
 	if err != nil {
@@ -75,38 +73,38 @@ func (p *Plan) FindSignatures(ctx context.Context, client *image.Client) error {
 		return err
 	}
 
-	p.Signatures = []Copied{{Source: found, Tag: tagOf(digest)}}
+	p.Signatures = []Copied{{Source: found, Tag: signatureTag(digest)}}
 	return nil
 }
 
-// Mirror is a place that an image's source is mirrored at.
+// Mirror states where a repository is mirrored.
 type Mirror struct {
 	// Source is a repository.
 	Source string `json:"source"`
-	// Mirrors are repositories that have its images.
+	// Mirrors are the repositories with its images.
 	Mirrors []string `json:"mirrors"`
 }
 
-// Target is where a release is mirrored to.
+// Target is the destination of a mirrored release.
 type Target struct {
-	// Repository without tag and digest. "${component}" in it stands for the name of an
-	// image, which then has a repository of its own.
+	// Repository is a repository without tag and digest. "${component}" in it is replaced by the
+	// name of an image, so that each image has its own repository.
 	Repository string
-	// Release is the reference that the release image gets. Empty: it lies in Repository.
+	// Release is the reference of the release image. If empty, it is in Repository.
 	Release string
-	// SkipRelease leaves the release image out.
+	// SkipRelease leaves out the release image.
 	SkipRelease bool
 }
 
-// componentVariable in a repository stands for the name of an image.
+// componentVariable is replaced by the name of an image in a repository.
 const componentVariable = "${component}"
 
-// releaseComponent is what stands for the release image in a repository.
+// releaseComponent replaces componentVariable for the release image.
 const releaseComponent = "release"
 
-// Check refuses a repository that is none.
+// Check returns an error if the repository or the release reference is invalid.
 func (t Target) Check() error {
-	repository := t.repository(releaseComponent)
+	repository := t.repositoryFor(releaseComponent)
 	if RepositoryOf(repository) != repository || !strings.Contains(repository, "/") {
 		return fmt.Errorf("%q must be a repository without tag and digest, such as registry.example.com/releases", t.Repository)
 	}
@@ -116,31 +114,32 @@ func (t Target) Check() error {
 	return nil
 }
 
-func (t Target) repository(component string) string {
+func (t Target) repositoryFor(component string) string {
 	return strings.ReplaceAll(t.Repository, componentVariable, component)
 }
 
-// Of returns where an image goes.
+// Of returns the target reference of an image.
 func (t Target) Of(image Copied) string {
 	switch {
 	case image.Component != "":
-		return t.repository(image.Component) + ":" + image.Tag
+		return t.repositoryFor(image.Component) + ":" + image.Tag
 	case t.Release != "":
 		return t.Release
 	default:
-		return t.repository(releaseComponent) + ":" + image.Tag
+		return t.repositoryFor(releaseComponent) + ":" + image.Tag
 	}
 }
 
-// ofSignature returns where a signature goes: beside the release image.
-func (t Target) ofSignature(plan Plan, made Copied) string {
+// signatureReference returns the target reference of a signature, which is in the repository of
+// the release image.
+func (t Target) signatureReference(plan Plan, made Copied) string {
 	return RepositoryOf(t.Of(plan.Release)) + ":" + made.Tag
 }
 
-// Mirrors returns, for each repository that images come from, where they are mirrored, sorted.
+// Mirrors returns the mirrors of each source repository, sorted.
 func (t Target) Mirrors(plan Plan) []Mirror {
 	at := map[string][]string{}
-	for _, image := range t.all(plan) {
+	for _, image := range t.imagesForClusters(plan) {
 		source, mirror := RepositoryOf(image.Source), RepositoryOf(t.Of(image))
 		if source != mirror && !slices.Contains(at[source], mirror) {
 			at[source] = append(at[source], mirror)
@@ -157,25 +156,26 @@ func (t Target) Mirrors(plan Plan) []Mirror {
 	return mirrors
 }
 
-// all returns the images that clusters ask for.
-func (t Target) all(plan Plan) []Copied {
+// imagesForClusters returns the images that clusters pull.
+func (t Target) imagesForClusters(plan Plan) []Copied {
 	if t.SkipRelease {
 		return plan.Images
 	}
 	return append(slices.Clip(plan.Images), plan.Release)
 }
 
-// job is one image to copy.
-type job struct {
+// copyTask is one image to copy.
+type copyTask struct {
 	Copied
 	to string
 }
 
-// jobs returns what there is to copy: first the images, all of which may be copied at once, and
-// then what needs them, in its order. When the release image is there, all is.
-func (t Target) jobs(plan Plan) (first, then []job) {
+// copyTasks returns the copies to make: first the images, which may be copied in parallel, and
+// then what depends on them, in order. The release image is last, so that it is only present if
+// everything else is.
+func (t Target) copyTasks(plan Plan) (first, then []copyTask) {
 	for _, found := range plan.Images {
-		first = append(first, job{found, t.Of(found)})
+		first = append(first, copyTask{found, t.Of(found)})
 	}
 
 	if t.SkipRelease {
@@ -183,26 +183,26 @@ func (t Target) jobs(plan Plan) (first, then []job) {
 	}
 
 	for _, made := range plan.Signatures {
-		then = append(then, job{made, t.ofSignature(plan, made)})
+		then = append(then, copyTask{made, t.signatureReference(plan, made)})
 	}
-	return first, append(then, job{plan.Release, t.Of(plan.Release)})
+	return first, append(then, copyTask{plan.Release, t.Of(plan.Release)})
 }
 
-// copies is how many images are copied at once.
-const copies = 4
+// maxParallelCopies is how many images are copied in parallel.
+const maxParallelCopies = 4
 
-// Copy copies the images of a release from their registries to the target. The function done
-// may be nil; it is told of each image that has been copied, one at a time.
+// Copy copies the images of a release from their registries to the target. done may be nil; it
+// is called for each copied image, never concurrently.
 func (t Target) Copy(ctx context.Context, clients func(from, to string) *image.Client, plan Plan, done func(Copied)) error {
-	return t.each(ctx, plan, done, func(ctx context.Context, found job) error {
+	return t.copyEachImage(ctx, plan, done, func(ctx context.Context, found copyTask) error {
 		_, err := clients(found.Source, found.to).Copy(ctx, found.Source, found.to)
 		return err
 	})
 }
 
-// Save copies the images of a release into a folder.
+// Save copies the images of a release into a directory.
 func Save(ctx context.Context, clients Clients, plan Plan, dir string, done func(Copied)) error {
-	if err := os.MkdirAll(filepath.Join(dir, folderConfig), dirMode); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, configFolder), dirMode); err != nil {
 		return err
 	}
 
@@ -211,8 +211,8 @@ func Save(ctx context.Context, clients Clients, plan Plan, dir string, done func
 		return err
 	}
 
-	defer func() { _ = layout.Close() }() // What was written is closed.
-	err = Target{}.each(ctx, plan, done, func(ctx context.Context, found job) error {
+	defer func() { _ = layout.Close() }() // All writes are complete.
+	err = Target{}.copyEachImage(ctx, plan, done, func(ctx context.Context, found copyTask) error {
 		_, err := clients(found.Source).Save(ctx, found.Source, layout, found.Tag)
 		return err
 	})
@@ -225,10 +225,10 @@ func Save(ctx context.Context, clients Clients, plan Plan, dir string, done func
 		return err
 	}
 
-	return os.WriteFile(filepath.Join(dir, folderConfig, planFile(plan.Release.Tag)), append(data, '\n'), fileMode)
+	return os.WriteFile(filepath.Join(dir, configFolder, planFileName(plan.Release.Tag)), append(data, '\n'), fileMode)
 }
 
-// Restore copies the images of a release from a folder to the target.
+// Restore copies the images of a release from a directory to the target.
 func (t Target) Restore(ctx context.Context, clients Clients, dir string, plan Plan, done func(Copied)) error {
 	layout, err := image.OpenLayout(dir)
 	if err != nil {
@@ -241,7 +241,7 @@ func (t Target) Restore(ctx context.Context, clients Clients, dir string, plan P
 		return err
 	}
 
-	return t.each(ctx, plan, done, func(ctx context.Context, found job) error {
+	return t.copyEachImage(ctx, plan, done, func(ctx context.Context, found copyTask) error {
 		_, digest, _ := strings.Cut(found.Source, "@")
 		if named[found.Tag] != digest {
 			return fmt.Errorf("the folder has %q as %q, not as %q: it was changed", found.Tag, named[found.Tag], digest)
@@ -251,10 +251,10 @@ func (t Target) Restore(ctx context.Context, clients Clients, dir string, plan P
 	})
 }
 
-// each copies the images of a plan, and tells done of those that are part of the release.
-func (t Target) each(ctx context.Context, plan Plan, done func(Copied), copyOne func(context.Context, job) error) error {
+// copyEachImage copies the images of a plan by calling copyOne, and calls done after each.
+func (t Target) copyEachImage(ctx context.Context, plan Plan, done func(Copied), copyOne func(context.Context, copyTask) error) error {
 	var mu sync.Mutex
-	one := func(ctx context.Context, found job) error {
+	one := func(ctx context.Context, found copyTask) error {
 		if err := copyOne(ctx, found); err != nil {
 			return fmt.Errorf("%s: %w", found.Tag, err)
 		}
@@ -268,9 +268,9 @@ func (t Target) each(ctx context.Context, plan Plan, done func(Copied), copyOne 
 		return nil
 	}
 
-	first, then := t.jobs(plan)
+	first, then := t.copyTasks(plan)
 	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(copies)
+	group.SetLimit(maxParallelCopies)
 	for _, found := range first {
 		group.Go(func() error { return one(inner, found) })
 	}
@@ -288,21 +288,21 @@ func (t Target) each(ctx context.Context, plan Plan, done func(Copied), copyOne 
 	return nil
 }
 
-// folderConfig is the folder beside mirrored images with what is to be applied to clusters.
-const folderConfig = "config"
+// configFolder is the directory next to mirrored images with objects to be applied to clusters.
+const configFolder = "config"
 
 const planPrefix, planSuffix = "release-", ".json"
 
-func planFile(tag string) string { return planPrefix + tag + planSuffix }
+func planFileName(tag string) string { return planPrefix + tag + planSuffix }
 
-// maxPlanBytes bounds what is read of a plan: thousands of images.
+// maxPlanBytes is the maximum size of a plan: thousands of images.
 const maxPlanBytes = 4 << 20
 
-// ErrSeveral is about a folder with several releases, of which none was named.
+// ErrSeveral is returned if a directory contains several releases and no version is given.
 var ErrSeveral = errors.New("the folder holds several releases")
 
-// Saved reads the plan of the release that was saved in a folder. The version chooses one of
-// several; it may be empty when there is one.
+// Saved reads the plan of the release that was saved in a directory. The version selects one of
+// several; it may be empty if there is only one.
 func Saved(dir, version string) (Plan, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -310,7 +310,7 @@ func Saved(dir, version string) (Plan, error) {
 	}
 
 	defer func() { _ = root.Close() }() // It was only read.
-	names, err := fileNames(root.FS(), folderConfig)
+	names, err := listFileNames(root.FS(), configFolder)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -320,9 +320,9 @@ func Saved(dir, version string) (Plan, error) {
 		if !strings.HasPrefix(name, planPrefix) || !strings.HasSuffix(name, planSuffix) {
 			continue
 		}
-		plan, err := readPlan(root.FS(), path.Join(folderConfig, name))
+		plan, err := readPlan(root.FS(), path.Join(configFolder, name))
 		if err != nil {
-			return Plan{}, fmt.Errorf("%s: %w", filepath.Join(dir, folderConfig, name), err)
+			return Plan{}, fmt.Errorf("%s: %w", filepath.Join(dir, configFolder, name), err)
 		}
 		if version == "" || plan.Version == version {
 			found = append(found, plan)
@@ -361,7 +361,8 @@ func readPlan(fsys fs.FS, name string) (Plan, error) {
 	return parsePlan(data)
 }
 
-// parsePlan reads a plan and checks it: tags and sources become parts of references.
+// parsePlan decodes and validates a plan, because its tags and sources become parts of
+// references.
 func parsePlan(data []byte) (Plan, error) {
 	var plan Plan
 	if err := json.Unmarshal(data, &plan); err != nil {

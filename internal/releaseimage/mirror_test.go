@@ -14,8 +14,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// newRelease pushes a release with two images, one for two platforms.
-func newRelease(t *testing.T, s *site) string {
+// pushTestRelease pushes a release with two images, one of them for two platforms.
+func pushTestRelease(t *testing.T, s *fixture) string {
 	t.Helper()
 	var both []*image.Built
 	for _, architecture := range []string{"amd64", "s390x"} {
@@ -31,14 +31,14 @@ func newRelease(t *testing.T, s *site) string {
 		t.Fatal(err)
 	}
 
-	single := s.push("parts/single:v1", nil, map[string]string{"/single": "1"})
-	return s.release("releases:1.0.0", &Build{
-		FromDir: folder(map[string]string{"a.yaml": manifest("a", multi+" "+single), "image-references": listing(map[string]string{"multi": multi, "single": single})}),
+	single := s.pushImage("parts/single:v1", nil, map[string]string{"/single": "1"})
+	return s.pushRelease("releases:1.0.0", &Build{
+		FromDir: newFolder(map[string]string{"a.yaml": configMapManifest("a", multi+" "+single), "image-references": imageReferencesJSON(map[string]string{"multi": multi, "single": single})}),
 		Name:    "1.0.0+x", Base: BaseNone,
 	})
 }
 
-func planOf(t *testing.T, s *site, canonical string) Plan {
+func planForRelease(t *testing.T, s *fixture, canonical string) Plan {
 	t.Helper()
 	opened, err := Open(t.Context(), s.client, canonical)
 	if err != nil {
@@ -50,7 +50,7 @@ func planOf(t *testing.T, s *site, canonical string) Plan {
 	return plan
 }
 
-func tags(plan Plan) []string {
+func planTags(plan Plan) []string {
 	found := []string{plan.Release.Tag}
 	for _, image := range plan.Images {
 		found = append(found, image.Tag)
@@ -59,9 +59,9 @@ func tags(plan Plan) []string {
 }
 
 func TestMirror(t *testing.T) {
-	source, target := newSite(t), newSite(t)
-	canonical := newRelease(t, source)
-	digest, err := signature.ParseDigest(digestOf(canonical))
+	source, target := newFixture(t), newFixture(t)
+	canonical := pushTestRelease(t, source)
+	digest, err := signature.ParseDigest(digestFromReference(canonical))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +71,11 @@ func TestMirror(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	plan := planOf(t, source, canonical)
+	plan := planForRelease(t, source, canonical)
 	if err := plan.FindSignatures(t.Context(), source.client); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"1.0.0_x-x86_64", "1.0.0_x-x86_64-multi", "1.0.0_x-x86_64-single"}, tags(plan)); diff != "" {
+	if diff := cmp.Diff([]string{"1.0.0_x-x86_64", "1.0.0_x-x86_64-multi", "1.0.0_x-x86_64-single"}, planTags(plan)); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)
 	}
 	dir := t.TempDir()
@@ -99,9 +99,9 @@ func TestMirror(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, to := range []Target{direct, restored} {
-		for _, found := range to.all(plan) {
+		for _, found := range to.imagesForClusters(plan) {
 			canonical, err := target.client.Resolve(t.Context(), to.Of(found))
-			if err != nil || digestOf(canonical) != digestOf(found.Source) {
+			if err != nil || digestFromReference(canonical) != digestFromReference(found.Source) {
 				t.Errorf("%s is %s (%v), want %s", to.Of(found), canonical, err, found.Source)
 			}
 		}
@@ -126,7 +126,7 @@ func TestMirror(t *testing.T) {
 	if diff := cmp.Diff(want, restored.Mirrors(plan)); diff != "" {
 		t.Errorf("mirrors (-want +got):\n%s", diff)
 	}
-	// The copies are enough: a program that is told of the mirrors needs nothing else.
+	// The copies are sufficient: a program that knows the mirrors needs no other registry.
 	var rules []image.MirrorRule
 	for _, mirror := range direct.Mirrors(plan) {
 		rules = append(rules, image.MirrorRule{Source: mirror.Source, Blocked: true, Mirrors: []image.Mirror{{Location: mirror.Mirrors[0], Only: image.DigestOnly}}})
@@ -145,10 +145,10 @@ func TestMirror(t *testing.T) {
 }
 
 func TestMirrorFails(t *testing.T) {
-	source, target := newSite(t), newSite(t)
-	plan := planOf(t, source, newRelease(t, source))
+	source, target := newFixture(t), newFixture(t)
+	plan := planForRelease(t, source, pushTestRelease(t, source))
 	missing := plan
-	missing.Images = append(missing.Images[:1:1], Copied{Component: "gone", Source: source.host + "/gone@" + digestOf(plan.Release.Source), Tag: "1-gone"})
+	missing.Images = append(missing.Images[:1:1], Copied{Component: "gone", Source: source.host + "/gone@" + digestFromReference(plan.Release.Source), Tag: "1-gone"})
 	to := Target{Repository: target.host + "/r"}
 	err := to.Copy(t.Context(), func(_, _ string) *image.Client { return target.client }, missing, nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "1-gone: copy image ") {
@@ -213,7 +213,7 @@ func TestTagArchitecture(t *testing.T) {
 	}
 }
 
-// A plan that is taken names images by digest, under tags that registries take.
+// A valid plan names images by digest, with valid tags.
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte(`{"version":"1.0.0","release":{"source":"a/b@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef","tag":"x"},"images":[]}`))
 	f.Add([]byte(`{"version":"1","release":{},"images":[{"component":"a","tag":"../x"}]}`))

@@ -18,63 +18,65 @@ import (
 
 // Labels of images.
 const (
-	// LabelRelease is on release images: their name, which is their version.
+	// LabelRelease is the name of the release, which is its version. Release images have it.
 	LabelRelease = "io.openshift.release"
-	// LabelBaseDigest is on release images: the digest of the image that they are built upon.
+	// LabelBaseDigest is the digest of the base image. Release images have it.
 	LabelBaseDigest = "io.openshift.release.base-image-digest"
-	// LabelOperator, with the value "true", is on images whose /manifests are part of the
-	// releases that they are part of.
+	// LabelOperator with the value "true" marks images whose /manifests become part of the
+	// release.
 	LabelOperator = "io.openshift.release.operator"
 )
 
-// Permissions of what is written, which is no secret; the umask takes away from them.
+// Permissions of written directories and files, before the umask. Their content is not secret.
 const (
 	dirMode  = 0o755
 	fileMode = 0o644
 )
 
-// ErrTampered is in errors about a release image that does not have the digest by which it
-// was asked for.
+// ErrTampered is wrapped by errors about a release image whose content does not match the
+// requested digest.
 var ErrTampered = errors.New("the release image failed content verification and may have been tampered with")
 
-// Image is a release image that was read. Its files stay readable until it is closed.
+// Image is an opened release image. Its files are readable until it is closed.
 type Image struct {
 	// Canonical is <repository>@<digest>.
 	Canonical string
-	// Payload is what is in it.
+	// Payload is the loaded payload.
 	Payload *release.Payload
-	// OS and Architecture are what its programs are for, in the words of GOOS and GOARCH.
+	// OS and Architecture are the platform of the image, as GOOS and GOARCH values.
 	OS, Architecture string
-	// Created is when the release was made, as its image-references say, or else the image.
+	// Created is when the release was created according to its image-references, or else when the
+	// image was created.
 	Created time.Time
-	// Labels of the image.
+	// Labels are the labels of the image.
 	Labels map[string]string
 
 	files *image.Files
 }
 
-// Digest of the image, as sha256:<hex>.
+// Digest returns the digest of the image, as sha256:<hex>.
 func (i *Image) Digest() string {
 	_, digest, _ := strings.Cut(i.Canonical, "@")
 	return digest
 }
 
-// Open reads the payload of a release image, by tag or by digest. A payload that has faults
-// is an error with a *release.Error. The caller closes the image.
+// Open opens a release image by tag or by digest. An invalid payload is an error that wraps a
+// *release.Error. The caller must close the image.
 func Open(ctx context.Context, client *image.Client, ref string) (*Image, error) {
 	return OpenWith(ctx, client, ref, release.Options{})
 }
 
-// OpenWith is Open with what templates are executed with. The release image itself is known.
+// OpenWith is Open with options for the templates. It sets the pull spec of the release image
+// itself.
 func OpenWith(ctx context.Context, client *image.Client, ref string, options release.Options) (*Image, error) {
-	opened, err := open(ctx, client, ref, options)
+	opened, err := openImage(ctx, client, ref, options)
 	if errors.Is(err, image.ErrChanged) {
 		err = fmt.Errorf("%w: %w", ErrTampered, err)
 	}
 	return opened, err
 }
 
-func open(ctx context.Context, client *image.Client, ref string, options release.Options) (*Image, error) {
+func openImage(ctx context.Context, client *image.Client, ref string, options release.Options) (*Image, error) {
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -104,18 +106,20 @@ func open(ctx context.Context, client *image.Client, ref string, options release
 	return opened, nil
 }
 
-// Close frees the files.
+// Close removes the downloaded files.
 func (i *Image) Close() error { return i.files.Close() }
 
-// Files are the folders of the payload as they are in the image.
+// Files returns the directories of the payload as they are in the image.
 func (i *Image) Files() fs.FS { return i.files }
 
-// ReleaseFiles returns the names of the files of the folder release-manifests, sorted.
-func (i *Image) ReleaseFiles() ([]string, error) { return fileNames(i.files, release.FolderRelease) }
+// ReleaseFiles returns the names of the files in release-manifests, sorted.
+func (i *Image) ReleaseFiles() ([]string, error) {
+	return listFileNames(i.files, release.FolderRelease)
+}
 
-// fileNames returns the names of the regular files directly in a folder, sorted. A folder
-// that is not there has none.
-func fileNames(fsys fs.FS, folder string) ([]string, error) {
+// listFileNames returns the names of the regular files directly in a directory, sorted. A
+// missing directory has no files.
+func listFileNames(fsys fs.FS, folder string) ([]string, error) {
 	entries, err := fs.ReadDir(fsys, folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -132,8 +136,8 @@ func fileNames(fsys fs.FS, folder string) ([]string, error) {
 	return names, err
 }
 
-// ReadFile reads a file of the payload by its name alone: of the folder release-manifests,
-// or of manifests when that has none. The error is fs.ErrNotExist when neither has it.
+// ReadFile reads a file of the payload by its base name: from release-manifests or, if it is not
+// there, from manifests. The error is fs.ErrNotExist if neither has it.
 func (i *Image) ReadFile(name string) ([]byte, error) {
 	if name != path.Base(name) || !fs.ValidPath(name) {
 		return nil, fs.ErrNotExist
@@ -149,12 +153,12 @@ func (i *Image) ReadFile(name string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// Unpack writes the payload into an existing, empty folder as release.Load reads it: the
-// files of manifests and of release-manifests. What lies in folders below is no part of a
-// payload and is left out. The content was verified when the image was opened.
+// Unpack writes the payload into an existing, empty directory that release.Load can read: the
+// files directly in manifests and release-manifests. Subdirectories are not part of a payload.
+// The content was verified when the image was opened.
 func (i *Image) Unpack(ctx context.Context, dir string) error {
 	for _, folder := range []string{release.FolderOwn, release.FolderRelease} {
-		names, err := fileNames(i.files, folder)
+		names, err := listFileNames(i.files, folder)
 		if err != nil {
 			return err
 		}
@@ -178,7 +182,7 @@ func (i *Image) Unpack(ctx context.Context, dir string) error {
 	return nil
 }
 
-// TagArchitecture is what tags of releases call an architecture.
+// TagArchitecture returns the name of an architecture in tags of releases.
 func TagArchitecture(architecture string) string {
 	switch architecture {
 	case "amd64":

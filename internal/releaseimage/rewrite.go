@@ -13,27 +13,27 @@ import (
 
 // rewriter replaces references of images in manifests.
 type rewriter struct {
-	// anyVersion are repositories that are replaced with whatever tag or digest follows them.
-	anyVersion map[string]string
-	// exact are whole references.
-	exact map[string]string
-	// needles are both, the longest first: of two that begin at one place it is meant. They
-	// stand under their registries, so that most of a text is looked at once.
+	// byRepository maps repositories to the replacement of references with any tag or digest.
+	byRepository map[string]string
+	// byReference maps complete references to their replacements.
+	byReference map[string]string
+	// needles are the keys of both, longest first, because the longest match wins. They are
+	// grouped by registry, so that most of a text is scanned only once.
 	needles map[string][]string
 }
 
-// listed is an image that manifests name somehow.
-type listed struct {
-	// reference by which they name it.
+// imageReplacement is a reference in manifests and its replacement.
+type imageReplacement struct {
+	// reference is the reference in the manifests.
 	reference string
-	// pullSpec is what they shall name it by.
+	// pullSpec is the replacement.
 	pullSpec string
 }
 
-// newRewriter makes a rewriter. An image is found by its repository, with whatever version;
-// where several share a repository, only by the reference.
-func newRewriter(images []listed) rewriter {
-	r := rewriter{anyVersion: map[string]string{}, exact: map[string]string{}}
+// newRewriter returns a rewriter. It matches an image by its repository, with any version. If
+// several images share a repository, it matches complete references.
+func newRewriter(images []imageReplacement) rewriter {
+	r := rewriter{byRepository: map[string]string{}, byReference: map[string]string{}}
 	references := map[string]map[string]bool{}
 	for _, image := range images {
 		repository := RepositoryOf(image.reference)
@@ -45,14 +45,14 @@ func newRewriter(images []listed) rewriter {
 
 	for _, image := range images {
 		if repository := RepositoryOf(image.reference); len(references[repository]) == 1 {
-			r.anyVersion[repository] = image.pullSpec
+			r.byRepository[repository] = image.pullSpec
 		} else {
-			r.exact[image.reference] = image.pullSpec
+			r.byReference[image.reference] = image.pullSpec
 		}
 	}
 
 	r.needles = map[string][]string{}
-	for _, found := range []map[string]string{r.anyVersion, r.exact} {
+	for _, found := range []map[string]string{r.byRepository, r.byReference} {
 		for needle := range found {
 			registry, _, _ := strings.Cut(needle, "/")
 			r.needles[registry] = append(r.needles[registry], needle)
@@ -75,18 +75,18 @@ func RepositoryOf(reference string) string {
 	return reference
 }
 
-// versionPattern is what may follow a repository.
+// versionPattern matches what may follow a repository.
 var versionPattern = regexp.MustCompile(`^(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[a-z0-9]+:[0-9a-f]{32,})?`)
 
-// rewrite replaces the images in a text.
-func (r rewriter) rewrite(text []byte) []byte {
+// replaceImages replaces the images in a text.
+func (r rewriter) replaceImages(text []byte) []byte {
 	if len(r.needles) == 0 {
 		return text
 	}
 
 	var out bytes.Buffer
 	for at := 0; at < len(text); {
-		if pullSpec, length := r.at(text, at); length > 0 {
+		if pullSpec, length := r.matchAt(text, at); length > 0 {
 			out.WriteString(pullSpec)
 			at += length
 			continue
@@ -94,14 +94,14 @@ func (r rewriter) rewrite(text []byte) []byte {
 
 		next := at + 1
 		if bytes.HasPrefix(text[at:], []byte("//")) {
-			// A transport stands before the name, as in docker://name.
+			// A transport precedes the name, as in docker://name.
 			out.WriteString("//")
 			at += 2
 			continue
 		}
 
 		if isNamePart(text[at]) {
-			// What follows is part of the same name.
+			// Skip the rest of the name.
 			for next < len(text) && isNamePart(text[next]) {
 				next++
 			}
@@ -114,8 +114,9 @@ func (r rewriter) rewrite(text []byte) []byte {
 	return out.Bytes()
 }
 
-// at tells what stands at a place where a name begins.
-func (r rewriter) at(text []byte, at int) (pullSpec string, length int) {
+// matchAt returns the replacement and length of the reference that starts at an offset, where a
+// name starts. The length is 0 if there is none.
+func (r rewriter) matchAt(text []byte, at int) (pullSpec string, length int) {
 	if !isNamePart(text[at]) {
 		return "", 0
 	}
@@ -125,7 +126,7 @@ func (r rewriter) at(text []byte, at int) (pullSpec string, length int) {
 		if !bytes.HasPrefix(rest, []byte(registry)) {
 			continue
 		}
-		if pullSpec, length := r.among(needles, rest); length > 0 {
+		if pullSpec, length := r.matchReference(needles, rest); length > 0 {
 			return pullSpec, length
 		}
 	}
@@ -133,22 +134,22 @@ func (r rewriter) at(text []byte, at int) (pullSpec string, length int) {
 	return "", 0
 }
 
-// among tells which of the references a text begins with.
-func (r rewriter) among(needles []string, rest []byte) (pullSpec string, length int) {
+// matchReference returns the replacement and length of the first needle that a text starts with.
+func (r rewriter) matchReference(needles []string, rest []byte) (pullSpec string, length int) {
 	for _, needle := range needles {
 		if !bytes.HasPrefix(rest, []byte(needle)) {
 			continue
 		}
 
 		end := len(needle)
-		pullSpec, anyVersion := r.anyVersion[needle]
+		pullSpec, anyVersion := r.byRepository[needle]
 		if anyVersion {
 			end += len(versionPattern.Find(rest[end:]))
 		} else {
-			pullSpec = r.exact[needle]
+			pullSpec = r.byReference[needle]
 		}
 
-		if end == len(rest) || !continues(rest[end:]) {
+		if end == len(rest) || !continuesReference(rest[end:]) {
 			return pullSpec, end
 		}
 	}
@@ -156,27 +157,27 @@ func (r rewriter) among(needles []string, rest []byte) (pullSpec string, length 
 	return "", 0
 }
 
-// isNamePart reports whether a byte can be part of the name of an image.
+// isNamePart reports whether a byte can be part of an image name.
 func isNamePart(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-/@", c) >= 0
 }
 
-// continues reports whether what follows a reference belongs to it, so that it is another
-// one. A dot ends a sentence unless more of a name follows.
-func continues(rest []byte) bool {
+// continuesReference reports whether the rest of a text continues a reference, so that it is
+// another reference. A dot ends a sentence unless a name follows.
+func continuesReference(rest []byte) bool {
 	if rest[0] == ':' || rest[0] == '.' {
 		return len(rest) > 1 && isNamePart(rest[1]) && rest[1] != '/'
 	}
 	return isNamePart(rest[0])
 }
 
-// snapshotPattern is what stands for versions in the manifests of components.
+// snapshotPattern matches the placeholders of versions in the manifests of components.
 var snapshotPattern = regexp.MustCompile(`0\.0\.1-snapshot(?:-([a-z0-9]+(?:-[a-z0-9]+)*))?`)
 
-// replaceVersions replaces 0.0.1-snapshot by the name of the release, without what stands after a
-// plus, and 0.0.1-snapshot-<component> by the version of that component.
+// replaceVersions replaces 0.0.1-snapshot by the name of the release without build metadata, and
+// 0.0.1-snapshot-<component> by the version of that component.
 func replaceVersions(text []byte, name string, components map[string]string) ([]byte, error) {
-	var wrong []error
+	var errs []error
 	name, _, _ = strings.Cut(name, "+")
 	replaced := snapshotPattern.ReplaceAllFunc(text, func(found []byte) []byte {
 		key := string(snapshotPattern.FindSubmatch(found)[1])
@@ -186,16 +187,16 @@ func replaceVersions(text []byte, name string, components map[string]string) ([]
 
 		version, ok := components[key]
 		if !ok {
-			wrong = append(wrong, fmt.Errorf("0.0.1-snapshot-%s: no image of the release says which version %q has", key, key))
+			errs = append(errs, fmt.Errorf("0.0.1-snapshot-%s: no image of the release says which version %q has", key, key))
 		}
 
 		return []byte(version)
 	})
 
-	return replaced, errors.Join(wrong...)
+	return replaced, errors.Join(errs...)
 }
 
-// parseVersions reads a label that lists versions, as name=version with commas.
+// parseVersions parses a label with comma-separated versions, as name=version.
 func parseVersions(text string) (map[string]string, error) {
 	versions := map[string]string{}
 	for item := range strings.SplitSeq(text, ",") {

@@ -12,7 +12,7 @@ const (
 )
 
 func TestRewrite(t *testing.T) {
-	r := newRewriter([]listed{{"quay.io/org/a:latest", pinned}, {"quay.io/org/a/b", "B"}, {"localhost:5000/c", "C"}})
+	r := newRewriter([]imageReplacement{{"quay.io/org/a:latest", pinned}, {"quay.io/org/a/b", "B"}, {"localhost:5000/c", "C"}})
 	for given, want := range map[string]string{
 		"quay.io/org/a":                            pinned,
 		"image: quay.io/org/a:v1.2.3":              "image: " + pinned,
@@ -34,17 +34,17 @@ func TestRewrite(t *testing.T) {
 		"":                                         "",
 	} {
 		given = strings.ReplaceAll(given, "@"+another[14:], another[13:])
-		if got := string(r.rewrite([]byte(given))); got != want {
+		if got := string(r.replaceImages([]byte(given))); got != want {
 			t.Errorf("%s: got %s, want %s", given, got, want)
 		}
 	}
 }
 
-// Images that share a repository are told apart by the whole reference.
+// Images that share a repository are matched by their complete reference.
 func TestRewriteSharedRepository(t *testing.T) {
-	r := newRewriter([]listed{{"quay.io/all:a", "A"}, {"quay.io/all:b", "B"}, {"quay.io/all:b-c", "C"}})
+	r := newRewriter([]imageReplacement{{"quay.io/all:a", "A"}, {"quay.io/all:b", "B"}, {"quay.io/all:b-c", "C"}})
 	given := "quay.io/all:a quay.io/all:b quay.io/all:b-c quay.io/all:d quay.io/all"
-	if got, want := string(r.rewrite([]byte(given))), "A B C quay.io/all:d quay.io/all"; got != want {
+	if got, want := string(r.replaceImages([]byte(given))), "A B C quay.io/all:d quay.io/all"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -78,7 +78,7 @@ func TestRepositoryOf(t *testing.T) {
 	}
 }
 
-// Nothing else than references is changed, and a text that was rewritten stays.
+// Only references are changed, and a second rewrite changes nothing.
 func FuzzRewrite(f *testing.F) {
 	f.Add("image: quay.io/org/a:v1")
 	f.Add("quay.io/org/a/b quay.io/org/a-b //quay.io/org/a@sha256:00")
@@ -87,18 +87,18 @@ func FuzzRewrite(f *testing.F) {
 			return
 		}
 
-		r := newRewriter([]listed{{"quay.io/org/a", pinned}})
-		once := r.rewrite([]byte(text))
+		r := newRewriter([]imageReplacement{{"quay.io/org/a", pinned}})
+		once := r.replaceImages([]byte(text))
 		if !strings.Contains(text, "quay.io/org/a") && string(once) != text {
 			t.Errorf("%q became %q", text, once)
 		}
-		if twice := r.rewrite(once); !bytes.Equal(twice, once) {
+		if twice := r.replaceImages(once); !bytes.Equal(twice, once) {
 			t.Errorf("%q became %q, and then %q", text, once, twice)
 		}
 	})
 }
 
-// Versions are replaced completely, or it is said what is missing.
+// Either all versions are replaced, or an error names the missing ones.
 func FuzzVersions(f *testing.F) {
 	f.Add("kubernetes=1.2.3,machine-os=4.5.6", "0.0.1-snapshot 0.0.1-snapshot-kubernetes")
 	f.Fuzz(func(t *testing.T, label, text string) {

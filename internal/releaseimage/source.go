@@ -15,36 +15,36 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// source is what a release begins with.
-type source struct {
+// buildInput is the initial content of a release to build.
+type buildInput struct {
 	metadata   release.Metadata
 	components []component
-	// files are those of release-manifests, own those of manifests, by name.
+	// files are the files of release-manifests, own those of manifests, by name.
 	files, own map[string][]byte
 	created    time.Time
-	// annotations of image-references.
+	// annotations are the annotations of image-references.
 	annotations map[string]string
-	// was are the files of release-manifests of the release that is only built again; nil
-	// when it is not.
-	was map[string][]byte
-	// noBase says that the release it was read from is built upon nothing.
-	noBase bool
+	// originalFiles are the files in release-manifests of a release that is rebuilt without
+	// changes; nil otherwise.
+	originalFiles map[string][]byte
+	// hasNoBase is true if the input is a release without a base image.
+	hasNoBase bool
 }
 
-func (b *Build) source(ctx context.Context) (*source, error) {
+func (b *Build) readInput(ctx context.Context) (*buildInput, error) {
 	switch {
 	case b.FromDir != nil:
-		return b.fromDir(ctx)
+		return b.readInputFromDir(ctx)
 	case b.FromRelease != "":
-		return b.fromRelease(ctx)
+		return b.readInputFromRelease(ctx)
 	default:
-		return b.fromImages(ctx)
+		return b.readInputFromImages(ctx)
 	}
 }
 
-// fromImages begins with images alone, those of an ImageStream first.
-func (b *Build) fromImages(ctx context.Context) (*source, error) {
-	s := &source{files: map[string][]byte{}, own: map[string][]byte{}}
+// readInputFromImages reads images only, starting with those of an ImageStream.
+func (b *Build) readInputFromImages(ctx context.Context) (*buildInput, error) {
+	s := &buildInput{files: map[string][]byte{}, own: map[string][]byte{}}
 	var mappings []Mapping
 	overridden := map[string]bool{}
 	if b.FromStream != nil {
@@ -54,20 +54,20 @@ func (b *Build) fromImages(ctx context.Context) (*source, error) {
 		}
 	}
 
-	mappings = b.override(mappings, overridden)
+	mappings = b.overrideMappings(mappings, overridden)
 	var err error
 	s.components, err = readComponents(ctx, b.Clients, mappings)
 	if err == nil {
-		err = checkExcluded(b.Exclude, s.components, b.FromStream)
+		err = checkExcludedImages(b.Exclude, s.components, b.FromStream)
 	}
 
-	markOverrides(s.components, overridden)
+	markOverriddenComponents(s.components, overridden)
 	return s, err
 }
 
-// override puts the images that were asked for in place of those with their names, and
-// leaves out those that are not wanted.
-func (b *Build) override(mappings []Mapping, overridden map[string]bool) []Mapping {
+// overrideMappings replaces images by the requested ones with the same names, adds the other
+// requested ones, and removes excluded ones. It records the replaced names in overridden.
+func (b *Build) overrideMappings(mappings []Mapping, overridden map[string]bool) []Mapping {
 	for _, wanted := range b.Images {
 		i := slices.IndexFunc(mappings, func(known Mapping) bool { return known.Name == wanted.Name })
 		if i < 0 {
@@ -81,7 +81,7 @@ func (b *Build) override(mappings []Mapping, overridden map[string]bool) []Mappi
 	return slices.DeleteFunc(mappings, func(m Mapping) bool { return slices.Contains(b.Exclude, m.Name) })
 }
 
-func markOverrides(components []component, overridden map[string]bool) {
+func markOverriddenComponents(components []component, overridden map[string]bool) {
 	for i := range components {
 		if !overridden[components[i].name] {
 			continue
@@ -97,38 +97,39 @@ func markOverrides(components []component, overridden map[string]bool) {
 	}
 }
 
-// checkExcluded refuses to leave out what is not there: the name is probably misspelt.
-func checkExcluded(exclude []string, kept []component, stream *release.ImageReferences) error {
+// checkExcludedImages returns an error for each excluded image that does not exist, because its
+// name is probably misspelled.
+func checkExcludedImages(exclude []string, kept []component, stream *release.ImageReferences) error {
 	if stream == nil {
 		return nil
 	}
 
-	var wrong []error
+	var errs []error
 	for _, name := range exclude {
 		_, ok := stream.PullSpec(name)
 		if !ok && !slices.ContainsFunc(kept, func(c component) bool { return c.name == name }) {
-			wrong = append(wrong, fmt.Errorf("there is no image %q to leave out", name))
+			errs = append(errs, fmt.Errorf("there is no image %q to leave out", name))
 		}
 	}
 
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
-// fromDir begins with a folder of manifests.
-func (b *Build) fromDir(ctx context.Context) (*source, error) {
+// readInputFromDir reads a directory of manifests.
+func (b *Build) readInputFromDir(ctx context.Context) (*buildInput, error) {
 	folder, own := ".", ""
 	if info, err := fs.Stat(b.FromDir, release.FolderRelease); err == nil && info.IsDir() {
 		folder, own = release.FolderRelease, release.FolderOwn
 	}
 
-	s := &source{own: map[string][]byte{}}
+	s := &buildInput{own: map[string][]byte{}}
 	var err error
-	if s.files, err = readFolder(b.FromDir, folder); err != nil {
+	if s.files, err = readManifestFolder(b.FromDir, folder); err != nil {
 		return nil, err
 	}
 
 	if own != "" {
-		if s.own, err = readFolder(b.FromDir, own); err != nil {
+		if s.own, err = readManifestFolder(b.FromDir, own); err != nil {
 			return nil, err
 		}
 		delete(s.own, fileImages)
@@ -157,11 +158,11 @@ func (b *Build) fromDir(ctx context.Context) (*source, error) {
 	}
 
 	s.created = references.Created.UTC()
-	return s, b.addListed(ctx, s, references)
+	return s, b.addListedImages(ctx, s, references)
 }
 
-// addListed adds the images that a folder lists, and those that were asked for.
-func (b *Build) addListed(ctx context.Context, s *source, references release.ImageReferences) error {
+// addListedImages adds the images that a directory lists, and the requested ones.
+func (b *Build) addListedImages(ctx context.Context, s *buildInput, references release.ImageReferences) error {
 	var mappings []Mapping
 	for _, tag := range references.Tags {
 		mappings = append(mappings, Mapping{Name: tag.Name, Image: tag.PullSpec, Annotations: tag.Annotations})
@@ -169,12 +170,12 @@ func (b *Build) addListed(ctx context.Context, s *source, references release.Ima
 
 	overridden := map[string]bool{}
 	var read []Mapping
-	for _, mapping := range b.override(mappings, overridden) {
+	for _, mapping := range b.overrideMappings(mappings, overridden) {
 		listed, isListed := references.PullSpec(mapping.Name)
 		if isListed && !overridden[mapping.Name] && image.IsCanonical(mapping.Image) {
-			// All that is known of it is known already.
+			// The list already contains everything about it.
 			s.components = append(s.components, component{
-				name: mapping.Name, pullSpec: mapping.Image, annotations: mapping.Annotations, listed: listed, keep: true,
+				name: mapping.Name, pullSpec: mapping.Image, annotations: mapping.Annotations, listedAs: listed, isRequired: true,
 			})
 			continue
 		}
@@ -188,25 +189,25 @@ func (b *Build) addListed(ctx context.Context, s *source, references release.Ima
 
 	for _, c := range found {
 		listed, isListed := references.PullSpec(c.name)
-		c.listed, c.keep = listed, isListed
+		c.listedAs, c.isRequired = listed, isListed
 		s.components = append(s.components, c)
 	}
 
-	markOverrides(s.components, overridden)
-	return checkExcluded(b.Exclude, s.components, &references)
+	markOverriddenComponents(s.components, overridden)
+	return checkExcludedImages(b.Exclude, s.components, &references)
 }
 
-// fromRelease begins with a release: with its images, and with those of its manifests that
-// none of its images brought. What they brought is made again.
-func (b *Build) fromRelease(ctx context.Context) (*source, error) {
+// readInputFromRelease reads a release: its images, and the manifests that do not come from one
+// of its images. The others are generated again.
+func (b *Build) readInputFromRelease(ctx context.Context) (*buildInput, error) {
 	opened, err := Open(ctx, b.Clients(b.FromRelease), b.FromRelease)
 	if err != nil {
 		return nil, err
 	}
 
-	defer func() { _ = opened.Close() }() // What is needed later was read.
-	s := &source{metadata: opened.Payload.Metadata, own: map[string][]byte{}, created: opened.Payload.Images.Created.UTC()}
-	if s.files, err = readFolder(opened.files, release.FolderRelease); err != nil {
+	defer func() { _ = opened.Close() }() // Everything needed was read.
+	s := &buildInput{metadata: opened.Payload.Metadata, own: map[string][]byte{}, created: opened.Payload.Images.Created.UTC()}
+	if s.files, err = readManifestFolder(opened.files, release.FolderRelease); err != nil {
 		return nil, err
 	}
 
@@ -216,16 +217,16 @@ func (b *Build) fromRelease(ctx context.Context) (*source, error) {
 	}
 
 	delete(s.files, fileImages)
-	if err := b.ownOf(ctx, s, opened); err != nil {
+	if err := b.readOwnManifests(ctx, s, opened); err != nil {
 		return nil, err
 	}
 
-	components, err := b.componentsOf(ctx, s, opened.Payload.Images)
+	components, err := b.readReleaseComponents(ctx, s, opened.Payload.Images)
 	if err != nil {
 		return nil, err
 	}
-	if b.changesNothing() {
-		s.annotations, s.components, s.was = opened.Payload.Images.Annotations, components, before
+	if b.isRebuild() {
+		s.annotations, s.components, s.originalFiles = opened.Payload.Images.Annotations, components, before
 		return s, nil
 	}
 
@@ -233,8 +234,9 @@ func (b *Build) fromRelease(ctx context.Context) (*source, error) {
 	return s, b.replaceImages(ctx, s, components)
 }
 
-// componentsOf reads the images of a release, and takes what they brought out of its files.
-func (b *Build) componentsOf(ctx context.Context, s *source, images release.ImageReferences) ([]component, error) {
+// readReleaseComponents reads the images of a release, and removes their manifests from the
+// files of s.
+func (b *Build) readReleaseComponents(ctx context.Context, s *buildInput, images release.ImageReferences) ([]component, error) {
 	var mappings []Mapping
 	for _, tag := range images.Tags {
 		mappings = append(mappings, Mapping{Name: tag.Name, Image: tag.PullSpec, Annotations: tag.Annotations})
@@ -246,7 +248,7 @@ func (b *Build) componentsOf(ctx context.Context, s *source, images release.Imag
 	}
 
 	brought := &composition{name: images.Name, components: slices.Clone(components), files: map[string][]byte{}, allowMissing: true}
-	if err := brought.compose(cmp.Or(b.BaseTag, DefaultBase)); err != nil {
+	if err := brought.composeManifests(cmp.Or(b.BaseTag, DefaultBase)); err != nil {
 		return nil, err
 	}
 
@@ -255,21 +257,21 @@ func (b *Build) componentsOf(ctx context.Context, s *source, images release.Imag
 	}
 
 	for i := range components {
-		components[i].keep, components[i].listed = true, components[i].pullSpec
+		components[i].isRequired, components[i].listedAs = true, components[i].pullSpec
 	}
 
 	return components, nil
 }
 
-// ownOf returns a release that is made from another one those manifests of the folder
-// manifests that its base does not have.
-func (b *Build) ownOf(ctx context.Context, s *source, opened *Image) error {
+// readOwnManifests reads the manifests in the directory manifests of a release, without those
+// that come from its base image.
+func (b *Build) readOwnManifests(ctx context.Context, s *buildInput, opened *Image) error {
 	var err error
-	if s.own, err = readFolder(opened.files, release.FolderOwn); err != nil {
+	if s.own, err = readManifestFolder(opened.files, release.FolderOwn); err != nil {
 		return err
 	}
 	if opened.Labels[LabelBaseDigest] == "" {
-		s.noBase = true
+		s.hasNoBase = true
 		return nil
 	}
 
@@ -281,7 +283,7 @@ func (b *Build) ownOf(ctx context.Context, s *source, opened *Image) error {
 		return fmt.Errorf("the release %s has no image %q that it was built upon: name it", opened.Canonical, cmp.Or(b.BaseTag, DefaultBase))
 	}
 
-	manifests, err := ownManifests(ctx, b.Clients, base)
+	manifests, err := readBaseManifests(ctx, b.Clients, base)
 	for name, data := range manifests {
 		if string(s.own[name]) == string(data) {
 			delete(s.own, name)
@@ -291,8 +293,9 @@ func (b *Build) ownOf(ctx context.Context, s *source, opened *Image) error {
 	return err
 }
 
-// replaceImages puts the images that were asked for in place of those of the release.
-func (b *Build) replaceImages(ctx context.Context, s *source, components []component) error {
+// replaceImages adds the components of a release, replaced by the requested images with the same
+// names.
+func (b *Build) replaceImages(ctx context.Context, s *buildInput, components []component) error {
 	overridden := map[string]bool{}
 	var wanted []Mapping
 	for _, mapping := range b.Images {
@@ -312,17 +315,17 @@ func (b *Build) replaceImages(ctx context.Context, s *source, components []compo
 		i := slices.IndexFunc(found, func(c component) bool { return c.name == old.name })
 		switch {
 		case i >= 0:
-			found[i].listed, found[i].keep = old.pullSpec, true
+			found[i].listedAs, found[i].isRequired = old.pullSpec, true
 		case !slices.Contains(b.Exclude, old.name):
 			s.components = append(s.components, old)
 		}
 	}
 
 	s.components = append(s.components, found...)
-	markOverrides(s.components, overridden)
+	markOverriddenComponents(s.components, overridden)
 	return nil
 }
 
-// unnamedVersion is the name of a list of images that has none: that of a folder of manifests
-// becomes the name of the release.
+// unnamedVersion is the name of an image list without a name. The list of a directory becomes
+// the name of the release.
 const unnamedVersion = "0.0.1"

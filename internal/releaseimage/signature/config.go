@@ -17,28 +17,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ConfigMap by which a release says who signs releases.
+// The ConfigMap by which a release configures the verification of releases.
 const (
-	// AnnotationConfigMap marks it among the manifests of the release, with any value.
+	// AnnotationConfigMap marks it among the manifests of the release. Its value is ignored.
 	AnnotationConfigMap = "release.openshift.io/verification-config-map"
 	prefixKeyring       = "verifier-public-key-"
 	prefixStore         = "store-"
 )
 
-// Config says who signs releases, and where their signatures are.
+// Config configures the verification of releases.
 type Config struct {
-	// Keyrings must each have signed. Their names are the keys of the ConfigMap, and they
-	// are sorted by them.
+	// Keyrings must each have signed a release. Their names are the keys of the ConfigMap, and
+	// they are sorted by name.
 	Keyrings []Keyring
-	// Stores are where signatures are looked for, in the order of their keys.
+	// Stores are searched for signatures. They are sorted by their keys.
 	Stores []Store
-	// Unknown are the keys that mean nothing, sorted.
+	// Unknown are the unknown keys, sorted.
 	Unknown []string
 }
 
-// TrustOf returns the ConfigMap by which a release says who signs its successors: keyrings by
-// their names, all of which must have signed, and the URLs of stores with their signatures.
-// There must be at least one of each.
+// TrustOf returns the ConfigMap by which a release configures the verification of its
+// successors: keyrings by name, all of which must sign, and URLs of stores. There must be at
+// least one of each.
 func TrustOf(keyrings map[string][]byte, stores []string) (*corev1.ConfigMap, error) {
 	configMap := &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
@@ -50,8 +50,8 @@ func TrustOf(keyrings map[string][]byte, stores []string) (*corev1.ConfigMap, er
 
 	all := map[string]string{}
 	for name, keyring := range keyrings {
-		if wrong := validation.IsConfigMapKey(prefixKeyring + name); len(wrong) > 0 {
-			return nil, fmt.Errorf("the name %q of a keyring: %s", name, strings.Join(wrong, "; "))
+		if errs := validation.IsConfigMapKey(prefixKeyring + name); len(errs) > 0 {
+			return nil, fmt.Errorf("the name %q of a keyring: %s", name, strings.Join(errs, "; "))
 		}
 		all[prefixKeyring+name] = string(keyring)
 		if utf8.Valid(keyring) {
@@ -70,8 +70,8 @@ func TrustOf(keyrings map[string][]byte, stores []string) (*corev1.ConfigMap, er
 	return configMap, err
 }
 
-// Verifier makes a verifier of the configuration. The stores that come first are asked
-// before those of the configuration, one after the other.
+// Verifier returns a verifier for the configuration. The stores in first are searched before
+// those of the configuration, one after the other.
 func (c Config) Verifier(first ...Store) *Statements {
 	stores := slices.Clip(first)
 	if len(c.Stores) > 0 {
@@ -80,25 +80,25 @@ func (c Config) Verifier(first ...Store) *Statements {
 	return NewStatements(c.Keyrings, Serial(stores...))
 }
 
-// ParseConfig reads the data of a ConfigMap with AnnotationConfigMap: keyrings at
-// verifier-public-key-<name>, URLs of stores at store-<name>. There must be at least one of
-// each. The client asks stores on web servers; nil means that of the machine.
+// ParseConfig parses the data of a ConfigMap with AnnotationConfigMap: keyrings at
+// verifier-public-key-<name>, and URLs of stores at store-<name>. There must be at least one of
+// each. The client accesses web servers; nil means http.DefaultClient.
 func ParseConfig(data map[string]string, client *http.Client) (Config, error) {
 	var config Config
-	var wrong []error
+	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		switch {
 		case strings.HasPrefix(key, prefixKeyring):
 			keyring, err := ParseKeyring(key, []byte(data[key]))
 			if err != nil {
-				wrong = append(wrong, err)
+				errs = append(errs, err)
 				continue
 			}
 			config.Keyrings = append(config.Keyrings, keyring)
 		case strings.HasPrefix(key, prefixStore):
 			store, err := OpenStore(data[key], client)
 			if err != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %w", key, err))
+				errs = append(errs, fmt.Errorf("%s: %w", key, err))
 				continue
 			}
 			config.Stores = append(config.Stores, store)
@@ -107,22 +107,22 @@ func ParseConfig(data map[string]string, client *http.Client) (Config, error) {
 		}
 	}
 
-	if len(config.Keyrings) == 0 && len(wrong) == 0 {
-		wrong = append(wrong, fmt.Errorf("no key %s<name> holds a keyring", prefixKeyring))
+	if len(config.Keyrings) == 0 && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("no key %s<name> holds a keyring", prefixKeyring))
 	}
-	if len(config.Stores) == 0 && len(wrong) == 0 {
-		wrong = append(wrong, fmt.Errorf("no key %s<name> holds the URL of a store", prefixStore))
+	if len(config.Stores) == 0 && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("no key %s<name> holds the URL of a store", prefixStore))
 	}
 
-	return config, errors.Join(wrong...)
+	return config, errors.Join(errs...)
 }
 
-// OpenStore makes a store of a URL: a folder of a web server (http or https), or one on disk
-// (file). The client asks web servers; nil means that of the machine.
+// OpenStore returns a store for a URL: a directory of a web server (http or https), or on disk
+// (file). The client accesses web servers; nil means http.DefaultClient.
 func OpenStore(address string, client *http.Client) (Store, error) {
 	parsed, err := url.Parse(strings.TrimSpace(address))
 	if err != nil {
-		return nil, errors.New("the store is no URL") // The error would hold what may be a secret.
+		return nil, errors.New("the store is no URL") // The error would contain the URL, which may be a secret.
 	}
 
 	switch parsed.Scheme {
@@ -138,6 +138,6 @@ func OpenStore(address string, client *http.Client) (Store, error) {
 		}
 		return FolderStore{Name: "file://" + parsed.Path, Files: os.DirFS(parsed.Path)}, nil
 	default:
-		return nil, fmt.Errorf("the store has the scheme %q; it must be http, https or file", shorten(parsed.Scheme))
+		return nil, fmt.Errorf("the store has the scheme %q; it must be http, https or file", shortenText(parsed.Scheme))
 	}
 }

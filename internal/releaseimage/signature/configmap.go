@@ -18,57 +18,57 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Where a cluster keeps signatures.
+// The location of signatures in a cluster.
 const (
-	// Namespace has the ConfigMaps that hold signatures.
+	// Namespace is the namespace of the ConfigMaps with signatures.
 	Namespace = "openshift-config-managed"
-	// Label is on each of them, with an empty value.
+	// Label is the label of these ConfigMaps, with an empty value.
 	Label = "release.openshift.io/verification-signatures"
 )
 
-// listEvery is how often ConfigMaps are listed at most.
-const listEvery = 30 * time.Second
+// minListInterval is the minimum interval between lists of ConfigMaps.
+const minListInterval = 30 * time.Second
 
-// maxConfigMaps is how many signatures ConfigMaps may hold for one digest.
+// maxInConfigMaps is the maximum number of signatures in ConfigMaps that are read for a digest.
 const maxInConfigMaps = 100
 
-// ConfigMapStore keeps signatures in the ConfigMaps of a cluster: those in Namespace with
-// Label, of whose binaryData the keys count that begin with <algorithm>-<hex>. They are
-// listed at most each 30 seconds. It is safe for concurrent use.
+// ConfigMapStore is a store of signatures in ConfigMaps of a cluster: those in Namespace with
+// Label. Keys of binaryData that start with <algorithm>-<hex> contain signatures. The ConfigMaps
+// are listed at most every 30 seconds. It is safe for concurrent use.
 type ConfigMapStore struct {
-	// List returns the ConfigMaps. It is called by one goroutine at a time.
+	// List returns the ConfigMaps. It is not called concurrently.
 	List func(ctx context.Context) ([]corev1.ConfigMap, error)
 
-	now    func() time.Time // nil means time.Now
-	mu     sync.Mutex
-	listed time.Time
-	found  []corev1.ConfigMap
+	now      func() time.Time // nil means time.Now
+	mu       sync.Mutex
+	listedAt time.Time
+	cached   []corev1.ConfigMap
 }
 
-// String says where they are.
+// String returns the location.
 func (*ConfigMapStore) String() string { return "ConfigMaps in " + Namespace }
 
-// Signatures returns what the ConfigMaps hold for the digest.
+// Signatures returns the signatures of the digest in the ConfigMaps.
 func (s *ConfigMapStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		found, err := s.list(ctx)
+		found, err := s.listConfigMaps(ctx)
 		if err != nil {
 			yield(nil, fmt.Errorf("list the %s: %w", s, err))
 			return
 		}
-		inConfigMaps(found, digest)(yield)
+		signaturesInConfigMaps(found, digest)(yield)
 	}
 }
 
-func (s *ConfigMapStore) list(ctx context.Context) ([]corev1.ConfigMap, error) {
+func (s *ConfigMapStore) listConfigMaps(ctx context.Context) ([]corev1.ConfigMap, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now
 	if s.now != nil {
 		now = s.now
 	}
-	if !s.listed.IsZero() && now().Sub(s.listed) < listEvery {
-		return s.found, nil
+	if !s.listedAt.IsZero() && now().Sub(s.listedAt) < minListInterval {
+		return s.cached, nil
 	}
 
 	found, err := s.List(ctx)
@@ -76,12 +76,13 @@ func (s *ConfigMapStore) list(ctx context.Context) ([]corev1.ConfigMap, error) {
 		return nil, err
 	}
 
-	s.listed, s.found = now(), found
+	s.listedAt, s.cached = now(), found
 	return found, nil
 }
 
-// inConfigMaps returns the signatures of a digest, by the names of the ConfigMaps and keys.
-func inConfigMaps(configMaps []corev1.ConfigMap, digest Digest) iter.Seq2[[]byte, error] {
+// signaturesInConfigMaps returns the signatures of a digest, in the order of the ConfigMaps and
+// their sorted keys.
+func signaturesInConfigMaps(configMaps []corev1.ConfigMap, digest Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		given := 0
 		prefix := digest.Algorithm + "-" + digest.Hex
@@ -105,7 +106,7 @@ func inConfigMaps(configMaps []corev1.ConfigMap, digest Digest) iter.Seq2[[]byte
 	}
 }
 
-// ConfigMapOf returns the ConfigMap that holds the signatures of a digest in a cluster.
+// ConfigMapOf returns a ConfigMap with the signatures of a digest.
 func ConfigMapOf(digest Digest, signatures [][]byte) *corev1.ConfigMap {
 	name := digest.Algorithm + "-" + digest.Hex
 	data := map[string][]byte{}
@@ -119,13 +120,12 @@ func ConfigMapOf(digest Digest, signatures [][]byte) *corev1.ConfigMap {
 	}
 }
 
-// maxBundleBytes is the size of a file with ConfigMaps: as many signatures as a ConfigMap
-// may hold.
+// maxBundleBytes is the maximum size of a file with ConfigMaps.
 const maxBundleBytes = 4 << 20
 
-// StoreOf makes a store of a file that holds ConfigMaps with signatures, in YAML or JSON, as
-// they are carried to a cluster that reaches no other store. The name is what people know
-// the file by.
+// StoreOf returns a store for a file with ConfigMaps that contain signatures, in YAML or JSON.
+// Such files bring signatures to clusters without access to other stores. The name is used in
+// messages.
 func StoreOf(name string, data []byte) (Store, error) {
 	if len(data) > maxBundleBytes {
 		return nil, fmt.Errorf("%s: it is larger than the %d bytes that it may have", name, maxBundleBytes)
@@ -140,7 +140,7 @@ func StoreOf(name string, data []byte) (Store, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: it holds no ConfigMap: %s", name, shorten(err.Error()))
+			return nil, fmt.Errorf("%s: it holds no ConfigMap: %s", name, shortenText(err.Error()))
 		}
 		if configMap.Kind == "ConfigMap" {
 			bundle.configMaps = append(bundle.configMaps, configMap)
@@ -162,5 +162,5 @@ type bundleStore struct {
 func (s *bundleStore) String() string { return s.name }
 
 func (s *bundleStore) Signatures(_ context.Context, digest Digest) iter.Seq2[[]byte, error] {
-	return inConfigMaps(s.configMaps, digest)
+	return signaturesInConfigMaps(s.configMaps, digest)
 }

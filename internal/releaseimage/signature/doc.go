@@ -1,15 +1,15 @@
-// Package signature decides whether a release image was signed by those whose keys are
-// trusted, by nothing but its digest: a statement about the digest is looked for in
-// stores, and believed when a trusted key signed it.
+// Package signature verifies that a release image is signed by trusted keys. It only uses the
+// digest of the image: it searches stores for a statement about the digest that a trusted key
+// signed.
 //
-// There are two kinds of statements. [Statements] verifies OpenPGP messages, which lie in
-// stores: folders on web servers ([HTTPStore]), folders on disk ([FolderStore]) and
-// ConfigMaps ([ConfigMapStore], [StoreOf]). [Sigstore] verifies what cosign writes beside
-// an image, by public keys. [Sign] and [PrivateKey.Sign] make them.
+// There are two kinds of statements. [Statements] verifies OpenPGP messages in stores:
+// directories of web servers ([HTTPStore]), directories on disk ([FolderStore]) and ConfigMaps
+// ([ConfigMapStore], [StoreOf]). [Sigstore] verifies what cosign attaches to an image, by public
+// keys. [Signer.Sign] and [PrivateKey.Sign] create them.
 //
-// It pulls no image and asks no Kubernetes API: what lies there is given to it by its
-// callers. It does not compute digests: whoever reads an image checks that it has the
-// digest that was verified.
+// The package pulls no image and uses no Kubernetes API; its callers provide the data. It does
+// not compute digests: callers that read an image must check that its digest is the verified
+// one.
 package signature
 
 import (
@@ -21,29 +21,28 @@ import (
 	"strings"
 )
 
-// Verifier reports whether a release may be trusted.
+// Verifier verifies release images.
 type Verifier interface {
-	// Verify returns nil when the release image with the digest, as sha256:<hex>, is signed as
-	// the verifier demands, and otherwise an error that says what is missing: an *Error
-	// when signatures were looked for. An empty digest is that of an image that was named
-	// by a tag, which nobody can verify.
+	// Verify returns nil if the release image with the digest, as sha256:<hex>, is signed as
+	// required. Otherwise it returns an error, which is an *Error if signatures were searched.
+	// The digest is empty for an image that is named by a tag, which cannot be verified.
 	Verify(ctx context.Context, digest string) error
 }
 
-// ErrNoDigest is about a release that is named by a tag.
+// ErrNoDigest is returned for a release that is named by a tag.
 var ErrNoDigest = errors.New("release images that are not accessed via digest cannot be verified")
 
-// ErrNotPossible is what Reject says.
+// ErrNotPossible is returned by Reject.
 var ErrNotPossible = errors.New("verification is not possible")
 
-// Reject is the verifier of a cluster that knows no keys: it trusts nothing.
+// Reject is the verifier of a cluster without keys. It rejects every release.
 type Reject struct{}
 
 // Verify returns ErrNotPossible.
 func (Reject) Verify(context.Context, string) error { return ErrNotPossible }
 
-// All returns a verifier that trusts what each of the verifiers trusts. Without any it trusts
-// nothing.
+// All returns a verifier that requires all given verifiers to succeed. Without verifiers it
+// rejects every release.
 func All(verifiers ...Verifier) Verifier {
 	switch len(verifiers) {
 	case 0:
@@ -51,14 +50,14 @@ func All(verifiers ...Verifier) Verifier {
 	case 1:
 		return verifiers[0]
 	default:
-		return all(verifiers)
+		return allVerifiers(verifiers)
 	}
 }
 
-type all []Verifier
+type allVerifiers []Verifier
 
-func (a all) Verify(ctx context.Context, digest string) error {
-	var failed refusals
+func (a allVerifiers) Verify(ctx context.Context, digest string) error {
+	var failed verifierErrors
 	for _, verifier := range a {
 		if err := verifier.Verify(ctx, digest); err != nil {
 			failed = append(failed, err)
@@ -72,7 +71,7 @@ func (a all) Verify(ctx context.Context, digest string) error {
 }
 
 // Verified returns the signatures that the verifiers remember, by digest.
-func (a all) Verified() map[string][][]byte {
+func (a allVerifiers) Verified() map[string][][]byte {
 	signatures := map[string][][]byte{}
 	for _, verifier := range a {
 		if keeper, ok := verifier.(interface{ Verified() map[string][][]byte }); ok {
@@ -82,11 +81,11 @@ func (a all) Verified() map[string][][]byte {
 	return signatures
 }
 
-// Digest is the digest of an image in its parts.
+// Digest is a parsed image digest.
 type Digest struct {
 	// Algorithm is sha256 or sha512.
 	Algorithm string
-	// Hex has 64 or 128 digits.
+	// Hex has 64 or 128 hexadecimal digits.
 	Hex string
 }
 
@@ -95,8 +94,7 @@ func (d Digest) String() string { return d.Algorithm + ":" + d.Hex }
 
 var digestPattern = regexp.MustCompile(`^(?:(sha256):([0-9a-f]{64})|(sha512):([0-9a-f]{128}))$`)
 
-// ParseDigest reads sha256:<hex> or sha512:<hex>. Its error is ErrNoDigest for an empty
-// text.
+// ParseDigest parses sha256:<hex> or sha512:<hex>. It returns ErrNoDigest for an empty text.
 func ParseDigest(text string) (Digest, error) {
 	if text == "" {
 		return Digest{}, ErrNoDigest
@@ -104,26 +102,25 @@ func ParseDigest(text string) (Digest, error) {
 
 	match := digestPattern.FindStringSubmatch(text)
 	if match == nil {
-		return Digest{}, fmt.Errorf("the provided release image digest has an invalid format: %q", shorten(text))
+		return Digest{}, fmt.Errorf("the provided release image digest has an invalid format: %q", shortenText(text))
 	}
 	return Digest{Algorithm: match[1] + match[3], Hex: match[2] + match[4]}, nil
 }
 
-// DigestOf returns the digest of a pull spec, to be verified. It is empty when the pull spec
-// has none.
+// DigestOf returns the digest of a pull spec; "" if it has none.
 func DigestOf(pullSpec string) string {
 	_, digest, _ := strings.Cut(pullSpec, "@")
 	return digest
 }
 
-// maxText bounds what a store or a statement may put into an error.
-const maxText = 512
+// maxTextBytes is the maximum length of external text in an error.
+const maxTextBytes = 512
 
-// shorten makes a text from outside safe to show: one line of bounded length.
-func shorten(text string) string {
+// shortenText returns external text as one line of bounded length.
+func shortenText(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	if len(text) > maxTextBytes {
+		text = strings.ToValidUTF8(text[:maxTextBytes], "") + "…"
 	}
 	return text
 }

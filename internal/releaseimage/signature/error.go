@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// Error says that a release is not signed as it must be.
+// Error is returned for a release without the required signatures.
 type Error struct {
-	// Digest of the release image.
+	// Digest is the digest of the release image.
 	Digest string
-	// Kind of what is missing a signature: "keyrings" or "keys".
+	// Kind is the kind of required signers: "keyrings" or "keys".
 	Kind string
-	// Missing are the names of the keyrings or keys for which no valid signature was found.
+	// Missing are the names of the keyrings or keys without a valid signature.
 	Missing []string
-	// Causes are what was found instead, in the order in which it was found: at most 64.
+	// Causes are the errors that were found, in order: at most 64.
 	Causes []Cause
 }
 
-// Cause is something that kept a signature from being found or believed.
+// Cause is an error about a signature or a store.
 type Cause struct {
-	// Time when it was found.
+	// Time is when the error was found.
 	Time time.Time
 	Err  error
 }
 
-// Error names the digest and what is missing. Detail says why.
+// Error returns the digest and the missing signers. Detail adds the causes.
 func (e *Error) Error() string {
 	return fmt.Sprintf("unable to verify %s against %s: %s", e.Digest, e.Kind, strings.Join(e.Missing, ", "))
 }
@@ -43,7 +43,7 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Detail is the error with its causes, one in each line with its time.
+// Detail returns the error with its causes, one per line with its time.
 func (e *Error) Detail() string {
 	lines := []string{e.Error()}
 	for _, cause := range e.Causes {
@@ -52,11 +52,11 @@ func (e *Error) Detail() string {
 	return strings.Join(lines, "\n")
 }
 
-// Detail tells all that is known of why a verifier refused: its errors with their causes.
-// An error of another kind is given as it is.
+// Detail returns the text of a verification error with all causes. For other errors it returns
+// the error text.
 func Detail(err error) string {
 	own := (*Error)(nil)
-	if joined := (refusals)(nil); errors.As(err, &joined) {
+	if joined := (verifierErrors)(nil); errors.As(err, &joined) {
 		lines := make([]string, len(joined))
 		for i, err := range joined {
 			lines[i] = Detail(err)
@@ -70,34 +70,36 @@ func Detail(err error) string {
 	return own.Detail()
 }
 
-// refusals are the errors of several verifiers.
-type refusals []error
+// verifierErrors are the errors of several verifiers.
+type verifierErrors []error
 
-func (r refusals) Error() string { return errors.Join(r...).Error() }
+func (r verifierErrors) Error() string { return errors.Join(r...).Error() }
 
-func (r refusals) Unwrap() []error { return r }
+func (r verifierErrors) Unwrap() []error { return r }
 
-// maxCauses is how many causes are kept: those of a few stores with nine signatures each.
+// maxCauses is the maximum number of causes in an error: those of a few stores with nine
+// signatures each.
 const maxCauses = 64
 
-// maxTried is how many signatures are tried for one digest: those of dozens of stores. Each
-// costs up to a millisecond.
-const maxTried = 500
+// maxTriedSignatures is the maximum number of signatures that are verified per digest: those of
+// dozens of stores. Each takes up to a millisecond.
+const maxTriedSignatures = 500
 
-// search looks for signatures until every signer has one.
-type search[T any] struct {
+// signatureSearch searches signatures until every signer has a valid one.
+type signatureSearch[T any] struct {
 	digest Digest
 	kind   string
 	store  string
 	now    func() time.Time
-	// signers are the names of those who must have signed.
+	// signers are the names of the required signers.
 	signers []string
-	// accepts reports whether a signature is a signer's.
-	accepts func(signature T, signer int) error
+	// verify returns an error unless a signature is a valid signature of the signer with an
+	// index.
+	verify func(signature T, signer int) error
 }
 
-// run returns the signatures that satisfied the signers, or an *Error.
-func (s search[T]) run(ctx context.Context, found iter.Seq2[T, error]) ([]T, error) {
+// findSignatures returns a set of signatures that satisfies all signers, or an *Error.
+func (s signatureSearch[T]) findSignatures(ctx context.Context, found iter.Seq2[T, error]) ([]T, error) {
 	failed := &Error{Digest: s.digest.String(), Kind: s.kind}
 	note := func(err error) {
 		if len(failed.Causes) < maxCauses {
@@ -112,7 +114,7 @@ func (s search[T]) run(ctx context.Context, found iter.Seq2[T, error]) ([]T, err
 	var good []T
 	signatures, tried := 0, 0
 	for signature, err := range found {
-		if tried++; tried > maxTried {
+		if tried++; tried > maxTriedSignatures {
 			break
 		}
 		if err != nil {
@@ -123,7 +125,7 @@ func (s search[T]) run(ctx context.Context, found iter.Seq2[T, error]) ([]T, err
 		signatures++
 		before := len(missing)
 		missing = slices.DeleteFunc(missing, func(signer int) bool {
-			err := s.accepts(signature, signer)
+			err := s.verify(signature, signer)
 			if err != nil {
 				note(fmt.Errorf("a signature is not valid for %s: %w", s.signers[signer], err))
 			}

@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-// A statement that is believed is about the digest, names an image, and is of its type.
+// An accepted statement is about the digest, names an image, and has the right type.
 func FuzzStatement(f *testing.F) {
-	f.Add([]byte(text(typeAtomic, digest.String(), "r", "")))
-	f.Add([]byte(text(typeAtomic, digest.String(), "r", `,"x":1`)))
-	f.Add([]byte(text(typeCosign, digest.String(), "r", "")))
-	f.Add([]byte(text(typeAtomic, other.String(), "", "")))
+	f.Add([]byte(statementJSON(typeAtomic, digest.String(), "r", "")))
+	f.Add([]byte(statementJSON(typeAtomic, digest.String(), "r", `,"x":1`)))
+	f.Add([]byte(statementJSON(typeCosign, digest.String(), "r", "")))
+	f.Add([]byte(statementJSON(typeAtomic, other.String(), "", "")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > MaxSignatureBytes {
 			return
 		}
-		for kind, check := range map[string]func([]byte, Digest) error{typeAtomic: checkAtomic, typeCosign: checkCosign} {
+		for kind, check := range map[string]func([]byte, Digest) error{typeAtomic: checkAtomicStatement, typeCosign: checkCosignStatement} {
 			if check(data, digest) != nil {
 				continue
 			}
@@ -31,7 +31,7 @@ func FuzzStatement(f *testing.F) {
 	})
 }
 
-// Nothing that comes from a store is believed, or breaks anything, unless it was signed.
+// Unsigned data from a store is rejected and causes no panic.
 func FuzzMessage(f *testing.F) {
 	data, err := os.ReadFile("testdata/gpg/keyring.asc")
 	if err != nil {
@@ -43,23 +43,23 @@ func FuzzMessage(f *testing.F) {
 		f.Fatal(err)
 	}
 
-	ours := newPerson(f, "ours", now.AddDate(-1, 0, 0), 0)
+	ours := newTestSigner(f, "ours", now.AddDate(-1, 0, 0), 0)
 	f.Add(message)
 	f.Add(data)
-	f.Add(ours.signs(f, other))
+	f.Add(ours.sign(f, other))
 	f.Add([]byte("{}"))
-	trusted := newPerson(f, "trusted", now.AddDate(-1, 0, 0), 0)
+	trusted := newTestSigner(f, "trusted", now.AddDate(-1, 0, 0), 0)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 4096 {
 			return
 		}
-		if content, err := trusted.keyring.open(data, now); err == nil {
+		if content, err := trusted.keyring.openMessage(data, now); err == nil {
 			t.Errorf("%q is believed to be signed", content)
 		}
 	})
 }
 
-// A keyring is read or refused.
+// A keyring is parsed or rejected.
 func FuzzKeyring(f *testing.F) {
 	data, err := os.ReadFile("testdata/gpg/keyring.asc")
 	if err != nil {

@@ -11,23 +11,24 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 )
 
-// Limits on what is read.
+// Limits of signatures and keyrings.
 const (
-	// MaxSignatureBytes is the size of one signature. A statement signed by RSA with 4096
-	// bits has about 1 KiB.
+	// MaxSignatureBytes is the maximum size of a signature. A statement signed by a 4096-bit RSA
+	// key has about 1 KiB.
 	MaxSignatureBytes = 50 << 10
-	// maxKeyringBytes is the size of a keyring: hundreds of keys.
+	// maxKeyringBytes is the maximum size of a keyring: hundreds of keys.
 	maxKeyringBytes = 1 << 20
 )
 
-// Keyring holds OpenPGP public keys. What any of them signed, the keyring has signed.
+// Keyring is a set of OpenPGP public keys. A signature by any of them counts as a signature of
+// the keyring.
 type Keyring struct {
-	// Name is what people know it by.
+	// Name is a name for messages.
 	Name string
 	keys openpgp.EntityList
 }
 
-// ParseKeyring reads public keys, armored or not.
+// ParseKeyring parses public keys, armored or not.
 func ParseKeyring(name string, data []byte) (Keyring, error) {
 	keys, err := readKeys(data)
 	if err != nil {
@@ -42,7 +43,7 @@ func readKeys(data []byte) (openpgp.EntityList, error) {
 	}
 	if !bytes.Contains(data, []byte("-----BEGIN PGP ")) {
 		keys, err := openpgp.ReadKeyRing(bytes.NewReader(data))
-		return some(keys, err)
+		return requireKeys(keys, err)
 	}
 
 	var all openpgp.EntityList
@@ -50,13 +51,13 @@ func readKeys(data []byte) (openpgp.EntityList, error) {
 	for {
 		block, err := armor.Decode(reader)
 		if errors.Is(err, io.EOF) {
-			return some(all, nil)
+			return requireKeys(all, nil)
 		}
 		if err != nil {
 			return nil, err
 		}
 		if block.Type != openpgp.PublicKeyType && block.Type != openpgp.PrivateKeyType {
-			return nil, fmt.Errorf("it holds a %s", shorten(block.Type))
+			return nil, fmt.Errorf("it holds a %s", shortenText(block.Type))
 		}
 
 		keys, err := openpgp.ReadKeyRing(block.Body)
@@ -68,7 +69,7 @@ func readKeys(data []byte) (openpgp.EntityList, error) {
 	}
 }
 
-func some(keys openpgp.EntityList, err error) (openpgp.EntityList, error) {
+func requireKeys(keys openpgp.EntityList, err error) (openpgp.EntityList, error) {
 	if err == nil && len(keys) == 0 {
 		err = errors.New("it holds no key")
 	}

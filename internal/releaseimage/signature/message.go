@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// maxMessageSignatures is how many signatures one message may have.
+	// maxMessageSignatures is the maximum number of signatures in a message.
 	maxMessageSignatures = 16
-	// maxDecompressedBytes bounds what a compressed part of a message is decompressed to:
-	// the content, and as much again for the signatures.
+	// maxDecompressedBytes is the maximum decompressed size of a message: the content, and the
+	// same size for the signatures.
 	maxDecompressedBytes = 2 * MaxSignatureBytes
-	// minKeyBits is the size of the smallest RSA and DSA keys whose signatures count.
+	// minKeyBits is the minimum size of RSA and DSA keys.
 	minKeyBits = 2048
 )
 
@@ -29,9 +29,9 @@ type message struct {
 	signatures []*packet.Signature
 }
 
-// open returns the content of a message that a key of the keyring has signed. One good
-// signature is enough, wherever it stands among the others.
-func (k Keyring) open(data []byte, now time.Time) ([]byte, error) {
+// openMessage returns the content of a message that a key of the keyring signed. One valid
+// signature is sufficient, at any position.
+func (k Keyring) openMessage(data []byte, now time.Time) ([]byte, error) {
 	m, err := readMessage(data)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (k Keyring) open(data []byte, now time.Time) ([]byte, error) {
 
 	var refused []string
 	for _, s := range m.signatures {
-		err := k.verify(m.content, s, now)
+		err := k.verifySignature(m.content, s, now)
 		if err == nil {
 			return m.content, nil
 		}
@@ -53,8 +53,8 @@ func (k Keyring) open(data []byte, now time.Time) ([]byte, error) {
 	return nil, fmt.Errorf("none of its %d signatures counts: %s", len(refused), strings.Join(refused, "; "))
 }
 
-// readMessage returns the content of a message and the signatures before and after it. The
-// signatures are not verified.
+// readMessage parses the content of a message, and the signatures before and after it. It does
+// not verify the signatures.
 func readMessage(data []byte) (message, error) {
 	var m message
 	packets := packet.NewReader(bytes.NewReader(data))
@@ -79,7 +79,7 @@ func readMessage(data []byte) (message, error) {
 				return message{}, err
 			}
 
-		case *packet.OnePassSignature: // It only announces a signature.
+		case *packet.OnePassSignature: // The signature follows the content.
 		case *packet.Signature:
 			if m.signatures = append(m.signatures, p); len(m.signatures) > maxMessageSignatures {
 				return message{}, fmt.Errorf("the message has more than the %d signatures that it may have", maxMessageSignatures)
@@ -107,9 +107,9 @@ func readContent(body io.Reader) ([]byte, error) {
 	return content, nil
 }
 
-// verify returns an error unless a strong key of the keyring made the signature, with a
-// strong hash, and the key and the signature are still good.
-func (k Keyring) verify(content []byte, s *packet.Signature, now time.Time) error {
+// verifySignature returns an error unless a strong key of the keyring made the signature with a
+// strong hash, and both are still valid.
+func (k Keyring) verifySignature(content []byte, s *packet.Signature, now time.Time) error {
 	if s.IssuerKeyId == nil {
 		return errors.New("the signature does not name the key that made it")
 	}
@@ -135,13 +135,13 @@ func (k Keyring) verify(content []byte, s *packet.Signature, now time.Time) erro
 		return fmt.Errorf("the signature cannot be read: %w", err)
 	}
 	if _, _, err := openpgp.VerifyDetachedSignature(k.keys, bytes.NewReader(content), &alone, config); err != nil {
-		return explain(err, s, now)
+		return explainSignatureError(err, s, now)
 	}
 
 	return nil
 }
 
-// checkKeyStrength returns an error for a key that can be broken by its size.
+// checkKeyStrength returns an error if a key is too short to be secure.
 func checkKeyStrength(key *packet.PublicKey) error {
 	switch key.PubKeyAlgo {
 	case packet.PubKeyAlgoRSA, packet.PubKeyAlgoRSASignOnly, packet.PubKeyAlgoDSA:
@@ -157,8 +157,9 @@ func checkKeyStrength(key *packet.PublicKey) error {
 	return nil
 }
 
-// explain adds to an error when the signature was good, if that is what is wrong with it.
-func explain(err error, s *packet.Signature, now time.Time) error {
+// explainSignatureError adds the time at which the signature expired or becomes valid, if that
+// is the error.
+func explainSignatureError(err error, s *packet.Signature, now time.Time) error {
 	if !errors.Is(err, pgperrors.ErrSignatureExpired) {
 		return fmt.Errorf("the signature is not good: %w", err)
 	}

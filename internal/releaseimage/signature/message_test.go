@@ -16,17 +16,17 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// part is one signature of a message.
-type part struct {
-	by       person
+// messagePart is one signature of a message.
+type messagePart struct {
+	by       testSigner
 	hash     crypto.Hash
 	made     time.Time
 	lifetime uint32 // seconds; 0: as long as the key
 	spoiled  bool   // it is of another content
 }
 
-// newRSAPerson returns somebody with an RSA key of so many bits.
-func newRSAPerson(t *testing.T, name string, bits int) person {
+// newRSASigner returns a signer with an RSA key of a size.
+func newRSASigner(t *testing.T, name string, bits int) testSigner {
 	t.Helper()
 	made := now.AddDate(-1, 0, 0)
 	entity, err := openpgp.NewEntity(name, "", name+"@example.com", &packet.Config{
@@ -46,16 +46,16 @@ func newRSAPerson(t *testing.T, name string, bits int) person {
 		t.Fatal(err)
 	}
 
-	return person{entity, keyring}
+	return testSigner{entity, keyring}
 }
 
-// signedBy returns a message with the signatures, in this order. Signatures that are not
-// announced stand before the content, as old programs write them.
-func signedBy(t *testing.T, content string, announced bool, parts ...part) []byte {
+// newSignedMessage returns a message with the signatures, in this order. Signatures that are not
+// announced precede the content, as old programs write them.
+func newSignedMessage(t *testing.T, content string, announced bool, parts ...messagePart) []byte {
 	t.Helper()
 	var head, tail bytes.Buffer
 	for i, p := range parts {
-		made := packetOf(t, content, p)
+		made := newSignaturePacket(t, content, p)
 		if !announced {
 			if err := made.Serialize(&head); err != nil {
 				t.Fatal(err)
@@ -78,13 +78,13 @@ func signedBy(t *testing.T, content string, announced bool, parts ...part) []byt
 		}
 	}
 
-	return slices.Concat(head.Bytes(), literal(t, content), tail.Bytes())
+	return slices.Concat(head.Bytes(), newUnsignedMessage(t, content), tail.Bytes())
 }
 
-func packetOf(t *testing.T, content string, p part) *packet.Signature {
+func newSignaturePacket(t *testing.T, content string, p messagePart) *packet.Signature {
 	t.Helper()
 	if p.hash == crypto.SHA1 {
-		return sha1PacketOf(t, content, p)
+		return newSHA1SignaturePacket(t, content, p)
 	}
 
 	key := p.by.entity.PrivateKey
@@ -109,9 +109,9 @@ func packetOf(t *testing.T, content string, p part) *packet.Signature {
 	return made
 }
 
-// sha1PacketOf returns a signature by an RSA key with SHA-1, which the library refuses to
-// make. Its layout is that of RFC 4880, section 5.2.3.
-func sha1PacketOf(t *testing.T, content string, p part) *packet.Signature {
+// newSHA1SignaturePacket returns an RSA signature with SHA-1, which the library refuses to
+// create. Its layout is that of RFC 4880, section 5.2.3.
+func newSHA1SignaturePacket(t *testing.T, content string, p messagePart) *packet.Signature {
 	t.Helper()
 	key := p.by.entity.PrivateKey
 	private, ok := key.PrivateKey.(*rsa.PrivateKey)
@@ -149,45 +149,45 @@ func sha1PacketOf(t *testing.T, content string, p part) *packet.Signature {
 	return made
 }
 
-// A message counts when any of its signatures does, in any order. Signatures that can be
-// forged do not count.
+// One valid signature of a message is sufficient, in any order. Forgeable signatures do not
+// count.
 func TestMessages(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
-	eve := newPerson(t, "eve", now.AddDate(-1, 0, 0), 0)
-	weak, strong := newRSAPerson(t, "weak", 1024), newRSAPerson(t, "strong", 2048)
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
+	eve := newTestSigner(t, "eve", now.AddDate(-1, 0, 0), 0)
+	weak, strong := newRSASigner(t, "weak", 1024), newRSASigner(t, "strong", 2048)
 	yesterday := now.AddDate(0, 0, -1)
-	by := func(p person) part { return part{by: p, hash: crypto.SHA256, made: yesterday} }
+	by := func(p testSigner) messagePart { return messagePart{by: p, hash: crypto.SHA256, made: yesterday} }
 	sha1, expired, spoiled := by(strong), by(ann), by(ann)
 	sha1.hash, expired.lifetime, spoiled.spoiled = crypto.SHA1, 60, true
 
 	tests := map[string]struct {
-		keyring person
-		parts   []part
+		keyring testSigner
+		parts   []messagePart
 		err     []string // parts of the error; none: it counts
 	}{
-		"RSA with 2048 bits":           {keyring: strong, parts: []part{by(strong)}},
-		"RSA with 1024 bits":           {keyring: weak, parts: []part{by(weak)}, err: []string{"has 1024 bits: keys with less than 2048 do not count"}},
-		"SHA-1":                        {keyring: strong, parts: []part{sha1}, err: []string{"is made with SHA-1, which is broken"}},
-		"SHA-1, and by the same SHA-2": {keyring: strong, parts: []part{sha1, by(strong)}},
-		"SHA-2, and by the same SHA-1": {keyring: strong, parts: []part{by(strong), sha1}},
-		"somebody else, and we":        {keyring: ann, parts: []part{by(eve), by(ann)}},
-		"we, and somebody else":        {keyring: ann, parts: []part{by(ann), by(eve)}},
-		"expired, and good":            {keyring: ann, parts: []part{expired, by(ann)}},
-		"good, and expired":            {keyring: ann, parts: []part{by(ann), expired}},
-		"bad, and good":                {keyring: ann, parts: []part{spoiled, by(ann)}},
-		"good, and bad":                {keyring: ann, parts: []part{by(ann), spoiled}},
-		"somebody else, and expired": {keyring: ann, parts: []part{by(eve), expired}, err: []string{
+		"RSA with 2048 bits":           {keyring: strong, parts: []messagePart{by(strong)}},
+		"RSA with 1024 bits":           {keyring: weak, parts: []messagePart{by(weak)}, err: []string{"has 1024 bits: keys with less than 2048 do not count"}},
+		"SHA-1":                        {keyring: strong, parts: []messagePart{sha1}, err: []string{"is made with SHA-1, which is broken"}},
+		"SHA-1, and by the same SHA-2": {keyring: strong, parts: []messagePart{sha1, by(strong)}},
+		"SHA-2, and by the same SHA-1": {keyring: strong, parts: []messagePart{by(strong), sha1}},
+		"somebody else, and we":        {keyring: ann, parts: []messagePart{by(eve), by(ann)}},
+		"we, and somebody else":        {keyring: ann, parts: []messagePart{by(ann), by(eve)}},
+		"expired, and good":            {keyring: ann, parts: []messagePart{expired, by(ann)}},
+		"good, and expired":            {keyring: ann, parts: []messagePart{by(ann), expired}},
+		"bad, and good":                {keyring: ann, parts: []messagePart{spoiled, by(ann)}},
+		"good, and bad":                {keyring: ann, parts: []messagePart{by(ann), spoiled}},
+		"somebody else, and expired": {keyring: ann, parts: []messagePart{by(eve), expired}, err: []string{
 			"none of its 2 signatures counts: ", "which is not in the keyring; ", "signature expired on 2030-05-31T12:01:00Z",
 		}},
-		"bad, and somebody else": {keyring: ann, parts: []part{spoiled, by(eve)}, err: []string{"none of its 2 signatures counts: the signature is not good"}},
-		"more than there may be": {keyring: ann, parts: slices.Repeat([]part{by(ann)}, maxMessageSignatures+1), err: []string{"more than the 16 signatures"}},
+		"bad, and somebody else": {keyring: ann, parts: []messagePart{spoiled, by(eve)}, err: []string{"none of its 2 signatures counts: the signature is not good"}},
+		"more than there may be": {keyring: ann, parts: slices.Repeat([]messagePart{by(ann)}, maxMessageSignatures+1), err: []string{"more than the 16 signatures"}},
 	}
 
 	for name, test := range tests {
 		for order, announced := range map[string]bool{"signatures last": true, "signatures first": false} {
 			t.Run(name+", "+order, func(t *testing.T) {
-				content := text(typeAtomic, digest.String(), "r", "")
-				got, err := test.keyring.keyring.open(signedBy(t, content, announced, test.parts...), now)
+				content := statementJSON(typeAtomic, digest.String(), "r", "")
+				got, err := test.keyring.keyring.openMessage(newSignedMessage(t, content, announced, test.parts...), now)
 				if test.err == nil {
 					if err != nil || string(got) != content {
 						t.Fatalf("got %q (%v), want the content", got, err)
@@ -209,38 +209,38 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A message is no message when it has two contents: only one of them was signed.
+// A message with two contents is rejected, because only one of them is signed.
 func TestMessageWithTwoContents(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
-	signed := ann.signs(t, digest)
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
+	signed := ann.sign(t, digest)
 	for name, data := range map[string][]byte{
-		"before": slices.Concat(literal(t, "other"), signed), "after": slices.Concat(signed, literal(t, "other")),
+		"before": slices.Concat(newUnsignedMessage(t, "other"), signed), "after": slices.Concat(signed, newUnsignedMessage(t, "other")),
 	} {
-		if got, err := ann.keyring.open(data, now); err == nil || !strings.Contains(err.Error(), "two contents") {
+		if got, err := ann.keyring.openMessage(data, now); err == nil || !strings.Contains(err.Error(), "two contents") {
 			t.Errorf("%s: got %q (%v), want an error about two contents", name, got, err)
 		}
 	}
 }
 
-// A compressed message is read up to a limit, whatever it claims to hold.
+// A compressed message is decompressed up to a limit.
 func TestCompressedMessage(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
-	if _, err := ann.keyring.open(compressed(t, ann.signs(t, digest)), now); err != nil {
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
+	if _, err := ann.keyring.openMessage(compressMessage(t, ann.sign(t, digest)), now); err != nil {
 		t.Errorf("a compressed message: %v", err)
 	}
 
-	// 8 MiB of a packet that nobody knows, in less than MaxSignatureBytes twice compressed.
+	// 8 MiB of an unknown packet, compressed twice to less than MaxSignatureBytes.
 	unknown := append([]byte{0xc0 | 60, 0xff, 0x00, 0x80, 0, 0}, make([]byte, 8<<20)...)
-	bomb := compressed(t, compressed(t, append(unknown, ann.signs(t, digest)...)))
+	bomb := compressMessage(t, compressMessage(t, append(unknown, ann.sign(t, digest)...)))
 	if len(bomb) > MaxSignatureBytes {
 		t.Fatalf("the bomb has %d bytes, want less than %d", len(bomb), MaxSignatureBytes)
 	}
-	if _, err := ann.keyring.open(bomb, now); err == nil {
+	if _, err := ann.keyring.openMessage(bomb, now); err == nil {
 		t.Error("got no error for a message that decompresses to 8 MiB")
 	}
 }
 
-func compressed(t *testing.T, data []byte) []byte {
+func compressMessage(t *testing.T, data []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	writer, err := packet.SerializeCompressed(nopCloser{&out}, packet.CompressionZLIB, nil)
@@ -257,9 +257,9 @@ func compressed(t *testing.T, data []byte) []byte {
 	return out.Bytes()
 }
 
-// A key whose signatures nobody counts signs nothing.
+// A key that is too weak for verification cannot sign.
 func TestWeakKeySignsNothing(t *testing.T) {
-	weak := newRSAPerson(t, "weak", 1024)
+	weak := newRSASigner(t, "weak", 1024)
 	_, err := (&Signer{weak.entity}).Sign(digest, SignOptions{Reference: "r", Time: now})
 	if err == nil || !strings.Contains(err.Error(), "the key cannot sign: ") {
 		t.Errorf("got %v, want an error about the key", err)

@@ -10,16 +10,16 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// creator is what statements name as their maker.
+// creator is the creator that statements name.
 const creator = "mainstay"
 
-// Signer is an OpenPGP key that signs releases.
+// Signer signs releases with an OpenPGP key.
 type Signer struct {
 	entity *openpgp.Entity
 }
 
-// ParseSigner reads a private key, armored or not, as gpg --export-secret-keys writes it.
-// There must be one only. The passphrase opens it if it is locked.
+// ParseSigner parses a private key, armored or not, as written by gpg --export-secret-keys. The
+// data must contain exactly one. The passphrase is used if the key is locked.
 func ParseSigner(data, passphrase []byte) (*Signer, error) {
 	keys, err := readKeys(data)
 	if err != nil {
@@ -47,19 +47,19 @@ func ParseSigner(data, passphrase []byte) (*Signer, error) {
 	return &Signer{entity}, nil
 }
 
-// SignOptions are what a signature says beside the digest.
+// SignOptions are the properties of a signature.
 type SignOptions struct {
-	// Reference is what the image is called: a pull spec by tag. It is part of what is
-	// signed, and must not be empty.
+	// Reference is the name of the image: a pull spec by tag. It is part of the signed statement
+	// and must not be empty.
 	Reference string
-	// Time when it is signed.
+	// Time is the time of the signature.
 	Time time.Time
-	// Lifetime after which the signature is not good any more, in whole seconds. Zero: it
-	// is good as long as the key.
+	// Lifetime is the validity of the signature, in whole seconds. Zero means as long as the key
+	// is valid.
 	Lifetime time.Duration
 }
 
-// Sign makes a statement about a release image: an OpenPGP message, which a store keeps.
+// Sign returns a signed statement about a release image: an OpenPGP message for a store.
 func (s *Signer) Sign(digest Digest, options SignOptions) ([]byte, error) {
 	content, err := Statement(digest, options.Reference, options.Time)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Signer) Sign(digest Digest, options SignOptions) ([]byte, error) {
 	return message.Bytes(), nil
 }
 
-// Statement writes what Sign signs, for a program that signs it elsewhere.
+// Statement returns the statement that Sign signs, for external signing programs.
 func Statement(digest Digest, reference string, at time.Time) ([]byte, error) {
 	return newStatement(typeAtomic, digest, reference, optional{Creator: creator, Timestamp: at.Unix()})
 }

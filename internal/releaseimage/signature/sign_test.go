@@ -26,7 +26,7 @@ import (
 
 func armorEncode(w io.Writer, kind string) (io.WriteCloser, error) { return armor.Encode(w, kind, nil) }
 
-func privateKey(t *testing.T, p person, passphrase string) []byte {
+func exportPrivateKey(t *testing.T, p testSigner, passphrase string) []byte {
 	t.Helper()
 	if passphrase != "" {
 		if err := p.entity.EncryptPrivateKeys([]byte(passphrase), nil); err != nil {
@@ -49,8 +49,8 @@ func privateKey(t *testing.T, p person, passphrase string) []byte {
 func TestSign(t *testing.T) {
 	for name, passphrase := range map[string]string{"open": "", "locked": "open sesame"} {
 		t.Run(name, func(t *testing.T) {
-			ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
-			key := privateKey(t, ann, passphrase)
+			ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
+			key := exportPrivateKey(t, ann, passphrase)
 			signer, err := ParseSigner(key, []byte(passphrase))
 			if err != nil {
 				t.Fatal(err)
@@ -61,7 +61,7 @@ func TestSign(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			v := verifier(Memory{digest.String(): {signature}}, ann)
+			v := newVerifier(Memory{digest.String(): {signature}}, ann)
 			if err := v.Verify(t.Context(), digest.String()); err != nil {
 				t.Error(Detail(err))
 			}
@@ -75,7 +75,7 @@ func TestSign(t *testing.T) {
 }
 
 func TestSignRefuses(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
 	signer := &Signer{ann.entity}
 	for name, options := range map[string]SignOptions{
 		"no name":      {Time: now},
@@ -88,24 +88,24 @@ func TestSignRefuses(t *testing.T) {
 		}
 	}
 
-	if _, err := ParseSigner([]byte(armored(t, ann)), nil); err == nil || !strings.Contains(err.Error(), "no private key") {
+	if _, err := ParseSigner([]byte(exportArmoredKey(t, ann)), nil); err == nil || !strings.Contains(err.Error(), "no private key") {
 		t.Errorf("a public key: got %v", err)
 	}
 
-	two := slices.Concat(privateKey(t, ann, ""), []byte("\n"), privateKey(t, newPerson(t, "bob", now, 0), ""))
+	two := slices.Concat(exportPrivateKey(t, ann, ""), []byte("\n"), exportPrivateKey(t, newTestSigner(t, "bob", now, 0), ""))
 	if _, err := ParseSigner(two, nil); err == nil || !strings.Contains(err.Error(), "several private keys") {
 		t.Errorf("two keys: got %v", err)
 	}
-	if _, err := ParseSigner(privateKey(t, ann, "right"), []byte("wrong")); err == nil || !strings.Contains(err.Error(), "the passphrase does not open it") {
+	if _, err := ParseSigner(exportPrivateKey(t, ann, "right"), []byte("wrong")); err == nil || !strings.Contains(err.Error(), "the passphrase does not open it") {
 		t.Errorf("a wrong passphrase: got %v", err)
 	}
 }
 
-// attached are attachments of one image.
-type attached []Attachment
+// fakeAttachments are the attachments of one image.
+type fakeAttachments []Attachment
 
-func (attached) String() string { return "the registry" }
-func (a attached) Attachments(context.Context, Digest) iter.Seq2[Attachment, error] {
+func (fakeAttachments) String() string { return "the registry" }
+func (a fakeAttachments) Attachments(context.Context, Digest) iter.Seq2[Attachment, error] {
 	return func(yield func(Attachment, error) bool) {
 		for _, attachment := range a {
 			if !yield(attachment, nil) {
@@ -115,7 +115,7 @@ func (a attached) Attachments(context.Context, Digest) iter.Seq2[Attachment, err
 	}
 }
 
-func pemOf(t *testing.T, key crypto.Signer) (public, private []byte) {
+func encodePEM(t *testing.T, key crypto.Signer) (public, private []byte) {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
@@ -130,7 +130,7 @@ func pemOf(t *testing.T, key crypto.Signer) (public, private []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
-func sigstoreKeys(t *testing.T) map[string]crypto.Signer {
+func newSigstoreKeys(t *testing.T) map[string]crypto.Signer {
 	t.Helper()
 	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -151,8 +151,8 @@ func sigstoreKeys(t *testing.T) map[string]crypto.Signer {
 }
 
 func TestSigstore(t *testing.T) {
-	keys := sigstoreKeys(t)
-	otherPublic, _ := pemOf(t, sigstoreKeys(t)["ecdsa"])
+	keys := newSigstoreKeys(t)
+	otherPublic, _ := encodePEM(t, newSigstoreKeys(t)["ecdsa"])
 	stranger, err := ParsePublicKey("stranger", otherPublic)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestSigstore(t *testing.T) {
 
 	for name, key := range keys {
 		t.Run(name, func(t *testing.T) {
-			public, private := pemOf(t, key)
+			public, private := encodePEM(t, key)
 			signer, err := ParsePrivateKey(private, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -175,20 +175,20 @@ func TestSigstore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := NewSigstore([]PublicKey{trusted}, attached{{Payload: []byte("x")}, good}).Verify(t.Context(), digest.String()); err != nil {
+			if err := NewSigstore([]PublicKey{trusted}, fakeAttachments{{Payload: []byte("x")}, good}).Verify(t.Context(), digest.String()); err != nil {
 				t.Error(Detail(err))
 			}
 
-			err = NewSigstore([]PublicKey{trusted, stranger}, attached{good}).Verify(t.Context(), digest.String())
+			err = NewSigstore([]PublicKey{trusted, stranger}, fakeAttachments{good}).Verify(t.Context(), digest.String())
 			if want := "unable to verify " + digest.String() + " against keys: stranger"; err == nil || err.Error() != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
-			if err := NewSigstore([]PublicKey{trusted}, attached{good}).Verify(t.Context(), other.String()); err == nil || !strings.Contains(Detail(err), "about another image") {
+			if err := NewSigstore([]PublicKey{trusted}, fakeAttachments{good}).Verify(t.Context(), other.String()); err == nil || !strings.Contains(Detail(err), "about another image") {
 				t.Errorf("another digest: got %v", err)
 			}
 
 			changed := Attachment{Payload: bytes.Replace(good.Payload, []byte(digest.Hex), []byte(other.Hex), 1), Signature: good.Signature}
-			if err := NewSigstore([]PublicKey{trusted}, attached{changed}).Verify(t.Context(), other.String()); err == nil {
+			if err := NewSigstore([]PublicKey{trusted}, fakeAttachments{changed}).Verify(t.Context(), other.String()); err == nil {
 				t.Error("a changed payload is believed")
 			}
 		})
@@ -196,8 +196,8 @@ func TestSigstore(t *testing.T) {
 }
 
 func TestCosignKey(t *testing.T) {
-	key := sigstoreKeys(t)["ecdsa"]
-	_, private := pemOf(t, key)
+	key := newSigstoreKeys(t)["ecdsa"]
+	_, private := encodePEM(t, key)
 	block, _ := pem.Decode(private)
 	locked, err := encrypted.Encrypt(block.Bytes, []byte("open sesame"))
 	if err != nil {
@@ -213,14 +213,14 @@ func TestCosignKey(t *testing.T) {
 	}
 }
 
-func TestSigstoreKeysThatAreNone(t *testing.T) {
+func TestInvalidSigstoreKeys(t *testing.T) {
 	small, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Skip("this Go makes no small keys")
 	}
 
-	weak, _ := pemOf(t, small)
-	_, private := pemOf(t, sigstoreKeys(t)["ecdsa"])
+	weak, _ := encodePEM(t, small)
+	_, private := encodePEM(t, newSigstoreKeys(t)["ecdsa"])
 	for name, data := range map[string][]byte{"text": []byte("x"), "private": private, "weak": weak, "junk": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})} {
 		if _, err := ParsePublicKey("ours", data); err == nil {
 			t.Errorf("%s: it is taken", name)

@@ -18,33 +18,32 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
 )
 
-// Attachment is a statement as cosign attaches it to an image: a payload, and a signature
-// of it.
+// Attachment is a statement that cosign attaches to an image.
 type Attachment struct {
 	// Payload is the statement.
 	Payload []byte
-	// Signature of the payload, not encoded.
+	// Signature is the decoded signature of the payload.
 	Signature []byte
 }
 
-// Attachments keeps what is attached to images.
+// Attachments contains the attachments of images.
 type Attachments interface {
-	// Attachments returns what is attached to the image with a digest. Its errors are as those
-	// of a Store.
+	// Attachments returns the attachments of the image with a digest. Its errors are as those of
+	// a Store.
 	Attachments(ctx context.Context, digest Digest) iter.Seq2[Attachment, error]
-	// String names the place for people, without credentials.
+	// String returns the name of the location for messages, without credentials.
 	String() string
 }
 
-// PublicKey is a key whose signatures are believed.
+// PublicKey is a trusted key.
 type PublicKey struct {
-	// Name is what people know it by.
+	// Name is a name for messages.
 	Name string
 	key  crypto.PublicKey
 }
 
-// ParsePublicKey reads a public key in PEM, as cosign.pub has it: ECDSA, Ed25519, or RSA
-// with 2048 bits or more.
+// ParsePublicKey parses a public key in PEM, as in cosign.pub: ECDSA, Ed25519, or RSA with at
+// least 2048 bits.
 func ParsePublicKey(name string, data []byte) (PublicKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "PUBLIC KEY" {
@@ -69,8 +68,8 @@ func ParsePublicKey(name string, data []byte) (PublicKey, error) {
 	return PublicKey{Name: name, key: key}, nil
 }
 
-// verifies reports whether the key signed a payload.
-func (k PublicKey) verifies(a Attachment) bool {
+// isSignatureValid reports whether the key signed an attachment.
+func (k PublicKey) isSignatureValid(a Attachment) bool {
 	hash := sha256.Sum256(a.Payload)
 	switch key := k.key.(type) {
 	case *ecdsa.PublicKey:
@@ -84,8 +83,8 @@ func (k PublicKey) verifies(a Attachment) bool {
 	}
 }
 
-// Sigstore is a Verifier by statements that are attached to the image: each of its keys
-// must have signed one.
+// Sigstore is a Verifier of statements that are attached to images. Each of its keys must have
+// signed one.
 type Sigstore struct {
 	keys  []PublicKey
 	store Attachments
@@ -94,12 +93,12 @@ type Sigstore struct {
 
 var _ Verifier = (*Sigstore)(nil)
 
-// NewSigstore makes a verifier. The keys' names are unique.
+// NewSigstore returns a verifier. The names of the keys must be unique.
 func NewSigstore(keys []PublicKey, store Attachments) *Sigstore {
 	return &Sigstore{keys: keys, store: store, now: time.Now}
 }
 
-// Verify looks for attachments until each key has signed one.
+// Verify searches the attachments until each key has signed one.
 func (s *Sigstore) Verify(ctx context.Context, text string) error {
 	digest, err := ParseDigest(text)
 	if err != nil {
@@ -116,25 +115,25 @@ func (s *Sigstore) Verify(ctx context.Context, text string) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_, err = search[Attachment]{
+	_, err = signatureSearch[Attachment]{
 		digest: digest, kind: "keys", store: s.store.String(), now: s.now, signers: names,
-		accepts: func(attachment Attachment, signer int) error {
-			if !s.keys[signer].verifies(attachment) {
+		verify: func(attachment Attachment, signer int) error {
+			if !s.keys[signer].isSignatureValid(attachment) {
 				return errors.New("it was not made by the key")
 			}
-			return checkCosign(attachment.Payload, digest)
+			return checkCosignStatement(attachment.Payload, digest)
 		},
-	}.run(ctx, s.store.Attachments(ctx, digest))
+	}.findSignatures(ctx, s.store.Attachments(ctx, digest))
 
 	return err
 }
 
-// PrivateKey is a sigstore key that signs releases.
+// PrivateKey signs releases with a sigstore key.
 type PrivateKey struct {
 	signer crypto.Signer
 }
 
-// ParsePrivateKey reads a private key in PEM: that of cosign, which the passphrase opens, or
+// ParsePrivateKey parses a private key in PEM: one of cosign, which the passphrase decrypts, or
 // one in PKCS #8.
 func ParsePrivateKey(data, passphrase []byte) (*PrivateKey, error) {
 	block, _ := pem.Decode(data)
@@ -151,12 +150,12 @@ func ParsePrivateKey(data, passphrase []byte) (*PrivateKey, error) {
 			return nil, errors.New("the key is locked, and the passphrase does not open it")
 		}
 	default:
-		return nil, fmt.Errorf("the key is a %q; it must be one of cosign or in PKCS #8", shorten(block.Type))
+		return nil, fmt.Errorf("the key is a %q; it must be one of cosign or in PKCS #8", shortenText(block.Type))
 	}
 
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
-		return nil, errors.New("the key cannot be read as PKCS #8") // The error could tell parts of it.
+		return nil, errors.New("the key cannot be read as PKCS #8") // The error could reveal parts of the key.
 	}
 
 	switch key := key.(type) {
@@ -171,8 +170,8 @@ func ParsePrivateKey(data, passphrase []byte) (*PrivateKey, error) {
 	}
 }
 
-// Sign makes a statement about a release image, as cosign does. The reference is what the
-// image is called, without tag and digest.
+// Sign returns a signed statement about a release image, as cosign does. The reference is the
+// name of the image without tag and digest.
 func (k *PrivateKey) Sign(digest Digest, reference string) (Attachment, error) {
 	payload, err := newStatement(typeCosign, digest, reference, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	typeCosign = "cosign container image signature"
 )
 
-// statement is what is signed about an image.
+// statement is the signed statement about an image.
 type statement struct {
 	Critical critical `json:"critical"`
 	Optional optional `json:"optional"`
@@ -41,7 +41,7 @@ type optional struct {
 	Timestamp int64  `json:"timestamp,omitempty"` // in seconds since 1970
 }
 
-// newStatement writes what is signed about an image.
+// newStatement encodes a statement about an image.
 func newStatement(kind string, digest Digest, reference string, more any) ([]byte, error) {
 	if reference == "" {
 		return nil, errors.New("what the image is called must be said: it is part of what is signed")
@@ -54,27 +54,27 @@ func newStatement(kind string, digest Digest, reference string, more any) ([]byt
 	})
 }
 
-// checkAtomic reports whether an OpenPGP statement is about an image. Fields that are not
-// known are refused: they may restrict what is stated.
-func checkAtomic(data []byte, digest Digest) error {
+// checkAtomicStatement returns an error unless an OpenPGP statement is about the image. It
+// rejects unknown fields, because they may restrict the statement.
+func checkAtomicStatement(data []byte, digest Digest) error {
 	var s statement
 	strict, err := kjson.UnmarshalStrict(data, &s)
 	if err == nil && len(strict) > 0 {
 		err = strict[0]
 	}
 	if err != nil {
-		return fmt.Errorf("the signed statement cannot be read: %s", shorten(err.Error()))
+		return fmt.Errorf("the signed statement cannot be read: %s", shortenText(err.Error()))
 	}
 	if s.Critical.Identity.Reference == "" {
 		return errors.New("the signed statement names no image: its docker-reference is empty")
 	}
 
-	return s.Critical.check(typeAtomic, digest)
+	return s.Critical.checkSubject(typeAtomic, digest)
 }
 
-// checkCosign reports whether a sigstore statement is about an image. Its optional part holds
-// whatever its signer wanted to say.
-func checkCosign(data []byte, digest Digest) error {
+// checkCosignStatement returns an error unless a sigstore statement is about the image. Its
+// optional part may contain anything.
+func checkCosignStatement(data []byte, digest Digest) error {
 	var s struct {
 		Critical critical        `json:"critical"`
 		Optional json.RawMessage `json:"optional"`
@@ -84,18 +84,18 @@ func checkCosign(data []byte, digest Digest) error {
 		err = strict[0]
 	}
 	if err != nil {
-		return fmt.Errorf("the signed statement cannot be read: %s", shorten(err.Error()))
+		return fmt.Errorf("the signed statement cannot be read: %s", shortenText(err.Error()))
 	}
 
-	return s.Critical.check(typeCosign, digest)
+	return s.Critical.checkSubject(typeCosign, digest)
 }
 
-func (c critical) check(kind string, digest Digest) error {
+func (c critical) checkSubject(kind string, digest Digest) error {
 	switch {
 	case c.Type != kind:
-		return fmt.Errorf("the signed statement is of type %q, not %q", shorten(c.Type), kind)
+		return fmt.Errorf("the signed statement is of type %q, not %q", shortenText(c.Type), kind)
 	case c.Image.Digest != digest.String():
-		return fmt.Errorf("the signed statement is about another image, %q", shorten(c.Image.Digest))
+		return fmt.Errorf("the signed statement is about another image, %q", shortenText(c.Image.Digest))
 	default:
 		return nil
 	}

@@ -11,29 +11,28 @@ import (
 	"sync"
 )
 
-// maxSignatures is how many signatures of one digest a store is asked for: what is called
-// signature-10 is never looked at.
-const maxSignatures = 9
+// maxNumberedSignatures is the maximum number of signatures that are read for a digest:
+// signature-10 is never read.
+const maxNumberedSignatures = 9
 
-// Store keeps signatures of release images. A store decides nothing: what it gives may be
-// worthless.
+// Store contains signatures of release images. It does not verify them.
 type Store interface {
-	// Signatures returns the signatures of a digest, each read when it is asked for. An error
-	// stands for something that could not be read; what follows it may still be good. It
-	// ends soon after the context does.
+	// Signatures returns the signatures of a digest, and reads each on demand. An error is about
+	// one that could not be read; later ones may be valid. The sequence ends soon after the
+	// context ends.
 	Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error]
-	// String names the store for people, without credentials.
+	// String returns the name of the store for messages, without credentials.
 	String() string
 }
 
-// Serial asks one store after the other, in their order.
-func Serial(stores ...Store) Store { return serial(stores) }
+// Serial returns a store that reads the given stores one after the other.
+func Serial(stores ...Store) Store { return serialStore(stores) }
 
-type serial []Store
+type serialStore []Store
 
-func (s serial) String() string { return names(s) }
+func (s serialStore) String() string { return joinNames(s) }
 
-func names(stores []Store) string {
+func joinNames(stores []Store) string {
 	if len(stores) == 0 {
 		return "no store"
 	}
@@ -45,7 +44,7 @@ func names(stores []Store) string {
 	return strings.Join(texts, ", ")
 }
 
-func (s serial) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
+func (s serialStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for _, store := range s {
 			for signature, err := range store.Signatures(ctx, digest) {
@@ -60,18 +59,18 @@ func (s serial) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte,
 	}
 }
 
-// Parallel asks all stores at once, so that a slow one holds nobody up. The signatures come
-// in no order.
-func Parallel(stores ...Store) Store { return parallel(stores) }
+// Parallel returns a store that reads the given stores in parallel, so that a slow one does not
+// block others. The order of signatures is undefined.
+func Parallel(stores ...Store) Store { return parallelStore(stores) }
 
-type parallel []Store
+type parallelStore []Store
 
-func (p parallel) String() string { return names(p) }
+func (p parallelStore) String() string { return joinNames(p) }
 
-func (p parallel) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
+func (p parallelStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // Those that still ask are told to stop.
+		defer cancel() // Stop the remaining readers.
 		type item struct {
 			signature []byte
 			err       error
@@ -107,13 +106,13 @@ func (p parallel) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byt
 	}
 }
 
-// Memory is a store of signatures by digest.
+// Memory is an in-memory store of signatures by digest.
 type Memory map[string][][]byte
 
-// String says that it is memory.
+// String returns a fixed name.
 func (Memory) String() string { return "signatures at hand" }
 
-// Signatures returns what is kept for the digest.
+// Signatures returns the signatures of the digest.
 func (m Memory) Signatures(_ context.Context, digest Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for _, signature := range m[digest.String()] {
@@ -124,11 +123,11 @@ func (m Memory) Signatures(_ context.Context, digest Digest) iter.Seq2[[]byte, e
 	}
 }
 
-// numbered reads signature-1, signature-2 and so on, until there is no more: read tells so
-// by fs.ErrNotExist. Another error than errTooLarge ends the store.
-func numbered(ctx context.Context, store string, digest Digest, read func(name string) ([]byte, error)) iter.Seq2[[]byte, error] {
+// readNumberedSignatures reads signature-1, signature-2 and so on, until read returns
+// fs.ErrNotExist. Any error other than errTooLarge ends the sequence.
+func readNumberedSignatures(ctx context.Context, store string, digest Digest, read func(name string) ([]byte, error)) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for i := 1; i <= maxSignatures && ctx.Err() == nil; i++ {
+		for i := 1; i <= maxNumberedSignatures && ctx.Err() == nil; i++ {
 			name := PathOf(digest, i)
 			data, err := read(name)
 			switch {
@@ -146,15 +145,15 @@ func numbered(ctx context.Context, store string, digest Digest, read func(name s
 	}
 }
 
-// PathOf is where a store of files keeps a signature: <algorithm>=<hex>/signature-<number>,
-// counted from 1.
+// PathOf returns the path of a signature in a store of files:
+// <algorithm>=<hex>/signature-<number>, counted from 1.
 func PathOf(digest Digest, number int) string {
 	return fmt.Sprintf("%s=%s/signature-%d", digest.Algorithm, digest.Hex, number)
 }
 
 var errTooLarge = fmt.Errorf("it is larger than the %d bytes that a signature may have", MaxSignatureBytes)
 
-// readSignature reads no more than a signature may have.
+// readSignature reads a signature up to the maximum size.
 func readSignature(r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxSignatureBytes+1))
 	if err == nil && len(data) > MaxSignatureBytes {
@@ -163,11 +162,11 @@ func readSignature(r io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// FolderStore is a folder that holds <algorithm>=<hex>/signature-<number>.
+// FolderStore is a directory with files <algorithm>=<hex>/signature-<number>.
 type FolderStore struct {
-	// Name is what people know the folder by.
+	// Name is a name for messages.
 	Name string
-	// Files are those in the folder.
+	// Files is the content of the directory.
 	Files fs.FS
 }
 
@@ -176,13 +175,13 @@ func (s FolderStore) String() string { return s.Name }
 
 // Signatures reads the files of the digest.
 func (s FolderStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
-	return numbered(ctx, s.Name, digest, s.read)
+	return readNumberedSignatures(ctx, s.Name, digest, s.readFile)
 }
 
-func (s FolderStore) read(name string) ([]byte, error) {
+func (s FolderStore) readFile(name string) ([]byte, error) {
 	info, err := fs.Stat(s.Files, name)
 	if err != nil {
-		return nil, bare(err)
+		return nil, stripPath(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is no regular file")
@@ -190,15 +189,15 @@ func (s FolderStore) read(name string) ([]byte, error) {
 
 	file, err := s.Files.Open(name)
 	if err != nil {
-		return nil, bare(err)
+		return nil, stripPath(err)
 	}
 
 	defer func() { _ = file.Close() }() // It was only read.
 	return readSignature(file)
 }
 
-// bare takes the operation and the path out of an error, which names the file already.
-func bare(err error) error {
+// stripPath removes the operation and path from an error, because the caller adds the file name.
+func stripPath(err error) error {
 	if pathError := (*fs.PathError)(nil); errors.As(err, &pathError) {
 		return pathError.Err
 	}

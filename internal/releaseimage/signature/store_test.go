@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// collect returns what a store has, errors as their texts.
-func collect(ctx context.Context, store Store, of Digest) []string {
+// collectSignatures returns the signatures in a store, and the texts of errors.
+func collectSignatures(ctx context.Context, store Store, of Digest) []string {
 	var found []string
 	for signature, err := range store.Signatures(ctx, of) {
 		if err != nil {
@@ -34,16 +34,16 @@ func collect(ctx context.Context, store Store, of Digest) []string {
 	return found
 }
 
-// server is a web server with files; it notes what is asked for.
-type server struct {
+// fakeServer is a web server with files that records requests.
+type fakeServer struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked []string
 }
 
-func serve(t *testing.T, answer http.HandlerFunc) *server {
+func newFakeServer(t *testing.T, answer http.HandlerFunc) *fakeServer {
 	t.Helper()
-	s := &server{}
+	s := &fakeServer{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.asked = append(s.asked, r.URL.Path)
@@ -56,7 +56,7 @@ func serve(t *testing.T, answer http.HandlerFunc) *server {
 	return s
 }
 
-func open(t *testing.T, address string) Store {
+func openStore(t *testing.T, address string) Store {
 	t.Helper()
 	store, err := OpenStore(address, nil)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestHTTPStore(t *testing.T) {
 
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			s := newFakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 				content, ok := test.files[r.URL.Path]
 				switch {
 				case !ok:
@@ -101,8 +101,8 @@ func TestHTTPStore(t *testing.T) {
 				}
 			})
 
-			store := open(t, strings.Replace(s.URL, "http://", "http://user:secret@", 1)+"/store?token=secret")
-			got := collect(t.Context(), store, digest)
+			store := openStore(t, strings.Replace(s.URL, "http://", "http://user:secret@", 1)+"/store?token=secret")
+			got := collectSignatures(t.Context(), store, digest)
 			for i := range got {
 				got[i] = strings.ReplaceAll(got[i], s.URL+"/store", "STORE")
 			}
@@ -120,20 +120,20 @@ func TestHTTPStore(t *testing.T) {
 	}
 }
 
-func TestHTTPStoreIsAway(t *testing.T) {
-	s := serve(t, http.NotFound)
+func TestHTTPStoreUnavailable(t *testing.T) {
+	s := newFakeServer(t, http.NotFound)
 	address := strings.Replace(s.URL, "http://", "http://user:secret@", 1)
 	s.Close()
-	got := collect(t.Context(), open(t, address), digest)
+	got := collectSignatures(t.Context(), openStore(t, address), digest)
 	if len(got) != 1 || !strings.HasPrefix(got[0], "error: "+s.URL+": read sha256=") || strings.Contains(got[0], "secret") {
 		t.Errorf("got %q", got)
 	}
 }
 
-// Of a body without an end no more is read than a signature may have.
+// Of an endless body, only the maximum size of a signature is read.
 func TestEndlessBody(t *testing.T) {
 	gone := make(chan struct{})
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	s := newFakeServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		defer close(gone)
 		for {
 			if _, err := w.Write(make([]byte, 4096)); err != nil {
@@ -142,7 +142,7 @@ func TestEndlessBody(t *testing.T) {
 		}
 	})
 
-	for _, err := range open(t, s.URL).Signatures(t.Context(), digest) {
+	for _, err := range openStore(t, s.URL).Signatures(t.Context(), digest) {
 		if !errors.Is(err, errTooLarge) {
 			t.Errorf("got %v", err)
 		}
@@ -152,16 +152,15 @@ func TestEndlessBody(t *testing.T) {
 	<-gone
 }
 
-// A store that never answers holds up nobody for whom another has a signature, and ends
-// with the context.
+// A store that never answers does not block other stores, and ends with the context.
 func TestSlowStore(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
 	reached := make(chan struct{}, 2)
-	slow := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+	slow := newFakeServer(t, func(_ http.ResponseWriter, r *http.Request) {
 		reached <- struct{}{}
 		<-r.Context().Done()
 	})
-	v := verifier(Parallel(open(t, slow.URL), Memory{digest.String(): {ann.signs(t, digest)}}), ann)
+	v := newVerifier(Parallel(openStore(t, slow.URL), Memory{digest.String(): {ann.sign(t, digest)}}), ann)
 	if err := v.Verify(t.Context(), digest.String()); err != nil {
 		t.Error(Detail(err))
 	}
@@ -170,7 +169,7 @@ func TestSlowStore(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		if err := verifier(open(t, slow.URL), ann).Verify(ctx, other.String()); err == nil {
+		if err := newVerifier(openStore(t, slow.URL), ann).Verify(ctx, other.String()); err == nil {
 			t.Error("what nobody signed is verified")
 		}
 	}()
@@ -191,18 +190,18 @@ func TestFolderStore(t *testing.T) {
 	}}
 
 	want := []string{"a", "error: folder: read " + at + "/signature-2: it is larger than the 51200 bytes that a signature may have", "c"}
-	if diff := cmp.Diff(want, collect(t.Context(), store, digest)); diff != "" {
+	if diff := cmp.Diff(want, collectSignatures(t.Context(), store, digest)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
 	want = []string{"error: folder: read sha256=" + other.Hex + "/signature-1: it is no regular file"}
-	if diff := cmp.Diff(want, collect(t.Context(), store, other)); diff != "" {
+	if diff := cmp.Diff(want, collectSignatures(t.Context(), store, other)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestConfigMapStore(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
 	lists, failure := 0, errors.New("forbidden")
 	at := now
 	var held []corev1.ConfigMap
@@ -210,23 +209,23 @@ func TestConfigMapStore(t *testing.T) {
 		lists++
 		return held, failure
 	}}
-	v := verifier(store, ann)
+	v := newVerifier(store, ann)
 	if err := v.Verify(t.Context(), digest.String()); err == nil || !strings.Contains(Detail(err), "list the ConfigMaps in openshift-config-managed: forbidden") {
 		t.Errorf("got %v", err)
 	}
 
 	failure = nil
-	held = []corev1.ConfigMap{*ConfigMapOf(other, [][]byte{ann.signs(t, other)})}
+	held = []corev1.ConfigMap{*ConfigMapOf(other, [][]byte{ann.sign(t, other)})}
 	if err := v.Verify(t.Context(), digest.String()); err == nil {
 		t.Error("the signature of another digest counts")
 	}
 
-	held = append(held, *ConfigMapOf(digest, [][]byte{[]byte("bad"), ann.signs(t, digest)}))
+	held = append(held, *ConfigMapOf(digest, [][]byte{[]byte("bad"), ann.sign(t, digest)}))
 	if err := v.Verify(t.Context(), digest.String()); err == nil || lists != 2 {
 		t.Errorf("the ConfigMaps were listed %d times, within 30 seconds", lists)
 	}
 
-	at = at.Add(listEvery)
+	at = at.Add(minListInterval)
 	if err := v.Verify(t.Context(), digest.String()); err != nil || lists != 3 {
 		t.Errorf("%d lists: %v", lists, err)
 	}
@@ -249,7 +248,7 @@ func TestConfigMapOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"one", "two"}, collect(t.Context(), store, digest)); diff != "" {
+	if diff := cmp.Diff([]string{"one", "two"}, collectSignatures(t.Context(), store, digest)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
@@ -261,10 +260,10 @@ func TestConfigMapOf(t *testing.T) {
 }
 
 func TestSerialStopsWhenSatisfied(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
-	second := &counting{Store: Memory{digest.String(): {[]byte("never read")}}}
-	store := Serial(Memory{digest.String(): {ann.signs(t, digest)}}, second)
-	if err := verifier(store, ann).Verify(t.Context(), digest.String()); err != nil {
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
+	second := &countingStore{Store: Memory{digest.String(): {[]byte("never read")}}}
+	store := Serial(Memory{digest.String(): {ann.sign(t, digest)}}, second)
+	if err := newVerifier(store, ann).Verify(t.Context(), digest.String()); err != nil {
 		t.Error(Detail(err))
 	}
 	if second.read != 0 {
@@ -272,11 +271,11 @@ func TestSerialStopsWhenSatisfied(t *testing.T) {
 	}
 }
 
-// endless never runs out of signatures that nobody made.
-type endless struct{}
+// endlessStore returns an endless sequence of invalid signatures.
+type endlessStore struct{}
 
-func (endless) String() string { return "endless" }
-func (endless) Signatures(ctx context.Context, _ Digest) iter.Seq2[[]byte, error] {
+func (endlessStore) String() string { return "endless" }
+func (endlessStore) Signatures(ctx context.Context, _ Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for ctx.Err() == nil && yield([]byte("x"), nil) {
 		}
@@ -284,8 +283,8 @@ func (endless) Signatures(ctx context.Context, _ Digest) iter.Seq2[[]byte, error
 }
 
 func TestEndlessStore(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
-	err := verifier(endless{}, ann).Verify(t.Context(), digest.String())
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
+	err := newVerifier(endlessStore{}, ann).Verify(t.Context(), digest.String())
 	var failed *Error
 	if !errors.As(err, &failed) || len(failed.Causes) != maxCauses {
 		t.Errorf("got %v", err)
@@ -319,15 +318,15 @@ func TestOpenStore(t *testing.T) {
 	}
 }
 
-// What a release says of who signs its successors, is what is read of it.
+// The ConfigMap of TrustOf can be parsed.
 func TestTrustOf(t *testing.T) {
-	ann, bob := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0), newPerson(t, "bob", now.AddDate(-1, 0, 0), 0)
+	ann, bob := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0), newTestSigner(t, "bob", now.AddDate(-1, 0, 0), 0)
 	var binary bytes.Buffer
 	if err := bob.entity.Serialize(&binary); err != nil {
 		t.Fatal(err)
 	}
 
-	trust, err := TrustOf(map[string][]byte{"ann": []byte(armored(t, ann)), "bob": binary.Bytes()}, []string{"https://example.com", "file:///a"})
+	trust, err := TrustOf(map[string][]byte{"ann": []byte(exportArmoredKey(t, ann)), "bob": binary.Bytes()}, []string{"https://example.com", "file:///a"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +337,7 @@ func TestTrustOf(t *testing.T) {
 	}
 
 	config, err := ParseConfig(data, nil)
-	if err != nil || len(config.Keyrings) != 2 || names(config.Stores) != "https://example.com, file:///a" || len(trust.BinaryData) != 1 {
+	if err != nil || len(config.Keyrings) != 2 || joinNames(config.Stores) != "https://example.com, file:///a" || len(trust.BinaryData) != 1 {
 		t.Errorf("got %v of %v: %v", config, trust, err)
 	}
 	if _, marked := trust.Annotations[AnnotationConfigMap]; !marked || trust.Namespace != Namespace {
@@ -349,14 +348,14 @@ func TestTrustOf(t *testing.T) {
 		keyring, store string
 	}{
 		"the keyring verifier-public-key-x cannot be read": {"none", "https://example.com"},
-		"the store has the scheme":                         {armored(t, ann), "example.com"},
+		"the store has the scheme":                         {exportArmoredKey(t, ann), "example.com"},
 	} {
 		if _, err := TrustOf(map[string][]byte{"x": []byte(bad.keyring)}, []string{bad.store}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 
-	for _, keyrings := range []map[string][]byte{nil, {"a b": []byte(armored(t, ann))}} {
+	for _, keyrings := range []map[string][]byte{nil, {"a b": []byte(exportArmoredKey(t, ann))}} {
 		if _, err := TrustOf(keyrings, []string{"https://example.com"}); err == nil {
 			t.Errorf("%v are taken", keyrings)
 		}
@@ -364,20 +363,20 @@ func TestTrustOf(t *testing.T) {
 }
 
 func TestParseConfig(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
-	good := map[string]string{"verifier-public-key-ours": armored(t, ann), "store-b": "http://b.example.com", "store-a": "file:///a", "note": "x"}
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
+	good := map[string]string{"verifier-public-key-ours": exportArmoredKey(t, ann), "store-b": "http://b.example.com", "store-a": "file:///a", "note": "x"}
 	config, err := ParseConfig(good, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(config.Keyrings) != 1 || config.Keyrings[0].Name != "verifier-public-key-ours" || names(config.Stores) != "file:///a, http://b.example.com" {
+	if len(config.Keyrings) != 1 || config.Keyrings[0].Name != "verifier-public-key-ours" || joinNames(config.Stores) != "file:///a, http://b.example.com" {
 		t.Errorf("got %v", config)
 	}
 	if diff := cmp.Diff([]string{"note"}, config.Unknown); diff != "" {
 		t.Errorf("unknown (-want +got):\n%s", diff)
 	}
 
-	v := config.Verifier(Memory{digest.String(): {ann.signs(t, digest)}})
+	v := config.Verifier(Memory{digest.String(): {ann.sign(t, digest)}})
 	v.now = func() time.Time { return now }
 	if err := v.Verify(t.Context(), digest.String()); err != nil {
 		t.Error(Detail(err))
@@ -385,9 +384,9 @@ func TestParseConfig(t *testing.T) {
 
 	for want, data := range map[string]map[string]string{
 		"no key verifier-public-key-<name> holds a keyring":             {"store-a": "http://a"},
-		"no key store-<name> holds the URL of a store":                  {"verifier-public-key-ours": armored(t, ann)},
+		"no key store-<name> holds the URL of a store":                  {"verifier-public-key-ours": exportArmoredKey(t, ann)},
 		"the keyring verifier-public-key-x cannot be read: ":            {"verifier-public-key-x": "y", "store-a": "http://a"},
-		`store-a: the store has the scheme "ftp"; it must be http, htt`: {"verifier-public-key-ours": armored(t, ann), "store-a": "ftp://a"},
+		`store-a: the store has the scheme "ftp"; it must be http, htt`: {"verifier-public-key-ours": exportArmoredKey(t, ann), "store-a": "ftp://a"},
 	} {
 		if _, err := ParseConfig(data, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

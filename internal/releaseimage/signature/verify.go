@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// maxVerified is how many digests a verifier remembers.
-const maxVerified = 64
+// maxVerifiedDigests is how many verified digests are remembered.
+const maxVerifiedDigests = 64
 
-// Statements is a Verifier by OpenPGP statements: each of its keyrings must have signed one
-// that is about the digest. It remembers what it verified, so that a store is asked once
-// for a digest. It is safe for concurrent use.
+// Statements is a Verifier of OpenPGP statements. Each of its keyrings must have signed a
+// statement about the digest. It remembers verified digests, so that stores are searched once
+// per digest. It is safe for concurrent use.
 type Statements struct {
 	keyrings []Keyring
 	store    Store
@@ -23,17 +23,17 @@ type Statements struct {
 
 	mu       sync.Mutex
 	verified map[string][][]byte
-	order    []string // of the keys of verified, the oldest first
+	order    []string // keys of verified, oldest first
 }
 
 var _ Verifier = (*Statements)(nil)
 
-// NewStatements makes a verifier. The keyrings' names are unique.
+// NewStatements returns a verifier. The names of the keyrings must be unique.
 func NewStatements(keyrings []Keyring, store Store) *Statements {
 	return &Statements{keyrings: keyrings, store: store, now: time.Now, verified: map[string][][]byte{}}
 }
 
-// Verify looks for signatures until each keyring has a good one.
+// Verify searches signatures until each keyring has a valid one.
 func (s *Statements) Verify(ctx context.Context, text string) error {
 	digest, err := ParseDigest(text)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Statements) Verify(ctx context.Context, text string) error {
 	if len(s.keyrings) == 0 {
 		return errors.New("there is no keyring that a release could be verified against")
 	}
-	if s.known(digest) {
+	if s.isVerified(digest) {
 		return nil
 	}
 
@@ -53,27 +53,29 @@ func (s *Statements) Verify(ctx context.Context, text string) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	good, err := search[[]byte]{
+	good, err := signatureSearch[[]byte]{
 		digest: digest, kind: "keyrings", store: s.store.String(), now: s.now, signers: names,
-		accepts: func(signature []byte, signer int) error { return s.accepts(signature, s.keyrings[signer], digest) },
-	}.run(ctx, s.store.Signatures(ctx, digest))
+		verify: func(signature []byte, signer int) error {
+			return s.verifyStatement(signature, s.keyrings[signer], digest)
+		},
+	}.findSignatures(ctx, s.store.Signatures(ctx, digest))
 	if err == nil {
-		s.remember(digest, good)
+		s.rememberVerified(digest, good)
 	}
 
 	return err
 }
 
-func (s *Statements) accepts(signature []byte, keyring Keyring, digest Digest) error {
-	content, err := keyring.open(signature, s.now())
+func (s *Statements) verifyStatement(signature []byte, keyring Keyring, digest Digest) error {
+	content, err := keyring.openMessage(signature, s.now())
 	if err != nil {
 		return err
 	}
-	return checkAtomic(content, digest)
+	return checkAtomicStatement(content, digest)
 }
 
-// known reports whether a digest was verified before, by signatures that are still good.
-func (s *Statements) known(digest Digest) bool {
+// isVerified reports whether a digest was verified before by signatures that are still valid.
+func (s *Statements) isVerified(digest Digest) bool {
 	s.mu.Lock()
 	signatures := s.verified[digest.String()]
 	s.mu.Unlock()
@@ -82,7 +84,7 @@ func (s *Statements) known(digest Digest) bool {
 	}
 
 	for _, keyring := range s.keyrings {
-		if !slices.ContainsFunc(signatures, func(signature []byte) bool { return s.accepts(signature, keyring, digest) == nil }) {
+		if !slices.ContainsFunc(signatures, func(signature []byte) bool { return s.verifyStatement(signature, keyring, digest) == nil }) {
 			return false
 		}
 	}
@@ -90,20 +92,20 @@ func (s *Statements) known(digest Digest) bool {
 	return true
 }
 
-func (s *Statements) remember(digest Digest, signatures [][]byte) {
+func (s *Statements) rememberVerified(digest Digest, signatures [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := digest.String()
 	s.order = append(slices.DeleteFunc(s.order, func(known string) bool { return known == key }), key)
 	s.verified[key] = signatures
-	for len(s.order) > maxVerified {
+	for len(s.order) > maxVerifiedDigests {
 		delete(s.verified, s.order[0])
 		s.order = s.order[1:]
 	}
 }
 
-// Verified returns the signatures by which the last 64 digests were verified, by digest, to
-// be kept where they are found without a network.
+// Verified returns the valid signatures of the last 64 digests, by digest, so that they can be
+// stored for use without a network.
 func (s *Statements) Verified() map[string][][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

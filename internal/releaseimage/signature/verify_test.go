@@ -16,47 +16,47 @@ import (
 )
 
 func TestVerify(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
-	bob := newPerson(t, "bob", now.AddDate(-1, 0, 0), 0)
-	eve := newPerson(t, "eve", now.AddDate(-1, 0, 0), 0)
-	old := newPerson(t, "old", now.AddDate(-2, 0, 0), 24*time.Hour)
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
+	bob := newTestSigner(t, "bob", now.AddDate(-1, 0, 0), 0)
+	eve := newTestSigner(t, "eve", now.AddDate(-1, 0, 0), 0)
+	old := newTestSigner(t, "old", now.AddDate(-2, 0, 0), 24*time.Hour)
 	day := uint32(86400)
-	valid := text(typeAtomic, digest.String(), "r", "")
-	broken := ann.signs(t, digest)
+	valid := statementJSON(typeAtomic, digest.String(), "r", "")
+	broken := ann.sign(t, digest)
 	broken[len(broken)/2] ^= 1
 	tests := map[string]struct {
 		signatures [][]byte
-		people     []person
+		people     []testSigner
 		missing    []string
 		cause      string // part of one of the causes
 	}{
-		"signed":                         {signatures: [][]byte{ann.signs(t, digest)}, people: []person{ann}},
-		"the first is bad":               {signatures: [][]byte{broken, ann.signs(t, digest)}, people: []person{ann}},
-		"both have signed":               {signatures: [][]byte{ann.signs(t, digest), bob.signs(t, digest)}, people: []person{ann, bob}},
-		"one of two has signed":          {signatures: [][]byte{ann.signs(t, digest)}, people: []person{ann, bob}, missing: []string{"bob"}, cause: "which is not in the keyring"},
-		"nothing":                        {people: []person{ann}, missing: []string{"ann"}, cause: "no signature was found in signatures at hand"},
-		"a foreign key":                  {signatures: [][]byte{eve.signs(t, digest)}, people: []person{ann}, missing: []string{"ann"}, cause: "which is not in the keyring"},
-		"changed on the way":             {signatures: [][]byte{broken}, people: []person{ann}, missing: []string{"ann"}, cause: "a signature is not valid for ann"},
-		"another digest":                 {signatures: [][]byte{ann.signsText(t, text(typeAtomic, other.String(), "r", ""), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "about another image"},
-		"another type":                   {signatures: [][]byte{ann.signsText(t, text("atomic", digest.String(), "r", ""), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: `is of type "atomic"`},
-		"no identity":                    {signatures: [][]byte{ann.signsText(t, text(typeAtomic, digest.String(), "", ""), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "docker-reference is empty"},
-		"an unknown field":               {signatures: [][]byte{ann.signsText(t, text(typeAtomic, digest.String(), "r", `,"only":"tests"`), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: `unknown field "only"`},
-		"a field in other letters":       {signatures: [][]byte{ann.signsText(t, strings.Replace(valid, "critical", "Critical", 1), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: `unknown field "Critical"`},
-		"a field twice":                  {signatures: [][]byte{ann.signsText(t, strings.Replace(valid, `"optional"`, `"critical":{},"optional"`, 1), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "duplicate field"},
-		"no JSON":                        {signatures: [][]byte{ann.signsText(t, "yes", nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "cannot be read"},
-		"expired":                        {signatures: [][]byte{ann.signsText(t, valid, &packet.Config{SigLifetimeSecs: day, Time: func() time.Time { return now.Add(-48 * time.Hour) }})}, people: []person{ann}, missing: []string{"ann"}, cause: "signature expired on 2030-05-31T12:00:00Z"},
-		"not expired yet":                {signatures: [][]byte{ann.signsText(t, valid, &packet.Config{SigLifetimeSecs: day})}, people: []person{ann}},
-		"made in the future":             {signatures: [][]byte{ann.signsText(t, valid, &packet.Config{Time: func() time.Time { return now.Add(time.Hour) }})}, people: []person{ann}, missing: []string{"ann"}, cause: "signature made on 2030-06-01T13:00:00Z"},
-		"an expired key":                 {signatures: [][]byte{old.signsText(t, valid, &packet.Config{Time: func() time.Time { return now.AddDate(-2, 0, 0) }})}, people: []person{old}, missing: []string{"old"}, cause: "key expired"},
-		"not OpenPGP":                    {signatures: [][]byte{[]byte("hello"), nil}, people: []person{ann}, missing: []string{"ann"}, cause: "no signed OpenPGP message"},
-		"signed by nobody":               {signatures: [][]byte{literal(t, valid)}, people: []person{ann}, missing: []string{"ann"}, cause: "no signed OpenPGP message"},
-		"a message of too many bytes":    {signatures: [][]byte{ann.signsText(t, valid+strings.Repeat(" ", MaxSignatureBytes), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "holds more than the 51200 bytes"},
-		"a key of the person, not of us": {signatures: [][]byte{ann.signs(t, digest)}, people: []person{newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)}, missing: []string{"ann"}, cause: "not in the keyring"},
+		"signed":                         {signatures: [][]byte{ann.sign(t, digest)}, people: []testSigner{ann}},
+		"the first is bad":               {signatures: [][]byte{broken, ann.sign(t, digest)}, people: []testSigner{ann}},
+		"both have signed":               {signatures: [][]byte{ann.sign(t, digest), bob.sign(t, digest)}, people: []testSigner{ann, bob}},
+		"one of two has signed":          {signatures: [][]byte{ann.sign(t, digest)}, people: []testSigner{ann, bob}, missing: []string{"bob"}, cause: "which is not in the keyring"},
+		"nothing":                        {people: []testSigner{ann}, missing: []string{"ann"}, cause: "no signature was found in signatures at hand"},
+		"a foreign key":                  {signatures: [][]byte{eve.sign(t, digest)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "which is not in the keyring"},
+		"changed on the way":             {signatures: [][]byte{broken}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "a signature is not valid for ann"},
+		"another digest":                 {signatures: [][]byte{ann.signText(t, statementJSON(typeAtomic, other.String(), "r", ""), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "about another image"},
+		"another type":                   {signatures: [][]byte{ann.signText(t, statementJSON("atomic", digest.String(), "r", ""), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: `is of type "atomic"`},
+		"no identity":                    {signatures: [][]byte{ann.signText(t, statementJSON(typeAtomic, digest.String(), "", ""), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "docker-reference is empty"},
+		"an unknown field":               {signatures: [][]byte{ann.signText(t, statementJSON(typeAtomic, digest.String(), "r", `,"only":"tests"`), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: `unknown field "only"`},
+		"a field in other letters":       {signatures: [][]byte{ann.signText(t, strings.Replace(valid, "critical", "Critical", 1), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: `unknown field "Critical"`},
+		"a field twice":                  {signatures: [][]byte{ann.signText(t, strings.Replace(valid, `"optional"`, `"critical":{},"optional"`, 1), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "duplicate field"},
+		"no JSON":                        {signatures: [][]byte{ann.signText(t, "yes", nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "cannot be read"},
+		"expired":                        {signatures: [][]byte{ann.signText(t, valid, &packet.Config{SigLifetimeSecs: day, Time: func() time.Time { return now.Add(-48 * time.Hour) }})}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "signature expired on 2030-05-31T12:00:00Z"},
+		"not expired yet":                {signatures: [][]byte{ann.signText(t, valid, &packet.Config{SigLifetimeSecs: day})}, people: []testSigner{ann}},
+		"made in the future":             {signatures: [][]byte{ann.signText(t, valid, &packet.Config{Time: func() time.Time { return now.Add(time.Hour) }})}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "signature made on 2030-06-01T13:00:00Z"},
+		"an expired key":                 {signatures: [][]byte{old.signText(t, valid, &packet.Config{Time: func() time.Time { return now.AddDate(-2, 0, 0) }})}, people: []testSigner{old}, missing: []string{"old"}, cause: "key expired"},
+		"not OpenPGP":                    {signatures: [][]byte{[]byte("hello"), nil}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "no signed OpenPGP message"},
+		"signed by nobody":               {signatures: [][]byte{newUnsignedMessage(t, valid)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "no signed OpenPGP message"},
+		"a message of too many bytes":    {signatures: [][]byte{ann.signText(t, valid+strings.Repeat(" ", MaxSignatureBytes), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "holds more than the 51200 bytes"},
+		"a key of the person, not of us": {signatures: [][]byte{ann.sign(t, digest)}, people: []testSigner{newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)}, missing: []string{"ann"}, cause: "not in the keyring"},
 	}
 
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := verifier(Memory{digest.String(): test.signatures}, test.people...).Verify(t.Context(), digest.String())
+			err := newVerifier(Memory{digest.String(): test.signatures}, test.people...).Verify(t.Context(), digest.String())
 			if test.missing == nil {
 				if err != nil {
 					t.Fatal(Detail(err))
@@ -81,8 +81,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// literal is a message that nobody signed.
-func literal(t *testing.T, content string) []byte {
+// newUnsignedMessage returns a message without a signature.
+func newUnsignedMessage(t *testing.T, content string) []byte {
 	t.Helper()
 	var message bytes.Buffer
 	writer, err := packet.SerializeLiteral(nopCloser{&message}, false, "", 0)
@@ -104,7 +104,7 @@ type nopCloser struct{ *bytes.Buffer }
 func (nopCloser) Close() error { return nil }
 
 func TestVerifyDigests(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
 	for given, want := range map[string]string{
 		"":                                      "release images that are not accessed via digest cannot be verified",
 		"sha256:abc":                            `the provided release image digest has an invalid format: "sha256:abc"`,
@@ -112,7 +112,7 @@ func TestVerifyDigests(t *testing.T) {
 		"sha256:../../etc":                      `the provided release image digest has an invalid format: "sha256:../../etc"`,
 		strings.ToUpper("sha256:" + digest.Hex): `the provided release image digest has an invalid format: "` + strings.ToUpper("sha256:"+digest.Hex) + `"`,
 	} {
-		if err := verifier(Memory{}, ann).Verify(t.Context(), given); err == nil || err.Error() != want {
+		if err := newVerifier(Memory{}, ann).Verify(t.Context(), given); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %s", given, err, want)
 		}
 	}
@@ -125,12 +125,12 @@ func TestVerifyDigests(t *testing.T) {
 	}
 }
 
-// What was verified is remembered, until its signatures are not good any more.
+// A verified digest is remembered until its signatures expire.
 func TestVerifyRemembers(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
-	signature := ann.signsText(t, text(typeAtomic, digest.String(), "r", ""), &packet.Config{SigLifetimeSecs: 7200})
-	store := &counting{Store: Memory{digest.String(): {signature}}}
-	v := verifier(store, ann)
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
+	signature := ann.signText(t, statementJSON(typeAtomic, digest.String(), "r", ""), &packet.Config{SigLifetimeSecs: 7200})
+	store := &countingStore{Store: Memory{digest.String(): {signature}}}
+	v := newVerifier(store, ann)
 	for range 2 {
 		if err := v.Verify(t.Context(), digest.String()); err != nil {
 			t.Fatal(Detail(err))
@@ -150,21 +150,21 @@ func TestVerifyRemembers(t *testing.T) {
 	}
 }
 
-func TestVerifyRemembersNotForever(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
-	v := verifier(Memory{}, ann)
-	for i := range maxVerified + 5 {
-		v.remember(Digest{"sha256", fmt.Sprintf("%064d", i)}, [][]byte{{1}})
+func TestVerifyForgets(t *testing.T) {
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
+	v := newVerifier(Memory{}, ann)
+	for i := range maxVerifiedDigests + 5 {
+		v.rememberVerified(Digest{"sha256", fmt.Sprintf("%064d", i)}, [][]byte{{1}})
 	}
 
 	verified := v.Verified()
-	if _, ok := verified[fmt.Sprintf("sha256:%064d", 4)]; ok || len(verified) != maxVerified {
+	if _, ok := verified[fmt.Sprintf("sha256:%064d", 4)]; ok || len(verified) != maxVerifiedDigests {
 		t.Errorf("%d digests are remembered, the oldest among them: %t", len(verified), ok)
 	}
 }
 
-func TestNobodyToTrust(t *testing.T) {
-	for name, v := range map[string]Verifier{"no keyring": verifier(Memory{}), "no key": NewSigstore(nil, nil), "rejecting": Reject{}, "none": All()} {
+func TestNoKeys(t *testing.T) {
+	for name, v := range map[string]Verifier{"no keyring": newVerifier(Memory{}), "no key": NewSigstore(nil, nil), "rejecting": Reject{}, "none": All()} {
 		if err := v.Verify(t.Context(), digest.String()); err == nil {
 			t.Errorf("%s: everything is trusted", name)
 		}
@@ -176,13 +176,13 @@ func TestNobodyToTrust(t *testing.T) {
 }
 
 func TestAllMustVerify(t *testing.T) {
-	ann, bob := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0), newPerson(t, "bob", now.AddDate(-1, 0, 0), 0)
-	store := Memory{digest.String(): {ann.signs(t, digest)}}
-	if err := All(verifier(store, ann), verifier(store, ann)).Verify(t.Context(), digest.String()); err != nil {
+	ann, bob := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0), newTestSigner(t, "bob", now.AddDate(-1, 0, 0), 0)
+	store := Memory{digest.String(): {ann.sign(t, digest)}}
+	if err := All(newVerifier(store, ann), newVerifier(store, ann)).Verify(t.Context(), digest.String()); err != nil {
 		t.Error(Detail(err))
 	}
 
-	err := All(verifier(store, ann), verifier(store, bob), Reject{}).Verify(t.Context(), digest.String())
+	err := All(newVerifier(store, ann), newVerifier(store, bob), Reject{}).Verify(t.Context(), digest.String())
 	want := "unable to verify " + digest.String() + " against keyrings: bob\nverification is not possible"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -192,17 +192,17 @@ func TestAllMustVerify(t *testing.T) {
 	}
 }
 
-func TestVerifyIsGivenUp(t *testing.T) {
-	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+func TestVerifyCanceled(t *testing.T) {
+	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
-	err := verifier(Parallel(Memory{}), ann).Verify(ctx, digest.String())
+	err := newVerifier(Parallel(Memory{}), ann).Verify(ctx, digest.String())
 	if err == nil || !strings.Contains(Detail(err), "was given up: enough") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// gpg made the statement and the keyring.
+// The statement and keyring were created by gpg.
 func TestVerifyWhatGPGSigned(t *testing.T) {
 	data, err := os.ReadFile("testdata/gpg/keyring.asc")
 	if err != nil {
@@ -227,15 +227,15 @@ func TestVerifyWhatGPGSigned(t *testing.T) {
 }
 
 func TestKeyrings(t *testing.T) {
-	ann, bob := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0), newPerson(t, "bob", now.AddDate(-1, 0, 0), 0)
-	both := armored(t, ann) + "\n" + armored(t, bob)
+	ann, bob := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0), newTestSigner(t, "bob", now.AddDate(-1, 0, 0), 0)
+	both := exportArmoredKey(t, ann) + "\n" + exportArmoredKey(t, bob)
 	keyring, err := ParseKeyring("both", []byte(both))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	for _, p := range []person{ann, bob} {
-		if _, err := keyring.open(p.signs(t, digest), now); err != nil {
+	for _, p := range []testSigner{ann, bob} {
+		if _, err := keyring.openMessage(p.sign(t, digest), now); err != nil {
 			t.Error(err)
 		}
 	}
@@ -250,7 +250,7 @@ func TestKeyrings(t *testing.T) {
 	}
 }
 
-func armored(t testing.TB, p person) string {
+func exportArmoredKey(t testing.TB, p testSigner) string {
 	t.Helper()
 	var text bytes.Buffer
 	writer, err := armorEncode(&text, openpgp.PublicKeyType)

@@ -26,7 +26,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// TestMain keeps the settings of the machine and of its user away from the tests.
+// TestMain isolates the tests from the settings of the machine and user.
 func TestMain(m *testing.M) {
 	home, err := os.MkdirTemp("", "mainstay-release-test-")
 	if err != nil {
@@ -44,19 +44,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// site is a registry in a test.
-type site struct {
+// fixture is a registry with a client.
+type fixture struct {
 	t      *testing.T
 	host   string
 	client *image.Client
-	// change, if set, answers a request itself by true.
+	// change, if set, may answer a request itself; it then returns true.
 	change func(w http.ResponseWriter, r *http.Request) bool
 }
 
-func newSite(t *testing.T) *site {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	s := &site{t: t, client: image.NewClient(image.Options{})}
+	s := &fixture{t: t, client: image.NewClient(image.Options{})}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.change == nil || !s.change(w, r) {
 			handler.ServeHTTP(w, r)
@@ -68,10 +68,10 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func (s *site) clients(string) *image.Client { return s.client }
+func (s *fixture) clients(string) *image.Client { return s.client }
 
-// push pushes an image with files, and gives it by digest.
-func (s *site) push(name string, labels, files map[string]string) string {
+// pushImage pushes an image with files, and returns its reference by digest.
+func (s *fixture) pushImage(name string, labels, files map[string]string) string {
 	s.t.Helper()
 	spec := image.Spec{Labels: labels, Created: time.Date(2029, 1, 1, 0, 0, 0, 0, time.UTC), Layers: []image.Layer{{}}}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
@@ -83,10 +83,10 @@ func (s *site) push(name string, labels, files map[string]string) string {
 		s.t.Fatal(err)
 	}
 
-	return s.deliver(name, built)
+	return s.pushBuilt(name, built)
 }
 
-func (s *site) deliver(name string, built ...*image.Built) string {
+func (s *fixture) pushBuilt(name string, built ...*image.Built) string {
 	s.t.Helper()
 	canonical, err := s.client.Push(s.t.Context(), s.host+"/"+name, nil, built...)
 	if err != nil {
@@ -95,14 +95,14 @@ func (s *site) deliver(name string, built ...*image.Built) string {
 	return canonical
 }
 
-// manifest is a ConfigMap that every cluster has.
-func manifest(name, value string) string {
+// configMapManifest returns the manifest of a ConfigMap that belongs to every cluster.
+func configMapManifest(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  annotations:\n    %s%s: \"true\"\ndata:\n  value: %q\n",
 		name, release.AnnotationIncludePrefix, release.DefaultProfile, value)
 }
 
-// operator is an image that brings manifests.
-func (s *site) operator(name string, labels map[string]string, manifests map[string]string) string {
+// pushOperator pushes an image with manifests.
+func (s *fixture) pushOperator(name string, labels map[string]string, manifests map[string]string) string {
 	s.t.Helper()
 	all := map[string]string{LabelOperator: "true"}
 	maps.Copy(all, labels)
@@ -111,19 +111,19 @@ func (s *site) operator(name string, labels map[string]string, manifests map[str
 		files[path.Join("/manifests", file)] = content
 	}
 
-	return s.push(name, all, files)
+	return s.pushImage(name, all, files)
 }
 
-// base is an image of the program that applies releases.
-func (s *site) base() string {
+// pushBase pushes an image of the program that applies releases.
+func (s *fixture) pushBase() string {
 	s.t.Helper()
-	return s.push("cvo:v1", nil, map[string]string{
-		"/usr/bin/program": "program", "/manifests/0000_00_cluster-version-operator_01.yaml": manifest("own", "{{.ReleaseImage}}"),
+	return s.pushImage("cvo:v1", nil, map[string]string{
+		"/usr/bin/program": "program", "/manifests/0000_00_cluster-version-operator_01.yaml": configMapManifest("own", "{{.ReleaseImage}}"),
 	})
 }
 
-// compose puts a release together, which must succeed.
-func compose(t *testing.T, b *Build) *Composed {
+// mustCompose composes a release, which must succeed.
+func mustCompose(t *testing.T, b *Build) *Composed {
 	t.Helper()
 	composed, err := b.Compose(t.Context())
 	if err != nil {
@@ -132,19 +132,19 @@ func compose(t *testing.T, b *Build) *Composed {
 	return composed
 }
 
-// release pushes a release.
-func (s *site) release(name string, b *Build) string {
+// pushRelease builds and pushes a release.
+func (s *fixture) pushRelease(name string, b *Build) string {
 	s.t.Helper()
 	b.Clients = s.clients
-	built, err := compose(s.t, b).Build(s.t.Context(), s.t.TempDir())
+	built, err := mustCompose(s.t, b).Build(s.t.Context(), s.t.TempDir())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.deliver(name, built...)
+	return s.pushBuilt(name, built...)
 }
 
-// folder is one in memory.
-func folder(files map[string]string) fstest.MapFS {
+// newFolder returns an in-memory directory.
+func newFolder(files map[string]string) fstest.MapFS {
 	fsys := fstest.MapFS{}
 	for name, content := range files {
 		fsys[name] = &fstest.MapFile{Data: []byte(content)}
@@ -152,8 +152,8 @@ func folder(files map[string]string) fstest.MapFS {
 	return fsys
 }
 
-// listing is image-references.
-func listing(images map[string]string) string {
+// imageReferencesJSON returns an image-references file.
+func imageReferencesJSON(images map[string]string) string {
 	var tags []string
 	for _, name := range slices.Sorted(maps.Keys(images)) {
 		tags = append(tags, fmt.Sprintf(`{"name":%q,"from":{"kind":"DockerImage","name":%q}}`, name, images[name]))
@@ -161,15 +161,15 @@ func listing(images map[string]string) string {
 	return fmt.Sprintf(`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","spec":{"tags":[%s]}}`, strings.Join(tags, ","))
 }
 
-// get reads what the registry has, as JSON if it is to be decoded.
-func (s *site) get(path string, into any) []byte {
+// getFromRegistry reads a path of the registry, and decodes JSON if into is not nil.
+func (s *fixture) getFromRegistry(path string, into any) []byte {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.host+path, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 
-	data := s.do(request)
+	data := s.doRequest(request)
 	if into != nil {
 		if err := json.Unmarshal(data, into); err != nil {
 			s.t.Fatal(err)
@@ -179,7 +179,7 @@ func (s *site) get(path string, into any) []byte {
 	return data
 }
 
-func (s *site) do(request *http.Request) []byte {
+func (s *fixture) doRequest(request *http.Request) []byte {
 	s.t.Helper()
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -195,8 +195,8 @@ func (s *site) do(request *http.Request) []byte {
 	return data
 }
 
-// pushLayer pushes an image with one layer as it is, under the tag v1.
-func (s *site) pushLayer(repository string, layer []byte) {
+// pushLayer pushes an image with one unmodified layer, under the tag v1.
+func (s *fixture) pushLayer(repository string, layer []byte) {
 	s.t.Helper()
 	put := func(path, mediaType string, data []byte) imgspecv1.Descriptor {
 		request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPut, "http://"+s.host+"/v2/"+repository+path, bytes.NewReader(data))
@@ -205,7 +205,7 @@ func (s *site) pushLayer(repository string, layer []byte) {
 		}
 
 		request.Header.Set("Content-Type", mediaType)
-		s.do(request)
+		s.doRequest(request)
 		return imgspecv1.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
 	}
 

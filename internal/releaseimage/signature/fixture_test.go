@@ -13,7 +13,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// now is when the tests happen.
+// now is the time of the tests.
 var now = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
 
 var (
@@ -21,14 +21,14 @@ var (
 	other  = Digest{"sha256", strings.Repeat("f", 64)}
 )
 
-// person is somebody who signs.
-type person struct {
+// testSigner signs statements.
+type testSigner struct {
 	entity  *openpgp.Entity
 	keyring Keyring
 }
 
-// newPerson makes a key. A lifetime of zero never ends.
-func newPerson(t testing.TB, name string, made time.Time, lifetime time.Duration) person {
+// newTestSigner creates a key. A lifetime of zero means that it does not expire.
+func newTestSigner(t testing.TB, name string, made time.Time, lifetime time.Duration) testSigner {
 	t.Helper()
 	entity, err := openpgp.NewEntity(name, "", name+"@example.com", &packet.Config{
 		Algorithm: packet.PubKeyAlgoEdDSA, Time: func() time.Time { return made }, KeyLifetimeSecs: uint32(lifetime.Seconds()),
@@ -47,11 +47,11 @@ func newPerson(t testing.TB, name string, made time.Time, lifetime time.Duration
 		t.Fatal(err)
 	}
 
-	return person{entity, keyring}
+	return testSigner{entity, keyring}
 }
 
-// signs makes a good statement about a digest.
-func (p person) signs(t testing.TB, about Digest) []byte {
+// sign returns a valid statement about a digest.
+func (p testSigner) sign(t testing.TB, about Digest) []byte {
 	t.Helper()
 	signature, err := (&Signer{p.entity}).Sign(about, SignOptions{Reference: "registry.example.com/release:1.0.0", Time: now.Add(-time.Hour)})
 	if err != nil {
@@ -60,8 +60,8 @@ func (p person) signs(t testing.TB, about Digest) []byte {
 	return signature
 }
 
-// signsText makes a message of any content.
-func (p person) signsText(t testing.TB, content string, config *packet.Config) []byte {
+// signText returns a signed message with any content.
+func (p testSigner) signText(t testing.TB, content string, config *packet.Config) []byte {
 	t.Helper()
 	if config == nil {
 		config = &packet.Config{}
@@ -85,17 +85,17 @@ func (p person) signsText(t testing.TB, content string, config *packet.Config) [
 	return message.Bytes()
 }
 
-func text(kind, about, reference, more string) string {
+func statementJSON(kind, about, reference, more string) string {
 	return fmt.Sprintf(`{"critical":{"type":%q,"image":{"docker-manifest-digest":%q},"identity":{"docker-reference":%q}},"optional":{}%s}`, kind, about, reference, more)
 }
 
-// counting counts what is read of a store.
-type counting struct {
+// countingStore counts the signatures that are read.
+type countingStore struct {
 	Store
 	read int
 }
 
-func (c *counting) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
+func (c *countingStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for signature, err := range c.Store.Signatures(ctx, digest) {
 			c.read++
@@ -106,8 +106,8 @@ func (c *counting) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]by
 	}
 }
 
-// verifier is one at the time of the tests.
-func verifier(store Store, people ...person) *Statements {
+// newVerifier returns a verifier at the time of the tests.
+func newVerifier(store Store, people ...testSigner) *Statements {
 	var keyrings []Keyring
 	for _, p := range people {
 		keyrings = append(keyrings, p.keyring)
