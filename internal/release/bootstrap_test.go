@@ -10,51 +10,51 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// A machine that makes a cluster has the operator's own manifests but for exactly three, and
-// of all others those that say which images are trusted.
+// A bootstrap machine gets the operator's own manifests except exactly three, and the image
+// policies.
 func TestForBootstrap(t *testing.T) {
 	policy := func(apiVersion, kind string) string {
 		return "apiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata:\n  name: policy\n"
 	}
 	files := map[string]string{
-		"manifests/0000_90_cluster-version-operator_00_prometheusrole.yaml":         configMap("monitoring"),
-		"manifests/0000_90_cluster-version-operator_01_prometheusrolebinding.yaml":  configMap("monitoring"),
-		"manifests/0000_90_cluster-version-operator_02_servicemonitor.yaml":         configMap("monitoring"),
-		"manifests/0000_90_cluster-version-operator_03_servicemonitor.yaml":         configMap("another"),
-		"manifests/0000_10_policy.yaml":                                             configMap("plain"),
-		"release-manifests/0000_10_a_00_policy.yaml":                                policy("config.openshift.io/v1", "ClusterImagePolicy") + "---\n" + configMap("x"),
+		"manifests/0000_90_cluster-version-operator_00_prometheusrole.yaml":         configMapManifest("monitoring"),
+		"manifests/0000_90_cluster-version-operator_01_prometheusrolebinding.yaml":  configMapManifest("monitoring"),
+		"manifests/0000_90_cluster-version-operator_02_servicemonitor.yaml":         configMapManifest("monitoring"),
+		"manifests/0000_90_cluster-version-operator_03_servicemonitor.yaml":         configMapManifest("another"),
+		"manifests/0000_10_policy.yaml":                                             configMapManifest("plain"),
+		"release-manifests/0000_10_a_00_policy.yaml":                                policy("config.openshift.io/v1", "ClusterImagePolicy") + "---\n" + configMapManifest("x"),
 		"release-manifests/0000_10_a_01_policy.yaml":                                policy("config.openshift.io/v1alpha1", "ImagePolicy"),
 		"release-manifests/0000_10_a_02_policy.yaml":                                policy("example.com/v1", "ImagePolicy"),
-		"release-manifests/0000_90_cluster-version-operator_02_servicemonitor.yaml": configMap("theirs"),
-		"bootstrap/bootstrap-pod.yaml":                                              configMap("pod") + "data: {image: '{{ .ReleaseImage }}'}\n",
+		"release-manifests/0000_90_cluster-version-operator_02_servicemonitor.yaml": configMapManifest("theirs"),
+		"bootstrap/bootstrap-pod.yaml":                                              configMapManifest("pod") + "data: {image: '{{ .ReleaseImage }}'}\n",
 		"bootstrap/notes.txt":                                                       "not read",
 	}
 
 	options := release.Options{ReleaseImage: "registry.example/release", Bootstrap: true, StrictTemplates: true}
-	p := load(t, files, options)
+	p := loadPayload(t, files, options)
 	want := []string{
 		"manifests/0000_00_cvo_00_namespace.yaml#1 own", "manifests/0000_10_policy.yaml#1 plain",
 		"manifests/0000_90_cluster-version-operator_03_servicemonitor.yaml#1 another",
 		"release-manifests/0000_10_a_00_policy.yaml#1 policy", "release-manifests/0000_10_a_01_policy.yaml#1 policy",
 	}
-	if diff := cmp.Diff(want, where(p.ForBootstrap())); diff != "" {
+	if diff := cmp.Diff(want, formatManifests(p.ForBootstrap())); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"bootstrap/bootstrap-pod.yaml#1 pod"}, where(p.Bootstrap)); diff != "" {
+	if diff := cmp.Diff([]string{"bootstrap/bootstrap-pod.yaml#1 pod"}, formatManifests(p.Bootstrap)); diff != "" {
 		t.Fatalf("of the folder bootstrap -want +got:\n%s", diff)
 	}
 	if data := p.Bootstrap[0].Object.Object["data"].(map[string]any); data["image"] != "registry.example/release" {
 		t.Errorf("the template became %v", data)
 	}
-	if p := load(t, files, release.Options{}); len(p.Bootstrap) != 0 || len(p.Manifests) != 11 {
-		t.Errorf("without being asked for there are %v", where(p.Bootstrap))
+	if p := loadPayload(t, files, release.Options{}); len(p.Bootstrap) != 0 || len(p.Manifests) != 11 {
+		t.Errorf("without being asked for there are %v", formatManifests(p.Bootstrap))
 	}
-	if p := load(t, nil, options); len(p.Bootstrap) != 0 {
-		t.Errorf("without the folder there are %v", where(p.Bootstrap))
+	if p := loadPayload(t, nil, options); len(p.Bootstrap) != 0 {
+		t.Errorf("without the folder there are %v", formatManifests(p.Bootstrap))
 	}
 
-	files["bootstrap/bootstrap-pod.yaml"] = configMap("pod") + "data: {image: '{{ .Unknown }}'}\n"
-	_, err := release.Load(payload(files), options)
+	files["bootstrap/bootstrap-pod.yaml"] = configMapManifest("pod") + "data: {image: '{{ .Unknown }}'}\n"
+	_, err := release.Load(newPayloadFiles(files), options)
 	if failed := (*release.Error)(nil); !errors.As(err, &failed) || !strings.HasPrefix(err.Error(), "bootstrap/bootstrap-pod.yaml: ") {
 		t.Errorf("got %v", err)
 	}

@@ -6,18 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Capabilities are parts of the platform that a cluster may do without.
+// Capabilities are the optional parts of the platform.
 type Capabilities struct {
-	// Known are those that this version of the platform has.
+	// Known are the capabilities of this version of the platform.
 	Known sets.Set[string]
-	// Enabled are those that the cluster has.
+	// Enabled are the capabilities that the cluster has.
 	Enabled sets.Set[string]
 }
 
-// Excludes reports whether the manifest belongs to a capability that the cluster does not
-// have, and why, in a sentence without a subject. It is asked when a manifest is applied,
-// not when a payload is accepted: a newer release may have capabilities that this program
-// does not know.
+// Excludes reports whether the manifest belongs to a capability that is not enabled, and why, as
+// a sentence without a subject. It is called when a manifest is applied, not when a payload is
+// loaded: a newer release may have capabilities that this program does not know.
 func (c Capabilities) Excludes(m Manifest) (reason string, excluded bool) {
 	for _, name := range m.Capabilities() {
 		switch {
@@ -31,10 +30,10 @@ func (c Capabilities) Excludes(m Manifest) (reason string, excluded bool) {
 	return "", false
 }
 
-// ImplicitlyEnabled returns the capabilities that an update from the current manifests to
-// the next ones must enable though the cluster does not have them, sorted: an object that
-// is managed now and belongs to them in the next release would be left without an owner.
-// Both lists are those that belong to the cluster.
+// ImplicitlyEnabled returns the disabled capabilities that an update from the current to the
+// next manifests must enable, sorted. Otherwise an object that is managed now, and belongs to
+// them in the next release, would be left without a manager. Both lists must only contain
+// manifests that belong to the cluster.
 func (c Capabilities) ImplicitlyEnabled(current, next []Manifest) []string {
 	managed := sets.Set[Key]{}
 	for _, m := range current {

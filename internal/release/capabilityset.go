@@ -6,8 +6,9 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// growth has the sets of capabilities in the order of versions: each one has all of those before it.
-var growth = []struct {
+// capabilitySetSteps are the capability sets in the order of versions. Each set includes all
+// sets before it.
+var capabilitySetSteps = []struct {
 	set   configv1.ClusterVersionCapabilitySet
 	added []configv1.ClusterVersionCapability
 }{
@@ -33,22 +34,22 @@ var growth = []struct {
 	}},
 }
 
-// capabilityGates are the feature gates that must be on for a capability to be known.
+// capabilityGates are the feature gates that must be enabled for a capability to be known.
 var capabilityGates = map[configv1.ClusterVersionCapability]string{
 	configv1.CapabilityCompatibilityRequirements: "CRDCompatibilityRequirementOperator",
 	configv1.CapabilityClusterAPI:                "ClusterAPIMachineManagement",
 }
 
-// CapabilitySet returns the capabilities of a set, without those whose feature gates are not among
-// the given ones, which are on. The empty name stands for CapabilitySetCurrent, which has every
-// known capability; a name that is not known has none.
+// CapabilitySet returns the capabilities of a set, without those whose feature gates are not in
+// gates. An empty name means CapabilitySetCurrent, which has every known capability. An unknown
+// set is empty, and known is false.
 func CapabilitySet(name configv1.ClusterVersionCapabilitySet, gates sets.Set[string]) (set sets.Set[string], known bool) {
 	if name == "" {
 		name = configv1.CapabilitySetCurrent
 	}
 
 	set = sets.Set[string]{}
-	for _, step := range growth {
+	for _, step := range capabilitySetSteps {
 		for _, capability := range step.added {
 			if gate, isGated := capabilityGates[capability]; !isGated || gates.Has(gate) {
 				set.Insert(string(capability))

@@ -18,16 +18,16 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 )
 
-var errDepth = fmt.Errorf("is nested deeper than %d levels", maxDepth)
+var errTooDeep = fmt.Errorf("is nested deeper than %d levels", maxDepth)
 
-// parseManifests decodes the documents of a file. Documents without content are passed
-// over; those with a comment or a blank line are counted. Of a file with faults it gives
-// all of them.
+// parseManifests decodes the documents of a file. Documents without content are skipped; those
+// with a comment or a blank line count for the numbers of documents. If there are faults, all
+// are returned.
 func parseManifests(file string, data []byte) ([]Manifest, []Fault) {
 	var manifests []Manifest
 	var faults []Fault
 	first := map[Key]int{}
-	err := documents(data, func(n int, raw []byte, err error) {
+	err := forEachDocument(data, func(n int, raw []byte, err error) {
 		m := Manifest{File: file, Document: n, Raw: raw}
 		if err == nil {
 			m.Object, err = decodeObject(raw)
@@ -54,14 +54,14 @@ func parseManifests(file string, data []byte) ([]Manifest, []Fault) {
 	return manifests, faults
 }
 
-// documents returns each document of YAML or JSON that has content as JSON, or what is
-// wrong with it, and its number from 1. Its own error is about the whole file.
-func documents(data []byte, yield func(n int, raw []byte, err error)) error {
+// forEachDocument calls yield for each YAML or JSON document with content: with its number from
+// 1, and the document as JSON or its error. The returned error is about the whole file.
+func forEachDocument(data []byte, yield func(n int, raw []byte, err error)) error {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		// A brace also opens a mapping of YAML; what is no JSON is tried as YAML below.
-		if docs, err := jsonDocuments(data); err == nil {
+		// A YAML flow mapping also starts with a brace, so invalid JSON is parsed as YAML below.
+		if docs, err := splitJSONDocuments(data); err == nil {
 			for i, doc := range docs {
-				yield(i+1, doc, checkDepth(doc))
+				yield(i+1, doc, checkNestingDepth(doc))
 			}
 			return nil
 		}
@@ -86,7 +86,7 @@ func documents(data []byte, yield func(n int, raw []byte, err error)) error {
 	}
 }
 
-func jsonDocuments(data []byte) ([]json.RawMessage, error) {
+func splitJSONDocuments(data []byte) ([]json.RawMessage, error) {
 	var docs []json.RawMessage
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for len(docs) <= maxManifests {
@@ -102,16 +102,15 @@ func jsonDocuments(data []byte) ([]json.RawMessage, error) {
 	return nil, fmt.Errorf("holds more than %d documents", maxManifests)
 }
 
-// yamlToJSON returns nil for a document without content.
+// yamlToJSON converts a YAML document to JSON. It returns nil for a document without content.
 func yamlToJSON(text []byte) (raw []byte, err error) {
 	defer func() {
-		// What a parser does not expect is the fault of the text, not of this program's
-		// state.
+		// A panic of the parser is caused by the text, not by the state of this program.
 		if p := recover(); p != nil {
 			raw, err = nil, fmt.Errorf("cannot be parsed as YAML: %v", p)
 		}
 	}()
-	if err := checkAliases(text); err != nil {
+	if err := checkAliasExpansion(text); err != nil {
 		return nil, err
 	}
 	if raw, err = kyaml.YAMLToJSON(text); err != nil {
@@ -121,11 +120,11 @@ func yamlToJSON(text []byte) (raw []byte, err error) {
 		return nil, nil
 	}
 
-	return raw, checkDepth(raw)
+	return raw, checkNestingDepth(raw)
 }
 
-// checkDepth refuses JSON that is nested deeper than maxDepth.
-func checkDepth(raw []byte) error {
+// checkNestingDepth returns an error for JSON that is nested deeper than maxDepth.
+func checkNestingDepth(raw []byte) error {
 	depth, inString := 0, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -136,7 +135,7 @@ func checkDepth(raw []byte) error {
 		case inString:
 		case c == '{' || c == '[':
 			if depth++; depth > maxDepth {
-				return errDepth
+				return errTooDeep
 			}
 		case c == '}' || c == ']':
 			depth--
@@ -146,9 +145,9 @@ func checkDepth(raw []byte) error {
 	return nil
 }
 
-// checkAliases refuses YAML that grows beyond a file's limit when its aliases are
-// replaced by what they stand for: a few hundred bytes can stand for gigabytes.
-func checkAliases(text []byte) error {
+// checkAliasExpansion returns an error for YAML that exceeds the limit of a file after its
+// aliases are expanded: a few hundred bytes can expand to gigabytes.
+func checkAliasExpansion(text []byte) error {
 	if !bytes.Contains(text, []byte("&")) || !bytes.Contains(text, []byte("*")) {
 		return nil
 	}
@@ -158,7 +157,7 @@ func checkAliases(text []byte) error {
 		return err
 	}
 
-	size, err := sizes{}.of(&root, 0)
+	size, err := anchorSizes{}.expandedSize(&root, 0)
 	if err == nil && size > maxFileBytes {
 		err = fmt.Errorf("has more than %d bytes when its aliases are replaced", maxFileBytes)
 	}
@@ -166,14 +165,15 @@ func checkAliases(text []byte) error {
 	return err
 }
 
-// sizes are those of nodes with an anchor, where 0 marks one whose size is being found.
-type sizes map[*yaml.Node]int
+// anchorSizes are the expanded sizes of nodes with an anchor. 0 marks a node whose size is being
+// computed.
+type anchorSizes map[*yaml.Node]int
 
-// of is about how many bytes a node has without aliases, at most a little above
-// maxFileBytes.
-func (s sizes) of(node *yaml.Node, depth int) (int, error) {
+// expandedSize returns the approximate size of a node with expanded aliases in bytes. It stops
+// slightly above maxFileBytes.
+func (s anchorSizes) expandedSize(node *yaml.Node, depth int) (int, error) {
 	if depth > 2*maxDepth {
-		return 0, errDepth
+		return 0, errTooDeep
 	}
 
 	if node.Kind == yaml.AliasNode {
@@ -182,7 +182,7 @@ func (s sizes) of(node *yaml.Node, depth int) (int, error) {
 		} else if ok {
 			return size, nil
 		}
-		return s.of(node.Alias, depth+1)
+		return s.expandedSize(node.Alias, depth+1)
 	}
 
 	if node.Anchor != "" {
@@ -191,7 +191,7 @@ func (s sizes) of(node *yaml.Node, depth int) (int, error) {
 
 	size := len(node.Value) + 1
 	for _, child := range node.Content {
-		n, err := s.of(child, depth+1)
+		n, err := s.expandedSize(child, depth+1)
 		if err != nil {
 			return 0, err
 		}
@@ -205,17 +205,17 @@ func (s sizes) of(node *yaml.Node, depth int) (int, error) {
 	return size, nil
 }
 
-// decodeObject decodes an object that a cluster could have: with apiVersion, kind and
-// name, and with annotations that can be read.
+// decodeObject decodes a Kubernetes object. It must have apiVersion, kind and name, and valid
+// annotations.
 func decodeObject(raw []byte) (unstructured.Unstructured, error) {
 	var object unstructured.Unstructured
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &object.Object); err != nil {
-		return object, fmt.Errorf("is not a Kubernetes object: %w", readable(err))
+		return object, fmt.Errorf("is not a Kubernetes object: %w", describeJSONError(err))
 	}
 
 	var wrong []string
 	for _, field := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}} {
-		if value, err := textAt(object, field...); err != nil {
+		if value, err := nestedText(object, field...); err != nil {
 			wrong = append(wrong, err.Error())
 		} else if value == "" {
 			wrong = append(wrong, strings.Join(field, ".")+" is missing")
@@ -223,10 +223,10 @@ func decodeObject(raw []byte) (unstructured.Unstructured, error) {
 	}
 
 	if metadata, ok := object.Object["metadata"].(map[string]any); ok {
-		if _, err := textAt(object, "metadata", "namespace"); err != nil {
+		if _, err := nestedText(object, "metadata", "namespace"); err != nil {
 			wrong = append(wrong, err.Error())
 		}
-		wrong = append(wrong, wrongAnnotations(metadata["annotations"])...)
+		wrong = append(wrong, validateAnnotations(metadata["annotations"])...)
 	}
 
 	if len(wrong) > 0 {
@@ -236,9 +236,9 @@ func decodeObject(raw []byte) (unstructured.Unstructured, error) {
 	return object, nil
 }
 
-// wrongAnnotations tells what keeps annotations from being read. A single one that is no
-// text would hide all others.
-func wrongAnnotations(value any) []string {
+// validateAnnotations returns the errors of annotations. A single value that is not a string
+// would hide all other annotations.
+func validateAnnotations(value any) []string {
 	if value == nil {
 		return nil
 	}
@@ -258,8 +258,8 @@ func wrongAnnotations(value any) []string {
 	return wrong
 }
 
-// textAt returns a field's text. A field that is absent or null has none.
-func textAt(object unstructured.Unstructured, field ...string) (string, error) {
+// nestedText returns the string value of a field; "" if the field is absent or null.
+func nestedText(object unstructured.Unstructured, field ...string) (string, error) {
 	value, found, err := unstructured.NestedFieldNoCopy(object.Object, field...)
 	if err != nil {
 		return "", fmt.Errorf("%s is missing: what would hold it is not an object", strings.Join(field, "."))

@@ -8,8 +8,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// A payload is loaded once. What belongs to the cluster is selected from it, put in order,
-// and done.
+// A payload is loaded once. The manifests of the cluster are selected, ordered and applied.
 func Example() {
 	file := func(name string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "` + name + `",

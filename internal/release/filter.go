@@ -10,37 +10,37 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// DefaultProfile is the profile of a cluster that names none.
+// DefaultProfile is the profile of clusters that name none.
 const DefaultProfile = "self-managed-high-availability"
 
-// DefaultFeatureSet is what manifests call the feature set of a cluster that names none.
+// DefaultFeatureSet is the name of the default feature set in manifests.
 const DefaultFeatureSet = "Default"
 
-// featureSets are those that a manifest may name.
+// featureSets are the feature sets that a manifest may name.
 var featureSets = sets.New(DefaultFeatureSet, "CustomNoUpgrade", "DevPreviewNoUpgrade", "TechPreviewNoUpgrade", "OKD")
 
-// versionedKinds may carry AnnotationMajorVersion.
+// versionedKinds are the kinds that may have AnnotationMajorVersion.
 var versionedKinds = sets.New(
 	schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"},
 	schema.GroupKind{Group: "config.openshift.io", Kind: "FeatureGate"},
 )
 
-// Cluster is what decides which manifests of a payload belong to a cluster, whatever its
-// administrator wants of them.
+// Cluster contains the properties of a cluster that select the manifests of a payload,
+// independent of the administrator's settings.
 type Cluster struct {
-	// ExcludeIdentifier is what AnnotationExcludePrefix names. Empty means none.
+	// ExcludeIdentifier is an identifier for AnnotationExcludePrefix. It may be empty.
 	ExcludeIdentifier string
-	// Profile is what AnnotationIncludePrefix names. Empty means DefaultProfile.
+	// Profile is the profile for AnnotationIncludePrefix. Empty means DefaultProfile.
 	Profile string
 	// FeatureSet is the cluster's feature set. Empty means DefaultFeatureSet.
 	FeatureSet string
-	// FeatureGates are those that are on.
+	// FeatureGates are the enabled feature gates.
 	FeatureGates sets.Set[string]
-	// MajorVersion is that of the payload.
+	// MajorVersion is the major version of the payload.
 	MajorVersion uint64
 }
 
-// Excludes reports whether the cluster does not have the manifest, and why, in a sentence
+// Excludes reports whether the manifest does not belong to the cluster, and why, as a sentence
 // without a subject.
 func (c Cluster) Excludes(m Manifest) (reason string, excluded bool) {
 	annotations := m.Object.GetAnnotations()
@@ -51,7 +51,7 @@ func (c Cluster) Excludes(m Manifest) (reason string, excluded bool) {
 		return fmt.Sprintf("is excluded by %s%s", AnnotationExcludePrefix, c.ExcludeIdentifier), true
 	}
 
-	for _, reason := range []string{c.byFeatureSet(annotations), c.byFeatureGates(annotations), c.byMajorVersion(m, annotations), c.byProfile(annotations)} {
+	for _, reason := range []string{c.excludedByFeatureSet(annotations), c.excludedByFeatureGates(annotations), c.excludedByMajorVersion(m, annotations), c.excludedByProfile(annotations)} {
 		if reason != "" {
 			return reason, true
 		}
@@ -71,7 +71,7 @@ func (c Cluster) Select(manifests []Manifest) []Manifest {
 	return selected
 }
 
-func (c Cluster) byFeatureSet(annotations map[string]string) (reason string) {
+func (c Cluster) excludedByFeatureSet(annotations map[string]string) (reason string) {
 	value, ok := annotations[AnnotationFeatureSet]
 	if !ok {
 		return ""
@@ -80,7 +80,7 @@ func (c Cluster) byFeatureSet(annotations map[string]string) (reason string) {
 		return fmt.Sprintf("has %s and %s, which exclude each other", AnnotationFeatureSet, AnnotationFeatureGate)
 	}
 
-	wanted := list(value)
+	wanted := splitList(value)
 	if i := slices.IndexFunc(wanted, func(set string) bool { return !featureSets.Has(set) }); i >= 0 {
 		return fmt.Sprintf("names the feature set %q in %s, which is not known", wanted[i], AnnotationFeatureSet)
 	}
@@ -96,8 +96,8 @@ func (c Cluster) byFeatureSet(annotations map[string]string) (reason string) {
 	return ""
 }
 
-func (c Cluster) byFeatureGates(annotations map[string]string) (reason string) {
-	for _, gate := range list(annotations[AnnotationFeatureGate]) {
+func (c Cluster) excludedByFeatureGates(annotations map[string]string) (reason string) {
+	for _, gate := range splitList(annotations[AnnotationFeatureGate]) {
 		name, off := strings.CutPrefix(gate, "-")
 		switch on := c.FeatureGates.Has(name); {
 		case off && on:
@@ -110,7 +110,7 @@ func (c Cluster) byFeatureGates(annotations map[string]string) (reason string) {
 	return ""
 }
 
-func (c Cluster) byMajorVersion(m Manifest, annotations map[string]string) (reason string) {
+func (c Cluster) excludedByMajorVersion(m Manifest, annotations map[string]string) (reason string) {
 	value, ok := annotations[AnnotationMajorVersion]
 	if !ok {
 		return ""
@@ -120,7 +120,7 @@ func (c Cluster) byMajorVersion(m Manifest, annotations map[string]string) (reas
 	}
 
 	in, out := sets.Set[uint64]{}, sets.Set[uint64]{}
-	for _, item := range list(value) {
+	for _, item := range splitList(value) {
 		digits, negated := strings.CutPrefix(item, "-")
 		major, err := strconv.ParseUint(digits, 10, 64)
 		switch {
@@ -143,7 +143,7 @@ func (c Cluster) byMajorVersion(m Manifest, annotations map[string]string) (reas
 	return ""
 }
 
-func (c Cluster) byProfile(annotations map[string]string) (reason string) {
+func (c Cluster) excludedByProfile(annotations map[string]string) (reason string) {
 	profile := c.Profile
 	if profile == "" {
 		profile = DefaultProfile
@@ -154,15 +154,15 @@ func (c Cluster) byProfile(annotations map[string]string) (reason string) {
 	return ""
 }
 
-// Override is what an administrator wants of an object of the release.
+// Override is an administrator's override for an object of the release.
 type Override struct {
 	// Key names the object.
 	Key
-	// Unmanaged leaves the object to the administrator.
+	// Unmanaged is true if the administrator manages the object.
 	Unmanaged bool
 }
 
-// Overridden reports whether the manifest is left to the administrator.
+// Overridden reports whether the administrator manages the object of the manifest.
 func Overridden(m Manifest, overrides []Override) bool {
 	return slices.Contains(overrides, Override{Key: m.Key(), Unmanaged: true})
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// manifest makes one of a kind as in "ConfigMap.v1" or "Deployment.v1.apps", with
-// annotations as in "a=b", where "+" stands for the annotation that the default profile
-// needs.
-func manifest(kind, name string, annotations ...string) release.Manifest {
+// newManifest returns a manifest of a kind as in "ConfigMap.v1" or "Deployment.v1.apps", with
+// annotations as in "a=b". "+" stands for the annotation of the default profile.
+func newManifest(kind, name string, annotations ...string) release.Manifest {
 	parts := strings.SplitN(kind, ".", 3)
 	apiVersion := parts[1]
 	if len(parts) == 3 {
@@ -111,7 +110,7 @@ func TestClusterExcludes(t *testing.T) {
 		{"capabilities do not matter", release.Cluster{}, configMapKind, []string{"+", "capability.openshift.io/name=Unknown"}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m := manifest(tc.kind, "x", tc.annotations...)
+			m := newManifest(tc.kind, "x", tc.annotations...)
 			got, excluded := tc.cluster.Excludes(m)
 			if got != tc.want || excluded != (tc.want != "") {
 				t.Errorf("%v, %q; want %q", excluded, got, tc.want)
@@ -136,35 +135,35 @@ func TestCapabilitiesExclude(t *testing.T) {
 		"A,B":   `needs capability "A,B", which is not known`,
 		"A + B": "",
 	} {
-		got, excluded := c.Excludes(manifest(configMapKind, "x", release.AnnotationCapability+"="+value))
+		got, excluded := c.Excludes(newManifest(configMapKind, "x", release.AnnotationCapability+"="+value))
 		if got != want || excluded != (want != "") {
 			t.Errorf("%q: %v, %q; want %q", value, excluded, got, want)
 		}
 	}
 
-	if _, excluded := c.Excludes(manifest(configMapKind, "x")); excluded {
+	if _, excluded := c.Excludes(newManifest(configMapKind, "x")); excluded {
 		t.Error("a manifest of no capability is excluded")
 	}
 }
 
-// What is managed now is not left without an owner by an update.
+// An update leaves no managed object without a manager.
 func TestImplicitlyEnabled(t *testing.T) {
 	c := release.Capabilities{Known: sets.New("A", "B"), Enabled: sets.New("A")}
 	capability := func(name, value string) release.Manifest {
-		return manifest(configMapKind, name, release.AnnotationCapability+"="+value)
+		return newManifest(configMapKind, name, release.AnnotationCapability+"="+value)
 	}
 	for name, tc := range map[string]struct {
 		current, next []release.Manifest
 		want          []string
 	}{
 		"nothing changes":             {[]release.Manifest{capability("x", "A")}, []release.Manifest{capability("x", "A")}, nil},
-		"gains one":                   {[]release.Manifest{manifest(configMapKind, "x")}, []release.Manifest{capability("x", "B")}, []string{"B"}},
+		"gains one":                   {[]release.Manifest{newManifest(configMapKind, "x")}, []release.Manifest{capability("x", "B")}, []string{"B"}},
 		"gains more":                  {[]release.Manifest{capability("x", "A")}, []release.Manifest{capability("x", "D+A+C")}, []string{"C", "D"}},
-		"gains one that is enabled":   {[]release.Manifest{manifest(configMapKind, "x")}, []release.Manifest{capability("x", "A")}, nil},
+		"gains one that is enabled":   {[]release.Manifest{newManifest(configMapKind, "x")}, []release.Manifest{capability("x", "A")}, nil},
 		"was not managed":             {[]release.Manifest{capability("x", "B")}, []release.Manifest{capability("x", "B+C")}, nil},
 		"is new":                      {nil, []release.Manifest{capability("x", "B")}, nil},
-		"is another object":           {[]release.Manifest{manifest("Secret.v1", "x")}, []release.Manifest{capability("x", "B")}, nil},
-		"two objects, one capability": {[]release.Manifest{manifest(configMapKind, "x"), manifest(configMapKind, "y")}, []release.Manifest{capability("x", "B"), capability("y", "B")}, []string{"B"}},
+		"is another object":           {[]release.Manifest{newManifest("Secret.v1", "x")}, []release.Manifest{capability("x", "B")}, nil},
+		"two objects, one capability": {[]release.Manifest{newManifest(configMapKind, "x"), newManifest(configMapKind, "y")}, []release.Manifest{capability("x", "B"), capability("y", "B")}, []string{"B"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.ImplicitlyEnabled(tc.current, tc.next)
@@ -176,7 +175,7 @@ func TestImplicitlyEnabled(t *testing.T) {
 }
 
 func TestOverridden(t *testing.T) {
-	m := manifest("Deployment.v1.apps", "x")
+	m := newManifest("Deployment.v1.apps", "x")
 	m.Object.SetNamespace("ns")
 	key := release.Key{Group: "apps", Kind: "Deployment", Namespace: "ns", Name: "x"}
 	for name, tc := range map[string]struct {
@@ -202,16 +201,16 @@ func TestOverridden(t *testing.T) {
 
 func TestManifestAnnotations(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "": false, "True": false} {
-		if got := manifest(configMapKind, "x", release.AnnotationCreateOnly+"="+value).CreateOnly(); got != want {
+		if got := newManifest(configMapKind, "x", release.AnnotationCreateOnly+"="+value).CreateOnly(); got != want {
 			t.Errorf("create-only %q: %v, want %v", value, got, want)
 		}
-		got, err := manifest(configMapKind, "x", release.AnnotationDelete+"="+value).Deletes()
+		got, err := newManifest(configMapKind, "x", release.AnnotationDelete+"="+value).Deletes()
 		if (got && err == nil) != want || (err == nil) != want {
 			t.Errorf("delete %q: %v, %v", value, got, err)
 		}
 	}
 
-	m := manifest(configMapKind, "x")
+	m := newManifest(configMapKind, "x")
 	if deletes, err := m.Deletes(); deletes || err != nil || m.CreateOnly() {
 		t.Errorf("a manifest without annotations: deletes %v, %v, create-only %v", deletes, err, m.CreateOnly())
 	}

@@ -41,14 +41,14 @@ func FuzzParseFileName(f *testing.F) {
 // each manifest is an object that can be named and has its place.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
-		"", configMap("x"), configMap("x") + "---\n" + configMap("z"), "{{ .ReleaseImage }}", `{{ if eq .ClusterProfile "x" }}a{{ else }}b{{ end }}`, `{{ index .Images "etcd" }}`,
+		"", configMapManifest("x"), configMapManifest("x") + "---\n" + configMapManifest("z"), "{{ .ReleaseImage }}", `{{ if eq .ClusterProfile "x" }}a{{ else }}b{{ end }}`, `{{ index .Images "etcd" }}`,
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}} {}`, "{a: b}", "&a [*a]", "a: &a [b]\nb: *a\n", "- a\n---\nb\n--- \nc: d\n", "{{ and (or true) | not }}", "{{ $ }}{{ $.Images }}",
 	} {
 		f.Add([]byte(seed))
 	}
 
 	f.Fuzz(func(t *testing.T, data []byte) {
-		fsys := payload(nil)
+		fsys := newPayloadFiles(nil)
 		fsys["manifests/a.yaml"] = &fstest.MapFile{Data: data}
 		fsys["release-manifests/a.yaml"] = &fstest.MapFile{Data: data}
 		p, err := release.Load(fsys, release.Options{})
@@ -156,13 +156,13 @@ func FuzzGraph(f *testing.F) {
 		}
 
 		modes := []release.Mode{release.Updating, release.Initializing, release.Reconciling}
-		g := release.NewGraph(listed(names(list)...), modes[int(mode)%len(modes)], int(attempt))
+		g := release.NewGraph(newManifests(newFileNames(list)...), modes[int(mode)%len(modes)], int(attempt))
 		var mu sync.Mutex
 		var done []release.Task
 		errs := g.Run(t.Context(), int(maxParallel), release.Serially(func(_ context.Context, task release.Task) error {
 			mu.Lock()
 			defer mu.Unlock()
-			checkAfter(t, modes[int(mode)%len(modes)], done, task)
+			expectAllowed(t, modes[int(mode)%len(modes)], done, task)
 			done = append(done, task)
 
 			return nil
@@ -179,9 +179,9 @@ func FuzzGraph(f *testing.F) {
 	})
 }
 
-// names makes a file name of each byte: mostly of four levels and four components, but some
-// that do not parse, and some of Jobs.
-func names(list []byte) []string {
+// newFileNames returns a file name for each byte: mostly of four levels and four components, but some
+// that cannot be parsed, and some of Jobs.
+func newFileNames(list []byte) []string {
 	var names []string
 	for i, b := range list {
 		name := fmt.Sprintf("0000_%02d_c%d_%03d", b%4*10, b/4%4, i)
@@ -197,8 +197,8 @@ func names(list []byte) []string {
 	return names
 }
 
-// checkAfter reports whether a task may be done after those that are done.
-func checkAfter(t *testing.T, mode release.Mode, done []release.Task, task release.Task) {
+// expectAllowed checks whether a task may run after those that are done.
+func expectAllowed(t *testing.T, mode release.Mode, done []release.Task, task release.Task) {
 	name, named := task.Manifest.FileName()
 	if isBarrier(task) && len(done) != task.Number-1 {
 		t.Errorf("%s is done after %d others", task.Manifest.File, len(done))

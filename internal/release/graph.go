@@ -5,82 +5,81 @@ import (
 	"slices"
 )
 
-// Mode says why a payload is applied. It decides the order.
+// Mode is the reason for applying a payload. It determines the order.
 type Mode string
 
 // The modes.
 const (
-	// Updating brings a cluster to another release: runlevel by runlevel, the components of
-	// a runlevel beside each other.
+	// Updating updates a cluster to another release: runlevel by runlevel, and the components of
+	// a runlevel in parallel.
 	Updating Mode = "Updating"
-	// Initializing makes a new cluster: all components of all runlevels beside each other,
-	// as they wait for each other anyway.
+	// Initializing creates a new cluster: all components of all runlevels in parallel, because
+	// they wait for each other anyway.
 	Initializing Mode = "Initializing"
-	// Reconciling keeps a cluster as its release is: as Initializing, but each attempt
-	// begins elsewhere, so that one manifest that fails does not keep the same others from
-	// being looked at for ever.
+	// Reconciling keeps a cluster at its release: as Initializing, but each attempt starts at
+	// another place, so that a failing manifest does not always block the same others.
 	Reconciling Mode = "Reconciling"
 )
 
-// rotations is how many attempts use one permutation, each beginning at another place.
-const rotations = 8
+// attemptsPerPermutation is how many attempts use the same permutation, each starting at another
+// place.
+const attemptsPerPermutation = 8
 
-// Task is the work on one manifest.
+// Task is the work for one manifest.
 type Task struct {
 	Manifest Manifest
-	// Number counts the manifests of the payload from 1.
+	// Number is the number of the manifest in the payload, counted from 1.
 	Number int
-	// Total is how many there are.
+	// Total is the number of manifests.
 	Total int
 }
 
-// Node is a part of a graph.
+// Node is a node of a graph.
 type Node struct {
-	// Tasks are done one after the other, in this order. A node without tasks joins what it
-	// comes after, so that many nodes can come after many with few edges.
+	// Tasks are run one after the other. A node without tasks joins the nodes that it depends on,
+	// so that many nodes can depend on many others with few edges.
 	Tasks []Task
-	// After are the nodes, by their place in the graph, that must be done before. All of
-	// them are smaller than the node's own place.
+	// After are the indices of the nodes that must be done before. All of them are smaller than
+	// the node's own index.
 	After []int
 }
 
-// Graph says in which order the manifests of a payload are applied.
+// Graph is the order in which the manifests of a payload are applied.
 type Graph struct {
 	Nodes []Node
 }
 
-// NewGraph orders manifests, which are given in the order of the payload. The attempt,
-// counted from 0, is used by Reconciling only; equal arguments give equal graphs.
+// NewGraph returns the graph for manifests in the order of the payload. The attempt, counted
+// from 0, is only used by Reconciling. Equal arguments lead to equal graphs.
 //
-// In every mode nothing is moved across a Job, which is a node of its own, nor across a
-// manifest whose file name does not say where it belongs. What lies between two of them is
-// ordered by the mode.
+// In every mode, nothing is reordered across a Job, which has a node of its own, or across a
+// manifest whose file name states no runlevel. The mode orders the manifests between these.
 func NewGraph(manifests []Manifest, mode Mode, attempt int) Graph {
-	var b builder
-	for _, part := range parts(tasks(manifests)) {
+	var b graphBuilder
+	for _, part := range splitAtBarriers(newTasks(manifests)) {
 		switch {
 		case part.isBarrier:
-			b.add(stage{part.tasks}, !part.tasks[0].Manifest.IsJob())
+			b.addStage(stage{part.tasks}, !part.tasks[0].Manifest.IsJob())
 		case mode == Updating:
-			for _, level := range levels(part.tasks) {
-				b.add(level, len(level) == 1)
+			for _, level := range groupByRunlevel(part.tasks) {
+				b.addStage(level, len(level) == 1)
 			}
 		default:
 			var all stage
-			for _, level := range levels(part.tasks) {
+			for _, level := range groupByRunlevel(part.tasks) {
 				all = append(all, level...)
 			}
 			if mode == Reconciling {
-				all = permuted(all, attempt)
+				all = permuteStage(all, attempt)
 			}
-			b.add(all, false)
+			b.addStage(all, false)
 		}
 	}
 
 	return b.graph
 }
 
-func tasks(manifests []Manifest) []Task {
+func newTasks(manifests []Manifest) []Task {
 	tasks := make([]Task, len(manifests))
 	for i, m := range manifests {
 		tasks[i] = Task{Manifest: m, Number: i + 1, Total: len(manifests)}
@@ -88,15 +87,15 @@ func tasks(manifests []Manifest) []Task {
 	return tasks
 }
 
-// part is a run of tasks: either a barrier, or what may be ordered by file names.
+// part is a sequence of tasks: either a barrier, or tasks that may be ordered by file names.
 type part struct {
 	tasks     []Task
 	isBarrier bool
 }
 
-// parts splits tasks at barriers. A Job is a part of its own, as is each manifest whose
-// file name does not parse.
-func parts(tasks []Task) []part {
+// splitAtBarriers splits tasks at barriers. A Job is a part of its own, as is each manifest
+// whose file name cannot be parsed.
+func splitAtBarriers(tasks []Task) []part {
 	var parts []part
 	for _, task := range tasks {
 		_, named := task.Manifest.FileName()
@@ -111,13 +110,12 @@ func parts(tasks []Task) []part {
 	return parts
 }
 
-// stage is work that may be done beside each other: each element is done one task after
-// the other.
+// stage is a list of task sequences that may run in parallel.
 type stage [][]Task
 
-// levels returns a stage for each runlevel, from the lowest, with an element for each
-// component. Within a component tasks keep their order.
-func levels(tasks []Task) []stage {
+// groupByRunlevel returns a stage for each runlevel, lowest first, with one sequence per
+// component. The tasks of a component keep their order.
+func groupByRunlevel(tasks []Task) []stage {
 	type place struct {
 		runlevel  int
 		component string
@@ -146,45 +144,46 @@ func levels(tasks []Task) []stage {
 	return levels
 }
 
-// permuted shuffles a stage, and then begins it elsewhere: eight attempts in a row use the
-// same permutation and begin at each eighth of it.
-func permuted(all stage, attempt int) stage {
+// permuteStage shuffles and rotates a stage. Eight consecutive attempts use the same
+// permutation, and each starts at another eighth of it.
+func permuteStage(all stage, attempt int) stage {
 	attempt = max(attempt, 0)
 	shuffled := slices.Clone(all)
-	// The seed is two numbers; the second is any that stays.
-	source := rand.New(rand.NewPCG(uint64(attempt/rotations), 0)) //nolint:gosec // G404: it spreads work and guards nothing.
+	// The second part of the seed is constant.
+	source := rand.New(rand.NewPCG(uint64(attempt/attemptsPerPermutation), 0)) //nolint:gosec // G404: it spreads work and guards nothing.
 	source.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	start := len(shuffled) * (attempt % rotations) / rotations
+	start := len(shuffled) * (attempt % attemptsPerPermutation) / attemptsPerPermutation
 	return slices.Concat(shuffled[start:], shuffled[:start])
 }
 
-// builder adds stages to a graph, each after all of the one before.
-type builder struct {
+// graphBuilder adds stages to a graph. Each stage depends on the one before.
+type graphBuilder struct {
 	graph Graph
-	// last are the nodes of the last stage.
-	last []int
-	// open says that the last stage is one node, which may go on.
-	open bool
+	// lastNodes are the nodes of the last stage.
+	lastNodes []int
+	// isOpen is true if the last stage is a single node that may be extended.
+	isOpen bool
 }
 
-// add adds a stage, and before it a node that joins the last one when both are wide. One that is serial goes on in the node of a serial stage before it.
-func (b *builder) add(s stage, isSerial bool) {
-	if isSerial && b.open {
-		node := &b.graph.Nodes[b.last[0]]
+// addStage adds a stage. If both stages have several nodes, it adds a node that joins the last
+// stage. A serial stage extends the node of a serial stage before it.
+func (b *graphBuilder) addStage(s stage, isSerial bool) {
+	if isSerial && b.isOpen {
+		node := &b.graph.Nodes[b.lastNodes[0]]
 		node.Tasks = append(node.Tasks, s[0]...)
 		return
 	}
 
-	if len(s) > 1 && len(b.last) > 1 {
-		b.graph.Nodes = append(b.graph.Nodes, Node{After: b.last})
-		b.last = []int{len(b.graph.Nodes) - 1}
+	if len(s) > 1 && len(b.lastNodes) > 1 {
+		b.graph.Nodes = append(b.graph.Nodes, Node{After: b.lastNodes})
+		b.lastNodes = []int{len(b.graph.Nodes) - 1}
 	}
 
 	var added []int
 	for _, tasks := range s {
 		added = append(added, len(b.graph.Nodes))
-		b.graph.Nodes = append(b.graph.Nodes, Node{Tasks: slices.Clone(tasks), After: b.last})
+		b.graph.Nodes = append(b.graph.Nodes, Node{Tasks: slices.Clone(tasks), After: b.lastNodes})
 	}
 
-	b.last, b.open = added, isSerial
+	b.lastNodes, b.isOpen = added, isSerial
 }

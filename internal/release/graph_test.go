@@ -11,22 +11,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// listed makes manifests of file names. One that ends with "!" is a Job.
-func listed(names ...string) []release.Manifest {
+// newManifests returns manifests with file names. A name that ends with "!" is a Job.
+func newManifests(names ...string) []release.Manifest {
 	var all []release.Manifest
 	for _, name := range names {
 		kind := configMapKind
 		if short, isJob := strings.CutSuffix(name, "!"); isJob {
 			kind, name = "Job.v1.batch", short
 		}
-		all = append(all, manifest(kind, name))
+		all = append(all, newManifest(kind, name))
 	}
 
 	return all
 }
 
-// shape draws a graph: a line for each node, with its tasks, and the nodes before it.
-func shape(g release.Graph) []string {
+// formatGraph returns a graph as text: a line for each node, with its tasks and dependencies.
+func formatGraph(g release.Graph) []string {
 	var lines []string
 	for i, node := range g.Nodes {
 		var names []string
@@ -40,7 +40,7 @@ func shape(g release.Graph) []string {
 }
 
 func TestNewGraph(t *testing.T) {
-	mixed := listed("0000_10_a_1", "0000_10_b_1", "0000_10_b_2", "0000_20_a_1!", "0000_20_b_1", "0000_20_c_1", "README")
+	mixed := newManifests("0000_10_a_1", "0000_10_b_1", "0000_10_b_2", "0000_20_a_1!", "0000_20_b_1", "0000_20_c_1", "README")
 	for _, tc := range []struct {
 		name      string
 		mode      release.Mode
@@ -48,42 +48,42 @@ func TestNewGraph(t *testing.T) {
 		want      []string
 	}{
 		{"nothing", release.Updating, nil, nil},
-		{"one component in file order", release.Updating, listed("0000_10_a_1.crd", "0000_10_a_2.cr"), []string{"0: 10_a_1.crd 10_a_2.cr []"}},
+		{"one component in file order", release.Updating, newManifests("0000_10_a_1.crd", "0000_10_a_2.cr"), []string{"0: 10_a_1.crd 10_a_2.cr []"}},
 		{
-			"components of a level beside each other", release.Updating, listed("0000_10_a_1", "0000_10_a_2", "0000_10_b_1", "0000_20_c_1"),
+			"components of a level beside each other", release.Updating, newManifests("0000_10_a_1", "0000_10_a_2", "0000_10_b_1", "0000_20_c_1"),
 			[]string{"0: 10_a_1 10_a_2 []", "1: 10_b_1 []", "2: 20_c_1 [0 1]"},
 		},
 		{
-			"wide levels are joined", release.Updating, listed("0000_10_a_1", "0000_10_b_1", "0000_20_a_1", "0000_20_b_1"),
+			"wide levels are joined", release.Updating, newManifests("0000_10_a_1", "0000_10_b_1", "0000_20_a_1", "0000_20_b_1"),
 			[]string{"0: 10_a_1 []", "1: 10_b_1 []", "2:  [0 1]", "3: 20_a_1 [2]", "4: 20_b_1 [2]"},
 		},
 		{
-			"levels of one component are one node", release.Updating, listed("0000_00_a_1", "0000_05_b_1", "0000_10_c_1", "0000_10_d_1", "0000_20_e_1", "0000_30_f_1"),
+			"levels of one component are one node", release.Updating, newManifests("0000_00_a_1", "0000_05_b_1", "0000_10_c_1", "0000_10_d_1", "0000_20_e_1", "0000_30_f_1"),
 			[]string{"0: 00_a_1 05_b_1 []", "1: 10_c_1 [0]", "2: 10_d_1 [0]", "3: 20_e_1 30_f_1 [1 2]"},
 		},
 		{
-			"a level of the own folder waits for lower levels of the other", release.Updating, listed("0000_00_cvo_1", "0000_90_cvo_2", "0000_03_a_1", "0000_90_a_2"),
+			"a level of the own folder waits for lower levels of the other", release.Updating, newManifests("0000_00_cvo_1", "0000_90_cvo_2", "0000_03_a_1", "0000_90_a_2"),
 			[]string{"0: 00_cvo_1 03_a_1 []", "1: 90_cvo_2 [0]", "2: 90_a_2 [0]"},
 		},
-		{"levels are numbers", release.Updating, listed("0000_100_a_1", "0000_20_a_1", "0000_020_a_2"), []string{"0: 20_a_1 020_a_2 100_a_1 []"}},
+		{"levels are numbers", release.Updating, newManifests("0000_100_a_1", "0000_20_a_1", "0000_020_a_2"), []string{"0: 20_a_1 020_a_2 100_a_1 []"}},
 		{
-			"names that do not parse keep their place", release.Updating, listed("0000_10_a_1", "0000_10_b_1", "bad", "worse", "0000_05_c_1", "0000_05_d_1"),
+			"names that do not parse keep their place", release.Updating, newManifests("0000_10_a_1", "0000_10_b_1", "bad", "worse", "0000_05_c_1", "0000_05_d_1"),
 			[]string{"0: 10_a_1 []", "1: 10_b_1 []", "2: bad worse [0 1]", "3: 05_c_1 [2]", "4: 05_d_1 [2]"},
 		},
-		{"names that do not parse join what is serial", release.Updating, listed("0000_10_a_1", "bad", "0000_20_b_1"), []string{"0: 10_a_1 bad 20_b_1 []"}},
-		{"a Job is a node of its own", release.Updating, listed("0000_10_a_1", "0000_10_a_2!", "0000_10_a_3"), []string{"0: 10_a_1 []", "1: 10_a_2 [0]", "2: 10_a_3 [1]"}},
-		{"a Job whose name does not parse", release.Updating, listed("bad", "job!", "job2!", "worse"), []string{"0: bad []", "1: job [0]", "2: job2 [1]", "3: worse [2]"}},
-		{"nothing moves across a Job", release.Updating, listed("0000_20_a_1", "0000_20_a_2!", "0000_10_a_1"), []string{"0: 20_a_1 []", "1: 20_a_2 [0]", "2: 10_a_1 [1]"}},
+		{"names that do not parse join what is serial", release.Updating, newManifests("0000_10_a_1", "bad", "0000_20_b_1"), []string{"0: 10_a_1 bad 20_b_1 []"}},
+		{"a Job is a node of its own", release.Updating, newManifests("0000_10_a_1", "0000_10_a_2!", "0000_10_a_3"), []string{"0: 10_a_1 []", "1: 10_a_2 [0]", "2: 10_a_3 [1]"}},
+		{"a Job whose name does not parse", release.Updating, newManifests("bad", "job!", "job2!", "worse"), []string{"0: bad []", "1: job [0]", "2: job2 [1]", "3: worse [2]"}},
+		{"nothing moves across a Job", release.Updating, newManifests("0000_20_a_1", "0000_20_a_2!", "0000_10_a_1"), []string{"0: 20_a_1 []", "1: 20_a_2 [0]", "2: 10_a_1 [1]"}},
 		{"mixed, updating", release.Updating, mixed, []string{"0: 10_a_1 []", "1: 10_b_1 10_b_2 []", "2: 20_a_1 [0 1]", "3: 20_b_1 [2]", "4: 20_c_1 [2]", "5: README [3 4]"}},
 		{"mixed, initializing", release.Initializing, mixed, []string{"0: 10_a_1 []", "1: 10_b_1 10_b_2 []", "2: 20_a_1 [0 1]", "3: 20_b_1 [2]", "4: 20_c_1 [2]", "5: README [3 4]"}},
 		{
-			"levels do not matter to a new cluster", release.Initializing, listed("0000_10_a_1", "0000_20_a_1", "0000_20_a_2", "0000_30_b_1"),
+			"levels do not matter to a new cluster", release.Initializing, newManifests("0000_10_a_1", "0000_20_a_1", "0000_20_a_2", "0000_30_b_1"),
 			[]string{"0: 10_a_1 []", "1: 20_a_1 20_a_2 []", "2: 30_b_1 []"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			g := release.NewGraph(tc.manifests, tc.mode, 0)
-			if diff := cmp.Diff(tc.want, shape(g)); diff != "" {
+			if diff := cmp.Diff(tc.want, formatGraph(g)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -91,7 +91,7 @@ func TestNewGraph(t *testing.T) {
 }
 
 func TestTaskNumbers(t *testing.T) {
-	g := release.NewGraph(listed("0000_20_a_1", "0000_10_a_1", "0000_30_a_1"), release.Updating, 0)
+	g := release.NewGraph(newManifests("0000_20_a_1", "0000_10_a_1", "0000_30_a_1"), release.Updating, 0)
 	var got []int
 	for _, task := range g.Nodes[0].Tasks {
 		got = append(got, task.Number, task.Total)
@@ -102,20 +102,20 @@ func TestTaskNumbers(t *testing.T) {
 	}
 }
 
-// Steady state visits everything once, in an order that is a function of the attempt: the
-// eight attempts of a permutation begin at its eighths, the ninth has another one.
-func TestReconcilingIsPermuted(t *testing.T) {
+// Reconciling runs each task once, in an order that depends on the attempt. The eight attempts
+// of a permutation start at its eighths, and the ninth uses another one.
+func TestReconcilingPermutation(t *testing.T) {
 	var names []string
 	for i := range 40 {
 		names = append(names, fmt.Sprintf("0000_%02d_c%02d_1", i/4, i))
 	}
 
-	manifests := listed(names...)
+	manifests := newManifests(names...)
 	orders := map[string]int{}
 	var first []string
 	for attempt := range 16 {
 		g := release.NewGraph(manifests, release.Reconciling, attempt)
-		if diff := cmp.Diff(shape(g), shape(release.NewGraph(manifests, release.Reconciling, attempt))); diff != "" {
+		if diff := cmp.Diff(formatGraph(g), formatGraph(release.NewGraph(manifests, release.Reconciling, attempt))); diff != "" {
 			t.Errorf("attempt %d has two orders:\n%s", attempt, diff)
 		}
 
@@ -151,9 +151,9 @@ func TestReconcilingIsPermuted(t *testing.T) {
 	}
 }
 
-// Jobs and names that do not parse keep their place in steady state as well.
+// Jobs and manifests whose names cannot be parsed keep their place in Reconciling, too.
 func TestReconcilingKeepsBarriers(t *testing.T) {
-	manifests := listed("0000_10_a_1", "0000_10_b_1", "0000_10_c_1", "0000_10_d_1!", "0000_10_e_1", "0000_10_f_1", "bad")
+	manifests := newManifests("0000_10_a_1", "0000_10_b_1", "0000_10_c_1", "0000_10_d_1!", "0000_10_e_1", "0000_10_f_1", "bad")
 	for attempt := range 20 {
 		g := release.NewGraph(manifests, release.Reconciling, attempt)
 		var order []string

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What image-references is.
+// Version and kinds in image-references.
 const (
 	imageStreamVersion = "image.openshift.io/v1"
 	imageStreamKind    = "ImageStream"
@@ -18,17 +18,17 @@ const (
 
 // Annotations of images.
 const (
-	// AnnotationCommit is the commit that an image was built from.
+	// AnnotationCommit is the commit of the image's source.
 	AnnotationCommit = "io.openshift.build.commit.id"
 	// AnnotationCommitRef is the branch or tag of that commit.
 	AnnotationCommitRef = "io.openshift.build.commit.ref"
 	// AnnotationSource is the repository of that commit.
 	AnnotationSource = "io.openshift.build.source-location"
-	// AnnotationVersions lists versions of components in an image, as name=version with
-	// commas.
+	// AnnotationVersions is a comma-separated list of versions of components in an image, as
+	// name=version.
 	AnnotationVersions = "io.openshift.build.versions"
-	// AnnotationVersionNames lists what the components are called, as name=text with
-	// commas.
+	// AnnotationVersionNames is a comma-separated list of display names of these components, as
+	// name=text.
 	AnnotationVersionNames = "io.openshift.build.version-display-names"
 )
 
@@ -36,25 +36,25 @@ const (
 type ImageReferences struct {
 	// Name is the version of the release.
 	Name string
-	// Created is when the release was made. It is the zero time when that is not known.
+	// Created is when the release was created; the zero time if that is not known.
 	Created metav1.Time
-	// Annotations say what the release was made from.
+	// Annotations describe the input of the release.
 	Annotations map[string]string
-	// Tags are the images in their order.
+	// Tags are the images, in order.
 	Tags []ImageTag
 }
 
 // ImageTag is an image of a release.
 type ImageTag struct {
-	// Name is what manifests and people call it. It is unique.
+	// Name is the name of the image. It is unique.
 	Name string
-	// PullSpec is where it is, by digest.
+	// PullSpec is the reference of the image, by digest.
 	PullSpec string
-	// Annotations say what it was built from.
+	// Annotations describe the source of the image.
 	Annotations map[string]string
 }
 
-// imageStream is an ImageStream as far as a release uses it.
+// imageStream contains the fields of an ImageStream that a release uses.
 type imageStream struct {
 	Kind       string              `json:"kind"`
 	APIVersion string              `json:"apiVersion"`
@@ -83,82 +83,82 @@ type imageStreamFrom struct {
 	Name string `json:"name"`
 }
 
-// ParseImageReferences reads image-references, in JSON or YAML, and checks it, but for whether the images
-// are named by digest: those that a component brings into a release need not be. Its error
-// joins all that is wrong.
+// ParseImageReferences parses and validates image-references in JSON or YAML. It does not check
+// whether images are named by digest: those of a component need not be. Its error joins all
+// problems.
 func ParseImageReferences(data []byte) (ImageReferences, error) {
 	return ParseUnnamedImageReferences(data, "")
 }
 
-// ParseUnnamedImageReferences is ParseImageReferences for a list that need not have a name yet, as
-// that of a component or of a folder of manifests. One without a name gets the given one.
+// ParseUnnamedImageReferences is ParseImageReferences for a list that may have no name, such as
+// that of a component or a directory of manifests. Such a list gets the given name.
 func ParseUnnamedImageReferences(data []byte, name string) (ImageReferences, error) {
 	var stream imageStream
 	if err := decodeYAML(data, &stream); err != nil {
 		return ImageReferences{}, err
 	}
 
-	var wrong []error
+	var errs []error
 	if stream.Kind != imageStreamKind || stream.APIVersion != imageStreamVersion {
-		wrong = append(wrong, fmt.Errorf("must be an %s of %s, not a %q of %q", imageStreamKind, imageStreamVersion, stream.Kind, stream.APIVersion))
+		errs = append(errs, fmt.Errorf("must be an %s of %s, not a %q of %q", imageStreamKind, imageStreamVersion, stream.Kind, stream.APIVersion))
 	}
 
 	images := ImageReferences{Name: cmp.Or(stream.Metadata.Name, name), Created: stream.Metadata.CreationTimestamp, Annotations: stream.Metadata.Annotations}
 	for i, tag := range stream.Spec.Tags {
 		if tag.From == nil || tag.From.Kind != dockerImageKind {
-			wrong = append(wrong, fmt.Errorf("spec.tags[%d] %q: from.kind must be %s", i, tag.Name, dockerImageKind))
+			errs = append(errs, fmt.Errorf("spec.tags[%d] %q: from.kind must be %s", i, tag.Name, dockerImageKind))
 			continue
 		}
 		images.Tags = append(images.Tags, ImageTag{Name: tag.Name, PullSpec: tag.From.Name, Annotations: tag.Annotations})
 	}
 
-	if len(wrong) == 0 {
-		wrong = append(wrong, images.check()...)
+	if len(errs) == 0 {
+		errs = append(errs, images.checkNames()...)
 	}
 
-	return images, errors.Join(wrong...)
+	return images, errors.Join(errs...)
 }
 
-// check returns all that is wrong with the names.
-func (r ImageReferences) check() []error {
-	var wrong []error
+// checkNames returns the errors of names.
+func (r ImageReferences) checkNames() []error {
+	var errs []error
 	if r.Name == "" {
-		wrong = append(wrong, errors.New("metadata.name is missing"))
+		errs = append(errs, errors.New("metadata.name is missing"))
 	}
 
 	seen := map[string]bool{}
 	for i, tag := range r.Tags {
 		switch {
 		case tag.Name == "":
-			wrong = append(wrong, fmt.Errorf("spec.tags[%d]: name is missing", i))
+			errs = append(errs, fmt.Errorf("spec.tags[%d]: name is missing", i))
 		case seen[tag.Name]:
-			wrong = append(wrong, fmt.Errorf("spec.tags[%d]: there is an image %q already", i, tag.Name))
+			errs = append(errs, fmt.Errorf("spec.tags[%d]: there is an image %q already", i, tag.Name))
 		case tag.PullSpec == "":
-			wrong = append(wrong, fmt.Errorf("spec.tags[%d] %q: from.name is missing", i, tag.Name))
+			errs = append(errs, fmt.Errorf("spec.tags[%d] %q: from.name is missing", i, tag.Name))
 		}
 		seen[tag.Name] = true
 	}
 
-	return wrong
+	return errs
 }
 
-// pinnedPattern is a pull spec by digest: a repository without blanks, and a SHA-256 or
-// SHA-512.
+// pinnedPattern matches a pull spec by digest: a repository without whitespace, and a SHA-256 or
+// SHA-512 digest.
 var pinnedPattern = regexp.MustCompile(`^[^\s@]+@(?:sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$`)
 
-// CheckPinned joins an error for each image that is not named by digest: what a tag names
-// may change after the release was signed.
+// CheckPinned joins an error for each image that is not named by digest, because the image of a
+// tag may change after the release was signed.
 func (r ImageReferences) CheckPinned() error {
-	var wrong []error
+	var errs []error
 	for i, tag := range r.Tags {
 		if !pinnedPattern.MatchString(tag.PullSpec) {
-			wrong = append(wrong, fmt.Errorf("spec.tags[%d] %q: from.name must be a pull spec by digest, not %q", i, tag.Name, tag.PullSpec))
+			errs = append(errs, fmt.Errorf("spec.tags[%d] %q: from.name must be a pull spec by digest, not %q", i, tag.Name, tag.PullSpec))
 		}
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
-// PullSpec tells where an image of the release is.
+// PullSpec returns the reference of an image of the release.
 func (r ImageReferences) PullSpec(name string) (pullSpec string, ok bool) {
 	for _, tag := range r.Tags {
 		if tag.Name == name {
@@ -168,10 +168,10 @@ func (r ImageReferences) PullSpec(name string) (pullSpec string, ok bool) {
 	return "", false
 }
 
-// Encode writes the images as image-references: equal images give equal bytes. All of them
-// must be named by digest. What an ImageStream can have beyond them is not written.
+// Encode encodes the images as image-references. Equal images have equal encodings. All images
+// must be named by digest. Other fields of an ImageStream are not written.
 func (r ImageReferences) Encode() ([]byte, error) {
-	if err := errors.Join(append(r.check(), r.CheckPinned())...); err != nil {
+	if err := errors.Join(append(r.checkNames(), r.CheckPinned())...); err != nil {
 		return nil, err
 	}
 
@@ -185,5 +185,5 @@ func (r ImageReferences) Encode() ([]byte, error) {
 			Name: tag.Name, Annotations: tag.Annotations, From: &imageStreamFrom{Kind: dockerImageKind, Name: tag.PullSpec},
 		})
 	}
-	return encode(stream)
+	return encodeJSON(stream)
 }

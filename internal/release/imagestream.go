@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// clusterStream is an ImageStream as a cluster has it: with what its tags stand for.
+// clusterStream is an ImageStream of a cluster, with the images that its tags resolve to.
 type clusterStream struct {
 	imageStream
 	Status struct {
@@ -24,12 +24,11 @@ type clusterStream struct {
 	} `json:"status"`
 }
 
-// ParseImageStream reads an ImageStream whose images a release is to be made from. An image is
-// what its tag stands for now, as the cluster that has the stream tells, or else what it was
-// made from. Its error joins all that is wrong.
+// ParseImageStream parses an ImageStream as the input of a release. The image of a tag is the
+// current one in the status, or else the one in the spec. Its error joins all problems.
 func ParseImageStream(data []byte) (ImageReferences, error) {
 	var stream clusterStream
-	if err := decode(data, &stream); err != nil {
+	if err := decodeJSON(data, &stream); err != nil {
 		return ImageReferences{}, err
 	}
 	if stream.Kind != imageStreamKind || stream.APIVersion != imageStreamVersion {
@@ -37,7 +36,7 @@ func ParseImageStream(data []byte) (ImageReferences, error) {
 	}
 
 	images := ImageReferences{Name: stream.Metadata.Name, Created: stream.Metadata.CreationTimestamp, Annotations: stream.Metadata.Annotations}
-	current := stream.current()
+	current := stream.currentReferences()
 	for i, tag := range stream.Spec.Tags {
 		pullSpec := current[tag.Name]
 		delete(current, tag.Name)
@@ -51,17 +50,17 @@ func ParseImageStream(data []byte) (ImageReferences, error) {
 		images.Tags = append(images.Tags, ImageTag{Name: tag.Name, PullSpec: pullSpec, Annotations: tag.Annotations})
 	}
 
-	for _, tag := range stream.Status.Tags { // those that were pushed
+	for _, tag := range stream.Status.Tags { // tags that were pushed
 		if pullSpec := current[tag.Tag]; pullSpec != "" {
 			images.Tags = append(images.Tags, ImageTag{Name: tag.Tag, PullSpec: pullSpec})
 		}
 	}
 
-	return images, errors.Join(images.check()...)
+	return images, errors.Join(images.checkNames()...)
 }
 
-// current returns what the tags stand for.
-func (s *clusterStream) current() map[string]string {
+// currentReferences returns the references that the tags resolve to.
+func (s *clusterStream) currentReferences() map[string]string {
 	found := map[string]string{}
 	for _, tag := range s.Status.Tags {
 		if len(tag.Items) == 0 {

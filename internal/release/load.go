@@ -8,48 +8,46 @@ import (
 	"path"
 )
 
-// Options are what the templates of FolderOwn are executed with.
+// Options are the options of Load.
 type Options struct {
 	// ReleaseImage is the pull spec of the release image.
 	ReleaseImage string
-	// ClusterProfile is the cluster's profile. Empty means DefaultProfile.
+	// ClusterProfile is the profile of the cluster. Empty means DefaultProfile.
 	ClusterProfile string
-	// StrictTemplates makes a template that cannot be executed a fault. Otherwise its file
-	// is passed over with a warning: a newer release may use what this program does not
-	// know, and its own operator loads the payload again once it has taken over.
+	// StrictTemplates makes a template that cannot be executed a fault. Otherwise its file is
+	// skipped with a warning: a newer release may use unknown values, and its own operator loads
+	// the payload again after it has taken over.
 	StrictTemplates bool
-	// Bootstrap reads FolderBootstrap, too, whose files are templates. A payload need not have
-	// it.
+	// Bootstrap also reads FolderBootstrap, if it exists. Its files are templates.
 	Bootstrap bool
 }
 
-// Load reads the payload in the root of fsys. Symbolic links are not followed: they could
-// lead out of the payload. What is wrong with the payload is told all at once, as an
-// *Error.
+// Load loads the payload in the root of fsys. It does not follow symbolic links, because they
+// could lead out of the payload. Its error is an *Error with all faults.
 func Load(fsys fs.FS, options Options) (*Payload, error) {
 	l := &loader{fsys: fsys, options: options}
 	if l.options.ClusterProfile == "" {
 		l.options.ClusterProfile = DefaultProfile
 	}
 
-	own, _ := l.folder(FolderOwn)
-	release, ok := l.folder(FolderRelease)
+	own, _ := l.listManifestFiles(FolderOwn)
+	release, ok := l.listManifestFiles(FolderRelease)
 	if ok {
-		l.metadata()
-		l.images()
+		l.loadMetadata()
+		l.loadImages()
 	}
 
 	for _, name := range own {
-		l.payload.Manifests = append(l.payload.Manifests, l.manifests(name, true)...)
+		l.payload.Manifests = append(l.payload.Manifests, l.loadManifests(name, true)...)
 	}
 
 	for _, name := range release {
-		l.payload.Manifests = append(l.payload.Manifests, l.manifests(name, false)...)
+		l.payload.Manifests = append(l.payload.Manifests, l.loadManifests(name, false)...)
 	}
 
 	if options.Bootstrap {
-		for _, name := range l.bootstrap() {
-			l.payload.Bootstrap = append(l.payload.Bootstrap, l.manifests(name, true)...)
+		for _, name := range l.listBootstrapFiles() {
+			l.payload.Bootstrap = append(l.payload.Bootstrap, l.loadManifests(name, true)...)
 		}
 	}
 
@@ -60,45 +58,45 @@ func Load(fsys fs.FS, options Options) (*Payload, error) {
 	return &l.payload, nil
 }
 
-// loader reads the files of a payload, and counts what it read.
+// loader reads the files of a payload, and counts bytes and manifests.
 type loader struct {
 	fsys    fs.FS
 	options Options
 	payload Payload
 	faults  []Fault
-	// total counts the bytes that were read, count the manifests.
+	// total is the number of bytes read, count the number of manifests.
 	total, count int
-	// full says that a limit on the whole payload was reached: nothing more is read.
-	full bool
+	// isLimitReached is true if the payload exceeds a limit, so that nothing more is read.
+	isLimitReached bool
 }
 
-func (l *loader) fault(file string, err error) {
-	l.tell(Fault{File: file, Err: bare(err)})
+func (l *loader) addFileFault(file string, err error) {
+	l.addFaults(Fault{File: file, Err: stripPath(err)})
 }
 
-// tell notes faults, and stops reading when there are too many.
-func (l *loader) tell(faults ...Fault) {
-	if len(l.faults) == maxFaults {
+// addFaults records faults. It stops the loader when there are too many.
+func (l *loader) addFaults(faults ...Fault) {
+	if len(l.faults) == maxReportedFaults {
 		return
 	}
 
 	l.faults = append(l.faults, faults...)
-	if len(l.faults) >= maxFaults {
-		l.full = true
-		l.faults = l.faults[:maxFaults]
-		l.faults[maxFaults-1].Err = fmt.Errorf("%w: nothing more is told after %d faults", l.faults[maxFaults-1].Err, maxFaults)
+	if len(l.faults) >= maxReportedFaults {
+		l.isLimitReached = true
+		l.faults = l.faults[:maxReportedFaults]
+		l.faults[maxReportedFaults-1].Err = fmt.Errorf("%w: nothing more is told after %d faults", l.faults[maxReportedFaults-1].Err, maxReportedFaults)
 	}
 }
 
-// folder returns the paths of the files with manifests directly in a folder, by name. When
-// it cannot, it has told why.
-func (l *loader) folder(name string) (files []string, ok bool) {
+// listManifestFiles returns the paths of the manifest files directly in a directory, sorted by
+// name. If ok is false, it has recorded a fault.
+func (l *loader) listManifestFiles(name string) (files []string, ok bool) {
 	info, err := fs.Lstat(l.fsys, name)
 	if err == nil && !info.IsDir() {
 		err = errors.New("must be a folder, and no symbolic link")
 	}
 	if err != nil {
-		l.fault(name, err)
+		l.addFileFault(name, err)
 		return nil, false
 	}
 
@@ -107,7 +105,7 @@ func (l *loader) folder(name string) (files []string, ok bool) {
 		err = fmt.Errorf("holds %d files, more than the %d that it may have", len(entries), maxFiles)
 	}
 	if err != nil {
-		l.fault(name, err)
+		l.addFileFault(name, err)
 		return nil, false
 	}
 
@@ -120,28 +118,28 @@ func (l *loader) folder(name string) (files []string, ok bool) {
 	return files, true
 }
 
-// read returns the content of a file. When it cannot, it has told why.
-func (l *loader) read(name string) ([]byte, bool) {
-	if l.full {
+// readFile reads a file. If it returns false, it has recorded a fault, or a limit was reached.
+func (l *loader) readFile(name string) ([]byte, bool) {
+	if l.isLimitReached {
 		return nil, false
 	}
 
-	data, err := l.content(name)
+	data, err := l.readRegularFile(name)
 	if err != nil {
-		l.fault(name, err)
+		l.addFileFault(name, err)
 		return nil, false
 	}
 
 	if l.total += len(data); l.total > maxTotalBytes {
-		l.full = true
-		l.fault(name, fmt.Errorf("the payload is larger than the %d bytes that it may have", maxTotalBytes))
+		l.isLimitReached = true
+		l.addFileFault(name, fmt.Errorf("the payload is larger than the %d bytes that it may have", maxTotalBytes))
 		return nil, false
 	}
 
 	return data, true
 }
 
-func (l *loader) content(name string) ([]byte, error) {
+func (l *loader) readRegularFile(name string) ([]byte, error) {
 	info, err := fs.Lstat(l.fsys, name)
 	if err != nil {
 		return nil, err
@@ -164,22 +162,22 @@ func (l *loader) content(name string) ([]byte, error) {
 	return data, err
 }
 
-func (l *loader) metadata() {
-	data, ok := l.read(FileMetadata)
+func (l *loader) loadMetadata() {
+	data, ok := l.readFile(FileMetadata)
 	if !ok {
 		return
 	}
 
 	metadata, err := ParseMetadata(data)
 	if err != nil {
-		l.faultsOf(FileMetadata, err)
+		l.addJoinedFaults(FileMetadata, err)
 	}
 
 	l.payload.Metadata = metadata
 }
 
-func (l *loader) images() {
-	data, ok := l.read(FileImages)
+func (l *loader) loadImages() {
+	data, ok := l.readFile(FileImages)
 	if !ok {
 		return
 	}
@@ -189,44 +187,44 @@ func (l *loader) images() {
 		err = images.CheckPinned()
 	}
 	if err != nil {
-		l.faultsOf(FileImages, err)
+		l.addJoinedFaults(FileImages, err)
 		return
 	}
 
 	l.payload.Images = images
 	if version := l.payload.Metadata.Version; version != "" && images.Name != version {
-		l.fault(FileImages, fmt.Errorf("metadata.name is %q, not %q, the version of %s", images.Name, version, FileMetadata))
+		l.addFileFault(FileImages, fmt.Errorf("metadata.name is %q, not %q, the version of %s", images.Name, version, FileMetadata))
 	}
 }
 
-// faultsOf tells each of the joined errors about a file.
-func (l *loader) faultsOf(file string, err error) {
-	for _, err := range split(err) {
-		l.fault(file, err)
+// addJoinedFaults records a fault for each of the joined errors about a file.
+func (l *loader) addJoinedFaults(file string, err error) {
+	for _, err := range splitJoinedError(err) {
+		l.addFileFault(file, err)
 	}
 }
 
-// bootstrap returns the paths of the files of FolderBootstrap.
-func (l *loader) bootstrap() []string {
+// listBootstrapFiles returns the paths of the files in FolderBootstrap.
+func (l *loader) listBootstrapFiles() []string {
 	if _, err := fs.Lstat(l.fsys, FolderBootstrap); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	files, _ := l.folder(FolderBootstrap)
+	files, _ := l.listManifestFiles(FolderBootstrap)
 	return files
 }
 
-// manifests reads the manifests of a file.
-func (l *loader) manifests(name string, isTemplate bool) []Manifest {
-	data, ok := l.read(name)
+// loadManifests returns the manifests of a file.
+func (l *loader) loadManifests(name string, isTemplate bool) []Manifest {
+	data, ok := l.readFile(name)
 	if !ok {
 		return nil
 	}
 
 	if isTemplate {
-		executed, err := execute(data, l.values())
+		executed, err := executeTemplate(data, l.templateValues())
 		switch {
 		case err != nil && l.options.StrictTemplates:
-			l.fault(name, err)
+			l.addFileFault(name, err)
 			return nil
 		case err != nil:
 			l.payload.Warnings = append(l.payload.Warnings, Fault{File: name, Err: fmt.Errorf("%w: the file is passed over", err)})
@@ -236,18 +234,18 @@ func (l *loader) manifests(name string, isTemplate bool) []Manifest {
 	}
 
 	manifests, faults := parseManifests(name, data)
-	l.tell(faults...)
+	l.addFaults(faults...)
 	if l.count += len(manifests); l.count > maxManifests {
-		l.full = true
-		l.fault(name, fmt.Errorf("the payload has more than the %d manifests that it may have", maxManifests))
+		l.isLimitReached = true
+		l.addFileFault(name, fmt.Errorf("the payload has more than the %d manifests that it may have", maxManifests))
 		return nil
 	}
 
 	return manifests
 }
 
-// values are what the templates of FolderOwn may name.
-func (l *loader) values() map[string]any {
+// templateValues returns the values for the templates of FolderOwn.
+func (l *loader) templateValues() map[string]any {
 	images := make(map[string]string, len(l.payload.Images.Tags))
 	for _, tag := range l.payload.Images.Tags {
 		images[tag.Name] = tag.PullSpec
@@ -255,9 +253,9 @@ func (l *loader) values() map[string]any {
 	return map[string]any{"ReleaseImage": l.options.ReleaseImage, "ClusterProfile": l.options.ClusterProfile, "Images": images}
 }
 
-// bare takes the operation and the path out of an error: the path may be one of the
-// machine, and the fault names the file as the payload knows it.
-func bare(err error) error {
+// stripPath removes the operation and path from an error: the path may reveal directories of the
+// machine, and the fault contains the path within the payload.
+func stripPath(err error) error {
 	if pathError := (*fs.PathError)(nil); errors.As(err, &pathError) {
 		return pathError.Err
 	}

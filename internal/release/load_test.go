@@ -24,11 +24,10 @@ const (
 		`{"name":"kube-proxy","from":{"kind":"DockerImage","name":"registry.example/proxy@` + digest + `"}}]}}`
 )
 
-// payload is a payload that can be loaded, with files added or, where they are empty, taken
-// away.
-func payload(files map[string]string) fstest.MapFS {
+// newPayloadFiles returns a valid payload, with files added, or removed if their content is empty.
+func newPayloadFiles(files map[string]string) fstest.MapFS {
 	all := map[string]string{
-		"manifests/0000_00_cvo_00_namespace.yaml": configMap("own"),
+		"manifests/0000_00_cvo_00_namespace.yaml": configMapManifest("own"),
 		release.FileMetadata:                      goodMetadata,
 		release.FileImages:                        goodImages,
 	}
@@ -43,12 +42,12 @@ func payload(files map[string]string) fstest.MapFS {
 	return fsys
 }
 
-func configMap(name string) string {
+func configMapManifest(name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n"
 }
 
-// where tells, for each manifest, from which document it comes and its name.
-func where(manifests []release.Manifest) []string {
+// formatManifests returns the document and name of each manifest.
+func formatManifests(manifests []release.Manifest) []string {
 	var all []string
 	for _, m := range manifests {
 		all = append(all, fmt.Sprintf("%s#%d %s", m.File, m.Document, m.Object.GetName()))
@@ -56,9 +55,9 @@ func where(manifests []release.Manifest) []string {
 	return all
 }
 
-func load(t *testing.T, files map[string]string, options release.Options) *release.Payload {
+func loadPayload(t *testing.T, files map[string]string, options release.Options) *release.Payload {
 	t.Helper()
-	p, err := release.Load(payload(files), options)
+	p, err := release.Load(newPayloadFiles(files), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +65,13 @@ func load(t *testing.T, files map[string]string, options release.Options) *relea
 }
 
 func TestLoadOrder(t *testing.T) {
-	p := load(t, map[string]string{
-		"manifests/0000_90_cvo_servicemonitor.yaml":                  configMap("last-own"),
-		"release-manifests/0000_10_b_00_many.yaml":                   "# nothing\n---\n" + configMap("one") + "---\n---\n" + configMap("two"),
+	p := loadPayload(t, map[string]string{
+		"manifests/0000_90_cvo_servicemonitor.yaml":                  configMapManifest("last-own"),
+		"release-manifests/0000_10_b_00_many.yaml":                   "# nothing\n---\n" + configMapManifest("one") + "---\n---\n" + configMapManifest("two"),
 		"release-manifests/0000_10_a_00.json":                        `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"three"}} {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"four"}}`,
 		"release-manifests/0000_03_config-operator_01_proxy.crd.yml": `{apiVersion: v1, kind: ConfigMap, metadata: {name: flow}}`,
 		"release-manifests/0000_03_config-operator_02_empty.yaml":    "# nothing\n",
-		"release-manifests/unnamed.yaml":                             configMap("unnamed"),
+		"release-manifests/unnamed.yaml":                             configMapManifest("unnamed"),
 		"release-manifests/0000_10_a_file":                           "not read",
 		"release-manifests/0000_10_a_notes.txt":                      "not read",
 		"release-manifests/deeper/0000_10_a_00.yaml":                 "not read",
@@ -90,7 +89,7 @@ func TestLoadOrder(t *testing.T) {
 		"release-manifests/0000_10_b_00_many.yaml#3 two",
 		"release-manifests/unnamed.yaml#1 unnamed",
 	}
-	if diff := cmp.Diff(want, where(p.Manifests)); diff != "" {
+	if diff := cmp.Diff(want, formatManifests(p.Manifests)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if p.Metadata.Version != "1.2.3" || len(p.Images.Tags) != 2 || len(p.Warnings) != 0 {
@@ -98,7 +97,7 @@ func TestLoadOrder(t *testing.T) {
 	}
 }
 
-// The files that a real release lists come in the order in which its documentation has them.
+// The files of a real release are in the documented order.
 func TestLoadOrderOfARelease(t *testing.T) {
 	names := []string{
 		"0000_03_authorization-openshift_01_rolebindingrestriction.crd.yaml",
@@ -114,30 +113,29 @@ func TestLoadOrderOfARelease(t *testing.T) {
 	files := map[string]string{}
 	want := []string{"manifests/0000_00_cvo_00_namespace.yaml#1 own"}
 	for i, name := range names {
-		files["release-manifests/"+name] = configMap(fmt.Sprintf("n%d", i))
+		files["release-manifests/"+name] = configMapManifest(fmt.Sprintf("n%d", i))
 		want = append(want, fmt.Sprintf("release-manifests/%s#1 n%d", name, i))
 	}
 
-	if diff := cmp.Diff(want, where(load(t, files, release.Options{}).Manifests)); diff != "" {
+	if diff := cmp.Diff(want, formatManifests(loadPayload(t, files, release.Options{}).Manifests)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// The same object may stand in two files, which belong to different profiles, but not twice
-// in one.
+// An object may be in two files, which belong to different profiles, but not twice in one file.
 func TestLoadSameObject(t *testing.T) {
-	same := map[string]string{"release-manifests/a.yaml": configMap("x"), "release-manifests/b.yaml": configMap("x")}
-	if got := len(load(t, same, release.Options{}).Manifests); got != 3 {
+	same := map[string]string{"release-manifests/a.yaml": configMapManifest("x"), "release-manifests/b.yaml": configMapManifest("x")}
+	if got := len(loadPayload(t, same, release.Options{}).Manifests); got != 3 {
 		t.Errorf("%d manifests, want 3", got)
 	}
 
-	other := map[string]string{"release-manifests/a.yaml": configMap("x") + "  namespace: a\n---\n" + configMap("x") + "  namespace: b\n"}
-	if got := len(load(t, other, release.Options{}).Manifests); got != 3 {
+	other := map[string]string{"release-manifests/a.yaml": configMapManifest("x") + "  namespace: a\n---\n" + configMapManifest("x") + "  namespace: b\n"}
+	if got := len(loadPayload(t, other, release.Options{}).Manifests); got != 3 {
 		t.Errorf("%d manifests, want 3", got)
 	}
 }
 
-// All that is wrong is told at once.
+// All faults are returned at once.
 func TestLoadFaults(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"nothing":     {"manifests/0000_00_cvo_00_namespace.yaml": "", release.FileMetadata: "", release.FileImages: ""},
@@ -155,25 +153,25 @@ func TestLoadFaults(t *testing.T) {
 		"images-name": {release.FileImages: strings.Replace(goodImages, "1.2.3", "9.9.9", 1)},
 		"manifests": {
 			"manifests/0000_10_cvo_bad.yaml":              "a: b: c\n",
-			"release-manifests/0000_10_a_00.yaml":         configMap("good") + "---\nkind: ConfigMap\n---\n" + configMap("good") + "---\na: [\n---\n- list\n---\ntext\n",
+			"release-manifests/0000_10_a_00.yaml":         configMapManifest("good") + "---\nkind: ConfigMap\n---\n" + configMapManifest("good") + "---\na: [\n---\n- list\n---\ntext\n",
 			"release-manifests/0000_10_a_01.json":         `{"apiVersion":"v1","kind":"ConfigMap"`,
 			"release-manifests/0000_10_a_02_twice.yaml":   "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x, namespace: z}\n---\napiVersion: apps/v1beta1\nkind: Deployment\nmetadata: {name: x, namespace: z}\n",
-			"release-manifests/0000_10_a_03_types.yaml":   "apiVersion: 1\nkind: true\nmetadata: text\n---\n" + configMap("x") + "  namespace: 7\n---\n" + configMap("z") + "  annotations: {a: 1}\n",
-			"release-manifests/0000_10_a_04_deletes.yaml": configMap("x") + "  annotations: {release.openshift.io/delete: \"false\"}\n",
+			"release-manifests/0000_10_a_03_types.yaml":   "apiVersion: 1\nkind: true\nmetadata: text\n---\n" + configMapManifest("x") + "  namespace: 7\n---\n" + configMapManifest("z") + "  annotations: {a: 1}\n",
+			"release-manifests/0000_10_a_04_deletes.yaml": configMapManifest("x") + "  annotations: {release.openshift.io/delete: \"false\"}\n",
 			"release-manifests/0000_10_a_05_list.yaml":    "apiVersion: v1\nkind: List\nitems: []\n",
-			"release-manifests/0000_10_a_06_null.yaml":    configMap("x") + "  namespace:\n  annotations:\n",
+			"release-manifests/0000_10_a_06_null.yaml":    configMapManifest("x") + "  namespace:\n  annotations:\n",
 		},
 		"limits": {
-			"release-manifests/0000_10_a_00_deep.yaml":    configMap("x") + "data: " + strings.Repeat("[", 250) + strings.Repeat("]", 250) + "\n",
+			"release-manifests/0000_10_a_00_deep.yaml":    configMapManifest("x") + "data: " + strings.Repeat("[", 250) + strings.Repeat("]", 250) + "\n",
 			"release-manifests/0000_10_a_01_deep.json":    `{"data":` + strings.Repeat("[", 250) + strings.Repeat("]", 250) + "}",
 			"release-manifests/0000_10_a_02_large.yaml":   strings.Repeat("#", 8<<20+1),
 			"release-manifests/0000_10_a_03_many.yaml":    strings.Repeat("---\n\n", 20_002),
-			"release-manifests/0000_10_a_04_aliases.yaml": configMap("x") + aliases(9),
-			"release-manifests/0000_10_a_05_self.yaml":    configMap("x") + "data: &a [*a]\n",
+			"release-manifests/0000_10_a_04_aliases.yaml": configMapManifest("x") + newAliasBomb(9),
+			"release-manifests/0000_10_a_05_self.yaml":    configMapManifest("x") + "data: &a [*a]\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := release.Load(payload(files), release.Options{})
+			_, err := release.Load(newPayloadFiles(files), release.Options{})
 			var faults *release.Error
 			if !errors.As(err, &faults) {
 				t.Fatalf("no *release.Error, but %v", err)
@@ -183,8 +181,8 @@ func TestLoadFaults(t *testing.T) {
 	}
 }
 
-func TestLoadTellsBoundedFaults(t *testing.T) {
-	_, err := release.Load(payload(map[string]string{
+func TestLoadLimitsFaults(t *testing.T) {
+	_, err := release.Load(newPayloadFiles(map[string]string{
 		"release-manifests/a.yaml": strings.Repeat("text\n---\n", 600), "release-manifests/b.yaml": strings.Repeat("text\n---\n", 600), "release-manifests/c.yaml": "text",
 	}), release.Options{})
 	var faults *release.Error
@@ -196,8 +194,8 @@ func TestLoadTellsBoundedFaults(t *testing.T) {
 	}
 }
 
-// aliases is YAML in which each level stands ten times for the one before.
-func aliases(levels int) string {
+// newAliasBomb returns YAML in which each level contains ten aliases of the level before.
+func newAliasBomb(levels int) string {
 	var b strings.Builder
 	b.WriteString("l0: &l0 text\n")
 	for i := 1; i <= levels; i++ {
@@ -207,26 +205,26 @@ func aliases(levels int) string {
 }
 
 func TestLoadFaultNamesItsDocument(t *testing.T) {
-	_, err := release.Load(payload(map[string]string{"release-manifests/a.yaml": configMap("x") + "---\nkind: Pod\n"}), release.Options{})
+	_, err := release.Load(newPayloadFiles(map[string]string{"release-manifests/a.yaml": configMapManifest("x") + "---\nkind: Pod\n"}), release.Options{})
 	var fault release.Fault
 	if !errors.As(err, &fault) || fault.File != "release-manifests/a.yaml" || fault.Document != 2 {
 		t.Errorf("%+v of %v", fault, err)
 	}
 
-	_, err = release.Load(payload(map[string]string{release.FileMetadata: ""}), release.Options{})
+	_, err = release.Load(newPayloadFiles(map[string]string{release.FileMetadata: ""}), release.Options{})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v is no fs.ErrNotExist", err)
 	}
 }
 
 func TestLoadDoesNotFollowLinks(t *testing.T) {
-	fsys := payload(map[string]string{"outside.yaml": configMap("outside"), "outside/x.yaml": configMap("outside")})
+	fsys := newPayloadFiles(map[string]string{"outside.yaml": configMapManifest("outside"), "outside/x.yaml": configMapManifest("outside")})
 	fsys["release-manifests/0000_10_a_00.yaml"] = &fstest.MapFile{Data: []byte("../outside.yaml"), Mode: fs.ModeSymlink}
 	if _, err := release.Load(fsys, release.Options{}); err == nil || !strings.Contains(err.Error(), "no symbolic link") {
 		t.Errorf("a file: %v", err)
 	}
 
-	fsys = payload(map[string]string{"manifests/0000_00_cvo_00_namespace.yaml": "", "outside/x.yaml": configMap("outside")})
+	fsys = newPayloadFiles(map[string]string{"manifests/0000_00_cvo_00_namespace.yaml": "", "outside/x.yaml": configMapManifest("outside")})
 	fsys["manifests"] = &fstest.MapFile{Data: []byte("outside"), Mode: fs.ModeSymlink}
 	if _, err := release.Load(fsys, release.Options{}); err == nil || !strings.Contains(err.Error(), "no symbolic link") {
 		t.Errorf("a folder: %v", err)
@@ -234,7 +232,7 @@ func TestLoadDoesNotFollowLinks(t *testing.T) {
 }
 
 func TestLoadTotalLimits(t *testing.T) {
-	large, many := payload(nil), payload(nil)
+	large, many := newPayloadFiles(nil), newPayloadFiles(nil)
 	comment := bytes.Repeat([]byte("#"), 8<<20-1000)
 	for i := range 17 {
 		large[fmt.Sprintf("release-manifests/%02d.yaml", i)] = &fstest.MapFile{Data: comment}
@@ -262,24 +260,24 @@ func TestLoadManifestLimit(t *testing.T) {
 
 	files := map[string]string{"release-manifests/a.json": objects.String(), "release-manifests/b.json": objects.String(), "release-manifests/c.json": "not read"}
 	const want = "release-manifests/b.json: the payload has more than the 20000 manifests that it may have"
-	if _, err := release.Load(payload(files), release.Options{}); err == nil || err.Error() != want {
+	if _, err := release.Load(newPayloadFiles(files), release.Options{}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
-// A small template can stand for much.
+// A small template can expand to a large text.
 func TestLoadTemplateLimit(t *testing.T) {
 	files := map[string]string{
-		"manifests/a.yaml": configMap("x") + "# " + strings.Repeat("{{ if .Images }}{{ .Images.etcd }}{{ end }}", 100),
+		"manifests/a.yaml": configMapManifest("x") + "# " + strings.Repeat("{{ if .Images }}{{ .Images.etcd }}{{ end }}", 100),
 		release.FileImages: strings.Replace(goodImages, "registry.example/etcd", strings.Repeat("a", 100_000), 1),
 	}
 	const want = "manifests/a.yaml: makes more than the 8388608 bytes that a template may make"
-	if _, err := release.Load(payload(files), release.Options{StrictTemplates: true}); err == nil || err.Error() != want {
+	if _, err := release.Load(newPayloadFiles(files), release.Options{StrictTemplates: true}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
-// Manifests of FolderOwn are templates, all others are left as they are.
+// Manifests in FolderOwn are templates; all others are not.
 func TestLoadTemplates(t *testing.T) {
 	options := release.Options{ReleaseImage: "registry.example/release@" + digest}
 	for name, tc := range map[string]struct{ template, want string }{
@@ -300,10 +298,10 @@ func TestLoadTemplates(t *testing.T) {
 		"blanks":            {"a {{- .Images.etcd | eq \"x\" -}} b", "afalseb"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := configMap("x") + "data:\n  text: |-\n    " + tc.template + "\n"
-			p := load(t, map[string]string{"manifests/a.yaml": text, "release-manifests/a.yaml": text}, options)
+			text := configMapManifest("x") + "data:\n  text: |-\n    " + tc.template + "\n"
+			p := loadPayload(t, map[string]string{"manifests/a.yaml": text, "release-manifests/a.yaml": text}, options)
 			if len(p.Manifests) != 3 {
-				t.Fatalf("manifests %v, warnings %v", where(p.Manifests), p.Warnings)
+				t.Fatalf("manifests %v, warnings %v", formatManifests(p.Manifests), p.Warnings)
 			}
 			for i, want := range []string{tc.want, tc.template} {
 				if got := p.Manifests[i+1].Object.Object["data"].(map[string]any)["text"]; got != want {
@@ -314,7 +312,7 @@ func TestLoadTemplates(t *testing.T) {
 	}
 }
 
-// A template that this program cannot execute may be one of a newer release.
+// A template that this program cannot execute may belong to a newer release.
 func TestLoadUnknownTemplates(t *testing.T) {
 	var warnings strings.Builder
 	for _, template := range []string{
@@ -323,15 +321,15 @@ func TestLoadUnknownTemplates(t *testing.T) {
 		`{{ define "a" }}{{ end }}{{ template "a" }}`, "{{ . }}", "{{ nil }}", `{{ "a" "b" }}`, "{{ .ReleaseImage 1 }}", "{{ eq .Images .Images }}", `{{ eq "a" }}`,
 		"{{ not }}", "{{ and }}", "{{ (.Images).unknown }}", "{{ if .Unknown }}{{ end }}", "{{ if true }}", "{{", "{{ }}", strings.Repeat("#", 256<<10) + "{{ true }}",
 	} {
-		files := map[string]string{"manifests/a.yaml": configMap("x") + "# " + template + "\n"}
-		p := load(t, files, release.Options{})
+		files := map[string]string{"manifests/a.yaml": configMapManifest("x") + "# " + template + "\n"}
+		p := loadPayload(t, files, release.Options{})
 		if len(p.Manifests) != 1 || len(p.Warnings) != 1 {
-			t.Errorf("%q: manifests %v, warnings %v", template, where(p.Manifests), p.Warnings)
+			t.Errorf("%q: manifests %v, warnings %v", template, formatManifests(p.Manifests), p.Warnings)
 			continue
 		}
 
 		fmt.Fprintf(&warnings, "%.60s\n  %s\n", template, p.Warnings[0])
-		if _, err := release.Load(payload(files), release.Options{StrictTemplates: true}); err == nil {
+		if _, err := release.Load(newPayloadFiles(files), release.Options{StrictTemplates: true}); err == nil {
 			t.Errorf("%q: is no fault", template)
 		}
 	}
@@ -340,15 +338,15 @@ func TestLoadUnknownTemplates(t *testing.T) {
 }
 
 func TestHash(t *testing.T) {
-	hash := func(files map[string]string) string { return release.Hash(load(t, files, release.Options{}).Manifests) }
-	a := map[string]string{"release-manifests/a.yaml": configMap("x")}
-	if hash(a) != hash(map[string]string{"release-manifests/other.yaml": "# note\n---\n" + configMap("x")}) {
+	hash := func(files map[string]string) string { return release.Hash(loadPayload(t, files, release.Options{}).Manifests) }
+	a := map[string]string{"release-manifests/a.yaml": configMapManifest("x")}
+	if hash(a) != hash(map[string]string{"release-manifests/other.yaml": "# note\n---\n" + configMapManifest("x")}) {
 		t.Error("the hash changes though no manifest does")
 	}
-	if hash(a) == hash(map[string]string{"release-manifests/a.yaml": configMap("z")}) || hash(a) == hash(nil) {
+	if hash(a) == hash(map[string]string{"release-manifests/a.yaml": configMapManifest("z")}) || hash(a) == hash(nil) {
 		t.Error("the hash does not change though a manifest does")
 	}
-	// FNV-1 of nothing is its offset basis, cbf29ce484222325.
+	// The FNV-1 hash of empty data is its offset basis, cbf29ce484222325.
 	if got := release.Hash(nil); got != "y_Kc5IQiIyU=" {
 		t.Errorf("the hash of nothing is %s", got)
 	}

@@ -13,47 +13,48 @@ import (
 
 // Annotations of manifests.
 const (
-	// AnnotationExcludePrefix and an identifier, with the value "true": a cluster whose
-	// operator has that identifier does not apply the manifest.
+	// AnnotationExcludePrefix and an identifier, with the value "true", exclude the manifest from
+	// clusters whose operator has that identifier.
 	AnnotationExcludePrefix = "exclude.release.openshift.io/"
-	// AnnotationIncludePrefix and a profile, with the value "true": clusters of that
-	// profile apply the manifest. Without it they do not.
+	// AnnotationIncludePrefix and a profile, with the value "true", include the manifest in
+	// clusters with that profile. A manifest without it is not applied.
 	AnnotationIncludePrefix = "include.release.openshift.io/"
-	// AnnotationFeatureSet lists, with commas, the feature sets that have the manifest.
+	// AnnotationFeatureSet is a comma-separated list of the feature sets that include the
+	// manifest.
 	AnnotationFeatureSet = "release.openshift.io/feature-set"
-	// AnnotationFeatureGate lists, with commas, feature gates that must be on, or off
-	// where a dash stands before the name.
+	// AnnotationFeatureGate is a comma-separated list of feature gates that must be enabled, or
+	// disabled if the name has a leading dash.
 	AnnotationFeatureGate = "release.openshift.io/feature-gate"
-	// AnnotationMajorVersion lists, with commas, major versions of the release that have
-	// the manifest, or do not where a dash stands before the number. Only CRDs and
-	// FeatureGates may carry it.
+	// AnnotationMajorVersion is a comma-separated list of major versions of the release that
+	// include the manifest, or exclude it if the number has a leading dash. Only CRDs and
+	// FeatureGates may have it.
 	AnnotationMajorVersion = "release.openshift.io/major-version"
-	// AnnotationCapability lists, with plus signs, the capabilities that must all be
+	// AnnotationCapability is a list of capabilities, separated by plus signs, that must all be
 	// enabled.
 	AnnotationCapability = "capability.openshift.io/name"
-	// AnnotationCreateOnly, with the value "true": the object is created when it is absent,
-	// and never changed.
+	// AnnotationCreateOnly with the value "true" means that the object is created if it does not
+	// exist, and never updated.
 	AnnotationCreateOnly = "release.openshift.io/create-only"
-	// AnnotationDelete, with the value "true": an update deletes the object.
+	// AnnotationDelete with the value "true" means that an update deletes the object.
 	AnnotationDelete = "release.openshift.io/delete"
 )
 
-// enabled is the value of annotations that switch something on.
+// enabled is the value of annotations that enable something.
 const enabled = "true"
 
-// Manifest is one object of a payload. It must not be changed.
+// Manifest is an object of a payload. It must not be changed.
 type Manifest struct {
 	// File is the path of its file within the payload.
 	File string
-	// Document is its place in the file, counted from 1.
+	// Document is its number in the file, counted from 1.
 	Document int
 	// Raw is the object as JSON.
 	Raw []byte
-	// Object is the object decoded.
+	// Object is the decoded object.
 	Object unstructured.Unstructured
 }
 
-// Key names an object in a cluster, in whatever version it is read.
+// Key identifies an object in a cluster, independent of the API version.
 type Key struct {
 	Group, Kind, Namespace, Name string
 }
@@ -67,27 +68,27 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s %q", schema.GroupKind{Group: k.Group, Kind: k.Kind}, name)
 }
 
-// Key names the object.
+// Key returns the key of the object.
 func (m Manifest) Key() Key {
 	kind := m.Object.GroupVersionKind()
 	return Key{Group: kind.Group, Kind: kind.Kind, Namespace: m.Object.GetNamespace(), Name: m.Object.GetName()}
 }
 
-// FileName is ParseFileName of the manifest's file.
+// FileName parses the name of the manifest's file.
 func (m Manifest) FileName() (parsed FileName, ok bool) { return ParseFileName(path.Base(m.File)) }
 
-// IsJob reports whether the object is a batch Job, before and after which nothing is moved.
+// IsJob reports whether the object is a batch Job. Manifests are not reordered across a Job.
 func (m Manifest) IsJob() bool {
 	key := m.Key()
 	return key.Group == "batch" && key.Kind == "Job"
 }
 
-// CreateOnly reports whether the object is created when it is absent and never changed.
-func (m Manifest) CreateOnly() bool { return m.annotation(AnnotationCreateOnly) == enabled }
+// CreateOnly reports whether the object is created if it does not exist, and never updated.
+func (m Manifest) CreateOnly() bool { return m.annotationValue(AnnotationCreateOnly) == enabled }
 
-// Deletes reports whether the manifest is a tombstone: an update deletes the object, and
-// nothing ever creates it. The annotation has no other value than "true"; Load refuses any
-// other.
+// Deletes reports whether the manifest is a tombstone: an update deletes the object, and it is
+// never created. It returns an error for an annotation value other than "true", which Load
+// rejects.
 func (m Manifest) Deletes() (bool, error) {
 	value, ok := m.Object.GetAnnotations()[AnnotationDelete]
 	if ok && value != enabled {
@@ -96,10 +97,10 @@ func (m Manifest) Deletes() (bool, error) {
 	return ok, nil
 }
 
-// Capabilities returns those that must all be enabled for the manifest to be applied. An empty name
-// between two plus signs is a capability that nobody knows.
+// Capabilities returns the capabilities that must all be enabled for the manifest to be applied.
+// An empty name between two plus signs counts as an unknown capability.
 func (m Manifest) Capabilities() []string {
-	value := strings.TrimSpace(m.annotation(AnnotationCapability))
+	value := strings.TrimSpace(m.annotationValue(AnnotationCapability))
 	if value == "" {
 		return nil
 	}
@@ -112,11 +113,10 @@ func (m Manifest) Capabilities() []string {
 	return names
 }
 
-func (m Manifest) annotation(name string) string { return m.Object.GetAnnotations()[name] }
+func (m Manifest) annotationValue(name string) string { return m.Object.GetAnnotations()[name] }
 
-// list returns the items of a list with commas, without the blanks around them. Empty items are
-// none.
-func list(value string) []string {
+// splitList returns the trimmed, non-empty items of a comma-separated list.
+func splitList(value string) []string {
 	var items []string
 	for item := range strings.SplitSeq(value, ",") {
 		if item = strings.TrimSpace(item); item != "" {
@@ -126,13 +126,12 @@ func list(value string) []string {
 	return items
 }
 
-// Hash is about the manifests and their order: it changes when one of them changes, and
-// not otherwise. Given those that a cluster applies, it is the versionHash that a
-// ClusterVersion reports.
+// Hash returns a hash of manifests and their order. For the manifests that a cluster applies, it
+// is the versionHash of the ClusterVersion.
 func Hash(manifests []Manifest) string {
 	hash := fnv.New64()
 	for _, m := range manifests {
-		_, _ = hash.Write(m.Raw) // A hash takes everything.
+		_, _ = hash.Write(m.Raw) // Writes to a hash do not fail.
 	}
 	return base64.URLEncoding.EncodeToString(hash.Sum(nil))
 }

@@ -16,23 +16,22 @@ const KindMetadata = "cincinnati-metadata-v0"
 
 // Keys of Metadata.Metadata.
 const (
-	// MetadataURL leads to a page about the release.
+	// MetadataURL is the URL of a page about the release.
 	MetadataURL = "url"
-	// MetadataArchitecture is "multi" when the images of the release are for more than one
-	// architecture.
+	// MetadataArchitecture is "multi" for a multi-architecture release.
 	MetadataArchitecture = "release.openshift.io/architecture"
-	// MetadataChannels lists, with commas, the channels that the release is in.
+	// MetadataChannels is the comma-separated list of the release's channels.
 	MetadataChannels = "io.openshift.upgrades.graph.release.channels"
 )
 
-// ArchitectureMulti is the architecture of a release for more than one, and MultiArchitecture
-// how its metadata says so.
+// ArchitectureMulti is the architecture of a multi-architecture release, and MultiArchitecture
+// its value in the metadata.
 const (
 	ArchitectureMulti = "Multi"
 	MultiArchitecture = "multi"
 )
 
-// Metadata is what a release says of itself.
+// Metadata is the metadata of a release.
 type Metadata struct {
 	// Kind is KindMetadata.
 	Kind string `json:"kind"`
@@ -42,38 +41,37 @@ type Metadata struct {
 	Previous []string `json:"previous,omitempty"`
 	// Next are the versions to which a cluster may be updated from this one.
 	Next []string `json:"next,omitempty"`
-	// Metadata are further texts by their keys. Those that this program does not know are
-	// kept.
+	// Metadata are additional values by key. Unknown keys are kept.
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// ParseMetadata reads release-metadata and checks it. Its error joins all that is wrong.
+// ParseMetadata parses and validates release-metadata. Its error joins all problems.
 func ParseMetadata(data []byte) (Metadata, error) {
 	var m Metadata
-	if err := decode(data, &m); err != nil {
+	if err := decodeJSON(data, &m); err != nil {
 		return Metadata{}, err
 	}
 	return m, m.Check()
 }
 
-// decode reads one JSON document of a bounded size.
-func decode(data []byte, into any) error {
+// decodeJSON decodes a JSON document of limited size.
+func decodeJSON(data []byte, into any) error {
 	if len(data) > maxMetadataBytes {
 		return fmt.Errorf("is larger than the %d bytes that it may have", maxMetadataBytes)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
-		return fmt.Errorf("cannot be read as JSON: %w", readable(err))
+		return fmt.Errorf("cannot be read as JSON: %w", describeJSONError(err))
 	}
 	return nil
 }
 
-// decodeYAML reads one document of a bounded size, in JSON or in YAML. Text that begins as JSON is
-// read as JSON.
+// decodeYAML decodes a JSON or YAML document of limited size. Text that starts like JSON is
+// decoded as JSON.
 func decodeYAML(data []byte, into any) error {
 	text := bytes.TrimSpace(data)
 	isJSON := bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("["))
 	if isJSON || len(data) > maxMetadataBytes {
-		return decode(data, into)
+		return decodeJSON(data, into)
 	}
 
 	raw, err := yamlToJSON(data)
@@ -87,15 +85,14 @@ func decodeYAML(data []byte, into any) error {
 	}
 
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
-		return fmt.Errorf("cannot be read as YAML: %w", readable(err))
+		return fmt.Errorf("cannot be read as YAML: %w", describeJSONError(err))
 	}
 
 	return nil
 }
 
-// readable says of a value of the wrong type where it stands, without the names of this
-// program's types.
-func readable(err error) error {
+// describeJSONError returns the path of a value with the wrong type, without names of Go types.
+func describeJSONError(err error) error {
 	wrong := (*json.UnmarshalTypeError)(nil)
 	switch {
 	case !errors.As(err, &wrong):
@@ -107,7 +104,7 @@ func readable(err error) error {
 	}
 }
 
-// Check joins all that is wrong with the metadata.
+// Check joins all errors of the metadata.
 func (m Metadata) Check() error {
 	var wrong []error
 	if m.Kind != KindMetadata {
@@ -131,31 +128,31 @@ func (m Metadata) Check() error {
 	return errors.Join(wrong...)
 }
 
-// Encode writes the metadata as release-metadata: equal metadata gives equal bytes.
+// Encode encodes the metadata as release-metadata. Equal metadata has equal encodings.
 func (m Metadata) Encode() ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	return encode(m)
+	return encodeJSON(m)
 }
 
-func encode(value any) ([]byte, error) {
+func encodeJSON(value any) ([]byte, error) {
 	data, err := json.MarshalIndent(value, "", "  ")
 	return append(data, '\n'), err
 }
 
-// URL leads to a page about the release. It is empty when the release names none.
+// URL returns the URL of a page about the release; "" if the release states none.
 func (m Metadata) URL() string { return m.Metadata[MetadataURL] }
 
-// Channels are those that the release is in, sorted.
+// Channels returns the channels of the release, sorted.
 func (m Metadata) Channels() []string {
-	channels := list(m.Metadata[MetadataChannels])
+	channels := splitList(m.Metadata[MetadataChannels])
 	slices.Sort(channels)
 	return channels
 }
 
-// Architecture is the release's architecture: ArchitectureMulti, or that of the running
-// process, as Go names it, when the metadata says nothing else.
+// Architecture returns the architecture of the release: ArchitectureMulti, or otherwise process,
+// which is the GOARCH value of the running process.
 func (m Metadata) Architecture(process string) string {
 	if m.Metadata[MetadataArchitecture] == MultiArchitecture {
 		return ArchitectureMulti

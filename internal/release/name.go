@@ -5,28 +5,29 @@ import (
 	"strconv"
 )
 
-// namePattern is what the name of a manifest begins with. A component is of words with
-// dashes between them, so that the second underscore ends it.
+// namePattern matches the name of a manifest file. A component consists of words with dashes
+// between them, so it ends at the second underscore.
 var namePattern = regexp.MustCompile(`^0000_([0-9]+)_([a-zA-Z0-9]+(?:-[a-zA-Z0-9]+)*)_(.*)$`)
 
-// extensionPattern is what the name of a file with manifests ends with.
+// extensionPattern matches the extension of manifest files.
 var extensionPattern = regexp.MustCompile(`\.(?:yaml|yml|json)$`)
 
-// FileName is the name of a file with manifests, 0000_<runlevel>_<component>_<name>.yaml,
-// taken apart. It says when the manifests are applied.
+// FileName is the parsed name of a manifest file, 0000_<runlevel>_<component>_<name>.yaml. It
+// determines when the manifests are applied.
 type FileName struct {
-	// Runlevel orders the manifests of an update: a lower one is complete before a higher
-	// one begins.
+	// Runlevel orders the manifests of an update: a runlevel is complete before a higher one
+	// starts.
 	Runlevel int
-	// Component owns the manifest. Components of one runlevel do not wait for each other.
+	// Component is the owner of the manifest. Components of a runlevel do not wait for each
+	// other.
 	Component string
 	// Name orders the manifests of a component. It has no extension.
 	Name string
 }
 
-// ParseFileName takes a file name without folders apart. It is not ok when the name says
-// neither runlevel nor component. Manifests of such a file are applied too: alone, in
-// their place.
+// ParseFileName parses a file name without directories. It returns false if the name states
+// neither runlevel nor component. Manifests of such a file are also applied: alone, at their
+// position.
 func ParseFileName(name string) (parsed FileName, ok bool) {
 	match := namePattern.FindStringSubmatch(name)
 	if match == nil {
@@ -41,6 +42,6 @@ func ParseFileName(name string) (parsed FileName, ok bool) {
 	return FileName{Runlevel: runlevel, Component: match[2], Name: extensionPattern.ReplaceAllString(match[3], "")}, true
 }
 
-// IsManifestFile reports whether a file holds manifests, by the extension of its name:
-// .yaml, .yml or .json. All other files are passed over.
+// IsManifestFile reports whether a file contains manifests, by its extension: .yaml, .yml or
+// .json. Other files are ignored.
 func IsManifestFile(name string) bool { return extensionPattern.MatchString(name) }

@@ -1,14 +1,13 @@
-// Package release reads release payloads: the manifests of a whole cluster, the images
-// that they run, what the release says of itself, which of the manifests belong to a
-// cluster, and in which order they are applied.
+// Package release loads release payloads: the manifests of a whole cluster, the images that they
+// run, and the metadata of the release. It selects the manifests that belong to a cluster, and
+// determines the order in which they are applied.
 //
-// A payload has two folders. "manifests" holds the manifests of the operator that applies
-// the payload, which are templates; "release-manifests" holds everybody else's, and the
+// A payload has two directories. "manifests" contains the manifests of the operator that applies
+// the payload, which are templates. "release-manifests" contains all other manifests, and the
 // files image-references and release-metadata.
 //
-// It is pure: files in, values out. It neither pulls nor builds images, judges no
-// signature and applies nothing; how an object is merged into a cluster and when it is
-// ready is the business of those who apply it.
+// The package has no side effects. It does not pull or build images, verify signatures or apply
+// manifests. It does not define how objects are merged into a cluster and when they are ready.
 package release
 
 import (
@@ -17,24 +16,24 @@ import (
 	"strings"
 )
 
-// Folders and files of a payload.
+// Directories and files of a payload.
 const (
-	// FolderOwn holds the manifests of the operator that applies the payload.
+	// FolderOwn contains the manifests of the operator that applies the payload.
 	FolderOwn = "manifests"
-	// FolderRelease holds all other manifests.
+	// FolderRelease contains all other manifests.
 	FolderRelease = "release-manifests"
-	// FolderBootstrap holds what runs the operator before there is a cluster that could: the
-	// manifests of its Pod. Only a machine that makes a cluster reads it.
+	// FolderBootstrap contains the Pod manifests that run the operator before there is a cluster.
+	// Only a bootstrap machine reads it.
 	FolderBootstrap = "bootstrap"
 	// FileImages lists the images of the release.
 	FileImages = FolderRelease + "/image-references"
-	// FileMetadata holds what the release says of itself.
+	// FileMetadata contains the metadata of the release.
 	FileMetadata = FolderRelease + "/release-metadata"
 )
 
-// Limits on what is read. A large payload has about 1,000 manifests and 30 MiB, the
-// deepest CRD schema 34 levels, and an API server takes no object above 1.5 MiB; each
-// limit leaves several times that. image-references of 200 images has 150 KiB.
+// Limits of a payload. A large payload has about 1,000 manifests and 30 MiB. The deepest CRD
+// schema has 34 levels, and an API server accepts objects up to 1.5 MiB. Each limit is several
+// times as large. The image-references of 200 images have 150 KiB.
 const (
 	maxFileBytes     = 8 << 20
 	maxMetadataBytes = 1 << 20 // of image-references, and of release-metadata
@@ -44,37 +43,37 @@ const (
 	maxDepth         = 200
 )
 
-// maxFaults is how many faults are told: more than anybody reads, and few enough to keep.
-const maxFaults = 1000
+// maxReportedFaults is the maximum number of faults in an error.
+const maxReportedFaults = 1000
 
 // Payload is the content of a release image.
 type Payload struct {
-	// Metadata is what the release says of itself.
+	// Metadata is the metadata of the release.
 	Metadata Metadata
 	// Images are the images of the release.
 	Images ImageReferences
-	// Manifests are all manifests in the order of the payload: those of FolderOwn by file
-	// name, then those of FolderRelease by file name, each file's documents as they stand.
-	// They are not filtered.
+	// Manifests are all manifests in the order of the payload: those of FolderOwn by file name,
+	// then those of FolderRelease by file name, and the documents of each file in order. They are
+	// not filtered.
 	Manifests []Manifest
-	// Bootstrap are the manifests of FolderBootstrap, if Options asked for them.
+	// Bootstrap are the manifests of FolderBootstrap, if requested by Options.
 	Bootstrap []Manifest
-	// Warnings are about files that were passed over: templates that could not be executed.
+	// Warnings are about skipped files: templates that could not be executed.
 	Warnings []Fault
 }
 
-// Fault is something wrong with a file of a payload.
+// Fault is an error in a file of a payload.
 type Fault struct {
 	// File is the path within the payload.
 	File string
-	// Document counts the documents of the file from 1. It is 0 when the fault is about
-	// the whole file.
+	// Document is the number of the document in the file, counted from 1. It is 0 if the fault is
+	// about the whole file.
 	Document int
-	// Err is what is wrong. It names neither the file nor the document.
+	// Err is the cause. Its text includes neither the file nor the document.
 	Err error
 }
 
-// Error names the file, the document and what is wrong.
+// Error returns the file, the document and the cause.
 func (f Fault) Error() string {
 	if f.Document > 0 {
 		return fmt.Sprintf("%s: document %d: %v", f.File, f.Document, f.Err)
@@ -82,17 +81,17 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("%s: %v", f.File, f.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (f Fault) Unwrap() error { return f.Err }
 
-// Error tells all that is wrong with a payload.
+// Error contains all faults of a payload.
 type Error struct {
-	// Faults are in the order in which the files are read: folders, metadata, images,
-	// manifests. There is at least one, and at most 1,000.
+	// Faults are sorted in the order of reading: directories, metadata, images, manifests. There
+	// is at least one, and at most 1,000.
 	Faults []Fault
 }
 
-// Error returns the faults, one in each line.
+// Error returns the faults, one per line.
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i, fault := range e.Faults {
@@ -110,8 +109,8 @@ func (e *Error) Unwrap() []error {
 	return faults
 }
 
-// split takes an error apart that errors.Join made.
-func split(err error) []error {
+// splitJoinedError returns the members of an error that errors.Join created.
+func splitJoinedError(err error) []error {
 	if joined := interface{ Unwrap() []error }(nil); errors.As(err, &joined) {
 		return joined.Unwrap()
 	}

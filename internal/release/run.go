@@ -7,34 +7,33 @@ import (
 	"slices"
 )
 
-// NodeError says that a node failed.
+// NodeError is the error of a node.
 type NodeError struct {
-	// Node is its place in the graph.
+	// Node is the index of the node in the graph.
 	Node int
-	// Err is what the work returned.
+	// Err is the error that the work function returned.
 	Err error
 }
 
-// Error is the text of what the work returned.
+// Error implements error.
 func (e *NodeError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what the work returned.
+// Unwrap returns the error of the work function.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Run does the work of each node once all nodes that it comes after are done, on at most
-// maxParallel nodes at a time; less than 1 means 1. Of the nodes that could begin, the one
-// that stands first does. What comes after a node that failed is not begun, everything
-// else is.
+// Run calls work for each node after all nodes in its After are done, for at most maxParallel
+// nodes in parallel; less than 1 means 1. Of the nodes that are ready, the first one in the
+// graph is started first. Nodes that depend on a failed node are not started; all others are.
 //
-// It returns after all work that was begun has ended, with an error for each node that
-// failed, in the order of the nodes. When the context ends, no more work is begun, and
-// the last error is that of the context unless all nodes were done by then.
+// Run returns after all started work has ended, with a *NodeError for each failed node, in the
+// order of the nodes. When the context ends, no more work is started, and the last error is that
+// of the context unless all nodes were done.
 func (g Graph) Run(ctx context.Context, maxParallel int, work func(ctx context.Context, node Node) error) []error {
-	if err := g.check(); err != nil {
+	if err := g.checkOrder(); err != nil {
 		return []error{err}
 	}
 
-	r := newRun(g)
+	r := newGraphRun(g)
 	ended := make(chan *NodeError)
 	running := 0
 	for {
@@ -45,15 +44,16 @@ func (g Graph) Run(ctx context.Context, maxParallel int, work func(ctx context.C
 			go func() { ended <- &NodeError{Node: i, Err: work(ctx, g.Nodes[i])} }()
 		}
 		if running == 0 {
-			return r.errors(ctx)
+			return r.collectErrors(ctx)
 		}
-		r.end(<-ended)
+		r.recordNodeEnd(<-ended)
 		running--
 	}
 }
 
-// check reports whether the nodes can be done in their order, so that none waits for itself.
-func (g Graph) check() error {
+// checkOrder returns an error unless each node comes after the nodes that it depends on, so that
+// there is no cycle.
+func (g Graph) checkOrder() error {
 	for i, node := range g.Nodes {
 		for _, before := range node.After {
 			if before < 0 || before >= i {
@@ -65,26 +65,27 @@ func (g Graph) check() error {
 	return nil
 }
 
-// run is a graph while it is run.
-type run struct {
-	// next are, for each node, those that come after it; waits for how many nodes it waits.
-	next  [][]int
-	waits []int
-	// ready are the nodes that can begin, sorted.
+// graphRun is the state of one run of a graph.
+type graphRun struct {
+	// dependents are the nodes that depend on each node, waitCounts the number of unfinished
+	// nodes that each node depends on.
+	dependents [][]int
+	waitCounts []int
+	// ready are the nodes that can be started, sorted.
 	ready  []int
 	failed []*NodeError
-	// done is how many nodes are done.
+	// done is the number of nodes that are done.
 	done int
 }
 
-func newRun(g Graph) *run {
-	r := &run{next: make([][]int, len(g.Nodes)), waits: make([]int, len(g.Nodes))}
+func newGraphRun(g Graph) *graphRun {
+	r := &graphRun{dependents: make([][]int, len(g.Nodes)), waitCounts: make([]int, len(g.Nodes))}
 	for i, node := range g.Nodes {
-		r.waits[i] = len(node.After)
+		r.waitCounts[i] = len(node.After)
 		for _, before := range node.After {
-			r.next[before] = append(r.next[before], i)
+			r.dependents[before] = append(r.dependents[before], i)
 		}
-		if r.waits[i] == 0 {
+		if r.waitCounts[i] == 0 {
 			r.ready = append(r.ready, i)
 		}
 	}
@@ -92,38 +93,38 @@ func newRun(g Graph) *run {
 	return r
 }
 
-// end takes note of a node that ended, and finds those that can begin now.
-func (r *run) end(result *NodeError) {
+// recordNodeEnd records the result of a node, and adds the nodes that became ready.
+func (r *graphRun) recordNodeEnd(result *NodeError) {
 	if result.Err != nil {
 		r.failed = append(r.failed, result)
 		return
 	}
 
 	r.done++
-	for _, i := range r.next[result.Node] {
-		if r.waits[i]--; r.waits[i] == 0 {
+	for _, i := range r.dependents[result.Node] {
+		if r.waitCounts[i]--; r.waitCounts[i] == 0 {
 			at, _ := slices.BinarySearch(r.ready, i)
 			r.ready = slices.Insert(r.ready, at, i)
 		}
 	}
 }
 
-func (r *run) errors(ctx context.Context) []error {
+func (r *graphRun) collectErrors(ctx context.Context) []error {
 	slices.SortFunc(r.failed, func(a, b *NodeError) int { return cmp.Compare(a.Node, b.Node) })
 	var all []error
 	for _, failed := range r.failed {
 		all = append(all, failed)
 	}
 
-	if left := len(r.next) - r.done; ctx.Err() != nil && left > 0 {
-		all = append(all, fmt.Errorf("%d of %d nodes of the task graph were not done: %w", left, len(r.next), ctx.Err()))
+	if left := len(r.dependents) - r.done; ctx.Err() != nil && left > 0 {
+		all = append(all, fmt.Errorf("%d of %d nodes of the task graph were not done: %w", left, len(r.dependents), ctx.Err()))
 	}
 
 	return all
 }
 
-// Serially is work for Graph.Run: it does the tasks of a node one after the other, up to
-// the first that fails or the end of the context.
+// Serially returns a work function for Graph.Run that runs the tasks of a node one after the
+// other, until one fails or the context ends.
 func Serially(do func(ctx context.Context, task Task) error) func(ctx context.Context, node Node) error {
 	return func(ctx context.Context, node Node) error {
 		for _, task := range node.Tasks {

@@ -16,20 +16,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// diamond is two components of a level between one that comes before and one that comes
-// after, and after that a level of two.
-func diamond() release.Graph {
-	return release.NewGraph(listed("0000_10_a_1", "0000_20_b_1", "0000_20_c_1", "0000_20_c_2", "0000_30_d_1", "0000_40_e_1", "0000_40_f_1"), release.Updating, 0)
+// newDiamondGraph returns a graph: two components of a level between one before and one after, followed
+// by a level of two.
+func newDiamondGraph() release.Graph {
+	return release.NewGraph(newManifests("0000_10_a_1", "0000_20_b_1", "0000_20_c_1", "0000_20_c_2", "0000_30_d_1", "0000_40_e_1", "0000_40_f_1"), release.Updating, 0)
 }
 
-// record notes what is done and fails where it is told to.
-type record struct {
+// taskRecorder records tasks and fails when requested.
+type taskRecorder struct {
 	mu   sync.Mutex
 	done []string
 	fail map[string]error
 }
 
-func (r *record) do(_ context.Context, task release.Task) error {
+func (r *taskRecorder) do(_ context.Context, task release.Task) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name := strings.TrimPrefix(task.Manifest.Object.GetName(), "0000_")
@@ -52,9 +52,9 @@ func TestRunInOrder(t *testing.T) {
 		"nothing follows a failure": {map[string]error{"40_e_1": errE}, "10_a_1 20_b_1 20_c_1 20_c_2 30_d_1 40_e_1 40_f_1", []string{"node 4: e failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &record{fail: tc.fail}
+			r := &taskRecorder{fail: tc.fail}
 			var got []string
-			for _, err := range diamond().Run(t.Context(), 1, release.Serially(r.do)) {
+			for _, err := range newDiamondGraph().Run(t.Context(), 1, release.Serially(r.do)) {
 				var failed *release.NodeError
 				if !errors.As(err, &failed) {
 					t.Fatalf("%v is no *release.NodeError", err)
@@ -75,13 +75,13 @@ func TestRunInOrder(t *testing.T) {
 	}
 }
 
-func TestRunErrorsAreInTheOrderOfTheNodes(t *testing.T) {
+func TestRunErrorOrder(t *testing.T) {
 	g := release.Graph{Nodes: make([]release.Node, 3)}
 	for i := range g.Nodes {
-		g.Nodes[i].Tasks = release.NewGraph(listed(fmt.Sprintf("0000_10_c%d_1", i)), release.Updating, 0).Nodes[0].Tasks
+		g.Nodes[i].Tasks = release.NewGraph(newManifests(fmt.Sprintf("0000_10_c%d_1", i)), release.Updating, 0).Nodes[0].Tasks
 	}
 
-	// Each node ends after the one behind it.
+	// Each node ends after the next one.
 	ends := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	errs := g.Run(t.Context(), 3, func(_ context.Context, node release.Node) error {
 		name := node.Tasks[0].Manifest.Object.GetName()
@@ -98,15 +98,14 @@ func TestRunErrorsAreInTheOrderOfTheNodes(t *testing.T) {
 	}
 }
 
-// Two components of a level are in progress at the same time, and never more nodes than
-// are allowed.
+// Two components of a level run in parallel, and never more nodes than allowed.
 func TestRunInParallel(t *testing.T) {
 	var names []string
 	for i := range 5 {
 		names = append(names, fmt.Sprintf("0000_10_c%d_1", i))
 	}
 
-	g := release.NewGraph(append(listed(names...), listed("0000_20_c_1")...), release.Updating, 0)
+	g := release.NewGraph(append(newManifests(names...), newManifests("0000_20_c_1")...), release.Updating, 0)
 	for maxParallel, want := range map[int][]int{
 		-1: {1, 1, 1, 1, 1, 1},
 		1:  {1, 1, 1, 1, 1, 1},
@@ -153,8 +152,8 @@ func TestRunInParallel(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &record{}
-	errs := diamond().Run(ctx, 2, release.Serially(func(ctx context.Context, task release.Task) error {
+	r := &taskRecorder{}
+	errs := newDiamondGraph().Run(ctx, 2, release.Serially(func(ctx context.Context, task release.Task) error {
 		if task.Manifest.Object.GetName() == "0000_20_c_1" {
 			cancel()
 		}
@@ -171,13 +170,13 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		t.Errorf("errors: %v", errs)
 	}
 
-	before := &record{}
-	if errs := diamond().Run(ctx, 2, release.Serially(before.do)); len(errs) != 1 || len(before.done) > 0 {
+	before := &taskRecorder{}
+	if errs := newDiamondGraph().Run(ctx, 2, release.Serially(before.do)); len(errs) != 1 || len(before.done) > 0 {
 		t.Errorf("with a context that has ended: %v, done %q", errs, before.done)
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())
-	last := release.NewGraph(listed("0000_10_a_1"), release.Updating, 0)
+	last := release.NewGraph(newManifests("0000_10_a_1"), release.Updating, 0)
 	if errs := last.Run(ctx, 1, func(context.Context, release.Node) error { cancel(); return nil }); len(errs) > 0 {
 		t.Errorf("all was done when the context ended, yet %v", errs)
 	}
