@@ -193,22 +193,22 @@ func (g *Graph) WriteDOT(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprint(b, "digraph updates {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n")
 	for _, node := range p.nodes {
-		fmt.Fprintf(b, "  %s;\n", quoteDOT(node.Version))
+		fmt.Fprintf(b, "  %s;\n", quoteDOTString(node.Version))
 	}
 
 	for _, edge := range p.edges {
 		style := ""
 		if edge.conditional {
-			style = " [style=dashed, color=\"#cc3333\", label=" + quoteDOT(edge.risks) + "]"
+			style = " [style=dashed, color=\"#cc3333\", label=" + quoteDOTString(edge.risks) + "]"
 		}
-		fmt.Fprintf(b, "  %s -> %s%s;\n", quoteDOT(p.nodes[edge.from].Version), quoteDOT(p.nodes[edge.to].Version), style)
+		fmt.Fprintf(b, "  %s -> %s%s;\n", quoteDOTString(p.nodes[edge.from].Version), quoteDOTString(p.nodes[edge.to].Version), style)
 	}
 
 	fmt.Fprint(b, "}\n")
 	return flushDrawing(b)
 }
 
-func quoteDOT(text string) string {
+func quoteDOTString(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(abbreviateText(text)) + `"`
 }
 

@@ -52,7 +52,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-func newError(where, format string, args ...any) *Error {
+func newGraphError(where, format string, args ...any) *Error {
 	return &Error{Where: where, Err: fmt.Errorf(format, args...)}
 }
 
@@ -68,7 +68,7 @@ func newError(where, format string, args ...any) *Error {
 // version matter, and [Graph.Updates] rejects them. Their rules may have unknown types.
 func Parse(data []byte) (*Graph, error) {
 	if len(data) > MaxBytes {
-		return nil, newError("", "has more than the %d bytes that it may have", MaxBytes)
+		return nil, newGraphError("", "has more than the %d bytes that it may have", MaxBytes)
 	}
 
 	g := &Graph{}
@@ -90,12 +90,12 @@ func describeJSONError(err error) *Error {
 	case errors.As(err, &edges):
 		return edges
 	case errors.As(err, &wrongType) && wrongType.Field == "":
-		return newError("", "is a JSON %s, not a JSON object", abbreviateText(wrongType.Value))
+		return newGraphError("", "is a JSON %s, not a JSON object", abbreviateText(wrongType.Value))
 	case errors.As(err, &wrongType):
-		return newError(wrongType.Field, "must not be a JSON %s", abbreviateText(wrongType.Value))
+		return newGraphError(wrongType.Field, "must not be a JSON %s", abbreviateText(wrongType.Value))
 	}
 
-	return newError("", "cannot be read as JSON: %w", err)
+	return newGraphError("", "cannot be read as JSON: %w", err)
 }
 
 // Check validates a graph that this program built as Parse does, and prepares it for the other
@@ -116,12 +116,12 @@ func (g *Graph) Check() error {
 		{"conditionalEdges[].edges", conditional, maxEdges},
 	} {
 		if bound.has > bound.most {
-			return newError(bound.where, "has %d entries, more than the %d that it may have", bound.has, bound.most)
+			return newGraphError(bound.where, "has %d entries, more than the %d that it may have", bound.has, bound.most)
 		}
 	}
 
 	if g.Version < 0 || g.Version > Version {
-		return newError("version", "%d is none that this program knows; it knows %d", g.Version, Version)
+		return newGraphError("version", "%d is none that this program knows; it knows %d", g.Version, Version)
 	}
 	if err := g.checkNodes(); err != nil {
 		return err
@@ -133,11 +133,11 @@ func (g *Graph) Check() error {
 	for i, edge := range g.Edges {
 		for _, end := range [...]int{edge.From, edge.To} {
 			if end < 0 || end >= len(g.Nodes) {
-				return newError(fmt.Sprintf("edges[%d]", i), "there is no node %d: there are %d, from 0 on", end, len(g.Nodes))
+				return newGraphError(fmt.Sprintf("edges[%d]", i), "there is no node %d: there are %d, from 0 on", end, len(g.Nodes))
 			}
 		}
 		if edge.From == edge.To {
-			return newError(fmt.Sprintf("edges[%d]", i), "leads from %s to itself", g.Nodes[edge.From].Version)
+			return newGraphError(fmt.Sprintf("edges[%d]", i), "leads from %s to itself", g.Nodes[edge.From].Version)
 		}
 	}
 
@@ -150,10 +150,10 @@ func (g *Graph) checkNodes() error {
 	for i, node := range g.Nodes {
 		version, err := parseVersion(node.Version)
 		if err != nil {
-			return newError(fmt.Sprintf("nodes[%d].version", i), "%w", err)
+			return newGraphError(fmt.Sprintf("nodes[%d].version", i), "%w", err)
 		}
 		if before, ok := seen[node.Version]; ok {
-			return newError(fmt.Sprintf("nodes[%d].version", i), "%s is that of nodes[%d], too", node.Version, before)
+			return newGraphError(fmt.Sprintf("nodes[%d].version", i), "%s is that of nodes[%d], too", node.Version, before)
 		}
 
 		seen[node.Version] = i
@@ -179,11 +179,11 @@ func parseVersion(text string) (semver.Version, error) {
 func (g *Graph) checkConditionalEdges() error {
 	for i, entry := range g.ConditionalEdges {
 		if len(entry.Risks) > MaxRisks {
-			return newError(fmt.Sprintf("conditionalEdges[%d].risks", i), "has %d entries, more than the %d that it may have", len(entry.Risks), MaxRisks)
+			return newGraphError(fmt.Sprintf("conditionalEdges[%d].risks", i), "has %d entries, more than the %d that it may have", len(entry.Risks), MaxRisks)
 		}
 		for j, risk := range entry.Risks {
 			if len(risk.MatchingRules) > MaxRules {
-				return newError(fmt.Sprintf("conditionalEdges[%d].risks[%d].matchingRules", i, j), "has %d entries, more than the %d that it may have", len(risk.MatchingRules), MaxRules)
+				return newGraphError(fmt.Sprintf("conditionalEdges[%d].risks[%d].matchingRules", i, j), "has %d entries, more than the %d that it may have", len(risk.MatchingRules), MaxRules)
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func (g *Graph) checkCycles() error {
 		return nil
 	}
 
-	return newError("edges", "lead in a circle: %s", strings.Join(g.findCycle(arriving), " → "))
+	return newGraphError("edges", "lead in a circle: %s", strings.Join(g.findCycle(arriving), " → "))
 }
 
 // findCycle returns the versions of one cycle. left has a positive count for each remaining
@@ -273,20 +273,20 @@ func (e *Edges) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if !s.consumeByte('[') {
-		return newError("edges", "must be a list of pairs of integers")
+		return newGraphError("edges", "must be a list of pairs of integers")
 	}
 
 	edges := make(Edges, 0, len(data)/12) // "[1234,4321],"
 	for first := true; !s.consumeByte(']'); first = false {
 		if !first && !s.consumeByte(',') {
-			return newError("edges", "must be a list of pairs of integers")
+			return newGraphError("edges", "must be a list of pairs of integers")
 		}
 		from, to, ok := s.scanPair()
 		if !ok {
-			return newError(fmt.Sprintf("edges[%d]", len(edges)), "must be two integers, the indices of nodes")
+			return newGraphError(fmt.Sprintf("edges[%d]", len(edges)), "must be two integers, the indices of nodes")
 		}
 		if edges = append(edges, Edge{from, to}); len(edges) > maxEdges {
-			return newError("edges", "has more than the %d entries that it may have", maxEdges)
+			return newGraphError("edges", "has more than the %d entries that it may have", maxEdges)
 		}
 	}
 

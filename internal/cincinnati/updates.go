@@ -51,7 +51,7 @@ type ConditionalUpdate struct {
 // Updates returns a *NotFoundError if the graph has no such version, and an *Error if a
 // conditional edge starts there and leads to no node.
 func (g *Graph) Updates(version semver.Version) (*Updates, error) {
-	current, ok := g.findNode(version)
+	current, ok := g.findNodeByVersion(version)
 	if !ok {
 		return nil, &NotFoundError{Version: version.String()}
 	}
@@ -101,7 +101,7 @@ func (g *Graph) Updates(version semver.Version) (*Updates, error) {
 // Multi returns the multi-architecture release with a version. It is the target of
 // single-architecture clusters that should become multi-architecture clusters.
 func (g *Graph) Multi(version semver.Version) (Node, bool) {
-	at, ok := g.findNode(version)
+	at, ok := g.findNodeByVersion(version)
 	if !ok || !g.Nodes[at].IsMulti() {
 		return Node{}, false
 	}
@@ -112,9 +112,9 @@ func (u *Updates) addNote(format string, args ...any) {
 	u.Notes = append(u.Notes, fmt.Sprintf(format, args...))
 }
 
-// findNode returns the index of the node with a version: the one with the same text, or
+// findNodeByVersion returns the index of the node with a version: the one with the same text, or
 // otherwise one with an equal version, which ignores build metadata.
-func (g *Graph) findNode(version semver.Version) (int, bool) {
+func (g *Graph) findNodeByVersion(version semver.Version) (int, bool) {
 	text, equal := version.String(), -1
 	for i, node := range g.Nodes {
 		if node.Version == text {
@@ -151,7 +151,7 @@ func (g *Graph) findConditionalTargets(current int, u *Updates) (map[string]cond
 
 			to, ok := byVersion[edge.To]
 			if !ok {
-				return nil, nil, newError(fmt.Sprintf("conditionalEdges[%d]", i), "no node for conditional update %s", abbreviateText(edge.To))
+				return nil, nil, newGraphError(fmt.Sprintf("conditionalEdges[%d]", i), "no node for conditional update %s", abbreviateText(edge.To))
 			}
 
 			image := g.Nodes[to].Payload

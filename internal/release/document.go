@@ -215,7 +215,7 @@ func decodeObject(raw []byte) (unstructured.Unstructured, error) {
 
 	var wrong []string
 	for _, field := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}} {
-		if value, err := nestedText(object, field...); err != nil {
+		if value, err := nestedString(object, field...); err != nil {
 			wrong = append(wrong, err.Error())
 		} else if value == "" {
 			wrong = append(wrong, strings.Join(field, ".")+" is missing")
@@ -223,7 +223,7 @@ func decodeObject(raw []byte) (unstructured.Unstructured, error) {
 	}
 
 	if metadata, ok := object.Object["metadata"].(map[string]any); ok {
-		if _, err := nestedText(object, "metadata", "namespace"); err != nil {
+		if _, err := nestedString(object, "metadata", "namespace"); err != nil {
 			wrong = append(wrong, err.Error())
 		}
 		wrong = append(wrong, validateAnnotations(metadata["annotations"])...)
@@ -258,8 +258,8 @@ func validateAnnotations(value any) []string {
 	return wrong
 }
 
-// nestedText returns the string value of a field; "" if the field is absent or null.
-func nestedText(object unstructured.Unstructured, field ...string) (string, error) {
+// nestedString returns the string value of a field; "" if the field is absent or null.
+func nestedString(object unstructured.Unstructured, field ...string) (string, error) {
 	value, found, err := unstructured.NestedFieldNoCopy(object.Object, field...)
 	if err != nil {
 		return "", fmt.Errorf("%s is missing: what would hold it is not an object", strings.Join(field, "."))

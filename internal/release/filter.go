@@ -80,7 +80,7 @@ func (c Cluster) excludedByFeatureSet(annotations map[string]string) (reason str
 		return fmt.Sprintf("has %s and %s, which exclude each other", AnnotationFeatureSet, AnnotationFeatureGate)
 	}
 
-	wanted := splitList(value)
+	wanted := splitCommaList(value)
 	if i := slices.IndexFunc(wanted, func(set string) bool { return !featureSets.Has(set) }); i >= 0 {
 		return fmt.Sprintf("names the feature set %q in %s, which is not known", wanted[i], AnnotationFeatureSet)
 	}
@@ -97,7 +97,7 @@ func (c Cluster) excludedByFeatureSet(annotations map[string]string) (reason str
 }
 
 func (c Cluster) excludedByFeatureGates(annotations map[string]string) (reason string) {
-	for _, gate := range splitList(annotations[AnnotationFeatureGate]) {
+	for _, gate := range splitCommaList(annotations[AnnotationFeatureGate]) {
 		name, off := strings.CutPrefix(gate, "-")
 		switch on := c.FeatureGates.Has(name); {
 		case off && on:
@@ -120,7 +120,7 @@ func (c Cluster) excludedByMajorVersion(m Manifest, annotations map[string]strin
 	}
 
 	in, out := sets.Set[uint64]{}, sets.Set[uint64]{}
-	for _, item := range splitList(value) {
+	for _, item := range splitCommaList(value) {
 		digits, negated := strings.CutPrefix(item, "-")
 		major, err := strconv.ParseUint(digits, 10, 64)
 		switch {

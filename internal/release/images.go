@@ -113,14 +113,14 @@ func ParseUnnamedImageReferences(data []byte, name string) (ImageReferences, err
 	}
 
 	if len(errs) == 0 {
-		errs = append(errs, images.checkNames()...)
+		errs = append(errs, images.checkTagNames()...)
 	}
 
 	return images, errors.Join(errs...)
 }
 
-// checkNames returns the errors of names.
-func (r ImageReferences) checkNames() []error {
+// checkTagNames returns the errors of names.
+func (r ImageReferences) checkTagNames() []error {
 	var errs []error
 	if r.Name == "" {
 		errs = append(errs, errors.New("metadata.name is missing"))
@@ -171,7 +171,7 @@ func (r ImageReferences) PullSpec(name string) (pullSpec string, ok bool) {
 // Encode encodes the images as image-references. Equal images have equal encodings. All images
 // must be named by digest. Other fields of an ImageStream are not written.
 func (r ImageReferences) Encode() ([]byte, error) {
-	if err := errors.Join(append(r.checkNames(), r.CheckPinned())...); err != nil {
+	if err := errors.Join(append(r.checkTagNames(), r.CheckPinned())...); err != nil {
 		return nil, err
 	}
 

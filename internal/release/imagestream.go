@@ -56,7 +56,7 @@ func ParseImageStream(data []byte) (ImageReferences, error) {
 		}
 	}
 
-	return images, errors.Join(images.checkNames()...)
+	return images, errors.Join(images.checkTagNames()...)
 }
 
 // currentReferences returns the references that the tags resolve to.

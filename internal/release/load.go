@@ -34,7 +34,7 @@ func Load(fsys fs.FS, options Options) (*Payload, error) {
 	release, ok := l.listManifestFiles(FolderRelease)
 	if ok {
 		l.loadMetadata()
-		l.loadImages()
+		l.loadImageReferences()
 	}
 
 	for _, name := range own {
@@ -71,7 +71,7 @@ type loader struct {
 }
 
 func (l *loader) addFileFault(file string, err error) {
-	l.addFaults(Fault{File: file, Err: stripPath(err)})
+	l.addFaults(Fault{File: file, Err: stripErrorPath(err)})
 }
 
 // addFaults records faults. It stops the loader when there are too many.
@@ -176,7 +176,7 @@ func (l *loader) loadMetadata() {
 	l.payload.Metadata = metadata
 }
 
-func (l *loader) loadImages() {
+func (l *loader) loadImageReferences() {
 	data, ok := l.readFile(FileImages)
 	if !ok {
 		return
@@ -253,9 +253,9 @@ func (l *loader) templateValues() map[string]any {
 	return map[string]any{"ReleaseImage": l.options.ReleaseImage, "ClusterProfile": l.options.ClusterProfile, "Images": images}
 }
 
-// stripPath removes the operation and path from an error: the path may reveal directories of the
+// stripErrorPath removes the operation and path from an error: the path may reveal directories of the
 // machine, and the fault contains the path within the payload.
-func stripPath(err error) error {
+func stripErrorPath(err error) error {
 	if pathError := (*fs.PathError)(nil); errors.As(err, &pathError) {
 		return pathError.Err
 	}

@@ -338,7 +338,9 @@ func TestLoadUnknownTemplates(t *testing.T) {
 }
 
 func TestHash(t *testing.T) {
-	hash := func(files map[string]string) string { return release.Hash(loadPayload(t, files, release.Options{}).Manifests) }
+	hash := func(files map[string]string) string {
+		return release.Hash(loadPayload(t, files, release.Options{}).Manifests)
+	}
 	a := map[string]string{"release-manifests/a.yaml": configMapManifest("x")}
 	if hash(a) != hash(map[string]string{"release-manifests/other.yaml": "# note\n---\n" + configMapManifest("x")}) {
 		t.Error("the hash changes though no manifest does")

@@ -115,8 +115,8 @@ func (m Manifest) Capabilities() []string {
 
 func (m Manifest) annotationValue(name string) string { return m.Object.GetAnnotations()[name] }
 
-// splitList returns the trimmed, non-empty items of a comma-separated list.
-func splitList(value string) []string {
+// splitCommaList returns the trimmed, non-empty items of a comma-separated list.
+func splitCommaList(value string) []string {
 	var items []string
 	for item := range strings.SplitSeq(value, ",") {
 		if item = strings.TrimSpace(item); item != "" {

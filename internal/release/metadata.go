@@ -146,7 +146,7 @@ func (m Metadata) URL() string { return m.Metadata[MetadataURL] }
 
 // Channels returns the channels of the release, sorted.
 func (m Metadata) Channels() []string {
-	channels := splitList(m.Metadata[MetadataChannels])
+	channels := splitCommaList(m.Metadata[MetadataChannels])
 	slices.Sort(channels)
 	return channels
 }

@@ -29,7 +29,7 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // order of the nodes. When the context ends, no more work is started, and the last error is that
 // of the context unless all nodes were done.
 func (g Graph) Run(ctx context.Context, maxParallel int, work func(ctx context.Context, node Node) error) []error {
-	if err := g.checkOrder(); err != nil {
+	if err := g.checkDependencyOrder(); err != nil {
 		return []error{err}
 	}
 
@@ -51,9 +51,9 @@ func (g Graph) Run(ctx context.Context, maxParallel int, work func(ctx context.C
 	}
 }
 
-// checkOrder returns an error unless each node comes after the nodes that it depends on, so that
+// checkDependencyOrder returns an error unless each node comes after the nodes that it depends on, so that
 // there is no cycle.
-func (g Graph) checkOrder() error {
+func (g Graph) checkDependencyOrder() error {
 	for i, node := range g.Nodes {
 		for _, before := range node.After {
 			if before < 0 || before >= i {

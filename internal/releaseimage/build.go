@@ -107,7 +107,7 @@ func (b *Build) Compose(ctx context.Context) (*Composed, error) {
 		return nil, err
 	}
 
-	source, err := b.readInput(ctx)
+	source, err := b.readBuildInput(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (b *Build) Compose(ctx context.Context) (*Composed, error) {
 		return nil, err
 	}
 
-	for _, name := range c.pruneImages() {
+	for _, name := range c.pruneUnusedImages() {
 		c.warnings = append(c.warnings, fmt.Sprintf("image %q is left out: nothing names it", name))
 	}
 
@@ -229,7 +229,7 @@ func (b *Build) assembleRelease(ctx context.Context, c *composition, source *bui
 	if composed.Files[release.FileImages], err = composed.Images.Encode(); err != nil {
 		return nil, err
 	}
-	if composed.Base, err = b.findBase(composed.Images, source.hasNoBase); err != nil {
+	if composed.Base, err = b.findBaseImage(composed.Images, source.hasNoBase); err != nil {
 		return nil, err
 	}
 	if b.SkipCheck {
@@ -261,9 +261,9 @@ func (b *Build) creationTime(c *composition, source *buildInput) time.Time {
 	return at.UTC().Truncate(time.Second)
 }
 
-// findBase returns the reference of the base image; none states that the input has no base
+// findBaseImage returns the reference of the base image; none states that the input has no base
 // image.
-func (b *Build) findBase(images release.ImageReferences, none bool) (string, error) {
+func (b *Build) findBaseImage(images release.ImageReferences, none bool) (string, error) {
 	switch {
 	case b.Base == BaseNone, b.Base == "" && none:
 		return "", nil

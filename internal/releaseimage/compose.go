@@ -168,8 +168,8 @@ func (c *composition) uniqueFileName(operator, file string) string {
 	}
 }
 
-// pruneImages removes the images that nothing uses, and returns their names.
-func (c *composition) pruneImages() []string {
+// pruneUnusedImages removes the images that nothing uses, and returns their names.
+func (c *composition) pruneUnusedImages() []string {
 	var dropped []string
 	c.components = slices.DeleteFunc(c.components, func(image component) bool {
 		unused := !image.isRequired && !image.isOperator && !c.listedImages[image.name] && !c.mentionsImage(image.pullSpec)

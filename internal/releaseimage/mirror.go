@@ -320,7 +320,7 @@ func Saved(dir, version string) (Plan, error) {
 		if !strings.HasPrefix(name, planPrefix) || !strings.HasSuffix(name, planSuffix) {
 			continue
 		}
-		plan, err := readPlan(root.FS(), path.Join(configFolder, name))
+		plan, err := readPlanFile(root.FS(), path.Join(configFolder, name))
 		if err != nil {
 			return Plan{}, fmt.Errorf("%s: %w", filepath.Join(dir, configFolder, name), err)
 		}
@@ -343,7 +343,7 @@ func Saved(dir, version string) (Plan, error) {
 	}
 }
 
-func readPlan(fsys fs.FS, name string) (Plan, error) {
+func readPlanFile(fsys fs.FS, name string) (Plan, error) {
 	file, err := fsys.Open(name)
 	if err != nil {
 		return Plan{}, err

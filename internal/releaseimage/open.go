@@ -69,14 +69,14 @@ func Open(ctx context.Context, client *image.Client, ref string) (*Image, error)
 // OpenWith is Open with options for the templates. It sets the pull spec of the release image
 // itself.
 func OpenWith(ctx context.Context, client *image.Client, ref string, options release.Options) (*Image, error) {
-	opened, err := openImage(ctx, client, ref, options)
+	opened, err := openReleaseImage(ctx, client, ref, options)
 	if errors.Is(err, image.ErrChanged) {
 		err = fmt.Errorf("%w: %w", ErrTampered, err)
 	}
 	return opened, err
 }
 
-func openImage(ctx context.Context, client *image.Client, ref string, options release.Options) (*Image, error) {
+func openReleaseImage(ctx context.Context, client *image.Client, ref string, options release.Options) (*Image, error) {
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
 		return nil, err

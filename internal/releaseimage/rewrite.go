@@ -86,7 +86,7 @@ func (r rewriter) replaceImages(text []byte) []byte {
 
 	var out bytes.Buffer
 	for at := 0; at < len(text); {
-		if pullSpec, length := r.matchAt(text, at); length > 0 {
+		if pullSpec, length := r.matchReferenceAt(text, at); length > 0 {
 			out.WriteString(pullSpec)
 			at += length
 			continue
@@ -100,9 +100,9 @@ func (r rewriter) replaceImages(text []byte) []byte {
 			continue
 		}
 
-		if isNamePart(text[at]) {
+		if isImageNameByte(text[at]) {
 			// Skip the rest of the name.
-			for next < len(text) && isNamePart(text[next]) {
+			for next < len(text) && isImageNameByte(text[next]) {
 				next++
 			}
 		}
@@ -114,10 +114,10 @@ func (r rewriter) replaceImages(text []byte) []byte {
 	return out.Bytes()
 }
 
-// matchAt returns the replacement and length of the reference that starts at an offset, where a
+// matchReferenceAt returns the replacement and length of the reference that starts at an offset, where a
 // name starts. The length is 0 if there is none.
-func (r rewriter) matchAt(text []byte, at int) (pullSpec string, length int) {
-	if !isNamePart(text[at]) {
+func (r rewriter) matchReferenceAt(text []byte, at int) (pullSpec string, length int) {
+	if !isImageNameByte(text[at]) {
 		return "", 0
 	}
 
@@ -157,8 +157,8 @@ func (r rewriter) matchReference(needles []string, rest []byte) (pullSpec string
 	return "", 0
 }
 
-// isNamePart reports whether a byte can be part of an image name.
-func isNamePart(c byte) bool {
+// isImageNameByte reports whether a byte can be part of an image name.
+func isImageNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-/@", c) >= 0
 }
 
@@ -166,9 +166,9 @@ func isNamePart(c byte) bool {
 // another reference. A dot ends a sentence unless a name follows.
 func continuesReference(rest []byte) bool {
 	if rest[0] == ':' || rest[0] == '.' {
-		return len(rest) > 1 && isNamePart(rest[1]) && rest[1] != '/'
+		return len(rest) > 1 && isImageNameByte(rest[1]) && rest[1] != '/'
 	}
-	return isNamePart(rest[0])
+	return isImageNameByte(rest[0])
 }
 
 // snapshotPattern matches the placeholders of versions in the manifests of components.

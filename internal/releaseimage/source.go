@@ -31,7 +31,7 @@ type buildInput struct {
 	hasNoBase bool
 }
 
-func (b *Build) readInput(ctx context.Context) (*buildInput, error) {
+func (b *Build) readBuildInput(ctx context.Context) (*buildInput, error) {
 	switch {
 	case b.FromDir != nil:
 		return b.readInputFromDir(ctx)

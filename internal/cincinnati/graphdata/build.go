@@ -214,11 +214,11 @@ const maxNamedEntries = 5
 
 // listedVersions returns the versions that a release lists under a key of its metadata.
 func (b *builder) listedVersions(n *node, key string) []semver.Version {
-	return b.parseVersions(n, "metadata "+key, splitList(n.Metadata[key]))
+	return b.parseVersions(n, "metadata "+key, splitCommaList(n.Metadata[key]))
 }
 
-// findNode returns the node of a version for an architecture.
-func (b *builder) findNode(parsed semver.Version, architecture string) (int, bool) {
+// findNodeByVersion returns the node of a version for an architecture.
+func (b *builder) findNodeByVersion(parsed semver.Version, architecture string) (int, bool) {
 	if len(parsed.Build) > 0 && strings.Join(parsed.Build, ".") != architecture {
 		return 0, false
 	}
@@ -232,12 +232,12 @@ func (b *builder) addEdges() {
 	for i := range b.nodes {
 		n, r := &b.nodes[i], &b.releases[i]
 		for _, version := range slices.Concat(b.parseVersions(n, "previous", r.Previous), b.listedVersions(n, keyPreviousAdd)) {
-			if from, ok := b.findNode(version, n.architecture); ok {
+			if from, ok := b.findNodeByVersion(version, n.architecture); ok {
 				b.addEdge(edge{from, i})
 			}
 		}
 		for _, version := range slices.Concat(b.parseVersions(n, "next", r.Next), b.listedVersions(n, keyNextAdd)) {
-			if to, ok := b.findNode(version, n.architecture); ok {
+			if to, ok := b.findNodeByVersion(version, n.architecture); ok {
 				b.addEdge(edge{i, to})
 			}
 		}
@@ -266,13 +266,13 @@ func (b *builder) addRisks() {
 		slices.SortFunc(risks, func(x, y cincinnati.Risk) int {
 			return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.URL, y.URL), strings.Compare(x.Message, y.Message))
 		})
-		b.checkRisks(e, risks)
+		b.dropEdgeWithInvalidRisks(e, risks)
 	}
 }
 
-// checkRisks removes an edge that clusters would ignore, or whose issues would make them reject
-// the graph.
-func (b *builder) checkRisks(e edge, risks []cincinnati.Risk) {
+// dropEdgeWithInvalidRisks removes an edge that clusters would ignore, or whose issues would
+// make them reject the graph.
+func (b *builder) dropEdgeWithInvalidRisks(e edge, risks []cincinnati.Risk) {
 	for i := 1; i < len(risks); i++ {
 		if risks[i].Name == risks[i-1].Name {
 			b.addWarning("the update from %s to %s is left out: two different known issues of it are called %q", b.nodes[e.from].nameWithArchitecture(), b.nodes[e.to].nameWithArchitecture(), risks[i].Name)
@@ -323,7 +323,7 @@ func (b *builder) removeEdges() {
 			arriving[i] = matchEverything
 		} else {
 			for _, version := range b.listedVersions(n, keyPreviousRemove) {
-				if from, ok := b.findNode(version, n.architecture); ok {
+				if from, ok := b.findNodeByVersion(version, n.architecture); ok {
 					blocked[edge{from, i}] = true
 				}
 			}
@@ -332,7 +332,7 @@ func (b *builder) removeEdges() {
 			leaving[i] = true
 		} else {
 			for _, version := range b.listedVersions(n, keyNextRemove) {
-				if to, ok := b.findNode(version, n.architecture); ok {
+				if to, ok := b.findNodeByVersion(version, n.architecture); ok {
 					blocked[edge{i, to}] = true
 				}
 			}
@@ -424,7 +424,7 @@ func (b *builder) buildGraph() *Graph {
 // isWildcard reports whether a list of versions to remove means all versions.
 func isWildcard(text string) bool { return strings.TrimSpace(text) == "*" }
 
-// splitList returns the non-empty items of a comma-separated list.
-func splitList(text string) []string {
+// splitCommaList returns the non-empty items of a comma-separated list.
+func splitCommaList(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, ","), func(item string) bool { return strings.TrimSpace(item) == "" })
 }

@@ -72,8 +72,8 @@ func (f *Fault) Unwrap() error { return f.Err }
 func Load(fsys fs.FS) (*Data, error) {
 	l := &loader{fsys: fsys, archive: newArchiveWriter(), data: &Data{channels: map[string][]string{}, metadata: map[string]map[string]string{}, blockedEdges: map[string][]blockedEdge{}}}
 	l.checkSchema()
-	l.loadFiles("channels", l.loadChannel)
-	l.loadFiles("blocked-edges", l.loadBlockedEdge)
+	l.loadYAMLFiles("channels", l.loadChannel)
+	l.loadYAMLFiles("blocked-edges", l.loadBlockedEdge)
 	l.loadRawMetadata()
 	if len(l.faults) > 0 {
 		return nil, errors.Join(l.faults...)
@@ -144,9 +144,9 @@ func (l *loader) readFile(name string) ([]byte, error) {
 	return data, l.archive.addFile(name, data)
 }
 
-// loadFiles calls a function with each YAML file of a directory. A missing directory has no
+// loadYAMLFiles calls a function with each YAML file of a directory. A missing directory has no
 // files.
-func (l *loader) loadFiles(folder string, take func(data []byte) error) {
+func (l *loader) loadYAMLFiles(folder string, take func(data []byte) error) {
 	entries, err := fs.ReadDir(l.fsys, folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return

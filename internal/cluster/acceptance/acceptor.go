@@ -119,7 +119,7 @@ func (a *Acceptor) Start(ctx context.Context) error {
 			return nil //nolint:nilerr // that it is to end is no error
 		}
 		due = nil
-		switch tried, failed, isFirst := a.tryAccept(ctx); {
+		switch tried, failed, isFirst := a.tryAcceptRequest(ctx); {
 		case !failed:
 			pause = minRetryInterval
 		case tried && isFirst:
@@ -132,9 +132,9 @@ func (a *Acceptor) Start(ctx context.Context) error {
 	}
 }
 
-// tryAccept makes one attempt for the current request, unless it is already accepted. isFirst is
+// tryAcceptRequest makes one attempt for the current request, unless it is already accepted. isFirst is
 // true for the first attempt of a request.
-func (a *Acceptor) tryAccept(ctx context.Context) (tried, failed, isFirst bool) {
+func (a *Acceptor) tryAcceptRequest(ctx context.Context) (tried, failed, isFirst bool) {
 	a.mu.Lock()
 	if a.request == nil || a.state.Accepted != nil {
 		a.mu.Unlock()

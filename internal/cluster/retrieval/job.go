@@ -25,13 +25,13 @@ const jobTimeout = 2 * time.Minute
 // jobLabels are the labels of Jobs that retrieve releases.
 var jobLabels = map[string]string{"k8s-app": "retrieve-openshift-release"}
 
-// newJob returns the Job that retrieves a release. It runs as root, because root owns the
+// newRetrievalJob returns the Job that retrieves a release. It runs as root, because root owns the
 // directory on the node, but without capabilities. It needs no scheduler: it names the
 // operator's node.
-func (w *Workload) newJob(target configv1.Release) *batchv1.Job {
+func (w *Workload) newRetrievalJob(target configv1.Release) *batchv1.Job {
 	const volume = "releases"
 	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: jobName(target), Labels: jobLabels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: retrievalJobName(target), Labels: jobLabels},
 		Spec: batchv1.JobSpec{
 			ActiveDeadlineSeconds: ptr.To(int64(jobTimeout / time.Second)),
 			BackoffLimit:          ptr.To(int32(3)),

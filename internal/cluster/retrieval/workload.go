@@ -50,7 +50,7 @@ func (w *Workload) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 		return files, nil
 	}
 
-	r := &jobRetrieval{Workload: w, image: target.Image, job: w.newJob(target)}
+	r := &jobRetrieval{Workload: w, image: target.Image, job: w.newRetrievalJob(target)}
 	if err := r.removeOtherJobs(ctx); err != nil {
 		return nil, err
 	}
@@ -235,9 +235,9 @@ func containerProblem(status corev1.ContainerStatus) string {
 
 var invalidNameChars = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// jobName returns version-<version>-<hash>, where hash is that of the pull spec. It has at most
+// retrievalJobName returns version-<version>-<hash>, where hash is that of the pull spec. It has at most
 // 63 characters, because Pods have the name as a label.
-func jobName(target configv1.Release) string {
+func retrievalJobName(target configv1.Release) string {
 	sum := sha256.Sum256([]byte(target.Image))
 	hash := hex.EncodeToString(sum[:5])
 	version := invalidNameChars.ReplaceAllString(strings.ToLower(target.Version), "-")

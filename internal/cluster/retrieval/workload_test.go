@@ -136,7 +136,7 @@ var target = configv1.Release{Version: "1.2.0-rc.1+Build_7", Image: signed}
 
 func TestJob(t *testing.T) {
 	f := newFixture(t)
-	other := f.newJob(configv1.Release{Version: "1.0.0", Image: "registry.example.com/release@sha256:0"})
+	other := f.newRetrievalJob(configv1.Release{Version: "1.0.0", Image: "registry.example.com/release@sha256:0"})
 	other.Name = "other"
 	if err := f.Client.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestJob(t *testing.T) {
 // A Job that had ended before is recreated if it stored nothing, and a running one is awaited.
 func TestJobOfAnEarlierAttempt(t *testing.T) {
 	f := newFixture(t)
-	old := f.newJob(target)
+	old := f.newRetrievalJob(target)
 	if err := f.Client.Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestJobOfAnEarlierAttempt(t *testing.T) {
 
 	// The Job completes between the two checks of a poll.
 	f = newFixture(t)
-	done := f.newJob(target)
+	done := f.newRetrievalJob(target)
 	if err := f.Client.Create(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
@@ -206,13 +206,13 @@ func TestJobOfAnEarlierAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r := &jobRetrieval{Workload: f.Workload, image: target.Image, job: f.newJob(target)}
+	r := &jobRetrieval{Workload: f.Workload, image: target.Image, job: f.newRetrievalJob(target)}
 	if isDone, err := r.pollJob(t.Context()); !isDone || err != nil {
 		t.Errorf("a Job that left the release is done: %t (%v)", isDone, err)
 	}
 
 	f = newFixture(t)
-	atWork := f.newJob(target)
+	atWork := f.newRetrievalJob(target)
 	if err := f.Client.Create(t.Context(), atWork); err != nil {
 		t.Fatal(err)
 	}
@@ -298,11 +298,11 @@ func TestJobNeedsADigest(t *testing.T) {
 }
 
 func TestJobName(t *testing.T) {
-	long := jobName(configv1.Release{Version: "1.2.0-" + strings.Repeat("x", 80), Image: signed})
+	long := retrievalJobName(configv1.Release{Version: "1.2.0-" + strings.Repeat("x", 80), Image: signed})
 	if len(long) != 63 {
 		t.Errorf("%q has %d characters", long, len(long))
 	}
-	if name := jobName(configv1.Release{Image: signed}); !regexp.MustCompile(`^version-[0-9a-f]{10}$`).MatchString(name) {
+	if name := retrievalJobName(configv1.Release{Image: signed}); !regexp.MustCompile(`^version-[0-9a-f]{10}$`).MatchString(name) {
 		t.Errorf("without a version it is %q", name)
 	}
 }

@@ -117,7 +117,7 @@ func (c *graphClient) retrieveUpdates(ctx context.Context, q Query) (*retrievedU
 		return nil, retrieveErr
 	}
 
-	data, retrieveErr := c.fetchGraph(ctx, asked, q)
+	data, retrieveErr := c.fetchChannelGraph(ctx, asked, q)
 	if retrieveErr != nil {
 		return nil, retrieveErr
 	}
@@ -146,8 +146,8 @@ func (c *graphClient) retrieveUpdates(ctx context.Context, q Query) (*retrievedU
 	return &retrievedUpdates{&offered.Current, offered.Available, offered.Conditional, offered.Notes}, nil
 }
 
-// fetchGraph reads the graph of a channel.
-func (c *graphClient) fetchGraph(ctx context.Context, asked validQuery, q Query) ([]byte, *RetrieveError) {
+// fetchChannelGraph reads the graph of a channel.
+func (c *graphClient) fetchChannelGraph(ctx context.Context, asked validQuery, q Query) ([]byte, *RetrieveError) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	target := *asked.upstream

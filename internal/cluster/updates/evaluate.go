@@ -72,7 +72,7 @@ func (e *riskEvaluation) evaluateUpdates(ctx context.Context, updates []cincinna
 
 	var evaluated []configv1.ConditionalUpdate
 	for _, update := range updates {
-		result := configv1.ConditionalUpdate{Release: convertNode(update.Node)}
+		result := configv1.ConditionalUpdate{Release: releaseFromNode(update.Node)}
 		verdict := recommendation{status: metav1.ConditionTrue, reason: ReasonNotExposedToRisks, messages: []string{messageNotExposed}}
 		for _, risk := range update.Risks {
 			applies := e.evaluateRisk(ctx, risk)
@@ -81,7 +81,7 @@ func (e *riskEvaluation) evaluateUpdates(ctx context.Context, updates []cincinna
 			result.Risks = append(result.Risks, newRiskStatus(risk, e.withTransitionTime(applies, previousRiskConditions(before[result.Release.Image], risk.Name))))
 		}
 
-		result.Conditions = []metav1.Condition{e.withTransitionTime(verdict.toCondition(), before[result.Release.Image].Conditions)}
+		result.Conditions = []metav1.Condition{e.withTransitionTime(verdict.toRecommendedCondition(), before[result.Release.Image].Conditions)}
 		evaluated = append(evaluated, result)
 	}
 
@@ -210,7 +210,7 @@ func riskReason(name string) string {
 	return ReasonExposedToRisks
 }
 
-func (r *recommendation) toCondition() metav1.Condition {
+func (r *recommendation) toRecommendedCondition() metav1.Condition {
 	return metav1.Condition{
 		Type: configv1.ConditionalUpdateRecommended, Status: r.status, Reason: r.reason,
 		Message: truncateMessage(strings.Join(r.messages, "\n\n")),

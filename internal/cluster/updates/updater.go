@@ -90,11 +90,11 @@ func (u *updater) refreshResult(ctx context.Context, q Query, known []configv1.C
 	}
 
 	for _, node := range u.latest.available {
-		result.Available = append(result.Available, convertNode(node))
+		result.Available = append(result.Available, releaseFromNode(node))
 	}
 
 	if node := u.latest.current; node != nil && hasSameDigest(node.Payload, q.Image) {
-		current := convertNode(*node)
+		current := releaseFromNode(*node)
 		result.Current = &current
 	}
 
@@ -164,8 +164,8 @@ func (u *updater) queryService(ctx context.Context, q Query) {
 	u.latest, u.lastErr, u.lastSuccess = found, nil, now
 }
 
-// convertNode returns the release of a node as it appears in a ClusterVersion.
-func convertNode(node cincinnati.Node) configv1.Release {
+// releaseFromNode returns the release of a node as it appears in a ClusterVersion.
+func releaseFromNode(node cincinnati.Node) configv1.Release {
 	result := configv1.Release{Version: node.Version, Image: node.Payload, URL: node.URL(), Channels: node.Channels()}
 	if node.IsMulti() {
 		result.Architecture = release.ArchitectureMulti

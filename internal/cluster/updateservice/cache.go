@@ -39,8 +39,8 @@ type cachedImage struct {
 	Fault   string            `json:"fault,omitempty"`
 }
 
-// newCache returns the cache of a repository in a directory; nil if dir is empty.
-func newCache(dir, repository string) *cache {
+// newImageCache returns the cache of a repository in a directory; nil if dir is empty.
+func newImageCache(dir, repository string) *cache {
 	if dir == "" {
 		return nil
 	}

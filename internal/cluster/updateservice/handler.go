@@ -72,7 +72,7 @@ func (s *Service) Handler() http.Handler {
 			handle(w, r)
 		} else {
 			w.Header().Set("Allow", "GET, HEAD")
-			s.writeError(w, http.StatusMethodNotAllowed, kindMethod, "graphs are read with GET or HEAD")
+			s.writeErrorResponse(w, http.StatusMethodNotAllowed, kindMethod, "graphs are read with GET or HEAD")
 		}
 
 		s.metrics.duration.Observe(time.Since(began).Seconds())
@@ -80,11 +80,11 @@ func (s *Service) Handler() http.Handler {
 }
 
 func (s *Service) serveUnknownPath(w http.ResponseWriter, r *http.Request) {
-	s.writeError(w, http.StatusNotFound, kindUnknownPath, fmt.Sprintf("%.256s does not exist", r.URL.Path))
+	s.writeErrorResponse(w, http.StatusNotFound, kindUnknownPath, fmt.Sprintf("%.256s does not exist", r.URL.Path))
 }
 
-// writeError writes an error response in the format of the protocol.
-func (s *Service) writeError(w http.ResponseWriter, code int, kind, value string) {
+// writeErrorResponse writes an error response in the format of the protocol.
+func (s *Service) writeErrorResponse(w http.ResponseWriter, code int, kind, value string) {
 	s.metrics.errors.WithLabelValues(strconv.Itoa(code), kind).Inc()
 	body, _ := json.Marshal(struct { // strings can always be marshaled
 		Kind  string `json:"kind"`
@@ -102,13 +102,13 @@ func (s *Service) serveGraph(w http.ResponseWriter, r *http.Request) {
 	header.Set("Vary", "Accept, Accept-Encoding")
 	mediaType := negotiateMediaType(r.Header.Values("Accept"))
 	if mediaType == "" {
-		s.writeError(w, http.StatusNotAcceptable, kindContentType, "invalid Content-Type requested: graphs are "+typeJSON+" or "+typeGraph)
+		s.writeErrorResponse(w, http.StatusNotAcceptable, kindContentType, "invalid Content-Type requested: graphs are "+typeJSON+" or "+typeGraph)
 		return
 	}
 
-	query, kind, wrong := parseQuery(r.URL.RawQuery)
+	query, kind, wrong := parseGraphQuery(r.URL.RawQuery)
 	if wrong != "" {
-		s.writeError(w, http.StatusBadRequest, kind, wrong)
+		s.writeErrorResponse(w, http.StatusBadRequest, kind, wrong)
 		return
 	}
 
@@ -120,11 +120,11 @@ func (s *Service) serveGraph(w http.ResponseWriter, r *http.Request) {
 	found, err := current.responseFor(query)
 	if err != nil {
 		s.options.Log.Error(err, "Failed to serve a graph", "channel", query.Channel, "architecture", query.Architecture)
-		s.writeError(w, http.StatusInternalServerError, kindFailed, "the graph cannot be served")
+		s.writeErrorResponse(w, http.StatusInternalServerError, kindFailed, "the graph cannot be served")
 		return
 	}
 
-	writeGraph(w, r, found, mediaType)
+	writeGraphResponse(w, r, found, mediaType)
 }
 
 // currentSnapshot returns the snapshot to serve. If there is none yet, it writes an error
@@ -133,7 +133,7 @@ func (s *Service) currentSnapshot(w http.ResponseWriter) *snapshot {
 	current := s.current.Load()
 	if current == nil {
 		w.Header().Set("Retry-After", "10")
-		s.writeError(w, http.StatusInternalServerError, kindNotYet, "no update graph was made yet")
+		s.writeErrorResponse(w, http.StatusInternalServerError, kindNotYet, "no update graph was made yet")
 	}
 	return current
 }
@@ -146,7 +146,7 @@ func (s *Service) serveGraphData(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if current.folder == nil {
-		s.writeError(w, http.StatusNotFound, kindUnknownPath, "this service has no graph-data: releases name their channels themselves")
+		s.writeErrorResponse(w, http.StatusNotFound, kindUnknownPath, "this service has no graph-data: releases name their channels themselves")
 		return
 	}
 
@@ -164,8 +164,8 @@ func (s *Service) serveGraphData(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeGraph writes a graph, or 304 if the client already has it.
-func writeGraph(w http.ResponseWriter, r *http.Request, found *graphResponse, mediaType string) {
+// writeGraphResponse writes a graph, or 304 if the client already has it.
+func writeGraphResponse(w http.ResponseWriter, r *http.Request, found *graphResponse, mediaType string) {
 	header := w.Header()
 	body, tag := found.plain, `"`+found.tag+`"`
 	if acceptsGzip(r.Header.Values("Accept-Encoding")) {
@@ -189,8 +189,8 @@ func writeGraph(w http.ResponseWriter, r *http.Request, found *graphResponse, me
 	_, _ = w.Write(body) //nolint:gosec // a graph as JSON, and the client may be gone
 }
 
-// parseQuery parses the parameters. On error it returns the kind and the text of the error.
-func parseQuery(raw string) (q graphdata.Query, kind, wrong string) {
+// parseGraphQuery parses the parameters. On error it returns the kind and the text of the error.
+func parseGraphQuery(raw string) (q graphdata.Query, kind, wrong string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return q, kindInvalid, "invalid client parameters: they cannot be read"

@@ -58,7 +58,7 @@ type imageState struct {
 
 func newScraper(o Options) *scraper {
 	s := &scraper{
-		images: newClientPool(o.Images), repository: o.Releases, verifier: o.Verifier, log: o.Log, cache: newCache(o.CacheDir, o.Releases),
+		images: newClientPool(o.Images), repository: o.Releases, verifier: o.Verifier, log: o.Log, cache: newImageCache(o.CacheDir, o.Releases),
 		digestByTag: map[string]string{}, signed: map[string]bool{},
 	}
 	var err error
@@ -119,7 +119,7 @@ func (s *scraper) scanRepository(ctx context.Context) (releases []graphdata.Rele
 	work.SetLimit(maxParallelImages)
 	for i, tag := range tags {
 		work.Go(func() error {
-			digests[i] = s.resolveTag(ctx, tag)
+			digests[i] = s.resolveTagDigest(ctx, tag)
 			return nil
 		})
 	}
@@ -183,14 +183,14 @@ func dropListMembers(states []*imageState) []graphdata.Release {
 	return releases
 }
 
-// resolveTag returns the digest of a tag. If the registry cannot resolve it now, it returns the
+// resolveTagDigest returns the digest of a tag. If the registry cannot resolve it now, it returns the
 // last known digest.
-func (s *scraper) resolveTag(ctx context.Context, tag string) string {
+func (s *scraper) resolveTagDigest(ctx context.Context, tag string) string {
 	canonical, err := s.images("").Resolve(ctx, s.repository+":"+tag)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		if errorKind(err) == image.KindNotFound {
+		if imageErrorKind(err) == image.KindNotFound {
 			delete(s.digestByTag, tag)
 			return ""
 		}
@@ -235,11 +235,11 @@ func (s *scraper) inspectImage(ctx context.Context, digest string) *imageState {
 	state, known := s.states[digest]
 	s.mu.Unlock()
 	if !known {
-		read, err := s.readImage(ctx, digest)
+		read, err := s.readImageMetadata(ctx, digest)
 		switch {
 		case err == nil:
 			state = read
-		case errorKind(err) == image.KindContent:
+		case imageErrorKind(err) == image.KindContent:
 			state = imageState{fault: err.Error()}
 		default:
 			s.log.Info("Failed to read an image", "digest", digest, "error", err.Error())
@@ -288,8 +288,8 @@ func (s *scraper) verifySignature(ctx context.Context, digest string) bool {
 	return err == nil
 }
 
-// readImage reads the metadata of an image.
-func (s *scraper) readImage(ctx context.Context, digest string) (imageState, error) {
+// readImageMetadata reads the metadata of an image.
+func (s *scraper) readImageMetadata(ctx context.Context, digest string) (imageState, error) {
 	ref := s.repository + "@" + digest
 	platforms, err := s.images("").Platforms(ctx, ref)
 	if err != nil {
@@ -332,8 +332,8 @@ func (s *scraper) readImage(ctx context.Context, digest string) (imageState, err
 	return state, nil
 }
 
-// errorKind returns the kind of an error of package image.
-func errorKind(err error) image.Kind {
+// imageErrorKind returns the kind of an error of package image.
+func imageErrorKind(err error) image.Kind {
 	if of := (*image.Error)(nil); errors.As(err, &of) {
 		return of.Kind
 	}

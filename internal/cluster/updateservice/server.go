@@ -60,7 +60,7 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 		}
 
 		handler := httpserver.Limit(server.handler, requestLimits, observer)
-		work.Go(func() error { return httpserver.Run(ctx, newServer(handler), listener, shutdownTimeout) })
+		work.Go(func() error { return httpserver.Run(ctx, newHTTPServer(handler), listener, shutdownTimeout) })
 	}
 
 	work.Go(func() error {
@@ -70,7 +70,7 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 	return work.Wait()
 }
 
-func newServer(handler http.Handler) *http.Server {
+func newHTTPServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		Protocols:         httpserver.HTTP1(),

@@ -98,7 +98,7 @@ func New(o Options) (*Service, error) {
 // the last graph is still served.
 func (s *Service) Scan(ctx context.Context) error {
 	began := time.Now()
-	err := s.scanOnce(ctx)
+	err := s.scanSources(ctx)
 	s.metrics.scanSeconds.Set(time.Since(began).Seconds())
 	if err != nil {
 		s.metrics.scans.WithLabelValues("failure").Inc()
@@ -111,7 +111,7 @@ func (s *Service) Scan(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) scanOnce(ctx context.Context) error {
+func (s *Service) scanSources(ctx context.Context) error {
 	loaded, dataErr := s.data.loadGraphData(ctx)
 	s.metrics.setSourceFailing(sourceData, dataErr)
 	releases, refused, err := s.scraper.scanRepository(ctx)

@@ -37,7 +37,7 @@ func (c *Controller) requestAcceptance(cv *configv1.ClusterVersion, t target, p 
 		return nil
 	}
 
-	own := c.ownRelease(cv.Status)
+	own := c.operatorRelease(cv.Status)
 	if c.applied == nil {
 		t = initialTarget(cv.Status, own, t)
 	}
@@ -122,10 +122,10 @@ func hasCompletedUpdate(history []configv1.UpdateHistory) bool {
 	return slices.ContainsFunc(history, func(entry configv1.UpdateHistory) bool { return entry.State == configv1.CompletedUpdate })
 }
 
-// ownRelease returns the release that the operator belongs to. An operator that is not part of a
+// operatorRelease returns the release that the operator belongs to. An operator that is not part of a
 // release image is not replaced by an update, so its own release is the current release of the
 // cluster.
-func (c *Controller) ownRelease(status configv1.ClusterVersionStatus) configv1.Release {
+func (c *Controller) operatorRelease(status configv1.ClusterVersionStatus) configv1.Release {
 	if c.Own.Files != nil {
 		return c.own
 	}

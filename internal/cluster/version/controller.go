@@ -160,7 +160,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	cv := &configv1.ClusterVersion{}
 	err := c.client.Get(ctx, req.NamespacedName, cv)
 	if apierrors.IsNotFound(err) {
-		c.logAbsence(ctx, req.Name)
+		c.logMissingVersion(ctx, req.Name)
 		return ctrl.Result{RequeueAfter: logAbsenceInterval}, nil
 	}
 	if err != nil {
@@ -202,9 +202,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: resyncInterval(cv)}, nil
 }
 
-// logAbsence logs that there is no ClusterVersion, and how to create one. It limits the rate,
+// logMissingVersion logs that there is no ClusterVersion, and how to create one. It limits the rate,
 // because every watched change leads to a Reconcile.
-func (c *Controller) logAbsence(ctx context.Context, name string) {
+func (c *Controller) logMissingVersion(ctx context.Context, name string) {
 	now := c.Clock.Now()
 	if !c.absenceLoggedAt.IsZero() && now.Sub(c.absenceLoggedAt) < logAbsenceInterval {
 		return

@@ -92,7 +92,7 @@ const (
 func pruneHistory(history []configv1.UpdateHistory) []configv1.UpdateHistory {
 	least := 0
 	for i := range history {
-		if entryWeight(history, i) < entryWeight(history, least) {
+		if historyEntryWeight(history, i) < historyEntryWeight(history, least) {
 			least = i
 		}
 	}
@@ -114,7 +114,7 @@ func isSameRelease(a, b configv1.UpdateHistory) bool {
 	return a.Image == b.Image && a.Version == b.Version
 }
 
-func entryWeight(history []configv1.UpdateHistory, i int) float64 {
+func historyEntryWeight(history []configv1.UpdateHistory, i int) float64 {
 	weight := weightPerEntry * float64(i)
 	isComplete := func(entry configv1.UpdateHistory) bool { return entry.State == configv1.CompletedUpdate }
 	if i < minNewestKept || i == len(history)-1 || i == slices.IndexFunc(history, isComplete) {
@@ -140,7 +140,7 @@ func entryWeight(history []configv1.UpdateHistory, i int) float64 {
 func isMinorEndpoint(history []configv1.UpdateHistory, i int) bool {
 	hasOther := func(entries []configv1.UpdateHistory) bool {
 		return slices.ContainsFunc(entries, func(entry configv1.UpdateHistory) bool {
-			return entry.State == configv1.CompletedUpdate && parseMinor(entry.Version) == parseMinor(history[i].Version)
+			return entry.State == configv1.CompletedUpdate && parseMinorVersion(entry.Version) == parseMinorVersion(history[i].Version)
 		})
 	}
 	return !hasOther(history[:i]) || !hasOther(history[i+1:])
@@ -148,14 +148,14 @@ func isMinorEndpoint(history []configv1.UpdateHistory, i int) bool {
 
 // isBetweenMinors reports whether a neighbor of an entry has another minor version.
 func isBetweenMinors(history []configv1.UpdateHistory, i int) bool {
-	minor := parseMinor(history[i].Version)
-	return i > 0 && parseMinor(history[i-1].Version) != minor || i < len(history)-1 && parseMinor(history[i+1].Version) != minor
+	minor := parseMinorVersion(history[i].Version)
+	return i > 0 && parseMinorVersion(history[i-1].Version) != minor || i < len(history)-1 && parseMinorVersion(history[i+1].Version) != minor
 }
 
 type minorVersion struct{ major, minor uint64 }
 
-// parseMinor returns the minor version; the zero value if the version is invalid.
-func parseMinor(version string) minorVersion {
+// parseMinorVersion returns the minor version; the zero value if the version is invalid.
+func parseMinorVersion(version string) minorVersion {
 	v, err := semver.Parse(version)
 	if err != nil {
 		return minorVersion{}

@@ -179,7 +179,7 @@ func TestEntryWeight(t *testing.T) {
 		980, 980 - 1.01, 980 - 2*1.01, 980 - 3*1.01, 1020 - 4*1.01, 1030 - 5*1.01, -20 - 6*1.01, -7 * 1.01, 30 - 8*1.01, 20 - 9*1.01, 1030 - 10*1.01,
 	}
 	for i := range history {
-		if got := entryWeight(history, i); got-want[i] > 0.001 || want[i]-got > 0.001 {
+		if got := historyEntryWeight(history, i); got-want[i] > 0.001 || want[i]-got > 0.001 {
 			t.Errorf("entry %d has weight %v, not %v", i, got, want[i])
 		}
 	}

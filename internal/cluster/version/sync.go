@@ -47,7 +47,7 @@ func (c *Controller) syncStatus(ctx context.Context, cv *configv1.ClusterVersion
 	conditions.setInvalidSpec(wrong)
 	conditions.setRetrievedUpdates(result)
 	before := c.applied
-	t := desiredTarget(cv, valid, c.ownRelease(valid.Status), c.currentRelease(valid.Status))
+	t := desiredTarget(cv, valid, c.operatorRelease(valid.Status), c.currentRelease(valid.Status))
 	if t.Image == "" && c.applied == nil {
 		conditions.setNoDesiredImage()
 		cv.Status.History = recordHistory(cv.Status.History, releaseAttempt{}, conditions.now)
@@ -160,11 +160,11 @@ func (c *Controller) setAvailableUpdates(status *configv1.ClusterVersionStatus, 
 		return
 	}
 	status.AvailableUpdates, status.ConditionalUpdates = result.Available, result.Conditional
-	status.ConditionalUpdateRisks = uniqueRisks(result.Conditional)
+	status.ConditionalUpdateRisks = collectUniqueRisks(result.Conditional)
 }
 
-// uniqueRisks returns the risks of conditional updates, each once and sorted by name.
-func uniqueRisks(conditional []configv1.ConditionalUpdate) []configv1.ConditionalUpdateRisk {
+// collectUniqueRisks returns the risks of conditional updates, each once and sorted by name.
+func collectUniqueRisks(conditional []configv1.ConditionalUpdate) []configv1.ConditionalUpdateRisk {
 	var all []configv1.ConditionalUpdateRisk
 	for _, update := range conditional {
 		all = append(all, update.Risks...)

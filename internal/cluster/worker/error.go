@@ -99,16 +99,16 @@ func newTaskError(task release.Task, err error) error {
 		message += ": " + cause
 	}
 
-	return &Error{Reason: reason, Effect: EffectFail, Message: message, Names: []string{objectName(key)}, Number: task.Number, Err: err}
+	return &Error{Reason: reason, Effect: EffectFail, Message: message, Names: []string{namespacedName(key)}, Number: task.Number, Err: err}
 }
 
 // describeTask returns the kind, name and number of a manifest for messages.
 func describeTask(task release.Task) string {
 	key := task.Manifest.Key()
-	return fmt.Sprintf("%s %q (%d of %d)", strings.ToLower(key.Kind), objectName(key), task.Number, task.Total)
+	return fmt.Sprintf("%s %q (%d of %d)", strings.ToLower(key.Kind), namespacedName(key), task.Number, task.Total)
 }
 
-func objectName(key release.Key) string {
+func namespacedName(key release.Key) string {
 	if key.Namespace == "" {
 		return key.Name
 	}

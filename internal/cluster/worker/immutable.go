@@ -39,7 +39,7 @@ func immutableField(err error) string {
 // object, such as a Job, has more state than its manifest, so that an administrator has to
 // delete it.
 func (p *pass) recreateBinding(ctx context.Context, it *item, live, merged *unstructured.Unstructured, field string, refused error) (*unstructured.Unstructured, error) {
-	if field != roleRefField || !p.ownsObject(live) || bindsOwnServiceAccount(live) || bindsOwnServiceAccount(merged) {
+	if field != roleRefField || !p.isOwnedByClusterVersion(live) || bindsOwnServiceAccount(live) || bindsOwnServiceAccount(merged) {
 		return nil, manifestError{&immutableFieldError{field, refused}}
 	}
 
@@ -67,8 +67,8 @@ func (p *pass) recreateBinding(ctx context.Context, it *item, live, merged *unst
 	return created, err
 }
 
-// ownsObject reports whether an object is owned by the ClusterVersion.
-func (p *pass) ownsObject(live *unstructured.Unstructured) bool {
+// isOwnedByClusterVersion reports whether an object is owned by the ClusterVersion.
+func (p *pass) isOwnedByClusterVersion(live *unstructured.Unstructured) bool {
 	owner := p.plan.work.Owner.UID
 	return owner != "" && slices.ContainsFunc(live.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner })
 }

@@ -131,9 +131,9 @@ func (p *pass) applyWithRetries(ctx context.Context, it *item) error {
 	pause := policy.interval
 	kindRetries := 0
 	for attempt := 1; ; attempt++ {
-		err := p.applyItem(ctx, it)
+		err := p.applyManifest(ctx, it)
 		for ; isKindNotServed(err) && p.isKindFromRelease(it) && kindRetries < maxMissingKindRetries && p.worker.sleepContext(ctx, missingKindRetryInterval) == nil; kindRetries++ {
-			err = p.applyItem(ctx, it)
+			err = p.applyManifest(ctx, it)
 		}
 
 		if err != nil && ctx.Err() == nil {
@@ -166,7 +166,7 @@ func isTerminalError(err error) bool {
 	return errors.As(err, &judged) || errors.As(err, &faulty)
 }
 
-func (p *pass) applyItem(ctx context.Context, it *item) error {
+func (p *pass) applyManifest(ctx context.Context, it *item) error {
 	switch {
 	case it.manifestErr != nil:
 		return manifestError{it.manifestErr}

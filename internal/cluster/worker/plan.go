@@ -106,7 +106,7 @@ func (it *item) isCRD() bool {
 
 // String returns the kind in lower case and the quoted name.
 func (it *item) String() string {
-	return fmt.Sprintf("%s %q", strings.ToLower(it.key.Kind), objectName(it.key))
+	return fmt.Sprintf("%s %q", strings.ToLower(it.key.Kind), namespacedName(it.key))
 }
 
 // manifestError is an error of a manifest or object that a retry cannot fix. Its text is shown

@@ -41,10 +41,10 @@ func (s *HTTPStore) String() string {
 
 // Signatures requests one signature after the other, until one does not exist.
 func (s *HTTPStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
-	return readNumberedSignatures(ctx, s.String(), digest, func(name string) ([]byte, error) { return s.fetchFile(ctx, name) })
+	return readNumberedSignatures(ctx, s.String(), digest, func(name string) ([]byte, error) { return s.fetchSignature(ctx, name) })
 }
 
-func (s *HTTPStore) fetchFile(ctx context.Context, name string) ([]byte, error) {
+func (s *HTTPStore) fetchSignature(ctx context.Context, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base.JoinPath(name).String(), nil)

@@ -75,7 +75,7 @@ func readMessage(data []byte) (message, error) {
 			if m.content != nil {
 				return message{}, errors.New("it is no signed OpenPGP message: it has two contents")
 			}
-			if m.content, err = readContent(p.Body); err != nil {
+			if m.content, err = readMessageContent(p.Body); err != nil {
 				return message{}, err
 			}
 
@@ -96,7 +96,7 @@ func readMessage(data []byte) (message, error) {
 	return m, nil
 }
 
-func readContent(body io.Reader) ([]byte, error) {
+func readMessageContent(body io.Reader) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(body, MaxSignatureBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("the message cannot be read: %w", err)

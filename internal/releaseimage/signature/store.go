@@ -30,9 +30,9 @@ func Serial(stores ...Store) Store { return serialStore(stores) }
 
 type serialStore []Store
 
-func (s serialStore) String() string { return joinNames(s) }
+func (s serialStore) String() string { return joinStoreNames(s) }
 
-func joinNames(stores []Store) string {
+func joinStoreNames(stores []Store) string {
 	if len(stores) == 0 {
 		return "no store"
 	}
@@ -65,7 +65,7 @@ func Parallel(stores ...Store) Store { return parallelStore(stores) }
 
 type parallelStore []Store
 
-func (p parallelStore) String() string { return joinNames(p) }
+func (p parallelStore) String() string { return joinStoreNames(p) }
 
 func (p parallelStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
@@ -175,13 +175,13 @@ func (s FolderStore) String() string { return s.Name }
 
 // Signatures reads the files of the digest.
 func (s FolderStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
-	return readNumberedSignatures(ctx, s.Name, digest, s.readFile)
+	return readNumberedSignatures(ctx, s.Name, digest, s.readSignatureFile)
 }
 
-func (s FolderStore) readFile(name string) ([]byte, error) {
+func (s FolderStore) readSignatureFile(name string) ([]byte, error) {
 	info, err := fs.Stat(s.Files, name)
 	if err != nil {
-		return nil, stripPath(err)
+		return nil, stripErrorPath(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is no regular file")
@@ -189,15 +189,15 @@ func (s FolderStore) readFile(name string) ([]byte, error) {
 
 	file, err := s.Files.Open(name)
 	if err != nil {
-		return nil, stripPath(err)
+		return nil, stripErrorPath(err)
 	}
 
 	defer func() { _ = file.Close() }() // It was only read.
 	return readSignature(file)
 }
 
-// stripPath removes the operation and path from an error, because the caller adds the file name.
-func stripPath(err error) error {
+// stripErrorPath removes the operation and path from an error, because the caller adds the file name.
+func stripErrorPath(err error) error {
 	if pathError := (*fs.PathError)(nil); errors.As(err, &pathError) {
 		return pathError.Err
 	}

@@ -337,7 +337,7 @@ func TestTrustOf(t *testing.T) {
 	}
 
 	config, err := ParseConfig(data, nil)
-	if err != nil || len(config.Keyrings) != 2 || joinNames(config.Stores) != "https://example.com, file:///a" || len(trust.BinaryData) != 1 {
+	if err != nil || len(config.Keyrings) != 2 || joinStoreNames(config.Stores) != "https://example.com, file:///a" || len(trust.BinaryData) != 1 {
 		t.Errorf("got %v of %v: %v", config, trust, err)
 	}
 	if _, marked := trust.Annotations[AnnotationConfigMap]; !marked || trust.Namespace != Namespace {
@@ -369,7 +369,7 @@ func TestParseConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(config.Keyrings) != 1 || config.Keyrings[0].Name != "verifier-public-key-ours" || joinNames(config.Stores) != "file:///a, http://b.example.com" {
+	if len(config.Keyrings) != 1 || config.Keyrings[0].Name != "verifier-public-key-ours" || joinStoreNames(config.Stores) != "file:///a, http://b.example.com" {
 		t.Errorf("got %v", config)
 	}
 	if diff := cmp.Diff([]string{"note"}, config.Unknown); diff != "" {

@@ -18,8 +18,8 @@ func keepAPIServiceCABundle(wanted, live map[string]any, annotations map[string]
 
 // keepWebhookCABundles keeps the CA bundles of admission webhooks.
 func keepWebhookCABundles(wanted, live map[string]any, annotations map[string]string) {
-	wantedList, ok := indexByName(wanted["webhooks"])
-	liveList, both := indexByName(live["webhooks"])
+	wantedList, ok := indexElementsByName(wanted["webhooks"])
+	liveList, both := indexElementsByName(live["webhooks"])
 	if !ok || !both {
 		return
 	}

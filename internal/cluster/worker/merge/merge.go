@@ -202,12 +202,12 @@ func (n *ruleNode) mergeValue(live, wanted any) any {
 // objects, or names occur twice, the list is used unchanged. Nothing of such a live list is
 // kept.
 func (n *ruleNode) mergeListByName(live, wanted any) any {
-	wantedList, ok := indexByName(wanted)
+	wantedList, ok := indexElementsByName(wanted)
 	if !ok {
 		return wanted
 	}
 
-	liveList, _ := indexByName(live)
+	liveList, _ := indexElementsByName(live)
 	result := make([]any, 0, len(wantedList.elements))
 	for _, element := range wantedList.elements {
 		result = append(result, n.items.mergeObject(liveList.byName[elementName(element)], element))
@@ -230,7 +230,7 @@ type namedElements struct {
 	byName   map[string]map[string]any
 }
 
-func indexByName(value any) (namedElements, bool) {
+func indexElementsByName(value any) (namedElements, bool) {
 	list, ok := value.([]any)
 	if !ok {
 		return namedElements{}, false
