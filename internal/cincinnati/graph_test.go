@@ -38,7 +38,7 @@ func TestParseRefuses(t *testing.T) {
 		"too deep":              {[]byte(`{"nodes":` + deep), "the update graph cannot be read as JSON: invalid character '[' exceeded max depth"},
 		"nodes of another type": {[]byte(`{"nodes":{"a":1}}`), "the update graph: nodes: must not be a JSON object"},
 		"a number as version":   {[]byte(`{"nodes":[{"version":4.1}]}`), "the update graph: nodes.version: must not be a JSON number"},
-		"a later protocol":      {[]byte(`{"version":2,"nodes":[],"edges":[]}`), "the update graph: version: 2 is none that this program knows; it knows 1"},
+		"a later protocol":      {[]byte(`{"version":2,"nodes":[],"edges":[]}`), "the update graph: version: 2 is not supported; the supported version is 1"},
 		"no semantic version":   {[]byte(`{"nodes":[{"version":"4.1"}]}`), `the update graph: nodes[0].version: "4.1" is no semantic version: No Major.Minor.Patch elements found`},
 		"a long version":        {[]byte(`{"nodes":[{"version":"4.1.0-` + strings.Repeat("a", 300) + `"}]}`), `the update graph: nodes[0].version: "4.1.0-` + strings.Repeat("a", 94) + `…" is longer than the 256 bytes that a version may have`},
 		"a version twice":       {[]byte(`{"nodes":[{"version":"4.1.0"},{"version":"4.1.1"},{"version":"4.1.0"}]}`), "the update graph: nodes[2].version: 4.1.0 is that of nodes[0], too"},
@@ -158,7 +158,7 @@ func TestUpdates(t *testing.T) {
 				"4.1.1 is left out: it is conditional and names no risk",
 				`4.1.2 is left out: risk 1 ("A") lacks a name, a message or a URL`,
 				`4.1.3 is left out: two risks have the name "A"`,
-				`4.1.4 is left out: the URL "see A" of its risk "A" is none`,
+				`4.1.4 is left out: the URL "see A" of its risk "A" is invalid`,
 			},
 		},
 		"edges of others, even to nowhere": {

@@ -121,7 +121,7 @@ func (g *Graph) Check() error {
 	}
 
 	if g.Version < 0 || g.Version > Version {
-		return newGraphError("version", "%d is none that this program knows; it knows %d", g.Version, Version)
+		return newGraphError("version", "%d is not supported; the supported version is %d", g.Version, Version)
 	}
 	if err := g.checkNodes(); err != nil {
 		return err

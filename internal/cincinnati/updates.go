@@ -204,7 +204,7 @@ func filterUsableRisks(risks []Risk) ([]Risk, error) {
 		}
 
 		if _, err := url.ParseRequestURI(risk.URL); err != nil {
-			return nil, fmt.Errorf("the URL %q of its risk %q is none", abbreviateText(risk.URL), abbreviateText(risk.Name))
+			return nil, fmt.Errorf("the URL %q of its risk %q is invalid", abbreviateText(risk.URL), abbreviateText(risk.Name))
 		}
 
 		names[risk.Name] = true

@@ -74,7 +74,7 @@ func TestOwnRole(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// Other work is begun at once, without the pause after a failure.
+	// New work starts at once, without the retry interval after a failure.
 	f.patchSpec(func(spec *configv1.ClusterVersionSpec) {
 		spec.Overrides = []configv1.ComponentOverride{{Kind: "Secret", Namespace: "default", Name: "mine", Unmanaged: true}}
 	})

@@ -94,7 +94,7 @@ func TestOperatorReplacesItself(t *testing.T) {
 	want, steps := []string{"RetrievePayload", "LoadPayload", "PreconditionsPassed", "PayloadLoaded"}, []string(nil)
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		steps = f.acceptanceSteps(ctx, next)
-		return len(steps) >= len(want), nil // Events are written beside everything else.
+		return len(steps) >= len(want), nil // Events are written asynchronously.
 	})
 	if diff := cmp.Diff(want, steps); diff != "" {
 		t.Errorf("%v: steps, -want +got:\n%s", err, diff)

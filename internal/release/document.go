@@ -40,7 +40,7 @@ func parseManifests(file string, data []byte) ([]Manifest, []Fault) {
 			return
 		}
 		if before, ok := first[m.Key()]; ok {
-			faults = append(faults, Fault{File: file, Document: n, Err: fmt.Errorf("%s stands in document %d already: one file may hold an object once", m.Key(), before)})
+			faults = append(faults, Fault{File: file, Document: n, Err: fmt.Errorf("%s is already in document %d: a file may contain an object only once", m.Key(), before)})
 			return
 		}
 

@@ -125,7 +125,7 @@ func (c Cluster) excludedByMajorVersion(m Manifest, annotations map[string]strin
 		major, err := strconv.ParseUint(digits, 10, 64)
 		switch {
 		case err != nil:
-			return fmt.Sprintf("has %q in %s, which is no number", item, AnnotationMajorVersion)
+			return fmt.Sprintf("has %q in %s, which is not a number", item, AnnotationMajorVersion)
 		case negated:
 			out.Insert(major)
 		default:

@@ -101,8 +101,8 @@ func TestClusterExcludes(t *testing.T) {
 		{"in and not in", five, crdKind, []string{"+", major + "=5,-4"}, ""},
 		{"neither in nor not in", five, crdKind, []string{"+", major + "=3,-4"}, `belongs to the major versions "3,-4", not to 5`},
 		{"overlap", five, crdKind, []string{"+", major + "=5,4,-4"}, "has a number with and without a dash in release.openshift.io/major-version"},
-		{"no number", five, crdKind, []string{"+", major + "=5,v4"}, `has "v4" in release.openshift.io/major-version, which is no number`},
-		{"two dashes", five, crdKind, []string{"+", major + "=--4"}, `has "--4" in release.openshift.io/major-version, which is no number`},
+		{"no number", five, crdKind, []string{"+", major + "=5,v4"}, `has "v4" in release.openshift.io/major-version, which is not a number`},
+		{"two dashes", five, crdKind, []string{"+", major + "=--4"}, `has "--4" in release.openshift.io/major-version, which is not a number`},
 		{"major version of another kind", five, configMapKind, []string{"+", major + "=5"}, "has release.openshift.io/major-version, which a ConfigMap may not have"},
 		{"major version of a kind of the same name", five, "FeatureGate.v1.example.com", []string{"+", major + "=5"}, "has release.openshift.io/major-version, which a FeatureGate.example.com may not have"},
 

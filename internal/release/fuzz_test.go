@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// FuzzParseFileName: what parses can be put together again.
+// FuzzParseFileName checks that a parsed name can be formatted again.
 func FuzzParseFileName(f *testing.F) {
 	for _, seed := range []string{"0000_03_config-operator_01_proxy.crd.yaml", "0000_50_a_b", "0000_007_A-1_.json", "a", "0000_99999999999999999999_a_b", "0000_10_a_b\n.yml"} {
 		f.Add(seed)
@@ -37,8 +37,8 @@ func FuzzParseFileName(f *testing.F) {
 	})
 }
 
-// FuzzLoad loads any manifest, as a template and not: either all that is wrong is told, or
-// each manifest is an object that can be named and has its place.
+// FuzzLoad loads any manifest, with and without templates: either all faults are returned, or
+// each manifest is an object with a name and a place in the graph.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		"", configMapManifest("x"), configMapManifest("x") + "---\n" + configMapManifest("z"), "{{ .ReleaseImage }}", `{{ if eq .ClusterProfile "x" }}a{{ else }}b{{ end }}`, `{{ index .Images "etcd" }}`,
@@ -70,7 +70,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzParseMetadata: what is read and written is read again as it was, and written the same.
+// FuzzParseMetadata checks that parsed and encoded metadata is parsed as the same value, and has
+// the same encoding.
 func FuzzParseMetadata(f *testing.F) {
 	f.Add([]byte(goodMetadata))
 	f.Add([]byte(`{"kind":"cincinnati-metadata-v0","version":"1.2.3-a+b","previous":["1.2.2"],"next":["2.0.0"],"metadata":{"url":"x","":"é"}}`))
@@ -96,7 +97,7 @@ func FuzzParseMetadata(f *testing.F) {
 	})
 }
 
-// FuzzParseImageReferences: as FuzzParseMetadata.
+// FuzzParseImageReferences checks the same as FuzzParseMetadata.
 func FuzzParseImageReferences(f *testing.F) {
 	f.Add([]byte(goodImages))
 	f.Add([]byte(`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"1","creationTimestamp":"2026-02-03T04:05:06Z","annotations":{"a":"b"}},"spec":{"tags":[]}}`))
@@ -122,8 +123,8 @@ func FuzzParseImageReferences(f *testing.F) {
 	})
 }
 
-// FuzzParseImageStream: what an ImageStream gives has names and places, and is what is built
-// from: it is written as image-references once its images are named by digest.
+// FuzzParseImageStream checks that the images of an ImageStream have names and references, and
+// can be encoded as image-references once they are named by digest.
 func FuzzParseImageStream(f *testing.F) {
 	f.Add([]byte(goodImages))
 	f.Add([]byte(`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"a"},"status":{"dockerImageRepository":"r","publicDockerImageRepository":"p","tags":[{"tag":"x","items":[{"dockerImageReference":"r@sha256:1"}]}]}}`))
@@ -144,8 +145,8 @@ func FuzzParseImageStream(f *testing.F) {
 	})
 }
 
-// FuzzGraph runs any list in any mode on any number of workers: each manifest is done once,
-// no level begins before the one below has ended, and a component is done in order.
+// FuzzGraph runs any list in any mode with any number of workers. Each manifest is applied once,
+// no level starts before the one below has ended, and a component is applied in order.
 func FuzzGraph(f *testing.F) {
 	f.Add([]byte("abcdefgh"), uint8(0), uint8(1), uint8(0))
 	f.Add([]byte("zzaajjpp??"), uint8(1), uint8(16), uint8(3))

@@ -44,7 +44,7 @@ func ParseImageStream(data []byte) (ImageReferences, error) {
 			pullSpec = tag.From.Name
 		}
 		if pullSpec == "" {
-			return images, fmt.Errorf("spec.tags[%d] %q: it stands for no image yet", i, tag.Name)
+			return images, fmt.Errorf("spec.tags[%d] %q: it refers to no image yet", i, tag.Name)
 		}
 
 		images.Tags = append(images.Tags, ImageTag{Name: tag.Name, PullSpec: pullSpec, Annotations: tag.Annotations})

@@ -84,7 +84,7 @@ func (l *loader) addFaults(faults ...Fault) {
 	if len(l.faults) >= maxReportedFaults {
 		l.isLimitReached = true
 		l.faults = l.faults[:maxReportedFaults]
-		l.faults[maxReportedFaults-1].Err = fmt.Errorf("%w: nothing more is told after %d faults", l.faults[maxReportedFaults-1].Err, maxReportedFaults)
+		l.faults[maxReportedFaults-1].Err = fmt.Errorf("%w: only the first %d faults are reported", l.faults[maxReportedFaults-1].Err, maxReportedFaults)
 	}
 }
 

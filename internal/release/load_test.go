@@ -189,7 +189,7 @@ func TestLoadLimitsFaults(t *testing.T) {
 	if !errors.As(err, &faults) || len(faults.Faults) != 1000 {
 		t.Fatalf("not 1000 faults: %v", err)
 	}
-	if last := faults.Faults[999]; last.Document != 400 || !strings.HasSuffix(last.Error(), "nothing more is told after 1000 faults") {
+	if last := faults.Faults[999]; last.Document != 400 || !strings.HasSuffix(last.Error(), "only the first 1000 faults are reported") {
 		t.Errorf("the last fault is %v", last)
 	}
 }

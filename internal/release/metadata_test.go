@@ -193,7 +193,7 @@ func TestParseImageStream(t *testing.T) {
 	const head = `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"x"},`
 	for text, want := range map[string]string{
 		`{`: "cannot be read as JSON", `{"kind":"ConfigMap"}`: `not a "ConfigMap" of ""`,
-		head + `"spec":{"tags":[{"name":"a"}]}}`: `spec.tags[0] "a": it stands for no image yet`,
+		head + `"spec":{"tags":[{"name":"a"}]}}`: `spec.tags[0] "a": it refers to no image yet`,
 		head + `"spec":{"tags":[{"name":"a","from":{"kind":"DockerImage","name":"x"}},{"name":"a","from":{"kind":"DockerImage","name":"y"}}]}}`: `there is an image "a" already`,
 	} {
 		if _, err := release.ParseImageStream([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -57,7 +57,7 @@ func (g Graph) checkDependencyOrder() error {
 	for i, node := range g.Nodes {
 		for _, before := range node.After {
 			if before < 0 || before >= i {
-				return fmt.Errorf("node %d of the task graph comes after node %d, which does not stand before it", i, before)
+				return fmt.Errorf("node %d of the task graph depends on node %d, which does not precede it", i, before)
 			}
 		}
 	}

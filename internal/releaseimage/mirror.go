@@ -244,7 +244,7 @@ func (t Target) Restore(ctx context.Context, clients Clients, dir string, plan P
 	return t.copyEachImage(ctx, plan, done, func(ctx context.Context, found copyTask) error {
 		_, digest, _ := strings.Cut(found.Source, "@")
 		if named[found.Tag] != digest {
-			return fmt.Errorf("the folder has %q as %q, not as %q: it was changed", found.Tag, named[found.Tag], digest)
+			return fmt.Errorf("the folder contains %q with digest %q instead of %q: it was modified", found.Tag, named[found.Tag], digest)
 		}
 		_, err := clients(found.to).Restore(ctx, layout, found.Tag, found.to)
 		return err

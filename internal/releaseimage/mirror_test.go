@@ -165,7 +165,7 @@ func TestMirrorFails(t *testing.T) {
 
 	changed := plan
 	changed.Release.Source = source.host + "/releases@sha256:" + strings.Repeat("0", 64)
-	if err := to.Restore(t.Context(), target.clients, dir, changed, nil); err == nil || !strings.Contains(err.Error(), "it was changed") {
+	if err := to.Restore(t.Context(), target.clients, dir, changed, nil); err == nil || !strings.Contains(err.Error(), "it was modified") {
 		t.Errorf("got %v", err)
 	}
 

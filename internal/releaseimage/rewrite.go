@@ -187,7 +187,7 @@ func replaceVersions(text []byte, name string, components map[string]string) ([]
 
 		version, ok := components[key]
 		if !ok {
-			errs = append(errs, fmt.Errorf("0.0.1-snapshot-%s: no image of the release says which version %q has", key, key))
+			errs = append(errs, fmt.Errorf("0.0.1-snapshot-%s: no image of the release states the version of %q", key, key))
 		}
 
 		return []byte(version)

@@ -108,7 +108,7 @@ func checkExcludedImages(exclude []string, kept []component, stream *release.Ima
 	for _, name := range exclude {
 		_, ok := stream.PullSpec(name)
 		if !ok && !slices.ContainsFunc(kept, func(c component) bool { return c.name == name }) {
-			errs = append(errs, fmt.Errorf("there is no image %q to leave out", name))
+			errs = append(errs, fmt.Errorf("there is no image %q to exclude", name))
 		}
 	}
 
@@ -280,7 +280,7 @@ func (b *Build) readOwnManifests(ctx context.Context, s *buildInput, opened *Ima
 		base, ok = b.Base, true
 	}
 	if !ok {
-		return fmt.Errorf("the release %s has no image %q that it was built upon: name it", opened.Canonical, cmp.Or(b.BaseTag, DefaultBase))
+		return fmt.Errorf("the release %s has no image %q, which is its base image: name the base image", opened.Canonical, cmp.Or(b.BaseTag, DefaultBase))
 	}
 
 	manifests, err := readBaseManifests(ctx, b.Clients, base)

@@ -246,7 +246,7 @@ func (b *builder) addEdges() {
 
 func (b *builder) addEdge(e edge) {
 	if e.from == e.to {
-		b.addWarning("%s names itself as a version to be updated from or to", b.nodes[e.from].nameWithArchitecture())
+		b.addWarning("%s lists itself as a version to update from or to", b.nodes[e.from].nameWithArchitecture())
 		return
 	}
 	if _, known := b.edges[e]; !known {

@@ -116,7 +116,7 @@ func (l *loader) checkSchema() {
 	case err != nil:
 		l.addFault("version", fmt.Errorf("%.40q is no semantic version: %w", text, err))
 	case version.Major != schemaMajor || version.Minor > schemaMinor:
-		l.addFault("version", fmt.Errorf("the schema %s is none that this program reads: it reads %d.0.0 to %d.%d.x", version, schemaMajor, schemaMajor, schemaMinor))
+		l.addFault("version", fmt.Errorf("the schema %s is not supported; supported are %d.0.0 to %d.%d.x", version, schemaMajor, schemaMajor, schemaMinor))
 	}
 }
 
@@ -246,7 +246,7 @@ func parseBlockedEdge(data []byte) (to string, b blockedEdge, err error) {
 		return "", b, errors.New("a known issue needs url, name, message and matchingRules, and a block has none of them")
 	}
 	if _, err := url.ParseRequestURI(file.URL); err != nil {
-		return "", b, fmt.Errorf("url: %.200q is none", file.URL)
+		return "", b, fmt.Errorf("url: %.200q is not a valid URL", file.URL)
 	}
 	if len(file.MatchingRules) > cincinnati.MaxRules {
 		return "", b, fmt.Errorf("matchingRules: has %d entries, more than the %d that it may have", len(file.MatchingRules), cincinnati.MaxRules)

@@ -38,8 +38,8 @@ func TestLoadRefuses(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"a later schema":           {map[string]string{"version": "1.3.0"}, "version: the schema 1.3.0 is none that this program reads: it reads 1.0.0 to 1.2.x"},
-		"another schema":           {map[string]string{"version": "2.0.0"}, "version: the schema 2.0.0 is none that this program reads: it reads 1.0.0 to 1.2.x"},
+		"a later schema":           {map[string]string{"version": "1.3.0"}, "version: the schema 1.3.0 is not supported; supported are 1.0.0 to 1.2.x"},
+		"another schema":           {map[string]string{"version": "2.0.0"}, "version: the schema 2.0.0 is not supported; supported are 1.0.0 to 1.2.x"},
 		"no schema":                {map[string]string{"version": "newest"}, `version: "newest" is no semantic version: No Major.Minor.Patch elements found`},
 		"half a file":              {map[string]string{"channels/a.yaml": "name: stable-4.1\nversions:\n- 4.1.0\n- 4."}, `channels/a.yaml: versions[1] "4" is no semantic version: No Major.Minor.Patch elements found`},
 		"no YAML":                  {map[string]string{"channels/a.yaml": "name: [stable"}, "channels/a.yaml: cannot be read: yaml: line 1: did not find expected ',' or ']'"},
@@ -52,7 +52,7 @@ func TestLoadRefuses(t *testing.T) {
 		"a known issue of half":    {map[string]string{"blocked-edges/a.yaml": issue}, "blocked-edges/a.yaml: a known issue needs url, name, message and matchingRules, and a block has none of them"},
 		"no address": {
 			map[string]string{"blocked-edges/a.yaml": strings.Replace(issue, "https://", "see ", 1) + "matchingRules: [{type: Always}]"},
-			`blocked-edges/a.yaml: url: "see example.com" is none`,
+			`blocked-edges/a.yaml: url: "see example.com" is not a valid URL`,
 		},
 		"many rules": {
 			map[string]string{"blocked-edges/a.yaml": issue + "matchingRules: [" + strings.Repeat("{type: Always},", 65) + "]"},
@@ -259,7 +259,7 @@ func TestBuild(t *testing.T) {
 		},
 		"itself": {
 			releases: withMetadata(newReleases("1.0.0", "1.0.1"), "1.0.1", "previous.add", "1.0.1"), want: "1.0.0>1.0.1",
-			warnings: []string{"1.0.1+amd64 names itself as a version to be updated from or to"},
+			warnings: []string{"1.0.1+amd64 lists itself as a version to update from or to"},
 		},
 		"a circle": {
 			releases: withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2"), "1.0.0", "previous.add", "1.0.2"), want: "1.0.0>1.0.1 1.0.0>1.0.2 1.0.1>1.0.2",

@@ -105,7 +105,7 @@ func TestAcceptorRetries(t *testing.T) {
 		t.Fatalf("state is %+v", state)
 	}
 
-	acceptor.Again() // Nothing is left to judge.
+	acceptor.Again() // Nothing is left to accept.
 	acceptor.Forget()
 	acceptor.Want(r)
 	receiveWithTimeout(t, script.began, "a retrieval after all was forgotten")

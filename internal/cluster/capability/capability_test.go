@@ -17,7 +17,7 @@ func TestSets(t *testing.T) {
 	want := sets.New[string]()
 	for _, set := range []struct {
 		name configv1.ClusterVersionCapabilitySet
-		// adds are those that it has beside those of the set before.
+		// adds are the capabilities that the set before does not have.
 		adds []string
 	}{
 		{"None", nil},

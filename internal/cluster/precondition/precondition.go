@@ -82,7 +82,7 @@ type checkFunc func(in Input, current, target semver.Version) *Finding
 var checks = []struct {
 	name  string
 	check checkFunc
-	// versionless says that the check needs no versions.
+	// versionless is true if the check needs no versions.
 	versionless bool
 }{
 	{Rollback, checkRollback, false},

@@ -65,7 +65,7 @@ func (w *Workload) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 
 	files, ok := findRelease(w.Dir, target.Image)
 	if !ok {
-		return nil, fmt.Errorf("job %s/%s is done, and %s does not hold the release: the operator must run on node %q and see that folder of it under the same name",
+		return nil, fmt.Errorf("job %s/%s is done, and %s does not hold the release: the operator must run on node %q and mount that directory of the node at the same path",
 			w.Namespace, r.job.Name, w.Dir, w.Node)
 	}
 
@@ -186,7 +186,7 @@ func jobOutcome(job *batchv1.Job) (complete bool, failed string) {
 func (r *jobRetrieval) checkPods(ctx context.Context, job *batchv1.Job) (hopeless bool, err error) {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
-		return false, fmt.Errorf("its Pods cannot be read: %w", err)
+		return false, fmt.Errorf("listing its Pods: %w", err)
 	}
 	if len(pods.Items) == 0 {
 		r.lastStatus = "no Pod was created yet; see the events of the Job"

@@ -133,7 +133,7 @@ func (s *Service) currentSnapshot(w http.ResponseWriter) *snapshot {
 	current := s.current.Load()
 	if current == nil {
 		w.Header().Set("Retry-After", "10")
-		s.writeErrorResponse(w, http.StatusInternalServerError, kindNotYet, "no update graph was made yet")
+		s.writeErrorResponse(w, http.StatusInternalServerError, kindNotYet, "there is no update graph yet")
 	}
 	return current
 }

@@ -36,7 +36,7 @@ type Verifier interface {
 type scraper struct {
 	images     func(architecture string) *image.Client
 	repository string
-	verifier   Verifier // nil: signatures are not looked for
+	verifier   Verifier // nil: signatures are not verified
 	log        logr.Logger
 	cache      *cache // nil: there is no cache on disk
 
@@ -155,7 +155,7 @@ func (s *scraper) scanRepository(ctx context.Context) (releases []graphdata.Rele
 	// A few unreadable images are left out. If most images are unreadable, the registry has a
 	// problem, and a partial graph would tell clusters that their version does not exist.
 	if unread*2 > len(states) {
-		return nil, 0, fmt.Errorf("%d of the %d images of %s cannot be read at the moment: see the log", unread, len(states), s.repository)
+		return nil, 0, fmt.Errorf("%d of the %d images of %s cannot be read now: see the log", unread, len(states), s.repository)
 	}
 
 	return dropListMembers(states), refused + unread, nil

@@ -154,7 +154,7 @@ func isSameRelease(a, b graphdata.Release) bool {
 // Ready returns an error before the first successful scan.
 func (s *Service) Ready() error {
 	if s.current.Load() == nil {
-		return errors.New("no update graph was made yet")
+		return errors.New("there is no update graph yet")
 	}
 	return nil
 }

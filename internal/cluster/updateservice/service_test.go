@@ -402,7 +402,7 @@ func TestClientLimits(t *testing.T) {
 	}
 }
 
-// A channel of 500 releases is answered from what is kept.
+// Responses for a channel of 500 releases are served from the cache.
 func BenchmarkServe(b *testing.B) {
 	s := &Service{options: Options{Prefix: "/api/upgrades_info", Log: logr.Discard()}, metrics: newMetrics()}
 	made, err := newSnapshot(manyReleases(500), nil)

@@ -39,7 +39,7 @@ func TestProgress(t *testing.T) {
 		name      string
 		status    worker.Status
 		isInvalid bool
-		// complete says that the cluster was complete before.
+		// complete is true if the cluster was complete before.
 		complete bool
 	}{
 		{name: "an installation begins", status: at(func(s *worker.Status) { s.Initial, s.Done, s.Total = true, 0, 0 })},

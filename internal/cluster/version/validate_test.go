@@ -24,7 +24,7 @@ func TestValidate(t *testing.T) {
 		spec   configv1.ClusterVersionSpec
 		status configv1.ClusterVersionStatus
 		want   string
-		// id, upstream and update tell which fields are left.
+		// id, upstream and update state which fields are kept.
 		noID, noUpstream, noUpdate bool
 	}{
 		"good":              {spec: configv1.ClusterVersionSpec{Upstream: "https://updates.example/graph"}},

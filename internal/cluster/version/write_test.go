@@ -122,7 +122,7 @@ func TestNoWriteWithoutChange(t *testing.T) {
 	cv := withMinimalStatus(&configv1.ClusterVersion{})
 	controller := New(unwritableClient{t: t}, nil, nil, Options{})
 	after := cv.DeepCopy()
-	after.Status.AvailableUpdates = []configv1.Release{} // as good as none
+	after.Status.AvailableUpdates = []configv1.Release{} // equivalent to nil
 	if err := controller.writeStatus(t.Context(), cv, after); err != nil {
 		t.Error(err)
 	}

@@ -126,9 +126,9 @@ subjects: [{kind: ServiceAccount, name: SUBJECT, namespace: SUBJECT}]
 func TestRecreateBinding(t *testing.T) {
 	for what, tc := range map[string]struct {
 		subject string
-		// foreign says that somebody else made the binding, forbidden that none may be made.
+		// foreign is true if another client created the binding, forbidden if none may be created.
 		foreign, forbidden bool
-		// refused is what is wrong; empty when the binding is made anew.
+		// refused is the error; empty if the binding is recreated.
 		refused string
 	}{
 		"a binding of the release":       {subject: "somebody"},

@@ -122,7 +122,7 @@ func ParseConfig(data map[string]string, client *http.Client) (Config, error) {
 func OpenStore(address string, client *http.Client) (Store, error) {
 	parsed, err := url.Parse(strings.TrimSpace(address))
 	if err != nil {
-		return nil, errors.New("the store is no URL") // The error would contain the URL, which may be a secret.
+		return nil, errors.New("the store is not a URL") // The error would contain the URL, which may be a secret.
 	}
 
 	switch parsed.Scheme {

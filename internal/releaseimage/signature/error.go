@@ -144,7 +144,7 @@ func (s signatureSearch[T]) findSignatures(ctx context.Context, found iter.Seq2[
 	}
 
 	if err := context.Cause(ctx); err != nil {
-		note(fmt.Errorf("looking for signatures in %s was given up: %w", s.store, err))
+		note(fmt.Errorf("the search for signatures in %s was canceled: %w", s.store, err))
 	} else if signatures == 0 {
 		note(fmt.Errorf("no signature was found in %s", s.store))
 	}

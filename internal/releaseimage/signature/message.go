@@ -50,7 +50,7 @@ func (k Keyring) openMessage(data []byte, now time.Time) ([]byte, error) {
 		return nil, errors.New(refused[0])
 	}
 
-	return nil, fmt.Errorf("none of its %d signatures counts: %s", len(refused), strings.Join(refused, "; "))
+	return nil, fmt.Errorf("none of its %d signatures is valid: %s", len(refused), strings.Join(refused, "; "))
 }
 
 // readMessage parses the content of a message, and the signatures before and after it. It does
@@ -150,7 +150,7 @@ func checkKeyStrength(key *packet.PublicKey) error {
 			return fmt.Errorf("the key %016X has no size: %w", key.KeyId, err)
 		}
 		if bits < minKeyBits {
-			return fmt.Errorf("the key %016X has %d bits: keys with less than %d do not count", key.KeyId, bits, minKeyBits)
+			return fmt.Errorf("the key %016X has %d bits: keys with less than %d bits are not accepted", key.KeyId, bits, minKeyBits)
 		}
 	}
 
@@ -161,13 +161,13 @@ func checkKeyStrength(key *packet.PublicKey) error {
 // is the error.
 func explainSignatureError(err error, s *packet.Signature, now time.Time) error {
 	if !errors.Is(err, pgperrors.ErrSignatureExpired) {
-		return fmt.Errorf("the signature is not good: %w", err)
+		return fmt.Errorf("the signature is invalid: %w", err)
 	}
 	if s.CreationTime.After(now) {
-		return fmt.Errorf("signature made on %s, which is still to come", s.CreationTime.UTC().Format(time.RFC3339))
+		return fmt.Errorf("signature made on %s, which is in the future", s.CreationTime.UTC().Format(time.RFC3339))
 	}
 	if s.SigLifetimeSecs == nil || *s.SigLifetimeSecs == 0 {
-		return fmt.Errorf("the signature of the key by itself is not good: %w", err)
+		return fmt.Errorf("the self-signature of the key is invalid: %w", err)
 	}
 
 	expired := s.CreationTime.Add(time.Duration(*s.SigLifetimeSecs) * time.Second)

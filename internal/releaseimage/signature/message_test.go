@@ -166,7 +166,7 @@ func TestMessages(t *testing.T) {
 		err     []string // parts of the error; none: it counts
 	}{
 		"RSA with 2048 bits":           {keyring: strong, parts: []messagePart{by(strong)}},
-		"RSA with 1024 bits":           {keyring: weak, parts: []messagePart{by(weak)}, err: []string{"has 1024 bits: keys with less than 2048 do not count"}},
+		"RSA with 1024 bits":           {keyring: weak, parts: []messagePart{by(weak)}, err: []string{"has 1024 bits: keys with less than 2048 bits are not accepted"}},
 		"SHA-1":                        {keyring: strong, parts: []messagePart{sha1}, err: []string{"is made with SHA-1, which is broken"}},
 		"SHA-1, and by the same SHA-2": {keyring: strong, parts: []messagePart{sha1, by(strong)}},
 		"SHA-2, and by the same SHA-1": {keyring: strong, parts: []messagePart{by(strong), sha1}},
@@ -177,9 +177,9 @@ func TestMessages(t *testing.T) {
 		"bad, and good":                {keyring: ann, parts: []messagePart{spoiled, by(ann)}},
 		"good, and bad":                {keyring: ann, parts: []messagePart{by(ann), spoiled}},
 		"somebody else, and expired": {keyring: ann, parts: []messagePart{by(eve), expired}, err: []string{
-			"none of its 2 signatures counts: ", "which is not in the keyring; ", "signature expired on 2030-05-31T12:01:00Z",
+			"none of its 2 signatures is valid: ", "which is not in the keyring; ", "signature expired on 2030-05-31T12:01:00Z",
 		}},
-		"bad, and somebody else": {keyring: ann, parts: []messagePart{spoiled, by(eve)}, err: []string{"none of its 2 signatures counts: the signature is not good"}},
+		"bad, and somebody else": {keyring: ann, parts: []messagePart{spoiled, by(eve)}, err: []string{"none of its 2 signatures is valid: the signature is invalid"}},
 		"more than there may be": {keyring: ann, parts: slices.Repeat([]messagePart{by(ann)}, maxMessageSignatures+1), err: []string{"more than the 16 signatures"}},
 	}
 

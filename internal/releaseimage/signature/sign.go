@@ -71,7 +71,7 @@ func (s *Signer) Sign(digest Digest, options SignOptions) ([]byte, error) {
 		SigLifetimeSecs: uint32(options.Lifetime / time.Second), //nolint:gosec // checked below
 	}
 	if seconds := int64(options.Lifetime / time.Second); seconds < 0 || seconds > 1<<32-1 || options.Lifetime > 0 && seconds == 0 {
-		return nil, fmt.Errorf("a signature cannot be good for %s: it must be between a second and 136 years", options.Lifetime)
+		return nil, fmt.Errorf("a signature cannot be valid for %s: it must be between a second and 136 years", options.Lifetime)
 	}
 
 	if key, ok := s.entity.SigningKey(options.Time); ok {

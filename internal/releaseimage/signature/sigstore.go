@@ -62,7 +62,7 @@ func ParsePublicKey(name string, data []byte) (PublicKey, error) {
 			return PublicKey{}, fmt.Errorf("the RSA key %s has %d bits, it needs 2048", name, key.N.BitLen())
 		}
 	default:
-		return PublicKey{}, fmt.Errorf("the key %s is of a kind that is not known", name)
+		return PublicKey{}, fmt.Errorf("the type of the key %s is not supported", name)
 	}
 
 	return PublicKey{Name: name, key: key}, nil
@@ -105,7 +105,7 @@ func (s *Sigstore) Verify(ctx context.Context, text string) error {
 		return err
 	}
 	if len(s.keys) == 0 {
-		return errors.New("there is no key that a release could be verified against")
+		return errors.New("there is no key to verify a release against")
 	}
 
 	var names []string
@@ -166,7 +166,7 @@ func ParsePrivateKey(data, passphrase []byte) (*PrivateKey, error) {
 	case *rsa.PrivateKey:
 		return &PrivateKey{key}, nil
 	default:
-		return nil, errors.New("the key is of a kind that is not known")
+		return nil, errors.New("the type of the key is not supported")
 	}
 }
 

@@ -44,7 +44,7 @@ type optional struct {
 // newStatement encodes a statement about an image.
 func newStatement(kind string, digest Digest, reference string, more any) ([]byte, error) {
 	if reference == "" {
-		return nil, errors.New("what the image is called must be said: it is part of what is signed")
+		return nil, errors.New("the name of the image is required: it is part of the signed statement")
 	}
 	return json.Marshal(struct {
 		Critical critical `json:"critical"`

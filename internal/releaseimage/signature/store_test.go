@@ -299,7 +299,7 @@ func TestOpenStore(t *testing.T) {
 		"gs://bucket":                                    `error: the store has the scheme "gs"; it must be http, https or file`,
 		"file://host/folder":                             "error: the store must be a folder of this machine, as file:///folder",
 		"https:///folder":                                "error: the store cannot be used: it must be a URL with http: or https: and a host",
-		"http://[secret":                                 "error: the store is no URL",
+		"http://[secret":                                 "error: the store is not a URL",
 		"":                                               `error: the store has the scheme ""; it must be http, https or file`,
 	} {
 		got, err := OpenStore(address, nil)

@@ -40,7 +40,7 @@ func (s *Statements) Verify(ctx context.Context, text string) error {
 		return err
 	}
 	if len(s.keyrings) == 0 {
-		return errors.New("there is no keyring that a release could be verified against")
+		return errors.New("there is no keyring to verify a release against")
 	}
 	if s.isVerified(digest) {
 		return nil

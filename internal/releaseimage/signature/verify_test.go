@@ -197,7 +197,7 @@ func TestVerifyCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	err := newVerifier(Parallel(Memory{}), ann).Verify(ctx, digest.String())
-	if err == nil || !strings.Contains(Detail(err), "was given up: enough") {
+	if err == nil || !strings.Contains(Detail(err), "was canceled: enough") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -228,8 +228,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzMerge holds that merging never fails, changes nothing that it is given, and has
-// nothing more to do when it is done again.
+// FuzzMerge checks that merging never fails, does not change its arguments, and is idempotent.
 func FuzzMerge(f *testing.F) {
 	f.Add(uint8(0), `{"spec":{"ports":[{"name":"a"}]}}`, `{"spec":{"ports":[{"name":"b"}]}}`)
 	f.Add(uint8(1), `{"spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}}`, `{"spec":{"template":{"spec":{"tolerations":[{},{}]}}}}`)
