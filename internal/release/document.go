@@ -213,24 +213,24 @@ func decodeObject(raw []byte) (unstructured.Unstructured, error) {
 		return object, fmt.Errorf("is not a Kubernetes object: %w", describeJSONError(err))
 	}
 
-	var wrong []string
+	var problems []string
 	for _, field := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}} {
 		if value, err := nestedString(object, field...); err != nil {
-			wrong = append(wrong, err.Error())
+			problems = append(problems, err.Error())
 		} else if value == "" {
-			wrong = append(wrong, strings.Join(field, ".")+" is missing")
+			problems = append(problems, strings.Join(field, ".")+" is missing")
 		}
 	}
 
 	if metadata, ok := object.Object["metadata"].(map[string]any); ok {
 		if _, err := nestedString(object, "metadata", "namespace"); err != nil {
-			wrong = append(wrong, err.Error())
+			problems = append(problems, err.Error())
 		}
-		wrong = append(wrong, validateAnnotations(metadata["annotations"])...)
+		problems = append(problems, validateAnnotations(metadata["annotations"])...)
 	}
 
-	if len(wrong) > 0 {
-		return object, fmt.Errorf("is not a Kubernetes object: %s", strings.Join(wrong, ", "))
+	if len(problems) > 0 {
+		return object, fmt.Errorf("is not a Kubernetes object: %s", strings.Join(problems, ", "))
 	}
 
 	return object, nil
@@ -248,14 +248,14 @@ func validateAnnotations(value any) []string {
 		return []string{"metadata.annotations is not an object"}
 	}
 
-	var wrong []string
+	var problems []string
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if _, ok := annotations[key].(string); !ok {
-			wrong = append(wrong, fmt.Sprintf("annotation %q is not a text", key))
+			problems = append(problems, fmt.Sprintf("annotation %q is not a text", key))
 		}
 	}
 
-	return wrong
+	return problems
 }
 
 // nestedString returns the string value of a field; "" if the field is absent or null.

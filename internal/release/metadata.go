@@ -93,25 +93,25 @@ func decodeYAML(data []byte, into any) error {
 
 // describeJSONError returns the path of a value with the wrong type, without names of Go types.
 func describeJSONError(err error) error {
-	wrong := (*json.UnmarshalTypeError)(nil)
+	typeErr := (*json.UnmarshalTypeError)(nil)
 	switch {
-	case !errors.As(err, &wrong):
+	case !errors.As(err, &typeErr):
 		return err
-	case wrong.Field == "":
-		return fmt.Errorf("is a JSON %s, not a JSON object", wrong.Value)
+	case typeErr.Field == "":
+		return fmt.Errorf("is a JSON %s, not a JSON object", typeErr.Value)
 	default:
-		return fmt.Errorf("%s must not be a JSON %s", wrong.Field, wrong.Value)
+		return fmt.Errorf("%s must not be a JSON %s", typeErr.Field, typeErr.Value)
 	}
 }
 
 // Check joins all errors of the metadata.
 func (m Metadata) Check() error {
-	var wrong []error
+	var errs []error
 	if m.Kind != KindMetadata {
-		wrong = append(wrong, fmt.Errorf("kind must be %q, not %q", KindMetadata, m.Kind))
+		errs = append(errs, fmt.Errorf("kind must be %q, not %q", KindMetadata, m.Kind))
 	}
 	if _, err := semver.Parse(m.Version); err != nil {
-		wrong = append(wrong, fmt.Errorf("version %q is no semantic version: %w", m.Version, err))
+		errs = append(errs, fmt.Errorf("version %q is no semantic version: %w", m.Version, err))
 	}
 
 	for _, edges := range []struct {
@@ -120,12 +120,12 @@ func (m Metadata) Check() error {
 	}{{"previous", m.Previous}, {"next", m.Next}} {
 		for i, version := range edges.versions {
 			if _, err := semver.Parse(version); err != nil {
-				wrong = append(wrong, fmt.Errorf("%s[%d] %q is no semantic version: %w", edges.field, i, version, err))
+				errs = append(errs, fmt.Errorf("%s[%d] %q is no semantic version: %w", edges.field, i, version, err))
 			}
 		}
 	}
 
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // Encode encodes the metadata as release-metadata. Equal metadata has equal encodings.

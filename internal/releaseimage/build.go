@@ -369,16 +369,16 @@ func (c *Composed) Write(dir string) error {
 }
 
 // checkReproduced returns an error if a rebuilt release differs from the original files.
-func checkReproduced(c *Composed, was map[string][]byte) error {
-	made := map[string][]byte{}
+func checkReproduced(c *Composed, original map[string][]byte) error {
+	rebuilt := map[string][]byte{}
 	for file, data := range c.Files {
 		if folder, name := path.Split(file); path.Clean(folder) == release.FolderRelease {
-			made[name] = data
+			rebuilt[name] = data
 		}
 	}
 
-	for name, data := range was {
-		again, ok := made[name]
+	for name, data := range original {
+		again, ok := rebuilt[name]
 		same := ok && string(again) == string(data)
 		if name == fileImages || name == path.Base(release.FileMetadata) {
 			same = ok && isEqualJSON(again, data)
@@ -388,8 +388,8 @@ func checkReproduced(c *Composed, was map[string][]byte) error {
 		}
 	}
 
-	for name := range made {
-		if _, ok := was[name]; !ok {
+	for name := range rebuilt {
+		if _, ok := original[name]; !ok {
 			return fmt.Errorf("%w: %s is new", ErrNotReproducible, name)
 		}
 	}

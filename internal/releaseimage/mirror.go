@@ -138,18 +138,18 @@ func (t Target) signatureReference(plan Plan, made Copied) string {
 
 // Mirrors returns the mirrors of each source repository, sorted.
 func (t Target) Mirrors(plan Plan) []Mirror {
-	at := map[string][]string{}
+	mirrorsBySource := map[string][]string{}
 	for _, image := range t.imagesForClusters(plan) {
 		source, mirror := RepositoryOf(image.Source), RepositoryOf(t.Of(image))
-		if source != mirror && !slices.Contains(at[source], mirror) {
-			at[source] = append(at[source], mirror)
+		if source != mirror && !slices.Contains(mirrorsBySource[source], mirror) {
+			mirrorsBySource[source] = append(mirrorsBySource[source], mirror)
 		}
 	}
 
 	var mirrors []Mirror
-	for source, found := range at {
-		slices.Sort(found)
-		mirrors = append(mirrors, Mirror{Source: source, Mirrors: found})
+	for source, repositories := range mirrorsBySource {
+		slices.Sort(repositories)
+		mirrors = append(mirrors, Mirror{Source: source, Mirrors: repositories})
 	}
 
 	slices.SortFunc(mirrors, func(a, b Mirror) int { return strings.Compare(a.Source, b.Source) })
@@ -174,16 +174,16 @@ type copyTask struct {
 // then what depends on them, in order. The release image is last, so that it is only present if
 // everything else is.
 func (t Target) copyTasks(plan Plan) (first, then []copyTask) {
-	for _, found := range plan.Images {
-		first = append(first, copyTask{found, t.Of(found)})
+	for _, copied := range plan.Images {
+		first = append(first, copyTask{copied, t.Of(copied)})
 	}
 
 	if t.SkipRelease {
 		return first, nil
 	}
 
-	for _, made := range plan.Signatures {
-		then = append(then, copyTask{made, t.signatureReference(plan, made)})
+	for _, signed := range plan.Signatures {
+		then = append(then, copyTask{signed, t.signatureReference(plan, signed)})
 	}
 	return first, append(then, copyTask{plan.Release, t.Of(plan.Release)})
 }
@@ -194,8 +194,8 @@ const maxParallelCopies = 4
 // Copy copies the images of a release from their registries to the target. done may be nil; it
 // is called for each copied image, never concurrently.
 func (t Target) Copy(ctx context.Context, clients func(from, to string) *image.Client, plan Plan, done func(Copied)) error {
-	return t.copyEachImage(ctx, plan, done, func(ctx context.Context, found copyTask) error {
-		_, err := clients(found.Source, found.to).Copy(ctx, found.Source, found.to)
+	return t.copyEachImage(ctx, plan, done, func(ctx context.Context, task copyTask) error {
+		_, err := clients(task.Source, task.to).Copy(ctx, task.Source, task.to)
 		return err
 	})
 }
@@ -212,8 +212,8 @@ func Save(ctx context.Context, clients Clients, plan Plan, dir string, done func
 	}
 
 	defer func() { _ = layout.Close() }() // All writes are complete.
-	err = Target{}.copyEachImage(ctx, plan, done, func(ctx context.Context, found copyTask) error {
-		_, err := clients(found.Source).Save(ctx, found.Source, layout, found.Tag)
+	err = Target{}.copyEachImage(ctx, plan, done, func(ctx context.Context, task copyTask) error {
+		_, err := clients(task.Source).Save(ctx, task.Source, layout, task.Tag)
 		return err
 	})
 	if err != nil {
@@ -241,12 +241,12 @@ func (t Target) Restore(ctx context.Context, clients Clients, dir string, plan P
 		return err
 	}
 
-	return t.copyEachImage(ctx, plan, done, func(ctx context.Context, found copyTask) error {
-		_, digest, _ := strings.Cut(found.Source, "@")
-		if named[found.Tag] != digest {
-			return fmt.Errorf("the folder contains %q with digest %q instead of %q: it was modified", found.Tag, named[found.Tag], digest)
+	return t.copyEachImage(ctx, plan, done, func(ctx context.Context, task copyTask) error {
+		_, digest, _ := strings.Cut(task.Source, "@")
+		if named[task.Tag] != digest {
+			return fmt.Errorf("the folder contains %q with digest %q instead of %q: it was modified", task.Tag, named[task.Tag], digest)
 		}
-		_, err := clients(found.to).Restore(ctx, layout, found.Tag, found.to)
+		_, err := clients(task.to).Restore(ctx, layout, task.Tag, task.to)
 		return err
 	})
 }
@@ -254,15 +254,15 @@ func (t Target) Restore(ctx context.Context, clients Clients, dir string, plan P
 // copyEachImage copies the images of a plan by calling copyOne, and calls done after each.
 func (t Target) copyEachImage(ctx context.Context, plan Plan, done func(Copied), copyOne func(context.Context, copyTask) error) error {
 	var mu sync.Mutex
-	one := func(ctx context.Context, found copyTask) error {
-		if err := copyOne(ctx, found); err != nil {
-			return fmt.Errorf("%s: %w", found.Tag, err)
+	copyAndReport := func(ctx context.Context, task copyTask) error {
+		if err := copyOne(ctx, task); err != nil {
+			return fmt.Errorf("%s: %w", task.Tag, err)
 		}
 
 		mu.Lock()
 		defer mu.Unlock()
 		if done != nil {
-			done(found.Copied)
+			done(task.Copied)
 		}
 
 		return nil
@@ -271,16 +271,16 @@ func (t Target) copyEachImage(ctx context.Context, plan Plan, done func(Copied),
 	first, then := t.copyTasks(plan)
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(maxParallelCopies)
-	for _, found := range first {
-		group.Go(func() error { return one(inner, found) })
+	for _, task := range first {
+		group.Go(func() error { return copyAndReport(inner, task) })
 	}
 
 	if err := group.Wait(); err != nil {
 		return err
 	}
 
-	for _, found := range then {
-		if err := one(ctx, found); err != nil {
+	for _, task := range then {
+		if err := copyAndReport(ctx, task); err != nil {
 			return err
 		}
 	}
@@ -315,7 +315,7 @@ func Saved(dir, version string) (Plan, error) {
 		return Plan{}, err
 	}
 
-	var found []Plan
+	var plans []Plan
 	for _, name := range names {
 		if !strings.HasPrefix(name, planPrefix) || !strings.HasSuffix(name, planSuffix) {
 			continue
@@ -325,18 +325,18 @@ func Saved(dir, version string) (Plan, error) {
 			return Plan{}, fmt.Errorf("%s: %w", filepath.Join(dir, configFolder, name), err)
 		}
 		if version == "" || plan.Version == version {
-			found = append(found, plan)
+			plans = append(plans, plan)
 		}
 	}
 
-	switch len(found) {
+	switch len(plans) {
 	case 0:
 		return Plan{}, fmt.Errorf("the folder %s holds no release %s that was mirrored into it", dir, version)
 	case 1:
-		return found[0], nil
+		return plans[0], nil
 	default:
 		var versions []string
-		for _, plan := range found {
+		for _, plan := range plans {
 			versions = append(versions, plan.Version)
 		}
 		return Plan{}, fmt.Errorf("%w: %s", ErrSeveral, strings.Join(versions, ", "))
@@ -373,16 +373,16 @@ func parsePlan(data []byte) (Plan, error) {
 	}
 
 	var sources release.ImageReferences
-	for _, found := range slices.Concat(plan.Images, plan.Signatures, []Copied{plan.Release}) {
-		if found.Tag == "" || versionPattern.FindString(":"+found.Tag) != ":"+found.Tag {
-			return Plan{}, fmt.Errorf("%q is no tag", found.Tag)
+	for _, copied := range slices.Concat(plan.Images, plan.Signatures, []Copied{plan.Release}) {
+		if copied.Tag == "" || versionPattern.FindString(":"+copied.Tag) != ":"+copied.Tag {
+			return Plan{}, fmt.Errorf("%q is no tag", copied.Tag)
 		}
-		sources.Tags = append(sources.Tags, release.ImageTag{Name: found.Tag, PullSpec: found.Source})
+		sources.Tags = append(sources.Tags, release.ImageTag{Name: copied.Tag, PullSpec: copied.Source})
 	}
 
-	for _, found := range plan.Images {
-		if found.Component == "" || strings.ContainsAny(found.Component, "/:@ ") {
-			return Plan{}, fmt.Errorf("%q is no name of an image", found.Component)
+	for _, copied := range plan.Images {
+		if copied.Component == "" || strings.ContainsAny(copied.Component, "/:@ ") {
+			return Plan{}, fmt.Errorf("%q is no name of an image", copied.Component)
 		}
 	}
 

@@ -108,7 +108,7 @@ func (b *builder) addWarning(format string, args ...any) {
 // order.
 func (b *builder) addNodes(releases []Release) {
 	var found []node
-	var of []Release
+	var sources []Release
 	for _, r := range releases {
 		parsed, err := semver.Parse(r.Version)
 		if err != nil {
@@ -126,7 +126,7 @@ func (b *builder) addNodes(releases []Release) {
 		}
 
 		n.channels = n.Channels()
-		found, of = append(found, n), append(of, r)
+		found, sources = append(found, n), append(sources, r)
 	}
 
 	order := make([]int, len(found))
@@ -147,7 +147,7 @@ func (b *builder) addNodes(releases []Release) {
 			continue
 		}
 		b.index[n.nameWithArchitecture()] = len(b.nodes)
-		b.nodes, b.releases = append(b.nodes, *n), append(b.releases, of[i])
+		b.nodes, b.releases = append(b.nodes, *n), append(b.releases, sources[i])
 	}
 }
 
@@ -188,21 +188,21 @@ func (b *builder) mergeMetadata(r Release, n *node) map[string]string {
 // about them; key names the list.
 func (b *builder) parseVersions(n *node, key string, entries []string) []semver.Version {
 	var found []semver.Version
-	var wrong []string
+	var invalid []string
 	for _, entry := range entries {
 		version, err := semver.Parse(strings.TrimSpace(entry))
 		if err == nil {
 			found = append(found, version)
 		} else {
-			wrong = append(wrong, fmt.Sprintf("%.100q", entry))
+			invalid = append(invalid, fmt.Sprintf("%.100q", entry))
 		}
 	}
 
-	if more := len(wrong) - maxNamedEntries; more > 0 {
-		wrong = append(wrong[:maxNamedEntries], fmt.Sprintf("and %d more", more))
+	if more := len(invalid) - maxNamedEntries; more > 0 {
+		invalid = append(invalid[:maxNamedEntries], fmt.Sprintf("and %d more", more))
 	}
-	if len(wrong) > 0 {
-		b.addWarning("entries of %s of %s are left out, because they are no semantic versions: %s", key, n.nameWithArchitecture(), strings.Join(wrong, ", "))
+	if len(invalid) > 0 {
+		b.addWarning("entries of %s of %s are left out, because they are no semantic versions: %s", key, n.nameWithArchitecture(), strings.Join(invalid, ", "))
 	}
 
 	return found

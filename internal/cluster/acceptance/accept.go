@@ -301,11 +301,11 @@ func describeRelease(payload *release.Payload, r Request) configv1.Release {
 // process, as a GOARCH value.
 func ReleaseOf(payload *release.Payload, image, process string) configv1.Release {
 	metadata := payload.Metadata
-	told := configv1.Release{Version: metadata.Version, Image: image, URL: metadata.URL(), Channels: metadata.Channels()}
+	result := configv1.Release{Version: metadata.Version, Image: image, URL: metadata.URL(), Channels: metadata.Channels()}
 	if metadata.Architecture(process) == release.ArchitectureMulti {
-		told.Architecture = configv1.ClusterVersionArchitectureMulti
+		result.Architecture = configv1.ClusterVersionArchitectureMulti
 	}
-	return told
+	return result
 }
 
 // RetrievingMessage returns the message of ReleaseAccepted for a release that is being checked.

@@ -27,15 +27,15 @@ func Known(gates sets.Set[string]) sets.Set[string] { return Set(configv1.Capabi
 // all known ones. Otherwise the result is limited to those that are known with the given enabled
 // feature gates.
 func Wanted(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string], always ...string) sets.Set[string] {
-	asked := sets.New(always...)
+	requested := sets.New(always...)
 	if spec == nil {
-		return asked.Union(Known(gates))
+		return requested.Union(Known(gates))
 	}
 
 	for _, capability := range spec.AdditionalEnabledCapabilities {
-		asked.Insert(string(capability))
+		requested.Insert(string(capability))
 	}
-	return asked.Union(Set(spec.BaselineCapabilitySet, gates)).Intersection(Known(gates))
+	return requested.Union(Set(spec.BaselineCapabilitySet, gates)).Intersection(Known(gates))
 }
 
 // Gated returns the additional capabilities in a spec that are not known because their feature

@@ -94,15 +94,15 @@ var checks = []struct {
 
 // Check runs every check and returns the findings.
 func Check(in Input) []Finding {
-	current, target, wrong := parseVersions(in)
+	current, target, invalid := parseVersions(in)
 	var findings []Finding
 	for _, c := range checks {
 		var found *Finding
 		switch {
-		case wrong == nil || c.versionless:
+		case invalid == nil || c.versionless:
 			found = c.check(in, current, target)
 		case len(findings) == 0:
-			found = wrong // for all checks that need both versions
+			found = invalid // for all checks that need both versions
 		}
 		if found != nil {
 			f := *found
@@ -146,18 +146,18 @@ func Verdict(findings []Finding) (text string, blocked bool) {
 
 // parseVersions parses both versions. An invalid current version only leads to a warning,
 // because the update may fix it.
-func parseVersions(in Input) (current, target semver.Version, wrong *Finding) {
+func parseVersions(in Input) (current, target semver.Version, invalid *Finding) {
 	current, err := semver.Parse(in.ClusterVersion.Status.Desired.Version)
 	if err != nil {
-		wrong = &Finding{Reason: reasonCurrent, Warning: true, Message: fmt.Sprintf("The current version %q is no semantic version: %v", in.ClusterVersion.Status.Desired.Version, err)}
+		invalid = &Finding{Reason: reasonCurrent, Warning: true, Message: fmt.Sprintf("The current version %q is no semantic version: %v", in.ClusterVersion.Status.Desired.Version, err)}
 	}
 
 	target, err = semver.Parse(in.Target.Version)
 	if err != nil {
-		wrong = &Finding{Reason: reasonDesired, Message: fmt.Sprintf("The version %q of the release is no semantic version: %v", in.Target.Version, err)}
+		invalid = &Finding{Reason: reasonDesired, Message: fmt.Sprintf("The version %q of the release is no semantic version: %v", in.Target.Version, err)}
 	}
 
-	return current, target, wrong
+	return current, target, invalid
 }
 
 func isSameMinor(a, b semver.Version) bool { return a.Major == b.Major && a.Minor == b.Minor }

@@ -191,8 +191,8 @@ func newHTTPClient(cfg verifierConfig, more []byte) (*http.Client, error) {
 
 	proxy := http.ProxyFromEnvironment
 	if cfg.proxy != (updates.Proxy{}) {
-		of := (&httpproxy.Config{HTTPProxy: cfg.proxy.HTTP, HTTPSProxy: cfg.proxy.HTTPS, NoProxy: cfg.proxy.No}).ProxyFunc()
-		proxy = func(r *http.Request) (*url.URL, error) { return of(r.URL) }
+		proxyFunc := (&httpproxy.Config{HTTPProxy: cfg.proxy.HTTP, HTTPSProxy: cfg.proxy.HTTPS, NoProxy: cfg.proxy.No}).ProxyFunc()
+		proxy = func(r *http.Request) (*url.URL, error) { return proxyFunc(r.URL) }
 	}
 
 	return &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
@@ -287,20 +287,20 @@ func (t *Trust) Keep(ctx context.Context) error {
 		return nil
 	}
 
-	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: signature.Namespace, Name: storedSignaturesName}}
-	err := t.reader.Get(ctx, client.ObjectKeyFromObject(kept), kept)
+	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: signature.Namespace, Name: storedSignaturesName}}
+	err := t.reader.Get(ctx, client.ObjectKeyFromObject(stored), stored)
 	isNew := apierrors.IsNotFound(err)
 	if err != nil && !isNew {
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", signature.Namespace, storedSignaturesName, err)
 	}
-	if !addSignatures(kept, good) {
+	if !addSignatures(stored, good) {
 		return nil
 	}
 
 	if isNew {
-		err = t.client.Create(ctx, kept)
+		err = t.client.Create(ctx, stored)
 	} else {
-		err = t.client.Update(ctx, kept)
+		err = t.client.Update(ctx, stored)
 	}
 
 	if err != nil {
@@ -315,8 +315,8 @@ const maxStoredBytes = 700 << 10
 
 // addSignatures adds signatures to a ConfigMap and reports whether it changed. If the size
 // exceeds the limit, only the new ones are kept.
-func addSignatures(kept *corev1.ConfigMap, good map[string][]byte) bool {
-	before, label := kept.BinaryData, kept.Labels[signature.Label]
+func addSignatures(stored *corev1.ConfigMap, good map[string][]byte) bool {
+	before, label := stored.BinaryData, stored.Labels[signature.Label]
 	merged := maps.Clone(before)
 	if merged == nil {
 		merged = map[string][]byte{}
@@ -331,13 +331,13 @@ func addSignatures(kept *corev1.ConfigMap, good map[string][]byte) bool {
 	if size > maxStoredBytes {
 		merged = good
 	}
-	if _, labelled := kept.Labels[signature.Label]; labelled && label == "" && maps.EqualFunc(before, merged, slices.Equal) {
+	if _, labelled := stored.Labels[signature.Label]; labelled && label == "" && maps.EqualFunc(before, merged, slices.Equal) {
 		return false
 	}
-	if kept.Labels == nil {
-		kept.Labels = map[string]string{}
+	if stored.Labels == nil {
+		stored.Labels = map[string]string{}
 	}
 
-	kept.Labels[signature.Label], kept.BinaryData = "", merged
+	stored.Labels[signature.Label], stored.BinaryData = "", merged
 	return true
 }

@@ -67,35 +67,35 @@ type validQuery struct {
 
 // validateQuery validates a query. It checks the fields in the documented order.
 func (q Query) validateQuery() (validQuery, *RetrieveError) {
-	asked := validQuery{arch: q.requestArchitecture()}
+	valid := validQuery{arch: q.requestArchitecture()}
 	if q.Upstream == "" {
-		return asked, newRetrieveError(ReasonNoUpstream, "No update service has been configured.")
+		return valid, newRetrieveError(ReasonNoUpstream, "No update service has been configured.")
 	}
 
 	var err error
-	if asked.upstream, err = url.Parse(q.Upstream); err != nil {
-		return asked, newRetrieveError(ReasonInvalidURI, "failed to parse the address of the update service: %w", stripURL(err))
+	if valid.upstream, err = url.Parse(q.Upstream); err != nil {
+		return valid, newRetrieveError(ReasonInvalidURI, "failed to parse the address of the update service: %w", stripURL(err))
 	}
-	if scheme := asked.upstream.Scheme; scheme != "https" && scheme != "http" || asked.upstream.Host == "" {
-		return asked, newRetrieveError(ReasonInvalidURI, "the address of the update service must begin with https:// or http:// and have a host")
+	if scheme := valid.upstream.Scheme; scheme != "https" && scheme != "http" || valid.upstream.Host == "" {
+		return valid, newRetrieveError(ReasonInvalidURI, "the address of the update service must begin with https:// or http:// and have a host")
 	}
 
 	switch {
 	case !uuidPattern.MatchString(q.ClusterID):
-		return asked, newRetrieveError(ReasonInvalidID, "the cluster ID must be a UUID of version 4 as RFC 4122 has it")
-	case asked.arch == "":
-		return asked, newRetrieveError(ReasonNoArchitecture, "The architecture of the cluster is not known.")
+		return valid, newRetrieveError(ReasonInvalidID, "the cluster ID must be a UUID of version 4 as RFC 4122 has it")
+	case valid.arch == "":
+		return valid, newRetrieveError(ReasonNoArchitecture, "The architecture of the cluster is not known.")
 	case q.Version == "":
-		return asked, newRetrieveError(ReasonNoCurrentVersion, "The cluster version does not have a semantic version assigned and cannot calculate valid upgrades.")
+		return valid, newRetrieveError(ReasonNoCurrentVersion, "The cluster version does not have a semantic version assigned and cannot calculate valid upgrades.")
 	case q.Channel == "":
-		return asked, newRetrieveError(ReasonNoChannel, "The update channel has not been configured.")
+		return valid, newRetrieveError(ReasonNoChannel, "The update channel has not been configured.")
 	}
 
-	if asked.version, err = semver.Parse(q.Version); err != nil {
-		return asked, newRetrieveError(ReasonInvalidCurrentVersion, "The current cluster version is not a valid semantic version: %w", err)
+	if valid.version, err = semver.Parse(q.Version); err != nil {
+		return valid, newRetrieveError(ReasonInvalidCurrentVersion, "The current cluster version is not a valid semantic version: %w", err)
 	}
 
-	return asked, nil
+	return valid, nil
 }
 
 // requestArchitecture returns the architecture parameter of the request.
@@ -112,12 +112,12 @@ func (q Query) movesToMulti() bool { return q.WantMulti && q.Architecture != rel
 
 // retrieveUpdates queries an update service for the updates of a cluster.
 func (c *graphClient) retrieveUpdates(ctx context.Context, q Query) (*retrievedUpdates, *RetrieveError) {
-	asked, retrieveErr := q.validateQuery()
+	valid, retrieveErr := q.validateQuery()
 	if retrieveErr != nil {
 		return nil, retrieveErr
 	}
 
-	data, retrieveErr := c.fetchChannelGraph(ctx, asked, q)
+	data, retrieveErr := c.fetchChannelGraph(ctx, valid, q)
 	if retrieveErr != nil {
 		return nil, retrieveErr
 	}
@@ -127,7 +127,7 @@ func (c *graphClient) retrieveUpdates(ctx context.Context, q Query) (*retrievedU
 		return nil, newRetrieveError(ReasonResponseInvalid, "%w", err)
 	}
 
-	offered, err := graph.Updates(asked.version)
+	offered, err := graph.Updates(valid.version)
 	if missing := (*cincinnati.NotFoundError)(nil); errors.As(err, &missing) {
 		return nil, newRetrieveError(ReasonVersionNotFound, "currently reconciling cluster version %s not found in the %q channel", q.Version, q.Channel)
 	}
@@ -137,7 +137,7 @@ func (c *graphClient) retrieveUpdates(ctx context.Context, q Query) (*retrievedU
 
 	if q.movesToMulti() {
 		found := &retrievedUpdates{}
-		if node, ok := graph.Multi(asked.version); ok {
+		if node, ok := graph.Multi(valid.version); ok {
 			found.available = []cincinnati.Node{node}
 		}
 		return found, nil
@@ -147,12 +147,12 @@ func (c *graphClient) retrieveUpdates(ctx context.Context, q Query) (*retrievedU
 }
 
 // fetchChannelGraph reads the graph of a channel.
-func (c *graphClient) fetchChannelGraph(ctx context.Context, asked validQuery, q Query) ([]byte, *RetrieveError) {
+func (c *graphClient) fetchChannelGraph(ctx context.Context, valid validQuery, q Query) ([]byte, *RetrieveError) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	target := *asked.upstream
+	target := *valid.upstream
 	values := target.Query()
-	for name, value := range map[string]string{"arch": asked.arch, "channel": q.Channel, "id": q.ClusterID, "version": q.Version} {
+	for name, value := range map[string]string{"arch": valid.arch, "channel": q.Channel, "id": q.ClusterID, "version": q.Version} {
 		values.Set(name, value)
 	}
 
@@ -202,8 +202,8 @@ func parseRetryAfter(header http.Header) time.Duration {
 // httpClientFor returns an HTTP client for the proxy and CA certificates of a query. It is
 // reused until these change.
 func (c *graphClient) httpClientFor(q Query) (*http.Client, error) {
-	of := sha256.Sum256(bytes.Join([][]byte{[]byte(q.Proxy.HTTP), []byte(q.Proxy.HTTPS), []byte(q.Proxy.No), q.Trust}, []byte{0}))
-	if c.http != nil && c.configDigest == of {
+	configDigest := sha256.Sum256(bytes.Join([][]byte{[]byte(q.Proxy.HTTP), []byte(q.Proxy.HTTPS), []byte(q.Proxy.No), q.Trust}, []byte{0}))
+	if c.http != nil && c.configDigest == configDigest {
 		return c.http, nil
 	}
 
@@ -217,14 +217,14 @@ func (c *graphClient) httpClientFor(q Query) (*http.Client, error) {
 
 	proxy := http.ProxyFromEnvironment
 	if q.Proxy != (Proxy{}) {
-		of := (&httpproxy.Config{HTTPProxy: q.Proxy.HTTP, HTTPSProxy: q.Proxy.HTTPS, NoProxy: q.Proxy.No}).ProxyFunc()
-		proxy = func(r *http.Request) (*url.URL, error) { return of(r.URL) }
+		proxyFunc := (&httpproxy.Config{HTTPProxy: q.Proxy.HTTP, HTTPSProxy: q.Proxy.HTTPS, NoProxy: q.Proxy.No}).ProxyFunc()
+		proxy = func(r *http.Request) (*url.URL, error) { return proxyFunc(r.URL) }
 	}
 	if c.http != nil {
 		c.http.CloseIdleConnections()
 	}
 
-	c.configDigest, c.http = of, &http.Client{
+	c.configDigest, c.http = configDigest, &http.Client{
 		CheckRedirect: checkRedirect,
 		Transport: &http.Transport{
 			Proxy:                  proxy,

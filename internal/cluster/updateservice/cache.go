@@ -77,8 +77,8 @@ func (c *cache) load() (map[string]imageState, error) {
 		return known, nil
 	}
 
-	for digest, of := range content.Images {
-		known[digest] = imageState{release: of.Release, isList: of.IsList, fault: of.Fault}
+	for digest, cachedState := range content.Images {
+		known[digest] = imageState{release: cachedState.Release, isList: cachedState.IsList, fault: cachedState.Fault}
 	}
 
 	return known, nil
@@ -91,8 +91,8 @@ func (c *cache) save(known map[string]imageState) error {
 	}
 
 	content := cacheContent{Version: cacheVersion, Images: make(map[string]cachedImage, len(known))}
-	for digest, of := range known {
-		content.Images[digest] = cachedImage{of.release, of.isList, of.fault}
+	for digest, cachedState := range known {
+		content.Images[digest] = cachedImage{cachedState.release, cachedState.isList, cachedState.fault}
 	}
 
 	data, err := json.Marshal(content)

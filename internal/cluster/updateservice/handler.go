@@ -106,9 +106,9 @@ func (s *Service) serveGraph(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	query, kind, wrong := parseGraphQuery(r.URL.RawQuery)
-	if wrong != "" {
-		s.writeErrorResponse(w, http.StatusBadRequest, kind, wrong)
+	query, kind, message := parseGraphQuery(r.URL.RawQuery)
+	if message != "" {
+		s.writeErrorResponse(w, http.StatusBadRequest, kind, message)
 		return
 	}
 
@@ -190,7 +190,7 @@ func writeGraphResponse(w http.ResponseWriter, r *http.Request, found *graphResp
 }
 
 // parseGraphQuery parses the parameters. On error it returns the kind and the text of the error.
-func parseGraphQuery(raw string) (q graphdata.Query, kind, wrong string) {
+func parseGraphQuery(raw string) (q graphdata.Query, kind, message string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return q, kindInvalid, "invalid client parameters: they cannot be read"

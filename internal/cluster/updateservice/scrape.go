@@ -334,8 +334,8 @@ func (s *scraper) readImageMetadata(ctx context.Context, digest string) (imageSt
 
 // imageErrorKind returns the kind of an error of package image.
 func imageErrorKind(err error) image.Kind {
-	if of := (*image.Error)(nil); errors.As(err, &of) {
-		return of.Kind
+	if imageErr := (*image.Error)(nil); errors.As(err, &imageErr) {
+		return imageErr.Kind
 	}
 	return image.KindUnavailable
 }

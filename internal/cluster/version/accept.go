@@ -91,13 +91,13 @@ func (c *Controller) setAppliedRelease(cv *configv1.ClusterVersion, accepted *ac
 
 	if c.applied != nil {
 		gates := p.featureGates[c.applied.Release.Version]
-		had := release.Capabilities{
+		capabilities := release.Capabilities{
 			Known: capability.Known(gates), Enabled: capability.Had(cv.Status.Capabilities).Union(capability.Wanted(cv.Spec.Capabilities, gates, c.AlwaysEnable...)),
 		}
 		before := p.releaseCluster(c.applied.Release.Version, c.Profile, c.ExcludeIdentifier).Select(c.applied.Payload.Manifests)
 		after := p.releaseCluster(accepted.Release.Version, c.Profile, c.ExcludeIdentifier).Select(accepted.Payload.Manifests)
 		// This operator cannot report an unknown capability, so it leaves it to the next operator.
-		c.implicitCapabilities = slices.DeleteFunc(had.ImplicitlyEnabled(before, after), func(name string) bool { return !had.Known.Has(name) })
+		c.implicitCapabilities = slices.DeleteFunc(capabilities.ImplicitlyEnabled(before, after), func(name string) bool { return !capabilities.Known.Has(name) })
 	}
 
 	if c.Taken != nil {

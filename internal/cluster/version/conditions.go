@@ -84,12 +84,12 @@ func (c *conditionSet) sorted() []condition {
 }
 
 // setInvalidSpec sets or removes the Invalid condition.
-func (c *conditionSet) setInvalidSpec(wrong field.ErrorList) {
-	if len(wrong) == 0 {
+func (c *conditionSet) setInvalidSpec(specErrs field.ErrorList) {
+	if len(specErrs) == 0 {
 		c.remove(configv1.ClusterVersionInvalid)
 		return
 	}
-	c.set(configv1.ClusterVersionInvalid, metav1.ConditionTrue, reasonInvalid, invalidSpecMessage(wrong))
+	c.set(configv1.ClusterVersionInvalid, metav1.ConditionTrue, reasonInvalid, invalidSpecMessage(specErrs))
 }
 
 // setProgress sets the conditions about the progress of the worker.

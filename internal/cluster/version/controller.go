@@ -254,11 +254,11 @@ func (c *Controller) recordFailure(ctx context.Context, before *configv1.Cluster
 		return err
 	}
 
-	told := before.DeepCopy()
-	conditions := c.newConditionSet(told)
+	after := before.DeepCopy()
+	conditions := c.newConditionSet(after)
 	conditions.setSyncFailed(err)
-	told.Status.Conditions = conditions.sorted()
-	if writing := c.writeStatus(ctx, before, told); writing != nil {
+	after.Status.Conditions = conditions.sorted()
+	if writing := c.writeStatus(ctx, before, after); writing != nil {
 		return fmt.Errorf("%w; reporting this in the status: %w", err, writing)
 	}
 

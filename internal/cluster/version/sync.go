@@ -40,11 +40,11 @@ func (c *Controller) syncStatus(ctx context.Context, cv *configv1.ClusterVersion
 	result := c.retrieveUpdates(cv, p)
 	c.setAvailableUpdates(&cv.Status, result)
 	// The available updates decide whether a version without an image is valid.
-	valid, wrong := validateSpec(cv)
-	wrong = append(wrong, validateCapabilities(cv.Spec.Capabilities, p.featureGates[c.currentRelease(cv.Status).Version])...)
+	valid, specErrs := validateSpec(cv)
+	specErrs = append(specErrs, validateCapabilities(cv.Spec.Capabilities, p.featureGates[c.currentRelease(cv.Status).Version])...)
 
 	conditions := c.newConditionSet(cv)
-	conditions.setInvalidSpec(wrong)
+	conditions.setInvalidSpec(specErrs)
 	conditions.setRetrievedUpdates(result)
 	before := c.applied
 	t := desiredTarget(cv, valid, c.operatorRelease(valid.Status), c.currentRelease(valid.Status))
@@ -63,7 +63,7 @@ func (c *Controller) syncStatus(ctx context.Context, cv *configv1.ClusterVersion
 		s.work, status = c.reportAppliedRelease(cv, valid, conditions, p, result)
 	}
 
-	c.setProgressConditions(conditions, status, wrong)
+	c.setProgressConditions(conditions, status, specErrs)
 	risks, err := c.findUpdateRisks(ctx, cv, c.applied != nil && !status.Reconciling, status.Deleting)
 	if upgradeable, ok := risk.Condition(risks, err); ok {
 		conditions.set(upgradeable.Type, upgradeable.Status, upgradeable.Reason, upgradeable.Message)
@@ -77,7 +77,7 @@ func (c *Controller) syncStatus(ctx context.Context, cv *configv1.ClusterVersion
 
 // setProgressConditions sets the conditions about the progress of the worker. Before the worker
 // has any work, existing conditions are kept.
-func (c *Controller) setProgressConditions(conditions *conditionSet, status worker.Status, wrong field.ErrorList) {
+func (c *Controller) setProgressConditions(conditions *conditionSet, status worker.Status, specErrs field.ErrorList) {
 	if c.applied == nil {
 		for _, kind := range []string{configv1.OperatorAvailable, configv1.ClusterVersionFailing, configv1.OperatorProgressing} {
 			if _, ok := conditions.get(kind); !ok {
@@ -87,32 +87,32 @@ func (c *Controller) setProgressConditions(conditions *conditionSet, status work
 		return
 	}
 
-	conditions.setProgress(status, len(wrong) > 0, c.Clock.Now())
+	conditions.setProgress(status, len(specErrs) > 0, c.Clock.Now())
 }
 
 // reportAppliedRelease writes what is known of the applied release to the status. It returns the
 // work for the worker and the worker's status.
 func (c *Controller) reportAppliedRelease(cv, valid *configv1.ClusterVersion, conditions *conditionSet, p platformConfig, result updates.Result) (*worker.Work, worker.Status) {
-	told := mergeReleaseMetadata(c.applied.Release, result.Current)
+	actual := mergeReleaseMetadata(c.applied.Release, result.Current)
 	status := c.Worker.Status()
-	if status.Actual.Image != told.Image {
+	if status.Actual.Image != actual.Image {
 		// The worker gets the release after the status is written.
-		status = worker.Status{Actual: told, Initial: c.applied.mode == release.Initializing, Reconciling: c.applied.mode == release.Reconciling}
+		status = worker.Status{Actual: actual, Initial: c.applied.mode == release.Initializing, Reconciling: c.applied.mode == release.Reconciling}
 	} else {
 		cv.Status.VersionHash = status.VersionHash
 	}
 
-	resolved := c.resolveCapabilities(valid, p.featureGates[told.Version])
+	resolved := c.resolveCapabilities(valid, p.featureGates[actual.Version])
 	conditions.setImplicitCapabilities(resolved.Implicit)
 	cv.Status.Capabilities = capability.Status(resolved.Capabilities)
-	cv.Status.Desired = told
+	cv.Status.Desired = actual
 	cv.Status.History = recordHistory(cv.Status.History, releaseAttempt{
-		Release: told, complete: status.Completed > 0, isRecorded: c.applied.isRecorded, verified: c.applied.Verified, risks: c.applied.Risks,
+		Release: actual, complete: status.Completed > 0, isRecorded: c.applied.isRecorded, verified: c.applied.Verified, risks: c.applied.Risks,
 	}, conditions.now)
 
 	return &worker.Work{
 		Generation: cv.Generation, Owner: newOwnerReference(cv),
-		Desired: told, Payload: c.applied.Payload, Cluster: p.releaseCluster(told.Version, c.Profile, c.ExcludeIdentifier),
+		Desired: actual, Payload: c.applied.Payload, Cluster: p.releaseCluster(actual.Version, c.Profile, c.ExcludeIdentifier),
 		Capabilities: resolved.Capabilities, Overrides: valid.Spec.Overrides, State: c.applied.mode,
 		Verified: c.applied.Verified, AcceptedRisks: c.applied.Risks,
 	}, status

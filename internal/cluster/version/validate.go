@@ -25,36 +25,36 @@ var uuidPattern = regexp.MustCompile(configv1.ClusterIDPattern)
 func validateSpec(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.ErrorList) {
 	valid := cv.DeepCopy()
 	spec := field.NewPath("spec")
-	var wrong field.ErrorList
+	var specErrs field.ErrorList
 	if upstream := cv.Spec.Upstream; upstream != "" {
 		if parsed, err := url.ParseRequestURI(upstream); err != nil || parsed.Host == "" {
 			// The value may hold credentials, so it is not repeated.
-			wrong = append(wrong, field.Invalid(spec.Child("upstream"), field.OmitValueType{}, "must be a valid URL or empty"))
+			specErrs = append(specErrs, field.Invalid(spec.Child("upstream"), field.OmitValueType{}, "must be a valid URL or empty"))
 			valid.Spec.Upstream = ""
 		}
 	}
 
 	if !uuidPattern.MatchString(cv.Spec.ClusterID) {
-		wrong = append(wrong, field.Invalid(spec.Child("clusterID"), cv.Spec.ClusterID, "must be a random UUID (RFC 4122, version 4)"))
+		specErrs = append(specErrs, field.Invalid(spec.Child("clusterID"), cv.Spec.ClusterID, "must be a random UUID (RFC 4122, version 4)"))
 		valid.Spec.ClusterID = ""
 	}
 	if err := validateDesiredUpdate(cv, spec.Child("desiredUpdate")); err != nil {
-		wrong = append(wrong, err)
+		specErrs = append(specErrs, err)
 		valid.Spec.DesiredUpdate = nil
 	}
 
-	return valid, wrong
+	return valid, specErrs
 }
 
 // validateCapabilities returns an error for each requested capability that the cluster does not
 // know with its enabled feature gates. Such a capability is not enabled.
 func validateCapabilities(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]) field.ErrorList {
 	path := field.NewPath("spec", "capabilities", "additionalEnabledCapabilities")
-	var wrong field.ErrorList
+	var specErrs field.ErrorList
 	for _, name := range capability.Gated(spec, gates) {
-		wrong = append(wrong, field.Forbidden(path, fmt.Sprintf("the capability %s needs a feature gate that is not enabled", name)))
+		specErrs = append(specErrs, field.Forbidden(path, fmt.Sprintf("the capability %s needs a feature gate that is not enabled", name)))
 	}
-	return wrong
+	return specErrs
 }
 
 func validateDesiredUpdate(cv *configv1.ClusterVersion, path *field.Path) *field.Error {
@@ -128,14 +128,14 @@ func isKnownVersion(status configv1.ClusterVersionStatus, version string) bool {
 }
 
 // invalidSpecMessage returns the message of the Invalid condition.
-func invalidSpecMessage(wrong field.ErrorList) string {
+func invalidSpecMessage(specErrs field.ErrorList) string {
 	const start = "The cluster version is invalid:"
-	if len(wrong) == 1 {
-		return fmt.Sprintf("%s %v", start, wrong[0])
+	if len(specErrs) == 1 {
+		return fmt.Sprintf("%s %v", start, specErrs[0])
 	}
 
 	lines := []string{start}
-	for _, err := range wrong {
+	for _, err := range specErrs {
 		lines = append(lines, "* "+err.Error())
 	}
 

@@ -110,12 +110,12 @@ func (s *Statements) Verified() map[string][][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	signatures := maps.Clone(s.verified)
-	for digest, of := range signatures {
-		of = slices.Clone(of)
-		for i := range of {
-			of[i] = bytes.Clone(of[i])
+	for digest, statements := range signatures {
+		statements = slices.Clone(statements)
+		for i := range statements {
+			statements[i] = bytes.Clone(statements[i])
 		}
-		signatures[digest] = of
+		signatures[digest] = statements
 	}
 
 	return signatures
