@@ -34,7 +34,9 @@ func (g *Graph) newDrawing() drawing {
 	p := drawing{nodes: make([]Node, len(order))}
 	place, byVersion := make([]int, len(order)), make(map[string]int, len(order))
 	for at, i := range order {
-		p.nodes[at], place[i], byVersion[g.Nodes[i].Version] = g.Nodes[i], at, at
+		p.nodes[at] = g.Nodes[i]
+		place[i] = at
+		byVersion[g.Nodes[i].Version] = at
 	}
 
 	seen := map[[2]int]bool{}
@@ -124,7 +126,8 @@ func (g *Graph) selectNodes(keep []bool, byVersion map[string]int) *Graph {
 	for i, node := range g.Nodes {
 		if keep[i] {
 			place[i] = len(part.Nodes)
-			part.Nodes, part.versions = append(part.Nodes, node), append(part.versions, g.versions[i])
+			part.Nodes = append(part.Nodes, node)
+			part.versions = append(part.versions, g.versions[i])
 		}
 	}
 

@@ -182,7 +182,8 @@ type creationTime struct {
 func (b *creationTime) record(image string, created metav1.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.image, b.time = image, created
+	b.image = image
+	b.time = created
 }
 
 // lookup returns the creation time of a release; the zero time if it is not the current one.

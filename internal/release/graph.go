@@ -185,5 +185,6 @@ func (b *graphBuilder) addStage(s stage, isSerial bool) {
 		b.graph.Nodes = append(b.graph.Nodes, Node{Tasks: slices.Clone(tasks), After: b.lastNodes})
 	}
 
-	b.lastNodes, b.isOpen = added, isSerial
+	b.lastNodes = added
+	b.isOpen = isSerial
 }

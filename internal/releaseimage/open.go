@@ -106,7 +106,7 @@ func openReleaseImage(ctx context.Context, client *image.Client, ref string, opt
 	return opened, nil
 }
 
-// Close removes the downloaded files.
+// Close releases the files. They cannot be read afterwards.
 func (i *Image) Close() error { return i.files.Close() }
 
 // Files returns the directories of the payload as they are in the image.

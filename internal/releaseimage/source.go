@@ -189,7 +189,8 @@ func (b *Build) addListedImages(ctx context.Context, s *buildInput, references r
 
 	for _, c := range found {
 		listed, isListed := references.PullSpec(c.name)
-		c.listedAs, c.isRequired = listed, isListed
+		c.listedAs = listed
+		c.isRequired = isListed
 		s.components = append(s.components, c)
 	}
 
@@ -226,7 +227,9 @@ func (b *Build) readInputFromRelease(ctx context.Context) (*buildInput, error) {
 		return nil, err
 	}
 	if b.isRebuild() {
-		s.annotations, s.components, s.originalFiles = opened.Payload.Images.Annotations, components, before
+		s.annotations = opened.Payload.Images.Annotations
+		s.components = components
+		s.originalFiles = before
 		return s, nil
 	}
 
@@ -257,7 +260,8 @@ func (b *Build) readReleaseComponents(ctx context.Context, s *buildInput, images
 	}
 
 	for i := range components {
-		components[i].isRequired, components[i].listedAs = true, components[i].pullSpec
+		components[i].isRequired = true
+		components[i].listedAs = components[i].pullSpec
 	}
 
 	return components, nil
@@ -315,7 +319,8 @@ func (b *Build) replaceImages(ctx context.Context, s *buildInput, components []c
 		i := slices.IndexFunc(found, func(c component) bool { return c.name == old.name })
 		switch {
 		case i >= 0:
-			found[i].listedAs, found[i].isRequired = old.pullSpec, true
+			found[i].listedAs = old.pullSpec
+			found[i].isRequired = true
 		case !slices.Contains(b.Exclude, old.name):
 			s.components = append(s.components, old)
 		}

@@ -119,14 +119,16 @@ func (b *builder) addNodes(releases []Release) {
 		// Build metadata is reserved for the architecture.
 		parsed.Build = nil
 		n := node{parsedVersion: parsed, architecture: cmp.Or(r.Architecture, r.Metadata[keyArchitecture])}
-		n.Version, n.Payload = parsed.String(), r.Payload
+		n.Version = parsed.String()
+		n.Payload = r.Payload
 		n.Metadata = b.mergeMetadata(r, &n)
 		if n.Metadata[keyRemove] == "true" {
 			continue
 		}
 
 		n.channels = n.Channels()
-		found, sources = append(found, n), append(sources, r)
+		found = append(found, n)
+		sources = append(sources, r)
 	}
 
 	order := make([]int, len(found))
@@ -147,7 +149,8 @@ func (b *builder) addNodes(releases []Release) {
 			continue
 		}
 		b.index[n.nameWithArchitecture()] = len(b.nodes)
-		b.nodes, b.releases = append(b.nodes, *n), append(b.releases, sources[i])
+		b.nodes = append(b.nodes, *n)
+		b.releases = append(b.releases, sources[i])
 	}
 }
 

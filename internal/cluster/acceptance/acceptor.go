@@ -94,7 +94,8 @@ func (a *Acceptor) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cancelAcceptance()
-	a.request, a.state = nil, State{}
+	a.request = nil
+	a.state = State{}
 	notifyWithoutBlocking(a.triggered)
 }
 
@@ -162,7 +163,8 @@ func (a *Acceptor) tryAcceptRequest(ctx context.Context) (tried, failed, isFirst
 
 	a.cancelRunning = nil
 	if err == nil {
-		a.state.Accepted, a.state.Failure = accepted, nil
+		a.state.Accepted = accepted
+		a.state.Failure = nil
 	} else if !errors.As(err, &a.state.Failure) {
 		a.state.Failure = &Failure{Reason: ReasonLoad, Message: err.Error(), Err: err}
 	}

@@ -146,9 +146,12 @@ func Condition(risks []Risk, err error) (condition configv1.ClusterOperatorStatu
 	case len(risks) == 0 && err == nil:
 		return condition, false
 	case len(risks) == 0:
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, ReasonEvaluation, err.Error()
+		condition.Status = metav1.ConditionUnknown
+		condition.Reason = ReasonEvaluation
+		condition.Message = err.Error()
 	case len(risks) == 1:
-		condition.Reason, condition.Message = risks[0].Name, risks[0].Message
+		condition.Reason = risks[0].Name
+		condition.Message = risks[0].Message
 		if !reasonPattern.MatchString(condition.Reason) {
 			condition.Reason = ReasonUnfitName
 		}
@@ -157,7 +160,8 @@ func Condition(risks []Risk, err error) (condition configv1.ClusterOperatorStatu
 		for _, risk := range risks {
 			lines = append(lines, "* "+risk.Message)
 		}
-		condition.Reason, condition.Message = ReasonMultiple, strings.Join(lines, "\n")
+		condition.Reason = ReasonMultiple
+		condition.Message = strings.Join(lines, "\n")
 	}
 
 	return condition, true

@@ -104,7 +104,8 @@ func (t *Trust) Verifier(payload *release.Payload, cluster release.Cluster, stor
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.verifier == nil || !reflect.DeepEqual(t.config, cfg) {
-		t.config, t.verifier = cfg, t.newVerifier(cfg)
+		t.config = cfg
+		t.verifier = t.newVerifier(cfg)
 	}
 
 	return t.verifier
@@ -338,6 +339,7 @@ func addSignatures(stored *corev1.ConfigMap, good map[string][]byte) bool {
 		stored.Labels = map[string]string{}
 	}
 
-	stored.Labels[signature.Label], stored.BinaryData = "", merged
+	stored.Labels[signature.Label] = ""
+	stored.BinaryData = merged
 	return true
 }

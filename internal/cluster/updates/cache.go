@@ -111,7 +111,8 @@ func (c *Cache) requestEvaluation(ctx context.Context, query string) <-chan stru
 	}
 
 	done := make(chan struct{})
-	chosen.startedAt, chosen.running = now, done
+	chosen.startedAt = now
+	chosen.running = done
 	c.lastStarted = now
 	c.running++
 	// The query continues after the caller's context ends, because its result is shared.
@@ -124,9 +125,13 @@ func (c *Cache) runEvaluation(ctx context.Context, query string, e *cacheEntry, 
 	matches, err := c.next.Match(ctx, query)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.evaluatedAt, e.err, e.running = c.clock.Now(), err, nil
+	e.evaluatedAt = c.clock.Now()
+	e.err = err
+	e.running = nil
 	if err == nil {
-		e.matches, e.hasResult, e.failures = matches, true, 0
+		e.matches = matches
+		e.hasResult = true
+		e.failures = 0
 	} else {
 		e.failures++
 	}

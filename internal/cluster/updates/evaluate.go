@@ -180,7 +180,8 @@ func (r *recommendation) addRisk(risk cincinnati.Risk, applies metav1.Condition,
 	case applies.Status == metav1.ConditionFalse:
 	case accepted:
 		if r.status == metav1.ConditionTrue {
-			r.reason, r.messages = ReasonAllExposedRisksAccepted, []string{messageAccepted}
+			r.reason = ReasonAllExposedRisksAccepted
+			r.messages = []string{messageAccepted}
 		}
 	case applies.Status == metav1.ConditionUnknown:
 		status := metav1.ConditionUnknown
@@ -199,7 +200,9 @@ func (r *recommendation) addMessage(status metav1.ConditionStatus, reason, messa
 	} else if r.reason != reason {
 		reason = ReasonMultipleReasons
 	}
-	r.status, r.reason, r.messages = status, reason, append(r.messages, message)
+	r.status = status
+	r.reason = reason
+	r.messages = append(r.messages, message)
 }
 
 // riskReason returns the name of a risk if it is a valid reason, and a generic reason otherwise.

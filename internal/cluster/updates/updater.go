@@ -81,7 +81,9 @@ func (u *updater) refreshResult(ctx context.Context, q Query, known []configv1.C
 
 	result := Result{Query: q, Status: metav1.ConditionTrue}
 	if u.lastErr != nil {
-		result.Status, result.Reason, result.Message = metav1.ConditionFalse, u.lastErr.Reason, u.lastErr.conditionMessage()
+		result.Status = metav1.ConditionFalse
+		result.Reason = u.lastErr.Reason
+		result.Message = u.lastErr.conditionMessage()
 	}
 
 	wait := u.nextQueryTime().Sub(u.clock.Now())
@@ -138,7 +140,8 @@ func (u *updater) queryService(ctx context.Context, q Query) {
 
 	now := u.clock.Now()
 	changed := u.lastKey != q.identityKey()
-	u.lastKey, u.lastAttempt = q.identityKey(), now
+	u.lastKey = q.identityKey()
+	u.lastAttempt = now
 	if retrieveErr == nil || changed {
 		u.lastChange = now
 	}
@@ -161,7 +164,9 @@ func (u *updater) queryService(ctx context.Context, q Query) {
 		u.log.Info("The update graph has an inconsistent update", "note", note)
 	}
 
-	u.latest, u.lastErr, u.lastSuccess = found, nil, now
+	u.latest = found
+	u.lastErr = nil
+	u.lastSuccess = now
 }
 
 // releaseFromNode returns the release of a node as it appears in a ClusterVersion.

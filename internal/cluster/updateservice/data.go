@@ -64,7 +64,8 @@ func (d *folderSource) loadGraphData(context.Context) (*graphdata.Data, error) {
 		return nil, fmt.Errorf("the graph-data folder %s changes while it is read: it is read again later", d.dir)
 	}
 
-	d.loaded, d.lastFingerprint = loaded, after
+	d.loaded = loaded
+	d.lastFingerprint = after
 	return loaded, nil
 }
 
@@ -139,6 +140,7 @@ func (d *imageSource) loadGraphData(ctx context.Context) (*graphdata.Data, error
 		return nil, fmt.Errorf("reading %s of the graph-data image %s: %w", d.path, canonical, err)
 	}
 
-	d.loaded, d.lastDigest = loaded, canonical
+	d.loaded = loaded
+	d.lastDigest = canonical
 	return loaded, nil
 }

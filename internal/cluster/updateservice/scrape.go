@@ -251,7 +251,8 @@ func (s *scraper) inspectImage(ctx context.Context, digest string) *imageState {
 		}
 
 		s.mu.Lock()
-		s.states[digest], s.isDirty = state, true
+		s.states[digest] = state
+		s.isDirty = true
 		s.mu.Unlock()
 	}
 

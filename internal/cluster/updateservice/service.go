@@ -138,7 +138,8 @@ func (s *Service) scanSources(ctx context.Context) error {
 	s.metrics.releases.Set(float64(graph.Releases()))
 	s.metrics.edges.Set(float64(graph.Edges()))
 	s.metrics.warnings.Set(float64(len(warnings)))
-	s.releases, s.loadedData = releases, loaded
+	s.releases = releases
+	s.loadedData = loaded
 	s.current.Store(next)
 	s.options.Log.Info("Serving a new update graph", "releases", graph.Releases(), "updates", graph.Edges())
 

@@ -168,7 +168,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	before := cv.DeepCopy()
-	seen, err := c.syncStatus(ctx, cv)
+	synced, err := c.syncStatus(ctx, cv)
 	if err != nil {
 		return ctrl.Result{}, c.recordFailure(ctx, before, err)
 	}
@@ -177,12 +177,12 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	c.failures = 0
-	if seen.work != nil && !isSameWork(c.lastWork, seen.work) {
-		c.Worker.Update(*seen.work)
-		c.lastWork = seen.work
+	if synced.work != nil && !isSameWork(c.lastWork, synced.work) {
+		c.Worker.Update(*synced.work)
+		c.lastWork = synced.work
 	}
 
-	if seen.verified {
+	if synced.verified {
 		if err := c.Trust.Keep(ctx); err != nil {
 			log.FromContext(ctx).Info("Failed to store the signatures of the release", "error", err.Error())
 		}

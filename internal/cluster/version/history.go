@@ -48,7 +48,8 @@ func recordHistory(history []configv1.UpdateHistory, a releaseAttempt, now metav
 		first.AcceptedRisks = a.risks
 	}
 	if a.complete && first.State != configv1.CompletedUpdate {
-		first.State, first.CompletionTime = configv1.CompletedUpdate, &now
+		first.State = configv1.CompletedUpdate
+		first.CompletionTime = &now
 	}
 
 	for len(history) > maxHistoryEntries {

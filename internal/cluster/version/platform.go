@@ -73,14 +73,16 @@ func (o *platformObserver) readPlatform(ctx context.Context) (platformConfig, er
 		return p, err
 	}
 
-	p.featureSet, p.featureGates = nestedString(gates, "spec", "featureSet"), enabledFeatureGates(gates)
+	p.featureSet = nestedString(gates, "spec", "featureSet")
+	p.featureGates = enabledFeatureGates(gates)
 	var bundle corev1.ConfigMap
 	if err := o.reader.Get(ctx, trustedCABundle, &bundle); client.IgnoreNotFound(err) != nil {
 		return p, fmt.Errorf("reading ConfigMap %s: %w", trustedCABundle, err)
 	}
 
 	p.caBundle = []byte(bundle.Data["ca-bundle.crt"])
-	o.last, o.readAt = p, now
+	o.last = p
+	o.readAt = now
 	return p, nil
 }
 

@@ -51,7 +51,8 @@ func (c *Controller) syncStatus(ctx context.Context, cv *configv1.ClusterVersion
 	if t.Image == "" && c.applied == nil {
 		conditions.setNoDesiredImage()
 		cv.Status.History = recordHistory(cv.Status.History, releaseAttempt{}, conditions.now)
-		cv.Status.Conditions, cv.Status.ObservedGeneration = conditions.sorted(), cv.Generation
+		cv.Status.Conditions = conditions.sorted()
+		cv.Status.ObservedGeneration = cv.Generation
 		return syncResult{}, nil
 	}
 
@@ -71,7 +72,8 @@ func (c *Controller) syncStatus(ctx context.Context, cv *configv1.ClusterVersion
 		conditions.remove(configv1.OperatorUpgradeable)
 	}
 
-	cv.Status.Conditions, cv.Status.ObservedGeneration = conditions.sorted(), cv.Generation
+	cv.Status.Conditions = conditions.sorted()
+	cv.Status.ObservedGeneration = cv.Generation
 	return s, nil
 }
 
@@ -159,7 +161,8 @@ func (c *Controller) setAvailableUpdates(status *configv1.ClusterVersionStatus, 
 	if result.Status == "" {
 		return
 	}
-	status.AvailableUpdates, status.ConditionalUpdates = result.Available, result.Conditional
+	status.AvailableUpdates = result.Available
+	status.ConditionalUpdates = result.Conditional
 	status.ConditionalUpdateRisks = collectUniqueRisks(result.Conditional)
 }
 

@@ -18,8 +18,8 @@ type digest = [sha256.Size]byte
 // An object with a known resource version is unchanged and is not even read. An object with
 // another version but the same content was changed only in fields that the release does not set,
 // such as its status. The result of applying the manifest, with the defaults of the API server,
-// is then known, and nothing is written. After a restart the cache is empty, and one dry run per
-// object fills it.
+// is then known, and nothing is written. After a restart the cache is empty, and the API server
+// is asked again.
 type appliedCache struct {
 	mu      sync.Mutex
 	entries map[release.Key]appliedEntry

@@ -106,7 +106,8 @@ func readEnvironment(ctx context.Context, c client.Client) (environment, error) 
 		if err != nil || parsed.Hostname() == "" {
 			return result, fmt.Errorf("reading Infrastructure \"cluster\": status.apiServerInternalURI must be the URL of the API server, not %q", address)
 		}
-		result.host, result.port = parsed.Hostname(), parsed.Port()
+		result.host = parsed.Hostname()
+		result.port = parsed.Port()
 	}
 
 	return result, nil
@@ -241,7 +242,8 @@ func injectTLSProfile(u *unstructured.Unstructured, profile *tlsProfile) error {
 			serving = map[string]any{}
 		}
 
-		serving["minTLSVersion"], serving["cipherSuites"] = profile.MinVersion, profile.Ciphers
+		serving["minTLSVersion"] = profile.MinVersion
+		serving["cipherSuites"] = profile.Ciphers
 		config["servingInfo"] = serving
 		text, err := yaml.Marshal(config)
 		if err != nil {

@@ -22,8 +22,8 @@ import (
 const operatorVersionName = "operator"
 
 // precreateClusterOperator creates a ClusterOperator that does not exist, with its related
-// objects, before its operator runs. Only people and must-gather tools read it, so errors are
-// logged and not returned.
+// objects, before its operator runs. The related objects help people to debug a failing
+// operator. Nothing depends on them, so errors are logged and not returned.
 func (p *pass) precreateClusterOperator(ctx context.Context, it *item) {
 	if it.exclusionReason != "" || it.isTombstone || it.manifestErr != nil {
 		return
@@ -58,7 +58,8 @@ func (p *pass) precreateClusterOperator(ctx context.Context, it *item) {
 }
 
 // reconcileClusterOperator checks whether a ClusterOperator is in the state that the release
-// wants. In Reconciling it also updates its metadata.
+// wants. It creates a missing one, and in Reconciling it updates the metadata of an existing
+// one.
 func (p *pass) reconcileClusterOperator(ctx context.Context, it *item) error {
 	live := newEmptyObject(it)
 	err := p.worker.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, live)

@@ -202,7 +202,8 @@ func (w *Worker) recordTaskEnd(plan *workPlan, task release.Task, done bool) {
 		return
 	}
 	if p.done++; p.done > p.status.Done {
-		p.status.Done, p.status.LastProgress = p.done, w.clock.Now()
+		p.status.Done = p.done
+		p.status.LastProgress = w.clock.Now()
 	}
 
 	notifyWithoutBlocking(w.statusChanged)

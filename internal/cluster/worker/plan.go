@@ -51,10 +51,15 @@ func newWorkPlan(work *Work, before *workPlan) *workPlan {
 	next := &workPlan{work: *work, overrides: work.releaseOverrides()}
 	if before != nil && before.work.Payload == work.Payload && reflect.DeepEqual(before.work.Cluster, work.Cluster) {
 		if work.hasSameSettings(&before.work) {
-			next.manifests, next.items, next.definedKinds, next.hash, next.needsEnvironment = before.manifests, before.items, before.definedKinds, before.hash, before.needsEnvironment
+			next.manifests = before.manifests
+			next.items = before.items
+			next.definedKinds = before.definedKinds
+			next.hash = before.hash
+			next.needsEnvironment = before.needsEnvironment
 			return next
 		}
-		next.manifests, next.hash = before.manifests, before.hash
+		next.manifests = before.manifests
+		next.hash = before.hash
 	} else {
 		next.manifests = work.Cluster.Select(work.Payload.Manifests)
 		next.hash = release.Hash(next.manifests)

@@ -133,7 +133,8 @@ func (w *Worker) recordPassResult(ctx context.Context, p *pass, failed, reports 
 	}
 
 	w.failures = 0
-	status.Initial, status.Reconciling = false, true
+	status.Initial = false
+	status.Reconciling = true
 	status.Done = status.Total
 	status.Completed++
 

@@ -112,7 +112,9 @@ func (w *Worker) Update(work Work) {
 	default:
 		// The running pass continues and reports the generation of the new work.
 		w.plan = before
-		before.work.Generation, before.work.Payload, before.work.Cluster = work.Generation, work.Payload, work.Cluster
+		before.work.Generation = work.Generation
+		before.work.Payload = work.Payload
+		before.work.Cluster = work.Cluster
 		w.copyWorkToStatus(&work)
 		return
 	}
@@ -128,10 +130,13 @@ func (w *Worker) Update(work Work) {
 // copyWorkToStatus copies the fields of the work that the status repeats.
 func (w *Worker) copyWorkToStatus(work *Work) {
 	status := &w.progress.status
-	status.Generation, status.Actual = work.Generation, work.Desired
-	status.Verified, status.AcceptedRisks = work.Verified, work.AcceptedRisks
+	status.Generation = work.Generation
+	status.Actual = work.Desired
+	status.Verified = work.Verified
+	status.AcceptedRisks = work.AcceptedRisks
 	status.Capabilities = work.Capabilities
-	status.VersionHash, status.Total = w.plan.hash, len(w.plan.items)
+	status.VersionHash = w.plan.hash
+	status.Total = len(w.plan.items)
 	status.Done = min(status.Done, status.Total)
 	notifyWithoutBlocking(w.statusChanged)
 }

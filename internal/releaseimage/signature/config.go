@@ -63,7 +63,8 @@ func TrustOf(keyrings map[string][]byte, stores []string) (*corev1.ConfigMap, er
 
 	for i, store := range stores {
 		name := fmt.Sprintf("%s%d", prefixStore, i+1)
-		all[name], configMap.Data[name] = store, store
+		all[name] = store
+		configMap.Data[name] = store
 	}
 
 	_, err := ParseConfig(all, nil)

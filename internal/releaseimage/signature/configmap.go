@@ -76,7 +76,8 @@ func (s *ConfigMapStore) listConfigMaps(ctx context.Context) ([]corev1.ConfigMap
 		return nil, err
 	}
 
-	s.listedAt, s.cached = now(), found
+	s.listedAt = now()
+	s.cached = found
 	return found, nil
 }
 

@@ -79,7 +79,7 @@ func readMessage(data []byte) (message, error) {
 				return message{}, err
 			}
 
-		case *packet.OnePassSignature: // The signature follows the content.
+		case *packet.OnePassSignature: // It announces a signature that follows the content.
 		case *packet.Signature:
 			if m.signatures = append(m.signatures, p); len(m.signatures) > maxMessageSignatures {
 				return message{}, fmt.Errorf("the message has more than the %d signatures that it may have", maxMessageSignatures)
