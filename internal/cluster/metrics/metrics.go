@@ -73,20 +73,20 @@ func newDesc(name, help string, labels ...string) *prometheus.Desc {
 // The metrics. Dashboards and alerts depend on their names and labels.
 var (
 	versionDesc = newDesc("cluster_version",
-		"The releases of the cluster by type, in seconds since the epoch: when the current one was made, the cluster was made (initial, cluster), the last complete one was complete, "+
-			"the wanted one was wanted, the present update began, and the present failure began.",
+		"The releases of the cluster by type, in seconds since the epoch: when the current one was created, the cluster was created (initial, cluster), the last completed one was completed, "+
+			"the desired one was requested, the current update started, and the current failure started.",
 		"type", "version", "image", "from_version")
-	availableDesc   = newDesc("cluster_version_available_updates", "How many updates are recommended.", "upstream", "channel")
-	capabilityDesc  = newDesc("cluster_version_capability", "1 for capabilities that the cluster has, 0 for others that are known.", "name")
-	payloadDesc     = newDesc("cluster_version_payload", "How many manifests of the release are applied, and how many are not.", "version", "type")
-	errorsDesc      = newDesc("cluster_operator_payload_errors", "How many attempts at manifests of the release failed.", "version")
+	availableDesc   = newDesc("cluster_version_available_updates", "Number of recommended updates.", "upstream", "channel")
+	capabilityDesc  = newDesc("cluster_version_capability", "1 for enabled capabilities, 0 for other known ones.", "name")
+	payloadDesc     = newDesc("cluster_version_payload", "Number of manifests of the release that are applied and that are pending.", "version", "type")
+	errorsDesc      = newDesc("cluster_operator_payload_errors", "Number of failed attempts to apply manifests of the release.", "version")
 	riskDesc        = newDesc("cluster_version_risk_conditions", "The conditions of the risks of updates: 1 true, 0 false, -1 unknown.", "condition", "risk", "reason")
 	conditionalDesc = newDesc("cluster_version_conditional_update_condition_seconds", "When a condition of a conditional update changed, in seconds since the epoch.",
 		"version", "condition", "status", "reason")
-	retrievedDesc  = newDesc("cluster_version_operator_update_retrieval_timestamp_seconds", "When the update service answered last, in seconds since the epoch.", "name")
-	upDesc         = newDesc("cluster_operator_up", "1 for parts of the cluster that are available.", "name", "version", "reason")
-	conditionDesc  = newDesc("cluster_operator_conditions", "The conditions of the parts of the cluster: 1 true, 0 false. Unknown ones are left out.", "name", "condition", "reason")
-	transitionDesc = newDesc("cluster_operator_condition_transitions", "How often a condition of a part of the cluster was seen to change.", "name", "condition")
+	retrievedDesc  = newDesc("cluster_version_operator_update_retrieval_timestamp_seconds", "Time of the last successful query of the update service, in seconds since the epoch.", "name")
+	upDesc         = newDesc("cluster_operator_up", "1 for available ClusterOperators, and for the ClusterVersion if it is available.", "name", "version", "reason")
+	conditionDesc  = newDesc("cluster_operator_conditions", "Conditions of ClusterOperators and the ClusterVersion: 1 true, 0 false. Unknown ones are left out.", "name", "condition", "reason")
+	transitionDesc = newDesc("cluster_operator_condition_transitions", "Number of observed changes of a condition of a ClusterOperator.", "name", "condition")
 	installerDesc  = newDesc("cluster_installer", "What installed the cluster.", "type", "version", "invoker")
 )
 
