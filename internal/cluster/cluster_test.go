@@ -267,7 +267,7 @@ func TestOperatorOutsideOfTheRelease(t *testing.T) {
 		t.Errorf("the cluster went back, with objects of %s:\n%s", f.noteVersion(), describeVersion(cv))
 	}
 	if getCondition(cv, "UpgradeableAdminAckRequired").Type != "" {
-		t.Errorf("a condition that nobody sets any more stays:\n%s", describeVersion(cv))
+		t.Errorf("an obsolete condition was not removed:\n%s", describeVersion(cv))
 	}
 }
 

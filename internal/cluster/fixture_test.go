@@ -288,7 +288,7 @@ func (f *fixture) waitForVersion(what string, is func(*configv1.ClusterVersion) 
 		return is(cv), nil
 	})
 	if err != nil {
-		f.t.Fatalf("%s never happened (%v):\n%s", what, err, describeVersion(cv))
+		f.t.Fatalf("timed out waiting for %s (%v):\n%s", what, err, describeVersion(cv))
 	}
 
 	return cv

@@ -120,7 +120,7 @@ func TestOptionalCapabilities(t *testing.T) {
 	}
 
 	if version == "" {
-		t.Error("the marketplace is not told the version of the release")
+		t.Error("the marketplace does not get the version of the release")
 	}
 
 	for name, text := range files {

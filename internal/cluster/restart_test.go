@@ -45,7 +45,7 @@ func (f *fixture) reportOperator(version string) {
 		return f.client.Status().Update(ctx, operator) == nil, nil
 	})
 	if err != nil {
-		f.t.Fatalf("ClusterOperator part is never there: %v", err)
+		f.t.Fatalf("timed out waiting for ClusterOperator part: %v", err)
 	}
 }
 
@@ -71,13 +71,13 @@ func TestRestartInMidUpdate(t *testing.T) {
 		t.Errorf("Upgradeable is %+v", c)
 	}
 
-	f.startOperator(Options{ReleaseImage: own, Payload: first}) // the old one again
-	f.waitForVersion("the wait, after the old operator began anew", waits)
+	f.startOperator(Options{ReleaseImage: own, Payload: first}) // restart of the old operator
+	f.waitForVersion("the wait, after the old operator restarted", waits)
 	if f.noteVersion() != "1.0.1" {
 		t.Errorf("the old operator went back to %s", f.noteVersion())
 	}
 
-	f.startOperator(Options{ReleaseImage: next, Payload: second}) // its successor
+	f.startOperator(Options{ReleaseImage: next, Payload: second}) // the new operator
 	f.waitForVersion("the wait, after the new operator began", waits)
 	f.reportOperator("1.0.1")
 	cv := f.waitForVersion("the update", isComplete("1.0.1"))

@@ -281,7 +281,7 @@ func TestDetailsOfVerification(t *testing.T) {
 		t.Errorf("error is %+v", failure)
 	}
 	if last := told[len(told)-1]; !strings.HasSuffix(last, "The update cannot be verified: bad in full") {
-		t.Errorf("told %q", last)
+		t.Errorf("got event %q", last)
 	}
 }
 

@@ -44,7 +44,7 @@ func receiveWithTimeout[T any](t *testing.T, c <-chan T, what string) T {
 	case value := <-c:
 		return value
 	case <-time.After(waitTimeout):
-		t.Fatalf("%s never happened", what)
+		t.Fatalf("timed out waiting for %s", what)
 	}
 
 	var none T

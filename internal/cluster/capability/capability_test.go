@@ -39,7 +39,7 @@ func TestSets(t *testing.T) {
 	}
 
 	if got := Set("v9", nil); got.Len() > 0 {
-		t.Errorf("a set that nobody knows has %v", got)
+		t.Errorf("an unknown set has %v, want none", got)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestTagIsResolvedAgain(t *testing.T) {
 
 	server.Close()
 	if _, err := f.Retrieve(t.Context(), newRelease(tag+":v1")); err == nil {
-		t.Error("a tag stands for what it stood for before")
+		t.Error("the tag was not resolved again")
 	}
 }
 

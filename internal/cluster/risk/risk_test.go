@@ -125,6 +125,6 @@ func TestCondition(t *testing.T) {
 	}
 
 	if _, ok := Condition(nil, nil); ok {
-		t.Error("there is a condition though nothing stands against updates")
+		t.Error("got a condition without risks, want none")
 	}
 }

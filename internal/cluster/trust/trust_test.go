@@ -183,7 +183,7 @@ func TestClusterSignatures(t *testing.T) {
 		t.Fatalf("a signature in the cluster needs a network: %s", signature.Detail(err))
 	}
 	if again := trust.Verifier(p, release.Cluster{}, []configv1.SignatureStore{}, updates.Proxy{}, nil); again != verifier {
-		t.Error("a verifier that nothing changed about is made anew")
+		t.Error("an unchanged verifier was created again")
 	}
 
 	for range 2 {
@@ -225,7 +225,7 @@ func TestStoreCA(t *testing.T) {
 		return trust.Verifier(p, release.Cluster{}, stores(ca), updates.Proxy{}, authorities).Verify(t.Context(), digest.String())
 	}
 	if err := verify("", nil); err == nil {
-		t.Error("a store that nobody trusts is believed")
+		t.Error("a signature from an untrusted store was accepted")
 	}
 	if err := verify("none", nil); err == nil || !strings.Contains(signature.Detail(err), "openshift-config/none") {
 		t.Errorf("error %v does not name the ConfigMap that is missing", err)

@@ -177,7 +177,7 @@ func TestCacheForgets(t *testing.T) {
 	_, kept := c.entries["old"]
 	c.mu.Unlock()
 	if kept {
-		t.Error("a result that nobody has asked for in a day is kept")
+		t.Error("a result that was not requested for a day was not evicted")
 	}
 }
 

@@ -169,7 +169,7 @@ func TestProxyAndTrust(t *testing.T) {
 	defer server.Close()
 	q = newQuery(server.URL)
 	if _, wrong := c.retrieveUpdates(t.Context(), q); wrong == nil || wrong.Reason != ReasonRemoteFailed || !strings.Contains(wrong.Error(), "certificate") {
-		t.Errorf("a certificate of nobody: got %v", wrong)
+		t.Errorf("an untrusted certificate: got %v", wrong)
 	}
 
 	q.Trust = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})

@@ -109,7 +109,7 @@ func TestPrometheusConnection(t *testing.T) {
 
 	p.CAFile = ""
 	if _, err := p.Match(t.Context(), "up"); err == nil || strings.Contains(err.Error(), "renewed") {
-		t.Errorf("a certificate of nobody: got %v", err)
+		t.Errorf("an untrusted certificate: got %v", err)
 	}
 
 	for _, bad := range []*Prometheus{{URL: "http://[::1"}, {URL: server.URL, TokenFile: filepath.Join(dir, "none")}, {URL: server.URL, CAFile: token}} {

@@ -244,7 +244,7 @@ func TestRisks(t *testing.T) {
 				t.Errorf("come again in %s", wait)
 			}
 			if result.Current == nil || result.Current.URL != "https://example.com/0" {
-				t.Errorf("the current release is told as %v", result.Current)
+				t.Errorf("got current release %v", result.Current)
 			}
 		})
 	}
@@ -267,7 +267,7 @@ func TestRisksChange(t *testing.T) {
 	result, _ := u.refreshResult(t.Context(), q, known)
 	update := result.Conditional[0]
 	if !update.Conditions[0].LastTransitionTime.Equal(&began) || !update.Risks[0].Conditions[0].LastTransitionTime.Equal(&began) {
-		t.Errorf("after a restart the transitions are told to be at %v and %v, want %v",
+		t.Errorf("after a restart got transition times %v and %v, want %v",
 			update.Conditions[0].LastTransitionTime, update.Risks[0].Conditions[0].LastTransitionTime, began)
 	}
 
@@ -308,7 +308,7 @@ func TestMaxConditionalUpdates(t *testing.T) {
 	u.source = fixedService{&found}
 	result, _ := u.refreshResult(t.Context(), newQuery("https://example.com"), nil)
 	if len(result.Conditional) != maxConditionalUpdates {
-		t.Errorf("%d conditional updates are told of", len(result.Conditional))
+		t.Errorf("got %d conditional updates", len(result.Conditional))
 	}
 	if long := truncateMessage(strings.Repeat("ä", maxMessageBytes)); len(long) > maxMessageBytes {
 		t.Errorf("a message has %d bytes", len(long))

@@ -91,6 +91,6 @@ func TestUpdatesOfClusters(t *testing.T) {
 	available := ask(func(*updates.Query) {}).Available[1]
 	want := configv1.Release{Version: "4.1.1", URL: "https://example.com/4.1.1", Channels: []string{"stable-4.1"}}
 	if available.Version != want.Version || available.URL != want.URL || strings.Join(available.Channels, ",") != "stable-4.1" || !strings.Contains(available.Image, "@sha256:") {
-		t.Errorf("the release is told as %+v, want %+v", available, want)
+		t.Errorf("got release %+v, want %+v", available, want)
 	}
 }

@@ -217,7 +217,7 @@ func TestDataImage(t *testing.T) {
 
 	unsigned := newService(t, Options{Releases: i.repository, DataImage: ref, DataVerifier: fakeVerifier{}})
 	if err := unsigned.Scan(t.Context()); err == nil || !strings.Contains(err.Error(), "is not signed") {
-		t.Errorf("an image that nobody signed: %v", err)
+		t.Errorf("an unsigned image: %v", err)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestEventRelay(t *testing.T) {
 		select {
 		case <-out:
 		case <-time.After(time.Minute):
-			t.Fatalf("%s is never told", what)
+			t.Fatalf("%s was not relayed", what)
 		}
 	}
 
@@ -60,12 +60,12 @@ func TestEventRelay(t *testing.T) {
 	progress <- struct{}{} // One that waits already is enough.
 	select {
 	case <-out:
-		t.Error("progress is told at once, again and again")
+		t.Error("progress is relayed without limit")
 	default:
 	}
 
 	if !clock.HasWaiters() {
-		t.Fatal("nothing waits to be told")
+		t.Fatal("no delayed event is pending")
 	}
 
 	clock.Step(minProgressInterval)

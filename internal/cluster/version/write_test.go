@@ -97,7 +97,7 @@ func TestWriteOntoAnotherObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := controller.writeStatus(t.Context(), cv, withMinimalStatus(cv)); err == nil {
-		t.Error("the status of an object that is gone is written onto the one that was made anew")
+		t.Error("the status of a deleted object was written to the recreated one")
 	}
 
 	live := &configv1.ClusterVersion{}
@@ -143,7 +143,7 @@ func TestFailuresThatLast(t *testing.T) {
 
 	for i := 1; i <= maxUnreportedFailures; i++ {
 		if told := tell(); told.Type != "" {
-			t.Fatalf("after %d failures it is told: %+v", i-1, told)
+			t.Fatalf("after %d failures the error is reported: %+v", i-1, told)
 		}
 		if err := controller.recordFailure(t.Context(), cv, away); !errors.Is(err, away) {
 			t.Fatal(err)

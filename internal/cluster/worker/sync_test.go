@@ -113,7 +113,7 @@ func TestDriftHeals(t *testing.T) {
 
 	waitForStatus(t, w, "another pass", completed(w.Status().Completed+2))
 	if again := getObject(t, c, "v1", "ConfigMap", name, name); again.GetUID() == config.GetUID() {
-		t.Error("the ConfigMap was not made anew")
+		t.Error("the ConfigMap was not recreated")
 	}
 
 	c.expectNoWrites(t, w, 2)

@@ -114,7 +114,7 @@ func TestHTTPStore(t *testing.T) {
 				t.Errorf("asked for %q", s.asked)
 			}
 			if strings.Contains(store.String()+strings.Join(got, ""), "secret") {
-				t.Errorf("credentials are told: %s %q", store, got)
+				t.Errorf("credentials are exposed: %s %q", store, got)
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func TestSlowStore(t *testing.T) {
 	go func() {
 		defer close(stopped)
 		if err := newVerifier(openStore(t, slow.URL), ann).Verify(ctx, other.String()); err == nil {
-			t.Error("what nobody signed is verified")
+			t.Error("an unsigned image was verified")
 		}
 	}()
 
