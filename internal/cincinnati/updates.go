@@ -44,9 +44,9 @@ type ConditionalUpdate struct {
 // Updates returns the updates of a cluster at a version: the targets of the edges that start
 // there.
 //
-// A target in both edges and conditionalEdges is conditional. A target is left out, so that it
-// cannot be mistaken for a recommended one, if one of its risks is incomplete or has no known
-// rule, or if several entries lead to its image.
+// A target in both edges and conditionalEdges is conditional. A target is left out if one of its
+// risks is incomplete or has no known rule, or if several entries lead to its image. It could
+// otherwise be mistaken for a recommended one.
 //
 // Updates returns a *NotFoundError if the graph has no such version, and an *Error if a
 // conditional edge starts there and leads to no node.

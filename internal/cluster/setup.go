@@ -1,8 +1,8 @@
 // Package cluster is the cluster-version-operator component: it keeps a cluster at the release
 // that its ClusterVersion asks for.
 //
-// This package connects the parts. version reconciles the ClusterVersion, updates queries the
-// update service, and acceptance decides whether a wanted release may be applied, with the help
+// This package connects the parts. version reconciles the ClusterVersion, and updates queries
+// the update service. acceptance decides whether a wanted release may be applied, with the help
 // of trust, retrieval and precondition. risk finds the risks of updates, capability resolves the
 // optional parts of a platform, and worker applies the release.
 package cluster

@@ -64,10 +64,10 @@ type Resolved struct {
 	Implicit []string
 }
 
-// Resolve returns the capabilities of a cluster. known are all known ones, wanted those of the
-// spec, had those that were enabled before, and needed those that an update must enable so that
-// no object is left without a manager. A capability that was enabled once stays enabled as long
-// as it is known.
+// Resolve returns the capabilities of a cluster. known are all known ones, and wanted are those
+// of the spec. had are those that were enabled before. needed are those that an update must
+// enable so that no object is left without a manager. A capability that was enabled once stays
+// enabled as long as it is known.
 func Resolve(known, wanted, had sets.Set[string], needed []string) Resolved {
 	enabled := wanted.Union(had.Intersection(known)).Insert(needed...)
 	return Resolved{

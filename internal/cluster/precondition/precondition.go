@@ -1,7 +1,7 @@
-// Package precondition checks whether a cluster can be updated to a release: that it is no
-// unsupported rollback, that it does not skip a minor version, that the cluster is upgradeable,
-// that a recent backup exists where backups are made, and that the update service recommends the
-// update.
+// Package precondition checks whether a cluster can be updated to a release. It rejects
+// unsupported rollbacks, updates that skip a minor version, and updates of clusters that are not
+// upgradeable. It requires a recent backup where backups are made. It warns of updates that the
+// update service does not recommend.
 //
 // It has no side effects and only uses its arguments.
 package precondition

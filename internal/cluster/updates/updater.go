@@ -19,8 +19,8 @@ import (
 
 const (
 	// minServiceInterval is the minimum interval between queries of the update service. Each
-	// cluster uses a random interval up to twice as long, so that clusters that start at the same
-	// time do not query at the same time.
+	// cluster uses a random interval up to twice as long. Clusters that start at the same time
+	// therefore query at different times.
 	minServiceInterval = 2 * time.Minute
 	// maxResultAge is how long the last result is kept while the update service fails.
 	maxResultAge = 24 * time.Hour

@@ -1,5 +1,5 @@
 // Package updateservice is the update-service component. It finds the releases in a repository
-// of a registry, builds update graphs from them and from a graph-data folder, and serves these
+// of a registry and builds update graphs from them and from a graph-data folder. It serves these
 // to clusters over the Cincinnati protocol.
 //
 // It scans its sources every few minutes. While the registry is unavailable, or the graph-data

@@ -122,9 +122,9 @@ func hasCompletedUpdate(history []configv1.UpdateHistory) bool {
 	return slices.ContainsFunc(history, func(entry configv1.UpdateHistory) bool { return entry.State == configv1.CompletedUpdate })
 }
 
-// operatorRelease returns the release that the operator belongs to. An operator that is not part of a
-// release image is not replaced by an update, so its own release is the current release of the
-// cluster.
+// operatorRelease returns the release that the operator belongs to. An update does not replace
+// an operator that is not part of a release image. Its own release is therefore the current
+// release of the cluster.
 func (c *Controller) operatorRelease(status configv1.ClusterVersionStatus) configv1.Release {
 	if c.Own.Files != nil {
 		return c.own

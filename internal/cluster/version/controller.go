@@ -154,8 +154,8 @@ func New(c client.Client, gates, reader client.Reader, o Options) *Controller {
 }
 
 // Reconcile syncs the ClusterVersion. It records an accepted release in the status before it
-// passes the release to the worker, so that an operator that restarts in between starts with
-// this release.
+// passes the release to the worker. An operator that restarts in between then starts with this
+// release.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	cv := &configv1.ClusterVersion{}
 	err := c.client.Get(ctx, req.NamespacedName, cv)

@@ -21,7 +21,7 @@ func (t target) matchesRelease(r configv1.Release) bool {
 }
 
 // desiredTarget returns the release that a spec asks for. valid is the ClusterVersion without
-// the invalid fields of its spec, own is the release of the running operator, and current is the
+// the invalid fields of its spec. own is the release of the running operator, and current is the
 // release that was last accepted.
 //
 // A spec that names no release asks for the operator's own release: after an update was cleared,
