@@ -13,33 +13,35 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// callLog logs each call at its start and at its end, at debug level: whoever reaches the port
-// could fill the log of the node otherwise. Of what the client sends along it
-// logs nothing but the name of the program: metadata may hold its credentials.
-type callLog struct {
+// callLogger logs the start and the end of each call. It logs at debug level, because anyone
+// who reaches the port could otherwise fill the log of the node. Of the client's metadata it
+// logs only the user agent: metadata may hold credentials.
+type callLogger struct {
 	log *slog.Logger
-	// failed is told the error of a call.
-	failed func(error)
+	// onError is called with the error of each call, or nil.
+	onError func(error)
 }
 
-func (l *callLog) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	finish := l.start(ctx, info.FullMethod)
+// interceptUnary is a grpc.UnaryServerInterceptor.
+func (l *callLogger) interceptUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	finish := l.logStart(ctx, info.FullMethod)
 	answer, err := handler(ctx, request)
 	finish(err)
 	return answer, err
 }
 
-func (l *callLog) stream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	finish := l.start(stream.Context(), info.FullMethod)
+// interceptStream is a grpc.StreamServerInterceptor.
+func (l *callLogger) interceptStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	finish := l.logStart(stream.Context(), info.FullMethod)
 	err := handler(server, stream)
 	finish(err)
 	return err
 }
 
-// start logs the begin of a call. The function that it gives logs the end.
-func (l *callLog) start(ctx context.Context, method string) func(error) {
+// logStart logs the start of a call and returns a function that logs its end.
+func (l *callLogger) logStart(ctx context.Context, method string) func(error) {
 	if !l.log.Enabled(ctx, slog.LevelDebug) {
-		return func(err error) { l.failed(err) }
+		return func(err error) { l.onError(err) }
 	}
 
 	service, name := path.Split(method)
@@ -48,13 +50,13 @@ func (l *callLog) start(ctx context.Context, method string) func(error) {
 		log = log.With("peer.address", client.Addr.String())
 	}
 	if agent := metadata.ValueFromIncomingContext(ctx, "user-agent"); len(agent) > 0 {
-		log = log.With("user_agent", abbreviate(agent[0]))
+		log = log.With("user_agent", truncateForLog(agent[0]))
 	}
 
 	log.Debug("started call")
 	began := time.Now()
 	return func(err error) {
-		l.failed(err)
+		l.onError(err)
 		log = log.With("grpc.code", status.Code(err).String(), "grpc.time_ms", float64(time.Since(began).Microseconds())/1000)
 		if err != nil {
 			log = log.With("grpc.error", err.Error())
@@ -63,11 +65,11 @@ func (l *callLog) start(ctx context.Context, method string) func(error) {
 	}
 }
 
-// abbreviate cuts a text that a client chose to what a line of a log can take.
-func abbreviate(text string) string {
-	const most = 100
-	if len(text) > most {
-		return text[:most] + "…"
+// truncateForLog limits the length of a text that the client chose.
+func truncateForLog(text string) string {
+	const maxLength = 100
+	if len(text) > maxLength {
+		return text[:maxLength] + "…"
 	}
 	return text
 }

@@ -278,7 +278,7 @@ func TestGetBundleThatReplaces(t *testing.T) {
 	ask := func(name, pkg, channel string) (*registrypb.Bundle, error) {
 		return c.GetBundleThatReplaces(t.Context(), &registrypb.GetReplacementRequest{CsvName: name, PkgName: pkg, ChannelName: channel})
 	}
-	// As GetBundle gives it: without what it replaces and skips.
+	// As GetBundle returns it: without replaces and skips.
 	want := in("preview", prometheus("0.22.2", "ServiceMonitor", "PrometheusRule"), "", "")
 	// One that is replaced and not in the catalog, and one that is skipped.
 	for _, name := range []string{"prometheusoperator.0.15.0", "prometheusoperator.0.14.0"} {

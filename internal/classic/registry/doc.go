@@ -1,7 +1,7 @@
-// Package registry serves a catalog by the protocol that OLM Classic reads catalogs by:
-// the services api.Registry and api.ExperimentalRegistry, with health and reflection. It
-// is what runs in the pod of a CatalogSource, as `opm serve`.
+// Package registry serves a catalog with the gRPC protocol of OLM Classic: the services
+// api.Registry and api.ExperimentalRegistry, with health and reflection. `opm serve` runs it in
+// the pod of a CatalogSource.
 //
-// Whatever a call needs is in content.Content: an index in memory and the rest on disk.
-// Nothing here knows of clusters.
+// Everything that calls need is in content.Content: an index in memory, and the blobs on disk.
+// The package does not access a cluster.
 package registry

@@ -14,19 +14,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// acknowledge is the metadata by which a client says that it knows that a call may change.
-const acknowledge = "x-acknowledge-experimental"
+// acknowledgeMetadataKey is the metadata with which a client accepts that a call may change.
+const acknowledgeMetadataKey = "x-acknowledge-experimental"
 
-// experimental answers the calls of api.ExperimentalRegistry.
-type experimental struct {
+// experimentalService answers the calls of api.ExperimentalRegistry.
+type experimentalService struct {
 	registrypb.UnimplementedExperimentalRegistryServer
 
 	content *content.Content
 }
 
-func (s *experimental) ExperimentalListPackageCustomSchemas(request *registrypb.ListPackageCustomSchemasRequest, stream grpc.ServerStreamingServer[structpb.Struct]) error {
-	sent, _ := metadata.FromIncomingContext(stream.Context()) // There is none, or it is read.
-	if !slices.Contains(sent.Get(acknowledge), "true") {
+func (s *experimentalService) ExperimentalListPackageCustomSchemas(request *registrypb.ListPackageCustomSchemasRequest, stream grpc.ServerStreamingServer[structpb.Struct]) error {
+	sent, _ := metadata.FromIncomingContext(stream.Context()) // Missing metadata is empty.
+	if !slices.Contains(sent.Get(acknowledgeMetadataKey), "true") {
 		return nil
 	}
 	if request.GetSchema() == "" {
@@ -39,7 +39,7 @@ func (s *experimental) ExperimentalListPackageCustomSchemas(request *registrypb.
 			return status.Errorf(codes.InvalidArgument, "invalid custom schema query: %v", err)
 		}
 		if err == nil {
-			err = sendStruct(stream, blob)
+			err = sendCustomBlob(stream, blob)
 		}
 		if err != nil {
 			return status.Error(codes.Internal, err.Error())
@@ -49,8 +49,9 @@ func (s *experimental) ExperimentalListPackageCustomSchemas(request *registrypb.
 	return nil
 }
 
-func sendStruct(stream grpc.ServerStreamingServer[structpb.Struct], blob []byte) error {
-	// The end of a client that has gone is found out before the work is done.
+// sendCustomBlob sends a blob as a Struct.
+func sendCustomBlob(stream grpc.ServerStreamingServer[structpb.Struct], blob []byte) error {
+	// If the client has gone, the conversion would be wasted.
 	if err := stream.Context().Err(); err != nil {
 		return err
 	}

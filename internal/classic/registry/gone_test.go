@@ -41,10 +41,10 @@ func TestEndOfTheClientEndsTheCall(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	ctx, cancel := context.WithCancel(metadata.NewIncomingContext(t.Context(), metadata.Pairs(acknowledge, "true")))
+	ctx, cancel := context.WithCancel(metadata.NewIncomingContext(t.Context(), metadata.Pairs(acknowledgeMetadataKey, "true")))
 	cancel()
 	stream := &gone{ctx: ctx}
-	err = (&experimental{content: catalog}).ExperimentalListPackageCustomSchemas(
+	err = (&experimentalService{content: catalog}).ExperimentalListPackageCustomSchemas(
 		&registrypb.ListPackageCustomSchemasRequest{Schema: "example.lifecycle", PackageName: "etcd"}, stream)
 	if got := status.Convert(err); got.Code() != codes.Internal || got.Message() != context.Canceled.Error() || stream.sent > 0 {
 		t.Errorf("after %d messages the error is %v", stream.sent, err)

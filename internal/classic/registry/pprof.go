@@ -15,25 +15,25 @@ import (
 	"time"
 )
 
-// profileRoutes serves what net/http/pprof does, to the same tools. That package registers
-// itself in every program that links it, which costs each run of opm, most of which serve
-// nothing, more than half a megabyte.
+// newProfileMux returns a mux that serves the same profiles as net/http/pprof. That package
+// registers its handlers in every program that links it. This costs each run of opm more than
+// half a megabyte, and most runs serve nothing.
 //
-// The difference of two moments is left to the tools: go tool pprof -diff_base.
-func profileRoutes() *http.ServeMux {
+// Differences of two profiles are not served: go tool pprof computes them with -diff_base.
+func newProfileMux() *http.ServeMux {
 	routes := http.NewServeMux()
-	routes.HandleFunc("/debug/pprof/{$}", profileIndex)
-	routes.HandleFunc("/debug/pprof/{name}", namedProfile)
-	routes.HandleFunc("/debug/pprof/cmdline", commandLine)
-	routes.HandleFunc("/debug/pprof/profile", cpuProfile)
-	routes.HandleFunc("/debug/pprof/symbol", symbols)
-	routes.HandleFunc("/debug/pprof/trace", executionTrace)
+	routes.HandleFunc("/debug/pprof/{$}", serveProfileIndex)
+	routes.HandleFunc("/debug/pprof/{name}", serveNamedProfile)
+	routes.HandleFunc("/debug/pprof/cmdline", serveCommandLine)
+	routes.HandleFunc("/debug/pprof/profile", serveCPUProfile)
+	routes.HandleFunc("/debug/pprof/symbol", serveSymbols)
+	routes.HandleFunc("/debug/pprof/trace", serveExecutionTrace)
 
 	return routes
 }
 
-// profileIndex lists what there is.
-func profileIndex(w http.ResponseWriter, _ *http.Request) {
+// serveProfileIndex lists the profiles.
+func serveProfileIndex(w http.ResponseWriter, _ *http.Request) {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n<title>/debug/pprof/</title>\n<h1>Profiles</h1>\n<p>With debug=1 they are text.</p>\n<ul>\n")
 	for _, profile := range pprof.Profiles() {
@@ -44,116 +44,122 @@ func profileIndex(w http.ResponseWriter, _ *http.Request) {
 	b.WriteString("<li><a href=\"goroutine?debug=2\">stacks of all goroutines</a></li>\n")
 	b.WriteString("<li><a href=\"profile?seconds=30\">profile</a>, <a href=\"trace?seconds=1\">trace</a>: of so many seconds</li>\n")
 	b.WriteString("<li><a href=\"cmdline\">cmdline</a></li>\n</ul>\n")
-	startAnswer(w, "text/html; charset=utf-8")
+	setContentType(w, "text/html; charset=utf-8")
 	_, _ = io.WriteString(w, b.String()) // The client has gone.
 }
 
-// startAnswer says what follows.
-func startAnswer(w http.ResponseWriter, contentType string) {
+// setContentType sets the content type of the response.
+func setContentType(w http.ResponseWriter, contentType string) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Type", contentType)
 }
 
-// startFile says that a file follows.
-func startFile(w http.ResponseWriter, name string) {
-	startAnswer(w, "application/octet-stream")
+// setAttachmentHeaders marks the response as a file.
+func setAttachmentHeaders(w http.ResponseWriter, name string) {
+	setContentType(w, "application/octet-stream")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 }
 
-// refuse says to go tool pprof, which looks for the header, why there is no profile.
-func refuse(w http.ResponseWriter, status int, text string) {
+// writePprofError answers with an error that go tool pprof shows, which looks for its header.
+func writePprofError(w http.ResponseWriter, status int, text string) {
 	w.Header().Del("Content-Disposition")
 	w.Header().Set("X-Go-Pprof", "1")
 	http.Error(w, text, status)
 }
 
-// namedProfile returns one of those that the runtime keeps, such as heap.
-func namedProfile(w http.ResponseWriter, r *http.Request) {
+// serveNamedProfile serves a profile of the runtime, such as heap.
+func serveNamedProfile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	profile := pprof.Lookup(name)
 	switch {
 	case profile == nil:
-		refuse(w, http.StatusNotFound, "Unknown profile")
+		writePprofError(w, http.StatusNotFound, "Unknown profile")
 		return
 	case r.FormValue("seconds") != "":
-		refuse(w, http.StatusBadRequest, `the difference of two moments is not served: get both, and call go tool pprof with -diff_base`)
+		writePprofError(w, http.StatusBadRequest, `the difference of two moments is not served: get both, and call go tool pprof with -diff_base`)
 		return
 	}
 
-	// What is no number is none, as with net/http/pprof.
+	// Invalid numbers count as 0, as in net/http/pprof.
 	if collect, _ := strconv.Atoi(r.FormValue("gc")); name == "heap" && collect > 0 {
 		runtime.GC()
 	}
 
 	debug, _ := strconv.Atoi(r.FormValue("debug"))
 	if debug == 0 {
-		startFile(w, profile.Name())
+		setAttachmentHeaders(w, profile.Name())
 	} else {
-		startAnswer(w, "text/plain; charset=utf-8")
+		setContentType(w, "text/plain; charset=utf-8")
 	}
 
 	_ = profile.WriteTo(w, debug) // The client has gone.
 }
 
-func commandLine(w http.ResponseWriter, _ *http.Request) {
-	startAnswer(w, "text/plain; charset=utf-8")
+// serveCommandLine serves the command line of the program.
+func serveCommandLine(w http.ResponseWriter, _ *http.Request) {
+	setContentType(w, "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, strings.Join(os.Args, "\x00")) //nolint:gosec // plain text; whether the client has gone does not matter
 }
 
-// seconds is for how long something is wanted. It ends when the client goes.
-func seconds(r *http.Request, standard float64) time.Duration {
-	wanted, err := strconv.ParseFloat(r.FormValue("seconds"), 64)
-	if err != nil || !(wanted > 0) {
-		wanted = standard
+// requestedDuration returns the duration in the query of a request, or defaultSeconds. It is at
+// most maxProfileDuration.
+func requestedDuration(r *http.Request, defaultSeconds float64) time.Duration {
+	seconds, err := strconv.ParseFloat(r.FormValue("seconds"), 64)
+	if err != nil || !(seconds > 0) {
+		seconds = defaultSeconds
 	}
-	return time.Duration(min(wanted, maxProfile.Seconds()) * float64(time.Second))
+	return time.Duration(min(seconds, maxProfileDuration.Seconds()) * float64(time.Second))
 }
 
-// maxProfile bounds how long a profile or trace may take.
-const maxProfile = time.Hour
+// maxProfileDuration limits the duration of a profile or trace.
+const maxProfileDuration = time.Hour
 
-func wait(r *http.Request, period time.Duration) {
+// waitForRequest waits for a period, or until the client goes.
+func waitForRequest(r *http.Request, period time.Duration) {
 	select {
 	case <-time.After(period):
 	case <-r.Context().Done():
 	}
 }
 
-func cpuProfile(w http.ResponseWriter, r *http.Request) {
-	startFile(w, "profile")
+// serveCPUProfile serves a CPU profile, of 30 s by default.
+func serveCPUProfile(w http.ResponseWriter, r *http.Request) {
+	setAttachmentHeaders(w, "profile")
 	if err := pprof.StartCPUProfile(w); err != nil {
-		refuse(w, http.StatusInternalServerError, "Could not enable CPU profiling: "+err.Error())
+		writePprofError(w, http.StatusInternalServerError, "Could not enable CPU profiling: "+err.Error())
 		return
 	}
 	defer pprof.StopCPUProfile()
-	wait(r, seconds(r, 30))
+	waitForRequest(r, requestedDuration(r, 30))
 }
 
-func executionTrace(w http.ResponseWriter, r *http.Request) {
-	startFile(w, "trace")
+// serveExecutionTrace serves an execution trace, of 1 s by default.
+func serveExecutionTrace(w http.ResponseWriter, r *http.Request) {
+	setAttachmentHeaders(w, "trace")
 	if err := trace.Start(w); err != nil {
-		refuse(w, http.StatusInternalServerError, "Could not enable tracing: "+err.Error())
+		writePprofError(w, http.StatusInternalServerError, "Could not enable tracing: "+err.Error())
 		return
 	}
 	defer trace.Stop()
-	wait(r, seconds(r, 1))
+	waitForRequest(r, requestedDuration(r, 1))
 }
 
-// maxSymbols bounds a question for names, in bytes.
-const maxSymbols = 1 << 20
+// maxSymbolRequestBytes limits the body of a request for symbols.
+const maxSymbolRequestBytes = 1 << 20
 
-// symbols names the functions at addresses, which have a plus sign between them.
-func symbols(w http.ResponseWriter, r *http.Request) {
-	question := io.Reader(strings.NewReader(r.URL.RawQuery))
+// serveSymbols returns the names of the functions at addresses. The addresses are separated by
+// plus signs.
+func serveSymbols(w http.ResponseWriter, r *http.Request) {
+	body := io.Reader(strings.NewReader(r.URL.RawQuery))
 	if r.Method == http.MethodPost {
-		question = http.MaxBytesReader(w, r.Body, maxSymbols)
+		body = http.MaxBytesReader(w, r.Body, maxSymbolRequestBytes)
 	}
 
 	var b strings.Builder
-	b.WriteString("num_symbols: 1\n") // There are some; nobody reads how many.
-	for reader, more := bufio.NewReader(question), true; more; {
+	b.WriteString("num_symbols: 1\n") // Clients read it only as a flag.
+	for reader, more := bufio.NewReader(body), true; more; {
 		word, err := reader.ReadString('+')
-		if err != nil && err != io.EOF { //nolint:errorlint // a Reader gives it as it is
+		if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns io.EOF unwrapped
 			fmt.Fprintf(&b, "reading request: %v\n", err)
 		}
 
@@ -164,6 +170,6 @@ func symbols(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 
-	startAnswer(w, "text/plain; charset=utf-8")
+	setContentType(w, "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, b.String()) // The client has gone.
 }

@@ -15,7 +15,7 @@ import (
 func ask(t *testing.T, method, target, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := httptest.NewRecorder()
-	profileRoutes().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body)))
+	newProfileMux().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body)))
 	return answer
 }
 
@@ -41,7 +41,7 @@ func TestProfilesAsToolsReadThem(t *testing.T) {
 }
 
 func TestSymbols(t *testing.T) {
-	address := fmt.Sprintf("%#x", reflect.ValueOf(symbols).Pointer())
+	address := fmt.Sprintf("%#x", reflect.ValueOf(serveSymbols).Pointer())
 	want := "num_symbols: 1\n" + address + " github.com/mainstay-dev/mainstay/internal/classic/registry.symbols\n"
 	for name, answer := range map[string]*httptest.ResponseRecorder{
 		"query": ask(t, http.MethodGet, "/debug/pprof/symbol?"+address, ""),
@@ -52,16 +52,16 @@ func TestSymbols(t *testing.T) {
 		}
 	}
 
-	if answer := ask(t, http.MethodPost, "/debug/pprof/symbol", strings.Repeat("1", maxSymbols+1)); !strings.Contains(answer.Body.String(), "reading request: ") {
+	if answer := ask(t, http.MethodPost, "/debug/pprof/symbol", strings.Repeat("1", maxSymbolRequestBytes+1)); !strings.Contains(answer.Body.String(), "reading request: ") {
 		t.Errorf("a question without end: %q", answer.Body)
 	}
 }
 
 func TestSecondsOfAProfile(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"": 30 * time.Second, "x": 30 * time.Second, "-1": 30 * time.Second, "NaN": 30 * time.Second, "0.5": 500 * time.Millisecond, "1e300": maxProfile,
+		"": 30 * time.Second, "x": 30 * time.Second, "-1": 30 * time.Second, "NaN": 30 * time.Second, "0.5": 500 * time.Millisecond, "1e300": maxProfileDuration,
 	} {
-		if got := seconds(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?seconds="+text, nil), 30); got != want {
+		if got := requestedDuration(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?seconds="+text, nil), 30); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}

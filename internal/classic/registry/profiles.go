@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// profiles serves profiles of the program by HTTP, and that of its start.
-type profiles struct {
-	// server and address are nil when nothing is served.
+// profileServer serves profiles of the program over HTTP, including a CPU profile of its start.
+type profileServer struct {
+	// server and address are nil if nothing is served.
 	server  *http.Server
 	address net.Addr
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu sync.Mutex
-	// ready says that the start is over.
-	ready bool
-	// capturing says that the CPU is being profiled, into cpu.
+	// startupDone reports whether the program has started.
+	startupDone bool
+	// capturing reports whether the CPU profile of the start is being written to cpu.
 	capturing bool
 	cpu       bytes.Buffer
 }
 
-// startProfiles listens on an address, nowhere when it is empty, and begins the profile of
-// the start when that is wanted.
-func startProfiles(ctx context.Context, address string, capture bool) (*profiles, error) {
-	p := &profiles{}
+// startProfileServer listens on an address, unless that is empty. If capture is set, it starts
+// a CPU profile, which lasts until finishStartupProfile.
+func startProfileServer(ctx context.Context, address string, capture bool) (*profileServer, error) {
+	p := &profileServer{}
 	if capture {
 		if err := pprof.StartCPUProfile(&p.cpu); err != nil {
 			return nil, err
@@ -42,35 +42,35 @@ func startProfiles(ctx context.Context, address string, capture bool) (*profiles
 
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		p.started()
+		p.finishStartupProfile()
 		return nil, err
 	}
 
-	routes := profileRoutes()
-	routes.HandleFunc("/debug/pprof/startup/cpu", p.startupCPU)
+	routes := newProfileMux()
+	routes.HandleFunc("/debug/pprof/startup/cpu", p.serveStartupProfile)
 	p.address = listener.Addr()
 	p.server = &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = p.server.Serve(listener) }() // It ends when it is closed.
+	go func() { _ = p.server.Serve(listener) }() // It returns after Close.
 
 	return p, nil
 }
 
-// started ends the profile of the start.
-func (p *profiles) started() {
+// finishStartupProfile ends the CPU profile of the start.
+func (p *profileServer) finishStartupProfile() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.capturing {
 		pprof.StopCPUProfile()
 		p.capturing = false
 	}
-	p.ready = true
+	p.startupDone = true
 }
 
-// startupCPU returns the profile of the start, an empty one when none was wanted.
-func (p *profiles) startupCPU(w http.ResponseWriter, _ *http.Request) {
+// serveStartupProfile serves the CPU profile of the start, which is empty if none was captured.
+func (p *profileServer) serveStartupProfile(w http.ResponseWriter, _ *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.ready {
+	if !p.startupDone {
 		http.Error(w, "cpu profile cache is not yet ready", http.StatusServiceUnavailable)
 		return
 	}
@@ -79,10 +79,10 @@ func (p *profiles) startupCPU(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(p.cpu.Bytes()) // The client has gone.
 }
 
-// stop ends all of it.
-func (p *profiles) stop() {
-	p.started()
+// stop ends the CPU profile and closes the server.
+func (p *profileServer) stop() {
+	p.finishStartupProfile()
 	if p.server != nil {
-		_ = p.server.Close() // What is under way is lost with the program.
+		_ = p.server.Close() // Requests in flight are dropped.
 	}
 }

@@ -22,37 +22,38 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// registerReflection lets strangers, such as grpcurl, learn the services of a server.
+// registerReflection registers the reflection service, with which clients such as grpcurl learn
+// the services of a server.
 //
-// gRPC's own reflection makes the description of a file anew from Go's view of it, for
-// which it loads the description of descriptions at the start of each program that links
-// it: half a megabyte for each run of opm, most of which serve nothing. The files of this
-// server are known, and have their descriptions in them as the compiler wrote them.
+// gRPC's own reflection builds file descriptors from Go's view of them. For this it loads the
+// descriptor of descriptors when a program starts that links it. This costs each run of opm
+// half a megabyte, and most runs serve nothing. The files of this server are known, and contain
+// their descriptors as the compiler wrote them.
 func registerReflection(server *grpc.Server) {
-	r := &reflector{services: server.GetServiceInfo}
+	r := &reflector{serviceInfo: server.GetServiceInfo}
 	reflectionv1.RegisterServerReflectionServer(server, r)
-	reflectionv1alpha.RegisterServerReflectionServer(server, &oldReflector{r})
+	reflectionv1alpha.RegisterServerReflectionServer(server, &alphaReflector{r})
 }
 
-// described has a message of each file that the services of the server need. The method
-// is deprecated because it knows of the file only, which is what is wanted here.
-var described = []interface{ Descriptor() ([]byte, []int) }{
+// descriptorMessages has one message of each file that the server's services need. The method
+// Descriptor is deprecated because it knows only the file; only the file is needed here.
+var descriptorMessages = []interface{ Descriptor() ([]byte, []int) }{
 	(*registrypb.Bundle)(nil), (*structpb.Struct)(nil), (*grpc_health_v1.HealthCheckRequest)(nil),
 	(*reflectionv1.ServerReflectionRequest)(nil), (*reflectionv1alpha.ServerReflectionRequest)(nil), //nolint:staticcheck // It is deprecated, and served to older clients.
 }
 
-// reflector answers by the protocol's version 1.
+// reflector implements version 1 of the reflection protocol.
 type reflector struct {
 	reflectionv1.UnimplementedServerReflectionServer
 
-	services func() map[string]grpc.ServiceInfo
+	serviceInfo func() map[string]grpc.ServiceInfo
 }
 
-// ServerReflectionInfo answers one question after the other.
+// ServerReflectionInfo answers the requests of a stream in order.
 func (r *reflector) ServerReflectionInfo(stream reflectionv1.ServerReflection_ServerReflectionInfoServer) error {
 	sent := map[string]bool{}
 	for {
-		question, err := stream.Recv()
+		request, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -60,7 +61,7 @@ func (r *reflector) ServerReflectionInfo(stream reflectionv1.ServerReflection_Se
 			return err
 		}
 
-		answer, err := r.answer(question, sent)
+		answer, err := r.answerRequest(request, sent)
 		if err != nil {
 			return err
 		}
@@ -70,14 +71,15 @@ func (r *reflector) ServerReflectionInfo(stream reflectionv1.ServerReflection_Se
 	}
 }
 
-// answer leaves out files that the client has been sent.
-func (r *reflector) answer(question *reflectionv1.ServerReflectionRequest, sent map[string]bool) (*reflectionv1.ServerReflectionResponse, error) {
-	answer := &reflectionv1.ServerReflectionResponse{ValidHost: question.GetHost(), OriginalRequest: question}
+// answerRequest answers one request. It leaves out files that were sent already, which are the
+// keys of sent.
+func (r *reflector) answerRequest(request *reflectionv1.ServerReflectionRequest, sent map[string]bool) (*reflectionv1.ServerReflectionResponse, error) {
+	answer := &reflectionv1.ServerReflectionResponse{ValidHost: request.GetHost(), OriginalRequest: request}
 	var err error
-	switch wanted := question.GetMessageRequest().(type) {
+	switch wanted := request.GetMessageRequest().(type) {
 	case *reflectionv1.ServerReflectionRequest_ListServices:
 		list := &reflectionv1.ListServiceResponse{}
-		for _, name := range slices.Sorted(maps.Keys(r.services())) {
+		for _, name := range slices.Sorted(maps.Keys(r.serviceInfo())) {
 			list.Service = append(list.Service, &reflectionv1.ServiceResponse{Name: name})
 		}
 		answer.MessageResponse = &reflectionv1.ServerReflectionResponse_ListServicesResponse{ListServicesResponse: list}
@@ -85,12 +87,12 @@ func (r *reflector) answer(question *reflectionv1.ServerReflectionRequest, sent 
 	case *reflectionv1.ServerReflectionRequest_FileByFilename:
 		var file protoreflect.FileDescriptor
 		if file, err = protoregistry.GlobalFiles.FindFileByPath(wanted.FileByFilename); err == nil {
-			err = putFiles(answer, file, sent)
+			err = setFileResponse(answer, file, sent)
 		}
 	case *reflectionv1.ServerReflectionRequest_FileContainingSymbol:
 		var found protoreflect.Descriptor
 		if found, err = protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(wanted.FileContainingSymbol)); err == nil {
-			err = putFiles(answer, found.ParentFile(), sent)
+			err = setFileResponse(answer, found.ParentFile(), sent)
 		}
 	case *reflectionv1.ServerReflectionRequest_AllExtensionNumbersOfType:
 		name := protoreflect.FullName(wanted.AllExtensionNumbersOfType)
@@ -112,21 +114,22 @@ func (r *reflector) answer(question *reflectionv1.ServerReflectionRequest, sent 
 	return answer, nil
 }
 
-// putFiles answers with a file and those that it imports.
-func putFiles(answer *reflectionv1.ServerReflectionResponse, file protoreflect.FileDescriptor, sent map[string]bool) error {
+// setFileResponse sets a file and the files that it imports as the answer. It adds them to
+// sent.
+func setFileResponse(answer *reflectionv1.ServerReflectionResponse, file protoreflect.FileDescriptor, sent map[string]bool) error {
 	files := &reflectionv1.FileDescriptorResponse{}
 	for queue := []protoreflect.FileDescriptor{file}; len(queue) > 0; queue = queue[1:] {
 		if sent[queue[0].Path()] {
 			continue
 		}
 
-		description, err := description(queue[0].Path())
+		descriptor, err := readFileDescriptor(queue[0].Path())
 		if err != nil {
 			return err
 		}
 
 		sent[queue[0].Path()] = true
-		files.FileDescriptorProto = append(files.FileDescriptorProto, description)
+		files.FileDescriptorProto = append(files.FileDescriptorProto, descriptor)
 		imports := queue[0].Imports()
 		for i := range imports.Len() {
 			queue = append(queue, imports.Get(i).FileDescriptor)
@@ -137,9 +140,9 @@ func putFiles(answer *reflectionv1.ServerReflectionResponse, file protoreflect.F
 	return nil
 }
 
-// description returns a file as the compiler described it.
-func description(path string) ([]byte, error) {
-	for _, message := range described {
+// readFileDescriptor returns the descriptor of a file as the compiler wrote it.
+func readFileDescriptor(path string) ([]byte, error) {
+	for _, message := range descriptorMessages {
 		if message.(proto.Message).ProtoReflect().Descriptor().ParentFile().Path() != path {
 			continue
 		}
@@ -156,11 +159,12 @@ func description(path string) ([]byte, error) {
 	return nil, protoregistry.NotFound
 }
 
-// oldReflector answers by the protocol's first version, whose messages are the same.
-type oldReflector struct{ current *reflector }
+// alphaReflector implements version 1alpha of the reflection protocol, which has the same
+// messages.
+type alphaReflector struct{ current *reflector }
 
-// ServerReflectionInfo answers one question after the other.
-func (r *oldReflector) ServerReflectionInfo(stream reflectionv1alpha.ServerReflection_ServerReflectionInfoServer) error {
+// ServerReflectionInfo answers the requests of a stream in order.
+func (r *alphaReflector) ServerReflectionInfo(stream reflectionv1alpha.ServerReflection_ServerReflectionInfoServer) error {
 	sent := map[string]bool{}
 	for {
 		old, err := stream.Recv()
@@ -172,17 +176,17 @@ func (r *oldReflector) ServerReflectionInfo(stream reflectionv1alpha.ServerRefle
 		}
 
 		question := &reflectionv1.ServerReflectionRequest{}
-		if err := convert(old, question); err != nil {
+		if err := convertMessage(old, question); err != nil {
 			return err
 		}
 
-		answer, err := r.current.answer(question, sent)
+		answer, err := r.current.answerRequest(question, sent)
 		if err != nil {
 			return err
 		}
 
 		oldAnswer := &reflectionv1alpha.ServerReflectionResponse{} //nolint:staticcheck // It is deprecated, and asked for by older clients.
-		if err := convert(answer, oldAnswer); err != nil {
+		if err := convertMessage(answer, oldAnswer); err != nil {
 			return err
 		}
 		if err := stream.Send(oldAnswer); err != nil {
@@ -191,8 +195,8 @@ func (r *oldReflector) ServerReflectionInfo(stream reflectionv1alpha.ServerRefle
 	}
 }
 
-// convert reads a message as another one of the same form.
-func convert(from, to proto.Message) error {
+// convertMessage copies a message into one of another type with the same fields.
+func convertMessage(from, to proto.Message) error {
 	data, err := proto.Marshal(from)
 	if err != nil {
 		return err

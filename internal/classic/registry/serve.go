@@ -14,65 +14,65 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 )
 
-// DefaultAddress is where a registry listens: on all interfaces, as clients expect it.
+// DefaultAddress is the default listen address: all interfaces, on the port that clients
+// expect.
 const DefaultAddress = ":50051"
 
-// DefaultPprofAddress is where profiles of the server can be had.
+// DefaultPprofAddress is the default listen address of the profiles.
 const DefaultPprofAddress = "localhost:6060"
 
-// DefaultTerminationLog is where Kubernetes looks for why a container has ended.
+// DefaultTerminationLog is the file from which Kubernetes reads why a container terminated.
 const DefaultTerminationLog = "/dev/termination-log"
 
-// defaultGrace is how long calls that are under way may take when the server stops: less
-// than the 30 s after which Kubernetes ends a container that does not.
-const defaultGrace = 20 * time.Second
+// defaultShutdownTimeout is how long calls in flight may take when the server stops. It is less
+// than the 30 s after which Kubernetes kills a container.
+const defaultShutdownTimeout = 20 * time.Second
 
-// Serve serves one catalog until it is told to stop.
+// Serve serves one catalog until its context ends.
 //
-// It listens only once it can answer: whoever asks for its health before is refused the
-// connection. /etc/nsswitch.conf, which the field's opm writes when it is missing, is left
-// alone: Go's own resolver looks into /etc/hosts first also without it.
+// It listens only when the content is ready: until then, connections and health probes are
+// refused. It does not write /etc/nsswitch.conf, as upstream opm does if the file is missing:
+// Go's resolver reads /etc/hosts first even without it.
 type Serve struct {
 	// Source is the catalog: a content.Folder, or a content.Stream.
 	Source content.Source
-	// Address is where to listen. Empty stands for DefaultAddress.
+	// Address is the listen address. If it is empty, DefaultAddress is used.
 	Address string
-	// CacheDir is where content is kept between two runs, see content.Cache. Empty stands
-	// for a temporary folder, which is removed at the end.
+	// CacheDir is the cache directory, see content.Cache. If it is empty, a temporary folder is
+	// used and removed at the end.
 	CacheDir string
-	// CacheOnly fills the cache directory and serves nothing.
+	// CacheOnly is set to fill the cache directory and serve nothing.
 	CacheOnly bool
-	// Integrity says what happens to a cache that does not fit the catalog.
+	// Integrity says how to treat a cache that does not match the catalog.
 	Integrity content.Integrity
-	// TerminationLog is a file to which the error is appended that ends the server. Empty
-	// stands for none. That it cannot be written is only logged.
+	// TerminationLog is a file to which Run appends its error. It may be empty. If it cannot be
+	// written, Run only logs a warning.
 	TerminationLog string
-	// PprofAddress is where profiles are served by HTTP. Empty stands for nowhere, and so
-	// does any with CacheOnly.
+	// PprofAddress is the listen address of the profiles. If it is empty, or if CacheOnly is
+	// set, profiles are not served.
 	PprofAddress string
-	// PprofCaptureProfiles keeps a profile of the CPU from the start until the server
-	// answers, for /debug/pprof/startup/cpu.
+	// PprofCaptureProfiles enables a CPU profile from the start until the server is ready. It
+	// is served at /debug/pprof/startup/cpu.
 	PprofCaptureProfiles bool
-	// Log is told what happens: at the start, and each call at its begin and its end. Nil
-	// stands for nobody.
+	// Log receives the messages of the start and, at debug level, of each call. It may be nil.
 	Log *slog.Logger
-	// Ready, if set, is told the address once the server answers.
+	// Ready is called with the listen address when the server is ready. It may be nil.
 	Ready func(net.Addr)
-	// Grace is how long calls under way may take when the server stops, 20 s when zero.
+	// Grace is how long calls in flight may take when the server stops. Zero means 20 s.
 	Grace time.Duration
 }
 
-// Run serves until the context ends, which is no error. With CacheOnly it returns as soon
-// as the cache is right.
+// Run serves until the context ends and then returns nil. With CacheOnly it returns when the
+// cache is filled. It appends its error to the termination log.
 func (s *Serve) Run(ctx context.Context) error {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
 
 	termination := s.openTerminationLog()
-	err := s.run(ctx)
+	err := s.openAndServe(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		// It was told to stop before it had begun.
+		// The context ended before the server was ready.
 		err = nil
 	}
 
@@ -86,8 +86,8 @@ func (s *Serve) Run(ctx context.Context) error {
 	return err
 }
 
-// openTerminationLog opens the termination log, nil when there is to be none or it cannot
-// be written.
+// openTerminationLog opens the termination log. It returns nil if none is set or if it cannot
+// be opened.
 func (s *Serve) openTerminationLog() *os.File {
 	if s.TerminationLog == "" {
 		return nil
@@ -101,13 +101,14 @@ func (s *Serve) openTerminationLog() *os.File {
 	return file
 }
 
-func (s *Serve) run(ctx context.Context) error {
+// openAndServe opens the content and serves it. With CacheOnly it only opens the content.
+func (s *Serve) openAndServe(ctx context.Context) error {
 	pprofAddress := s.PprofAddress
 	if s.CacheOnly {
 		pprofAddress = ""
 	}
 
-	profiles, err := startProfiles(ctx, pprofAddress, s.PprofCaptureProfiles)
+	profiles, err := startProfileServer(ctx, pprofAddress, s.PprofCaptureProfiles)
 	if err != nil {
 		return fmt.Errorf("could not start pprof endpoint: %w", err)
 	}
@@ -143,22 +144,23 @@ func (s *Serve) run(ctx context.Context) error {
 		return fmt.Errorf("failed to listen: %w", err)
 	}
 
-	profiles.started()
-	log = log.With("port", portOf(listener.Addr()), "address", listener.Addr().String())
+	profiles.finishStartupProfile()
+	log = log.With("port", portOfAddress(listener.Addr()), "address", listener.Addr().String())
 	log.Info("serving registry")
 
-	return s.serve(ctx, listener, catalog, log)
+	return s.serveUntilDone(ctx, listener, catalog, log)
 }
 
-func portOf(address net.Addr) int {
+// portOfAddress returns the port of a TCP address, or 0.
+func portOfAddress(address net.Addr) int {
 	if tcp, ok := address.(*net.TCPAddr); ok {
 		return tcp.Port
 	}
 	return 0
 }
 
-// serve serves content until the context ends.
-func (s *Serve) serve(ctx context.Context, listener net.Listener, catalog *content.Content, log *slog.Logger) error {
+// serveUntilDone serves content until the context ends.
+func (s *Serve) serveUntilDone(ctx context.Context, listener net.Listener, catalog *content.Content, log *slog.Logger) error {
 	stream, _ := s.Source.(content.Stream)
 	server := newServer(catalog, stream.Database, s.Log)
 	ended := make(chan error, 1)
@@ -174,16 +176,16 @@ func (s *Serve) serve(ctx context.Context, listener net.Listener, catalog *conte
 	}
 
 	log.Info("shutting down server")
-	grace := s.Grace
-	if grace == 0 {
-		grace = defaultGrace
+	timeout := s.Grace
+	if timeout == 0 {
+		timeout = defaultShutdownTimeout
 	}
 
-	// Stop ends the calls that GracefulStop waits for.
-	impatient := time.AfterFunc(grace, server.Stop)
-	defer impatient.Stop()
+	// GracefulStop waits for calls in flight; Stop ends them after the timeout.
+	stopTimer := time.AfterFunc(timeout, server.Stop)
+	defer stopTimer.Stop()
 	server.GracefulStop()
-	// It may have been stopped before it was started.
+	// Serve returns ErrServerStopped if the server was stopped before Serve was called.
 	if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
 	}

@@ -15,73 +15,76 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// Limits of what a client can make the server hold. An answer is as large as its bundle.
+// Limits for the resources that a client can bind. The size of an answer depends on its bundle.
 const (
-	// maxRequestBytes bounds a request, which is a few names of at most 253 bytes.
+	// maxRequestBytes limits a request, which contains a few names of at most 253 bytes.
 	maxRequestBytes = 64 << 10
-	// maxHeaderBytes bounds the metadata of a call.
+	// maxHeaderBytes limits the metadata of a call.
 	maxHeaderBytes = 64 << 10
-	// maxStreams bounds the calls that one connection has under way; further ones wait at
-	// the client. A call holds about 40 KiB: 10 MiB.
-	maxStreams = 250
-	// handshake is how long a new connection may take to become one.
-	handshake = 20 * time.Second
-	// pingAfter and pingTimeout find connections whose client has gone without a word.
-	pingAfter   = time.Minute
-	pingTimeout = 20 * time.Second
-	// minPing is how often a client may ping: the shortest time that gRPC lets it choose.
-	minPing = 10 * time.Second
+	// maxConcurrentStreams limits the calls in flight of one connection; further calls wait at
+	// the client. A call takes about 40 KiB, so that a connection takes 10 MiB.
+	maxConcurrentStreams = 250
+	// handshakeTimeout limits the handshake of a new connection.
+	handshakeTimeout = 20 * time.Second
+	// pingInterval and pingTimeout detect connections whose client has gone without closing
+	// them.
+	pingInterval = time.Minute
+	pingTimeout  = 20 * time.Second
+	// minClientPingInterval is how often a client may ping: the shortest interval that gRPC
+	// allows clients to set.
+	minClientPingInterval = 10 * time.Second
 )
 
-// newServer returns a server of all services for a catalog, which may be a SQLite catalog.
+// newServer returns a gRPC server with all services of a catalog. database is set for a SQLite
+// catalog.
 func newServer(catalog *content.Content, database bool, log *slog.Logger) *grpc.Server {
-	state := &health{}
-	calls := &callLog{log: log, failed: state.check}
+	state := &healthService{}
+	calls := &callLogger{log: log, onError: state.recordError}
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ConnectionTimeout(handshake),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-		grpc.UnaryInterceptor(calls.unary),
-		grpc.StreamInterceptor(calls.stream),
+		grpc.MaxConcurrentStreams(maxConcurrentStreams),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPingInterval, PermitWithoutStream: true}),
+		grpc.UnaryInterceptor(calls.interceptUnary),
+		grpc.StreamInterceptor(calls.interceptStream),
 	)
 
 	if database {
-		registrypb.RegisterRegistryServer(server, &databaseService{service{content: catalog}})
+		registrypb.RegisterRegistryServer(server, &databaseService{registryService{content: catalog}})
 	} else {
-		registrypb.RegisterRegistryServer(server, &service{content: catalog})
+		registrypb.RegisterRegistryServer(server, &registryService{content: catalog})
 	}
 
-	registrypb.RegisterExperimentalRegistryServer(server, &experimental{content: catalog})
+	registrypb.RegisterExperimentalRegistryServer(server, &experimentalService{content: catalog})
 	grpc_health_v1.RegisterHealthServer(server, state)
 	registerReflection(server)
 
 	return server
 }
 
-// health tells probes whether the registry can answer. It does not ask which service they
-// mean, and Watch is not implemented: no registry of the field has it.
-type health struct {
+// healthService answers health probes. It ignores the service name in the request, and does not
+// implement Watch, like upstream opm.
+type healthService struct {
 	grpc_health_v1.UnimplementedHealthServer
 
-	bad atomic.Bool
+	contentUnreadable atomic.Bool
 }
 
-// Check reports whether the server can answer: until its content cannot be read any more.
-// Starting it again helps against that.
-func (h *health) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
-	if h.bad.Load() {
+// Check returns SERVING until the content could not be read. A restart of the server, which
+// rebuilds the content, helps then.
+func (h *healthService) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	if h.contentUnreadable.Load() {
 		return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_NOT_SERVING}, nil
 	}
 	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
 }
 
-// check looks at the error of a call.
-func (h *health) check(err error) {
+// recordError marks the server as not serving if the content could not be read.
+func (h *healthService) recordError(err error) {
 	var read *content.ReadError
 	if errors.As(err, &read) {
-		h.bad.Store(true)
+		h.contentUnreadable.Store(true)
 	}
 }

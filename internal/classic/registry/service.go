@@ -13,16 +13,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// service answers the calls of api.Registry. What it does not find is an error of the
-// status Unknown, as clients have always got it. Where the field answers in no order or
-// takes any of several, this one sorts and takes the first.
-type service struct {
+// registryService answers the calls of api.Registry. If something is not found it returns an
+// error with status Unknown, as clients expect. Where upstream opm answers in random order or
+// picks any of several results, this service sorts them and picks the first.
+type registryService struct {
 	registrypb.UnimplementedRegistryServer
 
 	content *content.Content
 }
 
-func (s *service) ListPackages(_ *registrypb.ListPackageRequest, stream grpc.ServerStreamingServer[registrypb.PackageName]) error {
+func (s *registryService) ListPackages(_ *registrypb.ListPackageRequest, stream grpc.ServerStreamingServer[registrypb.PackageName]) error {
 	for p := range s.content.Packages() {
 		if err := stream.Send(&registrypb.PackageName{Name: p.Name}); err != nil {
 			return err
@@ -31,16 +31,16 @@ func (s *service) ListPackages(_ *registrypb.ListPackageRequest, stream grpc.Ser
 	return nil
 }
 
-func (s *service) GetPackage(_ context.Context, request *registrypb.GetPackageRequest) (*registrypb.Package, error) {
+func (s *registryService) GetPackage(_ context.Context, request *registrypb.GetPackageRequest) (*registrypb.Package, error) {
 	p := s.content.Package(request.GetName())
 	if p == nil {
 		return nil, fmt.Errorf("package %q not found", request.GetName())
 	}
 
-	answer := &registrypb.Package{Name: p.Name, DefaultChannelName: p.DefaultChannel, Deprecation: deprecation(p.Deprecation)}
+	answer := &registrypb.Package{Name: p.Name, DefaultChannelName: p.DefaultChannel, Deprecation: newDeprecation(p.Deprecation)}
 	for i := range p.Channels {
 		c := &p.Channels[i]
-		channel := &registrypb.Channel{Name: c.Name, Deprecation: deprecation(c.Deprecation)}
+		channel := &registrypb.Channel{Name: c.Name, Deprecation: newDeprecation(c.Deprecation)}
 		if head := c.Head(); head != nil {
 			channel.CsvName = head.Name
 		}
@@ -50,20 +50,20 @@ func (s *service) GetPackage(_ context.Context, request *registrypb.GetPackageRe
 	return answer, nil
 }
 
-// deprecation is nil for an empty message.
-func deprecation(message string) *registrypb.Deprecation {
+// newDeprecation returns the protocol's form of a deprecation message, or nil if it is empty.
+func newDeprecation(message string) *registrypb.Deprecation {
 	if message == "" {
 		return nil
 	}
 	return &registrypb.Deprecation{Message: message}
 }
 
-func (s *service) GetBundle(_ context.Context, request *registrypb.GetBundleRequest) (*registrypb.Bundle, error) {
-	return s.bundle(request.GetPkgName(), request.GetChannelName(), func(*content.Channel) string { return request.GetCsvName() })
+func (s *registryService) GetBundle(_ context.Context, request *registrypb.GetBundleRequest) (*registrypb.Bundle, error) {
+	return s.findBundle(request.GetPkgName(), request.GetChannelName(), func(*content.Channel) string { return request.GetCsvName() })
 }
 
-func (s *service) GetBundleForChannel(_ context.Context, request *registrypb.GetBundleInChannelRequest) (*registrypb.Bundle, error) {
-	return s.bundle(request.GetPkgName(), request.GetChannelName(), func(c *content.Channel) string {
+func (s *registryService) GetBundleForChannel(_ context.Context, request *registrypb.GetBundleInChannelRequest) (*registrypb.Bundle, error) {
+	return s.findBundle(request.GetPkgName(), request.GetChannelName(), func(c *content.Channel) string {
 		if head := c.Head(); head != nil {
 			return head.Name
 		}
@@ -71,8 +71,8 @@ func (s *service) GetBundleForChannel(_ context.Context, request *registrypb.Get
 	})
 }
 
-// bundle returns a bundle of a channel without its edges.
-func (s *service) bundle(pkg, channel string, name func(*content.Channel) string) (*registrypb.Bundle, error) {
+// findBundle returns a bundle of a channel without its upgrade edges. name selects the bundle.
+func (s *registryService) findBundle(pkg, channel string, name func(*content.Channel) string) (*registrypb.Bundle, error) {
 	p := s.content.Package(pkg)
 	if p == nil {
 		return nil, fmt.Errorf("package %q not found", pkg)
@@ -83,18 +83,18 @@ func (s *service) bundle(pkg, channel string, name func(*content.Channel) string
 		return nil, fmt.Errorf("package %q, channel %q not found", pkg, channel)
 	}
 
-	wanted := name(c)
-	e := c.Entry(wanted)
+	bundleName := name(c)
+	e := c.Entry(bundleName)
 	if e == nil {
-		return nil, fmt.Errorf("package %q, channel %q, bundle %q not found", pkg, channel, wanted)
+		return nil, fmt.Errorf("package %q, channel %q, bundle %q not found", pkg, channel, bundleName)
 	}
 
-	return s.withoutEdges(content.Place{Package: p, Channel: c, Entry: e})
+	return s.readBundleWithoutEdges(content.Place{Package: p, Channel: c, Entry: e})
 }
 
-// withoutEdges returns a bundle without what it replaces and skips: clients of these calls
-// have never been told.
-func (s *service) withoutEdges(place content.Place) (*registrypb.Bundle, error) {
+// readBundleWithoutEdges reads a bundle without the fields replaces and skips. The calls that
+// use it have never returned them.
+func (s *registryService) readBundleWithoutEdges(place content.Place) (*registrypb.Bundle, error) {
 	b, err := s.content.Bundle(place)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *service) withoutEdges(place content.Place) (*registrypb.Bundle, error) 
 	return b, nil
 }
 
-func (s *service) GetBundleThatReplaces(_ context.Context, request *registrypb.GetReplacementRequest) (*registrypb.Bundle, error) {
+func (s *registryService) GetBundleThatReplaces(_ context.Context, request *registrypb.GetReplacementRequest) (*registrypb.Bundle, error) {
 	p := s.content.Package(request.GetPkgName())
 	if p == nil {
 		return nil, fmt.Errorf("package %s not found", request.GetPkgName())
@@ -114,17 +114,16 @@ func (s *service) GetBundleThatReplaces(_ context.Context, request *registrypb.G
 		return nil, fmt.Errorf("package %q, channel %q not found", p.Name, request.GetChannelName())
 	}
 
-	e := replacement(c, request.GetCsvName())
+	e := findReplacement(c, request.GetCsvName())
 	if e == nil {
 		return nil, fmt.Errorf("no entry found for package %q, channel %q", p.Name, c.Name)
 	}
 
-	return s.withoutEdges(content.Place{Package: p, Channel: c, Entry: e})
+	return s.readBundleWithoutEdges(content.Place{Package: p, Channel: c, Entry: e})
 }
 
-// replacement returns the first entry of a channel that replaces or skips a bundle, nil when
-// there is none.
-func replacement(c *content.Channel, name string) *content.Entry {
+// findReplacement returns the first entry of a channel that replaces or skips a bundle, or nil.
+func findReplacement(c *content.Channel, name string) *content.Entry {
 	i := slices.IndexFunc(c.Entries, func(e content.Entry) bool { return e.Updates(name) })
 	if i < 0 {
 		return nil
@@ -132,7 +131,7 @@ func replacement(c *content.Channel, name string) *content.Entry {
 	return &c.Entries[i]
 }
 
-func (s *service) GetChannelEntriesThatReplace(request *registrypb.GetAllReplacementsRequest, stream grpc.ServerStreamingServer[registrypb.ChannelEntry]) error {
+func (s *registryService) GetChannelEntriesThatReplace(request *registrypb.GetAllReplacementsRequest, stream grpc.ServerStreamingServer[registrypb.ChannelEntry]) error {
 	name := request.GetCsvName()
 	found := false
 	for place := range s.content.Places() {
@@ -140,7 +139,7 @@ func (s *service) GetChannelEntriesThatReplace(request *registrypb.GetAllReplace
 			continue
 		}
 		found = true
-		if err := stream.Send(channelEntry(place, place.Entry.Replaces)); err != nil {
+		if err := stream.Send(newChannelEntry(place, place.Entry.Replaces)); err != nil {
 			return err
 		}
 	}
@@ -152,114 +151,119 @@ func (s *service) GetChannelEntriesThatReplace(request *registrypb.GetAllReplace
 	return nil
 }
 
-func channelEntry(place content.Place, replaces string) *registrypb.ChannelEntry {
+// newChannelEntry returns the protocol's message for an entry.
+func newChannelEntry(place content.Place, replaces string) *registrypb.ChannelEntry {
 	return &registrypb.ChannelEntry{
 		PackageName: place.Package.Name, ChannelName: place.Channel.Name, BundleName: place.Entry.Name, Replaces: replaces,
 	}
 }
 
-func (s *service) GetChannelEntriesThatProvide(request *registrypb.GetAllProvidersRequest, stream grpc.ServerStreamingServer[registrypb.ChannelEntry]) error {
-	return sendProviders(request, s.providers(request), stream)
+func (s *registryService) GetChannelEntriesThatProvide(request *registrypb.GetAllProvidersRequest, stream grpc.ServerStreamingServer[registrypb.ChannelEntry]) error {
+	return sendProviderEdges(request, s.listProviderEdges(request), stream)
 }
 
-func (s *service) GetLatestChannelEntriesThatProvide(request *registrypb.GetLatestProvidersRequest, stream grpc.ServerStreamingServer[registrypb.ChannelEntry]) error {
-	return sendProviders(request, s.latestProviders(request), stream)
+func (s *registryService) GetLatestChannelEntriesThatProvide(request *registrypb.GetLatestProvidersRequest, stream grpc.ServerStreamingServer[registrypb.ChannelEntry]) error {
+	return sendProviderEdges(request, s.listLatestProviderEdges(request), stream)
 }
 
-// apiRequest asks for those that provide an API. The plural of its name does not count.
+// apiRequest is a request for the providers of an API. The plural name is not considered.
 type apiRequest interface {
 	GetGroup() string
 	GetVersion() string
 	GetKind() string
 }
 
-// edge is an entry and one of what it is an update of.
-type edge struct {
+// upgradeEdge is an entry and one bundle that it updates.
+type upgradeEdge struct {
 	content.Place
 	from string
 }
 
-// providers yields the edges of all entries whose bundle provides an API: one to what the
-// entry replaces, if it is nothing too, and one to each that it skips.
-func (s *service) providers(request apiRequest) iter.Seq[edge] {
-	return func(yield func(edge) bool) {
-		for place := range s.content.Providers(gvk(request)) {
-			if !edges(place, func(string) bool { return true }, yield) {
+// listProviderEdges yields the edges of all entries whose bundle provides an API: one for the
+// bundle that the entry replaces, even if that is empty, and one for each that it skips.
+func (s *registryService) listProviderEdges(request apiRequest) iter.Seq[upgradeEdge] {
+	return func(yield func(upgradeEdge) bool) {
+		for place := range s.content.Providers(requestedGVK(request)) {
+			if !yieldEdges(place, func(string) bool { return true }, yield) {
 				return
 			}
 		}
 	}
 }
 
-// latestProviders yields the edges of the heads of channels that provide an API: as
-// providers does, but of what they skip only what is in the channel.
-func (s *service) latestProviders(request apiRequest) iter.Seq[edge] {
-	return func(yield func(edge) bool) {
-		for place := range s.content.Providers(gvk(request)) {
+// listLatestProviderEdges yields the edges of the channel heads that provide an API. Skipped
+// bundles that are not in the channel are left out.
+func (s *registryService) listLatestProviderEdges(request apiRequest) iter.Seq[upgradeEdge] {
+	return func(yield func(upgradeEdge) bool) {
+		for place := range s.content.Providers(requestedGVK(request)) {
 			if place.Entry != place.Channel.Head() {
 				continue
 			}
 			present := func(skip string) bool { return place.Channel.Entry(skip) != nil }
-			if !edges(place, present, yield) {
+			if !yieldEdges(place, present, yield) {
 				return
 			}
 		}
 	}
 }
 
-// edges yields the edges of an entry, of those to what it skips the ones that count.
-func edges(place content.Place, counts func(skip string) bool, yield func(edge) bool) bool {
-	if !yield(edge{place, place.Entry.Replaces}) {
+// yieldEdges yields the edges of an entry. Of the skipped bundles it yields those that includes
+// accepts. It reports whether the iteration continues.
+func yieldEdges(place content.Place, includes func(skip string) bool, yield func(upgradeEdge) bool) bool {
+	if !yield(upgradeEdge{place, place.Entry.Replaces}) {
 		return false
 	}
 
 	for _, skip := range place.Entry.Skips {
-		if skip != place.Entry.Replaces && counts(skip) && !yield(edge{place, skip}) {
+		if skip != place.Entry.Replaces && includes(skip) && !yield(upgradeEdge{place, skip}) {
 			return false
 		}
 	}
 	return true
 }
 
-func sendProviders(request apiRequest, found iter.Seq[edge], stream grpc.ServerStreamingServer[registrypb.ChannelEntry]) error {
+// sendProviderEdges sends edges, and returns an error if there are none.
+func sendProviderEdges(request apiRequest, found iter.Seq[upgradeEdge], stream grpc.ServerStreamingServer[registrypb.ChannelEntry]) error {
 	none := true
 	for e := range found {
 		none = false
-		if err := stream.Send(channelEntry(e.Place, e.from)); err != nil {
+		if err := stream.Send(newChannelEntry(e.Place, e.from)); err != nil {
 			return err
 		}
 	}
 
 	if none {
-		return fmt.Errorf("no channel entries found that provide %s", describe(request))
+		return fmt.Errorf("no channel entries found that provide %s", describeRequestedAPI(request))
 	}
 	return nil
 }
 
-func (s *service) GetDefaultBundleThatProvides(_ context.Context, request *registrypb.GetDefaultProviderRequest) (*registrypb.Bundle, error) {
+func (s *registryService) GetDefaultBundleThatProvides(_ context.Context, request *registrypb.GetDefaultProviderRequest) (*registrypb.Bundle, error) {
 	none := true
-	for e := range s.latestProviders(request) {
+	for e := range s.listLatestProviderEdges(request) {
 		none = false
 		if e.Channel.Name == e.Package.DefaultChannel {
-			return s.withoutEdges(e.Place)
+			return s.readBundleWithoutEdges(e.Place)
 		}
 	}
 
 	if none {
-		return nil, fmt.Errorf("no channel entries found that provide %s", describe(request))
+		return nil, fmt.Errorf("no channel entries found that provide %s", describeRequestedAPI(request))
 	}
-	return nil, fmt.Errorf("no entry found that provides %s", describe(request))
+	return nil, fmt.Errorf("no entry found that provides %s", describeRequestedAPI(request))
 }
 
-func gvk(r apiRequest) fbc.GVK {
+// requestedGVK returns the GVK of a request.
+func requestedGVK(r apiRequest) fbc.GVK {
 	return fbc.GVK{Group: r.GetGroup(), Version: r.GetVersion(), Kind: r.GetKind()}
 }
 
-func describe(r apiRequest) string {
+// describeRequestedAPI returns the API of a request for error messages.
+func describeRequestedAPI(r apiRequest) string {
 	return fmt.Sprintf("group:%q version:%q kind:%q", r.GetGroup(), r.GetVersion(), r.GetKind())
 }
 
-func (s *service) ListBundles(_ *registrypb.ListBundlesRequest, stream grpc.ServerStreamingServer[registrypb.Bundle]) error {
+func (s *registryService) ListBundles(_ *registrypb.ListBundlesRequest, stream grpc.ServerStreamingServer[registrypb.Bundle]) error {
 	for place := range s.content.PlacesByChannel() {
 		read := s.content.Bundle
 		if s.content.HasImage(place.Entry) {

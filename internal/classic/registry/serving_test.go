@@ -20,7 +20,7 @@ import (
 // largeAnswers lets a client take answers of any size.
 var largeAnswers = grpc.MaxCallRecvMsgSize(1 << 30)
 
-// start runs a server until the test ends and gives its address.
+// start runs a server until the test ends and returns its address.
 func start(t testing.TB, s *registry.Serve) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -35,7 +35,8 @@ func start(t testing.TB, s *registry.Serve) string {
 	return address
 }
 
-// run runs a server and gives its address once it answers, and where it tells its end.
+// run runs a server. It returns its address once it answers, and a channel with the result of
+// Run.
 func run(ctx context.Context, t testing.TB, s *registry.Serve) (address string, ended <-chan error) {
 	t.Helper()
 	ready, end := make(chan string, 1), make(chan error, 1)

@@ -10,38 +10,38 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// summaryRun is how many bytes of summaries stand together in a file, so that a list of
-// all bundles reads few parts of the disk.
-const summaryRun = 1 << 20
+// summaryRunBytes is how many bytes of summaries are written to the file in one piece. Listing
+// all bundles then reads few parts of the disk.
+const summaryRunBytes = 1 << 20
 
-// builder takes in the blobs of a catalog: it writes to a file what answers are made of,
-// and keeps what goes into the index.
-type builder struct {
-	out *writer
-	// models of the packages, by name.
-	models map[string]*fbc.Builder
-	// packages are the olm.package blobs by name.
-	packages map[string]span
-	bundles  map[bundleKey]*bundle
-	customs  []custom
-	// summaries wait until they make up a run; pending are the bundles they are of.
+// contentBuilder adds the blobs of a catalog: it writes blobs and summaries to the content file
+// and collects what goes into the index.
+type contentBuilder struct {
+	out *contentWriter
+	// modelBuilders build the model of each package, by package name.
+	modelBuilders map[string]*fbc.Builder
+	// packageBlobs are the olm.package blobs by package name.
+	packageBlobs map[string]span
+	bundles      map[bundleKey]*bundle
+	customBlobs  []customBlob
+	// summaries are buffered until they reach summaryRunBytes; pending are their bundles.
 	summaries []byte
 	pending   []*bundle
 }
 
 type bundleKey struct{ pkg, name string }
 
-// build writes the content file of a source and gives its content. sum is the sum of the
-// source. The writer is used up.
-func build(ctx context.Context, out *writer, source Source, sum uint64) (*Content, error) {
-	b := &builder{out: out, models: map[string]*fbc.Builder{}, packages: map[string]span{}, bundles: map[bundleKey]*bundle{}}
-	err := b.addAll(ctx, source)
+// buildContent writes the content file of a source and returns its content. sum is the checksum
+// of the source. The writer cannot be used afterwards.
+func buildContent(ctx context.Context, out *contentWriter, source Source, sum uint64) (*Content, error) {
+	b := &contentBuilder{out: out, modelBuilders: map[string]*fbc.Builder{}, packageBlobs: map[string]span{}, bundles: map[bundleKey]*bundle{}}
+	err := b.addSource(ctx, source)
 	var ix *index
 	if err == nil {
-		ix, err = b.finish(source.unchecked())
+		ix, err = b.buildIndex(source.skipsValidation())
 	}
 	if err == nil {
-		err = out.finish(ix, sum)
+		err = out.commit(ix, sum)
 	}
 	if err != nil {
 		out.abandon()
@@ -51,15 +51,16 @@ func build(ctx context.Context, out *writer, source Source, sum uint64) (*Conten
 	return &Content{index: ix, file: out.file}, nil
 }
 
-func (b *builder) addAll(ctx context.Context, source Source) error {
-	for d, err := range source.digest(digest) {
+// addSource adds every blob of a source.
+func (b *contentBuilder) addSource(ctx context.Context, source Source) error {
+	for d, err := range source.digestBlobs(digestBlob) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return err
 		}
-		if err := b.add(d); err != nil {
+		if err := b.addBlob(d); err != nil {
 			return err
 		}
 	}
@@ -67,46 +68,48 @@ func (b *builder) addAll(ctx context.Context, source Source) error {
 	return nil
 }
 
-// add takes in one blob. Of two of one name the first counts; it is up to the model to
-// refuse them.
-func (b *builder) add(d digested) error {
+// addBlob adds one blob. Of two packages or bundles with the same name it keeps the first; the
+// model reports the duplicate.
+func (b *contentBuilder) addBlob(d digestedBlob) error {
 	pkg := d.meta.PackageName()
 	switch d.meta.Schema {
 	case fbc.SchemaPackage:
-		if _, twice := b.packages[pkg]; !twice {
-			blob, err := b.out.write(d.meta.Blob)
+		if _, twice := b.packageBlobs[pkg]; !twice {
+			blob, err := b.out.appendData(d.meta.Blob)
 			if err != nil {
 				return err
 			}
-			b.packages[pkg] = blob
+			b.packageBlobs[pkg] = blob
 		}
 	case fbc.SchemaBundle:
-		if err := b.addBundle(bundleKey{pkg, d.meta.Name}, d); err != nil {
+		if err := b.addBundleBlob(bundleKey{pkg, d.meta.Name}, d); err != nil {
 			return err
 		}
 	case fbc.SchemaChannel, fbc.SchemaDeprecations:
 	default:
-		blob, err := b.out.write(d.meta.Blob)
-		b.customs = append(b.customs, custom{schema: d.meta.Schema, pkg: pkg, blob: blob})
+		blob, err := b.out.appendData(d.meta.Blob)
+		b.customBlobs = append(b.customBlobs, customBlob{schema: d.meta.Schema, pkg: pkg, blob: blob})
 		return err
 	}
 
-	model := b.models[pkg]
+	model := b.modelBuilders[pkg]
 	if model == nil {
-		// Each package is a model of its own, as every error is about one package.
+		// Each package has its own model, because every error is about one package.
 		model = &fbc.Builder{}
-		b.models[pkg] = model
+		b.modelBuilders[pkg] = model
 	}
 
 	return model.Add(d.facts)
 }
 
-func (b *builder) addBundle(key bundleKey, d digested) error {
+// addBundleBlob writes the blob of a bundle to the file and buffers its summary. It ignores
+// duplicates and bundles that could not be decoded.
+func (b *contentBuilder) addBundleBlob(key bundleKey, d digestedBlob) error {
 	if b.bundles[key] != nil || len(d.summary) == 0 {
 		return nil
 	}
 
-	blob, err := b.out.write(d.meta.Blob)
+	blob, err := b.out.appendData(d.meta.Blob)
 	if err != nil {
 		return err
 	}
@@ -118,16 +121,16 @@ func (b *builder) addBundle(key bundleKey, d digested) error {
 	b.bundles[key] = built
 	b.summaries = append(b.summaries, d.summary...)
 	b.pending = append(b.pending, built)
-	if len(b.summaries) >= summaryRun {
-		return b.flush()
+	if len(b.summaries) >= summaryRunBytes {
+		return b.flushSummaries()
 	}
 
 	return nil
 }
 
-// flush writes the summaries that wait.
-func (b *builder) flush() error {
-	run, err := b.out.write(b.summaries)
+// flushSummaries writes the buffered summaries as one piece.
+func (b *contentBuilder) flushSummaries() error {
+	run, err := b.out.appendData(b.summaries)
 	for _, built := range b.pending {
 		built.summary.offset += run.offset
 	}
@@ -135,42 +138,44 @@ func (b *builder) flush() error {
 	return err
 }
 
-// inPackage says of an error which package was being processed.
-func inPackage(pkg string, err error) error {
+// wrapPackageError adds the package that was processed to an error.
+func wrapPackageError(pkg string, err error) error {
 	return fmt.Errorf("build package index: process package %q: %w", pkg, err)
 }
 
-// finish makes the index of all that was added. An unchecked catalog may break the rules.
-func (b *builder) finish(unchecked bool) (*index, error) {
-	if err := b.flush(); err != nil {
+// buildIndex returns the index of everything that was added. With unchecked set, packages that
+// break the rules of file-based catalogs are not an error.
+func (b *contentBuilder) buildIndex(unchecked bool) (*index, error) {
+	if err := b.flushSummaries(); err != nil {
 		return nil, err
 	}
 
-	ix := &index{customs: b.customs}
-	slices.SortStableFunc(ix.customs, custom.compare)
+	ix := &index{customBlobs: b.customBlobs}
+	slices.SortStableFunc(ix.customBlobs, customBlob.compare)
 	providers := map[fbc.GVK][]uint32{}
-	for _, name := range slices.Sorted(maps.Keys(b.models)) {
-		model, err := b.models[name].Model()
+	for _, name := range slices.Sorted(maps.Keys(b.modelBuilders)) {
+		model, err := b.modelBuilders[name].Model()
 		if err != nil && !unchecked {
-			return nil, inPackage(name, err)
+			return nil, wrapPackageError(name, err)
 		}
 		if p := model.Package(name); p != nil {
-			ix.packages = append(ix.packages, b.indexPackage(p, ix, providers))
+			ix.packages = append(ix.packages, b.buildPackageIndex(p, ix, providers))
 		}
 	}
 
 	for gvk, bundles := range providers {
-		ix.apis = append(ix.apis, api{gvk: gvk, bundles: bundles})
+		ix.providedAPIs = append(ix.providedAPIs, apiProviders{gvk: gvk, bundles: bundles})
 	}
 
-	slices.SortFunc(ix.apis, func(a, b api) int { return compareGVKs(a.gvk, b.gvk) })
+	slices.SortFunc(ix.providedAPIs, func(a, b apiProviders) int { return compareGVKs(a.gvk, b.gvk) })
 	return ix, nil
 }
 
-// indexPackage makes the index of a package, and adds its bundles and what they provide.
-func (b *builder) indexPackage(p *fbc.ModelPackage, ix *index, providers map[fbc.GVK][]uint32) Package {
-	number := func() uint32 { return uint32(len(ix.bundles)) } //nolint:gosec // The limit of the index's size is far below.
-	indexed := Package{Name: p.Name, DefaultChannel: p.DefaultChannel, Deprecation: p.Deprecation, blob: b.packages[p.Name], first: number()}
+// buildPackageIndex returns the index entry of a package. It adds the package's bundles to the index
+// and the APIs that they provide to providers.
+func (b *contentBuilder) buildPackageIndex(p *fbc.ModelPackage, ix *index, providers map[fbc.GVK][]uint32) Package {
+	nextBundle := func() uint32 { return uint32(len(ix.bundles)) } //nolint:gosec // The limit of the index's size is far below.
+	indexed := Package{Name: p.Name, DefaultChannel: p.DefaultChannel, Deprecation: p.Deprecation, blob: b.packageBlobs[p.Name], firstBundle: nextBundle()}
 	slices.SortFunc(p.Bundles, func(a, b *fbc.ModelBundle) int { return strings.Compare(a.Name, b.Name) })
 	numbers := make(map[string]uint32, len(p.Bundles))
 	for _, bundle := range p.Bundles {
@@ -179,27 +184,27 @@ func (b *builder) indexPackage(p *fbc.ModelPackage, ix *index, providers map[fbc
 			continue
 		}
 
-		built.image, built.deprecation = bundle.Image != "", bundle.Deprecation
-		n := number()
-		numbers[bundle.Name] = n
+		built.hasImage, built.deprecation = bundle.Image != "", bundle.Deprecation
+		number := nextBundle()
+		numbers[bundle.Name] = number
 		ix.bundles = append(ix.bundles, *built)
 		for _, provided := range bundle.Provides {
-			if list := providers[provided]; len(list) == 0 || list[len(list)-1] != n {
-				providers[provided] = append(list, n)
+			if list := providers[provided]; len(list) == 0 || list[len(list)-1] != number {
+				providers[provided] = append(list, number)
 			}
 		}
 	}
 
-	indexed.end = number()
+	indexed.endBundle = nextBundle()
 	for _, channel := range p.Channels {
-		indexed.Channels = append(indexed.Channels, indexChannel(channel, numbers))
+		indexed.Channels = append(indexed.Channels, buildChannelIndex(channel, numbers))
 	}
 
 	return indexed
 }
 
-// indexChannel makes the index of a channel: of its entries that have a bundle.
-func indexChannel(channel *fbc.ModelChannel, bundles map[string]uint32) Channel {
+// buildChannelIndex returns the index entry of a channel. Entries without a bundle are left out.
+func buildChannelIndex(channel *fbc.ModelChannel, bundles map[string]uint32) Channel {
 	c := Channel{Name: channel.Name, Deprecation: channel.Deprecation, head: -1}
 	for _, entry := range channel.Entries {
 		if number, ok := bundles[entry.Name]; ok {

@@ -232,7 +232,7 @@ func TestWhatThePackageSaysOfItsBundles(t *testing.T) {
 		{`{"description":""}`, `{"description":"p"}`, `"description":"p",`},
 		{`{"description":""}`, `{}`, `"description":"",`},
 	} {
-		got := csvOf(&fbc.Bundle{Name: "a.v1"}, []byte(test.metadata), []byte(test.pkg))
+		got := synthesizeCSV(&fbc.Bundle{Name: "a.v1"}, []byte(test.metadata), []byte(test.pkg))
 		if want := head + test.want + tail; got != want {
 			t.Errorf("%s of %s is\n%s, want\n%s", test.metadata, test.pkg, got, want)
 		}
@@ -244,7 +244,7 @@ func TestManifestsThatCannotBeRead(t *testing.T) {
 		`{"type":"olm.bundle.object","value":{"data":"not base64!"}}`,
 		`{"type":"olm.bundle.object","value":"x"}`,
 		manifest(""), manifest("{"), manifest("- a list"), manifest("[1]"), manifest(`"text"`), manifest("a: b: c"),
-		manifest("a: \"" + strings.Repeat("x", yamlBytes) + "\""),
+		manifest("a: \"" + strings.Repeat("x", maxYAMLBytes) + "\""),
 	} {
 		source := stream(minimal("registry.example.com/a", property))
 		source.Database = true
@@ -264,7 +264,7 @@ func TestManifestsThatCannotBeRead(t *testing.T) {
 // Runs of summaries lie between the blobs; each bundle gets its own.
 func TestSummariesOfManyBundles(t *testing.T) {
 	const bundles = 40
-	filler := strings.Repeat("x", summaryRun/10)
+	filler := strings.Repeat("x", summaryRunBytes/10)
 	var catalog strings.Builder
 	catalog.WriteString(`{"schema":"olm.package","name":"a","defaultChannel":"x"}` + "\n")
 	var entries []string

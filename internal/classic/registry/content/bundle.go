@@ -11,33 +11,33 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// summarize encodes the part of the protocol's message of a bundle that is the same in
-// every channel and that lists give too: neither the manifests nor what the channel says.
+// encodeSummary encodes the part of a bundle's protocol message that is the same in every
+// channel. It leaves out the manifests and the fields of the channel.
 //
-// Properties that cannot be read are passed on and mean nothing. Those who validate refuse
-// them.
-func summarize(b *fbc.Bundle) ([]byte, error) {
-	m := &registrypb.Bundle{CsvName: b.Name, PackageName: b.Package, BundlePath: b.Image, Version: version(b)}
+// Properties that cannot be decoded are copied without effect on other fields. Validation
+// refuses such bundles.
+func encodeSummary(b *fbc.Bundle) ([]byte, error) {
+	m := &registrypb.Bundle{CsvName: b.Name, PackageName: b.Package, BundlePath: b.Image, Version: bundleVersion(b)}
 	metadata := 0
 	for _, p := range b.Properties {
 		switch p.Type {
 		case fbc.PropertyGVK:
-			if api, ok := readGVK(p); ok {
+			if api, ok := decodeGVKProperty(p); ok {
 				m.ProvidedApis = append(m.ProvidedApis, api)
 			}
 		case fbc.PropertyGVKRequired:
-			if api, ok := readGVK(p); ok {
+			if api, ok := decodeGVKProperty(p); ok {
 				m.RequiredApis = append(m.RequiredApis, api)
 				m.Dependencies = append(m.Dependencies, &registrypb.Dependency{
-					Type: fbc.PropertyGVK, Value: object("group", api.GetGroup(), "kind", api.GetKind(), "version", api.GetVersion()),
+					Type: fbc.PropertyGVK, Value: encodeStringObject("group", api.GetGroup(), "kind", api.GetKind(), "version", api.GetVersion()),
 				})
 			}
 
 		case fbc.PropertyPackageRequired:
 			var name, versions string
-			if fields(p, map[string]*string{"packageName": &name, "versionRange": &versions}) {
+			if decodeStringFields(p, map[string]*string{"packageName": &name, "versionRange": &versions}) {
 				m.Dependencies = append(m.Dependencies, &registrypb.Dependency{
-					Type: fbc.PropertyPackage, Value: object("packageName", name, "version", versions),
+					Type: fbc.PropertyPackage, Value: encodeStringObject("packageName", name, "version", versions),
 				})
 			}
 
@@ -57,25 +57,27 @@ func summarize(b *fbc.Bundle) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// version returns the version of a bundle as its olm.package property has it.
-func version(b *fbc.Bundle) (version string) {
+// bundleVersion returns the version in the olm.package property of a bundle, or "" if it has
+// none.
+func bundleVersion(b *fbc.Bundle) (version string) {
 	for _, p := range b.Properties {
-		if p.Type == fbc.PropertyPackage && fields(p, map[string]*string{"version": &version}) {
+		if p.Type == fbc.PropertyPackage && decodeStringFields(p, map[string]*string{"version": &version}) {
 			return version
 		}
 	}
 	return ""
 }
 
-func readGVK(p fbc.Property) (*registrypb.GroupVersionKind, bool) {
+// decodeGVKProperty decodes the value of an olm.gvk or olm.gvk.required property.
+func decodeGVKProperty(p fbc.Property) (*registrypb.GroupVersionKind, bool) {
 	api := &registrypb.GroupVersionKind{}
-	ok := fields(p, map[string]*string{"group": &api.Group, "version": &api.Version, "kind": &api.Kind})
+	ok := decodeStringFields(p, map[string]*string{"group": &api.Group, "version": &api.Version, "kind": &api.Kind})
 	return api, ok
 }
 
-// fields reads strings of a property's value and tells whether it can be read. What the
-// value does not have stays empty.
-func fields(p fbc.Property, into map[string]*string) bool {
+// decodeStringFields decodes string fields of a property's value. It reports whether the value
+// could be decoded. Fields that the value does not have are left unchanged.
+func decodeStringFields(p fbc.Property, into map[string]*string) bool {
 	if len(p.Value) == 0 || p.Value[0] != '{' {
 		return false
 	}
@@ -94,8 +96,8 @@ func fields(p fbc.Property, into map[string]*string) bool {
 	return true
 }
 
-// object writes a JSON object of strings; keys and values alternate.
-func object(fields ...string) string {
+// encodeStringObject returns a JSON object of strings. Arguments are keys and values in turn.
+func encodeStringObject(fields ...string) string {
 	out := []byte{'{'}
 	for i, field := range fields {
 		if i > 0 {
@@ -107,29 +109,29 @@ func object(fields ...string) string {
 	return string(append(out, '}'))
 }
 
-// manifests returns the ClusterServiceVersion of a bundle, and all its manifests: those that
-// the catalog holds, or else a ClusterServiceVersion of what olm.csv.metadata says of it.
-// pkg is the olm.package blob, which has the icon.
-func manifests(b *fbc.Bundle, pkg []byte) (csv string, manifests []string, err error) {
+// bundleManifests returns the CSV of a bundle and all its manifests. If the catalog holds no
+// manifests, the CSV is synthesized from the olm.csv.metadata property. pkg is the olm.package
+// blob, which holds the icon.
+func bundleManifests(b *fbc.Bundle, pkg []byte) (csv string, manifests []string, err error) {
 	var metadata json.RawMessage
 	for i, p := range b.Properties {
 		switch p.Type {
 		case fbc.PropertyCSVMetadata:
 			metadata = p.Value
 		case fbc.PropertyBundleObject:
-			manifest, err := readManifest(p)
+			manifest, err := decodeManifest(p)
 			if err != nil {
 				return "", nil, fmt.Errorf("parse property at index %d as bundle object: %w", i, err)
 			}
 			manifests = append(manifests, manifest)
-			if csv == "" && isCSV(manifest) {
+			if csv == "" && isCSVManifest(manifest) {
 				csv = manifest
 			}
 		}
 	}
 
 	if csv == "" && metadata != nil {
-		csv = csvOf(b, metadata, pkg)
+		csv = synthesizeCSV(b, metadata, pkg)
 		if len(manifests) == 0 {
 			manifests = []string{csv}
 		}
@@ -138,8 +140,8 @@ func manifests(b *fbc.Bundle, pkg []byte) (csv string, manifests []string, err e
 	return csv, manifests, nil
 }
 
-// readManifest returns the manifest of an olm.bundle.object property as JSON.
-func readManifest(p fbc.Property) (string, error) {
+// decodeManifest returns the manifest of an olm.bundle.object property as compact JSON.
+func decodeManifest(p fbc.Property) (string, error) {
 	var value struct {
 		Data []byte `json:"data"`
 	}
@@ -157,8 +159,8 @@ func readManifest(p fbc.Property) (string, error) {
 	return string(manifest), nil
 }
 
-// isCSV reports whether a manifest is a ClusterServiceVersion.
-func isCSV(manifest string) bool {
+// isCSVManifest reports whether a manifest is a ClusterServiceVersion.
+func isCSVManifest(manifest string) bool {
 	for key, value := range jsontext.Members([]byte(manifest)) {
 		if string(key) == `"kind"` {
 			return string(value) == `"ClusterServiceVersion"`

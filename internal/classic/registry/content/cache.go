@@ -13,85 +13,84 @@ import (
 	"syscall"
 )
 
-// Format names the form in which a cache directory keeps content. It is the name of the
-// folder in there.
+// Format is the version of the cache format, and the name of its folder in the cache directory.
 const Format = "mainstay.v1"
 
-// Integrity says what to do about a cache directory whose content is not that of the
-// source.
+// Integrity says how Open treats a cache directory that does not match the source.
 type Integrity int
 
 const (
-	// DeriveIntegrity stands for EnforceIntegrity when there is a cache directory and the
-	// content is to be served, else for IgnoreIntegrity. A directory that has only caches
-	// of the field's own opm is built again: an image that was made by that serves.
+	// DeriveIntegrity means EnforceIntegrity if there is a cache directory and the content is
+	// to be served, and IgnoreIntegrity otherwise. A directory that holds only caches of
+	// upstream opm is rebuilt, so that images built with upstream opm can be served.
 	DeriveIntegrity Integrity = iota
-	// EnforceIntegrity refuses it.
+	// EnforceIntegrity makes Open fail.
 	EnforceIntegrity
-	// IgnoreIntegrity builds it again.
+	// IgnoreIntegrity makes Open rebuild the cache.
 	IgnoreIntegrity
 )
 
-// Cache says where content is kept between two runs, and what may be done there.
+// Cache configures where content is cached between two runs.
 //
-// The directory may be read-only: content that is there and fits is served from there,
-// and else content is built in a temporary folder, but for Only. Several processes may
-// use one directory at a time.
+// The directory may be read-only: if its content matches the source it is served from there.
+// Otherwise content is built in a temporary folder, unless Only is set. Several processes may
+// use the same directory at once.
 //
-// The folder mainstay.v1 is ours. Beside it may lie what the field's opm keeps (pogreb.v1,
-// or cache and digest), which is neither read nor changed. A directory that has none of
-// these but other things is refused: it is likely to be meant for something else.
+// The folder mainstay.v1 belongs to this package. Caches of upstream opm (pogreb.v1, or cache
+// and digest) may exist beside it; they are neither read nor changed. A directory that holds
+// only other files is refused, because it is probably used for something else.
 type Cache struct {
-	// Dir is the cache directory, which is made when it is missing. Without one, content
+	// Dir is the cache directory. It is created if it does not exist. If it is empty, content
 	// is built in a temporary folder, which Content.Close removes.
 	Dir string
-	// Only says that the directory is to be filled for others, not served from.
+	// Only is set if the directory is to be filled and its content is not served.
 	Only bool
-	// Integrity says what to do when the directory does not fit.
+	// Integrity says what to do if the directory does not match the source.
 	Integrity Integrity
-	// Log is told what is done. Not nil.
+	// Log receives progress and warnings. It must not be nil.
 	Log *slog.Logger
 }
 
-// Open returns the content of a source: what is cached when that is still right, or else
-// built anew. The caller closes it.
+// Open returns the content of a source. It uses the cached content if that matches the source,
+// and rebuilds it otherwise. The caller must close the content.
 func (c Cache) Open(ctx context.Context, source Source) (*Content, error) {
 	if c.Dir == "" {
 		if c.Integrity == EnforceIntegrity {
 			return nil, errors.New("--cache-dir must be specified with --cache-enforce-integrity")
 		}
-		content, err := c.buildTemporary(ctx, source, 0)
-		return content, rebuildError(err)
+		content, err := c.buildInTemporaryDirectory(ctx, source, 0)
+		return content, wrapRebuildError(err)
 	}
 
-	state, err := look(c.Dir)
+	state, err := inspectCacheDirectory(c.Dir)
 	if err != nil {
 		return nil, err
 	}
 
 	c.Log.Info(state.String())
-	if c.enforces(state) {
-		content, _, err := c.load(ctx, source)
+	if c.enforcesIntegrity(state) {
+		content, _, err := c.loadCached(ctx, source)
 		if err != nil {
 			return nil, fmt.Errorf("integrity check failed: %w", err)
 		}
 		return content, nil
 	}
 
-	content, sum, err := c.load(ctx, source)
+	content, sum, err := c.loadCached(ctx, source)
 	if err == nil {
 		return content, nil
 	}
-	if state == own {
+	if state == directoryOwn {
 		c.Log.Info("cache does not fit", "reason", err)
 	}
 
 	c.Log.Info("building cache")
-	content, err = c.buildAnew(ctx, source, sum)
-	return content, rebuildError(err)
+	content, err = c.rebuildCache(ctx, source, sum)
+	return content, wrapRebuildError(err)
 }
 
-func rebuildError(err error) error {
+// wrapRebuildError describes an error of a rebuild and adds a hint if the volume is full.
+func wrapRebuildError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -101,47 +100,49 @@ func rebuildError(err error) error {
 	return fmt.Errorf("failed to load or rebuild cache: failed to rebuild cache: %w", err)
 }
 
-func (c Cache) enforces(state state) bool {
+// enforcesIntegrity reports whether a cache that does not match the source is an error.
+func (c Cache) enforcesIntegrity(state directoryState) bool {
 	switch c.Integrity {
 	case EnforceIntegrity:
 		return true
 	case IgnoreIntegrity:
 		return false
 	}
-	return !c.Only && state != foreign
+	return !c.Only && state != directoryForeign
 }
 
-// state is what a cache directory has.
-type state int
+// directoryState is what a cache directory contains.
+type directoryState int
 
 const (
-	// empty has nothing, or is not there.
-	empty state = iota
-	// own has our content.
-	own
-	// foreign has only the caches of the field's opm.
-	foreign
+	// directoryEmpty means that the directory is empty or does not exist.
+	directoryEmpty directoryState = iota
+	// directoryOwn means that the directory has content in this package's format.
+	directoryOwn
+	// directoryForeign means that the directory has only caches of upstream opm.
+	directoryForeign
 )
 
-// String says it in the words of the field's log.
-func (s state) String() string {
+// String returns the message that upstream opm logs for the state.
+func (s directoryState) String() string {
 	switch s {
-	case own:
+	case directoryOwn:
 		return "found existing cache contents"
-	case foreign:
+	case directoryForeign:
 		return "found existing cache contents of another opm, building beside them"
 	}
 	return "cache directory is empty, using preferred backend"
 }
 
-// look finds out what a cache directory has.
-func look(dir string) (state, error) {
+// inspectCacheDirectory returns what a cache directory contains. It returns an error if the
+// directory holds only unknown files.
+func inspectCacheDirectory(dir string) (directoryState, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return empty, nil
+		return directoryEmpty, nil
 	}
 	if err != nil {
-		return empty, fmt.Errorf("reading the cache directory: %w", err)
+		return directoryEmpty, fmt.Errorf("reading the cache directory: %w", err)
 	}
 
 	folders, files := map[string]bool{}, map[string]bool{}
@@ -154,99 +155,99 @@ func look(dir string) (state, error) {
 
 	switch {
 	case folders[Format]:
-		return own, nil
+		return directoryOwn, nil
 	case folders["pogreb.v1"], folders["cache"] && files["digest"]:
-		return foreign, nil
+		return directoryForeign, nil
 	case len(names) == 0:
-		return empty, nil
+		return directoryEmpty, nil
 	}
 
-	return empty, fmt.Errorf("cache directory has unexpected contents: %s", strings.Join(names, ","))
+	return directoryEmpty, fmt.Errorf("cache directory has unexpected contents: %s", strings.Join(names, ","))
 }
 
-// load opens the content of the cache directory and checks that it is what was built,
-// and of the source as it is now. It gives the sum of the source as well.
-func (c Cache) load(ctx context.Context, source Source) (*Content, uint64, error) {
-	// The source is summed in any case, for whoever builds.
-	type summed struct {
+// loadCached opens the content of the cache directory. It checks the file's checksum and that
+// it was built from the source as it is now. It also returns the checksum of the source.
+func (c Cache) loadCached(ctx context.Context, source Source) (*Content, uint64, error) {
+	// The checksum of the source is always computed: a rebuild needs it.
+	type sourceResult struct {
 		sum uint64
 		err error
 	}
-	sums := make(chan summed, 1)
+	sums := make(chan sourceResult, 1)
 	go func() {
-		sum, err := source.sum(ctx)
-		sums <- summed{sum, err}
+		sum, err := source.computeChecksum(ctx)
+		sums <- sourceResult{sum, err}
 	}()
 	file, err := os.Open(filepath.Join(c.Dir, Format, fileName))
 	var stored, computed trailer
 	var size int64
 	if err == nil {
 		if stored, size, err = readTrailer(file); err == nil {
-			computed.own, err = sumFile(ctx, file, size-int64(trailerSize))
+			computed.fileSum, err = checksumFile(ctx, file, size-int64(trailerSize))
 		}
 	}
 
-	of := <-sums
-	computed.source = of.sum
+	computedSource := <-sums
+	computed.sourceSum = computedSource.sum
 	var ix *index
 	switch {
-	case of.err != nil:
-		err = of.err
+	case computedSource.err != nil:
+		err = computedSource.err
 	case err != nil:
 		err = fmt.Errorf("read existing cache digest: %w", err)
-	case stored.own != computed.own || stored.source != computed.source:
-		err = fmt.Errorf("cache requires rebuild: cache reports digest as %q, but computed digest is %q", stored.digest(), computed.digest())
+	case stored.fileSum != computed.fileSum || stored.sourceSum != computed.sourceSum:
+		err = fmt.Errorf("cache requires rebuild: cache reports digest as %q, but computed digest is %q", stored.displayDigest(), computed.displayDigest())
 	default:
 		ix, err = readIndex(file, stored, size)
 	}
 
 	if err != nil {
 		_ = file.Close() // It was only read, or is nil.
-		return nil, of.sum, err
+		return nil, computedSource.sum, err
 	}
 
-	return &Content{index: ix, file: file}, of.sum, nil
+	return &Content{index: ix, file: file}, computedSource.sum, nil
 }
 
-// sumFile sums the start of a file.
-func sumFile(ctx context.Context, file *os.File, size int64) (uint64, error) {
-	pieces := newSummer(ctx)
-	sums := pieces.file(size, func() (io.ReaderAt, func() error, error) {
+// checksumFile returns the checksum of the first size bytes of a file.
+func checksumFile(ctx context.Context, file *os.File, size int64) (uint64, error) {
+	hasher := newParallelHasher(ctx)
+	sums := hasher.hashFile(size, func() (io.ReaderAt, func() error, error) {
 		return file, func() error { return nil }, nil
 	})
-	if err := pieces.wait(); err != nil {
+	if err := hasher.waitForPieces(); err != nil {
 		return 0, err
 	}
-	return sumOf(sums), nil
+	return combineSums(sums), nil
 }
 
-// buildAnew builds content in the cache directory, or in a temporary folder when nothing
-// can be written there.
-func (c Cache) buildAnew(ctx context.Context, source Source, sum uint64) (*Content, error) {
-	out, err := c.newWriter()
+// rebuildCache builds content in the cache directory, or in a temporary folder if the directory
+// is not writable.
+func (c Cache) rebuildCache(ctx context.Context, source Source, sum uint64) (*Content, error) {
+	out, err := c.newCacheWriter()
 	if err == nil {
-		return build(ctx, out, source, sum)
+		return buildContent(ctx, out, source, sum)
 	}
 	if !c.Only && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
 		c.Log.Warn("cache directory cannot be written, using a temporary one", "error", err)
-		return c.buildTemporary(ctx, source, sum)
+		return c.buildInTemporaryDirectory(ctx, source, sum)
 	}
 	return nil, err
 }
 
-// newWriter begins a file in the cache directory.
-func (c Cache) newWriter() (*writer, error) {
+// newCacheWriter creates a content file in the cache directory.
+func (c Cache) newCacheWriter() (*contentWriter, error) {
 	dir := filepath.Join(c.Dir, Format)
 	for _, dir := range []string{c.Dir, dir} {
-		if err := makeFolder(dir); err != nil {
+		if err := ensureSharedDirectory(dir); err != nil {
 			return nil, err
 		}
 	}
-	return newWriter(dir)
+	return newContentWriter(dir)
 }
 
-// makeFolder makes a folder that others may read, whatever the process's mask.
-func makeFolder(dir string) error {
+// ensureSharedDirectory creates a folder that other users can read, regardless of the umask.
+func ensureSharedDirectory(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
@@ -256,22 +257,22 @@ func makeFolder(dir string) error {
 	return os.Chmod(dir, folderMode)
 }
 
-// buildTemporary builds content in a folder that goes with it.
-func (c Cache) buildTemporary(ctx context.Context, source Source, sum uint64) (*Content, error) {
+// buildInTemporaryDirectory builds content in a temporary folder, which Content.Close removes.
+func (c Cache) buildInTemporaryDirectory(ctx context.Context, source Source, sum uint64) (*Content, error) {
 	dir, err := os.MkdirTemp("", "opm-serve-cache-*")
 	if err != nil {
 		return nil, err
 	}
 
 	var content *Content
-	out, err := newWriter(dir)
+	out, err := newContentWriter(dir)
 	if err == nil {
-		content, err = build(ctx, out, source, sum)
+		content, err = buildContent(ctx, out, source, sum)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 
-	content.remove = dir
+	content.temporaryDir = dir
 	return content, nil
 }

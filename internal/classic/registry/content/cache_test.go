@@ -264,10 +264,10 @@ func digestOf(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 
-	return end.digest()
+	return end.displayDigest()
 }
 
-// The same catalog gives the same bytes, in whatever order its blobs are digested.
+// The same catalog results in the same bytes, in whatever order its blobs are digested.
 func TestContentIsTheSameEachTime(t *testing.T) {
 	source := sampleSource(t)
 	var first []byte
@@ -394,7 +394,7 @@ func TestWhatProcessesLeftIsRemoved(t *testing.T) {
 	source, dir := sampleSource(t), t.TempDir()
 	old, young := filepath.Join(dir, Format, ".new-1"), filepath.Join(dir, Format, ".new-2")
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, Format), 0o755), os.WriteFile(old, nil, 0o644), os.WriteFile(young, nil, 0o644),
-		os.Chtimes(old, time.Time{}, time.Now().Add(-2*abandoned))); err != nil {
+		os.Chtimes(old, time.Time{}, time.Now().Add(-2*abandonedFileTimeout))); err != nil {
 		t.Fatal(err)
 	}
 
@@ -439,7 +439,7 @@ func TestLinksAndIgnoredFilesAreSummed(t *testing.T) {
 	change(t, filepath.Join(source.Dir, ".indexignore"), func([]byte) []byte { return []byte("ignored*\n") })
 	fill(t, dir, source)
 	mustOpen(t, quiet(dir), source)
-	before, err := source.sum(t.Context())
+	before, err := source.computeChecksum(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,7 +451,7 @@ func TestLinksAndIgnoredFilesAreSummed(t *testing.T) {
 
 	// The link alone tells, too.
 	remove(t, filepath.Join(source.Dir, "ignored-link"))
-	linkless, err := source.sum(t.Context())
+	linkless, err := source.computeChecksum(t.Context())
 	if err != nil || linkless == before {
 		t.Errorf("the sum is %x, before %x, %v", linkless, before, err)
 	}
@@ -460,7 +460,7 @@ func TestLinksAndIgnoredFilesAreSummed(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	withFolder, err := source.sum(t.Context())
+	withFolder, err := source.computeChecksum(t.Context())
 	if err != nil || withFolder == linkless {
 		t.Errorf("the sum is %x, before %x, %v", withFolder, linkless, err)
 	}
@@ -472,7 +472,7 @@ func TestLinksOutOfTheCatalogAreRefused(t *testing.T) {
 	if err := errors.Join(os.WriteFile(outside, []byte("{}"), 0o644), os.Symlink(outside, filepath.Join(source.Dir, "link.json"))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := source.sum(t.Context()); err == nil {
+	if _, err := source.computeChecksum(t.Context()); err == nil {
 		t.Error("it is summed")
 	}
 	if _, err := quiet("").Open(t.Context(), source); err == nil {
@@ -491,7 +491,7 @@ func TestTooManyFilesAreRefused(t *testing.T) {
 		}
 	}
 
-	if _, err := source.sum(t.Context()); err == nil {
+	if _, err := source.computeChecksum(t.Context()); err == nil {
 		t.Error("they are summed")
 	}
 }

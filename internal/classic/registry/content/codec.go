@@ -20,10 +20,10 @@ import (
 //	          bundles: count, then each as the distance from the one before
 //	customs   count, then each: schema, package, blob
 //
-// where a number is a uvarint, a name or message is the number of a string, and a span is
-// its offset and its length.
+// Numbers are uvarints. A name or message is the number of a string in the table. A span is its
+// offset and its length.
 
-// encoder writes an index.
+// encoder encodes an index.
 type encoder struct {
 	body    []byte
 	strings []byte
@@ -33,156 +33,157 @@ type encoder struct {
 // encode returns the encoded form of an index.
 func (ix *index) encode() []byte {
 	e := &encoder{ids: map[string]uint64{}}
-	e.count(len(ix.packages))
+	e.appendCount(len(ix.packages))
 	for i := range ix.packages {
-		e.pkg(&ix.packages[i])
+		e.appendPackage(&ix.packages[i])
 	}
 
-	e.count(len(ix.bundles))
+	e.appendCount(len(ix.bundles))
 	for _, b := range ix.bundles {
-		e.string(b.deprecation)
-		e.span(b.blob)
-		e.span(b.summary)
-		if b.image {
-			e.number(1)
+		e.appendStringReference(b.deprecation)
+		e.appendSpan(b.blob)
+		e.appendSpan(b.summary)
+		if b.hasImage {
+			e.appendUvarint(1)
 		} else {
-			e.number(0)
+			e.appendUvarint(0)
 		}
 	}
 
-	e.count(len(ix.apis))
-	for _, a := range ix.apis {
-		e.string(a.gvk.Group)
-		e.string(a.gvk.Kind)
-		e.string(a.gvk.Version)
-		e.count(len(a.bundles))
+	e.appendCount(len(ix.providedAPIs))
+	for _, a := range ix.providedAPIs {
+		e.appendStringReference(a.gvk.Group)
+		e.appendStringReference(a.gvk.Kind)
+		e.appendStringReference(a.gvk.Version)
+		e.appendCount(len(a.bundles))
 		var before uint32
 		for _, b := range a.bundles {
-			e.number(uint64(b - before))
+			e.appendUvarint(uint64(b - before))
 			before = b
 		}
 	}
 
-	e.count(len(ix.customs))
-	for _, c := range ix.customs {
-		e.string(c.schema)
-		e.string(c.pkg)
-		e.span(c.blob)
+	e.appendCount(len(ix.customBlobs))
+	for _, c := range ix.customBlobs {
+		e.appendStringReference(c.schema)
+		e.appendStringReference(c.pkg)
+		e.appendSpan(c.blob)
 	}
 
 	out := binary.AppendUvarint(make([]byte, 0, len(e.strings)+len(e.body)+binary.MaxVarintLen64), uint64(len(e.ids)))
 	return append(append(out, e.strings...), e.body...)
 }
 
-func (e *encoder) pkg(p *Package) {
-	e.string(p.Name)
-	e.string(p.DefaultChannel)
-	e.string(p.Deprecation)
-	e.span(p.blob)
-	e.number(uint64(p.end - p.first))
-	e.count(len(p.Channels))
+func (e *encoder) appendPackage(p *Package) {
+	e.appendStringReference(p.Name)
+	e.appendStringReference(p.DefaultChannel)
+	e.appendStringReference(p.Deprecation)
+	e.appendSpan(p.blob)
+	e.appendUvarint(uint64(p.endBundle - p.firstBundle))
+	e.appendCount(len(p.Channels))
 	for i := range p.Channels {
 		c := &p.Channels[i]
-		e.string(c.Name)
-		e.string(c.Deprecation)
-		e.count(c.head + 1)
-		e.count(len(c.Entries))
+		e.appendStringReference(c.Name)
+		e.appendStringReference(c.Deprecation)
+		e.appendCount(c.head + 1)
+		e.appendCount(len(c.Entries))
 		for _, entry := range c.Entries {
-			e.string(entry.Name)
-			e.string(entry.Replaces)
-			e.string(entry.SkipRange)
-			e.count(len(entry.Skips))
+			e.appendStringReference(entry.Name)
+			e.appendStringReference(entry.Replaces)
+			e.appendStringReference(entry.SkipRange)
+			e.appendCount(len(entry.Skips))
 			for _, skip := range entry.Skips {
-				e.string(skip)
+				e.appendStringReference(skip)
 			}
 
-			e.number(uint64(entry.bundle - p.first))
+			e.appendUvarint(uint64(entry.bundle - p.firstBundle))
 		}
 	}
 }
 
-func (e *encoder) number(n uint64) { e.body = binary.AppendUvarint(e.body, n) }
+func (e *encoder) appendUvarint(n uint64) { e.body = binary.AppendUvarint(e.body, n) }
 
-func (e *encoder) count(n int) {
-	e.number(uint64(n)) //nolint:gosec // The lengths of slices, and a head + 1, are not negative.
+func (e *encoder) appendCount(n int) {
+	e.appendUvarint(uint64(n)) //nolint:gosec // The lengths of slices, and a head + 1, are not negative.
 }
 
-func (e *encoder) span(s span) {
-	e.number(s.offset)
-	e.number(uint64(s.length))
+func (e *encoder) appendSpan(s span) {
+	e.appendUvarint(s.offset)
+	e.appendUvarint(uint64(s.length))
 }
 
-func (e *encoder) string(text string) {
+func (e *encoder) appendStringReference(text string) {
 	id, ok := e.ids[text]
 	if !ok {
 		id = uint64(len(e.ids))
 		e.ids[text] = id
 		e.strings = append(binary.AppendUvarint(e.strings, uint64(len(text))), text...)
 	}
-	e.number(id)
+	e.appendUvarint(id)
 }
 
-// errIndex says that an index cannot be read.
-var errIndex = errors.New("its index cannot be read")
+// errInvalidIndex is returned for an index that cannot be decoded.
+var errInvalidIndex = errors.New("its index cannot be read")
 
-// decoder reads an index. After a failure it gives zero values.
+// decoder decodes an index. After a failure its methods return zero values.
 type decoder struct {
 	rest    []byte
 	strings []string
-	// data is the length of what spans are parts of.
-	data   uint64
-	failed bool
+	// dataLength is the length of the data that spans refer to.
+	dataLength uint64
+	failed     bool
 }
 
-// decodeIndex reads what encode wrote. data is the length of the blobs and summaries.
+// decodeIndex decodes what index.encode returned. dataLength is the length of the blobs and
+// summaries.
 //
-// The bytes have passed a checksum, so that an error means that another program wrote
-// them. All that later code relies on is checked all the same: the order of what is
-// searched, and that what is named is there.
-func decodeIndex(text []byte, data uint64) (*index, error) {
-	d := &decoder{rest: text, data: data}
-	d.readStrings()
-	ix := &index{packages: make([]Package, d.count(8))}
+// The bytes have passed a checksum, so an invalid index was written by another program. The
+// invariants that later code relies on are checked nevertheless: lists that are searched must
+// be sorted, and references must be in range.
+func decodeIndex(text []byte, dataLength uint64) (*index, error) {
+	d := &decoder{rest: text, dataLength: dataLength}
+	d.decodeStringTable()
+	ix := &index{packages: make([]Package, d.decodeCount(8))}
 	var bundles uint32
 	for i := range ix.packages {
 		p := &ix.packages[i]
-		d.pkg(p, bundles)
-		bundles = p.end
+		d.decodePackage(p, bundles)
+		bundles = p.endBundle
 		d.require(i == 0 || ix.packages[i-1].Name < p.Name)
 	}
 
-	ix.bundles = make([]bundle, d.count(6))
+	ix.bundles = make([]bundle, d.decodeCount(6))
 	d.require(len(ix.bundles) == int(bundles))
 	for i := range ix.bundles {
-		ix.bundles[i] = bundle{deprecation: d.string(), blob: d.span(), summary: d.span(), image: d.number(1) == 1}
+		ix.bundles[i] = bundle{deprecation: d.decodeStringReference(), blob: d.decodeSpan(), summary: d.decodeSpan(), hasImage: d.decodeUvarint(1) == 1}
 	}
 
-	ix.apis = make([]api, d.count(4))
-	for i := range ix.apis {
-		d.api(&ix.apis[i], bundles)
-		d.require(i == 0 || compareGVKs(ix.apis[i-1].gvk, ix.apis[i].gvk) < 0)
+	ix.providedAPIs = make([]apiProviders, d.decodeCount(4))
+	for i := range ix.providedAPIs {
+		d.decodeAPI(&ix.providedAPIs[i], bundles)
+		d.require(i == 0 || compareGVKs(ix.providedAPIs[i-1].gvk, ix.providedAPIs[i].gvk) < 0)
 	}
 
-	ix.customs = make([]custom, d.count(4))
-	for i := range ix.customs {
-		ix.customs[i] = custom{schema: d.string(), pkg: d.string(), blob: d.span()}
-		d.require(i == 0 || ix.customs[i-1].compare(ix.customs[i]) <= 0)
+	ix.customBlobs = make([]customBlob, d.decodeCount(4))
+	for i := range ix.customBlobs {
+		ix.customBlobs[i] = customBlob{schema: d.decodeStringReference(), pkg: d.decodeStringReference(), blob: d.decodeSpan()}
+		d.require(i == 0 || ix.customBlobs[i-1].compare(ix.customBlobs[i]) <= 0)
 	}
 
 	if d.failed || len(d.rest) > 0 {
-		return nil, errIndex
+		return nil, errInvalidIndex
 	}
 
 	return ix, nil
 }
 
-// readStrings reads the table of strings. One copy holds all of them; each is a part.
-func (d *decoder) readStrings() {
-	n := d.count(1)
+// decodeStringTable decodes the table of strings. All strings share the memory of one copy.
+func (d *decoder) decodeStringTable() {
+	n := d.decodeCount(1)
 	all := string(d.rest)
 	d.strings = make([]string, 0, n)
 	for range n {
-		length := d.number(uint64(len(d.rest)))
+		length := d.decodeUvarint(uint64(len(d.rest)))
 		if uint64(len(d.rest)) < length {
 			d.failed = true
 		}
@@ -196,53 +197,53 @@ func (d *decoder) readStrings() {
 	}
 }
 
-func (d *decoder) pkg(p *Package, first uint32) {
-	p.Name, p.DefaultChannel, p.Deprecation, p.blob = d.string(), d.string(), d.string(), d.span()
-	p.first = first
-	p.end = first + uint32(d.number(uint64(math.MaxUint32-first))) //nolint:gosec // It is at most what is left up to the largest.
-	p.Channels = make([]Channel, d.count(4))
+func (d *decoder) decodePackage(p *Package, first uint32) {
+	p.Name, p.DefaultChannel, p.Deprecation, p.blob = d.decodeStringReference(), d.decodeStringReference(), d.decodeStringReference(), d.decodeSpan()
+	p.firstBundle = first
+	p.endBundle = first + uint32(d.decodeUvarint(uint64(math.MaxUint32-first))) //nolint:gosec // It is at most what is left up to the largest.
+	p.Channels = make([]Channel, d.decodeCount(4))
 	for i := range p.Channels {
-		d.channel(&p.Channels[i], p)
+		d.decodeChannel(&p.Channels[i], p)
 		d.require(i == 0 || p.Channels[i-1].Name < p.Channels[i].Name)
 	}
 }
 
-func (d *decoder) channel(c *Channel, p *Package) {
-	c.Name, c.Deprecation = d.string(), d.string()
-	head := d.number(math.MaxInt32)
-	c.Entries = make([]Entry, d.count(5))
+func (d *decoder) decodeChannel(c *Channel, p *Package) {
+	c.Name, c.Deprecation = d.decodeStringReference(), d.decodeStringReference()
+	head := d.decodeUvarint(math.MaxInt32)
+	c.Entries = make([]Entry, d.decodeCount(5))
 	d.require(head <= uint64(len(c.Entries)))
 	c.head = int(head) - 1 //nolint:gosec // It is at most the largest int32.
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		e.Name, e.Replaces, e.SkipRange = d.string(), d.string(), d.string()
-		if n := d.count(1); n > 0 {
+		e.Name, e.Replaces, e.SkipRange = d.decodeStringReference(), d.decodeStringReference(), d.decodeStringReference()
+		if n := d.decodeCount(1); n > 0 {
 			e.Skips = make([]string, n)
 		}
 
 		for s := range e.Skips {
-			e.Skips[s] = d.string()
+			e.Skips[s] = d.decodeStringReference()
 		}
 
-		e.bundle = p.first + uint32(d.number(math.MaxUint32)) //nolint:gosec // It is at most the largest; too large a sum is refused below.
-		d.require(e.bundle >= p.first && e.bundle < p.end)
+		e.bundle = p.firstBundle + uint32(d.decodeUvarint(math.MaxUint32)) //nolint:gosec // It is at most the largest; too large a sum is refused below.
+		d.require(e.bundle >= p.firstBundle && e.bundle < p.endBundle)
 		d.require(i == 0 || c.Entries[i-1].Name < e.Name)
 	}
 }
 
-func (d *decoder) api(a *api, bundles uint32) {
-	a.gvk = fbc.GVK{Group: d.string(), Kind: d.string(), Version: d.string()}
-	a.bundles = make([]uint32, d.count(1))
+func (d *decoder) decodeAPI(a *apiProviders, bundles uint32) {
+	a.gvk = fbc.GVK{Group: d.decodeStringReference(), Kind: d.decodeStringReference(), Version: d.decodeStringReference()}
+	a.bundles = make([]uint32, d.decodeCount(1))
 	var before uint64
 	for i := range a.bundles {
-		distance := d.number(math.MaxUint32)
+		distance := d.decodeUvarint(math.MaxUint32)
 		before += distance
 		d.require(before < uint64(bundles) && (i == 0 || distance > 0))
 		a.bundles[i] = uint32(before) //nolint:gosec // It is less than the number of bundles.
 	}
 }
 
-// require fails when what has to hold does not.
+// require marks the index as invalid unless a condition holds.
 func (d *decoder) require(holds bool) {
 	if !holds {
 		d.failed = true
@@ -250,8 +251,8 @@ func (d *decoder) require(holds bool) {
 	}
 }
 
-// number reads a number that is at most a limit.
-func (d *decoder) number(limit uint64) uint64 {
+// decodeUvarint decodes a number that must not exceed a limit.
+func (d *decoder) decodeUvarint(limit uint64) uint64 {
 	n, size := binary.Uvarint(d.rest)
 	if d.require(size > 0 && n <= limit); d.failed {
 		return 0
@@ -260,21 +261,22 @@ func (d *decoder) number(limit uint64) uint64 {
 	return n
 }
 
-// count reads the number of things that take at least so many bytes each.
-func (d *decoder) count(bytes int) int {
-	return int(d.number(uint64(len(d.rest) / bytes))) //nolint:gosec // It is at most the length of a slice.
+// decodeCount decodes the number of elements of a list. Each element takes at least
+// bytesPerElement bytes, which bounds the number.
+func (d *decoder) decodeCount(bytesPerElement int) int {
+	return int(d.decodeUvarint(uint64(len(d.rest) / bytesPerElement))) //nolint:gosec // It is at most the length of a slice.
 }
 
-func (d *decoder) string() string {
-	id := d.number(math.MaxUint32)
+func (d *decoder) decodeStringReference() string {
+	id := d.decodeUvarint(math.MaxUint32)
 	if d.require(id < uint64(len(d.strings))); d.failed {
 		return ""
 	}
 	return d.strings[id]
 }
 
-func (d *decoder) span() span {
-	s := span{offset: d.number(d.data), length: uint32(d.number(math.MaxUint32))} //nolint:gosec // It is at most the largest.
-	d.require(s.offset+uint64(s.length) <= d.data)
+func (d *decoder) decodeSpan() span {
+	s := span{offset: d.decodeUvarint(d.dataLength), length: uint32(d.decodeUvarint(math.MaxUint32))} //nolint:gosec // It is at most the largest.
+	d.require(s.offset+uint64(s.length) <= d.dataLength)
 	return s
 }

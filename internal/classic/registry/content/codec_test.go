@@ -11,14 +11,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-var compareIndexes = cmp.AllowUnexported(index{}, Package{}, Channel{}, Entry{}, bundle{}, span{}, api{}, custom{})
+var compareIndexes = cmp.AllowUnexported(index{}, Package{}, Channel{}, Entry{}, bundle{}, span{}, apiProviders{}, customBlob{})
 
 // sample is an index with all that one can have.
 func sample() *index {
 	return &index{
 		packages: []Package{
 			{
-				Name: "a", DefaultChannel: "stable", Deprecation: "gone", blob: span{0, 10}, first: 0, end: 2,
+				Name: "a", DefaultChannel: "stable", Deprecation: "gone", blob: span{0, 10}, firstBundle: 0, endBundle: 2,
 				Channels: []Channel{
 					{Name: "beta", head: -1, Entries: []Entry{}},
 					{Name: "stable", Deprecation: "old", head: 1, Entries: []Entry{
@@ -27,26 +27,26 @@ func sample() *index {
 					}},
 				},
 			},
-			{Name: "b", first: 2, end: 2, Channels: []Channel{}},
-			{Name: "c", first: 2, end: 3, Channels: []Channel{{Name: "x", Entries: []Entry{{Name: "c.v1", bundle: 2}}}}},
+			{Name: "b", firstBundle: 2, endBundle: 2, Channels: []Channel{}},
+			{Name: "c", firstBundle: 2, endBundle: 3, Channels: []Channel{{Name: "x", Entries: []Entry{{Name: "c.v1", bundle: 2}}}}},
 		},
 		bundles: []bundle{
-			{blob: span{10, 20}, summary: span{70, 10}, image: true},
+			{blob: span{10, 20}, summary: span{70, 10}, hasImage: true},
 			{deprecation: "bad", blob: span{30, 20}, summary: span{80, 10}},
 			{blob: span{50, 20}, summary: span{90, 10}},
 		},
-		apis: []api{
+		providedAPIs: []apiProviders{
 			{gvk: fbc.GVK{Group: "g", Kind: "A", Version: "v1"}, bundles: []uint32{0, 1, 2}},
 			{gvk: fbc.GVK{Group: "g", Kind: "B", Version: "v1"}, bundles: []uint32{2}},
 		},
-		customs: []custom{{schema: "s", blob: span{1, 2}}, {schema: "s", pkg: "a", blob: span{3, 4}}, {schema: "s", pkg: "a", blob: span{0, 4}}},
+		customBlobs: []customBlob{{schema: "s", blob: span{1, 2}}, {schema: "s", pkg: "a", blob: span{3, 4}}, {schema: "s", pkg: "a", blob: span{0, 4}}},
 	}
 }
 
 func TestIndexComesBackAsItWas(t *testing.T) {
 	for name, want := range map[string]*index{
 		"full":  sample(),
-		"empty": {packages: []Package{}, bundles: []bundle{}, apis: []api{}, customs: []custom{}},
+		"empty": {packages: []Package{}, bundles: []bundle{}, providedAPIs: []apiProviders{}, customBlobs: []customBlob{}},
 	} {
 		got, err := decodeIndex(want.encode(), 100)
 		if err != nil {
@@ -69,12 +69,12 @@ func TestWrongIndexesAreRefused(t *testing.T) {
 		"too few bundles":          func(ix *index) { ix.bundles = ix.bundles[:2] },
 		"too many bundles":         func(ix *index) { ix.bundles = append(ix.bundles, bundle{}) },
 		"a span behind the data":   func(ix *index) { ix.bundles[0].blob = span{90, 11} },
-		"an offset behind it":      func(ix *index) { ix.customs[0].blob = span{101, 0} },
-		"APIs out of order":        func(ix *index) { slices.Reverse(ix.apis) },
-		"providers out of order":   func(ix *index) { ix.apis[0].bundles = []uint32{1, 0} },
-		"a provider twice":         func(ix *index) { ix.apis[0].bundles = []uint32{1, 1} },
-		"a provider not there":     func(ix *index) { ix.apis[0].bundles = []uint32{3} },
-		"customs out of order":     func(ix *index) { slices.Reverse(ix.customs) },
+		"an offset behind it":      func(ix *index) { ix.customBlobs[0].blob = span{101, 0} },
+		"APIs out of order":        func(ix *index) { slices.Reverse(ix.providedAPIs) },
+		"providers out of order":   func(ix *index) { ix.providedAPIs[0].bundles = []uint32{1, 0} },
+		"a provider twice":         func(ix *index) { ix.providedAPIs[0].bundles = []uint32{1, 1} },
+		"a provider not there":     func(ix *index) { ix.providedAPIs[0].bundles = []uint32{3} },
+		"customs out of order":     func(ix *index) { slices.Reverse(ix.customBlobs) },
 	} {
 		ix := sample()
 		spoil(ix)
@@ -122,7 +122,7 @@ func FuzzDecodeIndex(f *testing.F) {
 			_ = ix.bundles[place.Entry.bundle]
 		}
 
-		for _, a := range ix.apis {
+		for _, a := range ix.providedAPIs {
 			for place := range ix.Providers(a.gvk) {
 				if !slices.Contains(a.bundles, place.Entry.bundle) {
 					t.Fatalf("%s does not provide %v", place.Entry.Name, a.gvk)
@@ -130,8 +130,8 @@ func FuzzDecodeIndex(f *testing.F) {
 			}
 		}
 
-		for _, c := range ix.customs {
-			if len(ix.customsOf(c.schema, c.pkg)) == 0 {
+		for _, c := range ix.customBlobs {
+			if len(ix.findCustomBlobs(c.schema, c.pkg)) == 0 {
 				t.Fatalf("no blobs of the schema %q and the package %q", c.schema, c.pkg)
 			}
 		}
@@ -139,7 +139,7 @@ func FuzzDecodeIndex(f *testing.F) {
 }
 
 func FuzzDecodeTrailer(f *testing.F) {
-	f.Add(trailer{data: 100, source: 1, own: 2}.encode(), int64(1000))
+	f.Add(trailer{dataLength: 100, sourceSum: 1, fileSum: 2}.encode(), int64(1000))
 	f.Fuzz(func(t *testing.T, text []byte, size int64) {
 		if size < int64(trailerSize) {
 			return
@@ -152,7 +152,7 @@ func FuzzDecodeTrailer(f *testing.F) {
 		if !bytes.Equal(decoded.encode(), text) {
 			t.Error("it comes back otherwise")
 		}
-		if index := size - int64(trailerSize) - int64(decoded.data); index < 0 || index > indexBytes {
+		if index := size - int64(trailerSize) - int64(decoded.dataLength); index < 0 || index > maxIndexBytes {
 			t.Errorf("an index of %d bytes is accepted", index)
 		}
 	})
@@ -165,9 +165,9 @@ func TestTrailersOfOtherSizesAreRefused(t *testing.T) {
 		ok         bool
 	}{
 		{0, rest, true}, {rest, rest, true}, {rest + 1, rest, false}, {math.MaxUint64, rest, false}, {1 << 63, rest, false},
-		{rest, rest + indexBytes, true}, {rest, rest + indexBytes + 1, false},
+		{rest, rest + maxIndexBytes, true}, {rest, rest + maxIndexBytes + 1, false},
 	} {
-		_, err := decodeTrailer(trailer{data: test.data}.encode(), int64(test.size)+int64(trailerSize))
+		_, err := decodeTrailer(trailer{dataLength: test.data}.encode(), int64(test.size)+int64(trailerSize))
 		if ok := err == nil; ok != test.ok {
 			t.Errorf("%d bytes of data in a file of %d: %v", test.data, test.size, err)
 		}
@@ -207,10 +207,10 @@ func TestQueries(t *testing.T) {
 	if ix.Package("d") != nil || ix.packages[0].Channel("d") != nil || ix.packages[0].Channels[1].Entry("d") != nil {
 		t.Error("something is found that is not there")
 	}
-	if n := len(ix.customsOf("s", "a")); n != 2 {
+	if n := len(ix.findCustomBlobs("s", "a")); n != 2 {
 		t.Errorf("%d blobs, want 2", n)
 	}
-	if n := len(ix.customsOf("s", "")); n != 1 {
+	if n := len(ix.findCustomBlobs("s", "")); n != 1 {
 		t.Errorf("%d blobs without a package, want 1", n)
 	}
 }

@@ -12,38 +12,38 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Content is the content of a catalog: the index, and an open file with all else. It does
-// not change, whatever happens to the source and to the cache directory. It is safe for
-// concurrent use until it is closed.
+// Content is the content of a catalog: the index in memory, and an open file with the blobs. It
+// is immutable: later changes to the source or the cache directory do not affect it. It is safe
+// for concurrent use until it is closed.
 type Content struct {
 	*index
 
 	file *os.File
-	// remove is a folder that goes with the content, empty when there is none.
-	remove string
+	// temporaryDir is the folder that Close removes, or "".
+	temporaryDir string
 }
 
-// Close closes the file, and removes it if nobody could use it again.
+// Close closes the file and removes the temporary folder, if there is one.
 func (c *Content) Close() error {
 	err := c.file.Close()
-	if c.remove != "" {
-		err = errors.Join(err, os.RemoveAll(c.remove)) //nolint:gosec // It was made by this program.
+	if c.temporaryDir != "" {
+		err = errors.Join(err, os.RemoveAll(c.temporaryDir)) //nolint:gosec // It was made by this program.
 	}
 	return err
 }
 
-// ReadError says that a part of the content cannot be read: the disk has failed, or the
-// file was changed in place.
+// ReadError reports that a part of the content cannot be read: the disk has failed, or the file
+// was changed in place.
 type ReadError struct{ Err error }
 
-// Error says what failed.
+// Error implements error.
 func (e *ReadError) Error() string { return "reading the cached catalog: " + e.Err.Error() }
 
-// Unwrap returns what failed.
+// Unwrap returns the underlying error.
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// read reads a part of the file, into a buffer if it is large enough.
-func (c *Content) read(s span, buffer []byte) ([]byte, error) {
+// readSpan reads a part of the file. It uses buffer if that is large enough.
+func (c *Content) readSpan(s span, buffer []byte) ([]byte, error) {
 	if cap(buffer) < int(s.length) {
 		buffer = make([]byte, s.length)
 	}
@@ -59,14 +59,14 @@ func (c *Content) read(s span, buffer []byte) ([]byte, error) {
 	return buffer, nil
 }
 
-// Summary returns the message of a bundle as it stands in a channel, without manifests.
+// Summary returns the protocol message of a bundle in a channel, without manifests.
 //
-// It is there to be sent: what it says of the bundle in any channel stands in it as it was
-// encoded when the content was built, among the fields that are unknown. So a list of all
-// bundles, which every client asks for often, costs the server little more than reading.
+// The message is meant to be sent, not read: the fields that are the same in all channels are
+// in its unknown fields, as they were encoded when the content was built. Clients list all
+// bundles often, and this makes a list cost little more than reading the file.
 func (c *Content) Summary(p Place) (*registrypb.Bundle, error) {
 	b := &c.bundles[p.Entry.bundle]
-	encoded, err := c.read(b.summary, nil)
+	encoded, err := c.readSpan(b.summary, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -80,15 +80,15 @@ func (c *Content) Summary(p Place) (*registrypb.Bundle, error) {
 	return m, nil
 }
 
-// Bundle returns the message of a bundle as it stands in a channel, with its manifests. It
-// is there to be sent, see Summary.
+// Bundle returns the protocol message of a bundle in a channel, with its manifests. Like that
+// of Summary, it is meant to be sent, not read.
 func (c *Content) Bundle(p Place) (*registrypb.Bundle, error) {
 	m, err := c.Summary(p)
 	if err != nil {
 		return nil, err
 	}
 
-	text, err := c.read(c.bundles[p.Entry.bundle].blob, nil)
+	text, err := c.readSpan(c.bundles[p.Entry.bundle].blob, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -98,45 +98,44 @@ func (c *Content) Bundle(p Place) (*registrypb.Bundle, error) {
 		return nil, &ReadError{Err: err}
 	}
 
-	pkg, err := c.read(p.Package.blob, nil)
+	pkg, err := c.readSpan(p.Package.blob, nil)
 	if err != nil {
 		return nil, err
 	}
-	if m.CsvJson, m.Object, err = manifests(b, pkg); err != nil {
+	if m.CsvJson, m.Object, err = bundleManifests(b, pkg); err != nil {
 		return nil, fmt.Errorf("package %q, bundle %q: %w", p.Package.Name, p.Entry.Name, err)
 	}
 
 	return m, nil
 }
 
-// HasImage reports whether the bundle of an entry is an image, which has the manifests.
-func (c *Content) HasImage(e *Entry) bool { return c.bundles[e.bundle].image }
+// HasImage reports whether the bundle of an entry has an image, which holds its manifests.
+func (c *Content) HasImage(e *Entry) bool { return c.bundles[e.bundle].hasImage }
 
-// NameError says that nothing can be asked for by a name.
+// NameError reports that a name cannot be used in a query.
 type NameError struct{ Err error }
 
-// Error says which name, and the rule.
+// Error implements error.
 func (e *NameError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the same without the type.
+// Unwrap returns the underlying error.
 func (e *NameError) Unwrap() error { return e.Err }
 
-// Customs yields the blobs of a schema and a package, in the order of the catalog. A blob
-// is valid until the next. An
-// empty package stands for the blobs that have none. Schemas that OLM defines have no
-// blobs here.
+// Customs yields the blobs of a custom schema and a package, in the order of the catalog. A
+// blob is valid until the next iteration. An empty package selects the blobs without a package.
+// Schemas that OLM defines have no blobs here.
 //
-// A *NameError says that there can be none by such names, any other that reading failed.
-// An error ends it.
+// It yields a *NameError if the names are invalid, and another error if reading fails. The
+// iteration ends after an error.
 func (c *Content) Customs(schema, pkg string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
-		if err := checkCustom(schema, pkg); err != nil {
+		if err := validateCustomNames(schema, pkg); err != nil {
 			yield(nil, &NameError{Err: err})
 			return
 		}
 		var buffer []byte
-		for _, found := range c.customsOf(schema, pkg) {
-			blob, err := c.read(found.blob, buffer)
+		for _, found := range c.findCustomBlobs(schema, pkg) {
+			blob, err := c.readSpan(found.blob, buffer)
 			buffer = blob
 			if !yield(blob, err) || err != nil {
 				return

@@ -5,9 +5,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// metadataFields are the fields of olm.csv.metadata that are fields of a CSV's spec,
-// which has other names for two of them.
-var metadataFields = map[string]string{
+// csvSpecFields maps the fields of olm.csv.metadata to the fields of a CSV's spec.
+var csvSpecFields = map[string]string{
 	"apiServiceDefinitions": "apiservicedefinitions",
 	"crdDescriptions":       "customresourcedefinitions",
 	"description":           "description",
@@ -22,16 +21,16 @@ var metadataFields = map[string]string{
 	"provider":              "provider",
 }
 
-// csvOf writes the ClusterServiceVersion that OLM's clients expect for a bundle of which
-// the catalog has only olm.csv.metadata: what they show and resolve with. It says that it
-// installs deployments and names none. The icon is that of the package, and so is the
-// description when the bundle has none of its own.
-func csvOf(b *fbc.Bundle, metadata, pkg []byte) string {
+// synthesizeCSV returns the CSV that OLM's clients expect for a bundle that has only
+// olm.csv.metadata. It holds what clients show and resolve with; its install strategy has no
+// deployments. The icon is that of the package, and so is the description if the bundle has
+// none.
+func synthesizeCSV(b *fbc.Bundle, metadata, pkg []byte) string {
 	spec := map[string][]byte{"install": []byte(`{"spec":{"deployments":null},"strategy":"deployment"}`)}
 	head := map[string][]byte{"name": jsontext.AppendQuoted(nil, b.Name)}
 	for key, value := range jsontext.Members(metadata) {
 		name := string(key[1 : len(key)-1])
-		switch field, ok := metadataFields[name]; {
+		switch field, ok := csvSpecFields[name]; {
 		case ok:
 			spec[field] = value
 		case name == "annotations" || name == "labels":
@@ -53,21 +52,21 @@ func csvOf(b *fbc.Bundle, metadata, pkg []byte) string {
 	}
 
 	if len(b.RelatedImages) > 0 {
-		spec["relatedImages"] = appendImages(nil, b.RelatedImages)
+		spec["relatedImages"] = appendRelatedImages(nil, b.RelatedImages)
 	}
 
-	spec["version"] = jsontext.AppendQuoted(nil, version(b))
+	spec["version"] = jsontext.AppendQuoted(nil, bundleVersion(b))
 	out := append(make([]byte, 0, len(metadata)+len(spec["icon"])+1024), `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":`...)
-	out = appendObject(out, head)
+	out = appendJSONObject(out, head)
 	out = append(out, `,"spec":`...)
 
-	return string(append(appendObject(out, spec), '}'))
+	return string(append(appendJSONObject(out, spec), '}'))
 }
 
-func appendImages(out []byte, images []fbc.RelatedImage) []byte {
+func appendRelatedImages(out []byte, images []fbc.RelatedImage) []byte {
 	for i, image := range images {
 		out = append(out, "[,"[min(i, 1)])
-		out = append(out, object("image", image.Image, "name", image.Name)...)
+		out = append(out, encodeStringObject("image", image.Image, "name", image.Name)...)
 	}
 	return append(out, ']')
 }

@@ -11,37 +11,36 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Sums find out whether files have changed by accident: another catalog, a cut-off copy,
-// a broken disk. They are no protection against whoever means harm, who could as well
-// write a new sum; such a one must not be able to write the files.
+// Checksums detect accidental changes of files: another catalog, a truncated copy, a broken
+// disk. They do not protect against an attacker who can write the files and the checksums.
 //
-// A file is summed in pieces, and the sums of the pieces are summed again, so that all
-// processors take part also when there is one large file.
+// A file is hashed in pieces, and the checksums of the pieces are hashed again, so that one
+// large file uses all processors.
 const (
-	// pieceBytes is the size of a piece. A piece takes about 0.2 ms: long beside what
-	// handing it to a processor takes, short beside the whole.
+	// pieceBytes is the size of a piece. Hashing a piece takes about 0.2 ms: long compared to
+	// scheduling a goroutine, short compared to the whole file.
 	pieceBytes = 1 << 20
-	// readBytes is how much is read at once: it stays in a processor's cache.
+	// readBytes is the size of one read. It fits into the cache of a processor.
 	readBytes = 128 << 10
 )
 
-// summer sums files side by side.
-type summer struct {
-	group *errgroup.Group
-	ctx   context.Context
-	idle  chan []byte
+// parallelHasher computes checksums of files in parallel.
+type parallelHasher struct {
+	group       *errgroup.Group
+	ctx         context.Context
+	idleBuffers chan []byte
 }
 
-func newSummer(ctx context.Context) *summer {
+func newParallelHasher(ctx context.Context) *parallelHasher {
 	group, ctx := errgroup.WithContext(ctx)
 	workers := runtime.GOMAXPROCS(0)
 	group.SetLimit(workers)
-	return &summer{group: group, ctx: ctx, idle: make(chan []byte, workers)}
+	return &parallelHasher{group: group, ctx: ctx, idleBuffers: make(chan []byte, workers)}
 }
 
-// file sums so many bytes of a file, which open gives again for each piece. The sums of
-// the pieces are there when wait has returned.
-func (s *summer) file(size int64, open func() (io.ReaderAt, func() error, error)) []uint64 {
+// hashFile starts hashing the first size bytes of a file. open opens the file for one piece and
+// returns a function that closes it. The returned checksums are valid after wait has returned.
+func (s *parallelHasher) hashFile(size int64, open func() (io.ReaderAt, func() error, error)) []uint64 {
 	sums := make([]uint64, (size+pieceBytes-1)/pieceBytes)
 	for i := range sums {
 		s.group.Go(func() error {
@@ -55,7 +54,7 @@ func (s *summer) file(size int64, open func() (io.ReaderAt, func() error, error)
 			}
 
 			offset := int64(i) * pieceBytes
-			sums[i], err = s.piece(io.NewSectionReader(r, offset, min(pieceBytes, size-offset)))
+			sums[i], err = s.hashPiece(io.NewSectionReader(r, offset, min(pieceBytes, size-offset)))
 			if releaseErr := release(); err == nil {
 				err = releaseErr
 			}
@@ -67,16 +66,16 @@ func (s *summer) file(size int64, open func() (io.ReaderAt, func() error, error)
 	return sums
 }
 
-// piece sums one piece.
-func (s *summer) piece(r *io.SectionReader) (uint64, error) {
+// hashPiece returns the checksum of one piece.
+func (s *parallelHasher) hashPiece(r *io.SectionReader) (uint64, error) {
 	var buffer []byte
 	select {
-	case buffer = <-s.idle:
+	case buffer = <-s.idleBuffers:
 	default:
 		buffer = make([]byte, readBytes)
 	}
 
-	defer func() { s.idle <- buffer }() // There is room for one of each worker.
+	defer func() { s.idleBuffers <- buffer }() // The channel has room for one buffer of each worker.
 	sum := xxhash.New()
 	n, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{r}, buffer)
 	if err == nil && n != r.Size() {
@@ -86,17 +85,19 @@ func (s *summer) piece(r *io.SectionReader) (uint64, error) {
 	return sum.Sum64(), err
 }
 
-func (s *summer) wait() error { return s.group.Wait() }
+// waitForPieces waits for all pieces and returns the first error.
+func (s *parallelHasher) waitForPieces() error { return s.group.Wait() }
 
-// pieceWriter sums what is written to it as summer.file sums it in a file.
-type pieceWriter struct {
+// pieceHasher computes the checksum of what is written to it. The result equals that of
+// parallelHasher.hashFile for a file with the same bytes.
+type pieceHasher struct {
 	sums  []uint64
 	piece xxhash.Digest
-	// size is how much of the piece was written.
+	// size is the number of bytes in the current piece.
 	size int
 }
 
-func (w *pieceWriter) Write(p []byte) (int, error) {
+func (w *pieceHasher) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		if w.size == 0 {
 			w.piece.Reset()
@@ -106,28 +107,29 @@ func (w *pieceWriter) Write(p []byte) (int, error) {
 		_, _ = w.piece.Write(rest[:n]) // It cannot fail.
 		rest = rest[n:]
 		if w.size += n; w.size == pieceBytes {
-			w.flush()
+			w.closePiece()
 		}
 	}
 
 	return len(p), nil
 }
 
-func (w *pieceWriter) flush() {
+// closePiece adds the checksum of the current piece, if it has any bytes.
+func (w *pieceHasher) closePiece() {
 	if w.size > 0 {
 		w.sums = append(w.sums, w.piece.Sum64())
 		w.size = 0
 	}
 }
 
-// sum is that of all that was written. Nothing can be written afterwards.
-func (w *pieceWriter) sum() uint64 {
-	w.flush()
-	return sumOf(w.sums)
+// checksum returns the checksum of everything that was written. Nothing may be written afterwards.
+func (w *pieceHasher) checksum() uint64 {
+	w.closePiece()
+	return combineSums(w.sums)
 }
 
-// sumOf sums sums.
-func sumOf(sums []uint64) uint64 {
+// combineSums returns the checksum of checksums.
+func combineSums(sums []uint64) uint64 {
 	all := make([]byte, 0, 8*len(sums))
 	for _, sum := range sums {
 		all = binary.LittleEndian.AppendUint64(all, sum)

@@ -24,11 +24,11 @@ func TestWhatIsWrittenHasTheSumOfWhatIsRead(t *testing.T) {
 		}
 
 		for _, step := range []int{1 << 10, 100_003, pieceBytes, 3 * pieceBytes} {
-			w := &pieceWriter{}
+			w := &pieceHasher{}
 			for rest := pattern[:size]; len(rest) > 0; rest = rest[min(step, len(rest)):] {
 				_, _ = w.Write(rest[:min(step, len(rest))])
 			}
-			if got := w.sum(); got != read {
+			if got := w.checksum(); got != read {
 				t.Errorf("%d bytes written %d at a time have the sum %x, read %x", size, step, got, read)
 			}
 		}
@@ -63,30 +63,30 @@ func TestSummingEndsWithAnError(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 
-	short := newSummer(t.Context())
-	short.file(100, func() (io.ReaderAt, func() error, error) {
+	short := newParallelHasher(t.Context())
+	short.hashFile(100, func() (io.ReaderAt, func() error, error) {
 		return bytes.NewReader(make([]byte, 99)), func() error { return nil }, nil
 	})
-	if err := short.wait(); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a file that became shorter gives %v", err)
+	if err := short.waitForPieces(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("hashing a file that became shorter: got error %v", err)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	ended := newSummer(ctx)
-	ended.file(100, func() (io.ReaderAt, func() error, error) {
+	ended := newParallelHasher(ctx)
+	ended.hashFile(100, func() (io.ReaderAt, func() error, error) {
 		return bytes.NewReader(make([]byte, 100)), func() error { return nil }, nil
 	})
-	if err := ended.wait(); !errors.Is(err, context.Canceled) {
+	if err := ended.waitForPieces(); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the context the error is %v", err)
 	}
 
 	release := errors.New("cannot be closed")
-	closing := newSummer(t.Context())
-	closing.file(1, func() (io.ReaderAt, func() error, error) {
+	closing := newParallelHasher(t.Context())
+	closing.hashFile(1, func() (io.ReaderAt, func() error, error) {
 		return bytes.NewReader(make([]byte, 1)), func() error { return release }, nil
 	})
-	if err := closing.wait(); !errors.Is(err, release) {
+	if err := closing.waitForPieces(); !errors.Is(err, release) {
 		t.Errorf("error is %v, want %v", err, release)
 	}
 }

@@ -7,20 +7,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// digested is what the builder needs of a blob.
-type digested struct {
-	// meta has the blob if it is to be kept.
+// digestedBlob is what the contentBuilder needs of a blob.
+type digestedBlob struct {
+	// meta has the blob if it has to be kept.
 	meta fbc.Meta
-	// facts are for the model of the catalog.
+	// facts are added to the model of the package.
 	facts fbc.Summary
-	// summary is the encoded summary of a bundle, empty when it cannot be read.
+	// summary is the encoded summary of a bundle. It is empty if the bundle cannot be decoded.
 	summary []byte
 }
 
-// digest takes out of a blob what the builder needs. It looks at this blob alone, so that
-// many can be digested at once. What is wrong with the blob is among the facts.
-func digest(meta fbc.Meta) (digested, error) {
-	d := digested{meta: meta, facts: fbc.Summarize(meta)}
+// digestBlob returns what the contentBuilder needs of a blob. It depends on this blob alone, so
+// that blobs can be digested in parallel. Errors of the model are part of the facts.
+func digestBlob(meta fbc.Meta) (digestedBlob, error) {
+	d := digestedBlob{meta: meta, facts: fbc.Summarize(meta)}
 	var err error
 	switch meta.Schema {
 	case fbc.SchemaPackage:
@@ -29,14 +29,14 @@ func digest(meta fbc.Meta) (digested, error) {
 	case fbc.SchemaBundle:
 		b, decodeErr := fbc.DecodeBundle(meta)
 		if decodeErr != nil {
-			// The facts say so.
+			// The facts have the error.
 			break
 		}
-		if d.summary, err = summarize(b); err != nil {
-			err = inPackage(meta.Package, fmt.Errorf("bundle %q: %w", meta.Name, err))
+		if d.summary, err = encodeSummary(b); err != nil {
+			err = wrapPackageError(meta.Package, fmt.Errorf("bundle %q: %w", meta.Name, err))
 		}
 	default:
-		if err = checkCustom(meta.Schema, meta.Package); err != nil {
+		if err = validateCustomNames(meta.Schema, meta.Package); err != nil {
 			err = fmt.Errorf("invalid custom schema meta: %w", err)
 		}
 	}
@@ -44,16 +44,16 @@ func digest(meta fbc.Meta) (digested, error) {
 	return d, err
 }
 
-var customRule = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+var customNamePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
 
-// checkCustom refuses names that the registry cannot give blobs of a schema by that OLM
-// does not define. A package is not needed.
-func checkCustom(schema, pkg string) error {
-	if !customRule.MatchString(schema) {
-		return fmt.Errorf("invalid schema %q: must match %s", schema, customRule)
+// validateCustomNames returns an error if the schema or package of a custom blob cannot be used
+// in queries. The package may be empty.
+func validateCustomNames(schema, pkg string) error {
+	if !customNamePattern.MatchString(schema) {
+		return fmt.Errorf("invalid schema %q: must match %s", schema, customNamePattern)
 	}
-	if pkg != "" && !customRule.MatchString(pkg) {
-		return fmt.Errorf("invalid package %q: must match %s", pkg, customRule)
+	if pkg != "" && !customNamePattern.MatchString(pkg) {
+		return fmt.Errorf("invalid package %q: must match %s", pkg, customNamePattern)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func FuzzBundle(f *testing.F) {
 				return
 			}
 
-			d, err := digest(meta)
+			d, err := digestBlob(meta)
 			if err != nil || meta.Schema != fbc.SchemaBundle || d.summary == nil {
 				continue
 			}
@@ -45,7 +45,7 @@ func FuzzBundle(f *testing.F) {
 				t.Fatal(err)
 			}
 
-			csv, objects, err := manifests(b, pkg)
+			csv, objects, err := bundleManifests(b, pkg)
 			if err != nil {
 				continue
 			}

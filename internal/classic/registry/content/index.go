@@ -9,36 +9,35 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Package is what the index knows of a package.
+// Package is the index entry of a package.
 type Package struct {
 	Name           string
 	DefaultChannel string
-	// Deprecation is the message of its deprecation, empty when it is not deprecated.
+	// Deprecation is the deprecation message, or "" if the package is not deprecated.
 	Deprecation string
 	// Channels are sorted by name.
 	Channels []Channel
 
 	// blob is the olm.package blob.
 	blob span
-	// first and end bound the indexes of its bundles.
-	first, end uint32
+	// firstBundle and endBundle bound the indexes of its bundles.
+	firstBundle, endBundle uint32
 }
 
-// Channel is what the index knows of a channel.
+// Channel is the index entry of a channel.
 type Channel struct {
 	Name string
-	// Deprecation is the message of its deprecation, empty when it is not deprecated.
+	// Deprecation is the deprecation message, or "" if the channel is not deprecated.
 	Deprecation string
 	// Entries are sorted by name.
 	Entries []Entry
 
-	// head is the index of the entry that no other replaces or skips, -1 when there is
-	// none.
+	// head is the index of the entry that no other entry replaces or skips, or -1.
 	head int
 }
 
-// Head is the entry that no other of the channel replaces or skips. It is nil when there
-// is none, which only a catalog that was not validated can have.
+// Head returns the entry that no other entry of the channel replaces or skips. It returns nil
+// if there is none, which is possible only in a catalog that was not validated.
 func (c *Channel) Head() *Entry {
 	if c.head < 0 {
 		return nil
@@ -46,7 +45,7 @@ func (c *Channel) Head() *Entry {
 	return &c.Entries[c.head]
 }
 
-// Entry finds an entry by the name of its bundle, nil when there is none.
+// Entry returns the entry of a bundle by its name, or nil.
 func (c *Channel) Entry(name string) *Entry {
 	i, found := slices.BinarySearchFunc(c.Entries, name, func(e Entry, name string) int { return strings.Compare(e.Name, name) })
 	if !found {
@@ -55,9 +54,9 @@ func (c *Channel) Entry(name string) *Entry {
 	return &c.Entries[i]
 }
 
-// Entry places a bundle in a channel.
+// Entry is a bundle's entry in a channel.
 type Entry struct {
-	// Name of the bundle.
+	// Name is the name of the bundle.
 	Name      string
 	Replaces  string
 	Skips     []string
@@ -67,29 +66,29 @@ type Entry struct {
 	bundle uint32
 }
 
-// Updates reports whether the entry is an update of a bundle by its name: whether it
-// replaces or skips it. The range of versions that it skips does not count.
+// Updates reports whether the entry replaces or skips the named bundle. It does not consider
+// the skip range.
 func (e *Entry) Updates(name string) bool {
 	return e.Replaces == name || slices.Contains(e.Skips, name)
 }
 
-// Place is an entry and where it stands.
+// Place is an entry with its channel and package.
 type Place struct {
 	Package *Package
 	Channel *Channel
 	Entry   *Entry
 }
 
-// index is what is held in memory of a catalog.
+// index is the part of a catalog that is held in memory.
 type index struct {
 	// packages are sorted by name.
 	packages []Package
-	// bundles of a package stand together, sorted by name, in the order of packages.
+	// bundles are sorted by package and name.
 	bundles []bundle
-	// apis are sorted by GVK.
-	apis []api
-	// customs are sorted by schema and package, and then in the order of the catalog.
-	customs []custom
+	// providedAPIs are sorted by GVK.
+	providedAPIs []apiProviders
+	// customBlobs are sorted by schema and package, and then in the order of the catalog.
+	customBlobs []customBlob
 }
 
 // span is a part of the content file.
@@ -98,20 +97,20 @@ type span struct {
 	length uint32
 }
 
-// bundle is what the index knows of a bundle.
+// bundle is the index entry of a bundle.
 type bundle struct {
-	// deprecation is the message of its deprecation.
+	// deprecation is the deprecation message, or "".
 	deprecation string
 	// blob is the olm.bundle blob.
 	blob span
-	// summary is the part of the protocol's message that is the same in all channels.
+	// summary is the part of the protocol message that is the same in all channels.
 	summary span
-	// image says that the bundle has an image, so that lists leave its manifests out.
-	image bool
+	// hasImage reports whether the bundle has an image. Lists leave its manifests out.
+	hasImage bool
 }
 
-// api is an API and the bundles that provide it, sorted.
-type api struct {
+// apiProviders is an API with the sorted indexes of the bundles that provide it.
+type apiProviders struct {
 	gvk     fbc.GVK
 	bundles []uint32
 }
@@ -120,13 +119,13 @@ func compareGVKs(a, b fbc.GVK) int {
 	return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Version, b.Version))
 }
 
-// custom is a blob of a schema that OLM does not define.
-type custom struct {
+// customBlob is a blob of a schema that OLM does not define.
+type customBlob struct {
 	schema, pkg string
 	blob        span
 }
 
-func (c custom) compare(other custom) int {
+func (c customBlob) compare(other customBlob) int {
 	return cmp.Or(strings.Compare(c.schema, other.schema), strings.Compare(c.pkg, other.pkg))
 }
 
@@ -141,7 +140,7 @@ func (ix *index) Packages() iter.Seq[*Package] {
 	}
 }
 
-// Package finds a package, nil when there is none of the name.
+// Package returns a package by its name, or nil.
 func (ix *index) Package(name string) *Package {
 	i, found := slices.BinarySearchFunc(ix.packages, name, func(p Package, name string) int { return strings.Compare(p.Name, name) })
 	if !found {
@@ -150,7 +149,7 @@ func (ix *index) Package(name string) *Package {
 	return &ix.packages[i]
 }
 
-// Channel finds a channel of a package, nil when there is none of the name.
+// Channel returns a channel of the package by its name, or nil.
 func (p *Package) Channel(name string) *Channel {
 	i, found := slices.BinarySearchFunc(p.Channels, name, func(c Channel, name string) int { return strings.Compare(c.Name, name) })
 	if !found {
@@ -164,7 +163,7 @@ func (ix *index) Places() iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for p := range ix.Packages() {
 			for c := range p.Channels {
-				if !p.Channels[c].places(p, yield) {
+				if !p.Channels[c].yieldPlaces(p, yield) {
 					return
 				}
 			}
@@ -189,14 +188,15 @@ func (ix *index) PlacesByChannel() iter.Seq[Place] {
 
 		slices.SortStableFunc(channels, func(a, b ref) int { return strings.Compare(a.channel.Name, b.channel.Name) })
 		for _, r := range channels {
-			if !r.channel.places(r.pkg, yield) {
+			if !r.channel.yieldPlaces(r.pkg, yield) {
 				return
 			}
 		}
 	}
 }
 
-func (c *Channel) places(p *Package, yield func(Place) bool) bool {
+// yieldPlaces yields every entry of the channel. It reports whether the iteration continues.
+func (c *Channel) yieldPlaces(p *Package, yield func(Place) bool) bool {
 	for e := range c.Entries {
 		if !yield(Place{p, c, &c.Entries[e]}) {
 			return false
@@ -209,12 +209,12 @@ func (c *Channel) places(p *Package, yield func(Place) bool) bool {
 // and bundle.
 func (ix *index) Providers(gvk fbc.GVK) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
-		i, found := slices.BinarySearchFunc(ix.apis, gvk, func(a api, gvk fbc.GVK) int { return compareGVKs(a.gvk, gvk) })
+		i, found := slices.BinarySearchFunc(ix.providedAPIs, gvk, func(a apiProviders, gvk fbc.GVK) int { return compareGVKs(a.gvk, gvk) })
 		if !found {
 			return
 		}
-		providers := ix.apis[i].bundles
-		for place := range ix.placesOf(providers) {
+		providers := ix.providedAPIs[i].bundles
+		for place := range ix.placesOfBundles(providers) {
 			if _, provides := slices.BinarySearch(providers, place.Entry.bundle); provides && !yield(place) {
 				return
 			}
@@ -222,28 +222,28 @@ func (ix *index) Providers(gvk fbc.GVK) iter.Seq[Place] {
 	}
 }
 
-// placesOf yields every entry of the packages that have one of the bundles, which are
-// sorted.
-func (ix *index) placesOf(bundles []uint32) iter.Seq[Place] {
+// placesOfBundles yields every entry of the packages that contain one of the bundles. The
+// bundles must be sorted.
+func (ix *index) placesOfBundles(bundles []uint32) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for len(bundles) > 0 {
-			p := ix.packageOf(bundles[0])
+			p := ix.packageOfBundle(bundles[0])
 			for c := range p.Channels {
-				if !p.Channels[c].places(p, yield) {
+				if !p.Channels[c].yieldPlaces(p, yield) {
 					return
 				}
 			}
-			for len(bundles) > 0 && bundles[0] < p.end {
+			for len(bundles) > 0 && bundles[0] < p.endBundle {
 				bundles = bundles[1:]
 			}
 		}
 	}
 }
 
-// packageOf finds the package of a bundle.
-func (ix *index) packageOf(bundle uint32) *Package {
+// packageOfBundle returns the package that contains a bundle.
+func (ix *index) packageOfBundle(bundle uint32) *Package {
 	i, _ := slices.BinarySearchFunc(ix.packages, bundle, func(p Package, bundle uint32) int {
-		if p.end <= bundle {
+		if p.endBundle <= bundle {
 			return -1
 		}
 		return 1
@@ -251,14 +251,14 @@ func (ix *index) packageOf(bundle uint32) *Package {
 	return &ix.packages[i]
 }
 
-// customsOf are the blobs of a schema that OLM does not define and a package, in the
-// order of the catalog.
-func (ix *index) customsOf(schema, pkg string) []custom {
-	wanted := custom{schema: schema, pkg: pkg}
-	start, _ := slices.BinarySearchFunc(ix.customs, wanted, custom.compare)
+// findCustomBlobs returns the blobs of a custom schema and a package, in the order of the
+// catalog.
+func (ix *index) findCustomBlobs(schema, pkg string) []customBlob {
+	wanted := customBlob{schema: schema, pkg: pkg}
+	start, _ := slices.BinarySearchFunc(ix.customBlobs, wanted, customBlob.compare)
 	end := start
-	for end < len(ix.customs) && ix.customs[end].compare(wanted) == 0 {
+	for end < len(ix.customBlobs) && ix.customBlobs[end].compare(wanted) == 0 {
 		end++
 	}
-	return ix.customs[start:end]
+	return ix.customBlobs[start:end]
 }

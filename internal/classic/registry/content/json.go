@@ -11,8 +11,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// appendObject appends an object, its keys sorted, of values that are JSON.
-func appendObject(out []byte, object map[string][]byte) []byte {
+// appendJSONObject appends a JSON object with sorted keys. The values are already JSON.
+func appendJSONObject(out []byte, object map[string][]byte) []byte {
 	out = append(out, '{')
 	for i, key := range slices.Sorted(maps.Keys(object)) {
 		if i > 0 {
@@ -25,14 +25,14 @@ func appendObject(out []byte, object map[string][]byte) []byte {
 	return append(out, '}')
 }
 
-// yamlBytes is the largest manifest that is read as YAML, which takes several times its
-// text in memory. An object that is stored in a cluster is smaller than 1.5 MiB.
-const yamlBytes = 4 << 20
+// maxYAMLBytes is the largest manifest that is parsed as YAML, which takes several times its
+// size in memory. An object that is stored in a cluster is smaller than 1.5 MiB.
+const maxYAMLBytes = 4 << 20
 
 // yamlToJSON converts a manifest to compact JSON.
 func yamlToJSON(manifest []byte) ([]byte, error) {
-	if len(manifest) > yamlBytes {
-		return nil, fmt.Errorf("is a YAML document larger than %d bytes: write it as JSON", yamlBytes)
+	if len(manifest) > maxYAMLBytes {
+		return nil, fmt.Errorf("is a YAML document larger than %d bytes: write it as JSON", maxYAMLBytes)
 	}
 
 	converted, err := yaml.YAMLToJSON(manifest)
@@ -40,7 +40,7 @@ func yamlToJSON(manifest []byte) ([]byte, error) {
 		return nil, err
 	}
 
-	// It brings what is not UTF-8 in order.
+	// Compact replaces invalid UTF-8.
 	compact, _, err := jsontext.Compact(nil, converted, 0)
 	if err == nil && compact[0] != '{' {
 		err = errors.New("is not an object")

@@ -120,7 +120,7 @@ func TestReadOnlyCache(t *testing.T) {
 				if n := len(content.packages); n != 2 {
 					t.Errorf("the content has %d packages", n)
 				}
-				if isTemporary := content.remove != ""; isTemporary != test.temporary {
+				if isTemporary := content.temporaryDir != ""; isTemporary != test.temporary {
 					t.Errorf("a temporary folder is used: %t", isTemporary)
 				}
 				if err := content.Close(); err != nil {

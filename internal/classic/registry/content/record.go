@@ -10,17 +10,18 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/indexdb"
 )
 
-// applyRecord changes the summary of a bundle of a SQLite catalog to what its record states:
-// the rows of the database as they are stored, and the plural names of APIs. The blob has
-// requirements among the properties, dependencies of two types only, and no plural names.
-func applyRecord(d *digested) error {
+// applyRecord replaces APIs, properties and dependencies in the summary of a bundle of a SQLite
+// catalog by those of its record: the rows of the database as they are stored. The blob lacks
+// the plural names of APIs and has dependencies of two types only, with the requirements among
+// its properties.
+func applyRecord(d *digestedBlob) error {
 	if d.meta.Schema != fbc.SchemaBundle || len(d.summary) == 0 {
 		return nil
 	}
 
 	record, err := indexdb.DecodeRecord(d.meta.Blob)
 	if err != nil {
-		return inPackage(d.meta.Package, fmt.Errorf("bundle %q: %w", d.meta.Name, err))
+		return wrapPackageError(d.meta.Package, fmt.Errorf("bundle %q: %w", d.meta.Name, err))
 	}
 	if record == nil {
 		return nil
@@ -28,10 +29,10 @@ func applyRecord(d *digested) error {
 
 	m := &registrypb.Bundle{}
 	if err := proto.Unmarshal(d.summary, m); err != nil {
-		return inPackage(d.meta.Package, fmt.Errorf("bundle %q: %w", d.meta.Name, err))
+		return wrapPackageError(d.meta.Package, fmt.Errorf("bundle %q: %w", d.meta.Name, err))
 	}
 
-	m.ProvidedApis, m.RequiredApis = recordedAPIs(record.Provides), recordedAPIs(record.Requires)
+	m.ProvidedApis, m.RequiredApis = convertRecordedAPIs(record.Provides), convertRecordedAPIs(record.Requires)
 	m.Properties, m.Dependencies = nil, nil
 	for _, p := range record.Properties {
 		m.Properties = append(m.Properties, &registrypb.Property{Type: p.Type, Value: p.Value})
@@ -45,7 +46,7 @@ func applyRecord(d *digested) error {
 	return err
 }
 
-func recordedAPIs(apis []indexdb.API) []*registrypb.GroupVersionKind {
+func convertRecordedAPIs(apis []indexdb.API) []*registrypb.GroupVersionKind {
 	var list []*registrypb.GroupVersionKind
 	for _, api := range apis {
 		list = append(list, &registrypb.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind, Plural: api.Plural})

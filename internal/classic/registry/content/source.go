@@ -15,40 +15,39 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Source returns the blobs of a catalog: it is a Folder or a Stream.
+// Source is the source of a catalog's blobs: a Folder or a Stream.
 type Source interface {
-	// String names the source for people.
+	// String returns the name of the source for logs.
 	String() string
 
-	// sum tells one content of the source from another: as long as the content stays as
-	// it is, so does the sum.
-	sum(ctx context.Context) (uint64, error)
-	// digest yields what is digested of each blob, always in the same order. An error ends
-	// it.
-	digest(digest func(fbc.Meta) (digested, error)) iter.Seq2[digested, error]
-	// unchecked says that the catalog may break the rules of file-based catalogs.
-	unchecked() bool
+	// computeChecksum returns a number that changes when the content of the source changes.
+	computeChecksum(ctx context.Context) (uint64, error)
+	// digestBlobs calls digest for each blob and yields the results, always in the same order.
+	// An error ends the iteration.
+	digestBlobs(digest func(fbc.Meta) (digestedBlob, error)) iter.Seq2[digestedBlob, error]
+	// skipsValidation reports whether the catalog may break the rules of file-based catalogs.
+	skipsValidation() bool
 }
 
-// defaultFiles is how many files a folder may have: the default of fbc.Limits.
-const defaultFiles = 200_000
+// defaultMaxFiles is how many files a folder may have: the default of fbc.Limits.
+const defaultMaxFiles = 200_000
 
 // Folder is a Source: the file-based catalog in a folder.
 //
-// Its sum takes in the path and the bytes of every file, also of those that .indexignore
-// files leave out of the catalog.
+// Its checksum covers the path and the bytes of every file, including files that .indexignore
+// excludes from the catalog.
 type Folder struct {
-	// Dir is the folder.
+	// Dir is the path of the folder.
 	Dir string
-	// Limits bound what is read.
+	// Limits limit what is read.
 	Limits fbc.Limits
 }
 
-// String is the folder's path.
+// String returns the path of the folder.
 func (f Folder) String() string { return f.Dir }
 
-// root opens the folder. Links that leave it are not followed.
-func (f Folder) root() (*os.Root, error) {
+// openRoot opens the folder. Links that leave it are not followed.
+func (f Folder) openRoot() (*os.Root, error) {
 	info, err := os.Stat(f.Dir)
 	if err != nil {
 		return nil, err
@@ -59,12 +58,12 @@ func (f Folder) root() (*os.Root, error) {
 	return os.OpenRoot(f.Dir)
 }
 
-// digest yields what is digested of the blobs of the catalog, on all processors.
-func (f Folder) digest(digest func(fbc.Meta) (digested, error)) iter.Seq2[digested, error] {
-	return func(yield func(digested, error) bool) {
-		root, err := f.root()
+// digestBlobs digests the blobs of the catalog on all processors.
+func (f Folder) digestBlobs(digest func(fbc.Meta) (digestedBlob, error)) iter.Seq2[digestedBlob, error] {
+	return func(yield func(digestedBlob, error) bool) {
+		root, err := f.openRoot()
 		if err != nil {
-			yield(digested{}, err)
+			yield(digestedBlob{}, err)
 			return
 		}
 		defer func() { _ = root.Close() }() // It was only read.
@@ -72,11 +71,12 @@ func (f Folder) digest(digest func(fbc.Meta) (digested, error)) iter.Seq2[digest
 	}
 }
 
-func (Folder) unchecked() bool { return false }
+// skipsValidation implements Source.
+func (Folder) skipsValidation() bool { return false }
 
-// sum sums all files below the folder.
-func (f Folder) sum(ctx context.Context) (uint64, error) {
-	root, err := f.root()
+// computeChecksum returns the checksum of all files below the folder.
+func (f Folder) computeChecksum(ctx context.Context) (uint64, error) {
+	root, err := f.openRoot()
 	if err != nil {
 		return 0, err
 	}
@@ -88,8 +88,8 @@ func (f Folder) sum(ctx context.Context) (uint64, error) {
 		sums []uint64
 	}
 	var files []file
-	limit := cmp.Or(f.Limits.Files, defaultFiles)
-	pieces := newSummer(ctx)
+	limit := cmp.Or(f.Limits.Files, defaultMaxFiles)
+	hasher := newParallelHasher(ctx)
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -107,12 +107,12 @@ func (f Folder) sum(ctx context.Context) (uint64, error) {
 		}
 
 		if !info.Mode().IsRegular() {
-			// Building the index refuses it.
+			// Building the index reports it.
 			files = append(files, file{name: name, size: -1})
 			return nil
 		}
 
-		files = append(files, file{name, info.Size(), pieces.file(info.Size(), func() (io.ReaderAt, func() error, error) {
+		files = append(files, file{name, info.Size(), hasher.hashFile(info.Size(), func() (io.ReaderAt, func() error, error) {
 			f, err := root.Open(name)
 			if err != nil {
 				return nil, nil, err
@@ -122,7 +122,7 @@ func (f Folder) sum(ctx context.Context) (uint64, error) {
 
 		return nil
 	})
-	if waitErr := pieces.wait(); err == nil {
+	if waitErr := hasher.waitForPieces(); err == nil {
 		err = waitErr
 	}
 	if err != nil {
@@ -131,43 +131,43 @@ func (f Folder) sum(ctx context.Context) (uint64, error) {
 
 	sum := xxhash.New()
 	for _, file := range files {
-		// A name cannot hold the byte 0, so that no two lists are written alike.
-		_, _ = fmt.Fprintf(sum, "%s\x00%d\x00%016x\n", file.name, file.size, sumOf(file.sums))
+		// A name cannot contain the byte 0, so no two lists are encoded alike.
+		_, _ = fmt.Fprintf(sum, "%s\x00%d\x00%016x\n", file.name, file.size, combineSums(file.sums))
 	}
 
 	return sum.Sum64(), nil
 }
 
-// Stream is a Source of blobs that do not stand in files, as those of a database.
+// Stream is a Source whose blobs are not in files, such as the blobs of a database.
 type Stream struct {
-	// Name names the source for people.
+	// Name is the name of the source for logs.
 	Name string
 	// All yields the blobs, always in the same order.
 	All iter.Seq2[fbc.Meta, error]
-	// Change returns a number that changes with the blobs, as FileSum does for a database
-	// that is a file.
+	// Change returns a number that changes when the blobs change, such as FileSum of a database
+	// file.
 	Change func(ctx context.Context) (uint64, error)
 	// Database is set for the blobs of a SQLite catalog, as indexdb.Index.ServedMetas yields
-	// them. They are served with what their records state, and may break the rules of
-	// file-based catalogs, to which databases were not held. What of them cannot be served
-	// is left out: entries without a bundle, and the heads of channels that have not exactly
-	// one.
+	// them. They are served with the contents of their records, and may break the rules of
+	// file-based catalogs, which databases did not have to follow. Entries without a bundle are
+	// left out, and so are the heads of channels that do not have exactly one.
 	Database bool
 }
 
-// String is the stream's name.
+// String returns the name of the stream.
 func (s Stream) String() string { return s.Name }
 
-// sum is the number that changes with the blobs.
-func (s Stream) sum(ctx context.Context) (uint64, error) { return s.Change(ctx) }
+// computeChecksum implements Source.
+func (s Stream) computeChecksum(ctx context.Context) (uint64, error) { return s.Change(ctx) }
 
-func (s Stream) unchecked() bool { return s.Database }
+// skipsValidation implements Source.
+func (s Stream) skipsValidation() bool { return s.Database }
 
-// digest yields what is digested of the blobs.
-func (s Stream) digest(digest func(fbc.Meta) (digested, error)) iter.Seq2[digested, error] {
-	return func(yield func(digested, error) bool) {
+// digestBlobs digests the blobs one by one and applies the records of a database.
+func (s Stream) digestBlobs(digest func(fbc.Meta) (digestedBlob, error)) iter.Seq2[digestedBlob, error] {
+	return func(yield func(digestedBlob, error) bool) {
 		for meta, err := range s.All {
-			var d digested
+			var d digestedBlob
 			if err == nil {
 				d, err = digest(meta)
 			}
@@ -181,7 +181,7 @@ func (s Stream) digest(digest func(fbc.Meta) (digested, error)) iter.Seq2[digest
 	}
 }
 
-// FileSum tells one content of a file from another.
+// FileSum returns the checksum of a file.
 func FileSum(ctx context.Context, path string) (uint64, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -194,5 +194,5 @@ func FileSum(ctx context.Context, path string) (uint64, error) {
 		return 0, err
 	}
 
-	return sumFile(ctx, file, info.Size())
+	return checksumFile(ctx, file, info.Size())
 }
