@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// channel is the entries of a channel that are options.
+// channel is a channel with the entries that can be installed from it.
 type channel struct {
 	name    string
 	entries []*Entry
-	// err says why the entries have no order. Then there are none.
-	err error
+	// orderErr is set if the entries have no unique order. There are no entries then.
+	orderErr error
 }
 
-// order sorts the entries of a package into its channels: the default channel first, the others by
-// name.
-func order(pkg string, entries []*Entry) []*channel {
+// buildChannels sorts the entries of a package into its channels: the default channel first,
+// the others by name.
+func buildChannels(pkg string, entries []*Entry) []*channel {
 	byName := map[string][]*Entry{}
 	var names []string
 	for _, e := range entries {
@@ -26,20 +26,20 @@ func order(pkg string, entries []*Entry) []*channel {
 		byName[e.Channel] = append(byName[e.Channel], e)
 	}
 
-	slices.SortFunc(names, func(a, b string) int { return byPlace(byName[a][0], byName[b][0]) })
+	slices.SortFunc(names, func(a, b string) int { return compareByChannel(byName[a][0], byName[b][0]) })
 	channels := make([]*channel, 0, len(names))
 	for _, name := range names {
 		c := &channel{name: name}
-		c.entries, c.err = chain(pkg, name, byName[name])
+		c.entries, c.orderErr = buildReplacementChain(pkg, name, byName[name])
 		channels = append(channels, c)
 	}
 
 	return channels
 }
 
-// chain returns the entries of a channel from its head on along what each replaces. Entries that others
-// skip are passed through, and entries beside the chain are left out.
-func chain(pkg, channel string, entries []*Entry) ([]*Entry, error) {
+// buildReplacementChain returns the entries of a channel in order of replacement, starting at
+// the head. Entries that others skip are left out, and so are entries outside the chain.
+func buildReplacementChain(pkg, channel string, entries []*Entry) ([]*Entry, error) {
 	byName := map[string]*Entry{}
 	for _, e := range entries {
 		if byName[e.Name] == nil {
@@ -64,11 +64,11 @@ func chain(pkg, channel string, entries []*Entry) ([]*Entry, error) {
 		if replaced[e.Name] || byName[e.Name] != e {
 			continue
 		}
-		one, isCycle := follow(e, byName, skipped)
+		chain, isCycle := followReplacements(e, byName, skipped)
 		if isCycle {
 			return nil, fmt.Errorf("a cycle exists in the chain of replacement beginning with %q in channel %q of package %q", e.Name, channel, pkg)
 		}
-		chains = append(chains, one)
+		chains = append(chains, chain)
 	}
 
 	switch len(chains) {
@@ -78,21 +78,22 @@ func chain(pkg, channel string, entries []*Entry) ([]*Entry, error) {
 		return chains[0], nil
 	}
 
-	words := make([]string, len(chains))
-	for i, one := range chains {
-		words[i] = one[0].Name
-		if last := len(one) - 1; last > 0 {
-			words[i] += "..." + one[last].Name
+	descriptions := make([]string, len(chains))
+	for i, chain := range chains {
+		descriptions[i] = chain[0].Name
+		if last := len(chain) - 1; last > 0 {
+			descriptions[i] += "..." + chain[last].Name
 		}
 	}
 
-	slices.Sort(words)
+	slices.Sort(descriptions)
 	return nil, fmt.Errorf("a unique replacement chain within a channel is required to determine the relative order between channel entries, "+
-		"but %d replacement chains were found in channel %q of package %q: %s", len(chains), channel, pkg, strings.Join(words, ", "))
+		"but %d replacement chains were found in channel %q of package %q: %s", len(chains), channel, pkg, strings.Join(descriptions, ", "))
 }
 
-// follow returns the chain that begins with a head.
-func follow(head *Entry, byName map[string]*Entry, skipped map[string]bool) (one []*Entry, isCycle bool) {
+// followReplacements returns the chain of replacements that starts at a head. It reports
+// whether the chain has a cycle. Entries that others skip are left out.
+func followReplacements(head *Entry, byName map[string]*Entry, skipped map[string]bool) (chain []*Entry, isCycle bool) {
 	seen := map[string]bool{}
 	for e := head; e != nil; e = byName[e.Replaces] {
 		if seen[e.Name] {
@@ -100,9 +101,9 @@ func follow(head *Entry, byName map[string]*Entry, skipped map[string]bool) (one
 		}
 		seen[e.Name] = true
 		if !skipped[e.Name] {
-			one = append(one, e)
+			chain = append(chain, e)
 		}
 	}
 
-	return one, false
+	return chain, false
 }

@@ -51,8 +51,8 @@ func TestDependencies(t *testing.T) {
 			},
 			want: []string{"c/stable/a.v1.0.0"},
 		},
-		{name: "a need that cannot be read", in: wanting(constraint(`{"failureMessage":"m","wrong":1}`)), wantErr: `what bundle c/olm/stable/a.v1.0.0 needs cannot be read: property "olm.constraint": json: unknown field "wrong"`},
-		{name: "an empty need", in: wanting(constraint(`{"failureMessage":"m"}`)), wantErr: `what bundle c/olm/stable/a.v1.0.0 needs cannot be read: property "olm.constraint": a constraint has one of gvk, package, cel, all, any and not: this one has 0 of them`},
+		{name: "a need that cannot be read", in: wanting(constraint(`{"failureMessage":"m","wrong":1}`)), wantErr: `parse requirements of bundle c/olm/stable/a.v1.0.0: property "olm.constraint": json: unknown field "wrong"`},
+		{name: "an empty need", in: wanting(constraint(`{"failureMessage":"m"}`)), wantErr: `parse requirements of bundle c/olm/stable/a.v1.0.0: property "olm.constraint": a constraint has one of gvk, package, cel, all, any and not: this one has 0 of them`},
 		{name: "properties that are not known", in: wanting(property("something.else", `{"x":1}`)), want: []string{"c/stable/a.v1.0.0"}},
 	})
 }

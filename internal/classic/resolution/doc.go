@@ -1,8 +1,8 @@
-// Package resolution chooses the operators of a namespace: given what catalogs offer, which
-// Subscriptions ask for what, and what is installed, it says which bundles are to be there, or
-// why no choice is possible.
+// Package resolution chooses the operators of a namespace. Its input is the content of
+// catalogs, the Subscriptions, and the installed CSVs. It returns the bundles to install, or
+// the reasons why no choice is possible.
 //
-// It is pure. Reading catalogs is the snapshot room's job, asking for a choice and acting on
-// it the subscription room's. What extensions of OLM v1 become is internal/resolve's: there one
-// bundle is wanted at a time, while here all of a namespace are chosen together.
+// The package has no side effects. Package snapshot reads catalogs; package subscription calls
+// the resolver and acts on its choices. Extensions of OLM v1 are resolved by internal/resolve,
+// one bundle at a time; here all operators of a namespace are chosen together.
 package resolution

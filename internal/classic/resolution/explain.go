@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// maxAdvice bounds how many sentences of advice an explanation has.
+// maxAdvice limits the sentences of advice in an explanation.
 const maxAdvice = 5
 
-// explain says why no choice is possible.
-func (b *builder) explain(contradiction []int) error {
-	rules := b.minimal(contradiction)
-	pairs := map[int]int{} // by group
+// explainContradiction returns an UnsatisfiableError with the rules that contradict each other.
+func (b *ruleBuilder) explainContradiction(contradiction []int) error {
+	rules := b.minimizeContradiction(contradiction)
+	pairsByGroup := map[int]int{}
 	for i := range rules {
 		if rules[i].group >= 0 {
-			pairs[rules[i].group]++
+			pairsByGroup[rules[i].group]++
 		}
 	}
 
 	e := &UnsatisfiableError{}
 	for i := range rules {
 		text := rules[i].text()
-		if g := rules[i].group; g >= 0 && pairs[g] > 1 {
+		if g := rules[i].group; g >= 0 && pairsByGroup[g] > 1 {
 			text = b.groups[g].summary
 		}
 		e.Reasons = append(e.Reasons, text)
-		if advice := b.advise(&rules[i]); advice != "" && !slices.Contains(e.advice, advice) && len(e.advice) < maxAdvice {
+		if advice := b.adviceForRule(&rules[i]); advice != "" && !slices.Contains(e.advice, advice) && len(e.advice) < maxAdvice {
 			e.advice = append(e.advice, advice)
 		}
 	}
@@ -36,33 +36,34 @@ func (b *builder) explain(contradiction []int) error {
 	return e
 }
 
-// advise says what can be done about a rule that takes part in a contradiction.
-func (b *builder) advise(r *rule) string {
-	e := b.entries[r.of]
+// adviceForRule returns what an administrator can do about a rule in a contradiction, or "".
+func (b *ruleBuilder) adviceForRule(r *rule) string {
+	e := b.entries[r.variable]
 	switch {
-	case r.sort == mandatory && e != nil:
-		return fmt.Sprintf("ClusterServiceVersion %q is kept as it is because no Subscription has installed it: create one to a channel "+
-			"of package %q that has it, or delete it if it is not needed.", e.Name, e.Package)
-	case r.sort == requires && e != nil && len(r.options) == 0:
-		return fmt.Sprintf("No catalog that this namespace may use offers what %q requires: add a catalog that does, to this namespace "+
-			"or to that of global catalogs, or install another version.", e.Name)
-	case r.sort == prohibited && e == nil:
-		return b.adviseSubscription(r.text())
+	case r.kind == mandatory && e != nil:
+		return fmt.Sprintf("ClusterServiceVersion %q is kept as it is because no Subscription refers to it: create a Subscription to a channel "+
+			"of package %q that contains it, or delete it if it is not needed.", e.Name, e.Package)
+	case r.kind == requires && e != nil && len(r.options) == 0:
+		return fmt.Sprintf("No catalog available to this namespace provides what %q requires: add such a catalog to this namespace "+
+			"or to the namespace of global catalogs, or install another version.", e.Name)
+	case r.kind == prohibited && e == nil:
+		return b.adviceForSubscription(r.text())
 	case r.group >= 0 && strings.Contains(r.text(), " provide "):
-		return "Operators that provide the same API cannot be installed in the same namespace: give up one of them, or put it into another namespace."
+		return "Operators that provide the same API cannot be installed in the same namespace: remove one of them, or install it in another namespace."
 	}
 
 	return ""
 }
 
-// adviseSubscription says what is offered in place of what a Subscription asks for.
-func (b *builder) adviseSubscription(impossible string) string {
-	at := slices.IndexFunc(b.wants, func(w want) bool { return w.impossible == impossible })
+// adviceForSubscription returns advice for a Subscription that cannot be satisfied. reason is
+// the text of its rule.
+func (b *ruleBuilder) adviceForSubscription(reason string) string {
+	at := slices.IndexFunc(b.subscriptionTargets, func(w subscriptionTarget) bool { return w.unsatisfiableReason == reason })
 	if at < 0 {
 		return ""
 	}
 
-	sub := b.wants[at].subscription
+	sub := b.subscriptionTargets[at].subscription
 	for _, o := range b.Offers {
 		if o.Catalog.Name != sub.Spec.CatalogSource || o.Catalog.Namespace != sub.Spec.CatalogSourceNamespace {
 			continue
@@ -81,5 +82,5 @@ func (b *builder) adviseSubscription(impossible string) string {
 		return fmt.Sprintf("Subscription %q: package %q has the channels %s; correct spec.channel or spec.startingCSV.", sub.Name, sub.Spec.Package, strings.Join(names, ", "))
 	}
 
-	return fmt.Sprintf("Subscription %q: the catalog must be in its own namespace or in that of global catalogs, exist, and have content.", sub.Name)
+	return fmt.Sprintf("Subscription %q: its CatalogSource must exist in its own namespace or in the namespace of global catalogs, and have content.", sub.Name)
 }

@@ -15,34 +15,35 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// installedCatalog is the name, in messages, of the catalog that installed operators are taken to be in.
-const installedCatalog = "@existing"
+// installedCatalogName is the catalog name of installed operators in messages.
+const installedCatalogName = "@existing"
 
-// Settling reports whether an update is going on in a namespace: whether a ClusterServiceVersion is being
-// replaced by one that has neither succeeded nor failed yet. Until it has, nothing can be chosen. One that misses
-// what it requires only counts while a plan that may bring that is executed.
+// Settling reports whether an update is in progress in a namespace: a CSV is being replaced by
+// one that has neither succeeded nor failed. Nothing can be resolved until then. A replacement
+// whose requirements are not met counts only while an InstallPlan that may provide them is
+// executed.
 func Settling(csvs []v1alpha1.ClusterServiceVersion, isInstalling bool) bool {
 	return slices.ContainsFunc(csvs, func(csv v1alpha1.ClusterServiceVersion) bool {
 		if csvinfo.IsCopied(&csv) {
 			return false
 		}
-		by := csvinfo.Replacement(&csv, csvs)
-		if by == nil || csvinfo.IsObsolete(by) {
+		replacement := csvinfo.Replacement(&csv, csvs)
+		if replacement == nil || csvinfo.IsObsolete(replacement) {
 			return false
 		}
-		switch by.Status.Phase {
+		switch replacement.Status.Phase {
 		case v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVPhaseFailed:
 			return false
 		case v1alpha1.CSVPhasePending:
-			return isInstalling || by.Status.Reason != v1alpha1.CSVReasonRequirementsNotMet
+			return isInstalling || replacement.Status.Reason != v1alpha1.CSVReasonRequirementsNotMet
 		default:
 			return true
 		}
 	})
 }
 
-// Orphan returns the name of the one ClusterServiceVersion of a package that no Subscription has installed; empty when
-// there is none, or more than one.
+// Orphan returns the name of the only CSV of a package that no Subscription refers to. It
+// returns "" if there is none, or more than one.
 func Orphan(pkg string, csvs []v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1.Subscription) string {
 	found := ""
 	for i := range csvs {
@@ -53,9 +54,9 @@ func Orphan(pkg string, csvs []v1alpha1.ClusterServiceVersion, subscriptions []*
 			continue
 		}
 
-		properties, err := propertiesOf(csv, nil)
+		properties, err := propertiesOfCSV(csv, nil)
 		b := &Bundle{Name: csv.Name, Version: string(csv.Spec.Version), Properties: properties}
-		if b.prepare(); err != nil || b.Package != pkg {
+		if b.parsePackageProperty(); err != nil || b.Package != pkg {
 			continue
 		}
 		if found != "" {
@@ -68,9 +69,10 @@ func Orphan(pkg string, csvs []v1alpha1.ClusterServiceVersion, subscriptions []*
 	return found
 }
 
-// standing returns the ClusterServiceVersions that count: copies do not, nor what was replaced and is about
-// to go. Where what failed may be replaced, neither does what it has replaced.
-func standing(csvs []v1alpha1.ClusterServiceVersion, failForward bool) ([]*v1alpha1.ClusterServiceVersion, error) {
+// selectActiveCSVs returns the CSVs that take part in resolution, sorted by name. It leaves out
+// copied CSVs and CSVs whose replacement has succeeded. With failForward set, it also leaves
+// out CSVs whose chain of replacements ends in a failed one.
+func selectActiveCSVs(csvs []v1alpha1.ClusterServiceVersion, failForward bool) ([]*v1alpha1.ClusterServiceVersion, error) {
 	var all []*v1alpha1.ClusterServiceVersion
 	for i := range csvs {
 		csv := &csvs[i]
@@ -78,13 +80,13 @@ func standing(csvs []v1alpha1.ClusterServiceVersion, failForward bool) ([]*v1alp
 			continue
 		}
 
-		by := csvinfo.Replacement(csv, csvs)
-		if by != nil && by.Status.Phase == v1alpha1.CSVPhaseSucceeded {
+		replacement := csvinfo.Replacement(csv, csvs)
+		if replacement != nil && replacement.Status.Phase == v1alpha1.CSVPhaseSucceeded {
 			continue
 		}
 
 		if failForward && csv.Status.Phase == v1alpha1.CSVPhaseReplacing {
-			hasFailed, err := endsInFailure(csv, csvs)
+			hasFailed, err := replacementChainFailed(csv, csvs)
 			if err != nil {
 				return nil, err
 			}
@@ -100,49 +102,50 @@ func standing(csvs []v1alpha1.ClusterServiceVersion, failForward bool) ([]*v1alp
 	return all, nil
 }
 
-// endsInFailure reports whether what replaces a ClusterServiceVersion, and so on, ends in one that has failed.
-func endsInFailure(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) (bool, error) {
-	last, err := csvinfo.Last(csv, among)
+// replacementChainFailed reports whether the chain of replacements of a CSV ends in a failed
+// one. It returns an error if a CSV in the chain is not in the phase Replacing.
+func replacementChainFailed(csv *v1alpha1.ClusterServiceVersion, csvs []v1alpha1.ClusterServiceVersion) (bool, error) {
+	last, err := csvinfo.Last(csv, csvs)
 	if err != nil {
 		return false, err
 	}
 
-	for at := csv; at != last; at = csvinfo.Replacement(at, among) {
-		if at.Status.Phase != v1alpha1.CSVPhaseReplacing {
-			return false, fmt.Errorf("ClusterServiceVersion %s/%s is replaced by %s and yet is in phase %q, not %q: "+
-				"it takes part in the replacement of %s, which cannot be judged", at.Namespace, at.Name,
-				csvinfo.Replacement(at, among).Name, at.Status.Phase, v1alpha1.CSVPhaseReplacing, csv.Name)
+	for current := csv; current != last; current = csvinfo.Replacement(current, csvs) {
+		if current.Status.Phase != v1alpha1.CSVPhaseReplacing {
+			return false, fmt.Errorf("ClusterServiceVersion %s/%s is replaced by %s but is in phase %q, not %q: "+
+				"cannot determine the outcome of the replacement of %s", current.Namespace, current.Name,
+				csvinfo.Replacement(current, csvs).Name, current.Status.Phase, v1alpha1.CSVPhaseReplacing, csv.Name)
 		}
 	}
 
 	return last.Status.Phase == v1alpha1.CSVPhaseFailed, nil
 }
 
-// installed makes a snapshot of what is installed.
-func installed(namespace string, csvs []*v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1.Subscription) (*Snapshot, error) {
+// newInstalledSnapshot returns a snapshot of the installed operators.
+func newInstalledSnapshot(namespace string, csvs []*v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1.Subscription) (*Snapshot, error) {
 	entries := make([]*Entry, 0, len(csvs))
 	for _, csv := range csvs {
-		properties, err := propertiesOf(csv, subscriptions)
+		properties, err := propertiesOfCSV(csv, subscriptions)
 		if err != nil {
 			return nil, err
 		}
 		entries = append(entries, &Entry{Bundle: &Bundle{Name: csv.Name, Version: string(csv.Spec.Version), Properties: properties}})
 	}
 
-	key := types.NamespacedName{Namespace: namespace, Name: installedCatalog}
-	asTheyAre := func(_ string, entries []*Entry) []*channel { return []*channel{{entries: entries}} }
-	return newSnapshot(key, nil, entries, asTheyAre), nil
+	key := types.NamespacedName{Namespace: namespace, Name: installedCatalogName}
+	singleChannel := func(_ string, entries []*Entry) []*channel { return []*channel{{entries: entries}} }
+	return newSnapshot(key, nil, entries, singleChannel), nil
 }
 
-// propertiesOf returns the properties that the bundle of a ClusterServiceVersion had in its catalog, or else
-// what it says itself.
-func propertiesOf(csv *v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1.Subscription) ([]fbc.Property, error) {
+// propertiesOfCSV returns the properties that the bundle of a CSV had in its catalog. If they
+// were not recorded, it derives them from the spec of the CSV.
+func propertiesOfCSV(csv *v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1.Subscription) ([]fbc.Property, error) {
 	if text, ok := csv.Annotations[csvinfo.AnnotationProperties]; ok {
 		var value struct {
 			Properties []fbc.Property `json:"properties"`
 		}
 		if err := json.Unmarshal([]byte(text), &value); err != nil {
-			return nil, fmt.Errorf("annotation %s of ClusterServiceVersion %s/%s is no list of properties: %w: delete it, and the APIs of its spec count",
+			return nil, fmt.Errorf("annotation %s of ClusterServiceVersion %s/%s is not a list of properties: %w: delete it to use the APIs of the spec instead",
 				csvinfo.AnnotationProperties, csv.Namespace, csv.Name, err)
 		}
 		return value.Properties, nil
@@ -163,7 +166,7 @@ func propertiesOf(csv *v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1
 		return nil, fmt.Errorf("ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 	}
 
-	if name := packageOf(csv.Name, subscriptions); name != "" {
+	if name := packageOfCSV(csv.Name, subscriptions); name != "" {
 		value, err := json.Marshal(fbc.PackageProperty{PackageName: name, Version: string(csv.Spec.Version)})
 		if err != nil {
 			return nil, fmt.Errorf("ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
@@ -174,9 +177,9 @@ func propertiesOf(csv *v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1
 	return properties, nil
 }
 
-// packageOf is the package that a ClusterServiceVersion was installed from; empty when its Subscriptions do
-// not agree, or there is none.
-func packageOf(csv string, subscriptions []*v1alpha1.Subscription) string {
+// packageOfCSV returns the package that a CSV was installed from. It returns "" if no
+// Subscription has installed it, or if the Subscriptions disagree.
+func packageOfCSV(csv string, subscriptions []*v1alpha1.Subscription) string {
 	name := ""
 	for _, sub := range subscriptions {
 		switch {
@@ -198,7 +201,7 @@ func FromAPIs(provided, required csvinfo.APIs) ([]fbc.Property, error) {
 		kind string
 		apis csvinfo.APIs
 	}{{fbc.PropertyGVK, provided}, {fbc.PropertyGVKRequired, required}} {
-		for _, gvk := range sortedBy(some.apis, func(a, b schema.GroupVersionKind) int { return strings.Compare(csvinfo.Text(a), csvinfo.Text(b)) }) {
+		for _, gvk := range sortedKeys(some.apis, func(a, b schema.GroupVersionKind) int { return strings.Compare(csvinfo.Text(a), csvinfo.Text(b)) }) {
 			value, err := json.Marshal(bundle.GVKProperty{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind})
 			if err != nil {
 				return nil, err

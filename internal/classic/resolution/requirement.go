@@ -13,29 +13,31 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-// requirement is one thing that a bundle needs another to be. Every part of it is met by the same
-// bundle.
+// requirement is a requirement of a bundle for another bundle. One bundle must meet all parts
+// of it.
 type requirement struct {
-	// key is the same for requirements that say the same.
+	// key identifies the requirement. Equal requirements have equal keys.
 	key string
-	// text says what is needed, in words that follow "requires an operator".
+	// text describes the requirement. It completes the sentence "requires an operator ...".
 	text string
-	// api is the API that is needed, when that is all.
+	// api is the required API, if the requirement consists of one API only.
 	api *schema.GroupVersionKind
-	// pkg is the package that is needed, when what else is needed is a version of it.
+	// pkg is the required package, if the requirement restricts the package.
 	pkg string
 
-	metBy func(*Bundle) bool
+	isMetBy func(*Bundle) bool
 }
 
+// isRequirement reports whether a property of the type is a requirement.
 func isRequirement(propertyType string) bool {
 	return dependency.IsRequirement(propertyType) || propertyType == propertyLabelRequired
 }
 
+// parseRequirement returns the requirement of a property.
 func parseRequirement(p fbc.Property) (*requirement, error) {
 	r := &requirement{key: p.Type + "\x00" + string(p.Value)}
 	if p.Type == propertyLabelRequired {
-		return r, r.parseLabel(p.Value)
+		return r, r.parseLabelProperty(p.Value)
 	}
 
 	parsed, err := dependency.Parse([]fbc.Property{p})
@@ -43,8 +45,8 @@ func parseRequirement(p fbc.Property) (*requirement, error) {
 		return nil, err
 	}
 
-	r.metBy = func(b *Bundle) bool { return parsed[0].MetBy(b.facts) }
-	text, err := r.describe(p.Type, p.Value)
+	r.isMetBy = func(b *Bundle) bool { return parsed[0].MetBy(b.facts) }
+	text, err := r.describeProperty(p.Type, p.Value)
 	if err != nil {
 		return nil, fmt.Errorf("property %q: %w", p.Type, err)
 	}
@@ -53,7 +55,8 @@ func parseRequirement(p fbc.Property) (*requirement, error) {
 	return r, nil
 }
 
-func (r *requirement) parseLabel(raw json.RawMessage) error {
+// parseLabelProperty sets the requirement of an olm.label.required property.
+func (r *requirement) parseLabelProperty(raw json.RawMessage) error {
 	var value struct {
 		Label string `json:"label"`
 	}
@@ -65,71 +68,75 @@ func (r *requirement) parseLabel(raw json.RawMessage) error {
 	}
 
 	r.text = "with label: " + value.Label
-	r.metBy = func(b *Bundle) bool { return b.hasLabel(value.Label) }
+	r.isMetBy = func(b *Bundle) bool { return b.hasLabel(value.Label) }
 	return nil
 }
 
-// described is what the text of a requirement is made of. Whether it is right was found out before.
-type described struct {
+// constraintDescription has the fields of a constraint that its text is made of. The constraint
+// was validated before.
+type constraintDescription struct {
 	FailureMessage string              `json:"failureMessage"`
 	GVK            *bundle.GVKProperty `json:"gvk"`
 	Package        json.RawMessage     `json:"package"`
 	CEL            *struct {
 		Rule string `json:"rule"`
 	} `json:"cel"`
-	All *parts `json:"all"`
-	Any *parts `json:"any"`
-	Not *parts `json:"not"`
+	All *constraintList `json:"all"`
+	Any *constraintList `json:"any"`
+	Not *constraintList `json:"not"`
 }
 
-type parts struct {
-	Constraints []described `json:"constraints"`
+type constraintList struct {
+	Constraints []constraintDescription `json:"constraints"`
 }
 
-// describe returns the text, and notes what a catalog can be searched by.
-func (r *requirement) describe(propertyType string, raw json.RawMessage) (string, error) {
+// describeProperty returns the text of a requirement. It also sets api and pkg, by which a
+// catalog is searched.
+func (r *requirement) describeProperty(propertyType string, raw json.RawMessage) (string, error) {
 	switch propertyType {
 	case fbc.PropertyGVKRequired:
 		var gvk bundle.GVKProperty
 		if err := json.Unmarshal(raw, &gvk); err != nil {
 			return "", err
 		}
-		r.api = kindOf(&gvk)
-		return gvkText(&gvk), nil
+		r.api = newRequiredGVK(&gvk)
+		return describeGVK(&gvk), nil
 	case fbc.PropertyPackageRequired:
-		text, name, err := packageText(raw)
+		text, name, err := describePackage(raw)
 		r.pkg = name
 		return text, err
 	}
 
-	var d described
+	var d constraintDescription
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return "", err
 	}
 	if d.GVK != nil {
-		r.api = kindOf(d.GVK)
+		r.api = newRequiredGVK(d.GVK)
 	}
 
 	if len(d.Package) > 0 {
-		_, name, err := packageText(d.Package)
+		_, name, err := describePackage(d.Package)
 		if err != nil {
 			return "", err
 		}
 		r.pkg = name
 	}
 
-	return d.text()
+	return d.formatText()
 }
 
-func kindOf(gvk *bundle.GVKProperty) *schema.GroupVersionKind {
+// newRequiredGVK converts the value of a GVK property.
+func newRequiredGVK(gvk *bundle.GVKProperty) *schema.GroupVersionKind {
 	return &schema.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
 }
 
-func gvkText(gvk *bundle.GVKProperty) string {
+func describeGVK(gvk *bundle.GVKProperty) string {
 	return fmt.Sprintf("providing an API with group: %s, version: %s, kind: %s", gvk.Group, gvk.Version, gvk.Kind)
 }
 
-func packageText(raw json.RawMessage) (text, name string, err error) {
+// describePackage returns the text of a package requirement and the name of the package.
+func describePackage(raw json.RawMessage) (text, name string, err error) {
 	var value struct{ PackageName, Name, VersionRange string }
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return "", "", err
@@ -146,37 +153,38 @@ func packageText(raw json.RawMessage) (text, name string, err error) {
 	return text, value.PackageName, nil
 }
 
-func (d *described) text() (string, error) {
-	text, err := d.bareText()
+// formatText returns the text of a constraint with its failure message.
+func (d *constraintDescription) formatText() (string, error) {
+	text, err := d.formatConstraint()
 	if err == nil && d.FailureMessage != "" && d.CEL == nil {
 		text += fmt.Sprintf(" and message: %q", d.FailureMessage)
 	}
 	return text, err
 }
 
-func (d *described) bareText() (string, error) {
+func (d *constraintDescription) formatConstraint() (string, error) {
 	switch {
 	case d.GVK != nil:
-		return gvkText(d.GVK), nil
+		return describeGVK(d.GVK), nil
 	case len(d.Package) > 0:
-		text, _, err := packageText(d.Package)
+		text, _, err := describePackage(d.Package)
 		return text, err
 	case d.CEL != nil:
 		return fmt.Sprintf("with constraint: %q and message: %q", d.CEL.Rule, d.FailureMessage), nil
 	case d.All != nil:
-		return d.All.text("all of: ")
+		return d.All.formatConstraints("all of: ")
 	case d.Any != nil:
-		return d.Any.text("any of: ")
+		return d.Any.formatConstraints("any of: ")
 	default:
-		return d.Not.text("none of: ")
+		return d.Not.formatConstraints("none of: ")
 	}
 }
 
-func (p *parts) text(words string) (string, error) {
+func (p *constraintList) formatConstraints(words string) (string, error) {
 	texts := make([]string, len(p.Constraints))
 	for i := range p.Constraints {
 		var err error
-		if texts[i], err = p.Constraints[i].text(); err != nil {
+		if texts[i], err = p.Constraints[i].formatText(); err != nil {
 			return "", err
 		}
 	}

@@ -12,79 +12,80 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// Offer is a catalog that operators of a namespace may come from.
+// Offer is a catalog that the namespace can install operators from.
 type Offer struct {
 	*Snapshot
-	// Priority of the catalog: the higher, the sooner a dependency is taken from it.
+	// Priority is the priority of the catalog. Dependencies prefer catalogs of higher priority.
 	Priority int
 }
 
-// Input is what a choice is made of.
+// Input is the input of Resolve.
 type Input struct {
 	Namespace string
 	Offers    []Offer
-	// Subscriptions of the namespace.
+	// Subscriptions are the Subscriptions of the namespace.
 	Subscriptions []*v1alpha1.Subscription
-	// CSVs of the namespace, copies among them or not.
+	// CSVs are the CSVs of the namespace, with or without copied CSVs.
 	CSVs []v1alpha1.ClusterServiceVersion
-	// FailForward reports whether operators that failed may be replaced.
+	// FailForward is set if failed operators may be replaced.
 	FailForward bool
 }
 
-// Choice is a bundle that is to be installed.
+// Choice is a bundle to install.
 type Choice struct {
 	*Entry
-	// Replaces is the ClusterServiceVersion that it takes the place of; empty when there is none.
+	// Replaces is the name of the CSV that the bundle replaces, or "".
 	Replaces string
 }
 
-// UnsatisfiableError says that no choice is possible.
+// UnsatisfiableError reports that no choice is possible.
 type UnsatisfiableError struct {
-	// Reasons contradict each other; without any one of them there would be a choice.
+	// Reasons contradict each other. Without any one of them a choice would be possible.
 	Reasons []string
 
 	advice []string
 }
 
-// Error lists the reasons.
+// Error implements error. It lists the reasons.
 func (e *UnsatisfiableError) Error() string {
 	return "constraints not satisfiable: " + strings.Join(e.Reasons, ", ")
 }
 
-// Advice says in sentences what a person can do about it.
+// Advice returns sentences that tell an administrator what to do.
 func (e *UnsatisfiableError) Advice() string { return strings.Join(e.advice, " ") }
 
-// Resolve chooses the operators of a namespace. It gives those that are to be installed, what
-// Subscriptions ask for before what that needs; none means that all is as it should be. An error of type
-// UnsatisfiableError stays until something changes.
+// Resolve chooses the operators of a namespace and returns those that are not installed yet.
+// Bundles that Subscriptions ask for come before their dependencies. The result is empty if
+// nothing has to be installed. An UnsatisfiableError persists until the input changes.
 func Resolve(in Input) ([]Choice, error) {
-	csvs, err := standing(in.CSVs, in.FailForward)
+	csvs, err := selectActiveCSVs(in.CSVs, in.FailForward)
 	if err != nil {
 		return nil, err
 	}
 
 	subscriptions := slices.SortedFunc(slices.Values(in.Subscriptions), func(a, b *v1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) })
-	present, err := installed(in.Namespace, csvs, subscriptions)
+	present, err := newInstalledSnapshot(in.Namespace, csvs, subscriptions)
 	if err != nil {
 		return nil, err
 	}
 
-	b := &builder{Input: in, present: present, numbers: map[*Entry]int{}, replaces: map[*Entry]string{}}
+	b := &ruleBuilder{Input: in, installed: present, variableOf: map[*Entry]int{}, replacedNames: map[*Entry]string{}}
 	slices.SortFunc(b.Offers, func(x, y Offer) int {
 		return cmp.Or(
 			cmp.Compare(y.Priority, x.Priority),
-			compareOwn(in.Namespace, x.Catalog.Namespace, y.Catalog.Namespace),
+			compareOwnNamespaceFirst(in.Namespace, x.Catalog.Namespace, y.Catalog.Namespace),
 			strings.Compare(x.Catalog.Name, y.Catalog.Name),
 		)
 	})
-	if err := b.build(subscriptions); err != nil {
+	if err := b.buildRules(subscriptions); err != nil {
 		return nil, err
 	}
 
-	return b.solve()
+	return b.solveAndExplain()
 }
 
-func compareOwn(own, a, b string) int {
+// compareOwnNamespaceFirst orders namespaces by name, with the namespace own first.
+func compareOwnNamespaceFirst(own, a, b string) int {
 	switch {
 	case a == b:
 		return 0
@@ -97,132 +98,140 @@ func compareOwn(own, a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// builder puts what is known into rules.
-type builder struct {
+// ruleBuilder translates the input into rules for the search.
+type ruleBuilder struct {
 	Input
 	problem
 
-	present *Snapshot
-	// entries by number; nil for Subscriptions.
-	entries  []*Entry
-	numbers  map[*Entry]int
-	replaces map[*Entry]string
-	wants    []want
+	installed *Snapshot
+	// entries are the entries by variable; nil for the variables of Subscriptions.
+	entries             []*Entry
+	variableOf          map[*Entry]int
+	replacedNames       map[*Entry]string
+	subscriptionTargets []subscriptionTarget
 }
 
-// want is what a Subscription may become.
-type want struct {
-	subscription *v1alpha1.Subscription
-	options      int
-	impossible   string
+// subscriptionTarget is the outcome of listing candidates for a Subscription.
+type subscriptionTarget struct {
+	subscription        *v1alpha1.Subscription
+	optionCount         int
+	unsatisfiableReason string
 }
 
-func (b *builder) add(r rule) {
+// addRule adds a rule that belongs to no conflict group.
+func (b *ruleBuilder) addRule(r rule) {
 	r.group = -1
 	b.rules = append(b.rules, r)
 }
 
-func fixed(text string) func() string { return func() string { return text } }
+func constantText(text string) func() string { return func() string { return text } }
 
-func (b *builder) variable(e *Entry) int {
+// newVariable returns a new variable for an entry, or for a Subscription if e is nil.
+func (b *ruleBuilder) newVariable(e *Entry) int {
 	b.entries = append(b.entries, e)
 	b.variables = len(b.entries)
 	return b.variables - 1
 }
 
-// number is the variable of an entry, which it gets when it is first met.
-func (b *builder) number(e *Entry) int {
-	n, ok := b.numbers[e]
+// variableForEntry returns the variable of an entry, which is created on first use.
+func (b *ruleBuilder) variableForEntry(e *Entry) int {
+	n, ok := b.variableOf[e]
 	if !ok {
-		n = b.variable(e)
-		b.numbers[e] = n
+		n = b.newVariable(e)
+		b.variableOf[e] = n
 	}
 	return n
 }
 
-func (b *builder) build(subscriptions []*v1alpha1.Subscription) error {
+// buildRules adds the rules of installed CSVs and Subscriptions, and of all entries they can
+// lead to.
+func (b *ruleBuilder) buildRules(subscriptions []*v1alpha1.Subscription) error {
 	subscribed := map[string]bool{}
 	for _, sub := range subscriptions {
 		subscribed[sub.Status.InstalledCSV] = true
 	}
 
-	for _, e := range b.presentEntries() {
-		n := b.number(e)
+	for _, e := range b.listInstalledEntries() {
+		n := b.variableForEntry(e)
 		if !subscribed[e.Name] {
-			b.add(rule{sort: mandatory, of: n, text: fixed("clusterserviceversion " + e.Name + " exists and is not referenced by a subscription")})
+			b.addRule(rule{kind: mandatory, variable: n, text: constantText("clusterserviceversion " + e.Name + " exists and is not referenced by a subscription")})
 		}
 	}
 
 	for _, sub := range subscriptions {
-		if err := b.subscribe(sub); err != nil {
+		if err := b.addSubscriptionRules(sub); err != nil {
 			return err
 		}
 	}
 
-	// What an entry needs brings in more entries.
+	// Dependencies of an entry add more entries.
 	for n := 0; ; n++ {
 		if n == len(b.entries) {
-			b.exclude()
+			b.addUniquenessGroups()
 			return nil
 		}
 		if e := b.entries[n]; e != nil {
-			if err := b.depend(n, e); err != nil {
+			if err := b.addDependencyRules(n, e); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (b *builder) presentEntries() []*Entry {
+// listInstalledEntries returns the installed entries, sorted by name.
+func (b *ruleBuilder) listInstalledEntries() []*Entry {
 	var all []*Entry
-	for _, name := range b.present.names {
-		all = append(all, b.present.packages[name].all...)
+	for _, name := range b.installed.packageNames {
+		all = append(all, b.installed.packages[name].all...)
 	}
 	slices.SortFunc(all, func(x, y *Entry) int { return strings.Compare(x.Name, y.Name) })
 	return all
 }
 
-// subscribe adds what a Subscription asks for.
-func (b *builder) subscribe(sub *v1alpha1.Subscription) error {
-	n := b.variable(nil)
-	b.add(rule{sort: mandatory, of: n, text: fixed("subscription " + sub.Name + " exists")})
-	current := b.current(sub)
-	options, impossible, err := b.candidates(sub, current)
+// addSubscriptionRules adds the rules of a Subscription: one of its candidates or the installed
+// entry must be chosen.
+func (b *ruleBuilder) addSubscriptionRules(sub *v1alpha1.Subscription) error {
+	n := b.newVariable(nil)
+	b.addRule(rule{kind: mandatory, variable: n, text: constantText("subscription " + sub.Name + " exists")})
+	current := b.findInstalledEntry(sub)
+	options, reason, err := b.listCandidates(sub, current)
 	if err != nil {
 		return err
 	}
-	if impossible == "" && len(options) == 0 && current == nil {
-		impossible = "no operators found matching the criteria of subscription " + sub.Name
+	if reason == "" && len(options) == 0 && current == nil {
+		reason = "no operators found matching the criteria of subscription " + sub.Name
 	}
 
-	b.wants = append(b.wants, want{subscription: sub, options: len(options), impossible: impossible})
-	if impossible != "" {
-		b.add(rule{sort: prohibited, of: n, text: fixed(impossible)})
+	b.subscriptionTargets = append(b.subscriptionTargets, subscriptionTarget{subscription: sub, optionCount: len(options), unsatisfiableReason: reason})
+	if reason != "" {
+		b.addRule(rule{kind: prohibited, variable: n, text: constantText(reason)})
 		return nil
 	}
 
-	numbers := make([]int, 0, len(options)+1)
+	variables := make([]int, 0, len(options)+1)
 	for _, e := range options {
-		numbers = append(numbers, b.number(e))
+		variables = append(variables, b.variableForEntry(e))
 		if current == nil {
 			continue
 		}
-		b.replaces[e] = current.Name
-		b.add(rule{sort: conflicts, of: b.number(e), options: []int{b.number(current)}, text: fixed(e.id() + " conflicts with " + current.id())})
+		b.replacedNames[e] = current.Name
+		b.addRule(rule{kind: conflicts, variable: b.variableForEntry(e), options: []int{b.variableForEntry(current)}, text: constantText(e.displayID() + " conflicts with " + current.displayID())})
 	}
 
 	if current != nil {
-		options, numbers = append(options, current), append(numbers, b.number(current))
+		options, variables = append(options, current), append(variables, b.variableForEntry(current))
 	}
 
-	b.add(rule{sort: requires, of: n, options: numbers, text: func() string { return subscriptionText(sub.Name, options) }})
+	b.addRule(rule{kind: requires, variable: n, options: variables, text: func() string { return formatSubscriptionRule(sub.Name, options) }})
 	return nil
 }
 
-func subscriptionText(name string, options []*Entry) string {
+// formatSubscriptionRule returns the text of the rule that a Subscription requires one of its
+// options.
+func formatSubscriptionRule(name string, options []*Entry) string {
 	ids := make([]string, len(options))
 	for i, e := range options {
-		ids[i] = e.id()
+		ids[i] = e.displayID()
 	}
 
 	last := len(ids) - 1
@@ -233,14 +242,14 @@ func subscriptionText(name string, options []*Entry) string {
 	return fmt.Sprintf("subscription %s requires at least one of %s or %s", name, strings.Join(ids[:last], ", "), ids[last])
 }
 
-// current is what a Subscription has installed; nil when that is nothing, or of another package than it asks
-// for by now.
-func (b *builder) current(sub *v1alpha1.Subscription) *Entry {
+// findInstalledEntry returns the entry that a Subscription has installed. It returns nil if
+// there is none, or if the Subscription now names another package.
+func (b *ruleBuilder) findInstalledEntry(sub *v1alpha1.Subscription) *Entry {
 	if sub.Status.InstalledCSV == "" {
 		return nil
 	}
 
-	for _, p := range b.present.packages {
+	for _, p := range b.installed.packages {
 		for _, e := range p.all {
 			if e.Name == sub.Status.InstalledCSV && (e.Package == "" || e.Package == sub.Spec.Package) {
 				return e
@@ -251,9 +260,9 @@ func (b *builder) current(sub *v1alpha1.Subscription) *Entry {
 	return nil
 }
 
-// candidates are the entries that a Subscription can become next, the best first, without what it is; or why
-// there cannot be any.
-func (b *builder) candidates(sub *v1alpha1.Subscription, current *Entry) (options []*Entry, impossible string, err error) {
+// listCandidates returns the entries that a Subscription can install next, best first, without
+// the installed one. If there cannot be any, it returns the reason.
+func (b *ruleBuilder) listCandidates(sub *v1alpha1.Subscription, current *Entry) (options []*Entry, reason string, err error) {
 	spec := &sub.Spec
 	source := types.NamespacedName{Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource}
 	at := slices.IndexFunc(b.Offers, func(o Offer) bool { return o.Catalog == source })
@@ -275,17 +284,17 @@ func (b *builder) candidates(sub *v1alpha1.Subscription, current *Entry) (option
 	}
 
 	if current == nil && spec.StartingCSV != "" {
-		options = offered.named(spec.StartingCSV, channels)
+		options = offered.findEntriesByName(spec.StartingCSV, channels)
 		if len(options) == 0 {
-			impossible = fmt.Sprintf("no operators found with name %s in channel %s of package %s in the catalog referenced by subscription %s",
+			reason = fmt.Sprintf("no operators found with name %s in channel %s of package %s in the catalog referenced by subscription %s",
 				spec.StartingCSV, spec.Channel, spec.Package, sub.Name)
 		}
-		return options, impossible, nil
+		return options, reason, nil
 	}
 
 	for _, c := range channels {
-		if c.err != nil {
-			return nil, "", fmt.Errorf("subscription %s/%s: %w", sub.Namespace, sub.Name, c.err)
+		if c.orderErr != nil {
+			return nil, "", fmt.Errorf("subscription %s/%s: %w", sub.Namespace, sub.Name, c.orderErr)
 		}
 		for _, e := range c.entries {
 			if current == nil || e.isUpdateOf(current) {
@@ -297,8 +306,8 @@ func (b *builder) candidates(sub *v1alpha1.Subscription, current *Entry) (option
 	return options, "", nil
 }
 
-// named returns the entries of a bundle, in the order of the channels.
-func (p *pkg) named(name string, channels []*channel) []*Entry {
+// findEntriesByName returns the entries with a bundle name, in the order of the channels.
+func (p *packageEntries) findEntriesByName(name string, channels []*channel) []*Entry {
 	var found []*Entry
 	for _, c := range channels {
 		for _, e := range p.all {
@@ -311,49 +320,51 @@ func (p *pkg) named(name string, channels []*channel) []*Entry {
 	return found
 }
 
-// depend adds what an entry needs of others.
-func (b *builder) depend(n int, e *Entry) error {
-	if e.in != b.present && e.isProhibited() {
-		b.add(rule{sort: prohibited, of: n, text: fixed("bundle " + e.id() + " is deprecated")})
+// addDependencyRules adds the rules for the requirements of an entry. A deprecated bundle
+// cannot be chosen at all.
+func (b *ruleBuilder) addDependencyRules(n int, e *Entry) error {
+	if e.snapshot != b.installed && e.isProhibited() {
+		b.addRule(rule{kind: prohibited, variable: n, text: constantText("bundle " + e.displayID() + " is deprecated")})
 		return nil
 	}
 
-	needs, err := e.in.requirements(e)
+	requirements, err := e.snapshot.parseRequirements(e)
 	if err != nil {
-		return fmt.Errorf("what bundle %s needs cannot be read: %w", e.id(), err)
+		return fmt.Errorf("parse requirements of bundle %s: %w", e.displayID(), err)
 	}
 
-	for _, need := range needs {
+	for _, requirement := range requirements {
 		var options []int
-		for _, option := range b.meeting(e, need) {
-			options = append(options, b.number(option))
+		for _, option := range b.findProviders(e, requirement) {
+			options = append(options, b.variableForEntry(option))
 		}
-		b.add(rule{sort: requires, of: n, options: options, text: fixed("bundle " + e.Name + " requires an operator " + need.text)})
+		b.addRule(rule{kind: requires, variable: n, options: options, text: constantText("bundle " + e.Name + " requires an operator " + requirement.text)})
 	}
 
 	return nil
 }
 
-// meeting are the entries that meet what an entry needs, the best first: what is installed, then its own
-// catalog, then the others.
-func (b *builder) meeting(e *Entry, need *requirement) []*Entry {
-	found := slices.Clone(b.present.meeting(need))
+// findProviders returns the entries that meet a requirement of an entry, best first: installed
+// entries, then entries of the same catalog, then entries of the other catalogs.
+func (b *ruleBuilder) findProviders(e *Entry, r *requirement) []*Entry {
+	found := slices.Clone(b.installed.findProviders(r))
 	for _, o := range b.Offers {
-		if o.Snapshot == e.in {
-			found = append(found, o.meeting(need)...)
+		if o.Snapshot == e.snapshot {
+			found = append(found, o.findProviders(r)...)
 		}
 	}
 
 	for _, o := range b.Offers {
-		if o.Snapshot != e.in {
-			found = append(found, o.meeting(need)...)
+		if o.Snapshot != e.snapshot {
+			found = append(found, o.findProviders(r)...)
 		}
 	}
 	return found
 }
 
-// exclude adds that each API has one provider, and each package one bundle.
-func (b *builder) exclude() {
+// addUniquenessGroups adds the rules that each API has one provider and each package one
+// bundle.
+func (b *ruleBuilder) addUniquenessGroups() {
 	byPackage, byAPI := map[string][]int{}, map[schema.GroupVersionKind][]int{}
 	for n, e := range b.entries {
 		if e == nil {
@@ -362,22 +373,22 @@ func (b *builder) exclude() {
 		if e.Package != "" {
 			byPackage[e.Package] = append(byPackage[e.Package], n)
 		}
-		for _, gvk := range e.provides() {
+		for _, gvk := range e.providedGVKs() {
 			byAPI[gvk] = append(byAPI[gvk], n)
 		}
 	}
 
-	for _, name := range sortedBy(byPackage, strings.Compare) {
-		b.atMostOne(byPackage[name], "originate from package "+name, "there can be only one operator from package "+name)
+	for _, name := range sortedKeys(byPackage, strings.Compare) {
+		b.addGroup(byPackage[name], "originate from package "+name, "there can be only one operator from package "+name)
 	}
 
-	for _, gvk := range sortedBy(byAPI, func(x, y schema.GroupVersionKind) int { return strings.Compare(x.String(), y.String()) }) {
+	for _, gvk := range sortedKeys(byAPI, func(x, y schema.GroupVersionKind) int { return strings.Compare(x.String(), y.String()) }) {
 		api := fmt.Sprintf("%s (%s/%s)", gvk.Kind, gvk.Group, gvk.Version)
-		b.atMostOne(byAPI[gvk], "provide "+api, "there can be only one provider of "+api)
+		b.addGroup(byAPI[gvk], "provide "+api, "there can be only one provider of "+api)
 	}
 }
 
-func sortedBy[M ~map[K]V, K comparable, V any](m M, compare func(K, K) int) []K {
+func sortedKeys[M ~map[K]V, K comparable, V any](m M, compare func(K, K) int) []K {
 	keys := make([]K, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)
@@ -386,40 +397,43 @@ func sortedBy[M ~map[K]V, K comparable, V any](m M, compare func(K, K) int) []K 
 	return keys
 }
 
-func (b *builder) atMostOne(members []int, have, summary string) {
+// addGroup adds a conflict group unless it has fewer than two members.
+func (b *ruleBuilder) addGroup(members []int, have, summary string) {
 	if len(members) < 2 {
 		return
 	}
 
-	b.groups = append(b.groups, group{
+	b.groups = append(b.groups, conflictGroup{
 		members: members, summary: summary,
-		pair: func(x, y int) string {
-			ids := []string{b.entries[x].id(), b.entries[y].id()}
+		describePair: func(x, y int) string {
+			ids := []string{b.entries[x].displayID(), b.entries[y].displayID()}
 			slices.Sort(ids)
 			return ids[0] + " and " + ids[1] + " " + have
 		},
 	})
 }
 
-func (b *builder) solve() ([]Choice, error) {
-	given := len(b.rules)
-	chosen, contradiction, err := b.choose()
+// solveAndExplain searches for a choice and drops the entries that nothing needs. If there is
+// no choice, it returns the explanation as an error.
+func (b *ruleBuilder) solveAndExplain() ([]Choice, error) {
+	ruleCount := len(b.rules)
+	chosen, contradiction, err := b.findBestChoice()
 	switch {
 	case err != nil:
 		return nil, err
 	case contradiction != nil:
-		return nil, b.explain(contradiction)
+		return nil, b.explainContradiction(contradiction)
 	}
 
-	b.rules = b.rules[:given]
+	b.rules = b.rules[:ruleCount]
 	var choices []Choice
-	for _, n := range b.leaner(chosen) {
+	for _, n := range b.pruneUnneeded(chosen) {
 		e := b.entries[n]
-		if e == nil || e.in == b.present {
+		if e == nil || e.snapshot == b.installed {
 			continue
 		}
 
-		replaces, ok := b.replaces[e]
+		replaces, ok := b.replacedNames[e]
 		if !ok {
 			replaces = e.Replaces
 		}

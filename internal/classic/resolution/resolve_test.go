@@ -220,7 +220,7 @@ func TestAdvice(t *testing.T) {
 		{
 			"a catalog that is not there",
 			resolution.Input{Subscriptions: subs(subscription("p", "stable"))},
-			`Subscription "p": the catalog must be in its own namespace or in that of global catalogs, exist, and have content.`,
+			`Subscription "p": its CatalogSource must exist in its own namespace or in the namespace of global catalogs, and have content.`,
 		},
 		{
 			"an operator that nobody has subscribed to",
@@ -228,7 +228,7 @@ func TestAdvice(t *testing.T) {
 				Offers: offers(catalog("c", 0, entry("p", "stable", "1.0.0"))), Subscriptions: subs(subscription("p", "stable")),
 				CSVs: csvs(csvOf(t, entry("p", "", "0.9.0"))),
 			},
-			`ClusterServiceVersion "p.v0.9.0" is kept as it is because no Subscription has installed it: create one to a channel of package "p" that has it, or delete it if it is not needed.`,
+			`ClusterServiceVersion "p.v0.9.0" is kept as it is because no Subscription refers to it: create a Subscription to a channel of package "p" that contains it, or delete it if it is not needed.`,
 		},
 	}
 
@@ -270,7 +270,7 @@ func TestInstalledOperators(t *testing.T) {
 		{
 			name:    "a chain of replacements that cannot be judged",
 			in:      resolution.Input{FailForward: true, Offers: offered(), Subscriptions: sub(v3.Name), CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name), inPhase(v1alpha1.CSVPhasePending)), csvOf(t, v3, inPlaceOf(v2.Name), inPhase(v1alpha1.CSVPhaseFailed)))},
-			wantErr: `ClusterServiceVersion ns/p.v2.0.0 is replaced by p.v3.0.0 and yet is in phase "Pending", not "Replacing": it takes part in the replacement of p.v1.0.0, which cannot be judged`,
+			wantErr: `ClusterServiceVersion ns/p.v2.0.0 is replaced by p.v3.0.0 but is in phase "Pending", not "Replacing": cannot determine the outcome of the replacement of p.v1.0.0`,
 		},
 		{name: "the package is known by the Subscription", in: resolution.Input{Offers: offered(), Subscriptions: sub("p.v1.0.0"), CSVs: csvs(bare)}, want: []string{"c/stable/p.v2.0.0 → p.v1.0.0"}},
 		{
@@ -278,7 +278,7 @@ func TestInstalledOperators(t *testing.T) {
 			in: resolution.Input{Offers: offered(), Subscriptions: sub("p.v1.0.0"), CSVs: csvs(csvOf(t, v1, func(csv *v1alpha1.ClusterServiceVersion) {
 				csv.Annotations[csvinfo.AnnotationProperties] = "["
 			}))},
-			wantErr: "annotation operatorframework.io/properties of ClusterServiceVersion ns/p.v1.0.0 is no list of properties: unexpected end of JSON input: delete it, and the APIs of its spec count",
+			wantErr: "annotation operatorframework.io/properties of ClusterServiceVersion ns/p.v1.0.0 is not a list of properties: unexpected end of JSON input: delete it to use the APIs of the spec instead",
 		},
 	})
 

@@ -5,118 +5,119 @@ import (
 	"slices"
 )
 
-// maxConflicts bounds a search: how often it may find that what it chose cannot be. Those of
-// real catalogs need some ten; a search that gets here takes a few seconds.
+// maxConflicts limits the conflicts of a search. Real catalogs need about ten; a search that
+// reaches the limit takes a few seconds.
 const maxConflicts = 20_000
 
-// errTooHard says that a search was given up.
-var errTooHard = errors.New("the search for a set of operators that go together was given up, since too many do not: " +
-	"narrow it by naming channels in the Subscriptions, or by taking Subscriptions away")
+// errSearchAborted is returned when a search reaches maxConflicts.
+var errSearchAborted = errors.New("resolution was aborted because too many operators conflict with each other: " +
+	"set the channels of the Subscriptions, or remove Subscriptions")
 
-// rule is one thing that a choice of variables must keep to.
+// rule is a constraint on the choice of variables.
 type rule struct {
-	sort ruleSort
-	// of is the variable that the rule is about.
-	of int
-	// options, of a rule that requires, are what would do, the best first; of one that
-	// conflicts, the one other variable.
+	kind ruleKind
+	// variable is the variable that the rule is about.
+	variable int
+	// options of a requires rule are the variables that satisfy it, best first. A conflicts
+	// rule has one option, the other variable.
 	options []int
 	text    func() string
-	// group is the number of the group that a conflict comes from, -1 for none.
+	// group is the index of the conflict group that the rule comes from, or -1.
 	group int
 }
 
-type ruleSort int
+type ruleKind int
 
 const (
-	mandatory  ruleSort = iota // it is chosen
-	prohibited                 // it is not chosen
-	requires                   // if it is chosen, one of the options is
-	conflicts                  // it and the option are not both chosen
+	mandatory  ruleKind = iota // the variable is chosen
+	prohibited                 // the variable is not chosen
+	requires                   // if the variable is chosen, so is one of the options
+	conflicts                  // the variable and the option are not both chosen
 )
 
-// group is a set of variables of which at most one is chosen.
-type group struct {
-	members []int
-	pair    func(a, b int) string
-	summary string
+// conflictGroup is a set of variables of which at most one is chosen.
+type conflictGroup struct {
+	members      []int
+	describePair func(a, b int) string
+	summary      string
 }
 
-// problem is what a search is about: variables, numbered from 0, and what a choice of them keeps to.
+// problem is the input of a search: variables, numbered from 0, and the constraints on them.
 type problem struct {
 	variables int
 	rules     []rule
-	groups    []group
+	groups    []conflictGroup
 }
 
-// search looks for the best choice: from each requirement, in the order in which they come up, it
-// takes the first option with which a choice is still possible. It learns from each conflict, so that
-// none is met twice.
+// search looks for the best choice. For each requirement, in the order in which they come up,
+// it takes the first option with which a choice is still possible. It learns a clause from each
+// conflict, so that no conflict occurs twice (conflict-driven clause learning).
 type search struct {
 	*problem
-	// clauses, by the literal whose falsehood wakes them.
-	watches  [][]*clause
-	required [][]*rule // by variable
-	anchors  []int     // what is mandatory, in the order of the rules
-	groupsOf [][]int   // by variable
-	pairs    map[[3]int]int
+	// watches are the clauses by watched literal. A clause is visited when the literal becomes
+	// false.
+	watches            [][]*clause
+	requirementsOf     [][]*rule // by variable
+	mandatoryVariables []int     // in the order of the rules
+	groupsOf           [][]int   // by variable
+	conflictRules      map[[3]int]int
 
-	value  []int8 // by variable: 1 true, -1 false, 0 open
-	level  []int
-	reason []because
-	// roots are the rules that a value at level 0 follows from.
-	roots [][]int
-	trail []literal
-	marks []int // where each level begins in trail
-	next  int   // of the trail, the first that was not looked at
+	values  []int8 // by variable: 1 true, -1 false, 0 open
+	levels  []int
+	reasons []assignmentReason
+	// rootRules are the rules that a value at level 0 follows from.
+	rootRules        [][]int
+	trail            []literal
+	levelStarts      []int // index in trail at which each level starts
+	nextUnpropagated int   // index in trail of the first literal that was not propagated
 
-	failed []int // the rules that contradict each other
+	contradiction []int // the rules that contradict each other
 }
 
-// literal is a variable, or its opposite: twice the number, plus one for the opposite.
+// literal is a variable or its negation: twice the number of the variable, plus one if negated.
 type literal int
 
-func yes(v int) literal            { return literal(2 * v) }
-func no(v int) literal             { return literal(2*v + 1) }
-func (l literal) not() literal     { return l ^ 1 }
-func (l literal) variable() int    { return int(l) / 2 }
-func (l literal) isOpposite() bool { return l&1 == 1 }
+func positiveLiteral(v int) literal { return literal(2 * v) }
+func negativeLiteral(v int) literal { return literal(2*v + 1) }
+func (l literal) negated() literal  { return l ^ 1 }
+func (l literal) variable() int     { return int(l) / 2 }
+func (l literal) isNegated() bool   { return l&1 == 1 }
 
-// clause is a set of literals of which one is true. It follows from rules.
+// clause is a set of literals of which at least one is true. It follows from fromRules.
 type clause struct {
-	literals []literal
-	from     []int
+	literals  []literal
+	fromRules []int
 }
 
-// because is why a variable has its value: a clause; or, when it is false, that another of its group is
-// true.
-type because struct {
-	clause *clause
-	group  int
-	other  int
+// assignmentReason is why a variable has its value: a clause, or, if it is false, another
+// member of its group that is true.
+type assignmentReason struct {
+	clause      *clause
+	group       int
+	otherMember int
 }
 
-// choose returns the best choice, in the order in which it was made; or false and the rules that
-// contradict each other.
-func (p *problem) choose() (chosen []int, contradiction []int, err error) {
+// findBestChoice returns the best choice, in the order in which it was made. If there is none,
+// it returns the rules that contradict each other.
+func (p *problem) findBestChoice() (chosen []int, contradiction []int, err error) {
 	s := newSearch(p)
-	found, err := s.run()
+	found, err := s.runSearch()
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case !found:
-		return nil, s.failed, nil
+		return nil, s.contradiction, nil
 	}
 
-	chosen, _ = s.frontier()
+	chosen, _ = s.walkRequired()
 	return chosen, nil, nil
 }
 
 func newSearch(p *problem) *search {
 	s := &search{
-		problem: p, watches: make([][]*clause, 2*p.variables), required: make([][]*rule, p.variables),
-		groupsOf: make([][]int, p.variables), pairs: map[[3]int]int{}, value: make([]int8, p.variables),
-		level: make([]int, p.variables), reason: make([]because, p.variables), roots: make([][]int, p.variables),
+		problem: p, watches: make([][]*clause, 2*p.variables), requirementsOf: make([][]*rule, p.variables),
+		groupsOf: make([][]int, p.variables), conflictRules: map[[3]int]int{}, values: make([]int8, p.variables),
+		levels: make([]int, p.variables), reasons: make([]assignmentReason, p.variables), rootRules: make([][]int, p.variables),
 	}
 	for g := range p.groups {
 		for _, v := range p.groups[g].members {
@@ -126,76 +127,78 @@ func newSearch(p *problem) *search {
 	return s
 }
 
-// run searches until everything that is required is chosen, or cannot be.
-func (s *search) run() (bool, error) {
+// runSearch searches until every requirement is met. It returns false if that is impossible.
+func (s *search) runSearch() (bool, error) {
 	for i := range s.rules {
 		r := &s.rules[i]
 		switch {
-		case r.sort == mandatory:
-			s.anchors = append(s.anchors, r.of)
-		case r.sort == requires && slices.Contains(r.options, r.of):
-			continue // It meets itself.
-		case r.sort == requires:
-			s.required[r.of] = append(s.required[r.of], r)
+		case r.kind == mandatory:
+			s.mandatoryVariables = append(s.mandatoryVariables, r.variable)
+		case r.kind == requires && slices.Contains(r.options, r.variable):
+			continue // The entry meets its own requirement.
+		case r.kind == requires:
+			s.requirementsOf[r.variable] = append(s.requirementsOf[r.variable], r)
 		}
-		if !s.add(r.clause(i)) {
+		if !s.addClause(r.newClause(i)) {
 			return false, nil
 		}
 	}
 
-	for met := 0; ; {
-		if conflict := s.propagate(); conflict != nil {
-			if len(s.marks) == 0 {
-				s.failed = s.explain(conflict)
+	for conflicts := 0; ; {
+		if conflict := s.propagateAssignments(); conflict != nil {
+			if len(s.levelStarts) == 0 {
+				s.contradiction = s.explainClause(conflict)
 				return false, nil
 			}
-			if met++; met > maxConflicts {
-				return false, errTooHard
+			if conflicts++; conflicts > maxConflicts {
+				return false, errSearchAborted
 			}
 
-			learned, level := s.analyze(conflict)
-			s.back(level)
-			if !s.add(learned) {
+			learned, level := s.analyzeConflict(conflict)
+			s.backtrackToLevel(level)
+			if !s.addClause(learned) {
 				return false, nil
 			}
 
 			continue
 		}
 
-		_, open := s.frontier()
+		_, open := s.walkRequired()
 		if open < 0 {
 			return true, nil
 		}
 
-		s.marks = append(s.marks, len(s.trail))
-		s.set(yes(open), because{})
+		s.levelStarts = append(s.levelStarts, len(s.trail))
+		s.assignLiteral(positiveLiteral(open), assignmentReason{})
 	}
 }
 
-func (r *rule) clause(number int) *clause {
-	c := &clause{from: []int{number}}
-	switch r.sort {
+// newClause returns the clause of the rule, which has the given number.
+func (r *rule) newClause(number int) *clause {
+	c := &clause{fromRules: []int{number}}
+	switch r.kind {
 	case mandatory:
-		c.literals = []literal{yes(r.of)}
+		c.literals = []literal{positiveLiteral(r.variable)}
 	case prohibited:
-		c.literals = []literal{no(r.of)}
+		c.literals = []literal{negativeLiteral(r.variable)}
 	case conflicts:
-		c.literals = []literal{no(r.of), no(r.options[0])}
+		c.literals = []literal{negativeLiteral(r.variable), negativeLiteral(r.options[0])}
 	case requires:
-		c.literals = []literal{no(r.of)}
+		c.literals = []literal{negativeLiteral(r.variable)}
 		for _, option := range r.options {
-			c.literals = append(c.literals, yes(option))
+			c.literals = append(c.literals, positiveLiteral(option))
 		}
 	}
 
 	return c
 }
 
-// frontier walks what is chosen, from what is mandatory along what that requires. It gives what it
-// came by, and the option to be decided on next, -1 when nothing is left to decide.
-func (s *search) frontier() (chosen []int, open int) {
+// walkRequired walks from the mandatory variables along the requirements of chosen ones. It
+// returns the variables that it visited and the option to decide on next, or -1 if nothing is
+// left to decide.
+func (s *search) walkRequired() (chosen []int, open int) {
 	seen := make(map[int]bool)
-	for _, v := range s.anchors {
+	for _, v := range s.mandatoryVariables {
 		if !seen[v] {
 			seen[v] = true
 			chosen = append(chosen, v)
@@ -203,18 +206,18 @@ func (s *search) frontier() (chosen []int, open int) {
 	}
 
 	for i := 0; i < len(chosen); i++ {
-		for _, r := range s.required[chosen[i]] {
+		for _, r := range s.requirementsOf[chosen[i]] {
 			if slices.ContainsFunc(r.options, func(v int) bool { return seen[v] }) {
 				continue
 			}
 
-			at := slices.IndexFunc(r.options, func(v int) bool { return s.value[v] >= 0 })
+			at := slices.IndexFunc(r.options, func(v int) bool { return s.values[v] >= 0 })
 			if at < 0 {
-				continue // Propagation finds this before.
+				continue // Propagation finds this conflict first.
 			}
 
 			option := r.options[at]
-			if s.value[option] == 0 {
+			if s.values[option] == 0 {
 				return chosen, option
 			}
 
@@ -226,91 +229,94 @@ func (s *search) frontier() (chosen []int, open int) {
 	return chosen, -1
 }
 
-// is tells the value of a literal: 1 true, -1 false, 0 open.
-func (s *search) is(l literal) int8 {
-	if l.isOpposite() {
-		return -s.value[l.variable()]
+// literalValue returns the value of a literal: 1 true, -1 false, 0 open.
+func (s *search) literalValue(l literal) int8 {
+	if l.isNegated() {
+		return -s.values[l.variable()]
 	}
-	return s.value[l.variable()]
+	return s.values[l.variable()]
 }
 
-// add adds a clause and draws the conclusion that it forces now. It is false when the clause contradicts what
-// holds whatever is chosen.
-func (s *search) add(c *clause) bool {
-	// The literals that are not false, and then those that became so last, are watched.
-	slices.SortStableFunc(c.literals, func(a, b literal) int { return s.recency(b) - s.recency(a) })
+// addClause adds a clause and assigns the literal that it forces, if any. It returns false if
+// the clause contradicts assignments that hold for every choice.
+func (s *search) addClause(c *clause) bool {
+	// Watch literals that are not false first, then those that became false last.
+	slices.SortStableFunc(c.literals, func(a, b literal) int { return s.watchPriority(b) - s.watchPriority(a) })
 	if len(c.literals) > 1 {
 		s.watches[c.literals[0]] = append(s.watches[c.literals[0]], c)
 		s.watches[c.literals[1]] = append(s.watches[c.literals[1]], c)
 	}
-	if len(c.literals) == 0 || s.is(c.literals[0]) < 0 {
-		s.failed = s.explain(c)
+	if len(c.literals) == 0 || s.literalValue(c.literals[0]) < 0 {
+		s.contradiction = s.explainClause(c)
 		return false
 	}
-	if (len(c.literals) == 1 || s.is(c.literals[1]) < 0) && s.is(c.literals[0]) == 0 {
-		s.set(c.literals[0], because{clause: c})
+	if (len(c.literals) == 1 || s.literalValue(c.literals[1]) < 0) && s.literalValue(c.literals[0]) == 0 {
+		s.assignLiteral(c.literals[0], assignmentReason{clause: c})
 	}
 
 	return true
 }
 
-func (s *search) recency(l literal) int {
-	if s.is(l) >= 0 {
-		return len(s.marks) + 1
+// watchPriority returns how suitable a literal is for watching; higher is better.
+func (s *search) watchPriority(l literal) int {
+	if s.literalValue(l) >= 0 {
+		return len(s.levelStarts) + 1
 	}
-	return s.level[l.variable()]
+	return s.levels[l.variable()]
 }
 
-func (s *search) set(l literal, why because) {
+// assignLiteral makes a literal true at the current level.
+func (s *search) assignLiteral(l literal, reason assignmentReason) {
 	v := l.variable()
-	s.value[v] = 1
-	if l.isOpposite() {
-		s.value[v] = -1
+	s.values[v] = 1
+	if l.isNegated() {
+		s.values[v] = -1
 	}
 
-	s.level[v] = len(s.marks)
-	s.reason[v] = why
+	s.levels[v] = len(s.levelStarts)
+	s.reasons[v] = reason
 	s.trail = append(s.trail, l)
-	if len(s.marks) == 0 {
-		s.roots[v] = s.explainExcept(s.because(v), v)
+	if len(s.levelStarts) == 0 {
+		s.rootRules[v] = s.explainClauseExcept(s.reasonClause(v), v)
 	}
 }
 
-// because returns the clause that a variable has its value by.
-func (s *search) because(v int) *clause {
-	why := s.reason[v]
-	if why.clause != nil {
-		return why.clause
+// reasonClause returns the clause from which the value of a variable follows.
+func (s *search) reasonClause(v int) *clause {
+	reason := s.reasons[v]
+	if reason.clause != nil {
+		return reason.clause
 	}
-	return s.pair(why.group, v, why.other)
+	return s.conflictClause(reason.group, v, reason.otherMember)
 }
 
-// pair is the clause that two members of a group are not both chosen.
-func (s *search) pair(g, a, b int) *clause {
+// conflictClause returns the clause that two members of a group are not both chosen.
+func (s *search) conflictClause(g, a, b int) *clause {
 	key := [3]int{g, min(a, b), max(a, b)}
-	number, ok := s.pairs[key]
+	number, ok := s.conflictRules[key]
 	if !ok {
 		number = len(s.rules)
-		s.pairs[key] = number
+		s.conflictRules[key] = number
 		s.rules = append(s.rules, rule{
-			sort: conflicts, of: key[1], options: []int{key[2]}, group: g,
-			text: func() string { return s.groups[g].pair(key[1], key[2]) },
+			kind: conflicts, variable: key[1], options: []int{key[2]}, group: g,
+			text: func() string { return s.groups[g].describePair(key[1], key[2]) },
 		})
 	}
 
-	return &clause{literals: []literal{no(a), no(b)}, from: []int{number}}
+	return &clause{literals: []literal{negativeLiteral(a), negativeLiteral(b)}, fromRules: []int{number}}
 }
 
-// propagate draws all conclusions. It gives the clause that they contradict, nil when none.
-func (s *search) propagate() *clause {
-	for ; s.next < len(s.trail); s.next++ {
-		l := s.trail[s.next]
-		if !l.isOpposite() {
-			if conflict := s.excludeOthers(l.variable()); conflict != nil {
+// propagateAssignments assigns everything that follows from the trail. It returns a clause that
+// is violated, or nil.
+func (s *search) propagateAssignments() *clause {
+	for ; s.nextUnpropagated < len(s.trail); s.nextUnpropagated++ {
+		l := s.trail[s.nextUnpropagated]
+		if !l.isNegated() {
+			if conflict := s.propagateGroups(l.variable()); conflict != nil {
 				return conflict
 			}
 		}
-		if conflict := s.wake(l.not()); conflict != nil {
+		if conflict := s.propagateClauses(l.negated()); conflict != nil {
 			return conflict
 		}
 	}
@@ -318,16 +324,17 @@ func (s *search) propagate() *clause {
 	return nil
 }
 
-// excludeOthers draws the conclusions from a variable's groups.
-func (s *search) excludeOthers(v int) *clause {
+// propagateGroups assigns false to the other members of a chosen variable's groups. It returns
+// a clause that is violated, or nil.
+func (s *search) propagateGroups(v int) *clause {
 	for _, g := range s.groupsOf[v] {
 		for _, other := range s.groups[g].members {
 			switch {
-			case other == v || s.value[other] < 0:
-			case s.value[other] > 0:
-				return s.pair(g, v, other)
+			case other == v || s.values[other] < 0:
+			case s.values[other] > 0:
+				return s.conflictClause(g, v, other)
 			default:
-				s.set(no(other), because{group: g, other: v})
+				s.assignLiteral(negativeLiteral(other), assignmentReason{group: g, otherMember: v})
 			}
 		}
 	}
@@ -335,54 +342,56 @@ func (s *search) excludeOthers(v int) *clause {
 	return nil
 }
 
-// wake looks at the clauses that watch a literal which has become false.
-func (s *search) wake(gone literal) *clause {
-	woken := s.watches[gone]
-	kept := woken[:0]
-	for i, c := range woken {
-		if c.literals[0] == gone {
+// propagateClauses visits the clauses that watch a literal which has become false. It returns a
+// clause that is violated, or nil.
+func (s *search) propagateClauses(falsified literal) *clause {
+	watching := s.watches[falsified]
+	kept := watching[:0]
+	for i, c := range watching {
+		if c.literals[0] == falsified {
 			c.literals[0], c.literals[1] = c.literals[1], c.literals[0]
 		}
-		if s.is(c.literals[0]) > 0 {
+		if s.literalValue(c.literals[0]) > 0 {
 			kept = append(kept, c)
 			continue
 		}
 
-		if at := slices.IndexFunc(c.literals[2:], func(l literal) bool { return s.is(l) >= 0 }); at >= 0 {
+		if at := slices.IndexFunc(c.literals[2:], func(l literal) bool { return s.literalValue(l) >= 0 }); at >= 0 {
 			c.literals[1], c.literals[at+2] = c.literals[at+2], c.literals[1]
 			s.watches[c.literals[1]] = append(s.watches[c.literals[1]], c)
 			continue
 		}
 
 		kept = append(kept, c)
-		if s.is(c.literals[0]) < 0 {
-			s.watches[gone] = append(kept, woken[i+1:]...)
+		if s.literalValue(c.literals[0]) < 0 {
+			s.watches[falsified] = append(kept, watching[i+1:]...)
 			return c
 		}
 
-		s.set(c.literals[0], because{clause: c})
+		s.assignLiteral(c.literals[0], assignmentReason{clause: c})
 	}
 
-	s.watches[gone] = kept
+	s.watches[falsified] = kept
 	return nil
 }
 
-// analyze returns what a conflict teaches, and the level at which it forces something new.
-func (s *search) analyze(conflict *clause) (*clause, int) {
+// analyzeConflict returns the clause learned from a conflict and the level to backtrack to, at
+// which the clause forces a literal.
+func (s *search) analyzeConflict(conflict *clause) (*clause, int) {
 	learned := &clause{}
 	seen := map[int]bool{}
-	open := 0 // literals of this level that are to be replaced by their reasons
+	open := 0 // literals of the current level that are still to be replaced by their reasons
 	at := len(s.trail) - 1
-	for c, skip := conflict, -1; ; c = s.because(skip) {
-		learned.from = append(learned.from, c.from...)
+	for c, skip := conflict, -1; ; c = s.reasonClause(skip) {
+		learned.fromRules = append(learned.fromRules, c.fromRules...)
 		for _, l := range c.literals {
 			v := l.variable()
 			switch {
 			case v == skip || seen[v]:
-			case s.level[v] == 0:
+			case s.levels[v] == 0:
 				seen[v] = true
-				learned.from = append(learned.from, s.roots[v]...)
-			case s.level[v] == len(s.marks):
+				learned.fromRules = append(learned.fromRules, s.rootRules[v]...)
+			case s.levels[v] == len(s.levelStarts):
 				seen[v] = true
 				open++
 			default:
@@ -397,40 +406,42 @@ func (s *search) analyze(conflict *clause) (*clause, int) {
 		at--
 		open--
 		if open == 0 {
-			learned.literals = append(learned.literals, l.not())
+			learned.literals = append(learned.literals, l.negated())
 			break
 		}
 
 		skip = l.variable()
 	}
 
-	slices.Sort(learned.from)
-	learned.from = slices.Compact(learned.from)
+	slices.Sort(learned.fromRules)
+	learned.fromRules = slices.Compact(learned.fromRules)
 	level := 0
 	for _, l := range learned.literals[:len(learned.literals)-1] {
-		level = max(level, s.level[l.variable()])
+		level = max(level, s.levels[l.variable()])
 	}
 
 	return learned, level
 }
 
-// back undoes everything above a level.
-func (s *search) back(level int) {
-	mark := s.marks[level]
+// backtrackToLevel undoes all assignments above a level.
+func (s *search) backtrackToLevel(level int) {
+	mark := s.levelStarts[level]
 	for _, l := range s.trail[mark:] {
-		s.value[l.variable()] = 0
+		s.values[l.variable()] = 0
 	}
-	s.trail, s.marks, s.next = s.trail[:mark], s.marks[:level], mark
+	s.trail, s.levelStarts, s.nextUnpropagated = s.trail[:mark], s.levelStarts[:level], mark
 }
 
-// explain returns the rules that contradict a clause whose literals are all false, whatever is chosen.
-func (s *search) explain(c *clause) []int { return s.explainExcept(c, -1) }
+// explainClause returns the rules that contradict each other if all literals of a clause are
+// false at level 0.
+func (s *search) explainClause(c *clause) []int { return s.explainClauseExcept(c, -1) }
 
-func (s *search) explainExcept(c *clause, except int) []int {
-	from := slices.Clone(c.from)
+// explainClauseExcept is like explainClause but ignores the variable except.
+func (s *search) explainClauseExcept(c *clause, except int) []int {
+	from := slices.Clone(c.fromRules)
 	for _, l := range c.literals {
 		if l.variable() != except {
-			from = append(from, s.roots[l.variable()]...)
+			from = append(from, s.rootRules[l.variable()]...)
 		}
 	}
 
@@ -438,18 +449,18 @@ func (s *search) explainExcept(c *clause, except int) []int {
 	return slices.Compact(from)
 }
 
-// minimal returns those of some rules that contradict each other and of which none can be left out.
-func (p *problem) minimal(numbers []int) []rule {
+// minimizeContradiction returns a subset of contradicting rules from which none can be removed.
+func (p *problem) minimizeContradiction(numbers []int) []rule {
 	rules := make([]rule, 0, len(numbers))
 	for _, n := range numbers {
 		rules = append(rules, p.rules[n])
 	}
 
 	for i := 0; i < len(rules); {
-		less := slices.Delete(slices.Clone(rules), i, i+1)
-		_, contradiction, err := (&problem{variables: p.variables, rules: less}).choose()
+		remaining := slices.Delete(slices.Clone(rules), i, i+1)
+		_, contradiction, err := (&problem{variables: p.variables, rules: remaining}).findBestChoice()
 		if err == nil && contradiction != nil {
-			rules = less
+			rules = remaining
 			continue
 		}
 		i++
@@ -458,28 +469,28 @@ func (p *problem) minimal(numbers []int) []rule {
 	return rules
 }
 
-// leaner leaves out what is chosen without need: what is mandatory stays, and with it one option of
-// each requirement of what stays.
-func (p *problem) leaner(chosen []int) []int {
-	var fixed []int
+// pruneUnneeded removes chosen variables that nothing needs. Mandatory variables stay, and for
+// each requirement of a variable that stays one option stays.
+func (p *problem) pruneUnneeded(chosen []int) []int {
+	var mandatoryOnes []int
 	requiredBy := map[int][]*rule{}
 	for i := range p.rules {
-		switch r := &p.rules[i]; r.sort {
+		switch r := &p.rules[i]; r.kind {
 		case mandatory:
-			fixed = append(fixed, r.of)
+			mandatoryOnes = append(mandatoryOnes, r.variable)
 		case requires:
-			requiredBy[r.of] = append(requiredBy[r.of], r)
+			requiredBy[r.variable] = append(requiredBy[r.variable], r)
 		default:
 		}
 	}
 
 	kept := chosen
 	for _, v := range slices.Backward(chosen) {
-		if !slices.Contains(kept, v) || slices.Contains(fixed, v) {
+		if !slices.Contains(kept, v) || slices.Contains(mandatoryOnes, v) {
 			continue
 		}
 		without := slices.DeleteFunc(slices.Clone(kept), func(o int) bool { return o == v })
-		if reached, complete := reach(fixed, without, requiredBy); complete {
+		if reached, complete := reachRequired(mandatoryOnes, without, requiredBy); complete {
 			kept = reached
 		}
 	}
@@ -487,13 +498,13 @@ func (p *problem) leaner(chosen []int) []int {
 	return slices.DeleteFunc(slices.Clone(chosen), func(v int) bool { return !slices.Contains(kept, v) })
 }
 
-// reach returns what is required, from what is fixed on, when the options are what there is; false when that is
-// not enough.
-func reach(fixed, there []int, requiredBy map[int][]*rule) ([]int, bool) {
-	reached := slices.Clone(fixed)
+// reachRequired returns the variables that the mandatory ones require, directly or indirectly,
+// if only the available ones can be chosen. It returns false if those do not suffice.
+func reachRequired(mandatoryOnes, available []int, requiredBy map[int][]*rule) ([]int, bool) {
+	reached := slices.Clone(mandatoryOnes)
 	for i := 0; i < len(reached); i++ {
 		for _, r := range requiredBy[reached[i]] {
-			at := slices.IndexFunc(r.options, func(o int) bool { return slices.Contains(there, o) })
+			at := slices.IndexFunc(r.options, func(o int) bool { return slices.Contains(available, o) })
 			if at < 0 {
 				return nil, false
 			}

@@ -14,26 +14,26 @@ func randomProblem(r *rand.Rand) *problem {
 	p := &problem{variables: 3 + r.IntN(9)}
 	text := func(i int) func() string { return func() string { return fmt.Sprint("rule ", i) } }
 	for i := range 2 + r.IntN(16) {
-		u := rule{of: r.IntN(p.variables), text: text(i), group: -1}
+		u := rule{variable: r.IntN(p.variables), text: text(i), group: -1}
 		switch n := r.IntN(10); {
 		case n < 2:
-			u.sort = mandatory
+			u.kind = mandatory
 		case n < 3:
-			u.sort = prohibited
+			u.kind = prohibited
 		case n < 5:
-			u.sort = conflicts
-			u.options = []int{(u.of + 1 + r.IntN(p.variables-1)) % p.variables}
+			u.kind = conflicts
+			u.options = []int{(u.variable + 1 + r.IntN(p.variables-1)) % p.variables}
 		default:
-			u.sort = requires
+			u.kind = requires
 			u.options = r.Perm(p.variables)[:r.IntN(4)]
 		}
 		p.rules = append(p.rules, u)
 	}
 
 	for range r.IntN(3) {
-		p.groups = append(p.groups, group{
-			members: r.Perm(p.variables)[:2+r.IntN(p.variables-2)],
-			pair:    func(a, b int) string { return fmt.Sprint(a, " and ", b) },
+		p.groups = append(p.groups, conflictGroup{
+			members:      r.Perm(p.variables)[:2+r.IntN(p.variables-2)],
+			describePair: func(a, b int) string { return fmt.Sprint(a, " and ", b) },
 		})
 	}
 
@@ -44,15 +44,15 @@ func randomProblem(r *rand.Rand) *problem {
 func keeps(p *problem, chosen func(int) bool) bool {
 	for _, r := range p.rules {
 		broken := false
-		switch r.sort {
+		switch r.kind {
 		case mandatory:
-			broken = !chosen(r.of)
+			broken = !chosen(r.variable)
 		case prohibited:
-			broken = chosen(r.of)
+			broken = chosen(r.variable)
 		case conflicts:
-			broken = chosen(r.of) && chosen(r.options[0])
+			broken = chosen(r.variable) && chosen(r.options[0])
 		case requires:
-			broken = chosen(r.of) && !slices.ContainsFunc(r.options, chosen)
+			broken = chosen(r.variable) && !slices.ContainsFunc(r.options, chosen)
 		}
 		if broken {
 			return false
@@ -92,7 +92,7 @@ func TestSearchAgreesWithTryingEverything(t *testing.T) {
 		want := possible(p)
 		outcomes[want]++
 		given := len(p.rules)
-		chosen, contradiction, err := p.choose()
+		chosen, contradiction, err := p.findBestChoice()
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -106,7 +106,7 @@ func TestSearchAgreesWithTryingEverything(t *testing.T) {
 				t.Fatalf("seed %d: %v breaks a rule", seed, chosen)
 			}
 
-			lean := bare.leaner(chosen)
+			lean := bare.pruneUnneeded(chosen)
 			if !keeps(bare, func(v int) bool { return slices.Contains(lean, v) }) {
 				t.Fatalf("seed %d: %v, made leaner from %v, breaks a rule", seed, lean, chosen)
 			}
@@ -114,7 +114,7 @@ func TestSearchAgreesWithTryingEverything(t *testing.T) {
 			continue
 		}
 
-		blamed := &problem{variables: p.variables, rules: p.minimal(contradiction)}
+		blamed := &problem{variables: p.variables, rules: p.minimizeContradiction(contradiction)}
 		if possible(blamed) {
 			t.Fatalf("seed %d: what is blamed does not contradict itself", seed)
 		}
@@ -135,15 +135,15 @@ func TestSearchAgreesWithTryingEverything(t *testing.T) {
 func best(p *problem, decided []int) ([]int, bool) {
 	var chosen []int
 	for _, r := range p.rules {
-		if r.sort == mandatory && !slices.Contains(chosen, r.of) {
-			chosen = append(chosen, r.of)
+		if r.kind == mandatory && !slices.Contains(chosen, r.variable) {
+			chosen = append(chosen, r.variable)
 		}
 	}
 
 	taken := 0
 	for i := 0; i < len(chosen); i++ {
 		for _, r := range p.rules {
-			if r.sort != requires || r.of != chosen[i] || slices.Contains(r.options, r.of) ||
+			if r.kind != requires || r.variable != chosen[i] || slices.Contains(r.options, r.variable) ||
 				slices.ContainsFunc(r.options, func(v int) bool { return slices.Contains(chosen, v) }) {
 				continue
 			}
@@ -170,7 +170,7 @@ func TestSearchTakesTheFirstOptionThatCanBe(t *testing.T) {
 	for seed := range uint64(3000) {
 		p := randomProblem(rand.New(rand.NewPCG(seed, 2)))
 		bare := &problem{variables: p.variables, rules: slices.Clone(p.rules), groups: p.groups}
-		chosen, contradiction, err := p.choose()
+		chosen, contradiction, err := p.findBestChoice()
 		if err != nil || contradiction != nil {
 			continue
 		}

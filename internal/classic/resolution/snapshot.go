@@ -17,56 +17,57 @@ import (
 
 // propertyLabel and its like are types of properties that only OLM Classic knows.
 const (
+	// Property types that only OLM Classic knows.
 	propertyLabel         = "olm.label"
 	propertyLabelRequired = "olm.label.required"
 	propertyDeprecated    = "olm.deprecated"
 )
 
-// maxRemembered bounds how many requirements a snapshot remembers the answers to.
-const maxRemembered = 4096
+// maxCachedRequirements limits the requirements that a snapshot caches.
+const maxCachedRequirements = 4096
 
 // Bundle is one version of an operator.
 type Bundle struct {
-	// Name of its ClusterServiceVersion.
+	// Name is the name of its CSV.
 	Name    string
 	Package string
-	// Version as text; it may be none.
+	// Version is the version of the bundle, or "".
 	Version string
-	// Image that holds its manifests; empty when the catalog has them itself.
+	// Image is the image with its manifests, or "" if the catalog holds the manifests.
 	Image string
-	// Properties are what it says of itself.
+	// Properties are the properties of the bundle in its catalog.
 	Properties []fbc.Property
-	// Deprecation is why it should not be used any more; empty when it may.
+	// Deprecation is the deprecation message, or "".
 	Deprecation string
 
 	facts *dependency.Bundle
 }
 
-// Entry is a bundle as it stands in a channel. Entries of what is installed stand in none.
+// Entry is a bundle's entry in a channel. Entries of installed operators have no channel.
 type Entry struct {
 	*Bundle
 	Channel string
-	// Replaces names the bundle that this one is an update of.
+	// Replaces is the name of the bundle that this one updates.
 	Replaces string
-	// Skips names further ones.
+	// Skips are the names of further bundles that this one updates.
 	Skips []string
-	// SkipRange is a range of versions that this one is an update of.
+	// SkipRange is a range of versions that this bundle updates.
 	SkipRange string
 
-	in *Snapshot
+	snapshot *Snapshot
 	// isDefault reports whether the channel is the package's default channel.
 	isDefault bool
 }
 
-// Catalog names the catalog of the entry.
-func (e *Entry) Catalog() types.NamespacedName { return e.in.Catalog }
+// Catalog returns the name of the entry's catalog.
+func (e *Entry) Catalog() types.NamespacedName { return e.snapshot.Catalog }
 
-// id names the entry in messages.
-func (e *Entry) id() string {
-	return e.in.Catalog.Name + "/" + e.in.Catalog.Namespace + "/" + e.Channel + "/" + e.Name
+// displayID returns the name of the entry for messages.
+func (e *Entry) displayID() string {
+	return e.snapshot.Catalog.Name + "/" + e.snapshot.Catalog.Namespace + "/" + e.Channel + "/" + e.Name
 }
 
-// isUpdateOf reports whether what is installed can be updated to the entry.
+// isUpdateOf reports whether the entry is an update of an installed entry.
 func (e *Entry) isUpdateOf(installed *Entry) bool {
 	switch {
 	case e.Name == installed.Name:
@@ -77,81 +78,82 @@ func (e *Entry) isUpdateOf(installed *Entry) bool {
 		return false
 	}
 
-	version, ok := installed.version()
+	version, ok := installed.parseVersion()
 	includes, err := semver.ParseRange(e.SkipRange)
 	return ok && err == nil && includes(version)
 }
 
-// Package is what a catalog says of a package beside its bundles.
+// Package has the data of a package that is not part of its bundles.
 type Package struct {
 	DefaultChannel string
-	// Deprecation is why the package should not be used any more; empty when it may.
+	// Deprecation is the deprecation message, or "".
 	Deprecation string
-	// Channels that are deprecated, and why.
+	// DeprecatedChannels are the deprecation messages by channel.
 	DeprecatedChannels map[string]string
 }
 
-// Snapshot is what a catalog offers at one time. It is safe for use by several goroutines.
+// Snapshot is the content of a catalog at one time. It is safe for concurrent use.
 type Snapshot struct {
 	Catalog  types.NamespacedName
 	Packages map[string]Package
 
-	// entries of each package, in the order in which its channels are preferred, and in each channel
-	// the newest first. What is no option is not among them.
-	packages map[string]*pkg
-	names    []string // of the packages, sorted
-	byGVK    map[schema.GroupVersionKind][]*Entry
-	size     int
+	// packages are the entries of each package. Channels are sorted by preference and contain
+	// only installable entries, newest first.
+	packages     map[string]*packageEntries
+	packageNames []string // of the packages, sorted
+	byGVK        map[schema.GroupVersionKind][]*Entry
+	size         int
 
-	mu      sync.Mutex
-	answers map[string][]*Entry
-	parsed  map[fbcKey]parsed
+	mu                     sync.Mutex
+	providersByRequirement map[string][]*Entry
+	parsedRequirements     map[propertyKey]parsedRequirement
 }
 
-type pkg struct {
+type packageEntries struct {
 	channels []*channel
-	// all are the entries of all channels, in any order, with those that are no options.
+	// all are the entries of all channels in any order, including those that are not
+	// installable.
 	all []*Entry
 }
 
-type fbcKey struct{ kind, value string }
+type propertyKey struct{ kind, value string }
 
-type parsed struct {
+type parsedRequirement struct {
 	requirement *requirement
 	err         error
 }
 
-// NewSnapshot makes a snapshot of what a catalog says. It keeps the entries.
+// NewSnapshot returns a snapshot of a catalog. The snapshot takes ownership of the entries.
 func NewSnapshot(catalog types.NamespacedName, packages map[string]Package, entries []*Entry) *Snapshot {
-	return newSnapshot(catalog, packages, entries, order)
+	return newSnapshot(catalog, packages, entries, buildChannels)
 }
 
 func newSnapshot(catalog types.NamespacedName, packages map[string]Package, entries []*Entry, order func(string, []*Entry) []*channel) *Snapshot {
 	s := &Snapshot{
-		Catalog: catalog, Packages: packages, packages: map[string]*pkg{}, byGVK: map[schema.GroupVersionKind][]*Entry{},
-		size: len(entries), answers: map[string][]*Entry{}, parsed: map[fbcKey]parsed{},
+		Catalog: catalog, Packages: packages, packages: map[string]*packageEntries{}, byGVK: map[schema.GroupVersionKind][]*Entry{},
+		size: len(entries), providersByRequirement: map[string][]*Entry{}, parsedRequirements: map[propertyKey]parsedRequirement{},
 	}
 	for _, e := range entries {
-		e.in = s
-		e.prepare()
+		e.snapshot = s
+		e.parsePackageProperty()
 		p := s.packages[e.Package]
 		if p == nil {
-			p = &pkg{}
+			p = &packageEntries{}
 			s.packages[e.Package] = p
-			s.names = append(s.names, e.Package)
+			s.packageNames = append(s.packageNames, e.Package)
 		}
 
 		p.all = append(p.all, e)
 		e.isDefault = e.Channel != "" && e.Channel == packages[e.Package].DefaultChannel
 	}
 
-	slices.Sort(s.names)
-	for _, name := range s.names {
+	slices.Sort(s.packageNames)
+	for _, name := range s.packageNames {
 		p := s.packages[name]
 		p.channels = order(name, p.all)
 		for _, c := range p.channels {
 			for _, e := range c.entries {
-				for _, gvk := range e.provides() {
+				for _, gvk := range e.providedGVKs() {
 					s.byGVK[gvk] = append(s.byGVK[gvk], e)
 				}
 			}
@@ -159,16 +161,17 @@ func newSnapshot(catalog types.NamespacedName, packages map[string]Package, entr
 	}
 
 	for _, offers := range s.byGVK {
-		slices.SortStableFunc(offers, byPlace)
+		slices.SortStableFunc(offers, compareByChannel)
 	}
 
 	return s
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (s *Snapshot) Len() int { return s.size }
 
-// Find returns the entry of a bundle in a channel, or in any when channel is empty; nil when there is none.
+// Find returns the entry of a bundle in a channel, or in any channel if channel is empty. It
+// returns nil if there is none.
 func (s *Snapshot) Find(pkg, channel, name string) *Entry {
 	p := s.packages[pkg]
 	if p == nil {
@@ -183,9 +186,9 @@ func (s *Snapshot) Find(pkg, channel, name string) *Entry {
 	return nil
 }
 
-// prepare reads the properties. The package of a bundle is the one that its property olm.package names; one
-// that has none gets it.
-func (b *Bundle) prepare() {
+// parsePackageProperty sets package and version from the olm.package property, and the facts
+// that requirements are checked against. A bundle without the property gets one.
+func (b *Bundle) parsePackageProperty() {
 	if b.facts != nil {
 		return
 	}
@@ -208,23 +211,23 @@ func (b *Bundle) prepare() {
 
 	if !has && b.Package != "" {
 		value, err := json.Marshal(fbc.PackageProperty{PackageName: b.Package, Version: b.Version})
-		if err == nil { // Texts always can be encoded.
+		if err == nil { // Strings can always be encoded.
 			b.Properties = append(slices.Clone(b.Properties), fbc.Property{Type: fbc.PropertyPackage, Value: value})
 		}
 	}
 
-	version, _ := semver.Parse(b.Version) // Without one it is 0.0.0.
+	version, _ := semver.Parse(b.Version) // An invalid version counts as 0.0.0.
 	b.facts = dependency.NewBundle(b.Name, b.Package, version, b.Properties)
 }
 
-// version is the version of a bundle; false when it has none.
-func (b *Bundle) version() (semver.Version, bool) {
+// parseVersion returns the version of a bundle. It returns false if the bundle has none.
+func (b *Bundle) parseVersion() (semver.Version, bool) {
 	v, err := semver.Parse(b.Version)
 	return v, err == nil
 }
 
-// provides are the APIs that a bundle provides, each once.
-func (b *Bundle) provides() []schema.GroupVersionKind {
+// providedGVKs returns the APIs that a bundle provides, without duplicates.
+func (b *Bundle) providedGVKs() []schema.GroupVersionKind {
 	var apis []schema.GroupVersionKind
 	for _, p := range b.Properties {
 		var value bundle.GVKProperty
@@ -244,7 +247,7 @@ func (b *Bundle) isProhibited() bool {
 	return slices.ContainsFunc(b.Properties, func(p fbc.Property) bool { return p.Type == propertyDeprecated })
 }
 
-// hasLabel reports whether the bundle has a label that another one requires.
+// hasLabel reports whether the bundle has a label.
 func (b *Bundle) hasLabel(label string) bool {
 	return slices.ContainsFunc(b.Properties, func(p fbc.Property) bool {
 		var value struct {
@@ -254,14 +257,14 @@ func (b *Bundle) hasLabel(label string) bool {
 	})
 }
 
-// requirements are what an entry's bundle needs of others.
-func (s *Snapshot) requirements(e *Entry) ([]*requirement, error) {
+// parseRequirements returns the requirements of an entry's bundle.
+func (s *Snapshot) parseRequirements(e *Entry) ([]*requirement, error) {
 	var all []*requirement
 	for _, p := range e.Properties {
 		if !isRequirement(p.Type) {
 			continue
 		}
-		one, err := s.requirement(p)
+		one, err := s.parseCached(p)
 		if err != nil {
 			return nil, err
 		}
@@ -271,35 +274,36 @@ func (s *Snapshot) requirements(e *Entry) ([]*requirement, error) {
 	return all, nil
 }
 
-func (s *Snapshot) requirement(p fbc.Property) (*requirement, error) {
+// parseCached returns the requirement of a property, from the cache if possible.
+func (s *Snapshot) parseCached(p fbc.Property) (*requirement, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := fbcKey{p.Type, string(p.Value)}
-	known, ok := s.parsed[key]
+	key := propertyKey{p.Type, string(p.Value)}
+	known, ok := s.parsedRequirements[key]
 	if !ok {
 		known.requirement, known.err = parseRequirement(p)
-		if len(s.parsed) < maxRemembered {
-			s.parsed[key] = known
+		if len(s.parsedRequirements) < maxCachedRequirements {
+			s.parsedRequirements[key] = known
 		}
 	}
 
 	return known.requirement, known.err
 }
 
-// meeting are the entries that meet a requirement, the best first.
-func (s *Snapshot) meeting(r *requirement) []*Entry {
+// findProviders returns the entries that meet a requirement, best first.
+func (s *Snapshot) findProviders(r *requirement) []*Entry {
 	if r.api != nil {
 		return s.byGVK[*r.api]
 	}
 
-	s.mu.Lock() // What a rule sees of a bundle is made when it is first asked for.
+	s.mu.Lock() // The facts that CEL rules see of a bundle are built lazily.
 	defer s.mu.Unlock()
-	found, ok := s.answers[r.key]
+	found, ok := s.providersByRequirement[r.key]
 	if ok {
 		return found
 	}
 
-	names := s.names
+	names := s.packageNames
 	if r.pkg != "" {
 		names = []string{r.pkg}
 	}
@@ -311,23 +315,24 @@ func (s *Snapshot) meeting(r *requirement) []*Entry {
 		}
 		for _, c := range p.channels {
 			for _, e := range c.entries {
-				if r.metBy(e.Bundle) {
+				if r.isMetBy(e.Bundle) {
 					found = append(found, e)
 				}
 			}
 		}
 	}
 
-	slices.SortStableFunc(found, byPlace)
-	if len(s.answers) < maxRemembered {
-		s.answers[r.key] = found
+	slices.SortStableFunc(found, compareByChannel)
+	if len(s.providersByRequirement) < maxCachedRequirements {
+		s.providersByRequirement[r.key] = found
 	}
 
 	return found
 }
 
-// byPlace orders entries by their channels: default channels first, then by package and channel.
-func byPlace(a, b *Entry) int {
+// compareByChannel orders entries by channel: default channels first, then by package and
+// channel.
+func compareByChannel(a, b *Entry) int {
 	switch {
 	case a.isDefault != b.isDefault && a.isDefault:
 		return -1
