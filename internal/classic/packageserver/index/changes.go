@@ -6,61 +6,62 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Change is what has become of a PackageManifest between two snapshots.
+// Change is a change of a PackageManifest between two snapshots.
 type Change struct {
-	// Type says what.
+	// Type is the type of the change.
 	Type ChangeType
-	// Item is how it is now, or was when it was last seen.
+	// Item is the PackageManifest after the change, or before it if it was deleted.
 	Item Item
 }
 
-// ChangeType says what has become of a PackageManifest.
+// ChangeType is the type of a change.
 type ChangeType string
 
-// What can become of one, called as in a watch.
+// Types of changes, named like the events of a watch.
 const (
 	Added    ChangeType = "ADDED"
 	Modified ChangeType = "MODIFIED"
 	Deleted  ChangeType = "DELETED"
 )
 
-// Changes yields what a view sees differently in a snapshot than in one before.
+// Changes yields the differences between an earlier snapshot and this one that a view sees.
 func (s *Snapshot) Changes(before *Snapshot, v View) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
-		had, has := before.seen(v), s.seen(v)
+		oldCatalogs, newCatalogs := before.visibleCatalogs(v), s.visibleCatalogs(v)
 		for _, old := range before.catalogs {
-			if had[old.Key] != nil && has[old.Key] == nil && !compare(v, old, nil, yield) {
+			if oldCatalogs[old.Key] != nil && newCatalogs[old.Key] == nil && !yieldCatalogChanges(v, old, nil, yield) {
 				return
 			}
 		}
-		for _, made := range s.catalogs {
-			if has[made.Key] != nil && !compare(v, had[made.Key], made, yield) {
+		for _, updated := range s.catalogs {
+			if newCatalogs[updated.Key] != nil && !yieldCatalogChanges(v, oldCatalogs[updated.Key], updated, yield) {
 				return
 			}
 		}
 	}
 }
 
-// seen returns the catalogs that a view sees.
-func (s *Snapshot) seen(v View) map[types.NamespacedName]*entry {
-	catalogs := make(map[types.NamespacedName]*entry, len(s.catalogs))
+// visibleCatalogs returns the catalogs that a view sees.
+func (s *Snapshot) visibleCatalogs(v View) map[types.NamespacedName]*catalogEntry {
+	catalogs := make(map[types.NamespacedName]*catalogEntry, len(s.catalogs))
 	for _, catalog := range s.catalogs {
-		if _, seen := v.rank(catalog); seen {
+		if _, seen := v.listingRound(catalog); seen {
 			catalogs[catalog.Key] = catalog
 		}
 	}
 	return catalogs
 }
 
-// compare yields what has changed in a catalog. One of the two may be nil: it was not there.
-func compare(v View, before, now *entry, yield func(Change) bool) bool {
+// yieldCatalogChanges yields the changes of one catalog. before is nil for a new catalog, now
+// for a deleted one. It reports whether the iteration continues.
+func yieldCatalogChanges(v View, before, now *catalogEntry, yield func(Change) bool) bool {
 	if before == now || (before != nil && now != nil && before.sum == now.sum) {
 		return true
 	}
 
 	if before != nil {
 		for _, p := range before.packages {
-			if item := v.item(before, p); v.wants(item) && !wantedIn(v, now, p.Name) && !yield(Change{Deleted, item}) {
+			if item := v.newItem(before, p); v.matches(item) && !isPackageVisible(v, now, p.Name) && !yield(Change{Deleted, item}) {
 				return false
 			}
 		}
@@ -71,16 +72,16 @@ func compare(v View, before, now *entry, yield func(Change) bool) bool {
 	}
 
 	for _, p := range now.packages {
-		item := v.item(now, p)
-		if !v.wants(item) {
+		item := v.newItem(now, p)
+		if !v.matches(item) {
 			continue
 		}
 		switch {
-		case !wantedIn(v, before, p.Name):
+		case !isPackageVisible(v, before, p.Name):
 			if !yield(Change{Added, item}) {
 				return false
 			}
-		case before.own != now.own || before.find(p.Name).sum != p.sum:
+		case before.catalogSum != now.catalogSum || before.findPackage(p.Name).sum != p.sum:
 			if !yield(Change{Modified, item}) {
 				return false
 			}
@@ -90,11 +91,11 @@ func compare(v View, before, now *entry, yield func(Change) bool) bool {
 	return true
 }
 
-// wantedIn reports whether a view sees a package in a catalog.
-func wantedIn(v View, catalog *entry, name string) bool {
+// isPackageVisible reports whether a view sees a package in a catalog. The catalog may be nil.
+func isPackageVisible(v View, catalog *catalogEntry, name string) bool {
 	if catalog == nil {
 		return false
 	}
-	p := catalog.find(name)
-	return p != nil && v.wants(v.item(catalog, p))
+	p := catalog.findPackage(name)
+	return p != nil && v.matches(v.newItem(catalog, p))
 }

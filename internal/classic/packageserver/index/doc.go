@@ -1,6 +1,6 @@
-// Package index holds the packages of all catalogs of a cluster, ready to be served as
-// PackageManifests: what lists and selectors ask for in the open, the rest as compressed JSON.
+// Package index stores the packages of all catalogs of a cluster for the package server. Fields
+// that lists and selectors need are stored as they are, the rest as compressed JSON.
 //
-// It is a cache in memory and nothing else: where packages come from is internal/classic/packageserver/fetch's
-// business, who may see them internal/classic/packageserver/serve's.
+// It is only an in-memory cache. Package fetch reads the packages of catalogs, and package
+// serve authorizes clients.
 package index

@@ -14,47 +14,47 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Catalog is what the packages of a CatalogSource show of it.
+// Catalog has the fields of a CatalogSource that its PackageManifests show.
 type Catalog struct {
-	// Key is the name and the namespace of the CatalogSource.
+	// Key is the namespace and name of the CatalogSource.
 	Key types.NamespacedName
-	// DisplayName and Publisher are for people.
+	// DisplayName and Publisher are shown to users.
 	DisplayName, Publisher string
-	// Priority ranks catalogs: packages of a higher one come first.
+	// Priority orders catalogs: packages of catalogs with a higher priority come first.
 	Priority int
-	// Labels are those of the CatalogSource.
+	// Labels are the labels of the CatalogSource.
 	Labels map[string]string
-	// Created is when the CatalogSource was made.
+	// Created is the creation time of the CatalogSource.
 	Created time.Time
 }
 
-// entry is a catalog with its packages. It does not change.
-type entry struct {
+// catalogEntry is a catalog with its packages. It is immutable.
+type catalogEntry struct {
 	Catalog
 
 	packages []*Package // by name
 	sum      uint64
-	// own is the sum of what the catalog says of itself.
-	own uint64
+	// catalogSum is the checksum of Catalog, sum that of Catalog and packages.
+	catalogSum uint64
 }
 
-func newEntry(catalog Catalog, packages []*Package) *entry {
-	own := xxhash.New()
-	_, _ = fmt.Fprintf(own, "%q%q%q%d %d", catalog.Key, catalog.DisplayName, catalog.Publisher, catalog.Priority, catalog.Created.Unix())
-	sumStrings(own, catalog.Labels)
-	e := &entry{Catalog: catalog, packages: packages, own: own.Sum64()}
-	all := xxhash.New()
-	_, _ = fmt.Fprintf(all, "%016x", e.own)
+func newCatalogEntry(catalog Catalog, packages []*Package) *catalogEntry {
+	catalogSum := xxhash.New()
+	_, _ = fmt.Fprintf(catalogSum, "%q%q%q%d %d", catalog.Key, catalog.DisplayName, catalog.Publisher, catalog.Priority, catalog.Created.Unix())
+	hashLabels(catalogSum, catalog.Labels)
+	e := &catalogEntry{Catalog: catalog, packages: packages, catalogSum: catalogSum.Sum64()}
+	total := xxhash.New()
+	_, _ = fmt.Fprintf(total, "%016x", e.catalogSum)
 	for _, p := range packages {
-		_, _ = fmt.Fprintf(all, "%016x", p.sum)
+		_, _ = fmt.Fprintf(total, "%016x", p.sum)
 	}
 
-	e.sum = all.Sum64()
+	e.sum = total.Sum64()
 	return e
 }
 
-// find returns the package of a name, or nil.
-func (e *entry) find(name string) *Package {
+// findPackage returns a package by its name, or nil.
+func (e *catalogEntry) findPackage(name string) *Package {
 	at, found := slices.BinarySearchFunc(e.packages, name, func(p *Package, name string) int { return cmp.Compare(p.Name, name) })
 	if !found {
 		return nil
@@ -62,77 +62,80 @@ func (e *entry) find(name string) *Package {
 	return e.packages[at]
 }
 
-// Index holds the packages of all catalogs. It is safe for use by several goroutines.
+// Index holds the packages of all catalogs. It is safe for concurrent use.
 type Index struct {
 	mu      sync.Mutex
-	entries map[types.NamespacedName]*entry
+	entries map[types.NamespacedName]*catalogEntry
 	current *Snapshot
 	changed chan struct{}
 }
 
-// New makes an empty index.
+// New returns an empty index.
 func New() *Index {
-	return &Index{entries: map[types.NamespacedName]*entry{}, current: newSnapshot(nil), changed: make(chan struct{})}
+	return &Index{entries: map[types.NamespacedName]*catalogEntry{}, current: newSnapshot(nil), changed: make(chan struct{})}
 }
 
-// Set has a catalog have these packages, and no others.
+// Set replaces the packages of a catalog.
 func (i *Index) Set(catalog Catalog, packages []*Package) {
 	catalog.Labels = maps.Clone(catalog.Labels)
-	i.put(newEntry(catalog, slices.SortedFunc(slices.Values(packages), byName)))
+	i.setEntry(newCatalogEntry(catalog, slices.SortedFunc(slices.Values(packages), comparePackageNames)))
 }
 
-// Describe changes what a catalog says of itself; its packages stay. It does nothing for a catalog
-// that the index does not hold.
+// Describe updates the fields of a catalog and keeps its packages. It does nothing if the index
+// does not hold the catalog.
 func (i *Index) Describe(catalog Catalog) {
 	i.mu.Lock()
-	have := i.entries[catalog.Key]
+	current := i.entries[catalog.Key]
 	i.mu.Unlock()
-	if have != nil {
-		i.Set(catalog, have.packages)
+	if current != nil {
+		i.Set(catalog, current.packages)
 	}
 }
 
-func (i *Index) put(made *entry) {
+// setEntry stores an entry and publishes a snapshot if the entry differs from the current one.
+func (i *Index) setEntry(updated *catalogEntry) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if have := i.entries[made.Key]; have != nil && have.sum == made.sum {
+	if current := i.entries[updated.Key]; current != nil && current.sum == updated.sum {
 		return
 	}
-	i.entries[made.Key] = made
-	i.publish()
+	i.entries[updated.Key] = updated
+	i.publishSnapshot()
 }
 
-// Remove takes a catalog out, with all its packages.
+// Remove removes a catalog and its packages.
 func (i *Index) Remove(catalog types.NamespacedName) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if _, ok := i.entries[catalog]; ok {
 		delete(i.entries, catalog)
-		i.publish()
+		i.publishSnapshot()
 	}
 }
 
-func (i *Index) publish() {
+// publishSnapshot creates a new snapshot and notifies those who wait for a change. The caller
+// must hold the lock.
+func (i *Index) publishSnapshot() {
 	i.current = newSnapshot(slices.Collect(maps.Values(i.entries)))
 	close(i.changed)
 	i.changed = make(chan struct{})
 }
 
-// Snapshot returns what the index holds, and a channel that is closed once it holds something else.
+// Snapshot returns the current snapshot, and a channel that is closed when it is replaced.
 func (i *Index) Snapshot() (*Snapshot, <-chan struct{}) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.current, i.changed
 }
 
-// Snapshot is what the index held at one time. It does not change.
+// Snapshot is the content of the index at one time. It is immutable.
 type Snapshot struct {
-	catalogs []*entry // by namespace, then the higher priority, then by name
+	catalogs []*catalogEntry // by namespace, then the higher priority, then by name
 	version  string
 }
 
-func newSnapshot(catalogs []*entry) *Snapshot {
-	slices.SortFunc(catalogs, func(a, b *entry) int {
+func newSnapshot(catalogs []*catalogEntry) *Snapshot {
+	slices.SortFunc(catalogs, func(a, b *catalogEntry) int {
 		return cmp.Or(
 			cmp.Compare(a.Key.Namespace, b.Key.Namespace),
 			cmp.Compare(b.Priority, a.Priority),
@@ -144,29 +147,31 @@ func newSnapshot(catalogs []*entry) *Snapshot {
 	for _, c := range catalogs {
 		_, _ = fmt.Fprintf(sum, "%016x", c.sum)
 	}
-	// Clients take 0 for "any version", and know of no negative ones.
+	// Clients interpret 0 as "any version", and versions are not negative.
 	return &Snapshot{catalogs: catalogs, version: strconv.FormatUint(max(sum.Sum64()>>1, 1), 10)}
 }
 
-// Version names the content of the snapshot: replicas that hold the same give it the same version.
-// It says nothing about which of two is newer.
+// Version returns the resource version of the snapshot. Replicas with the same content have the
+// same version. Versions are not ordered: they do not tell which of two snapshots is newer.
 func (s *Snapshot) Version() string { return s.version }
 
-// View chooses what of a snapshot is seen.
+// View selects a part of a snapshot.
 type View struct {
-	// Namespace is where it is seen from: it shows packages of its own catalogs, and then those of
-	// the global namespace. Empty stands for all namespaces, each with its own.
+	// Namespace is the namespace from which packages are listed. It sees its own catalogs
+	// first, then those of the global namespace. If it is empty, every namespace sees its own
+	// catalogs.
 	Namespace string
-	// Global is the namespace whose catalogs all namespaces see. Empty stands for none.
+	// Global is the namespace whose catalogs all namespaces see. It may be empty.
 	Global string
-	// Match says what is wanted of it. Nil wants all.
+	// Match filters the packages. If it is nil, all match.
 	Match func(Item) bool
 }
 
-func (v View) wants(item Item) bool { return v.Match == nil || v.Match(item) }
+func (v View) matches(item Item) bool { return v.Match == nil || v.Match(item) }
 
-// rank says in which round the packages of a catalog are listed, and false for those that are not.
-func (v View) rank(catalog *entry) (int, bool) {
+// listingRound returns the round in which the packages of a catalog are listed: 0 for catalogs
+// of the namespace, 1 for global ones. It returns false if the view does not see the catalog.
+func (v View) listingRound(catalog *catalogEntry) (int, bool) {
 	switch catalog.Key.Namespace {
 	case v.Namespace:
 		return 0, true
@@ -176,7 +181,8 @@ func (v View) rank(catalog *entry) (int, bool) {
 	return 0, v.Namespace == ""
 }
 
-func (v View) item(catalog *entry, p *Package) Item {
+// newItem returns the item for a package of a catalog.
+func (v View) newItem(catalog *catalogEntry, p *Package) Item {
 	namespace := v.Namespace
 	if namespace == "" {
 		namespace = catalog.Key.Namespace
@@ -184,10 +190,10 @@ func (v View) item(catalog *entry, p *Package) Item {
 	return Item{Namespace: namespace, Catalog: &catalog.Catalog, Package: p}
 }
 
-// All yields what a view sees: by catalogs, own before global ones, of a higher priority before those
-// of a lower one.
+// All yields the packages that a view sees. Catalogs of the namespace come before global ones,
+// and catalogs of a higher priority before those of a lower one.
 func (s *Snapshot) All(v View) iter.Seq[Item] {
-	return s.each(v, func(catalog *entry, yield func(*Package) bool) bool {
+	return s.yieldItems(v, func(catalog *catalogEntry, yield func(*Package) bool) bool {
 		for _, p := range catalog.packages {
 			if !yield(p) {
 				return false
@@ -197,15 +203,17 @@ func (s *Snapshot) All(v View) iter.Seq[Item] {
 	})
 }
 
-// Named yields what a view sees of packages of a name, in the order of All.
+// Named yields the packages with a name that a view sees, in the order of All.
 func (s *Snapshot) Named(v View, name string) iter.Seq[Item] {
-	return s.each(v, func(catalog *entry, yield func(*Package) bool) bool {
-		p := catalog.find(name)
+	return s.yieldItems(v, func(catalog *catalogEntry, yield func(*Package) bool) bool {
+		p := catalog.findPackage(name)
 		return p == nil || yield(p)
 	})
 }
 
-func (s *Snapshot) each(v View, packages func(*entry, func(*Package) bool) bool) iter.Seq[Item] {
+// yieldItems yields the packages that a view sees. packages yields the candidates of one
+// catalog.
+func (s *Snapshot) yieldItems(v View, packages func(*catalogEntry, func(*Package) bool) bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		rounds := 2
 		if v.Namespace == "" || v.Global == v.Namespace {
@@ -213,13 +221,13 @@ func (s *Snapshot) each(v View, packages func(*entry, func(*Package) bool) bool)
 		}
 		for round := range rounds {
 			for _, catalog := range s.catalogs {
-				rank, seen := v.rank(catalog)
+				rank, seen := v.listingRound(catalog)
 				if !seen || (rounds > 1 && rank != round) {
 					continue
 				}
 				if !packages(catalog, func(p *Package) bool {
-					item := v.item(catalog, p)
-					return !v.wants(item) || yield(item)
+					item := v.newItem(catalog, p)
+					return !v.matches(item) || yield(item)
 				}) {
 					return
 				}

@@ -11,18 +11,17 @@ import (
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 )
 
-// Item is a package as a namespace sees it: a PackageManifest.
+// Item is a package as seen from a namespace: a PackageManifest.
 type Item struct {
-	// Namespace is where it is seen.
+	// Namespace is the namespace of the PackageManifest.
 	Namespace string
-	// Catalog is where it comes from.
+	// Catalog is the catalog that contains the package.
 	Catalog *Catalog
-	// Package is the package.
 	Package *Package
 }
 
-// Labels are those of the PackageManifest: of the CatalogSource, of the package, and those that say
-// where it comes from.
+// Labels returns the labels of the PackageManifest: those of the CatalogSource, those of the
+// package, and the labels with the name and namespace of the catalog.
 func (i Item) Labels() map[string]string {
 	all := make(map[string]string, len(i.Catalog.Labels)+len(i.Package.Labels)+2)
 	maps.Copy(all, i.Catalog.Labels)
@@ -32,7 +31,7 @@ func (i Item) Labels() map[string]string {
 	return all
 }
 
-// Metadata is that of the PackageManifest in a version of the index.
+// Metadata returns the metadata of the PackageManifest with a resource version.
 func (i Item) Metadata(version string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: i.Package.Name, Namespace: i.Namespace, Labels: i.Labels(), ResourceVersion: version,
@@ -40,20 +39,21 @@ func (i Item) Metadata(version string) metav1.ObjectMeta {
 	}
 }
 
-// Columns are the cells of its row in a table: the name of the package, and that of the catalog for
-// people.
+// Columns returns the cells of its row in a table: the package name and the catalog's display
+// name.
 func (i Item) Columns() (name, catalog string) { return i.Package.Name, i.Catalog.DisplayName }
 
-var opening = fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":`, packagesv1.PackageManifestKind, packagesv1.GroupVersion)
+// manifestPrefix is the start of a PackageManifest in JSON.
+var manifestPrefix = fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":`, packagesv1.PackageManifestKind, packagesv1.GroupVersion)
 
-// AppendJSON adds the PackageManifest to a text, as it is in a version of the index.
+// AppendJSON appends the PackageManifest with a resource version as JSON.
 func (i Item) AppendJSON(text []byte, version string) ([]byte, error) {
 	metadata, err := json.Marshal(i.Metadata(version))
 	if err != nil {
 		return nil, err
 	}
 
-	origin, err := json.Marshal(origin{
+	catalogFields, err := json.Marshal(catalogStatus{
 		CatalogSource: i.Catalog.Key.Name, DisplayName: i.Catalog.DisplayName,
 		Publisher: i.Catalog.Publisher, Namespace: i.Catalog.Key.Namespace,
 	})
@@ -61,12 +61,12 @@ func (i Item) AppendJSON(text []byte, version string) ([]byte, error) {
 		return nil, err
 	}
 
-	text = append(append(text, opening...), metadata...)
+	text = append(append(text, manifestPrefix...), metadata...)
 	text = append(text, `,"spec":{},"status":`...)
-	text = append(text, origin...)
-	// The fields of the package follow those of its origin in the same object.
+	text = append(text, catalogFields...)
+	// The fields of the package follow those of its catalog in the same object.
 	brace := len(text) - 1
-	text, err = decoder().DecodeAll(i.Package.status, text)
+	text, err = sharedDecoder().DecodeAll(i.Package.status, text)
 	if err != nil {
 		return nil, fmt.Errorf("package %q: %w", i.Package.Name, err)
 	}
@@ -75,15 +75,16 @@ func (i Item) AppendJSON(text []byte, version string) ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// origin are the fields of the status that come from the CatalogSource.
-type origin struct {
+// catalogStatus has the fields of the status that come from the CatalogSource.
+type catalogStatus struct {
 	CatalogSource string `json:"catalogSource"`
 	DisplayName   string `json:"catalogSourceDisplayName"`
 	Publisher     string `json:"catalogSourcePublisher"`
 	Namespace     string `json:"catalogSourceNamespace"`
 }
 
-// ETag returns the ETag of an icon: that of the version of a package at the head of a channel.
+// ETag returns the ETag of an icon. It consists of the package, the channel and the CSV at its
+// head.
 func ETag(pkg, channel, csv string) string {
 	return `"` + strings.ReplaceAll(pkg+"."+channel+"."+csv, `"`, "") + `"`
 }

@@ -15,51 +15,53 @@ import (
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 )
 
-// maxStatusBytes bounds a package without its icon: 1,000 channels whose heads say 64 KiB each.
+// maxStatusBytes limits the status of a package: 1,000 channels whose heads have 64 KiB each.
 const maxStatusBytes = 64 << 20
 
-// Package is a package of a catalog as it is held. It does not change.
+// Package is a package of a catalog in compressed form. It is immutable.
 type Package struct {
 	// Name is the name of the package.
 	Name string
-	// Labels are those that the package itself gives its PackageManifest.
+	// Labels are the labels that the package adds to its PackageManifest.
 	Labels map[string]string
 
 	status []byte // a PackageStatus, as compressed JSON
 	icon   Icon
-	// compressed says that the picture is.
-	compressed bool
-	sum        uint64 // of all that is served
+	// iconCompressed is set if the data of the icon is compressed.
+	iconCompressed bool
+	sum            uint64 // of all that is served
 }
 
-// Icon is the picture of a package.
+// Icon is the icon of a package.
 type Icon struct {
-	// MediaType is what the catalog calls it, such as image/svg+xml.
+	// MediaType is the media type stated by the catalog, such as image/svg+xml.
 	MediaType string
-	// Data is the picture. It is empty for a package that has none.
+	// Data is the image. It is empty if the package has no icon.
 	Data []byte
-	// ETag names the picture of this version of the package, with its quotes.
+	// ETag is the ETag of the icon of this version of the package, including quotes.
 	ETag string
 }
 
-// Packer makes Packages. It is for one goroutine at a time, and holds some 10 MB while it is used.
+// Packer compresses packages. It is not safe for concurrent use, and takes about 10 MB of
+// memory.
 type Packer struct{ encoder *zstd.Encoder }
 
-// NewPacker makes a Packer. It needs not be closed.
+// NewPacker returns a Packer, which does not have to be closed.
 func NewPacker() *Packer {
-	// The options are right, so that there is no error. Texts of the heads of channels repeat each
-	// other, a few hundred kB apart.
+	// The options are valid, so there is no error. The heads of channels have similar texts, a
+	// few hundred kB apart; hence the window size.
 	encoder, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	return &Packer{encoder: encoder}
 }
 
-// decoder is for any number of goroutines.
-var decoder = sync.OnceValue(func() *zstd.Decoder {
-	d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxStatusBytes)) // The options are right.
+// sharedDecoder is safe for concurrent use.
+var sharedDecoder = sync.OnceValue(func() *zstd.Decoder {
+	d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxStatusBytes)) // The options are valid.
 	return d
 })
 
-// Pack makes a Package of what its catalog says. It fails for one that is too large.
+// Pack returns the compressed form of a package. It returns an error if the package is too
+// large.
 func (p *Packer) Pack(status *packagesv1.PackageStatus, labels map[string]string, icon Icon) (*Package, error) {
 	text, err := json.Marshal(status)
 	if err != nil {
@@ -69,31 +71,31 @@ func (p *Packer) Pack(status *packagesv1.PackageStatus, labels map[string]string
 		return nil, fmt.Errorf("package %q is too large: its channels describe it in %d bytes, of which %d are allowed", status.PackageName, len(text), maxStatusBytes)
 	}
 
-	made := &Package{Name: status.PackageName, Labels: labels}
+	packed := &Package{Name: status.PackageName, Labels: labels}
 	sum := xxhash.New()
 	_, _ = sum.Write(text)
-	sumStrings(sum, labels)
-	made.status = bytes.Clone(p.encoder.EncodeAll(text, nil))
+	hashLabels(sum, labels)
+	packed.status = bytes.Clone(p.encoder.EncodeAll(text, nil))
 	_, _ = fmt.Fprintf(sum, "%q%q", icon.MediaType, icon.ETag)
 	_, _ = sum.Write(icon.Data)
-	made.icon = icon
-	// Pictures that are texts become smaller.
-	if smaller := p.encoder.EncodeAll(icon.Data, nil); len(smaller) < len(icon.Data)*7/8 {
-		made.icon.Data, made.compressed = bytes.Clone(smaller), true
+	packed.icon = icon
+	// Icons in text formats such as SVG become smaller.
+	if compressed := p.encoder.EncodeAll(icon.Data, nil); len(compressed) < len(icon.Data)*7/8 {
+		packed.icon.Data, packed.iconCompressed = bytes.Clone(compressed), true
 	}
 
-	made.sum = sum.Sum64()
-	return made, nil
+	packed.sum = sum.Sum64()
+	return packed, nil
 }
 
-// Bytes is how much memory the package takes, without its names and labels.
+// Bytes returns the memory that the package takes, without its name and labels.
 func (p *Package) Bytes() int { return len(p.status) + len(p.icon.Data) }
 
-// Icon returns the picture of the package.
+// Icon returns the icon of the package.
 func (p *Package) Icon() (Icon, error) {
 	icon := p.icon
-	if p.compressed {
-		data, err := decoder().DecodeAll(icon.Data, nil)
+	if p.iconCompressed {
+		data, err := sharedDecoder().DecodeAll(icon.Data, nil)
 		if err != nil {
 			return Icon{}, fmt.Errorf("icon of package %q: %w", p.Name, err)
 		}
@@ -103,12 +105,12 @@ func (p *Package) Icon() (Icon, error) {
 	return icon, nil
 }
 
-// sumStrings adds labels to a sum, in the order of their names.
-func sumStrings(sum *xxhash.Digest, texts map[string]string) {
+// hashLabels adds labels to a checksum, sorted by key.
+func hashLabels(sum *xxhash.Digest, texts map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		_, _ = fmt.Fprintf(sum, "%q=%q", key, texts[key])
 	}
 }
 
-// byName orders packages.
-func byName(a, b *Package) int { return cmp.Compare(a.Name, b.Name) }
+// comparePackageNames orders packages by name.
+func comparePackageNames(a, b *Package) int { return cmp.Compare(a.Name, b.Name) }

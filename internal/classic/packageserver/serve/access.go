@@ -17,86 +17,90 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Access says how the server finds out who asks and whether they may: it asks the cluster. What is
-// not set here it reads from the ConfigMap that the cluster publishes for servers like it.
+// Access configures authentication and authorization of clients, which the server delegates to
+// the cluster. Settings that are not set here are read from the ConfigMap that the cluster
+// publishes for extension API servers.
 type Access struct {
-	// ClientCAFile has the authorities of users' client certificates. Empty: those of the ConfigMap.
+	// ClientCAFile is the CA bundle for client certificates of users. If it is empty, the
+	// bundle of the ConfigMap is used.
 	ClientCAFile string
-	// RequestHeader says whom to believe that they ask in the name of others: the API servers of the
+	// RequestHeader configures the proxies that may act for users: the API servers of the
 	// cluster.
 	RequestHeader RequestHeader
-	// SkipLookup has the ConfigMap not be read.
+	// SkipLookup disables reading the ConfigMap.
 	SkipLookup bool
-	// TolerateLookupFailure has the server start when the ConfigMap cannot be read: all requests that
-	// the API servers pass on are then refused.
+	// TolerateLookupFailure lets the server start if the ConfigMap cannot be read. Requests
+	// that API servers forward are then refused.
 	TolerateLookupFailure bool
-	// TokenTTL, AllowTTL and DenyTTL are how long the answers of the cluster are believed: who a token
-	// belongs to, that something is allowed, and that it is not. Zero means 10 s.
+	// TokenTTL, AllowTTL and DenyTTL are how long answers of the cluster are cached: the user
+	// of a token, and decisions to allow and to deny. Zero means 10 s.
 	TokenTTL, AllowTTL, DenyTTL time.Duration
 }
 
-// RequestHeader are the headers that say in whose name a request is made.
+// RequestHeader configures the proxies that may act for users, and the headers with the user.
 type RequestHeader struct {
-	// ClientCAFile has the authorities of the certificates of those who may say so. Empty: all of this
-	// is read from the ConfigMap.
+	// ClientCAFile is the CA bundle for client certificates of proxies. If it is empty, all of
+	// this is read from the ConfigMap.
 	ClientCAFile string
-	// AllowedNames are the names in those certificates. None allows all.
+	// AllowedNames are the common names that proxies may have. If it is empty, all are allowed.
 	AllowedNames []string
 	// UsernameHeaders, GroupHeaders and ExtraHeaderPrefixes are the names of the headers.
 	UsernameHeaders, GroupHeaders, ExtraHeaderPrefixes []string
 }
 
 const (
-	reviewTime    = 10 * time.Second
-	defaultAnswer = 10 * time.Second
+	reviewTimeout         = 10 * time.Second
+	defaultReviewCacheTTL = 10 * time.Second
 )
 
-// reviewBackoff is how the cluster is asked again when it did not answer: for about 6 s.
-func reviewBackoff() *wait.Backoff {
+// newReviewBackoff returns the backoff of failed requests to the cluster, which lasts about 6
+// s.
+func newReviewBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 }
 
-// Delegation finds out who asks and whether they may.
+// Delegation authenticates and authorizes requests by asking the cluster. It is a Runnable of a
+// manager.
 type Delegation struct {
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
 
-	files     []*dynamiccertificates.DynamicFileCAContent
-	published *published // nil: the ConfigMap is not read
+	caFiles    []*dynamiccertificates.DynamicFileCAContent
+	authConfig *authConfigMap // nil if the ConfigMap is not read
 }
 
-// NeedLeaderElection is false: every replica is asked.
+// NeedLeaderElection returns false: every replica answers requests.
 func (*Delegation) NeedLeaderElection() bool { return false }
 
-// Start keeps up with authorities until the context ends.
+// Start watches the CA files and the ConfigMap until the context ends.
 func (d *Delegation) Start(ctx context.Context) error {
-	for _, file := range d.files {
+	for _, file := range d.caFiles {
 		go file.Run(ctx, 1)
 	}
 
-	if d.published != nil {
-		return d.published.configMaps.Start(ctx)
+	if d.authConfig != nil {
+		return d.authConfig.configMaps.Start(ctx)
 	}
 
 	<-ctx.Done()
 	return nil
 }
 
-// Delegate makes a Delegation, which must be started. One cluster is asked who it is that asks, and one
-// what they may do; in most cases they are the same.
-func (a Access) Delegate(ctx context.Context, whoAsks, whatIsAllowed *rest.Config) (*Delegation, error) {
-	tokens, err1 := authenticationv1.NewForConfig(whoAsks)
-	reviews, err2 := authorizationv1.NewForConfig(whatIsAllowed)
+// Delegate returns a Delegation, which must be started. Tokens are reviewed by one cluster, and
+// access by another; in most cases they are the same.
+func (a Access) Delegate(ctx context.Context, authentication, authorization *rest.Config) (*Delegation, error) {
+	tokens, err1 := authenticationv1.NewForConfig(authentication)
+	reviews, err2 := authorizationv1.NewForConfig(authorization)
 	if err := errors.Join(err1, err2); err != nil {
-		return nil, fmt.Errorf("connecting to the cluster that says who asks: %w", err)
+		return nil, fmt.Errorf("creating clients for authentication and authorization: %w", err)
 	}
 
 	d := &Delegation{}
 	config := authenticatorfactory.DelegatingAuthenticatorConfig{
-		TokenAccessReviewClient: tokens, TokenAccessReviewTimeout: reviewTime,
-		WebhookRetryBackoff: reviewBackoff(), CacheTTL: or(a.TokenTTL, defaultAnswer),
+		TokenAccessReviewClient: tokens, TokenAccessReviewTimeout: reviewTimeout,
+		WebhookRetryBackoff: newReviewBackoff(), CacheTTL: durationOrDefault(a.TokenTTL, defaultReviewCacheTTL),
 	}
-	if err := a.authorities(ctx, d, &config, whoAsks); err != nil {
+	if err := a.configureAuthorities(ctx, d, &config, authentication); err != nil {
 		return nil, err
 	}
 
@@ -106,8 +110,8 @@ func (a Access) Delegate(ctx context.Context, whoAsks, whatIsAllowed *rest.Confi
 	}
 
 	d.Authorizer, err = authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: reviews, WebhookRetryBackoff: reviewBackoff(),
-		AllowCacheTTL: or(a.AllowTTL, defaultAnswer), DenyCacheTTL: or(a.DenyTTL, defaultAnswer),
+		SubjectAccessReviewClient: reviews, WebhookRetryBackoff: newReviewBackoff(),
+		AllowCacheTTL: durationOrDefault(a.AllowTTL, defaultReviewCacheTTL), DenyCacheTTL: durationOrDefault(a.DenyTTL, defaultReviewCacheTTL),
 	}.New()
 	if err != nil {
 		return nil, fmt.Errorf("setting up authorization: %w", err)
@@ -116,26 +120,27 @@ func (a Access) Delegate(ctx context.Context, whoAsks, whatIsAllowed *rest.Confi
 	return d, nil
 }
 
-func or(value, other time.Duration) time.Duration {
+// durationOrDefault returns value if it is positive, and other otherwise.
+func durationOrDefault(value, other time.Duration) time.Duration {
 	if value <= 0 {
 		return other
 	}
 	return value
 }
 
-// authorities finds those who vouch for users and for API servers: in files, or else in what the
-// cluster publishes.
-func (a Access) authorities(ctx context.Context, d *Delegation, config *authenticatorfactory.DelegatingAuthenticatorConfig, cluster *rest.Config) error {
+// configureAuthorities sets the CA bundles for users and proxies, from files or from the
+// ConfigMap.
+func (a Access) configureAuthorities(ctx context.Context, d *Delegation, config *authenticatorfactory.DelegatingAuthenticatorConfig, cluster *rest.Config) error {
 	if !a.SkipLookup && (a.ClientCAFile == "" || a.RequestHeader.ClientCAFile == "") {
 		var err error
-		if d.published, err = newPublished(ctx, cluster, a.TolerateLookupFailure); err != nil {
-			return fmt.Errorf("reading ConfigMap %s, which says how the cluster's API servers pass requests on: %w", publishedKey, err)
+		if d.authConfig, err = newAuthConfigMap(ctx, cluster, a.TolerateLookupFailure); err != nil {
+			return fmt.Errorf("reading ConfigMap %s, which configures how API servers forward requests: %w", authConfigMapKey, err)
 		}
-		config.ClientCertificateCAContentProvider, config.RequestHeaderConfig = &d.published.clients, d.published.requestHeader()
+		config.ClientCertificateCAContentProvider, config.RequestHeaderConfig = &d.authConfig.clientCA, d.authConfig.requestHeaderConfig()
 	}
 
 	if a.ClientCAFile != "" {
-		file, err := d.file("client-ca", a.ClientCAFile)
+		file, err := d.loadCAFile("client-ca", a.ClientCAFile)
 		if err != nil {
 			return err
 		}
@@ -143,21 +148,22 @@ func (a Access) authorities(ctx context.Context, d *Delegation, config *authenti
 	}
 
 	if a.RequestHeader.ClientCAFile != "" {
-		file, err := d.file("request-header", a.RequestHeader.ClientCAFile)
+		file, err := d.loadCAFile("request-header", a.RequestHeader.ClientCAFile)
 		if err != nil {
 			return err
 		}
-		config.RequestHeaderConfig = a.RequestHeader.config(file)
+		config.RequestHeaderConfig = a.RequestHeader.staticConfig(file)
 	}
 
 	return nil
 }
 
-func (d *Delegation) file(purpose, name string) (*dynamiccertificates.DynamicFileCAContent, error) {
+// loadCAFile reads a CA bundle and adds it to the files that Start watches.
+func (d *Delegation) loadCAFile(purpose, name string) (*dynamiccertificates.DynamicFileCAContent, error) {
 	file, err := dynamiccertificates.NewDynamicCAContentFromFile(purpose, name)
 	if err != nil {
 		return nil, fmt.Errorf("reading authorities: %w", err)
 	}
-	d.files = append(d.files, file)
+	d.caFiles = append(d.caFiles, file)
 	return file, nil
 }

@@ -16,27 +16,28 @@ import (
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 )
 
-// definition is the kind, as it is generated from its Go type. It is not installed: its schema is
-// what clients are told of the kind.
+// packageManifestCRD is the CRD of PackageManifest, generated from the Go type. It is not
+// installed; its schema is served to clients.
 //
 //go:embed openapi/packages.operators.coreos.com_packagemanifests.yaml
-var definition []byte
+var packageManifestCRD []byte
 
-// document is a text that is always the same.
-type document struct {
+// staticDocument is a JSON document that never changes, with its ETag.
+type staticDocument struct {
 	text []byte
 	etag string
 }
 
-func newDocument(content any) *document {
+func newStaticDocument(content any) *staticDocument {
 	text, err := json.Marshal(content)
-	if err != nil { // It is made of texts, in this file.
+	if err != nil { // The contents are defined in this file and can be encoded.
 		text = []byte("{}")
 	}
-	return &document{text: text, etag: fmt.Sprintf(`"%016X"`, xxhash.Sum64(text))}
+	return &staticDocument{text: text, etag: fmt.Sprintf(`"%016X"`, xxhash.Sum64(text))}
 }
 
-func (d *document) write(w http.ResponseWriter, r *http.Request) error {
+// writeTo writes the document, or 304 Not Modified if the client has it.
+func (d *staticDocument) writeTo(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Etag", d.etag)
 	if strings.Contains(r.Header.Get("If-None-Match"), d.etag) {
 		w.WriteHeader(http.StatusNotModified)
@@ -45,8 +46,9 @@ func (d *document) write(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, r, d.text)
 }
 
-// documents are discovery and OpenAPI, by their paths. They are made when the first of them is asked for.
-var documents = sync.OnceValue(func() map[string]*document {
+// discoveryDocuments returns the documents of discovery and OpenAPI by path. They are built on
+// first use.
+var discoveryDocuments = sync.OnceValue(func() map[string]*staticDocument {
 	gv := packagesv1.GroupVersion
 	version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
 	group := metav1.APIGroup{
@@ -55,21 +57,22 @@ var documents = sync.OnceValue(func() map[string]*document {
 	}
 	bare := group
 	bare.TypeMeta = metav1.TypeMeta{}
-	v3 := newDocument(openAPI(true))
+	v3 := newStaticDocument(newOpenAPIDocument(true))
 	path := "/openapi/v3/apis/" + gv.String()
-	return map[string]*document{
-		"/apis":                newDocument(metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{bare}}),
-		"/apis/" + gv.Group:    newDocument(group),
-		"/apis/" + gv.String(): newDocument(resources()),
-		"/openapi/v2":          newDocument(openAPI(false)),
+	return map[string]*staticDocument{
+		"/apis":                newStaticDocument(metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{bare}}),
+		"/apis/" + gv.Group:    newStaticDocument(group),
+		"/apis/" + gv.String(): newStaticDocument(newResourceList()),
+		"/openapi/v2":          newStaticDocument(newOpenAPIDocument(false)),
 		path:                   v3,
-		"/openapi/v3": newDocument(map[string]any{"paths": map[string]any{
+		"/openapi/v3": newStaticDocument(map[string]any{"paths": map[string]any{
 			"apis/" + gv.String(): map[string]any{"serverRelativeURL": path + "?hash=" + strings.Trim(v3.etag, `"`)},
 		}}),
 	}
 })
 
-func resources() metav1.APIResourceList {
+// newResourceList returns the resources of the API group for discovery.
+func newResourceList() metav1.APIResourceList {
 	return metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: packagesv1.GroupVersion.String(),
@@ -86,33 +89,34 @@ func resources() metav1.APIResourceList {
 	}
 }
 
-// openAPI describes the API, in version 3 of OpenAPI or else 2.
-func openAPI(three bool) map[string]any {
+// newOpenAPIDocument returns the description of the API in OpenAPI version 3, or else version
+// 2.
+func newOpenAPIDocument(isV3 bool) map[string]any {
 	const name = "com.coreos.operators.packages.v1." + packagesv1.PackageManifestKind
 	gvk := map[string]any{"group": packagesv1.GroupVersion.Group, "version": packagesv1.GroupVersion.Version, "kind": packagesv1.PackageManifestKind}
-	kind := schema()
+	kind := packageManifestSchema()
 	kind["x-kubernetes-group-version-kind"] = []any{gvk}
 	schemas := "#/definitions/"
-	if three {
+	if isV3 {
 		schemas = "#/components/schemas/"
 	}
 
-	of := map[string]any{"$ref": schemas + name}
+	ref := map[string]any{"$ref": schemas + name}
 	list := map[string]any{
-		"description": "PackageManifestList is a list of PackageManifests.",
+		"description": "PackageManifestList is a list ref PackageManifests.",
 		"type":        "object",
 		"required":    []any{"items"},
 		"properties": map[string]any{
 			"apiVersion": map[string]any{"type": "string"}, "kind": map[string]any{"type": "string"}, "metadata": map[string]any{"type": "object"},
-			"items": map[string]any{"type": "array", "items": of},
+			"items": map[string]any{"type": "array", "items": ref},
 		},
 		"x-kubernetes-group-version-kind": []any{map[string]any{"group": gvk["group"], "version": gvk["version"], "kind": packagesv1.PackageManifestListKind}},
 	}
 
 	operation := func(action, description string, result map[string]any) map[string]any {
 		answer := map[string]any{"description": "OK", "schema": result}
-		if three {
-			answer = map[string]any{"description": "OK", "content": map[string]any{typeJSON: map[string]any{"schema": result}}}
+		if isV3 {
+			answer = map[string]any{"description": "OK", "content": map[string]any{mediaTypeJSON: map[string]any{"schema": result}}}
 		}
 		return map[string]any{"get": map[string]any{
 			"description": description, "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk,
@@ -122,26 +126,26 @@ func openAPI(three bool) map[string]any {
 
 	base := "/apis/" + packagesv1.GroupVersion.String()
 	inNamespace := base + "/namespaces/{namespace}/" + packagesv1.PackageManifestResource
-	lists := map[string]any{"$ref": schemas + name + "List"}
+	listRef := map[string]any{"$ref": schemas + name + "List"}
 	paths := map[string]any{
-		base + "/" + packagesv1.PackageManifestResource: operation("list", "list the packages of all catalogs", lists),
-		inNamespace:             operation("list", "list the packages that a namespace sees", lists),
-		inNamespace + "/{name}": operation("get", "read a package", of),
+		base + "/" + packagesv1.PackageManifestResource: operation("list", "list the packages ref all catalogs", listRef),
+		inNamespace:             operation("list", "list the packages that a namespace sees", listRef),
+		inNamespace + "/{name}": operation("get", "read a package", ref),
 	}
-	info := map[string]any{"title": "Packages of catalogs", "version": packagesv1.GroupVersion.Version}
+	info := map[string]any{"title": "Packages ref catalogs", "version": packagesv1.GroupVersion.Version}
 	kinds := map[string]any{name: kind, name + "List": list}
-	if three {
+	if isV3 {
 		return map[string]any{"openapi": "3.0.0", "info": info, "paths": paths, "components": map[string]any{"schemas": kinds}}
 	}
 
 	return map[string]any{"swagger": "2.0", "info": info, "paths": paths, "definitions": kinds}
 }
 
-// schema is that of the kind.
-func schema() map[string]any {
+// packageManifestSchema returns the schema of PackageManifest.
+func packageManifestSchema() map[string]any {
 	none := map[string]any{"type": "object"}
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.Unmarshal(definition, &crd); err != nil || len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Schema == nil {
+	if err := yaml.Unmarshal(packageManifestCRD, &crd); err != nil || len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Schema == nil {
 		return none
 	}
 

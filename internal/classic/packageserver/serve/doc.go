@@ -1,6 +1,6 @@
-// Package serve answers requests for PackageManifests as an API server does, so that the API server of
-// a cluster can pass them on: lists, gets and watches with selectors, tables for people, pictures,
-// discovery and OpenAPI. Who asks, and whether they may, the cluster is asked.
+// Package serve implements the extension API server for PackageManifests: lists, gets and
+// watches with selectors, tables, icons, discovery and OpenAPI. Authentication and
+// authorization are delegated to the cluster.
 //
-// It is no general API server: there is one kind, which cannot be written, and all of it is in memory.
+// It is not a general API server: there is one read-only kind, and all data is in memory.
 package serve

@@ -20,43 +20,44 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
 )
 
-// Handler answers requests. Its fields are not changed any more once it does.
+// Handler answers requests for PackageManifests. Its fields must not be changed while it
+// serves.
 type Handler struct {
-	// Index has what is served.
+	// Index holds the packages.
 	Index *index.Index
-	// Global is the namespace whose catalogs all namespaces see. Empty stands for none.
+	// Global is the namespace whose catalogs all namespaces see. It may be empty.
 	Global string
-	// Authenticator says who asks, and Authorizer whether they may.
+	// Authenticator and Authorizer check requests.
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
-	// AlwaysAllow are paths that are answered whoever asks. One that ends in * stands for all that
-	// begin like it.
+	// AlwaysAllow are paths that need no authentication or authorization. A trailing * matches
+	// any suffix.
 	AlwaysAllow []string
-	// Ready says why the server is not ready to be asked, nil when it is.
+	// Ready returns why the server is not ready, or nil. It may be nil.
 	Ready func() error
-	// Clock tells the time. Nil means the real one.
+	// Clock is the clock. If it is nil, the real time is used.
 	Clock clock.PassiveClock
-	// Log is told what goes wrong.
+	// Log receives errors.
 	Log logr.Logger
 
-	inFlight inFlight
+	inFlight inFlightLimiter
 }
 
-var resource = packagesv1.GroupVersion.WithResource(packagesv1.PackageManifestResource).GroupResource()
+var packageManifestResource = packagesv1.GroupVersion.WithResource(packagesv1.PackageManifestResource).GroupResource()
 
-var requests = request.RequestInfoFactory{APIPrefixes: sets.NewString("apis"), GrouplessAPIPrefixes: sets.NewString()}
+var requestInfoFactory = request.RequestInfoFactory{APIPrefixes: sets.NewString("apis"), GrouplessAPIPrefixes: sets.NewString()}
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-cache, private")
-	info, err := requests.NewRequestInfo(r)
+	info, err := requestInfoFactory.NewRequestInfo(r)
 	if err != nil {
 		writeError(w, apierrors.NewBadRequest(err.Error()))
 		return
 	}
 
-	leave, ok := h.inFlight.enter(info.Verb == "watch")
+	leave, ok := h.inFlight.acquire(info.Verb == "watch")
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		writeError(w, apierrors.NewTooManyRequests("the package server is busy: try again", 1))
@@ -64,59 +65,60 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 
 	defer leave()
-	if err := h.allow(r, info); err != nil {
+	if err := h.authorize(r, info); err != nil {
 		writeError(w, err)
 		return
 	}
-	if err := h.answer(w, r, info); err != nil {
+	if err := h.route(w, r, info); err != nil {
 		writeError(w, err)
 	}
 }
 
-// allow asks the cluster who asks and whether they may.
-func (h *Handler) allow(r *http.Request, info *request.RequestInfo) error {
+// authorize authenticates and authorizes a request. It returns an API error if the request is
+// refused.
+func (h *Handler) authorize(r *http.Request, info *request.RequestInfo) error {
 	for _, path := range h.AlwaysAllow {
 		if prefix, wild := strings.CutSuffix(path, "*"); info.Path == path || (wild && strings.HasPrefix(info.Path, prefix)) {
 			return nil
 		}
 	}
 
-	who, ok, err := h.Authenticator.AuthenticateRequest(r)
+	response, ok, err := h.Authenticator.AuthenticateRequest(r)
 	if err != nil {
-		h.Log.V(1).Info("A request is refused: who asks is not known", "path", info.Path, "error", err.Error())
+		h.Log.V(1).Info("Request refused: authentication failed", "path", info.Path, "error", err.Error())
 	}
 	if err != nil || !ok {
 		return apierrors.NewUnauthorized("Unauthorized")
 	}
 
-	decision, reason, err := h.Authorizer.Authorize(r.Context(), attributes(who.User, info))
+	decision, reason, err := h.Authorizer.Authorize(r.Context(), newAttributes(response.User, info))
 	if decision == authorizer.DecisionAllow {
 		return nil
 	}
 	if err != nil {
-		h.Log.Error(err, "Asking the cluster whether a request is allowed", "path", info.Path)
-		return apierrors.NewInternalError(fmt.Errorf("asking the cluster whether %q may %s %s: %w", who.User.GetName(), info.Verb, info.Path, err))
+		h.Log.Error(err, "Checking whether a request is allowed", "path", info.Path)
+		return apierrors.NewInternalError(fmt.Errorf("checking whether %q may %s %s: %w", response.User.GetName(), info.Verb, info.Path, err))
 	}
 	if !info.IsResourceRequest {
-		return forbidden(fmt.Sprintf("User %q cannot %s path %q", who.User.GetName(), info.Verb, info.Path), reason)
+		return newForbiddenError(fmt.Sprintf("User %q cannot %s path %q", response.User.GetName(), info.Verb, info.Path), reason)
 	}
 
-	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q", who.User.GetName(), info.Verb, resourceText(info), info.APIGroup)
+	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q", response.User.GetName(), info.Verb, formatResource(info), info.APIGroup)
 	if info.Namespace != "" {
 		text += fmt.Sprintf(" in the namespace %q", info.Namespace)
 	}
 
-	return forbidden(text, reason)
+	return newForbiddenError(text, reason)
 }
 
-func resourceText(info *request.RequestInfo) string {
+func formatResource(info *request.RequestInfo) string {
 	if info.Subresource != "" {
 		return info.Resource + "/" + info.Subresource
 	}
 	return info.Resource
 }
 
-func forbidden(text, reason string) error {
+func newForbiddenError(text, reason string) error {
 	if reason != "" {
 		text += ": " + reason
 	}
@@ -125,46 +127,46 @@ func forbidden(text, reason string) error {
 	}}
 }
 
-func attributes(who user.Info, info *request.RequestInfo) authorizer.Attributes {
+func newAttributes(who user.Info, info *request.RequestInfo) authorizer.Attributes {
 	return authorizer.AttributesRecord{
 		User: who, Verb: info.Verb, Namespace: info.Namespace, APIGroup: info.APIGroup, APIVersion: info.APIVersion,
 		Resource: info.Resource, Subresource: info.Subresource, Name: info.Name, ResourceRequest: info.IsResourceRequest, Path: info.Path,
 	}
 }
 
-// answer answers a request that is allowed.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
+// route passes an authorized request on by its resource and verb.
+func (h *Handler) route(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
 	if !info.IsResourceRequest {
-		return h.answerPath(w, r)
+		return h.serveNonResource(w, r)
 	}
 	if info.APIGroup != packagesv1.GroupVersion.Group || info.APIVersion != packagesv1.GroupVersion.Version || info.Resource != packagesv1.PackageManifestResource {
-		return noPath()
+		return newNotFoundError()
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return apierrors.NewMethodNotSupported(resource, info.Verb)
+		return apierrors.NewMethodNotSupported(packageManifestResource, info.Verb)
 	}
 
 	switch {
 	case len(info.Parts) > 3 || (info.Subresource != "" && info.Subresource != "icon"):
-		return noPath()
+		return newNotFoundError()
 	case info.Subresource == "icon":
-		return h.icon(w, r, info)
+		return h.serveIcon(w, r, info)
 	case info.Verb == "watch":
-		return h.watch(w, r, info)
+		return h.serveWatch(w, r, info)
 	case info.Verb == "list":
-		return h.list(w, r, info)
+		return h.serveList(w, r, info)
 	case info.Namespace == "":
-		return noPath() // A package is seen from a namespace.
+		return newNotFoundError() // Packages are namespaced.
 	}
 
-	return h.get(w, r, info)
+	return h.serveGet(w, r, info)
 }
 
-// answerPath answers what is no request for packages.
-func (h *Handler) answerPath(w http.ResponseWriter, r *http.Request) error {
+// serveNonResource answers health probes, discovery and OpenAPI.
+func (h *Handler) serveNonResource(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed, Message: "only GET is answered here",
+			Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed, Message: "only GET is supported",
 		}}
 	}
 
@@ -180,20 +182,20 @@ func (h *Handler) answerPath(w http.ResponseWriter, r *http.Request) error {
 		return writeText(w, "ok")
 	}
 
-	if document := documents()[strings.TrimSuffix(r.URL.Path, "/")]; document != nil {
-		return document.write(w, r)
+	if document := discoveryDocuments()[strings.TrimSuffix(r.URL.Path, "/")]; document != nil {
+		return document.writeTo(w, r)
 	}
-	return noPath()
+	return newNotFoundError()
 }
 
-func noPath() error {
+func newNotFoundError() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Message: "the server could not find the requested resource",
 	}}
 }
 
-func (h *Handler) now() time.Time {
+func (h *Handler) currentTime() time.Time {
 	if h.Clock == nil {
 		return time.Now()
 	}

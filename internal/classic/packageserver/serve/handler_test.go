@@ -31,8 +31,8 @@ import (
 
 const base = "/apis/packages.operators.coreos.com/v1"
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 30 * time.Second
+// writeTimeout bounds every wait of a test: what has not happened by then never will.
+const writeTimeout = 30 * time.Second
 
 var made = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
@@ -406,7 +406,7 @@ func (w *watcher) next() string {
 			return strings.TrimSpace("BOOKMARK " + object.ResourceVersion + " " + object.Annotations[metav1.InitialEventsAnnotationKey])
 		}
 		return event.Type + " " + object.Labels["catalog"] + "/" + object.Name + " " + object.ResourceVersion
-	case <-time.After(patience):
+	case <-time.After(writeTimeout):
 		w.t.Fatal("nothing is told")
 		return ""
 	}
@@ -429,8 +429,8 @@ func version(i *index.Index) string {
 	return s.Version()
 }
 
-// A watch begins where its list ended, or with all there is. Of changes that come together only the
-// last has the new version: whoever comes back with an earlier one lists again.
+// A watch begins where its list ended, or with all there is. Of changes that come together only
+// the last has the new version: a client that reconnects with an earlier one lists again.
 func TestWatch(t *testing.T) {
 	i := fruits(t)
 	s := server(t, i)

@@ -2,29 +2,30 @@ package serve
 
 import "sync/atomic"
 
-// How many requests are answered at the same time; more get 429 and are asked to come again. They all
-// come from the API servers of the cluster, which share them out fairly among their clients.
+// Limits of concurrent requests. Further requests get 429 Too Many Requests. All requests come
+// from the API servers of the cluster, which share the capacity fairly among their clients.
 const (
-	maxRequests = 200
-	// maxWatches are those that stay open: each costs some 50 kB.
-	maxWatches = 1000
+	maxInFlightRequests = 200
+	// maxInFlightWatches limits watches, which stay open and cost about 50 kB each.
+	maxInFlightWatches = 1000
 )
 
-// inFlight counts the requests that are being answered.
-type inFlight struct{ requests, watches atomic.Int64 }
+// inFlightLimiter limits the requests that are in flight.
+type inFlightLimiter struct{ requests, watches atomic.Int64 }
 
-// enter lets a request in, if there are not too many. leave must be called when it is done.
-func (f *inFlight) enter(watch bool) (leave func(), ok bool) {
-	count, limit := &f.requests, int64(maxRequests)
+// acquire admits a request, or returns false if too many are in flight. release must be called
+// when the request is done.
+func (f *inFlightLimiter) acquire(watch bool) (release func(), ok bool) {
+	count, limit := &f.requests, int64(maxInFlightRequests)
 	if watch {
-		count, limit = &f.watches, maxWatches
+		count, limit = &f.watches, maxInFlightWatches
 	}
 
-	leave = func() { count.Add(-1) }
+	release = func() { count.Add(-1) }
 	if count.Add(1) > limit {
-		leave()
+		release()
 		return nil, false
 	}
 
-	return leave, true
+	return release, true
 }

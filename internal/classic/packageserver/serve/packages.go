@@ -18,86 +18,87 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
 )
 
-// query is what a list or a watch asks for.
-type query struct {
+// listQuery has the parameters of a list or a watch.
+type listQuery struct {
 	view index.View
-	// name, if set, is the only one that is wanted.
+	// name is set if the field selector selects a single package.
 	name    string
 	options internalversion.ListOptions
 }
 
-// items yields what is asked for of a snapshot.
-func (q query) items(s *index.Snapshot) iter.Seq[index.Item] {
+// selectItems yields the packages of a snapshot that the query selects.
+func (q listQuery) selectItems(s *index.Snapshot) iter.Seq[index.Item] {
 	if q.name != "" {
 		return s.Named(q.view, q.name)
 	}
 	return s.All(q.view)
 }
 
-func (h *Handler) view(info *request.RequestInfo) index.View {
+// viewFor returns the view of the namespace in a request.
+func (h *Handler) viewFor(info *request.RequestInfo) index.View {
 	return index.View{Namespace: info.Namespace, Global: h.Global}
 }
 
 const fieldName = "metadata.name"
 
-// query reads what a list or a watch asks for.
-func (h *Handler) query(r *http.Request, info *request.RequestInfo) (query, error) {
-	q := query{view: h.view(info)}
+// parseListQuery reads the parameters of a list or a watch.
+func (h *Handler) parseListQuery(r *http.Request, info *request.RequestInfo) (listQuery, error) {
+	q := listQuery{view: h.viewFor(info)}
 	if err := internalscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion, &q.options); err != nil {
 		return q, apierrors.NewBadRequest(err.Error())
 	}
 
-	labelsWanted, fieldsWanted := q.options.LabelSelector, q.options.FieldSelector
-	if fieldsWanted == nil {
-		fieldsWanted = fields.Everything()
+	labelSelector, fieldSelector := q.options.LabelSelector, q.options.FieldSelector
+	if fieldSelector == nil {
+		fieldSelector = fields.Everything()
 	}
 
-	for _, requirement := range fieldsWanted.Requirements() {
+	for _, requirement := range fieldSelector.Requirements() {
 		if requirement.Field != fieldName {
 			return q, apierrors.NewBadRequest("field label not supported: " + requirement.Field)
 		}
 	}
 
-	if name, exact := fieldsWanted.RequiresExactMatch(fieldName); exact {
+	if name, exact := fieldSelector.RequiresExactMatch(fieldName); exact {
 		q.name = name
 	}
-	if (labelsWanted == nil || labelsWanted.Empty()) && fieldsWanted.Empty() {
+	if (labelSelector == nil || labelSelector.Empty()) && fieldSelector.Empty() {
 		return q, nil
 	}
 
 	q.view.Match = func(item index.Item) bool {
-		if !fieldsWanted.Matches(fields.Set{fieldName: item.Package.Name}) {
+		if !fieldSelector.Matches(fields.Set{fieldName: item.Package.Name}) {
 			return false
 		}
-		return labelsWanted == nil || labelsWanted.Empty() || labelsWanted.Matches(labels.Set(item.Labels()))
+		return labelSelector == nil || labelSelector.Empty() || labelSelector.Matches(labels.Set(item.Labels()))
 	}
 
 	return q, nil
 }
 
-// list answers with all that a query asks for. There are no pages: the index has everything at hand,
-// and a client that asks for a part gets the whole.
-func (h *Handler) list(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
-	f, err := h.formOf(r)
+// serveList answers with all packages that a query selects. It ignores limits, because the
+// index has all packages in memory; there are no pages.
+func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
+	f, err := h.negotiateFormat(r)
 	if err != nil {
 		return err
 	}
 
-	q, err := h.query(r, info)
+	q, err := h.parseListQuery(r, info)
 	if err != nil {
 		return err
 	}
 
 	snapshot, _ := h.Index.Snapshot()
-	text, err := f.begin(snapshot.Version())
+	text, err := f.listPrefix(snapshot.Version())
 	if err != nil {
 		return err
 	}
 
-	out := newBody(w, r)
-	out.write(text)
+	out := newResponseBody(w, r)
+	out.append(text)
 	first := true
-	for item := range q.items(snapshot) {
+	for item := range q.selectItems(snapshot) {
 		text = text[:0]
 		if !first {
 			text = append(text, ',')
@@ -105,33 +106,34 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, info *request.Req
 
 		first = false
 		if text, err = f.appendItem(text, item, snapshot.Version()); err != nil {
-			h.Log.Error(err, "Writing a package", "catalog", item.Catalog.Key.String(), "package", item.Package.Name)
-			abort()
+			h.Log.Error(err, "Encoding a package", "catalog", item.Catalog.Key.String(), "package", item.Package.Name)
+			abortResponse()
 		}
 
-		out.write(text)
+		out.append(text)
 	}
 
-	out.write([]byte(end + "\n"))
+	out.append([]byte(listSuffix + "\n"))
 	return out.close()
 }
 
-// find returns the first package of a name that a namespace sees.
-func (h *Handler) find(info *request.RequestInfo) (index.Item, string, error) {
+// findPackage returns the first package with the requested name that a namespace sees, and the
+// resource version.
+func (h *Handler) findPackage(info *request.RequestInfo) (index.Item, string, error) {
 	snapshot, _ := h.Index.Snapshot()
-	for item := range snapshot.Named(h.view(info), info.Name) {
+	for item := range snapshot.Named(h.viewFor(info), info.Name) {
 		return item, snapshot.Version(), nil
 	}
-	return index.Item{}, "", apierrors.NewNotFound(resource, info.Name)
+	return index.Item{}, "", apierrors.NewNotFound(packageManifestResource, info.Name)
 }
 
-func (h *Handler) get(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
-	f, err := h.formOf(r)
+func (h *Handler) serveGet(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
+	f, err := h.negotiateFormat(r)
 	if err != nil {
 		return err
 	}
 
-	item, version, err := h.find(info)
+	item, version, err := h.findPackage(info)
 	if err != nil {
 		return err
 	}
@@ -144,13 +146,13 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, info *request.Requ
 	return writeJSON(w, r, text)
 }
 
-// icon answers with the picture of a package, or one that stands for those that have none.
-func (h *Handler) icon(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
+// serveIcon answers with the icon of a package, or a default icon.
+func (h *Handler) serveIcon(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
 	if info.Namespace == "" {
-		return noPath()
+		return newNotFoundError()
 	}
 
-	item, _, err := h.find(info)
+	item, _, err := h.findPackage(info)
 	if err != nil {
 		return err
 	}
@@ -162,22 +164,23 @@ func (h *Handler) icon(w http.ResponseWriter, r *http.Request, info *request.Req
 
 	header := w.Header()
 	header.Set("Etag", icon.ETag)
-	// The picture is a stranger's. One in SVG could hold a script, and be opened as a page.
+	// The icon comes from the catalog. An SVG could contain a script and be opened as a page.
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	if r.URL.Query().Get("resourceVersion") != "" && strings.Contains(r.Header.Get("If-None-Match"), icon.ETag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 
-	mediaType, data := picture(icon)
+	mediaType, data := iconForBrowser(icon)
 	header.Set("Content-Type", mediaType)
-	_, _ = w.Write(data) // A client that is gone misses nothing.
+	_, _ = w.Write(data) // An error means that the client has gone.
 
 	return nil
 }
 
-// picture returns a picture and its media type. What is no picture is not given to browsers.
-func picture(icon index.Icon) (mediaType string, data []byte) {
+// iconForBrowser returns the media type and data of an icon. Data that is not an image is
+// replaced by the default icon.
+func iconForBrowser(icon index.Icon) (mediaType string, data []byte) {
 	if len(icon.Data) == 0 {
 		return "image/svg+xml", []byte(defaultIcon)
 	}
@@ -190,7 +193,7 @@ func picture(icon index.Icon) (mediaType string, data []byte) {
 	return "image/svg+xml", []byte(defaultIcon)
 }
 
-// defaultIcon is a parcel.
+// defaultIcon shows a parcel.
 const defaultIcon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64" width="64" height="64">
 <path d="M32 6 56 19v26L32 58 8 45V19z" fill="#dfe5ec" stroke="#5b6b7c" stroke-width="3" stroke-linejoin="round"/>
 <path d="M8 19l24 13 24-13M32 32v26" fill="none" stroke="#5b6b7c" stroke-width="3" stroke-linejoin="round"/>

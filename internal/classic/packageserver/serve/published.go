@@ -20,47 +20,49 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What the cluster publishes for servers that its API servers pass requests on to.
-var publishedKey = client.ObjectKey{Namespace: "kube-system", Name: "extension-apiserver-authentication"}
+// authConfigMapKey is the ConfigMap that the cluster publishes for extension API servers.
+var authConfigMapKey = client.ObjectKey{Namespace: "kube-system", Name: "extension-apiserver-authentication"}
 
-// published keeps up with what the cluster publishes. What of it cannot be read stays as it was.
+// authConfigMap follows the authentication settings in the ConfigMap. Settings that cannot be
+// read keep their last value.
 //
-// The library has a part that does this, by a whole clientset, which would cost every program 2 MB.
-type published struct {
+// The library k8s.io/apiserver has an equivalent that needs a whole clientset, which would add
+// 2 MB to every program.
+type authConfigMap struct {
 	configMaps cache.Cache
 
-	clients, proxies                       authorities
-	usernames, uids, groups, extras, names headers
+	clientCA, proxyCA                                                            caBundle
+	usernameHeaders, uidHeaders, groupHeaders, extraHeaderPrefixes, allowedNames stringList
 }
 
-// headers is a list of texts that changes.
-type headers struct{ atomic.Pointer[[]string] }
+// stringList is a list of strings that can be replaced atomically.
+type stringList struct{ atomic.Pointer[[]string] }
 
 // Value implements headerrequest.StringSliceProvider.
-func (h *headers) Value() []string {
+func (h *stringList) Value() []string {
 	if list := h.Load(); list != nil {
 		return *list
 	}
 	return nil
 }
 
-// authorities are certificates that others are verified with, and that change. Before they are known
-// nothing is verified.
-type authorities struct {
+// caBundle is a CA bundle that can be replaced atomically. Until it is set, no certificate is
+// accepted.
+type caBundle struct {
 	name string
 	pem  atomic.Pointer[[]byte]
 	pool atomic.Pointer[x509.CertPool]
 }
 
 // Name implements dynamiccertificates.CAContentProvider.
-func (a *authorities) Name() string { return a.name }
+func (a *caBundle) Name() string { return a.name }
 
-// AddListener implements dynamiccertificates.CAContentProvider. Nobody needs to be told: they are asked
-// for at each request.
-func (*authorities) AddListener(dynamiccertificates.Listener) {}
+// AddListener implements dynamiccertificates.CAContentProvider. Listeners are not notified,
+// because the bundle is read at each request.
+func (*caBundle) AddListener(dynamiccertificates.Listener) {}
 
 // CurrentCABundleContent implements dynamiccertificates.CAContentProvider.
-func (a *authorities) CurrentCABundleContent() []byte {
+func (a *caBundle) CurrentCABundleContent() []byte {
 	if pem := a.pem.Load(); pem != nil {
 		return *pem
 	}
@@ -68,12 +70,13 @@ func (a *authorities) CurrentCABundleContent() []byte {
 }
 
 // VerifyOptions implements dynamiccertificates.CAContentProvider.
-func (a *authorities) VerifyOptions() (x509.VerifyOptions, bool) {
+func (a *caBundle) VerifyOptions() (x509.VerifyOptions, bool) {
 	pool := a.pool.Load()
 	return x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, pool != nil
 }
 
-func (a *authorities) set(pem string) error {
+// setPEM replaces the bundle.
+func (a *caBundle) setPEM(pem string) error {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(pem)) {
 		return fmt.Errorf("%s holds no certificate", a.name)
@@ -86,31 +89,31 @@ func (a *authorities) set(pem string) error {
 	return nil
 }
 
-// newPublished reads what a cluster publishes. It must be started to keep up. tolerant has it begin
-// with nothing when that cannot be read.
-func newPublished(ctx context.Context, config *rest.Config, tolerant bool) (*published, error) {
+// newAuthConfigMap reads the ConfigMap. The result must be started to follow changes. If
+// tolerant is set, a ConfigMap that cannot be read is not an error.
+func newAuthConfigMap(ctx context.Context, config *rest.Config, tolerant bool) (*authConfigMap, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 
-	p := &published{clients: authorities{name: "client-ca-file"}, proxies: authorities{name: "requestheader-client-ca-file"}}
+	p := &authConfigMap{clientCA: caBundle{name: "client-ca-file"}, proxyCA: caBundle{name: "requestheader-client-ca-file"}}
 	reader, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, err
 	}
 
 	var configMap corev1.ConfigMap
-	err = reader.Get(ctx, publishedKey, &configMap)
+	err = reader.Get(ctx, authConfigMapKey, &configMap)
 	if err == nil {
-		err = p.set(&configMap)
+		err = p.update(&configMap)
 	}
 	if err != nil && !tolerant {
 		return nil, err
 	}
 
 	p.configMaps, err = cache.New(config, cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
-		Namespaces: map[string]cache.Config{publishedKey.Namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", publishedKey.Name),
+		Namespaces: map[string]cache.Config{authConfigMapKey.Namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", authConfigMapKey.Name),
 	}}})
 	if err != nil {
 		return nil, err
@@ -121,37 +124,38 @@ func newPublished(ctx context.Context, config *rest.Config, tolerant bool) (*pub
 		return nil, err
 	}
 
-	take := func(object any) {
+	onUpdate := func(object any) {
 		if configMap, ok := object.(*corev1.ConfigMap); ok {
-			_ = p.set(configMap) // What can be read of it is taken.
+			_ = p.update(configMap) // Settings that cannot be read keep their value.
 		}
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: take, UpdateFunc: func(_, now any) { take(now) }})
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: onUpdate, UpdateFunc: func(_, now any) { onUpdate(now) }})
 	return p, err
 }
 
-// set takes what a ConfigMap says. A cluster need not have what it says nothing of. Whom to believe is
-// taken whole or not at all: a list of names that cannot be read must not let all names in.
-func (p *published) set(configMap *corev1.ConfigMap) error {
-	var clients error
-	if pem := configMap.Data[p.clients.name]; pem != "" {
-		clients = p.clients.set(pem)
+// update takes the settings from the ConfigMap. Settings may be missing. The settings of
+// proxies are taken together or not at all: if the list of allowed names cannot be read, all
+// names must not become allowed.
+func (p *authConfigMap) update(configMap *corev1.ConfigMap) error {
+	var clientErr error
+	if pem := configMap.Data[p.clientCA.name]; pem != "" {
+		clientErr = p.clientCA.setPEM(pem)
 	}
 
-	proxies := configMap.Data[p.proxies.name]
-	if proxies == "" {
-		return clients
+	proxyPEM := configMap.Data[p.proxyCA.name]
+	if proxyPEM == "" {
+		return clientErr
 	}
 
-	lists := map[*headers]*[]string{}
-	for key, h := range map[string]*headers{
-		"requestheader-username-headers": &p.usernames, "requestheader-uid-headers": &p.uids, "requestheader-group-headers": &p.groups,
-		"requestheader-extra-headers-prefix": &p.extras, "requestheader-allowed-names": &p.names,
+	lists := map[*stringList]*[]string{}
+	for key, h := range map[string]*stringList{
+		"requestheader-username-headers": &p.usernameHeaders, "requestheader-uid-headers": &p.uidHeaders, "requestheader-group-headers": &p.groupHeaders,
+		"requestheader-extra-headers-prefix": &p.extraHeaderPrefixes, "requestheader-allowed-names": &p.allowedNames,
 	} {
 		var list []string
 		if text := configMap.Data[key]; text != "" {
 			if err := json.Unmarshal([]byte(text), &list); err != nil {
-				return errors.Join(clients, fmt.Errorf("%s is no list of texts: %w", key, err))
+				return errors.Join(clientErr, fmt.Errorf("%s is not a list of strings: %w", key, err))
 			}
 		}
 		lists[h] = &list
@@ -161,19 +165,19 @@ func (p *published) set(configMap *corev1.ConfigMap) error {
 		h.Store(list)
 	}
 
-	return errors.Join(clients, p.proxies.set(proxies))
+	return errors.Join(clientErr, p.proxyCA.setPEM(proxyPEM))
 }
 
-// requestHeader says whom to believe that they ask in the name of others.
-func (p *published) requestHeader() *authenticatorfactory.RequestHeaderConfig {
+// requestHeaderConfig returns the settings of proxies. They follow the ConfigMap.
+func (p *authConfigMap) requestHeaderConfig() *authenticatorfactory.RequestHeaderConfig {
 	return &authenticatorfactory.RequestHeaderConfig{
-		CAContentProvider: &p.proxies, AllowedClientNames: &p.names,
-		UsernameHeaders: &p.usernames, UIDHeaders: &p.uids, GroupHeaders: &p.groups, ExtraHeaderPrefixes: &p.extras,
+		CAContentProvider: &p.proxyCA, AllowedClientNames: &p.allowedNames,
+		UsernameHeaders: &p.usernameHeaders, UIDHeaders: &p.uidHeaders, GroupHeaders: &p.groupHeaders, ExtraHeaderPrefixes: &p.extraHeaderPrefixes,
 	}
 }
 
-// config says whom to believe, by flags.
-func (h RequestHeader) config(from dynamiccertificates.CAContentProvider) *authenticatorfactory.RequestHeaderConfig {
+// staticConfig returns the settings of proxies from flags.
+func (h RequestHeader) staticConfig(from dynamiccertificates.CAContentProvider) *authenticatorfactory.RequestHeaderConfig {
 	return &authenticatorfactory.RequestHeaderConfig{
 		CAContentProvider:   from,
 		UsernameHeaders:     headerrequest.StaticStringSlice(h.UsernameHeaders),

@@ -18,19 +18,19 @@ func TestPublished(t *testing.T) {
 	}
 
 	pem := string(authority.CertificatePEM())
-	p := &published{clients: authorities{name: "client-ca-file"}, proxies: authorities{name: "requestheader-client-ca-file"}}
-	if _, known := p.proxies.VerifyOptions(); known || p.proxies.CurrentCABundleContent() != nil || p.names.Value() != nil {
+	p := &authConfigMap{clientCA: caBundle{name: "client-ca-file"}, proxyCA: caBundle{name: "requestheader-client-ca-file"}}
+	if _, known := p.proxyCA.VerifyOptions(); known || p.proxyCA.CurrentCABundleContent() != nil || p.allowedNames.Value() != nil {
 		t.Error("something is known before it is published")
 	}
 
 	broken := map[string]string{"client-ca-file": pem, "requestheader-client-ca-file": pem, "requestheader-allowed-names": `front-proxy-client`}
-	if err := p.set(&corev1.ConfigMap{Data: broken}); err == nil {
+	if err := p.update(&corev1.ConfigMap{Data: broken}); err == nil {
 		t.Error("names that cannot be read are taken")
 	}
-	if _, known := p.proxies.VerifyOptions(); known {
+	if _, known := p.proxyCA.VerifyOptions(); known {
 		t.Error("all names are let in, for those that are cannot be read")
 	}
-	if _, known := p.clients.VerifyOptions(); !known {
+	if _, known := p.clientCA.VerifyOptions(); !known {
 		t.Error("the authorities of users are not taken")
 	}
 
@@ -38,27 +38,27 @@ func TestPublished(t *testing.T) {
 		"requestheader-client-ca-file": pem, "requestheader-allowed-names": `["front-proxy-client"]`,
 		"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
 	}
-	if err := p.set(&corev1.ConfigMap{Data: sound}); err != nil {
+	if err := p.update(&corev1.ConfigMap{Data: sound}); err != nil {
 		t.Fatal(err)
 	}
 
 	for range 2 {
-		if options, known := p.proxies.VerifyOptions(); !known || options.Roots == nil || string(p.proxies.CurrentCABundleContent()) != pem {
+		if options, known := p.proxyCA.VerifyOptions(); !known || options.Roots == nil || string(p.proxyCA.CurrentCABundleContent()) != pem {
 			t.Error("the authorities of API servers are not taken")
 		}
-		got := [][]string{p.names.Value(), p.usernames.Value(), p.extras.Value(), p.groups.Value(), p.uids.Value()}
+		got := [][]string{p.allowedNames.Value(), p.usernameHeaders.Value(), p.extraHeaderPrefixes.Value(), p.groupHeaders.Value(), p.uidHeaders.Value()}
 		if diff := cmp.Diff([][]string{{"front-proxy-client"}, {"X-Remote-User"}, {"X-Remote-Extra-"}, nil, nil}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if err := p.set(&corev1.ConfigMap{Data: map[string]string{"requestheader-client-ca-file": pem, "requestheader-allowed-names": "{"}}); err == nil {
+		if err := p.update(&corev1.ConfigMap{Data: map[string]string{"requestheader-client-ca-file": pem, "requestheader-allowed-names": "{"}}); err == nil {
 			t.Error("names that cannot be read are taken")
 		}
 	}
 
-	if err := p.set(&corev1.ConfigMap{Data: map[string]string{"client-ca-file": "nothing"}}); err == nil {
+	if err := p.update(&corev1.ConfigMap{Data: map[string]string{"client-ca-file": "nothing"}}); err == nil {
 		t.Error("authorities that are none are taken")
 	}
-	if _, known := p.clients.VerifyOptions(); !known || len(p.names.Value()) != 1 {
+	if _, known := p.clientCA.VerifyOptions(); !known || len(p.allowedNames.Value()) != 1 {
 		t.Error("what was known before is forgotten")
 	}
 }

@@ -16,34 +16,34 @@ import (
 )
 
 const (
-	// drain is how long requests may go on after the server was asked to stop. It is below the 30
-	// seconds that a pod is given by default. Watches are cut off before.
-	drain = 10 * time.Second
-	// headerBytes is the longest header of a request: one names the groups of who asks.
-	headerBytes = 256 << 10
-	// maxStreams is how many requests one connection may have under way: watches of packages
-	// by people and consoles, through the API server.
-	maxStreams = 100
+	// shutdownTimeout is how long requests may take after the server was asked to stop. It is
+	// less than the default grace period of a pod, 30 s. Watches end immediately.
+	shutdownTimeout = 10 * time.Second
+	// maxHeaderBytes limits the header of a request, which contains the groups of the user.
+	maxHeaderBytes = 256 << 10
+	// maxConcurrentStreams limits the requests in flight on one connection: watches by users
+	// and consoles, forwarded by the API server.
+	maxConcurrentStreams = 100
 )
 
-// Server serves a handler over HTTPS. It is a Runnable of a manager, on every replica.
+// Server serves a handler over HTTPS. It is a Runnable of a manager and runs on every replica.
 type Server struct {
-	// Address is the host and port to listen on, such as ":5443".
+	// Address is the listen address, such as ":5443".
 	Address string
-	// Handler answers.
+	// Handler handles the requests.
 	Handler http.Handler
-	// TLS has the certificate, and what clients must be able to.
+	// TLS has the serving certificate and the minimum TLS version and cipher suites.
 	TLS *tls.Config
-	// Listening, if set, is told the address once the server listens.
+	// Listening is called with the address when the server listens. It may be nil.
 	Listening func(net.Addr)
-	// Log is told of problems.
+	// Log receives messages of the server.
 	Log logr.Logger
 }
 
-// NeedLeaderElection is false: every replica serves.
+// NeedLeaderElection returns false: every replica serves.
 func (*Server) NeedLeaderElection() bool { return false }
 
-// Start listens and serves until the context ends, then lets requests finish.
+// Start listens and serves until the context ends. It then waits for requests to finish.
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Address)
 	if err != nil {
@@ -56,41 +56,42 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 
 	secure := s.TLS.Clone()
-	// Whose certificate it is, is found out request by request.
+	// The Authenticator verifies client certificates for each request.
 	secure.ClientAuth = tls.RequestClientCert
 	server := &http.Server{
-		Handler: s.Handler, TLSConfig: secure, MaxHeaderBytes: headerBytes,
-		ReadHeaderTimeout: patience, IdleTimeout: 2 * time.Minute,
-		// The API server asks over HTTP/2, and opens a further connection beyond this.
-		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		BaseContext: func(net.Listener) context.Context { return watching(ctx) },
-		ErrorLog:    log.New(connections{s.Log}, "", 0),
+		Handler: s.Handler, TLSConfig: secure, MaxHeaderBytes: maxHeaderBytes,
+		ReadHeaderTimeout: writeTimeout, IdleTimeout: 2 * time.Minute,
+		// The API server uses HTTP/2 and opens another connection beyond this limit.
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: maxConcurrentStreams},
+		BaseContext: func(net.Listener) context.Context { return newRequestContext(ctx) },
+		ErrorLog:    log.New(connectionLogger{s.Log}, "", 0),
 	}
-	if err := httpserver.Run(ctx, server, listener, drain); err != nil {
+	if err := httpserver.Run(ctx, server, listener, shutdownTimeout); err != nil {
 		return fmt.Errorf("serving packages: %w", err)
 	}
 
 	return nil
 }
 
-type stopKey struct{}
+type stopContextKey struct{}
 
-// watching returns a context for requests: one that does not end with that of the server, so that they
-// can finish, but from which watches learn that it has.
-func watching(ctx context.Context) context.Context {
-	return context.WithValue(context.WithoutCancel(ctx), stopKey{}, ctx.Done())
+// newRequestContext returns the base context of requests. It does not end with the server's
+// context, so that requests can finish. Watches learn from serverStopped that the server stops.
+func newRequestContext(ctx context.Context) context.Context {
+	return context.WithValue(context.WithoutCancel(ctx), stopContextKey{}, ctx.Done())
 }
 
-// stopping is closed once the server is told to stop.
-func stopping(ctx context.Context) <-chan struct{} {
-	stop, _ := ctx.Value(stopKey{}).(<-chan struct{}) // Nil: it never does.
+// serverStopped returns a channel that is closed when the server stops.
+func serverStopped(ctx context.Context) <-chan struct{} {
+	stop, _ := ctx.Value(stopContextKey{}).(<-chan struct{}) // A nil channel blocks forever.
 	return stop
 }
 
-// connections logs what goes wrong on single connections, of which probes and scanners leave many.
-type connections struct{ log logr.Logger }
+// connectionLogger logs errors of single connections at debug level. Probes and scanners cause
+// many.
+type connectionLogger struct{ log logr.Logger }
 
-func (c connections) Write(text []byte) (int, error) {
-	c.log.V(1).Info("A connection has failed", "error", strings.TrimSpace(string(text)))
+func (c connectionLogger) Write(text []byte) (int, error) {
+	c.log.V(1).Info("Connection failed", "error", strings.TrimSpace(string(text)))
 	return len(text), nil
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
 )
 
-// watchTime is how long a watch lasts that does not say how long: this, and at random up to twice it,
-// so that clients do not all come back at once.
-const watchTime = 30 * time.Minute
+// minWatchTimeout is the shortest default duration of a watch. The duration is random between
+// it and twice as long, so that clients do not all reconnect at once.
+const minWatchTimeout = 30 * time.Minute
 
-// watch tells a client what changes. What it is told is the difference between two snapshots, so that
-// nothing is kept for it. It begins at the version that its list had, of whichever replica; when that
-// one is not held any more, the client has to list again.
-func (h *Handler) watch(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
-	f, err := h.formOf(r)
+// serveWatch sends changes to a client. It computes them as the difference between two
+// snapshots, so no state is kept for a watch. A watch starts at the version that the client's
+// list had on any replica. If that is not the current version, the client has to list again.
+func (h *Handler) serveWatch(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
+	f, err := h.negotiateFormat(r)
 	if err != nil {
 		return err
 	}
 
-	q, err := h.query(r, info)
+	q, err := h.parseListQuery(r, info)
 	if err != nil {
 		return err
 	}
@@ -44,25 +44,25 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, info *request.Re
 	}
 
 	if !initial && version != "" && version != "0" && version != snapshot.Version() {
-		return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is not held any more: list again", version))
+		return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is too old: list again", version))
 	}
 
-	lasts := watchTime + rand.N(watchTime) //nolint:gosec // It guards nothing.
+	timeout := minWatchTimeout + rand.N(minWatchTimeout) //nolint:gosec // The random number is not used for security.
 	if seconds := q.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
-		lasts = time.Duration(min(*seconds, int64(2*watchTime/time.Second))) * time.Second
+		timeout = time.Duration(min(*seconds, int64(2*minWatchTimeout/time.Second))) * time.Second
 	}
 
-	ctx, cancel := context.WithTimeout(r.Context(), lasts)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 
-	w.Header().Set("Content-Type", typeJSON)
-	s := &stream{w: w, control: http.NewResponseController(w), form: f}
+	w.Header().Set("Content-Type", mediaTypeJSON)
+	s := &watchStream{w: w, controller: http.NewResponseController(w), form: f}
 	if initial {
-		for item := range q.items(snapshot) {
-			s.send(string(watch.Added), item, snapshot.Version())
+		for item := range q.selectItems(snapshot) {
+			s.sendEvent(string(watch.Added), item, snapshot.Version())
 		}
 		if q.options.AllowWatchBookmarks && q.options.SendInitialEvents != nil {
-			s.bookmark(snapshot.Version(), true)
+			s.sendBookmark(snapshot.Version(), true)
 		}
 	}
 
@@ -70,7 +70,7 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, info *request.Re
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-stopping(ctx):
+		case <-serverStopped(ctx):
 			return nil
 		case <-changed:
 		}
@@ -79,43 +79,44 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, info *request.Re
 		snapshot, changed = h.Index.Snapshot()
 		s.sendChanges(before, snapshot, q)
 		if q.options.AllowWatchBookmarks {
-			s.bookmark(snapshot.Version(), false)
+			s.sendBookmark(snapshot.Version(), false)
 		}
 	}
 
-	h.Log.V(1).Info("A watch has ended", "error", s.err.Error())
-	return nil // The client is gone, or does not read.
+	h.Log.V(1).Info("Watch ended", "error", s.err.Error())
+	return nil // The client has gone or does not read.
 }
 
-// stream writes events.
-type stream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	form    form
-	buffer  []byte
-	err     error
+// watchStream writes the events of a watch.
+type watchStream struct {
+	w          http.ResponseWriter
+	controller *http.ResponseController
+	form       responseFormat
+	buffer     []byte
+	err        error
 }
 
-// sendChanges sends the difference between two snapshots. Only the last event has the version of the
-// new one: a client that comes back after an earlier one has not seen all of it.
-func (s *stream) sendChanges(before, now *index.Snapshot, q query) {
+// sendChanges sends the differences between two snapshots. Only the last event has the new
+// version: a client that reconnects with an earlier version has not seen all changes.
+func (s *watchStream) sendChanges(before, now *index.Snapshot, q listQuery) {
 	var last *index.Change
 	for change := range now.Changes(before, q.view) {
 		if q.name != "" && change.Item.Package.Name != q.name {
 			continue
 		}
 		if last != nil {
-			s.send(string(last.Type), last.Item, before.Version())
+			s.sendEvent(string(last.Type), last.Item, before.Version())
 		}
 		last = &change
 	}
 
 	if last != nil {
-		s.send(string(last.Type), last.Item, now.Version())
+		s.sendEvent(string(last.Type), last.Item, now.Version())
 	}
 }
 
-func (s *stream) send(event string, item index.Item, version string) {
+// sendEvent writes an event to the buffer.
+func (s *watchStream) sendEvent(event string, item index.Item, version string) {
 	if s.err != nil {
 		return
 	}
@@ -126,37 +127,38 @@ func (s *stream) send(event string, item index.Item, version string) {
 	}
 
 	s.buffer = append(s.buffer, "}\n"...)
-	if len(s.buffer) >= bodyBuffer {
-		s.write()
+	if len(s.buffer) >= bodyBufferBytes {
+		s.writeBuffer()
 	}
 }
 
-func (s *stream) bookmark(version string, initial bool) {
-	object, err := s.form.bookmark(version, initial)
+// sendBookmark writes a bookmark to the buffer.
+func (s *watchStream) sendBookmark(version string, initial bool) {
+	object, err := s.form.marshalBookmark(version, initial)
 	if s.err == nil {
 		s.err = err
 	}
 	s.buffer = fmt.Appendf(s.buffer, "{\"type\":%q,\"object\":%s}\n", watch.Bookmark, object)
 }
 
-func (s *stream) write() {
+func (s *watchStream) writeBuffer() {
 	if s.err == nil {
-		// A connection that has no deadlines is one of a test.
-		_ = s.control.SetWriteDeadline(time.Now().Add(patience))
+		// Only connections of tests do not support deadlines.
+		_ = s.controller.SetWriteDeadline(time.Now().Add(writeTimeout))
 		_, s.err = s.w.Write(s.buffer)
 	}
 	s.buffer = s.buffer[:0]
 }
 
-// flush sends what was written so far, and gives the first error.
-func (s *stream) flush() error {
-	s.write()
+// flush sends the buffered events and returns the first error of the stream.
+func (s *watchStream) flush() error {
+	s.writeBuffer()
 	if s.err == nil {
-		s.err = s.control.Flush()
+		s.err = s.controller.Flush()
 	}
 	if s.err == nil {
-		// Nothing may be sent for long.
-		_ = s.control.SetWriteDeadline(time.Time{})
+		// There may be no changes for a long time.
+		_ = s.controller.SetWriteDeadline(time.Time{})
 	}
 	return s.err
 }

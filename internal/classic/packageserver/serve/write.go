@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const typeJSON = "application/json"
+const mediaTypeJSON = "application/json"
 
-// patience is how long a client may take to accept a part of an answer.
-const patience = 30 * time.Second
+// writeTimeout is how long a client may take to accept a part of a response.
+const writeTimeout = 30 * time.Second
 
-// writeError answers with an error, as a Status.
+// writeError answers with an error as a Status.
 func writeError(w http.ResponseWriter, err error) {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: err.Error()}
 	var known apierrors.APIStatus
@@ -29,57 +29,58 @@ func writeError(w http.ResponseWriter, err error) {
 
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	text, err := json.Marshal(status)
-	if err != nil { // It is made of texts and numbers.
+	if err != nil { // A Status can always be encoded.
 		http.Error(w, status.Message, int(status.Code))
 		return
 	}
 
-	w.Header().Set("Content-Type", typeJSON)
+	w.Header().Set("Content-Type", mediaTypeJSON)
 	w.WriteHeader(int(status.Code))
-	_, _ = w.Write(append(text, '\n')) // A client that is gone misses nothing.
+	_, _ = w.Write(append(text, '\n')) // An error means that the client has gone.
 }
 
 func writeText(w http.ResponseWriter, text string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, text) // A client that is gone misses nothing.
+	_, _ = io.WriteString(w, text) // An error means that the client has gone.
 	return nil
 }
 
-// writeJSON answers with a text in JSON.
+// writeJSON answers with JSON.
 func writeJSON(w http.ResponseWriter, r *http.Request, text []byte) error {
-	body := newBody(w, r)
-	body.write(text)
-	body.write([]byte{'\n'})
+	body := newResponseBody(w, r)
+	body.append(text)
+	body.append([]byte{'\n'})
 	return body.close()
 }
 
-// body is an answer that is written part by part. It is compressed for a client that accepts it.
-type body struct {
-	w        http.ResponseWriter
-	control  *http.ResponseController
-	compress *gzip.Writer
-	buffer   []byte
-	err      error
+// responseBody is a response that is written in parts. It is compressed if the client accepts
+// gzip.
+type responseBody struct {
+	w          http.ResponseWriter
+	controller *http.ResponseController
+	compressor *gzip.Writer
+	buffer     []byte
+	err        error
 }
 
 const (
-	// bodyBuffer is how much is written at a time.
-	bodyBuffer = 64 << 10
-	// worthwhile is how long a text is at least that is compressed.
-	worthwhile = 16 << 10
+	// bodyBufferBytes is the size of one write.
+	bodyBufferBytes = 64 << 10
+	// minCompressBytes is the smallest response that is compressed.
+	minCompressBytes = 16 << 10
 )
 
-func newBody(w http.ResponseWriter, r *http.Request) *body {
-	w.Header().Set("Content-Type", typeJSON)
+func newResponseBody(w http.ResponseWriter, r *http.Request) *responseBody {
+	w.Header().Set("Content-Type", mediaTypeJSON)
 	w.Header().Add("Vary", "Accept, Accept-Encoding")
-	b := &body{w: w, control: http.NewResponseController(w)}
+	b := &responseBody{w: w, controller: http.NewResponseController(w)}
 	if acceptsGzip(r) {
-		b.compress, b.err = gzip.NewWriterLevel(w, gzip.BestSpeed) // Nothing is written yet.
+		b.compressor, b.err = gzip.NewWriterLevel(w, gzip.BestSpeed) // Nothing is written yet.
 	}
 	return b
 }
 
-// acceptsGzip reports whether a client takes answers compressed.
+// acceptsGzip reports whether a client accepts compressed responses.
 func acceptsGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		coding, parameter, _ := strings.Cut(part, ";")
@@ -95,23 +96,23 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-func (b *body) write(part []byte) {
+func (b *responseBody) append(part []byte) {
 	b.buffer = append(b.buffer, part...)
-	if len(b.buffer) >= bodyBuffer {
-		b.flush()
+	if len(b.buffer) >= bodyBufferBytes {
+		b.writeBuffer()
 	}
 }
 
-// flush sends what was written so far. The first error is kept.
-func (b *body) flush() {
+// writeBuffer writes the buffer to the client. It keeps the first error.
+func (b *responseBody) writeBuffer() {
 	if b.err == nil {
-		if b.compress != nil {
+		if b.compressor != nil {
 			b.w.Header().Set("Content-Encoding", "gzip")
 		}
-		// A connection that has no deadlines is one of a test.
-		_ = b.control.SetWriteDeadline(time.Now().Add(patience))
-		if b.compress != nil {
-			_, b.err = b.compress.Write(b.buffer)
+		// Only connections of tests do not support deadlines.
+		_ = b.controller.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if b.compressor != nil {
+			_, b.err = b.compressor.Write(b.buffer)
 		} else {
 			_, b.err = b.w.Write(b.buffer)
 		}
@@ -120,22 +121,23 @@ func (b *body) flush() {
 	b.buffer = b.buffer[:0]
 }
 
-// close sends the rest.
-func (b *body) close() error {
-	if b.compress != nil && b.w.Header().Get("Content-Encoding") == "" && len(b.buffer) < worthwhile {
-		b.compress = nil
+// close writes the rest of the response.
+func (b *responseBody) close() error {
+	if b.compressor != nil && b.w.Header().Get("Content-Encoding") == "" && len(b.buffer) < minCompressBytes {
+		b.compressor = nil
 	}
 
-	b.flush()
-	if b.err == nil && b.compress != nil {
-		b.err = b.compress.Close()
+	b.writeBuffer()
+	if b.err == nil && b.compressor != nil {
+		b.err = b.compressor.Close()
 	}
 	if b.err != nil {
-		abort()
+		abortResponse()
 	}
 
 	return nil
 }
 
-// abort breaks the connection, so that what was sent of an answer is not taken for all of it.
-func abort() { panic(http.ErrAbortHandler) }
+// abortResponse closes the connection, so that the client notices that the response is
+// incomplete.
+func abortResponse() { panic(http.ErrAbortHandler) }
