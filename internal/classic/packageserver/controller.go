@@ -21,42 +21,43 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
 )
 
-// readyTime is how long a server that has just started may be waited for: a catalog that is read for
-// longer does not keep the others from being served.
-const readyTime = time.Minute
+// maxReadinessDelay is how long readiness waits for catalogs after the first probe. One catalog
+// that takes longer to read must not keep the others from being served.
+const maxReadinessDelay = time.Minute
 
-// fetchTime bounds the reading of one catalog. The largest take some 10 s.
-const fetchTime = 10 * time.Minute
+// fetchTimeout limits the reading of one catalog. The largest take about 10 s.
+const fetchTimeout = 10 * time.Minute
 
-// follower keeps the index as the catalogs are.
-type follower struct {
+// catalogReconciler keeps the index up to date with the catalogs.
+type catalogReconciler struct {
 	reader client.Reader
 	pool   *dial.Pool
 	index  *index.Index
 	clock  clock.PassiveClock
-	// every is how often a catalog is read although nothing has changed, unless the cluster says
-	// otherwise.
-	every time.Duration
-	// configured says that the cluster has the kind OLMConfig.
-	configured bool
+	// resyncInterval is how often a catalog is read although nothing has changed, unless
+	// OLMConfig sets another interval.
+	resyncInterval time.Duration
+	// hasOLMConfig is set if the cluster has the kind OLMConfig.
+	hasOLMConfig bool
 
-	mu    sync.Mutex
-	known map[types.NamespacedName]reading
-	// began is when the server was first asked whether it is ready.
-	began time.Time
-	// settled are the catalogs of which it has become known whether they can be read.
-	settled map[types.NamespacedName]bool
-	ready   atomic.Bool
+	mu       sync.Mutex
+	readings map[types.NamespacedName]catalogReading
+	// firstProbe is the time of the first readiness probe.
+	firstProbe time.Time
+	// attempted are the catalogs that were read or could not be read.
+	attempted map[types.NamespacedName]bool
+	ready     atomic.Bool
 }
 
-// reading is one reading of a catalog.
-type reading struct {
-	at   time.Time
-	what content
+// catalogReading is the last reading of a catalog.
+type catalogReading struct {
+	readAt time.Time
+	state  catalogState
 }
 
-// content tells one content of a catalog from another, as far as it can be told without reading it.
-type content struct {
+// catalogState is the state of a catalog as far as it is known without reading it. If it is
+// unchanged, so is the content.
+type catalogState struct {
 	uid        types.UID
 	generation int64
 	connected  time.Time
@@ -64,8 +65,9 @@ type content struct {
 	configMap  string
 }
 
-func contentOf(catalog *operatorsv1alpha1.CatalogSource, connected time.Time) content {
-	c := content{uid: catalog.UID, generation: catalog.Generation, connected: connected}
+// stateOf returns the state of a catalog that has been connected since a time.
+func stateOf(catalog *operatorsv1alpha1.CatalogSource, connected time.Time) catalogState {
+	c := catalogState{uid: catalog.UID, generation: catalog.Generation, connected: connected}
 	if service := catalog.Status.RegistryServiceStatus; service != nil {
 		c.created = service.CreatedAt.Time
 	}
@@ -75,8 +77,8 @@ func contentOf(catalog *operatorsv1alpha1.CatalogSource, connected time.Time) co
 	return c
 }
 
-// describe is what packages show of their catalog.
-func describe(catalog *operatorsv1alpha1.CatalogSource) index.Catalog {
+// newIndexCatalog returns the fields of a CatalogSource that its packages show.
+func newIndexCatalog(catalog *operatorsv1alpha1.CatalogSource) index.Catalog {
 	return index.Catalog{
 		Key: client.ObjectKeyFromObject(catalog), DisplayName: catalog.Spec.DisplayName, Publisher: catalog.Spec.Publisher,
 		Priority: catalog.Spec.Priority, Labels: catalog.Labels, Created: catalog.CreationTimestamp.Time,
@@ -85,174 +87,177 @@ func describe(catalog *operatorsv1alpha1.CatalogSource) index.Catalog {
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=catalogsources;olmconfigs,verbs=get;list;watch
 
-// Reconcile brings the packages of one catalog up to date.
-func (f *follower) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+// Reconcile updates the packages of one catalog in the index.
+func (r *catalogReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 	var catalog operatorsv1alpha1.CatalogSource
-	err := f.reader.Get(ctx, request.NamespacedName, &catalog)
+	err := r.reader.Get(ctx, request.NamespacedName, &catalog)
 	gone := apierrors.IsNotFound(err)
 	if err != nil && !gone {
 		return ctrl.Result{}, fmt.Errorf("reading CatalogSource %s: %w", request.NamespacedName, err)
 	}
-	if gone || !served(&catalog) {
-		f.forget(request.NamespacedName)
+	if gone || !hasServer(&catalog) {
+		r.removeCatalog(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 
-	if err := f.pool.Set(request.NamespacedName, catalog.Address()); err != nil {
-		if ctx.Err() == nil { // Else what is known is served to the end.
-			log.Info("A catalog cannot be reached", "error", err.Error())
-			f.forget(request.NamespacedName)
+	if err := r.pool.Set(request.NamespacedName, catalog.Address()); err != nil {
+		if ctx.Err() == nil { // On shutdown the known packages are served until the end.
+			log.Info("Cannot connect to catalog", "error", err.Error())
+			r.removeCatalog(request.NamespacedName)
 		}
-		return ctrl.Result{}, nil // Once the address is another one, there is a new event.
+		return ctrl.Result{}, nil // A change of the address triggers a new event.
 	}
 
-	connection, _ := f.pool.State(request.NamespacedName)
+	connection, _ := r.pool.State(request.NamespacedName)
 	switch connection.Connectivity {
 	case connectivity.Ready:
-		return f.refresh(ctx, &catalog, connection.Since)
+		return r.refreshCatalog(ctx, &catalog, connection.Since)
 	case connectivity.TransientFailure, connectivity.Shutdown:
 		if connection.Err != nil {
-			log.V(1).Info("A catalog cannot be reached", "address", connection.Address, "error", connection.Err.Error())
+			log.V(1).Info("Cannot connect to catalog", "address", connection.Address, "error", connection.Err.Error())
 		}
-		f.lose(request.NamespacedName)
+		r.removePackages(request.NamespacedName)
 	}
 
-	// Else it is not known yet whether it can be reached. The connection tells.
+	// Otherwise the connection is being established. A change of its state enqueues the
+	// catalog.
 	return ctrl.Result{}, nil
 }
 
-// served reports whether a catalog is served by something.
-func served(catalog *operatorsv1alpha1.CatalogSource) bool {
+// hasServer reports whether a catalog has a registry server.
+func hasServer(catalog *operatorsv1alpha1.CatalogSource) bool {
 	return catalog.DeletionTimestamp.IsZero() && catalog.Status.RegistryServiceStatus != nil && catalog.Address() != ""
 }
 
-// refresh reads a catalog that is connected, unless what is known of it is still right.
-func (f *follower) refresh(ctx context.Context, catalog *operatorsv1alpha1.CatalogSource, connected time.Time) (ctrl.Result, error) {
+// refreshCatalog reads a connected catalog, unless its packages are up to date.
+func (r *catalogReconciler) refreshCatalog(ctx context.Context, catalog *operatorsv1alpha1.CatalogSource, connected time.Time) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(catalog)
-	every, err := f.interval(ctx)
+	interval, err := r.readResyncInterval(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 
-	what := contentOf(catalog, connected)
-	f.mu.Lock()
-	known, ok := f.known[key]
-	f.mu.Unlock()
-	now := f.clock.Now()
-	if left := known.at.Add(every).Sub(now); ok && known.what == what && left > 0 {
-		f.index.Describe(describe(catalog))
-		return ctrl.Result{RequeueAfter: left}, nil
+	state := stateOf(catalog, connected)
+	r.mu.Lock()
+	last, ok := r.readings[key]
+	r.mu.Unlock()
+	now := r.clock.Now()
+	if remaining := last.readAt.Add(interval).Sub(now); ok && last.state == state && remaining > 0 {
+		r.index.Describe(newIndexCatalog(catalog))
+		return ctrl.Result{RequeueAfter: remaining}, nil
 	}
 
-	asked, ok := f.pool.Client(key)
+	catalogClient, ok := r.pool.Client(key)
 	if !ok {
 		return ctrl.Result{}, nil
 	}
 
-	limited, cancel := context.WithTimeout(ctx, fetchTime)
+	limited, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	log := ctrl.LoggerFrom(ctx)
-	packages, err := fetch.Packages(limited, asked, fetch.Limits{}, log)
+	packages, err := fetch.Packages(limited, catalogClient, fetch.Limits{}, log)
 	if err != nil {
-		f.settle(key)
+		r.markAttempted(key)
 		return ctrl.Result{}, fmt.Errorf("reading catalog %s: %w", key, err)
 	}
 
-	f.index.Set(describe(catalog), packages)
-	f.mu.Lock()
-	f.known[key] = reading{at: now, what: what}
-	f.mu.Unlock()
-	f.settle(key)
-	log.Info("A catalog was read", "packages", len(packages), "seconds", f.clock.Since(now).Seconds())
+	r.index.Set(newIndexCatalog(catalog), packages)
+	r.mu.Lock()
+	r.readings[key] = catalogReading{readAt: now, state: state}
+	r.mu.Unlock()
+	r.markAttempted(key)
+	log.Info("Read catalog", "packages", len(packages), "seconds", r.clock.Since(now).Seconds())
 
-	return ctrl.Result{RequeueAfter: every}, nil
+	return ctrl.Result{RequeueAfter: interval}, nil
 }
 
-// interval is how often catalogs are read.
-func (f *follower) interval(ctx context.Context) (time.Duration, error) {
-	if !f.configured {
-		return f.every, nil
+// readResyncInterval returns how often catalogs are read, from OLMConfig or else from the
+// options.
+func (r *catalogReconciler) readResyncInterval(ctx context.Context) (time.Duration, error) {
+	if !r.hasOLMConfig {
+		return r.resyncInterval, nil
 	}
 
 	var config operatorsv1.OLMConfig
-	err := f.reader.Get(ctx, client.ObjectKey{Name: operatorsv1.OLMConfigName}, &config)
+	err := r.reader.Get(ctx, client.ObjectKey{Name: operatorsv1.OLMConfigName}, &config)
 	if apierrors.IsNotFound(err) {
-		return f.every, nil
+		return r.resyncInterval, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("reading OLMConfig %q: %w", operatorsv1.OLMConfigName, err)
 	}
 
-	return intervalOf(&config, f.every), nil
+	return configuredInterval(&config, r.resyncInterval), nil
 }
 
-func intervalOf(config *operatorsv1.OLMConfig, other time.Duration) time.Duration {
+// configuredInterval returns the interval in OLMConfig, or other if it has none.
+func configuredInterval(config *operatorsv1.OLMConfig, other time.Duration) time.Duration {
 	if features := config.Spec.Features; features != nil && features.PackageServerSyncInterval != nil && features.PackageServerSyncInterval.Duration > 0 {
 		return features.PackageServerSyncInterval.Duration
 	}
 	return other
 }
 
-// lose takes the packages of a catalog out that cannot be reached.
-func (f *follower) lose(key types.NamespacedName) {
-	f.index.Remove(key)
-	f.mu.Lock()
-	delete(f.known, key)
-	f.mu.Unlock()
-	f.settle(key)
+// removePackages removes the packages of a catalog that cannot be reached.
+func (r *catalogReconciler) removePackages(key types.NamespacedName) {
+	r.index.Remove(key)
+	r.mu.Lock()
+	delete(r.readings, key)
+	r.mu.Unlock()
+	r.markAttempted(key)
 }
 
-// forget takes a catalog out that is none any more.
-func (f *follower) forget(key types.NamespacedName) {
-	f.pool.Remove(key)
-	f.lose(key)
-	f.mu.Lock()
-	delete(f.settled, key)
-	f.mu.Unlock()
+// removeCatalog removes a catalog that was deleted or has no server.
+func (r *catalogReconciler) removeCatalog(key types.NamespacedName) {
+	r.pool.Remove(key)
+	r.removePackages(key)
+	r.mu.Lock()
+	delete(r.attempted, key)
+	r.mu.Unlock()
 }
 
-// settle notes that it is known of a catalog whether it can be read.
-func (f *follower) settle(key types.NamespacedName) {
-	if f.ready.Load() {
+// markAttempted records that a catalog was read or cannot be read, for Ready.
+func (r *catalogReconciler) markAttempted(key types.NamespacedName) {
+	if r.ready.Load() {
 		return
 	}
-	f.mu.Lock()
-	f.settled[key] = true
-	f.mu.Unlock()
+	r.mu.Lock()
+	r.attempted[key] = true
+	r.mu.Unlock()
 }
 
-// Ready tells why the packages are not complete yet, nil once they are. A server that has just started
-// would otherwise say of packages that they do not exist.
-func (f *follower) Ready() error {
-	if f.ready.Load() {
+// Ready returns why the packages are not complete yet, or nil. Without it, a server that has
+// just started would answer that packages do not exist.
+func (r *catalogReconciler) Ready() error {
+	if r.ready.Load() {
 		return nil
 	}
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	var catalogs operatorsv1alpha1.CatalogSourceList
-	if err := f.reader.List(ctx, &catalogs); err != nil {
-		return fmt.Errorf("the catalogs of the cluster are not known yet: %w", err)
+	if err := r.reader.List(ctx, &catalogs); err != nil {
+		return fmt.Errorf("listing CatalogSources: %w", err)
 	}
 
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.began.IsZero() {
-		f.began = f.clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.firstProbe.IsZero() {
+		r.firstProbe = r.clock.Now()
 	}
 
-	late := f.clock.Since(f.began) >= readyTime
+	late := r.clock.Since(r.firstProbe) >= maxReadinessDelay
 	for i := range catalogs.Items {
 		if late {
 			break
 		}
-		if key := client.ObjectKeyFromObject(&catalogs.Items[i]); served(&catalogs.Items[i]) && !f.settled[key] {
-			return fmt.Errorf("catalog %s was not read yet", key)
+		if key := client.ObjectKeyFromObject(&catalogs.Items[i]); hasServer(&catalogs.Items[i]) && !r.attempted[key] {
+			return fmt.Errorf("catalog %s has not been read yet", key)
 		}
 	}
 
-	f.ready.Store(true)
-	f.settled = map[types.NamespacedName]bool{}
+	r.ready.Store(true)
+	r.attempted = map[types.NamespacedName]bool{}
 	return nil
 }

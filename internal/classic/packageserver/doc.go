@@ -1,7 +1,7 @@
-// Package packageserver is the component package-server: it reads the packages of all catalogs of the
-// cluster, keeps up with them, and serves them as PackageManifests.
+// Package packageserver implements the component package-server. It reads the packages of all
+// catalogs of the cluster and serves them as PackageManifests.
 //
-// A catalog is read when the connection to it comes up, when its CatalogSource changes in what could
-// change its content, and after an interval. While it cannot be reached its packages are not served.
-// Every replica does all of it for itself.
+// It reads a catalog when the connection to it is established, when its CatalogSource changes
+// in a way that can change the content, and periodically. While a catalog cannot be reached,
+// its packages are not served. Every replica works on its own.
 package packageserver

@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// changing is a catalog whose packages change while it is served.
-type changing struct {
+// fakeCatalog is a catalog whose packages change while it is served.
+type fakeCatalog struct {
 	registrypb.UnimplementedRegistryServer
 
 	mu    sync.Mutex
@@ -21,19 +21,19 @@ type changing struct {
 	read  int
 }
 
-func (c *changing) set(names ...string) {
+func (c *fakeCatalog) set(names ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.names = names
 }
 
-func (c *changing) reads() int {
+func (c *fakeCatalog) reads() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.read
 }
 
-func (c *changing) ListPackages(_ *registrypb.ListPackageRequest, stream grpc.ServerStreamingServer[registrypb.PackageName]) error {
+func (c *fakeCatalog) ListPackages(_ *registrypb.ListPackageRequest, stream grpc.ServerStreamingServer[registrypb.PackageName]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read++
@@ -46,15 +46,15 @@ func (c *changing) ListPackages(_ *registrypb.ListPackageRequest, stream grpc.Se
 	return nil
 }
 
-func (*changing) ListBundles(*registrypb.ListBundlesRequest, grpc.ServerStreamingServer[registrypb.Bundle]) error {
+func (*fakeCatalog) ListBundles(*registrypb.ListBundlesRequest, grpc.ServerStreamingServer[registrypb.Bundle]) error {
 	return nil
 }
 
-func (*changing) GetPackage(_ context.Context, r *registrypb.GetPackageRequest) (*registrypb.Package, error) {
+func (*fakeCatalog) GetPackage(_ context.Context, r *registrypb.GetPackageRequest) (*registrypb.Package, error) {
 	return &registrypb.Package{Name: r.GetName(), DefaultChannelName: "stable", Channels: []*registrypb.Channel{{Name: "stable", CsvName: r.GetName() + ".v1"}}}, nil
 }
 
-func (*changing) GetBundle(_ context.Context, r *registrypb.GetBundleRequest) (*registrypb.Bundle, error) {
+func (*fakeCatalog) GetBundle(_ context.Context, r *registrypb.GetBundleRequest) (*registrypb.Bundle, error) {
 	return &registrypb.Bundle{CsvName: r.GetCsvName(), CsvJson: fmt.Sprintf(`{"metadata":{"name":%q}}`, r.GetCsvName())}, nil
 }
 

@@ -26,14 +26,14 @@ func TestKubectl(t *testing.T) {
 	}
 
 	kubectl := env.Program(t, filepath.Join(root, "bin", "k8s", "kubectl"))
-	c := newCluster(t)
+	f := newFixture(t)
 	address, _ := serveCatalog(t, folderOf(t, simple("papaya", "1.0.0")))
-	c.catalog(c.namespace, "red", address)
-	c.untilPackages(c.namespace, "red/papaya")
-	kubeconfig := kubeconfigOf(t, c.config)
+	f.catalog(f.namespace, "red", address)
+	f.untilPackages(f.namespace, "red/papaya")
+	kubeconfig := kubeconfigOf(t, f.config)
 	run := func(args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), kubectl, append([]string{"--kubeconfig", kubeconfig, "-n", c.namespace}, args...)...)
+		cmd := exec.CommandContext(t.Context(), kubectl, append([]string{"--kubeconfig", kubeconfig, "-n", f.namespace}, args...)...)
 		cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
@@ -90,17 +90,17 @@ func TestRealCatalogs(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c := newCluster(t)
+	f := newFixture(t)
 	address, _ := serveCatalog(t, dir)
-	c.catalog(c.namespace, "real", address)
+	f.catalog(f.namespace, "real", address)
 	var want []string
 	for _, name := range names {
 		want = append(want, "real/"+name.Name())
 	}
 
-	c.untilPackages(c.namespace, want...)
+	f.untilPackages(f.namespace, want...)
 	var list packagesv1.PackageManifestList
-	if err := c.client.List(t.Context(), &list, client.InNamespace(c.namespace)); err != nil {
+	if err := f.client.List(t.Context(), &list, client.InNamespace(f.namespace)); err != nil {
 		t.Fatal(err)
 	}
 

@@ -56,55 +56,55 @@ properties:
 // Packages appear once their catalog is there, in its namespace, or everywhere for global ones, and go
 // with it.
 func TestPackagesFollowTheirCatalogs(t *testing.T) {
-	c := newCluster(t)
-	other := newCluster(t)
+	f := newFixture(t)
+	other := newFixture(t)
 	own, _ := serveCatalog(t, folderOf(t, simple("lemon", "1.0.0"), simple("apple", "1.2.0")))
 	global, _ := serveCatalog(t, folderOf(t, simple("pear", "0.1.0"), simple("apple", "2.0.0")))
-	mine := c.catalog(c.namespace, "mine", own)
-	all := c.catalog(c.global, "everybodys", global)
-	c.untilPackages(c.namespace, "mine/apple", "mine/lemon", "everybodys/apple", "everybodys/pear")
+	mine := f.catalog(f.namespace, "mine", own)
+	all := f.catalog(f.global, "everybodys", global)
+	f.untilPackages(f.namespace, "mine/apple", "mine/lemon", "everybodys/apple", "everybodys/pear")
 	other.untilPackages(other.namespace, "everybodys/apple", "everybodys/pear")
 
-	if err := c.client.Delete(t.Context(), mine); err != nil {
+	if err := f.client.Delete(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
 
-	c.untilPackages(c.namespace, "everybodys/apple", "everybodys/pear")
-	if err := c.client.Delete(t.Context(), all); err != nil {
+	f.untilPackages(f.namespace, "everybodys/apple", "everybodys/pear")
+	if err := f.client.Delete(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 
-	c.untilPackages(c.namespace)
+	f.untilPackages(f.namespace)
 }
 
 // What the API server answers is what clients of the kind expect: names, labels, the namespace that is
 // asked from, selectors, and the first of several of one name.
 func TestPackagesThroughTheAPIServer(t *testing.T) {
-	c := newCluster(t)
+	f := newFixture(t)
 	one, _ := serveCatalog(t, folderOf(t, simple("plum", "1.0.0"), simple("melon", "1.2.0")))
 	two, _ := serveCatalog(t, folderOf(t, simple("plum", "2.0.0")))
-	c.catalog(c.namespace, "low", one)
-	high := c.catalog(c.namespace, "preferred", two, func(s *operatorsv1alpha1.CatalogSource) {
+	f.catalog(f.namespace, "low", one)
+	high := f.catalog(f.namespace, "preferred", two, func(s *operatorsv1alpha1.CatalogSource) {
 		s.Spec.Priority = 5
 		s.Labels = map[string]string{"team": "fruit"}
 	})
-	c.untilPackages(c.namespace, "preferred/plum", "low/melon", "low/plum")
+	f.untilPackages(f.namespace, "preferred/plum", "low/melon", "low/plum")
 
 	got := &packagesv1.PackageManifest{}
-	if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "plum"}, got); err != nil {
+	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "plum"}, got); err != nil {
 		t.Fatal(err)
 	}
 
 	want := &packagesv1.PackageManifest{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "plum", Namespace: c.namespace, CreationTimestamp: high.CreationTimestamp, ResourceVersion: got.ResourceVersion,
+			Name: "plum", Namespace: f.namespace, CreationTimestamp: high.CreationTimestamp, ResourceVersion: got.ResourceVersion,
 			Labels: map[string]string{
-				"catalog": "preferred", "catalog-namespace": c.namespace, "provider": "Example", "provider-url": "", "team": "fruit",
+				"catalog": "preferred", "catalog-namespace": f.namespace, "provider": "Example", "provider-url": "", "team": "fruit",
 				"operatorframework.io/os.linux": "supported", "operatorframework.io/arch.amd64": "supported",
 			},
 		},
 		Status: packagesv1.PackageManifestStatus{
-			CatalogSource: "preferred", CatalogSourceDisplayName: "The preferred", CatalogSourcePublisher: "Someone", CatalogSourceNamespace: c.namespace,
+			CatalogSource: "preferred", CatalogSourceDisplayName: "The preferred", CatalogSourcePublisher: "Someone", CatalogSourceNamespace: f.namespace,
 			PackageStatus: packagesv1.PackageStatus{
 				PackageName: "plum", Provider: operatorsv1alpha1.AppLink{Name: "Example"}, DefaultChannel: "stable",
 				Channels: []packagesv1.PackageChannel{{
@@ -128,30 +128,30 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 		"by a label of a CatalogSource": {[]client.ListOption{client.MatchingLabels{"team": "fruit"}}, []string{"preferred/plum"}},
 		"by what nothing has":           {[]client.ListOption{client.MatchingLabels{"catalog": "none"}}, nil},
 	} {
-		if diff := cmp.Diff(of.want, c.packages(c.namespace, of.options...)); diff != "" {
+		if diff := cmp.Diff(of.want, f.packages(f.namespace, of.options...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 
-	err := c.client.List(t.Context(), &packagesv1.PackageManifestList{}, client.InNamespace(c.namespace), client.MatchingFields{"status.packageName": "plum"})
+	err := f.client.List(t.Context(), &packagesv1.PackageManifestList{}, client.InNamespace(f.namespace), client.MatchingFields{"status.packageName": "plum"})
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "field label not supported: status.packageName") {
 		t.Errorf("a field that nothing is chosen by: %v", err)
 	}
-	if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "cherry"}, got); !apierrors.IsNotFound(err) {
+	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "cherry"}, got); !apierrors.IsNotFound(err) {
 		t.Errorf("a package that is not there: %v", err)
 	}
-	if err := c.client.Delete(t.Context(), got); !apierrors.IsMethodNotSupported(err) {
+	if err := f.client.Delete(t.Context(), got); !apierrors.IsMethodNotSupported(err) {
 		t.Errorf("deleting a package: %v", err)
 	}
 
 	// All namespaces: each package in that of its catalog.
 	var list packagesv1.PackageManifestList
-	if err := c.client.List(t.Context(), &list, client.MatchingLabels{"catalog-namespace": c.namespace}); err != nil {
+	if err := f.client.List(t.Context(), &list, client.MatchingLabels{"catalog-namespace": f.namespace}); err != nil {
 		t.Fatal(err)
 	}
 
 	for i := range list.Items {
-		if list.Items[i].Namespace != c.namespace {
+		if list.Items[i].Namespace != f.namespace {
 			t.Errorf("%s is in namespace %q of the list of all", list.Items[i].Name, list.Items[i].Namespace)
 		}
 	}
@@ -163,53 +163,53 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 
 // A catalog that cannot be reached any more takes its packages along, and brings them back.
 func TestCatalogsThatGoAway(t *testing.T) {
-	c := newCluster(t)
+	f := newFixture(t)
 	folder := folderOf(t, simple("grape", "1.0.0"))
 	address, stop := serveCatalog(t, folder)
-	catalog := c.catalog(c.namespace, "moving", address)
-	c.untilPackages(c.namespace, "moving/grape")
+	catalog := f.catalog(f.namespace, "moving", address)
+	f.untilPackages(f.namespace, "moving/grape")
 	stop()
-	c.untilPackages(c.namespace)
+	f.untilPackages(f.namespace)
 
 	if err := os.WriteFile(filepath.Join(folder, "more.yaml"), []byte(simple("fig", "0.0.1")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 
 	back, _ := serveCatalog(t, folder)
-	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(catalog), catalog); err != nil {
+	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(catalog), catalog); err != nil {
 		t.Fatal(err)
 	}
 
 	catalog.Spec.Address = back
-	if err := c.client.Update(t.Context(), catalog); err != nil {
+	if err := f.client.Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
 
-	c.untilPackages(c.namespace, "moving/fig", "moving/grape")
+	f.untilPackages(f.namespace, "moving/fig", "moving/grape")
 
 	// Nothing serves it any more.
 	catalog.Status.RegistryServiceStatus = nil
-	if err := c.client.Status().Update(t.Context(), catalog); err != nil {
+	if err := f.client.Status().Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
 
-	c.untilPackages(c.namespace)
+	f.untilPackages(f.namespace)
 }
 
 // What packages show of their catalog follows it.
 func TestTheNameOfACatalogChanges(t *testing.T) {
-	c := newCluster(t)
+	f := newFixture(t)
 	address, _ := serveCatalog(t, folderOf(t, simple("quince", "1.0.0")))
-	catalog := c.catalog(c.namespace, "named", address)
-	c.untilPackages(c.namespace, "named/quince")
+	catalog := f.catalog(f.namespace, "named", address)
+	f.untilPackages(f.namespace, "named/quince")
 	catalog.Spec.DisplayName, catalog.Labels = "Another name", map[string]string{"season": "autumn"}
-	if err := c.client.Update(t.Context(), catalog); err != nil {
+	if err := f.client.Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
 
 	until(t, "the new name is shown", func() (bool, string) {
 		var p packagesv1.PackageManifest
-		if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "quince"}, &p); err != nil {
+		if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "quince"}, &p); err != nil {
 			return false, err.Error()
 		}
 		return p.Status.CatalogSourceDisplayName == "Another name" && p.Labels["season"] == "autumn", p.Status.CatalogSourceDisplayName
@@ -218,8 +218,8 @@ func TestTheNameOfACatalogChanges(t *testing.T) {
 
 // A watch tells what comes, changes and goes, from where a list ended.
 func TestWatch(t *testing.T) {
-	c := newCluster(t)
-	watching, err := client.NewWithWatch(c.config, client.Options{Scheme: env.Scheme(t, packagesv1.AddToScheme)})
+	f := newFixture(t)
+	watching, err := client.NewWithWatch(f.config, client.Options{Scheme: env.Scheme(t, packagesv1.AddToScheme)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,11 +227,11 @@ func TestWatch(t *testing.T) {
 	var events watch.Interface
 	until(t, "a watch begins where a list ended", func() (bool, string) {
 		var list packagesv1.PackageManifestList
-		if err := watching.List(t.Context(), &list, client.InNamespace(c.namespace)); err != nil {
+		if err := watching.List(t.Context(), &list, client.InNamespace(f.namespace)); err != nil {
 			t.Fatal(err)
 		}
 
-		events, err = watching.Watch(t.Context(), &packagesv1.PackageManifestList{}, client.InNamespace(c.namespace),
+		events, err = watching.Watch(t.Context(), &packagesv1.PackageManifestList{}, client.InNamespace(f.namespace),
 			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 		if err != nil && !apierrors.IsResourceExpired(err) { // Catalogs of other tests go away meanwhile.
 			t.Fatal(err)
@@ -242,7 +242,7 @@ func TestWatch(t *testing.T) {
 
 	defer events.Stop()
 	address, stop := serveCatalog(t, folderOf(t, simple("olive", "1.0.0")))
-	c.catalog(c.namespace, "watched", address)
+	f.catalog(f.namespace, "watched", address)
 	next := func(want watch.EventType) *packagesv1.PackageManifest {
 		t.Helper()
 		select {
@@ -252,11 +252,11 @@ func TestWatch(t *testing.T) {
 			}
 			return event.Object.(*packagesv1.PackageManifest)
 		case <-time.After(patience):
-			t.Fatalf("nothing is told of what is %s", want)
+			t.Fatalf("got no event of type %s", want)
 			return nil
 		}
 	}
-	if p := next(watch.Added); p.Name != "olive" || p.Namespace != c.namespace {
+	if p := next(watch.Added); p.Name != "olive" || p.Namespace != f.namespace {
 		t.Errorf("%s/%s is added", p.Namespace, p.Name)
 	}
 
@@ -273,10 +273,10 @@ func TestWatch(t *testing.T) {
 
 // What programs keep of packages by a list and a watch is what there is.
 func TestInformers(t *testing.T) {
-	c := newCluster(t)
+	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	known, err := cache.New(c.config, cache.Options{
-		Scheme: env.Scheme(t, packagesv1.AddToScheme), DefaultNamespaces: map[string]cache.Config{c.namespace: {}},
+	known, err := cache.New(f.config, cache.Options{
+		Scheme: env.Scheme(t, packagesv1.AddToScheme), DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestInformers(t *testing.T) {
 
 	keeps()
 	address, stop := serveCatalog(t, folderOf(t, simple("date", "1.0.0"), simple("lime", "1.0.0")))
-	c.catalog(c.namespace, "kept", address)
+	f.catalog(f.namespace, "kept", address)
 	keeps("date", "lime")
 	stop()
 	keeps()
@@ -357,15 +357,15 @@ func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
 
 // Who reaches the server is asked for who they are, and the cluster for what they may do.
 func TestAccess(t *testing.T) {
-	c := newCluster(t)
-	list := "/apis/packages.operators.coreos.com/v1/namespaces/" + c.namespace + "/packagemanifests"
-	cluster, err := kubernetes.NewForConfig(c.config)
+	f := newFixture(t)
+	list := "/apis/packages.operators.coreos.com/v1/namespaces/" + f.namespace + "/packagemanifests"
+	cluster, err := kubernetes.NewForConfig(f.config)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "reader"}})
-	token, err := cluster.CoreV1().ServiceAccounts(c.namespace).CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	f.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "reader"}})
+	token, err := cluster.CoreV1().ServiceAccounts(f.namespace).CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,21 +385,21 @@ func TestAccess(t *testing.T) {
 		"discovery, by anyone":                 {path: "/apis", code: 401},
 		"with a token of nobody":               {token: "nonsense", path: list, code: 401},
 		"with a token, not allowed":            {token: token.Status.Token, path: list, code: 403},
-		"an administrator, by the certificate": {config: c.config, path: list, code: 200},
+		"an administrator, by the certificate": {config: f.config, path: list, code: 200},
 	} {
 		if code, body := get(t, of.config, of.token, of.path); code != of.code {
 			t.Errorf("%s: %d %s", name, code, body)
 		}
 	}
 
-	c.create(&rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "packages"},
+	f.create(&rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "packages"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{packagesv1.GroupVersion.Group}, Resources: []string{"packagemanifests"}, Verbs: []string{"get", "list"}}},
 	})
-	c.create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "packages"},
+	f.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "packages"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "packages"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: c.namespace, Name: "reader"}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.namespace, Name: "reader"}},
 	})
 	until(t, "the reader may list", func() (bool, string) {
 		code, body := get(t, nil, token.Status.Token, list)
@@ -409,11 +409,11 @@ func TestAccess(t *testing.T) {
 
 // A second replica, and one that was started again, says the same as the first, in the same version.
 func TestReplicas(t *testing.T) {
-	c := newCluster(t)
+	f := newFixture(t)
 	address, _ := serveCatalog(t, folderOf(t, simple("kiwi", "1.0.0")))
-	c.catalog(c.namespace, "shared", address)
-	c.untilPackages(c.namespace, "shared/kiwi")
-	second, stop, err := start(t, c.config, packageserver.Options{GlobalNamespace: globalNamespace})
+	f.catalog(f.namespace, "shared", address)
+	f.untilPackages(f.namespace, "shared/kiwi")
+	second, stop, err := start(t, f.config, packageserver.Options{GlobalNamespace: globalNamespace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +421,7 @@ func TestReplicas(t *testing.T) {
 	defer stop()
 	first := serving.address
 	defer func() { serving.address = first }()
-	path := "/apis/packages.operators.coreos.com/v1/packagemanifests?labelSelector=catalog-namespace%3D" + c.namespace
+	path := "/apis/packages.operators.coreos.com/v1/packagemanifests?labelSelector=catalog-namespace%3D" + f.namespace
 	serving.address = second
 	until(t, "the second is ready", func() (bool, string) {
 		code, body := get(t, nil, "", "/readyz")
@@ -430,9 +430,9 @@ func TestReplicas(t *testing.T) {
 	// Catalogs of other tests go away meanwhile, sooner here than there.
 	until(t, "both say the same", func() (bool, string) {
 		serving.address = first
-		_, one := get(t, c.config, "", path)
+		_, one := get(t, f.config, "", path)
 		serving.address = second
-		_, two := get(t, c.config, "", path)
+		_, two := get(t, f.config, "", path)
 
 		return one == two && strings.Contains(one, "kiwi"), "the first says:\n" + one + "\nthe second says:\n" + two
 	})
@@ -440,25 +440,25 @@ func TestReplicas(t *testing.T) {
 
 // What the cluster configures holds at once: catalogs are read again after the interval, and else not.
 func TestInterval(t *testing.T) {
-	c := newCluster(t)
-	fake := &changing{names: []string{"first"}}
-	catalog := c.catalog(c.namespace, "changing", serveFake(t, fake))
-	c.untilPackages(c.namespace, "changing/first")
+	f := newFixture(t)
+	fake := &fakeCatalog{names: []string{"first"}}
+	catalog := f.catalog(f.namespace, "changing", serveFake(t, fake))
+	f.untilPackages(f.namespace, "changing/first")
 	fake.set("first", "second")
 	read := fake.reads()
 	polled := metav1.Now()
 	catalog.Status.LatestImageRegistryPoll = &polled
-	if err := c.client.Status().Update(t.Context(), catalog); err != nil {
+	if err := f.client.Status().Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
 
 	catalog.Labels = map[string]string{"looked-at": "again"}
-	if err := c.client.Update(t.Context(), catalog); err != nil {
+	if err := f.client.Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
 
 	until(t, "the catalog was looked at", func() (bool, string) {
-		found := c.packages(c.namespace, client.MatchingLabels{"looked-at": "again"})
+		found := f.packages(f.namespace, client.MatchingLabels{"looked-at": "again"})
 		return len(found) > 0, fmt.Sprint(found)
 	})
 	if now := fake.reads(); now != read {
@@ -467,13 +467,13 @@ func TestInterval(t *testing.T) {
 
 	config := &operatorsv1.OLMConfig{ObjectMeta: metav1.ObjectMeta{Name: operatorsv1.OLMConfigName}}
 	config.Spec.Features = &operatorsv1.Features{PackageServerSyncInterval: &metav1.Duration{Duration: time.Second}}
-	c.create(config)
-	c.t.Cleanup(func() {
-		if err := c.client.Delete(context.Background(), config); err != nil {
+	f.create(config)
+	f.t.Cleanup(func() {
+		if err := f.client.Delete(context.Background(), config); err != nil {
 			t.Error(err)
 		}
 	})
-	c.untilPackages(c.namespace, "changing/first", "changing/second")
+	f.untilPackages(f.namespace, "changing/first", "changing/second")
 	if fake.reads() <= read {
 		t.Error("the catalog was not read")
 	}

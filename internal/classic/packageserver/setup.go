@@ -34,30 +34,30 @@ import (
 // DefaultInterval is how often catalogs are read although nothing has changed.
 const DefaultInterval = 12 * time.Hour
 
-// Options are what the component is set up with.
+// Options configure the component.
 type Options struct {
-	// GlobalNamespace is the namespace whose catalogs all namespaces see. Empty stands for none.
+	// GlobalNamespace is the namespace whose catalogs all namespaces see. It may be empty.
 	GlobalNamespace string
-	// Interval is how often a catalog is read although nothing has changed. Zero means DefaultInterval.
-	// OLMConfig overrides it.
+	// Interval is how often a catalog is read although nothing has changed. Zero means
+	// DefaultInterval. OLMConfig overrides it.
 	Interval time.Duration
-	// Address is where packages are served, as host:port.
+	// Address is the listen address, as host:port.
 	Address string
-	// TLS has the certificate that they are served with.
+	// TLS has the serving certificate.
 	TLS *tls.Config
-	// Access says who may see them.
+	// Access configures authentication and authorization.
 	Access serve.Access
-	// Authentication is asked who it is that asks, and Authorization what they may do. Nil stands for the
-	// cluster of the manager.
+	// Authentication and Authorization are the clusters that review tokens and access. Nil
+	// means the cluster of the manager.
 	Authentication, Authorization *rest.Config
-	// AlwaysAllow are paths that are answered whoever asks. One that ends in * stands for all that
-	// begin like it.
+	// AlwaysAllow are paths that need no authentication or authorization. A trailing * matches
+	// any suffix.
 	AlwaysAllow []string
-	// Proxy is between here and the catalogs.
+	// Proxy is the proxy for connections to catalogs.
 	Proxy dial.Proxy
-	// Listening, if set, is told the address once packages are served.
+	// Listening is called with the address when the server listens. It may be nil.
 	Listening func(net.Addr)
-	// Name is that of the controller, for a process with several.
+	// Name is the name of the controller, for a process with several.
 	Name string
 }
 
@@ -70,77 +70,80 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 		options.Name = "packageserver"
 	}
 
-	configured, err := has(mgr, operatorsv1.OLMConfigKind)
+	hasOLMConfig, err := hasKind(mgr, operatorsv1.OLMConfigKind)
 	if err != nil {
 		return err
 	}
 
-	wake := &waker{}
-	f := &follower{
-		reader: mgr.GetClient(), index: index.New(), clock: clock.RealClock{}, every: options.Interval, configured: configured,
-		pool:  dial.New(dial.Options{Changed: wake.wake, Proxy: options.Proxy}),
-		known: map[types.NamespacedName]reading{}, settled: map[types.NamespacedName]bool{},
+	connections := &connectionSource{}
+	f := &catalogReconciler{
+		reader: mgr.GetClient(), index: index.New(), clock: clock.RealClock{}, resyncInterval: options.Interval, hasOLMConfig: hasOLMConfig,
+		pool:     dial.New(dial.Options{Changed: connections.enqueueCatalog, Proxy: options.Proxy}),
+		readings: map[types.NamespacedName]catalogReading{}, attempted: map[types.NamespacedName]bool{},
 	}
 	if err := setupServer(ctx, mgr, f, options); err != nil {
 		return err
 	}
-	if err := mgr.Add(closing{f.pool}); err != nil {
+	if err := mgr.Add(poolCloser{f.pool}); err != nil {
 		return err
 	}
 
-	return follow(mgr, f, wake, options.Name)
+	return setupCatalogReconciler(mgr, f, connections, options.Name)
 }
 
-// has reports whether the cluster has a kind of operators.coreos.com/v1.
-func has(mgr manager.Manager, kind string) (bool, error) {
-	of := operatorsv1.GroupVersion.WithKind(kind)
-	_, err := mgr.GetRESTMapper().RESTMapping(of.GroupKind(), of.Version)
+// hasKind reports whether the cluster has a kind of operators.coreos.com/v1.
+func hasKind(mgr manager.Manager, kind string) (bool, error) {
+	gvk := operatorsv1.GroupVersion.WithKind(kind)
+	_, err := mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for the kind %s: %w", kind, err)
+		return false, fmt.Errorf("looking up the kind %s: %w", kind, err)
 	}
 
 	return true, nil
 }
 
-// waker has a catalog be looked at again when its connection changes.
-type waker struct {
+// connectionSource is a source that enqueues a catalog when the state of its connection
+// changes.
+type connectionSource struct {
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// start is called before the first catalog is looked at, and so before there are connections.
-func (w *waker) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+// startSource stores the queue. It runs before the first reconcile, and so before there are
+// connections.
+func (w *connectionSource) startSource(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	w.queue = queue
 	return nil
 }
 
-func (w *waker) wake(catalog types.NamespacedName) {
+// enqueueCatalog enqueues a catalog.
+func (w *connectionSource) enqueueCatalog(catalog types.NamespacedName) {
 	w.queue.Add(reconcile.Request{NamespacedName: catalog})
 }
 
-// follow has the follower look at catalogs.
-func follow(mgr manager.Manager, f *follower, wake *waker, name string) error {
-	everywhere := false
+// setupCatalogReconciler adds the controller that reads catalogs.
+func setupCatalogReconciler(mgr manager.Manager, r *catalogReconciler, connections *connectionSource, name string) error {
+	needLeaderElection := false
 	b := ctrl.NewControllerManagedBy(mgr).Named(name).
 		For(&operatorsv1alpha1.CatalogSource{}).
-		WatchesRawSource(source.Func(wake.start)).
-		WithOptions(controller.Options{NeedLeaderElection: &everywhere, MaxConcurrentReconciles: 4})
-	if f.configured {
-		b = b.Watches(&operatorsv1.OLMConfig{}, handler.EnqueueRequestsFromMapFunc(f.all), builder.WithPredicates(intervalChanges(f.every)))
+		WatchesRawSource(source.Func(connections.startSource)).
+		WithOptions(controller.Options{NeedLeaderElection: &needLeaderElection, MaxConcurrentReconciles: 4})
+	if r.hasOLMConfig {
+		b = b.Watches(&operatorsv1.OLMConfig{}, handler.EnqueueRequestsFromMapFunc(r.listCatalogRequests), builder.WithPredicates(newIntervalPredicate(r.resyncInterval)))
 	}
-	if err := b.Complete(f); err != nil {
-		return fmt.Errorf("setting up the reading of catalogs: %w", err)
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("setting up the controller of catalogs: %w", err)
 	}
 
 	return nil
 }
 
-// all names every catalog.
-func (f *follower) all(ctx context.Context, _ client.Object) []reconcile.Request {
+// listCatalogRequests is a map function that enqueues every catalog.
+func (r *catalogReconciler) listCatalogRequests(ctx context.Context, _ client.Object) []reconcile.Request {
 	var catalogs operatorsv1alpha1.CatalogSourceList
-	if err := f.reader.List(ctx, &catalogs); err != nil {
+	if err := r.reader.List(ctx, &catalogs); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CatalogSources")
 		return nil
 	}
@@ -153,28 +156,28 @@ func (f *follower) all(ctx context.Context, _ client.Object) []reconcile.Request
 	return requests
 }
 
-// intervalChanges lets changes of the interval through.
-func intervalChanges(other time.Duration) predicate.Predicate {
-	of := func(o client.Object) time.Duration {
+// newIntervalPredicate returns a predicate for changes of the interval in OLMConfig.
+func newIntervalPredicate(other time.Duration) predicate.Predicate {
+	intervalOf := func(o client.Object) time.Duration {
 		if config, ok := o.(*operatorsv1.OLMConfig); ok {
-			return intervalOf(config, other)
+			return configuredInterval(config, other)
 		}
 		return other
 	}
 
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return of(e.Object) != other },
-		DeleteFunc: func(e event.DeleteEvent) bool { return of(e.Object) != other },
-		UpdateFunc: func(e event.UpdateEvent) bool { return of(e.ObjectOld) != of(e.ObjectNew) },
+		CreateFunc: func(e event.CreateEvent) bool { return intervalOf(e.Object) != other },
+		DeleteFunc: func(e event.DeleteEvent) bool { return intervalOf(e.Object) != other },
+		UpdateFunc: func(e event.UpdateEvent) bool { return intervalOf(e.ObjectOld) != intervalOf(e.ObjectNew) },
 	}
 }
 
-// closing closes the connections when the manager ends.
-type closing struct{ pool *dial.Pool }
+// poolCloser closes the connections when the manager stops.
+type poolCloser struct{ pool *dial.Pool }
 
-func (closing) NeedLeaderElection() bool { return false }
+func (poolCloser) NeedLeaderElection() bool { return false }
 
-func (c closing) Start(ctx context.Context) error {
+func (c poolCloser) Start(ctx context.Context) error {
 	<-ctx.Done()
 	c.pool.Close()
 	return nil
@@ -183,8 +186,8 @@ func (c closing) Start(ctx context.Context) error {
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// setupServer adds what answers to requests.
-func setupServer(ctx context.Context, mgr manager.Manager, f *follower, options Options) error {
+// setupServer adds the HTTPS server and its authentication and authorization.
+func setupServer(ctx context.Context, mgr manager.Manager, r *catalogReconciler, options Options) error {
 	delegation, err := options.Access.Delegate(ctx, cmp.Or(options.Authentication, mgr.GetConfig()), cmp.Or(options.Authorization, mgr.GetConfig()))
 	if err != nil {
 		return err
@@ -197,7 +200,7 @@ func setupServer(ctx context.Context, mgr manager.Manager, f *follower, options 
 	return mgr.Add(&serve.Server{
 		Address: options.Address, TLS: options.TLS, Listening: options.Listening, Log: log,
 		Handler: &serve.Handler{
-			Index: f.index, Global: options.GlobalNamespace, Ready: f.Ready, Log: log, AlwaysAllow: options.AlwaysAllow,
+			Index: r.index, Global: options.GlobalNamespace, Ready: r.Ready, Log: log, AlwaysAllow: options.AlwaysAllow,
 			Authenticator: delegation.Authenticator, Authorizer: delegation.Authorizer,
 		},
 	})

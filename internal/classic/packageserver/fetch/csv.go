@@ -18,12 +18,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
 )
 
-// maxIconBytes bounds a picture. Those of the field have a few hundred kB at most.
+// maxIconBytes limits an icon. Icons of public catalogs have a few hundred kB at most.
 const maxIconBytes = 2 << 20
 
-// csv is what is read of a ClusterServiceVersion: what is served of it, and the images of its
-// Deployments, which are no more read than that.
-type csv struct {
+// bundleCSV has the fields of a CSV that are served, and the images of its Deployments.
+type bundleCSV struct {
 	Metadata struct {
 		Name        string            `json:"name"`
 		Labels      map[string]string `json:"labels"`
@@ -68,32 +67,33 @@ type container struct {
 	Image string `json:"image"`
 }
 
-// parse reads a ClusterServiceVersion.
-func parse(text string) (*csv, error) {
+// parseCSV parses the CSV of a bundle.
+func parseCSV(text string) (*bundleCSV, error) {
 	if text == "" {
 		return nil, errors.New("the bundle has no ClusterServiceVersion")
 	}
 
-	var c csv
+	var c bundleCSV
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return nil, fmt.Errorf("the ClusterServiceVersion of the bundle: %w", err)
+		return nil, fmt.Errorf("parsing the ClusterServiceVersion of the bundle: %w", err)
 	}
 	return &c, nil
 }
 
-// description is what is served of it.
-func (c *csv) description() packagesv1.CSVDescription {
+// newDescription returns the description of the CSV that is served.
+func (c *bundleCSV) newDescription() packagesv1.CSVDescription {
 	s := &c.Spec
 	return packagesv1.CSVDescription{
 		DisplayName: s.DisplayName, Version: cmp.Or(s.Version, "0.0.0"), Provider: s.Provider, Annotations: c.Metadata.Annotations,
 		Keywords: s.Keywords, Links: s.Links, Maintainers: s.Maintainers, Maturity: s.Maturity, LongDescription: s.Description,
 		InstallModes: s.InstallModes, CustomResourceDefinitions: s.CRDs, APIServiceDefinitions: s.APIServices,
-		NativeAPIs: s.NativeAPIs, MinKubeVersion: s.MinKubeVersion, RelatedImages: c.images(),
+		NativeAPIs: s.NativeAPIs, MinKubeVersion: s.MinKubeVersion, RelatedImages: c.relatedImages(),
 	}
 }
 
-// images are those of its Deployments, and those that it names, each once.
-func (c *csv) images() []string {
+// relatedImages returns the images of its Deployments and its related images, without
+// duplicates.
+func (c *bundleCSV) relatedImages() []string {
 	var all []string
 	add := func(image string) {
 		if image != "" && !slices.Contains(all, image) {
@@ -116,29 +116,30 @@ func (c *csv) images() []string {
 	return all
 }
 
-// labels are those that it gives its package.
-func (c *csv) labels() map[string]string {
+// packageLabels returns the labels that the CSV adds to its package.
+func (c *bundleCSV) packageLabels() map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, c.Metadata.Labels)
 	all[packagesv1.LabelProvider] = c.Spec.Provider.Name
 	all[packagesv1.LabelProviderURL] = c.Spec.Provider.URL
-	for prefix, usual := range map[string]string{
+	for prefix, defaultLabel := range map[string]string{
 		packagesv1.LabelOS: packagesv1.LabelDefaultOS, packagesv1.LabelArch: packagesv1.LabelDefaultArch,
 	} {
-		named := false
+		found := false
 		for label := range c.Metadata.Labels {
-			named = named || strings.HasPrefix(label, prefix)
+			found = found || strings.HasPrefix(label, prefix)
 		}
-		if !named {
-			all[usual] = packagesv1.LabelSupported
+		if !found {
+			all[defaultLabel] = packagesv1.LabelSupported
 		}
 	}
 
 	return all
 }
 
-// icon is its first picture, without data when it has none that can be read.
-func (c *csv) icon() index.Icon {
+// decodeIcon returns the first icon of the CSV. The icon has no data if it is missing, too
+// large or invalid.
+func (c *bundleCSV) decodeIcon() index.Icon {
 	if len(c.Spec.Icon) == 0 {
 		return index.Icon{}
 	}
@@ -148,7 +149,8 @@ func (c *csv) icon() index.Icon {
 		return index.Icon{}
 	}
 
-	// Some authors leave the padding out, and some break the lines; the decoder minds the first only.
+	// Some CSVs leave out the padding, and some contain line breaks. The decoder refuses only
+	// the former.
 	data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(first.Data), "="))
 	if err != nil {
 		return index.Icon{}
@@ -157,9 +159,9 @@ func (c *csv) icon() index.Icon {
 	return index.Icon{MediaType: first.MediaType, Data: data}
 }
 
-// newestFirst sorts entries: the highest version first, what has none last. It is never nil, for
-// clients know an empty list.
-func newestFirst(entries []packagesv1.ChannelEntry) []packagesv1.ChannelEntry {
+// sortNewestFirst returns entries sorted by version, highest first; entries without a version
+// come last. The result is never nil, because clients expect an empty list.
+func sortNewestFirst(entries []packagesv1.ChannelEntry) []packagesv1.ChannelEntry {
 	type ranked struct {
 		packagesv1.ChannelEntry
 		version *semver.Version

@@ -1,6 +1,6 @@
-// Package fetch reads the packages of a catalog from the server of the catalog, and makes of them what
-// the package server serves.
+// Package fetch reads the packages of a catalog from its registry server and converts them for
+// the package server.
 //
-// A catalog is read as a stream: of its bundles only the names and versions are held, and of the
-// heads of its channels one at a time for each of a few workers.
+// A catalog is read as a stream. Of bundles only names and versions are kept in memory. Each of
+// a few workers reads the heads of channels one at a time.
 package fetch

@@ -21,17 +21,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// Limits bound what is taken from one catalog. The largest catalogs of the field have 500 packages,
-// 3,000 channels and 20,000 entries of channels. A zero field means its default.
+// Limits limit what is read from one catalog. The largest public catalogs have 500 packages,
+// 3,000 channels and 20,000 channel entries. A zero field means its default.
 type Limits struct {
-	// Packages is how many a catalog may have. Default 10,000.
+	// Packages limits the packages of a catalog. Default 10,000.
 	Packages int
-	// Channels is how many a package may have. Default 1,000.
+	// Channels limits the channels of a package. Default 1,000.
 	Channels int
-	// Entries is how many all channels may have together. Default 500,000: about 100 MB while they
-	// are read.
+	// Entries limits the entries of all channels together. Default 500,000, which takes about
+	// 100 MB while the catalog is read.
 	Entries int
-	// Bytes is how much memory all packages may take. Default 128 MiB.
+	// Bytes limits the memory of all packages. Default 128 MiB.
 	Bytes int
 }
 
@@ -42,20 +42,21 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// workers read packages at the same time. Each holds one bundle with its manifests.
-const workers = 4
+// readWorkers is how many packages are read in parallel. Each worker holds one bundle with its
+// manifests.
+const readWorkers = 4
 
-// Packages reads all packages of a catalog. A channel whose head cannot be read is left out, and so is
-// a package without channels; the log is told why. It fails when the catalog cannot be reached any
-// more, or is too large.
+// Packages reads all packages of a catalog. It leaves out channels whose head cannot be read
+// and packages without channels, and logs why. It returns an error if the catalog becomes
+// unavailable or exceeds a limit.
 func Packages(ctx context.Context, client registrypb.RegistryClient, limits Limits, log logr.Logger) ([]*index.Package, error) {
 	limits = limits.withDefaults()
-	names, err := packageNames(ctx, client, limits)
+	names, err := listPackageNames(ctx, client, limits)
 	if err != nil {
 		return nil, err
 	}
 
-	entries, err := channelEntries(ctx, client, limits)
+	entries, err := listChannelEntries(ctx, client, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +80,11 @@ func Packages(ctx context.Context, client registrypb.RegistryClient, limits Limi
 		read  []*index.Package
 		bytes int
 	)
-	for range min(workers, len(names)) {
+	for range min(readWorkers, len(names)) {
 		reading.Go(func() error {
-			r := reader{client: client, limits: limits, packer: index.NewPacker(), log: log, entries: entries}
+			r := packageReader{client: client, limits: limits, packer: index.NewPacker(), log: log, entries: entries}
 			for name := range pending {
-				p, err := r.read(ctx, name)
+				p, err := r.readPackage(ctx, name)
 				if err != nil {
 					return err
 				}
@@ -111,8 +112,8 @@ func Packages(ctx context.Context, client registrypb.RegistryClient, limits Limi
 	return read, nil
 }
 
-// packageNames lists the packages, each once.
-func packageNames(ctx context.Context, client registrypb.RegistryClient, limits Limits) ([]string, error) {
+// listPackageNames returns the sorted names of the packages, without duplicates.
+func listPackageNames(ctx context.Context, client registrypb.RegistryClient, limits Limits) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // Ends a stream that is left early.
 	stream, err := client.ListPackages(ctx, &registrypb.ListPackageRequest{})
@@ -143,11 +144,12 @@ func packageNames(ctx context.Context, client registrypb.RegistryClient, limits 
 	return slices.Compact(names), nil
 }
 
-// place is a channel of a package.
-type place struct{ pkg, channel string }
+// channelKey identifies a channel of a package.
+type channelKey struct{ pkg, channel string }
 
-// channelEntries lists the versions of every channel, in no order.
-func channelEntries(ctx context.Context, client registrypb.RegistryClient, limits Limits) (map[place][]packagesv1.ChannelEntry, error) {
+// listChannelEntries returns the entries of every channel, unsorted. Deprecated bundles are
+// left out.
+func listChannelEntries(ctx context.Context, client registrypb.RegistryClient, limits Limits) (map[channelKey][]packagesv1.ChannelEntry, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // Ends a stream that is left early.
 	stream, err := client.ListBundles(ctx, &registrypb.ListBundlesRequest{})
@@ -155,7 +157,7 @@ func channelEntries(ctx context.Context, client registrypb.RegistryClient, limit
 		return nil, fmt.Errorf("listing the bundles of the catalog: %w", err)
 	}
 
-	entries := map[place][]packagesv1.ChannelEntry{}
+	entries := map[channelKey][]packagesv1.ChannelEntry{}
 	for n := 0; ; n++ {
 		b, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -171,65 +173,66 @@ func channelEntries(ctx context.Context, client registrypb.RegistryClient, limit
 			continue
 		}
 
-		at := place{b.GetPackageName(), b.GetChannelName()}
+		at := channelKey{b.GetPackageName(), b.GetChannelName()}
 		entries[at] = append(entries[at], packagesv1.ChannelEntry{
-			Name: b.GetCsvName(), Version: b.GetVersion(), Deprecation: deprecation(b.GetDeprecation()),
+			Name: b.GetCsvName(), Version: b.GetVersion(), Deprecation: convertDeprecation(b.GetDeprecation()),
 		})
 	}
 }
 
-// propertyDeprecated marks a bundle that the catalog has only so that it can be updated from.
+// propertyDeprecated marks a bundle that is in the catalog only so that it can be updated.
 const propertyDeprecated = "olm.deprecated"
 
-func deprecation(d *registrypb.Deprecation) *packagesv1.Deprecation {
+func convertDeprecation(d *registrypb.Deprecation) *packagesv1.Deprecation {
 	if d == nil {
 		return nil
 	}
 	return &packagesv1.Deprecation{Message: d.GetMessage()}
 }
 
-// reader reads packages, one after the other.
-type reader struct {
+// packageReader reads packages one by one.
+type packageReader struct {
 	client  registrypb.RegistryClient
 	limits  Limits
 	packer  *index.Packer
 	log     logr.Logger
-	entries map[place][]packagesv1.ChannelEntry // shared, and not written any more
+	entries map[channelKey][]packagesv1.ChannelEntry // shared and read-only
 }
 
-// read reads a package. It is nil when none of its channels can be served.
-func (r *reader) read(ctx context.Context, name string) (*index.Package, error) {
-	answer, err := r.client.GetPackage(ctx, &registrypb.GetPackageRequest{Name: name})
+// readPackage reads a package. It returns nil if the package has to be left out.
+func (r *packageReader) readPackage(ctx context.Context, name string) (*index.Package, error) {
+	pkg, err := r.client.GetPackage(ctx, &registrypb.GetPackageRequest{Name: name})
 	switch {
-	case err != nil && gone(ctx, err):
+	case err != nil && isCatalogUnavailable(ctx, err):
 		return nil, fmt.Errorf("reading package %q: %w", name, err)
 	case err != nil:
-		r.log.Info("A package is left out: the catalog does not give it", "package", name, "error", err.Error())
-		return nil, nil // Without the package the catalog is still of use.
-	case len(answer.GetChannels()) > r.limits.Channels:
-		r.log.Info("A package is left out: it has too many channels", "package", name, "channels", len(answer.GetChannels()), "limit", r.limits.Channels)
+		r.log.Info("Leaving out package: the catalog returned an error", "package", name, "error", err.Error())
+		return nil, nil // The other packages are still usable.
+	case len(pkg.GetChannels()) > r.limits.Channels:
+		r.log.Info("Leaving out package: too many channels", "package", name, "channels", len(pkg.GetChannels()), "limit", r.limits.Channels)
 		return nil, nil
 	}
 
-	heads, err := r.heads(ctx, name, answer.GetChannels())
+	heads, err := r.readChannelHeads(ctx, name, pkg.GetChannels())
 	if err != nil || len(heads) == 0 {
 		return nil, err
 	}
 
-	made := assemble(answer, heads)
-	p, err := r.packer.Pack(made.status, made.labels, made.icon)
+	served := assemblePackage(pkg, heads)
+	p, err := r.packer.Pack(served.status, served.labels, served.icon)
 	if err != nil {
-		r.log.Info("A package is left out", "package", name, "error", err.Error())
+		r.log.Info("Leaving out package", "package", name, "error", err.Error())
 		return nil, nil
 	}
 
 	return p, nil
 }
 
-// heads reads the heads of channels: of channels that have the same one, once.
-func (r *reader) heads(ctx context.Context, name string, channels []*registrypb.Channel) ([]channelHead, error) {
+// readChannelHeads reads the heads of channels. A bundle that is the head of several channels
+// is read once.
+func (r *packageReader) readChannelHeads(ctx context.Context, name string, channels []*registrypb.Channel) ([]channelHead, error) {
 	type result struct {
-		head *csv
+		head *bundleCSV
 		err  error
 	}
 	known := map[string]result{}
@@ -238,31 +241,31 @@ func (r *reader) heads(ctx context.Context, name string, channels []*registrypb.
 		found, ok := known[c.GetCsvName()]
 		if !ok {
 			bundle, err := r.client.GetBundle(ctx, &registrypb.GetBundleRequest{PkgName: name, ChannelName: c.GetName(), CsvName: c.GetCsvName()})
-			if err != nil && gone(ctx, err) {
+			if err != nil && isCatalogUnavailable(ctx, err) {
 				return nil, fmt.Errorf("reading bundle %q of package %q: %w", c.GetCsvName(), name, err)
 			}
 
 			found.err = err
 			if err == nil {
-				found.head, found.err = parse(bundle.GetCsvJson())
+				found.head, found.err = parseCSV(bundle.GetCsvJson())
 			}
 
 			known[c.GetCsvName()] = found
 		}
 		if found.err != nil {
-			r.log.Info("A channel is left out: its head cannot be read",
+			r.log.Info("Leaving out channel: its head cannot be read",
 				"package", name, "channel", c.GetName(), "bundle", c.GetCsvName(), "error", found.err.Error())
 			continue
 		}
-		heads = append(heads, channelHead{channel: c, csv: found.head, entries: r.entries[place{name, c.GetName()}]})
+		heads = append(heads, channelHead{channel: c, csv: found.head, entries: r.entries[channelKey{name, c.GetName()}]})
 	}
 
 	return heads, nil
 }
 
-// gone reports whether a call failed because the whole catalog cannot be read now, and not only what was
-// asked for.
-func gone(ctx context.Context, err error) bool {
+// isCatalogUnavailable reports whether a call failed because the catalog is unavailable, not
+// because of what was requested.
+func isCatalogUnavailable(ctx context.Context, err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
 		return true
@@ -270,35 +273,36 @@ func gone(ctx context.Context, err error) bool {
 	return ctx.Err() != nil
 }
 
-// channelHead is a channel with what is at its head.
+// channelHead is a channel with the CSV at its head.
 type channelHead struct {
 	channel *registrypb.Channel
-	csv     *csv
+	csv     *bundleCSV
 	entries []packagesv1.ChannelEntry
 }
 
-// made is what becomes of a package.
-type made struct {
+// servedPackage is the content of a PackageManifest.
+type servedPackage struct {
 	status *packagesv1.PackageStatus
 	labels map[string]string
 	icon   index.Icon
 }
 
-// assemble makes what is served of a package that has at least one channel.
-func assemble(p *registrypb.Package, heads []channelHead) made {
+// assemblePackage returns the content of a PackageManifest with at least one channel. It sorts
+// heads.
+func assemblePackage(p *registrypb.Package, heads []channelHead) servedPackage {
 	slices.SortFunc(heads, func(a, b channelHead) int { return strings.Compare(a.channel.GetName(), b.channel.GetName()) })
 	s := &packagesv1.PackageStatus{
-		PackageName: p.GetName(), Deprecation: deprecation(p.GetDeprecation()), DefaultChannel: p.GetDefaultChannelName(),
+		PackageName: p.GetName(), Deprecation: convertDeprecation(p.GetDeprecation()), DefaultChannel: p.GetDefaultChannelName(),
 	}
 	for _, h := range heads {
 		s.Channels = append(s.Channels, packagesv1.PackageChannel{
-			Name: h.channel.GetName(), CurrentCSV: h.name(), CurrentCSVDesc: h.csv.description(),
-			Deprecation: deprecation(h.channel.GetDeprecation()), Entries: newestFirst(h.entries),
+			Name: h.channel.GetName(), CurrentCSV: h.csvName(), CurrentCSVDesc: h.csv.newDescription(),
+			Deprecation: convertDeprecation(h.channel.GetDeprecation()), Entries: sortNewestFirst(h.entries),
 		})
 	}
 
-	// What the package as a whole says of itself is what the head of its default channel says: of the
-	// first channel when there is no default, or when it was left out.
+	// Provider, labels and icon come from the head of the default channel. If there is no
+	// default channel, or if it was left out, the first channel is used.
 	def := slices.IndexFunc(heads, func(h channelHead) bool { return h.channel.GetName() == s.DefaultChannel })
 	if def < 0 {
 		def = 0
@@ -309,14 +313,14 @@ func assemble(p *registrypb.Package, heads []channelHead) made {
 
 	head := heads[def]
 	s.Provider = operatorsv1alpha1.AppLink{Name: head.csv.Spec.Provider.Name, URL: head.csv.Spec.Provider.URL}
-	icon := head.csv.icon()
-	icon.ETag = index.ETag(s.PackageName, head.channel.GetName(), head.name())
+	icon := head.csv.decodeIcon()
+	icon.ETag = index.ETag(s.PackageName, head.channel.GetName(), head.csvName())
 
-	return made{status: s, labels: head.csv.labels(), icon: icon}
+	return servedPackage{status: s, labels: head.csv.packageLabels(), icon: icon}
 }
 
-// name is that of the ClusterServiceVersion at the head.
-func (h channelHead) name() string {
+// csvName returns the name of the CSV at the head.
+func (h channelHead) csvName() string {
 	if h.csv.Metadata.Name != "" {
 		return h.csv.Metadata.Name
 	}

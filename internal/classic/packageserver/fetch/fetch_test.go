@@ -144,7 +144,7 @@ func channels(names ...string) []*registrypb.Channel {
 	return all
 }
 
-func csv(name, spec string) string {
+func bundleCSV(name, spec string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":%s}`, name, spec)
 }
 
@@ -179,7 +179,7 @@ func TestPackages(t *testing.T) {
 				"relatedImages":[{"name":"x","image":"quay.io/x"},{"name":"again","image":"quay.io/a"}],
 				"install":{"strategy":"deployment","spec":{"deployments":[{"name":"d","spec":{"replicas":"not a number","template":{"spec":{
 					"containers":[{"image":"quay.io/a"},{"image":"quay.io/b"}],"initContainers":[{"image":"quay.io/i"}]}}}}]}}}}`,
-			"plum.v3": csv("plum.v3", `{"provider":{"name":"Other"}}`),
+			"plum.v3": bundleCSV("plum.v3", `{"provider":{"name":"Other"}}`),
 		},
 	}
 
@@ -255,7 +255,7 @@ func TestPartsThatCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &catalog{packages: []*registrypb.Package{of.pkg, {Name: "sound", Channels: channels("a=sound.v1")}}, fail: of.fail, csvs: map[string]string{}}
 			for _, head := range []string{"p.v1", "p.v2", "p.v3", "sound.v1"} {
-				c.csvs[head] = csv(head, "{}")
+				c.csvs[head] = bundleCSV(head, "{}")
 			}
 
 			for head, text := range of.csvs {
@@ -292,7 +292,7 @@ func TestCatalogsThatCannotBeRead(t *testing.T) {
 		return &catalog{
 			packages: []*registrypb.Package{{Name: "p", Channels: channels("a=p.v1")}, {Name: "q", Channels: channels("a=q.v1", "b=q.v1")}},
 			bundles:  []*registrypb.Bundle{{PackageName: "p", ChannelName: "a"}, {PackageName: "q", ChannelName: "a"}},
-			csvs:     map[string]string{"p.v1": csv("p.v1", "{}"), "q.v1": csv("q.v1", "{}")},
+			csvs:     map[string]string{"p.v1": bundleCSV("p.v1", "{}"), "q.v1": bundleCSV("q.v1", "{}")},
 		}
 	}
 
@@ -343,7 +343,7 @@ func TestIcons(t *testing.T) {
 	} {
 		c := &catalog{
 			packages: []*registrypb.Package{{Name: "p", DefaultChannelName: "a", Channels: channels("a=p.v1")}},
-			csvs:     map[string]string{"p.v1": csv("p.v1", `{"icon":`+of.icon+`}`)},
+			csvs:     map[string]string{"p.v1": bundleCSV("p.v1", `{"icon":`+of.icon+`}`)},
 		}
 		packages, err := fetch.Packages(t.Context(), dial(t, c), fetch.Limits{}, logr.Discard())
 		if err != nil {
@@ -359,7 +359,7 @@ func TestIcons(t *testing.T) {
 
 // Whatever stands where a ClusterServiceVersion should, is served or left out.
 func FuzzCSV(f *testing.F) {
-	f.Add(csv("x", `{"icon":[{"base64data":"PHN2Zy8+"}],"version":1.2}`))
+	f.Add(bundleCSV("x", `{"icon":[{"base64data":"PHN2Zy8+"}],"version":1.2}`))
 	f.Add(`{"metadata":{"labels":{"a":"b"}},"spec":{"install":{"spec":{"deployments":[null]}}}}`)
 	f.Add(`{}`)
 	f.Add(`null`)

@@ -173,7 +173,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	ready := errors.New("catalog ns/mine was not read yet")
+	ready := errors.New("catalog ns/mine has not been read yet")
 	s := server(t, fruits(t), func(h *serve.Handler) { h.Ready = func() error { return ready } })
 	for name, of := range map[string]struct {
 		method, path string

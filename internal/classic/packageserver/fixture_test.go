@@ -60,20 +60,20 @@ func until(t testing.TB, what string, ok func() (bool, string)) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waiting in vain: %s: %s", what, state)
+			t.Fatalf("timed out waiting for %s: %s", what, state)
 		}
 		time.Sleep(20 * time.Millisecond) // The state is polled.
 	}
 }
 
-// cluster is an API server that passes requests for packages on to a package server.
-type cluster struct {
+// fixture has an API server that forwards requests for packages to a package server.
+type fixture struct {
 	t      testing.TB
 	config *rest.Config
 	client client.Client
-	// namespace is one of the test, with catalogs that it alone sees.
+	// namespace is the namespace of the test, with catalogs that only it sees.
 	namespace string
-	// global is the namespace whose catalogs all see.
+	// global is the namespace whose catalogs all namespaces see.
 	global string
 }
 
@@ -87,10 +87,11 @@ var serving struct {
 
 const globalNamespace = "global-catalogs"
 
-// newCluster starts what is needed, and makes a namespace for the test.
-func newCluster(t *testing.T) *cluster {
+// newFixture starts the API server and the package server, and creates a namespace for the
+// test.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &cluster{t: t, config: env.Start(t), global: globalNamespace}
+	c := &fixture{t: t, config: env.Start(t), global: globalNamespace}
 	c.client = env.Client(t, corev1.AddToScheme, rbacv1.AddToScheme, operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, packagesv1.AddToScheme)
 	serving.once.Do(func() { serving.err = c.serve() })
 	if serving.err != nil {
@@ -104,23 +105,23 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-func (c *cluster) create(o client.Object) {
-	c.t.Helper()
-	if err := c.client.Create(c.t.Context(), o); err != nil {
-		c.t.Fatal(err)
+func (f *fixture) create(o client.Object) {
+	f.t.Helper()
+	if err := f.client.Create(f.t.Context(), o); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
 // serve starts the package server, and has the API server pass requests on to it.
-func (c *cluster) serve() error {
+func (f *fixture) serve() error {
 	ctx := context.Background()
 	for _, name := range []string{globalNamespace, "package-server"} {
-		if err := c.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := f.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
 
-	address, stop, err := start(c.t, c.config, packageserver.Options{GlobalNamespace: globalNamespace, Access: serve.Access{DenyTTL: time.Millisecond}})
+	address, stop, err := start(f.t, f.config, packageserver.Options{GlobalNamespace: globalNamespace, Access: serve.Access{DenyTTL: time.Millisecond}})
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (c *cluster) serve() error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "package-server", Name: "packageserver"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
 	}
-	if err := c.client.Create(ctx, service); err != nil {
+	if err := f.client.Create(ctx, service); err != nil {
 		return err
 	}
 
@@ -148,12 +149,12 @@ func (c *cluster) serve() error {
 			"service": map[string]any{"namespace": "package-server", "name": "packageserver", "port": number(port)},
 		},
 	}}
-	if err := c.client.Create(ctx, api); err != nil {
+	if err := f.client.Create(ctx, api); err != nil {
 		return err
 	}
 
-	until(c.t, "the API server passes requests on", func() (bool, string) {
-		if err := c.client.Get(ctx, client.ObjectKeyFromObject(api), api); err != nil {
+	until(f.t, "the API server passes requests on", func() (bool, string) {
+		if err := f.client.Get(ctx, client.ObjectKeyFromObject(api), api); err != nil {
 			return false, err.Error()
 		}
 		conditions, _, _ := unstructured.NestedSlice(api.Object, "status", "conditions")
@@ -270,7 +271,7 @@ func folderOf(t testing.TB, blobs ...string) string {
 }
 
 // catalog makes a CatalogSource for a server of a catalog, as it is once it is set up.
-func (c *cluster) catalog(namespace, name, address string, change ...func(*operatorsv1alpha1.CatalogSource)) *operatorsv1alpha1.CatalogSource {
+func (c *fixture) catalog(namespace, name, address string, change ...func(*operatorsv1alpha1.CatalogSource)) *operatorsv1alpha1.CatalogSource {
 	c.t.Helper()
 	made := &operatorsv1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -298,11 +299,11 @@ func (c *cluster) catalog(namespace, name, address string, change ...func(*opera
 }
 
 // packages lists what a namespace sees, as CATALOG/PACKAGE, through the API server.
-func (c *cluster) packages(namespace string, options ...client.ListOption) []string {
-	c.t.Helper()
+func (f *fixture) packages(namespace string, options ...client.ListOption) []string {
+	f.t.Helper()
 	var list packagesv1.PackageManifestList
-	if err := c.client.List(c.t.Context(), &list, append(options, client.InNamespace(namespace))...); err != nil {
-		c.t.Fatal(err)
+	if err := f.client.List(f.t.Context(), &list, append(options, client.InNamespace(namespace))...); err != nil {
+		f.t.Fatal(err)
 	}
 
 	var names []string
@@ -314,10 +315,10 @@ func (c *cluster) packages(namespace string, options ...client.ListOption) []str
 }
 
 // untilPackages waits until a namespace sees these packages.
-func (c *cluster) untilPackages(namespace string, want ...string) {
-	c.t.Helper()
-	until(c.t, fmt.Sprintf("the packages %q", want), func() (bool, string) {
-		got := c.packages(namespace)
+func (f *fixture) untilPackages(namespace string, want ...string) {
+	f.t.Helper()
+	until(f.t, fmt.Sprintf("the packages %q", want), func() (bool, string) {
+		got := f.packages(namespace)
 		return fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprint(got)
 	})
 }
