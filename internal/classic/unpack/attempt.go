@@ -7,8 +7,8 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// Reasons and messages by which a failed Job is known. Bundles that are unpacked inline fail by the
-// same, followed by what went wrong.
+// Reasons and messages of failed Jobs. Bundles that are unpacked inline fail with the same
+// ones, followed by the cause.
 const (
 	reasonBackoffLimit  = "BackoffLimitExceeded"
 	messageBackoffLimit = "Job has reached the specified backoff limit"
@@ -17,110 +17,111 @@ const (
 )
 
 const (
-	// firstPullPause and lastPullPause are how long it takes until a pull that failed is tried again:
-	// longer from try to try.
-	firstPullPause = 5 * time.Second
-	lastPullPause  = 2 * time.Minute
-	// attemptTTL is how long an attempt is remembered that nobody asks for.
+	// minPullRetryInterval and maxPullRetryInterval bound the interval before a failed pull is
+	// retried. It doubles with each failure.
+	minPullRetryInterval = 5 * time.Second
+	maxPullRetryInterval = 2 * time.Minute
+	// attemptTTL is how long an attempt is kept that is not requested any more.
 	attemptTTL = time.Hour
-	// askSoon is how long to wait for a bundle that was just begun to be pulled: most take a second or two.
-	askSoon = time.Second
+	// initialRequeueInterval is the requeue interval shortly after a pull was started: most
+	// pulls take a second or two.
+	initialRequeueInterval = time.Second
 )
 
-// attempt is what is known of a bundle that is unpacked inline, until it is there. It lives as long as
-// the process: the next one begins again.
-type attempt struct {
-	namespace string // of the catalog
-	began     time.Time
-	asked     time.Time // when somebody last wanted the bundle
-	running   bool
-	tries     int       // those that failed
-	ended     time.Time // the last of them
-	err       error     // of the last of them
+// pullAttempt is the state of a bundle that is unpacked inline, until its ConfigMap exists. It
+// is not persisted: a new process starts a new attempt.
+type pullAttempt struct {
+	namespace       string // of the catalog
+	startedAt       time.Time
+	lastRequestedAt time.Time // when the bundle was last requested
+	running         bool
+	failures        int       // those that failed
+	lastFailedAt    time.Time // the last of them
+	lastErr         error     // of the last of them
 }
 
-// isDue reports whether the bundle is to be pulled now, if there is room.
-func (a *attempt) isDue(limits Limits, now time.Time) bool {
-	if a.running || a.failure(limits, now) != nil {
+// isPullDue reports whether the bundle can be pulled now if a slot is free.
+func (a *pullAttempt) isPullDue(limits Limits, now time.Time) bool {
+	if a.running || a.failureAt(limits, now) != nil {
 		return false
 	}
-	return a.tries == 0 || !now.Before(a.ended.Add(a.pause()))
+	return a.failures == 0 || !now.Before(a.lastFailedAt.Add(a.retryInterval()))
 }
 
-// pause is how long it takes from the last try to the next.
-func (a *attempt) pause() time.Duration {
-	pause := firstPullPause
-	for range a.tries - 1 {
-		if pause *= 2; pause >= lastPullPause {
-			return lastPullPause
+// retryInterval returns the interval between the last failure and the next pull.
+func (a *pullAttempt) retryInterval() time.Duration {
+	interval := minPullRetryInterval
+	for range a.failures - 1 {
+		if interval *= 2; interval >= maxPullRetryInterval {
+			return maxPullRetryInterval
 		}
 	}
-	return pause
+	return interval
 }
 
-// deadline is when a pull that begins now ends.
-func (a *attempt) deadline(limits Limits, now time.Time) time.Time {
+// pullDeadline returns the deadline of a pull that starts now.
+func (a *pullAttempt) pullDeadline(limits Limits, now time.Time) time.Time {
 	latest := now.Add(pullTimeout)
-	if end := a.began.Add(limits.Timeout); limits.Timeout > 0 && end.Before(latest) {
+	if end := a.startedAt.Add(limits.Timeout); limits.Timeout > 0 && end.Before(latest) {
 		return end
 	}
 	return latest
 }
 
-// failed says that a bundle is given up for a while.
-type failed struct {
+// attemptFailure is the failure of an attempt, which is retried after failedAttemptInterval.
+type attemptFailure struct {
 	at              time.Time
 	reason, message string
 }
 
-// failure returns how the attempt has failed, or nil.
-func (a *attempt) failure(limits Limits, now time.Time) *failed {
-	end := a.began.Add(limits.Timeout)
+// failureAt returns the failure of the attempt, or nil if it has not failed.
+func (a *pullAttempt) failureAt(limits Limits, now time.Time) *attemptFailure {
+	end := a.startedAt.Add(limits.Timeout)
 	switch {
 	case a.running:
 		return nil
-	case isTerminal(a.err):
-		return &failed{a.ended, reasonBackoffLimit, fmt.Sprintf("%s: %v", messageBackoffLimit, a.err)}
-	case limits.Timeout > 0 && !now.Before(end) && a.err != nil:
-		return &failed{end, reasonDeadline, fmt.Sprintf("%s: %v", messageDeadline, a.err)}
+	case isTerminal(a.lastErr):
+		return &attemptFailure{a.lastFailedAt, reasonBackoffLimit, fmt.Sprintf("%s: %v", messageBackoffLimit, a.lastErr)}
+	case limits.Timeout > 0 && !now.Before(end) && a.lastErr != nil:
+		return &attemptFailure{end, reasonDeadline, fmt.Sprintf("%s: %v", messageDeadline, a.lastErr)}
 	case limits.Timeout > 0 && !now.Before(end):
-		return &failed{end, reasonDeadline, messageDeadline}
+		return &attemptFailure{end, reasonDeadline, messageDeadline}
 	default:
 		return nil
 	}
 }
 
-// rest is how long a failed attempt rests before the next.
-func rest(limits Limits) time.Duration {
+// failedAttemptInterval returns the interval between a failed attempt and the next one.
+func failedAttemptInterval(limits Limits) time.Duration {
 	if limits.MinRetryInterval > 0 {
 		return min(limits.MinRetryInterval, RetryAfter)
 	}
 	return RetryAfter
 }
 
-// isRetried reports whether the attempt has failed and rested.
-func (a *attempt) isRetried(limits Limits, now time.Time) bool {
-	f := a.failure(limits, now)
-	return f != nil && !now.Before(f.at.Add(rest(limits)))
+// isRetryDue reports whether the attempt has failed and a new one can start.
+func (a *pullAttempt) isRetryDue(limits Limits, now time.Time) bool {
+	f := a.failureAt(limits, now)
+	return f != nil && !now.Before(f.at.Add(failedAttemptInterval(limits)))
 }
 
-// report writes how far the bundle is.
-func (a *attempt) report(r *Result, limits Limits, now time.Time) {
-	if f := a.failure(limits, now); f != nil {
-		r.failed(f.reason, f.message, max(f.at.Add(rest(limits)).Sub(now), askSoon), now)
+// reportTo sets the conditions and the requeue interval of a result.
+func (a *pullAttempt) reportTo(r *Result, limits Limits, now time.Time) {
+	if f := a.failureAt(limits, now); f != nil {
+		r.setFailed(f.reason, f.message, max(f.at.Add(failedAttemptInterval(limits)).Sub(now), initialRequeueInterval), now)
 		return
 	}
 
 	switch {
-	case a.err != nil:
-		r.pending(v1alpha1.BundleLookupReasonJobIncomplete, fmt.Sprintf("%s: Reason: %s, Message: %v", messageIncomplete, pullTrouble[1], a.err), now)
+	case a.lastErr != nil:
+		r.setPending(v1alpha1.BundleLookupReasonJobIncomplete, fmt.Sprintf("%s: Reason: %s, Message: %v", messageIncomplete, imagePullReasons[1], a.lastErr), now)
 	case a.running:
-		r.pending(v1alpha1.BundleLookupReasonJobIncomplete, messageIncomplete, now)
+		r.setPending(v1alpha1.BundleLookupReasonJobIncomplete, messageIncomplete, now)
 	default:
-		r.pending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
+		r.setPending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
 	}
 
-	if now.Sub(a.began) < 10*askSoon {
-		r.Again = askSoon
+	if now.Sub(a.startedAt) < 10*initialRequeueInterval {
+		r.Again = initialRequeueInterval
 	}
 }

@@ -18,57 +18,57 @@ import (
 func TestAttempt(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	network, content := errors.New("no route to host"), &contentError{errors.New("manifests: file does not exist")}
+	network, content := errors.New("no route to host"), &invalidContentError{errors.New("manifests: file does not exist")}
 	limits := Limits{Timeout: 10 * time.Minute}
 	for name, test := range map[string]struct {
-		attempt    attempt
+		attempt    pullAttempt
 		limits     Limits
 		due, retry bool
 		want       string
 		again      time.Duration
 	}{
-		"new":              {attempt{began: now}, limits, true, false, "BundleLookupPending JobNotStarted: unpack job not yet started", time.Second},
-		"running":          {attempt{began: now, running: true}, limits, false, false, "BundleLookupPending JobIncomplete: unpack job not completed", time.Second},
-		"running for long": {attempt{began: ago(time.Minute), running: true}, limits, false, false, "BundleLookupPending JobIncomplete: unpack job not completed", AskAgain},
+		"new":              {pullAttempt{startedAt: now}, limits, true, false, "BundleLookupPending JobNotStarted: unpack job not yet started", time.Second},
+		"running":          {pullAttempt{startedAt: now, running: true}, limits, false, false, "BundleLookupPending JobIncomplete: unpack job not completed", time.Second},
+		"running for long": {pullAttempt{startedAt: ago(time.Minute), running: true}, limits, false, false, "BundleLookupPending JobIncomplete: unpack job not completed", AskAgain},
 		"failed once": {
-			attempt{began: ago(5 * time.Second), tries: 1, ended: ago(4 * time.Second), err: network}, limits, false, false,
+			pullAttempt{startedAt: ago(5 * time.Second), failures: 1, lastFailedAt: ago(4 * time.Second), lastErr: network}, limits, false, false,
 			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", time.Second,
 		},
 		"due again": {
-			attempt{began: ago(time.Minute), tries: 1, ended: ago(5 * time.Second), err: network}, limits, true, false,
+			pullAttempt{startedAt: ago(time.Minute), failures: 1, lastFailedAt: ago(5 * time.Second), lastErr: network}, limits, true, false,
 			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", AskAgain,
 		},
 		"failed often": {
-			attempt{began: ago(9 * time.Minute), tries: 30, ended: ago(119 * time.Second), err: network}, limits, false, false,
+			pullAttempt{startedAt: ago(9 * time.Minute), failures: 30, lastFailedAt: ago(119 * time.Second), lastErr: network}, limits, false, false,
 			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", AskAgain,
 		},
 		"too late": {
-			attempt{began: ago(11 * time.Minute), tries: 4, ended: ago(time.Minute), err: network}, limits, false, false,
+			pullAttempt{startedAt: ago(11 * time.Minute), failures: 4, lastFailedAt: ago(time.Minute), lastErr: network}, limits, false, false,
 			"BundleLookupFailed DeadlineExceeded: Job was active longer than specified deadline: no route to host", 4 * time.Minute,
 		},
 		"without end": {
-			attempt{began: ago(11 * time.Hour), tries: 4, ended: ago(time.Hour), err: network}, Limits{}, true, false,
+			pullAttempt{startedAt: ago(11 * time.Hour), failures: 4, lastFailedAt: ago(time.Hour), lastErr: network}, Limits{}, true, false,
 			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", AskAgain,
 		},
 		"no bundle": {
-			attempt{began: ago(time.Minute), tries: 1, ended: ago(time.Minute), err: content}, limits, false, false,
+			pullAttempt{startedAt: ago(time.Minute), failures: 1, lastFailedAt: ago(time.Minute), lastErr: content}, limits, false, false,
 			"BundleLookupFailed BackoffLimitExceeded: Job has reached the specified backoff limit: reading the bundle: manifests: file does not exist", 4 * time.Minute,
 		},
 		"no bundle, rested": {
-			attempt{began: ago(time.Minute), tries: 1, ended: ago(time.Minute), err: content}, Limits{Timeout: time.Hour, MinRetryInterval: time.Minute}, false, true,
+			pullAttempt{startedAt: ago(time.Minute), failures: 1, lastFailedAt: ago(time.Minute), lastErr: content}, Limits{Timeout: time.Hour, MinRetryInterval: time.Minute}, false, true,
 			"BundleLookupFailed BackoffLimitExceeded: Job has reached the specified backoff limit: reading the bundle: manifests: file does not exist", time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := test.attempt.isDue(test.limits, now); got != test.due {
+			if got := test.attempt.isPullDue(test.limits, now); got != test.due {
 				t.Errorf("due: got %v, want %v", got, test.due)
 			}
-			if got := test.attempt.isRetried(test.limits, now); got != test.retry {
+			if got := test.attempt.isRetryDue(test.limits, now); got != test.retry {
 				t.Errorf("retried: got %v, want %v", got, test.retry)
 			}
 
 			var r Result
-			test.attempt.report(&r, test.limits, now)
+			test.attempt.reportTo(&r, test.limits, now)
 			c := r.Lookup.Conditions[0]
 			if got := fmt.Sprintf("%s %s: %s", c.Type, c.Reason, c.Message); got != test.want || len(r.Lookup.Conditions) != 1 {
 				t.Errorf("got %s\nwant %s", got, test.want)
@@ -83,23 +83,23 @@ func TestAttempt(t *testing.T) {
 // A namespace whose images are never pulled leaves room for the others.
 func TestSlots(t *testing.T) {
 	i := NewInline(InlineOptions{})
-	for n := range maxPulls {
-		namespace := fmt.Sprintf("tenant-%d", n/maxPullsOfNamespace)
-		if !i.hasSlot(namespace) {
+	for n := range maxConcurrentPulls {
+		namespace := fmt.Sprintf("tenant-%d", n/maxPullsPerNamespace)
+		if !i.hasPullSlot(namespace) {
 			t.Fatalf("pull %d: there is no slot", n)
 		}
-		i.attempts[strconv.Itoa(n)] = &attempt{namespace: namespace, running: true}
-		if n%maxPullsOfNamespace == maxPullsOfNamespace-1 && i.hasSlot(namespace) {
-			t.Errorf("namespace %s has more than %d slots", namespace, maxPullsOfNamespace)
+		i.attempts[strconv.Itoa(n)] = &pullAttempt{namespace: namespace, running: true}
+		if n%maxPullsPerNamespace == maxPullsPerNamespace-1 && i.hasPullSlot(namespace) {
+			t.Errorf("namespace %s has more than %d slots", namespace, maxPullsPerNamespace)
 		}
 	}
 
-	if i.hasSlot("another") {
-		t.Errorf("there are more than %d slots", maxPulls)
+	if i.hasPullSlot("another") {
+		t.Errorf("there are more than %d slots", maxConcurrentPulls)
 	}
 
 	delete(i.attempts, "0")
-	if !i.hasSlot("another") {
+	if !i.hasPullSlot("another") {
 		t.Error("a slot that is free is not given")
 	}
 }
@@ -123,7 +123,7 @@ func TestUnneeded(t *testing.T) {
 		content("old", "there", 2*time.Hour), content("orphan", "gone", time.Second),
 	}
 	var got []string
-	for _, c := range unneeded(all, catalogs, plans, now) {
+	for _, c := range selectUnneededContent(all, catalogs, plans, now) {
 		got = append(got, c.Name)
 	}
 

@@ -9,24 +9,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// keptJobs is how many Jobs of an image are kept when failed ones are tried again.
-const keptJobs = 5
+// maxKeptJobs is how many Jobs of an image are kept when failed ones are retried.
+const maxKeptJobs = 5
 
-// choice is what is done about the Jobs of an image.
-type choice struct {
-	// current is the Job that counts; nil when there is none.
+// jobDecision says what to do about the Jobs of an image.
+type jobDecision struct {
+	// current is the Job that counts, or nil if there is none.
 	current *batchv1.Job
-	// another says that one more Job is made, beside those that failed.
-	another bool
-	// surplus are those that are deleted.
+	// createAnother is set if another Job has to be created beside failed ones.
+	createAnother bool
+	// surplus are the Jobs to delete.
 	surplus []*batchv1.Job
-	// again is after how long another can be made; 0 is not at all.
-	again time.Duration
+	// retryAfter is the time until another Job can be created, or 0 for never.
+	retryAfter time.Duration
 }
 
-// choose decides about the Jobs of an image. One that has not failed counts before those that have, and
-// is not repeated. Of several the newest counts, and of those that failed the one that did so last.
-func choose(jobs []batchv1.Job, interval time.Duration, now time.Time) choice {
+// decideJobs decides what to do about the Jobs of an image. A Job that has not failed takes
+// precedence over failed ones and is not repeated. Of several such Jobs the newest counts, of
+// failed Jobs the one that failed last. interval is the retry interval; 0 disables retries.
+func decideJobs(jobs []batchv1.Job, interval time.Duration, now time.Time) jobDecision {
 	sorted := make([]*batchv1.Job, 0, len(jobs))
 	for i := range jobs {
 		if jobs[i].DeletionTimestamp.IsZero() {
@@ -35,7 +36,7 @@ func choose(jobs []batchv1.Job, interval time.Duration, now time.Time) choice {
 	}
 
 	slices.SortFunc(sorted, func(a, b *batchv1.Job) int {
-		aFailed, bFailed := failure(a), failure(b)
+		aFailed, bFailed := findFailedCondition(a), findFailedCondition(b)
 		switch {
 		case aFailed == nil && bFailed != nil:
 			return -1
@@ -49,22 +50,22 @@ func choose(jobs []batchv1.Job, interval time.Duration, now time.Time) choice {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
 	})
 
-	var c choice
+	var c jobDecision
 	if len(sorted) == 0 {
 		return c
 	}
 
 	c.current = sorted[0]
-	if failed := failure(c.current); failed != nil && interval > 0 {
-		if rested := now.Sub(failed.LastTransitionTime.Time); rested >= interval {
-			c.another = true
+	if failed := findFailedCondition(c.current); failed != nil && interval > 0 {
+		if elapsed := now.Sub(failed.LastTransitionTime.Time); elapsed >= interval {
+			c.createAnother = true
 		} else {
-			c.again = interval - rested
+			c.retryAfter = interval - elapsed
 		}
 	}
 
-	keep := keptJobs
-	if c.another {
+	keep := maxKeptJobs
+	if c.createAnother {
 		keep--
 	}
 	if len(sorted) > keep {
@@ -74,8 +75,8 @@ func choose(jobs []batchv1.Job, interval time.Duration, now time.Time) choice {
 	return c
 }
 
-// failure returns the condition that says how a Job has failed, or nil.
-func failure(job *batchv1.Job) *batchv1.JobCondition {
+// findFailedCondition returns the condition that says that a Job has failed, or nil.
+func findFailedCondition(job *batchv1.Job) *batchv1.JobCondition {
 	for i := range job.Status.Conditions {
 		if c := &job.Status.Conditions[i]; c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
 			return c

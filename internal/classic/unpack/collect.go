@@ -17,37 +17,38 @@ import (
 )
 
 const (
-	// collectInterval is how often unpacked content is looked through.
-	collectInterval = 10 * time.Minute
-	// contentGrace is how long content is kept that no InstallPlan refers to: its plan may be about to
-	// be made, once all other bundles are there.
-	contentGrace = time.Hour
+	// collectResyncInterval is how often unneeded content is deleted.
+	collectResyncInterval = 10 * time.Minute
+	// unreferencedContentTTL is how long content is kept that no InstallPlan refers to. Its
+	// InstallPlan may be created when all other bundles are unpacked.
+	unreferencedContentTTL = time.Hour
 )
 
-// The namespace is named as it is in config: a release moves it to where the program is.
+// The namespace is the one in config. A release replaces it by the namespace of the program.
 
 // +kubebuilder:rbac:groups="",namespace=olm,resources=configmaps,verbs=list;delete
 
-// Collector deletes what was unpacked inline and is not needed any more. It does what an owner
-// reference cannot: the catalog is in another namespace.
+// Collector deletes content that was unpacked inline and is not needed any more. Owner
+// references cannot do that, because the catalog is in another namespace.
 type Collector struct {
-	// Client reads CatalogSources and InstallPlans, also from a cache, and deletes.
+	// Client reads CatalogSources and InstallPlans, possibly from a cache, and deletes
+	// ConfigMaps.
 	Client client.Client
-	// Reader reads what no cache holds.
+	// Reader reads objects that are not cached.
 	Reader client.Reader
-	// Namespace is that of the program.
+	// Namespace is the namespace of the program.
 	Namespace string
-	// Now tells the time. Unset means that of the machine.
+	// Now returns the time. If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
-// Start collects until the context ends.
+// Start collects periodically until the context ends.
 func (c *Collector) Start(ctx context.Context) error {
-	ticker := time.NewTicker(collectInterval)
+	ticker := time.NewTicker(collectResyncInterval)
 	defer ticker.Stop()
 	for {
 		if err := c.Collect(ctx); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Deleting unpacked bundles that nothing needs any more")
+			ctrl.LoggerFrom(ctx).Error(err, "Deleting unpacked bundles that are not needed any more")
 		}
 		select {
 		case <-ctx.Done():
@@ -57,8 +58,8 @@ func (c *Collector) Start(ctx context.Context) error {
 	}
 }
 
-// Collect deletes the content of catalogs that are gone, and what no InstallPlan has referred to for a
-// while.
+// Collect deletes the content of deleted catalogs, and content that no InstallPlan has referred
+// to for unreferencedContentTTL.
 func (c *Collector) Collect(ctx context.Context) error {
 	var contents metav1.PartialObjectMetadataList
 	contents.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
@@ -85,7 +86,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 	}
 
 	var errs []error
-	for _, content := range unneeded(contents.Items, catalogs.Items, plans.Items, now) {
+	for _, content := range selectUnneededContent(contents.Items, catalogs.Items, plans.Items, now) {
 		gone := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: content.Namespace, Name: content.Name}}
 		if err := client.IgnoreNotFound(c.Client.Delete(ctx, gone, client.Preconditions{UID: &content.UID})); err != nil {
 			errs = append(errs, fmt.Errorf("deleting ConfigMap %s/%s: %w", gone.Namespace, gone.Name, err))
@@ -95,12 +96,12 @@ func (c *Collector) Collect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unneeded returns the content that is deleted: of catalogs that are gone, and older than the grace
-// period without an InstallPlan that refers to it.
-func unneeded(contents []metav1.PartialObjectMetadata, catalogs []v1alpha1.CatalogSource, plans []v1alpha1.InstallPlan, now time.Time) []metav1.PartialObjectMetadata {
-	there, referred := sets.Set[string]{}, sets.Set[string]{}
+// selectUnneededContent returns the content to delete: content of deleted catalogs, and content
+// older than unreferencedContentTTL to which no InstallPlan refers.
+func selectUnneededContent(contents []metav1.PartialObjectMetadata, catalogs []v1alpha1.CatalogSource, plans []v1alpha1.InstallPlan, now time.Time) []metav1.PartialObjectMetadata {
+	catalogUIDs, referred := sets.Set[string]{}, sets.Set[string]{}
 	for i := range catalogs {
-		there.Insert(string(catalogs[i].UID))
+		catalogUIDs.Insert(string(catalogs[i].UID))
 	}
 
 	for i := range plans {
@@ -116,8 +117,8 @@ func unneeded(contents []metav1.PartialObjectMetadata, catalogs []v1alpha1.Catal
 
 	var all []metav1.PartialObjectMetadata
 	for _, content := range contents {
-		isOld := now.Sub(content.CreationTimestamp.Time) > contentGrace
-		if !there.Has(content.Labels[LabelCatalogUID]) || isOld && !referred.Has(content.Namespace+"/"+content.Name) {
+		isOld := now.Sub(content.CreationTimestamp.Time) > unreferencedContentTTL
+		if !catalogUIDs.Has(content.Labels[LabelCatalogUID]) || isOld && !referred.Has(content.Namespace+"/"+content.Name) {
 			all = append(all, content)
 		}
 	}

@@ -1,10 +1,11 @@
-// Package unpack gets bundles out of their images into ConfigMaps, to which steps of InstallPlans refer.
-// There are two ways: [Jobs], one for each image, which write the ConfigMap in the namespace of the
-// catalog; and [Inline], in this process, with the ConfigMap in the program's own namespace. Jobs are for
-// catalogs in namespaces whose editors are trusted. Content is read from trusted namespaces only.
+// Package unpack extracts bundle images into ConfigMaps, to which the steps of InstallPlans
+// refer. There are two methods. [Jobs] creates a Job for each image, which writes the ConfigMap
+// in the namespace of the catalog. [Inline] works in this process and writes the ConfigMap in
+// the namespace of the program. Jobs are used for catalogs in namespaces whose editors are
+// trusted. Content is read from trusted namespaces only.
 //
-// It does not decide which bundles are unpacked, and holds no loop: who needs a bundle asks again until
-// it is there. What becomes of its content is the steps room's work.
+// The package does not decide which bundles are unpacked and has no control loop: callers ask
+// again until a bundle is unpacked. Package steps processes the content.
 package unpack
 
 import (
@@ -17,42 +18,43 @@ import (
 
 // Annotations of an OperatorGroup.
 const (
-	// AnnotationTimeout is how long a Job may run, as a duration; 0 is without end.
+	// AnnotationTimeout limits how long a Job may run, as a duration; 0 means no limit.
 	AnnotationTimeout = "operatorframework.io/bundle-unpack-timeout"
-	// AnnotationMinRetryInterval is how long after a failed Job another is made; 0 is never.
+	// AnnotationMinRetryInterval is the interval after which a failed Job is retried; 0 means
+	// never.
 	AnnotationMinRetryInterval = "operatorframework.io/bundle-unpack-min-retry-interval"
 )
 
-// DefaultTimeout is how long a Job may run when nothing else is said.
+// DefaultTimeout is the default timeout of a Job.
 const DefaultTimeout = 10 * time.Minute
 
-// RetryAfter is how long to wait, after a Job failed, before asking again: failed Jobs are gone by then,
-// and the next is made.
-const RetryAfter = jobTTL * time.Second
+// RetryAfter is the requeue interval after a Job has failed. By then the failed Job is deleted,
+// and the next one is created.
+const RetryAfter = jobTTLSeconds * time.Second
 
-// AskAgain is how long to wait for a Job that runs.
+// AskAgain is the requeue interval while a Job runs.
 const AskAgain = 5 * time.Second
 
-// maxNameLength is that of the value of a label, which the name is too.
+// maxNameLength is the maximum length of a label's value. The name is also used in labels.
 const maxNameLength = 63
 
-// Name is the name of everything that an image is unpacked with.
+// Name returns the name of all objects that unpack an image.
 func Name(image string) string {
 	sum := sha256.Sum256([]byte(image))
 	return hex.EncodeToString(sum[:])[:maxNameLength]
 }
 
-// Limits are how long Jobs run and rest.
+// Limits are the timeout and the retry interval of Jobs.
 type Limits struct {
-	// Timeout is how long a Job may run; 0 is without end.
+	// Timeout limits how long a Job may run; 0 means no limit.
 	Timeout time.Duration
-	// MinRetryInterval is how long after a failed Job another is made; 0 is never, while the failed one
-	// is there.
+	// MinRetryInterval is the interval after which a failed Job is retried while it still
+	// exists; 0 means never.
 	MinRetryInterval time.Duration
 }
 
-// LimitsOf are those that the OperatorGroup of the namespace, which may be nil, says. What it does not
-// say, or says in a way that cannot be understood, is as always: the timeout is the given one.
+// LimitsOf returns the limits in the annotations of an OperatorGroup, which may be nil. Missing
+// or invalid annotations are ignored. timeout is the default timeout.
 func LimitsOf(group *operatorsv1.OperatorGroup, timeout time.Duration) Limits {
 	limits := Limits{Timeout: timeout}
 	if group == nil {

@@ -21,12 +21,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// The Secrets that a CatalogSource names are in its own namespace, which may be any.
+// The Secrets of a CatalogSource are in its own namespace, which may be any namespace.
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 
-// Marks of a ConfigMap with content that was unpacked inline.
+// Labels and annotations of a ConfigMap with content that was unpacked inline.
 const (
 	// LabelCatalogNamespace is the namespace of the catalog.
 	LabelCatalogNamespace = "unpack.mainstay.dev/catalog-namespace"
@@ -36,71 +36,73 @@ const (
 	AnnotationCatalog = "unpack.mainstay.dev/catalog"
 )
 
-// Limits on what is unpacked inline. Tenants choose the images.
+// Limits of inline unpacking. Tenants choose the images.
 const (
-	// maxPulls is how many images are pulled at the same time, and maxPullsOfNamespace how many for the
-	// catalogs of one namespace, so that registries that do not answer hold up no other namespace.
-	maxPulls            = 16
-	maxPullsOfNamespace = 2
-	// maxReaders is how many bundles are decoded at the same time. Each may take a few times
-	// ImageLimits.Bytes of memory.
-	maxReaders = 2
-	// maxContents is how many bundles are kept for the catalogs of a namespace. Those that no
-	// InstallPlan refers to are deleted after a while.
-	maxContents = 200
-	// pullTimeout ends a single pull, also where a bundle may take longer: its slot is needed.
+	// maxConcurrentPulls limits concurrent pulls, and maxPullsPerNamespace those for the
+	// catalogs of one namespace. A registry that does not answer then delays no other
+	// namespace.
+	maxConcurrentPulls   = 16
+	maxPullsPerNamespace = 2
+	// maxConcurrentReaders limits the bundles that are decoded concurrently. Each may take a
+	// few times ImageLimits.Bytes of memory.
+	maxConcurrentReaders = 2
+	// maxContentsPerNamespace limits the bundles that are kept for the catalogs of a namespace.
+	// Bundles to which no InstallPlan refers are deleted after a while.
+	maxContentsPerNamespace = 200
+	// pullTimeout limits a single pull, even if the bundle has a longer timeout, because its
+	// slot is needed.
 	pullTimeout = 10 * time.Minute
 )
 
-// ImageLimits are those of images that are unpacked inline. A ConfigMap has at most 1 MiB, compressed: what
-// is larger than this becomes none.
+// ImageLimits are the limits of images that are unpacked inline. A ConfigMap holds at most 1
+// MiB of compressed content, which larger images exceed.
 var ImageLimits = image.Limits{
 	BlobBytes: 64 << 20, StreamBytes: 512 << 20, Entries: 100_000, Layers: 128,
 	Bytes: 32 << 20, FileBytes: 16 << 20, Files: 5_000, NameBytes: 1 << 20,
 }
 
-// Inline unpacks bundle images in this process, into ConfigMaps of the program's own namespace, where
-// whoever edits the namespace of the catalog can neither read nor write.
+// Inline unpacks bundle images in this process into ConfigMaps in the namespace of the program.
+// Editors of the catalog's namespace can neither read nor write there.
 type Inline struct {
 	options InlineOptions
-	queue   chan *pull
+	queue   chan *pullRequest
 	readers chan struct{}
 
 	mu       sync.Mutex
-	attempts map[string]*attempt // by the name of the ConfigMap
+	attempts map[string]*pullAttempt // by the name of the ConfigMap
 }
 
 // InlineOptions configure an [Inline]. All but Now are required.
 type InlineOptions struct {
 	Client client.Client
-	// Reader reads what no cache holds.
+	// Reader reads objects that are not cached.
 	Reader client.Reader
-	// Namespace is that of the program.
+	// Namespace is the namespace of the program.
 	Namespace string
-	// Registries returns a client of registries with the logins of the given Secrets, and no others.
+	// Registries returns a registry client that uses only the credentials of the given Secrets.
 	// Its limits are ImageLimits.
 	Registries func(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error)
-	// Now tells the time. Unset means that of the machine.
+	// Now returns the time. If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
-// NewInline returns an Inline. It pulls nothing until it is started.
+// NewInline returns an Inline. It pulls nothing before Start is called.
 func NewInline(o InlineOptions) *Inline {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Inline{options: o, queue: make(chan *pull, maxPulls), readers: make(chan struct{}, maxReaders), attempts: map[string]*attempt{}}
+	return &Inline{options: o, queue: make(chan *pullRequest, maxConcurrentPulls), readers: make(chan struct{}, maxConcurrentReaders), attempts: map[string]*pullAttempt{}}
 }
 
-// pull is one try to get a bundle.
-type pull struct {
+// pullRequest is one pull of a bundle.
+type pullRequest struct {
 	name     string // of the ConfigMap
 	image    string
 	catalog  *v1alpha1.CatalogSource
 	deadline time.Time
 }
 
-// Start pulls what is asked for until the context ends.
+// Start pulls requested bundles until the context ends.
 func (i *Inline) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -109,19 +111,19 @@ func (i *Inline) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case p := <-i.queue:
-			running.Go(func() { i.finish(p.name, i.run(ctx, p)) })
+			running.Go(func() { i.recordPullResult(p.name, i.pullAndStore(ctx, p)) })
 		}
 	}
 }
 
-// contentName is the name of the ConfigMap with a bundle of a catalog. A catalog that is created again
-// under the same name does not get the content of the one before.
-func contentName(catalog *v1alpha1.CatalogSource, ref string) string {
+// contentConfigMapName returns the name of the ConfigMap for a bundle of a catalog. The name
+// contains the UID of the catalog, so that a recreated catalog does not use old content.
+func contentConfigMapName(catalog *v1alpha1.CatalogSource, ref string) string {
 	return Name(string(catalog.UID) + " " + ref)
 }
 
-func (i *Inline) unpack(ctx context.Context, r *Result, b request) (*corev1.ConfigMap, error) {
-	name := contentName(b.catalog, b.image)
+func (i *Inline) unpackBundle(ctx context.Context, r *Result, b unpackRequest) (*corev1.ConfigMap, error) {
+	name := contentConfigMapName(b.catalog, b.image)
 	var content corev1.ConfigMap
 	err := i.options.Reader.Get(ctx, client.ObjectKey{Namespace: i.options.Namespace, Name: name}, &content)
 	if err == nil {
@@ -133,29 +135,29 @@ func (i *Inline) unpack(ctx context.Context, r *Result, b request) (*corev1.Conf
 
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.forgetOld(b.now)
+	i.dropOldAttempts(b.now)
 	a := i.attempts[name]
-	if a == nil || a.isRetried(b.limits, b.now) {
-		a = &attempt{namespace: b.catalog.Namespace, began: b.now}
+	if a == nil || a.isRetryDue(b.limits, b.now) {
+		a = &pullAttempt{namespace: b.catalog.Namespace, startedAt: b.now}
 	}
 
-	a.asked = b.now
-	if a.isDue(b.limits, b.now) && i.hasSlot(a.namespace) {
+	a.lastRequestedAt = b.now
+	if a.isPullDue(b.limits, b.now) && i.hasPullSlot(a.namespace) {
 		a.running, i.attempts[name] = true, a
-		i.queue <- &pull{name, b.image, b.catalog, a.deadline(b.limits, b.now)} // It has room for every slot.
+		i.queue <- &pullRequest{name, b.image, b.catalog, a.pullDeadline(b.limits, b.now)} // The queue has capacity for all slots.
 	}
 
-	a.report(r, b.limits, b.now)
-	return nil, nil // Nothing is there yet.
+	a.reportTo(r, b.limits, b.now)
+	return nil, nil // There is no content yet.
 }
 
-func (i *Inline) advice(lookup *v1alpha1.BundleLookup) string {
-	return fmt.Sprintf("It is tried again after about %d min; to try sooner, create CatalogSource %s in namespace %s again",
-		jobTTL/60, lookup.CatalogSourceRef.Name, lookup.CatalogSourceRef.Namespace)
+func (i *Inline) failureAdvice(lookup *v1alpha1.BundleLookup) string {
+	return fmt.Sprintf("It is retried after about %d min; to retry sooner, recreate CatalogSource %s in namespace %s",
+		jobTTLSeconds/60, lookup.CatalogSourceRef.Name, lookup.CatalogSourceRef.Namespace)
 }
 
-// hasSlot reports whether one more image may be pulled for the catalogs of a namespace.
-func (i *Inline) hasSlot(namespace string) bool {
+// hasPullSlot reports whether another image can be pulled for the catalogs of a namespace.
+func (i *Inline) hasPullSlot(namespace string) bool {
 	all, own := 0, 0
 	for _, a := range i.attempts {
 		if !a.running {
@@ -167,16 +169,16 @@ func (i *Inline) hasSlot(namespace string) bool {
 		}
 	}
 
-	return all < maxPulls && own < maxPullsOfNamespace
+	return all < maxConcurrentPulls && own < maxPullsPerNamespace
 }
 
-// forgetOld drops the attempts that nobody asks for any more.
-func (i *Inline) forgetOld(now time.Time) {
-	maps.DeleteFunc(i.attempts, func(_ string, a *attempt) bool { return !a.running && now.Sub(a.asked) > attemptTTL })
+// dropOldAttempts removes attempts that are not requested any more.
+func (i *Inline) dropOldAttempts(now time.Time) {
+	maps.DeleteFunc(i.attempts, func(_ string, a *pullAttempt) bool { return !a.running && now.Sub(a.lastRequestedAt) > attemptTTL })
 }
 
-// finish notes how a pull has ended. One that succeeded shows in its ConfigMap.
-func (i *Inline) finish(name string, err error) {
+// recordPullResult records the result of a pull. A successful pull is visible in its ConfigMap.
+func (i *Inline) recordPullResult(name string, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	a := i.attempts[name]
@@ -185,21 +187,22 @@ func (i *Inline) finish(name string, err error) {
 		return
 	}
 
-	a.running, a.tries, a.ended, a.err = false, a.tries+1, i.options.Now(), err
+	a.running, a.failures, a.lastFailedAt, a.lastErr = false, a.failures+1, i.options.Now(), err
 }
 
-// run pulls a bundle and stores its content.
-func (i *Inline) run(ctx context.Context, p *pull) error {
+// pullAndStore pulls a bundle and stores its content.
+func (i *Inline) pullAndStore(ctx context.Context, p *pullRequest) error {
 	ctx, cancel := context.WithDeadline(ctx, p.deadline)
 	defer cancel()
-	content, err := i.read(ctx, p)
+	content, err := i.pullContent(ctx, p)
 	if err != nil {
 		return err
 	}
-	return i.store(ctx, p, content)
+	return i.storeContent(ctx, p, content)
 }
 
-func (i *Inline) read(ctx context.Context, p *pull) (*configmap.Content, error) {
+// pullContent pulls a bundle image and returns the content of its ConfigMap.
+func (i *Inline) pullContent(ctx context.Context, p *pullRequest) (*configmap.Content, error) {
 	var secrets []client.ObjectKey
 	for _, name := range p.catalog.Spec.Secrets {
 		if name != "" {
@@ -223,7 +226,7 @@ func (i *Inline) read(ctx context.Context, p *pull) (*configmap.Content, error) 
 		return nil, err
 	}
 
-	defer func() { _ = files.Close() }() // Nobody reads it any more.
+	defer func() { _ = files.Close() }() // It was only read.
 
 	select {
 	case i.readers <- struct{}{}:
@@ -234,41 +237,41 @@ func (i *Inline) read(ctx context.Context, p *pull) (*configmap.Content, error) 
 
 	read, err := bundle.ReadFiles(files)
 	if err != nil {
-		return nil, &contentError{err}
+		return nil, &invalidContentError{err}
 	}
 
 	content, err := configmap.FromBundle(read, configmap.MaxBytes, true)
 	if err != nil {
-		return nil, &contentError{err}
+		return nil, &invalidContentError{err}
 	}
 
 	return content, nil
 }
 
-// contentError is about a bundle that is of no use as it is.
-type contentError struct{ err error }
+// invalidContentError reports that the content of a bundle is invalid.
+type invalidContentError struct{ err error }
 
-func (e *contentError) Error() string { return "reading the bundle: " + e.err.Error() }
-func (e *contentError) Unwrap() error { return e.err }
+func (e *invalidContentError) Error() string { return "reading the bundle: " + e.err.Error() }
+func (e *invalidContentError) Unwrap() error { return e.err }
 
-// isTerminal reports whether another try cannot help.
+// isTerminal reports whether retrying cannot help.
 func isTerminal(err error) bool {
-	var content *contentError
+	var content *invalidContentError
 	return errors.As(err, &content) || image.IsTerminal(err)
 }
 
-// store writes the content of a bundle into a ConfigMap that nobody changes.
-func (i *Inline) store(ctx context.Context, p *pull, content *configmap.Content) error {
+// storeContent writes the content of a bundle into an immutable ConfigMap.
+func (i *Inline) storeContent(ctx context.Context, p *pullRequest, content *configmap.Content) error {
 	namespace := p.catalog.Namespace
 	var kept metav1.PartialObjectMetadataList
 	kept.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
-	of := client.MatchingLabels{LabelCatalogNamespace: namespace}
-	if err := i.options.Reader.List(ctx, &kept, client.InNamespace(i.options.Namespace), of); err != nil {
+	selector := client.MatchingLabels{LabelCatalogNamespace: namespace}
+	if err := i.options.Reader.List(ctx, &kept, client.InNamespace(i.options.Namespace), selector); err != nil {
 		return fmt.Errorf("listing the unpacked bundles of namespace %s: %w", namespace, err)
 	}
-	if len(kept.Items) >= maxContents {
-		return fmt.Errorf("there are %d unpacked bundles for the catalogs of namespace %s, and no more are kept: they are deleted within %s after the InstallPlans that need them",
-			len(kept.Items), namespace, contentGrace+collectInterval)
+	if len(kept.Items) >= maxContentsPerNamespace {
+		return fmt.Errorf("the catalogs of namespace %s have reached the limit of %d unpacked bundles: bundles are deleted within %s after the InstallPlans that need them",
+			namespace, len(kept.Items), unreferencedContentTTL+collectResyncInterval)
 	}
 
 	configMap := &corev1.ConfigMap{

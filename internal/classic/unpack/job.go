@@ -18,7 +18,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 )
 
-// Jobs run in the namespace of the program and in that of global catalogs, which a flag names.
+// Jobs run in the namespace of the program and in that of global catalogs, which a flag sets.
 
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=list;create;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update
@@ -26,53 +26,54 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;update
 
-// Jobs unpack each bundle image by a Job, in the namespace of the catalog. The Job writes the content
-// into a ConfigMap there, so that this is only for namespaces whose editors are trusted.
+// Jobs unpacks each bundle image with a Job in the namespace of the catalog. The Job writes the
+// content into a ConfigMap there. It must only be used for namespaces whose editors are
+// trusted.
 type Jobs struct {
-	// Client writes.
+	// Client creates, updates and deletes objects.
 	Client client.Client
-	// Reader reads what no cache holds.
+	// Reader reads objects that are not cached.
 	Reader client.Reader
-	// Images are those of the programs that Jobs run.
+	// Images are the images that Jobs run.
 	Images Images
-	// SetUserID has pods run as a user of their own, where nobody else sets one.
+	// SetUserID sets a user ID in pods, for clusters that do not assign one.
 	SetUserID bool
 }
 
-func (m *Jobs) unpack(ctx context.Context, r *Result, b request) (*corev1.ConfigMap, error) {
-	j := &job{image: b.image, catalog: b.catalog, timeout: b.limits.Timeout, images: m.Images, setUser: m.SetUserID}
+func (m *Jobs) unpackBundle(ctx context.Context, r *Result, b unpackRequest) (*corev1.ConfigMap, error) {
+	j := &jobBuilder{image: b.image, catalog: b.catalog, timeout: b.limits.Timeout, images: m.Images, setUser: m.SetUserID}
 	configMap, err := m.ensureConfigMap(ctx, j)
 	if err != nil {
 		return nil, err
 	}
-	if isFilled(configMap) {
+	if hasContent(configMap) {
 		return configMap, nil
 	}
 	if m.Images.OPM == "" || m.Images.Util == "" {
-		return nil, fmt.Errorf("bundle image %s cannot be unpacked: no images are configured whose programs do that", b.image)
+		return nil, fmt.Errorf("bundle image %s cannot be unpacked: the images of opm and the utility are not configured", b.image)
 	}
-	if err := m.ensureRights(ctx, j, ownedBy(configMap)); err != nil {
+	if err := m.ensureJobPermissions(ctx, j, newOwnerReference(configMap)); err != nil {
 		return nil, err
 	}
 
-	return nil, m.run(ctx, r, j, ownedBy(configMap), b)
+	return nil, m.reconcileJobs(ctx, r, j, newOwnerReference(configMap), b)
 }
 
-func (m *Jobs) advice(lookup *v1alpha1.BundleLookup) string {
-	return fmt.Sprintf("It is tried again when the Job is gone, after about %d min; to try sooner, delete Job %s in namespace %s",
-		jobTTL/60, Name(lookup.Path), lookup.CatalogSourceRef.Namespace)
+func (m *Jobs) failureAdvice(lookup *v1alpha1.BundleLookup) string {
+	return fmt.Sprintf("It is retried when the Job is deleted, after about %d min; to retry sooner, delete Job %s in namespace %s",
+		jobTTLSeconds/60, Name(lookup.Path), lookup.CatalogSourceRef.Namespace)
 }
 
-// isFilled reports whether the Job has written the bundle.
-func isFilled(configMap *corev1.ConfigMap) bool {
+// hasContent reports whether the Job has written the bundle.
+func hasContent(configMap *corev1.ConfigMap) bool {
 	return len(configMap.Data)+len(configMap.BinaryData) > 0
 }
 
-// ensureConfigMap returns the ConfigMap of an image, which it makes when there is none.
-func (m *Jobs) ensureConfigMap(ctx context.Context, j *job) (*corev1.ConfigMap, error) {
-	wanted := j.configMap()
-	var have corev1.ConfigMap
-	err := m.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), &have)
+// ensureConfigMap returns the ConfigMap of an image and creates it if it does not exist.
+func (m *Jobs) ensureConfigMap(ctx context.Context, j *jobBuilder) (*corev1.ConfigMap, error) {
+	wanted := j.newConfigMap()
+	var existing corev1.ConfigMap
+	err := m.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), &existing)
 	if apierrors.IsNotFound(err) {
 		if err := m.Client.Create(ctx, wanted); err != nil {
 			return nil, fmt.Errorf("creating the ConfigMap for bundle image %s: %w", j.image, err)
@@ -85,31 +86,32 @@ func (m *Jobs) ensureConfigMap(ctx context.Context, j *job) (*corev1.ConfigMap, 
 	}
 
 	owner := wanted.OwnerReferences[0]
-	owned := slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
-	if owned && csvinfo.Matches(have.Labels, wanted.Labels) {
-		return &have, nil
+	owned := slices.ContainsFunc(existing.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
+	if owned && csvinfo.Matches(existing.Labels, wanted.Labels) {
+		return &existing, nil
 	}
 	if !owned {
-		have.OwnerReferences = append(have.OwnerReferences, owner)
+		existing.OwnerReferences = append(existing.OwnerReferences, owner)
 	}
 
-	have.Labels = csvinfo.With(have.Labels, wanted.Labels)
-	if err := m.Client.Update(ctx, &have); err != nil {
-		return nil, fmt.Errorf("updating ConfigMap %s/%s: %w", have.Namespace, have.Name, err)
+	existing.Labels = csvinfo.With(existing.Labels, wanted.Labels)
+	if err := m.Client.Update(ctx, &existing); err != nil {
+		return nil, fmt.Errorf("updating ConfigMap %s/%s: %w", existing.Namespace, existing.Name, err)
 	}
 
-	return &have, nil
+	return &existing, nil
 }
 
-// ensureRights has the account of the Job be there, which may write the ConfigMap and nothing else.
-func (m *Jobs) ensureRights(ctx context.Context, j *job, owner metav1.OwnerReference) error {
-	account, role, binding := j.account(owner), j.role(owner), j.binding(owner)
+// ensureJobPermissions creates or updates the service account of the Job and its Role. The
+// service account can write the ConfigMap and nothing else.
+func (m *Jobs) ensureJobPermissions(ctx context.Context, j *jobBuilder, owner metav1.OwnerReference) error {
+	account, role, binding := j.newServiceAccount(owner), j.newRole(owner), j.newRoleBinding(owner)
 	haveAccount, haveRole, haveBinding := account.DeepCopy(), role.DeepCopy(), binding.DeepCopy()
-	if _, err := m.ensure(ctx, account, haveAccount); err != nil {
+	if _, err := m.getOrCreate(ctx, account, haveAccount); err != nil {
 		return err
 	}
 
-	created, err := m.ensure(ctx, role, haveRole)
+	created, err := m.getOrCreate(ctx, role, haveRole)
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func (m *Jobs) ensureRights(ctx context.Context, j *job, owner metav1.OwnerRefer
 		}
 	}
 
-	created, err = m.ensure(ctx, binding, haveBinding)
+	created, err = m.getOrCreate(ctx, binding, haveBinding)
 	if err != nil {
 		return err
 	}
@@ -136,8 +138,8 @@ func (m *Jobs) ensureRights(ctx context.Context, j *job, owner metav1.OwnerRefer
 	return nil
 }
 
-// ensure reads an object into have, or creates it.
-func (m *Jobs) ensure(ctx context.Context, wanted, have client.Object) (created bool, err error) {
+// getOrCreate reads an object into have, or creates it. It reports whether it was created.
+func (m *Jobs) getOrCreate(ctx context.Context, wanted, have client.Object) (created bool, err error) {
 	err = m.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), have)
 	if apierrors.IsNotFound(err) {
 		err = client.IgnoreAlreadyExists(m.Client.Create(ctx, wanted))
@@ -149,39 +151,39 @@ func (m *Jobs) ensure(ctx context.Context, wanted, have client.Object) (created 
 	return created, nil
 }
 
-// run has a Job run, and tells how far it is.
-func (m *Jobs) run(ctx context.Context, r *Result, j *job, owner metav1.OwnerReference, b request) error {
-	ofImage := client.MatchingLabels{objects.LabelBundleUnpack: j.name()}
+// reconcileJobs creates and deletes Jobs of an image, and sets the progress in the result.
+func (m *Jobs) reconcileJobs(ctx context.Context, r *Result, j *jobBuilder, owner metav1.OwnerReference, b unpackRequest) error {
+	ofImage := client.MatchingLabels{objects.LabelBundleUnpack: j.resourceName()}
 	var jobs batchv1.JobList
 	if err := m.Reader.List(ctx, &jobs, client.InNamespace(j.catalog.Namespace), ofImage); err != nil {
 		return fmt.Errorf("listing the Jobs of bundle image %s: %w", j.image, err)
 	}
 
-	c := choose(jobs.Items, b.limits.MinRetryInterval, b.now)
+	c := decideJobs(jobs.Items, b.limits.MinRetryInterval, b.now)
 	for _, job := range c.surplus {
-		if err := m.remove(ctx, job); err != nil {
+		if err := m.deleteJob(ctx, job); err != nil {
 			return err
 		}
 	}
 
-	wanted := j.job(owner)
+	wanted := j.newJob(owner)
 	switch {
 	case c.current == nil:
-		return m.start(ctx, r, wanted, len(jobs.Items) > 0, b.now)
-	case !isAsWanted(c.current, wanted):
-		r.pending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, b.now)
-		return m.remove(ctx, c.current)
-	case c.another:
+		return m.createJob(ctx, r, wanted, len(jobs.Items) > 0, b.now)
+	case !matchesDesiredJob(c.current, wanted):
+		r.setPending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, b.now)
+		return m.deleteJob(ctx, c.current)
+	case c.createAnother:
 		wanted.GenerateName, wanted.Name = wanted.Name, ""
-		return m.start(ctx, r, wanted, false, b.now)
+		return m.createJob(ctx, r, wanted, false, b.now)
 	}
 
-	if failed := failure(c.current); failed != nil {
+	if failed := findFailedCondition(c.current); failed != nil {
 		again := RetryAfter
-		if c.again > 0 {
-			again = min(c.again, RetryAfter)
+		if c.retryAfter > 0 {
+			again = min(c.retryAfter, RetryAfter)
 		}
-		r.failed(failed.Reason, failed.Message, again, b.now)
+		r.setFailed(failed.Reason, failed.Message, again, b.now)
 		return nil
 	}
 
@@ -190,25 +192,26 @@ func (m *Jobs) run(ctx context.Context, r *Result, j *job, owner metav1.OwnerRef
 		return fmt.Errorf("listing the pods of bundle image %s: %w", j.image, err)
 	}
 
-	r.pending(v1alpha1.BundleLookupReasonJobIncomplete, trouble(pods.Items), b.now)
+	r.setPending(v1alpha1.BundleLookupReasonJobIncomplete, describePendingPods(pods.Items), b.now)
 	return nil
 }
 
-// start makes a Job. goes says that one with its name is on its way out.
-func (m *Jobs) start(ctx context.Context, r *Result, job *batchv1.Job, goes bool, now time.Time) error {
-	if goes {
-		r.pending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
+// createJob creates a Job, unless one with its name is being deleted.
+func (m *Jobs) createJob(ctx context.Context, r *Result, job *batchv1.Job, isDeleting bool, now time.Time) error {
+	if isDeleting {
+		r.setPending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
 		return nil
 	}
 	if err := client.IgnoreAlreadyExists(m.Client.Create(ctx, job)); err != nil {
 		return fmt.Errorf("creating the Job that unpacks a bundle: %w", err)
 	}
 
-	r.pending(v1alpha1.BundleLookupReasonJobIncomplete, messageIncomplete, now)
+	r.setPending(v1alpha1.BundleLookupReasonJobIncomplete, messageIncomplete, now)
 	return nil
 }
 
-func (m *Jobs) remove(ctx context.Context, job *batchv1.Job) error {
+// deleteJob deletes a Job and its pods.
+func (m *Jobs) deleteJob(ctx context.Context, job *batchv1.Job) error {
 	err := m.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting Job %s/%s: %w", job.Namespace, job.Name, err)
@@ -216,8 +219,9 @@ func (m *Jobs) remove(ctx context.Context, job *batchv1.Job) error {
 	return nil
 }
 
-// isAsWanted reports whether a Job has all that it was made with. What the API server adds does not count.
-func isAsWanted(have, wanted *batchv1.Job) bool {
+// matchesDesiredJob reports whether a Job has the desired fields. Fields that the API server
+// adds are ignored.
+func matchesDesiredJob(have, wanted *batchv1.Job) bool {
 	owner := wanted.OwnerReferences[0]
 	return slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) &&
 		equality.Semantic.DeepDerivative(wanted.Spec, have.Spec) &&

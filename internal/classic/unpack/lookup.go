@@ -20,18 +20,18 @@ const (
 	messageNotUnpacked = "bundle contents have not yet been persisted to installplan status"
 )
 
-// pullTrouble are the reasons of a container that waits for its image in vain.
-var pullTrouble = []string{"ImagePullBackOff", "ErrImagePull"}
+// imagePullReasons are the reasons of a container whose image cannot be pulled.
+var imagePullReasons = []string{"ImagePullBackOff", "ErrImagePull"}
 
-// Lookup is a bundle that is to be unpacked, of which nothing is known yet.
+// Lookup returns a lookup for a bundle that has to be unpacked.
 func Lookup(image, csv, replaces, properties string, catalog *corev1.ObjectReference, now time.Time) v1alpha1.BundleLookup {
 	l := v1alpha1.BundleLookup{Path: image, Identifier: csv, Replaces: replaces, CatalogSourceRef: catalog, Properties: properties}
-	set(&l, v1alpha1.BundleLookupNotPersisted, v1alpha1.BundleLookupReasonNotUnpacked, messageNotUnpacked, now)
-	set(&l, v1alpha1.BundleLookupPending, v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
+	setCondition(&l, v1alpha1.BundleLookupNotPersisted, v1alpha1.BundleLookupReasonNotUnpacked, messageNotUnpacked, now)
+	setCondition(&l, v1alpha1.BundleLookupPending, v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
 	return l
 }
 
-// Condition returns a condition of a lookup that holds, or nil.
+// Condition returns a condition of a lookup that is True, or nil.
 func Condition(l *v1alpha1.BundleLookup, kind string) *v1alpha1.BundleLookupCondition {
 	for i := range l.Conditions {
 		if c := &l.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
@@ -41,24 +41,24 @@ func Condition(l *v1alpha1.BundleLookup, kind string) *v1alpha1.BundleLookupCond
 	return nil
 }
 
-// Progress is what a Subscription says while a bundle is being unpacked: nothing, unless a person may
-// have to do something.
+// Progress returns the message of a Subscription while bundles are unpacked. It is empty unless
+// an administrator may have to act.
 func Progress(lookups []v1alpha1.BundleLookup) string {
-	var said []string
+	var messages []string
 	for i := range lookups {
 		c := Condition(&lookups[i], v1alpha1.BundleLookupPending)
-		if c == nil || !slices.ContainsFunc(pullTrouble, func(reason string) bool { return strings.Contains(c.Message, reason) }) {
+		if c == nil || !slices.ContainsFunc(imagePullReasons, func(reason string) bool { return strings.Contains(c.Message, reason) }) {
 			continue
 		}
-		said = append(said, fmt.Sprintf("the image of bundle %s cannot be pulled: check that its registry can be reached, and that spec.secrets of CatalogSource %s/%s has a login for it: %s",
+		messages = append(messages, fmt.Sprintf("the image of bundle %s cannot be pulled: check that its registry is reachable and that spec.secrets of CatalogSource %s/%s has credentials for it: %s",
 			lookups[i].Identifier, lookups[i].CatalogSourceRef.Namespace, lookups[i].CatalogSourceRef.Name, c.Message))
 	}
 
-	return strings.Join(said, "; ")
+	return strings.Join(messages, "; ")
 }
 
-// set has a condition hold.
-func set(l *v1alpha1.BundleLookup, kind, reason, message string, now time.Time) {
+// setCondition sets a condition to True.
+func setCondition(l *v1alpha1.BundleLookup, kind, reason, message string, now time.Time) {
 	at := metav1.NewTime(now.Truncate(time.Second))
 	wanted := v1alpha1.BundleLookupCondition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastUpdateTime: &at, LastTransitionTime: &at,
@@ -69,38 +69,40 @@ func set(l *v1alpha1.BundleLookup, kind, reason, message string, now time.Time) 
 		return
 	}
 
-	have := l.Conditions[i]
-	if have.Status == wanted.Status && have.Reason == reason && have.Message == message {
+	existing := l.Conditions[i]
+	if existing.Status == wanted.Status && existing.Reason == reason && existing.Message == message {
 		return
 	}
-	if have.Status == wanted.Status {
-		wanted.LastTransitionTime = have.LastTransitionTime
+	if existing.Status == wanted.Status {
+		wanted.LastTransitionTime = existing.LastTransitionTime
 	}
 
 	l.Conditions[i] = wanted
 }
 
-func unset(l *v1alpha1.BundleLookup, kinds ...string) {
+// removeConditions removes conditions.
+func removeConditions(l *v1alpha1.BundleLookup, kinds ...string) {
 	l.Conditions = slices.DeleteFunc(l.Conditions, func(c v1alpha1.BundleLookupCondition) bool { return slices.Contains(kinds, c.Type) })
 }
 
-// trouble says what the pods of a Job wait for.
-func trouble(pods []corev1.Pod) string {
-	var said []string
+// describePendingPods returns a message with the containers of a Job's pods that wait.
+func describePendingPods(pods []corev1.Pod) string {
+	var messages []string
 	for i := range pods {
 		pod := &pods[i]
 		for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-			// A container that waits for others before it says PodInitializing, which is nothing wrong.
+			// A container that waits for init containers has the reason PodInitializing and no
+			// message.
 			if w := status.State.Waiting; w != nil && w.Message != "" {
-				said = append(said, fmt.Sprintf("Unpack pod(%s/%s) container(%s) is pending. Reason: %s, Message: %s", pod.Namespace, pod.Name, status.Name, w.Reason, w.Message))
+				messages = append(messages, fmt.Sprintf("Unpack pod(%s/%s) container(%s) is pending. Reason: %s, Message: %s", pod.Namespace, pod.Name, status.Name, w.Reason, w.Message))
 			}
 		}
 	}
 
-	if len(said) == 0 {
+	if len(messages) == 0 {
 		return messageIncomplete
 	}
 
-	slices.Sort(said)
-	return messageIncomplete + ": " + strings.Join(said, " | ")
+	slices.Sort(messages)
+	return messageIncomplete + ": " + strings.Join(messages, " | ")
 }

@@ -13,60 +13,62 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 )
 
-// Unpacker gets bundles out of their images.
+// Unpacker unpacks bundle images.
 type Unpacker struct {
-	// Catalogs reads CatalogSources. It may be a cache.
+	// Catalogs reads CatalogSources, possibly from a cache.
 	Catalogs client.Reader
-	// Trust says whose bundles Jobs unpack: those of catalogs in trusted namespaces. Bundles of all
-	// other catalogs are unpacked inline.
+	// Trust selects the method: Jobs for catalogs in trusted namespaces, Inline for all other
+	// catalogs.
 	Trust Trust
-	// Jobs and Inline are the ways in which bundles are unpacked.
+	// Jobs and Inline are the methods.
 	Jobs   *Jobs
 	Inline *Inline
-	// Now tells the time. Unset means that of the machine.
+	// Now returns the time. If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
-// method is a way to get bundles out of their images.
-type method interface {
-	// unpack does the next that can be done, and waits for nothing. It returns the ConfigMap with the
-	// content. While there is none it returns nil, and the result says how far the bundle is.
-	unpack(ctx context.Context, r *Result, bundle request) (*corev1.ConfigMap, error)
-	// advice says what a person can do about a bundle that could not be unpacked.
-	advice(lookup *v1alpha1.BundleLookup) string
+// unpackMethod is a method of unpacking bundle images.
+type unpackMethod interface {
+	// unpackBundle takes the next possible step without waiting. It returns the ConfigMap with
+	// the content, or nil if it is not complete; then it sets the progress in the result.
+	unpackBundle(ctx context.Context, r *Result, bundle unpackRequest) (*corev1.ConfigMap, error)
+	// failureAdvice returns what an administrator can do about a bundle that could not be
+	// unpacked.
+	failureAdvice(lookup *v1alpha1.BundleLookup) string
 }
 
-// request is a bundle that is asked for.
-type request struct {
+// unpackRequest is a request to unpack a bundle.
+type unpackRequest struct {
 	image   string
 	catalog *v1alpha1.CatalogSource
 	limits  Limits
 	now     time.Time
 }
 
-// methodFor returns how bundles of the catalogs of a namespace are unpacked.
-func (u *Unpacker) methodFor(namespace string) method {
+// selectMethod returns the method for catalogs of a namespace.
+func (u *Unpacker) selectMethod(namespace string) unpackMethod {
 	if u.Trust.Has(namespace) {
 		return u.Jobs
 	}
 	return u.Inline
 }
 
-// Result is how far a bundle is.
+// Result is the progress of a bundle.
 type Result struct {
-	// Lookup is the bundle, with what is known of it by now in its conditions.
+	// Lookup is the bundle with its conditions.
 	Lookup v1alpha1.BundleLookup
-	// Steps are those of the bundle, once it is unpacked. In place of manifests they have references.
+	// Steps are the steps of the bundle when it is unpacked. They contain references instead of
+	// manifests.
 	Steps []*v1alpha1.Step
-	// Done says that the bundle is unpacked.
+	// Done reports whether the bundle is unpacked.
 	Done bool
-	// Again is after how long to ask once more; 0 when the bundle is unpacked.
+	// Again is the requeue interval; 0 when the bundle is unpacked.
 	Again time.Duration
 }
 
-// Unpack does the next that can be done to get a bundle out of its image, for a plan in a namespace. It
-// waits for nothing. What fails while the bundle is unpacked shows in the conditions; an error of type
-// [*steps.InvalidError] says that the content of the bundle is of no use.
+// Unpack takes the next possible step to unpack a bundle for a plan in a namespace, without
+// waiting. Failures of unpacking are set as conditions. A [*steps.InvalidError] means that the
+// content of the bundle is invalid.
 func (u *Unpacker) Unpack(ctx context.Context, namespace string, lookup v1alpha1.BundleLookup, limits Limits) (Result, error) {
 	r := Result{Lookup: *lookup.DeepCopy()}
 	if lookup.CatalogSourceRef == nil {
@@ -81,65 +83,65 @@ func (u *Unpacker) Unpack(ctx context.Context, namespace string, lookup v1alpha1
 	var catalog v1alpha1.CatalogSource
 	err := u.Catalogs.Get(ctx, client.ObjectKey{Namespace: lookup.CatalogSourceRef.Namespace, Name: lookup.CatalogSourceRef.Name}, &catalog)
 	if apierrors.IsNotFound(err) {
-		r.pending(v1alpha1.BundleLookupReasonCatalogSourceMissing, messageNoCatalog, now)
+		r.setPending(v1alpha1.BundleLookupReasonCatalogSourceMissing, messageNoCatalog, now)
 		return r, nil
 	}
 	if err != nil {
 		return r, fmt.Errorf("reading the CatalogSource of bundle %s: %w", lookup.Identifier, err)
 	}
 
-	bundle := request{image: lookup.Path, catalog: &catalog, limits: limits, now: now}
-	configMap, err := u.methodFor(catalog.Namespace).unpack(ctx, &r, bundle)
+	bundle := unpackRequest{image: lookup.Path, catalog: &catalog, limits: limits, now: now}
+	configMap, err := u.selectMethod(catalog.Namespace).unpackBundle(ctx, &r, bundle)
 	if err != nil || configMap == nil {
 		return r, err
 	}
 
-	return r, r.finish(namespace, configMap)
+	return r, r.setSteps(namespace, configMap)
 }
 
-// Failure returns what a Subscription, and an event, say of bundles that could not be unpacked. It is
-// empty when none has failed.
+// Failure returns the message of Subscriptions and events about bundles that could not be
+// unpacked. It is empty if none has failed.
 func (u *Unpacker) Failure(lookups []v1alpha1.BundleLookup) string {
 	for i := range lookups {
 		l := &lookups[i]
 		if c := Condition(l, v1alpha1.BundleLookupFailed); c != nil {
-			return fmt.Sprintf("Bundle unpacking failed - %s: %s. %s", c.Reason, c.Message, u.methodFor(l.CatalogSourceRef.Namespace).advice(l))
+			return fmt.Sprintf("Bundle unpacking failed - %s: %s. %s", c.Reason, c.Message, u.selectMethod(l.CatalogSourceRef.Namespace).failureAdvice(l))
 		}
 	}
 	return ""
 }
 
-func (r *Result) pending(reason, message string, now time.Time) {
-	unset(&r.Lookup, v1alpha1.BundleLookupFailed)
-	set(&r.Lookup, v1alpha1.BundleLookupPending, reason, message, now)
+func (r *Result) setPending(reason, message string, now time.Time) {
+	removeConditions(&r.Lookup, v1alpha1.BundleLookupFailed)
+	setCondition(&r.Lookup, v1alpha1.BundleLookupPending, reason, message, now)
 	r.Again = AskAgain
 }
 
-func (r *Result) failed(reason, message string, again time.Duration, now time.Time) {
-	unset(&r.Lookup, v1alpha1.BundleLookupPending)
-	set(&r.Lookup, v1alpha1.BundleLookupFailed, reason, message, now)
+func (r *Result) setFailed(reason, message string, again time.Duration, now time.Time) {
+	removeConditions(&r.Lookup, v1alpha1.BundleLookupPending)
+	setCondition(&r.Lookup, v1alpha1.BundleLookupFailed, reason, message, now)
 	r.Again = again
 }
 
-// finish makes the steps of a bundle that is unpacked.
-func (r *Result) finish(namespace string, configMap *corev1.ConfigMap) error {
+// setSteps sets the steps of an unpacked bundle.
+func (r *Result) setSteps(namespace string, configMap *corev1.ConfigMap) error {
 	l := &r.Lookup
 	ref := steps.Reference{
 		Name: configMap.Name, Namespace: configMap.Namespace,
 		CatalogSourceName: l.CatalogSourceRef.Name, CatalogSourceNamespace: l.CatalogSourceRef.Namespace,
 		Replaces: l.Replaces, Properties: l.Properties,
 	}
-	made, digest, err := stepsOf(namespace, ref, configMap)
+	decoded, digest, err := decodeSteps(namespace, ref, configMap)
 	if err != nil {
 		return err
 	}
 
 	ref.Digest = digest
-	if err := steps.Refer(made, ref); err != nil {
+	if err := steps.Refer(decoded, ref); err != nil {
 		return err
 	}
 
-	unset(l, v1alpha1.BundleLookupPending, v1alpha1.BundleLookupNotPersisted, v1alpha1.BundleLookupFailed)
-	r.Steps, r.Done, r.Again = made, true, 0
+	removeConditions(l, v1alpha1.BundleLookupPending, v1alpha1.BundleLookupNotPersisted, v1alpha1.BundleLookupFailed)
+	r.Steps, r.Done, r.Again = decoded, true, 0
 	return nil
 }

@@ -37,8 +37,8 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 const image = "registry.example.com/kettle/bundle@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// world is a namespace with a catalog, and the time in it.
-type world struct {
+// fixture has an API server's client, a namespace with a catalog, and a clock.
+type fixture struct {
 	t *testing.T
 	client.Client
 	*unpack.Unpacker
@@ -47,9 +47,9 @@ type world struct {
 	lookup    v1alpha1.BundleLookup
 }
 
-func enter(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, v1alpha1.AddToScheme), now: time.Now()}
+	w := &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, v1alpha1.AddToScheme), now: time.Now()}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "unpack-"}}
 	w.must(w.Create(t.Context(), namespace))
 	w.namespace = namespace.Name
@@ -64,37 +64,37 @@ func enter(t *testing.T) *world {
 	return w
 }
 
-func (w *world) unpacker(c client.Client) *unpack.Unpacker {
+func (f *fixture) unpacker(c client.Client) *unpack.Unpacker {
 	return &unpack.Unpacker{
-		Catalogs: c, Trust: w.trust(), Now: func() time.Time { return w.now },
+		Catalogs: c, Trust: f.trust(), Now: func() time.Time { return f.now },
 		Jobs: &unpack.Jobs{Client: c, Reader: c, Images: unpack.Images{OPM: "quay.io/example/opm@sha256:1", Util: "quay.io/example/util:v1"}, SetUserID: true},
 	}
 }
 
 // trust has the catalog's namespace be that of global catalogs.
-func (w *world) trust() unpack.Trust { return unpack.Trust{Operator: "default", Global: w.namespace} }
+func (f *fixture) trust() unpack.Trust { return unpack.Trust{Operator: "default", Global: f.namespace} }
 
-func (w *world) must(err error) {
-	w.t.Helper()
+func (f *fixture) must(err error) {
+	f.t.Helper()
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
 // unpack asks once for the bundle.
-func (w *world) unpack(limits unpack.Limits) unpack.Result {
-	w.t.Helper()
-	result, err := w.Unpack(w.t.Context(), "tea", w.lookup, limits)
-	w.must(err)
-	w.lookup = result.Lookup
+func (f *fixture) unpack(limits unpack.Limits) unpack.Result {
+	f.t.Helper()
+	result, err := f.Unpack(f.t.Context(), "tea", f.lookup, limits)
+	f.must(err)
+	f.lookup = result.Lookup
 	return result
 }
 
 // expect reports whether a condition holds, and no other.
-func (w *world) expect(kind, reason, message string) {
-	w.t.Helper()
+func (f *fixture) expect(kind, reason, message string) {
+	f.t.Helper()
 	var got []string
-	for _, c := range w.lookup.Conditions {
+	for _, c := range f.lookup.Conditions {
 		if c.Type != v1alpha1.BundleLookupNotPersisted {
 			got = append(got, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
 		}
@@ -102,42 +102,42 @@ func (w *world) expect(kind, reason, message string) {
 
 	want := []string{fmt.Sprintf("%s=True %s: %s", kind, reason, message)}
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Error(diff)
+		f.t.Error(diff)
 	}
 }
 
-func (w *world) jobs() []batchv1.Job {
-	w.t.Helper()
+func (f *fixture) jobs() []batchv1.Job {
+	f.t.Helper()
 	var jobs batchv1.JobList
-	w.must(w.List(w.t.Context(), &jobs, client.InNamespace(w.namespace)))
+	f.must(f.List(f.t.Context(), &jobs, client.InNamespace(f.namespace)))
 	slices.SortFunc(jobs.Items, func(a, b batchv1.Job) int { return strings.Compare(a.Name, b.Name) })
 	return jobs.Items
 }
 
 // fail has a Job fail.
-func (w *world) fail(job batchv1.Job, reason, message string) {
-	w.t.Helper()
-	at := metav1.NewTime(w.now)
+func (f *fixture) fail(job batchv1.Job, reason, message string) {
+	f.t.Helper()
+	at := metav1.NewTime(f.now)
 	job.Status.StartTime = &at
 	job.Status.Conditions = []batchv1.JobCondition{
 		{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: at},
 		{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: at},
 	}
-	w.must(w.Status().Update(w.t.Context(), &job))
+	f.must(f.Status().Update(f.t.Context(), &job))
 }
 
 // fill writes the ConfigMap as the Job does.
-func (w *world) fill(manifests ...string) {
-	w.t.Helper()
+func (f *fixture) fill(manifests ...string) {
+	f.t.Helper()
 	var configMap corev1.ConfigMap
-	w.must(w.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: unpack.Name(image)}, &configMap))
+	f.must(f.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: unpack.Name(image)}, &configMap))
 	configMap.Annotations = map[string]string{"olm.contentEncoding": "gzip+base64", "olm.sourceImage": image}
 	configMap.BinaryData = map[string][]byte{}
 	for i, text := range manifests {
-		configMap.BinaryData[strconv.Itoa(i)] = packed(w.t, text)
+		configMap.BinaryData[strconv.Itoa(i)] = packed(f.t, text)
 	}
 
-	w.must(w.Update(w.t.Context(), &configMap))
+	f.must(f.Update(f.t.Context(), &configMap))
 }
 
 func packed(t *testing.T, text string) []byte {
@@ -163,24 +163,24 @@ var tenMinutes = unpack.Limits{Timeout: unpack.DefaultTimeout}
 
 // A bundle is unpacked by a Job, and becomes steps that refer to it.
 func TestUnpack(t *testing.T) {
-	w := enter(t)
-	w.expect(v1alpha1.BundleLookupPending, "JobNotStarted", "unpack job not yet started")
-	result := w.unpack(tenMinutes)
-	w.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
+	f := newFixture(t)
+	f.expect(v1alpha1.BundleLookupPending, "JobNotStarted", "unpack job not yet started")
+	result := f.unpack(tenMinutes)
+	f.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
 	if result.Done || result.Again != 5*time.Second {
 		t.Errorf("the result is %+v", result)
 	}
 
-	golden.Check(t, "objects.yaml", []byte(w.objects()))
-	before := w.lookup
-	w.now = w.now.Add(time.Minute)
-	w.unpack(tenMinutes)
-	if diff := cmp.Diff(before, w.lookup); diff != "" {
+	golden.Check(t, "objects.yaml", []byte(f.objects()))
+	before := f.lookup
+	f.now = f.now.Add(time.Minute)
+	f.unpack(tenMinutes)
+	if diff := cmp.Diff(before, f.lookup); diff != "" {
 		t.Errorf("nothing has happened, yet:\n%s", diff)
 	}
 
-	w.fill(csv, service)
-	result = w.unpack(tenMinutes)
+	f.fill(csv, service)
+	result = f.unpack(tenMinutes)
 	if !result.Done || result.Again != 0 || len(result.Lookup.Conditions) > 0 {
 		t.Fatalf("the result is %+v", result)
 	}
@@ -190,17 +190,17 @@ func TestUnpack(t *testing.T) {
 		made = append(made, step.Resource.Kind)
 		ref, ok := steps.ReferenceOf(step)
 		want := steps.Reference{
-			Kind: "ConfigMap", Name: unpack.Name(image), Namespace: w.namespace, CatalogSourceName: "shop", CatalogSourceNamespace: w.namespace,
+			Kind: "ConfigMap", Name: unpack.Name(image), Namespace: f.namespace, CatalogSourceName: "shop", CatalogSourceNamespace: f.namespace,
 			Replaces: "kettle.v0", Properties: `{"properties":[]}`, Digest: ref.Digest,
 		}
 		if diff := cmp.Diff(want, ref); diff != "" || !ok {
 			t.Errorf("%v %s", ok, diff)
 		}
 
-		again, err := unpack.StepsOf(t.Context(), w, w.trust(), "tea", ref)
-		w.must(err)
+		again, err := unpack.StepsOf(t.Context(), f, f.trust(), "tea", ref)
+		f.must(err)
 		manifest, err := steps.Manifest(step, again)
-		w.must(err)
+		f.must(err)
 		if step.Resource.Kind == v1alpha1.ClusterServiceVersionKind && !strings.Contains(manifest, `"replaces":"kettle.v0"`) {
 			t.Errorf("the ClusterServiceVersion is %s", manifest)
 		}
@@ -210,20 +210,20 @@ func TestUnpack(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// The Job is not needed any more, and not made anew.
-	w.must(w.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(w.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	if w.unpack(tenMinutes); len(w.jobs()) > 0 {
-		t.Errorf("there are Jobs: %v", w.jobs())
+	// The Job is not needed any more and is not recreated.
+	f.must(f.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(f.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	if f.unpack(tenMinutes); len(f.jobs()) > 0 {
+		t.Errorf("there are Jobs: %v", f.jobs())
 	}
 }
 
 // objects writes what was made, without what the API server adds.
-func (w *world) objects() string {
-	w.t.Helper()
-	key := client.ObjectKey{Namespace: w.namespace, Name: unpack.Name(image)}
+func (f *fixture) objects() string {
+	f.t.Helper()
+	key := client.ObjectKey{Namespace: f.namespace, Name: unpack.Name(image)}
 	var text strings.Builder
 	for _, object := range []client.Object{&corev1.ConfigMap{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &batchv1.Job{}} {
-		w.must(w.Get(w.t.Context(), key, object))
+		f.must(f.Get(f.t.Context(), key, object))
 		object.SetManagedFields(nil)
 		object.SetUID("")
 		object.SetResourceVersion("")
@@ -242,8 +242,8 @@ func (w *world) objects() string {
 		}
 
 		out, err := yaml.Marshal(object)
-		w.must(err)
-		fmt.Fprintf(&text, "--- # %T\n%s", object, strings.ReplaceAll(string(out), w.namespace, "NAMESPACE"))
+		f.must(err)
+		fmt.Fprintf(&text, "--- # %T\n%s", object, strings.ReplaceAll(string(out), f.namespace, "NAMESPACE"))
 	}
 
 	return text.String()
@@ -255,31 +255,31 @@ func TestNameOfImage(t *testing.T) {
 	}
 }
 
-// A Job that fails is told of, and is tried again when it may be, or when it is gone.
+// A failed Job is reported, and retried when allowed or when it is deleted.
 func TestFailure(t *testing.T) {
-	w := enter(t)
-	w.unpack(tenMinutes)
-	first := w.jobs()[0]
-	w.fail(first, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-	if r := w.unpack(tenMinutes); r.Again != 5*time.Minute {
+	f := newFixture(t)
+	f.unpack(tenMinutes)
+	first := f.jobs()[0]
+	f.fail(first, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+	if r := f.unpack(tenMinutes); r.Again != 5*time.Minute {
 		t.Errorf("it is asked again after %v", r.Again)
 	}
 
-	w.expect(v1alpha1.BundleLookupFailed, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-	if got := w.Failure([]v1alpha1.BundleLookup{w.lookup}); !strings.HasPrefix(got, "Bundle unpacking failed - BackoffLimitExceeded: Job has reached the specified backoff limit. ") {
+	f.expect(v1alpha1.BundleLookupFailed, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+	if got := f.Failure([]v1alpha1.BundleLookup{f.lookup}); !strings.HasPrefix(got, "Bundle unpacking failed - BackoffLimitExceeded: Job has reached the specified backoff limit. ") {
 		t.Errorf("it says %q", got)
 	}
 
 	retrying := unpack.Limits{Timeout: unpack.DefaultTimeout, MinRetryInterval: time.Minute}
-	if r := w.unpack(retrying); r.Again > time.Minute || len(w.jobs()) != 1 {
-		t.Errorf("it is asked again after %v, and there are %d Jobs", r.Again, len(w.jobs()))
+	if r := f.unpack(retrying); r.Again > time.Minute || len(f.jobs()) != 1 {
+		t.Errorf("it is asked again after %v, and there are %d Jobs", r.Again, len(f.jobs()))
 	}
 
 	for failures := 2; failures <= 7; failures++ {
-		w.now = w.now.Add(2 * time.Minute)
-		w.unpack(retrying)
-		w.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
-		jobs := w.jobs()
+		f.now = f.now.Add(2 * time.Minute)
+		f.unpack(retrying)
+		f.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
+		jobs := f.jobs()
 		if len(jobs) != min(failures, 5) {
 			t.Fatalf("there are %d Jobs", len(jobs))
 		}
@@ -290,33 +290,33 @@ func TestFailure(t *testing.T) {
 				if !strings.HasPrefix(job.Name, unpack.Name(image)[:58]) || job.Name == unpack.Name(image) {
 					t.Errorf("the Job is named %s", job.Name)
 				}
-				w.fail(job, "DeadlineExceeded", "Job was active longer than specified deadline")
+				f.fail(job, "DeadlineExceeded", "Job was active longer than specified deadline")
 			}
 		}
 
-		w.unpack(retrying)
-		w.expect(v1alpha1.BundleLookupFailed, "DeadlineExceeded", "Job was active longer than specified deadline")
+		f.unpack(retrying)
+		f.expect(v1alpha1.BundleLookupFailed, "DeadlineExceeded", "Job was active longer than specified deadline")
 	}
 
 	// When the failed Jobs are gone, another is made.
-	w.must(w.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(w.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	w.unpack(tenMinutes)
-	w.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
-	if w.Failure([]v1alpha1.BundleLookup{w.lookup}) != "" {
-		t.Error("the failure is still told of")
+	f.must(f.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(f.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	f.unpack(tenMinutes)
+	f.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
+	if f.Failure([]v1alpha1.BundleLookup{f.lookup}) != "" {
+		t.Error("got a failure condition, want none")
 	}
 
-	w.fill(csv)
-	if !w.unpack(tenMinutes).Done {
+	f.fill(csv)
+	if !f.unpack(tenMinutes).Done {
 		t.Error("it is not unpacked")
 	}
 }
 
-// A Job that is not as it is to be is made anew.
+// A Job that differs from the desired one is recreated.
 func TestChangedTimeout(t *testing.T) {
-	w := enter(t)
-	w.unpack(tenMinutes)
-	old := w.jobs()[0]
+	f := newFixture(t)
+	f.unpack(tenMinutes)
+	old := f.jobs()[0]
 	if got := *old.Spec.ActiveDeadlineSeconds; got != 600 {
 		t.Errorf("it may run for %d s", got)
 	}
@@ -325,10 +325,10 @@ func TestChangedTimeout(t *testing.T) {
 		timeout time.Duration
 		want    *int64
 	}{{0, nil}, {1500 * time.Millisecond, new(int64)}} {
-		w.unpack(unpack.Limits{Timeout: test.timeout})
-		w.expect(v1alpha1.BundleLookupPending, "JobNotStarted", "unpack job not yet started")
-		w.unpack(unpack.Limits{Timeout: test.timeout})
-		job := w.jobs()[0]
+		f.unpack(unpack.Limits{Timeout: test.timeout})
+		f.expect(v1alpha1.BundleLookupPending, "JobNotStarted", "unpack job not yet started")
+		f.unpack(unpack.Limits{Timeout: test.timeout})
+		job := f.jobs()[0]
 		if job.UID == old.UID {
 			t.Error("it is the old Job")
 		}
@@ -343,39 +343,39 @@ func TestChangedTimeout(t *testing.T) {
 	}
 }
 
-// What the pods wait for is told.
+// Reasons why pods wait are reported.
 func TestTrouble(t *testing.T) {
-	w := enter(t)
-	w.unpack(tenMinutes)
-	job := w.jobs()[0]
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pod", Labels: job.Spec.Template.Labels}, Spec: job.Spec.Template.Spec}
+	f := newFixture(t)
+	f.unpack(tenMinutes)
+	job := f.jobs()[0]
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pod", Labels: job.Spec.Template.Labels}, Spec: job.Spec.Template.Spec}
 	pod.Spec.ServiceAccountName = ""
-	w.must(w.Create(t.Context(), pod))
+	f.must(f.Create(t.Context(), pod))
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
 		Name: "pull", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}},
 	}}
-	w.must(w.Status().Update(t.Context(), pod))
-	w.unpack(tenMinutes)
-	w.expect(v1alpha1.BundleLookupPending, "JobIncomplete",
-		"unpack job not completed: Unpack pod("+w.namespace+"/pod) container(pull) is pending. Reason: ImagePullBackOff, Message: Back-off pulling image")
-	if got := unpack.Progress([]v1alpha1.BundleLookup{w.lookup}); !strings.Contains(got, "cannot be pulled") || !strings.Contains(got, "Back-off pulling image") {
+	f.must(f.Status().Update(t.Context(), pod))
+	f.unpack(tenMinutes)
+	f.expect(v1alpha1.BundleLookupPending, "JobIncomplete",
+		"unpack job not completed: Unpack pod("+f.namespace+"/pod) container(pull) is pending. Reason: ImagePullBackOff, Message: Back-off pulling image")
+	if got := unpack.Progress([]v1alpha1.BundleLookup{f.lookup}); !strings.Contains(got, "cannot be pulled") || !strings.Contains(got, "Back-off pulling image") {
 		t.Errorf("it says %q", got)
 	}
 }
 
 func TestNoCatalog(t *testing.T) {
-	w := enter(t)
-	w.lookup.CatalogSourceRef.Name = "gone"
-	w.unpack(tenMinutes)
-	w.expect(v1alpha1.BundleLookupPending, "CatalogSourceMissing", "referenced catalogsource not found")
+	f := newFixture(t)
+	f.lookup.CatalogSourceRef.Name = "gone"
+	f.unpack(tenMinutes)
+	f.expect(v1alpha1.BundleLookupPending, "CatalogSourceMissing", "referenced catalogsource not found")
 }
 
-// Content that is of no use is told apart from what may be mended by trying again.
+// Invalid content is distinguished from failures that can be retried.
 func TestInvalidContent(t *testing.T) {
-	w := enter(t)
-	w.unpack(tenMinutes)
-	w.fill(strings.Replace(csv, `"apiVersion":"operators.coreos.com/v1alpha1",`, "", 1))
-	_, err := w.Unpack(t.Context(), "tea", w.lookup, tenMinutes)
+	f := newFixture(t)
+	f.unpack(tenMinutes)
+	f.fill(strings.Replace(csv, `"apiVersion":"operators.coreos.com/v1alpha1",`, "", 1))
+	_, err := f.Unpack(t.Context(), "tea", f.lookup, tenMinutes)
 	invalid := (*steps.InvalidError)(nil)
 	if !errors.As(err, &invalid) || err.Error() != "bundle CSV kettle.v1 missing APIVersion" {
 		t.Errorf("the error is %v", err)
@@ -408,17 +408,17 @@ func TestLimits(t *testing.T) {
 
 // Programs that die while they unpack leave what the next one goes on with.
 func TestKilledAtEachWrite(t *testing.T) {
-	w := enter(t)
+	f := newFixture(t)
 	deaths := 0
 	for {
 		done := make(chan struct{})
 		life := mortal.Live(t.Context(), env.Start(t), 1, func(ctx context.Context, connection *rest.Config) {
 			defer close(done)
-			c, err := client.New(connection, client.Options{Scheme: w.Scheme()})
+			c, err := client.New(connection, client.Options{Scheme: f.Scheme()})
 			if err != nil {
 				return
 			}
-			_, _ = w.unpacker(c).Unpack(ctx, "tea", w.lookup, tenMinutes) // what comes of it is seen below
+			_, _ = f.unpacker(c).Unpack(ctx, "tea", f.lookup, tenMinutes) // what comes of it is seen below
 		})
 
 		<-done
@@ -434,12 +434,12 @@ func TestKilledAtEachWrite(t *testing.T) {
 	if deaths != 5 {
 		t.Errorf("%d programs died, where five objects are made", deaths)
 	}
-	if len(w.jobs()) != 1 {
-		t.Errorf("the Jobs are %v", w.jobs())
+	if len(f.jobs()) != 1 {
+		t.Errorf("the Jobs are %v", f.jobs())
 	}
 
-	w.fill(csv)
-	if !w.unpack(tenMinutes).Done {
+	f.fill(csv)
+	if !f.unpack(tenMinutes).Done {
 		t.Error("it is not unpacked")
 	}
 }
