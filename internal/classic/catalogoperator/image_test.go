@@ -279,7 +279,7 @@ func TestForeign(t *testing.T) {
 	c.must(c.Create(t.Context(), mine))
 	catalog := c.catalog("powerful", image("quay.io/example/catalog:v1"))
 	c.says(catalog, "RegistryServerError", is("couldn't ensure registry server - ServiceAccount "+c.namespace+
-		"/powerful is there already and is not of this catalog: delete it, or make the catalog by another name"))
+		"/powerful already exists and does not belong to this catalog: delete it, or create the catalog with another name"))
 	if pods := c.pods("olm.catalogSource", "powerful"); len(pods) != 0 {
 		t.Errorf("a pod runs as somebody else: %v", pods)
 	}

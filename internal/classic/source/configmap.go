@@ -14,9 +14,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// configMap looks at the ConfigMap of a catalog, and has it be watched and go with the catalog.
-// Only its metadata is read: the content is for the pod.
-func (r *reconciler) configMap(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
+// ensureConfigMap reads the metadata of a catalog's ConfigMap into the status, and labels and
+// owns it. Only the pod reads its content.
+func (r *reconciler) ensureConfigMap(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
 	if catalog.Spec.SourceType == v1alpha1.SourceTypeGrpc {
 		catalog.Status.ConfigMapResource = nil
 		return nil
@@ -25,32 +25,33 @@ func (r *reconciler) configMap(ctx context.Context, catalog *v1alpha1.CatalogSou
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	key := client.ObjectKey{Namespace: catalog.Namespace, Name: catalog.Spec.ConfigMap}
-	err := r.cache.Get(ctx, key, found)
+	err := r.cacheReader.Get(ctx, key, found)
 	if apierrors.IsNotFound(err) {
-		err = r.reader.Get(ctx, key, found) // Only what is labelled is watched.
+		err = r.apiReader.Get(ctx, key, found) // Only labelled ConfigMaps are watched.
 	}
 	if err != nil {
 		return reconcile.Retry(v1alpha1.CatalogSourceConfigMapError, fmt.Errorf("failed to get catalog config map %s: %w", key.Name, err))
 	}
-	if err := r.keepConfigMap(ctx, catalog, found); err != nil {
+	if err := r.labelAndOwnConfigMap(ctx, catalog, found); err != nil {
 		return reconcile.Retry(v1alpha1.CatalogSourceConfigMapError, fmt.Errorf("unable to write owner onto catalog source configmap - %w", err))
 	}
 
-	was, is := catalog.Status.ConfigMapResource, v1alpha1.ConfigMapResourceReference{
+	recorded, current := catalog.Status.ConfigMapResource, v1alpha1.ConfigMapResourceReference{
 		Name: found.Name, Namespace: found.Namespace, UID: found.UID, ResourceVersion: found.ResourceVersion,
 	}
-	if was == nil || was.Name != is.Name || was.Namespace != is.Namespace || was.UID != is.UID || was.ResourceVersion != is.ResourceVersion {
-		is.LastUpdateTime = r.now()
-		catalog.Status.ConfigMapResource = &is
+	if recorded == nil || recorded.Name != current.Name || recorded.Namespace != current.Namespace || recorded.UID != current.UID || recorded.ResourceVersion != current.ResourceVersion {
+		current.LastUpdateTime = r.timestamp()
+		catalog.Status.ConfigMapResource = &current
 	}
 
 	return nil
 }
 
-// keepConfigMap labels a ConfigMap, for it to be watched, and makes the catalog its owner.
-func (r *reconciler) keepConfigMap(ctx context.Context, catalog *v1alpha1.CatalogSource, found *metav1.PartialObjectMetadata) error {
+// labelAndOwnConfigMap labels a ConfigMap, so that it is watched, and makes the catalog an
+// owner of it.
+func (r *reconciler) labelAndOwnConfigMap(ctx context.Context, catalog *v1alpha1.CatalogSource, found *metav1.PartialObjectMetadata) error {
 	owner := (&objects.Catalog{CatalogSource: catalog}).Owner()
-	owner.Controller = nil // Several catalogs may have the same one.
+	owner.Controller = nil // Several catalogs may use the same ConfigMap.
 	_, isLabelled := found.Labels[objects.LabelManaged]
 	isOwned := objects.IsOwnedBy(found, owner)
 	if isLabelled && isOwned {
@@ -62,7 +63,7 @@ func (r *reconciler) keepConfigMap(ctx context.Context, catalog *v1alpha1.Catalo
 		if found.Labels == nil {
 			found.Labels = map[string]string{}
 		}
-		found.Labels[objects.LabelManaged] = "false" // It is a person's.
+		found.Labels[objects.LabelManaged] = "false" // A user has created it.
 	}
 
 	if !isOwned {

@@ -16,8 +16,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// connect keeps the connection to a catalog and says in the status how it is.
-func (r *reconciler) connect(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
+// ensureConnection opens or keeps the connection to a catalog and sets its state in the status.
+func (r *reconciler) ensureConnection(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
 	key, address := client.ObjectKeyFromObject(catalog), catalog.Address()
 	if err := r.pool.Set(key, address); err != nil {
 		catalog.Status.GRPCConnectionState = nil
@@ -26,41 +26,41 @@ func (r *reconciler) connect(ctx context.Context, catalog *v1alpha1.CatalogSourc
 
 	state, ok := r.pool.State(key)
 	if !ok {
-		return nil // The program is ending.
+		return nil // The program is shutting down.
 	}
 
 	catalog.Status.GRPCConnectionState = &v1alpha1.GRPCConnectionState{
 		Address: state.Address, LastObservedState: state.Connectivity.String(), LastConnectTime: metav1.NewTime(state.Since).Rfc3339Copy(),
 	}
-	r.metrics.ready(key, state.Connectivity == connectivity.Ready)
+	r.metrics.setReady(key, state.Connectivity == connectivity.Ready)
 	if state.Connectivity == connectivity.Ready {
 		return nil
 	}
 
-	problem, err := r.unreachable(ctx, catalog, state)
+	problem, err := r.findConnectionProblem(ctx, catalog, state)
 	if err != nil {
-		return registryError(err)
+		return newRegistryError(err)
 	}
 	if problem != nil {
-		return reconcile.Wait(v1alpha1.CatalogSourceRegistryServerError, r.again(catalog), fmt.Errorf("couldn't connect to registry - %w", problem))
+		return reconcile.Wait(v1alpha1.CatalogSourceRegistryServerError, r.requeueAfter(catalog), fmt.Errorf("couldn't connect to registry - %w", problem))
 	}
 
 	return nil
 }
 
-// unreachable says what keeps a catalog from being reached, nil when nothing is known, or it is
-// only beginning. It has one be tried at once that came to answer since it was tried last.
-func (r *reconciler) unreachable(ctx context.Context, catalog *v1alpha1.CatalogSource, state dial.State) (error, error) {
+// findConnectionProblem returns why a catalog cannot be reached, or nil if there is no known
+// problem. It retries the connection at once if a pod has become ready since the last try.
+func (r *reconciler) findConnectionProblem(ctx context.Context, catalog *v1alpha1.CatalogSource, state dial.State) (error, error) {
 	failed := state.Connectivity == connectivity.TransientFailure
 	c := &objects.Catalog{CatalogSource: catalog}
 	if !c.IsServed() {
 		if failed {
-			return failure(state), nil
+			return connectionError(state), nil
 		}
 		return nil, nil
 	}
 
-	pods, err := r.pods(ctx, r.client, c, objects.LabelCatalog)
+	pods, err := r.listOwnedPods(ctx, r.client, c, objects.LabelCatalog)
 	if err != nil {
 		return nil, err
 	}
@@ -77,16 +77,16 @@ func (r *reconciler) unreachable(ctx context.Context, catalog *v1alpha1.CatalogS
 		if objects.ReadySince(&pods[i]).Add(time.Second).After(state.Tried) {
 			r.pool.Retry(client.ObjectKeyFromObject(catalog))
 		}
-		problem = failure(state)
+		problem = connectionError(state)
 	}
 
 	return problem, nil
 }
 
-// failure says why a connection is not made.
-func failure(state dial.State) error {
+// connectionError returns why a connection has failed.
+func connectionError(state dial.State) error {
 	if state.Err != nil {
 		return state.Err
 	}
-	return fmt.Errorf("what listens at %s does not answer by gRPC", state.Address)
+	return fmt.Errorf("the server at %s does not answer with gRPC", state.Address)
 }

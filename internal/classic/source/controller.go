@@ -1,8 +1,8 @@
-// Package source is the controller of CatalogSources: it has each catalog be served and keeps the
-// connection to it, polls its image, and says in the status how all that is.
+// Package source implements the controller of CatalogSources. It creates the objects that serve
+// each catalog, keeps a connection to it, polls its image, and updates the status.
 //
-// What a catalog's objects look like is in objects, and the connections are in
-// internal/classic/dial. Choosing from catalogs is not done here.
+// Package objects builds the objects of a catalog, and internal/classic/dial holds the
+// connections. Resolution is not part of this package.
 package source
 
 import (
@@ -26,55 +26,55 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// DefaultResync is how often a catalog is looked at although nothing has happened.
+// DefaultResync is how often a catalog is reconciled although nothing has changed.
 const DefaultResync = 15 * time.Minute
 
 const (
-	// fieldOwner writes the objects of catalogs.
+	// fieldOwner is the field manager of the objects of catalogs.
 	fieldOwner = client.FieldOwner("mainstay")
-	// resyncJitter and pollJitter are by how much a look comes later, at most, so that not all
-	// catalogs are looked at at once.
-	resyncJitter = 0.2
-	pollJitter   = 0.1
+	// resyncJitterFactor and pollJitterFactor are the maximum factors by which intervals are
+	// extended, so that catalogs are not all reconciled at once.
+	resyncJitterFactor = 0.2
+	pollJitterFactor   = 0.1
 )
 
 // Options configure the controller.
 type Options struct {
-	// Pool holds the connections. Required. The controller puts each catalog into it.
+	// Pool holds the connections. Required. The controller adds each catalog to it.
 	Pool *dial.Pool
-	// Images are those that are run beside the ones that catalogs name.
+	// Images are the images that are run beside those of the catalogs.
 	Images objects.Images
-	// SetUserID has confined pods run as a user of their own, where nobody else sets one.
+	// SetUserID sets a user ID in restricted pods, for clusters that do not assign one.
 	SetUserID bool
-	// Resync is how often a catalog is looked at although nothing has happened, give or take a
+	// Resync is how often a catalog is reconciled although nothing has changed, plus up to a
 	// fifth. Zero means DefaultResync.
 	Resync time.Duration
-	// ServerVersion tells the version of the API server, such as v1.32.1, for templates of images.
-	// Required.
+	// ServerVersion returns the version of the API server, such as v1.32.1, for image
+	// templates. Required.
 	ServerVersion func(context.Context) (string, error)
-	// Syncs counts how passes end. It may be nil.
+	// Syncs counts the results of reconciliations. It may be nil.
 	Syncs *clusteroperator.Syncs
-	// Clock tells the time. Nil means the real one.
+	// Clock is the clock. If it is nil, the real time is used.
 	Clock clock.PassiveClock
 }
 
-// reconciler looks after catalogs.
+// reconciler reconciles CatalogSources.
 type reconciler struct {
 	client client.Client
-	// cache is the watches' view also of what client reads from the API server.
-	cache client.Reader
-	// reader reads from the API server.
-	reader        client.Reader
-	pool          *dial.Pool
-	images        objects.Images
-	setUserID     bool
-	resync        time.Duration
-	serverVersion func(context.Context) (string, error)
-	syncs         *clusteroperator.Syncs
-	clock         clock.PassiveClock
-	metrics       metrics
-	failedPolls   failedPolls
-	lifecycle     reconcile.Lifecycle[*v1alpha1.CatalogSource]
+	// cacheReader reads from the caches, also kinds that client reads from the API server.
+	cacheReader client.Reader
+	// apiReader reads from the API server.
+	apiReader      client.Reader
+	pool           *dial.Pool
+	images         objects.Images
+	setUserID      bool
+	resyncInterval time.Duration
+	serverVersion  func(context.Context) (string, error)
+	syncs          *clusteroperator.Syncs
+	clock          clock.PassiveClock
+	metrics        catalogMetrics
+	failedPolls    failedPolls
+	lifecycle      reconcile.Lifecycle[*v1alpha1.CatalogSource]
 }
 
 func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*reconciler, error) {
@@ -89,31 +89,31 @@ func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*re
 	}
 
 	r := &reconciler{
-		client: c, cache: cache, reader: reader, pool: o.Pool, images: o.Images, setUserID: o.SetUserID, resync: o.Resync,
+		client: c, cacheReader: cache, apiReader: reader, pool: o.Pool, images: o.Images, setUserID: o.SetUserID, resyncInterval: o.Resync,
 		serverVersion: o.ServerVersion, syncs: o.Syncs, clock: o.Clock,
 	}
 	r.lifecycle = reconcile.Lifecycle[*v1alpha1.CatalogSource]{
 		Client:    c,
 		New:       func() *v1alpha1.CatalogSource { return &v1alpha1.CatalogSource{} },
-		Steps:     []reconcile.Step[*v1alpha1.CatalogSource]{r.template, r.validate, r.configMap, r.serve, r.poll, r.connect},
-		Summarize: r.summarize,
-		Again:     r.again,
-		Passing:   isPassing,
+		Steps:     []reconcile.Step[*v1alpha1.CatalogSource]{r.resolveImageTemplate, r.rejectInvalidSpec, r.ensureConfigMap, r.ensureServed, r.pollImage, r.ensureConnection},
+		Summarize: r.summarizeStatus,
+		Again:     r.requeueAfter,
+		Passing:   isTransient,
 		Later:     &reconcile.Later{Clock: o.Clock},
 	}
 
 	return r, nil
 }
 
-// Reconcile looks after one catalog.
+// Reconcile reconciles one CatalogSource.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	catalog := &v1alpha1.CatalogSource{}
 	err := r.client.Get(ctx, req.NamespacedName, catalog)
 	if apierrors.IsNotFound(err) || (err == nil && !catalog.DeletionTimestamp.IsZero()) {
-		// Its objects go with it, by their owner.
+		// Its objects are garbage collected.
 		r.pool.Remove(req.NamespacedName)
-		r.metrics.gone(req.NamespacedName)
-		r.failedPolls.forget(req.NamespacedName)
+		r.metrics.removeCatalog(req.NamespacedName)
+		r.failedPolls.remove(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 
@@ -121,45 +121,45 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("reading CatalogSource %s: %w", req, err)
 	}
 
-	r.metrics.seen(req.NamespacedName)
-	if check(&catalog.Spec) != nil {
+	r.metrics.recordCatalog(req.NamespacedName)
+	if validateSpec(&catalog.Spec) != nil {
 		r.pool.Remove(req.NamespacedName)
-		r.metrics.ready(req.NamespacedName, false)
+		r.metrics.setReady(req.NamespacedName, false)
 	}
 
 	result, err := r.lifecycle.Reconcile(ctx, req)
-	r.count(err)
+	r.recordSync(err)
 	return result, err
 }
 
-// count counts a pass. What only a person can put right is no failure of the program, nor is that
-// somebody else was quicker.
-func (r *reconciler) count(err error) {
+// recordSync counts a reconciliation. Errors that only a user can fix and conflicts do not
+// count as failures.
+func (r *reconciler) recordSync(err error) {
 	if errors.Is(err, ctrlreconcile.TerminalError(nil)) || apierrors.IsConflict(err) {
 		err = nil
 	}
 	r.syncs.Seen(err)
 }
 
-// again says when a catalog is looked at although nothing has happened.
-func (r *reconciler) again(catalog *v1alpha1.CatalogSource) time.Duration {
-	next := nextLook(catalog, r.clock.Now(), r.resync)
-	if polls(catalog) {
-		return wait.Jitter(next, pollJitter)
+// requeueAfter returns when a catalog is reconciled again although nothing has changed.
+func (r *reconciler) requeueAfter(catalog *v1alpha1.CatalogSource) time.Duration {
+	next := nextReconcileAfter(catalog, r.clock.Now(), r.resyncInterval)
+	if isPolled(catalog) {
+		return wait.Jitter(next, pollJitterFactor)
 	}
-	return wait.Jitter(next, resyncJitter)
+	return wait.Jitter(next, resyncJitterFactor)
 }
 
-// summarize writes the outcome of a pass into the status.
-func (r *reconciler) summarize(catalog *v1alpha1.CatalogSource, err error) {
+// summarizeStatus sets message and reason in the status.
+func (r *reconciler) summarizeStatus(catalog *v1alpha1.CatalogSource, err error) {
 	status := &catalog.Status
 	switch {
 	case apierrors.IsConflict(err):
-		// Somebody was quicker. What was found is looked at again at once.
+		// The object has changed and is reconciled again at once.
 	case err != nil:
 		status.Message, status.Reason = err.Error(), reconcile.ReasonOf(err, v1alpha1.CatalogSourceRegistryServerError)
-	case r.failedPolls.of(client.ObjectKeyFromObject(catalog)) != "":
-		status.Message, status.Reason = r.failedPolls.of(client.ObjectKeyFromObject(catalog)), v1alpha1.CatalogSourceRegistryServerError
+	case r.failedPolls.messageFor(client.ObjectKeyFromObject(catalog)) != "":
+		status.Message, status.Reason = r.failedPolls.messageFor(client.ObjectKeyFromObject(catalog)), v1alpha1.CatalogSourceRegistryServerError
 	case intervalProblem(catalog) != "":
 		status.Message, status.Reason = intervalProblem(catalog), v1alpha1.CatalogSourceIntervalInvalidError
 	default:
@@ -167,8 +167,9 @@ func (r *reconciler) summarize(catalog *v1alpha1.CatalogSource, err error) {
 	}
 }
 
-// isPassing says that a connection is only being made, or that it was lost and may be back soon.
-func isPassing(catalog *v1alpha1.CatalogSource, err error) bool {
+// isTransient reports whether a connection is being established, or was lost and may come back
+// soon.
+func isTransient(catalog *v1alpha1.CatalogSource, err error) bool {
 	connection := catalog.Status.GRPCConnectionState
 	if connection == nil {
 		return false

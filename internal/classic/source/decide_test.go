@@ -31,9 +31,9 @@ func TestResolve(t *testing.T) {
 		{"q.io/a/b:v{kube_major_version", "v1.32.4", "q.io/a/b:v{kube_major_version", "cannot construct catalog image reference, because one or more template(s) has improper syntax"},
 		{"", "v1.32.4", "", "cannot construct catalog image reference, because one or more template(s) has improper syntax"},
 	} {
-		got := resolve(tc.template, tc.version)
-		if got.image != tc.image || got.failure() != tc.failure {
-			t.Errorf("%q at %q gives %q: %q\nwant %q: %q", tc.template, tc.version, got.image, got.failure(), tc.image, tc.failure)
+		got := resolveTemplate(tc.template, tc.version)
+		if got.image != tc.image || got.failureMessage() != tc.failure {
+			t.Errorf("%q at %q gives %q: %q\nwant %q: %q", tc.template, tc.version, got.image, got.failureMessage(), tc.image, tc.failure)
 		}
 	}
 }
@@ -46,11 +46,11 @@ func FuzzResolve(f *testing.F) {
 		if len(template) > 4096 || len(version) > 256 {
 			return
 		}
-		got := resolve(template, version)
-		if got.failure() == "" && strings.ContainsAny(got.image, "{}") {
+		got := resolveTemplate(template, version)
+		if got.failureMessage() == "" && strings.ContainsAny(got.image, "{}") {
 			t.Errorf("%q gives the image %q", template, got.image)
 		}
-		if again := resolve(got.image, version); got.failure() == "" && again.image != got.image {
+		if again := resolveTemplate(got.image, version); got.failureMessage() == "" && again.image != got.image {
 			t.Errorf("%q gives %q, which gives %q", template, got.image, again.image)
 		}
 	})
@@ -81,7 +81,7 @@ func TestPolls(t *testing.T) {
 	} {
 		c := polledCatalog("45m")
 		tc.change(c)
-		if got := polls(c); got != tc.want {
+		if got := isPolled(c); got != tc.want {
 			t.Errorf("%s: polls is %v", tc.name, got)
 		}
 	}
@@ -100,8 +100,8 @@ func TestIntervals(t *testing.T) {
 		{"", 15 * time.Minute, text + `time: invalid duration ""`},
 		{"45", 15 * time.Minute, text + `time: missing unit in duration "45"`},
 		{"soon", 15 * time.Minute, text + `time: invalid duration "soon"`},
-		{"0s", 15 * time.Minute, text + `"0s" is not longer than no time at all`},
-		{"-5m", 15 * time.Minute, text + `"-5m" is not longer than no time at all`},
+		{"0s", 15 * time.Minute, text + `"0s" is not a positive duration`},
+		{"-5m", 15 * time.Minute, text + `"-5m" is not a positive duration`},
 	} {
 		c := polledCatalog(tc.interval)
 		if got, _ := pollInterval(c); got != tc.want || intervalProblem(c) != tc.problem {
@@ -130,14 +130,14 @@ func TestNextLook(t *testing.T) {
 		if tc.last > 0 {
 			c.Status.LatestImageRegistryPoll = &metav1.Time{Time: created.Add(tc.last)}
 		}
-		if got := nextLook(c, created.Add(tc.now), DefaultResync); got != tc.want {
+		if got := nextReconcileAfter(c, created.Add(tc.now), DefaultResync); got != tc.want {
 			t.Errorf("%s: the next look is in %s, want %s", tc.name, got, tc.want)
 		}
 	}
 
 	unpolled := polledCatalog("5m")
 	unpolled.Spec.UpdateStrategy = nil
-	if got := nextLook(unpolled, created, DefaultResync); got != DefaultResync {
+	if got := nextReconcileAfter(unpolled, created, DefaultResync); got != DefaultResync {
 		t.Errorf("without polls the next look is in %s", got)
 	}
 }
@@ -220,12 +220,12 @@ func TestPlanPods(t *testing.T) {
 			keep = plan.keep.Name
 		}
 
-		got := []string{keep, names(plan.bury), names(plan.replace)}
+		got := []string{keep, names(plan.remove), names(plan.replace)}
 		if diff := cmp.Diff([]string{tc.keep, tc.bury, tc.replace}, got); diff != "" {
 			t.Errorf("%s: keep, bury, replace (-want +got):\n%s", tc.name, diff)
 		}
-		if isEmpty := keep != "" && tc.bury == "" && tc.replace == ""; plan.isEmpty() != isEmpty {
-			t.Errorf("%s: empty is %v", tc.name, plan.isEmpty())
+		if isEmpty := keep != "" && tc.bury == "" && tc.replace == ""; plan.isComplete() != isEmpty {
+			t.Errorf("%s: empty is %v", tc.name, plan.isComplete())
 		}
 	}
 }
@@ -257,16 +257,16 @@ func TestDecidePoll(t *testing.T) {
 		serving []corev1.Pod
 		want    pollAction
 	}{
-		{"not due", false, nil, serving, pollRest},
-		{"due", true, nil, serving, pollBegin},
-		{"begins", false, pod(), serving, pollRest},
-		{"never begins", true, pod(), serving, pollGiveUp},
-		{"fails", false, pod(phase(corev1.PodFailed)), serving, pollGiveUp},
-		{"is unknown", false, pod(phase(corev1.PodUnknown)), serving, pollGiveUp},
-		{"crashes", false, pod(crashing), serving, pollGiveUp},
-		{"loses its node", false, pod(isTrue(corev1.DisruptionTarget)), serving, pollGiveUp},
-		{"is going", false, pod(going), serving, pollRest},
-		{"fails while it goes", false, pod(going, phase(corev1.PodFailed)), serving, pollRest},
+		{"not due", false, nil, serving, pollWait},
+		{"due", true, nil, serving, pollStart},
+		{"begins", false, pod(), serving, pollWait},
+		{"never begins", true, pod(), serving, pollFail},
+		{"fails", false, pod(phase(corev1.PodFailed)), serving, pollFail},
+		{"is unknown", false, pod(phase(corev1.PodUnknown)), serving, pollFail},
+		{"crashes", false, pod(crashing), serving, pollFail},
+		{"loses its node", false, pod(isTrue(corev1.DisruptionTarget)), serving, pollFail},
+		{"is going", false, pod(going), serving, pollWait},
+		{"fails while it goes", false, pod(going, phase(corev1.PodFailed)), serving, pollWait},
 		{"is of another spec", false, pod(other, ready, shows("2")), serving, pollDiscard},
 		{"shows the same", false, pod(ready, shows("1")), serving, pollDiscard},
 		{"shows another", false, pod(ready, shows("2")), serving, pollPromote},

@@ -19,29 +19,29 @@ var (
 
 func init() { ctrlmetrics.Registry.MustRegister(catalogCount, catalogReady) }
 
-// metrics tell of the catalogs that were looked at and are still there.
-type metrics struct {
-	mu    sync.Mutex
-	known map[types.NamespacedName]bool
+// catalogMetrics maintains the metrics of existing catalogs.
+type catalogMetrics struct {
+	mu       sync.Mutex
+	recorded map[types.NamespacedName]bool
 }
 
-// seen counts a catalog. One that is new is not ready.
-func (m *metrics) seen(catalog types.NamespacedName) {
+// recordCatalog counts a catalog. A new catalog is not ready.
+func (m *catalogMetrics) recordCatalog(catalog types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known[catalog] {
+	if m.recorded[catalog] {
 		return
 	}
-	if m.known == nil {
-		m.known = map[types.NamespacedName]bool{}
+	if m.recorded == nil {
+		m.recorded = map[types.NamespacedName]bool{}
 	}
 
-	m.known[catalog] = true
-	catalogCount.Set(float64(len(m.known)))
+	m.recorded[catalog] = true
+	catalogCount.Set(float64(len(m.recorded)))
 	catalogReady.WithLabelValues(catalog.Namespace, catalog.Name).Set(0)
 }
 
-func (m *metrics) ready(catalog types.NamespacedName, isReady bool) {
+func (m *catalogMetrics) setReady(catalog types.NamespacedName, isReady bool) {
 	value := 0.0
 	if isReady {
 		value = 1
@@ -49,11 +49,11 @@ func (m *metrics) ready(catalog types.NamespacedName, isReady bool) {
 	catalogReady.WithLabelValues(catalog.Namespace, catalog.Name).Set(value)
 }
 
-// gone forgets a catalog.
-func (m *metrics) gone(catalog types.NamespacedName) {
+// removeCatalog removes the metrics of a catalog.
+func (m *catalogMetrics) removeCatalog(catalog types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.known, catalog)
-	catalogCount.Set(float64(len(m.known)))
+	delete(m.recorded, catalog)
+	catalogCount.Set(float64(len(m.recorded)))
 	catalogReady.DeleteLabelValues(catalog.Namespace, catalog.Name)
 }

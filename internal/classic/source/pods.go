@@ -12,107 +12,108 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 )
 
-// Grace periods of pods that are deleted, in seconds. A catalog has nothing to bring to an end.
+// Termination grace periods in seconds. Pods of catalogs need no graceful shutdown.
 const (
-	graceReplaced = 1
-	graceGone     = 0
+	replacedPodGraceSeconds = 1
+	failedPodGraceSeconds   = 0
 )
 
-// podPlan is what is to be done about the pods of a catalog.
+// podPlan says what to do with the pods of a catalog.
 type podPlan struct {
-	bury, replace []corev1.Pod
-	// keep is the pod that serves. Nil means that one is to be made.
+	remove, replace []corev1.Pod
+	// keep is the pod that serves. If it is nil, a pod has to be created.
 	keep *corev1.Pod
 }
 
-func (p podPlan) isEmpty() bool { return len(p.bury) == 0 && len(p.replace) == 0 && p.keep != nil }
+func (p podPlan) isComplete() bool { return len(p.remove) == 0 && len(p.replace) == 0 && p.keep != nil }
 
-// planPods compares the pods that serve a catalog with the one that is meant to be. Of several
-// that are right the newest stays: the others are what it was to replace.
+// planPods compares the pods that serve a catalog with the desired pod. Of several matching
+// pods it keeps the newest, which was created to replace the others.
 func planPods(pods []corev1.Pod, want *corev1.Pod) podPlan {
 	var plan podPlan
-	var right []corev1.Pod
+	var matching []corev1.Pod
 	for _, pod := range pods {
 		switch objects.JudgePod(&pod, want) {
 		case objects.Keep:
-			right = append(right, pod)
+			matching = append(matching, pod)
 		case objects.Replace:
 			plan.replace = append(plan.replace, pod)
 		case objects.Bury:
-			plan.bury = append(plan.bury, pod)
+			plan.remove = append(plan.remove, pod)
 		case objects.Leave:
 		}
 	}
 
-	slices.SortFunc(right, newestFirst)
-	if len(right) > 0 {
-		plan.keep = &right[0]
-		plan.replace = append(plan.replace, right[1:]...)
+	slices.SortFunc(matching, compareNewestFirst)
+	if len(matching) > 0 {
+		plan.keep = &matching[0]
+		plan.replace = append(plan.replace, matching[1:]...)
 	}
 
 	return plan
 }
 
-// newestFirst orders pods. One that was run to show an image is newer than one of the same second.
-func newestFirst(a, b corev1.Pod) int {
+// compareNewestFirst orders pods by age. Of pods created in the same second, one that was
+// created by a poll is newer.
+func compareNewestFirst(a, b corev1.Pod) int {
 	if order := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); order != 0 {
 		return order
 	}
 
-	_, showedA := a.Labels[objects.LabelUpdate]
-	_, showedB := b.Labels[objects.LabelUpdate]
+	_, polledA := a.Labels[objects.LabelUpdate]
+	_, polledB := b.Labels[objects.LabelUpdate]
 	switch {
-	case showedA == showedB:
+	case polledA == polledB:
 		return 0
-	case showedA:
+	case polledA:
 		return -1
 	}
 
 	return 1
 }
 
-// ensurePod has one pod serve a catalog. It gives since when that is there.
+// ensurePod ensures that one pod serves a catalog. It returns the creation time of the pod.
 func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.Time, error) {
 	want, err := c.Pod()
 	if err != nil {
 		return metav1.Time{}, err
 	}
 
-	pods, err := r.pods(ctx, r.client, c, objects.LabelCatalog)
+	pods, err := r.listOwnedPods(ctx, r.client, c, objects.LabelCatalog)
 	if err != nil {
 		return metav1.Time{}, err
 	}
 
 	plan := planPods(pods, want)
-	if plan.isEmpty() {
+	if plan.isComplete() {
 		return plan.keep.CreationTimestamp, nil
 	}
-	// What was just made may not have been seen yet.
-	if pods, err = r.pods(ctx, r.reader, c, objects.LabelCatalog); err != nil {
+	// The cache may not contain a pod that was just created.
+	if pods, err = r.listOwnedPods(ctx, r.apiReader, c, objects.LabelCatalog); err != nil {
 		return metav1.Time{}, err
 	}
 
 	plan = planPods(pods, want)
-	if err := r.deletePods(ctx, graceGone, plan.bury); err != nil {
+	if err := r.deletePods(ctx, failedPodGraceSeconds, plan.remove); err != nil {
 		return metav1.Time{}, err
 	}
-	if err := r.deletePods(ctx, graceReplaced, plan.replace); err != nil {
+	if err := r.deletePods(ctx, replacedPodGraceSeconds, plan.replace); err != nil {
 		return metav1.Time{}, err
 	}
 
 	if plan.keep == nil {
-		if err := r.create(ctx, want); err != nil {
-			return metav1.Time{}, fmt.Errorf("making the pod: %w", err)
+		if err := r.createOwned(ctx, want); err != nil {
+			return metav1.Time{}, fmt.Errorf("creating the pod: %w", err)
 		}
-		r.failedPolls.forget(client.ObjectKeyFromObject(c.CatalogSource)) // They were of the one before.
+		r.failedPolls.remove(client.ObjectKeyFromObject(c.CatalogSource)) // They belong to the previous pod.
 		plan.keep = want
 	}
 
 	return plan.keep.CreationTimestamp, nil
 }
 
-// pods returns the pods of a catalog that have its name in a label.
-func (r *reconciler) pods(ctx context.Context, reader client.Reader, c *objects.Catalog, label string) ([]corev1.Pod, error) {
+// listOwnedPods returns the pods that a catalog owns and that have its name in a label.
+func (r *reconciler) listOwnedPods(ctx context.Context, reader client.Reader, c *objects.Catalog, label string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels{label: c.Name}); err != nil {
 		return nil, fmt.Errorf("listing the pods: %w", err)

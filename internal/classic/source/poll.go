@@ -16,54 +16,53 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 )
 
-// pollAction is what is to be done next to find out whether an image reference stands for another
-// image by now.
+// pollAction is the next step of a poll, which checks whether the image reference of a catalog
+// points to another image.
 type pollAction int
 
 const (
-	// pollRest: nothing, until something changes or a poll is due.
-	pollRest pollAction = iota
-	// pollBegin: run a pod of the reference, beside the one that serves.
-	pollBegin
-	// pollGiveUp: that pod shows nothing, and will not.
-	pollGiveUp
-	// pollDiscard: it shows the image that serves already, or nobody waits for it any more.
+	// pollWait does nothing until something changes or a poll is due.
+	pollWait pollAction = iota
+	// pollStart creates a pod with the image reference beside the serving pod.
+	pollStart
+	// pollFail deletes that pod, because it does not show its image and never will.
+	pollFail
+	// pollDiscard deletes that pod, because it shows the image that is served or is outdated.
 	pollDiscard
-	// pollPromote: it shows another image, and is to serve.
+	// pollPromote makes that pod serve, because it shows another image.
 	pollPromote
 )
 
-// decidePoll says what to do, from the pods that serve a catalog and the one that shows its image,
-// nil for none.
+// decidePoll returns the next step of a poll. update is the pod created by the poll, or nil.
 func decidePoll(due bool, update *corev1.Pod, wanted *corev1.Pod, serving []corev1.Pod) pollAction {
 	if update == nil {
 		if due {
-			return pollBegin
+			return pollStart
 		}
-		return pollRest
+		return pollWait
 	}
 
 	verdict := objects.JudgePod(update, wanted)
 	switch {
 	case verdict == objects.Leave:
-		return pollRest
+		return pollWait
 	case verdict == objects.Bury, objects.IsBroken(update):
-		return pollGiveUp
+		return pollFail
 	case verdict == objects.Replace:
-		return pollDiscard // The catalog has changed meanwhile.
+		return pollDiscard // The catalog has changed since.
 	case !objects.IsReady(update) && due:
-		return pollGiveUp // It had all the time until the next poll.
+		return pollFail // It did not become ready until the next poll.
 	case !objects.IsReady(update):
-		return pollRest
+		return pollWait
 	}
 
 	shown, isOther := objects.ImageID(update), false
 	for _, pod := range serving {
-		serves := objects.ImageID(&pod)
-		if shown == "" || serves == "" {
-			continue // Nobody knows.
+		served := objects.ImageID(&pod)
+		if shown == "" || served == "" {
+			continue // An image is not known.
 		}
-		isOther = isOther || shown != serves
+		isOther = isOther || shown != served
 	}
 
 	if isOther {
@@ -73,49 +72,50 @@ func decidePoll(due bool, update *corev1.Pod, wanted *corev1.Pod, serving []core
 	return pollDiscard
 }
 
-// poll finds out from time to time whether the image reference of a catalog stands for another
-// image, and has that one serve.
-func (r *reconciler) poll(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
-	c, err := r.described(ctx, catalog)
+// pollImage checks periodically whether the image reference of a catalog points to another
+// image, and switches to that image.
+func (r *reconciler) pollImage(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
+	c, err := r.newCatalog(ctx, catalog)
 	if err != nil {
-		return registryError(err)
+		return newRegistryError(err)
 	}
 
-	updates, err := r.pods(ctx, r.client, c, objects.LabelUpdate)
+	updates, err := r.listOwnedPods(ctx, r.client, c, objects.LabelUpdate)
 	if err != nil {
-		return registryError(err)
+		return newRegistryError(err)
 	}
 
-	if !polls(catalog) {
-		r.failedPolls.forget(client.ObjectKeyFromObject(catalog))
-		if err := r.deletePods(ctx, graceReplaced, updates); err != nil {
-			return registryError(err)
+	if !isPolled(catalog) {
+		r.failedPolls.remove(client.ObjectKeyFromObject(catalog))
+		if err := r.deletePods(ctx, replacedPodGraceSeconds, updates); err != nil {
+			return newRegistryError(err)
 		}
 		return nil
 	}
 
-	noteBegun(catalog, updates)
-	due := !r.clock.Now().Before(pollDue(catalog))
+	recordPollStart(catalog, updates)
+	due := !r.clock.Now().Before(nextPollTime(catalog))
 	if len(updates) == 0 && !due {
 		return nil
 	}
 
 	if len(updates) == 0 {
-		// The one that was just made may not have been seen yet.
-		if updates, err = r.pods(ctx, r.reader, c, objects.LabelUpdate); err != nil {
-			return registryError(err)
+		// The cache may not contain a pod that was just created.
+		if updates, err = r.listOwnedPods(ctx, r.apiReader, c, objects.LabelUpdate); err != nil {
+			return newRegistryError(err)
 		}
 	}
 
-	if err := r.act(ctx, c, due, updates); err != nil {
-		return registryError(err)
+	if err := r.advancePoll(ctx, c, due, updates); err != nil {
+		return newRegistryError(err)
 	}
 
 	return nil
 }
 
-// noteBegun writes when the latest poll began, where the status that was to say it was lost.
-func noteBegun(catalog *v1alpha1.CatalogSource, updates []corev1.Pod) {
+// recordPollStart restores the start of the latest poll from its pod, in case a status update
+// was lost.
+func recordPollStart(catalog *v1alpha1.CatalogSource, updates []corev1.Pod) {
 	for i := range updates {
 		if last := catalog.Status.LatestImageRegistryPoll; last == nil || last.Before(&updates[i].CreationTimestamp) {
 			begun := updates[i].CreationTimestamp
@@ -124,14 +124,14 @@ func noteBegun(catalog *v1alpha1.CatalogSource, updates []corev1.Pod) {
 	}
 }
 
-// act does what a poll needs next.
-func (r *reconciler) act(ctx context.Context, c *objects.Catalog, due bool, updates []corev1.Pod) error {
+// advancePoll executes the next step of a poll.
+func (r *reconciler) advancePoll(ctx context.Context, c *objects.Catalog, due bool, updates []corev1.Pod) error {
 	wanted, err := c.UpdatePod()
 	if err != nil {
 		return err
 	}
 
-	serving, err := r.pods(ctx, r.client, c, objects.LabelCatalog)
+	serving, err := r.listOwnedPods(ctx, r.client, c, objects.LabelCatalog)
 	if err != nil {
 		return err
 	}
@@ -139,87 +139,89 @@ func (r *reconciler) act(ctx context.Context, c *objects.Catalog, due bool, upda
 	var update *corev1.Pod
 	if len(updates) > 0 {
 		update = &updates[0]
-		// There is one, unless a label was set by hand.
-		if err := r.deletePods(ctx, graceReplaced, updates[1:]); err != nil {
+		// There is only one, unless a user has set the label.
+		if err := r.deletePods(ctx, replacedPodGraceSeconds, updates[1:]); err != nil {
 			return err
 		}
 	}
 
 	key := client.ObjectKeyFromObject(c.CatalogSource)
 	switch decidePoll(due, update, wanted, serving) {
-	case pollBegin:
-		if err := r.create(ctx, wanted); err != nil {
-			return fmt.Errorf("making the pod that shows the image: %w", err)
+	case pollStart:
+		if err := r.createOwned(ctx, wanted); err != nil {
+			return fmt.Errorf("creating the update pod: %w", err)
 		}
-		now := r.now()
+		now := r.timestamp()
 		c.Status.LatestImageRegistryPoll = &now
 
-	case pollGiveUp:
-		r.failedPolls.note(key, gaveUp(update))
-		return r.deletePods(ctx, graceGone, updates[:1])
+	case pollFail:
+		r.failedPolls.record(key, formatPollFailure(update))
+		return r.deletePods(ctx, failedPodGraceSeconds, updates[:1])
 	case pollDiscard:
-		r.failedPolls.forget(key)
-		return r.deletePods(ctx, graceReplaced, updates[:1])
+		r.failedPolls.remove(key)
+		return r.deletePods(ctx, replacedPodGraceSeconds, updates[:1])
 	case pollPromote:
-		r.failedPolls.forget(key)
-		return r.promote(ctx, c, update, serving)
-	case pollRest:
+		r.failedPolls.remove(key)
+		return r.promoteUpdatePod(ctx, c, update, serving)
+	case pollWait:
 	}
 
 	return nil
 }
 
-// gaveUp says why a poll has failed.
-func gaveUp(update *corev1.Pod) string {
-	text := fmt.Sprintf("%supdate pod %s in a %s state: deleted update pod", notEnsured, update.Name, update.Status.Phase)
+// formatPollFailure returns the message of a failed poll.
+func formatPollFailure(update *corev1.Pod) string {
+	text := fmt.Sprintf("%supdate pod %s in a %s state: deleted update pod", registryErrorPrefix, update.Name, update.Status.Phase)
 	if problem := objects.Problem(update); problem != "" {
 		text += "; " + problem
 	}
 	return text
 }
 
-// failedPolls are the catalogs whose latest poll has failed, and why. That holds until one goes
-// well: an old catalog is served meanwhile.
+// failedPolls holds the messages of catalogs whose latest poll has failed, until a poll
+// succeeds. Meanwhile an old catalog may be served.
 type failedPolls struct {
-	mu  sync.Mutex
-	why map[types.NamespacedName]string
+	mu       sync.Mutex
+	messages map[types.NamespacedName]string
 }
 
-func (f *failedPolls) note(catalog types.NamespacedName, why string) {
+func (f *failedPolls) record(catalog types.NamespacedName, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.why == nil {
-		f.why = map[types.NamespacedName]string{}
+	if f.messages == nil {
+		f.messages = map[types.NamespacedName]string{}
 	}
-	f.why[catalog] = why
+	f.messages[catalog] = why
 }
 
-func (f *failedPolls) forget(catalog types.NamespacedName) {
+func (f *failedPolls) remove(catalog types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.why, catalog)
+	delete(f.messages, catalog)
 }
 
-// of returns why the latest poll of a catalog has failed. It is empty when it has not.
-func (f *failedPolls) of(catalog types.NamespacedName) string {
+// messageFor returns why the latest poll of a catalog has failed, or "".
+func (f *failedPolls) messageFor(catalog types.NamespacedName) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.why[catalog]
+	return f.messages[catalog]
 }
 
-// promote has the pod that shows another image serve, and deletes those that did.
-func (r *reconciler) promote(ctx context.Context, c *objects.Catalog, update *corev1.Pod, serving []corev1.Pod) error {
+// promoteUpdatePod makes the update pod serve, and deletes the pods that served before.
+func (r *reconciler) promoteUpdatePod(ctx context.Context, c *objects.Catalog, update *corev1.Pod, serving []corev1.Pod) error {
 	labels := corev1ac.Pod(update.Name, update.Namespace).
 		WithUID(update.UID).
 		WithLabels(map[string]string{objects.LabelCatalog: c.Name, objects.LabelUpdate: ""})
-	if err := r.client.Apply(ctx, labels, client.FieldOwner(promoter), client.ForceOwnership); err != nil {
-		return fmt.Errorf("having pod %q serve: %w", update.Name, err)
+	if err := r.client.Apply(ctx, labels, client.FieldOwner(promoteFieldOwner), client.ForceOwnership); err != nil {
+		return fmt.Errorf("promoting pod %q: %w", update.Name, err)
 	}
-	return r.deletePods(ctx, graceReplaced, serving)
+	return r.deletePods(ctx, replacedPodGraceSeconds, serving)
 }
 
-// promoter is the field manager of the labels by which a pod comes to serve.
-const promoter = "olm.registry"
+// promoteFieldOwner is the field manager of the labels that make a pod serve.
+const promoteFieldOwner = "olm.registry"
 
-// now is the time as objects hold it.
-func (r *reconciler) now() metav1.Time { return metav1.NewTime(r.clock.Now().Truncate(time.Second)) }
+// timestamp returns the current time in the precision of objects.
+func (r *reconciler) timestamp() metav1.Time {
+	return metav1.NewTime(r.clock.Now().Truncate(time.Second))
+}

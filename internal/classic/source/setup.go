@@ -25,14 +25,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 )
 
-// workers is how many catalogs are looked at at the same time.
-const workers = 2
+// maxConcurrentReconciles is how many catalogs are reconciled concurrently.
+const maxConcurrentReconciles = 2
 
-// firstPause is how long a catalog waits after a failure, before it waits longer and longer.
-const firstPause = 200 * time.Millisecond
+// minRetryInterval is the first retry interval after a failure. It grows exponentially.
+const minRetryInterval = 200 * time.Millisecond
 
-// Catalogs run in any namespace: as a pod behind a Service, with an account, which may read the ConfigMap that
-// the catalog is in. Caches hold of these kinds what has the labels of catalogs; a role cannot be bound to labels.
+// Catalogs run in any namespace: as a pod behind a Service, with a service account that can
+// read the ConfigMap of the catalog. Caches select these kinds by labels of catalogs, but RBAC
+// rules cannot select labels.
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=catalogsources,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=catalogsources/status,verbs=patch
@@ -43,23 +44,23 @@ const firstPause = 200 * time.Millisecond
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;patch
 
-// Cached says what the cache of a manager that this controller runs in needs to hold of the kinds
-// that it watches: of each only what belongs to catalogs.
+// Cached returns the cache configuration for the kinds that this controller watches: of each
+// kind only the objects of catalogs are cached.
 func Cached() map[client.Object]cache.ByObject {
-	has := func(label string) cache.ByObject {
+	withLabel := func(label string) cache.ByObject {
 		requirement, _ := labels.NewRequirement(label, selection.Exists, nil) // The labels are constants.
 		return cache.ByObject{Label: labels.NewSelector().Add(*requirement)}
 	}
 	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}:                 has(objects.LabelCatalog),
-		&corev1.Service{}:             has(objects.LabelServiceHash),
+		&corev1.Pod{}:                 withLabel(objects.LabelCatalog),
+		&corev1.Service{}:             withLabel(objects.LabelServiceHash),
 		&corev1.ServiceAccount{}:      {Label: labels.SelectorFromSet(labels.Set{objects.LabelManaged: "true"})},
-		&corev1.ConfigMap{}:           has(objects.LabelManaged),
-		&networkingv1.NetworkPolicy{}: has(objects.LabelCatalog),
+		&corev1.ConfigMap{}:           withLabel(objects.LabelManaged),
+		&networkingv1.NetworkPolicy{}: withLabel(objects.LabelCatalog),
 	}
 }
 
-// Setup adds the controller to a manager, whose cache is as Cached says.
+// Setup adds the controller to a manager, whose cache must be configured with Cached.
 func Setup(mgr ctrl.Manager, o Options) error {
 	r, err := newReconciler(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(), o)
 	if err != nil {
@@ -75,11 +76,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Watches(&corev1.ServiceAccount{}, owned).
 		Watches(&networkingv1.NetworkPolicy{}, owned).
 		WatchesMetadata(&corev1.ConfigMap{}, owned).
-		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(connections(o.Pool.Tell)).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.listRequestsInNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesRawSource(newConnectionSource(o.Pool.Tell)).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, r.resync),
+			MaxConcurrentReconciles: maxConcurrentReconciles,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, r.resyncInterval),
 		}).
 		Complete(r)
 	if err != nil {
@@ -89,8 +90,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// inNamespace returns the catalogs of a namespace whose labels have changed.
-func (r *reconciler) inNamespace(ctx context.Context, namespace client.Object) []ctrl.Request {
+// listRequestsInNamespace is a map function that enqueues the catalogs of a namespace.
+func (r *reconciler) listRequestsInNamespace(ctx context.Context, namespace client.Object) []ctrl.Request {
 	var catalogs v1alpha1.CatalogSourceList
 	if err := r.client.List(ctx, &catalogs, client.InNamespace(namespace.GetName())); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the CatalogSources of a namespace", "namespace", namespace.GetName())
@@ -105,11 +106,13 @@ func (r *reconciler) inNamespace(ctx context.Context, namespace client.Object) [
 	return requests
 }
 
-// connections is a source of the catalogs whose connections have changed.
-func connections(tell func(func(types.NamespacedName))) ctrlsource.Source {
+// newConnectionSource returns a source of catalogs whose connections have changed.
+func newConnectionSource(onChange func(func(types.NamespacedName))) ctrlsource.Source {
 	var once sync.Once
 	return ctrlsource.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-		once.Do(func() { tell(func(catalog types.NamespacedName) { queue.Add(ctrl.Request{NamespacedName: catalog}) }) })
+		once.Do(func() {
+			onChange(func(catalog types.NamespacedName) { queue.Add(ctrl.Request{NamespacedName: catalog}) })
+		})
 		return nil
 	})
 }

@@ -17,22 +17,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// conditions are those of a CatalogSource, in their order.
-var conditions = reconcile.Conditions{v1alpha1.CatalogSourceTemplatesHaveResolved, v1alpha1.CatalogSourceResolvedImage}
+// catalogConditions are the condition types of a CatalogSource, in order.
+var catalogConditions = reconcile.Conditions{v1alpha1.CatalogSourceTemplatesHaveResolved, v1alpha1.CatalogSourceResolvedImage}
 
-// resolved is what a template of an image gives.
-type resolved struct {
-	// image is the template with the values of its variables.
+// resolvedTemplate is the result of resolving an image template.
+type resolvedTemplate struct {
+	// image is the template with the values of the variables.
 	image string
 	// unknown are the variables that have no value, quoted.
 	unknown []string
-	// malformed says that the image is no image reference.
+	// malformed is set if the image is not a valid image reference.
 	malformed bool
 }
 
-// resolve puts the version of a cluster into a template of an image. The version is that of the
-// program, such as v1.32.1; the parts that it does not have stay variables.
-func resolve(template, serverVersion string) resolved {
+// resolveTemplate replaces the variables of an image template by the version of the cluster,
+// such as v1.32.1. Variables for missing parts of the version are kept.
+func resolveTemplate(template, serverVersion string) resolvedTemplate {
 	values := map[string]string{"{kube_major_version}": "", "{kube_minor_version}": "", "{kube_patch_version}": ""}
 	if v, err := version.ParseGeneric(serverVersion); err == nil {
 		values["{kube_major_version}"] = strconv.FormatUint(uint64(v.Major()), 10)
@@ -42,8 +42,8 @@ func resolve(template, serverVersion string) resolved {
 		}
 	}
 
-	r := resolved{image: template}
-	sample := template // as it would be if all variables had a value
+	r := resolvedTemplate{image: template}
+	sample := template // the image with values for all variables
 	for _, variable := range []string{"{kube_major_version}", "{kube_minor_version}", "{kube_patch_version}"} {
 		if !strings.Contains(template, variable) {
 			continue
@@ -65,8 +65,8 @@ func resolve(template, serverVersion string) resolved {
 	return r
 }
 
-// failure says why a template gives no image. It is empty when it does.
-func (r resolved) failure() string {
+// failureMessage returns why a template has no image, or "".
+func (r resolvedTemplate) failureMessage() string {
 	const improper = "one or more template(s) has improper syntax"
 	switch {
 	case len(r.unknown) > 0:
@@ -82,8 +82,9 @@ func (r resolved) failure() string {
 	return ""
 }
 
-// template has the image be what the catalog's template gives, and says so in the conditions.
-func (r *reconciler) template(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
+// resolveImageTemplate sets the image to the result of the catalog's template, and sets the
+// conditions.
+func (r *reconciler) resolveImageTemplate(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
 	text := catalog.Annotations[v1alpha1.AnnotationCatalogImageTemplate]
 	if text == "" || catalog.Spec.SourceType != v1alpha1.SourceTypeGrpc {
 		meta.RemoveStatusCondition(&catalog.Status.Conditions, v1alpha1.CatalogSourceTemplatesHaveResolved)
@@ -93,20 +94,20 @@ func (r *reconciler) template(ctx context.Context, catalog *v1alpha1.CatalogSour
 
 	serverVersion, err := r.serverVersion(ctx)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "The version of the cluster is not known")
+		ctrl.LoggerFrom(ctx).Error(err, "Reading the version of the cluster")
 	}
 
-	result := resolve(text, serverVersion)
-	failure := result.failure()
+	result := resolveTemplate(text, serverVersion)
+	failure := result.failureMessage()
 	if failure == "" && catalog.Spec.Image != result.image {
 		changed := catalog.DeepCopy()
 		changed.Spec.Image = result.image
 		patch := client.MergeFromWithOptions(catalog, client.MergeFromWithOptimisticLock{})
 		if err := r.client.Patch(ctx, changed, patch); err != nil {
-			return fmt.Errorf("writing the image of the template: %w", err)
+			return fmt.Errorf("updating the image from its template: %w", err)
 		}
 
-		return reconcile.ErrDone // The change is seen, and what follows is done with the new image.
+		return reconcile.ErrDone // The update triggers another reconciliation with the new image.
 	}
 
 	status, reason, message := metav1.ConditionTrue, v1alpha1.ReasonAllTemplatesResolved, "catalog image reference was successfully resolved"
@@ -115,7 +116,7 @@ func (r *reconciler) template(ctx context.Context, catalog *v1alpha1.CatalogSour
 	}
 
 	set := func(kind, text string) {
-		conditions.Set(&catalog.Status.Conditions, catalog.Generation, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: text})
+		catalogConditions.Set(&catalog.Status.Conditions, catalog.Generation, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: text})
 	}
 	set(v1alpha1.CatalogSourceTemplatesHaveResolved, message)
 	set(v1alpha1.CatalogSourceResolvedImage, result.image)

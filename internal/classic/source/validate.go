@@ -9,8 +9,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// check says what is wrong with a spec. Nil means nothing.
-func check(spec *v1alpha1.CatalogSourceSpec) error {
+// validateSpec returns what is wrong with a spec, or nil.
+func validateSpec(spec *v1alpha1.CatalogSourceSpec) error {
 	switch spec.SourceType {
 	case v1alpha1.SourceTypeConfigmap, v1alpha1.SourceTypeInternal:
 		if spec.ConfigMap == "" {
@@ -27,10 +27,10 @@ func check(spec *v1alpha1.CatalogSourceSpec) error {
 	return nil
 }
 
-// validate ends with a spec that nothing can be done with. One that was wrong and is not any more
-// begins anew: what is known of it is of before.
-func (r *reconciler) validate(_ context.Context, catalog *v1alpha1.CatalogSource) error {
-	if err := check(&catalog.Spec); err != nil {
+// rejectInvalidSpec stops the reconciliation of an invalid spec. When a spec has become valid,
+// it resets the status, which describes the old spec.
+func (r *reconciler) rejectInvalidSpec(_ context.Context, catalog *v1alpha1.CatalogSource) error {
+	if err := validateSpec(&catalog.Spec); err != nil {
 		return reconcile.Stop(v1alpha1.CatalogSourceSpecInvalidError, err)
 	}
 	if catalog.Status.Reason == v1alpha1.CatalogSourceSpecInvalidError {
