@@ -131,7 +131,7 @@ func TestFailedPoll(t *testing.T) {
 
 	p.eventually(func() error { return p.gone(update) })
 	p.says(p.catalog, "RegistryServerError", is("couldn't ensure registry server - update pod "+update.Name+
-		" in a Running state: deleted update pod; pod "+update.Name+": container registry-server ends again and again: its log says why"))
+		" in a Running state: deleted update pod; pod "+update.Name+": container registry-server restarts repeatedly: see its log for the reason"))
 	if p.catalog.Status.GRPCConnectionState.LastObservedState != "READY" {
 		t.Errorf("the connection is %+v", p.catalog.Status.GRPCConnectionState)
 	}

@@ -1,8 +1,7 @@
-// Package dial keeps the gRPC connections to catalogs: one for each, in the state that it
-// is in, for whoever asks a catalog. It dials again by itself for as long as a catalog is
-// in the pool.
+// Package dial holds the gRPC connections to catalogs, one for each catalog in the pool. It
+// reconnects as long as a catalog is in the pool.
 //
-// Which catalogs there are, and where, is told by its users; it knows no cluster.
+// Callers add catalogs with their addresses. The package does not access a cluster.
 package dial
 
 import (
@@ -26,64 +25,64 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// Limits of what a catalog can make its client hold, and of how often it is tried.
+// Limits for the memory that a catalog can make its client use, and for connection attempts.
 const (
-	// DefaultMaxMessageBytes bounds one answer. The largest one is a bundle with all of its
-	// manifests, which is some MiB for the largest operators of the field.
+	// DefaultMaxMessageBytes limits a response. The largest response is a bundle with all its
+	// manifests: some MiB for the largest public operators.
 	DefaultMaxMessageBytes = 32 << 20
-	// maxHeaderBytes bounds the metadata of an answer.
+	// maxHeaderBytes limits the metadata of a response.
 	maxHeaderBytes = 64 << 10
-	// maxPause is the longest time between two attempts to connect. It is short, for what
-	// cannot be reached holds up what is installed from it.
-	maxPause = 20 * time.Second
-	// attempt is how long one attempt to connect may take.
-	attempt = 20 * time.Second
+	// maxRetryInterval is the longest interval between two attempts to connect. It is short,
+	// because a catalog that cannot be reached delays installations.
+	maxRetryInterval = 20 * time.Second
+	// connectTimeout limits one attempt to connect.
+	connectTimeout = 20 * time.Second
 )
 
-// Options are what a pool is made with. The zero value is ready for use.
+// Options configure a pool. The zero value is ready for use.
 type Options struct {
-	// Changed is told the name of a catalog whose connection has changed its state; State
-	// then says to which. It is called from several goroutines, one at a time for each
-	// catalog, and must not wait: the connection's next change is held up meanwhile. A call
-	// may still come for a catalog that was just removed. Nil means nobody.
+	// Changed is called with a catalog when the state of its connection has changed. It is
+	// called from several goroutines, but not concurrently for the same catalog. It must not
+	// block, because that delays further changes of the connection. It may be called for a
+	// catalog that was just removed. It may be nil.
 	Changed func(types.NamespacedName)
-	// Proxy says which proxies connections go through. The zero value means none.
+	// Proxy is the proxy for connections. The zero value means none.
 	Proxy Proxy
-	// MaxMessageBytes bounds one answer of a catalog. Zero means DefaultMaxMessageBytes.
+	// MaxMessageBytes limits a response of a catalog. Zero means DefaultMaxMessageBytes.
 	MaxMessageBytes int
-	// Clock tells the time. Nil means the real one.
+	// Clock is the clock. If it is nil, the real time is used.
 	Clock clock.PassiveClock
 }
 
-// State is what is known of the connection to a catalog.
+// State is the state of the connection to a catalog.
 type State struct {
-	// Address is where the catalog is, as host:port.
+	// Address is the address of the catalog, as host:port.
 	Address string
-	// Connectivity is the state of the connection. Its text is one of IDLE, CONNECTING,
-	// READY and TRANSIENT_FAILURE.
+	// Connectivity is the state of the connection: one of IDLE, CONNECTING, READY and
+	// TRANSIENT_FAILURE.
 	Connectivity connectivity.State
-	// Since is when the connection came into this state.
+	// Since is when the connection entered this state.
 	Since time.Time
-	// Tried is when the latest attempt to reach the address ended, zero when there was none.
+	// Tried is when the latest attempt to connect ended, or zero if there was none.
 	Tried time.Time
-	// Err is why that attempt has failed. Nil when it has not, or when there was none.
+	// Err is the error of the latest attempt to connect, or nil.
 	Err error
 }
 
-// Pool holds a connection for each catalog. It is safe for use by several goroutines.
+// Pool holds a connection for each catalog. It is safe for concurrent use.
 type Pool struct {
 	options Options
-	// open ends when the pool is closed.
-	open  context.Context
-	close context.CancelFunc
+	// baseContext ends when the pool is closed.
+	baseContext context.Context
+	cancel      context.CancelFunc
 
-	mu          sync.Mutex
-	told        []func(types.NamespacedName)
-	connections map[types.NamespacedName]*connection
-	watchers    sync.WaitGroup
+	mu             sync.Mutex
+	changeHandlers []func(types.NamespacedName)
+	connections    map[types.NamespacedName]*connection
+	watchers       sync.WaitGroup
 }
 
-// New makes an empty pool. Close ends it.
+// New returns an empty pool, which must be closed.
 func New(options Options) *Pool {
 	if options.MaxMessageBytes == 0 {
 		options.MaxMessageBytes = DefaultMaxMessageBytes
@@ -93,32 +92,32 @@ func New(options Options) *Pool {
 	}
 
 	open, end := context.WithCancel(context.Background())
-	p := &Pool{options: options, open: open, close: end, connections: map[types.NamespacedName]*connection{}}
+	p := &Pool{options: options, baseContext: open, cancel: end, connections: map[types.NamespacedName]*connection{}}
 	if options.Changed != nil {
-		p.told = append(p.told, options.Changed)
+		p.changeHandlers = append(p.changeHandlers, options.Changed)
 	}
 
 	return p
 }
 
-// Tell has one more be told of changes, as Options.Changed is. It hears of those from now on.
+// Tell registers another function that is called like Options.Changed for future changes.
 func (p *Pool) Tell(changed func(types.NamespacedName)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.told = append(p.told, changed)
+	p.changeHandlers = append(p.changeHandlers, changed)
 }
 
-// changed tells that the connection to a catalog has changed.
-func (p *Pool) changed(catalog types.NamespacedName) {
+// notifyChange calls the registered functions.
+func (p *Pool) notifyChange(catalog types.NamespacedName) {
 	p.mu.Lock()
-	told := slices.Clone(p.told)
+	told := slices.Clone(p.changeHandlers)
 	p.mu.Unlock()
 	for _, tell := range told {
 		tell(catalog)
 	}
 }
 
-// connection is the one to a catalog.
+// connection is the connection to a catalog.
 type connection struct {
 	client *grpc.ClientConn
 
@@ -126,45 +125,45 @@ type connection struct {
 	state State
 }
 
-// Set has a catalog be reached at an address, as host:port. It returns at once. A
-// connection to another address is closed; one to the same address is left as it is. It
-// fails for an address that can be none, and then the catalog is not in the pool any more.
+// Set sets the address of a catalog, as host:port, and returns at once. It keeps a connection
+// to the same address and closes one to another address. If the address is invalid, it returns
+// an error and the catalog is not in the pool.
 func (p *Pool) Set(catalog types.NamespacedName, address string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open.Err() != nil {
+	if p.baseContext.Err() != nil {
 		return errors.New("the pool of connections to catalogs is closed")
 	}
 
-	if have := p.connections[catalog]; have != nil {
-		if have.state.Address == address { // It never changes.
+	if existing := p.connections[catalog]; existing != nil {
+		if existing.state.Address == address { // It never changes.
 			return nil
 		}
-		p.remove(catalog)
+		p.closeConnection(catalog)
 	}
 
-	if err := checkAddress(address); err != nil {
+	if err := validateAddress(address); err != nil {
 		return err
 	}
 
-	made, err := p.connect(address)
+	created, err := p.newConnection(address)
 	if err != nil {
 		return fmt.Errorf("address %q of a catalog: %w", address, err)
 	}
 
-	p.connections[catalog] = made
-	p.watchers.Go(func() { p.watch(catalog, made) })
+	p.connections[catalog] = created
+	p.watchers.Go(func() { p.watchState(catalog, created) })
 	return nil
 }
 
-// checkAddress reports whether something could be reached at an address.
-func checkAddress(address string) error {
+// validateAddress returns an error unless an address is a valid host:port.
+func validateAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("the address of a catalog is HOST:PORT, not %q: %w", address, err)
 	}
 	if host == "" {
-		return fmt.Errorf("the address of a catalog is HOST:PORT, not %q: it names no host", address)
+		return fmt.Errorf("the address of a catalog is HOST:PORT, not %q: the host is missing", address)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return fmt.Errorf("the address of a catalog is HOST:PORT, not %q: a port is a number from 1 to 65535", address)
@@ -173,23 +172,23 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// connect makes a connection, which does nothing by itself yet.
-func (p *Pool) connect(address string) (*connection, error) {
+// newConnection returns a connection, which does not connect yet.
+func (p *Pool) newConnection(address string) (*connection, error) {
 	c := &connection{state: State{Address: address, Since: p.options.Clock.Now()}}
-	pause := backoff.DefaultConfig
-	pause.MaxDelay = maxPause
-	// The name is looked up at each attempt: that of a Service leads elsewhere once it was made anew.
+	retryBackoff := backoff.DefaultConfig
+	retryBackoff.MaxDelay = maxRetryInterval
+	// The dialer resolves the name at each attempt: a recreated Service has another address.
 	client, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			conn, err := p.options.Proxy.dial(ctx, address)
-			c.tried(p.options.Clock.Now(), err)
+			conn, err := p.options.Proxy.dialContext(ctx, address)
+			c.recordAttempt(p.options.Clock.Now(), err)
 			return conn, err
 		}),
-		grpc.WithNoProxy(), // Proxies are the dialer's.
+		grpc.WithNoProxy(), // The dialer handles proxies.
 		grpc.WithDisableServiceConfig(),
-		grpc.WithIdleTimeout(0), // A catalog that nobody asks is still to be seen going away.
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: attempt}),
+		grpc.WithIdleTimeout(0), // The state must be known even if there are no calls.
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retryBackoff, MinConnectTimeout: connectTimeout}),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(p.options.MaxMessageBytes)),
 	)
@@ -201,14 +200,15 @@ func (p *Pool) connect(address string) (*connection, error) {
 	return c, nil
 }
 
-func (c *connection) tried(now time.Time, err error) {
+// recordAttempt records the result of an attempt to connect.
+func (c *connection) recordAttempt(now time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Tried, c.state.Err = now, err
 }
 
-// watch follows the states of a connection until it is closed.
-func (p *Pool) watch(catalog types.NamespacedName, c *connection) {
+// watchState records and notifies state changes of a connection until it is closed.
+func (p *Pool) watchState(catalog types.NamespacedName, c *connection) {
 	first := true
 	for {
 		state := c.client.GetState()
@@ -224,7 +224,7 @@ func (p *Pool) watch(catalog types.NamespacedName, c *connection) {
 
 		c.mu.Unlock()
 		if changed {
-			p.changed(catalog)
+			p.notifyChange(catalog)
 		}
 
 		first = false
@@ -232,28 +232,30 @@ func (p *Pool) watch(catalog types.NamespacedName, c *connection) {
 			c.client.Connect()
 		}
 
-		c.client.WaitForStateChange(p.open, state)
+		c.client.WaitForStateChange(p.baseContext, state)
 	}
 }
 
-// Remove closes the connection to a catalog. It does nothing for one that there is none to.
+// Remove closes the connection to a catalog and removes it. It does nothing if the catalog is
+// not in the pool.
 func (p *Pool) Remove(catalog types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.remove(catalog)
+	p.closeConnection(catalog)
 }
 
-func (p *Pool) remove(catalog types.NamespacedName) {
+// closeConnection closes and removes a connection. The caller must hold the lock.
+func (p *Pool) closeConnection(catalog types.NamespacedName) {
 	c := p.connections[catalog]
 	if c == nil {
 		return
 	}
 	delete(p.connections, catalog)
-	_ = c.client.Close() // It fails only when it is closed already.
+	_ = c.client.Close() // It fails only if it is already closed.
 }
 
-// Retry has a catalog that could not be reached be tried at once, and not only after the
-// pause that it is due. It does nothing for one that is connected, or not in the pool.
+// Retry skips the remaining retry interval of a catalog that could not be reached. It does
+// nothing if the catalog is connected or not in the pool.
 func (p *Pool) Retry(catalog types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,7 +265,7 @@ func (p *Pool) Retry(catalog types.NamespacedName) {
 }
 
 // Client returns the client of a catalog. Its calls fail at once while the catalog cannot be
-// reached. It is false for a catalog that is not in the pool.
+// reached. It returns false if the catalog is not in the pool.
 func (p *Pool) Client(catalog types.NamespacedName) (registrypb.RegistryClient, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -274,7 +276,7 @@ func (p *Pool) Client(catalog types.NamespacedName) (registrypb.RegistryClient, 
 	return registrypb.NewRegistryClient(c.client), true
 }
 
-// State returns the state of the connection to a catalog. It is false for a catalog that is
+// State returns the state of the connection to a catalog. It returns false if the catalog is
 // not in the pool.
 func (p *Pool) State(catalog types.NamespacedName) (State, bool) {
 	p.mu.Lock()
@@ -289,21 +291,21 @@ func (p *Pool) State(catalog types.NamespacedName) (State, bool) {
 	return c.state, true
 }
 
-// Catalogs returns the names of the catalogs in the pool, in no order.
+// Catalogs returns the names of the catalogs in the pool, unsorted.
 func (p *Pool) Catalogs() []types.NamespacedName {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Collect(maps.Keys(p.connections))
 }
 
-// Close closes all connections and waits until nobody is told of changes any more. It must
-// not be called by Changed. The pool takes no catalogs afterwards.
+// Close closes all connections and waits for running calls of Changed, so Changed must not call
+// it. Catalogs cannot be added afterwards.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	for catalog := range p.connections {
-		p.remove(catalog)
+		p.closeConnection(catalog)
 	}
-	p.close()
+	p.cancel()
 	p.mu.Unlock()
 	p.watchers.Wait()
 }

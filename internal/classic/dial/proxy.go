@@ -15,26 +15,26 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// keepAlive finds out that the other side has gone without a word: after half a minute of
-// silence it is asked six times. The kernel asks; the protocol's own pings are refused by
-// servers of the field.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 6}
+// keepAliveConfig detects peers that have gone without closing the connection: after 30 s of
+// silence the kernel probes six times. gRPC pings are not used, because upstream servers refuse
+// them.
+var keepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 6}
 
-// maxProxyAnswer bounds what a proxy says to a request for a connection.
-const maxProxyAnswer = 64 << 10
+// maxProxyResponseBytes limits the response of a proxy to a CONNECT request.
+const maxProxyResponseBytes = 64 << 10
 
-// Proxy says which HTTP proxy connections go through.
+// Proxy configures the HTTP proxy for connections.
 type Proxy struct {
-	// URL is the proxy: http://HOST:PORT or https://HOST:PORT, with a login if it needs one.
+	// URL is the proxy: http://HOST:PORT or https://HOST:PORT, with credentials if required.
 	// Empty means none.
 	URL string
-	// Except lists what is reached without it, as NO_PROXY does: names of hosts with all
-	// below them, addresses and networks, or * for everything.
+	// Except lists destinations that are reached directly, in the format of NO_PROXY: domains
+	// including their subdomains, IP addresses and CIDR ranges, or * for all.
 	Except string
 }
 
-// ProxyFromEnvironment returns the proxy that the variables GRPC_PROXY and NO_PROXY name, in
-// upper or in lower case.
+// ProxyFromEnvironment returns the proxy in the variables GRPC_PROXY and NO_PROXY, in upper or
+// lower case.
 func ProxyFromEnvironment(getenv func(string) string) Proxy {
 	either := func(upper, lower string) string {
 		if value := getenv(upper); value != "" {
@@ -45,47 +45,48 @@ func ProxyFromEnvironment(getenv func(string) string) Proxy {
 	return Proxy{URL: either("GRPC_PROXY", "grpc_proxy"), Except: either("NO_PROXY", "no_proxy")}
 }
 
-// of returns the proxy for an address, nil for none.
-func (p Proxy) of(address string) (*url.URL, error) {
+// proxyFor returns the proxy for an address, or nil for none.
+func (p Proxy) proxyFor(address string) (*url.URL, error) {
 	config := httpproxy.Config{HTTPSProxy: p.URL, NoProxy: p.Except}
 	proxy, err := config.ProxyFunc()(&url.URL{Scheme: "https", Host: address})
 	if err != nil {
-		return nil, errors.New("GRPC_PROXY is no URL of a proxy") // It may hold a password.
+		return nil, errors.New("GRPC_PROXY is not a valid proxy URL") // The URL may contain a password.
 	}
 	if proxy != nil && proxy.Scheme != "http" && proxy.Scheme != "https" {
-		return nil, fmt.Errorf("GRPC_PROXY: %q proxies are not known: name one by http or https", proxy.Scheme)
+		return nil, fmt.Errorf("GRPC_PROXY: unsupported scheme %q: use http or https", proxy.Scheme)
 	}
 
 	return proxy, nil
 }
 
-// dial connects to an address.
-func (p Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
-	proxy, err := p.of(address)
+// dialContext connects to an address, through the proxy if there is one.
+func (p Proxy) dialContext(ctx context.Context, address string) (net.Conn, error) {
+	proxy, err := p.proxyFor(address)
 	if err != nil {
 		return nil, err
 	}
 
-	dialer := &net.Dialer{KeepAliveConfig: keepAlive}
+	dialer := &net.Dialer{KeepAliveConfig: keepAliveConfig}
 	if proxy == nil {
 		return dialer.DialContext(ctx, "tcp", address)
 	}
 
-	conn, err := dialer.DialContext(ctx, "tcp", hostPort(proxy))
+	conn, err := dialer.DialContext(ctx, "tcp", proxyAddress(proxy))
 	if err != nil {
-		return nil, fmt.Errorf("reaching the proxy of GRPC_PROXY: %w", err)
+		return nil, fmt.Errorf("connecting to the proxy of GRPC_PROXY: %w", err)
 	}
 
-	through, err := connect(ctx, conn, proxy, address)
+	through, err := connectThroughProxy(ctx, conn, proxy, address)
 	if err != nil {
-		_ = conn.Close() // It has failed already.
+		_ = conn.Close() // The connection has failed.
 		return nil, fmt.Errorf("asking the proxy of GRPC_PROXY for a connection to %s: %w", address, err)
 	}
 
 	return through, nil
 }
 
-func hostPort(proxy *url.URL) string {
+// proxyAddress returns the host:port of a proxy.
+func proxyAddress(proxy *url.URL) string {
 	if proxy.Port() != "" {
 		return proxy.Host
 	}
@@ -97,10 +98,10 @@ func hostPort(proxy *url.URL) string {
 	return net.JoinHostPort(proxy.Hostname(), port)
 }
 
-// connect asks a proxy for a connection to an address.
-func connect(ctx context.Context, conn net.Conn, proxy *url.URL, address string) (net.Conn, error) {
-	// A proxy that says nothing holds nobody up for longer than the context does.
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) }) // Its failure shows at the next use.
+// connectThroughProxy asks a proxy for a connection to an address.
+func connectThroughProxy(ctx context.Context, conn net.Conn, proxy *url.URL, address string) (net.Conn, error) {
+	// The deadline ends reads and writes when the context ends.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) }) // An error shows up at the next use.
 	defer stop()
 	if proxy.Scheme == "https" {
 		secured := tls.Client(conn, &tls.Config{ServerName: proxy.Hostname(), MinVersion: tls.VersionTLS12})
@@ -112,15 +113,15 @@ func connect(ctx context.Context, conn net.Conn, proxy *url.URL, address string)
 
 	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Host: address}, Host: address, Header: http.Header{}}
 	if user := proxy.User; user != nil {
-		password, _ := user.Password() // None is an empty one.
+		password, _ := user.Password() // A missing password is empty.
 		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 	}
 	if err := request.Write(conn); err != nil {
 		return nil, err
 	}
 
-	reader := bufio.NewReader(&limited{Conn: conn, left: maxProxyAnswer})
-	answer, err := http.ReadResponse(reader, request) //nolint:bodyclose // The answer to CONNECT has none: what follows is the connection itself.
+	reader := bufio.NewReader(&limitedConn{Conn: conn, remaining: maxProxyResponseBytes})
+	answer, err := http.ReadResponse(reader, request) //nolint:bodyclose // The response to CONNECT has no body: the connection follows.
 	if err != nil {
 		return nil, err
 	}
@@ -136,34 +137,34 @@ func connect(ctx context.Context, conn net.Conn, proxy *url.URL, address string)
 		return nil, err
 	}
 
-	return &resumed{Conn: conn, ahead: ahead}, nil
+	return &bufferedConn{Conn: conn, buffered: ahead}, nil
 }
 
-// limited reads a bounded part of a connection.
-type limited struct {
+// limitedConn limits the bytes that are read from a connection.
+type limitedConn struct {
 	net.Conn
-	left int
+	remaining int
 }
 
-func (l *limited) Read(b []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errors.New("its answer is too long")
+func (l *limitedConn) Read(b []byte) (int, error) {
+	if l.remaining <= 0 {
+		return 0, errors.New("its response is too long")
 	}
-	n, err := l.Conn.Read(b[:min(len(b), l.left)])
-	l.left -= n
+	n, err := l.Conn.Read(b[:min(len(b), l.remaining)])
+	l.remaining -= n
 	return n, err
 }
 
-// resumed is a connection of which something was read ahead.
-type resumed struct {
+// bufferedConn is a connection with bytes that were read ahead.
+type bufferedConn struct {
 	net.Conn
-	ahead []byte
+	buffered []byte
 }
 
-func (r *resumed) Read(b []byte) (int, error) {
-	if len(r.ahead) > 0 {
-		n := copy(b, r.ahead)
-		r.ahead = r.ahead[n:]
+func (r *bufferedConn) Read(b []byte) (int, error) {
+	if len(r.buffered) > 0 {
+		n := copy(b, r.buffered)
+		r.buffered = r.buffered[n:]
 		return n, nil
 	}
 	return r.Conn.Read(b)

@@ -33,12 +33,12 @@ func TestResolve(t *testing.T) {
 	} {
 		got := resolveTemplate(tc.template, tc.version)
 		if got.image != tc.image || got.failureMessage() != tc.failure {
-			t.Errorf("%q at %q gives %q: %q\nwant %q: %q", tc.template, tc.version, got.image, got.failureMessage(), tc.image, tc.failure)
+			t.Errorf("%q at %q resolves to %q: %q\nwant %q: %q", tc.template, tc.version, got.image, got.failureMessage(), tc.image, tc.failure)
 		}
 	}
 }
 
-// FuzzResolve: a template either gives an image without variables, or says why it does not.
+// FuzzResolve: a template either resolves to an image without variables, or says why it does not.
 func FuzzResolve(f *testing.F) {
 	f.Add("q.io/a/b:v{kube_major_version}", "v1.32.4")
 	f.Add("{kube_minor_version}{", "1")
@@ -48,10 +48,10 @@ func FuzzResolve(f *testing.F) {
 		}
 		got := resolveTemplate(template, version)
 		if got.failureMessage() == "" && strings.ContainsAny(got.image, "{}") {
-			t.Errorf("%q gives the image %q", template, got.image)
+			t.Errorf("%q resolves to the image %q", template, got.image)
 		}
 		if again := resolveTemplate(got.image, version); got.failureMessage() == "" && again.image != got.image {
-			t.Errorf("%q gives %q, which gives %q", template, got.image, again.image)
+			t.Errorf("%q resolves to %q, which resolves to %q", template, got.image, again.image)
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestIntervals(t *testing.T) {
 	} {
 		c := polledCatalog(tc.interval)
 		if got, _ := pollInterval(c); got != tc.want || intervalProblem(c) != tc.problem {
-			t.Errorf("%q gives %s and %q, want %s and %q", tc.interval, got, intervalProblem(c), tc.want, tc.problem)
+			t.Errorf("for %q got %s and %q, want %s and %q", tc.interval, got, intervalProblem(c), tc.want, tc.problem)
 		}
 	}
 }

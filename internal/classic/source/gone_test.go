@@ -32,7 +32,7 @@ func (b *behind) Get(ctx context.Context, key client.ObjectKey, into client.Obje
 	return b.Client.Get(ctx, key, into, options...)
 }
 
-// The objects of a catalog that is gone go with it; they are not made anew, nor is that an error.
+// The objects of a deleted catalog are garbage collected; they are not recreated, and that is no error.
 func TestNothingIsMadeForACatalogThatIsGone(t *testing.T) {
 	c := env.Client(t, corev1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme)
 	catalog := &v1alpha1.CatalogSource{

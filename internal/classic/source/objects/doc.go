@@ -1,9 +1,9 @@
-// Package objects makes the objects that serve a catalog in a cluster: pod, Service, accounts and
-// network policies of a CatalogSource, as OLM Classic has them. It tells too whether what is there
-// is as it is meant to be.
+// Package objects builds the objects that serve a catalog in a cluster: the pod, Service,
+// service account, RBAC objects and network policies of a CatalogSource, as OLM Classic creates
+// them. It also compares existing objects with the desired ones.
 //
-// It is pure: it takes objects and gives back objects. Who writes them and when is in
-// internal/classic/source.
+// The package has no side effects. Package internal/classic/source reads and writes the
+// objects.
 package objects
 
 import (
@@ -18,17 +18,17 @@ import (
 
 // Labels of the objects.
 const (
-	// LabelManaged is on everything that OLM makes.
+	// LabelManaged is on all objects that OLM creates.
 	LabelManaged = "olm.managed"
-	// LabelCatalog names the catalog that a pod serves. It is empty on a pod that is run to find
-	// out whether there is another image.
+	// LabelCatalog is the name of the catalog that a pod serves. It is empty on an update pod,
+	// which a poll creates to find out whether there is another image.
 	LabelCatalog = "olm.catalogSource"
-	// LabelUpdate names the catalog that such a pod is run for.
+	// LabelUpdate is the name of the catalog of an update pod.
 	LabelUpdate = "catalogsource.operators.coreos.com/update"
-	// LabelPodHash and LabelServiceHash are hashes of the specs that were asked for.
+	// LabelPodHash and LabelServiceHash are hashes of the desired specs.
 	LabelPodHash     = "olm.pod-spec-hash"
 	LabelServiceHash = "olm.service-spec-hash"
-	// LabelConfigMapVersion is the version of the ConfigMap that a pod serves.
+	// LabelConfigMapVersion is the resource version of the ConfigMap that a pod serves.
 	LabelConfigMapVersion = "olm.configMapResourceVersion"
 	// LabelBundleUnpack is on the pods that unpack bundles of a catalog.
 	LabelBundleUnpack = "operatorframework.io/bundle-unpack-ref"
@@ -37,24 +37,22 @@ const (
 )
 
 const (
-	// Port is where catalogs are served.
+	// Port is the port of registry servers.
 	Port = 50051
-	// portName is its name in pods and Services.
+	// portName is the name of the port in pods and Services.
 	portName = "grpc"
-	// maxNameLength is that of the value of a label, and of a Service.
+	// maxNameLength is the maximum length of a label's value, and of a Service's name.
 	maxNameLength = 63
 )
 
-// Images are those that are run beside the ones that catalogs name. An image comes with the
-// program in it.
+// Images are the images that run beside those of the catalogs, with their programs.
 type Images struct {
-	// OPM serves a catalog whose content is taken out of its image: the program is called with
-	// `serve` and its arguments.
+	// OPM serves a catalog whose content is extracted from its image. Its command is called
+	// with `serve` and arguments.
 	OPM Program
-	// Copy is the image that a program is taken from which copies content out of images, and how
-	// that is done: Program gives the command by which it puts itself into a folder.
+	// Copy contains the program that copies content out of images.
 	Copy CopyProgram
-	// ConfigMapServer serves the content of a ConfigMap: the program is called with `-c NAME -n
+	// ConfigMapServer serves the content of a ConfigMap. Its command is called with `-c NAME -n
 	// NAMESPACE`.
 	ConfigMapServer Program
 }
@@ -62,42 +60,43 @@ type Images struct {
 // Program is a program in an image.
 type Program struct {
 	Image string
-	// Command is the program and its first arguments.
+	// Command is the program with its first arguments.
 	Command []string
 }
 
 // CopyProgram is a program that copies content out of the image that it runs in.
 type CopyProgram struct {
 	Image string
-	// Install puts the program into the folder /utilities.
+	// Install copies the program into the folder /utilities.
 	Install []string
-	// Command is the program there, with its first arguments.
+	// Command is the installed program with its first arguments.
 	Command []string
 }
 
-// Catalog is what is known of a CatalogSource when its objects are made.
+// Catalog is a CatalogSource with the input that its objects depend on.
 type Catalog struct {
 	*v1alpha1.CatalogSource
-	// NamespaceLabels are those of its namespace.
+	// NamespaceLabels are the labels of its namespace.
 	NamespaceLabels map[string]string
 	// ConfigMapVersion is the resource version of its ConfigMap, if it has one.
 	ConfigMapVersion string
-	// Images are those that are run beside its own.
+	// Images are the images that run beside that of the catalog.
 	Images Images
-	// SetUserID has confined pods run as a user of their own, where nobody else sets one.
+	// SetUserID sets a user ID in restricted pods, for clusters that do not assign one.
 	SetUserID bool
 }
 
-// IsConfigMap reports whether the content is a ConfigMap's.
+// IsConfigMap reports whether the content is in a ConfigMap.
 func (c *Catalog) IsConfigMap() bool {
 	return c.Spec.SourceType == v1alpha1.SourceTypeConfigmap || c.Spec.SourceType == v1alpha1.SourceTypeInternal
 }
 
-// IsServed reports whether the catalog has objects at all. One that is only an address has none.
+// IsServed reports whether the catalog has objects that serve it. A catalog that is only an
+// address has none.
 func (c *Catalog) IsServed() bool { return c.IsConfigMap() || c.Spec.Image != "" }
 
-// MissingImage names the flag of catalog-operator without which it has no image that the catalog
-// needs beside its own. It is empty when nothing is missing.
+// MissingImage returns the flag of catalog-operator that sets an image which the catalog needs,
+// if it is not set, or "".
 func (c *Catalog) MissingImage() string {
 	config := c.Spec.GrpcPodConfig
 	extracts := !c.IsConfigMap() && c.IsServed() && config != nil && config.ExtractContent != nil
@@ -113,10 +112,10 @@ func (c *Catalog) MissingImage() string {
 	return ""
 }
 
-// ServiceName is the name of the Service, which has no dots.
+// ServiceName returns the name of the Service, which has no dots.
 func (c *Catalog) ServiceName() string { return strings.ReplaceAll(c.Name, ".", "-") }
 
-// AccountName is the name of the ServiceAccount.
+// AccountName returns the name of the service account.
 func (c *Catalog) AccountName() string {
 	if c.IsConfigMap() {
 		return c.Name + "-configmap-server"
@@ -124,11 +123,11 @@ func (c *Catalog) AccountName() string {
 	return c.Name
 }
 
-// NameTooLong reports whether the name can be no value of a label, so that the catalog can have no
-// pod.
+// NameTooLong reports whether the name is too long for a label's value. The catalog can then
+// have no pod.
 func (c *Catalog) NameTooLong() bool { return len(c.Name) > maxNameLength }
 
-// Meta is the metadata of an object of the catalog.
+// Meta returns the metadata of an object of the catalog.
 func (c *Catalog) Meta(name string, labels map[string]string) metav1.ObjectMeta {
 	all := map[string]string{LabelManaged: "true"}
 	for key, value := range labels {
@@ -140,7 +139,7 @@ func (c *Catalog) Meta(name string, labels map[string]string) metav1.ObjectMeta 
 	}
 }
 
-// Owner is the reference by which objects go when their catalog does.
+// Owner returns the owner reference to the catalog.
 func (c *Catalog) Owner() metav1.OwnerReference {
 	yes := true
 	no := false
@@ -150,14 +149,14 @@ func (c *Catalog) Owner() metav1.OwnerReference {
 	}
 }
 
-// podLabels are those by which the pods of the catalog are found.
-func (c *Catalog) podLabels() map[string]string {
+// podSelectorLabels returns the labels that select the pods of the catalog.
+func (c *Catalog) podSelectorLabels() map[string]string {
 	if c.IsConfigMap() {
 		return map[string]string{LabelCatalog: c.Name}
 	}
 	return map[string]string{LabelCatalog: c.Name, LabelManaged: "true"}
 }
 
-func servicePort() corev1.ServicePort {
+func newServicePort() corev1.ServicePort {
 	return corev1.ServicePort{Name: portName, Port: Port, TargetPort: intstr.FromInt32(Port), Protocol: corev1.ProtocolTCP}
 }

@@ -10,22 +10,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Verdict is what is to become of a pod.
+// Verdict says what to do with a pod.
 type Verdict int
 
 const (
-	// Keep: it is as it is meant to be.
+	// Keep: the pod matches the desired one.
 	Keep Verdict = iota
-	// Replace: it is not.
+	// Replace: the pod differs from the desired one.
 	Replace
-	// Bury: it does not run any more, and nobody is there who would say so. It is deleted without
-	// waiting for that.
+	// Bury: the pod was disrupted, and its node may not confirm its end. It is deleted without
+	// a grace period.
 	Bury
-	// Leave: it is going already.
+	// Leave: the pod is being deleted.
 	Leave
 )
 
-// JudgePod compares a pod with the one that is meant to be.
+// JudgePod compares a pod with the desired one.
 func JudgePod(live, want *corev1.Pod) Verdict {
 	switch {
 	case isDisrupted(live):
@@ -33,26 +33,26 @@ func JudgePod(live, want *corev1.Pod) Verdict {
 	case !live.DeletionTimestamp.IsZero():
 		return Leave
 	case live.Status.Phase == corev1.PodFailed || live.Status.Phase == corev1.PodSucceeded:
-		return Replace // Evicted, for one.
+		return Replace // For example, it was evicted.
 	case live.Labels[LabelPodHash] != want.Labels[LabelPodHash],
 		live.Labels[LabelConfigMapVersion] != want.Labels[LabelConfigMapVersion],
-		!sameImages(live.Spec.Containers, want.Spec.Containers),
-		!sameImages(live.Spec.InitContainers, want.Spec.InitContainers):
+		!haveSameImages(live.Spec.Containers, want.Spec.Containers),
+		!haveSameImages(live.Spec.InitContainers, want.Spec.InitContainers):
 		return Replace
 	}
 
 	return Keep
 }
 
-// isDisrupted reports whether a pod was taken off its node, which may be gone.
+// isDisrupted reports whether a pod was disrupted, for example because its node is gone.
 func isDisrupted(pod *corev1.Pod) bool {
-	return hasCondition(pod, corev1.DisruptionTarget)
+	return isConditionTrue(pod, corev1.DisruptionTarget)
 }
 
-// IsReady reports whether a pod answers.
-func IsReady(pod *corev1.Pod) bool { return hasCondition(pod, corev1.PodReady) }
+// IsReady reports whether a pod is ready.
+func IsReady(pod *corev1.Pod) bool { return isConditionTrue(pod, corev1.PodReady) }
 
-// ReadySince is when a pod came to answer, zero when it does not.
+// ReadySince returns when a pod became ready, or zero if it is not ready.
 func ReadySince(pod *corev1.Pod) metav1.Time {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
@@ -62,7 +62,7 @@ func ReadySince(pod *corev1.Pod) metav1.Time {
 	return metav1.Time{}
 }
 
-func hasCondition(pod *corev1.Pod, name corev1.PodConditionType) bool {
+func isConditionTrue(pod *corev1.Pod, name corev1.PodConditionType) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == name {
 			return condition.Status == corev1.ConditionTrue
@@ -71,9 +71,9 @@ func hasCondition(pod *corev1.Pod, name corev1.PodConditionType) bool {
 	return false
 }
 
-// sameImages compares the images of containers that have the same names. Others are of those who
-// put containers into everybody's pods.
-func sameImages(live, want []corev1.Container) bool {
+// haveSameImages compares the images of containers with the same names. It ignores other
+// containers, which admission webhooks may have injected.
+func haveSameImages(live, want []corev1.Container) bool {
 	images := map[string]string{}
 	for _, container := range live {
 		images[container.Name] = container.Image
@@ -87,8 +87,8 @@ func sameImages(live, want []corev1.Container) bool {
 	return true
 }
 
-// ImageID is which image the catalog's reference stood for when a pod began. It is empty while
-// that is not known.
+// ImageID returns the ID of the image that the catalog's reference pointed to when a pod
+// started, or "" while it is not known.
 func ImageID(pod *corev1.Pod) string {
 	for _, status := range pod.Status.InitContainerStatuses {
 		if status.Name == "extract-content" {
@@ -97,14 +97,14 @@ func ImageID(pod *corev1.Pod) string {
 	}
 
 	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == containerName && !extracts(pod) {
+		if status.Name == containerName && !extractsContent(pod) {
 			return status.ImageID
 		}
 	}
 	return ""
 }
 
-func extracts(pod *corev1.Pod) bool {
+func extractsContent(pod *corev1.Pod) bool {
 	for _, container := range pod.Spec.InitContainers {
 		if container.Name == "extract-content" {
 			return true
@@ -113,18 +113,18 @@ func extracts(pod *corev1.Pod) bool {
 	return false
 }
 
-// Problem says, for a person, what keeps a pod from answering. It is empty when nothing does, or
-// when it is only beginning. The text stays the same while the problem does.
+// Problem returns the reason why a pod does not become ready, for users. It returns "" if there
+// is no problem or the pod is starting. The text is stable as long as the problem persists.
 func Problem(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
-			return fmt.Sprintf("pod %s: no node takes it: %s", pod.Name, condition.Message)
+			return fmt.Sprintf("pod %s: cannot be scheduled: %s", pod.Name, condition.Message)
 		}
 	}
 
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, status := range statuses {
-			if text := problemOf(status); text != "" {
+			if text := describeContainerProblem(status); text != "" {
 				return fmt.Sprintf("pod %s: container %s %s", pod.Name, status.Name, text)
 			}
 		}
@@ -133,7 +133,7 @@ func Problem(pod *corev1.Pod) string {
 	return ""
 }
 
-func problemOf(status corev1.ContainerStatus) string {
+func describeContainerProblem(status corev1.ContainerStatus) string {
 	waiting := status.State.Waiting
 	if waiting == nil {
 		return ""
@@ -141,12 +141,12 @@ func problemOf(status corev1.ContainerStatus) string {
 
 	switch waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff":
-		// The two take turns.
+		// The two reasons alternate.
 		return fmt.Sprintf("waits for image %q, which cannot be pulled: check the reference and spec.secrets; the pod's events say more", status.Image)
 	case "InvalidImageName":
-		return fmt.Sprintf("has the image %q, which is no image reference", status.Image)
+		return fmt.Sprintf("has the image %q, which is not a valid image reference", status.Image)
 	case "CrashLoopBackOff":
-		return "ends again and again: its log says why"
+		return "restarts repeatedly: see its log for the reason"
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return "cannot be started: " + waiting.Message
 	}
@@ -154,7 +154,7 @@ func problemOf(status corev1.ContainerStatus) string {
 	return ""
 }
 
-// IsBroken reports whether a pod that shows an image will never do so.
+// IsBroken reports whether an update pod can never show its image.
 func IsBroken(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodUnknown || isDisrupted(pod) {
 		return true
@@ -171,19 +171,19 @@ func IsBroken(pod *corev1.Pod) bool {
 	return false
 }
 
-// FixService makes a Service as it is meant to be. It says whether that was any different.
+// FixService updates a Service to the desired one and reports whether it has changed.
 func FixService(live, want *corev1.Service) bool {
-	changed := fixMeta(live, want)
+	changed := fixMetadata(live, want)
 	if !equality.Semantic.DeepEqual(live.Spec.Selector, want.Spec.Selector) {
 		live.Spec.Selector, changed = want.Spec.Selector, true
 	}
-	if !samePorts(live.Spec.Ports, want.Spec.Ports) {
+	if !haveSamePorts(live.Spec.Ports, want.Spec.Ports) {
 		live.Spec.Ports, changed = want.Spec.Ports, true
 	}
 	return changed
 }
 
-func samePorts(live, want []corev1.ServicePort) bool {
+func haveSamePorts(live, want []corev1.ServicePort) bool {
 	if len(live) != len(want) {
 		return false
 	}
@@ -196,10 +196,10 @@ func samePorts(live, want []corev1.ServicePort) bool {
 	return true
 }
 
-// FixAccount makes a ServiceAccount as it is meant to be. It keeps the pull secrets that others
-// have added: a platform has its own. It says whether it was any different.
+// FixAccount updates a service account to the desired one and reports whether it has changed.
+// It keeps pull secrets that others, such as the platform, have added.
 func FixAccount(live, want *corev1.ServiceAccount) bool {
-	changed := fixMeta(live, want)
+	changed := fixMetadata(live, want)
 	has := map[string]bool{}
 	for _, secret := range live.ImagePullSecrets {
 		has[secret.Name] = true
@@ -214,37 +214,38 @@ func FixAccount(live, want *corev1.ServiceAccount) bool {
 	return changed
 }
 
-// FixNetworkPolicy makes a network policy as it is meant to be. It says whether it was any
-// different.
+// FixNetworkPolicy updates a network policy to the desired one and reports whether it has
+// changed.
 func FixNetworkPolicy(live, want *networkingv1.NetworkPolicy) bool {
-	changed := fixMeta(live, want)
+	changed := fixMetadata(live, want)
 	if !equality.Semantic.DeepEqual(live.Spec, want.Spec) {
 		live.Spec, changed = want.Spec, true
 	}
 	return changed
 }
 
-// FixRole makes a Role as it is meant to be. It says whether it was any different.
+// FixRole updates a Role to the desired one and reports whether it has changed.
 func FixRole(live, want *rbacv1.Role) bool {
-	changed := fixMeta(live, want)
+	changed := fixMetadata(live, want)
 	if !equality.Semantic.DeepEqual(live.Rules, want.Rules) {
 		live.Rules, changed = want.Rules, true
 	}
 	return changed
 }
 
-// FixRoleBinding makes a RoleBinding as it is meant to be. It says whether it was any different.
-// The role of one cannot be changed; it is always the same.
+// FixRoleBinding updates a RoleBinding to the desired one and reports whether it has changed.
+// The role reference is immutable and always the same.
 func FixRoleBinding(live, want *rbacv1.RoleBinding) bool {
-	changed := fixMeta(live, want)
+	changed := fixMetadata(live, want)
 	if !equality.Semantic.DeepEqual(live.Subjects, want.Subjects) {
 		live.Subjects, changed = want.Subjects, true
 	}
 	return changed
 }
 
-// fixMeta sets the labels and the owner that are meant to be, beside others'.
-func fixMeta(live, want metav1.Object) bool {
+// fixMetadata adds missing labels and the owner reference, keeps others, and reports whether
+// the object has changed.
+func fixMetadata(live, want metav1.Object) bool {
 	changed := false
 	labels := live.GetLabels()
 	for key, value := range want.GetLabels() {
@@ -267,7 +268,7 @@ func fixMeta(live, want metav1.Object) bool {
 	return changed
 }
 
-// IsOwnedBy reports whether an object goes when its owner does.
+// IsOwnedBy reports whether an object has an owner.
 func IsOwnedBy(object metav1.Object, owner metav1.OwnerReference) bool {
 	for _, reference := range object.GetOwnerReferences() {
 		if reference.UID == owner.UID {
@@ -277,7 +278,8 @@ func IsOwnedBy(object metav1.Object, owner metav1.OwnerReference) bool {
 	return false
 }
 
-// IsForeign reports whether an object that has the name of a catalog's is somebody else's.
+// IsForeign reports whether an object with the name of a catalog's object belongs to another
+// owner.
 func IsForeign(live metav1.Object, owner metav1.OwnerReference) bool {
 	if IsOwnedBy(live, owner) {
 		return false

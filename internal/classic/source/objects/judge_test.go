@@ -31,7 +31,7 @@ func TestJudgePod(t *testing.T) {
 		{"another spec", func(p *corev1.Pod) { p.Labels[objects.LabelPodHash] = "other" }, objects.Replace},
 		{"no hash", func(p *corev1.Pod) { delete(p.Labels, objects.LabelPodHash) }, objects.Replace},
 		{"another image", func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other" }, objects.Replace},
-		{"a container of somebody else", func(p *corev1.Pod) {
+		{"an injected container", func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "mesh", Image: "mesh"})
 		}, objects.Keep},
 		{"without its container", func(p *corev1.Pod) { p.Spec.Containers[0].Name = "other" }, objects.Replace},
@@ -74,7 +74,7 @@ func TestJudgePod(t *testing.T) {
 func waiting(reason string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
 		Name: "registry-server", Image: tagged,
-		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "told by the node"}},
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "message of the node"}},
 	}
 }
 
@@ -90,11 +90,11 @@ func TestProblems(t *testing.T) {
 		{corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("ErrImagePull")}}, notPulled, false},
 		{corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("ImagePullBackOff")}}, notPulled, false},
 		{corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{waiting("ImagePullBackOff")}}, notPulled, false},
-		{corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("InvalidImageName")}}, `pod p: container registry-server has the image "quay.io/example/catalog:v1", which is no image reference`, false},
-		{corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("CrashLoopBackOff")}}, "pod p: container registry-server ends again and again: its log says why", true},
-		{corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{waiting("CrashLoopBackOff")}}, "pod p: container registry-server ends again and again: its log says why", true},
-		{corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("CreateContainerConfigError")}}, "pod p: container registry-server cannot be started: told by the node", false},
-		{corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"}}}, "pod p: no node takes it: 0/1 nodes are available", false},
+		{corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("InvalidImageName")}}, `pod p: container registry-server has the image "quay.io/example/catalog:v1", which is not a valid image reference`, false},
+		{corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("CrashLoopBackOff")}}, "pod p: container registry-server restarts repeatedly: see its log for the reason", true},
+		{corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{waiting("CrashLoopBackOff")}}, "pod p: container registry-server restarts repeatedly: see its log for the reason", true},
+		{corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("CreateContainerConfigError")}}, "pod p: container registry-server cannot be started: message of the node", false},
+		{corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"}}}, "pod p: cannot be scheduled: 0/1 nodes are available", false},
 		{corev1.PodStatus{Phase: corev1.PodFailed}, "", true},
 		{corev1.PodStatus{Phase: corev1.PodUnknown}, "", true},
 	} {

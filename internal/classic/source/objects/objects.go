@@ -12,9 +12,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Service is the Service of the catalog.
+// Service returns the Service of the catalog.
 func (c *Catalog) Service() (*corev1.Service, error) {
-	spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{servicePort()}, Selector: c.podLabels()}
+	spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{newServicePort()}, Selector: c.podSelectorLabels()}
 	hash, err := csvinfo.Hash(spec)
 	if err != nil {
 		return nil, fmt.Errorf("the Service of catalog %q: %w", c.Name, err)
@@ -22,12 +22,13 @@ func (c *Catalog) Service() (*corev1.Service, error) {
 	return &corev1.Service{ObjectMeta: c.Meta(c.ServiceName(), map[string]string{LabelServiceHash: hash}), Spec: spec}, nil
 }
 
-// ServiceAccount is what the pods of the catalog run as.
+// ServiceAccount returns the service account of the catalog's pods.
 func (c *Catalog) ServiceAccount() *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{ObjectMeta: c.Meta(c.AccountName(), nil), ImagePullSecrets: c.pullSecrets()}
+	return &corev1.ServiceAccount{ObjectMeta: c.Meta(c.AccountName(), nil), ImagePullSecrets: c.imagePullSecrets()}
 }
 
-// Role lets the account of a catalog read its ConfigMap. Only a catalog of a ConfigMap has one.
+// Role returns the Role that allows the service account to read the ConfigMap. It is only used
+// for catalogs with a ConfigMap.
 func (c *Catalog) Role() *rbacv1.Role {
 	return &rbacv1.Role{
 		ObjectMeta: c.Meta(c.Name+"-configmap-reader", nil),
@@ -37,7 +38,7 @@ func (c *Catalog) Role() *rbacv1.Role {
 	}
 }
 
-// RoleBinding binds Role to the account.
+// RoleBinding returns the binding of Role to the service account.
 func (c *Catalog) RoleBinding() *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: c.Meta(c.Name+"-server-configmap-reader", nil),
@@ -46,20 +47,20 @@ func (c *Catalog) RoleBinding() *rbacv1.RoleBinding {
 	}
 }
 
-// NetworkPolicies are what the pods of the catalog may talk to: those that serve it, and those that
-// unpack its bundles.
+// NetworkPolicies returns the network policies of the pods that serve the catalog and of those
+// that unpack its bundles.
 func (c *Catalog) NetworkPolicies() []*networkingv1.NetworkPolicy {
 	labels := map[string]string{LabelCatalog: c.Name}
 	serving := &networkingv1.NetworkPolicy{
 		ObjectMeta: c.Meta(c.Name+"-grpc-server", labels),
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: c.podLabels()},
-			Ingress:     []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{policyPort(corev1.ProtocolTCP, Port)}}},
+			PodSelector: metav1.LabelSelector{MatchLabels: c.podSelectorLabels()},
+			Ingress:     []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{newPolicyPort(corev1.ProtocolTCP, Port)}}},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		},
 	}
 	if c.IsConfigMap() {
-		serving.Spec.Egress = outside()
+		serving.Spec.Egress = allowAllEgress()
 	}
 
 	unpacking := &networkingv1.NetworkPolicy{
@@ -69,7 +70,7 @@ func (c *Catalog) NetworkPolicies() []*networkingv1.NetworkPolicy {
 				{Key: LabelBundleUnpack, Operator: metav1.LabelSelectorOpExists},
 				{Key: LabelManaged, Operator: metav1.LabelSelectorOpIn, Values: []string{"true"}},
 			}},
-			Egress:      outside(),
+			Egress:      allowAllEgress(),
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		},
 	}
@@ -77,16 +78,16 @@ func (c *Catalog) NetworkPolicies() []*networkingv1.NetworkPolicy {
 	return []*networkingv1.NetworkPolicy{serving, unpacking}
 }
 
-// outside lets pods reach everything. That names are looked up is said of its own, for networks
-// that look at ports.
-func outside() []networkingv1.NetworkPolicyEgressRule {
+// allowAllEgress allows all egress. DNS ports have their own rule, for networks that filter by
+// port.
+func allowAllEgress() []networkingv1.NetworkPolicyEgressRule {
 	return []networkingv1.NetworkPolicyEgressRule{{}, {Ports: []networkingv1.NetworkPolicyPort{
-		policyPort(corev1.ProtocolTCP, 53), policyPort(corev1.ProtocolUDP, 53),
-		policyPort(corev1.ProtocolTCP, 5353), policyPort(corev1.ProtocolUDP, 5353),
+		newPolicyPort(corev1.ProtocolTCP, 53), newPolicyPort(corev1.ProtocolUDP, 53),
+		newPolicyPort(corev1.ProtocolTCP, 5353), newPolicyPort(corev1.ProtocolUDP, 5353),
 	}}}
 }
 
-func policyPort(protocol corev1.Protocol, port int32) networkingv1.NetworkPolicyPort {
+func newPolicyPort(protocol corev1.Protocol, port int32) networkingv1.NetworkPolicyPort {
 	number := intstr.FromInt32(port)
 	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: &number}
 }
