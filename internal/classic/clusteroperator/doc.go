@@ -1,8 +1,9 @@
-// Package clusteroperator reports, as ClusterOperators, whether the parts of OLM Classic work:
-// "operator-lifecycle-manager", which tells too whether installed operators let the cluster be
-// updated, "operator-lifecycle-manager-catalog" and "operator-lifecycle-manager-packageserver".
-// Whoever updates the cluster waits for them.
+// Package clusteroperator maintains the ClusterOperators of OLM Classic:
+// "operator-lifecycle-manager", "operator-lifecycle-manager-catalog" and
+// "operator-lifecycle-manager-packageserver". They report whether the components work. The
+// first also reports whether installed operators allow a cluster update. The Cluster Version
+// Operator waits for them during an update.
 //
-// It judges by how the passes of the reconcilers end (Syncs) and by ClusterServiceVersions, and
-// writes only those objects. A cluster without ClusterOperators gets none.
+// The package evaluates the results of reconciliations (Syncs) and CSVs, and writes only
+// ClusterOperators. It does nothing in a cluster without that kind.
 package clusteroperator

@@ -10,88 +10,91 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
-// Reasons of conditions. The first two are those that platforms know.
+// Reasons and messages of conditions. Platforms know the first two reasons.
 const (
-	reasonIncompatible    = "IncompatibleOperatorsInstalled"
-	reasonUndetermined    = "ErrorCheckingOperatorCompatibility"
-	reasonNotUp           = "UpdateNotInEffect"
-	messageNotUp          = "Waiting for updates to take effect"
-	messageWorks          = "The controllers work"
-	messageUpgradeable    = "Every installed ClusterServiceVersion works on the next minor version of the cluster, as far as it says"
-	messageNothingAgainst = "Nothing of it stands against an update of the cluster"
+	reasonIncompatible = "IncompatibleOperatorsInstalled"
+	reasonUndetermined = "ErrorCheckingOperatorCompatibility"
+	reasonNotUp        = "UpdateNotInEffect"
+	messageNotUp       = "Waiting for updates to take effect"
+	messageWorks       = "The controllers work"
+	messageUpgradeable = "No installed ClusterServiceVersion declares that it does not support the next minor version of the cluster"
+	messageNotBlocking = "The component does not block updates of the cluster"
 )
 
-// grace is how long it may take until enough passes were seen to judge by. A cluster with nothing
-// to reconcile is judged after it: nothing fails there.
-const grace = 30 * time.Second
+// judgeTimeout is how long a component waits for enough syncs before its health is evaluated.
+// In a cluster with nothing to reconcile the component is then up, because nothing fails.
+const judgeTimeout = 30 * time.Second
 
-// verdict is what the passes tell of a component.
-type verdict int
+// health is the health of a component according to its syncs.
+type health int
 
 const (
-	// unknown: nothing is written yet, and what was written before the program began stays.
-	unknown verdict = iota
-	up
-	down
+	// healthUnknown means that the status is not written. A status from an earlier process
+	// stays.
+	healthUnknown health = iota
+	healthUp
+	healthDown
 )
 
-// rule says how many passes there must be before a component is judged within its time of grace.
-type rule struct{ passes, successes int }
+// syncThresholds are the minimum counts for an evaluation before judgeTimeout.
+type syncThresholds struct{ passes, successes int }
 
-// judge reports whether a component works.
-func (t tally) judge(r rule, isGraceOver bool) verdict {
+// evaluateHealth returns the health of a component.
+func (t syncCounts) evaluateHealth(r syncThresholds, isTimedOut bool) health {
 	isEnough := t.passes >= r.passes && t.successes >= r.successes
 	switch {
-	case !isEnough && !isGraceOver:
-		return unknown
-	case t.passes == 0 || t.lately > 0:
-		return up
+	case !isEnough && !isTimedOut:
+		return healthUnknown
+	case t.passes == 0 || t.recentSuccesses > 0:
+		return healthUp
 	}
 
-	return down
+	return healthDown
 }
 
-// judgement judges a component again and again.
-type judgement struct {
-	rule  rule
-	syncs *Syncs
-	clock clock.PassiveClock
-	began time.Time
+// healthEvaluator evaluates the health of a component repeatedly.
+type healthEvaluator struct {
+	thresholds syncThresholds
+	syncs      *Syncs
+	clock      clock.PassiveClock
+	startedAt  time.Time
 }
 
-// now returns the verdict, and how long to wait for one that is not there yet.
-func (j *judgement) now() (verdict, time.Duration) {
+// currentHealth returns the health of the component, and how long to wait if it can still
+// change without syncs.
+func (j *healthEvaluator) currentHealth() (health, time.Duration) {
 	now := j.clock.Now()
-	if j.began.IsZero() {
-		j.began = now
+	if j.startedAt.IsZero() {
+		j.startedAt = now
 	}
 
-	left := j.began.Add(grace).Sub(now)
-	v := j.syncs.counted().judge(j.rule, left <= 0)
-	if v == up || left <= 0 {
+	remaining := j.startedAt.Add(judgeTimeout).Sub(now)
+	v := j.syncs.currentCounts().evaluateHealth(j.thresholds, remaining <= 0)
+	if v == healthUp || remaining <= 0 {
 		return v, 0
 	}
 
-	return v, left
+	return v, remaining
 }
 
-// report is what a ClusterOperator says of a component that reconciles.
-type report struct {
-	// name of the ClusterOperator, by which its status names the version of the program too.
+// componentReport is the content of the ClusterOperator of a component with reconcilers.
+type componentReport struct {
+	// name is the name of the ClusterOperator. Its status also uses it for the version of the
+	// program.
 	name string
-	// release is the version of the platform that the program belongs to.
+	// release is the version of the platform to which the program belongs.
 	release string
 	// program is the version of the program.
 	program string
-	up      bool
-	// upgradeable is what an up component says of updates of the cluster.
-	upgradeable configv1.ClusterOperatorStatusCondition
-	related     []configv1.ObjectReference
-	now         metav1.Time
+	isUp    bool
+	// upgradeable is the condition Upgradeable if the component is up.
+	upgradeable    configv1.ClusterOperatorStatusCondition
+	relatedObjects []configv1.ObjectReference
+	now            metav1.Time
 }
 
-// fill writes the report into a status, which holds the last one.
-func (r *report) fill(status *configv1.ClusterOperatorStatus) {
+// applyTo writes the report into a status, which holds the previous one.
+func (r *componentReport) applyTo(status *configv1.ClusterOperatorStatus) {
 	set := func(conditionType string, is bool, reason, message string) {
 		c := configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 		if is {
@@ -100,10 +103,10 @@ func (r *report) fill(status *configv1.ClusterOperatorStatus) {
 		operatorstatus.Set(&status.Conditions, c, r.now)
 	}
 
-	status.RelatedObjects = r.related
-	if !r.up {
+	status.RelatedObjects = r.relatedObjects
+	if !r.isUp {
 		set(configv1.OperatorProgressing, true, reasonNotUp, "Waiting to see update "+r.program+" succeed")
-		set(configv1.OperatorAvailable, false, reasonNotUp, "No reconciliation succeeds; the log of the program says why")
+		set(configv1.OperatorAvailable, false, reasonNotUp, "No reconciliation succeeds; see the log of the program for the reason")
 		set(configv1.OperatorDegraded, true, reasonNotUp, messageNotUp)
 		set(configv1.OperatorUpgradeable, false, reasonNotUp, messageNotUp)
 

@@ -31,34 +31,34 @@ func see(s *Syncs, passes string) {
 }
 
 func TestJudge(t *testing.T) {
-	olm, catalog := rule{1, 1}, rule{10, 5}
+	olm, catalog := syncThresholds{1, 1}, syncThresholds{10, 5}
 	for name, c := range map[string]struct {
-		rule   rule
+		rule   syncThresholds
 		passes string
 		isOver bool
-		want   verdict
+		want   health
 	}{
-		"nothing yet":                            {olm, "", false, unknown},
-		"nothing to do":                          {olm, "", true, up},
-		"one success":                            {olm, "+", false, up},
-		"a success after failures":               {olm, "--+", false, up},
-		"failures within the time of grace":      {olm, "---", false, unknown},
-		"failures":                               {olm, "---", true, down},
-		"none of the last ten":                   {olm, "+----------", true, down},
-		"one of the last ten":                    {olm, "+---------", true, up},
-		"catalogs: nine passes":                  {catalog, "+++++++++", false, unknown},
-		"catalogs: ten passes, five successes":   {catalog, "-----+++++", false, up},
-		"catalogs: ten passes, four successes":   {catalog, "------++++", false, unknown},
-		"catalogs: four successes after grace":   {catalog, "------++++", true, up},
-		"catalogs: no success":                   {catalog, "----------", true, down},
-		"catalogs: successes, and then failures": {catalog, "++++++++++----------", false, down},
-		"catalogs: nothing to do":                {catalog, "", true, up},
+		"nothing yet":                            {olm, "", false, healthUnknown},
+		"nothing to do":                          {olm, "", true, healthUp},
+		"one success":                            {olm, "+", false, healthUp},
+		"a success after failures":               {olm, "--+", false, healthUp},
+		"failures within the time of grace":      {olm, "---", false, healthUnknown},
+		"failures":                               {olm, "---", true, healthDown},
+		"none of the last ten":                   {olm, "+----------", true, healthDown},
+		"one of the last ten":                    {olm, "+---------", true, healthUp},
+		"catalogs: nine passes":                  {catalog, "+++++++++", false, healthUnknown},
+		"catalogs: ten passes, five successes":   {catalog, "-----+++++", false, healthUp},
+		"catalogs: ten passes, four successes":   {catalog, "------++++", false, healthUnknown},
+		"catalogs: four successes after grace":   {catalog, "------++++", true, healthUp},
+		"catalogs: no success":                   {catalog, "----------", true, healthDown},
+		"catalogs: successes, and then failures": {catalog, "++++++++++----------", false, healthDown},
+		"catalogs: nothing to do":                {catalog, "", true, healthUp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s Syncs
 			see(&s, c.passes)
-			if got := s.counted().judge(c.rule, c.isOver); got != c.want {
-				t.Errorf("judged %d, want %d: %+v", got, c.want, s.counted())
+			if got := s.currentCounts().evaluateHealth(c.rule, c.isOver); got != c.want {
+				t.Errorf("judged %d, want %d: %+v", got, c.want, s.currentCounts())
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func TestNews(t *testing.T) {
 	var s Syncs
 	isNews := func() bool {
 		select {
-		case <-s.news():
+		case <-s.changeEvents():
 			return true
 		default:
 			return false
@@ -100,30 +100,30 @@ func TestNews(t *testing.T) {
 
 func TestTimeOfGrace(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(now.Time)
-	j := &judgement{rule: rule{1, 1}, syncs: &Syncs{}, clock: clock}
-	if v, again := j.now(); v != unknown || again != grace {
+	j := &healthEvaluator{thresholds: syncThresholds{1, 1}, syncs: &Syncs{}, clock: clock}
+	if v, again := j.currentHealth(); v != healthUnknown || again != judgeTimeout {
 		t.Errorf("at first: %d, again after %s", v, again)
 	}
 
 	j.syncs.Seen(errPass)
-	clock.SetTime(now.Add(grace - time.Second))
-	if v, again := j.now(); v != unknown || again != time.Second {
+	clock.SetTime(now.Add(judgeTimeout - time.Second))
+	if v, again := j.currentHealth(); v != healthUnknown || again != time.Second {
 		t.Errorf("before its end: %d, again after %s", v, again)
 	}
 
-	clock.SetTime(now.Add(grace))
-	if v, again := j.now(); v != down || again != 0 {
+	clock.SetTime(now.Add(judgeTimeout))
+	if v, again := j.currentHealth(); v != healthDown || again != 0 {
 		t.Errorf("at its end: %d, again after %s", v, again)
 	}
 
 	j.syncs.Seen(nil)
-	if v, again := j.now(); v != up || again != 0 {
+	if v, again := j.currentHealth(); v != healthUp || again != 0 {
 		t.Errorf("after a success: %d, again after %s", v, again)
 	}
 }
 
-// told is a status as lines.
-func told(status *configv1.ClusterOperatorStatus) string {
+// formatStatus returns a status as lines.
+func formatStatus(status *configv1.ClusterOperatorStatus) string {
 	var out strings.Builder
 	for _, v := range status.Versions {
 		fmt.Fprintf(&out, "version %s %s\n", v.Name, v.Version)
@@ -142,13 +142,13 @@ func told(status *configv1.ClusterOperatorStatus) string {
 
 func TestReport(t *testing.T) {
 	var status configv1.ClusterOperatorStatus
-	said := report{name: "operator-lifecycle-manager", release: "4.18.3", program: "v1.2.3", now: now, upgradeable: upgradeable(nil, "4.18.3")}
+	said := componentReport{name: "operator-lifecycle-manager", release: "4.18.3", program: "v1.2.3", now: now, upgradeable: newUpgradeableCondition(nil, "4.18.3")}
 	for _, step := range []struct {
 		up   bool
 		want string
 	}{
 		{false, `Progressing=True [UpdateNotInEffect] Waiting to see update v1.2.3 succeed
-Available=False [UpdateNotInEffect] No reconciliation succeeds; the log of the program says why
+Available=False [UpdateNotInEffect] No reconciliation succeeds; see the log of the program for the reason
 Degraded=True [UpdateNotInEffect] Waiting for updates to take effect
 Upgradeable=False [UpdateNotInEffect] Waiting for updates to take effect
 `},
@@ -157,20 +157,20 @@ version operator-lifecycle-manager v1.2.3
 Progressing=False [AsExpected] Deployed v1.2.3
 Available=True [AsExpected] The controllers work
 Degraded=False [AsExpected] The controllers work
-Upgradeable=True [AsExpected] Every installed ClusterServiceVersion works on the next minor version of the cluster, as far as it says
+Upgradeable=True [AsExpected] No installed ClusterServiceVersion declares that it does not support the next minor version of the cluster
 `},
 		// What was reached stays reported.
 		{false, `version operator 4.18.3
 version operator-lifecycle-manager v1.2.3
 Progressing=True [UpdateNotInEffect] Waiting to see update v1.2.3 succeed
-Available=False [UpdateNotInEffect] No reconciliation succeeds; the log of the program says why
+Available=False [UpdateNotInEffect] No reconciliation succeeds; see the log of the program for the reason
 Degraded=True [UpdateNotInEffect] Waiting for updates to take effect
 Upgradeable=False [UpdateNotInEffect] Waiting for updates to take effect
 `},
 	} {
-		said.up = step.up
-		said.fill(&status)
-		if diff := cmp.Diff(step.want, told(&status)); diff != "" {
+		said.isUp = step.up
+		said.applyTo(&status)
+		if diff := cmp.Diff(step.want, formatStatus(&status)); diff != "" {
 			t.Errorf("the status (-want +got):\n%s", diff)
 		}
 	}
@@ -178,7 +178,7 @@ Upgradeable=False [UpdateNotInEffect] Waiting for updates to take effect
 	// The same again changes nothing, times included.
 	before := status.DeepCopy()
 	said.now = metav1.NewTime(now.Add(time.Minute))
-	said.fill(&status)
+	said.applyTo(&status)
 	if diff := cmp.Diff(before, &status); diff != "" {
 		t.Errorf("a second report (-first +second):\n%s", diff)
 	}

@@ -17,40 +17,40 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// named is how many ClusterServiceVersions the message names; of the others it gives the number.
-const named = 50
+// maxNamedCSVs limits the CSVs that the message names. Of further ones it states the number.
+const maxNamedCSVs = 50
 
-// statement is what a ClusterServiceVersion says of the versions of the platform.
-type statement struct {
+// versionLimit is the newest version of the platform that a CSV supports.
+type versionLimit struct {
 	namespace, name string
-	last            platform.Minor
+	maxVersion      platform.Minor
 	err             error
 }
 
-func (s statement) String() string {
-	if s.err != nil {
-		return fmt.Sprintf("- %s/%s has invalid %s properties: %s", s.namespace, s.name, platform.PropertyMaxOpenShiftVersion, s.err)
+func (l versionLimit) String() string {
+	if l.err != nil {
+		return fmt.Sprintf("- %s/%s has invalid %s properties: %s", l.namespace, l.name, platform.PropertyMaxOpenShiftVersion, l.err)
 	}
-	return fmt.Sprintf("- maximum supported OCP version for %s/%s is %s", s.namespace, s.name, s.last)
+	return fmt.Sprintf("- maximum supported OCP version for %s/%s is %s", l.namespace, l.name, l.maxVersion)
 }
 
-// states reports whether an object may state a limit, without reading it.
-func states(object metav1.Object) bool {
+// mayDeclareLimit reports whether an object may declare a limit, without parsing it.
+func mayDeclareLimit(object metav1.Object) bool {
 	return strings.Contains(object.GetAnnotations()[csvinfo.AnnotationProperties], platform.PropertyMaxOpenShiftVersion)
 }
 
-// stated reads what an object states. It is nil when that is nothing.
-func stated(object metav1.Object) *statement {
-	if !states(object) {
+// readVersionLimit returns the limit that an object declares, or nil if there is none.
+func readVersionLimit(object metav1.Object) *versionLimit {
+	if !mayDeclareLimit(object) {
 		return nil
 	}
 
-	s := &statement{namespace: object.GetNamespace(), name: object.GetName()}
+	s := &versionLimit{namespace: object.GetNamespace(), name: object.GetName()}
 	var recorded struct {
 		Properties []fbc.Property `json:"properties"`
 	}
 	if err := json.Unmarshal([]byte(object.GetAnnotations()[csvinfo.AnnotationProperties]), &recorded); err != nil {
-		s.err = fmt.Errorf("the annotation %s is no JSON object with a list of properties: %w", csvinfo.AnnotationProperties, err)
+		s.err = fmt.Errorf("the annotation %s is not a JSON object with a list of properties: %w", csvinfo.AnnotationProperties, err)
 		return s
 	}
 
@@ -59,12 +59,12 @@ func stated(object metav1.Object) *statement {
 		return nil
 	}
 
-	s.last, s.err = lastOf(values)
+	s.maxVersion, s.err = parseMaxVersion(values)
 	return s
 }
 
-// lastOf reads the last minor version that a bundle works on.
-func lastOf(values []string) (platform.Minor, error) {
+// parseMaxVersion returns the newest minor version that a bundle supports.
+func parseMaxVersion(values []string) (platform.Minor, error) {
 	if len(values) > 1 {
 		return platform.Minor{}, fmt.Errorf("defining more than one %q property is not allowed", platform.PropertyMaxOpenShiftVersion)
 	}
@@ -85,21 +85,22 @@ func lastOf(values []string) (platform.Minor, error) {
 	return platform.Minor{Major: version.Major, Minor: version.Minor}, nil
 }
 
-// lastOfMajor4 is the version of the platform that is called 5.0 too: updates lead from 4.22 to either.
-var lastOfMajor4, firstOfMajor5 = platform.Minor{Major: 4, Minor: 23}, platform.Minor{Major: 5}
+// lastMinorOfMajor4 is the version of the platform that is equivalent to 5.0: both follow 4.22.
+var lastMinorOfMajor4, firstMinorOfMajor5 = platform.Minor{Major: 4, Minor: 23}, platform.Minor{Major: 5}
 
-// counted returns the version that counts in comparisons.
-func counted(m platform.Minor) platform.Minor {
-	if m == lastOfMajor4 {
-		return firstOfMajor5
+// normalizeMinor returns the version to use in comparisons.
+func normalizeMinor(m platform.Minor) platform.Minor {
+	if m == lastMinorOfMajor4 {
+		return firstMinorOfMajor5
 	}
 	return m
 }
 
-// upgradeable reports whether installed operators let the platform be updated to its next minor
-// version. It is called that of the release even where that cannot be read: then nobody knows, and
-// it is not. Patches are always let through: whoever updates the cluster looks at minor versions.
-func upgradeable(statements []statement, release string) configv1.ClusterOperatorStatusCondition {
+// newUpgradeableCondition returns the condition Upgradeable: whether installed
+// operators allow an update to the next minor version. If there are limits and the release
+// cannot be parsed, it is False. Patch updates are always possible: the Cluster Version
+// Operator checks it for minor versions only.
+func newUpgradeableCondition(statements []versionLimit, release string) configv1.ClusterOperatorStatusCondition {
 	c := configv1.ClusterOperatorStatusCondition{
 		Type: configv1.OperatorUpgradeable, Status: metav1.ConditionTrue, Reason: configv1.ReasonAsExpected, Message: messageUpgradeable,
 	}
@@ -119,39 +120,40 @@ func upgradeable(statements []statement, release string) configv1.ClusterOperato
 		return c
 	}
 
-	next := counted(current).Next()
-	var against []statement
+	next := normalizeMinor(current).Next()
+	var blocking []versionLimit
 	for _, s := range statements {
-		if s.err != nil || counted(s.last).Less(counted(next)) {
-			against = append(against, s)
+		if s.err != nil || normalizeMinor(s.maxVersion).Less(normalizeMinor(next)) {
+			blocking = append(blocking, s)
 		}
 	}
 
-	if len(against) == 0 {
+	if len(blocking) == 0 {
 		return c
 	}
 
-	c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonIncompatible, message(against, next)
+	c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonIncompatible, formatBlockingCSVs(blocking, next)
 	return c
 }
 
-// message names those that stand against the next version, the unreadable ones first.
-func message(against []statement, next platform.Minor) string {
-	slices.SortFunc(against, func(a, b statement) int {
+// formatBlockingCSVs returns a message with the CSVs that block the next version, invalid ones
+// first.
+func formatBlockingCSVs(blocking []versionLimit, next platform.Minor) string {
+	slices.SortFunc(blocking, func(a, b versionLimit) int {
 		return cmp.Or(-compareBool(a.err != nil, b.err != nil), strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
 	})
 	updates := "minor version upgrades to " + next.String()
-	if next == lastOfMajor4 {
-		updates += " or major version upgrades to " + firstOfMajor5.String()
+	if next == lastMinorOfMajor4 {
+		updates += " or major version upgrades to " + firstMinorOfMajor5.String()
 	}
 
 	lines := []string{"ClusterServiceVersions blocking " + updates + ":"}
-	for _, s := range against[:min(named, len(against))] {
+	for _, s := range blocking[:min(maxNamedCSVs, len(blocking))] {
 		lines = append(lines, s.String())
 	}
 
-	if len(against) > named {
-		lines = append(lines, fmt.Sprintf("- and %d more", len(against)-named))
+	if len(blocking) > maxNamedCSVs {
+		lines = append(lines, fmt.Sprintf("- and %d more", len(blocking)-maxNamedCSVs))
 	}
 
 	return strings.Join(lines, "\n")

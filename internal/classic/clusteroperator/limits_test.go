@@ -20,7 +20,7 @@ func csv(name string, properties ...string) metav1.PartialObjectMetadata {
 		texts = append(texts, fmt.Sprintf(`{"type":%q,"value":%s}`, properties[i], properties[i+1]))
 	}
 
-	object := newMetadata()
+	object := newCSVMetadata()
 	object.Namespace, object.Name = "operators", name
 	object.Annotations = map[string]string{csvinfo.AnnotationProperties: `{"properties":[` + strings.Join(texts, ",") + `]}`}
 
@@ -58,7 +58,7 @@ func TestUpgradeable(t *testing.T) {
 		"no version":                 {csv("a", maxVersion, `"later"`), "4.18.0", invalid("a", `failed to parse "later" as semver: Invalid character(s) found in major number "0later"`)},
 		"with a patch":               {csv("a", maxVersion, `"4.30.1"`), "4.18.0", invalid("a", "property olm.maxOpenShiftVersion must specify only <major>.<minor> version, got invalid value 4.30.1")},
 		"with a pre-release":         {csv("a", maxVersion, `"4.30.0-rc.1"`), "4.18.0", invalid("a", "property olm.maxOpenShiftVersion must specify only <major>.<minor> version, got invalid value 4.30.0-rc.1")},
-		"unreadable":                 {unreadable, "4.18.0", invalid("odd", "the annotation operatorframework.io/properties is no JSON object with a list of properties: unexpected end of JSON input")},
+		"unreadable":                 {unreadable, "4.18.0", invalid("odd", "the annotation operatorframework.io/properties is not a JSON object with a list of properties: unexpected end of JSON input")},
 		"a release's patch":          {csv("a", maxVersion, `"4.19"`), "4.18.99", ""},
 		"a release's pre-release":    {csv("a", maxVersion, `"4.18"`), "4.18.0-rc.1", first + "- maximum supported OCP version for operators/a is 4.18"},
 		"4.22, last 4.22":            {csv("a", maxVersion, `"4.22"`), "4.22.0", "ClusterServiceVersions blocking minor version upgrades to 4.23 or major version upgrades to 5.0:\n- maximum supported OCP version for operators/a is 4.22"},
@@ -71,12 +71,12 @@ func TestUpgradeable(t *testing.T) {
 		"an unknown release, no CSV": {none, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var statements []statement
-			if s := stated(&c.csv); s != nil {
+			var statements []versionLimit
+			if s := readVersionLimit(&c.csv); s != nil {
 				statements = append(statements, *s)
 			}
 
-			got := upgradeable(statements, c.release)
+			got := newUpgradeableCondition(statements, c.release)
 			want := metav1.ConditionTrue
 			message, reason := c.want, reasonIncompatible
 			switch {
@@ -101,17 +101,17 @@ func TestUpgradeable(t *testing.T) {
 
 // Errors come first, and a long list ends.
 func TestManyLimits(t *testing.T) {
-	var statements []statement
+	var statements []versionLimit
 	for i := range 60 {
 		value := `"4.18"`
 		if i == 30 {
 			value = `""`
 		}
 		object := csv(fmt.Sprintf("o%02d", 59-i), maxVersion, value)
-		statements = append(statements, *stated(&object))
+		statements = append(statements, *readVersionLimit(&object))
 	}
 
-	lines := strings.Split(upgradeable(statements, "4.18.1").Message, "\n")
+	lines := strings.Split(newUpgradeableCondition(statements, "4.18.1").Message, "\n")
 	if len(lines) != 52 || !strings.Contains(lines[1], "operators/o29 has invalid") || lines[2] != "- maximum supported OCP version for operators/o00 is 4.18" || lines[51] != "- and 10 more" {
 		t.Errorf("the message has %d lines:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
@@ -129,7 +129,7 @@ func FuzzStated(f *testing.F) {
 
 		object := csv("a")
 		object.Annotations[csvinfo.AnnotationProperties] = annotation
-		s := stated(&object)
+		s := readVersionLimit(&object)
 		switch {
 		case s == nil:
 		case s.err == nil && !strings.Contains(annotation, maxVersion):

@@ -13,8 +13,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
-// LabelName is the label of the ClusterServiceVersion that a ClusterOperator reports of. Its value is the
-// name of the ClusterOperator.
+// LabelName is the label of the CSV that a ClusterOperator reports about. Its value is the name
+// of the ClusterOperator.
 const LabelName = "olm.clusteroperator.name"
 
 const (
@@ -23,9 +23,9 @@ const (
 	reasonDeleted      = "ClusterServiceVersionDeleted"
 )
 
-// current chooses the ClusterServiceVersion to report of: the newest one that no other is replacing.
-// It is nil when there is none.
-func current(list []v1alpha1.ClusterServiceVersion) *v1alpha1.ClusterServiceVersion {
+// selectReportedCSV returns the CSV to report about: the newest one that is not being replaced
+// or deleted. It returns nil if the list is empty.
+func selectReportedCSV(list []v1alpha1.ClusterServiceVersion) *v1alpha1.ClusterServiceVersion {
 	rank := func(csv *v1alpha1.ClusterServiceVersion) int {
 		if !csv.DeletionTimestamp.IsZero() || csv.Status.Phase == v1alpha1.CSVPhaseReplacing || csv.Status.Phase == v1alpha1.CSVPhaseDeleting {
 			return 0
@@ -47,64 +47,64 @@ func current(list []v1alpha1.ClusterServiceVersion) *v1alpha1.ClusterServiceVers
 	})
 }
 
-// settle is how long a ClusterServiceVersion that has been changed is not believed to have succeeded, unless it
-// did something else before: its controller may have yet to see the change.
-const settle = 10 * time.Second
+// staleSuccessTimeout is how long the phase Succeeded of a changed CSV is ignored, unless it
+// was in another phase since the change: its controller may not have observed the change yet.
+const staleSuccessTimeout = 10 * time.Second
 
-// change remembers the change of a ClusterServiceVersion from the version that is reported to another.
-type change struct {
-	to    string
-	since time.Time
-	// isSeen reports whether the phase shows that its controller saw it.
-	isSeen bool
+// versionChange is a change of a CSV from the reported version to another.
+type versionChange struct {
+	version string
+	since   time.Time
+	// isObserved is set if the phase shows that the controller has observed the change.
+	isObserved bool
 }
 
-// isEarly reports whether a ClusterServiceVersion that says that it succeeded may say so of the release before: it
-// is still that of the release which was reported last, or has only just been changed. again is how long to
-// wait then, unless something changes.
-func (c *change) isEarly(csv *v1alpha1.ClusterServiceVersion, last *configv1.ClusterOperatorStatus, release string, now time.Time) (is bool, again time.Duration) {
+// checkStaleSuccess updates the change and reports whether a succeeded CSV may still describe
+// the previous release: it has the version reported last, or was changed only recently.
+// requeueAfter is how long to wait then unless something changes.
+func (c *versionChange) checkStaleSuccess(csv *v1alpha1.ClusterServiceVersion, last *configv1.ClusterOperatorStatus, release string, now time.Time) (isStale bool, requeueAfter time.Duration) {
 	if csv == nil {
 		return false, 0
 	}
 
 	version, reported := string(csv.Spec.Version), operatorstatus.VersionOf(last, csv.Name)
 	if reported == "" || reported == version {
-		*c = change{}
+		*c = versionChange{}
 		return reported != "" && release != version && operatorstatus.VersionOf(last, operatorstatus.VersionName) == version, 0
 	}
-	if c.to != version {
-		*c = change{to: version, since: now}
+	if c.version != version {
+		*c = versionChange{version: version, since: now}
 	}
 
-	c.isSeen = c.isSeen || csv.Status.Phase != v1alpha1.CSVPhaseSucceeded
-	left := c.since.Add(settle).Sub(now)
-	if c.isSeen || left <= 0 {
+	c.isObserved = c.isObserved || csv.Status.Phase != v1alpha1.CSVPhaseSucceeded
+	remaining := c.since.Add(staleSuccessTimeout).Sub(now)
+	if c.isObserved || remaining <= 0 {
 		return false, 0
 	}
 
-	return true, left
+	return true, remaining
 }
 
-// installed is what a ClusterOperator says of what a ClusterServiceVersion installs.
-type installed struct {
-	// csv is nil when there is none.
+// csvReport is the content of a ClusterOperator about the operator that a CSV installs.
+type csvReport struct {
+	// csv is nil if there is none.
 	csv *v1alpha1.ClusterServiceVersion
 	// release is the version of the platform.
 	release string
-	// isEarly: that it succeeded is not about this release.
-	isEarly bool
-	now     metav1.Time
+	// isSuccessStale is set if the phase Succeeded is about an earlier release.
+	isSuccessStale bool
+	now            metav1.Time
 }
 
-// fill writes the report into a status, which holds the last one.
-func (r *installed) fill(status *configv1.ClusterOperatorStatus) {
+// applyTo writes the report into a status, which holds the previous one.
+func (r *csvReport) applyTo(status *configv1.ClusterOperatorStatus) {
 	set := func(conditionType string, is metav1.ConditionStatus, reason, message string) {
 		operatorstatus.Set(&status.Conditions, configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: is, Reason: reason, Message: message}, r.now)
 	}
 	set(configv1.OperatorDegraded, metav1.ConditionFalse, configv1.ReasonAsExpected, "")
 	set(configv1.OperatorUpgradeable, metav1.ConditionTrue, configv1.ReasonAsExpected, "Safe to upgrade")
 	if r.csv == nil {
-		r.fillDeleted(status, set)
+		r.applyDeletedTo(status, set)
 		return
 	}
 
@@ -115,9 +115,9 @@ func (r *installed) fill(status *configv1.ClusterOperatorStatus) {
 	}
 	version := string(r.csv.Spec.Version)
 	observed := fmt.Sprintf("ClusterServiceVersion %s/%s observed in phase %s", r.csv.Namespace, r.csv.Name, cmp.Or(r.csv.Status.Phase, "None"))
-	why := fmt.Sprintf("%s with reason: %s, message: %s", observed, r.csv.Status.Reason, r.csv.Status.Message)
+	details := fmt.Sprintf("%s with reason: %s, message: %s", observed, r.csv.Status.Reason, r.csv.Status.Message)
 	phase := r.csv.Status.Phase
-	if r.isEarly && phase == v1alpha1.CSVPhaseSucceeded {
+	if r.isSuccessStale && phase == v1alpha1.CSVPhaseSucceeded {
 		phase, version = v1alpha1.CSVPhasePending, r.release
 	}
 
@@ -127,23 +127,23 @@ func (r *installed) fill(status *configv1.ClusterOperatorStatus) {
 		set(configv1.OperatorAvailable, metav1.ConditionTrue, reasonSucceeded, observed)
 		set(configv1.OperatorProgressing, metav1.ConditionFalse, configv1.ReasonAsExpected, "Deployed version "+version)
 	case v1alpha1.CSVPhaseFailed:
-		set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonNotSucceeded, why)
+		set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonNotSucceeded, details)
 		set(configv1.OperatorProgressing, metav1.ConditionFalse, reasonNotSucceeded, "Failed to deploy "+version)
 	default:
-		// What runs goes on running while the installation of another version is under way: an update
-		// of the cluster is no outage.
+		// The operator keeps running while another version is installed, so an update of the
+		// cluster is not an outage.
 		if operatorstatus.Find(status.Conditions, configv1.OperatorAvailable) == nil {
-			set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonNotSucceeded, why)
+			set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonNotSucceeded, details)
 		}
 		set(configv1.OperatorProgressing, metav1.ConditionTrue, reasonNotSucceeded, "Working toward "+version)
 	}
 }
 
-// fillDeleted says that there is no ClusterServiceVersion: it was removed, or is yet to come.
-func (r *installed) fillDeleted(status *configv1.ClusterOperatorStatus, set func(string, metav1.ConditionStatus, string, string)) {
+// applyDeletedTo reports that there is no CSV: it was deleted, or does not exist yet.
+func (r *csvReport) applyDeletedTo(status *configv1.ClusterOperatorStatus, set func(string, metav1.ConditionStatus, string, string)) {
 	status.RelatedObjects = nil
 	if len(status.Versions) == 0 {
-		set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonNotSucceeded, "No ClusterServiceVersion is there yet")
+		set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonNotSucceeded, "The ClusterServiceVersion does not exist yet")
 		set(configv1.OperatorProgressing, metav1.ConditionTrue, reasonNotSucceeded, "Working toward "+r.release)
 		return
 	}

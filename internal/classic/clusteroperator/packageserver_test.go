@@ -30,9 +30,9 @@ func TestPackageServer(t *testing.T) {
 		csv  *v1alpha1.ClusterServiceVersion
 		want string
 	}{
-		{"nothing", nil, degraded + "Available=False [ClusterServiceVersionNotSucceeded] No ClusterServiceVersion is there yet\n" +
+		{"nothing", nil, degraded + "Available=False [ClusterServiceVersionNotSucceeded] The ClusterServiceVersion does not exist yet\n" +
 			"Progressing=True [ClusterServiceVersionNotSucceeded] Working toward 4.18.3\n"},
-		{"installing", phase(v1alpha1.CSVPhaseInstalling, "1.0.0"), degraded + "Available=False [ClusterServiceVersionNotSucceeded] No ClusterServiceVersion is there yet\n" +
+		{"installing", phase(v1alpha1.CSVPhaseInstalling, "1.0.0"), degraded + "Available=False [ClusterServiceVersionNotSucceeded] The ClusterServiceVersion does not exist yet\n" +
 			"Progressing=True [ClusterServiceVersionNotSucceeded] Working toward 1.0.0\n" + related},
 		{"installed", phase(v1alpha1.CSVPhaseSucceeded, "1.0.0"), "version operator 4.18.3\nversion packageserver 1.0.0\n" + degraded +
 			"Available=True [ClusterServiceVersionSucceeded] ClusterServiceVersion olm/packageserver observed in phase Succeeded\n" +
@@ -53,9 +53,9 @@ func TestPackageServer(t *testing.T) {
 			"Available=False [ClusterServiceVersionDeleted] Uninstalled version packageserver 1.1.0\n" +
 			"Progressing=False [ClusterServiceVersionDeleted] The ClusterServiceVersion of packageserver 1.1.0 was deleted\n"},
 	} {
-		said := installed{csv: step.csv, release: "4.18.3", now: now}
-		said.fill(&status)
-		if diff := cmp.Diff(step.want, told(&status)); diff != "" {
+		said := csvReport{csv: step.csv, release: "4.18.3", now: now}
+		said.applyTo(&status)
+		if diff := cmp.Diff(step.want, formatStatus(&status)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
 	}
@@ -82,7 +82,7 @@ func TestCurrent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if chosen := current(c.list); chosen != nil {
+			if chosen := selectReportedCSV(c.list); chosen != nil {
 				got = chosen.Name
 			}
 			if got != c.want {
@@ -114,15 +114,15 @@ func TestIsEarly(t *testing.T) {
 		"as reported":                       {reports("1.1.0", "1.1.0"), []look{{succeeded, "1.1.0", 0, false, 0}}},
 		"that of the release before":        {reports("1.0.0", "1.0.0"), []look{{succeeded, "1.0.0", 0, true, 0}, {succeeded, "1.0.0", time.Hour, true, 0}}},
 		"with versions of its own":          {reports("1.0.0", "0.9"), []look{{succeeded, "0.9", 0, false, 0}}},
-		"changed, and seen by nobody yet":   {reports("1.0.0", "1.0.0"), []look{{succeeded, "1.1.0", 0, true, settle}, {succeeded, "1.1.0", time.Second, true, settle - time.Second}, {succeeded, "1.1.0", settle, false, 0}}},
-		"changed, and installed again":      {reports("1.0.0", "1.0.0"), []look{{succeeded, "1.1.0", 0, true, settle}, {pending, "1.1.0", time.Second, false, 0}, {succeeded, "1.1.0", 2 * time.Second, false, 0}}},
-		"changed twice":                     {reports("1.0.0", "1.0.0"), []look{{pending, "1.1.0", 0, false, 0}, {succeeded, "1.2.0", time.Second, true, settle}}},
-		"changed, with versions of its own": {reports("1.0.0", "0.9"), []look{{succeeded, "0.10", 0, true, settle}}},
+		"changed, and seen by nobody yet":   {reports("1.0.0", "1.0.0"), []look{{succeeded, "1.1.0", 0, true, staleSuccessTimeout}, {succeeded, "1.1.0", time.Second, true, staleSuccessTimeout - time.Second}, {succeeded, "1.1.0", staleSuccessTimeout, false, 0}}},
+		"changed, and installed again":      {reports("1.0.0", "1.0.0"), []look{{succeeded, "1.1.0", 0, true, staleSuccessTimeout}, {pending, "1.1.0", time.Second, false, 0}, {succeeded, "1.1.0", 2 * time.Second, false, 0}}},
+		"changed twice":                     {reports("1.0.0", "1.0.0"), []look{{pending, "1.1.0", 0, false, 0}, {succeeded, "1.2.0", time.Second, true, staleSuccessTimeout}}},
+		"changed, with versions of its own": {reports("1.0.0", "0.9"), []look{{succeeded, "0.10", 0, true, staleSuccessTimeout}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			changed := &change{}
+			changed := &versionChange{}
 			for i, l := range c.looks {
-				is, again := changed.isEarly(phase(l.phase, l.version), c.last, "1.1.0", now.Add(l.after))
+				is, again := changed.checkStaleSuccess(phase(l.phase, l.version), c.last, "1.1.0", now.Add(l.after))
 				if is != l.want || again != l.again {
 					t.Errorf("look %d: early is %t, again after %s", i+1, is, again)
 				}
@@ -130,7 +130,7 @@ func TestIsEarly(t *testing.T) {
 		})
 	}
 
-	if is, _ := (&change{}).isEarly(nil, reports("1.0.0", "1.0.0"), "1.1.0", now.Time); is {
+	if is, _ := (&versionChange{}).checkStaleSuccess(nil, reports("1.0.0", "1.0.0"), "1.1.0", now.Time); is {
 		t.Error("none is early")
 	}
 }
@@ -138,14 +138,14 @@ func TestIsEarly(t *testing.T) {
 // Until it is about this release, what was reported stays.
 func TestEarlyReport(t *testing.T) {
 	var status configv1.ClusterOperatorStatus
-	before := installed{csv: phase(v1alpha1.CSVPhaseSucceeded, "1.0.0"), release: "1.0.0", now: now}
-	before.fill(&status)
-	early := installed{csv: phase(v1alpha1.CSVPhaseSucceeded, "1.0.0"), release: "1.1.0", isEarly: true, now: now}
-	early.fill(&status)
+	before := csvReport{csv: phase(v1alpha1.CSVPhaseSucceeded, "1.0.0"), release: "1.0.0", now: now}
+	before.applyTo(&status)
+	early := csvReport{csv: phase(v1alpha1.CSVPhaseSucceeded, "1.0.0"), release: "1.1.0", isSuccessStale: true, now: now}
+	early.applyTo(&status)
 	want := "version operator 1.0.0\nversion packageserver 1.0.0\nDegraded=False [AsExpected] \nUpgradeable=True [AsExpected] Safe to upgrade\n" +
 		"Available=True [ClusterServiceVersionSucceeded] ClusterServiceVersion olm/packageserver observed in phase Succeeded\n" +
 		"Progressing=True [ClusterServiceVersionNotSucceeded] Working toward 1.1.0\nrelated namespaces /olm\nrelated clusterserviceversions olm/packageserver\n"
-	if diff := cmp.Diff(want, told(&status)); diff != "" {
+	if diff := cmp.Diff(want, formatStatus(&status)); diff != "" {
 		t.Errorf("the status (-want +got):\n%s", diff)
 	}
 }

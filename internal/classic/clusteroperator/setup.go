@@ -20,69 +20,70 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
-// These are the rights of olm-operator. Those of catalog-operator, for the ClusterOperator of its own, stand with it.
+// These are the permissions of olm-operator. Those of catalog-operator are declared in its
+// package.
 //
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,verbs=create
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,resourceNames=operator-lifecycle-manager;operator-lifecycle-manager-packageserver,verbs=get;list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators/status,resourceNames=operator-lifecycle-manager;operator-lifecycle-manager-packageserver,verbs=patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch
 
-// Options are what a reporter is set up with. Its program needs the rights to create
-// ClusterOperators, to get, list and watch the one of its name, and to patch its status.
+// Options configure a reporter. Its program needs permissions to create ClusterOperators, to
+// get, list and watch the one with its name, and to patch its status.
 type Options struct {
-	// Name of the ClusterOperator. Empty means that none is written.
+	// Name is the name of the ClusterOperator. If it is empty, nothing is reported.
 	Name string
-	// Namespace is where the program runs.
+	// Namespace is the namespace of the program.
 	Namespace string
-	// Release is the version of the platform that the program belongs to. Empty means that it
-	// belongs to none: then its own version is reported, and it is not known what the next
-	// version of the platform is.
+	// Release is the version of the platform to which the program belongs. If it is empty, the
+	// version of the program is reported, and the next version of the platform is not known.
 	Release string
 	// Program is the version of the program.
 	Program string
-	// Syncs is what the reconcilers of the program count by. Required but for the package server.
+	// Syncs has the results of the program's reconcilers. Required except for the package
+	// server.
 	Syncs *Syncs
-	// Clock tells the time. Nil means the real one.
+	// Clock is the clock. If it is nil, the real time is used.
 	Clock clock.PassiveClock
 }
 
-func (o *Options) version() string { return cmp.Or(o.Release, o.Program) }
+func (o *Options) reportedVersion() string { return cmp.Or(o.Release, o.Program) }
 
-func (o *Options) now() metav1.Time { return metav1.NewTime(o.Clock.Now()) }
+func (o *Options) currentTime() metav1.Time { return metav1.NewTime(o.Clock.Now()) }
 
-func (o *Options) complete() {
+func (o *Options) setDefaults() {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 }
 
-type reporting func(ctx context.Context, last *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error)
+type reportFunc func(ctx context.Context, last *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error)
 
-// SetupOLM adds the reporter of olm-operator to a manager: how its passes end, and whether the
-// ClusterServiceVersions of the cluster let it be updated to its next minor version.
+// SetupOLM adds the reporter of olm-operator to a manager. It reports the health of the
+// component, and whether the CSVs of the cluster allow an update to the next minor version.
 func SetupOLM(mgr manager.Manager, o Options) error {
 	if o.Name == "" {
 		return nil
 	}
 
-	o.complete()
-	csvs, err := newCSVs(mgr)
+	o.setDefaults()
+	csvs, err := newCSVCache(mgr)
 	if err != nil {
 		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", o.Name, err)
 	}
 
-	// A component is up as soon as one pass succeeded.
-	of := &judgement{rule: rule{passes: 1, successes: 1}, syncs: o.Syncs, clock: o.Clock}
-	r := &operatorstatus.Reporter{Name: o.Name, Report: o.reportOLM(of, csvs)}
-	return r.Setup(mgr, source.Channel(o.Syncs.news(), r.Wake()),
-		source.Kind[client.Object](csvs, newMetadata(), r.Wake(), concerns(o.Namespace)))
+	// The component is up as soon as one sync succeeded.
+	evaluator := &healthEvaluator{thresholds: syncThresholds{passes: 1, successes: 1}, syncs: o.Syncs, clock: o.Clock}
+	r := &operatorstatus.Reporter{Name: o.Name, Report: o.newOLMReport(evaluator, csvs)}
+	return r.Setup(mgr, source.Channel(o.Syncs.changeEvents(), r.Wake()),
+		source.Kind[client.Object](csvs, newCSVMetadata(), r.Wake(), newReportPredicate(o.Namespace)))
 }
 
-func (o *Options) reportOLM(of *judgement, csvs client.Reader) reporting {
+func (o *Options) newOLMReport(evaluator *healthEvaluator, csvs client.Reader) reportFunc {
 	return func(ctx context.Context, _ *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
-		is, again := of.now()
-		if is == unknown {
-			return nil, again, nil
+		current, requeueAfter := evaluator.currentHealth()
+		if current == healthUnknown {
+			return nil, requeueAfter, nil
 		}
 
 		list := &metav1.PartialObjectMetadataList{}
@@ -92,17 +93,17 @@ func (o *Options) reportOLM(of *judgement, csvs client.Reader) reporting {
 			return nil, 0, fmt.Errorf("listing ClusterServiceVersions: %w", err)
 		}
 
-		said := report{name: o.Name, release: o.version(), program: o.Program, up: is == up, now: o.now()}
-		said.related = append(o.related(), relatedTo(list.Items, o.Namespace)...)
-		var statements []statement
+		component := componentReport{name: o.Name, release: o.reportedVersion(), program: o.Program, isUp: current == healthUp, now: o.currentTime()}
+		component.relatedObjects = append(o.relatedNamespace(), newCSVReferences(list.Items, o.Namespace)...)
+		var statements []versionLimit
 		for i := range list.Items {
-			if s := stated(&list.Items[i]); s != nil {
+			if s := readVersionLimit(&list.Items[i]); s != nil {
 				statements = append(statements, *s)
 			}
 		}
 
-		said.upgradeable = upgradeable(statements, o.Release)
-		return said.fill, again, nil
+		component.upgradeable = newUpgradeableCondition(statements, o.Release)
+		return component.applyTo, requeueAfter, nil
 	}
 }
 
@@ -112,53 +113,54 @@ func SetupCatalog(mgr manager.Manager, o Options) error {
 		return nil
 	}
 
-	o.complete()
-	of := &judgement{rule: rule{passes: 10, successes: 5}, syncs: o.Syncs, clock: o.Clock}
+	o.setDefaults()
+	evaluator := &healthEvaluator{thresholds: syncThresholds{passes: 10, successes: 5}, syncs: o.Syncs, clock: o.Clock}
 	r := &operatorstatus.Reporter{Name: o.Name, Report: func(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
-		is, again := of.now()
-		if is == unknown {
-			return nil, again, nil
+		current, requeueAfter := evaluator.currentHealth()
+		if current == healthUnknown {
+			return nil, requeueAfter, nil
 		}
 
-		said := report{name: o.Name, release: o.version(), program: o.Program, up: is == up, related: o.related(), now: o.now()}
-		said.upgradeable = configv1.ClusterOperatorStatusCondition{
-			Type: configv1.OperatorUpgradeable, Status: metav1.ConditionTrue, Reason: configv1.ReasonAsExpected, Message: messageNothingAgainst,
+		component := componentReport{name: o.Name, release: o.reportedVersion(), program: o.Program, isUp: current == healthUp, relatedObjects: o.relatedNamespace(), now: o.currentTime()}
+		component.upgradeable = configv1.ClusterOperatorStatusCondition{
+			Type: configv1.OperatorUpgradeable, Status: metav1.ConditionTrue, Reason: configv1.ReasonAsExpected, Message: messageNotBlocking,
 		}
-		return said.fill, again, nil
+		return component.applyTo, requeueAfter, nil
 	}}
 
-	return r.Setup(mgr, source.Channel(o.Syncs.news(), r.Wake()))
+	return r.Setup(mgr, source.Channel(o.Syncs.changeEvents(), r.Wake()))
 }
 
-// SetupPackageServer adds the reporter of what the ClusterServiceVersion installs that is labelled
-// with the name of the ClusterOperator. The manager's cache must hold ClusterServiceVersions.
+// SetupPackageServer adds the reporter of the package server to a manager. It reports about the
+// CSV that is labelled with the name of the ClusterOperator. The manager's cache must hold
+// CSVs.
 func SetupPackageServer(mgr manager.Manager, o Options) error {
 	if o.Name == "" {
 		return nil
 	}
 
-	o.complete()
-	change := &change{}
+	o.setDefaults()
+	change := &versionChange{}
 	r := &operatorstatus.Reporter{Name: o.Name, Report: func(ctx context.Context, last *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
 		var list v1alpha1.ClusterServiceVersionList
 		if err := mgr.GetClient().List(ctx, &list, client.MatchingLabels{LabelName: o.Name}); err != nil {
 			return nil, 0, fmt.Errorf("listing ClusterServiceVersions: %w", err)
 		}
 
-		own := slices.DeleteFunc(list.Items, func(csv v1alpha1.ClusterServiceVersion) bool { return csvinfo.IsCopied(&csv) })
-		said := installed{csv: current(own), release: o.version(), now: o.now()}
-		var again time.Duration
-		said.isEarly, again = change.isEarly(said.csv, last, said.release, said.now.Time)
+		csvs := slices.DeleteFunc(list.Items, func(csv v1alpha1.ClusterServiceVersion) bool { return csvinfo.IsCopied(&csv) })
+		component := csvReport{csv: selectReportedCSV(csvs), release: o.reportedVersion(), now: o.currentTime()}
+		var requeueAfter time.Duration
+		component.isSuccessStale, requeueAfter = change.checkStaleSuccess(component.csv, last, component.release, component.now.Time)
 
-		return said.fill, again, nil
+		return component.applyTo, requeueAfter, nil
 	}}
 
-	is := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetLabels()[LabelName] == o.Name })
+	hasLabel := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetLabels()[LabelName] == o.Name })
 
-	return r.Setup(mgr, source.Kind[client.Object](mgr.GetCache(), &v1alpha1.ClusterServiceVersion{}, r.Wake(), is))
+	return r.Setup(mgr, source.Kind[client.Object](mgr.GetCache(), &v1alpha1.ClusterServiceVersion{}, r.Wake(), hasLabel))
 }
 
-// related are the objects to look at when something is wrong with the component.
-func (o *Options) related() []configv1.ObjectReference {
+// relatedNamespace returns the namespace of the component as a related object.
+func (o *Options) relatedNamespace() []configv1.ObjectReference {
 	return []configv1.ObjectReference{{Resource: "namespaces", Name: o.Namespace}}
 }

@@ -40,8 +40,8 @@ const (
 	serverName  = "operator-lifecycle-manager-packageserver"
 )
 
-// world is a cluster with reporters.
-type world struct {
+// fixture is a cluster with reporters.
+type fixture struct {
 	client.Client
 
 	t     *testing.T
@@ -49,9 +49,9 @@ type world struct {
 	stop  func()
 }
 
-func newWorld(t *testing.T, namespaces ...string) *world {
+func newFixture(t *testing.T, namespaces ...string) *fixture {
 	t.Helper()
-	w := &world{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme)}
+	w := &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme)}
 	for _, name := range namespaces {
 		err := w.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -77,41 +77,41 @@ func newWorld(t *testing.T, namespaces ...string) *world {
 }
 
 // run starts a reporter.
-func (w *world) run(setup func(manager.Manager, Options) error, name string) {
-	w.t.Helper()
-	if w.stop != nil {
-		w.stop()
+func (f *fixture) run(setup func(manager.Manager, Options) error, name string) {
+	f.t.Helper()
+	if f.stop != nil {
+		f.stop()
 	}
 
-	mgr, err := ctrl.NewManager(env.Start(w.t), ctrl.Options{
-		Scheme:  env.Scheme(w.t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme),
+	mgr, err := ctrl.NewManager(env.Start(f.t), ctrl.Options{
+		Scheme:  env.Scheme(f.t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme),
 		Metrics: server0, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 
-	w.syncs = &Syncs{}
-	if err := setup(mgr, Options{Name: name, Namespace: "olm", Release: "4.18.3", Program: "v1.2.3", Syncs: w.syncs}); err != nil {
-		w.t.Fatal(err)
+	f.syncs = &Syncs{}
+	if err := setup(mgr, Options{Name: name, Namespace: "olm", Release: "4.18.3", Program: "v1.2.3", Syncs: f.syncs}); err != nil {
+		f.t.Fatal(err)
 	}
 
-	w.stop = env.Manage(w.t, mgr)
+	f.stop = env.Manage(f.t, mgr)
 }
 
 var server0 = server.Options{BindAddress: "0"}
 
 // until waits for what a ClusterOperator says, in lines, to hold some.
-func (w *world) until(name string, lines ...string) {
-	w.t.Helper()
+func (f *fixture) until(name string, lines ...string) {
+	f.t.Helper()
 	said := ""
-	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		operator := &configv1.ClusterOperator{}
-		if err := w.Get(ctx, client.ObjectKey{Name: name}, operator); err != nil {
+		if err := f.Get(ctx, client.ObjectKey{Name: name}, operator); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
 
-		said = told(&operator.Status)
+		said = formatStatus(&operator.Status)
 		for _, line := range lines {
 			if !strings.Contains(said, line+"\n") {
 				return false, nil
@@ -121,13 +121,13 @@ func (w *world) until(name string, lines ...string) {
 		return true, nil
 	})
 	if err != nil {
-		w.t.Fatalf("%v:\n%s\nis never said by ClusterOperator %s, it says\n%s", err, strings.Join(lines, "\n"), name, said)
+		f.t.Fatalf("%v:\n%s\nis never said by ClusterOperator %s, it says\n%s", err, strings.Join(lines, "\n"), name, said)
 	}
 }
 
 // install makes a ClusterServiceVersion that states properties, as those of csv.
-func (w *world) install(namespace, name string, properties ...string) *v1alpha1.ClusterServiceVersion {
-	w.t.Helper()
+func (f *fixture) install(namespace, name string, properties ...string) *v1alpha1.ClusterServiceVersion {
+	f.t.Helper()
 	of := csv(name, properties...)
 	object := &v1alpha1.ClusterServiceVersion{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: of.Annotations},
@@ -136,131 +136,131 @@ func (w *world) install(namespace, name string, properties ...string) *v1alpha1.
 			InstallStrategy: v1alpha1.NamedInstallStrategy{StrategyName: "deployment"},
 		},
 	}
-	if err := w.Create(w.t.Context(), object); err != nil {
-		w.t.Fatal(err)
+	if err := f.Create(f.t.Context(), object); err != nil {
+		f.t.Fatal(err)
 	}
 
 	return object
 }
 
 const (
-	allWork   = "Upgradeable=True [AsExpected] Every installed ClusterServiceVersion works on the next minor version of the cluster, as far as it says"
+	allWork   = "Upgradeable=True [AsExpected] No installed ClusterServiceVersion declares that it does not support the next minor version of the cluster"
 	blocked   = "Upgradeable=False [IncompatibleOperatorsInstalled] ClusterServiceVersions blocking minor version upgrades to 4.19:"
 	available = "Available=True [AsExpected] The controllers work"
 )
 
 func TestSetupOLM(t *testing.T) {
-	w := newWorld(t, "olm", "operators")
-	w.run(SetupOLM, olmName)
-	w.syncs.Seen(nil)
-	w.until(olmName, "version operator 4.18.3", "version "+olmName+" v1.2.3", "Progressing=False [AsExpected] Deployed v1.2.3", available, allWork, "related namespaces /olm")
+	f := newFixture(t, "olm", "operators")
+	f.run(SetupOLM, olmName)
+	f.syncs.Seen(nil)
+	f.until(olmName, "version operator 4.18.3", "version "+olmName+" v1.2.3", "Progressing=False [AsExpected] Deployed v1.2.3", available, allWork, "related namespaces /olm")
 
-	limiting := w.install("operators", "limiting", maxVersion, `"4.18"`)
-	w.until(olmName, blocked, "- maximum supported OCP version for operators/limiting is 4.18")
+	limiting := f.install("operators", "limiting", maxVersion, `"4.18"`)
+	f.until(olmName, blocked, "- maximum supported OCP version for operators/limiting is 4.18")
 	limiting.Annotations[csvinfo.AnnotationProperties] = strings.ReplaceAll(limiting.Annotations[csvinfo.AnnotationProperties], "4.18", "4.19")
-	if err := w.Update(t.Context(), limiting); err != nil {
+	if err := f.Update(t.Context(), limiting); err != nil {
 		t.Fatal(err)
 	}
 
-	w.until(olmName, allWork)
+	f.until(olmName, allWork)
 
 	// Copies do not count; what is in the namespace of OLM is related.
-	own := w.install("olm", "packageserver")
-	w.until(olmName, allWork, "related clusterserviceversions olm/packageserver")
-	copied := w.install("operators", "copied", maxVersion, `"4.18"`)
+	own := f.install("olm", "packageserver")
+	f.until(olmName, allWork, "related clusterserviceversions olm/packageserver")
+	copied := f.install("operators", "copied", maxVersion, `"4.18"`)
 	copied.Labels = map[string]string{csvinfo.LabelCopiedFrom: "elsewhere"}
-	if err := w.Update(t.Context(), copied); err != nil {
+	if err := f.Update(t.Context(), copied); err != nil {
 		t.Fatal(err)
 	}
 
-	w.until(olmName, allWork)
-	if err := w.Delete(t.Context(), own); err != nil {
+	f.until(olmName, allWork)
+	if err := f.Delete(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
 
-	w.untilNot(olmName, "related clusterserviceversions")
+	f.untilNot(olmName, "related clusterserviceversions")
 
-	// A report that somebody removed or changed comes back.
-	if err := w.Delete(t.Context(), &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: olmName}}); err != nil {
+	// A report that was deleted or changed is restored.
+	if err := f.Delete(t.Context(), &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: olmName}}); err != nil {
 		t.Fatal(err)
 	}
 
-	w.until(olmName, available, allWork)
+	f.until(olmName, available, allWork)
 	operator := &configv1.ClusterOperator{}
-	if err := w.Get(t.Context(), client.ObjectKey{Name: olmName}, operator); err != nil {
+	if err := f.Get(t.Context(), client.ObjectKey{Name: olmName}, operator); err != nil {
 		t.Fatal(err)
 	}
 
 	operator.Status.Conditions = nil
-	if err := w.Status().Update(t.Context(), operator); err != nil {
+	if err := f.Status().Update(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
 
-	w.until(olmName, available, allWork)
+	f.until(olmName, available, allWork)
 }
 
 // untilNot waits until a ClusterOperator does not say something any more.
-func (w *world) untilNot(name, text string) {
-	w.t.Helper()
-	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+func (f *fixture) untilNot(name, text string) {
+	f.t.Helper()
+	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		operator := &configv1.ClusterOperator{}
-		err := w.Get(ctx, client.ObjectKey{Name: name}, operator)
-		return err == nil && !strings.Contains(told(&operator.Status), text), err
+		err := f.Get(ctx, client.ObjectKey{Name: name}, operator)
+		return err == nil && !strings.Contains(formatStatus(&operator.Status), text), err
 	})
 	if err != nil {
-		w.t.Fatalf("ClusterOperator %s goes on saying %q: %v", name, text, err)
+		f.t.Fatalf("ClusterOperator %s goes on saying %q: %v", name, text, err)
 	}
 }
 
 // What a process before this one reported stays until this one knows better.
 func TestNothingIsSaidTooEarly(t *testing.T) {
-	w := newWorld(t, "olm")
+	f := newFixture(t, "olm")
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: catalogName}}
-	if err := w.Create(t.Context(), operator); err != nil {
+	if err := f.Create(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
 
-	w.run(SetupCatalog, catalogName)
-	see(w.syncs, "++++-----") // nine passes
-	w.syncs.Seen(nil)         // the tenth, and the fifth success
-	w.until(catalogName, "version operator 4.18.3", "version "+catalogName+" v1.2.3", available, "Upgradeable=True [AsExpected] "+messageNothingAgainst)
-	see(w.syncs, "----------")
-	w.until(catalogName, "Available=False [UpdateNotInEffect] No reconciliation succeeds; the log of the program says why", "version operator 4.18.3")
-	see(w.syncs, "+")
-	w.until(catalogName, available)
+	f.run(SetupCatalog, catalogName)
+	see(f.syncs, "++++-----") // nine passes
+	f.syncs.Seen(nil)         // the tenth, and the fifth success
+	f.until(catalogName, "version operator 4.18.3", "version "+catalogName+" v1.2.3", available, "Upgradeable=True [AsExpected] "+messageNotBlocking)
+	see(f.syncs, "----------")
+	f.until(catalogName, "Available=False [UpdateNotInEffect] No reconciliation succeeds; see the log of the program for the reason", "version operator 4.18.3")
+	see(f.syncs, "+")
+	f.until(catalogName, available)
 }
 
 func TestSetupPackageServer(t *testing.T) {
-	w := newWorld(t, "olm", "operators")
-	w.run(SetupPackageServer, serverName)
-	w.until(serverName, "Available=False [ClusterServiceVersionNotSucceeded] No ClusterServiceVersion is there yet")
-	other := w.install("operators", "other")
+	f := newFixture(t, "olm", "operators")
+	f.run(SetupPackageServer, serverName)
+	f.until(serverName, "Available=False [ClusterServiceVersionNotSucceeded] The ClusterServiceVersion does not exist yet")
+	other := f.install("operators", "other")
 	set := func(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase) {
 		t.Helper()
 		csv.Status.Phase = phase
-		if err := w.Status().Update(t.Context(), csv); err != nil {
+		if err := f.Status().Update(t.Context(), csv); err != nil {
 			t.Fatal(err)
 		}
 	}
 
 	set(other, v1alpha1.CSVPhaseFailed)
-	server := w.install("olm", "packageserver")
+	server := f.install("olm", "packageserver")
 	server.Labels = map[string]string{LabelName: serverName}
-	if err := w.Update(t.Context(), server); err != nil {
+	if err := f.Update(t.Context(), server); err != nil {
 		t.Fatal(err)
 	}
 
-	w.until(serverName, "Progressing=True [ClusterServiceVersionNotSucceeded] Working toward 1.0.0")
+	f.until(serverName, "Progressing=True [ClusterServiceVersionNotSucceeded] Working toward 1.0.0")
 	set(server, v1alpha1.CSVPhaseSucceeded)
-	w.until(serverName, "version operator 4.18.3", "version packageserver 1.0.0", "Progressing=False [AsExpected] Deployed version 1.0.0",
+	f.until(serverName, "version operator 4.18.3", "version packageserver 1.0.0", "Progressing=False [AsExpected] Deployed version 1.0.0",
 		"Available=True [ClusterServiceVersionSucceeded] ClusterServiceVersion olm/packageserver observed in phase Succeeded", "Upgradeable=True [AsExpected] Safe to upgrade")
 	set(server, v1alpha1.CSVPhaseFailed)
-	w.until(serverName, "Progressing=False [ClusterServiceVersionNotSucceeded] Failed to deploy 1.0.0")
-	if err := w.Delete(t.Context(), server); err != nil {
+	f.until(serverName, "Progressing=False [ClusterServiceVersionNotSucceeded] Failed to deploy 1.0.0")
+	if err := f.Delete(t.Context(), server); err != nil {
 		t.Fatal(err)
 	}
 
-	w.until(serverName, "Available=False [ClusterServiceVersionDeleted] Uninstalled version packageserver 1.0.0")
+	f.until(serverName, "Available=False [ClusterServiceVersionDeleted] Uninstalled version packageserver 1.0.0")
 }
 
 // A program that is to report by none is set up all the same.

@@ -10,28 +10,28 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// window is how many of the last passes are judged.
-const window = 10
+// maxRecentSyncs is how many of the latest syncs are evaluated.
+const maxRecentSyncs = 10
 
-// Syncs counts how the passes of a component's reconcilers end. A reporter tells by it whether
-// the component works. The zero value is ready, and a nil one counts nothing.
+// Syncs counts the results of a component's reconciliations, from which a reporter derives its
+// health. The zero value is ready for use, and a nil one counts nothing.
 type Syncs struct {
-	mutex  sync.Mutex
-	recent []bool // the last passes, the oldest first, true for those that succeeded
-	tally  tally
-	wake   chan event.GenericEvent
+	mutex   sync.Mutex
+	recent  []bool // the latest syncs, oldest first; true for success
+	tally   syncCounts
+	changes chan event.GenericEvent
 }
 
-// tally is what was counted.
-type tally struct {
-	// passes and successes since the program began; passes stop counting at window.
+// syncCounts are the counts of syncs.
+type syncCounts struct {
+	// passes and successes are counted since the program started, up to maxRecentSyncs.
 	passes, successes int
-	// lately is how many of the last passes succeeded.
-	lately int
+	// recentSuccesses is how many of the latest syncs succeeded.
+	recentSuccesses int
 }
 
-// Seen counts one pass. Call it at the end of every one, with the error by which the program
-// could not do its work; what it found out and only a person can put right is none: nil.
+// Seen counts one sync. It must be called at the end of each, with the error that kept the
+// program from its work. Errors that only a user can fix count as nil.
 func (s *Syncs) Seen(err error) {
 	if s == nil {
 		return
@@ -40,50 +40,51 @@ func (s *Syncs) Seen(err error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	before := s.tally
-	if len(s.recent) == window {
+	if len(s.recent) == maxRecentSyncs {
 		s.recent = slices.Delete(s.recent, 0, 1)
 	}
 
 	s.recent = append(s.recent, err == nil)
-	s.tally.passes = min(s.tally.passes+1, window)
+	s.tally.passes = min(s.tally.passes+1, maxRecentSyncs)
 	if err == nil {
-		s.tally.successes = min(s.tally.successes+1, window)
+		s.tally.successes = min(s.tally.successes+1, maxRecentSyncs)
 	}
 
-	s.tally.lately = 0
+	s.tally.recentSuccesses = 0
 	for _, ok := range s.recent {
 		if ok {
-			s.tally.lately++
+			s.tally.recentSuccesses++
 		}
 	}
 
-	isNews := s.tally.passes != before.passes || s.tally.successes != before.successes || (s.tally.lately > 0) != (before.lately > 0)
-	if !isNews {
+	isChanged := s.tally.passes != before.passes || s.tally.successes != before.successes || (s.tally.recentSuccesses > 0) != (before.recentSuccesses > 0)
+	if !isChanged {
 		return
 	}
 
 	select {
-	case s.channel() <- event.GenericEvent{Object: &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "syncs"}}}:
-	default: // A reporter that is yet to look will see this too.
+	case s.changeChannel() <- event.GenericEvent{Object: &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "syncs"}}}:
+	default: // The pending event covers this change.
 	}
 }
 
-// news gets an event whenever what was counted may change the report.
-func (s *Syncs) news() <-chan event.GenericEvent {
+// changeEvents returns a channel with an event whenever a change of the counts may change the
+// report.
+func (s *Syncs) changeEvents() <-chan event.GenericEvent {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.channel()
+	return s.changeChannel()
 }
 
-// channel returns the channel of news. The caller holds the mutex.
-func (s *Syncs) channel() chan event.GenericEvent {
-	if s.wake == nil {
-		s.wake = make(chan event.GenericEvent, 1)
+// changeChannel returns the channel of events. The caller must hold the mutex.
+func (s *Syncs) changeChannel() chan event.GenericEvent {
+	if s.changes == nil {
+		s.changes = make(chan event.GenericEvent, 1)
 	}
-	return s.wake
+	return s.changes
 }
 
-func (s *Syncs) counted() tally {
+func (s *Syncs) currentCounts() syncCounts {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.tally

@@ -19,42 +19,43 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// newMetadata makes what a ClusterServiceVersion is watched as: what it states of versions stands
-// in an annotation.
-func newMetadata() *metav1.PartialObjectMetadata {
+// newCSVMetadata returns an empty object for watching the metadata of CSVs. Limits are in an
+// annotation.
+func newCSVMetadata() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterServiceVersionKind))
 	return object
 }
 
-// newCSVs makes the cache of all ClusterServiceVersions of the cluster that are no copies. It is one
-// of its own: others in the process hold other parts of them.
-func newCSVs(mgr manager.Manager) (cache.Cache, error) {
-	isCopy, err := labels.NewRequirement(csvinfo.LabelCopiedFrom, selection.DoesNotExist, nil)
+// newCSVCache returns a cache of all CSVs of the cluster except copied CSVs. It is a separate
+// cache, because other caches of the process hold other parts of CSVs.
+func newCSVCache(mgr manager.Manager) (cache.Cache, error) {
+	isNoCopy, err := labels.NewRequirement(csvinfo.LabelCopiedFrom, selection.DoesNotExist, nil)
 	if err != nil {
 		return nil, err
 	}
 
 	csvs, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		ByObject: map[client.Object]cache.ByObject{newMetadata(): {Label: labels.NewSelector().Add(*isCopy), Transform: slim}},
+		ByObject: map[client.Object]cache.ByObject{newCSVMetadata(): {Label: labels.NewSelector().Add(*isNoCopy), Transform: trimCSVMetadata}},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of ClusterServiceVersions: %w", err)
+		return nil, fmt.Errorf("creating the cache of ClusterServiceVersions: %w", err)
 	}
 
 	return csvs, mgr.Add(csvs)
 }
 
-// slim leaves of a ClusterServiceVersion what is read: its name, and what it states of versions.
-func slim(object any) (any, error) {
+// trimCSVMetadata is a transform function that keeps only the name of a CSV and the annotation
+// with its limit.
+func trimCSVMetadata(object any) (any, error) {
 	csv, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
-		return object, nil // It tells of a deletion.
+		return object, nil // For example, a DeletedFinalStateUnknown.
 	}
 
 	kept := metav1.ObjectMeta{Namespace: csv.Namespace, Name: csv.Name, UID: csv.UID, ResourceVersion: csv.ResourceVersion}
-	if states(csv) {
+	if mayDeclareLimit(csv) {
 		kept.Annotations = map[string]string{csvinfo.AnnotationProperties: csv.Annotations[csvinfo.AnnotationProperties]}
 	}
 
@@ -62,13 +63,13 @@ func slim(object any) (any, error) {
 	return csv, nil
 }
 
-// concerns lets through what changes a report: ClusterServiceVersions that state limits, and those
-// of the component's own namespace as they come and go.
-func concerns(namespace string) predicate.Predicate {
-	may := func(object client.Object) bool { return object.GetNamespace() == namespace || states(object) }
+// newReportPredicate returns a predicate for events that change a report: of CSVs that declare
+// limits, and creations and deletions of CSVs in the component's namespace.
+func newReportPredicate(namespace string) predicate.Predicate {
+	isRelevant := func(object client.Object) bool { return object.GetNamespace() == namespace || mayDeclareLimit(object) }
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return may(e.Object) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return may(e.Object) },
+		CreateFunc: func(e event.CreateEvent) bool { return isRelevant(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return isRelevant(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return e.ObjectOld.GetAnnotations()[csvinfo.AnnotationProperties] != e.ObjectNew.GetAnnotations()[csvinfo.AnnotationProperties]
 		},
@@ -76,8 +77,8 @@ func concerns(namespace string) predicate.Predicate {
 	}
 }
 
-// relatedTo returns references to the ClusterServiceVersions of a namespace, by name.
-func relatedTo(csvs []metav1.PartialObjectMetadata, namespace string) []configv1.ObjectReference {
+// newCSVReferences returns references to the CSVs of a namespace, sorted by name.
+func newCSVReferences(csvs []metav1.PartialObjectMetadata, namespace string) []configv1.ObjectReference {
 	var references []configv1.ObjectReference
 	for i := range csvs {
 		if csvs[i].Namespace == namespace {

@@ -23,11 +23,11 @@ func isDisabled(spec *configv1.OperatorHubSpec, name string) bool {
 	return is
 }
 
-// isOurs reports whether a catalog of the name of a default one that is turned off is that default
+// isDefaultCatalog reports whether a catalog of the name of a default one that is turned off is that default
 // catalog, and not what somebody made in its place. While the status still says that it is on,
 // nobody could have made another: it would have been changed back. A status that says nothing was
 // never written, and the annotation tells.
-func isOurs(status *configv1.OperatorHubStatus, catalog *v1alpha1.CatalogSource) bool {
+func isDefaultCatalog(status *configv1.OperatorHubStatus, catalog *v1alpha1.CatalogSource) bool {
 	for _, s := range status.Sources {
 		if s.Name == catalog.Name {
 			return !s.Disabled
@@ -36,9 +36,9 @@ func isOurs(status *configv1.OperatorHubStatus, catalog *v1alpha1.CatalogSource)
 	return catalog.Annotations[annotationManagedBy] == managedBy
 }
 
-// revert makes of a catalog in the cluster the default one, and tells whether it was another. The
+// restoreDefault makes of a catalog in the cluster the default one, and tells whether it was another. The
 // image of a catalog with an image template is left alone: it follows the template.
-func revert(catalog, want *v1alpha1.CatalogSource) bool {
+func restoreDefault(catalog, want *v1alpha1.CatalogSource) bool {
 	before := catalog.DeepCopy()
 	spec := *want.Spec.DeepCopy()
 	if _, ok := want.Annotations[v1alpha1.AnnotationCatalogImageTemplate]; ok {
@@ -46,12 +46,12 @@ func revert(catalog, want *v1alpha1.CatalogSource) bool {
 	}
 
 	catalog.Spec = spec
-	catalog.Labels, catalog.Annotations = merged(catalog.Labels, want.Labels), merged(catalog.Annotations, want.Annotations)
+	catalog.Labels, catalog.Annotations = mergeMaps(catalog.Labels, want.Labels), mergeMaps(catalog.Annotations, want.Annotations)
 	return !equality.Semantic.DeepEqual(before, catalog)
 }
 
-// merged returns what there is with what is wanted over it.
-func merged(is, wanted map[string]string) map[string]string {
+// mergeMaps returns what there is with what is wanted over it.
+func mergeMaps(is, wanted map[string]string) map[string]string {
 	if len(is)+len(wanted) == 0 {
 		return is
 	}
@@ -65,9 +65,9 @@ func merged(is, wanted map[string]string) map[string]string {
 	return all
 }
 
-// statusOf tells of all default catalogs in their order, and then of entries of the spec that name
+// newHubStatus tells of all default catalogs in their order, and then of entries of the spec that name
 // none. failed holds what kept a catalog from being as the spec wants it.
-func statusOf(hub *configv1.OperatorHub, names []string, failed map[string]error) configv1.OperatorHubStatus {
+func newHubStatus(hub *configv1.OperatorHub, names []string, failed map[string]error) configv1.OperatorHubStatus {
 	var status configv1.OperatorHubStatus
 	told := map[string]bool{}
 	for _, name := range names {
@@ -86,7 +86,7 @@ func statusOf(hub *configv1.OperatorHub, names []string, failed map[string]error
 		}
 		told[s.Name] = true
 		status.Sources = append(status.Sources, configv1.HubSourceStatus{
-			Name: s.Name, Disabled: isDisabled(&hub.Spec, s.Name), Status: configv1.HubSourceError, Message: noSuchDefault(names),
+			Name: s.Name, Disabled: isDisabled(&hub.Spec, s.Name), Status: configv1.HubSourceError, Message: unknownDefaultMessage(names),
 		})
 	}
 
@@ -103,7 +103,7 @@ func wasDisabled(status *configv1.OperatorHubStatus, name string) bool {
 	return false
 }
 
-func noSuchDefault(names []string) string {
+func unknownDefaultMessage(names []string) string {
 	if len(names) == 0 {
 		return "There is no default catalog of this name, nor of any other"
 	}

@@ -60,7 +60,7 @@ func TestIsOurs(t *testing.T) {
 		for _, s := range sources(c.status) {
 			status.Sources = append(status.Sources, configv1.HubSourceStatus{Name: s.Name, Disabled: s.Disabled})
 		}
-		if got := isOurs(&status, c.catalog); got != c.want {
+		if got := isDefaultCatalog(&status, c.catalog); got != c.want {
 			t.Errorf("%s: it is ours: %t", name, got)
 		}
 	}
@@ -90,7 +90,7 @@ func TestStatusOf(t *testing.T) {
 		}
 
 		var told []string
-		for _, s := range statusOf(hub, []string{"a", "b"}, c.failed).Sources {
+		for _, s := range newHubStatus(hub, []string{"a", "b"}, c.failed).Sources {
 			sign := "+"
 			if s.Disabled {
 				sign = "-"
@@ -127,10 +127,10 @@ func TestRevert(t *testing.T) {
 	} {
 		is := c.want.DeepCopy()
 		c.edit(is)
-		if got := revert(is, c.want); got != c.is {
+		if got := restoreDefault(is, c.want); got != c.is {
 			t.Errorf("%s: it was changed: %t", name, got)
 		}
-		if revert(is, c.want) {
+		if restoreDefault(is, c.want) {
 			t.Errorf("%s: it is changed again", name)
 		}
 	}

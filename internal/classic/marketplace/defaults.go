@@ -18,8 +18,8 @@ import (
 
 // Limits of the folder with the manifests.
 const (
-	maxFiles = 100
-	maxBytes = 1 << 20
+	maxManifestFiles = 100
+	maxManifestBytes = 1 << 20
 )
 
 // annotationManagedBy is on every default catalog, with the value managedBy: platforms know them
@@ -29,20 +29,20 @@ const (
 	managedBy           = "marketplace-operator"
 )
 
-// defaults are the default catalogs, by name, and what keeps others from being one.
-type defaults struct {
+// defaultCatalogs are the default catalogs, by name, and what keeps others from being one.
+type defaultCatalogs struct {
 	catalogs map[string]*v1alpha1.CatalogSource
 	problems []error
 }
 
-// names returns the names of the catalogs, sorted.
-func (d *defaults) names() []string { return slices.Sorted(maps.Keys(d.catalogs)) }
+// sortedNames returns the names of the catalogs, sorted.
+func (d *defaultCatalogs) sortedNames() []string { return slices.Sorted(maps.Keys(d.catalogs)) }
 
 // readDefaults reads the manifests of a folder, of which each holds one CatalogSource: files that
 // end in .yaml, .yml or .json. A file that cannot be used is a problem that names it, and does not
 // keep the others from being used. Nil means that there are none.
-func readDefaults(folder fs.FS, namespace string) *defaults {
-	d := &defaults{catalogs: map[string]*v1alpha1.CatalogSource{}}
+func readDefaults(folder fs.FS, namespace string) *defaultCatalogs {
+	d := &defaultCatalogs{catalogs: map[string]*v1alpha1.CatalogSource{}}
 	if folder == nil {
 		return d
 	}
@@ -60,12 +60,12 @@ func readDefaults(folder fs.FS, namespace string) *defaults {
 		if entry.IsDir() || strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
 			continue
 		}
-		if len(files) == maxFiles {
-			d.problems = append(d.problems, fmt.Errorf("there are more than %d default catalogs: %s and what comes after it is left out", maxFiles, name))
+		if len(files) == maxManifestFiles {
+			d.problems = append(d.problems, fmt.Errorf("there are more than %d default catalogs: %s and what comes after it is left out", maxManifestFiles, name))
 			break
 		}
 
-		catalog, err := readDefault(folder, name, namespace)
+		catalog, err := readDefaultFile(folder, name, namespace)
 		if err == nil && files[catalog.Name] != "" {
 			err = fmt.Errorf("%s: catalog %q stands in %s already: name it otherwise, or remove one of the files", name, catalog.Name, files[catalog.Name])
 		}
@@ -81,13 +81,13 @@ func readDefaults(folder fs.FS, namespace string) *defaults {
 	return d
 }
 
-func readDefault(folder fs.FS, name, namespace string) (*v1alpha1.CatalogSource, error) {
+func readDefaultFile(folder fs.FS, name, namespace string) (*v1alpha1.CatalogSource, error) {
 	info, err := fs.Stat(folder, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if info.Size() > maxBytes {
-		return nil, fmt.Errorf("%s: it has %d bytes, and a manifest may have %d", name, info.Size(), maxBytes)
+	if info.Size() > maxManifestBytes {
+		return nil, fmt.Errorf("%s: it has %d bytes, and a manifest may have %d", name, info.Size(), maxManifestBytes)
 	}
 
 	data, err := fs.ReadFile(folder, name)
@@ -106,7 +106,7 @@ func readDefault(folder fs.FS, name, namespace string) (*v1alpha1.CatalogSource,
 // parseDefault reads the manifest of one default catalog. Fields that a CatalogSource does not have
 // are errors.
 func parseDefault(data []byte, namespace string) (*v1alpha1.CatalogSource, error) {
-	document, err := only(data)
+	document, err := singleDocument(data)
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +133,8 @@ func parseDefault(data []byte, namespace string) (*v1alpha1.CatalogSource, error
 	return catalog, nil
 }
 
-// only returns the one document of a file.
-func only(data []byte) ([]byte, error) {
+// singleDocument returns the one document of a file.
+func singleDocument(data []byte) ([]byte, error) {
 	var found []byte
 	for document := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---")) {
 		var content any

@@ -26,7 +26,7 @@ func folder(files map[string]string) fstest.MapFS {
 
 func TestReadDefaults(t *testing.T) {
 	many := map[string]string{}
-	for i := range maxFiles + 1 {
+	for i := range maxManifestFiles + 1 {
 		many[fmt.Sprintf("f%03d.yaml", i)] = manifest(fmt.Sprintf("c%03d", i), "")
 	}
 
@@ -49,12 +49,12 @@ func TestReadDefaults(t *testing.T) {
 		"twice":               {map[string]string{"a.yaml": manifest("c", ""), "b.yaml": manifest("c", "")}, "c", []string{`b.yaml: catalog "c" stands in a.yaml already`}},
 		"another namespace":   {map[string]string{"a.yaml": strings.Replace(manifest("a", ""), "metadata:", "metadata:\n  namespace: default", 1)}, "", []string{`a.yaml: metadata.namespace is "default": leave it out, default catalogs are in market`}},
 		"its namespace":       {map[string]string{"a.yaml": strings.Replace(manifest("a", ""), "metadata:", "metadata:\n  namespace: market", 1)}, "a", nil},
-		"too large":           {map[string]string{"a.yaml": strings.Repeat("#", maxBytes+1)}, "", []string{"a.yaml: it has 1048577 bytes, and a manifest may have 1048576"}},
-		"too many":            {many, strings.Join(namesOf(maxFiles), " "), []string{"there are more than 100 default catalogs: f100.yaml and what comes after it is left out"}},
+		"too large":           {map[string]string{"a.yaml": strings.Repeat("#", maxManifestBytes+1)}, "", []string{"a.yaml: it has 1048577 bytes, and a manifest may have 1048576"}},
+		"too many":            {many, strings.Join(namesOf(maxManifestFiles), " "), []string{"there are more than 100 default catalogs: f100.yaml and what comes after it is left out"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := readDefaults(folder(c.files), "market")
-			if got := strings.Join(found.names(), " "); got != c.names {
+			if got := strings.Join(found.sortedNames(), " "); got != c.names {
 				t.Errorf("found %q, want %q", got, c.names)
 			}
 			if len(found.problems) != len(c.problems) {

@@ -16,26 +16,26 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// keeper keeps the default catalogs as the OperatorHub wants them.
-type keeper struct {
+// catalogReconciler keeps the default catalogs as the OperatorHub wants them.
+type catalogReconciler struct {
 	namespace string
-	defaults  *defaults
+	defaults  *defaultCatalogs
 	// client reads from a cache, and writes.
 	client client.Client
 	// reader reads from the API server.
 	reader client.Reader
-	passes *passes
+	results *resultRecorder
 }
 
-// conflictPause is how long to wait for a change that was not seen yet.
-const conflictPause = time.Second
+// conflictRetryInterval is how long to wait for a change that was not seen yet.
+const conflictRetryInterval = time.Second
 
 // Reconcile makes one pass over all default catalogs. A conflict is no failure: something changed that is yet
 // to be seen.
-func (k *keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+func (k *catalogReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var failures []error
 	isStale := false
-	for _, err := range k.pass(ctx) {
+	for _, err := range k.reconcileAll(ctx) {
 		if apierrors.IsConflict(err) {
 			isStale = true
 		} else {
@@ -45,15 +45,15 @@ func (k *keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 
 	err := errors.Join(failures...)
 	if err == nil && isStale {
-		return ctrl.Result{RequeueAfter: conflictPause}, nil
+		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
 	}
 
-	k.passes.ended(err)
+	k.results.record(err)
 	return ctrl.Result{}, err
 }
 
-// pass returns all that went wrong.
-func (k *keeper) pass(ctx context.Context) []error {
+// reconcileAll returns all that went wrong.
+func (k *catalogReconciler) reconcileAll(ctx context.Context) []error {
 	hub := &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}
 	err := k.client.Get(ctx, client.ObjectKeyFromObject(hub), hub)
 	if apierrors.IsNotFound(err) {
@@ -65,11 +65,11 @@ func (k *keeper) pass(ctx context.Context) []error {
 
 	failed := map[string]error{}
 	var errs []error
-	for _, name := range k.defaults.names() {
+	for _, name := range k.defaults.sortedNames() {
 		if isDisabled(&hub.Spec, name) {
-			err = k.remove(ctx, name)
+			err = k.removeDisabled(ctx, name)
 		} else {
-			err = k.keep(ctx, k.defaults.catalogs[name])
+			err = k.ensureCatalog(ctx, k.defaults.catalogs[name])
 		}
 		if err == nil {
 			continue
@@ -80,15 +80,15 @@ func (k *keeper) pass(ctx context.Context) []error {
 		}
 	}
 
-	if err := k.report(ctx, hub, failed); err != nil {
+	if err := k.patchHubStatus(ctx, hub, failed); err != nil {
 		errs = append(errs, err)
 	}
 
 	return errs
 }
 
-// keep makes a default catalog, or makes of the one that is there what it should be.
-func (k *keeper) keep(ctx context.Context, want *v1alpha1.CatalogSource) error {
+// ensureCatalog makes a default catalog, or makes of the one that is there what it should be.
+func (k *catalogReconciler) ensureCatalog(ctx context.Context, want *v1alpha1.CatalogSource) error {
 	catalog := &v1alpha1.CatalogSource{}
 	err := k.client.Get(ctx, client.ObjectKeyFromObject(want), catalog)
 	switch {
@@ -96,7 +96,7 @@ func (k *keeper) keep(ctx context.Context, want *v1alpha1.CatalogSource) error {
 		err = k.client.Create(ctx, want.DeepCopy())
 	case err == nil && !catalog.DeletionTimestamp.IsZero():
 		return nil // It is made again once it is gone.
-	case err == nil && revert(catalog, want):
+	case err == nil && restoreDefault(catalog, want):
 		err = k.client.Update(ctx, catalog)
 	}
 
@@ -107,9 +107,9 @@ func (k *keeper) keep(ctx context.Context, want *v1alpha1.CatalogSource) error {
 	return nil
 }
 
-// remove removes a default catalog that was turned off, and nothing that somebody made in its
+// removeDisabled removes a default catalog that was turned off, and nothing that somebody made in its
 // place.
-func (k *keeper) remove(ctx context.Context, name string) error {
+func (k *catalogReconciler) removeDisabled(ctx context.Context, name string) error {
 	catalog := &v1alpha1.CatalogSource{}
 	err := k.client.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: name}, catalog)
 	if apierrors.IsNotFound(err) {
@@ -127,7 +127,7 @@ func (k *keeper) remove(ctx context.Context, name string) error {
 	if err := k.reader.Get(ctx, client.ObjectKey{Name: configv1.OperatorHubName}, hub); err != nil {
 		return fmt.Errorf("reading OperatorHub %q: %w", configv1.OperatorHubName, err)
 	}
-	if !isDisabled(&hub.Spec, name) || !isOurs(&hub.Status, catalog) {
+	if !isDisabled(&hub.Spec, name) || !isDefaultCatalog(&hub.Status, catalog) {
 		return nil
 	}
 
@@ -139,10 +139,10 @@ func (k *keeper) remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// report writes the status of the OperatorHub when it has changed.
-func (k *keeper) report(ctx context.Context, hub *configv1.OperatorHub, failed map[string]error) error {
+// patchHubStatus writes the status of the OperatorHub when it has changed.
+func (k *catalogReconciler) patchHubStatus(ctx context.Context, hub *configv1.OperatorHub, failed map[string]error) error {
 	before := hub.DeepCopy()
-	hub.Status = statusOf(hub, k.defaults.names(), failed)
+	hub.Status = newHubStatus(hub, k.defaults.sortedNames(), failed)
 	if equality.Semantic.DeepEqual(before.Status, hub.Status) {
 		return nil
 	}

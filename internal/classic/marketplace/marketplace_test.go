@@ -41,17 +41,17 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-// market is a cluster with a marketplace, which acts by its own role.
-type market struct {
+// fixture is a cluster with a marketplace, which acts by its own role.
+type fixture struct {
 	client.Client
 
 	t    *testing.T
 	stop func()
 }
 
-func newMarket(t *testing.T) *market {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	m := &market{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme)}
+	m := &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme)}
 	m.make("", fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", DefaultNamespace))
 	root, err := env.Root()
 	if err != nil {
@@ -73,7 +73,7 @@ func newMarket(t *testing.T) *market {
 }
 
 // make creates an object unless it is there.
-func (m *market) make(name, document string) {
+func (m *fixture) make(name, document string) {
 	m.t.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
@@ -88,13 +88,13 @@ func (m *market) make(name, document string) {
 }
 
 // clear removes what a test leaves.
-func (m *market) clear() {
+func (m *fixture) clear() {
 	if m.stop != nil {
 		m.stop()
 	}
 
 	for _, object := range []client.Object{
-		&configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}, &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}},
+		&configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}, &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: clusterOperatorName}},
 	} {
 		if err := m.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
 			m.t.Error(err)
@@ -107,7 +107,7 @@ func (m *market) clear() {
 }
 
 // run starts a marketplace, in place of one that runs.
-func (m *market) run(defaults fstest.MapFS) {
+func (m *fixture) run(defaults fstest.MapFS) {
 	m.t.Helper()
 	if m.stop != nil {
 		m.stop()
@@ -116,7 +116,7 @@ func (m *market) run(defaults fstest.MapFS) {
 }
 
 // start starts a marketplace, which acts as its ServiceAccount may, and gives how to stop it.
-func (m *market) start(defaults fstest.MapFS) func() {
+func (m *fixture) start(defaults fstest.MapFS) func() {
 	m.t.Helper()
 	connection := env.Start(m.t)
 	connection.Impersonate = rest.ImpersonationConfig{
@@ -149,7 +149,7 @@ func (m *market) start(defaults fstest.MapFS) func() {
 }
 
 // until waits for a state, which is described as it is now.
-func (m *market) until(want string, is func() (string, error)) {
+func (m *fixture) until(want string, is func() (string, error)) {
 	m.t.Helper()
 	got := ""
 	err := wait.PollUntilContextTimeout(m.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
@@ -163,7 +163,7 @@ func (m *market) until(want string, is func() (string, error)) {
 }
 
 // images returns name=image of each catalog in the namespace.
-func (m *market) images() (string, error) {
+func (m *fixture) images() (string, error) {
 	var list v1alpha1.CatalogSourceList
 	if err := m.List(m.t.Context(), &list, client.InNamespace(DefaultNamespace)); err != nil {
 		return "", err
@@ -178,7 +178,7 @@ func (m *market) images() (string, error) {
 }
 
 // status returns what the OperatorHub says, as +name and -name.
-func (m *market) status() (string, error) {
+func (m *fixture) status() (string, error) {
 	hub := &configv1.OperatorHub{}
 	if err := m.Get(m.t.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
 		return "", client.IgnoreNotFound(err)
@@ -197,7 +197,7 @@ func (m *market) status() (string, error) {
 }
 
 // want changes the spec of the OperatorHub.
-func (m *market) want(all bool, words string) {
+func (m *fixture) want(all bool, words string) {
 	m.t.Helper()
 	hub := &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	spec := configv1.OperatorHubSpec{DisableAllDefaultSources: all, Sources: sources(words)}
@@ -216,7 +216,7 @@ func (m *market) want(all bool, words string) {
 }
 
 // catalog reads a catalog.
-func (m *market) catalog(name string) *v1alpha1.CatalogSource {
+func (m *fixture) catalog(name string) *v1alpha1.CatalogSource {
 	m.t.Helper()
 	c := &v1alpha1.CatalogSource{}
 	if err := m.Get(m.t.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: name}, c); err != nil {
@@ -225,10 +225,10 @@ func (m *market) catalog(name string) *v1alpha1.CatalogSource {
 	return c
 }
 
-func (m *market) reported(conditionType string) func() (string, error) {
+func (m *fixture) reported(conditionType string) func() (string, error) {
 	return func() (string, error) {
 		operator := &configv1.ClusterOperator{}
-		if err := m.Get(m.t.Context(), client.ObjectKey{Name: operatorName}, operator); err != nil {
+		if err := m.Get(m.t.Context(), client.ObjectKey{Name: clusterOperatorName}, operator); err != nil {
 			return "", client.IgnoreNotFound(err)
 		}
 
@@ -246,7 +246,7 @@ var two = folder(map[string]string{"a.yaml": manifest("a", ""), "b.yaml": manife
 const both = "a=registry.example.com/a:v1 b=registry.example.com/b:v1"
 
 func TestDefaultCatalogs(t *testing.T) {
-	m := newMarket(t)
+	m := newFixture(t)
 	m.run(two)
 	m.until(both, m.images)
 	m.until("+a Success, +b Success", m.status)
@@ -282,7 +282,7 @@ func TestDefaultCatalogs(t *testing.T) {
 	}
 
 	m.until("+a Success, +b Success", m.status)
-	if err := m.Delete(t.Context(), &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}}); err != nil {
+	if err := m.Delete(t.Context(), &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: clusterOperatorName}}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -290,7 +290,7 @@ func TestDefaultCatalogs(t *testing.T) {
 }
 
 func TestTurningOff(t *testing.T) {
-	m := newMarket(t)
+	m := newFixture(t)
 	mine := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "mine"}, Spec: v1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "mine"}}
 	if err := m.Create(t.Context(), mine); err != nil {
 		t.Fatal(err)
@@ -328,7 +328,7 @@ func TestTurningOff(t *testing.T) {
 // A manifest that cannot be used is reported, and does not keep the others from being used; nor does
 // one that the API server refuses.
 func TestBadManifests(t *testing.T) {
-	m := newMarket(t)
+	m := newFixture(t)
 	m.run(folder(map[string]string{"a.yaml": manifest("a", "  imge: x\n"), "b.yaml": manifest("b", "")}))
 	m.until("b=registry.example.com/b:v1", m.images)
 	m.until(`4.18.3 True DefaultCatalogsInvalid [Manifests of default catalogs cannot be used: a.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "imge"]`, m.reported(configv1.OperatorDegraded))
@@ -338,7 +338,7 @@ func TestBadManifests(t *testing.T) {
 
 // Two that both believe themselves the leader agree, and leave alone what a user made.
 func TestTwoAtOnce(t *testing.T) {
-	m := newMarket(t)
+	m := newFixture(t)
 	m.run(two)
 	t.Cleanup(m.start(two))
 	m.until(both, m.images)
@@ -363,7 +363,7 @@ func TestTwoAtOnce(t *testing.T) {
 
 // What is as it should be is not written.
 func TestQuiet(t *testing.T) {
-	m := newMarket(t)
+	m := newFixture(t)
 	m.run(two)
 	m.until(both, m.images)
 	m.until("+a Success, +b Success", m.status)
@@ -391,13 +391,13 @@ func TestQuiet(t *testing.T) {
 }
 
 // versions are the resource versions of what the marketplace writes.
-func (m *market) versions() map[string]string {
+func (m *fixture) versions() map[string]string {
 	m.t.Helper()
 	hub, operator := &configv1.OperatorHub{}, &configv1.ClusterOperator{}
 	if err := m.Get(m.t.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
 		m.t.Fatal(err)
 	}
-	if err := m.Get(m.t.Context(), client.ObjectKey{Name: operatorName}, operator); err != nil {
+	if err := m.Get(m.t.Context(), client.ObjectKey{Name: clusterOperatorName}, operator); err != nil {
 		m.t.Fatal(err)
 	}
 

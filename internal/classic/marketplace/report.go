@@ -17,73 +17,73 @@ import (
 )
 
 const (
-	// grace is how long passes may fail until that is reported.
-	grace = time.Minute
+	// failureTolerance is how long passes may fail until that is reported.
+	failureTolerance = time.Minute
 
 	reasonManifests = "DefaultCatalogsInvalid"
 	reasonFailing   = "ReconciliationFailing"
 )
 
-// passes remembers how the passes of the keeper end.
-type passes struct {
+// resultRecorder remembers how the passes of the keeper end.
+type resultRecorder struct {
 	clock clock.PassiveClock
-	news  chan event.GenericEvent
+	changes  chan event.GenericEvent
 
 	mutex sync.Mutex
-	state state
+	state resultState
 }
 
-// state is how the last passes ended.
-type state struct {
+// resultState is how the last passes ended.
+type resultState struct {
 	// hasSucceeded reports whether one ever did since the program began.
 	hasSucceeded bool
-	// since is when they began to fail; zero when the last one did not. err is why the last one did.
-	since time.Time
+	// failingSince is when they began to fail; zero when the last one did not. err is why the last one did.
+	failingSince time.Time
 	err   error
 }
 
-func newPasses(c clock.PassiveClock) *passes {
-	return &passes{clock: c, news: make(chan event.GenericEvent, 1)}
+func newResultRecorder(c clock.PassiveClock) *resultRecorder {
+	return &resultRecorder{clock: c, changes: make(chan event.GenericEvent, 1)}
 }
 
-// ended remembers a pass.
-func (p *passes) ended(err error) {
+// record remembers a pass.
+func (p *resultRecorder) record(err error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	before := p.state
 	p.state.err = err
 	switch {
 	case err == nil:
-		p.state.hasSucceeded, p.state.since = true, time.Time{}
-	case p.state.since.IsZero():
-		p.state.since = p.clock.Now()
+		p.state.hasSucceeded, p.state.failingSince = true, time.Time{}
+	case p.state.failingSince.IsZero():
+		p.state.failingSince = p.clock.Now()
 	}
 
-	if p.state.hasSucceeded == before.hasSucceeded && p.state.since.Equal(before.since) {
+	if p.state.hasSucceeded == before.hasSucceeded && p.state.failingSince.Equal(before.failingSince) {
 		return
 	}
 
 	select {
-	case p.news <- event.GenericEvent{Object: &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}}:
+	case p.changes <- event.GenericEvent{Object: &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}}:
 	default: // The reporter is yet to look.
 	}
 }
 
-func (p *passes) now() state {
+func (p *resultRecorder) currentState() resultState {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.state
 }
 
-// reporting tells what ClusterOperator "marketplace" is to say.
-func reporting(o Options, p *passes, problems []error) func(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
+// newReportFunc tells what ClusterOperator "marketplace" is to say.
+func newReportFunc(o Options, p *resultRecorder, problems []error) func(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
 	return func(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
-		s := p.now()
+		s := p.currentState()
 		now := o.Clock.Now()
-		said := report{release: o.version(), namespace: o.Namespace, problems: problems, hasSucceeded: s.hasSucceeded, now: metav1.NewTime(now)}
+		said := componentReport{release: o.reportedVersion(), namespace: o.Namespace, problems: problems, hasSucceeded: s.hasSucceeded, now: metav1.NewTime(now)}
 		var again time.Duration
-		if !s.since.IsZero() {
-			if again = s.since.Add(grace).Sub(now); again <= 0 {
+		if !s.failingSince.IsZero() {
+			if again = s.failingSince.Add(failureTolerance).Sub(now); again <= 0 {
 				again, said.failing = 0, s.err
 			}
 		}
@@ -92,12 +92,12 @@ func reporting(o Options, p *passes, problems []error) func(context.Context, *co
 			return nil, again, nil // Nothing is known yet.
 		}
 
-		return said.fill, again, nil
+		return said.applyTo, again, nil
 	}
 }
 
-// report is what the ClusterOperator says.
-type report struct {
+// componentReport is what the ClusterOperator says.
+type componentReport struct {
 	release, namespace string
 	// problems are manifests that cannot be used.
 	problems []error
@@ -107,7 +107,7 @@ type report struct {
 	now          metav1.Time
 }
 
-func (r *report) fill(status *configv1.ClusterOperatorStatus) {
+func (r *componentReport) applyTo(status *configv1.ClusterOperatorStatus) {
 	set := func(conditionType string, is metav1.ConditionStatus, reason, message string) {
 		operatorstatus.Set(&status.Conditions, configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: is, Reason: reason, Message: message}, r.now)
 	}

@@ -27,8 +27,8 @@ import (
 // DefaultNamespace is where default catalogs are: platforms offer its catalogs to all namespaces.
 const DefaultNamespace = "openshift-marketplace"
 
-// operatorName is the name of the ClusterOperator, as platforms know it.
-const operatorName = "marketplace"
+// clusterOperatorName is the name of the ClusterOperator, as platforms know it.
+const clusterOperatorName = "marketplace"
 
 // Options configure the component.
 type Options struct {
@@ -46,7 +46,7 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-func (o *Options) version() string { return cmp.Or(o.Release, o.Program) }
+func (o *Options) reportedVersion() string { return cmp.Or(o.Release, o.Program) }
 
 // +kubebuilder:rbac:groups=config.openshift.io,resources=operatorhubs,verbs=create
 // +kubebuilder:rbac:groups=config.openshift.io,resources=operatorhubs,resourceNames=cluster,verbs=get;list;watch
@@ -76,17 +76,17 @@ func Setup(mgr manager.Manager, o Options) error {
 		mgr.GetLogger().Error(problem, "A manifest of a default catalog cannot be used")
 	}
 
-	ends := newPasses(o.Clock)
-	k := &keeper{namespace: o.Namespace, defaults: found, client: mgr.GetClient(), reader: mgr.GetAPIReader(), passes: ends}
-	if err := k.setup(mgr); err != nil {
+	ends := newResultRecorder(o.Clock)
+	k := &catalogReconciler{namespace: o.Namespace, defaults: found, client: mgr.GetClient(), reader: mgr.GetAPIReader(), results: ends}
+	if err := k.setupController(mgr); err != nil {
 		return fmt.Errorf("setting up the controller of OperatorHub %q: %w", configv1.OperatorHubName, err)
 	}
 
-	r := &operatorstatus.Reporter{Name: operatorName, Report: reporting(o, ends, found.problems)}
-	return r.Setup(mgr, source.Channel(ends.news, r.Wake()))
+	r := &operatorstatus.Reporter{Name: clusterOperatorName, Report: newReportFunc(o, ends, found.problems)}
+	return r.Setup(mgr, source.Channel(ends.changes, r.Wake()))
 }
 
-func (k *keeper) setup(mgr manager.Manager) error {
+func (k *catalogReconciler) setupController(mgr manager.Manager) error {
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: configv1.OperatorHubName}}
 	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{request} })
 	begin := make(chan event.GenericEvent, 1)
@@ -97,12 +97,12 @@ func (k *keeper) setup(mgr manager.Manager) error {
 		Named("operatorhub").
 		WatchesRawSource(source.Channel(begin, wake)).
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.OperatorHub{}, wake, isTheOne)).
-		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &v1alpha1.CatalogSource{}, wake, k.concerns())).
+		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &v1alpha1.CatalogSource{}, wake, k.newCatalogPredicate())).
 		Complete(k)
 }
 
-// concerns lets through what happens to default catalogs, but for what is observed of them.
-func (k *keeper) concerns() predicate.Predicate {
+// newCatalogPredicate lets through what happens to default catalogs, but for what is observed of them.
+func (k *catalogReconciler) newCatalogPredicate() predicate.Predicate {
 	is := func(object client.Object) bool {
 		return object.GetNamespace() == k.namespace && k.defaults.catalogs[object.GetName()] != nil
 	}
