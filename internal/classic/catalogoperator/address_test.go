@@ -14,9 +14,9 @@ import (
 // TestAddress: a catalog that runs elsewhere is connected to, is lost, and is found again.
 func TestAddress(t *testing.T) {
 	address, stop := serve(t, "127.0.0.1:0")
-	c := start(t, catalogoperator.Options{})
-	catalog := c.catalog("elsewhere", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address})
-	c.state(catalog, "READY")
+	f := newFixture(t, catalogoperator.Options{})
+	catalog := f.catalog("elsewhere", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address})
+	f.state(catalog, "READY")
 	status := catalog.Status
 	if status.GRPCConnectionState.Address != address || status.GRPCConnectionState.LastConnectTime.IsZero() {
 		t.Errorf("the connection is %+v", status.GRPCConnectionState)
@@ -28,32 +28,32 @@ func TestAddress(t *testing.T) {
 		t.Errorf("it says %s: %s", status.Reason, status.Message)
 	}
 
-	c.metric("catalogsource_ready", catalog, 1)
-	c.count()
-	if pods := c.pods("olm.catalogSource", "elsewhere"); len(pods) != 0 {
+	f.metric("catalogsource_ready", catalog, 1)
+	f.count()
+	if pods := f.pods("olm.catalogSource", "elsewhere"); len(pods) != 0 {
 		t.Errorf("it has pods: %v", pods)
 	}
 
 	stop()
-	c.state(catalog, "TRANSIENT_FAILURE")
-	c.says(catalog, "RegistryServerError", func(m string) bool {
+	f.state(catalog, "TRANSIENT_FAILURE")
+	f.says(catalog, "RegistryServerError", func(m string) bool {
 		return strings.HasPrefix(m, "couldn't connect to registry - dial tcp "+address) && strings.Contains(m, "refused")
 	})
-	c.metric("catalogsource_ready", catalog, 0)
+	f.metric("catalogsource_ready", catalog, 0)
 
 	serve(t, address)
-	c.state(catalog, "READY")
-	c.says(catalog, "", is(""))
+	f.state(catalog, "READY")
+	f.says(catalog, "", is(""))
 
-	c.must(c.Delete(t.Context(), catalog))
-	c.eventually(func() error { return c.gone(catalog) })
-	c.metricGone("catalogsource_ready", catalog)
-	c.count()
+	f.must(f.Delete(t.Context(), catalog))
+	f.eventually(func() error { return f.gone(catalog) })
+	f.metricGone("catalogsource_ready", catalog)
+	f.count()
 }
 
 // gone says that an object is still there.
-func (c *cluster) gone(object client.Object) error {
-	err := c.get(object)
+func (f *fixture) gone(object client.Object) error {
+	err := f.get(object)
 	if err == nil {
 		return fmt.Errorf("%T %s is still there", object, object.GetName())
 	}
@@ -63,12 +63,12 @@ func (c *cluster) gone(object client.Object) error {
 func TestAnotherAddress(t *testing.T) {
 	first, _ := serve(t, "127.0.0.1:0")
 	second, _ := serve(t, "127.0.0.1:0")
-	c := start(t, catalogoperator.Options{})
-	catalog := c.catalog("moves", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: first})
-	c.state(catalog, "READY")
-	edit(c, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Address = second })
-	c.eventually(func() error {
-		c.state(catalog, "READY")
+	f := newFixture(t, catalogoperator.Options{})
+	catalog := f.catalog("moves", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: first})
+	f.state(catalog, "READY")
+	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Address = second })
+	f.eventually(func() error {
+		f.state(catalog, "READY")
 		if catalog.Status.GRPCConnectionState.Address != second {
 			return fmt.Errorf("connected to %s", catalog.Status.GRPCConnectionState.Address)
 		}
@@ -77,7 +77,7 @@ func TestAnotherAddress(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
-	c := start(t, catalogoperator.Options{})
+	f := newFixture(t, catalogoperator.Options{})
 	address, _ := serve(t, "127.0.0.1:0")
 	for name, tc := range map[string]struct {
 		spec v1alpha1.CatalogSourceSpec
@@ -89,16 +89,16 @@ func TestInvalid(t *testing.T) {
 		"internal":  {v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeInternal}, "configmap name unset: must be set for sourcetype: internal"},
 	} {
 		t.Run(name, func(*testing.T) {
-			catalog := c.catalog("wrong-"+name, tc.spec)
-			c.says(catalog, "SpecInvalidError", is(tc.want))
-			c.metric("catalogsource_ready", catalog, 0)
-			edit(c, catalog, func(s *v1alpha1.CatalogSource) {
+			catalog := f.catalog("wrong-"+name, tc.spec)
+			f.says(catalog, "SpecInvalidError", is(tc.want))
+			f.metric("catalogsource_ready", catalog, 0)
+			edit(f, catalog, func(s *v1alpha1.CatalogSource) {
 				s.Spec = v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address}
 			})
-			c.says(catalog, "", is(""))
-			c.state(catalog, "READY")
-			edit(c, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Address = "no port" })
-			c.says(catalog, "RegistryServerError", func(m string) bool {
+			f.says(catalog, "", is(""))
+			f.state(catalog, "READY")
+			edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Address = "no port" })
+			f.says(catalog, "RegistryServerError", func(m string) bool {
 				return strings.HasPrefix(m, `couldn't connect to registry - the address of a catalog is HOST:PORT, not "no port"`)
 			})
 		})

@@ -15,11 +15,11 @@ import (
 )
 
 // served is a catalog of an image, whose Service leads to a real registry.
-func served(t *testing.T, name string) (*cluster, *v1alpha1.CatalogSource) {
+func served(t *testing.T, name string) (*fixture, *v1alpha1.CatalogSource) {
 	t.Helper()
 	address, _ := serve(t, "127.0.0.1:0")
-	c := start(t, catalogoperator.Options{Proxy: network(t, address)})
-	return c, c.catalog(name, image("quay.io/example/catalog:v1"))
+	f := newFixture(t, catalogoperator.Options{Proxy: network(t, address)})
+	return f, f.catalog(name, image("quay.io/example/catalog:v1"))
 }
 
 func image(reference string) v1alpha1.CatalogSourceSpec {
@@ -63,15 +63,15 @@ func named[T client.Object](object T, name string) T {
 }
 
 // rests checks that one more look at a catalog changes nothing.
-func (c *cluster) rests(catalog *v1alpha1.CatalogSource) {
-	c.t.Helper()
+func (f *fixture) rests(catalog *v1alpha1.CatalogSource) {
+	f.t.Helper()
 	versions := func() string {
 		var text strings.Builder
 		for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.ServiceList{}, &corev1.ServiceAccountList{}, &networkingv1.NetworkPolicyList{}} {
-			c.must(c.List(c.t.Context(), list, client.InNamespace(c.namespace)))
+			f.must(f.List(f.t.Context(), list, client.InNamespace(f.namespace)))
 			fmt.Fprint(&text, list.GetResourceVersion() == "", " ")
 			items, err := metaOf(list)
-			c.must(err)
+			f.must(err)
 			for _, object := range items {
 				fmt.Fprintln(&text, object.GetName(), object.GetResourceVersion())
 			}
@@ -81,10 +81,10 @@ func (c *cluster) rests(catalog *v1alpha1.CatalogSource) {
 
 	before := versions()
 	// A second catalog is seen after the first was: it is invalid, and says so.
-	edit(c, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Publisher = "Nobody" })
-	c.says(c.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
+	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Publisher = "Nobody" })
+	f.says(f.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
 	if after := versions(); after != before {
-		c.t.Errorf("something was written:\n%s\nwas\n%s", after, before)
+		f.t.Errorf("something was written:\n%s\nwas\n%s", after, before)
 	}
 }
 
@@ -203,35 +203,35 @@ func TestRepair(t *testing.T) {
 // TestSpecChanges: the pod follows the catalog, its namespace, and what is annotated.
 func TestSpecChanges(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0")
-	c := start(t, catalogoperator.Options{Proxy: network(t, address), SetUserID: true})
-	catalog := c.catalog("changes", image("quay.io/example/catalog:v1"))
-	pod := c.onePod("olm.catalogSource", "changes")
-	c.state(catalog, "READY")
+	f := newFixture(t, catalogoperator.Options{Proxy: network(t, address), SetUserID: true})
+	catalog := f.catalog("changes", image("quay.io/example/catalog:v1"))
+	pod := f.onePod("olm.catalogSource", "changes")
+	f.state(catalog, "READY")
 	created := catalog.Status.RegistryServiceStatus.CreatedAt
 
-	edit(c, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image = "quay.io/example/catalog:v2" })
-	next := c.onePod("olm.catalogSource", "changes", pod.Name)
+	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image = "quay.io/example/catalog:v2" })
+	next := f.onePod("olm.catalogSource", "changes", pod.Name)
 	if got := next.Spec.Containers[0].Image; got != "quay.io/example/catalog:v2" {
 		t.Errorf("the image is %s", got)
 	}
 
-	c.must(c.get(catalog))
+	f.must(f.get(catalog))
 	if catalog.Status.RegistryServiceStatus.CreatedAt.Before(&created) {
 		t.Error("what serves the catalog got older")
 	}
 
-	edit(c, catalog, func(s *v1alpha1.CatalogSource) {
+	edit(f, catalog, func(s *v1alpha1.CatalogSource) {
 		s.Annotations = map[string]string{v1alpha1.AnnotationPriorityClass: "system-node-critical"}
 	})
-	last := c.onePod("olm.catalogSource", "changes", pod.Name, next.Name)
+	last := f.onePod("olm.catalogSource", "changes", pod.Name, next.Name)
 	if got := last.Spec.PriorityClassName; got != "system-node-critical" {
 		t.Errorf("the priority class is %q", got)
 	}
 
-	namespace := named(&corev1.Namespace{}, c.namespace)
-	edit(c, namespace, func(n *corev1.Namespace) { n.Labels["pod-security.kubernetes.io/enforce"] = "restricted" })
-	c.eventually(func() error {
-		restricted := c.onePod("olm.catalogSource", "changes", pod.Name, next.Name, last.Name)
+	namespace := named(&corev1.Namespace{}, f.namespace)
+	edit(f, namespace, func(n *corev1.Namespace) { n.Labels["pod-security.kubernetes.io/enforce"] = "restricted" })
+	f.eventually(func() error {
+		restricted := f.onePod("olm.catalogSource", "changes", pod.Name, next.Name, last.Name)
 		if restricted.Spec.SecurityContext == nil || restricted.Spec.SecurityContext.SeccompProfile == nil {
 			return fmt.Errorf("the pod is not confined: %+v", restricted.Spec.SecurityContext)
 		}
@@ -274,41 +274,41 @@ func TestWithdrawn(t *testing.T) {
 
 // TestForeign: what is somebody else's is left alone, and the person is told.
 func TestForeign(t *testing.T) {
-	c := start(t, catalogoperator.Options{})
-	mine := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "powerful", Namespace: c.namespace}}
-	c.must(c.Create(t.Context(), mine))
-	catalog := c.catalog("powerful", image("quay.io/example/catalog:v1"))
-	c.says(catalog, "RegistryServerError", is("couldn't ensure registry server - ServiceAccount "+c.namespace+
+	f := newFixture(t, catalogoperator.Options{})
+	mine := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "powerful", Namespace: f.namespace}}
+	f.must(f.Create(t.Context(), mine))
+	catalog := f.catalog("powerful", image("quay.io/example/catalog:v1"))
+	f.says(catalog, "RegistryServerError", is("couldn't ensure registry server - ServiceAccount "+f.namespace+
 		"/powerful already exists and does not belong to this catalog: delete it, or create the catalog with another name"))
-	if pods := c.pods("olm.catalogSource", "powerful"); len(pods) != 0 {
+	if pods := f.pods("olm.catalogSource", "powerful"); len(pods) != 0 {
 		t.Errorf("a pod runs as somebody else: %v", pods)
 	}
 
-	c.must(c.get(mine))
+	f.must(f.get(mine))
 	if len(mine.OwnerReferences) != 0 {
 		t.Error("it was taken over")
 	}
 
-	long := c.catalog(strings.Repeat("long", 16), image("quay.io/example/catalog:v1"))
-	c.says(long, "RegistryServerError", func(m string) bool { return strings.Contains(m, "at most 63 characters") })
+	long := f.catalog(strings.Repeat("long", 16), image("quay.io/example/catalog:v1"))
+	f.says(long, "RegistryServerError", func(m string) bool { return strings.Contains(m, "at most 63 characters") })
 	extracting := image("quay.io/example/catalog:v1")
 	extracting.GrpcPodConfig = &v1alpha1.GrpcPodConfig{ExtractContent: &v1alpha1.ExtractContentConfig{CatalogDir: "/configs"}}
-	c.says(c.catalog("extracting", extracting), "RegistryServerError", func(m string) bool { return strings.Contains(m, "--opmImage") })
+	f.says(f.catalog("extracting", extracting), "RegistryServerError", func(m string) bool { return strings.Contains(m, "--opmImage") })
 }
 
 // TestPodProblems: why a catalog does not answer is said where people look.
 func TestPodProblems(t *testing.T) {
-	c := start(t, catalogoperator.Options{})
-	catalog := c.catalog("broken", image("quay.io/example/nothing:v1"))
-	pod := c.onePod("olm.catalogSource", "broken")
-	c.play(pod, func(s *corev1.PodStatus) {
+	f := newFixture(t, catalogoperator.Options{})
+	catalog := f.catalog("broken", image("quay.io/example/nothing:v1"))
+	pod := f.onePod("olm.catalogSource", "broken")
+	f.play(pod, func(s *corev1.PodStatus) {
 		s.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "registry-server", Image: "quay.io/example/nothing:v1",
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 		}}
 	})
 
-	c.says(catalog, "RegistryServerError", is("couldn't connect to registry - pod "+pod.Name+
+	f.says(catalog, "RegistryServerError", is("couldn't connect to registry - pod "+pod.Name+
 		`: container registry-server waits for image "quay.io/example/nothing:v1", which cannot be pulled: check the reference and spec.secrets; the pod's events say more`))
 }
 
@@ -316,18 +316,18 @@ func TestPodProblems(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	address, stop := serve(t, "127.0.0.1:0")
 	stop()
-	c := start(t, catalogoperator.Options{Proxy: network(t, address)})
-	catalog := c.catalog("unreachable", image("quay.io/example/catalog:v1"))
-	c.state(catalog, "TRANSIENT_FAILURE")
+	f := newFixture(t, catalogoperator.Options{Proxy: network(t, address)})
+	catalog := f.catalog("unreachable", image("quay.io/example/catalog:v1"))
+	f.state(catalog, "TRANSIENT_FAILURE")
 	if catalog.Status.Message != "" {
 		t.Errorf("a pod that only begins is complained of: %s", catalog.Status.Message)
 	}
 
-	c.runs(c.onePod(labelServing, "unreachable"), "sha256:1")
-	c.says(catalog, "RegistryServerError", func(m string) bool {
-		return strings.HasPrefix(m, "couldn't connect to registry - asking the proxy of GRPC_PROXY for a connection to unreachable."+c.namespace+".svc:50051: ")
+	f.runs(f.onePod(labelServing, "unreachable"), "sha256:1")
+	f.says(catalog, "RegistryServerError", func(m string) bool {
+		return strings.HasPrefix(m, "couldn't connect to registry - asking the proxy of GRPC_PROXY for a connection to unreachable."+f.namespace+".svc:50051: ")
 	})
 	serve(t, address)
-	c.state(catalog, "READY")
-	c.says(catalog, "", is(""))
+	f.state(catalog, "READY")
+	f.says(catalog, "", is(""))
 }

@@ -34,9 +34,9 @@ func value(name string, catalog *v1alpha1.CatalogSource) (float64, bool, error) 
 	return 0, false, nil
 }
 
-func (c *cluster) metric(name string, catalog *v1alpha1.CatalogSource, want float64) {
-	c.t.Helper()
-	c.eventually(func() error {
+func (f *fixture) metric(name string, catalog *v1alpha1.CatalogSource, want float64) {
+	f.t.Helper()
+	f.eventually(func() error {
 		got, ok, err := value(name, catalog)
 		if err == nil && (!ok || got != want) {
 			err = fmt.Errorf("%s of %s is %v (%v), want %v", name, catalog.Name, got, ok, want)
@@ -45,9 +45,9 @@ func (c *cluster) metric(name string, catalog *v1alpha1.CatalogSource, want floa
 	})
 }
 
-func (c *cluster) metricGone(name string, catalog *v1alpha1.CatalogSource) {
-	c.t.Helper()
-	c.eventually(func() error {
+func (f *fixture) metricGone(name string, catalog *v1alpha1.CatalogSource) {
+	f.t.Helper()
+	f.eventually(func() error {
 		_, ok, err := value(name, catalog)
 		if ok {
 			err = fmt.Errorf("%s of %s is still there", name, catalog.Name)
@@ -57,11 +57,11 @@ func (c *cluster) metricGone(name string, catalog *v1alpha1.CatalogSource) {
 }
 
 // count checks that the number of catalogs is told.
-func (c *cluster) count() {
-	c.t.Helper()
-	c.eventually(func() error {
+func (f *fixture) count() {
+	f.t.Helper()
+	f.eventually(func() error {
 		var catalogs v1alpha1.CatalogSourceList
-		if err := c.List(c.t.Context(), &catalogs); err != nil {
+		if err := f.List(f.t.Context(), &catalogs); err != nil {
 			return err
 		}
 

@@ -23,17 +23,17 @@ const (
 
 // polled is a catalog that is polled, when the test says that the last time is long ago.
 type polled struct {
-	*cluster
+	*fixture
 	catalog *v1alpha1.CatalogSource
 }
 
 func poll(t *testing.T, name, interval string) *polled {
 	t.Helper()
 	address, _ := serve(t, "127.0.0.1:0")
-	p := &polled{cluster: start(t, catalogoperator.Options{Proxy: network(t, address)})}
+	p := &polled{fixture: newFixture(t, catalogoperator.Options{Proxy: network(t, address)})}
 	spec := image("quay.io/example/catalog:v1")
 	spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RegistryPoll: &v1alpha1.RegistryPoll{Interval: interval}}
-	p.catalog = p.cluster.catalog(name, spec)
+	p.catalog = p.fixture.catalog(name, spec)
 	return p
 }
 
@@ -57,7 +57,7 @@ func (p *polled) due(others ...string) *corev1.Pod {
 // look has the catalog be looked at.
 func (p *polled) look() {
 	p.t.Helper()
-	edit(p.cluster, p.catalog, func(s *v1alpha1.CatalogSource) { s.Annotations = map[string]string{"look": rand.Text()} })
+	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Annotations = map[string]string{"look": rand.Text()} })
 }
 
 func TestPoll(t *testing.T) {
@@ -169,15 +169,15 @@ func TestInterval(t *testing.T) {
 	p.says(p.catalog, "InvalidIntervalError", is(`error parsing spec.updateStrategy.registryPoll.interval. Using the default value of 15m0s instead. Error: time: invalid duration "often"`))
 	p.runs(p.onePod(labelServing, "interval"), "sha256:1")
 	update := p.due()
-	edit(p.cluster, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy.RegistryPoll.Interval = "45m" })
+	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy.RegistryPoll.Interval = "45m" })
 	p.says(p.catalog, "", is(""))
 
 	// Without polls nothing waits for the pod.
-	edit(p.cluster, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = nil })
+	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = nil })
 	p.eventually(func() error { return p.gone(update) })
 
 	// An empty strategy is none.
-	edit(p.cluster, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{} })
+	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{} })
 	p.state(p.catalog, "READY")
 }
 
@@ -187,13 +187,13 @@ func TestImageChangesWhilePolled(t *testing.T) {
 	first := p.onePod(labelServing, "overtaken")
 	p.runs(first, "sha256:1")
 	update := p.due()
-	edit(p.cluster, p.catalog, func(s *v1alpha1.CatalogSource) {
+	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) {
 		s.Spec.Image = "quay.io/example/catalog@sha256:" + strings.Repeat("0", 64)
 	})
 	p.onePod(labelServing, "overtaken", first.Name)
 	p.eventually(func() error { return p.gone(update) })
 	p.look()
-	p.says(p.cluster.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
+	p.says(p.fixture.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
 	if pods := p.pods(labelUpdate, "overtaken"); len(pods) != 0 {
 		t.Errorf("an image that is named by its digest is polled: %v", pods[0].Name)
 	}

@@ -1,9 +1,9 @@
-// Package catalogoperator is the component catalog-operator: it has the catalogs of OLM Classic be
-// served and keeps the connections to them (internal/classic/source, internal/classic/dial), has
-// operators be chosen for Subscriptions (internal/classic/subscription), and reports by a
-// ClusterOperator whether it works (internal/classic/clusteroperator).
+// Package catalogoperator implements the component catalog-operator. It serves the catalogs of
+// OLM Classic and keeps connections to them (internal/classic/source, internal/classic/dial),
+// resolves Subscriptions (internal/classic/subscription), and reports its health in a
+// ClusterOperator (internal/classic/clusteroperator).
 //
-// This package puts them together.
+// This package sets up the controllers.
 package catalogoperator
 
 import (
@@ -33,43 +33,45 @@ import (
 
 // Options configure the component.
 type Options struct {
-	// Images are those that are run beside the ones that catalogs name.
+	// Images are the images that run beside those of the catalogs.
 	Images objects.Images
-	// SetUserID has confined pods run as a user of their own, where nobody else sets one.
+	// SetUserID sets a user ID in restricted pods, for clusters that do not assign one.
 	SetUserID bool
-	// Resync is how often a catalog is looked at although nothing has happened, give or take a
+	// Resync is how often a catalog is reconciled although nothing has changed, plus up to a
 	// fifth. Zero means source.DefaultResync.
 	Resync time.Duration
-	// Proxy is what connections to catalogs go through.
+	// Proxy is the proxy for connections to catalogs.
 	Proxy dial.Proxy
-	// GlobalNamespace is that of the catalogs that every namespace may use. Empty means none.
+	// GlobalNamespace is the namespace of the catalogs that every namespace may use. It may be
+	// empty.
 	GlobalNamespace string
-	// UnpackTimeout is how long it may take to get a bundle out of its image, where an OperatorGroup
-	// does not say; 0 is without end.
+	// UnpackTimeout limits the unpacking of a bundle if the OperatorGroup sets no timeout; 0
+	// means no limit.
 	UnpackTimeout time.Duration
 
-	// Registries returns a client of registries with the logins of the given Secrets and no others, and
+	// Registries returns a registry client that uses only the credentials of the given Secrets,
 	// with the limits unpack.ImageLimits.
 	Registries func(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error)
 
-	// InstallPlanRetryTimeout is how long an InstallPlan whose steps fail is tried again. Zero is not
-	// at all.
+	// InstallPlanRetryTimeout is how long failing steps of an InstallPlan are retried. Zero
+	// disables retries.
 	InstallPlanRetryTimeout time.Duration
 
-	// ClusterOperator is the name of the one that is reported by. Empty means none.
+	// ClusterOperator is the name of the ClusterOperator to report with. If it is empty,
+	// nothing is reported.
 	ClusterOperator string
-	// Namespace is where the program runs.
+	// Namespace is the namespace of the program.
 	Namespace string
-	// Release is the version of the platform that the program belongs to. Empty means none.
+	// Release is the version of the platform to which the program belongs. It may be empty.
 	Release string
-	// Program is the version of this program.
+	// Program is the version of the program.
 	Program string
 
-	// Clock tells the time. Nil means the real one.
+	// Clock is the clock. If it is nil, the real time is used.
 	Clock clock.PassiveClock
 }
 
-// The mirrors of images, where a cluster declares some.
+// Mirrors of images, if the cluster declares any.
 
 // +kubebuilder:rbac:groups=config.openshift.io,resources=imagedigestmirrorsets;imagetagmirrorsets,verbs=list;watch
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=imagecontentsourcepolicies,verbs=list;watch
@@ -77,7 +79,7 @@ type Options struct {
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,resourceNames=operator-lifecycle-manager-catalog,verbs=get;list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators/status,resourceNames=operator-lifecycle-manager-catalog,verbs=patch
 
-// Tune has the cache of a manager hold what the component needs, and no more.
+// Tune restricts the cache of a manager to the objects that the component reads.
 func Tune(o *ctrl.Options) {
 	if o.Cache.ByObject == nil {
 		o.Cache.ByObject = map[client.Object]cache.ByObject{}
@@ -86,9 +88,9 @@ func Tune(o *ctrl.Options) {
 	maps.Copy(o.Cache.ByObject, subscription.Cached())
 }
 
-// Setup adds the controllers of the component to a manager, whose options Tune has seen, and whose
-// scheme knows the kinds of api/operators/v1alpha1, api/operators/v1, api/config/v1 and of Kubernetes.
-// It is the one list of them.
+// Setup adds all controllers of the component to a manager. Tune must have been applied to the
+// manager's options, and its scheme must contain api/operators/v1alpha1, api/operators/v1,
+// api/config/v1 and the kinds of Kubernetes.
 func Setup(mgr ctrl.Manager, o Options) error {
 	versions, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -96,7 +98,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	pool := dial.New(dial.Options{Proxy: o.Proxy, Clock: o.Clock})
-	if err := mgr.Add(closing(pool)); err != nil {
+	if err := mgr.Add(newPoolCloser(pool)); err != nil {
 		return err
 	}
 
@@ -106,7 +108,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		ServerVersion: func(context.Context) (string, error) {
 			info, err := versions.ServerVersion()
 			if err != nil {
-				return "", fmt.Errorf("asking the API server for its version: %w", err)
+				return "", fmt.Errorf("reading the version of the API server: %w", err)
 			}
 			return info.GitVersion, nil
 		},
@@ -140,14 +142,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	})
 }
 
-// setupUnpacker adds to a manager what gets bundles out of their images.
+// setupUnpacker adds the unpacker of bundles to a manager.
 func setupUnpacker(mgr ctrl.Manager, o Options) (*unpack.Unpacker, error) {
 	inline := unpack.NewInline(unpack.InlineOptions{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Registries: o.Registries,
 	})
 	collector := &unpack.Collector{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.Namespace}
 	if err := errors.Join(mgr.Add(inline), mgr.Add(collector)); err != nil {
-		return nil, fmt.Errorf("setting up the unpacking of bundles: %w", err)
+		return nil, fmt.Errorf("setting up the unpacker of bundles: %w", err)
 	}
 	return &unpack.Unpacker{
 		Catalogs: mgr.GetClient(), Trust: unpack.Trust{Operator: o.Namespace, Global: o.GlobalNamespace}, Inline: inline,
@@ -158,8 +160,8 @@ func setupUnpacker(mgr ctrl.Manager, o Options) (*unpack.Unpacker, error) {
 	}, nil
 }
 
-// closing closes the connections when the program ends.
-func closing(pool *dial.Pool) manager.Runnable {
+// newPoolCloser returns a Runnable that closes the connections when the manager stops.
+func newPoolCloser(pool *dial.Pool) manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
 		pool.Close()

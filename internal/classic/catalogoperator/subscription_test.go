@@ -61,40 +61,40 @@ properties:
 // A Subscription brings the operator, and its update, with what they need to run: by the rights that the component
 // is shipped with.
 func TestSubscriptionBringsAnOperator(t *testing.T) {
-	c := start(t, catalogoperator.Options{InstallPlanRetryTimeout: time.Minute})
-	c.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(t, operators(t))})
-	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
-	c.must(c.Create(t.Context(), group))
+	f := newFixture(t, catalogoperator.Options{InstallPlanRetryTimeout: time.Minute})
+	f.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(t, operators(t))})
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}}
+	f.must(f.Create(t.Context(), group))
 	now := metav1.Now()
-	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{c.namespace}, LastUpdated: &now}
-	c.must(c.Status().Update(t.Context(), group))
+	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{f.namespace}, LastUpdated: &now}
+	f.must(f.Status().Update(t.Context(), group))
 	sub := &v1alpha1.Subscription{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "pear"},
-		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "fruit", CatalogSourceNamespace: c.namespace, Package: "pear", StartingCSV: "pear.v1.0.0"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear"},
+		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "fruit", CatalogSourceNamespace: f.namespace, Package: "pear", StartingCSV: "pear.v1.0.0"},
 	}
-	c.must(c.Create(t.Context(), sub))
-	t.Cleanup(func() { _ = c.Delete(context.Background(), sub) })
+	f.must(f.Create(t.Context(), sub))
+	t.Cleanup(func() { _ = f.Delete(context.Background(), sub) })
 	for _, version := range []string{"1.0.0", "1.1.0"} {
-		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "pear.v" + version}}
-		c.eventually(func() error { return c.get(csv) })
+		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear.v" + version}}
+		f.eventually(func() error { return f.get(csv) })
 		if want := map[string]string{"1.0.0": "", "1.1.0": "pear.v1.0.0"}[version]; csv.Spec.Replaces != want {
 			t.Errorf("%s replaces %q, want %q", csv.Name, csv.Spec.Replaces, want)
 		}
 
 		before := csv.DeepCopy()
 		csv.Status.Phase = v1alpha1.CSVPhaseSucceeded // as olm-operator finds out
-		c.must(c.Status().Patch(t.Context(), csv, client.MergeFrom(before)))
+		f.must(f.Status().Patch(t.Context(), csv, client.MergeFrom(before)))
 	}
 
 	var plans v1alpha1.InstallPlanList
-	c.eventually(func() error {
-		if err := c.get(sub); err != nil {
+	f.eventually(func() error {
+		if err := f.get(sub); err != nil {
 			return err
 		}
 		if s := sub.Status; s.InstalledCSV != "pear.v1.1.0" || s.State != v1alpha1.SubscriptionStateAtLatest {
 			return fmt.Errorf("status of the Subscription: %+v", s)
 		}
-		if err := c.List(t.Context(), &plans, client.InNamespace(c.namespace)); err != nil {
+		if err := f.List(t.Context(), &plans, client.InNamespace(f.namespace)); err != nil {
 			return err
 		}
 
@@ -110,9 +110,9 @@ func TestSubscriptionBringsAnOperator(t *testing.T) {
 		t.Errorf("there are %d InstallPlans", len(plans.Items))
 	}
 
-	c.must(c.get(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "pear"}}))
+	f.must(f.get(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear"}}))
 	var roles rbacv1.RoleList
-	c.must(c.List(t.Context(), &roles, client.InNamespace(c.namespace)))
+	f.must(f.List(t.Context(), &roles, client.InNamespace(f.namespace)))
 	if len(roles.Items) != 2 {
 		t.Errorf("there are %d Roles", len(roles.Items))
 	}

@@ -14,21 +14,21 @@ import (
 
 // TestTemplate: the image follows the version of the cluster.
 func TestTemplate(t *testing.T) {
-	c := start(t, catalogoperator.Options{})
+	f := newFixture(t, catalogoperator.Options{})
 	versions, err := discovery.NewDiscoveryClientForConfig(env.Start(t))
-	c.must(err)
+	f.must(err)
 	info, err := versions.ServerVersion()
-	c.must(err)
+	f.must(err)
 	spec := image("quay.io/example/catalog:old")
 	catalog := &v1alpha1.CatalogSource{Spec: spec}
-	catalog.Name, catalog.Namespace = "template", c.namespace
+	catalog.Name, catalog.Namespace = "template", f.namespace
 	catalog.Annotations = map[string]string{v1alpha1.AnnotationCatalogImageTemplate: "quay.io/example/catalog:v{kube_major_version}.{kube_minor_version}"}
-	c.must(c.Create(t.Context(), catalog))
+	f.must(f.Create(t.Context(), catalog))
 	want := fmt.Sprintf("quay.io/example/catalog:v%s.%s", info.Major, info.Minor)
 	conditions := func(status, reason, message, image string) {
 		t.Helper()
-		c.eventually(func() error {
-			if err := c.get(catalog); err != nil {
+		f.eventually(func() error {
+			if err := f.get(catalog); err != nil {
 				return err
 			}
 			for name, text := range map[string]string{"TemplatesHaveResolved": message, "ResolvedImage": image} {
@@ -46,14 +46,14 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("the image is %s, want %s", catalog.Spec.Image, want)
 	}
 
-	c.eventually(func() error {
-		if got := c.onePod(labelServing, "template").Spec.Containers[0].Image; got != want {
+	f.eventually(func() error {
+		if got := f.onePod(labelServing, "template").Spec.Containers[0].Image; got != want {
 			return fmt.Errorf("the pod has the image %s", got)
 		}
 		return nil
 	})
 
-	edit(c, catalog, func(s *v1alpha1.CatalogSource) {
+	edit(f, catalog, func(s *v1alpha1.CatalogSource) {
 		s.Annotations[v1alpha1.AnnotationCatalogImageTemplate] = "quay.io/Example/catalog:v{kube_major_version}"
 	})
 	conditions("False", "UnableToResolve", "cannot construct catalog image reference, because one or more template(s) has improper syntax", "quay.io/Example/catalog:v"+info.Major)
@@ -61,9 +61,9 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("the image is %s, want %s as before", catalog.Spec.Image, want)
 	}
 
-	edit(c, catalog, func(s *v1alpha1.CatalogSource) { delete(s.Annotations, v1alpha1.AnnotationCatalogImageTemplate) })
-	c.eventually(func() error {
-		if err := c.get(catalog); err != nil || len(catalog.Status.Conditions) == 0 {
+	edit(f, catalog, func(s *v1alpha1.CatalogSource) { delete(s.Annotations, v1alpha1.AnnotationCatalogImageTemplate) })
+	f.eventually(func() error {
+		if err := f.get(catalog); err != nil || len(catalog.Status.Conditions) == 0 {
 			return err
 		}
 		return fmt.Errorf("the conditions are %+v", catalog.Status.Conditions)
@@ -75,18 +75,18 @@ func TestTemplate(t *testing.T) {
 
 // TestTemplateWithoutImage: one that gives no image leaves the catalog without any.
 func TestTemplateWithoutImage(t *testing.T) {
-	c := start(t, catalogoperator.Options{})
+	f := newFixture(t, catalogoperator.Options{})
 	catalog := &v1alpha1.CatalogSource{Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc}}
-	catalog.Name, catalog.Namespace = "only-template", c.namespace
+	catalog.Name, catalog.Namespace = "only-template", f.namespace
 	catalog.Annotations = map[string]string{v1alpha1.AnnotationCatalogImageTemplate: "{foobar}"}
-	c.must(c.Create(t.Context(), catalog))
-	c.says(catalog, "SpecInvalidError", is("image and address unset: at least one must be set for sourcetype: grpc"))
+	f.must(f.Create(t.Context(), catalog))
+	f.says(catalog, "SpecInvalidError", is("image and address unset: at least one must be set for sourcetype: grpc"))
 	if got := meta.FindStatusCondition(catalog.Status.Conditions, "ResolvedImage"); got == nil || got.Reason != "UnableToResolve" || got.Message != "{foobar}" {
 		t.Errorf("the condition is %+v", got)
 	}
 
-	edit(c, catalog, func(s *v1alpha1.CatalogSource) {
+	edit(f, catalog, func(s *v1alpha1.CatalogSource) {
 		s.Annotations[v1alpha1.AnnotationCatalogImageTemplate] = "quay.io/example/catalog:v{kube_major_version}"
 	})
-	c.onePod(labelServing, "only-template")
+	f.onePod(labelServing, "only-template")
 }

@@ -69,7 +69,7 @@ func pushBundle(t *testing.T, c *registries.Client, host, name, csv string) stri
 
 // tenant is a namespace with a catalog of one bundle image, an OperatorGroup and an editor.
 type tenant struct {
-	*cluster
+	*fixture
 	image string
 	// editor has the rights of somebody who edits the namespace, and may see its plans.
 	editor client.Client
@@ -81,22 +81,22 @@ func startTenant(t *testing.T) *tenant {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	puller := registries.NewClient(registries.Options{Insecure: true, Limits: unpack.ImageLimits})
-	c := start(t, catalogoperator.Options{
+	f := newFixture(t, catalogoperator.Options{
 		InstallPlanRetryTimeout: time.Second, Namespace: operatorNamespace,
 		Registries: func(context.Context, ...client.ObjectKey) (*registries.Client, error) { return puller, nil },
 	})
 	host := strings.TrimPrefix(server.URL, "http://")
 	// The name of the image is the test's own: what it is unpacked with lies in one namespace for all.
-	x := &tenant{cluster: c, image: pushBundle(t, puller, host, c.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
-	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
-	c.must(c.Create(t.Context(), group))
+	x := &tenant{fixture: f, image: pushBundle(t, puller, host, f.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}}
+	f.must(f.Create(t.Context(), group))
 	now := metav1.Now()
-	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{c.namespace}, LastUpdated: &now}
-	c.must(c.Status().Update(t.Context(), group))
-	x.editor = x.editorOf(c.namespace)
+	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{f.namespace}, LastUpdated: &now}
+	f.must(f.Status().Update(t.Context(), group))
+	x.editor = x.editorOf(f.namespace)
 	t.Cleanup(func() {
 		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.InstallPlan{}} {
-			_ = c.DeleteAllOf(context.Background(), object, client.InNamespace(c.namespace))
+			_ = f.DeleteAllOf(context.Background(), object, client.InNamespace(f.namespace))
 		}
 	})
 

@@ -13,25 +13,25 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// APIs is a set of kinds.
+// APIs is a set of APIs.
 type APIs = sets.Set[schema.GroupVersionKind]
 
-// labelAPI is the beginning of the labels that tell which APIs a ClusterServiceVersion provides and
-// requires.
-const labelAPI = "olm.api."
+// apiLabelPrefix is the prefix of labels for the APIs that a CSV provides and requires.
+const apiLabelPrefix = "olm.api."
 
-// What the label of an API says.
+// Values of API labels.
 const (
 	APIProvided = "provided"
 	APIRequired = "required"
 )
 
-// Text is an API as OperatorGroups list it: Kind.version.group.
+// Text returns an API in the format of OperatorGroups: Kind.version.group.
 func Text(api schema.GroupVersionKind) string {
 	return api.Kind + "." + api.Version + "." + api.Group
 }
 
-// Join lists APIs as the annotation of an OperatorGroup does: sorted, with commas between.
+// Join returns APIs in the format of an OperatorGroup's annotation: sorted and separated by
+// commas.
 func Join(apis APIs) string {
 	texts := make([]string, 0, len(apis))
 	for api := range apis {
@@ -41,7 +41,8 @@ func Join(apis APIs) string {
 	return strings.Join(texts, ",")
 }
 
-// Split reads a list that Join wrote. A person may have written it: what is no API is left out.
+// Split parses a list in the format of Join. Entries that are not an API are ignored, because
+// users may have written them.
 func Split(text string) APIs {
 	apis := APIs{}
 	for word := range strings.SplitSeq(text, ",") {
@@ -55,30 +56,30 @@ func Split(text string) APIs {
 	return apis
 }
 
-// APIHash is a short name of an API, for keys of labels: its text under FNV-1a of 64 bits, as
-// hexadecimal digits.
+// APIHash returns a short name of an API for label keys: the 64-bit FNV-1a hash of its text in
+// hexadecimal.
 func APIHash(api schema.GroupVersionKind) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(Text(api))) // a hash takes everything
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-// APILabel is the label of ClusterServiceVersions that provide or require an API.
-func APILabel(api schema.GroupVersionKind) string { return labelAPI + APIHash(api) }
+// APILabel returns the label key of CSVs that provide or require an API.
+func APILabel(api schema.GroupVersionKind) string { return apiLabelPrefix + APIHash(api) }
 
-// Provided are the APIs that a ClusterServiceVersion owns. It fails when the name of a CRD has no
+// Provided returns the APIs that a CSV owns. It returns an error if the name of a CRD has no
 // group.
 func Provided(csv *v1alpha1.ClusterServiceVersion) (APIs, error) {
-	return apisOf(csv.Spec.CustomResourceDefinitions.Owned, csv.Spec.APIServiceDefinitions.Owned)
+	return collectAPIs(csv.Spec.CustomResourceDefinitions.Owned, csv.Spec.APIServiceDefinitions.Owned)
 }
 
-// Required are the APIs that a ClusterServiceVersion needs others to provide. It fails when the
-// name of a CRD has no group.
+// Required returns the APIs that a CSV requires from others. It returns an error if the name of
+// a CRD has no group.
 func Required(csv *v1alpha1.ClusterServiceVersion) (APIs, error) {
-	return apisOf(csv.Spec.CustomResourceDefinitions.Required, csv.Spec.APIServiceDefinitions.Required)
+	return collectAPIs(csv.Spec.CustomResourceDefinitions.Required, csv.Spec.APIServiceDefinitions.Required)
 }
 
-func apisOf(crds []v1alpha1.CRDDescription, services []v1alpha1.APIServiceDescription) (APIs, error) {
+func collectAPIs(crds []v1alpha1.CRDDescription, services []v1alpha1.APIServiceDescription) (APIs, error) {
 	apis := APIs{}
 	for _, crd := range crds {
 		_, group, ok := strings.Cut(crd.Name, ".")
@@ -94,8 +95,8 @@ func apisOf(crds []v1alpha1.CRDDescription, services []v1alpha1.APIServiceDescri
 	return apis, nil
 }
 
-// APILabels are the labels that a ClusterServiceVersion should have for its APIs, and no others of
-// this sort. What it provides it does not require.
+// APILabels returns the API labels that a CSV should have. An API that it provides is not
+// labelled as required.
 func APILabels(csv *v1alpha1.ClusterServiceVersion) (map[string]string, error) {
 	provided, err := Provided(csv)
 	if err != nil {
@@ -119,8 +120,8 @@ func APILabels(csv *v1alpha1.ClusterServiceVersion) (map[string]string, error) {
 	return labels, nil
 }
 
-// IsAPILabel reports whether a label tells of an API.
-func IsAPILabel(key string) bool { return strings.HasPrefix(key, labelAPI) }
+// IsAPILabel reports whether a label key belongs to an API.
+func IsAPILabel(key string) bool { return strings.HasPrefix(key, apiLabelPrefix) }
 
-// APIServiceName is the name of the APIService of a version of a group.
+// APIServiceName returns the name of the APIService for a version of a group.
 func APIServiceName(d v1alpha1.APIServiceDescription) string { return d.Version + "." + d.Group }

@@ -50,7 +50,7 @@ func TestAPIs(t *testing.T) {
 	}
 
 	// The keys are FNV-1a of 64 bits over the texts above, computed by another program.
-	want := map[string]string{labelAPI + fnvEtcd: APIProvided, labelAPI + fnvA: APIRequired}
+	want := map[string]string{apiLabelPrefix + fnvEtcd: APIProvided, apiLabelPrefix + fnvA: APIRequired}
 	if diff := cmp.Diff(want, labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
@@ -123,7 +123,7 @@ func TestStates(t *testing.T) {
 	}
 
 	csv.Status.Phase = v1alpha1.CSVPhaseFailed
-	for _, reason := range uncopiable {
+	for _, reason := range uncopiableReasons {
 		if csv.Status.Reason = reason; !IsUncopiable(&csv) {
 			t.Errorf("one that is %s is copied", reason)
 		}

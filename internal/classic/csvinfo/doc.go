@@ -1,7 +1,7 @@
-// Package csvinfo says what a ClusterServiceVersion says of itself: the APIs that it provides and
-// needs, whether it is a copy, which namespaces it can watch, which one it replaces, and the marks
-// that tell its objects.
+// Package csvinfo derives facts from a CSV: the APIs that it provides and requires, whether it
+// is a copied CSV, the namespaces that it can watch, its replacements, and the labels of its
+// objects.
 //
-// It is pure, and decides nothing: how far an installation goes is decided by the csv room, which
-// APIs may stand beside each other by the group room.
+// The package has no side effects and takes no decisions. Package csv decides on the progress
+// of an installation, and package group on conflicts between APIs.
 package csvinfo

@@ -8,7 +8,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// CheckModes refuses a list of install modes that names one twice.
+// CheckModes returns an error if a list of install modes has duplicates.
 func CheckModes(modes []v1alpha1.InstallMode) error {
 	seen := map[v1alpha1.InstallModeType]bool{}
 	for _, mode := range modes {
@@ -21,13 +21,13 @@ func CheckModes(modes []v1alpha1.InstallMode) error {
 	return nil
 }
 
-// SupportsMode reports whether a mode is listed as supported.
+// SupportsMode reports whether an install mode is supported.
 func SupportsMode(modes []v1alpha1.InstallMode, wanted v1alpha1.InstallModeType) bool {
 	return slices.ContainsFunc(modes, func(m v1alpha1.InstallMode) bool { return m.Type == wanted && m.Supported })
 }
 
-// Supports says why an operator in a namespace cannot watch the target namespaces; nil means that
-// it can. A single empty target means all namespaces.
+// Supports returns an error if an operator in a namespace cannot watch the target namespaces. A
+// single empty target means all namespaces.
 func Supports(modes []v1alpha1.InstallMode, own string, targets []string) error {
 	need := func(mode v1alpha1.InstallModeType, what string) error {
 		if SupportsMode(modes, mode) {

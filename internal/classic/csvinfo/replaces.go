@@ -8,9 +8,9 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// Replacement returns the one among the ClusterServiceVersions of a namespace that replaces csv, nil
-// when there is none. Copies replace nothing, and nothing replaces itself. Of several, that with
-// the lowest name is given.
+// Replacement returns the CSV in the namespace of csv that replaces it, or nil if there is
+// none. Copied CSVs and csv itself are ignored. If there are several, it returns the one with
+// the lowest name.
 func Replacement(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) *v1alpha1.ClusterServiceVersion {
 	var found *v1alpha1.ClusterServiceVersion
 	for i := range among {
@@ -26,8 +26,8 @@ func Replacement(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterSe
 	return found
 }
 
-// Last returns the end of the chain of replacements that begins with csv, which is csv itself when
-// nothing replaces it. A chain that comes back to where it was is an error.
+// Last returns the end of the chain of replacements that starts with csv, which is csv itself
+// if nothing replaces it. It returns an error if the chain has a cycle.
 func Last(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) (*v1alpha1.ClusterServiceVersion, error) {
 	seen := sets.New(csv.Name)
 	for {
@@ -44,8 +44,8 @@ func Last(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVe
 	}
 }
 
-// Chain returns the names of csv, of those that it replaces one after the other, and of those that
-// replace it. The one replaced last may be gone. A cycle ends the walk.
+// Chain returns the names of csv, of its ancestors, and of the chain of its replacements. The
+// last ancestor may not exist any more. The walk ends at a cycle.
 func Chain(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) sets.Set[string] {
 	chain := Ancestors(csv, among)
 	for next := csv; next != nil; {
@@ -58,8 +58,8 @@ func Chain(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceV
 	return chain
 }
 
-// Ancestors returns the names of those that csv replaces, one after the other. The last one may be
-// gone. A cycle ends the walk.
+// Ancestors returns the names of the CSVs that csv replaces directly or indirectly. The last
+// one may not exist any more. The walk ends at a cycle.
 func Ancestors(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) sets.Set[string] {
 	byName := map[string]*v1alpha1.ClusterServiceVersion{}
 	for i := range among {

@@ -12,32 +12,32 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
-// DefaultPort is the port of a webhook or an aggregated API that names none.
+// DefaultPort is the default port of a webhook or an aggregated API.
 const DefaultPort int32 = 443
 
-// ServiceName names the Service in front of a Deployment that serves webhooks or APIs. What a
-// Service cannot be called is changed: dots become dashes, and there are at most 63 characters.
+// ServiceName returns the name of the Service for a Deployment that serves webhooks or APIs:
+// dots become dashes, and the name has at most 63 characters.
 func ServiceName(deployment string) string { return render.ServiceName(deployment) }
 
-// SecretName names the Secret with the serving certificate of such a Deployment.
+// SecretName returns the name of the Secret with the serving certificate of such a Deployment.
 func SecretName(deployment string) string { return ServiceName(deployment) + "-cert" }
 
-// Endpoint is a Deployment of a ClusterServiceVersion that serves webhooks or aggregated APIs.
+// Endpoint is a Deployment of a CSV that serves webhooks or aggregated APIs.
 type Endpoint struct {
 	Deployment v1alpha1.StrategyDeploymentSpec
-	// Ports are those of the Service, by number.
+	// Ports are the ports of the Service, sorted by number.
 	Ports []corev1.ServicePort
-	// ServesAPIs: aggregated APIs are among what it serves.
+	// ServesAPIs is set if the Deployment serves aggregated APIs.
 	ServesAPIs bool
 }
 
-// ServiceAccount is the name of the account of the pods.
+// ServiceAccount returns the name of the pods' service account.
 func (e *Endpoint) ServiceAccount() string {
 	return cmp.Or(e.Deployment.Spec.Template.Spec.ServiceAccountName, "default")
 }
 
-// Endpoints are the Deployments of the strategy that serve webhooks or aggregated APIs, in the
-// order of the strategy.
+// Endpoints returns the Deployments of the strategy that serve webhooks or aggregated APIs, in
+// the order of the strategy.
 func Endpoints(csv *v1alpha1.ClusterServiceVersion) []Endpoint {
 	ports := map[string][]corev1.ServicePort{}
 	apis := map[string]bool{}

@@ -11,8 +11,8 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// isDisabled reports whether the spec turns a default catalog off. An entry of its own counts more
-// than what is said of all, and the last one of several counts.
+// isDisabled reports whether the spec disables a default catalog. An entry for the catalog
+// takes precedence over disableAllDefaultSources, and the last of several entries counts.
 func isDisabled(spec *configv1.OperatorHubSpec, name string) bool {
 	is := spec.DisableAllDefaultSources
 	for _, s := range spec.Sources {
@@ -23,10 +23,10 @@ func isDisabled(spec *configv1.OperatorHubSpec, name string) bool {
 	return is
 }
 
-// isDefaultCatalog reports whether a catalog of the name of a default one that is turned off is that default
-// catalog, and not what somebody made in its place. While the status still says that it is on,
-// nobody could have made another: it would have been changed back. A status that says nothing was
-// never written, and the annotation tells.
+// isDefaultCatalog reports whether a catalog with the name of a disabled default catalog is
+// that default catalog, and not one that a user has created instead. As long as the status says
+// that the default catalog is enabled, a user cannot have replaced it, because changes are
+// reverted. If the status has no entry, the annotation decides.
 func isDefaultCatalog(status *configv1.OperatorHubStatus, catalog *v1alpha1.CatalogSource) bool {
 	for _, s := range status.Sources {
 		if s.Name == catalog.Name {
@@ -36,8 +36,8 @@ func isDefaultCatalog(status *configv1.OperatorHubStatus, catalog *v1alpha1.Cata
 	return catalog.Annotations[annotationManagedBy] == managedBy
 }
 
-// restoreDefault makes of a catalog in the cluster the default one, and tells whether it was another. The
-// image of a catalog with an image template is left alone: it follows the template.
+// restoreDefault changes a catalog to the default one, and reports whether it has changed. The
+// image of a catalog with an image template is kept, because it follows the template.
 func restoreDefault(catalog, want *v1alpha1.CatalogSource) bool {
 	before := catalog.DeepCopy()
 	spec := *want.Spec.DeepCopy()
@@ -50,13 +50,13 @@ func restoreDefault(catalog, want *v1alpha1.CatalogSource) bool {
 	return !equality.Semantic.DeepEqual(before, catalog)
 }
 
-// mergeMaps returns what there is with what is wanted over it.
-func mergeMaps(is, wanted map[string]string) map[string]string {
-	if len(is)+len(wanted) == 0 {
-		return is
+// mergeMaps returns the entries of both maps; wanted takes precedence.
+func mergeMaps(existing, wanted map[string]string) map[string]string {
+	if len(existing)+len(wanted) == 0 {
+		return existing
 	}
 
-	all := maps.Clone(is)
+	all := maps.Clone(existing)
 	if all == nil {
 		all = map[string]string{}
 	}
@@ -65,13 +65,13 @@ func mergeMaps(is, wanted map[string]string) map[string]string {
 	return all
 }
 
-// newHubStatus tells of all default catalogs in their order, and then of entries of the spec that name
-// none. failed holds what kept a catalog from being as the spec wants it.
+// newHubStatus returns the status with all default catalogs in order, followed by entries of
+// the spec that name no default catalog. failed are the errors by catalog.
 func newHubStatus(hub *configv1.OperatorHub, names []string, failed map[string]error) configv1.OperatorHubStatus {
 	var status configv1.OperatorHubStatus
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, name := range names {
-		told[name] = true
+		listed[name] = true
 		source := configv1.HubSourceStatus{Name: name, Disabled: isDisabled(&hub.Spec, name), Status: configv1.HubSourceSuccess}
 		if err := failed[name]; err != nil {
 			source.Status, source.Message = configv1.HubSourceError, err.Error()
@@ -81,10 +81,10 @@ func newHubStatus(hub *configv1.OperatorHub, names []string, failed map[string]e
 	}
 
 	for _, s := range hub.Spec.Sources {
-		if told[s.Name] {
+		if listed[s.Name] {
 			continue
 		}
-		told[s.Name] = true
+		listed[s.Name] = true
 		status.Sources = append(status.Sources, configv1.HubSourceStatus{
 			Name: s.Name, Disabled: isDisabled(&hub.Spec, s.Name), Status: configv1.HubSourceError, Message: unknownDefaultMessage(names),
 		})
@@ -93,7 +93,7 @@ func newHubStatus(hub *configv1.OperatorHub, names []string, failed map[string]e
 	return status
 }
 
-// wasDisabled reports whether a catalog was turned off when the status was written.
+// wasDisabled reports whether the status says that a catalog is disabled.
 func wasDisabled(status *configv1.OperatorHubStatus, name string) bool {
 	for _, s := range status.Sources {
 		if s.Name == name {
@@ -105,7 +105,7 @@ func wasDisabled(status *configv1.OperatorHubStatus, name string) bool {
 
 func unknownDefaultMessage(names []string) string {
 	if len(names) == 0 {
-		return "There is no default catalog of this name, nor of any other"
+		return "There are no default catalogs"
 	}
-	return fmt.Sprintf("There is no default catalog of this name: there are %s", strings.Join(names, ", "))
+	return fmt.Sprintf("There is no default catalog with this name: the default catalogs are %s", strings.Join(names, ", "))
 }

@@ -78,7 +78,7 @@ func TestStatusOf(t *testing.T) {
 		"all on":             {false, "", "", nil, "+a Success|+b Success"},
 		"all off":            {true, "", "", nil, "-a Success|-b Success"},
 		"one on":             {true, "+b", "", nil, "-a Success|+b Success"},
-		"no default":         {false, "-x -x", "", nil, "+a Success|+b Success|-x Error There is no default catalog of this name: there are a, b"},
+		"no default":         {false, "-x -x", "", nil, "+a Success|+b Success|-x Error There is no default catalog with this name: the default catalogs are a, b"},
 		"not made":           {false, "", "", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|+b Success"},
 		"not made, was off":  {false, "", "-a", map[string]error{"a": cause}, "-a Error " + cause.Error() + "|+b Success"},
 		"not removed":        {true, "", "", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|-b Success"},
@@ -89,16 +89,16 @@ func TestStatusOf(t *testing.T) {
 			hub.Status.Sources = append(hub.Status.Sources, configv1.HubSourceStatus{Name: s.Name, Disabled: s.Disabled})
 		}
 
-		var told []string
+		var lines []string
 		for _, s := range newHubStatus(hub, []string{"a", "b"}, c.failed).Sources {
 			sign := "+"
 			if s.Disabled {
 				sign = "-"
 			}
-			told = append(told, strings.TrimSpace(fmt.Sprintf("%s%s %s %s", sign, s.Name, s.Status, s.Message)))
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s%s %s %s", sign, s.Name, s.Status, s.Message)))
 		}
 
-		if diff := cmp.Diff(c.want, strings.Join(told, "|")); diff != "" {
+		if diff := cmp.Diff(c.want, strings.Join(lines, "|")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

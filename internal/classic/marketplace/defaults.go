@@ -22,14 +22,15 @@ const (
 	maxManifestBytes = 1 << 20
 )
 
-// annotationManagedBy is on every default catalog, with the value managedBy: platforms know them
-// by it.
+// annotationManagedBy is set on every default catalog to managedBy. Platforms identify default
+// catalogs by it.
 const (
 	annotationManagedBy = "operatorframework.io/managed-by"
 	managedBy           = "marketplace-operator"
 )
 
-// defaultCatalogs are the default catalogs, by name, and what keeps others from being one.
+// defaultCatalogs are the default catalogs by name, and the errors of manifests that cannot be
+// used.
 type defaultCatalogs struct {
 	catalogs map[string]*v1alpha1.CatalogSource
 	problems []error
@@ -38,9 +39,9 @@ type defaultCatalogs struct {
 // sortedNames returns the names of the catalogs, sorted.
 func (d *defaultCatalogs) sortedNames() []string { return slices.Sorted(maps.Keys(d.catalogs)) }
 
-// readDefaults reads the manifests of a folder, of which each holds one CatalogSource: files that
-// end in .yaml, .yml or .json. A file that cannot be used is a problem that names it, and does not
-// keep the others from being used. Nil means that there are none.
+// readDefaults reads the manifests in a folder: files with the suffix .yaml, .yml or .json,
+// each with one CatalogSource. A file that cannot be used is recorded as a problem and skipped.
+// The folder may be nil.
 func readDefaults(folder fs.FS, namespace string) *defaultCatalogs {
 	d := &defaultCatalogs{catalogs: map[string]*v1alpha1.CatalogSource{}}
 	if folder == nil {
@@ -53,21 +54,21 @@ func readDefaults(folder fs.FS, namespace string) *defaultCatalogs {
 		return d
 	}
 
-	files := map[string]string{} // of the catalogs
+	files := map[string]string{} // by catalog
 	for _, entry := range entries {
-		// A mounted ConfigMap has folders of its own, which begin with two dots.
+		// A mounted ConfigMap has internal folders, which start with two dots.
 		name := entry.Name()
 		if entry.IsDir() || strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
 			continue
 		}
 		if len(files) == maxManifestFiles {
-			d.problems = append(d.problems, fmt.Errorf("there are more than %d default catalogs: %s and what comes after it is left out", maxManifestFiles, name))
+			d.problems = append(d.problems, fmt.Errorf("there are more than %d default catalogs: %s and the following files are ignored", maxManifestFiles, name))
 			break
 		}
 
 		catalog, err := readDefaultFile(folder, name, namespace)
 		if err == nil && files[catalog.Name] != "" {
-			err = fmt.Errorf("%s: catalog %q stands in %s already: name it otherwise, or remove one of the files", name, catalog.Name, files[catalog.Name])
+			err = fmt.Errorf("%s: catalog %q is already defined in %s: rename it, or remove one of the files", name, catalog.Name, files[catalog.Name])
 		}
 		if err != nil {
 			d.problems = append(d.problems, err)
@@ -87,7 +88,7 @@ func readDefaultFile(folder fs.FS, name, namespace string) (*v1alpha1.CatalogSou
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if info.Size() > maxManifestBytes {
-		return nil, fmt.Errorf("%s: it has %d bytes, and a manifest may have %d", name, info.Size(), maxManifestBytes)
+		return nil, fmt.Errorf("%s: the manifest has %d bytes, more than the limit of %d", name, info.Size(), maxManifestBytes)
 	}
 
 	data, err := fs.ReadFile(folder, name)
@@ -103,8 +104,7 @@ func readDefaultFile(folder fs.FS, name, namespace string) (*v1alpha1.CatalogSou
 	return catalog, nil
 }
 
-// parseDefault reads the manifest of one default catalog. Fields that a CatalogSource does not have
-// are errors.
+// parseDefault parses the manifest of a default catalog. Unknown fields are errors.
 func parseDefault(data []byte, namespace string) (*v1alpha1.CatalogSource, error) {
 	document, err := singleDocument(data)
 	if err != nil {
@@ -133,7 +133,7 @@ func parseDefault(data []byte, namespace string) (*v1alpha1.CatalogSource, error
 	return catalog, nil
 }
 
-// singleDocument returns the one document of a file.
+// singleDocument returns the only YAML document of a file.
 func singleDocument(data []byte) ([]byte, error) {
 	var found []byte
 	for document := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---")) {
@@ -144,7 +144,7 @@ func singleDocument(data []byte) ([]byte, error) {
 		switch {
 		case content == nil:
 		case found != nil:
-			return nil, errors.New("it holds more than one document: give each catalog a file")
+			return nil, errors.New("the file has more than one document: use a separate file for each catalog")
 		default:
 			found = document
 		}

@@ -43,14 +43,14 @@ func TestReadDefaults(t *testing.T) {
 		"an unknown field":    {map[string]string{"a.yaml": manifest("a", "  imge: x\n"), "b.yaml": manifest("b", "")}, "b", []string{`a.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "imge"`}},
 		"another kind":        {map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\n"}, "", []string{`a.yaml: it is a "ConfigMap" of "v1", and must be a CatalogSource of operators.coreos.com/v1alpha1`}},
 		"no name":             {map[string]string{"a.yaml": manifest("", "")}, "", []string{"a.yaml: metadata.name is missing"}},
-		"two documents":       {map[string]string{"a.yaml": manifest("a", "") + "---\n" + manifest("b", "")}, "", []string{"a.yaml: it holds more than one document"}},
+		"two documents":       {map[string]string{"a.yaml": manifest("a", "") + "---\n" + manifest("b", "")}, "", []string{"a.yaml: the file has more than one document"}},
 		"markers":             {map[string]string{"a.yaml": "# A catalog.\n---\n" + manifest("a", "") + "---\n"}, "a", nil},
 		"empty":               {map[string]string{"a.yaml": ""}, "", []string{`a.yaml: it is a "" of ""`}},
-		"twice":               {map[string]string{"a.yaml": manifest("c", ""), "b.yaml": manifest("c", "")}, "c", []string{`b.yaml: catalog "c" stands in a.yaml already`}},
+		"twice":               {map[string]string{"a.yaml": manifest("c", ""), "b.yaml": manifest("c", "")}, "c", []string{`b.yaml: catalog "c" is already defined in a.yaml`}},
 		"another namespace":   {map[string]string{"a.yaml": strings.Replace(manifest("a", ""), "metadata:", "metadata:\n  namespace: default", 1)}, "", []string{`a.yaml: metadata.namespace is "default": leave it out, default catalogs are in market`}},
 		"its namespace":       {map[string]string{"a.yaml": strings.Replace(manifest("a", ""), "metadata:", "metadata:\n  namespace: market", 1)}, "a", nil},
-		"too large":           {map[string]string{"a.yaml": strings.Repeat("#", maxManifestBytes+1)}, "", []string{"a.yaml: it has 1048577 bytes, and a manifest may have 1048576"}},
-		"too many":            {many, strings.Join(namesOf(maxManifestFiles), " "), []string{"there are more than 100 default catalogs: f100.yaml and what comes after it is left out"}},
+		"too large":           {map[string]string{"a.yaml": strings.Repeat("#", maxManifestBytes+1)}, "", []string{"a.yaml: the manifest has 1048577 bytes, more than the limit of 1048576"}},
+		"too many":            {many, strings.Join(namesOf(maxManifestFiles), " "), []string{"there are more than 100 default catalogs: f100.yaml and the following files are ignored"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := readDefaults(folder(c.files), "market")

@@ -1,6 +1,6 @@
-// Package marketplace keeps the default catalogs of a platform: CatalogSources that come as
-// manifests with it, and that the OperatorHub "cluster" turns on and off. It reports as
+// Package marketplace reconciles the default catalogs of a platform: CatalogSources from the
+// platform's manifests, which the OperatorHub "cluster" enables and disables. It reports as
 // ClusterOperator "marketplace".
 //
-// What is in a catalog, and how it is served, is none of its business.
+// The package does not deal with the content of catalogs or how they are served.
 package marketplace

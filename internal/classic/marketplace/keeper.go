@@ -16,26 +16,26 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// catalogReconciler keeps the default catalogs as the OperatorHub wants them.
+// catalogReconciler reconciles the default catalogs with the OperatorHub.
 type catalogReconciler struct {
 	namespace string
 	defaults  *defaultCatalogs
 	// client reads from a cache, and writes.
 	client client.Client
 	// reader reads from the API server.
-	reader client.Reader
+	reader  client.Reader
 	results *resultRecorder
 }
 
-// conflictRetryInterval is how long to wait for a change that was not seen yet.
+// conflictRetryInterval is the retry interval after a conflict, until the cache has the change.
 const conflictRetryInterval = time.Second
 
-// Reconcile makes one pass over all default catalogs. A conflict is no failure: something changed that is yet
-// to be seen.
-func (k *catalogReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+// Reconcile reconciles all default catalogs. Conflicts are not failures: they are caused by
+// changes that the cache does not have yet.
+func (r *catalogReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var failures []error
 	isStale := false
-	for _, err := range k.reconcileAll(ctx) {
+	for _, err := range r.reconcileAll(ctx) {
 		if apierrors.IsConflict(err) {
 			isStale = true
 		} else {
@@ -48,28 +48,28 @@ func (k *catalogReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl
 		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
 	}
 
-	k.results.record(err)
+	r.results.record(err)
 	return ctrl.Result{}, err
 }
 
-// reconcileAll returns all that went wrong.
-func (k *catalogReconciler) reconcileAll(ctx context.Context) []error {
+// reconcileAll reconciles all default catalogs and the status, and returns all errors.
+func (r *catalogReconciler) reconcileAll(ctx context.Context) []error {
 	hub := &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}
-	err := k.client.Get(ctx, client.ObjectKeyFromObject(hub), hub)
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(hub), hub)
 	if apierrors.IsNotFound(err) {
-		err = k.client.Create(ctx, hub)
+		err = r.client.Create(ctx, hub)
 	}
 	if err != nil {
-		return []error{fmt.Errorf("making OperatorHub %q: %w", hub.Name, err)}
+		return []error{fmt.Errorf("creating OperatorHub %q: %w", hub.Name, err)}
 	}
 
 	failed := map[string]error{}
 	var errs []error
-	for _, name := range k.defaults.sortedNames() {
+	for _, name := range r.defaults.sortedNames() {
 		if isDisabled(&hub.Spec, name) {
-			err = k.removeDisabled(ctx, name)
+			err = r.removeDisabled(ctx, name)
 		} else {
-			err = k.ensureCatalog(ctx, k.defaults.catalogs[name])
+			err = r.ensureCatalog(ctx, r.defaults.catalogs[name])
 		}
 		if err == nil {
 			continue
@@ -80,38 +80,38 @@ func (k *catalogReconciler) reconcileAll(ctx context.Context) []error {
 		}
 	}
 
-	if err := k.patchHubStatus(ctx, hub, failed); err != nil {
+	if err := r.patchHubStatus(ctx, hub, failed); err != nil {
 		errs = append(errs, err)
 	}
 
 	return errs
 }
 
-// ensureCatalog makes a default catalog, or makes of the one that is there what it should be.
-func (k *catalogReconciler) ensureCatalog(ctx context.Context, want *v1alpha1.CatalogSource) error {
+// ensureCatalog creates or restores a default catalog.
+func (r *catalogReconciler) ensureCatalog(ctx context.Context, want *v1alpha1.CatalogSource) error {
 	catalog := &v1alpha1.CatalogSource{}
-	err := k.client.Get(ctx, client.ObjectKeyFromObject(want), catalog)
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(want), catalog)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = k.client.Create(ctx, want.DeepCopy())
+		err = r.client.Create(ctx, want.DeepCopy())
 	case err == nil && !catalog.DeletionTimestamp.IsZero():
-		return nil // It is made again once it is gone.
+		return nil // It is recreated when it is deleted.
 	case err == nil && restoreDefault(catalog, want):
-		err = k.client.Update(ctx, catalog)
+		err = r.client.Update(ctx, catalog)
 	}
 
 	if err != nil {
-		return fmt.Errorf("keeping CatalogSource %q: %w", want.Name, err)
+		return fmt.Errorf("restoring CatalogSource %q: %w", want.Name, err)
 	}
 
 	return nil
 }
 
-// removeDisabled removes a default catalog that was turned off, and nothing that somebody made in its
-// place.
-func (k *catalogReconciler) removeDisabled(ctx context.Context, name string) error {
+// removeDisabled deletes a disabled default catalog. It keeps a catalog that a user has created
+// instead.
+func (r *catalogReconciler) removeDisabled(ctx context.Context, name string) error {
 	catalog := &v1alpha1.CatalogSource{}
-	err := k.client.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: name}, catalog)
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, catalog)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -122,9 +122,10 @@ func (k *catalogReconciler) removeDisabled(ctx context.Context, name string) err
 		return nil
 	}
 
-	// The cache may not have the status yet by which a pass before said that it is removed.
+	// The cache may not have the status yet in which an earlier reconciliation recorded the
+	// removal.
 	hub := &configv1.OperatorHub{}
-	if err := k.reader.Get(ctx, client.ObjectKey{Name: configv1.OperatorHubName}, hub); err != nil {
+	if err := r.reader.Get(ctx, client.ObjectKey{Name: configv1.OperatorHubName}, hub); err != nil {
 		return fmt.Errorf("reading OperatorHub %q: %w", configv1.OperatorHubName, err)
 	}
 	if !isDisabled(&hub.Spec, name) || !isDefaultCatalog(&hub.Status, catalog) {
@@ -132,23 +133,23 @@ func (k *catalogReconciler) removeDisabled(ctx context.Context, name string) err
 	}
 
 	precondition := client.Preconditions{UID: &catalog.UID}
-	if err := k.client.Delete(ctx, catalog, precondition); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing CatalogSource %q, which is turned off: %w", name, err)
+	if err := r.client.Delete(ctx, catalog, precondition); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting disabled CatalogSource %q: %w", name, err)
 	}
 
 	return nil
 }
 
-// patchHubStatus writes the status of the OperatorHub when it has changed.
-func (k *catalogReconciler) patchHubStatus(ctx context.Context, hub *configv1.OperatorHub, failed map[string]error) error {
+// patchHubStatus patches the status of the OperatorHub if it has changed.
+func (r *catalogReconciler) patchHubStatus(ctx context.Context, hub *configv1.OperatorHub, failed map[string]error) error {
 	before := hub.DeepCopy()
-	hub.Status = newHubStatus(hub, k.defaults.sortedNames(), failed)
+	hub.Status = newHubStatus(hub, r.defaults.sortedNames(), failed)
 	if equality.Semantic.DeepEqual(before.Status, hub.Status) {
 		return nil
 	}
 
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := k.client.Status().Patch(ctx, hub, patch); err != nil {
+	if err := r.client.Status().Patch(ctx, hub, patch); err != nil {
 		return fmt.Errorf("writing the status of OperatorHub %q: %w", hub.Name, err)
 	}
 

@@ -73,67 +73,68 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // make creates an object unless it is there.
-func (m *fixture) make(name, document string) {
-	m.t.Helper()
+func (f *fixture) make(name, document string) {
+	f.t.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
-		m.t.Fatalf("%s: %v", name, err)
+		f.t.Fatalf("%s: %v", name, err)
 	}
 	if len(object.Object) == 0 {
 		return
 	}
-	if err := m.Create(m.t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
-		m.t.Fatalf("%s: %v", name, err)
+	if err := f.Create(f.t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+		f.t.Fatalf("%s: %v", name, err)
 	}
 }
 
 // clear removes what a test leaves.
-func (m *fixture) clear() {
-	if m.stop != nil {
-		m.stop()
+func (f *fixture) clear() {
+	if f.stop != nil {
+		f.stop()
 	}
 
 	for _, object := range []client.Object{
 		&configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}, &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: clusterOperatorName}},
 	} {
-		if err := m.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
-			m.t.Error(err)
+		if err := f.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+			f.t.Error(err)
 		}
 	}
 
-	if err := m.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(DefaultNamespace)); err != nil {
-		m.t.Error(err)
+	if err := f.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(DefaultNamespace)); err != nil {
+		f.t.Error(err)
 	}
 }
 
 // run starts a marketplace, in place of one that runs.
-func (m *fixture) run(defaults fstest.MapFS) {
-	m.t.Helper()
-	if m.stop != nil {
-		m.stop()
+func (f *fixture) run(defaults fstest.MapFS) {
+	f.t.Helper()
+	if f.stop != nil {
+		f.stop()
 	}
-	m.stop = m.start(defaults)
+	f.stop = f.start(defaults)
 }
 
-// start starts a marketplace, which acts as its ServiceAccount may, and gives how to stop it.
-func (m *fixture) start(defaults fstest.MapFS) func() {
-	m.t.Helper()
-	connection := env.Start(m.t)
+// start starts a marketplace with the permissions of its service account, and returns a
+// function that stops it.
+func (f *fixture) start(defaults fstest.MapFS) func() {
+	f.t.Helper()
+	connection := env.Start(f.t)
 	connection.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:" + DefaultNamespace + ":marketplace-operator",
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + DefaultNamespace, "system:authenticated"},
 	}
 	options := ctrl.Options{
-		Scheme:  env.Scheme(m.t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme),
+		Scheme:  env.Scheme(f.t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme),
 		Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	}
 	Tune(&options, "")
 	mgr, err := ctrl.NewManager(connection, options)
 	if err != nil {
-		m.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	if err := Setup(mgr, Options{Defaults: defaults, Release: "4.18.3", Program: "v1.2.3"}); err != nil {
-		m.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -143,92 +144,92 @@ func (m *fixture) start(defaults fstest.MapFS) func() {
 	return sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			m.t.Errorf("the manager ended: %v", err)
+			f.t.Errorf("the manager ended: %v", err)
 		}
 	})
 }
 
 // until waits for a state, which is described as it is now.
-func (m *fixture) until(want string, is func() (string, error)) {
-	m.t.Helper()
+func (f *fixture) until(want string, is func() (string, error)) {
+	f.t.Helper()
 	got := ""
-	err := wait.PollUntilContextTimeout(m.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		var err error
 		got, err = is()
 		return err == nil && got == want, err
 	})
 	if err != nil {
-		m.t.Fatalf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
+		f.t.Fatalf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
 }
 
 // images returns name=image of each catalog in the namespace.
-func (m *fixture) images() (string, error) {
+func (f *fixture) images() (string, error) {
 	var list v1alpha1.CatalogSourceList
-	if err := m.List(m.t.Context(), &list, client.InNamespace(DefaultNamespace)); err != nil {
+	if err := f.List(f.t.Context(), &list, client.InNamespace(DefaultNamespace)); err != nil {
 		return "", err
 	}
 
-	var told []string
+	var lines []string
 	for _, c := range list.Items {
-		told = append(told, c.Name+"="+c.Spec.Image)
+		lines = append(lines, c.Name+"="+c.Spec.Image)
 	}
 
-	return strings.Join(told, " "), nil
+	return strings.Join(lines, " "), nil
 }
 
 // status returns what the OperatorHub says, as +name and -name.
-func (m *fixture) status() (string, error) {
+func (f *fixture) status() (string, error) {
 	hub := &configv1.OperatorHub{}
-	if err := m.Get(m.t.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
+	if err := f.Get(f.t.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
 
-	var told []string
+	var lines []string
 	for _, s := range hub.Status.Sources {
 		sign := "+"
 		if s.Disabled {
 			sign = "-"
 		}
-		told = append(told, sign+s.Name+" "+s.Status)
+		lines = append(lines, sign+s.Name+" "+s.Status)
 	}
 
-	return strings.Join(told, ", "), nil
+	return strings.Join(lines, ", "), nil
 }
 
 // want changes the spec of the OperatorHub.
-func (m *fixture) want(all bool, words string) {
-	m.t.Helper()
+func (f *fixture) want(all bool, words string) {
+	f.t.Helper()
 	hub := &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	spec := configv1.OperatorHubSpec{DisableAllDefaultSources: all, Sources: sources(words)}
-	err := m.Get(m.t.Context(), client.ObjectKeyFromObject(hub), hub)
+	err := f.Get(f.t.Context(), client.ObjectKeyFromObject(hub), hub)
 	before := hub.DeepCopy()
 	hub.Spec = spec
 	if apierrors.IsNotFound(err) {
-		err = m.Create(m.t.Context(), hub)
+		err = f.Create(f.t.Context(), hub)
 	} else if err == nil {
-		err = m.Patch(m.t.Context(), hub, client.MergeFrom(before))
+		err = f.Patch(f.t.Context(), hub, client.MergeFrom(before))
 	}
 
 	if err != nil {
-		m.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
 // catalog reads a catalog.
-func (m *fixture) catalog(name string) *v1alpha1.CatalogSource {
-	m.t.Helper()
+func (f *fixture) catalog(name string) *v1alpha1.CatalogSource {
+	f.t.Helper()
 	c := &v1alpha1.CatalogSource{}
-	if err := m.Get(m.t.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: name}, c); err != nil {
-		m.t.Fatal(err)
+	if err := f.Get(f.t.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: name}, c); err != nil {
+		f.t.Fatal(err)
 	}
 	return c
 }
 
-func (m *fixture) reported(conditionType string) func() (string, error) {
+func (f *fixture) reported(conditionType string) func() (string, error) {
 	return func() (string, error) {
 		operator := &configv1.ClusterOperator{}
-		if err := m.Get(m.t.Context(), client.ObjectKey{Name: clusterOperatorName}, operator); err != nil {
+		if err := f.Get(f.t.Context(), client.ObjectKey{Name: clusterOperatorName}, operator); err != nil {
 			return "", client.IgnoreNotFound(err)
 		}
 
@@ -246,24 +247,24 @@ var two = folder(map[string]string{"a.yaml": manifest("a", ""), "b.yaml": manife
 const both = "a=registry.example.com/a:v1 b=registry.example.com/b:v1"
 
 func TestDefaultCatalogs(t *testing.T) {
-	m := newFixture(t)
-	m.run(two)
-	m.until(both, m.images)
-	m.until("+a Success, +b Success", m.status)
-	m.until("4.18.3 False AsExpected [Every default catalog can be used]", m.reported(configv1.OperatorDegraded))
-	m.until(`4.18.3 True AsExpected [The default catalogs are kept as OperatorHub "cluster" wants them]`, m.reported(configv1.OperatorAvailable))
+	f := newFixture(t)
+	f.run(two)
+	f.until(both, f.images)
+	f.until("+a Success, +b Success", f.status)
+	f.until("4.18.3 False AsExpected [Every default catalog can be used]", f.reported(configv1.OperatorDegraded))
+	f.until(`4.18.3 True AsExpected [The default catalogs match OperatorHub "cluster"]`, f.reported(configv1.OperatorAvailable))
 
 	// What a user changes is changed back.
-	c := m.catalog("a")
+	c := f.catalog("a")
 	c.Spec.GrpcPodConfig = &v1alpha1.GrpcPodConfig{NodeSelector: map[string]string{"disk": "fast"}}
 	c.Spec.Image = "registry.example.com/mine:v1"
 	c.Labels = map[string]string{"mine": "yes"}
-	if err := m.Update(t.Context(), c); err != nil {
+	if err := f.Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 
-	m.until("registry.example.com/a:v1 0 yes", func() (string, error) {
-		c := m.catalog("a")
+	f.until("registry.example.com/a:v1 0 yes", func() (string, error) {
+		c := f.catalog("a")
 		count := 0
 		if c.Spec.GrpcPodConfig != nil {
 			count = len(c.Spec.GrpcPodConfig.NodeSelector)
@@ -272,118 +273,118 @@ func TestDefaultCatalogs(t *testing.T) {
 	})
 
 	// What is deleted is made again, the OperatorHub included.
-	if err := m.Delete(t.Context(), c); err != nil {
+	if err := f.Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 
-	m.until(both, m.images)
-	if err := m.Delete(t.Context(), &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}); err != nil {
+	f.until(both, f.images)
+	if err := f.Delete(t.Context(), &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}); err != nil {
 		t.Fatal(err)
 	}
 
-	m.until("+a Success, +b Success", m.status)
-	if err := m.Delete(t.Context(), &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: clusterOperatorName}}); err != nil {
+	f.until("+a Success, +b Success", f.status)
+	if err := f.Delete(t.Context(), &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: clusterOperatorName}}); err != nil {
 		t.Fatal(err)
 	}
 
-	m.until("4.18.3 True AsExpected [No default catalog stands against an update of the cluster]", m.reported(configv1.OperatorUpgradeable))
+	f.until("4.18.3 True AsExpected [Default catalogs do not block updates of the cluster]", f.reported(configv1.OperatorUpgradeable))
 }
 
 func TestTurningOff(t *testing.T) {
-	m := newFixture(t)
+	f := newFixture(t)
 	mine := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "mine"}, Spec: v1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "mine"}}
-	if err := m.Create(t.Context(), mine); err != nil {
+	if err := f.Create(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
 
-	m.want(false, "-a -typo")
-	m.run(two)
-	m.until("b=registry.example.com/b:v1 mine=mine", m.images)
-	m.until("-a Success, +b Success, -typo Error", m.status)
-	m.want(true, "+a")
-	m.until("a=registry.example.com/a:v1 mine=mine", m.images)
-	m.until("+a Success, -b Success", m.status)
+	f.want(false, "-a -typo")
+	f.run(two)
+	f.until("b=registry.example.com/b:v1 mine=mine", f.images)
+	f.until("-a Success, +b Success, -typo Error", f.status)
+	f.want(true, "+a")
+	f.until("a=registry.example.com/a:v1 mine=mine", f.images)
+	f.until("+a Success, -b Success", f.status)
 
 	// One that a user makes while the default is off stays as it is, through restarts too.
-	own := m.catalog("a")
+	own := f.catalog("a")
 	own.ObjectMeta = metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "b", Annotations: own.Annotations} // a copy, mark and all
 	own.Spec.Image = "registry.example.com/own:v1"
-	if err := m.Create(t.Context(), own); err != nil {
+	if err := f.Create(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
 
-	m.run(two)
-	m.want(true, "") // what is waited for below happens in a pass that sees both
-	m.until("b=registry.example.com/own:v1 mine=mine", m.images)
-	m.until("-a Success, -b Success", m.status)
+	f.run(two)
+	f.want(true, "") // what is waited for below happens in a pass that sees both
+	f.until("b=registry.example.com/own:v1 mine=mine", f.images)
+	f.until("-a Success, -b Success", f.status)
 
 	// Turned on again, the name is the default's.
-	m.want(false, "")
-	m.until(both+" mine=mine", m.images)
-	m.until("+a Success, +b Success", m.status)
-	m.want(true, "")
-	m.until("mine=mine", m.images)
+	f.want(false, "")
+	f.until(both+" mine=mine", f.images)
+	f.until("+a Success, +b Success", f.status)
+	f.want(true, "")
+	f.until("mine=mine", f.images)
 }
 
 // A manifest that cannot be used is reported, and does not keep the others from being used; nor does
 // one that the API server refuses.
 func TestBadManifests(t *testing.T) {
-	m := newFixture(t)
-	m.run(folder(map[string]string{"a.yaml": manifest("a", "  imge: x\n"), "b.yaml": manifest("b", "")}))
-	m.until("b=registry.example.com/b:v1", m.images)
-	m.until(`4.18.3 True DefaultCatalogsInvalid [Manifests of default catalogs cannot be used: a.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "imge"]`, m.reported(configv1.OperatorDegraded))
-	m.run(folder(map[string]string{"a.yaml": manifest("A_B", ""), "b.yaml": manifest("b", "")}))
-	m.until("+A_B Error, +b Success", m.status)
+	f := newFixture(t)
+	f.run(folder(map[string]string{"a.yaml": manifest("a", "  imge: x\n"), "b.yaml": manifest("b", "")}))
+	f.until("b=registry.example.com/b:v1", f.images)
+	f.until(`4.18.3 True DefaultCatalogsInvalid [Manifests of default catalogs cannot be used: a.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "imge"]`, f.reported(configv1.OperatorDegraded))
+	f.run(folder(map[string]string{"a.yaml": manifest("A_B", ""), "b.yaml": manifest("b", "")}))
+	f.until("+A_B Error, +b Success", f.status)
 }
 
 // Two that both believe themselves the leader agree, and leave alone what a user made.
 func TestTwoAtOnce(t *testing.T) {
-	m := newFixture(t)
-	m.run(two)
-	t.Cleanup(m.start(two))
-	m.until(both, m.images)
-	m.until("+a Success, +b Success", m.status)
+	f := newFixture(t)
+	f.run(two)
+	t.Cleanup(f.start(two))
+	f.until(both, f.images)
+	f.until("+a Success, +b Success", f.status)
 	for range 3 {
-		m.want(true, "+b")
-		m.until("b=registry.example.com/b:v1", m.images)
-		m.until("-a Success, +b Success", m.status)
+		f.want(true, "+b")
+		f.until("b=registry.example.com/b:v1", f.images)
+		f.until("-a Success, +b Success", f.status)
 		own := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "a"}, Spec: v1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "own"}}
-		if err := m.Create(t.Context(), own); err != nil {
+		if err := f.Create(t.Context(), own); err != nil {
 			t.Fatal(err)
 		}
 
-		m.want(true, "+b -x") // what is waited for comes after a pass that sees it
-		m.until("-a Success, +b Success, -x Error", m.status)
-		m.until("a=own b=registry.example.com/b:v1", m.images)
-		m.want(false, "")
-		m.until(both, m.images)
-		m.until("+a Success, +b Success", m.status)
+		f.want(true, "+b -x") // what is waited for comes after a pass that sees it
+		f.until("-a Success, +b Success, -x Error", f.status)
+		f.until("a=own b=registry.example.com/b:v1", f.images)
+		f.want(false, "")
+		f.until(both, f.images)
+		f.until("+a Success, +b Success", f.status)
 	}
 }
 
 // What is as it should be is not written.
 func TestQuiet(t *testing.T) {
-	m := newFixture(t)
-	m.run(two)
-	m.until(both, m.images)
-	m.until("+a Success, +b Success", m.status)
-	m.until("4.18.3 False AsExpected [Every default catalog can be used]", m.reported(configv1.OperatorDegraded))
-	before := m.versions()
-	m.run(two)
-	m.until("4.18.3 False AsExpected [Every default catalog can be used]", m.reported(configv1.OperatorDegraded))
+	f := newFixture(t)
+	f.run(two)
+	f.until(both, f.images)
+	f.until("+a Success, +b Success", f.status)
+	f.until("4.18.3 False AsExpected [Every default catalog can be used]", f.reported(configv1.OperatorDegraded))
+	before := f.versions()
+	f.run(two)
+	f.until("4.18.3 False AsExpected [Every default catalog can be used]", f.reported(configv1.OperatorDegraded))
 	// The status of a catalog changes often; a pass that follows writes nothing. The last change shows
 	// that passes were made.
-	c := m.catalog("a")
+	c := f.catalog("a")
 	c.Status.Message = "busy"
-	if err := m.Status().Update(t.Context(), c); err != nil {
+	if err := f.Status().Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 
 	before["a"] = c.ResourceVersion
-	m.want(false, "-none")
-	m.until("+a Success, +b Success, -none Error", m.status)
+	f.want(false, "-none")
+	f.until("+a Success, +b Success, -none Error", f.status)
 	delete(before, "hub")
-	after := m.versions()
+	after := f.versions()
 	delete(after, "hub")
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("written without need (-before +after):\n%s", diff)
@@ -391,17 +392,17 @@ func TestQuiet(t *testing.T) {
 }
 
 // versions are the resource versions of what the marketplace writes.
-func (m *fixture) versions() map[string]string {
-	m.t.Helper()
+func (f *fixture) versions() map[string]string {
+	f.t.Helper()
 	hub, operator := &configv1.OperatorHub{}, &configv1.ClusterOperator{}
-	if err := m.Get(m.t.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
-		m.t.Fatal(err)
+	if err := f.Get(f.t.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
+		f.t.Fatal(err)
 	}
-	if err := m.Get(m.t.Context(), client.ObjectKey{Name: clusterOperatorName}, operator); err != nil {
-		m.t.Fatal(err)
+	if err := f.Get(f.t.Context(), client.ObjectKey{Name: clusterOperatorName}, operator); err != nil {
+		f.t.Fatal(err)
 	}
 
 	return map[string]string{
-		"hub": hub.ResourceVersion, "operator": operator.ResourceVersion, "a": m.catalog("a").ResourceVersion, "b": m.catalog("b").ResourceVersion,
+		"hub": hub.ResourceVersion, "operator": operator.ResourceVersion, "a": f.catalog("a").ResourceVersion, "b": f.catalog("b").ResourceVersion,
 	}
 }

@@ -17,36 +17,37 @@ import (
 )
 
 const (
-	// failureTolerance is how long passes may fail until that is reported.
+	// failureTolerance is how long reconciliations may fail before that is reported.
 	failureTolerance = time.Minute
 
 	reasonManifests = "DefaultCatalogsInvalid"
 	reasonFailing   = "ReconciliationFailing"
 )
 
-// resultRecorder remembers how the passes of the keeper end.
+// resultRecorder records the results of reconciliations.
 type resultRecorder struct {
-	clock clock.PassiveClock
-	changes  chan event.GenericEvent
+	clock   clock.PassiveClock
+	changes chan event.GenericEvent
 
 	mutex sync.Mutex
 	state resultState
 }
 
-// resultState is how the last passes ended.
+// resultState summarizes the results of reconciliations.
 type resultState struct {
-	// hasSucceeded reports whether one ever did since the program began.
+	// hasSucceeded is set if a reconciliation has succeeded since the program started.
 	hasSucceeded bool
-	// failingSince is when they began to fail; zero when the last one did not. err is why the last one did.
+	// failingSince is when reconciliations started to fail, or zero if the last one succeeded.
+	// err is the error of the last one.
 	failingSince time.Time
-	err   error
+	err          error
 }
 
 func newResultRecorder(c clock.PassiveClock) *resultRecorder {
 	return &resultRecorder{clock: c, changes: make(chan event.GenericEvent, 1)}
 }
 
-// record remembers a pass.
+// record records the result of a reconciliation.
 func (p *resultRecorder) record(err error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -65,7 +66,7 @@ func (p *resultRecorder) record(err error) {
 
 	select {
 	case p.changes <- event.GenericEvent{Object: &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}}:
-	default: // The reporter is yet to look.
+	default: // The pending event covers this change.
 	}
 }
 
@@ -75,33 +76,34 @@ func (p *resultRecorder) currentState() resultState {
 	return p.state
 }
 
-// newReportFunc tells what ClusterOperator "marketplace" is to say.
+// newReportFunc returns the function that reports the ClusterOperator "marketplace".
 func newReportFunc(o Options, p *resultRecorder, problems []error) func(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
 	return func(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
 		s := p.currentState()
 		now := o.Clock.Now()
-		said := componentReport{release: o.reportedVersion(), namespace: o.Namespace, problems: problems, hasSucceeded: s.hasSucceeded, now: metav1.NewTime(now)}
-		var again time.Duration
+		component := componentReport{release: o.reportedVersion(), namespace: o.Namespace, problems: problems, hasSucceeded: s.hasSucceeded, now: metav1.NewTime(now)}
+		var requeueAfter time.Duration
 		if !s.failingSince.IsZero() {
-			if again = s.failingSince.Add(failureTolerance).Sub(now); again <= 0 {
-				again, said.failing = 0, s.err
+			if requeueAfter = s.failingSince.Add(failureTolerance).Sub(now); requeueAfter <= 0 {
+				requeueAfter, component.failing = 0, s.err
 			}
 		}
 
-		if !said.hasSucceeded && said.failing == nil {
-			return nil, again, nil // Nothing is known yet.
+		if !component.hasSucceeded && component.failing == nil {
+			return nil, requeueAfter, nil // There is no result yet.
 		}
 
-		return said.applyTo, again, nil
+		return component.applyTo, requeueAfter, nil
 	}
 }
 
-// componentReport is what the ClusterOperator says.
+// componentReport is the content of the ClusterOperator.
 type componentReport struct {
 	release, namespace string
-	// problems are manifests that cannot be used.
+	// problems are the errors of manifests that cannot be used.
 	problems []error
-	// failing is why passes have been failing for longer than they may.
+	// failing is the error of reconciliations that have failed for longer than
+	// failureTolerance.
 	failing      error
 	hasSucceeded bool
 	now          metav1.Time
@@ -113,10 +115,10 @@ func (r *componentReport) applyTo(status *configv1.ClusterOperatorStatus) {
 	}
 	if r.hasSucceeded {
 		status.Versions = []configv1.OperandVersion{{Name: operatorstatus.VersionName, Version: r.release}}
-		set(configv1.OperatorAvailable, metav1.ConditionTrue, configv1.ReasonAsExpected, "The default catalogs are kept as OperatorHub \"cluster\" wants them")
+		set(configv1.OperatorAvailable, metav1.ConditionTrue, configv1.ReasonAsExpected, "The default catalogs match OperatorHub \"cluster\"")
 		set(configv1.OperatorProgressing, metav1.ConditionFalse, configv1.ReasonAsExpected, "Running version "+r.release)
 	} else {
-		set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonFailing, "The default catalogs are not kept: "+r.failing.Error())
+		set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonFailing, "The default catalogs cannot be reconciled: "+r.failing.Error())
 		set(configv1.OperatorProgressing, metav1.ConditionTrue, reasonFailing, "Working toward version "+r.release)
 	}
 
@@ -130,7 +132,7 @@ func (r *componentReport) applyTo(status *configv1.ClusterOperatorStatus) {
 		set(configv1.OperatorDegraded, metav1.ConditionFalse, configv1.ReasonAsExpected, "Every default catalog can be used")
 	}
 
-	set(configv1.OperatorUpgradeable, metav1.ConditionTrue, configv1.ReasonAsExpected, "No default catalog stands against an update of the cluster")
+	set(configv1.OperatorUpgradeable, metav1.ConditionTrue, configv1.ReasonAsExpected, "Default catalogs do not block updates of the cluster")
 	status.RelatedObjects = []configv1.ObjectReference{
 		{Resource: "namespaces", Name: r.namespace},
 		{Group: configv1.GroupVersion.Group, Resource: "operatorhubs", Name: configv1.OperatorHubName},

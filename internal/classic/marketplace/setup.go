@@ -24,25 +24,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
-// DefaultNamespace is where default catalogs are: platforms offer its catalogs to all namespaces.
+// DefaultNamespace is the namespace of default catalogs, whose catalogs platforms offer to all
+// namespaces.
 const DefaultNamespace = "openshift-marketplace"
 
-// clusterOperatorName is the name of the ClusterOperator, as platforms know it.
+// clusterOperatorName is the name of the ClusterOperator.
 const clusterOperatorName = "marketplace"
 
 // Options configure the component.
 type Options struct {
-	// Namespace of the default catalogs. Empty means DefaultNamespace.
+	// Namespace is the namespace of the default catalogs. If it is empty, DefaultNamespace is
+	// used.
 	Namespace string
-	// Defaults is the folder with the manifests of the default catalogs. It is read once. Nil means
-	// that there are none.
+	// Defaults is the folder with the manifests of the default catalogs. It is read once and
+	// may be nil.
 	Defaults fs.FS
-	// Release is the version of the platform that the program belongs to. Empty means that of the
-	// program.
+	// Release is the version of the platform to which the program belongs. If it is empty, the
+	// version of the program is used.
 	Release string
 	// Program is the version of the program.
 	Program string
-	// Clock tells the time. Nil means the real one.
+	// Clock is the clock. If it is nil, the real time is used.
 	Clock clock.PassiveClock
 }
 
@@ -56,7 +58,7 @@ func (o *Options) reportedVersion() string { return cmp.Or(o.Release, o.Program)
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators/status,resourceNames=marketplace,verbs=patch
 // +kubebuilder:rbac:groups=operators.coreos.com,namespace=openshift-marketplace,resources=catalogsources,verbs=get;list;watch;create;update;delete
 
-// Tune has the cache of a manager hold what the component reads, and no more.
+// Tune restricts the cache of a manager to the objects that the component reads.
 func Tune(options *ctrl.Options, namespace string) {
 	options.Cache.ByObject = map[client.Object]cache.ByObject{
 		&configv1.OperatorHub{}:   {Field: fields.OneTermEqualSelector("metadata.name", configv1.OperatorHubName)},
@@ -71,46 +73,48 @@ func Setup(mgr manager.Manager, o Options) error {
 	}
 
 	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
-	found := readDefaults(o.Defaults, o.Namespace)
-	for _, problem := range found.problems {
-		mgr.GetLogger().Error(problem, "A manifest of a default catalog cannot be used")
+	catalogs := readDefaults(o.Defaults, o.Namespace)
+	for _, problem := range catalogs.problems {
+		mgr.GetLogger().Error(problem, "Ignoring invalid manifest of a default catalog")
 	}
 
-	ends := newResultRecorder(o.Clock)
-	k := &catalogReconciler{namespace: o.Namespace, defaults: found, client: mgr.GetClient(), reader: mgr.GetAPIReader(), results: ends}
+	results := newResultRecorder(o.Clock)
+	k := &catalogReconciler{namespace: o.Namespace, defaults: catalogs, client: mgr.GetClient(), reader: mgr.GetAPIReader(), results: results}
 	if err := k.setupController(mgr); err != nil {
 		return fmt.Errorf("setting up the controller of OperatorHub %q: %w", configv1.OperatorHubName, err)
 	}
 
-	r := &operatorstatus.Reporter{Name: clusterOperatorName, Report: newReportFunc(o, ends, found.problems)}
-	return r.Setup(mgr, source.Channel(ends.changes, r.Wake()))
+	r := &operatorstatus.Reporter{Name: clusterOperatorName, Report: newReportFunc(o, results, catalogs.problems)}
+	return r.Setup(mgr, source.Channel(results.changes, r.Wake()))
 }
 
-func (k *catalogReconciler) setupController(mgr manager.Manager) error {
+// setupController adds the controller, and enqueues its only request at the start.
+func (r *catalogReconciler) setupController(mgr manager.Manager) error {
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: configv1.OperatorHubName}}
-	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{request} })
-	begin := make(chan event.GenericEvent, 1)
-	begin <- event.GenericEvent{Object: &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}}
-	isTheOne := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == configv1.OperatorHubName })
+	enqueueHub := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{request} })
+	initial := make(chan event.GenericEvent, 1)
+	initial <- event.GenericEvent{Object: &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}}
+	isHub := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == configv1.OperatorHubName })
 
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorhub").
-		WatchesRawSource(source.Channel(begin, wake)).
-		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.OperatorHub{}, wake, isTheOne)).
-		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &v1alpha1.CatalogSource{}, wake, k.newCatalogPredicate())).
-		Complete(k)
+		WatchesRawSource(source.Channel(initial, enqueueHub)).
+		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.OperatorHub{}, enqueueHub, isHub)).
+		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &v1alpha1.CatalogSource{}, enqueueHub, r.newCatalogPredicate())).
+		Complete(r)
 }
 
-// newCatalogPredicate lets through what happens to default catalogs, but for what is observed of them.
-func (k *catalogReconciler) newCatalogPredicate() predicate.Predicate {
-	is := func(object client.Object) bool {
-		return object.GetNamespace() == k.namespace && k.defaults.catalogs[object.GetName()] != nil
+// newCatalogPredicate returns a predicate for events of default catalogs. Updates of the status
+// are ignored.
+func (r *catalogReconciler) newCatalogPredicate() predicate.Predicate {
+	isDefault := func(object client.Object) bool {
+		return object.GetNamespace() == r.namespace && r.defaults.catalogs[object.GetName()] != nil
 	}
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return is(e.Object) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return is(e.Object) },
+		CreateFunc: func(e event.CreateEvent) bool { return isDefault(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return isDefault(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return is(e.ObjectNew) && (e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			return isDefault(e.ObjectNew) && (e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) || !maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()))
 		},
 		GenericFunc: func(event.GenericEvent) bool { return true },

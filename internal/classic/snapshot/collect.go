@@ -13,25 +13,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// collector makes entries of bundles, and holds once what many of them say.
-type collector struct {
-	entries []*resolution.Entry
-	bundles map[string]*resolution.Bundle // by package and name
-	strings map[string]string
-	bytes   int
+// entryCollector creates entries from bundles. It stores repeated strings and bundles only
+// once.
+type entryCollector struct {
+	entries    []*resolution.Entry
+	bundles    map[string]*resolution.Bundle // by package and name
+	strings    map[string]string
+	totalBytes int
 }
 
-func (c *collector) one(text string) string {
+// internString returns a shared copy of a string.
+func (c *entryCollector) internString(text string) string {
 	if known, ok := c.strings[text]; ok {
 		return known
 	}
 	c.strings[text] = text
-	c.bytes += len(text)
+	c.totalBytes += len(text)
 	return text
 }
 
-// packages are the names of those that there are bundles of.
-func (c *collector) packages() []string {
+// packageNames returns the sorted names of packages that have bundles.
+func (c *entryCollector) packageNames() []string {
 	names := map[string]bool{}
 	for _, e := range c.entries {
 		names[e.Package] = true
@@ -39,8 +41,9 @@ func (c *collector) packages() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// add adds a bundle as it stands in a channel. One that says of itself what cannot be read is left out.
-func (c *collector) add(b *registrypb.Bundle) {
+// addBundle adds a bundle in a channel. Bundles with missing names or invalid properties are
+// left out.
+func (c *entryCollector) addBundle(b *registrypb.Bundle) {
 	if b.GetCsvName() == "" || b.GetPackageName() == "" || b.GetChannelName() == "" {
 		return
 	}
@@ -48,31 +51,32 @@ func (c *collector) add(b *registrypb.Bundle) {
 	key := b.GetPackageName() + "/" + b.GetCsvName()
 	shared := c.bundles[key]
 	if shared == nil {
-		properties, ok := c.properties(b)
+		properties, ok := c.parseProperties(b)
 		if !ok {
 			return
 		}
 		shared = &resolution.Bundle{
-			Name: c.one(b.GetCsvName()), Package: c.one(b.GetPackageName()), Version: c.one(b.GetVersion()), Image: c.one(b.GetBundlePath()),
-			Properties: properties, Deprecation: c.one(b.GetDeprecation().GetMessage()),
+			Name: c.internString(b.GetCsvName()), Package: c.internString(b.GetPackageName()), Version: c.internString(b.GetVersion()), Image: c.internString(b.GetBundlePath()),
+			Properties: properties, Deprecation: c.internString(b.GetDeprecation().GetMessage()),
 		}
 		c.bundles[key] = shared
 	}
 
 	e := &resolution.Entry{
-		Bundle: shared, Channel: c.one(b.GetChannelName()), Replaces: c.one(b.GetReplaces()), SkipRange: c.one(b.GetSkipRange()),
+		Bundle: shared, Channel: c.internString(b.GetChannelName()), Replaces: c.internString(b.GetReplaces()), SkipRange: c.internString(b.GetSkipRange()),
 	}
 	for _, name := range b.GetSkips() {
-		e.Skips = append(e.Skips, c.one(name))
+		e.Skips = append(e.Skips, c.internString(name))
 	}
 
 	c.entries = append(c.entries, e)
 }
 
-// properties returns those of a bundle, or what its APIs amount to when it has none.
-func (c *collector) properties(b *registrypb.Bundle) ([]fbc.Property, bool) {
+// parseProperties returns the properties of a bundle. A bundle without properties gets those of
+// its APIs. It returns false if a property is invalid.
+func (c *entryCollector) parseProperties(b *registrypb.Bundle) ([]fbc.Property, bool) {
 	if len(b.GetProperties()) == 0 {
-		properties, err := resolution.FromAPIs(apis(b.GetProvidedApis()), apis(b.GetRequiredApis()))
+		properties, err := resolution.FromAPIs(convertAPIs(b.GetProvidedApis()), convertAPIs(b.GetRequiredApis()))
 		return properties, err == nil
 	}
 
@@ -81,14 +85,15 @@ func (c *collector) properties(b *registrypb.Bundle) ([]fbc.Property, bool) {
 		if !json.Valid([]byte(p.GetValue())) {
 			return nil, false
 		}
-		properties = append(properties, fbc.Property{Type: c.one(p.GetType()), Value: json.RawMessage(p.GetValue())})
-		c.bytes += len(p.GetValue())
+		properties = append(properties, fbc.Property{Type: c.internString(p.GetType()), Value: json.RawMessage(p.GetValue())})
+		c.totalBytes += len(p.GetValue())
 	}
 
 	return properties, true
 }
 
-func apis(all []*registrypb.GroupVersionKind) csvinfo.APIs {
+// convertAPIs returns APIs of the protocol as a set.
+func convertAPIs(all []*registrypb.GroupVersionKind) csvinfo.APIs {
 	set := csvinfo.APIs{}
 	for _, api := range all {
 		set.Insert(schema.GroupVersionKind{Group: api.GetGroup(), Version: api.GetVersion(), Kind: api.GetKind()})

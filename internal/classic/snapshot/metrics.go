@@ -5,8 +5,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-var snapshots = prometheus.NewCounterVec(prometheus.CounterOpts{
+var snapshotsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "catalog_source_snapshots_total", Help: "How often a CatalogSource was read.",
 }, []string{"namespace", "name"})
 
-func init() { ctrlmetrics.Registry.MustRegister(snapshots) }
+func init() { ctrlmetrics.Registry.MustRegister(snapshotsTotal) }

@@ -1,8 +1,9 @@
-// Package snapshot keeps what catalogs offer, in the form that operators are chosen from. A catalog is
-// read when it is first asked for, and again once its connection was made anew or the snapshot is old;
-// nothing is read in advance.
+// Package snapshot caches the content of catalogs in the form that the resolver needs. A
+// catalog is read on first use, and again after a reconnect or when its snapshot is too old.
+// Nothing is read in advance.
 //
-// It holds no manifests: those of a bundle that its catalog has itself are read when they are needed.
+// Snapshots contain no manifests. If a catalog holds the manifests of a bundle, they are read
+// when needed.
 package snapshot
 
 import (
@@ -26,86 +27,87 @@ import (
 )
 
 const (
-	// maxAge is how old a snapshot gets. What serves a catalog serves the same for as long as it runs, but
-	// for servers behind an address that somebody else runs.
+	// maxAge is the maximum age of a snapshot. The content of a registry server does not change
+	// while it runs, except for servers outside of OLM's control behind an address.
 	maxAge = 30 * time.Minute
-	// readTime bounds how long a catalog is read.
-	readTime = time.Minute
-	// atATime is how many catalogs are read at the same time.
-	atATime = 4
-	// asked is how many packages of a catalog are asked for at the same time.
-	asked = 8
+	// readTimeout limits the reading of a catalog.
+	readTimeout = time.Minute
+	// maxConcurrentReads is how many catalogs are read concurrently.
+	maxConcurrentReads = 4
+	// maxConcurrentRequests is how many packages of a catalog are read concurrently.
+	maxConcurrentRequests = 8
 )
 
-// Limits of what a catalog can make a snapshot hold. The largest catalogs of the field have some 20,000
-// entries with 60 MiB of properties.
+// Limits for the size of a snapshot. The largest public catalogs have about 20,000 entries with
+// 60 MiB of properties.
 const (
 	maxEntries = 200_000
 	maxBytes   = 512 << 20
 )
 
-// Catalogs returns the clients of catalogs.
+// Catalogs provides the clients of catalogs.
 type Catalogs interface {
-	// Client returns the client of a catalog, false when there is no connection to it.
+	// Client returns the client of a catalog. It returns false if there is no connection to it.
 	Client(catalog types.NamespacedName) (registrypb.RegistryClient, bool)
 }
 
-// Store keeps a snapshot of each catalog that was asked for. It is safe for use by several goroutines.
+// Store holds a snapshot of each catalog that was requested. It is safe for concurrent use.
 type Store struct {
-	catalogs Catalogs
-	clock    clock.PassiveClock
-	reading  chan struct{}
+	catalogs  Catalogs
+	clock     clock.PassiveClock
+	readSlots chan struct{}
 
 	mu    sync.Mutex
-	known map[types.NamespacedName]*slot
+	slots map[types.NamespacedName]*snapshotSlot
 }
 
-// slot is the place of a catalog's snapshot.
-type slot struct {
+// snapshotSlot holds the snapshot of a catalog.
+type snapshotSlot struct {
 	mu       sync.Mutex // held while the catalog is read
 	snapshot *resolution.Snapshot
-	at       time.Time
+	readAt   time.Time
 
-	// version counts how often what was read before became void. It is the store's.
-	version int
-	read    int
+	// version counts how often the snapshot was invalidated. The mutex of the store guards it.
+	version     int
+	readVersion int
 }
 
-// New makes an empty store. The clock may be nil, for the real one.
+// New returns an empty store. If the clock is nil, the real time is used.
 func New(catalogs Catalogs, c clock.PassiveClock) *Store {
 	if c == nil {
 		c = clock.RealClock{}
 	}
-	return &Store{catalogs: catalogs, clock: c, reading: make(chan struct{}, atATime), known: map[types.NamespacedName]*slot{}}
+	return &Store{catalogs: catalogs, clock: c, readSlots: make(chan struct{}, maxConcurrentReads), slots: map[types.NamespacedName]*snapshotSlot{}}
 }
 
-// Void has a catalog be read anew when it is next asked for.
+// Void invalidates the snapshot of a catalog, so that the next Get reads it again.
 func (s *Store) Void(catalog types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k := s.known[catalog]; k != nil {
+	if k := s.slots[catalog]; k != nil {
 		k.version++
 	}
-	snapshots.WithLabelValues(catalog.Namespace, catalog.Name).Add(0) // It is told from the first connection on.
+	snapshotsTotal.WithLabelValues(catalog.Namespace, catalog.Name).Add(0) // The metric exists from the first connection on.
 }
 
-// Drop forgets a catalog.
+// Drop removes the snapshot of a catalog.
 func (s *Store) Drop(catalog types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.known, catalog)
-	snapshots.DeleteLabelValues(catalog.Namespace, catalog.Name)
+	delete(s.slots, catalog)
+	snapshotsTotal.DeleteLabelValues(catalog.Namespace, catalog.Name)
 }
 
-// Get returns what a catalog offers. The snapshot is shared, and must not be changed.
+// Get returns the snapshot of a catalog and reads the catalog if necessary. The snapshot is
+// shared and must not be modified.
 func (s *Store) Get(ctx context.Context, catalog types.NamespacedName) (*resolution.Snapshot, error) {
-	k := s.slot(catalog)
+	k := s.slotFor(catalog)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s.mu.Lock()
 	version := k.version
 	s.mu.Unlock()
-	if k.snapshot != nil && k.read == version && s.clock.Since(k.at) < maxAge {
+	if k.snapshot != nil && k.readVersion == version && s.clock.Since(k.readAt) < maxAge {
 		return k.snapshot, nil
 	}
 
@@ -115,44 +117,45 @@ func (s *Store) Get(ctx context.Context, catalog types.NamespacedName) (*resolut
 	}
 
 	select {
-	case s.reading <- struct{}{}:
-		defer func() { <-s.reading }()
+	case s.readSlots <- struct{}{}:
+		defer func() { <-s.readSlots }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 
 	now := s.clock.Now()
-	snapshots.WithLabelValues(catalog.Namespace, catalog.Name).Inc()
-	read, err := read(ctx, catalog, client)
+	snapshotsTotal.WithLabelValues(catalog.Namespace, catalog.Name).Inc()
+	read, err := readCatalog(ctx, catalog, client)
 	if err != nil {
 		return nil, fmt.Errorf("failed to list bundles: %w", err)
 	}
 
-	k.snapshot, k.at, k.read = read, now, version
+	k.snapshot, k.readAt, k.readVersion = read, now, version
 	return read, nil
 }
 
-func (s *Store) slot(catalog types.NamespacedName) *slot {
+// slotFor returns the slot of a catalog, which is created on first use.
+func (s *Store) slotFor(catalog types.NamespacedName) *snapshotSlot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.known[catalog]
+	k := s.slots[catalog]
 	if k == nil {
-		k = &slot{}
-		s.known[catalog] = k
+		k = &snapshotSlot{}
+		s.slots[catalog] = k
 	}
 
 	return k
 }
 
-// Manifests returns those of a bundle that its catalog has itself: the ClusterServiceVersion and all objects,
-// each as JSON.
+// Manifests reads the manifests of a bundle from its catalog: the CSV and all objects, each as
+// JSON.
 func (s *Store) Manifests(ctx context.Context, e *resolution.Entry) (csv string, objects []string, err error) {
 	client, ok := s.catalogs.Client(e.Catalog())
 	if !ok {
 		return "", nil, fmt.Errorf("no registry client established for catalogsource %s", e.Catalog())
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	bundle, err := client.GetBundle(ctx, &registrypb.GetBundleRequest{PkgName: e.Package, ChannelName: e.Channel, CsvName: e.Name})
 	if err != nil {
@@ -162,21 +165,21 @@ func (s *Store) Manifests(ctx context.Context, e *resolution.Entry) (csv string,
 	return bundle.GetCsvJson(), bundle.GetObject(), nil
 }
 
-// read reads a catalog.
-func read(ctx context.Context, catalog types.NamespacedName, client registrypb.RegistryClient) (*resolution.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+// readCatalog reads a catalog. Bundles of packages that could not be read are left out.
+func readCatalog(ctx context.Context, catalog types.NamespacedName, client registrypb.RegistryClient) (*resolution.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	stream, err := client.ListBundles(ctx, &registrypb.ListBundlesRequest{})
 	if err != nil {
 		return nil, err
 	}
 
-	c := collector{strings: map[string]string{}, bundles: map[string]*resolution.Bundle{}}
-	if err := c.collect(stream); err != nil {
+	c := entryCollector{strings: map[string]string{}, bundles: map[string]*resolution.Bundle{}}
+	if err := c.readBundles(stream); err != nil {
 		return nil, err
 	}
 
-	packages, err := describe(ctx, client, c.packages())
+	packages, err := readPackages(ctx, client, c.packageNames())
 	if err != nil {
 		return nil, err
 	}
@@ -191,8 +194,8 @@ func read(ctx context.Context, catalog types.NamespacedName, client registrypb.R
 	return resolution.NewSnapshot(catalog, packages, entries), nil
 }
 
-// collect reads all bundles. One that cannot be read is left out.
-func (c *collector) collect(stream grpc.ServerStreamingClient[registrypb.Bundle]) error {
+// readBundles reads all bundles. Invalid bundles are left out.
+func (c *entryCollector) readBundles(stream grpc.ServerStreamingClient[registrypb.Bundle]) error {
 	for {
 		bundle, err := stream.Recv()
 		switch {
@@ -201,19 +204,19 @@ func (c *collector) collect(stream grpc.ServerStreamingClient[registrypb.Bundle]
 		case err != nil:
 			return err
 		}
-		if c.add(bundle); len(c.entries) > maxEntries || c.bytes > maxBytes {
-			return fmt.Errorf("the catalog is too large: it may have %d bundles in channels, and %d bytes of properties", maxEntries, maxBytes)
+		if c.addBundle(bundle); len(c.entries) > maxEntries || c.totalBytes > maxBytes {
+			return fmt.Errorf("the catalog is too large: the limits are %d channel entries and %d bytes of properties", maxEntries, maxBytes)
 		}
 	}
 }
 
-// describe asks for packages. Those that cannot be described are not among the answers, but a catalog that
-// stops answering is an error.
-func describe(ctx context.Context, client registrypb.RegistryClient, names []string) (map[string]resolution.Package, error) {
+// readPackages reads packages. Packages that cannot be read are missing in the result, but it
+// returns an error if the catalog becomes unavailable.
+func readPackages(ctx context.Context, client registrypb.RegistryClient, names []string) (map[string]resolution.Package, error) {
 	var mu sync.Mutex
 	packages := make(map[string]resolution.Package, len(names))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(asked)
+	group.SetLimit(maxConcurrentRequests)
 	for _, name := range names {
 		group.Go(func() error {
 			answer, err := client.GetPackage(ctx, &registrypb.GetPackageRequest{Name: name})

@@ -52,8 +52,8 @@ var kinds = []func(*runtime.Scheme) error{
 	corev1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
 }
 
-// cluster is a cluster with a catalog-operator, whose pods are played by the test.
-type cluster struct {
+// fixture is a cluster with a catalog-operator, whose pods are played by the test.
+type fixture struct {
 	t *testing.T
 	client.Client
 	namespace string
@@ -61,93 +61,93 @@ type cluster struct {
 	stop func()
 }
 
-// start runs the component with the rights that it is shipped with, and makes a namespace for the
+// newFixture runs the component with the rights that it is shipped with, and makes a namespace for the
 // test.
-func start(t *testing.T, o catalogoperator.Options) *cluster {
+func newFixture(t *testing.T, o catalogoperator.Options) *fixture {
 	t.Helper()
-	c := &cluster{t: t, Client: env.Client(t, kinds...)}
+	f := &fixture{t: t, Client: env.Client(t, kinds...)}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "catalogs-"}}
-	c.must(c.Create(t.Context(), namespace))
-	c.namespace = namespace.Name
+	f.must(f.Create(t.Context(), namespace))
+	f.namespace = namespace.Name
 	o.Images.ConfigMapServer = objects.Program{Image: "quay.io/example/server:v1", Command: []string{"configmap-server"}}
-	c.stop = c.run(o)
+	f.stop = f.run(o)
 	// No other test's component is to see what stays.
 	t.Cleanup(func() {
-		_ = c.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(c.namespace))
+		_ = f.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(f.namespace))
 	})
 
-	return c
+	return f
 }
 
 // run runs the component until it is stopped, or the test ends.
-func (c *cluster) run(o catalogoperator.Options) (stop func()) {
-	c.t.Helper()
-	limited := env.Limited(c.t, "config/classic/catalog-operator/role.yaml")
+func (f *fixture) run(o catalogoperator.Options) (stop func()) {
+	f.t.Helper()
+	limited := env.Limited(f.t, "config/classic/catalog-operator/role.yaml")
 	limited.QPS = -1
 	options := ctrl.Options{
-		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		Scheme: f.Scheme(), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(5 * time.Second),
 	}
 	options.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
 	catalogoperator.Tune(&options)
 	mgr, err := ctrl.NewManager(limited, options)
-	c.must(err)
-	c.must(catalogoperator.Setup(mgr, o))
-	stop = env.Manage(c.t, mgr)
+	f.must(err)
+	f.must(catalogoperator.Setup(mgr, o))
+	stop = env.Manage(f.t, mgr)
 
 	return stop
 }
 
-func (c *cluster) must(err error) {
-	c.t.Helper()
+func (f *fixture) must(err error) {
+	f.t.Helper()
 	if err != nil {
-		c.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
 // eventually waits until a check has nothing to say any more.
-func (c *cluster) eventually(check func() error) {
-	c.t.Helper()
+func (f *fixture) eventually(check func() error) {
+	f.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})
 	if err != nil {
-		c.t.Fatal(errors.Join(err, last))
+		f.t.Fatal(errors.Join(err, last))
 	}
 }
 
 // catalog makes a catalog.
-func (c *cluster) catalog(name string, spec v1alpha1.CatalogSourceSpec) *v1alpha1.CatalogSource {
-	c.t.Helper()
-	catalog := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}, Spec: spec}
-	c.must(c.Create(c.t.Context(), catalog))
+func (f *fixture) catalog(name string, spec v1alpha1.CatalogSourceSpec) *v1alpha1.CatalogSource {
+	f.t.Helper()
+	catalog := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace}, Spec: spec}
+	f.must(f.Create(f.t.Context(), catalog))
 	return catalog
 }
 
-func (c *cluster) get(object client.Object) error {
-	return c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object)
+func (f *fixture) get(object client.Object) error {
+	return f.Get(f.t.Context(), client.ObjectKeyFromObject(object), object)
 }
 
 // edit changes an object.
-func edit[T client.Object](c *cluster, object T, change func(T)) {
-	c.t.Helper()
-	c.eventually(func() error {
-		if err := c.get(object); err != nil {
+func edit[T client.Object](f *fixture, object T, change func(T)) {
+	f.t.Helper()
+	f.eventually(func() error {
+		if err := f.get(object); err != nil {
 			return err
 		}
 		before := object.DeepCopyObject().(T)
 		change(object)
-		return c.Patch(c.t.Context(), object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return f.Patch(f.t.Context(), object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 }
 
 // state waits until the connection to a catalog is in a state.
-func (c *cluster) state(catalog *v1alpha1.CatalogSource, want string) {
-	c.t.Helper()
-	c.eventually(func() error {
-		if err := c.get(catalog); err != nil {
+func (f *fixture) state(catalog *v1alpha1.CatalogSource, want string) {
+	f.t.Helper()
+	f.eventually(func() error {
+		if err := f.get(catalog); err != nil {
 			return err
 		}
 		if s := catalog.Status.GRPCConnectionState; s == nil || s.LastObservedState != want {
@@ -158,10 +158,10 @@ func (c *cluster) state(catalog *v1alpha1.CatalogSource, want string) {
 }
 
 // says waits until the status of a catalog has a reason and a message.
-func (c *cluster) says(catalog *v1alpha1.CatalogSource, reason string, message func(string) bool) {
-	c.t.Helper()
-	c.eventually(func() error {
-		if err := c.get(catalog); err != nil {
+func (f *fixture) says(catalog *v1alpha1.CatalogSource, reason string, message func(string) bool) {
+	f.t.Helper()
+	f.eventually(func() error {
+		if err := f.get(catalog); err != nil {
 			return err
 		}
 		if s := catalog.Status; s.Reason != reason || !message(s.Message) {
@@ -174,10 +174,10 @@ func (c *cluster) says(catalog *v1alpha1.CatalogSource, reason string, message f
 func is(want string) func(string) bool { return func(got string) bool { return got == want } }
 
 // pods returns those with a label that are not going.
-func (c *cluster) pods(label, value string) []corev1.Pod {
-	c.t.Helper()
+func (f *fixture) pods(label, value string) []corev1.Pod {
+	f.t.Helper()
 	var list corev1.PodList
-	c.must(c.List(c.t.Context(), &list, client.InNamespace(c.namespace), client.MatchingLabels{label: value}))
+	f.must(f.List(f.t.Context(), &list, client.InNamespace(f.namespace), client.MatchingLabels{label: value}))
 	var staying []corev1.Pod
 	for _, pod := range list.Items {
 		if pod.DeletionTimestamp.IsZero() {
@@ -189,14 +189,14 @@ func (c *cluster) pods(label, value string) []corev1.Pod {
 }
 
 // onePod waits until there is exactly one pod with a label, which is not one of some others.
-func (c *cluster) onePod(label, value string, others ...string) *corev1.Pod {
-	c.t.Helper()
+func (f *fixture) onePod(label, value string, others ...string) *corev1.Pod {
+	f.t.Helper()
 	var one *corev1.Pod
-	c.eventually(func() error {
-		pods := c.pods(label, value)
+	f.eventually(func() error {
+		pods := f.pods(label, value)
 		if len(pods) != 1 {
 			catalog := &v1alpha1.CatalogSource{}
-			err := c.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: value}, catalog)
+			err := f.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: value}, catalog)
 			return errors.Join(err, fmt.Errorf("there are %d pods with %s=%s, and the catalog says %q", len(pods), label, value, catalog.Status.Message))
 		}
 
@@ -214,9 +214,9 @@ func (c *cluster) onePod(label, value string, others ...string) *corev1.Pod {
 }
 
 // runs plays the node of a pod: its container runs an image.
-func (c *cluster) runs(pod *corev1.Pod, imageID string) {
-	c.t.Helper()
-	c.play(pod, func(s *corev1.PodStatus) {
+func (f *fixture) runs(pod *corev1.Pod, imageID string) {
+	f.t.Helper()
+	f.play(pod, func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodRunning
 		s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "registry-server", ImageID: imageID, Ready: true}}
@@ -224,14 +224,14 @@ func (c *cluster) runs(pod *corev1.Pod, imageID string) {
 }
 
 // play sets the status of a pod.
-func (c *cluster) play(pod *corev1.Pod, change func(*corev1.PodStatus)) {
-	c.t.Helper()
-	c.eventually(func() error {
-		if err := c.get(pod); err != nil {
+func (f *fixture) play(pod *corev1.Pod, change func(*corev1.PodStatus)) {
+	f.t.Helper()
+	f.eventually(func() error {
+		if err := f.get(pod); err != nil {
 			return err
 		}
 		change(&pod.Status)
-		return c.Status().Update(c.t.Context(), pod)
+		return f.Status().Update(f.t.Context(), pod)
 	})
 }
 
