@@ -93,8 +93,8 @@ type componentReport struct {
 	now            metav1.Time
 }
 
-// applyTo writes the report into a status, which holds the previous one.
-func (r *componentReport) applyTo(status *configv1.ClusterOperatorStatus) {
+// applyToStatus writes the report into a status, which holds the previous one.
+func (r *componentReport) applyToStatus(status *configv1.ClusterOperatorStatus) {
 	set := func(conditionType string, is bool, reason, message string) {
 		c := configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 		if is {

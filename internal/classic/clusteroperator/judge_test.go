@@ -169,7 +169,7 @@ Upgradeable=False [UpdateNotInEffect] Waiting for updates to take effect
 `},
 	} {
 		said.isUp = step.up
-		said.applyTo(&status)
+		said.applyToStatus(&status)
 		if diff := cmp.Diff(step.want, formatStatus(&status)); diff != "" {
 			t.Errorf("the status (-want +got):\n%s", diff)
 		}
@@ -178,7 +178,7 @@ Upgradeable=False [UpdateNotInEffect] Waiting for updates to take effect
 	// The same again changes nothing, times included.
 	before := status.DeepCopy()
 	said.now = metav1.NewTime(now.Add(time.Minute))
-	said.applyTo(&status)
+	said.applyToStatus(&status)
 	if diff := cmp.Diff(before, &status); diff != "" {
 		t.Errorf("a second report (-first +second):\n%s", diff)
 	}

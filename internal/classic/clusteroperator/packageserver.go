@@ -96,8 +96,8 @@ type csvReport struct {
 	now            metav1.Time
 }
 
-// applyTo writes the report into a status, which holds the previous one.
-func (r *csvReport) applyTo(status *configv1.ClusterOperatorStatus) {
+// applyToStatus writes the report into a status, which holds the previous one.
+func (r *csvReport) applyToStatus(status *configv1.ClusterOperatorStatus) {
 	set := func(conditionType string, is metav1.ConditionStatus, reason, message string) {
 		operatorstatus.Set(&status.Conditions, configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: is, Reason: reason, Message: message}, r.now)
 	}

@@ -54,7 +54,7 @@ func TestPackageServer(t *testing.T) {
 			"Progressing=False [ClusterServiceVersionDeleted] The ClusterServiceVersion of packageserver 1.1.0 was deleted\n"},
 	} {
 		said := csvReport{csv: step.csv, release: "4.18.3", now: now}
-		said.applyTo(&status)
+		said.applyToStatus(&status)
 		if diff := cmp.Diff(step.want, formatStatus(&status)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
@@ -139,9 +139,9 @@ func TestIsEarly(t *testing.T) {
 func TestEarlyReport(t *testing.T) {
 	var status configv1.ClusterOperatorStatus
 	before := csvReport{csv: phase(v1alpha1.CSVPhaseSucceeded, "1.0.0"), release: "1.0.0", now: now}
-	before.applyTo(&status)
+	before.applyToStatus(&status)
 	early := csvReport{csv: phase(v1alpha1.CSVPhaseSucceeded, "1.0.0"), release: "1.1.0", isSuccessStale: true, now: now}
-	early.applyTo(&status)
+	early.applyToStatus(&status)
 	want := "version operator 1.0.0\nversion packageserver 1.0.0\nDegraded=False [AsExpected] \nUpgradeable=True [AsExpected] Safe to upgrade\n" +
 		"Available=True [ClusterServiceVersionSucceeded] ClusterServiceVersion olm/packageserver observed in phase Succeeded\n" +
 		"Progressing=True [ClusterServiceVersionNotSucceeded] Working toward 1.1.0\nrelated namespaces /olm\nrelated clusterserviceversions olm/packageserver\n"

@@ -103,7 +103,7 @@ func (o *Options) newOLMReport(evaluator *healthEvaluator, csvs client.Reader) r
 		}
 
 		component.upgradeable = newUpgradeableCondition(statements, o.Release)
-		return component.applyTo, requeueAfter, nil
+		return component.applyToStatus, requeueAfter, nil
 	}
 }
 
@@ -125,7 +125,7 @@ func SetupCatalog(mgr manager.Manager, o Options) error {
 		component.upgradeable = configv1.ClusterOperatorStatusCondition{
 			Type: configv1.OperatorUpgradeable, Status: metav1.ConditionTrue, Reason: configv1.ReasonAsExpected, Message: messageNotBlocking,
 		}
-		return component.applyTo, requeueAfter, nil
+		return component.applyToStatus, requeueAfter, nil
 	}}
 
 	return r.Setup(mgr, source.Channel(o.Syncs.changeEvents(), r.Wake()))
@@ -152,7 +152,7 @@ func SetupPackageServer(mgr manager.Manager, o Options) error {
 		var requeueAfter time.Duration
 		component.isSuccessStale, requeueAfter = change.checkStaleSuccess(component.csv, last, component.release, component.now.Time)
 
-		return component.applyTo, requeueAfter, nil
+		return component.applyToStatus, requeueAfter, nil
 	}}
 
 	hasLabel := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetLabels()[LabelName] == o.Name })

@@ -70,16 +70,16 @@ func APILabel(api schema.GroupVersionKind) string { return apiLabelPrefix + APIH
 // Provided returns the APIs that a CSV owns. It returns an error if the name of a CRD has no
 // group.
 func Provided(csv *v1alpha1.ClusterServiceVersion) (APIs, error) {
-	return collectAPIs(csv.Spec.CustomResourceDefinitions.Owned, csv.Spec.APIServiceDefinitions.Owned)
+	return collectDescribedAPIs(csv.Spec.CustomResourceDefinitions.Owned, csv.Spec.APIServiceDefinitions.Owned)
 }
 
 // Required returns the APIs that a CSV requires from others. It returns an error if the name of
 // a CRD has no group.
 func Required(csv *v1alpha1.ClusterServiceVersion) (APIs, error) {
-	return collectAPIs(csv.Spec.CustomResourceDefinitions.Required, csv.Spec.APIServiceDefinitions.Required)
+	return collectDescribedAPIs(csv.Spec.CustomResourceDefinitions.Required, csv.Spec.APIServiceDefinitions.Required)
 }
 
-func collectAPIs(crds []v1alpha1.CRDDescription, services []v1alpha1.APIServiceDescription) (APIs, error) {
+func collectDescribedAPIs(crds []v1alpha1.CRDDescription, services []v1alpha1.APIServiceDescription) (APIs, error) {
 	apis := APIs{}
 	for _, crd := range crds {
 		_, group, ok := strings.Cut(crd.Name, ".")

@@ -17,7 +17,7 @@ func Hash(v any) (string, error) {
 	if err := json.NewEncoder(&encoded).Encode(v); err != nil {
 		return "", fmt.Errorf("computing a hash: %w", err)
 	}
-	return hashBase62(encoded.Bytes()), nil
+	return hashToBase62(encoded.Bytes()), nil
 }
 
 // PlainHash is Hash without the newline, as used by LabelPermissionsHash.
@@ -26,13 +26,13 @@ func PlainHash(v any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("computing a hash: %w", err)
 	}
-	return hashBase62(encoded), nil
+	return hashToBase62(encoded), nil
 }
 
 // TextHash returns the hash of a text, without quotes.
-func TextHash(text string) string { return hashBase62([]byte(text)) }
+func TextHash(text string) string { return hashToBase62([]byte(text)) }
 
-func hashBase62(data []byte) string {
+func hashToBase62(data []byte) string {
 	sum := sha256.Sum224(data)
 	return new(big.Int).SetBytes(sum[:]).Text(62)
 }

@@ -152,7 +152,7 @@ func (p *Pool) Set(catalog types.NamespacedName, address string) error {
 	}
 
 	p.connections[catalog] = created
-	p.watchers.Go(func() { p.watchState(catalog, created) })
+	p.watchers.Go(func() { p.watchConnectionState(catalog, created) })
 	return nil
 }
 
@@ -207,8 +207,8 @@ func (c *connection) recordAttempt(now time.Time, err error) {
 	c.state.Tried, c.state.Err = now, err
 }
 
-// watchState records and notifies state changes of a connection until it is closed.
-func (p *Pool) watchState(catalog types.NamespacedName, c *connection) {
+// watchConnectionState records and notifies state changes of a connection until it is closed.
+func (p *Pool) watchConnectionState(catalog types.NamespacedName, c *connection) {
 	first := true
 	for {
 		state := c.client.GetState()

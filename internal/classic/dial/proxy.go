@@ -45,8 +45,8 @@ func ProxyFromEnvironment(getenv func(string) string) Proxy {
 	return Proxy{URL: either("GRPC_PROXY", "grpc_proxy"), Except: either("NO_PROXY", "no_proxy")}
 }
 
-// proxyFor returns the proxy for an address, or nil for none.
-func (p Proxy) proxyFor(address string) (*url.URL, error) {
+// proxyForAddress returns the proxy for an address, or nil for none.
+func (p Proxy) proxyForAddress(address string) (*url.URL, error) {
 	config := httpproxy.Config{HTTPSProxy: p.URL, NoProxy: p.Except}
 	proxy, err := config.ProxyFunc()(&url.URL{Scheme: "https", Host: address})
 	if err != nil {
@@ -61,7 +61,7 @@ func (p Proxy) proxyFor(address string) (*url.URL, error) {
 
 // dialContext connects to an address, through the proxy if there is one.
 func (p Proxy) dialContext(ctx context.Context, address string) (net.Conn, error) {
-	proxy, err := p.proxyFor(address)
+	proxy, err := p.proxyForAddress(address)
 	if err != nil {
 		return nil, err
 	}

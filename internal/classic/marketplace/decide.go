@@ -11,9 +11,9 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// isDisabled reports whether the spec disables a default catalog. An entry for the catalog
+// isSourceDisabled reports whether the spec disables a default catalog. An entry for the catalog
 // takes precedence over disableAllDefaultSources, and the last of several entries counts.
-func isDisabled(spec *configv1.OperatorHubSpec, name string) bool {
+func isSourceDisabled(spec *configv1.OperatorHubSpec, name string) bool {
 	is := spec.DisableAllDefaultSources
 	for _, s := range spec.Sources {
 		if s.Name == name {
@@ -46,12 +46,12 @@ func restoreDefault(catalog, want *v1alpha1.CatalogSource) bool {
 	}
 
 	catalog.Spec = spec
-	catalog.Labels, catalog.Annotations = mergeMaps(catalog.Labels, want.Labels), mergeMaps(catalog.Annotations, want.Annotations)
+	catalog.Labels, catalog.Annotations = mergeStringMaps(catalog.Labels, want.Labels), mergeStringMaps(catalog.Annotations, want.Annotations)
 	return !equality.Semantic.DeepEqual(before, catalog)
 }
 
-// mergeMaps returns the entries of both maps; wanted takes precedence.
-func mergeMaps(existing, wanted map[string]string) map[string]string {
+// mergeStringMaps returns the entries of both maps; wanted takes precedence.
+func mergeStringMaps(existing, wanted map[string]string) map[string]string {
 	if len(existing)+len(wanted) == 0 {
 		return existing
 	}
@@ -72,10 +72,10 @@ func newHubStatus(hub *configv1.OperatorHub, names []string, failed map[string]e
 	listed := map[string]bool{}
 	for _, name := range names {
 		listed[name] = true
-		source := configv1.HubSourceStatus{Name: name, Disabled: isDisabled(&hub.Spec, name), Status: configv1.HubSourceSuccess}
+		source := configv1.HubSourceStatus{Name: name, Disabled: isSourceDisabled(&hub.Spec, name), Status: configv1.HubSourceSuccess}
 		if err := failed[name]; err != nil {
 			source.Status, source.Message = configv1.HubSourceError, err.Error()
-			source.Disabled = !source.Disabled && wasDisabled(&hub.Status, name)
+			source.Disabled = !source.Disabled && wasSourceDisabled(&hub.Status, name)
 		}
 		status.Sources = append(status.Sources, source)
 	}
@@ -86,15 +86,15 @@ func newHubStatus(hub *configv1.OperatorHub, names []string, failed map[string]e
 		}
 		listed[s.Name] = true
 		status.Sources = append(status.Sources, configv1.HubSourceStatus{
-			Name: s.Name, Disabled: isDisabled(&hub.Spec, s.Name), Status: configv1.HubSourceError, Message: unknownDefaultMessage(names),
+			Name: s.Name, Disabled: isSourceDisabled(&hub.Spec, s.Name), Status: configv1.HubSourceError, Message: unknownDefaultMessage(names),
 		})
 	}
 
 	return status
 }
 
-// wasDisabled reports whether the status says that a catalog is disabled.
-func wasDisabled(status *configv1.OperatorHubStatus, name string) bool {
+// wasSourceDisabled reports whether the status says that a catalog is disabled.
+func wasSourceDisabled(status *configv1.OperatorHubStatus, name string) bool {
 	for _, s := range status.Sources {
 		if s.Name == name {
 			return s.Disabled

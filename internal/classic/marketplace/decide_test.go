@@ -34,7 +34,7 @@ func TestIsDisabled(t *testing.T) {
 		{false, "-a +a", false}, {false, "+a -a", true},
 	} {
 		spec := &configv1.OperatorHubSpec{DisableAllDefaultSources: c.all, Sources: sources(c.sources)}
-		if got := isDisabled(spec, "a"); got != c.want {
+		if got := isSourceDisabled(spec, "a"); got != c.want {
 			t.Errorf("all off=%t, %q: a is off=%t", c.all, c.sources, got)
 		}
 	}

@@ -48,7 +48,7 @@ func (r *catalogReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl
 		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
 	}
 
-	r.results.record(err)
+	r.results.recordResult(err)
 	return ctrl.Result{}, err
 }
 
@@ -66,7 +66,7 @@ func (r *catalogReconciler) reconcileAll(ctx context.Context) []error {
 	failed := map[string]error{}
 	var errs []error
 	for _, name := range r.defaults.sortedNames() {
-		if isDisabled(&hub.Spec, name) {
+		if isSourceDisabled(&hub.Spec, name) {
 			err = r.removeDisabled(ctx, name)
 		} else {
 			err = r.ensureCatalog(ctx, r.defaults.catalogs[name])
@@ -128,7 +128,7 @@ func (r *catalogReconciler) removeDisabled(ctx context.Context, name string) err
 	if err := r.reader.Get(ctx, client.ObjectKey{Name: configv1.OperatorHubName}, hub); err != nil {
 		return fmt.Errorf("reading OperatorHub %q: %w", configv1.OperatorHubName, err)
 	}
-	if !isDisabled(&hub.Spec, name) || !isDefaultCatalog(&hub.Status, catalog) {
+	if !isSourceDisabled(&hub.Spec, name) || !isDefaultCatalog(&hub.Status, catalog) {
 		return nil
 	}
 

@@ -47,8 +47,8 @@ func newResultRecorder(c clock.PassiveClock) *resultRecorder {
 	return &resultRecorder{clock: c, changes: make(chan event.GenericEvent, 1)}
 }
 
-// record records the result of a reconciliation.
-func (p *resultRecorder) record(err error) {
+// recordResult records the result of a reconciliation.
+func (p *resultRecorder) recordResult(err error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	before := p.state
@@ -93,7 +93,7 @@ func newReportFunc(o Options, p *resultRecorder, problems []error) func(context.
 			return nil, requeueAfter, nil // There is no result yet.
 		}
 
-		return component.applyTo, requeueAfter, nil
+		return component.applyToStatus, requeueAfter, nil
 	}
 }
 
@@ -109,7 +109,7 @@ type componentReport struct {
 	now          metav1.Time
 }
 
-func (r *componentReport) applyTo(status *configv1.ClusterOperatorStatus) {
+func (r *componentReport) applyToStatus(status *configv1.ClusterOperatorStatus) {
 	set := func(conditionType string, is metav1.ConditionStatus, reason, message string) {
 		operatorstatus.Set(&status.Conditions, configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: is, Reason: reason, Message: message}, r.now)
 	}

@@ -65,8 +65,8 @@ type catalogState struct {
 	configMap  string
 }
 
-// stateOf returns the state of a catalog that has been connected since a time.
-func stateOf(catalog *operatorsv1alpha1.CatalogSource, connected time.Time) catalogState {
+// catalogStateOf returns the state of a catalog that has been connected since a time.
+func catalogStateOf(catalog *operatorsv1alpha1.CatalogSource, connected time.Time) catalogState {
 	c := catalogState{uid: catalog.UID, generation: catalog.Generation, connected: connected}
 	if service := catalog.Status.RegistryServiceStatus; service != nil {
 		c.created = service.CreatedAt.Time
@@ -96,7 +96,7 @@ func (r *catalogReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if err != nil && !gone {
 		return ctrl.Result{}, fmt.Errorf("reading CatalogSource %s: %w", request.NamespacedName, err)
 	}
-	if gone || !hasServer(&catalog) {
+	if gone || !hasRegistryServer(&catalog) {
 		r.removeCatalog(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
@@ -125,8 +125,8 @@ func (r *catalogReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	return ctrl.Result{}, nil
 }
 
-// hasServer reports whether a catalog has a registry server.
-func hasServer(catalog *operatorsv1alpha1.CatalogSource) bool {
+// hasRegistryServer reports whether a catalog has a registry server.
+func hasRegistryServer(catalog *operatorsv1alpha1.CatalogSource) bool {
 	return catalog.DeletionTimestamp.IsZero() && catalog.Status.RegistryServiceStatus != nil && catalog.Address() != ""
 }
 
@@ -138,7 +138,7 @@ func (r *catalogReconciler) refreshCatalog(ctx context.Context, catalog *operato
 		return ctrl.Result{}, err
 	}
 
-	state := stateOf(catalog, connected)
+	state := catalogStateOf(catalog, connected)
 	r.mu.Lock()
 	last, ok := r.readings[key]
 	r.mu.Unlock()
@@ -252,7 +252,7 @@ func (r *catalogReconciler) Ready() error {
 		if late {
 			break
 		}
-		if key := client.ObjectKeyFromObject(&catalogs.Items[i]); hasServer(&catalogs.Items[i]) && !r.attempted[key] {
+		if key := client.ObjectKeyFromObject(&catalogs.Items[i]); hasRegistryServer(&catalogs.Items[i]) && !r.attempted[key] {
 			return fmt.Errorf("catalog %s has not been read yet", key)
 		}
 	}

@@ -70,7 +70,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 		options.Name = "packageserver"
 	}
 
-	hasOLMConfig, err := hasKind(mgr, operatorsv1.OLMConfigKind)
+	hasOLMConfig, err := clusterHasKind(mgr, operatorsv1.OLMConfigKind)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 		pool:     dial.New(dial.Options{Changed: connections.enqueueCatalog, Proxy: options.Proxy}),
 		readings: map[types.NamespacedName]catalogReading{}, attempted: map[types.NamespacedName]bool{},
 	}
-	if err := setupServer(ctx, mgr, f, options); err != nil {
+	if err := setupHTTPSServer(ctx, mgr, f, options); err != nil {
 		return err
 	}
 	if err := mgr.Add(poolCloser{f.pool}); err != nil {
@@ -91,8 +91,8 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	return setupCatalogReconciler(mgr, f, connections, options.Name)
 }
 
-// hasKind reports whether the cluster has a kind of operators.coreos.com/v1.
-func hasKind(mgr manager.Manager, kind string) (bool, error) {
+// clusterHasKind reports whether the cluster has a kind of operators.coreos.com/v1.
+func clusterHasKind(mgr manager.Manager, kind string) (bool, error) {
 	gvk := operatorsv1.GroupVersion.WithKind(kind)
 	_, err := mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
@@ -186,8 +186,8 @@ func (c poolCloser) Start(ctx context.Context) error {
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// setupServer adds the HTTPS server and its authentication and authorization.
-func setupServer(ctx context.Context, mgr manager.Manager, r *catalogReconciler, options Options) error {
+// setupHTTPSServer adds the HTTPS server and its authentication and authorization.
+func setupHTTPSServer(ctx context.Context, mgr manager.Manager, r *catalogReconciler, options Options) error {
 	delegation, err := options.Access.Delegate(ctx, cmp.Or(options.Authentication, mgr.GetConfig()), cmp.Or(options.Authorization, mgr.GetConfig()))
 	if err != nil {
 		return err

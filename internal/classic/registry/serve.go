@@ -162,7 +162,7 @@ func portOfAddress(address net.Addr) int {
 // serveUntilDone serves content until the context ends.
 func (s *Serve) serveUntilDone(ctx context.Context, listener net.Listener, catalog *content.Content, log *slog.Logger) error {
 	stream, _ := s.Source.(content.Stream)
-	server := newServer(catalog, stream.Database, s.Log)
+	server := newGRPCServer(catalog, stream.Database, s.Log)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	if s.Ready != nil {

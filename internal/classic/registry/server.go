@@ -35,11 +35,11 @@ const (
 	minClientPingInterval = 10 * time.Second
 )
 
-// newServer returns a gRPC server with all services of a catalog. database is set for a SQLite
+// newGRPCServer returns a gRPC server with all services of a catalog. database is set for a SQLite
 // catalog.
-func newServer(catalog *content.Content, database bool, log *slog.Logger) *grpc.Server {
+func newGRPCServer(catalog *content.Content, database bool, log *slog.Logger) *grpc.Server {
 	state := &healthService{}
-	calls := &callLogger{log: log, onError: state.recordError}
+	calls := &callLogger{log: log, onError: state.recordReadError}
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
@@ -81,8 +81,8 @@ func (h *healthService) Check(context.Context, *grpc_health_v1.HealthCheckReques
 	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
 }
 
-// recordError marks the server as not serving if the content could not be read.
-func (h *healthService) recordError(err error) {
+// recordReadError marks the server as not serving if the content could not be read.
+func (h *healthService) recordReadError(err error) {
 	var read *content.ReadError
 	if errors.As(err, &read) {
 		h.contentUnreadable.Store(true)

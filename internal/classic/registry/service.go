@@ -59,11 +59,11 @@ func newDeprecation(message string) *registrypb.Deprecation {
 }
 
 func (s *registryService) GetBundle(_ context.Context, request *registrypb.GetBundleRequest) (*registrypb.Bundle, error) {
-	return s.findBundle(request.GetPkgName(), request.GetChannelName(), func(*content.Channel) string { return request.GetCsvName() })
+	return s.findChannelBundle(request.GetPkgName(), request.GetChannelName(), func(*content.Channel) string { return request.GetCsvName() })
 }
 
 func (s *registryService) GetBundleForChannel(_ context.Context, request *registrypb.GetBundleInChannelRequest) (*registrypb.Bundle, error) {
-	return s.findBundle(request.GetPkgName(), request.GetChannelName(), func(c *content.Channel) string {
+	return s.findChannelBundle(request.GetPkgName(), request.GetChannelName(), func(c *content.Channel) string {
 		if head := c.Head(); head != nil {
 			return head.Name
 		}
@@ -71,8 +71,8 @@ func (s *registryService) GetBundleForChannel(_ context.Context, request *regist
 	})
 }
 
-// findBundle returns a bundle of a channel without its upgrade edges. name selects the bundle.
-func (s *registryService) findBundle(pkg, channel string, name func(*content.Channel) string) (*registrypb.Bundle, error) {
+// findChannelBundle returns a bundle of a channel without its upgrade edges. name selects the bundle.
+func (s *registryService) findChannelBundle(pkg, channel string, name func(*content.Channel) string) (*registrypb.Bundle, error) {
 	p := s.content.Package(pkg)
 	if p == nil {
 		return nil, fmt.Errorf("package %q not found", pkg)
@@ -184,7 +184,7 @@ type upgradeEdge struct {
 func (s *registryService) listProviderEdges(request apiRequest) iter.Seq[upgradeEdge] {
 	return func(yield func(upgradeEdge) bool) {
 		for place := range s.content.Providers(requestedGVK(request)) {
-			if !yieldEdges(place, func(string) bool { return true }, yield) {
+			if !yieldUpgradeEdges(place, func(string) bool { return true }, yield) {
 				return
 			}
 		}
@@ -200,16 +200,16 @@ func (s *registryService) listLatestProviderEdges(request apiRequest) iter.Seq[u
 				continue
 			}
 			present := func(skip string) bool { return place.Channel.Entry(skip) != nil }
-			if !yieldEdges(place, present, yield) {
+			if !yieldUpgradeEdges(place, present, yield) {
 				return
 			}
 		}
 	}
 }
 
-// yieldEdges yields the edges of an entry. Of the skipped bundles it yields those that includes
+// yieldUpgradeEdges yields the edges of an entry. Of the skipped bundles it yields those that includes
 // accepts. It reports whether the iteration continues.
-func yieldEdges(place content.Place, includes func(skip string) bool, yield func(upgradeEdge) bool) bool {
+func yieldUpgradeEdges(place content.Place, includes func(skip string) bool, yield func(upgradeEdge) bool) bool {
 	if !yield(upgradeEdge{place, place.Entry.Replaces}) {
 		return false
 	}

@@ -123,7 +123,7 @@ func (r *requirement) describeProperty(propertyType string, raw json.RawMessage)
 		r.pkg = name
 	}
 
-	return d.formatText()
+	return d.formatDescription()
 }
 
 // newRequiredGVK converts the value of a GVK property.
@@ -153,8 +153,8 @@ func describePackage(raw json.RawMessage) (text, name string, err error) {
 	return text, value.PackageName, nil
 }
 
-// formatText returns the text of a constraint with its failure message.
-func (d *constraintDescription) formatText() (string, error) {
+// formatDescription returns the text of a constraint with its failure message.
+func (d *constraintDescription) formatDescription() (string, error) {
 	text, err := d.formatConstraint()
 	if err == nil && d.FailureMessage != "" && d.CEL == nil {
 		text += fmt.Sprintf(" and message: %q", d.FailureMessage)
@@ -184,7 +184,7 @@ func (p *constraintList) formatConstraints(words string) (string, error) {
 	texts := make([]string, len(p.Constraints))
 	for i := range p.Constraints {
 		var err error
-		if texts[i], err = p.Constraints[i].formatText(); err != nil {
+		if texts[i], err = p.Constraints[i].formatDescription(); err != nil {
 			return "", err
 		}
 	}

@@ -379,12 +379,12 @@ func (b *ruleBuilder) addUniquenessGroups() {
 	}
 
 	for _, name := range sortedKeys(byPackage, strings.Compare) {
-		b.addGroup(byPackage[name], "originate from package "+name, "there can be only one operator from package "+name)
+		b.addConflictGroup(byPackage[name], "originate from package "+name, "there can be only one operator from package "+name)
 	}
 
 	for _, gvk := range sortedKeys(byAPI, func(x, y schema.GroupVersionKind) int { return strings.Compare(x.String(), y.String()) }) {
 		api := fmt.Sprintf("%s (%s/%s)", gvk.Kind, gvk.Group, gvk.Version)
-		b.addGroup(byAPI[gvk], "provide "+api, "there can be only one provider of "+api)
+		b.addConflictGroup(byAPI[gvk], "provide "+api, "there can be only one provider of "+api)
 	}
 }
 
@@ -397,8 +397,8 @@ func sortedKeys[M ~map[K]V, K comparable, V any](m M, compare func(K, K) int) []
 	return keys
 }
 
-// addGroup adds a conflict group unless it has fewer than two members.
-func (b *ruleBuilder) addGroup(members []int, have, summary string) {
+// addConflictGroup adds a conflict group unless it has fewer than two members.
+func (b *ruleBuilder) addConflictGroup(members []int, have, summary string) {
 	if len(members) < 2 {
 		return
 	}

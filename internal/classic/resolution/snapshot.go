@@ -264,7 +264,7 @@ func (s *Snapshot) parseRequirements(e *Entry) ([]*requirement, error) {
 		if !isRequirement(p.Type) {
 			continue
 		}
-		one, err := s.parseCached(p)
+		one, err := s.parseRequirementCached(p)
 		if err != nil {
 			return nil, err
 		}
@@ -274,8 +274,8 @@ func (s *Snapshot) parseRequirements(e *Entry) ([]*requirement, error) {
 	return all, nil
 }
 
-// parseCached returns the requirement of a property, from the cache if possible.
-func (s *Snapshot) parseCached(p fbc.Property) (*requirement, error) {
+// parseRequirementCached returns the requirement of a property, from the cache if possible.
+func (s *Snapshot) parseRequirementCached(p fbc.Property) (*requirement, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := propertyKey{p.Type, string(p.Value)}

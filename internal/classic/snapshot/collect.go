@@ -76,7 +76,7 @@ func (c *entryCollector) addBundle(b *registrypb.Bundle) {
 // its APIs. It returns false if a property is invalid.
 func (c *entryCollector) parseProperties(b *registrypb.Bundle) ([]fbc.Property, bool) {
 	if len(b.GetProperties()) == 0 {
-		properties, err := resolution.FromAPIs(convertAPIs(b.GetProvidedApis()), convertAPIs(b.GetRequiredApis()))
+		properties, err := resolution.FromAPIs(convertProtocolAPIs(b.GetProvidedApis()), convertProtocolAPIs(b.GetRequiredApis()))
 		return properties, err == nil
 	}
 
@@ -92,8 +92,8 @@ func (c *entryCollector) parseProperties(b *registrypb.Bundle) ([]fbc.Property, 
 	return properties, true
 }
 
-// convertAPIs returns APIs of the protocol as a set.
-func convertAPIs(all []*registrypb.GroupVersionKind) csvinfo.APIs {
+// convertProtocolAPIs returns APIs of the protocol as a set.
+func convertProtocolAPIs(all []*registrypb.GroupVersionKind) csvinfo.APIs {
 	set := csvinfo.APIs{}
 	for _, api := range all {
 		set.Insert(schema.GroupVersionKind{Group: api.GetGroup(), Version: api.GetVersion(), Kind: api.GetKind()})

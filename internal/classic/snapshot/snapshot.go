@@ -101,7 +101,7 @@ func (s *Store) Drop(catalog types.NamespacedName) {
 // Get returns the snapshot of a catalog and reads the catalog if necessary. The snapshot is
 // shared and must not be modified.
 func (s *Store) Get(ctx context.Context, catalog types.NamespacedName) (*resolution.Snapshot, error) {
-	k := s.slotFor(catalog)
+	k := s.slotForCatalog(catalog)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s.mu.Lock()
@@ -125,7 +125,7 @@ func (s *Store) Get(ctx context.Context, catalog types.NamespacedName) (*resolut
 
 	now := s.clock.Now()
 	snapshotsTotal.WithLabelValues(catalog.Namespace, catalog.Name).Inc()
-	read, err := readCatalog(ctx, catalog, client)
+	read, err := readCatalogSnapshot(ctx, catalog, client)
 	if err != nil {
 		return nil, fmt.Errorf("failed to list bundles: %w", err)
 	}
@@ -134,8 +134,8 @@ func (s *Store) Get(ctx context.Context, catalog types.NamespacedName) (*resolut
 	return read, nil
 }
 
-// slotFor returns the slot of a catalog, which is created on first use.
-func (s *Store) slotFor(catalog types.NamespacedName) *snapshotSlot {
+// slotForCatalog returns the slot of a catalog, which is created on first use.
+func (s *Store) slotForCatalog(catalog types.NamespacedName) *snapshotSlot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.slots[catalog]
@@ -165,8 +165,8 @@ func (s *Store) Manifests(ctx context.Context, e *resolution.Entry) (csv string,
 	return bundle.GetCsvJson(), bundle.GetObject(), nil
 }
 
-// readCatalog reads a catalog. Bundles of packages that could not be read are left out.
-func readCatalog(ctx context.Context, catalog types.NamespacedName, client registrypb.RegistryClient) (*resolution.Snapshot, error) {
+// readCatalogSnapshot reads a catalog. Bundles of packages that could not be read are left out.
+func readCatalogSnapshot(ctx context.Context, catalog types.NamespacedName, client registrypb.RegistryClient) (*resolution.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	stream, err := client.ListBundles(ctx, &registrypb.ListBundlesRequest{})
@@ -175,7 +175,7 @@ func readCatalog(ctx context.Context, catalog types.NamespacedName, client regis
 	}
 
 	c := entryCollector{strings: map[string]string{}, bundles: map[string]*resolution.Bundle{}}
-	if err := c.readBundles(stream); err != nil {
+	if err := c.readBundleStream(stream); err != nil {
 		return nil, err
 	}
 
@@ -194,8 +194,8 @@ func readCatalog(ctx context.Context, catalog types.NamespacedName, client regis
 	return resolution.NewSnapshot(catalog, packages, entries), nil
 }
 
-// readBundles reads all bundles. Invalid bundles are left out.
-func (c *entryCollector) readBundles(stream grpc.ServerStreamingClient[registrypb.Bundle]) error {
+// readBundleStream reads all bundles. Invalid bundles are left out.
+func (c *entryCollector) readBundleStream(stream grpc.ServerStreamingClient[registrypb.Bundle]) error {
 	for {
 		bundle, err := stream.Recv()
 		switch {

@@ -40,7 +40,7 @@ func (r *reconciler) ensureConfigMap(ctx context.Context, catalog *v1alpha1.Cata
 		Name: found.Name, Namespace: found.Namespace, UID: found.UID, ResourceVersion: found.ResourceVersion,
 	}
 	if recorded == nil || recorded.Name != current.Name || recorded.Namespace != current.Namespace || recorded.UID != current.UID || recorded.ResourceVersion != current.ResourceVersion {
-		current.LastUpdateTime = r.timestamp()
+		current.LastUpdateTime = r.currentTimestamp()
 		catalog.Status.ConfigMapResource = &current
 	}
 

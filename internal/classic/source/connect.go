@@ -32,7 +32,7 @@ func (r *reconciler) ensureConnection(ctx context.Context, catalog *v1alpha1.Cat
 	catalog.Status.GRPCConnectionState = &v1alpha1.GRPCConnectionState{
 		Address: state.Address, LastObservedState: state.Connectivity.String(), LastConnectTime: metav1.NewTime(state.Since).Rfc3339Copy(),
 	}
-	r.metrics.setReady(key, state.Connectivity == connectivity.Ready)
+	r.metrics.setReadyMetric(key, state.Connectivity == connectivity.Ready)
 	if state.Connectivity == connectivity.Ready {
 		return nil
 	}

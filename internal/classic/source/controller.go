@@ -95,7 +95,7 @@ func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*re
 	r.lifecycle = reconcile.Lifecycle[*v1alpha1.CatalogSource]{
 		Client:    c,
 		New:       func() *v1alpha1.CatalogSource { return &v1alpha1.CatalogSource{} },
-		Steps:     []reconcile.Step[*v1alpha1.CatalogSource]{r.resolveImageTemplate, r.rejectInvalidSpec, r.ensureConfigMap, r.ensureServed, r.pollImage, r.ensureConnection},
+		Steps:     []reconcile.Step[*v1alpha1.CatalogSource]{r.resolveImageTemplate, r.rejectInvalidSpec, r.ensureConfigMap, r.ensureServed, r.pollCatalogImage, r.ensureConnection},
 		Summarize: r.summarizeStatus,
 		Again:     r.requeueAfter,
 		Passing:   isTransient,
@@ -124,17 +124,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.metrics.recordCatalog(req.NamespacedName)
 	if validateSpec(&catalog.Spec) != nil {
 		r.pool.Remove(req.NamespacedName)
-		r.metrics.setReady(req.NamespacedName, false)
+		r.metrics.setReadyMetric(req.NamespacedName, false)
 	}
 
 	result, err := r.lifecycle.Reconcile(ctx, req)
-	r.recordSync(err)
+	r.recordSyncResult(err)
 	return result, err
 }
 
-// recordSync counts a reconciliation. Errors that only a user can fix and conflicts do not
+// recordSyncResult counts a reconciliation. Errors that only a user can fix and conflicts do not
 // count as failures.
-func (r *reconciler) recordSync(err error) {
+func (r *reconciler) recordSyncResult(err error) {
 	if errors.Is(err, ctrlreconcile.TerminalError(nil)) || apierrors.IsConflict(err) {
 		err = nil
 	}

@@ -214,7 +214,7 @@ func TestPlanPods(t *testing.T) {
 		{"two of a second", []corev1.Pod{m.pod("a", at(1)), m.pod("b", at(1), shown)}, "b", "", "a"},
 		{"wrong and right", []corev1.Pod{m.pod("a", other, at(2)), m.pod("b", at(1))}, "b", "", "a"},
 	} {
-		plan := planPods(tc.pods, &want)
+		plan := planPodChanges(tc.pods, &want)
 		keep := ""
 		if plan.keep != nil {
 			keep = plan.keep.Name
@@ -276,7 +276,7 @@ func TestDecidePoll(t *testing.T) {
 		{"nothing serves", false, pod(ready, shows("2")), nil, pollDiscard},
 		{"one of two serves another", false, pod(ready, shows("2")), []corev1.Pod{m.pod("s", shows("2")), m.pod("t", shows("1"))}, pollPromote},
 	} {
-		if got := decidePoll(tc.due, tc.update, &wanted, tc.serving); got != tc.want {
+		if got := decidePollAction(tc.due, tc.update, &wanted, tc.serving); got != tc.want {
 			t.Errorf("%s: the action is %d, want %d", tc.name, got, tc.want)
 		}
 	}

@@ -41,7 +41,7 @@ func (m *catalogMetrics) recordCatalog(catalog types.NamespacedName) {
 	catalogReady.WithLabelValues(catalog.Namespace, catalog.Name).Set(0)
 }
 
-func (m *catalogMetrics) setReady(catalog types.NamespacedName, isReady bool) {
+func (m *catalogMetrics) setReadyMetric(catalog types.NamespacedName, isReady bool) {
 	value := 0.0
 	if isReady {
 		value = 1

@@ -27,9 +27,9 @@ type podPlan struct {
 
 func (p podPlan) isComplete() bool { return len(p.remove) == 0 && len(p.replace) == 0 && p.keep != nil }
 
-// planPods compares the pods that serve a catalog with the desired pod. Of several matching
+// planPodChanges compares the pods that serve a catalog with the desired pod. Of several matching
 // pods it keeps the newest, which was created to replace the others.
-func planPods(pods []corev1.Pod, want *corev1.Pod) podPlan {
+func planPodChanges(pods []corev1.Pod, want *corev1.Pod) podPlan {
 	var plan podPlan
 	var matching []corev1.Pod
 	for _, pod := range pods {
@@ -72,8 +72,8 @@ func compareNewestFirst(a, b corev1.Pod) int {
 	return 1
 }
 
-// ensurePod ensures that one pod serves a catalog. It returns the creation time of the pod.
-func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.Time, error) {
+// ensureServingPod ensures that one pod serves a catalog. It returns the creation time of the pod.
+func (r *reconciler) ensureServingPod(ctx context.Context, c *objects.Catalog) (metav1.Time, error) {
 	want, err := c.Pod()
 	if err != nil {
 		return metav1.Time{}, err
@@ -84,7 +84,7 @@ func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.
 		return metav1.Time{}, err
 	}
 
-	plan := planPods(pods, want)
+	plan := planPodChanges(pods, want)
 	if plan.isComplete() {
 		return plan.keep.CreationTimestamp, nil
 	}
@@ -93,7 +93,7 @@ func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.
 		return metav1.Time{}, err
 	}
 
-	plan = planPods(pods, want)
+	plan = planPodChanges(pods, want)
 	if err := r.deletePods(ctx, failedPodGraceSeconds, plan.remove); err != nil {
 		return metav1.Time{}, err
 	}
@@ -102,7 +102,7 @@ func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.
 	}
 
 	if plan.keep == nil {
-		if err := r.createOwned(ctx, want); err != nil {
+		if err := r.createOwnedObject(ctx, want); err != nil {
 			return metav1.Time{}, fmt.Errorf("creating the pod: %w", err)
 		}
 		r.failedPolls.remove(client.ObjectKeyFromObject(c.CatalogSource)) // They belong to the previous pod.

@@ -33,8 +33,8 @@ const (
 	pollPromote
 )
 
-// decidePoll returns the next step of a poll. update is the pod created by the poll, or nil.
-func decidePoll(due bool, update *corev1.Pod, wanted *corev1.Pod, serving []corev1.Pod) pollAction {
+// decidePollAction returns the next step of a poll. update is the pod created by the poll, or nil.
+func decidePollAction(due bool, update *corev1.Pod, wanted *corev1.Pod, serving []corev1.Pod) pollAction {
 	if update == nil {
 		if due {
 			return pollStart
@@ -72,9 +72,9 @@ func decidePoll(due bool, update *corev1.Pod, wanted *corev1.Pod, serving []core
 	return pollDiscard
 }
 
-// pollImage checks periodically whether the image reference of a catalog points to another
+// pollCatalogImage checks periodically whether the image reference of a catalog points to another
 // image, and switches to that image.
-func (r *reconciler) pollImage(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
+func (r *reconciler) pollCatalogImage(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
 	c, err := r.newCatalog(ctx, catalog)
 	if err != nil {
 		return newRegistryError(err)
@@ -146,12 +146,12 @@ func (r *reconciler) advancePoll(ctx context.Context, c *objects.Catalog, due bo
 	}
 
 	key := client.ObjectKeyFromObject(c.CatalogSource)
-	switch decidePoll(due, update, wanted, serving) {
+	switch decidePollAction(due, update, wanted, serving) {
 	case pollStart:
-		if err := r.createOwned(ctx, wanted); err != nil {
+		if err := r.createOwnedObject(ctx, wanted); err != nil {
 			return fmt.Errorf("creating the update pod: %w", err)
 		}
-		now := r.timestamp()
+		now := r.currentTimestamp()
 		c.Status.LatestImageRegistryPoll = &now
 
 	case pollFail:
@@ -221,7 +221,7 @@ func (r *reconciler) promoteUpdatePod(ctx context.Context, c *objects.Catalog, u
 // promoteFieldOwner is the field manager of the labels that make a pod serve.
 const promoteFieldOwner = "olm.registry"
 
-// timestamp returns the current time in the precision of objects.
-func (r *reconciler) timestamp() metav1.Time {
+// currentTimestamp returns the current time in the precision of objects.
+func (r *reconciler) currentTimestamp() metav1.Time {
 	return metav1.NewTime(r.clock.Now().Truncate(time.Second))
 }

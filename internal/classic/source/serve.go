@@ -32,7 +32,7 @@ func (r *reconciler) ensureServed(ctx context.Context, catalog *v1alpha1.Catalog
 			return newRegistryError(err)
 		}
 		if service == nil || service.ServiceName != "" {
-			catalog.Status.RegistryServiceStatus = &v1alpha1.RegistryServiceStatus{Protocol: registryProtocol, CreatedAt: r.timestamp()}
+			catalog.Status.RegistryServiceStatus = &v1alpha1.RegistryServiceStatus{Protocol: registryProtocol, CreatedAt: r.currentTimestamp()}
 		}
 		return nil
 	}
@@ -41,7 +41,7 @@ func (r *reconciler) ensureServed(ctx context.Context, catalog *v1alpha1.Catalog
 		return newRegistryError(err)
 	}
 
-	since, err := r.ensurePod(ctx, c)
+	since, err := r.ensureServingPod(ctx, c)
 	if err != nil {
 		return newRegistryError(err)
 	}
@@ -129,7 +129,7 @@ func ensureObject[T client.Object](ctx context.Context, r *reconciler, reader cl
 	owner := want.GetOwnerReferences()[0]
 	err := reader.Get(ctx, key, live)
 	if apierrors.IsNotFound(err) {
-		if err = r.createOwned(ctx, want); err == nil {
+		if err = r.createOwnedObject(ctx, want); err == nil {
 			return nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
@@ -156,10 +156,10 @@ func ensureObject[T client.Object](ctx context.Context, r *reconciler, reader cl
 	return nil
 }
 
-// createOwned creates an object of a catalog. It ends the reconciliation if the catalog was
+// createOwnedObject creates an object of a catalog. It ends the reconciliation if the catalog was
 // deleted and the cache is outdated: its objects are missing because they were garbage
 // collected.
-func (r *reconciler) createOwned(ctx context.Context, want client.Object) error {
+func (r *reconciler) createOwnedObject(ctx context.Context, want client.Object) error {
 	owner := want.GetOwnerReferences()[0]
 	catalog := &metav1.PartialObjectMetadata{}
 	catalog.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.CatalogSourceKind))

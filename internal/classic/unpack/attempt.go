@@ -105,20 +105,20 @@ func (a *pullAttempt) isRetryDue(limits Limits, now time.Time) bool {
 	return f != nil && !now.Before(f.at.Add(failedAttemptInterval(limits)))
 }
 
-// reportTo sets the conditions and the requeue interval of a result.
-func (a *pullAttempt) reportTo(r *Result, limits Limits, now time.Time) {
+// reportProgressTo sets the conditions and the requeue interval of a result.
+func (a *pullAttempt) reportProgressTo(r *Result, limits Limits, now time.Time) {
 	if f := a.failureAt(limits, now); f != nil {
-		r.setFailed(f.reason, f.message, max(f.at.Add(failedAttemptInterval(limits)).Sub(now), initialRequeueInterval), now)
+		r.setLookupFailed(f.reason, f.message, max(f.at.Add(failedAttemptInterval(limits)).Sub(now), initialRequeueInterval), now)
 		return
 	}
 
 	switch {
 	case a.lastErr != nil:
-		r.setPending(v1alpha1.BundleLookupReasonJobIncomplete, fmt.Sprintf("%s: Reason: %s, Message: %v", messageIncomplete, imagePullReasons[1], a.lastErr), now)
+		r.setLookupPending(v1alpha1.BundleLookupReasonJobIncomplete, fmt.Sprintf("%s: Reason: %s, Message: %v", messageIncomplete, imagePullReasons[1], a.lastErr), now)
 	case a.running:
-		r.setPending(v1alpha1.BundleLookupReasonJobIncomplete, messageIncomplete, now)
+		r.setLookupPending(v1alpha1.BundleLookupReasonJobIncomplete, messageIncomplete, now)
 	default:
-		r.setPending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
+		r.setLookupPending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
 	}
 
 	if now.Sub(a.startedAt) < 10*initialRequeueInterval {

@@ -68,7 +68,7 @@ func TestAttempt(t *testing.T) {
 			}
 
 			var r Result
-			test.attempt.reportTo(&r, test.limits, now)
+			test.attempt.reportProgressTo(&r, test.limits, now)
 			c := r.Lookup.Conditions[0]
 			if got := fmt.Sprintf("%s %s: %s", c.Type, c.Reason, c.Message); got != test.want || len(r.Lookup.Conditions) != 1 {
 				t.Errorf("got %s\nwant %s", got, test.want)

@@ -24,10 +24,10 @@ type jobDecision struct {
 	retryAfter time.Duration
 }
 
-// decideJobs decides what to do about the Jobs of an image. A Job that has not failed takes
+// decideJobActions decides what to do about the Jobs of an image. A Job that has not failed takes
 // precedence over failed ones and is not repeated. Of several such Jobs the newest counts, of
 // failed Jobs the one that failed last. interval is the retry interval; 0 disables retries.
-func decideJobs(jobs []batchv1.Job, interval time.Duration, now time.Time) jobDecision {
+func decideJobActions(jobs []batchv1.Job, interval time.Duration, now time.Time) jobDecision {
 	sorted := make([]*batchv1.Job, 0, len(jobs))
 	for i := range jobs {
 		if jobs[i].DeletionTimestamp.IsZero() {

@@ -53,7 +53,7 @@ func StepsOf(ctx context.Context, reader client.Reader, trust Trust, namespace s
 		return nil, err
 	}
 
-	decoded, digest, err := decodeSteps(namespace, ref, &configMap)
+	decoded, digest, err := decodeUnpackedSteps(namespace, ref, &configMap)
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +94,9 @@ func validateOrigin(configMap *corev1.ConfigMap, ref steps.Reference) error {
 	return &RefusedError{ref, "it was not unpacked for CatalogSource " + catalog}
 }
 
-// decodeSteps returns the steps of unpacked content, with manifests, and the digest of the
+// decodeUnpackedSteps returns the steps of unpacked content, with manifests, and the digest of the
 // content.
-func decodeSteps(namespace string, ref steps.Reference, configMap *corev1.ConfigMap) (decoded []*v1alpha1.Step, digest string, err error) {
+func decodeUnpackedSteps(namespace string, ref steps.Reference, configMap *corev1.ConfigMap) (decoded []*v1alpha1.Step, digest string, err error) {
 	b, err := steps.DecodeConfigMap(configMap)
 	if err != nil {
 		return nil, "", err

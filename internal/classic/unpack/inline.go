@@ -147,7 +147,7 @@ func (i *Inline) unpackBundle(ctx context.Context, r *Result, b unpackRequest) (
 		i.queue <- &pullRequest{name, b.image, b.catalog, a.pullDeadline(b.limits, b.now)} // The queue has capacity for all slots.
 	}
 
-	a.reportTo(r, b.limits, b.now)
+	a.reportProgressTo(r, b.limits, b.now)
 	return nil, nil // There is no content yet.
 }
 
@@ -194,15 +194,15 @@ func (i *Inline) recordPullResult(name string, err error) {
 func (i *Inline) pullAndStore(ctx context.Context, p *pullRequest) error {
 	ctx, cancel := context.WithDeadline(ctx, p.deadline)
 	defer cancel()
-	content, err := i.pullContent(ctx, p)
+	content, err := i.pullBundleContent(ctx, p)
 	if err != nil {
 		return err
 	}
 	return i.storeContent(ctx, p, content)
 }
 
-// pullContent pulls a bundle image and returns the content of its ConfigMap.
-func (i *Inline) pullContent(ctx context.Context, p *pullRequest) (*configmap.Content, error) {
+// pullBundleContent pulls a bundle image and returns the content of its ConfigMap.
+func (i *Inline) pullBundleContent(ctx context.Context, p *pullRequest) (*configmap.Content, error) {
 	var secrets []client.ObjectKey
 	for _, name := range p.catalog.Spec.Secrets {
 		if name != "" {

@@ -46,7 +46,7 @@ func (m *Jobs) unpackBundle(ctx context.Context, r *Result, b unpackRequest) (*c
 	if err != nil {
 		return nil, err
 	}
-	if hasContent(configMap) {
+	if hasBundleContent(configMap) {
 		return configMap, nil
 	}
 	if m.Images.OPM == "" || m.Images.Util == "" {
@@ -64,8 +64,8 @@ func (m *Jobs) failureAdvice(lookup *v1alpha1.BundleLookup) string {
 		jobTTLSeconds/60, Name(lookup.Path), lookup.CatalogSourceRef.Namespace)
 }
 
-// hasContent reports whether the Job has written the bundle.
-func hasContent(configMap *corev1.ConfigMap) bool {
+// hasBundleContent reports whether the Job has written the bundle.
+func hasBundleContent(configMap *corev1.ConfigMap) bool {
 	return len(configMap.Data)+len(configMap.BinaryData) > 0
 }
 
@@ -107,11 +107,11 @@ func (m *Jobs) ensureConfigMap(ctx context.Context, j *jobBuilder) (*corev1.Conf
 func (m *Jobs) ensureJobPermissions(ctx context.Context, j *jobBuilder, owner metav1.OwnerReference) error {
 	account, role, binding := j.newServiceAccount(owner), j.newRole(owner), j.newRoleBinding(owner)
 	haveAccount, haveRole, haveBinding := account.DeepCopy(), role.DeepCopy(), binding.DeepCopy()
-	if _, err := m.getOrCreate(ctx, account, haveAccount); err != nil {
+	if _, err := m.getOrCreateObject(ctx, account, haveAccount); err != nil {
 		return err
 	}
 
-	created, err := m.getOrCreate(ctx, role, haveRole)
+	created, err := m.getOrCreateObject(ctx, role, haveRole)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (m *Jobs) ensureJobPermissions(ctx context.Context, j *jobBuilder, owner me
 		}
 	}
 
-	created, err = m.getOrCreate(ctx, binding, haveBinding)
+	created, err = m.getOrCreateObject(ctx, binding, haveBinding)
 	if err != nil {
 		return err
 	}
@@ -138,8 +138,8 @@ func (m *Jobs) ensureJobPermissions(ctx context.Context, j *jobBuilder, owner me
 	return nil
 }
 
-// getOrCreate reads an object into have, or creates it. It reports whether it was created.
-func (m *Jobs) getOrCreate(ctx context.Context, wanted, have client.Object) (created bool, err error) {
+// getOrCreateObject reads an object into have, or creates it. It reports whether it was created.
+func (m *Jobs) getOrCreateObject(ctx context.Context, wanted, have client.Object) (created bool, err error) {
 	err = m.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), have)
 	if apierrors.IsNotFound(err) {
 		err = client.IgnoreAlreadyExists(m.Client.Create(ctx, wanted))
@@ -159,9 +159,9 @@ func (m *Jobs) reconcileJobs(ctx context.Context, r *Result, j *jobBuilder, owne
 		return fmt.Errorf("listing the Jobs of bundle image %s: %w", j.image, err)
 	}
 
-	c := decideJobs(jobs.Items, b.limits.MinRetryInterval, b.now)
+	c := decideJobActions(jobs.Items, b.limits.MinRetryInterval, b.now)
 	for _, job := range c.surplus {
-		if err := m.deleteJob(ctx, job); err != nil {
+		if err := m.deleteUnpackJob(ctx, job); err != nil {
 			return err
 		}
 	}
@@ -169,13 +169,13 @@ func (m *Jobs) reconcileJobs(ctx context.Context, r *Result, j *jobBuilder, owne
 	wanted := j.newJob(owner)
 	switch {
 	case c.current == nil:
-		return m.createJob(ctx, r, wanted, len(jobs.Items) > 0, b.now)
+		return m.createUnpackJob(ctx, r, wanted, len(jobs.Items) > 0, b.now)
 	case !matchesDesiredJob(c.current, wanted):
-		r.setPending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, b.now)
-		return m.deleteJob(ctx, c.current)
+		r.setLookupPending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, b.now)
+		return m.deleteUnpackJob(ctx, c.current)
 	case c.createAnother:
 		wanted.GenerateName, wanted.Name = wanted.Name, ""
-		return m.createJob(ctx, r, wanted, false, b.now)
+		return m.createUnpackJob(ctx, r, wanted, false, b.now)
 	}
 
 	if failed := findFailedCondition(c.current); failed != nil {
@@ -183,7 +183,7 @@ func (m *Jobs) reconcileJobs(ctx context.Context, r *Result, j *jobBuilder, owne
 		if c.retryAfter > 0 {
 			again = min(c.retryAfter, RetryAfter)
 		}
-		r.setFailed(failed.Reason, failed.Message, again, b.now)
+		r.setLookupFailed(failed.Reason, failed.Message, again, b.now)
 		return nil
 	}
 
@@ -192,26 +192,26 @@ func (m *Jobs) reconcileJobs(ctx context.Context, r *Result, j *jobBuilder, owne
 		return fmt.Errorf("listing the pods of bundle image %s: %w", j.image, err)
 	}
 
-	r.setPending(v1alpha1.BundleLookupReasonJobIncomplete, describePendingPods(pods.Items), b.now)
+	r.setLookupPending(v1alpha1.BundleLookupReasonJobIncomplete, describePendingPods(pods.Items), b.now)
 	return nil
 }
 
-// createJob creates a Job, unless one with its name is being deleted.
-func (m *Jobs) createJob(ctx context.Context, r *Result, job *batchv1.Job, isDeleting bool, now time.Time) error {
+// createUnpackJob creates a Job, unless one with its name is being deleted.
+func (m *Jobs) createUnpackJob(ctx context.Context, r *Result, job *batchv1.Job, isDeleting bool, now time.Time) error {
 	if isDeleting {
-		r.setPending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
+		r.setLookupPending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
 		return nil
 	}
 	if err := client.IgnoreAlreadyExists(m.Client.Create(ctx, job)); err != nil {
 		return fmt.Errorf("creating the Job that unpacks a bundle: %w", err)
 	}
 
-	r.setPending(v1alpha1.BundleLookupReasonJobIncomplete, messageIncomplete, now)
+	r.setLookupPending(v1alpha1.BundleLookupReasonJobIncomplete, messageIncomplete, now)
 	return nil
 }
 
-// deleteJob deletes a Job and its pods.
-func (m *Jobs) deleteJob(ctx context.Context, job *batchv1.Job) error {
+// deleteUnpackJob deletes a Job and its pods.
+func (m *Jobs) deleteUnpackJob(ctx context.Context, job *batchv1.Job) error {
 	err := m.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting Job %s/%s: %w", job.Namespace, job.Name, err)

@@ -83,7 +83,7 @@ func (u *Unpacker) Unpack(ctx context.Context, namespace string, lookup v1alpha1
 	var catalog v1alpha1.CatalogSource
 	err := u.Catalogs.Get(ctx, client.ObjectKey{Namespace: lookup.CatalogSourceRef.Namespace, Name: lookup.CatalogSourceRef.Name}, &catalog)
 	if apierrors.IsNotFound(err) {
-		r.setPending(v1alpha1.BundleLookupReasonCatalogSourceMissing, messageNoCatalog, now)
+		r.setLookupPending(v1alpha1.BundleLookupReasonCatalogSourceMissing, messageNoCatalog, now)
 		return r, nil
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func (u *Unpacker) Unpack(ctx context.Context, namespace string, lookup v1alpha1
 		return r, err
 	}
 
-	return r, r.setSteps(namespace, configMap)
+	return r, r.setUnpackedSteps(namespace, configMap)
 }
 
 // Failure returns the message of Subscriptions and events about bundles that could not be
@@ -111,27 +111,27 @@ func (u *Unpacker) Failure(lookups []v1alpha1.BundleLookup) string {
 	return ""
 }
 
-func (r *Result) setPending(reason, message string, now time.Time) {
+func (r *Result) setLookupPending(reason, message string, now time.Time) {
 	removeConditions(&r.Lookup, v1alpha1.BundleLookupFailed)
 	setCondition(&r.Lookup, v1alpha1.BundleLookupPending, reason, message, now)
 	r.Again = AskAgain
 }
 
-func (r *Result) setFailed(reason, message string, again time.Duration, now time.Time) {
+func (r *Result) setLookupFailed(reason, message string, again time.Duration, now time.Time) {
 	removeConditions(&r.Lookup, v1alpha1.BundleLookupPending)
 	setCondition(&r.Lookup, v1alpha1.BundleLookupFailed, reason, message, now)
 	r.Again = again
 }
 
-// setSteps sets the steps of an unpacked bundle.
-func (r *Result) setSteps(namespace string, configMap *corev1.ConfigMap) error {
+// setUnpackedSteps sets the steps of an unpacked bundle.
+func (r *Result) setUnpackedSteps(namespace string, configMap *corev1.ConfigMap) error {
 	l := &r.Lookup
 	ref := steps.Reference{
 		Name: configMap.Name, Namespace: configMap.Namespace,
 		CatalogSourceName: l.CatalogSourceRef.Name, CatalogSourceNamespace: l.CatalogSourceRef.Namespace,
 		Replaces: l.Replaces, Properties: l.Properties,
 	}
-	decoded, digest, err := decodeSteps(namespace, ref, configMap)
+	decoded, digest, err := decodeUnpackedSteps(namespace, ref, configMap)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func Packages(ctx context.Context, client registrypb.RegistryClient, limits Limi
 		reading.Go(func() error {
 			r := packageReader{client: client, limits: limits, packer: index.NewPacker(), log: log, entries: entries}
 			for name := range pending {
-				p, err := r.readPackage(ctx, name)
+				p, err := r.readAndPackPackage(ctx, name)
 				if err != nil {
 					return err
 				}
@@ -199,8 +199,8 @@ type packageReader struct {
 	entries map[channelKey][]packagesv1.ChannelEntry // shared and read-only
 }
 
-// readPackage reads a package. It returns nil if the package has to be left out.
-func (r *packageReader) readPackage(ctx context.Context, name string) (*index.Package, error) {
+// readAndPackPackage reads a package. It returns nil if the package has to be left out.
+func (r *packageReader) readAndPackPackage(ctx context.Context, name string) (*index.Package, error) {
 	pkg, err := r.client.GetPackage(ctx, &registrypb.GetPackageRequest{Name: name})
 	switch {
 	case err != nil && isCatalogUnavailable(ctx, err):
@@ -296,7 +296,7 @@ func assemblePackage(p *registrypb.Package, heads []channelHead) servedPackage {
 	}
 	for _, h := range heads {
 		s.Channels = append(s.Channels, packagesv1.PackageChannel{
-			Name: h.channel.GetName(), CurrentCSV: h.csvName(), CurrentCSVDesc: h.csv.newDescription(),
+			Name: h.channel.GetName(), CurrentCSV: h.currentCSVName(), CurrentCSVDesc: h.csv.newDescription(),
 			Deprecation: convertDeprecation(h.channel.GetDeprecation()), Entries: sortNewestFirst(h.entries),
 		})
 	}
@@ -314,13 +314,13 @@ func assemblePackage(p *registrypb.Package, heads []channelHead) servedPackage {
 	head := heads[def]
 	s.Provider = operatorsv1alpha1.AppLink{Name: head.csv.Spec.Provider.Name, URL: head.csv.Spec.Provider.URL}
 	icon := head.csv.decodeIcon()
-	icon.ETag = index.ETag(s.PackageName, head.channel.GetName(), head.csvName())
+	icon.ETag = index.ETag(s.PackageName, head.channel.GetName(), head.currentCSVName())
 
 	return servedPackage{status: s, labels: head.csv.packageLabels(), icon: icon}
 }
 
-// csvName returns the name of the CSV at the head.
-func (h channelHead) csvName() string {
+// currentCSVName returns the name of the CSV at the head.
+func (h channelHead) currentCSVName() string {
 	if h.csv.Metadata.Name != "" {
 		return h.csv.Metadata.Name
 	}

@@ -61,7 +61,7 @@ func yieldCatalogChanges(v View, before, now *catalogEntry, yield func(Change) b
 
 	if before != nil {
 		for _, p := range before.packages {
-			if item := v.newItem(before, p); v.matches(item) && !isPackageVisible(v, now, p.Name) && !yield(Change{Deleted, item}) {
+			if item := v.newPackageItem(before, p); v.matches(item) && !isPackageVisible(v, now, p.Name) && !yield(Change{Deleted, item}) {
 				return false
 			}
 		}
@@ -72,7 +72,7 @@ func yieldCatalogChanges(v View, before, now *catalogEntry, yield func(Change) b
 	}
 
 	for _, p := range now.packages {
-		item := v.newItem(now, p)
+		item := v.newPackageItem(now, p)
 		if !v.matches(item) {
 			continue
 		}
@@ -97,5 +97,5 @@ func isPackageVisible(v View, catalog *catalogEntry, name string) bool {
 		return false
 	}
 	p := catalog.findPackage(name)
-	return p != nil && v.matches(v.newItem(catalog, p))
+	return p != nil && v.matches(v.newPackageItem(catalog, p))
 }

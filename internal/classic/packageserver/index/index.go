@@ -41,7 +41,7 @@ type catalogEntry struct {
 func newCatalogEntry(catalog Catalog, packages []*Package) *catalogEntry {
 	catalogSum := xxhash.New()
 	_, _ = fmt.Fprintf(catalogSum, "%q%q%q%d %d", catalog.Key, catalog.DisplayName, catalog.Publisher, catalog.Priority, catalog.Created.Unix())
-	hashLabels(catalogSum, catalog.Labels)
+	addLabelsToHash(catalogSum, catalog.Labels)
 	e := &catalogEntry{Catalog: catalog, packages: packages, catalogSum: catalogSum.Sum64()}
 	total := xxhash.New()
 	_, _ = fmt.Fprintf(total, "%016x", e.catalogSum)
@@ -78,7 +78,7 @@ func New() *Index {
 // Set replaces the packages of a catalog.
 func (i *Index) Set(catalog Catalog, packages []*Package) {
 	catalog.Labels = maps.Clone(catalog.Labels)
-	i.setEntry(newCatalogEntry(catalog, slices.SortedFunc(slices.Values(packages), comparePackageNames)))
+	i.setCatalogEntry(newCatalogEntry(catalog, slices.SortedFunc(slices.Values(packages), comparePackageNames)))
 }
 
 // Describe updates the fields of a catalog and keeps its packages. It does nothing if the index
@@ -92,8 +92,8 @@ func (i *Index) Describe(catalog Catalog) {
 	}
 }
 
-// setEntry stores an entry and publishes a snapshot if the entry differs from the current one.
-func (i *Index) setEntry(updated *catalogEntry) {
+// setCatalogEntry stores an entry and publishes a snapshot if the entry differs from the current one.
+func (i *Index) setCatalogEntry(updated *catalogEntry) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if current := i.entries[updated.Key]; current != nil && current.sum == updated.sum {
@@ -181,8 +181,8 @@ func (v View) listingRound(catalog *catalogEntry) (int, bool) {
 	return 0, v.Namespace == ""
 }
 
-// newItem returns the item for a package of a catalog.
-func (v View) newItem(catalog *catalogEntry, p *Package) Item {
+// newPackageItem returns the item for a package of a catalog.
+func (v View) newPackageItem(catalog *catalogEntry, p *Package) Item {
 	namespace := v.Namespace
 	if namespace == "" {
 		namespace = catalog.Key.Namespace
@@ -193,7 +193,7 @@ func (v View) newItem(catalog *catalogEntry, p *Package) Item {
 // All yields the packages that a view sees. Catalogs of the namespace come before global ones,
 // and catalogs of a higher priority before those of a lower one.
 func (s *Snapshot) All(v View) iter.Seq[Item] {
-	return s.yieldItems(v, func(catalog *catalogEntry, yield func(*Package) bool) bool {
+	return s.yieldVisibleItems(v, func(catalog *catalogEntry, yield func(*Package) bool) bool {
 		for _, p := range catalog.packages {
 			if !yield(p) {
 				return false
@@ -205,15 +205,15 @@ func (s *Snapshot) All(v View) iter.Seq[Item] {
 
 // Named yields the packages with a name that a view sees, in the order of All.
 func (s *Snapshot) Named(v View, name string) iter.Seq[Item] {
-	return s.yieldItems(v, func(catalog *catalogEntry, yield func(*Package) bool) bool {
+	return s.yieldVisibleItems(v, func(catalog *catalogEntry, yield func(*Package) bool) bool {
 		p := catalog.findPackage(name)
 		return p == nil || yield(p)
 	})
 }
 
-// yieldItems yields the packages that a view sees. packages yields the candidates of one
+// yieldVisibleItems yields the packages that a view sees. packages yields the candidates of one
 // catalog.
-func (s *Snapshot) yieldItems(v View, packages func(*catalogEntry, func(*Package) bool) bool) iter.Seq[Item] {
+func (s *Snapshot) yieldVisibleItems(v View, packages func(*catalogEntry, func(*Package) bool) bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		rounds := 2
 		if v.Namespace == "" || v.Global == v.Namespace {
@@ -226,7 +226,7 @@ func (s *Snapshot) yieldItems(v View, packages func(*catalogEntry, func(*Package
 					continue
 				}
 				if !packages(catalog, func(p *Package) bool {
-					item := v.newItem(catalog, p)
+					item := v.newPackageItem(catalog, p)
 					return !v.matches(item) || yield(item)
 				}) {
 					return

@@ -74,7 +74,7 @@ func (p *Packer) Pack(status *packagesv1.PackageStatus, labels map[string]string
 	packed := &Package{Name: status.PackageName, Labels: labels}
 	sum := xxhash.New()
 	_, _ = sum.Write(text)
-	hashLabels(sum, labels)
+	addLabelsToHash(sum, labels)
 	packed.status = bytes.Clone(p.encoder.EncodeAll(text, nil))
 	_, _ = fmt.Fprintf(sum, "%q%q", icon.MediaType, icon.ETag)
 	_, _ = sum.Write(icon.Data)
@@ -105,8 +105,8 @@ func (p *Package) Icon() (Icon, error) {
 	return icon, nil
 }
 
-// hashLabels adds labels to a checksum, sorted by key.
-func hashLabels(sum *xxhash.Digest, texts map[string]string) {
+// addLabelsToHash adds labels to a checksum, sorted by key.
+func addLabelsToHash(sum *xxhash.Digest, texts map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		_, _ = fmt.Fprintf(sum, "%q=%q", key, texts[key])
 	}

@@ -36,8 +36,8 @@ func newStaticDocument(content any) *staticDocument {
 	return &staticDocument{text: text, etag: fmt.Sprintf(`"%016X"`, xxhash.Sum64(text))}
 }
 
-// writeTo writes the document, or 304 Not Modified if the client has it.
-func (d *staticDocument) writeTo(w http.ResponseWriter, r *http.Request) error {
+// writeIfModified writes the document, or 304 Not Modified if the client has it.
+func (d *staticDocument) writeIfModified(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Etag", d.etag)
 	if strings.Contains(r.Header.Get("If-None-Match"), d.etag) {
 		w.WriteHeader(http.StatusNotModified)

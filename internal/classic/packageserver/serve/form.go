@@ -104,20 +104,20 @@ func newTypeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: kind, APIVersion: metav1.SchemeGroupVersion.String()}
 }
 
-// appendItem appends an item of a list as JSON.
-func (f responseFormat) appendItem(text []byte, item index.Item, version string) ([]byte, error) {
+// appendListItem appends an item of a list as JSON.
+func (f responseFormat) appendListItem(text []byte, item index.Item, version string) ([]byte, error) {
 	if f.asKind != asTable {
-		return f.appendObject(text, item, version)
+		return f.appendSingleObject(text, item, version)
 	}
 
 	name, catalog := item.Columns()
-	row := metav1.TableRow{Cells: []any{name, catalog, f.formatAge(item)}}
+	row := metav1.TableRow{Cells: []any{name, catalog, f.formatCatalogAge(item)}}
 	var err error
 	switch f.include {
 	case metav1.IncludeMetadata:
-		row.Object.Raw, err = responseFormat{asKind: asMetadata}.appendObject(nil, item, version)
+		row.Object.Raw, err = responseFormat{asKind: asMetadata}.appendSingleObject(nil, item, version)
 	case metav1.IncludeObject:
-		row.Object.Raw, err = responseFormat{}.appendObject(nil, item, version)
+		row.Object.Raw, err = responseFormat{}.appendSingleObject(nil, item, version)
 	}
 
 	if err != nil {
@@ -128,15 +128,15 @@ func (f responseFormat) appendItem(text []byte, item index.Item, version string)
 	return append(text, written...), err
 }
 
-// appendObject appends a single object as JSON.
-func (f responseFormat) appendObject(text []byte, item index.Item, version string) ([]byte, error) {
+// appendSingleObject appends a single object as JSON.
+func (f responseFormat) appendSingleObject(text []byte, item index.Item, version string) ([]byte, error) {
 	switch f.asKind {
 	case asTable:
 		text, err := f.appendListPrefix(text, version)
 		if err != nil {
 			return nil, err
 		}
-		text, err = f.appendItem(text, item, version)
+		text, err = f.appendListItem(text, item, version)
 		return append(text, listSuffix...), err
 	case asMetadata:
 		written, err := json.Marshal(metav1.PartialObjectMetadata{TypeMeta: newTypeMeta(asMetadata), ObjectMeta: item.Metadata(version)})
@@ -151,8 +151,8 @@ func (f responseFormat) appendListPrefix(text []byte, version string) ([]byte, e
 	return append(text, written...), err
 }
 
-// formatAge returns the age of a package's catalog for humans.
-func (f responseFormat) formatAge(item index.Item) string {
+// formatCatalogAge returns the age of a package's catalog for humans.
+func (f responseFormat) formatCatalogAge(item index.Item) string {
 	if item.Catalog.Created.IsZero() {
 		return "<unknown>"
 	}

@@ -53,30 +53,30 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache, private")
 	info, err := requestInfoFactory.NewRequestInfo(r)
 	if err != nil {
-		writeError(w, apierrors.NewBadRequest(err.Error()))
+		writeStatusError(w, apierrors.NewBadRequest(err.Error()))
 		return
 	}
 
 	leave, ok := h.inFlight.acquire(info.Verb == "watch")
 	if !ok {
 		w.Header().Set("Retry-After", "1")
-		writeError(w, apierrors.NewTooManyRequests("the package server is busy: try again", 1))
+		writeStatusError(w, apierrors.NewTooManyRequests("the package server is busy: try again", 1))
 		return
 	}
 
 	defer leave()
-	if err := h.authorize(r, info); err != nil {
-		writeError(w, err)
+	if err := h.authorizeRequest(r, info); err != nil {
+		writeStatusError(w, err)
 		return
 	}
-	if err := h.route(w, r, info); err != nil {
-		writeError(w, err)
+	if err := h.routeRequest(w, r, info); err != nil {
+		writeStatusError(w, err)
 	}
 }
 
-// authorize authenticates and authorizes a request. It returns an API error if the request is
+// authorizeRequest authenticates and authorizes a request. It returns an API error if the request is
 // refused.
-func (h *Handler) authorize(r *http.Request, info *request.RequestInfo) error {
+func (h *Handler) authorizeRequest(r *http.Request, info *request.RequestInfo) error {
 	for _, path := range h.AlwaysAllow {
 		if prefix, wild := strings.CutSuffix(path, "*"); info.Path == path || (wild && strings.HasPrefix(info.Path, prefix)) {
 			return nil
@@ -134,8 +134,8 @@ func newAttributes(who user.Info, info *request.RequestInfo) authorizer.Attribut
 	}
 }
 
-// route passes an authorized request on by its resource and verb.
-func (h *Handler) route(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
+// routeRequest passes an authorized request on by its resource and verb.
+func (h *Handler) routeRequest(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
 	if !info.IsResourceRequest {
 		return h.serveNonResource(w, r)
 	}
@@ -172,18 +172,18 @@ func (h *Handler) serveNonResource(w http.ResponseWriter, r *http.Request) error
 
 	switch r.URL.Path {
 	case "/livez", "/healthz":
-		return writeText(w, "ok")
+		return writePlainText(w, "ok")
 	case "/readyz":
 		if h.Ready != nil {
 			if err := h.Ready(); err != nil {
 				return apierrors.NewServiceUnavailable(err.Error())
 			}
 		}
-		return writeText(w, "ok")
+		return writePlainText(w, "ok")
 	}
 
 	if document := discoveryDocuments()[strings.TrimSuffix(r.URL.Path, "/")]; document != nil {
-		return document.writeTo(w, r)
+		return document.writeIfModified(w, r)
 	}
 	return newNotFoundError()
 }

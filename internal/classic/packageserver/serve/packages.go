@@ -34,8 +34,8 @@ func (q listQuery) selectItems(s *index.Snapshot) iter.Seq[index.Item] {
 	return s.All(q.view)
 }
 
-// viewFor returns the view of the namespace in a request.
-func (h *Handler) viewFor(info *request.RequestInfo) index.View {
+// viewForRequest returns the view of the namespace in a request.
+func (h *Handler) viewForRequest(info *request.RequestInfo) index.View {
 	return index.View{Namespace: info.Namespace, Global: h.Global}
 }
 
@@ -43,7 +43,7 @@ const fieldName = "metadata.name"
 
 // parseListQuery reads the parameters of a list or a watch.
 func (h *Handler) parseListQuery(r *http.Request, info *request.RequestInfo) (listQuery, error) {
-	q := listQuery{view: h.viewFor(info)}
+	q := listQuery{view: h.viewForRequest(info)}
 	if err := internalscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion, &q.options); err != nil {
 		return q, apierrors.NewBadRequest(err.Error())
 	}
@@ -105,7 +105,7 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, info *reques
 		}
 
 		first = false
-		if text, err = f.appendItem(text, item, snapshot.Version()); err != nil {
+		if text, err = f.appendListItem(text, item, snapshot.Version()); err != nil {
 			h.Log.Error(err, "Encoding a package", "catalog", item.Catalog.Key.String(), "package", item.Package.Name)
 			abortResponse()
 		}
@@ -121,7 +121,7 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, info *reques
 // resource version.
 func (h *Handler) findPackage(info *request.RequestInfo) (index.Item, string, error) {
 	snapshot, _ := h.Index.Snapshot()
-	for item := range snapshot.Named(h.viewFor(info), info.Name) {
+	for item := range snapshot.Named(h.viewForRequest(info), info.Name) {
 		return item, snapshot.Version(), nil
 	}
 	return index.Item{}, "", apierrors.NewNotFound(packageManifestResource, info.Name)
@@ -138,7 +138,7 @@ func (h *Handler) serveGet(w http.ResponseWriter, r *http.Request, info *request
 		return err
 	}
 
-	text, err := f.appendObject(nil, item, version)
+	text, err := f.appendSingleObject(nil, item, version)
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func newAuthConfigMap(ctx context.Context, config *rest.Config, tolerant bool) (
 	var configMap corev1.ConfigMap
 	err = reader.Get(ctx, authConfigMapKey, &configMap)
 	if err == nil {
-		err = p.update(&configMap)
+		err = p.updateSettings(&configMap)
 	}
 	if err != nil && !tolerant {
 		return nil, err
@@ -126,17 +126,17 @@ func newAuthConfigMap(ctx context.Context, config *rest.Config, tolerant bool) (
 
 	onUpdate := func(object any) {
 		if configMap, ok := object.(*corev1.ConfigMap); ok {
-			_ = p.update(configMap) // Settings that cannot be read keep their value.
+			_ = p.updateSettings(configMap) // Settings that cannot be read keep their value.
 		}
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: onUpdate, UpdateFunc: func(_, now any) { onUpdate(now) }})
 	return p, err
 }
 
-// update takes the settings from the ConfigMap. Settings may be missing. The settings of
+// updateSettings takes the settings from the ConfigMap. Settings may be missing. The settings of
 // proxies are taken together or not at all: if the list of allowed names cannot be read, all
 // names must not become allowed.
-func (p *authConfigMap) update(configMap *corev1.ConfigMap) error {
+func (p *authConfigMap) updateSettings(configMap *corev1.ConfigMap) error {
 	var clientErr error
 	if pem := configMap.Data[p.clientCA.name]; pem != "" {
 		clientErr = p.clientCA.setPEM(pem)

@@ -24,7 +24,7 @@ func TestPublished(t *testing.T) {
 	}
 
 	broken := map[string]string{"client-ca-file": pem, "requestheader-client-ca-file": pem, "requestheader-allowed-names": `front-proxy-client`}
-	if err := p.update(&corev1.ConfigMap{Data: broken}); err == nil {
+	if err := p.updateSettings(&corev1.ConfigMap{Data: broken}); err == nil {
 		t.Error("names that cannot be read are taken")
 	}
 	if _, known := p.proxyCA.VerifyOptions(); known {
@@ -38,7 +38,7 @@ func TestPublished(t *testing.T) {
 		"requestheader-client-ca-file": pem, "requestheader-allowed-names": `["front-proxy-client"]`,
 		"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
 	}
-	if err := p.update(&corev1.ConfigMap{Data: sound}); err != nil {
+	if err := p.updateSettings(&corev1.ConfigMap{Data: sound}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -50,12 +50,12 @@ func TestPublished(t *testing.T) {
 		if diff := cmp.Diff([][]string{{"front-proxy-client"}, {"X-Remote-User"}, {"X-Remote-Extra-"}, nil, nil}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if err := p.update(&corev1.ConfigMap{Data: map[string]string{"requestheader-client-ca-file": pem, "requestheader-allowed-names": "{"}}); err == nil {
+		if err := p.updateSettings(&corev1.ConfigMap{Data: map[string]string{"requestheader-client-ca-file": pem, "requestheader-allowed-names": "{"}}); err == nil {
 			t.Error("names that cannot be read are taken")
 		}
 	}
 
-	if err := p.update(&corev1.ConfigMap{Data: map[string]string{"client-ca-file": "nothing"}}); err == nil {
+	if err := p.updateSettings(&corev1.ConfigMap{Data: map[string]string{"client-ca-file": "nothing"}}); err == nil {
 		t.Error("authorities that are none are taken")
 	}
 	if _, known := p.clientCA.VerifyOptions(); !known || len(p.allowedNames.Value()) != 1 {

@@ -122,7 +122,7 @@ func (s *watchStream) sendEvent(event string, item index.Item, version string) {
 	}
 
 	s.buffer = fmt.Appendf(s.buffer, `{"type":%q,"object":`, event)
-	if s.buffer, s.err = s.form.appendObject(s.buffer, item, version); s.err != nil {
+	if s.buffer, s.err = s.form.appendSingleObject(s.buffer, item, version); s.err != nil {
 		return
 	}
 

@@ -19,8 +19,8 @@ const mediaTypeJSON = "application/json"
 // writeTimeout is how long a client may take to accept a part of a response.
 const writeTimeout = 30 * time.Second
 
-// writeError answers with an error as a Status.
-func writeError(w http.ResponseWriter, err error) {
+// writeStatusError answers with an error as a Status.
+func writeStatusError(w http.ResponseWriter, err error) {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: err.Error()}
 	var known apierrors.APIStatus
 	if errors.As(err, &known) {
@@ -39,7 +39,7 @@ func writeError(w http.ResponseWriter, err error) {
 	_, _ = w.Write(append(text, '\n')) // An error means that the client has gone.
 }
 
-func writeText(w http.ResponseWriter, text string) error {
+func writePlainText(w http.ResponseWriter, text string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, text) // An error means that the client has gone.
 	return nil

@@ -35,24 +35,24 @@ type bundleKey struct{ pkg, name string }
 // of the source. The writer cannot be used afterwards.
 func buildContent(ctx context.Context, out *contentWriter, source Source, sum uint64) (*Content, error) {
 	b := &contentBuilder{out: out, modelBuilders: map[string]*fbc.Builder{}, packageBlobs: map[string]span{}, bundles: map[bundleKey]*bundle{}}
-	err := b.addSource(ctx, source)
+	err := b.addSourceBlobs(ctx, source)
 	var ix *index
 	if err == nil {
-		ix, err = b.buildIndex(source.skipsValidation())
+		ix, err = b.buildContentIndex(source.skipsValidation())
 	}
 	if err == nil {
-		err = out.commit(ix, sum)
+		err = out.commitFile(ix, sum)
 	}
 	if err != nil {
-		out.abandon()
+		out.abandonFile()
 		return nil, err
 	}
 
 	return &Content{index: ix, file: out.file}, nil
 }
 
-// addSource adds every blob of a source.
-func (b *contentBuilder) addSource(ctx context.Context, source Source) error {
+// addSourceBlobs adds every blob of a source.
+func (b *contentBuilder) addSourceBlobs(ctx context.Context, source Source) error {
 	for d, err := range source.digestBlobs(digestBlob) {
 		if err == nil {
 			err = ctx.Err()
@@ -143,9 +143,9 @@ func wrapPackageError(pkg string, err error) error {
 	return fmt.Errorf("build package index: process package %q: %w", pkg, err)
 }
 
-// buildIndex returns the index of everything that was added. With unchecked set, packages that
+// buildContentIndex returns the index of everything that was added. With unchecked set, packages that
 // break the rules of file-based catalogs are not an error.
-func (b *contentBuilder) buildIndex(unchecked bool) (*index, error) {
+func (b *contentBuilder) buildContentIndex(unchecked bool) (*index, error) {
 	if err := b.flushSummaries(); err != nil {
 		return nil, err
 	}

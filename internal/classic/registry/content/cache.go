@@ -69,14 +69,14 @@ func (c Cache) Open(ctx context.Context, source Source) (*Content, error) {
 
 	c.Log.Info(state.String())
 	if c.enforcesIntegrity(state) {
-		content, _, err := c.loadCached(ctx, source)
+		content, _, err := c.loadCachedContent(ctx, source)
 		if err != nil {
 			return nil, fmt.Errorf("integrity check failed: %w", err)
 		}
 		return content, nil
 	}
 
-	content, sum, err := c.loadCached(ctx, source)
+	content, sum, err := c.loadCachedContent(ctx, source)
 	if err == nil {
 		return content, nil
 	}
@@ -165,9 +165,9 @@ func inspectCacheDirectory(dir string) (directoryState, error) {
 	return directoryEmpty, fmt.Errorf("cache directory has unexpected contents: %s", strings.Join(names, ","))
 }
 
-// loadCached opens the content of the cache directory. It checks the file's checksum and that
+// loadCachedContent opens the content of the cache directory. It checks the file's checksum and that
 // it was built from the source as it is now. It also returns the checksum of the source.
-func (c Cache) loadCached(ctx context.Context, source Source) (*Content, uint64, error) {
+func (c Cache) loadCachedContent(ctx context.Context, source Source) (*Content, uint64, error) {
 	// The checksum of the source is always computed: a rebuild needs it.
 	type sourceResult struct {
 		sum uint64
@@ -212,13 +212,13 @@ func (c Cache) loadCached(ctx context.Context, source Source) (*Content, uint64,
 // checksumFile returns the checksum of the first size bytes of a file.
 func checksumFile(ctx context.Context, file *os.File, size int64) (uint64, error) {
 	hasher := newParallelHasher(ctx)
-	sums := hasher.hashFile(size, func() (io.ReaderAt, func() error, error) {
+	sums := hasher.hashFileInPieces(size, func() (io.ReaderAt, func() error, error) {
 		return file, func() error { return nil }, nil
 	})
 	if err := hasher.waitForPieces(); err != nil {
 		return 0, err
 	}
-	return combineSums(sums), nil
+	return combineChecksums(sums), nil
 }
 
 // rebuildCache builds content in the cache directory, or in a temporary folder if the directory

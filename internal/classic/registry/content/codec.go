@@ -149,11 +149,11 @@ func decodeIndex(text []byte, dataLength uint64) (*index, error) {
 		p := &ix.packages[i]
 		d.decodePackage(p, bundles)
 		bundles = p.endBundle
-		d.require(i == 0 || ix.packages[i-1].Name < p.Name)
+		d.requireValid(i == 0 || ix.packages[i-1].Name < p.Name)
 	}
 
 	ix.bundles = make([]bundle, d.decodeCount(6))
-	d.require(len(ix.bundles) == int(bundles))
+	d.requireValid(len(ix.bundles) == int(bundles))
 	for i := range ix.bundles {
 		ix.bundles[i] = bundle{deprecation: d.decodeStringReference(), blob: d.decodeSpan(), summary: d.decodeSpan(), hasImage: d.decodeUvarint(1) == 1}
 	}
@@ -161,13 +161,13 @@ func decodeIndex(text []byte, dataLength uint64) (*index, error) {
 	ix.providedAPIs = make([]apiProviders, d.decodeCount(4))
 	for i := range ix.providedAPIs {
 		d.decodeAPI(&ix.providedAPIs[i], bundles)
-		d.require(i == 0 || compareGVKs(ix.providedAPIs[i-1].gvk, ix.providedAPIs[i].gvk) < 0)
+		d.requireValid(i == 0 || compareGVKs(ix.providedAPIs[i-1].gvk, ix.providedAPIs[i].gvk) < 0)
 	}
 
 	ix.customBlobs = make([]customBlob, d.decodeCount(4))
 	for i := range ix.customBlobs {
 		ix.customBlobs[i] = customBlob{schema: d.decodeStringReference(), pkg: d.decodeStringReference(), blob: d.decodeSpan()}
-		d.require(i == 0 || ix.customBlobs[i-1].compare(ix.customBlobs[i]) <= 0)
+		d.requireValid(i == 0 || ix.customBlobs[i-1].compare(ix.customBlobs[i]) <= 0)
 	}
 
 	if d.failed || len(d.rest) > 0 {
@@ -204,7 +204,7 @@ func (d *decoder) decodePackage(p *Package, first uint32) {
 	p.Channels = make([]Channel, d.decodeCount(4))
 	for i := range p.Channels {
 		d.decodeChannel(&p.Channels[i], p)
-		d.require(i == 0 || p.Channels[i-1].Name < p.Channels[i].Name)
+		d.requireValid(i == 0 || p.Channels[i-1].Name < p.Channels[i].Name)
 	}
 }
 
@@ -212,7 +212,7 @@ func (d *decoder) decodeChannel(c *Channel, p *Package) {
 	c.Name, c.Deprecation = d.decodeStringReference(), d.decodeStringReference()
 	head := d.decodeUvarint(math.MaxInt32)
 	c.Entries = make([]Entry, d.decodeCount(5))
-	d.require(head <= uint64(len(c.Entries)))
+	d.requireValid(head <= uint64(len(c.Entries)))
 	c.head = int(head) - 1 //nolint:gosec // It is at most the largest int32.
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -226,8 +226,8 @@ func (d *decoder) decodeChannel(c *Channel, p *Package) {
 		}
 
 		e.bundle = p.firstBundle + uint32(d.decodeUvarint(math.MaxUint32)) //nolint:gosec // It is at most the largest; too large a sum is refused below.
-		d.require(e.bundle >= p.firstBundle && e.bundle < p.endBundle)
-		d.require(i == 0 || c.Entries[i-1].Name < e.Name)
+		d.requireValid(e.bundle >= p.firstBundle && e.bundle < p.endBundle)
+		d.requireValid(i == 0 || c.Entries[i-1].Name < e.Name)
 	}
 }
 
@@ -238,13 +238,13 @@ func (d *decoder) decodeAPI(a *apiProviders, bundles uint32) {
 	for i := range a.bundles {
 		distance := d.decodeUvarint(math.MaxUint32)
 		before += distance
-		d.require(before < uint64(bundles) && (i == 0 || distance > 0))
+		d.requireValid(before < uint64(bundles) && (i == 0 || distance > 0))
 		a.bundles[i] = uint32(before) //nolint:gosec // It is less than the number of bundles.
 	}
 }
 
-// require marks the index as invalid unless a condition holds.
-func (d *decoder) require(holds bool) {
+// requireValid marks the index as invalid unless a condition holds.
+func (d *decoder) requireValid(holds bool) {
 	if !holds {
 		d.failed = true
 		d.rest = nil
@@ -254,7 +254,7 @@ func (d *decoder) require(holds bool) {
 // decodeUvarint decodes a number that must not exceed a limit.
 func (d *decoder) decodeUvarint(limit uint64) uint64 {
 	n, size := binary.Uvarint(d.rest)
-	if d.require(size > 0 && n <= limit); d.failed {
+	if d.requireValid(size > 0 && n <= limit); d.failed {
 		return 0
 	}
 	d.rest = d.rest[size:]
@@ -269,7 +269,7 @@ func (d *decoder) decodeCount(bytesPerElement int) int {
 
 func (d *decoder) decodeStringReference() string {
 	id := d.decodeUvarint(math.MaxUint32)
-	if d.require(id < uint64(len(d.strings))); d.failed {
+	if d.requireValid(id < uint64(len(d.strings))); d.failed {
 		return ""
 	}
 	return d.strings[id]
@@ -277,6 +277,6 @@ func (d *decoder) decodeStringReference() string {
 
 func (d *decoder) decodeSpan() span {
 	s := span{offset: d.decodeUvarint(d.dataLength), length: uint32(d.decodeUvarint(math.MaxUint32))} //nolint:gosec // It is at most the largest.
-	d.require(s.offset+uint64(s.length) <= d.dataLength)
+	d.requireValid(s.offset+uint64(s.length) <= d.dataLength)
 	return s
 }

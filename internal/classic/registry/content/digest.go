@@ -38,9 +38,9 @@ func newParallelHasher(ctx context.Context) *parallelHasher {
 	return &parallelHasher{group: group, ctx: ctx, idleBuffers: make(chan []byte, workers)}
 }
 
-// hashFile starts hashing the first size bytes of a file. open opens the file for one piece and
+// hashFileInPieces starts hashing the first size bytes of a file. open opens the file for one piece and
 // returns a function that closes it. The returned checksums are valid after wait has returned.
-func (s *parallelHasher) hashFile(size int64, open func() (io.ReaderAt, func() error, error)) []uint64 {
+func (s *parallelHasher) hashFileInPieces(size int64, open func() (io.ReaderAt, func() error, error)) []uint64 {
 	sums := make([]uint64, (size+pieceBytes-1)/pieceBytes)
 	for i := range sums {
 		s.group.Go(func() error {
@@ -89,7 +89,7 @@ func (s *parallelHasher) hashPiece(r *io.SectionReader) (uint64, error) {
 func (s *parallelHasher) waitForPieces() error { return s.group.Wait() }
 
 // pieceHasher computes the checksum of what is written to it. The result equals that of
-// parallelHasher.hashFile for a file with the same bytes.
+// parallelHasher.hashFileInPieces for a file with the same bytes.
 type pieceHasher struct {
 	sums  []uint64
 	piece xxhash.Digest
@@ -107,15 +107,15 @@ func (w *pieceHasher) Write(p []byte) (int, error) {
 		_, _ = w.piece.Write(rest[:n]) // It cannot fail.
 		rest = rest[n:]
 		if w.size += n; w.size == pieceBytes {
-			w.closePiece()
+			w.finishCurrentPiece()
 		}
 	}
 
 	return len(p), nil
 }
 
-// closePiece adds the checksum of the current piece, if it has any bytes.
-func (w *pieceHasher) closePiece() {
+// finishCurrentPiece adds the checksum of the current piece, if it has any bytes.
+func (w *pieceHasher) finishCurrentPiece() {
 	if w.size > 0 {
 		w.sums = append(w.sums, w.piece.Sum64())
 		w.size = 0
@@ -124,12 +124,12 @@ func (w *pieceHasher) closePiece() {
 
 // checksum returns the checksum of everything that was written. Nothing may be written afterwards.
 func (w *pieceHasher) checksum() uint64 {
-	w.closePiece()
-	return combineSums(w.sums)
+	w.finishCurrentPiece()
+	return combineChecksums(w.sums)
 }
 
-// combineSums returns the checksum of checksums.
-func combineSums(sums []uint64) uint64 {
+// combineChecksums returns the checksum of checksums.
+func combineChecksums(sums []uint64) uint64 {
 	all := make([]byte, 0, 8*len(sums))
 	for _, sum := range sums {
 		all = binary.LittleEndian.AppendUint64(all, sum)

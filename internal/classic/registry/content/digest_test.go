@@ -64,7 +64,7 @@ func TestSummingEndsWithAnError(t *testing.T) {
 	}
 
 	short := newParallelHasher(t.Context())
-	short.hashFile(100, func() (io.ReaderAt, func() error, error) {
+	short.hashFileInPieces(100, func() (io.ReaderAt, func() error, error) {
 		return bytes.NewReader(make([]byte, 99)), func() error { return nil }, nil
 	})
 	if err := short.waitForPieces(); !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -74,7 +74,7 @@ func TestSummingEndsWithAnError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ended := newParallelHasher(ctx)
-	ended.hashFile(100, func() (io.ReaderAt, func() error, error) {
+	ended.hashFileInPieces(100, func() (io.ReaderAt, func() error, error) {
 		return bytes.NewReader(make([]byte, 100)), func() error { return nil }, nil
 	})
 	if err := ended.waitForPieces(); !errors.Is(err, context.Canceled) {
@@ -83,7 +83,7 @@ func TestSummingEndsWithAnError(t *testing.T) {
 
 	release := errors.New("cannot be closed")
 	closing := newParallelHasher(t.Context())
-	closing.hashFile(1, func() (io.ReaderAt, func() error, error) {
+	closing.hashFileInPieces(1, func() (io.ReaderAt, func() error, error) {
 		return bytes.NewReader(make([]byte, 1)), func() error { return release }, nil
 	})
 	if err := closing.waitForPieces(); !errors.Is(err, release) {

@@ -46,8 +46,8 @@ type trailer struct {
 	sourceSum, fileSum uint64
 }
 
-// encode returns the encoded trailer with its own checksum.
-func (t trailer) encode() []byte {
+// encodeTrailer returns the encoded trailer with its own checksum.
+func (t trailer) encodeTrailer() []byte {
 	out := append(make([]byte, 0, trailerSize), fileMagic...)
 	for _, n := range [...]uint64{t.dataLength, t.sourceSum, t.fileSum} {
 		out = binary.LittleEndian.AppendUint64(out, n)
@@ -169,12 +169,12 @@ func (w *contentWriter) appendData(data []byte) (span, error) {
 	return s, err
 }
 
-// commit writes index and trailer and renames the file to its final name. The file stays open.
+// commitFile writes index and trailer and renames the file to its final name. The file stays open.
 // sourceSum is the checksum of the source.
 //
 // The file is not synced to disk: a file that a crash truncated fails its checksum and is
 // rebuilt.
-func (w *contentWriter) commit(ix *index, sourceSum uint64) error {
+func (w *contentWriter) commitFile(ix *index, sourceSum uint64) error {
 	text := ix.encode()
 	if len(text) > maxIndexBytes {
 		return fmt.Errorf("the index of the catalog is larger than %d bytes", maxIndexBytes)
@@ -187,7 +187,7 @@ func (w *contentWriter) commit(ix *index, sourceSum uint64) error {
 	}
 
 	t := trailer{dataLength: w.offset, sourceSum: sourceSum, fileSum: w.sums.checksum()}
-	if _, err := w.file.Write(t.encode()); err != nil {
+	if _, err := w.file.Write(t.encodeTrailer()); err != nil {
 		return err
 	}
 	if err := w.file.Chmod(fileMode); err != nil {
@@ -197,8 +197,8 @@ func (w *contentWriter) commit(ix *index, sourceSum uint64) error {
 	return os.Rename(w.file.Name(), filepath.Join(filepath.Dir(w.file.Name()), fileName)) //nolint:gosec // It was made by this program.
 }
 
-// abandon closes and removes a file that was not committed.
-func (w *contentWriter) abandon() {
+// abandonFile closes and removes a file that was not committed.
+func (w *contentWriter) abandonFile() {
 	_ = w.file.Close()
 	_ = os.Remove(w.file.Name()) //nolint:gosec // It was made by this program.
 }

@@ -112,7 +112,7 @@ func (f Folder) computeChecksum(ctx context.Context) (uint64, error) {
 			return nil
 		}
 
-		files = append(files, file{name, info.Size(), hasher.hashFile(info.Size(), func() (io.ReaderAt, func() error, error) {
+		files = append(files, file{name, info.Size(), hasher.hashFileInPieces(info.Size(), func() (io.ReaderAt, func() error, error) {
 			f, err := root.Open(name)
 			if err != nil {
 				return nil, nil, err
@@ -132,7 +132,7 @@ func (f Folder) computeChecksum(ctx context.Context) (uint64, error) {
 	sum := xxhash.New()
 	for _, file := range files {
 		// A name cannot contain the byte 0, so no two lists are encoded alike.
-		_, _ = fmt.Fprintf(sum, "%s\x00%d\x00%016x\n", file.name, file.size, combineSums(file.sums))
+		_, _ = fmt.Fprintf(sum, "%s\x00%d\x00%016x\n", file.name, file.size, combineChecksums(file.sums))
 	}
 
 	return sum.Sum64(), nil
@@ -172,7 +172,7 @@ func (s Stream) digestBlobs(digest func(fbc.Meta) (digestedBlob, error)) iter.Se
 				d, err = digest(meta)
 			}
 			if err == nil && s.Database {
-				err = applyRecord(&d)
+				err = applyDatabaseRecord(&d)
 			}
 			if !yield(d, err) || err != nil {
 				return
