@@ -16,7 +16,7 @@ func TestAddress(t *testing.T) {
 	address, stop := serve(t, "127.0.0.1:0")
 	f := newFixture(t, catalogoperator.Options{})
 	catalog := f.catalog("elsewhere", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address})
-	f.state(catalog, "READY")
+	f.waitForState(catalog, "READY")
 	status := catalog.Status
 	if status.GRPCConnectionState.Address != address || status.GRPCConnectionState.LastConnectTime.IsZero() {
 		t.Errorf("the connection is %+v", status.GRPCConnectionState)
@@ -28,31 +28,31 @@ func TestAddress(t *testing.T) {
 		t.Errorf("it says %s: %s", status.Reason, status.Message)
 	}
 
-	f.metric("catalogsource_ready", catalog, 1)
-	f.count()
+	f.waitForMetric("catalogsource_ready", catalog, 1)
+	f.waitForCatalogCount()
 	if pods := f.pods("olm.catalogSource", "elsewhere"); len(pods) != 0 {
 		t.Errorf("it has pods: %v", pods)
 	}
 
 	stop()
-	f.state(catalog, "TRANSIENT_FAILURE")
-	f.says(catalog, "RegistryServerError", func(m string) bool {
+	f.waitForState(catalog, "TRANSIENT_FAILURE")
+	f.waitForReason(catalog, "RegistryServerError", func(m string) bool {
 		return strings.HasPrefix(m, "couldn't connect to registry - dial tcp "+address) && strings.Contains(m, "refused")
 	})
-	f.metric("catalogsource_ready", catalog, 0)
+	f.waitForMetric("catalogsource_ready", catalog, 0)
 
 	serve(t, address)
-	f.state(catalog, "READY")
-	f.says(catalog, "", is(""))
+	f.waitForState(catalog, "READY")
+	f.waitForReason(catalog, "", is(""))
 
 	f.must(f.Delete(t.Context(), catalog))
-	f.eventually(func() error { return f.gone(catalog) })
-	f.metricGone("catalogsource_ready", catalog)
-	f.count()
+	f.eventually(func() error { return f.isDeleted(catalog) })
+	f.waitForMetricRemoved("catalogsource_ready", catalog)
+	f.waitForCatalogCount()
 }
 
-// gone says that an object is still there.
-func (f *fixture) gone(object client.Object) error {
+// isDeleted returns an error while an object still exists.
+func (f *fixture) isDeleted(object client.Object) error {
 	err := f.get(object)
 	if err == nil {
 		return fmt.Errorf("%T %s is still there", object, object.GetName())
@@ -60,15 +60,15 @@ func (f *fixture) gone(object client.Object) error {
 	return client.IgnoreNotFound(err)
 }
 
-func TestAnotherAddress(t *testing.T) {
+func TestAddressChange(t *testing.T) {
 	first, _ := serve(t, "127.0.0.1:0")
 	second, _ := serve(t, "127.0.0.1:0")
 	f := newFixture(t, catalogoperator.Options{})
 	catalog := f.catalog("moves", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: first})
-	f.state(catalog, "READY")
+	f.waitForState(catalog, "READY")
 	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Address = second })
 	f.eventually(func() error {
-		f.state(catalog, "READY")
+		f.waitForState(catalog, "READY")
 		if catalog.Status.GRPCConnectionState.Address != second {
 			return fmt.Errorf("connected to %s", catalog.Status.GRPCConnectionState.Address)
 		}
@@ -90,15 +90,15 @@ func TestInvalid(t *testing.T) {
 	} {
 		t.Run(name, func(*testing.T) {
 			catalog := f.catalog("wrong-"+name, tc.spec)
-			f.says(catalog, "SpecInvalidError", is(tc.want))
-			f.metric("catalogsource_ready", catalog, 0)
+			f.waitForReason(catalog, "SpecInvalidError", is(tc.want))
+			f.waitForMetric("catalogsource_ready", catalog, 0)
 			edit(f, catalog, func(s *v1alpha1.CatalogSource) {
 				s.Spec = v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address}
 			})
-			f.says(catalog, "", is(""))
-			f.state(catalog, "READY")
+			f.waitForReason(catalog, "", is(""))
+			f.waitForState(catalog, "READY")
 			edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Address = "no port" })
-			f.says(catalog, "RegistryServerError", func(m string) bool {
+			f.waitForReason(catalog, "RegistryServerError", func(m string) bool {
 				return strings.HasPrefix(m, `couldn't connect to registry - the address of a catalog is HOST:PORT, not "no port"`)
 			})
 		})

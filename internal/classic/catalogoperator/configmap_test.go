@@ -17,7 +17,7 @@ import (
 func TestConfigMap(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{})
 	catalog := f.catalog("internal", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeInternal, ConfigMap: "content"})
-	f.says(catalog, "ConfigMapError", func(m string) bool {
+	f.waitForReason(catalog, "ConfigMapError", func(m string) bool {
 		return strings.HasPrefix(m, "failed to get catalog config map content: ") && strings.Contains(m, "not found")
 	})
 

@@ -52,7 +52,8 @@ var kinds = []func(*runtime.Scheme) error{
 	corev1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
 }
 
-// fixture is a cluster with a catalog-operator, whose pods are played by the test.
+// fixture has the client of an API server, a namespace and a running catalog-operator. The test
+// sets the status of pods.
 type fixture struct {
 	t *testing.T
 	client.Client
@@ -61,7 +62,7 @@ type fixture struct {
 	stop func()
 }
 
-// newFixture runs the component with the rights that it is shipped with, and makes a namespace for the
+// newFixture runs the component with its released permissions, and creates a namespace for the
 // test.
 func newFixture(t *testing.T, o catalogoperator.Options) *fixture {
 	t.Helper()
@@ -71,7 +72,7 @@ func newFixture(t *testing.T, o catalogoperator.Options) *fixture {
 	f.namespace = namespace.Name
 	o.Images.ConfigMapServer = objects.Program{Image: "quay.io/example/server:v1", Command: []string{"configmap-server"}}
 	f.stop = f.run(o)
-	// No other test's component is to see what stays.
+	// Components of other tests must not see the remaining catalogs.
 	t.Cleanup(func() {
 		_ = f.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(f.namespace))
 	})
@@ -105,7 +106,7 @@ func (f *fixture) must(err error) {
 	}
 }
 
-// eventually waits until a check has nothing to say any more.
+// eventually waits until a check succeeds.
 func (f *fixture) eventually(check func() error) {
 	f.t.Helper()
 	var last error
@@ -118,7 +119,7 @@ func (f *fixture) eventually(check func() error) {
 	}
 }
 
-// catalog makes a catalog.
+// catalog creates a catalog.
 func (f *fixture) catalog(name string, spec v1alpha1.CatalogSourceSpec) *v1alpha1.CatalogSource {
 	f.t.Helper()
 	catalog := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace}, Spec: spec}
@@ -143,8 +144,8 @@ func edit[T client.Object](f *fixture, object T, change func(T)) {
 	})
 }
 
-// state waits until the connection to a catalog is in a state.
-func (f *fixture) state(catalog *v1alpha1.CatalogSource, want string) {
+// waitForState waits until the connection to a catalog is in a state.
+func (f *fixture) waitForState(catalog *v1alpha1.CatalogSource, want string) {
 	f.t.Helper()
 	f.eventually(func() error {
 		if err := f.get(catalog); err != nil {
@@ -157,8 +158,8 @@ func (f *fixture) state(catalog *v1alpha1.CatalogSource, want string) {
 	})
 }
 
-// says waits until the status of a catalog has a reason and a message.
-func (f *fixture) says(catalog *v1alpha1.CatalogSource, reason string, message func(string) bool) {
+// waitForReason waits until the status of a catalog has a reason and a message.
+func (f *fixture) waitForReason(catalog *v1alpha1.CatalogSource, reason string, message func(string) bool) {
 	f.t.Helper()
 	f.eventually(func() error {
 		if err := f.get(catalog); err != nil {
@@ -173,7 +174,7 @@ func (f *fixture) says(catalog *v1alpha1.CatalogSource, reason string, message f
 
 func is(want string) func(string) bool { return func(got string) bool { return got == want } }
 
-// pods returns those with a label that are not going.
+// pods returns the pods with a label that are not being deleted.
 func (f *fixture) pods(label, value string) []corev1.Pod {
 	f.t.Helper()
 	var list corev1.PodList
@@ -213,18 +214,18 @@ func (f *fixture) onePod(label, value string, others ...string) *corev1.Pod {
 	return one
 }
 
-// runs plays the node of a pod: its container runs an image.
-func (f *fixture) runs(pod *corev1.Pod, imageID string) {
+// setPodRunning sets the status of a pod whose container runs an image.
+func (f *fixture) setPodRunning(pod *corev1.Pod, imageID string) {
 	f.t.Helper()
-	f.play(pod, func(s *corev1.PodStatus) {
+	f.updatePodStatus(pod, func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodRunning
 		s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "registry-server", ImageID: imageID, Ready: true}}
 	})
 }
 
-// play sets the status of a pod.
-func (f *fixture) play(pod *corev1.Pod, change func(*corev1.PodStatus)) {
+// updatePodStatus sets the status of a pod.
+func (f *fixture) updatePodStatus(pod *corev1.Pod, change func(*corev1.PodStatus)) {
 	f.t.Helper()
 	f.eventually(func() error {
 		if err := f.get(pod); err != nil {
@@ -235,7 +236,7 @@ func (f *fixture) play(pod *corev1.Pod, change func(*corev1.PodStatus)) {
 	})
 }
 
-// serve runs a catalog at an address. It gives the address, and what stops it.
+// serve runs a catalog at an address. It returns the address and a function that stops it.
 func serve(t *testing.T, address string) (at string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -263,8 +264,8 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 	return at, stop
 }
 
-// network leads to one catalog, whichever is asked for: it is what Services are in a cluster.
-func network(t *testing.T, to string) dial.Proxy {
+// newServiceNetwork leads to one catalog, whichever is asked for: it is what Services are in a cluster.
+func newServiceNetwork(t *testing.T, to string) dial.Proxy {
 	t.Helper()
 	leads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		there, err := net.Dial("tcp", to)

@@ -14,11 +14,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
 )
 
-// served is a catalog of an image, whose Service leads to a real registry.
-func served(t *testing.T, name string) (*fixture, *v1alpha1.CatalogSource) {
+// newServedCatalog is a catalog of an image, whose Service leads to a real registry.
+func newServedCatalog(t *testing.T, name string) (*fixture, *v1alpha1.CatalogSource) {
 	t.Helper()
 	address, _ := serve(t, "127.0.0.1:0")
-	f := newFixture(t, catalogoperator.Options{Proxy: network(t, address)})
+	f := newFixture(t, catalogoperator.Options{Proxy: newServiceNetwork(t, address)})
 	return f, f.catalog(name, image("quay.io/example/catalog:v1"))
 }
 
@@ -28,32 +28,32 @@ func image(reference string) v1alpha1.CatalogSourceSpec {
 
 // TestImage: a catalog of an image gets what it needs, and is connected to.
 func TestImage(t *testing.T) {
-	c, catalog := served(t, "my.catalog")
-	c.state(catalog, "READY")
-	want := "my-catalog." + c.namespace + ".svc:50051"
+	f, catalog := newServedCatalog(t, "my.catalog")
+	f.waitForState(catalog, "READY")
+	want := "my-catalog." + f.namespace + ".svc:50051"
 	if got := catalog.Status.GRPCConnectionState.Address; got != want {
 		t.Errorf("the address is %s, want %s", got, want)
 	}
 
 	service := catalog.Status.RegistryServiceStatus
-	if service.Protocol != "grpc" || service.ServiceName != "my-catalog" || service.ServiceNamespace != c.namespace || service.Port != "50051" || service.CreatedAt.IsZero() {
+	if service.Protocol != "grpc" || service.ServiceName != "my-catalog" || service.ServiceNamespace != f.namespace || service.Port != "50051" || service.CreatedAt.IsZero() {
 		t.Errorf("the Service is %+v", service)
 	}
 
-	pod := c.onePod("olm.catalogSource", "my.catalog")
+	pod := f.onePod("olm.catalogSource", "my.catalog")
 	for _, object := range []client.Object{
 		pod, named(&corev1.Service{}, "my-catalog"), named(&corev1.ServiceAccount{}, "my.catalog"),
 		named(&networkingv1.NetworkPolicy{}, "my.catalog-grpc-server"), named(&networkingv1.NetworkPolicy{}, "my.catalog-unpack-bundles"),
 	} {
-		object.SetNamespace(c.namespace)
-		c.must(c.get(object))
+		object.SetNamespace(f.namespace)
+		f.must(f.get(object))
 		owner := metav1.GetControllerOf(object)
 		if owner == nil || owner.UID != catalog.UID || object.GetLabels()["olm.managed"] != "true" {
 			t.Errorf("%T %s is of %v, with the labels %v", object, object.GetName(), owner, object.GetLabels())
 		}
 	}
 
-	c.rests(catalog)
+	f.expectNoWrites(catalog)
 }
 
 // named returns an object a name.
@@ -62,8 +62,8 @@ func named[T client.Object](object T, name string) T {
 	return object
 }
 
-// rests checks that one more look at a catalog changes nothing.
-func (f *fixture) rests(catalog *v1alpha1.CatalogSource) {
+// expectNoWrites checks that another reconciliation of a catalog changes nothing.
+func (f *fixture) expectNoWrites(catalog *v1alpha1.CatalogSource) {
 	f.t.Helper()
 	versions := func() string {
 		var text strings.Builder
@@ -82,7 +82,7 @@ func (f *fixture) rests(catalog *v1alpha1.CatalogSource) {
 	before := versions()
 	// A second catalog is seen after the first was: it is invalid, and says so.
 	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Publisher = "Nobody" })
-	f.says(f.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
+	f.waitForReason(f.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
 	if after := versions(); after != before {
 		f.t.Errorf("something was written:\n%s\nwas\n%s", after, before)
 	}
@@ -114,40 +114,40 @@ func pointers[T any, P interface {
 	return all
 }
 
-// TestRepair: what others change or delete is as it was soon after.
-func TestRepair(t *testing.T) {
-	c, catalog := served(t, "repaired")
-	c.state(catalog, "READY")
+// TestRepairsObjects: what others change or delete is as it was soon after.
+func TestRepairsObjects(t *testing.T) {
+	f, catalog := newServedCatalog(t, "repaired")
+	f.waitForState(catalog, "READY")
 	t.Run("pod deleted", func(t *testing.T) {
-		pod := c.onePod("olm.catalogSource", "repaired")
-		c.must(c.Delete(t.Context(), pod))
-		c.onePod("olm.catalogSource", "repaired", pod.Name)
+		pod := f.onePod("olm.catalogSource", "repaired")
+		f.must(f.Delete(t.Context(), pod))
+		f.onePod("olm.catalogSource", "repaired", pod.Name)
 	})
 	t.Run("pod changed", func(*testing.T) {
-		pod := c.onePod("olm.catalogSource", "repaired")
-		edit(c, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "quay.io/example/evil:v1" })
-		c.onePod("olm.catalogSource", "repaired", pod.Name)
+		pod := f.onePod("olm.catalogSource", "repaired")
+		edit(f, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "quay.io/example/evil:v1" })
+		f.onePod("olm.catalogSource", "repaired", pod.Name)
 	})
 	t.Run("node gone", func(*testing.T) {
-		pod := c.onePod("olm.catalogSource", "repaired")
-		c.play(pod, func(s *corev1.PodStatus) {
+		pod := f.onePod("olm.catalogSource", "repaired")
+		f.updatePodStatus(pod, func(s *corev1.PodStatus) {
 			s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 		})
-		c.onePod("olm.catalogSource", "repaired", pod.Name)
-		c.eventually(func() error { return c.gone(pod) })
+		f.onePod("olm.catalogSource", "repaired", pod.Name)
+		f.eventually(func() error { return f.isDeleted(pod) })
 	})
 	t.Run("evicted", func(*testing.T) {
-		pod := c.onePod("olm.catalogSource", "repaired")
-		c.play(pod, func(s *corev1.PodStatus) { s.Phase, s.Reason = corev1.PodFailed, "Evicted" })
-		c.onePod("olm.catalogSource", "repaired", pod.Name)
+		pod := f.onePod("olm.catalogSource", "repaired")
+		f.updatePodStatus(pod, func(s *corev1.PodStatus) { s.Phase, s.Reason = corev1.PodFailed, "Evicted" })
+		f.onePod("olm.catalogSource", "repaired", pod.Name)
 	})
 	t.Run("one pod too many", func(t *testing.T) {
-		pod := c.onePod("olm.catalogSource", "repaired")
+		pod := f.onePod("olm.catalogSource", "repaired")
 		second := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			GenerateName: "repaired-", Namespace: c.namespace, Labels: pod.Labels, OwnerReferences: pod.OwnerReferences,
+			GenerateName: "repaired-", Namespace: f.namespace, Labels: pod.Labels, OwnerReferences: pod.OwnerReferences,
 		}, Spec: pod.Spec}
-		c.must(c.Create(t.Context(), second))
-		c.onePod("olm.catalogSource", "repaired")
+		f.must(f.Create(t.Context(), second))
+		f.onePod("olm.catalogSource", "repaired")
 	})
 	service := named(&corev1.Service{}, "repaired")
 	account := named(&corev1.ServiceAccount{}, "repaired")
@@ -155,12 +155,12 @@ func TestRepair(t *testing.T) {
 	unpacking := named(&networkingv1.NetworkPolicy{}, "repaired-unpack-bundles")
 	for _, object := range []client.Object{service, account, policy, unpacking} {
 		t.Run(fmt.Sprintf("%T %s deleted", object, object.GetName()), func(t *testing.T) {
-			object.SetNamespace(c.namespace)
-			c.must(c.get(object))
+			object.SetNamespace(f.namespace)
+			f.must(f.get(object))
 			old := object.GetUID()
-			c.must(c.Delete(t.Context(), object))
-			c.eventually(func() error {
-				if err := c.get(object); err != nil {
+			f.must(f.Delete(t.Context(), object))
+			f.eventually(func() error {
+				if err := f.get(object); err != nil {
 					return err
 				}
 				if object.GetUID() == old {
@@ -171,42 +171,42 @@ func TestRepair(t *testing.T) {
 		})
 	}
 	t.Run("Service changed", func(*testing.T) {
-		edit(c, service, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "evil"} })
-		c.eventually(func() error {
-			if err := c.get(service); err != nil || service.Spec.Selector["olm.catalogSource"] == "repaired" {
+		edit(f, service, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "evil"} })
+		f.eventually(func() error {
+			if err := f.get(service); err != nil || service.Spec.Selector["olm.catalogSource"] == "repaired" {
 				return err
 			}
 			return fmt.Errorf("the selector is %v", service.Spec.Selector)
 		})
 	})
 	t.Run("policy changed", func(*testing.T) {
-		edit(c, policy, func(p *networkingv1.NetworkPolicy) { p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}} })
-		c.eventually(func() error {
-			if err := c.get(policy); err != nil || len(policy.Spec.Egress) == 0 {
+		edit(f, policy, func(p *networkingv1.NetworkPolicy) { p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}} })
+		f.eventually(func() error {
+			if err := f.get(policy); err != nil || len(policy.Spec.Egress) == 0 {
 				return err
 			}
 			return fmt.Errorf("egress is %v", policy.Spec.Egress)
 		})
 	})
 	t.Run("label lost", func(*testing.T) {
-		edit(c, service, func(s *corev1.Service) { s.Labels = nil })
-		c.eventually(func() error {
-			if err := c.get(service); err != nil || service.Labels["olm.service-spec-hash"] != "" {
+		edit(f, service, func(s *corev1.Service) { s.Labels = nil })
+		f.eventually(func() error {
+			if err := f.get(service); err != nil || service.Labels["olm.service-spec-hash"] != "" {
 				return err
 			}
 			return fmt.Errorf("the labels are %v", service.Labels)
 		})
 	})
-	c.state(catalog, "READY")
+	f.waitForState(catalog, "READY")
 }
 
 // TestSpecChanges: the pod follows the catalog, its namespace, and what is annotated.
 func TestSpecChanges(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0")
-	f := newFixture(t, catalogoperator.Options{Proxy: network(t, address), SetUserID: true})
+	f := newFixture(t, catalogoperator.Options{Proxy: newServiceNetwork(t, address), SetUserID: true})
 	catalog := f.catalog("changes", image("quay.io/example/catalog:v1"))
 	pod := f.onePod("olm.catalogSource", "changes")
-	f.state(catalog, "READY")
+	f.waitForState(catalog, "READY")
 	created := catalog.Status.RegistryServiceStatus.CreatedAt
 
 	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image = "quay.io/example/catalog:v2" })
@@ -239,27 +239,27 @@ func TestSpecChanges(t *testing.T) {
 	})
 }
 
-// TestWithdrawn: a catalog that is only an address by now has no objects any more.
-func TestWithdrawn(t *testing.T) {
-	c, catalog := served(t, "withdrawn")
-	c.state(catalog, "READY")
+// TestRemovesObjectsOfAddressOnlyCatalog: a catalog that is only an address by now has no objects any more.
+func TestRemovesObjectsOfAddressOnlyCatalog(t *testing.T) {
+	f, catalog := newServedCatalog(t, "withdrawn")
+	f.waitForState(catalog, "READY")
 	address, _ := serve(t, "127.0.0.1:0")
-	edit(c, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image, s.Spec.Address = "", address })
-	c.eventually(func() error {
+	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image, s.Spec.Address = "", address })
+	f.eventually(func() error {
 		for _, object := range []client.Object{
 			named(&corev1.Service{}, "withdrawn"), named(&corev1.ServiceAccount{}, "withdrawn"),
 			named(&networkingv1.NetworkPolicy{}, "withdrawn-grpc-server"), named(&networkingv1.NetworkPolicy{}, "withdrawn-unpack-bundles"),
 		} {
-			object.SetNamespace(c.namespace)
-			if err := c.gone(object); err != nil {
+			object.SetNamespace(f.namespace)
+			if err := f.isDeleted(object); err != nil {
 				return err
 			}
 		}
 
-		if pods := c.pods(labelServing, "withdrawn"); len(pods) > 0 {
+		if pods := f.pods(labelServing, "withdrawn"); len(pods) > 0 {
 			return fmt.Errorf("pod %s is still there", pods[0].Name)
 		}
-		if err := c.get(catalog); err != nil {
+		if err := f.get(catalog); err != nil {
 			return err
 		}
 		if s := catalog.Status; s.RegistryServiceStatus.ServiceName != "" || s.GRPCConnectionState.Address != address {
@@ -269,19 +269,19 @@ func TestWithdrawn(t *testing.T) {
 		return nil
 	})
 
-	c.state(catalog, "READY")
+	f.waitForState(catalog, "READY")
 }
 
-// TestForeign: what is somebody else's is left alone, and the person is told.
-func TestForeign(t *testing.T) {
+// TestForeignObjectsAreKept: objects of others are kept, and the status says so.
+func TestForeignObjectsAreKept(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{})
 	mine := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "powerful", Namespace: f.namespace}}
 	f.must(f.Create(t.Context(), mine))
 	catalog := f.catalog("powerful", image("quay.io/example/catalog:v1"))
-	f.says(catalog, "RegistryServerError", is("couldn't ensure registry server - ServiceAccount "+f.namespace+
+	f.waitForReason(catalog, "RegistryServerError", is("couldn't ensure registry server - ServiceAccount "+f.namespace+
 		"/powerful already exists and does not belong to this catalog: delete it, or create the catalog with another name"))
 	if pods := f.pods("olm.catalogSource", "powerful"); len(pods) != 0 {
-		t.Errorf("a pod runs as somebody else: %v", pods)
+		t.Errorf("got pods %v, want none", pods)
 	}
 
 	f.must(f.get(mine))
@@ -290,10 +290,10 @@ func TestForeign(t *testing.T) {
 	}
 
 	long := f.catalog(strings.Repeat("long", 16), image("quay.io/example/catalog:v1"))
-	f.says(long, "RegistryServerError", func(m string) bool { return strings.Contains(m, "at most 63 characters") })
+	f.waitForReason(long, "RegistryServerError", func(m string) bool { return strings.Contains(m, "at most 63 characters") })
 	extracting := image("quay.io/example/catalog:v1")
 	extracting.GrpcPodConfig = &v1alpha1.GrpcPodConfig{ExtractContent: &v1alpha1.ExtractContentConfig{CatalogDir: "/configs"}}
-	f.says(f.catalog("extracting", extracting), "RegistryServerError", func(m string) bool { return strings.Contains(m, "--opmImage") })
+	f.waitForReason(f.catalog("extracting", extracting), "RegistryServerError", func(m string) bool { return strings.Contains(m, "--opmImage") })
 }
 
 // TestPodProblems: why a catalog does not answer is said where people look.
@@ -301,33 +301,33 @@ func TestPodProblems(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{})
 	catalog := f.catalog("broken", image("quay.io/example/nothing:v1"))
 	pod := f.onePod("olm.catalogSource", "broken")
-	f.play(pod, func(s *corev1.PodStatus) {
+	f.updatePodStatus(pod, func(s *corev1.PodStatus) {
 		s.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "registry-server", Image: "quay.io/example/nothing:v1",
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 		}}
 	})
 
-	f.says(catalog, "RegistryServerError", is("couldn't connect to registry - pod "+pod.Name+
+	f.waitForReason(catalog, "RegistryServerError", is("couldn't connect to registry - pod "+pod.Name+
 		`: container registry-server waits for image "quay.io/example/nothing:v1", which cannot be pulled: check the reference and spec.secrets; the pod's events say more`))
 }
 
-// TestUnreachable: a pod that is ready and cannot be reached is told of, until it can be.
+// TestUnreachable: a ready pod that cannot be reached is reported until it can be.
 func TestUnreachable(t *testing.T) {
 	address, stop := serve(t, "127.0.0.1:0")
 	stop()
-	f := newFixture(t, catalogoperator.Options{Proxy: network(t, address)})
+	f := newFixture(t, catalogoperator.Options{Proxy: newServiceNetwork(t, address)})
 	catalog := f.catalog("unreachable", image("quay.io/example/catalog:v1"))
-	f.state(catalog, "TRANSIENT_FAILURE")
+	f.waitForState(catalog, "TRANSIENT_FAILURE")
 	if catalog.Status.Message != "" {
 		t.Errorf("a pod that only begins is complained of: %s", catalog.Status.Message)
 	}
 
-	f.runs(f.onePod(labelServing, "unreachable"), "sha256:1")
-	f.says(catalog, "RegistryServerError", func(m string) bool {
+	f.setPodRunning(f.onePod(labelServing, "unreachable"), "sha256:1")
+	f.waitForReason(catalog, "RegistryServerError", func(m string) bool {
 		return strings.HasPrefix(m, "couldn't connect to registry - asking the proxy of GRPC_PROXY for a connection to unreachable."+f.namespace+".svc:50051: ")
 	})
 	serve(t, address)
-	f.state(catalog, "READY")
-	f.says(catalog, "", is(""))
+	f.waitForState(catalog, "READY")
+	f.waitForReason(catalog, "", is(""))
 }

@@ -34,7 +34,7 @@ func value(name string, catalog *v1alpha1.CatalogSource) (float64, bool, error) 
 	return 0, false, nil
 }
 
-func (f *fixture) metric(name string, catalog *v1alpha1.CatalogSource, want float64) {
+func (f *fixture) waitForMetric(name string, catalog *v1alpha1.CatalogSource, want float64) {
 	f.t.Helper()
 	f.eventually(func() error {
 		got, ok, err := value(name, catalog)
@@ -45,7 +45,7 @@ func (f *fixture) metric(name string, catalog *v1alpha1.CatalogSource, want floa
 	})
 }
 
-func (f *fixture) metricGone(name string, catalog *v1alpha1.CatalogSource) {
+func (f *fixture) waitForMetricRemoved(name string, catalog *v1alpha1.CatalogSource) {
 	f.t.Helper()
 	f.eventually(func() error {
 		_, ok, err := value(name, catalog)
@@ -56,8 +56,8 @@ func (f *fixture) metricGone(name string, catalog *v1alpha1.CatalogSource) {
 	})
 }
 
-// count checks that the number of catalogs is told.
-func (f *fixture) count() {
+// waitForCatalogCount waits until the metric with the number of catalogs is right.
+func (f *fixture) waitForCatalogCount() {
 	f.t.Helper()
 	f.eventually(func() error {
 		var catalogs v1alpha1.CatalogSourceList

@@ -21,25 +21,25 @@ const (
 	labelUpdate  = "catalogsource.operators.coreos.com/update"
 )
 
-// polled is a catalog that is polled, when the test says that the last time is long ago.
-type polled struct {
+// pollFixture has a catalog that is polled when the test calls startPoll.
+type pollFixture struct {
 	*fixture
 	catalog *v1alpha1.CatalogSource
 }
 
-func poll(t *testing.T, name, interval string) *polled {
+func newPollFixture(t *testing.T, name, interval string) *pollFixture {
 	t.Helper()
 	address, _ := serve(t, "127.0.0.1:0")
-	p := &polled{fixture: newFixture(t, catalogoperator.Options{Proxy: network(t, address)})}
+	p := &pollFixture{fixture: newFixture(t, catalogoperator.Options{Proxy: newServiceNetwork(t, address)})}
 	spec := image("quay.io/example/catalog:v1")
 	spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RegistryPoll: &v1alpha1.RegistryPoll{Interval: interval}}
 	p.catalog = p.fixture.catalog(name, spec)
 	return p
 }
 
-// due has the latest poll have been long ago, and the catalog be looked at. It gives the pod that
-// shows the image, which is not one of some others.
-func (p *polled) due(others ...string) *corev1.Pod {
+// startPoll moves the latest poll to the past and triggers a reconciliation. It returns the
+// update pod, which must not be one of others.
+func (p *pollFixture) startPoll(others ...string) *corev1.Pod {
 	p.t.Helper()
 	p.eventually(func() error {
 		if err := p.get(p.catalog); err != nil {
@@ -50,26 +50,26 @@ func (p *polled) due(others ...string) *corev1.Pod {
 		return p.Status().Patch(p.t.Context(), p.catalog, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 
-	p.look()
+	p.triggerReconcile()
 	return p.onePod(labelUpdate, p.catalog.Name, others...)
 }
 
-// look has the catalog be looked at.
-func (p *polled) look() {
+// triggerReconcile changes the catalog, so that it is reconciled.
+func (p *pollFixture) triggerReconcile() {
 	p.t.Helper()
 	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Annotations = map[string]string{"look": rand.Text()} })
 }
 
 func TestPoll(t *testing.T) {
-	p := poll(t, "polled", "30m")
+	p := newPollFixture(t, "polled", "30m")
 	first := p.onePod(labelServing, "polled")
-	p.runs(first, "sha256:1")
-	p.state(p.catalog, "READY")
+	p.setPodRunning(first, "sha256:1")
+	p.waitForState(p.catalog, "READY")
 	if p.catalog.Status.LatestImageRegistryPoll != nil {
 		t.Errorf("it was polled at %v", p.catalog.Status.LatestImageRegistryPoll)
 	}
 
-	update := p.due()
+	update := p.startPoll()
 	if update.Labels[labelServing] != "" || update.Spec.Containers[0].Image != "quay.io/example/catalog:v1" || update.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
 		t.Errorf("the pod that shows the image has the labels %v", update.Labels)
 	}
@@ -85,13 +85,13 @@ func TestPoll(t *testing.T) {
 	})
 
 	// The same image.
-	p.runs(update, "sha256:1")
-	p.eventually(func() error { return p.gone(update) })
+	p.setPodRunning(update, "sha256:1")
+	p.eventually(func() error { return p.isDeleted(update) })
 	p.onePod(labelServing, "polled")
 
 	// Another one.
-	update = p.due(update.Name)
-	p.runs(update, "sha256:2")
+	update = p.startPoll(update.Name)
+	p.setPodRunning(update, "sha256:2")
 	serving := p.onePod(labelServing, "polled", first.Name)
 	if serving.Name != update.Name || serving.Labels[labelUpdate] != "" {
 		t.Errorf("pod %s serves with the labels %v, want %s", serving.Name, serving.Labels, update.Name)
@@ -109,7 +109,7 @@ func TestPoll(t *testing.T) {
 		t.Errorf("the labels are of %v", managers)
 	}
 
-	p.look()
+	p.triggerReconcile()
 	if kept := p.onePod(labelServing, "polled"); kept.Name != update.Name {
 		t.Errorf("pod %s serves", kept.Name)
 	}
@@ -118,41 +118,41 @@ func TestPoll(t *testing.T) {
 // TestFailedPoll: a pod that shows nothing is deleted, what serves goes on, and the status says why
 // until a poll goes well.
 func TestFailedPoll(t *testing.T) {
-	p := poll(t, "failing", "30m")
+	p := newPollFixture(t, "failing", "30m")
 	first := p.onePod(labelServing, "failing")
-	p.runs(first, "sha256:1")
-	update := p.due()
-	p.play(update, func(s *corev1.PodStatus) {
+	p.setPodRunning(first, "sha256:1")
+	update := p.startPoll()
+	p.updatePodStatus(update, func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodRunning
 		s.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "registry-server", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		}}
 	})
 
-	p.eventually(func() error { return p.gone(update) })
-	p.says(p.catalog, "RegistryServerError", is("couldn't ensure registry server - update pod "+update.Name+
+	p.eventually(func() error { return p.isDeleted(update) })
+	p.waitForReason(p.catalog, "RegistryServerError", is("couldn't ensure registry server - update pod "+update.Name+
 		" in a Running state: deleted update pod; pod "+update.Name+": container registry-server restarts repeatedly: see its log for the reason"))
 	if p.catalog.Status.GRPCConnectionState.LastObservedState != "READY" {
 		t.Errorf("the connection is %+v", p.catalog.Status.GRPCConnectionState)
 	}
 
 	// It still holds at the next look, and no longer once a poll went well.
-	p.look()
-	second := p.due(update.Name)
-	p.says(p.catalog, "RegistryServerError", func(m string) bool { return strings.Contains(m, update.Name) })
-	p.runs(second, "sha256:1")
-	p.eventually(func() error { return p.gone(second) })
-	p.says(p.catalog, "", is(""))
+	p.triggerReconcile()
+	second := p.startPoll(update.Name)
+	p.waitForReason(p.catalog, "RegistryServerError", func(m string) bool { return strings.Contains(m, update.Name) })
+	p.setPodRunning(second, "sha256:1")
+	p.eventually(func() error { return p.isDeleted(second) })
+	p.waitForReason(p.catalog, "", is(""))
 	if serving := p.onePod(labelServing, "failing"); serving.Name != first.Name {
 		t.Errorf("pod %s serves, want %s", serving.Name, first.Name)
 	}
 }
 
-// TestPollThatNeverBegins: a pod that shows nothing has until the next poll.
-func TestPollThatNeverBegins(t *testing.T) {
-	p := poll(t, "pending", "1s")
-	p.runs(p.onePod(labelServing, "pending"), "sha256:1")
-	p.says(p.catalog, "RegistryServerError", func(m string) bool {
+// TestPollNeverReady: a pod that shows nothing has until the next poll.
+func TestPollNeverReady(t *testing.T) {
+	p := newPollFixture(t, "pending", "1s")
+	p.setPodRunning(p.onePod(labelServing, "pending"), "sha256:1")
+	p.waitForReason(p.catalog, "RegistryServerError", func(m string) bool {
 		return strings.HasPrefix(m, "couldn't ensure registry server - update pod pending-") && strings.HasSuffix(m, " in a Pending state: deleted update pod")
 	})
 	// There is another after it.
@@ -165,35 +165,35 @@ func TestPollThatNeverBegins(t *testing.T) {
 }
 
 func TestInterval(t *testing.T) {
-	p := poll(t, "interval", "often")
-	p.says(p.catalog, "InvalidIntervalError", is(`error parsing spec.updateStrategy.registryPoll.interval. Using the default value of 15m0s instead. Error: time: invalid duration "often"`))
-	p.runs(p.onePod(labelServing, "interval"), "sha256:1")
-	update := p.due()
+	p := newPollFixture(t, "interval", "often")
+	p.waitForReason(p.catalog, "InvalidIntervalError", is(`error parsing spec.updateStrategy.registryPoll.interval. Using the default value of 15m0s instead. Error: time: invalid duration "often"`))
+	p.setPodRunning(p.onePod(labelServing, "interval"), "sha256:1")
+	update := p.startPoll()
 	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy.RegistryPoll.Interval = "45m" })
-	p.says(p.catalog, "", is(""))
+	p.waitForReason(p.catalog, "", is(""))
 
 	// Without polls nothing waits for the pod.
 	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = nil })
-	p.eventually(func() error { return p.gone(update) })
+	p.eventually(func() error { return p.isDeleted(update) })
 
 	// An empty strategy is none.
 	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{} })
-	p.state(p.catalog, "READY")
+	p.waitForState(p.catalog, "READY")
 }
 
 // TestImageChangesWhilePolled: the pod that shows the image that was wanted before is of no use.
 func TestImageChangesWhilePolled(t *testing.T) {
-	p := poll(t, "overtaken", "30m")
+	p := newPollFixture(t, "overtaken", "30m")
 	first := p.onePod(labelServing, "overtaken")
-	p.runs(first, "sha256:1")
-	update := p.due()
+	p.setPodRunning(first, "sha256:1")
+	update := p.startPoll()
 	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) {
 		s.Spec.Image = "quay.io/example/catalog@sha256:" + strings.Repeat("0", 64)
 	})
 	p.onePod(labelServing, "overtaken", first.Name)
-	p.eventually(func() error { return p.gone(update) })
-	p.look()
-	p.says(p.fixture.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
+	p.eventually(func() error { return p.isDeleted(update) })
+	p.triggerReconcile()
+	p.waitForReason(p.fixture.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
 	if pods := p.pods(labelUpdate, "overtaken"); len(pods) != 0 {
 		t.Errorf("an image that is named by its digest is polled: %v", pods[0].Name)
 	}

@@ -60,7 +60,7 @@ properties:
 
 // A Subscription brings the operator, and its update, with what they need to run: by the rights that the component
 // is shipped with.
-func TestSubscriptionBringsAnOperator(t *testing.T) {
+func TestSubscriptionInstallsOperator(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{InstallPlanRetryTimeout: time.Minute})
 	f.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(t, operators(t))})
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}}
@@ -118,7 +118,7 @@ func TestSubscriptionBringsAnOperator(t *testing.T) {
 	}
 }
 
-// serveFolder serves a file-based catalog until the test ends, and gives the address.
+// serveFolder serves a file-based catalog until the test ends, and returns the address.
 func serveFolder(t *testing.T, dir string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -73,14 +73,15 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// TestTemplateWithoutImage: one that gives no image leaves the catalog without any.
+// TestTemplateWithoutImage: a template that cannot be resolved leaves the catalog without an
+// image.
 func TestTemplateWithoutImage(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{})
 	catalog := &v1alpha1.CatalogSource{Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc}}
 	catalog.Name, catalog.Namespace = "only-template", f.namespace
 	catalog.Annotations = map[string]string{v1alpha1.AnnotationCatalogImageTemplate: "{foobar}"}
 	f.must(f.Create(t.Context(), catalog))
-	f.says(catalog, "SpecInvalidError", is("image and address unset: at least one must be set for sourcetype: grpc"))
+	f.waitForReason(catalog, "SpecInvalidError", is("image and address unset: at least one must be set for sourcetype: grpc"))
 	if got := meta.FindStatusCondition(catalog.Status.Conditions, "ResolvedImage"); got == nil || got.Reason != "UnableToResolve" || got.Message != "{foobar}" {
 		t.Errorf("the condition is %+v", got)
 	}

@@ -67,16 +67,17 @@ func pushBundle(t *testing.T, c *registries.Client, host, name, csv string) stri
 	return canonical
 }
 
-// tenant is a namespace with a catalog of one bundle image, an OperatorGroup and an editor.
-type tenant struct {
+// tenantFixture has a namespace with a catalog of one bundle image, an OperatorGroup and an
+// editor.
+type tenantFixture struct {
 	*fixture
 	image string
-	// editor has the rights of somebody who edits the namespace, and may see its plans.
+	// editor has the permissions of the role "edit" in the namespace, and can read its plans.
 	editor client.Client
 }
 
-// startTenant runs the component, and makes a tenant.
-func startTenant(t *testing.T) *tenant {
+// newTenantFixture runs the component and creates the tenant's objects.
+func newTenantFixture(t *testing.T) *tenantFixture {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
@@ -87,7 +88,7 @@ func startTenant(t *testing.T) *tenant {
 	})
 	host := strings.TrimPrefix(server.URL, "http://")
 	// The name of the image is the test's own: what it is unpacked with lies in one namespace for all.
-	x := &tenant{fixture: f, image: pushBundle(t, puller, host, f.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
+	x := &tenantFixture{fixture: f, image: pushBundle(t, puller, host, f.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}}
 	f.must(f.Create(t.Context(), group))
 	now := metav1.Now()
@@ -103,8 +104,8 @@ func startTenant(t *testing.T) *tenant {
 	return x
 }
 
-// editorOf returns the client of somebody who may do in a namespace what the role "edit" allows.
-func (x *tenant) editorOf(namespace string) client.Client {
+// editorOf returns the client of a user with the permissions of the role "edit" in a namespace.
+func (x *tenantFixture) editorOf(namespace string) client.Client {
 	x.t.Helper()
 	user := "editor-of-" + namespace
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "editor"}
@@ -127,7 +128,7 @@ func (x *tenant) editorOf(namespace string) client.Client {
 }
 
 // subscribe makes the catalog and a Subscription to its operator, whose plan has to be approved.
-func (x *tenant) subscribe() {
+func (x *tenantFixture) subscribe() {
 	x.t.Helper()
 	dir := x.t.TempDir()
 	catalog := fmt.Sprintf(`{"schema":"olm.package","name":"pear","defaultChannel":"stable"}
@@ -146,7 +147,7 @@ func (x *tenant) subscribe() {
 
 // forge writes what an editor can write in place of the Job: the ConfigMap of the image, with content of
 // the editor's.
-func (x *tenant) forge(name string) *corev1.ConfigMap {
+func (x *tenantFixture) forge(name string) *corev1.ConfigMap {
 	x.t.Helper()
 	forged := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -161,7 +162,7 @@ func (x *tenant) forge(name string) *corev1.ConfigMap {
 }
 
 // plan waits for the plan with steps.
-func (x *tenant) plan() *v1alpha1.InstallPlan {
+func (x *tenantFixture) plan() *v1alpha1.InstallPlan {
 	x.t.Helper()
 	var plans v1alpha1.InstallPlanList
 	x.eventually(func() error {
@@ -180,7 +181,7 @@ func (x *tenant) plan() *v1alpha1.InstallPlan {
 }
 
 // approve has the editor approve a plan, and waits for a phase.
-func (x *tenant) approve(plan *v1alpha1.InstallPlan, phase v1alpha1.InstallPlanPhase) {
+func (x *tenantFixture) approve(plan *v1alpha1.InstallPlan, phase v1alpha1.InstallPlanPhase) {
 	x.t.Helper()
 	x.eventually(func() error {
 		if err := x.editor.Get(x.t.Context(), client.ObjectKeyFromObject(plan), plan); err != nil {
@@ -202,7 +203,7 @@ func (x *tenant) approve(plan *v1alpha1.InstallPlan, phase v1alpha1.InstallPlanP
 }
 
 // rights returns the verbs that operators of the namespace were given in the whole cluster.
-func (x *tenant) rights() string {
+func (x *tenantFixture) rights() string {
 	x.t.Helper()
 	var roles rbacv1.ClusterRoleList
 	x.must(x.List(x.t.Context(), &roles, client.MatchingLabels{"olm.owner.namespace": x.namespace}))
@@ -219,7 +220,7 @@ func (x *tenant) rights() string {
 // Whoever edits a namespace with a catalog cannot choose what the bundles of its catalog contain: neither
 // before they are unpacked nor afterwards.
 func TestEditorCannotForgeBundle(t *testing.T) {
-	x := startTenant(t)
+	x := newTenantFixture(t)
 	// The name was computable when Jobs unpacked the image in this namespace.
 	x.forge(unpack.Name(x.image))
 	x.subscribe()
@@ -254,29 +255,29 @@ func TestEditorCannotForgeBundle(t *testing.T) {
 
 // A plan whose steps refer to content that an editor can have written installs nothing, whoever made the
 // plan.
-func TestReferencesAreRefused(t *testing.T) {
+func TestUntrustedReferencesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(x *tenant, ref *steps.Reference)
+		change func(x *tenantFixture, ref *steps.Reference)
 		want   string
 	}{
 		"the namespace of the tenant": {
-			func(x *tenant, ref *steps.Reference) {
+			func(x *tenantFixture, ref *steps.Reference) {
 				x.forge(ref.Name)
 				ref.Namespace, ref.Digest = x.namespace, ""
 			}, "can have written it",
 		},
 		"content of another catalog": {
-			func(_ *tenant, ref *steps.Reference) { ref.CatalogSourceName = "vegetables" }, "it was not unpacked for CatalogSource",
+			func(_ *tenantFixture, ref *steps.Reference) { ref.CatalogSourceName = "vegetables" }, "it was not unpacked for CatalogSource",
 		},
 		"a catalog of another namespace": {
-			func(_ *tenant, ref *steps.Reference) { ref.CatalogSourceNamespace = "kube-system" }, "a catalog of namespace kube-system, which namespace",
+			func(_ *tenantFixture, ref *steps.Reference) { ref.CatalogSourceNamespace = "kube-system" }, "a catalog of namespace kube-system, which namespace",
 		},
 		"other content than before": {
-			func(_ *tenant, ref *steps.Reference) { ref.Digest = "sha256:0" }, "it has changed since the plan was made",
+			func(_ *tenantFixture, ref *steps.Reference) { ref.Digest = "sha256:0" }, "it has changed since the plan was made",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := startTenant(t)
+			x := newTenantFixture(t)
 			x.subscribe()
 			plan := x.plan()
 			before := plan.DeepCopy()

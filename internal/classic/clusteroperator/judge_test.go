@@ -30,7 +30,7 @@ func see(s *Syncs, passes string) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestEvaluateHealth(t *testing.T) {
 	olm, catalog := syncThresholds{1, 1}, syncThresholds{10, 5}
 	for name, c := range map[string]struct {
 		rule   syncThresholds
@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 }
 
 // A reporter is woken when what was counted may change its report, and by nothing else.
-func TestNews(t *testing.T) {
+func TestChangeEvents(t *testing.T) {
 	var none *Syncs
 	none.Seen(errPass) // counts nothing
 	var s Syncs
@@ -98,7 +98,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-func TestTimeOfGrace(t *testing.T) {
+func TestJudgeTimeout(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(now.Time)
 	j := &healthEvaluator{thresholds: syncThresholds{1, 1}, syncs: &Syncs{}, clock: clock}
 	if v, again := j.currentHealth(); v != healthUnknown || again != judgeTimeout {

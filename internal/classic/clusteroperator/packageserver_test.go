@@ -66,7 +66,7 @@ func phase(p v1alpha1.ClusterServiceVersionPhase, version string) *v1alpha1.Clus
 	return &csv
 }
 
-func TestCurrent(t *testing.T) {
+func TestSelectReportedCSV(t *testing.T) {
 	deleted := packageServer("deleted", "3", 0, v1alpha1.CSVPhaseSucceeded)
 	deleted.DeletionTimestamp = &now
 	for name, c := range map[string]struct {
@@ -93,7 +93,7 @@ func TestCurrent(t *testing.T) {
 }
 
 // What a ClusterServiceVersion said of the release before is not taken for this one.
-func TestIsEarly(t *testing.T) {
+func TestCheckStaleSuccess(t *testing.T) {
 	reports := func(operator, server string) *configv1.ClusterOperatorStatus {
 		return &configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: operator}, {Name: "packageserver", Version: server}}}
 	}
@@ -136,7 +136,7 @@ func TestIsEarly(t *testing.T) {
 }
 
 // Until it is about this release, what was reported stays.
-func TestEarlyReport(t *testing.T) {
+func TestStaleSuccessReport(t *testing.T) {
 	var status configv1.ClusterOperatorStatus
 	before := csvReport{csv: phase(v1alpha1.CSVPhaseSucceeded, "1.0.0"), release: "1.0.0", now: now}
 	before.applyToStatus(&status)

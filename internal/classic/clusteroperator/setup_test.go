@@ -213,7 +213,7 @@ func (f *fixture) untilNot(name, text string) {
 }
 
 // What a process before this one reported stays until this one knows better.
-func TestNothingIsSaidTooEarly(t *testing.T) {
+func TestNoReportBeforeHealthIsKnown(t *testing.T) {
 	f := newFixture(t, "olm")
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: catalogName}}
 	if err := f.Create(t.Context(), operator); err != nil {

@@ -202,19 +202,19 @@ func TestReplacements(t *testing.T) {
 
 	self := named("self", "self")
 	if Replacement(&self, []v1alpha1.ClusterServiceVersion{self}) != nil || len(Ancestors(&self, []v1alpha1.ClusterServiceVersion{self})) > 0 {
-		t.Error("GC-2: one replaces itself")
+		t.Error("a CSV replaces itself")
 	}
 
 	copied := named("copy", "v1")
 	copied.Labels = map[string]string{LabelCopiedFrom: "x"}
 	if Replacement(&v1, []v1alpha1.ClusterServiceVersion{copied}) != nil {
-		t.Error("GC-4: a copy replaces")
+		t.Error("a copied CSV is a replacement")
 	}
 
 	a, b := named("a", "b"), named("b", "a")
 	ring := []v1alpha1.ClusterServiceVersion{a, b}
 	if _, err := Last(&a, ring); err == nil {
-		t.Error("GC-2: a cycle has an end")
+		t.Error("Last of a cycle: got no error, want one")
 	}
 	if got := sets.List(Chain(&a, ring)); !cmp.Equal(got, []string{"a", "b"}) {
 		t.Errorf("the chain of a cycle is %v", got)

@@ -28,7 +28,7 @@ var name = types.NamespacedName{Namespace: "olm", Name: "catalog"}
 // patience is how long a state may take on a busy machine.
 const patience = 2 * time.Minute
 
-// serve runs a catalog at an address, and gives the address and what stops it.
+// serve runs a catalog at an address. It returns the address and a function that stops it.
 func serve(t *testing.T, address string) (at string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -62,7 +62,7 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 	return at, stop
 }
 
-// pool makes a pool and gives what tells of changes.
+// pool returns a pool and a channel that receives its changes.
 func pool(t *testing.T, options dial.Options) (*dial.Pool, <-chan struct{}) {
 	t.Helper()
 	changed := make(chan struct{}, 1)
@@ -132,9 +132,9 @@ func packages(t *testing.T, p *dial.Pool) ([]string, error) {
 	}
 }
 
-// TestComesAndGoes: a catalog that goes away is dialled until it is back, without being asked
+// TestReconnect: a catalog that goes away is dialled until it is back, without being asked
 // anything.
-func TestComesAndGoes(t *testing.T) {
+func TestReconnect(t *testing.T) {
 	address, stop := serve(t, "127.0.0.1:0")
 	p, changed := pool(t, dial.Options{})
 	set(t, p, address)
@@ -170,7 +170,7 @@ func TestAnotherAddress(t *testing.T) {
 	since := await(t, p, changed, connectivity.Ready).Since
 	set(t, p, first)
 	if state, _ := p.State(name); state.Since != since {
-		t.Error("the same address was dialled anew")
+		t.Error("the same address was dialled again")
 	}
 
 	set(t, p, second)
@@ -183,7 +183,7 @@ func TestAnotherAddress(t *testing.T) {
 	}
 }
 
-func TestAddressesThatAreNone(t *testing.T) {
+func TestInvalidAddresses(t *testing.T) {
 	p, _ := pool(t, dial.Options{})
 	for _, address := range []string{"", "catalog", ":50051", "catalog:", "catalog:0", "catalog:65536", "catalog:grpc", "https://catalog:50051", "a:b:c"} {
 		set(t, p, "127.0.0.1:1")
@@ -225,8 +225,8 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// TestNothingStays: a pool that is closed leaves nothing running.
-func TestNothingStays(t *testing.T) {
+// TestCloseLeavesNoGoroutines: a pool that is closed leaves nothing running.
+func TestCloseLeavesNoGoroutines(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0")
 	p, changed := pool(t, dial.Options{})
 	set(t, p, address)
@@ -267,7 +267,7 @@ func TestLargeAnswers(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotAnswer(t *testing.T) {
+func TestUnresponsiveServers(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -293,12 +293,12 @@ func TestWhatDoesNotAnswer(t *testing.T) {
 func TestTell(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0")
 	p, changed := pool(t, dial.Options{})
-	told := make(chan types.NamespacedName, 100)
-	p.Tell(func(catalog types.NamespacedName) { told <- catalog })
+	notified := make(chan types.NamespacedName, 100)
+	p.Tell(func(catalog types.NamespacedName) { notified <- catalog })
 	set(t, p, address)
 	await(t, p, changed, connectivity.Ready)
-	if got := <-told; got != name {
-		t.Errorf("told of %v", got)
+	if got := <-notified; got != name {
+		t.Errorf("got a change of %v, want %v", got, name)
 	}
 }
 

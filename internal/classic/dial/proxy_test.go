@@ -52,7 +52,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(here, bufio.NewReader(there))
 }
 
-func TestThroughAProxy(t *testing.T) {
+func TestProxyConnection(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0")
 	through := &proxy{to: address}
 	server := httptest.NewServer(through)
@@ -73,7 +73,7 @@ func TestThroughAProxy(t *testing.T) {
 	}
 }
 
-func TestProxyThatRefuses(t *testing.T) {
+func TestProxyErrors(t *testing.T) {
 	server := httptest.NewServer(&proxy{})
 	t.Cleanup(server.Close)
 	p, changed := pool(t, dial.Options{Proxy: dial.Proxy{URL: strings.Replace(server.URL, "http://", "http://me:secret@", 1)}})
@@ -84,7 +84,7 @@ func TestProxyThatRefuses(t *testing.T) {
 	}
 }
 
-func TestNotThroughAProxy(t *testing.T) {
+func TestProxyExceptions(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0")
 	_, port, _ := net.SplitHostPort(address)
 	refuses := httptest.NewServer(&proxy{})
@@ -97,7 +97,7 @@ func TestNotThroughAProxy(t *testing.T) {
 	}
 }
 
-func TestProxiesThatAreNone(t *testing.T) {
+func TestInvalidProxies(t *testing.T) {
 	for _, url := range []string{"socks5://me:secret@127.0.0.1:1", "http://me:secret@[127.0.0.1:1"} {
 		p, changed := pool(t, dial.Options{Proxy: dial.Proxy{URL: url}})
 		set(t, p, "catalog.olm.svc:50051")
@@ -121,7 +121,7 @@ func TestProxyFromEnvironment(t *testing.T) {
 		{map[string]string{"grpc_proxy": "http://a", "no_proxy": "b"}, dial.Proxy{URL: "http://a", Except: "b"}},
 	} {
 		if got := dial.ProxyFromEnvironment(func(name string) string { return tc.environment[name] }); got != tc.want {
-			t.Errorf("%v gives %+v, want %+v", tc.environment, got, tc.want)
+			t.Errorf("for %v got %+v, want %+v", tc.environment, got, tc.want)
 		}
 	}
 }

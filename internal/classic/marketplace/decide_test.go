@@ -21,7 +21,7 @@ func sources(words string) []configv1.HubSource {
 	return list
 }
 
-func TestIsDisabled(t *testing.T) {
+func TestIsSourceDisabled(t *testing.T) {
 	for _, c := range []struct {
 		all     bool
 		sources string
@@ -40,7 +40,7 @@ func TestIsDisabled(t *testing.T) {
 	}
 }
 
-func TestIsOurs(t *testing.T) {
+func TestIsDefaultCatalog(t *testing.T) {
 	marked, plain := &v1alpha1.CatalogSource{}, &v1alpha1.CatalogSource{}
 	marked.Name, plain.Name = "a", "a"
 	marked.Annotations = map[string]string{annotationManagedBy: managedBy}
@@ -66,7 +66,7 @@ func TestIsOurs(t *testing.T) {
 	}
 }
 
-func TestStatusOf(t *testing.T) {
+func TestNewHubStatus(t *testing.T) {
 	cause := errors.New("the API server does not answer")
 	for name, c := range map[string]struct {
 		all     bool
@@ -104,7 +104,7 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-func TestRevert(t *testing.T) {
+func TestRestoreDefault(t *testing.T) {
 	base, err := parseDefault([]byte(manifest("a", "")), "market")
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func namesOf(count int) []string {
 }
 
 // Of a manifest count the spec, labels and annotations: it may have been read from a cluster.
-func TestWhatCountsOfAManifest(t *testing.T) {
+func TestParseDefault(t *testing.T) {
 	text := strings.Replace(manifest("a", "status:\n  message: old\n"), "metadata:", "metadata:\n  uid: b\n  labels: {x: z}\n  annotations: {note: here}", 1)
 	got, err := parseDefault([]byte(text), "market")
 	if err != nil {

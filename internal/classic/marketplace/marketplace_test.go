@@ -290,7 +290,7 @@ func TestDefaultCatalogs(t *testing.T) {
 	f.until("4.18.3 True AsExpected [Default catalogs do not block updates of the cluster]", f.reported(configv1.OperatorUpgradeable))
 }
 
-func TestTurningOff(t *testing.T) {
+func TestDisablingCatalogs(t *testing.T) {
 	f := newFixture(t)
 	mine := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "mine"}, Spec: v1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "mine"}}
 	if err := f.Create(t.Context(), mine); err != nil {
@@ -338,7 +338,7 @@ func TestBadManifests(t *testing.T) {
 }
 
 // Two that both believe themselves the leader agree, and leave alone what a user made.
-func TestTwoAtOnce(t *testing.T) {
+func TestConcurrentReplicas(t *testing.T) {
 	f := newFixture(t)
 	f.run(two)
 	t.Cleanup(f.start(two))
@@ -363,7 +363,7 @@ func TestTwoAtOnce(t *testing.T) {
 }
 
 // What is as it should be is not written.
-func TestQuiet(t *testing.T) {
+func TestNoUnneededWrites(t *testing.T) {
 	f := newFixture(t)
 	f.run(two)
 	f.until(both, f.images)

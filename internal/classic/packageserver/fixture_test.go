@@ -171,7 +171,7 @@ func number(text string) (n int64) {
 
 // start runs a package server until the end of the test binary, or until it is stopped.
 func start(t testing.TB, config *rest.Config, options packageserver.Options) (address string, stop func(), err error) {
-	log := testr.NewWithInterface(quiet{}, testr.Options{})
+	log := testr.NewWithInterface(silentTB{}, testr.Options{})
 	if testing.Verbose() {
 		log = ctrl.Log
 	}
@@ -223,10 +223,10 @@ func start(t testing.TB, config *rest.Config, options packageserver.Options) (ad
 	}, nil
 }
 
-type quiet struct{}
+type silentTB struct{}
 
-func (quiet) Helper()    {}
-func (quiet) Log(...any) {}
+func (silentTB) Helper()    {}
+func (silentTB) Log(...any) {}
 
 // serveCatalog serves a catalog by the program that serves real ones, until the end of the test or
 // until it is stopped.

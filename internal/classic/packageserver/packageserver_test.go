@@ -162,7 +162,7 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 }
 
 // A catalog that cannot be reached any more takes its packages along, and brings them back.
-func TestCatalogsThatGoAway(t *testing.T) {
+func TestUnavailableCatalogs(t *testing.T) {
 	f := newFixture(t)
 	folder := folderOf(t, simple("grape", "1.0.0"))
 	address, stop := serveCatalog(t, folder)
@@ -197,7 +197,7 @@ func TestCatalogsThatGoAway(t *testing.T) {
 }
 
 // What packages show of their catalog follows it.
-func TestTheNameOfACatalogChanges(t *testing.T) {
+func TestDisplayNameChange(t *testing.T) {
 	f := newFixture(t)
 	address, _ := serveCatalog(t, folderOf(t, simple("quince", "1.0.0")))
 	catalog := f.catalog(f.namespace, "named", address)

@@ -228,7 +228,7 @@ func TestGetBundle(t *testing.T) {
 
 // Clients read the description, the icon, the install modes and the owned APIs of a
 // bundle from its ClusterServiceVersion, of which the catalog has only olm.csv.metadata.
-func TestClusterServiceVersionIsMadeOfItsMetadata(t *testing.T) {
+func TestCSVIsSynthesizedFromMetadata(t *testing.T) {
 	//nolint:staticcheck // Clients of OLM Classic still call it.
 	got, err := client(t).GetBundleForChannel(t.Context(), &registrypb.GetBundleInChannelRequest{PkgName: "etcd", ChannelName: "alpha"})
 	if err != nil {

@@ -75,7 +75,7 @@ func TestCustomSchemas(t *testing.T) {
 	}
 }
 
-func TestCustomSchemasForAClientThatHasGone(t *testing.T) {
+func TestCustomSchemasEndWithTheClient(t *testing.T) {
 	c := registrypb.NewExperimentalRegistryClient(catalog(t))
 	ctx, cancel := context.WithCancel(acknowledged(t.Context()))
 	cancel()

@@ -15,22 +15,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// gone is the stream of a client that has gone.
-type gone struct {
+// canceledStream is the stream of a client that has gone.
+type canceledStream struct {
 	grpc.ServerStream
 	ctx  context.Context
 	sent int
 }
 
-func (g *gone) Context() context.Context { return g.ctx }
+func (g *canceledStream) Context() context.Context { return g.ctx }
 
-func (g *gone) Send(*structpb.Struct) error {
+func (g *canceledStream) Send(*structpb.Struct) error {
 	g.sent++
 	return nil
 }
 
 // The end of a client ends the work for it, before anything more is sent.
-func TestEndOfTheClientEndsTheCall(t *testing.T) {
+func TestCallEndsWithTheClient(t *testing.T) {
 	catalog, err := content.Cache{Log: slog.New(slog.DiscardHandler)}.Open(t.Context(), content.Folder{Dir: "testdata/catalog"})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestEndOfTheClientEndsTheCall(t *testing.T) {
 	}()
 	ctx, cancel := context.WithCancel(metadata.NewIncomingContext(t.Context(), metadata.Pairs(acknowledgeMetadataKey, "true")))
 	cancel()
-	stream := &gone{ctx: ctx}
+	stream := &canceledStream{ctx: ctx}
 	err = (&experimentalService{content: catalog}).ExperimentalListPackageCustomSchemas(
 		&registrypb.ListPackageCustomSchemasRequest{Schema: "example.lifecycle", PackageName: "etcd"}, stream)
 	if got := status.Convert(err); got.Code() != codes.Internal || got.Message() != context.Canceled.Error() || stream.sent > 0 {

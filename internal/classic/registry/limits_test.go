@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 )
 
-// A client is told the limits of a connection at its begin, in a frame of HTTP/2 that
-// holds pairs of a number and a value.
+// A client learns the limits of a connection at its start, in a frame of HTTP/2 that holds
+// pairs of a number and a value.
 func TestLimitsOfAConnection(t *testing.T) {
 	connection, err := net.Dial("tcp", start(t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}}))
 	if err != nil {

@@ -20,7 +20,7 @@ func ask(t *testing.T, method, target, body string) *httptest.ResponseRecorder {
 }
 
 // Tools read these answers.
-func TestProfilesAsToolsReadThem(t *testing.T) {
+func TestProfilesAreReadableByTools(t *testing.T) {
 	for target, want := range map[string]string{
 		"/debug/pprof/":                   `<a href="heap?debug=1">heap</a>`,
 		"/debug/pprof/goroutine?debug=2":  "goroutine ",
@@ -42,7 +42,7 @@ func TestProfilesAsToolsReadThem(t *testing.T) {
 
 func TestSymbols(t *testing.T) {
 	address := fmt.Sprintf("%#x", reflect.ValueOf(serveSymbols).Pointer())
-	want := "num_symbols: 1\n" + address + " github.com/mainstay-dev/mainstay/internal/classic/registry.symbols\n"
+	want := "num_symbols: 1\n" + address + " github.com/mainstay-dev/mainstay/internal/classic/registry.serveSymbols\n"
 	for name, answer := range map[string]*httptest.ResponseRecorder{
 		"query": ask(t, http.MethodGet, "/debug/pprof/symbol?"+address, ""),
 		"body":  ask(t, http.MethodPost, "/debug/pprof/symbol", "0x0+x+"+address),

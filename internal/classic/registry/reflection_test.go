@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// stranger knows of the server what grpcurl does: nothing but what reflection says.
-type stranger struct {
+// reflectionClient is a client like grpcurl that knows only what reflection returns.
+type reflectionClient struct {
 	t          *testing.T
 	connection *grpc.ClientConn
 	reflection grpc_reflection_v1.ServerReflection_ServerReflectionInfoClient
@@ -31,17 +31,17 @@ type stranger struct {
 	files map[string]*descriptorpb.FileDescriptorProto
 }
 
-func newStranger(t *testing.T) *stranger {
+func newReflectionClient(t *testing.T) *reflectionClient {
 	t.Helper()
 	connection := catalog(t)
 	stream, err := grpc_reflection_v1.NewServerReflectionClient(connection).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &stranger{t: t, connection: connection, reflection: stream, files: map[string]*descriptorpb.FileDescriptorProto{}}
+	return &reflectionClient{t: t, connection: connection, reflection: stream, files: map[string]*descriptorpb.FileDescriptorProto{}}
 }
 
-func (s *stranger) ask(request *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
+func (s *reflectionClient) ask(request *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
 	s.t.Helper()
 	if err := s.reflection.Send(request); err != nil {
 		s.t.Fatal(err)
@@ -56,7 +56,7 @@ func (s *stranger) ask(request *grpc_reflection_v1.ServerReflectionRequest) *grp
 }
 
 // method finds a call.
-func (s *stranger) method(service, name string) protoreflect.MethodDescriptor {
+func (s *reflectionClient) method(service, name string) protoreflect.MethodDescriptor {
 	s.t.Helper()
 	answer := s.ask(&grpc_reflection_v1.ServerReflectionRequest{
 		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service},
@@ -87,7 +87,7 @@ func find(t *testing.T, files *protoregistry.Files, service string) protoreflect
 }
 
 // call calls by name, with a request and answers in JSON.
-func (s *stranger) call(service, name, request string) (answers []string) {
+func (s *reflectionClient) call(service, name, request string) (answers []string) {
 	s.t.Helper()
 	m := s.method(service, name)
 	in := dynamicpb.NewMessage(m.Input())
@@ -123,8 +123,8 @@ func (s *stranger) call(service, name, request string) (answers []string) {
 	}
 }
 
-func TestReflectionLeadsAStrangerToTheAnswers(t *testing.T) {
-	s := newStranger(t)
+func TestReflectionDescribesCallableMethods(t *testing.T) {
+	s := newReflectionClient(t)
 	if got := s.call("api.Registry", "ListPackages", `{}`); len(got) != 2 || normal(t, got[0]) != `{"name":"etcd"}` {
 		t.Errorf("packages are %v", got)
 	}
@@ -141,7 +141,7 @@ func TestReflectionLeadsAStrangerToTheAnswers(t *testing.T) {
 }
 
 func TestReflectionListsTheServices(t *testing.T) {
-	s := newStranger(t)
+	s := newReflectionClient(t)
 	answer := s.ask(&grpc_reflection_v1.ServerReflectionRequest{
 		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
 	})
@@ -158,7 +158,7 @@ func TestReflectionListsTheServices(t *testing.T) {
 }
 
 // Older clients ask by the protocol's first version.
-func TestReflectionOfTheFirstVersion(t *testing.T) {
+func TestReflectionV1Alpha(t *testing.T) {
 	stream, err := grpc_reflection_v1alpha.NewServerReflectionClient(catalog(t)).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestReflectionOfTheFirstVersion(t *testing.T) {
 
 // All files that the services need are described, each once, and nothing else is.
 func TestReflectionDescribesEachFile(t *testing.T) {
-	s := newStranger(t)
+	s := newReflectionClient(t)
 	for _, service := range []string{"api.ExperimentalRegistry", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection", "grpc.health.v1.Health"} {
 		answer := s.ask(&grpc_reflection_v1.ServerReflectionRequest{
 			Host: "here", MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service},
@@ -217,8 +217,8 @@ func TestReflectionDescribesEachFile(t *testing.T) {
 }
 
 // What there is not, reflection says of it that there is not, and goes on.
-func TestReflectionOfNothing(t *testing.T) {
-	s := newStranger(t)
+func TestReflectionErrors(t *testing.T) {
+	s := newReflectionClient(t)
 	extension := &grpc_reflection_v1.ExtensionRequest{ContainingType: "api.Bundle", ExtensionNumber: 1}
 	for name, question := range map[string]*grpc_reflection_v1.ServerReflectionRequest{
 		"file":         {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileByFilename{FileByFilename: "x.proto"}},

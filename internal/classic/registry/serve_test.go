@@ -138,7 +138,7 @@ func TestCallsDoNotFillTheLog(t *testing.T) {
 	}
 }
 
-func TestFailedStartIsInTheTerminationLog(t *testing.T) {
+func TestTerminationLogHasStartError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "termination-log")
 	if err := os.WriteFile(path, []byte("before\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestFailedStartIsInTheTerminationLog(t *testing.T) {
 	}
 }
 
-func TestTerminationLogThatCannotBeWrittenIsAWarning(t *testing.T) {
+func TestUnwritableTerminationLogIsAWarning(t *testing.T) {
 	log := &lines{}
 	s := &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, CacheOnly: true, TerminationLog: t.TempDir(), Log: log.logger(slog.LevelInfo)}
 	if err := s.Run(t.Context()); err != nil {
@@ -172,7 +172,7 @@ func TestTerminationLogThatCannotBeWrittenIsAWarning(t *testing.T) {
 	}
 }
 
-func TestSourceThatIsNoFolder(t *testing.T) {
+func TestSourceIsNotAFolder(t *testing.T) {
 	err := (&registry.Serve{Source: content.Folder{Dir: "serve_test.go"}}).Run(t.Context())
 	if err == nil || err.Error() != "failed to load or rebuild cache: failed to rebuild cache: stat serve_test.go: not a directory" {
 		t.Errorf("error is %v", err)
@@ -253,7 +253,7 @@ func TestProfiles(t *testing.T) {
 
 // The profile of the start is not there before the start is over, which this catalog
 // keeps from being.
-func TestProfileOfTheStartIsNotReadyBeforeItsEnd(t *testing.T) {
+func TestStartupProfileIsNotReadyDuringStart(t *testing.T) {
 	log := &lines{}
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	s := &registry.Serve{
@@ -313,7 +313,7 @@ func get(t *testing.T, url string) (int, string) {
 func TestStopWaitsForCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	address, ended := run(ctx, t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}})
-	held := newHeld(t, dial(t, address))
+	held := newHeldCall(t, dial(t, address))
 	cancel()
 	held.finish(t)
 	if err := <-ended; err != nil {
@@ -325,10 +325,10 @@ func TestStopWaitsForCalls(t *testing.T) {
 }
 
 // A call that does not end is ended.
-func TestStopEndsCallsThatStay(t *testing.T) {
+func TestStopEndsCallsAfterTimeout(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	address, ended := run(ctx, t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Grace: time.Nanosecond})
-	held := newHeld(t, dial(t, address))
+	held := newHeldCall(t, dial(t, address))
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("the server ended with %v", err)
@@ -338,7 +338,7 @@ func TestStopEndsCallsThatStay(t *testing.T) {
 	}
 }
 
-func TestStopBeforeTheStartIsNoError(t *testing.T) {
+func TestStopDuringStartIsNoError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := (&registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Address: "127.0.0.1:0"}).Run(ctx); err != nil {
@@ -371,7 +371,7 @@ func TestTemporaryCacheIsRemoved(t *testing.T) {
 }
 
 // The content stays what it was when it began to be served.
-func TestSourceAndCacheMayGo(t *testing.T) {
+func TestServesAfterSourceAndCacheAreDeleted(t *testing.T) {
 	source, cache := t.TempDir(), t.TempDir()
 	if err := os.CopyFS(source, os.DirFS("testdata/catalog")); err != nil {
 		t.Fatal(err)
@@ -391,7 +391,7 @@ func TestSourceAndCacheMayGo(t *testing.T) {
 }
 
 // A disk that fails is an error of the call, and the end of the server's health.
-func TestLostContentEndsHealth(t *testing.T) {
+func TestUnreadableContentIsUnhealthy(t *testing.T) {
 	for name, log := range map[string]*slog.Logger{"logged": (&lines{}).logger(slog.LevelInfo), "not logged": nil} {
 		t.Run(name, func(t *testing.T) { testLostContent(t, log) })
 	}

@@ -52,25 +52,25 @@ func run(ctx context.Context, t testing.TB, s *registry.Serve) (address string, 
 	}
 }
 
-// held is a call that goes on until the client ends it: one of reflection, which answers
+// heldCall is a call that goes on until the client ends it: one of reflection, which answers
 // as often as it is asked.
-type held struct {
+type heldCall struct {
 	stream grpc_reflection_v1.ServerReflection_ServerReflectionInfoClient
 }
 
-func newHeld(t testing.TB, connection *grpc.ClientConn) *held {
+func newHeldCall(t testing.TB, connection *grpc.ClientConn) *heldCall {
 	t.Helper()
 	stream, err := grpc_reflection_v1.NewServerReflectionClient(connection).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	h := &held{stream: stream}
+	h := &heldCall{stream: stream}
 	h.ask(t)
 	return h
 }
 
-func (h *held) ask(t testing.TB) {
+func (h *heldCall) ask(t testing.TB) {
 	t.Helper()
 	if err := h.stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
 		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
@@ -84,7 +84,7 @@ func (h *held) ask(t testing.TB) {
 }
 
 // finish asks once more and ends the call.
-func (h *held) finish(t testing.TB) {
+func (h *heldCall) finish(t testing.TB) {
 	t.Helper()
 	h.ask(t)
 	if err := h.stream.CloseSend(); err != nil {

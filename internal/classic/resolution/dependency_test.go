@@ -167,7 +167,7 @@ func TestPreferences(t *testing.T) {
 	})
 }
 
-func TestOneProviderAndOneBundleOfAPackage(t *testing.T) {
+func TestUniqueProvidersAndPackages(t *testing.T) {
 	run(t, []testCase{
 		{
 			name: "two providers of an API",
@@ -192,7 +192,7 @@ func TestOneProviderAndOneBundleOfAPackage(t *testing.T) {
 
 // What would leave an operator without what it needs is not done: the update waits.
 func TestBlockedUpdates(t *testing.T) {
-	// A needs B. The update of B's provider gives C in place of B.
+	// A needs B. The update of B's provider provides C instead of B.
 	needer := entry("a", "stable", "1.0.0", requires("B"))
 	old, young := entry("p", "stable", "1.0.0", provides("B")), entry("p", "stable", "2.0.0", provides("C"), replaces("p.v1.0.0"))
 	// A and B need each other, and their updates each other's update.

@@ -160,7 +160,7 @@ func TestUpdateGraph(t *testing.T) {
 	})
 }
 
-func TestChannelsThatHaveNoOrder(t *testing.T) {
+func TestChannelOrderErrors(t *testing.T) {
 	of := func(entries ...*resolution.Entry) resolution.Input {
 		return resolution.Input{Offers: offers(catalog("c", 0, entries...)), Subscriptions: subs(subscription("p", "stable"))}
 	}

@@ -85,7 +85,7 @@ func possible(p *problem) bool {
 
 // What the search says agrees with trying everything; what it blames cannot be together, and no
 // part of it can be left out.
-func TestSearchAgreesWithTryingEverything(t *testing.T) {
+func TestSearchMatchesBruteForce(t *testing.T) {
 	outcomes := map[bool]int{}
 	for seed := range uint64(6000) {
 		p := randomProblem(rand.New(rand.NewPCG(seed, 1)))
@@ -165,7 +165,7 @@ func best(p *problem, decided []int) ([]int, bool) {
 }
 
 // The first option of each requirement is taken with which a choice is still possible.
-func TestSearchTakesTheFirstOptionThatCanBe(t *testing.T) {
+func TestSearchPrefersFirstPossibleOption(t *testing.T) {
 	compared := 0
 	for seed := range uint64(3000) {
 		p := randomProblem(rand.New(rand.NewPCG(seed, 2)))

@@ -78,7 +78,7 @@ func headOf(channel *fbc.Channel) string {
 	return ""
 }
 
-// walk installs an entry and its updates one after the other, and gives the name of the last.
+// walk installs an entry and its updates one by one, and returns the name of the last.
 func walk(t *testing.T, catalog *resolution.Snapshot, e *resolution.Entry, most int) string {
 	t.Helper()
 	for range most + 1 {

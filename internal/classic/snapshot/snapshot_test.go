@@ -70,7 +70,7 @@ func (c clients) Client(catalog types.NamespacedName) (registrypb.RegistryClient
 	return client, ok
 }
 
-// serve runs a catalog and gives its client.
+// serve runs a catalog and returns its client.
 func serve(t *testing.T, s *server) registrypb.RegistryClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -107,7 +107,7 @@ func named(t *testing.T) types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: strings.ToLower(t.Name())}
 }
 
-func TestWhatIsRead(t *testing.T) {
+func TestSnapshotContent(t *testing.T) {
 	broken := bundle("a", "x", "a.v0", &registrypb.Property{Type: "olm.gvk", Value: `{`})
 	bare := bundle("a", "x", "a.v3")
 	bare.ProvidedApis = []*registrypb.GroupVersionKind{{Group: "g", Version: "v1", Kind: "P", Plural: "ps"}}
@@ -162,7 +162,7 @@ func TestWhatIsRead(t *testing.T) {
 }
 
 // A catalog is read once, and again when it may have changed.
-func TestWhenItIsRead(t *testing.T) {
+func TestSnapshotRefresh(t *testing.T) {
 	key := named(t)
 	s := &server{bundles: []*registrypb.Bundle{bundle("a", "x", "a.v1")}, packages: map[string]*registrypb.Package{"a": {}}}
 	clock := clocktesting.NewFakePassiveClock(time.Now())
@@ -196,7 +196,7 @@ func TestWhenItIsRead(t *testing.T) {
 	read(4)
 }
 
-func TestCatalogsThatCannotBeRead(t *testing.T) {
+func TestCatalogErrors(t *testing.T) {
 	key := named(t)
 	other := types.NamespacedName{Namespace: "ns", Name: "broken-off"}
 	s := &server{bundles: []*registrypb.Bundle{bundle("a", "x", "a.v1")}, err: errors.New("the disk is gone"), packages: map[string]*registrypb.Package{"a": {}}}

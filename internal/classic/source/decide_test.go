@@ -66,7 +66,7 @@ func polledCatalog(interval string) *v1alpha1.CatalogSource {
 	}
 }
 
-func TestPolls(t *testing.T) {
+func TestIsPolled(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*v1alpha1.CatalogSource)
@@ -110,7 +110,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-func TestNextLook(t *testing.T) {
+func TestNextReconcileAfter(t *testing.T) {
 	created := time.Unix(10000, 0)
 	for _, tc := range []struct {
 		name     string

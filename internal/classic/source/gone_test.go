@@ -18,13 +18,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// behind is a client whose cache has not heard yet that a catalog is gone.
-type behind struct {
+// staleReader is a client whose cache has not heard yet that a catalog is gone.
+type staleReader struct {
 	client.Client
 	catalog *v1alpha1.CatalogSource
 }
 
-func (b *behind) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+func (b *staleReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	if catalog, ok := into.(*v1alpha1.CatalogSource); ok {
 		b.catalog.DeepCopyInto(catalog)
 		return nil
@@ -33,7 +33,7 @@ func (b *behind) Get(ctx context.Context, key client.ObjectKey, into client.Obje
 }
 
 // The objects of a deleted catalog are garbage collected; they are not recreated, and that is no error.
-func TestNothingIsMadeForACatalogThatIsGone(t *testing.T) {
+func TestNothingIsCreatedForADeletedCatalog(t *testing.T) {
 	c := env.Client(t, corev1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme)
 	catalog := &v1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "kitchen"},
@@ -71,7 +71,7 @@ func TestNothingIsMadeForACatalogThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	stale := &behind{Client: c, catalog: catalog.DeepCopy()}
+	stale := &staleReader{Client: c, catalog: catalog.DeepCopy()}
 	pool := dial.New(dial.Options{})
 	defer pool.Close()
 	r, err := newReconciler(stale, c, c, Options{Pool: pool, ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil }})

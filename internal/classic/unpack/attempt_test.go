@@ -104,7 +104,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-func TestUnneeded(t *testing.T) {
+func TestSelectUnneededContent(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	content := func(name, catalog string, age time.Duration) metav1.PartialObjectMetadata {
 		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{

@@ -90,7 +90,7 @@ func (f *fixture) unpack(limits unpack.Limits) unpack.Result {
 	return result
 }
 
-// expect reports whether a condition holds, and no other.
+// expect checks that a condition is True, and no other.
 func (f *fixture) expect(kind, reason, message string) {
 	f.t.Helper()
 	var got []string
@@ -344,7 +344,7 @@ func TestChangedTimeout(t *testing.T) {
 }
 
 // Reasons why pods wait are reported.
-func TestTrouble(t *testing.T) {
+func TestDescribePendingPods(t *testing.T) {
 	f := newFixture(t)
 	f.unpack(tenMinutes)
 	job := f.jobs()[0]

@@ -25,7 +25,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// catalog is one that answers with what it is told to.
+// catalog is a fake catalog with configurable answers.
 type catalog struct {
 	registrypb.UnimplementedRegistryServer
 

@@ -183,7 +183,7 @@ func TestVersion(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("nobody is told of the change")
+		t.Error("got no notification of the change")
 	}
 
 	first, unchanged := one.Snapshot()
@@ -198,7 +198,7 @@ func TestVersion(t *testing.T) {
 	one.Set(catalog("n", "a", 0), packs(t, "apple", "fig"))
 	select {
 	case <-unchanged:
-		t.Error("a change is told where there is none")
+		t.Error("got a notification without a change")
 	default:
 	}
 

@@ -36,7 +36,7 @@ const writeTimeout = 30 * time.Second
 
 var made = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// server serves an index to whoever calls themselves somebody, if they are not nobody.
+// server serves an index to every user in the header X-User except "nobody".
 func server(t testing.TB, i *index.Index, change ...func(*serve.Handler)) *httptest.Server {
 	t.Helper()
 	h := &serve.Handler{
@@ -204,7 +204,7 @@ func TestErrors(t *testing.T) {
 		"they may not":          {path: base + "/namespaces/ns/packagemanifests/apple/icon", headers: []string{"X-User: nobody"}, code: 403, want: `User "nobody" cannot get resource "packagemanifests/icon" in API group "packages.operators.coreos.com" in the namespace "ns": no rule`},
 		"they may not, a path":  {path: "/apis", headers: []string{"X-User: nobody"}, code: 403, want: `User "nobody" cannot get path "/apis"`},
 		"nobody can tell":       {path: base, headers: []string{"X-User: unlucky"}, code: 500, want: "the cluster does not answer"},
-		"it is not ready":       {path: "/readyz", headers: []string{"X-User: none"}, code: 503, want: "not read yet"},
+		"it is not ready":       {path: "/readyz", headers: []string{"X-User: none"}, code: 503, want: "not been read yet"},
 		"health":                {path: "/healthz", headers: []string{"X-User: none"}, code: 200, want: "ok"},
 		"what begins alike":     {path: "/open/door", headers: []string{"X-User: none"}, code: 404, want: "could not find"},
 	} {
@@ -407,7 +407,7 @@ func (w *watcher) next() string {
 		}
 		return event.Type + " " + object.Labels["catalog"] + "/" + object.Name + " " + object.ResourceVersion
 	case <-time.After(writeTimeout):
-		w.t.Fatal("nothing is told")
+		w.t.Fatal("timed out waiting for an event")
 		return ""
 	}
 }
@@ -454,7 +454,7 @@ func TestWatch(t *testing.T) {
 }
 
 // A watch lasts as long as it is asked to.
-func TestTheEndOfAWatch(t *testing.T) {
+func TestWatchTimeout(t *testing.T) {
 	i := fruits(t)
 	s := server(t, i)
 	watch(t, s, "timeoutSeconds=1&resourceVersion="+version(i)).want("end")

@@ -11,7 +11,7 @@ import (
 )
 
 // Whom to believe is taken as it is published, and stays as it was when that cannot be read.
-func TestPublished(t *testing.T) {
+func TestAuthConfigMap(t *testing.T) {
 	authority, err := certificate.NewAuthority("front-proxy", time.Hour, time.Now())
 	if err != nil {
 		t.Fatal(err)

@@ -110,7 +110,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-func TestCatalogsThatBreakTheRules(t *testing.T) {
+func TestInvalidCatalogsAreRefused(t *testing.T) {
 	const head = `{"schema":"olm.package","name":"a","defaultChannel":"x"}` + "\n"
 	for name, test := range map[string]struct{ catalog, want string }{
 		"two olm.package properties": {
@@ -189,7 +189,7 @@ func TestUncheckedCatalogIsServed(t *testing.T) {
 }
 
 // Of two blobs of one name the first counts, in the index and in what is read later.
-func TestFirstOfTwoCounts(t *testing.T) {
+func TestFirstOfDuplicatesIsKept(t *testing.T) {
 	bundle := func(image string) string {
 		return `{"schema":"olm.bundle","package":"a","name":"a.v1","image":"` + image + `","properties":[` +
 			`{"type":"olm.package","value":{"packageName":"a","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{"displayName":"` + image + `"}}]}`
@@ -221,7 +221,7 @@ func TestFirstOfTwoCounts(t *testing.T) {
 	}
 }
 
-func TestWhatThePackageSaysOfItsBundles(t *testing.T) {
+func TestSynthesizedCSVUsesPackage(t *testing.T) {
 	const head = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"a.v1"},"spec":{`
 	const tail = `"install":{"spec":{"deployments":null},"strategy":"deployment"},"version":""}}`
 	for _, test := range []struct{ metadata, pkg, want string }{
@@ -239,7 +239,7 @@ func TestWhatThePackageSaysOfItsBundles(t *testing.T) {
 	}
 }
 
-func TestManifestsThatCannotBeRead(t *testing.T) {
+func TestInvalidManifests(t *testing.T) {
 	for _, property := range []string{
 		`{"type":"olm.bundle.object","value":{"data":"not base64!"}}`,
 		`{"type":"olm.bundle.object","value":"x"}`,
@@ -305,7 +305,7 @@ func TestSummariesOfManyBundles(t *testing.T) {
 	}
 }
 
-func TestEndOfTheContextEndsTheBuild(t *testing.T) {
+func TestBuildEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	source, blobs := stream(minimal("registry.example.com/a")), 0
 	all := source.All
@@ -324,7 +324,7 @@ func TestEndOfTheContextEndsTheBuild(t *testing.T) {
 }
 
 // What was built can be read again, also where a bundle says something twice.
-func TestBundleThatProvidesTwice(t *testing.T) {
+func TestDuplicateProvidedAPI(t *testing.T) {
 	gvk := `{"type":"olm.gvk","value":{"group":"g","kind":"K","version":"v"}}`
 	dir, source := t.TempDir(), stream(minimal("registry.example.com/a", gvk, gvk))
 	fill(t, dir, source)
@@ -338,7 +338,7 @@ func TestBundleThatProvidesTwice(t *testing.T) {
 	}
 }
 
-func TestStreamsErrorEndsTheBuild(t *testing.T) {
+func TestBuildFailsWithStreamError(t *testing.T) {
 	broken := errors.New("the database is locked")
 	source := stream("")
 	source.All = func(yield func(fbc.Meta, error) bool) { yield(fbc.Meta{}, broken) }
@@ -352,7 +352,7 @@ func TestStreamsErrorEndsTheBuild(t *testing.T) {
 	}
 }
 
-func TestStreamIsNotReadWhenItsCacheIsRight(t *testing.T) {
+func TestStreamIsNotReadWithValidCache(t *testing.T) {
 	dir, source := t.TempDir(), stream(minimal("registry.example.com/a"))
 	fill(t, dir, source)
 	source.All = func(func(fbc.Meta, error) bool) { t.Error("the stream is read") }

@@ -80,7 +80,7 @@ func isStamped(t testing.TB, dir string) bool {
 	return info.ModTime().Equal(time.Unix(1, 0))
 }
 
-func TestCacheIsUsedAgain(t *testing.T) {
+func TestCacheIsReused(t *testing.T) {
 	source, dir := sampleSource(t), filepath.Join(t.TempDir(), "not", "there", "yet")
 	built := mustOpen(t, with(quiet(dir), func(c *Cache) { c.Only = true }), source)
 	stamp(t, dir)
@@ -98,8 +98,8 @@ func TestCacheIsUsedAgain(t *testing.T) {
 	}
 }
 
-// spoiled are all ways in which a cache may not fit its catalog, with what is said then.
-var spoiled = []struct {
+// corruptions are all ways in which a cache may not fit its catalog, with what is said then.
+var corruptions = []struct {
 	name  string
 	spoil func(t *testing.T, dir string, source Folder)
 	want  string
@@ -176,8 +176,8 @@ func change(t *testing.T, path string, f func([]byte) []byte) {
 	}
 }
 
-func TestCacheThatDoesNotFitIsRefusedWhereIntegrityIsEnforced(t *testing.T) {
-	for _, test := range spoiled {
+func TestEnforceIntegrityRefusesMismatch(t *testing.T) {
+	for _, test := range corruptions {
 		t.Run(test.name, func(t *testing.T) {
 			source, dir := sampleSource(t), t.TempDir()
 			fill(t, dir, source)
@@ -201,8 +201,8 @@ func TestCacheThatDoesNotFitIsRefusedWhereIntegrityIsEnforced(t *testing.T) {
 	}
 }
 
-func TestCacheThatDoesNotFitIsBuiltAgain(t *testing.T) {
-	for _, test := range spoiled {
+func TestMismatchIsRebuilt(t *testing.T) {
+	for _, test := range corruptions {
 		for name, c := range map[string]Cache{
 			"ignored":             {Integrity: IgnoreIntegrity},
 			"to fill":             {Only: true},
@@ -268,7 +268,7 @@ func digestOf(t *testing.T, dir string) string {
 }
 
 // The same catalog results in the same bytes, in whatever order its blobs are digested.
-func TestContentIsTheSameEachTime(t *testing.T) {
+func TestContentIsDeterministic(t *testing.T) {
 	source := sampleSource(t)
 	var first []byte
 	for range 5 {
@@ -287,7 +287,7 @@ func TestContentIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestCacheDirectoryOfAnotherKind(t *testing.T) {
+func TestForeignCacheDirectories(t *testing.T) {
 	const pogreb, jsonCache = "pogreb.v1/db/x", "cache/packages.json"
 	for _, test := range []struct {
 		name    string
@@ -352,7 +352,7 @@ func TestCacheDirectoryOfAnotherKind(t *testing.T) {
 	}
 }
 
-func TestIntegrityNeedsACache(t *testing.T) {
+func TestEnforceIntegrityNeedsACacheDirectory(t *testing.T) {
 	_, err := with(quiet(""), func(c *Cache) { c.Integrity = EnforceIntegrity }).Open(t.Context(), sampleSource(t))
 	if err == nil || err.Error() != "--cache-dir must be specified with --cache-enforce-integrity" {
 		t.Errorf("error is %v", err)
@@ -360,7 +360,7 @@ func TestIntegrityNeedsACache(t *testing.T) {
 }
 
 // A failure leaves the cache that was there, and nothing unfinished.
-func TestFailedBuildLeavesWhatWasThere(t *testing.T) {
+func TestFailedBuildKeepsTheCache(t *testing.T) {
 	source, dir := sampleSource(t), t.TempDir()
 	fill(t, dir, source)
 	before, err := os.ReadFile(contentFile(dir))
@@ -390,7 +390,7 @@ func TestFailedBuildLeavesWhatWasThere(t *testing.T) {
 	}
 }
 
-func TestWhatProcessesLeftIsRemoved(t *testing.T) {
+func TestAbandonedFilesAreRemoved(t *testing.T) {
 	source, dir := sampleSource(t), t.TempDir()
 	old, young := filepath.Join(dir, Format, ".new-1"), filepath.Join(dir, Format, ".new-2")
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, Format), 0o755), os.WriteFile(old, nil, 0o644), os.WriteFile(young, nil, 0o644),
@@ -408,7 +408,7 @@ func TestWhatProcessesLeftIsRemoved(t *testing.T) {
 }
 
 // An image is built by one user and run by another.
-func TestOthersMayReadTheCache(t *testing.T) {
+func TestCachePermissions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	fill(t, dir, sampleSource(t))
 	for path, want := range map[string]fs.FileMode{
@@ -425,7 +425,7 @@ func TestOthersMayReadTheCache(t *testing.T) {
 }
 
 // A link to a file stands for the file. What is ignored belongs to the source all the same.
-func TestLinksAndIgnoredFilesAreSummed(t *testing.T) {
+func TestChecksumCoversLinksAndIgnoredFiles(t *testing.T) {
 	source, dir := sampleSource(t), t.TempDir()
 	if err := errors.Join(
 		os.Mkdir(filepath.Join(source.Dir, "ignored"), 0o755),

@@ -43,7 +43,7 @@ func sample() *index {
 	}
 }
 
-func TestIndexComesBackAsItWas(t *testing.T) {
+func TestIndexRoundTrip(t *testing.T) {
 	for name, want := range map[string]*index{
 		"full":  sample(),
 		"empty": {packages: []Package{}, bundles: []bundle{}, providedAPIs: []apiProviders{}, customBlobs: []customBlob{}},
@@ -58,7 +58,7 @@ func TestIndexComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestWrongIndexesAreRefused(t *testing.T) {
+func TestInvalidIndexesAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*index){
 		"packages out of order":    func(ix *index) { ix.packages[0].Name = "z" },
 		"a package twice":          func(ix *index) { ix.packages[1].Name = "a" },
@@ -158,7 +158,7 @@ func FuzzDecodeTrailer(f *testing.F) {
 	})
 }
 
-func TestTrailersOfOtherSizesAreRefused(t *testing.T) {
+func TestTrailerSizeLimits(t *testing.T) {
 	const rest = 1000
 	for _, test := range []struct {
 		data, size uint64

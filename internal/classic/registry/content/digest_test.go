@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsWrittenHasTheSumOfWhatIsRead(t *testing.T) {
+func TestPieceHasherMatchesParallelHasher(t *testing.T) {
 	pattern := bytes.Repeat([]byte("0123456789abcde"), 3*pieceBytes/15)
 	for _, size := range []int{0, 1, pieceBytes - 1, pieceBytes, pieceBytes + 1, 2 * pieceBytes, 2*pieceBytes + 7} {
 		path := filepath.Join(t.TempDir(), "file")
@@ -35,7 +35,7 @@ func TestWhatIsWrittenHasTheSumOfWhatIsRead(t *testing.T) {
 	}
 }
 
-func TestEveryByteCounts(t *testing.T) {
+func TestChecksumDependsOnEveryByte(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	data := bytes.Repeat([]byte{1}, 2*pieceBytes+100)
 	seen := map[uint64]int{}
@@ -58,7 +58,7 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 }
 
-func TestSummingEndsWithAnError(t *testing.T) {
+func TestHashingErrors(t *testing.T) {
 	if _, err := FileSum(t.Context(), filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error is %v", err)
 	}
