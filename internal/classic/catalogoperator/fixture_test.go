@@ -264,7 +264,8 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 	return at, stop
 }
 
-// newServiceNetwork leads to one catalog, whichever is asked for: it is what Services are in a cluster.
+// newServiceNetwork leads to one catalog, whichever is asked for: it is what Services are in a
+// cluster.
 func newServiceNetwork(t *testing.T, to string) dial.Proxy {
 	t.Helper()
 	leads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -239,7 +239,8 @@ func TestSpecChanges(t *testing.T) {
 	})
 }
 
-// TestRemovesObjectsOfAddressOnlyCatalog: a catalog that is only an address by now has no objects any more.
+// TestRemovesObjectsOfAddressOnlyCatalog: a catalog that is only an address by now has no
+// objects any more.
 func TestRemovesObjectsOfAddressOnlyCatalog(t *testing.T) {
 	f, catalog := newServedCatalog(t, "withdrawn")
 	f.waitForState(catalog, "READY")

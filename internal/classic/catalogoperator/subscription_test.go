@@ -58,8 +58,8 @@ properties:
 	return dir
 }
 
-// A Subscription brings the operator, and its update, with what they need to run: by the rights that the component
-// is shipped with.
+// A Subscription brings the operator, and its update, with what they need to run: by the rights
+// that the component is shipped with.
 func TestSubscriptionInstallsOperator(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{InstallPlanRetryTimeout: time.Minute})
 	f.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(t, operators(t))})

@@ -87,7 +87,8 @@ func newTenantFixture(t *testing.T) *tenantFixture {
 		Registries: func(context.Context, ...client.ObjectKey) (*registries.Client, error) { return puller, nil },
 	})
 	host := strings.TrimPrefix(server.URL, "http://")
-	// The name of the image is the test's own: what it is unpacked with lies in one namespace for all.
+	// The name of the image is the test's own: what it is unpacked with lies in one namespace
+	// for all.
 	x := &tenantFixture{fixture: f, image: pushBundle(t, puller, host, f.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}}
 	f.must(f.Create(t.Context(), group))
@@ -145,8 +146,8 @@ func (x *tenantFixture) subscribe() {
 	}))
 }
 
-// forge writes what an editor can write in place of the Job: the ConfigMap of the image, with content of
-// the editor's.
+// forge writes what an editor can write in place of the Job: the ConfigMap of the image, with
+// content of the editor's.
 func (x *tenantFixture) forge(name string) *corev1.ConfigMap {
 	x.t.Helper()
 	forged := &corev1.ConfigMap{
@@ -217,8 +218,8 @@ func (x *tenantFixture) rights() string {
 	return strings.Join(verbs, ",")
 }
 
-// Whoever edits a namespace with a catalog cannot choose what the bundles of its catalog contain: neither
-// before they are unpacked nor afterwards.
+// Whoever edits a namespace with a catalog cannot choose what the bundles of its catalog
+// contain: neither before they are unpacked nor afterwards.
 func TestEditorCannotForgeBundle(t *testing.T) {
 	x := newTenantFixture(t)
 	// The name was computable when Jobs unpacked the image in this namespace.
@@ -253,8 +254,8 @@ func TestEditorCannotForgeBundle(t *testing.T) {
 	}
 }
 
-// A plan whose steps refer to content that an editor can have written installs nothing, whoever made the
-// plan.
+// A plan whose steps refer to content that an editor can have written installs nothing, whoever
+// made the plan.
 func TestUntrustedReferencesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(x *tenantFixture, ref *steps.Reference)

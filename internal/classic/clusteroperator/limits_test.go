@@ -117,7 +117,8 @@ func TestManyLimits(t *testing.T) {
 	}
 }
 
-// Whatever an annotation holds, it states nothing, a version without a patch, or what is wrong with it.
+// Whatever an annotation holds, it states nothing, a version without a patch, or what is wrong
+// with it.
 func FuzzReadVersionLimit(f *testing.F) {
 	f.Add(`{"properties":[{"type":"olm.maxOpenShiftVersion","value":"4.18"}]}`)
 	f.Add(`{"properties":[{"type":"olm.maxOpenShiftVersion","value":4.18},{"type":"olm.maxOpenShiftVersion","value":""}]}`)

@@ -372,8 +372,8 @@ func TestNoUnneededWrites(t *testing.T) {
 	before := f.versions()
 	f.run(two)
 	f.until("4.18.3 False AsExpected [Every default catalog can be used]", f.reported(configv1.OperatorDegraded))
-	// The status of a catalog changes often; a pass that follows writes nothing. The last change shows
-	// that passes were made.
+	// The status of a catalog changes often; a pass that follows writes nothing. The last
+	// change shows that passes were made.
 	c := f.catalog("a")
 	c.Status.Message = "busy"
 	if err := f.Status().Update(t.Context(), c); err != nil {

@@ -53,8 +53,8 @@ properties:
 `, name, version)
 }
 
-// Packages appear once their catalog is there, in its namespace, or everywhere for global ones, and go
-// with it.
+// Packages appear once their catalog is there, in its namespace, or everywhere for global ones,
+// and go with it.
 func TestPackagesFollowTheirCatalogs(t *testing.T) {
 	f := newFixture(t)
 	other := newFixture(t)
@@ -77,8 +77,8 @@ func TestPackagesFollowTheirCatalogs(t *testing.T) {
 	f.untilPackages(f.namespace)
 }
 
-// What the API server answers is what clients of the kind expect: names, labels, the namespace that is
-// asked from, selectors, and the first of several of one name.
+// What the API server answers is what clients of the kind expect: names, labels, the namespace
+// that is asked from, selectors, and the first of several of one name.
 func TestPackagesThroughTheAPIServer(t *testing.T) {
 	f := newFixture(t)
 	one, _ := serveCatalog(t, folderOf(t, simple("plum", "1.0.0"), simple("melon", "1.2.0")))
@@ -438,7 +438,8 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// What the cluster configures holds at once: catalogs are read again after the interval, and else not.
+// What the cluster configures holds at once: catalogs are read again after the interval, and
+// else not.
 func TestInterval(t *testing.T) {
 	f := newFixture(t)
 	fake := &fakeCatalog{names: []string{"first"}}

@@ -71,7 +71,8 @@ func (s *registryService) GetBundleForChannel(_ context.Context, request *regist
 	})
 }
 
-// findChannelBundle returns a bundle of a channel without its upgrade edges. name selects the bundle.
+// findChannelBundle returns a bundle of a channel without its upgrade edges. name selects the
+// bundle.
 func (s *registryService) findChannelBundle(pkg, channel string, name func(*content.Channel) string) (*registrypb.Bundle, error) {
 	p := s.content.Package(pkg)
 	if p == nil {
@@ -207,8 +208,8 @@ func (s *registryService) listLatestProviderEdges(request apiRequest) iter.Seq[u
 	}
 }
 
-// yieldUpgradeEdges yields the edges of an entry. Of the skipped bundles it yields those that includes
-// accepts. It reports whether the iteration continues.
+// yieldUpgradeEdges yields the edges of an entry. Of the skipped bundles it yields those that
+// includes accepts. It reports whether the iteration continues.
 func yieldUpgradeEdges(place content.Place, includes func(skip string) bool, yield func(upgradeEdge) bool) bool {
 	if !yield(upgradeEdge{place, place.Entry.Replaces}) {
 		return false

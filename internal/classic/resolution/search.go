@@ -144,13 +144,13 @@ func (s *search) runSearch() (bool, error) {
 		}
 	}
 
-	for conflicts := 0; ; {
+	for conflictCount := 0; ; {
 		if conflict := s.propagateAssignments(); conflict != nil {
 			if len(s.levelStarts) == 0 {
 				s.contradiction = s.explainClause(conflict)
 				return false, nil
 			}
-			if conflicts++; conflicts > maxConflicts {
+			if conflictCount++; conflictCount > maxConflicts {
 				return false, errSearchAborted
 			}
 

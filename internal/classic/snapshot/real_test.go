@@ -22,8 +22,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// From whatever entry of whatever real channel one starts, updates lead to the entry that nothing replaces, each
-// along an edge of the channel.
+// From whatever entry of whatever real channel one starts, updates lead to the entry that
+// nothing replaces, each along an edge of the channel.
 func TestRealCatalogs(t *testing.T) {
 	dir := env.SharedData(t, "fbc")
 	catalog := serveReal(t, dir)

@@ -32,7 +32,8 @@ func (b *staleReader) Get(ctx context.Context, key client.ObjectKey, into client
 	return b.Client.Get(ctx, key, into, options...)
 }
 
-// The objects of a deleted catalog are garbage collected; they are not recreated, and that is no error.
+// The objects of a deleted catalog are garbage collected; they are not recreated, and that is
+// no error.
 func TestNothingIsCreatedForADeletedCatalog(t *testing.T) {
 	c := env.Client(t, corev1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme)
 	catalog := &v1alpha1.CatalogSource{

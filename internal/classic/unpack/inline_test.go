@@ -89,7 +89,8 @@ func (f *inlineFixture) until(what string, is func(unpack.Result) bool) unpack.R
 	return last
 }
 
-// A bundle of a tenant's catalog is unpacked where the tenant cannot write, with the logins of the catalog.
+// A bundle of a tenant's catalog is unpacked where the tenant cannot write, with the logins of
+// the catalog.
 func TestInline(t *testing.T) {
 	f := newInlineFixture(t)
 	f.push(fstest.MapFS{

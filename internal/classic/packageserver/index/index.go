@@ -92,7 +92,8 @@ func (i *Index) Describe(catalog Catalog) {
 	}
 }
 
-// setCatalogEntry stores an entry and publishes a snapshot if the entry differs from the current one.
+// setCatalogEntry stores an entry and publishes a snapshot if the entry differs from the
+// current one.
 func (i *Index) setCatalogEntry(updated *catalogEntry) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

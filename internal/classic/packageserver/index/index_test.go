@@ -221,8 +221,8 @@ func FuzzChanges(f *testing.F) {
 		}
 	}
 
-	// state makes an index: of each byte, two bits each say which catalog has which package, one what
-	// it says, and one what the catalog is called.
+	// state makes an index: of each byte, two bits each say which catalog has which package,
+	// one what it says, and one what the catalog is called.
 	state := func(bytes []byte) *index.Snapshot {
 		type key struct{ c, p int }
 		chosen := map[key]string{}

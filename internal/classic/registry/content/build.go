@@ -143,8 +143,8 @@ func wrapPackageError(pkg string, err error) error {
 	return fmt.Errorf("build package index: process package %q: %w", pkg, err)
 }
 
-// buildContentIndex returns the index of everything that was added. With unchecked set, packages that
-// break the rules of file-based catalogs are not an error.
+// buildContentIndex returns the index of everything that was added. With unchecked set,
+// packages that break the rules of file-based catalogs are not an error.
 func (b *contentBuilder) buildContentIndex(unchecked bool) (*index, error) {
 	if err := b.flushSummaries(); err != nil {
 		return nil, err

@@ -38,8 +38,9 @@ func newParallelHasher(ctx context.Context) *parallelHasher {
 	return &parallelHasher{group: group, ctx: ctx, idleBuffers: make(chan []byte, workers)}
 }
 
-// hashFileInPieces starts hashing the first size bytes of a file. open opens the file for one piece and
-// returns a function that closes it. The returned checksums are valid after wait has returned.
+// hashFileInPieces starts hashing the first size bytes of a file. open opens the file for one
+// piece and returns a function that closes it. The returned checksums are valid after wait has
+// returned.
 func (s *parallelHasher) hashFileInPieces(size int64, open func() (io.ReaderAt, func() error, error)) []uint64 {
 	sums := make([]uint64, (size+pieceBytes-1)/pieceBytes)
 	for i := range sums {

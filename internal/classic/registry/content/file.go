@@ -78,7 +78,8 @@ func decodeTrailer(b []byte, size int64) (trailer, error) {
 	return t, nil
 }
 
-// displayDigest returns the digest that is shown to users: a checksum of the source's and the file's.
+// displayDigest returns the digest that is shown to users: a checksum of the source's and the
+// file's.
 func (t trailer) displayDigest() string {
 	both := binary.LittleEndian.AppendUint64(nil, t.sourceSum)
 	return fmt.Sprintf("%016x", xxhash.Sum64(binary.LittleEndian.AppendUint64(both, t.fileSum)))

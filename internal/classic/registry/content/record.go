@@ -10,10 +10,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/indexdb"
 )
 
-// applyDatabaseRecord replaces APIs, properties and dependencies in the summary of a bundle of a SQLite
-// catalog by those of its record: the rows of the database as they are stored. The blob lacks
-// the plural names of APIs and has dependencies of two types only, with the requirements among
-// its properties.
+// applyDatabaseRecord replaces APIs, properties and dependencies in the summary of a bundle of
+// a SQLite catalog by those of its record: the rows of the database as they are stored. The
+// blob lacks the plural names of APIs and has dependencies of two types only, with the
+// requirements among its properties.
 func applyDatabaseRecord(d *digestedBlob) error {
 	if d.meta.Schema != fbc.SchemaBundle || len(d.summary) == 0 {
 		return nil
