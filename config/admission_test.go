@@ -47,7 +47,7 @@ func newAdmission(t *testing.T) *admission {
 		return c
 	}
 
-	a.controller = as(env.Limited(t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")))
+	a.controller = as(env.ConfigWithRoles(t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")))
 	config := env.Start(t)
 	config.Impersonate.UserName = editor
 	a.editor = as(config)

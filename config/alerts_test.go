@@ -14,7 +14,7 @@ import (
 
 // The alerts of OLM Classic come when they should.
 func TestAlertsOfClassic(t *testing.T) {
-	promtool := env.Program(t, "promtool")
+	promtool := env.FindProgram(t, "promtool")
 	data, err := os.ReadFile(filepath.Join("classic", "olm-operator", "prometheusrule.yaml"))
 	if err != nil {
 		t.Fatal(err)

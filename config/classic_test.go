@@ -226,7 +226,7 @@ func checkDeployment(t *testing.T, c client.Client, namespace string, deployment
 
 // serverOf returns the command of a server.
 func serverOf(name string) *cobra.Command {
-	for _, command := range run.Command("test").Commands() {
+	for _, command := range run.NewCommand("test").Commands() {
 		if command.Name() == name {
 			return command
 		}

@@ -31,10 +31,10 @@ func main() {
 // mainstay.
 func newCommandForName(name string) *cobra.Command {
 	if name == "opm" {
-		return opm.New(opm.Options{Serve: serving.Serve})
+		return opm.NewCommand(opm.Options{Serve: serving.Serve})
 	}
-	if command := utility.ByName(name); command != nil {
+	if command := utility.NewCommandByName(name); command != nil {
 		return command
 	}
-	return cli.Mainstay(cli.Options{Run: run.Command(terminal.Version())})
+	return cli.NewCommand(cli.Options{Run: run.NewCommand(terminal.Version())})
 }

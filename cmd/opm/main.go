@@ -17,7 +17,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal terminates the program immediately
-	code := terminal.Execute(ctx, opm.New(opm.Options{Serve: serveCatalog}))
+	code := terminal.Execute(ctx, opm.NewCommand(opm.Options{Serve: serveCatalog}))
 	stop()
 	os.Exit(code)
 }

@@ -90,7 +90,7 @@ func (a *ExtensionExplain) collectAwaitedObjects(ctx context.Context, facts *dia
 			if object.Ready {
 				continue
 			}
-			awaited := diagnosis.Awaited{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name, Message: object.Message}
+			awaited := diagnosis.AwaitedObject{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name, Message: object.Message}
 			if len(facts.Awaited) < maxInspectedObjects {
 				if err := a.inspectObject(ctx, object, &awaited, facts); err != nil {
 					return err
@@ -105,7 +105,7 @@ func (a *ExtensionExplain) collectAwaitedObjects(ctx context.Context, facts *dia
 
 // inspectObject reads the ReplicaSets and pods of an object, and the events about all of
 // them.
-func (a *ExtensionExplain) inspectObject(ctx context.Context, object ObjectState, awaited *diagnosis.Awaited, facts *diagnosis.Facts) error {
+func (a *ExtensionExplain) inspectObject(ctx context.Context, object ObjectState, awaited *diagnosis.AwaitedObject, facts *diagnosis.Facts) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(object.APIVersion, object.Kind))
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: object.Name}, live)
@@ -131,7 +131,7 @@ func (a *ExtensionExplain) inspectObject(ctx context.Context, object ObjectState
 
 // readOwnedPods adds the ReplicaSets and pods of the latest revision of a workload and
 // returns their UIDs. Other kinds have none.
-func (a *ExtensionExplain) readOwnedPods(ctx context.Context, live *unstructured.Unstructured, awaited *diagnosis.Awaited) ([]types.UID, error) {
+func (a *ExtensionExplain) readOwnedPods(ctx context.Context, live *unstructured.Unstructured, awaited *diagnosis.AwaitedObject) ([]types.UID, error) {
 	labels, _, _ := unstructured.NestedStringMap(live.Object, "spec", "selector", "matchLabels")
 	switch live.GetKind() {
 	case "Deployment", "StatefulSet", "DaemonSet", "Job":

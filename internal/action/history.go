@@ -21,29 +21,29 @@ type ExtensionHistory struct {
 	Name   string
 }
 
-// Standing is the state of a revision.
-type Standing string
+// RevisionStatus is the state of a revision.
+type RevisionStatus string
 
 const (
-	// StandingActive means that the revision was rolled out completely and owns objects.
-	StandingActive Standing = "Active"
-	// StandingRollingOut means that the rollout is in progress.
-	StandingRollingOut Standing = "RollingOut"
-	// StandingFailed means that the revision was never rolled out completely: it was
+	// RevisionActive means that the revision was rolled out completely and owns objects.
+	RevisionActive RevisionStatus = "Active"
+	// RevisionRollingOut means that the rollout is in progress.
+	RevisionRollingOut RevisionStatus = "RollingOut"
+	// RevisionFailed means that the revision was never rolled out completely: it was
 	// replaced, is blocked, or has exceeded its progress deadline.
-	StandingFailed Standing = "Failed"
-	// StandingArchived means that the revision was rolled out completely and then replaced.
-	StandingArchived Standing = "Archived"
+	RevisionFailed RevisionStatus = "Failed"
+	// RevisionArchived means that the revision was rolled out completely and then replaced.
+	RevisionArchived RevisionStatus = "Archived"
 )
 
 // RevisionRecord describes a revision of an extension.
 type RevisionRecord struct {
-	Name     string   `json:"name"`
-	Revision int64    `json:"revision"`
-	State    Standing `json:"state"`
-	Bundle   string   `json:"bundle,omitempty"`
-	Version  string   `json:"version,omitempty"`
-	Release  string   `json:"release,omitempty"`
+	Name     string         `json:"name"`
+	Revision int64          `json:"revision"`
+	State    RevisionStatus `json:"state"`
+	Bundle   string         `json:"bundle,omitempty"`
+	Version  string         `json:"version,omitempty"`
+	Release  string         `json:"release,omitempty"`
 	// Image is the reference of the bundle image with its digest.
 	Image   string      `json:"image,omitempty"`
 	Created metav1.Time `json:"created"`
@@ -126,21 +126,21 @@ func newRevisionRecord(set *olmv1.ClusterObjectSet) RevisionRecord {
 	r.archived = set.Spec.LifecycleState == olmv1.LifecycleStateArchived
 	switch {
 	case r.archived && r.isRolledOut():
-		r.State = StandingArchived
+		r.State = RevisionArchived
 	case r.archived:
-		r.State = StandingFailed
+		r.State = RevisionFailed
 		r.Message = cmp.Or(set.Annotations[olmv1.AnnotationFailure], "it was replaced before it was rolled out completely")
 	case r.isRolledOut():
-		r.State = StandingActive
+		r.State = RevisionActive
 		if available != nil && available.Status == metav1.ConditionFalse {
 			r.Message = available.Message
 		}
 	default:
-		r.State = StandingRollingOut
+		r.State = RevisionRollingOut
 		if progressing != nil {
 			r.Message = progressing.Message
 			if progressing.Status == metav1.ConditionFalse {
-				r.State = StandingFailed
+				r.State = RevisionFailed
 			}
 		}
 	}

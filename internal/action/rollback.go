@@ -40,8 +40,8 @@ type ExtensionRollback struct {
 	Wait *Wait
 }
 
-// RolledBack is the result of a rollback.
-type RolledBack struct {
+// RollbackResult is the result of a rollback.
+type RollbackResult struct {
 	// Extension is the current extension.
 	Extension *olmv1.ClusterExtension
 	// To is the revision whose bundle is requested now.
@@ -57,7 +57,7 @@ type RolledBack struct {
 // an error if there is no revision to roll back to. It also does so if no catalog contains
 // the bundle any more, because the controller could not resolve it. It returns the result
 // also together with an error of the wait.
-func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
+func (a *ExtensionRollback) Run(ctx context.Context) (*RollbackResult, error) {
 	extension, sets, err := readRevisions(ctx, a.Client, a.Name)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
 		return nil, err
 	}
 
-	result := &RolledBack{Extension: extension, To: target, Follow: newFollowCommand(a.Name, extension.Spec, a.CRDUpgradeSafety)}
+	result := &RollbackResult{Extension: extension, To: target, Follow: newFollowCommand(a.Name, extension.Spec, a.CRDUpgradeSafety)}
 	choice := Choice{Version: &target.Version, SelfCertified: ptr.To(true), CRDUpgradeSafety: a.CRDUpgradeSafety}
 	before, err := patchExtensionChoice(ctx, a.Client, a.Progress, a.Check, extension, choice)
 	if err != nil {

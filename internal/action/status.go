@@ -234,7 +234,7 @@ func readObjectState(ctx context.Context, c client.Client, probes *apply.Probes,
 		state.Message, state.foreign = owner.describeForeignOwner(live), owner.isOwnedByOthers(live)
 	default:
 		probe := probes.Probe(live)
-		state.Ready, state.Message, state.mayComeLater = probe.Ready, probe.Message, probe.Later
+		state.Ready, state.Message, state.mayComeLater = probe.Ready, probe.Message, probe.AwaitsLaterPhase
 	}
 
 	return state, nil

@@ -41,8 +41,8 @@ type Uninstall struct {
 	WaitForAll bool
 }
 
-// Uninstalled is the result of an uninstallation.
-type Uninstalled struct {
+// UninstallResult is the result of an uninstallation.
+type UninstallResult struct {
 	// Deleted are the deleted objects.
 	Deleted []*unstructured.Unstructured
 	// Left are the objects that remain on the cluster.
@@ -59,7 +59,7 @@ type Leftover struct {
 
 // Run removes the objects of the installation in the reverse order of Install. It returns
 // the result also together with an error.
-func (a *Uninstall) Run(ctx context.Context) (*Uninstalled, error) {
+func (a *Uninstall) Run(ctx context.Context) (*UninstallResult, error) {
 	installation := Installation{Namespace: a.Namespace, ProtectCustomResources: true}
 	objects, err := installation.Manifests()
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *Uninstall) Run(ctx context.Context) (*Uninstalled, error) {
 		return nil, err
 	}
 
-	result := &Uninstalled{}
+	result := &UninstallResult{}
 	for _, object := range objects {
 		err := a.Client.Delete(ctx, object, client.PropagationPolicy("Background"))
 		switch {

@@ -267,19 +267,19 @@ func TestRemovalOfWhatWasSeen(t *testing.T) {
 	cases := []struct {
 		name string
 		// outdate changes what was seen, or the object after that.
-		outdate func(b *fixture, seen *Seen)
+		outdate func(b *fixture, seen *ObservedObject)
 		reads   int
 		state   RemovalState
 	}{
 		{"as it is", nil, 0, RemovalGone},
-		{"with a finalizer", func(_ *fixture, seen *Seen) { seen.Held = true }, 1, RemovalGone},
-		{"it was changed since", func(b *fixture, _ *Seen) {
+		{"with a finalizer", func(_ *fixture, seen *ObservedObject) { seen.HasFinalizers = true }, 1, RemovalGone},
+		{"it was changed since", func(b *fixture, _ *ObservedObject) {
 			b.writeAs("person", strings.Replace(config, "ours: v1", "theirs: v1", 1))
 		}, 1, RemovalGone},
-		{"a later revision has it since", func(b *fixture, _ *Seen) { b.applyObject(2, nil, config) }, 1, RemovalLeft},
-		{"another's", func(_ *fixture, seen *Seen) { seen.Controller = "other" }, 1, RemovalGone},
-		{"it was going", func(_ *fixture, seen *Seen) { seen.Deleting = true }, 1, RemovalGone},
-		{"it is another object of this name", func(_ *fixture, seen *Seen) { seen.UID = "other" }, 1, RemovalGone},
+		{"a later revision has it since", func(b *fixture, _ *ObservedObject) { b.applyObject(2, nil, config) }, 1, RemovalLeft},
+		{"another's", func(_ *fixture, seen *ObservedObject) { seen.Controller = "other" }, 1, RemovalGone},
+		{"it was going", func(_ *fixture, seen *ObservedObject) { seen.Deleting = true }, 1, RemovalGone},
+		{"it is another object of this name", func(_ *fixture, seen *ObservedObject) { seen.UID = "other" }, 1, RemovalGone},
 	}
 
 	for _, test := range cases {
@@ -287,7 +287,7 @@ func TestRemovalOfWhatWasSeen(t *testing.T) {
 			b := newFixture(t)
 			b.applyObject(1, nil, config)
 			live := b.readObject(config)
-			seen := Seen{UID: live.GetUID(), Version: live.GetResourceVersion(), Controller: metav1.GetControllerOf(live).UID}
+			seen := ObservedObject{UID: live.GetUID(), Version: live.GetResourceVersion(), Controller: metav1.GetControllerOf(live).UID}
 			if test.outdate != nil {
 				test.outdate(b, &seen)
 			}
@@ -296,7 +296,7 @@ func TestRemovalOfWhatWasSeen(t *testing.T) {
 			owner := b.newOwner(1)
 			removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{
 				Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.parseManifest(config)}}}},
-				Current: func(schema.GroupVersionResource, string, string) (Seen, bool) { return seen, true },
+				LastSeen: func(schema.GroupVersionResource, string, string) (ObservedObject, bool) { return seen, true },
 			})
 			if got := removal.Phases[0].Objects[0]; got.State != test.state || b.reads != test.reads {
 				t.Errorf("state is %s (%v) after %d reads, want %s after %d", got.State, got.Err, b.reads, test.state, test.reads)

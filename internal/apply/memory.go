@@ -38,7 +38,7 @@ func NewMemory(size int) *Memory {
 
 // recallProbe returns the probe of an object if it has not been written since the same request.
 // Otherwise it returns false.
-func (m *Memory) recallProbe(seen Seen, request digest) (Probe, bool) {
+func (m *Memory) recallProbe(seen ObservedObject, request digest) (Probe, bool) {
 	entry, ok := m.lookUpEntry(seen.UID)
 	if !ok || entry.version != seen.Version || entry.request != request {
 		return Probe{}, false

@@ -29,13 +29,13 @@ type Object struct {
 	Manifest *unstructured.Unstructured
 	// Protection determines what happens if the object already exists. Unset means Prevent.
 	Protection olmv1.CollisionProtection
-	// Wanted means that another revision is about to take over the object. Its removal then leaves
+	// WantedBySibling means that another revision is about to take over the object. Its removal then leaves
 	// the object, and waits until that has happened.
-	Wanted bool
-	// Keep leaves the object on the cluster when its revision is removed: only the owner reference
+	WantedBySibling bool
+	// KeepOnRemoval leaves the object on the cluster when its revision is removed: only the owner reference
 	// to the revision is removed. Its labels stay, so that a revision of the same extension can
 	// take it over again.
-	Keep bool
+	KeepOnRemoval bool
 }
 
 // Action is what was done with an object.
@@ -110,7 +110,7 @@ func (o *objectEngine) apply(ctx context.Context, rev *Revision, object Object) 
 		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}
 	}
 
-	absent := rev.First && !isSeen
+	absent := rev.FirstRollout && !isSeen
 	for range maxApplyAttempts {
 		var result ObjectResult
 		if result, err = o.tryApply(ctx, rev, object, at, key, request, absent); err == nil {

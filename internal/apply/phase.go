@@ -44,7 +44,7 @@ func (r PhaseResult) Done() bool {
 // what later phases provide.
 func (r PhaseResult) allowsNextPhase() bool {
 	for _, object := range r.Objects {
-		if !object.Done() && !object.Probe.Later {
+		if !object.Done() && !object.Probe.AwaitsLaterPhase {
 			return false
 		}
 	}

@@ -10,9 +10,9 @@ import (
 // Probe is the result of a readiness probe.
 type Probe struct {
 	Ready bool
-	// Later means that the object is not ready, but a later phase may provide what it lacks. So it
+	// AwaitsLaterPhase means that the object is not ready, but a later phase may provide what it lacks. So it
 	// does not block the next phases, only the end of the rollout.
-	Later bool
+	AwaitsLaterPhase bool
 	// Message states, for people, what an object that is not ready lacks. It is empty if the
 	// object is ready.
 	Message string

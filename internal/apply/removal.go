@@ -35,13 +35,13 @@ var deletedImmediately = map[schema.GroupKind]bool{
 type Removal struct {
 	Owner  *Owner
 	Phases []Phase
-	// Gone is how many phases, counted from the last, are known to be removed. They are not
+	// RemovedPhases is how many phases, counted from the last, are known to be removed. They are not
 	// checked again.
-	Gone int
-	// Current returns the last version of an object that a watch observed, as for a Revision. May
+	RemovedPhases int
+	// LastSeen returns the last version of an object that a watch observed, as for a Revision. May
 	// be nil. An object that the owner controls is then deleted in that version, without being
 	// read.
-	Current func(resource schema.GroupVersionResource, namespace, name string) (Seen, bool)
+	LastSeen func(resource schema.GroupVersionResource, namespace, name string) (ObservedObject, bool)
 }
 
 // RemovalState is the state of an object that is being removed.
@@ -88,8 +88,8 @@ func (r PhaseRemoval) Done() bool {
 type RevisionRemoval struct {
 	// Phases are those that were checked, last phase first.
 	Phases []PhaseRemoval
-	// Gone is how many phases, counted from the last, are removed.
-	Gone int
+	// RemovedPhases is how many phases, counted from the last, are removed.
+	RemovedPhases int
 	// Total is the number of the revision's phases.
 	Total int
 
@@ -105,14 +105,14 @@ type RevisionRemoval struct {
 //
 // Dependents of an object, such as the pods of a Deployment, are left to the garbage collector.
 func (e *Engine) Remove(ctx context.Context, r *Removal) RevisionRemoval {
-	result := RevisionRemoval{Gone: r.Gone, Total: len(r.Phases), alreadyGone: r.Gone}
-	for result.Gone < result.Total {
-		removed := e.phases.remove(ctx, r, r.Phases[result.Total-1-result.Gone])
+	result := RevisionRemoval{RemovedPhases: r.RemovedPhases, Total: len(r.Phases), alreadyGone: r.RemovedPhases}
+	for result.RemovedPhases < result.Total {
+		removed := e.phases.remove(ctx, r, r.Phases[result.Total-1-result.RemovedPhases])
 		result.Phases = append(result.Phases, removed)
 		if ctx.Err() != nil || !removed.Done() {
 			break
 		}
-		result.Gone++
+		result.RemovedPhases++
 	}
 
 	return result
@@ -120,7 +120,7 @@ func (e *Engine) Remove(ctx context.Context, r *Removal) RevisionRemoval {
 
 // Done reports whether the revision controls no object any more.
 func (r RevisionRemoval) Done() bool {
-	return r.Gone == r.Total
+	return r.RemovedPhases == r.Total
 }
 
 // Err returns the failures of objects by phase, or nil.
@@ -186,7 +186,7 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 	}
 
 	seen, isSeen := r.lastSeen(at.resource, key)
-	isSeen = isSeen && seen.Controller == r.Owner.Reference.UID && !seen.Deleting && !object.Wanted && !object.Keep
+	isSeen = isSeen && seen.Controller == r.Owner.Reference.UID && !seen.Deleting && !object.WantedBySibling && !object.KeepOnRemoval
 	for i := range maxApplyAttempts {
 		if !isSeen {
 			live, err := o.store.get(ctx, at, key)
@@ -200,16 +200,16 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 			case live.GetDeletionTimestamp() != nil:
 				o.retriggerCRDDeletion(ctx, at, key, live)
 				return ObjectRemoval{Object: key, State: RemovalPending, Message: o.describeBlockers(ctx, live)}
-			case object.Wanted:
+			case object.WantedBySibling:
 				return ObjectRemoval{Object: key, State: RemovalPending, Message: "the remaining revision is about to take it over"}
-			case object.Keep:
+			case object.KeepOnRemoval:
 				err := o.store.replaceOwnerReferences(ctx, at, key, live.GetUID(), live.GetResourceVersion(), otherOwnerReferences(live, r.Owner))
 				if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 					return newFailedRemoval(key, err)
 				}
 				continue // It is read again: the owner no longer controls it.
 			}
-			seen = Seen{UID: live.GetUID(), Version: live.GetResourceVersion(), Held: len(live.GetFinalizers()) > 0}
+			seen = ObservedObject{UID: live.GetUID(), Version: live.GetResourceVersion(), HasFinalizers: len(live.GetFinalizers()) > 0}
 		}
 
 		if i == 0 {
@@ -218,7 +218,7 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 
 		err = o.store.delete(ctx, at, key, seen.UID, seen.Version)
 		switch {
-		case err == nil && deletedImmediately[key.GroupKind] && !seen.Held:
+		case err == nil && deletedImmediately[key.GroupKind] && !seen.HasFinalizers:
 			return ObjectRemoval{Object: key, State: RemovalGone}
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
 			return newFailedRemoval(key, err)
@@ -239,11 +239,11 @@ func otherOwnerReferences(live *unstructured.Unstructured, owner *Owner) []metav
 	})
 }
 
-func (r *Removal) lastSeen(resource schema.GroupVersionResource, key Key) (Seen, bool) {
-	if r.Current == nil {
-		return Seen{}, false
+func (r *Removal) lastSeen(resource schema.GroupVersionResource, key Key) (ObservedObject, bool) {
+	if r.LastSeen == nil {
+		return ObservedObject{}, false
 	}
-	return r.Current(resource, key.Namespace, key.Name)
+	return r.LastSeen(resource, key.Namespace, key.Name)
 }
 
 // prepareCRDStorage makes the API server set up the storage of the kind that a CRD defines. The

@@ -118,14 +118,14 @@ func TestRevisionIsRemovedInReverse(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			engine := &Engine{phases: &phaseEngine{scripted{removals: test.states}}}
 			removal := engine.Remove(t.Context(), &Removal{
-				Owner: &Owner{}, Phases: []Phase{testPhase(t, "one", "a"), testPhase(t, "two", "b"), testPhase(t, "three", "c")}, Gone: test.known,
+				Owner: &Owner{}, Phases: []Phase{testPhase(t, "one", "a"), testPhase(t, "two", "b"), testPhase(t, "three", "c")}, RemovedPhases: test.known,
 			})
 			text := ""
 			if err := removal.Err(); err != nil {
 				text = err.Error()
 			}
-			if len(removal.Phases) != test.begun || removal.Gone != test.gone || removal.Done() != (test.gone == 3) || removal.Waiting() != test.waiting || text != test.err {
-				t.Errorf("%d phases begun, %d gone, done is %t\nwaiting %s\nerror %s", len(removal.Phases), removal.Gone, removal.Done(), removal.Waiting(), text)
+			if len(removal.Phases) != test.begun || removal.RemovedPhases != test.gone || removal.Done() != (test.gone == 3) || removal.Waiting() != test.waiting || text != test.err {
+				t.Errorf("%d phases begun, %d gone, done is %t\nwaiting %s\nerror %s", len(removal.Phases), removal.RemovedPhases, removal.Done(), removal.Waiting(), text)
 			}
 		})
 	}

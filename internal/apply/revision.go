@@ -27,33 +27,33 @@ type Revision struct {
 	// Watch is called with each resource before the first of its objects is applied, so that a
 	// watch can be started in time. May be nil. It must be safe for concurrent use.
 	Watch func(resource schema.GroupVersionResource)
-	// Current returns the last version of an object that a watch observed. It returns false if the
+	// LastSeen returns the last version of an object that a watch observed. It returns false if the
 	// resource is not watched or the object was not observed. An object that has not changed since
 	// is then not read. May be nil. It must be safe for concurrent use.
-	Current func(resource schema.GroupVersionResource, namespace, name string) (Seen, bool)
-	// First means that no earlier revision created any of the objects, and that few of them exist.
+	LastSeen func(resource schema.GroupVersionResource, namespace, name string) (ObservedObject, bool)
+	// FirstRollout means that no earlier revision created any of the objects, and that few of them exist.
 	// Objects that no watch observed are created without being read. It affects only the number of
 	// requests.
-	First bool
+	FirstRollout bool
 }
 
-// Seen is a version of an object.
-type Seen struct {
+// ObservedObject is a version of an object.
+type ObservedObject struct {
 	UID     types.UID
 	Version string
 	// Controller is the UID of the controller, or empty.
 	Controller types.UID
 	// Deleting means that the object is being deleted.
 	Deleting bool
-	// Held means that the object has finalizers.
-	Held bool
+	// HasFinalizers means that the object has finalizers.
+	HasFinalizers bool
 }
 
-func (r *Revision) lastSeen(resource schema.GroupVersionResource, key Key) (Seen, bool) {
-	if r.Current == nil {
-		return Seen{}, false
+func (r *Revision) lastSeen(resource schema.GroupVersionResource, key Key) (ObservedObject, bool) {
+	if r.LastSeen == nil {
+		return ObservedObject{}, false
 	}
-	return r.Current(resource, key.Namespace, key.Name)
+	return r.LastSeen(resource, key.Namespace, key.Name)
 }
 
 // Engine applies and removes revisions. It is safe for concurrent use.

@@ -74,7 +74,7 @@ func probeCABundle(u *unstructured.Unstructured) Probe {
 
 	for _, webhook := range listWebhooks(u) {
 		if webhook.caBundle == "" {
-			return Probe{Later: true, Message: fmt.Sprintf("its %s is not trusted yet: it has no caBundle", webhook)}
+			return Probe{AwaitsLaterPhase: true, Message: fmt.Sprintf("its %s is not trusted yet: it has no caBundle", webhook)}
 		}
 	}
 	return readyProbe()

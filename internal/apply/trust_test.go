@@ -128,7 +128,7 @@ func TestWebhooksThatGo(t *testing.T) {
 
 			b.waitForCRDStatus(test.first)
 			b.injectCABundle(test.trust)
-			if result := b.applyObject(1, memory, test.first); result.Err != nil || result.Action != ActionUnchanged || result.Probe.Later {
+			if result := b.applyObject(1, memory, test.first); result.Err != nil || result.Action != ActionUnchanged || result.Probe.AwaitsLaterPhase {
 				t.Fatalf("before: %s %v %v", result.Action, result.Probe, result.Err)
 			}
 			if result := b.applyObject(2, memory, test.second); result.Err != nil || result.Action != ActionRecovered {
@@ -289,18 +289,18 @@ func TestTrustIsAwaited(t *testing.T) {
 		want     Probe
 	}{
 		"crd":                             {given(convertedCRD) + established, readyProbe()},
-		"crd without trust":               {missing(convertedCRD) + established, Probe{Later: true, Message: "its conversion webhook is not trusted yet: it has no caBundle"}},
+		"crd without trust":               {missing(convertedCRD) + established, Probe{AwaitsLaterPhase: true, Message: "its conversion webhook is not trusted yet: it has no caBundle"}},
 		"crd, new, without trust":         {missing(convertedCRD), notReadyProbe("it is not established yet")},
 		"crd without a wish":              {unasked(missing(convertedCRD)) + established, readyProbe()},
 		"crd without conversion":          {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {" + asks + "}" + established, readyProbe()},
 		"webhooks":                        {given(validating), readyProbe()},
-		"webhook without trust":           {missing(validating), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
-		"mutating webhook without trust":  {missing(mutating), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
-		"cert-manager is late":            {elsewhere(missing(validating)), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
+		"webhook without trust":           {missing(validating), Probe{AwaitsLaterPhase: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
+		"mutating webhook without trust":  {missing(mutating), Probe{AwaitsLaterPhase: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
+		"cert-manager is late":            {elsewhere(missing(validating)), Probe{AwaitsLaterPhase: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
 		"cert-manager was there":          {elsewhere(given(validating)), readyProbe()},
 		"a wish of the author":            {authors(missing(convertedCRD)) + established, readyProbe()},
 		"webhooks without a wish":         {unasked(missing(validating)), readyProbe()},
-		"odd webhooks":                    {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [7, {name: c, clientConfig: 8}]", Probe{Later: true, Message: `its webhook "c" is not trusted yet: it has no caBundle`}},
+		"odd webhooks":                    {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [7, {name: c, clientConfig: 8}]", Probe{AwaitsLaterPhase: true, Message: `its webhook "c" is not trusted yet: it has no caBundle`}},
 		"another kind with an odd wish":   {"apiVersion: v1\nkind: ConfigMap\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", readyProbe()},
 		"a webhook of another API's kind": {"apiVersion: example.com/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", readyProbe()},
 	} {

@@ -47,9 +47,9 @@ type Bundle struct {
 	// Objects are all other objects of all documents, as written. A List is replaced by its
 	// items.
 	Objects []unstructured.Unstructured
-	// StatedProperties are the properties that the author wrote: in the CSV's annotation
+	// AuthorProperties are the properties that the author wrote: in the CSV's annotation
 	// AnnotationProperties, then in the metadata folder, each once.
-	StatedProperties []fbc.Property
+	AuthorProperties []fbc.Property
 	// Properties describe what the bundle is, provides and requires: those that the author
 	// wrote and those derived from its content, each once, sorted by type and value. They
 	// do not include olm.csv.metadata, which FBC adds.

@@ -260,7 +260,7 @@ func TestPlace(t *testing.T) {
 		{"another folder", "9", func(fstest.MapFS) {}, Placement{}, "9: holds no ClusterServiceVersion with a name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Place(tree(c.edit), c.folder)
+			got, err := FindPlacement(tree(c.edit), c.folder)
 			if fmt.Sprint(err) != "<nil>" && (c.err == "" || !strings.HasPrefix(err.Error(), c.err)) || err == nil && c.err != "" {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}

@@ -39,13 +39,13 @@ type ObjectProperty struct {
 	Data []byte `json:"data"`
 }
 
-// Form is how an olm.bundle blob contains the manifests of its bundle.
-type Form int
+// ManifestForm is how an olm.bundle blob contains the manifests of its bundle.
+type ManifestForm int
 
 const (
 	// WithObjects adds every manifest as an olm.bundle.object property, like "opm render".
 	// Such a catalog can be served without the bundle's image.
-	WithObjects Form = iota
+	WithObjects ManifestForm = iota
 	// WithMetadata adds the descriptive part of the CSV as one olm.csv.metadata property,
 	// which is much smaller. Mainstay's own catalogs use it.
 	WithMetadata
@@ -56,7 +56,7 @@ const (
 // of the bundle's image in the catalog. It may be empty.
 //
 // It returns an error for a CRD that the CSV owns and the catalog would not contain.
-func (b *Bundle) FBC(image string, form Form) (fbc.Bundle, error) {
+func (b *Bundle) FBC(image string, form ManifestForm) (fbc.Bundle, error) {
 	if err := b.checkProvidedAPIs(); err != nil {
 		return fbc.Bundle{}, fmt.Errorf("error checking provided apis in bundle %s: %w", b.Name(), err)
 	}
@@ -89,13 +89,13 @@ func (b *Bundle) FBC(image string, form Form) (fbc.Bundle, error) {
 		blob.Properties = append(blob.Properties, metadata)
 	}
 
-	Arrange(&blob)
+	SortManifestPropertiesLast(&blob)
 	return blob, nil
 }
 
-// Arrange moves the properties with manifests behind all others, and sorts the related
+// SortManifestPropertiesLast moves the properties with manifests behind all others, and sorts the related
 // images by image, as in every rendered bundle. Otherwise it keeps the order.
-func Arrange(b *fbc.Bundle) {
+func SortManifestPropertiesLast(b *fbc.Bundle) {
 	slices.SortStableFunc(b.Properties, func(x, y fbc.Property) int {
 		return cmp.Compare(manifestPropertyRank(x), manifestPropertyRank(y))
 	})

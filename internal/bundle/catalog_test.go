@@ -208,7 +208,7 @@ func TestArrange(t *testing.T) {
 		RelatedImages: []fbc.RelatedImage{{Name: "2", Image: "b"}, {Name: "1", Image: "b"}, {Image: "a"}},
 	}
 
-	Arrange(&b)
+	SortManifestPropertiesLast(&b)
 	var got []string
 	for _, p := range b.Properties {
 		got = append(got, p.Type+" "+string(p.Value))

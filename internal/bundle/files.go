@@ -56,9 +56,9 @@ type File struct {
 	Folder bool
 	// Data is the content of the file. It must not be changed.
 	Data []byte
-	// Contents are the documents of a manifest without the empty ones. When Err is set,
+	// Documents are the documents of a manifest without the empty ones. When Err is set,
 	// they end before the first invalid document.
-	Contents []map[string]any
+	Documents []map[string]any
 	// Err is the reason why the file or a document of it cannot be read. It does not
 	// contain the name of the file.
 	Err error
@@ -125,9 +125,9 @@ func ReadFiles(fsys fs.FS) (*Files, error) {
 // manifest.
 func (f File) FirstObject() (*unstructured.Unstructured, error) {
 	switch object := f.Object(); {
-	case len(f.Contents) == 0 && f.Err != nil:
+	case len(f.Documents) == 0 && f.Err != nil:
 		return nil, f.Err
-	case len(f.Contents) == 0:
+	case len(f.Documents) == 0:
 		return nil, nil
 	case object.GetKind() == "":
 		return nil, errors.New("is not a Kubernetes object, its kind is missing")
@@ -140,7 +140,7 @@ func (f File) FirstObject() (*unstructured.Unstructured, error) {
 // file over a limit counts as readable, because it must not be ignored.
 func (f File) IsReadable() bool {
 	limit := (*limitError)(nil)
-	return f.Err == nil || len(f.Contents) > 0 || errors.As(f.Err, &limit)
+	return f.Err == nil || len(f.Documents) > 0 || errors.As(f.Err, &limit)
 }
 
 // ReadManifest decodes a manifest from data, within the limits of ReadFiles.
@@ -156,7 +156,7 @@ func ReadManifest(name string, data []byte) File {
 // decodeManifest sets Contents and Err.
 func (f *File) decodeManifest() {
 	if !f.Folder && f.Err == nil {
-		f.Contents, f.Err = decodeDocuments(f.Data)
+		f.Documents, f.Err = decodeDocuments(f.Data)
 	}
 }
 

@@ -149,7 +149,7 @@ func (l *manifestLoader) addManifestFile(file File) {
 	case first == nil:
 		l.addWarning("%s: is empty: it is ignored", file.Name)
 		return
-	case len(file.Contents) > 1 || file.Err != nil:
+	case len(file.Documents) > 1 || file.Err != nil:
 		l.addWarning("%s: holds more than one document: catalogs ignore all but the first", file.Name)
 	}
 
@@ -157,7 +157,7 @@ func (l *manifestLoader) addManifestFile(file File) {
 		l.Manifests = append(l.Manifests, *first)
 	}
 
-	for i, content := range file.Contents {
+	for i, content := range file.Documents {
 		if err := l.addManifestDocument(content, file.Name); err != nil {
 			l.addOmission("%s: document %d: %v", file.Name, i+1, err)
 			return

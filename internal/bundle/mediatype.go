@@ -37,8 +37,8 @@ func DetectMediaType(files []File, directory string) (string, error) {
 			continue
 		}
 		found = true
-		if path.Base(file.Name) == "Chart.yaml" && len(file.Contents) > 0 {
-			if name, _ := file.Contents[0]["name"].(string); name != "" {
+		if path.Base(file.Name) == "Chart.yaml" && len(file.Documents) > 0 {
+			if name, _ := file.Documents[0]["name"].(string); name != "" {
 				return MediaTypeHelm, nil
 			}
 		}
@@ -55,8 +55,8 @@ func DetectMediaType(files []File, directory string) (string, error) {
 
 // Object returns the object of the first document. It is empty when there is none.
 func (f File) Object() *unstructured.Unstructured {
-	if len(f.Contents) == 0 {
+	if len(f.Documents) == 0 {
 		return &unstructured.Unstructured{}
 	}
-	return &unstructured.Unstructured{Object: f.Contents[0]}
+	return &unstructured.Unstructured{Object: f.Documents[0]}
 }

@@ -39,9 +39,9 @@ type csvNode struct {
 	updates []string // names that it replaces and skips
 }
 
-// Place returns the placement of the version in folder. The root of fsys has the package
+// FindPlacement returns the placement of the version in folder. The root of fsys has the package
 // manifest and one folder for each version, with one CSV in it.
-func Place(fsys fs.FS, folder string) (Placement, error) {
+func FindPlacement(fsys fs.FS, folder string) (Placement, error) {
 	_, entries, err := (&folderReader{fsys: fsys}).readFolder(".")
 	if err != nil {
 		return Placement{}, err

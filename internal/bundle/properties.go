@@ -43,7 +43,7 @@ type PackageRequiredProperty struct {
 func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 	spec := b.CSV.Spec
 	annotated := b.parseAnnotationProperties()
-	b.StatedProperties = distinctProperties(annotated, stated)
+	b.AuthorProperties = distinctProperties(annotated, stated)
 
 	set := propertySet{}
 	set.add(stated...)

@@ -49,7 +49,7 @@ func (s *replicaStore) Content(name string) (*catalogstore.Content, error) {
 	catalog := &olmv1.ClusterCatalog{}
 	// If the catalog cannot be read, it is treated as a catalog without content.
 	if s.reader.Get(ctx, client.ObjectKey{Name: name}, catalog) == nil && isOffered(catalog) {
-		return nil, serve.ErrComing
+		return nil, serve.ErrContentPending
 	}
 
 	return nil, err

@@ -57,7 +57,7 @@ func TestReplicaStore(t *testing.T) {
 		want    error
 	}{
 		"stored":            {"here", listed{}, nil},
-		"not available yet": {"new", listed{catalogs: []olmv1.ClusterCatalog{offered}}, serve.ErrComing},
+		"not available yet": {"new", listed{catalogs: []olmv1.ClusterCatalog{offered}}, serve.ErrContentPending},
 		"not decided yet":   {"new", listed{catalogs: make([]olmv1.ClusterCatalog, 1)}, catalogstore.ErrNotFound},
 		"unknown":           {"new", listed{err: errors.New("not found")}, catalogstore.ErrNotFound},
 	} {

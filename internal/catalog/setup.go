@@ -67,9 +67,9 @@ type Options struct {
 	// TLSCertFile and TLSKeyFile are PEM files of the serving certificate. They are reloaded when they
 	// change. If both are empty, the program issues a certificate.
 	TLSCertFile, TLSKeyFile string
-	// Memory is a certificate for a server whose clients are in the same process. It must not be set
+	// InMemoryCertificate is a certificate for a server whose clients are in the same process. It must not be set
 	// together with the files.
-	Memory *certify.Memory
+	InMemoryCertificate *certify.InMemoryCertificate
 	// Limits limit the size of catalogs.
 	Limits catalogstore.Limits
 	// ClientLimits limit concurrent connections and requests.
@@ -96,7 +96,7 @@ func (o Options) validateOptions() error {
 		return errors.New("no image puller is set")
 	case (o.TLSCertFile == "") != (o.TLSKeyFile == ""):
 		return errors.New("certificate file and key file must be set together")
-	case o.TLSCertFile != "" && o.Memory != nil:
+	case o.TLSCertFile != "" && o.InMemoryCertificate != nil:
 		return errors.New("the certificate is set as files and in memory: set one of them")
 	}
 
@@ -170,7 +170,7 @@ func addControllers(mgr ctrl.Manager, opts Options, contents *catalogstore.Store
 		BaseURL: opts.catalogBaseURL, Retrievals: retrievals, Clock: clock.RealClock{},
 	}
 	follower := &follow.Reconciler{
-		Client: mgr.GetClient(), Store: contents, Fetcher: fetcher, Retrievals: retrievals, Leads: mgr.Elected(),
+		Client: mgr.GetClient(), Store: contents, Fetcher: fetcher, Retrievals: retrievals, Elected: mgr.Elected(),
 	}
 	return errors.Join(mgr.Add(retrievals.Runnable()), unpacker.SetupWithManager(mgr, contents.OnLost), follower.SetupWithManager(mgr, contents.OnLost))
 }
@@ -180,8 +180,8 @@ func addControllers(mgr ctrl.Manager, opts Options, contents *catalogstore.Store
 func addCertificate(mgr ctrl.Manager, opts Options) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), func(*http.Request) error, error) {
 	always := func(*http.Request) error { return nil }
 	switch {
-	case opts.Memory != nil:
-		return opts.Memory.GetCertificate, always, nil
+	case opts.InMemoryCertificate != nil:
+		return opts.InMemoryCertificate.GetCertificate, always, nil
 	case opts.TLSCertFile != "":
 		watcher, err := certwatcher.New(opts.TLSCertFile, opts.TLSKeyFile)
 		if err != nil {

@@ -476,7 +476,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 func TestACertificateInMemory(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
 	namespace, made := createCatalog(t, c)
-	memory, err := certify.NewMemory([]string{"127.0.0.1"}, time.Now())
+	memory, err := certify.NewInMemoryCertificate([]string{"127.0.0.1"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +491,7 @@ func TestACertificateInMemory(t *testing.T) {
 	}
 
 	earlier.Close()
-	r := start(t, namespace, func(o *catalog.Options) { o.Memory, o.CacheDir = memory, stale })
+	r := start(t, namespace, func(o *catalog.Options) { o.InMemoryCertificate, o.CacheDir = memory, stale })
 	reader := catalogclient.New(catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(memory.CA())
@@ -523,7 +523,7 @@ func TestOptions(t *testing.T) {
 	}{
 		"no puller":     {catalog.Options{}, "no image puller is set"},
 		"half a pair":   {catalog.Options{Puller: image.NewClient(image.Options{}), TLSKeyFile: "x"}, "must be set together"},
-		"two of a kind": {catalog.Options{Puller: image.NewClient(image.Options{}), TLSKeyFile: "x", TLSCertFile: "y", Memory: &certify.Memory{}}, "set one of them"},
+		"two of a kind": {catalog.Options{Puller: image.NewClient(image.Options{}), TLSKeyFile: "x", TLSCertFile: "y", InMemoryCertificate: &certify.InMemoryCertificate{}}, "set one of them"},
 	} {
 		if err := catalog.Setup(nil, test.opts); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error is %v, want %q", name, err, test.want)

@@ -76,10 +76,10 @@ func (g *Graph) newDrawing() drawing {
 	return p
 }
 
-// Below returns the part of the graph that is reachable from a version by any number of updates,
+// ReachableFrom returns the part of the graph that is reachable from a version by any number of updates,
 // with and without known issues. It returns a *NotFoundError if the graph does not have the
 // version.
-func (g *Graph) Below(version string) (*Graph, error) {
+func (g *Graph) ReachableFrom(version string) (*Graph, error) {
 	byVersion := make(map[string]int, len(g.Nodes))
 	for i, node := range g.Nodes {
 		byVersion[node.Version] = i

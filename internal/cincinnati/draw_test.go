@@ -50,7 +50,7 @@ type failingWriter struct{}
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("full") }
 
 func TestBelow(t *testing.T) {
-	part, err := newSmallGraph(t).Below("4.1.1")
+	part, err := newSmallGraph(t).ReachableFrom("4.1.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestBelow(t *testing.T) {
 
 	golden.Check(t, "below.mmd", out.Bytes())
 	var missing *cincinnati.NotFoundError
-	if _, err := newSmallGraph(t).Below("9.9.9"); !errors.As(err, &missing) {
+	if _, err := newSmallGraph(t).ReachableFrom("9.9.9"); !errors.As(err, &missing) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -16,7 +16,7 @@ func (a *app) newBundleCommand() *cobra.Command {
 		Aliases: []string{"bundles"},
 		Short:   "Validate bundles and push them to a registry",
 		Args:    cobra.ArbitraryArgs,
-		RunE:    terminal.Group,
+		RunE:    terminal.RunGroup,
 	}
 
 	cmd.AddCommand(newBundlePushCommand())
@@ -36,7 +36,7 @@ func newBundlePushCommand() *cobra.Command {
 No container engine is required. The command prints the reference of the pushed image by digest.`,
 		Example: `  mainstay bundle push ./bundle registry.example.com/argocd-operator:v0.6.0
   mainstay bundle push ./bundle registry.example.com/argocd-operator:v0.6.0 -o json`,
-		Args: terminal.Takes("DIR", "REF"),
+		Args: terminal.ExactArgs("DIR", "REF"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			push.Progress = terminal.NewProgress(cmd.ErrOrStderr())
 			push.Dir, push.Ref = args[0], args[1]
@@ -53,8 +53,8 @@ No container engine is required. The command prints the reference of the pushed 
 		},
 	}
 
-	opm.BindRegistry(cmd, &push.Registry)
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	opm.AddRegistryFlags(cmd, &push.Registry)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }
@@ -85,7 +85,7 @@ ClusterServiceVersions declare.`,
 
   # Write an OCI archive for 'ctr images import' or 'podman load'
   mainstay catalog build ./catalog --output catalog.tar`,
-		Args: terminal.Takes("DIR"),
+		Args: terminal.ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			build.Progress = terminal.NewProgress(cmd.ErrOrStderr())
 			build.Dir = args[0]
@@ -103,8 +103,8 @@ ClusterServiceVersions declare.`,
 	flags.StringVar(&build.Output, "output", "", "file to write the image to, as an OCI archive")
 	flags.StringVar(&build.BundleRepo, "bundle-repo", "", "parent repository for the bundle images (default: the repository of --push)")
 	flags.BoolVar(&build.DryRun, "dry-run", false, "do not push or write anything; print the catalog that would be generated from bundles")
-	opm.BindRegistry(cmd, &build.Registry)
-	out.BindAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	opm.AddRegistryFlags(cmd, &build.Registry)
+	out.AddFlagAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }

@@ -20,13 +20,13 @@ func (a *app) newCatalogCommand() *cobra.Command {
 		Aliases: []string{"catalogs", "cat"},
 		Short:   "Build catalogs and manage the catalogs of a cluster",
 		Args:    cobra.ArbitraryArgs,
-		RunE:    terminal.Group,
+		RunE:    terminal.RunGroup,
 	}
 
 	cmd.AddCommand(
 		a.newCatalogAddCommand(), a.newCatalogListCommand(), a.newCatalogRefreshCommand(), a.newCatalogDeleteCommand(),
-		newCatalogBuildCommand(), opm.RenderCommand("mainstay catalog"), opm.ValidateCommand("mainstay catalog"),
-		opm.SearchCommand("mainstay catalog"), opm.ShowCommand("mainstay catalog"), opm.GraphCommand("mainstay catalog"), opm.DiffCommand("mainstay catalog"),
+		newCatalogBuildCommand(), opm.NewRenderCommand("mainstay catalog"), opm.NewValidateCommand("mainstay catalog"),
+		opm.NewSearchCommand("mainstay catalog"), opm.NewShowCommand("mainstay catalog"), opm.NewGraphCommand("mainstay catalog"), opm.NewDiffCommand("mainstay catalog"),
 	)
 	return cmd
 }
@@ -45,7 +45,7 @@ func (a *app) newCatalogAddCommand() *cobra.Command {
 
   # Prefer this catalog over others that contain the same packages
   mainstay catalog add ours --image registry.example.com/catalog:v1 --priority 100`,
-		Args:              terminal.Takes("NAME"),
+		Args:              terminal.ExactArgs("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -69,7 +69,7 @@ func (a *app) newCatalogAddCommand() *cobra.Command {
 	flags.StringToStringVar(&add.Labels, "label", nil, "label of the catalog as KEY=VALUE, for use in catalog selectors; can be repeated")
 	_ = cmd.MarkFlagRequired("image") // the flag was just added
 	wait.addFlags(cmd, "the catalog is served")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }
@@ -102,7 +102,7 @@ func (a *app) newCatalogListCommand() *cobra.Command {
 		Short:   "List the catalogs of the cluster",
 		Example: `  mainstay catalog list
   mainstay catalog list -o wide`,
-		Args:              terminal.TakesUpTo(1),
+		Args:              terminal.MaximumArgs(1),
 		ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -125,7 +125,7 @@ func (a *app) newCatalogListCommand() *cobra.Command {
 	}
 
 	a.kube.addFlags(cmd)
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
 
 	return cmd
 }
@@ -179,7 +179,7 @@ func (a *app) newCatalogDeleteCommand() *cobra.Command {
 		Short:   "Remove a catalog from the cluster",
 		Long:    `Remove a catalog from the cluster. Extensions that were installed from it are not changed.`,
 		Example: `  mainstay catalog delete operatorhub --wait`,
-		Args:    terminal.Takes("NAME"), ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
+		Args:    terminal.ExactArgs("NAME"), ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
@@ -198,7 +198,7 @@ func (a *app) newCatalogDeleteCommand() *cobra.Command {
 
 	a.kube.addFlags(cmd)
 	wait.addFlags(cmd, "the catalog is deleted")
-	out.Bind(cmd, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatName)
 
 	return cmd
 }

@@ -16,7 +16,7 @@ func (a *app) newCatalogRefreshCommand() *cobra.Command {
 		Long: `Make catalogd resolve the image tag of a catalog now instead of at the next poll. New content is
 served and extensions are updated to it, as after a regular poll.`,
 		Example: `  mainstay catalog refresh operatorhub`,
-		Args:    terminal.Takes("NAME"), ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
+		Args:    terminal.ExactArgs("NAME"), ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {

@@ -19,11 +19,11 @@ func (a *app) newClusterCommand() *cobra.Command {
 		Long: `Show and update the version of the cluster. The cluster-version-operator reconciles the cluster
 to a release.`,
 		Args: cobra.ArbitraryArgs,
-		RunE: terminal.Group,
+		RunE: terminal.RunGroup,
 	}
 
 	a.kube.addFlags(cmd)
-	terminal.Plain(cmd)
+	terminal.StripControlCharacters(cmd)
 	cmd.AddCommand(
 		a.newClusterAcceptCommand(), a.newClusterChannelCommand(), a.newClusterHistoryCommand(), a.newClusterInitCommand(), a.newClusterRecommendCommand(), a.newClusterRollbackCommand(),
 		a.newClusterRollbackPreviewCommand(), a.newClusterStatusCommand(), a.newClusterUpgradeCommand(),
@@ -54,7 +54,7 @@ preconditions.`,
   mainstay cluster upgrade --to-latest
   mainstay cluster upgrade --to 1.4.2
   mainstay cluster upgrade --clear`,
-		Args: terminal.Takes(),
+		Args: terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := request.Validate()
 			if request.Clear && report.includeNotRecommended {
@@ -101,7 +101,7 @@ preconditions.`,
 	flags.BoolVar(&request.AllowWithWarnings, "allow-upgrade-with-warnings", false, "request the update even if the cluster is updating or failing")
 	flags.BoolVar(&report.includeNotRecommended, "include-not-recommended", false, "also show updates that are not recommended for this cluster")
 	_ = cmd.RegisterFlagCompletionFunc("to", a.completeUpdateVersion(&request.AllowNotRecommended))
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
@@ -142,7 +142,7 @@ A channel that is not known to contain the current release is refused unless
 --allow-explicit-channel is set.`,
 		Example: `  mainstay cluster channel stable-1.4
   mainstay cluster channel --allow-explicit-channel`,
-		Args:              terminal.TakesUpTo(1),
+		Args:              terminal.MaximumArgs(1),
 		ValidArgsFunction: a.completeFirstArgument(listChannels),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -159,7 +159,7 @@ A channel that is not known to contain the current release is refused unless
 	}
 
 	cmd.Flags().BoolVar(&channel.AllowExplicit, "allow-explicit-channel", false, "allow a channel that is not known to contain the current release, and allow clearing the channel")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
@@ -177,7 +177,7 @@ recommended. A name followed by - removes the risk from the accepted ones.`,
 		Example: `  mainstay cluster accept SlowDisks,OldFirmware
   mainstay cluster accept SlowDisks-
   mainstay cluster accept --clear`,
-		Args:              terminal.TakesUpTo(1),
+		Args:              terminal.MaximumArgs(1),
 		ValidArgsFunction: completeLastListItem(a.completeFirstArgument(listRiskNames)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -200,7 +200,7 @@ recommended. A name followed by - removes the risk from the accepted ones.`,
 
 	cmd.Flags().BoolVar(&accept.Replace, "replace", false, "replace the accepted risks by the given ones")
 	cmd.Flags().BoolVar(&accept.Clear, "clear", false, "remove all accepted risks")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
@@ -216,7 +216,7 @@ func (a *app) newClusterRollbackCommand() *cobra.Command {
 		Long: `Roll back the cluster to its previous release. The previous release must be a lower patch version
 of the same minor version. Use 'mainstay cluster rollback-preview' to show the target release.`,
 		Example: `  mainstay cluster rollback`,
-		Args:    terminal.Takes(),
+		Args:    terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
@@ -237,7 +237,7 @@ of the same minor version. Use 'mainstay cluster rollback-preview' to show the t
 		},
 	}
 
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
 
@@ -250,7 +250,7 @@ func (a *app) newClusterRollbackPreviewCommand() *cobra.Command {
 changed. The exit code is 2 if a rollback is not possible.`,
 		Example: `  mainstay cluster rollback-preview
   mainstay cluster rollback-preview -o json`,
-		Args: terminal.Takes(),
+		Args: terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
@@ -276,7 +276,7 @@ changed. The exit code is 2 if a rollback is not possible.`,
 		},
 	}
 
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
 
@@ -303,7 +303,7 @@ func (a *app) newClusterHistoryCommand() *cobra.Command {
 being applied. It stays Partial if another update replaced it before it was complete.`,
 		Example: `  mainstay cluster history
   mainstay cluster history -o wide`,
-		Args: terminal.Takes(),
+		Args: terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
@@ -319,7 +319,7 @@ being applied. It stays Partial if another update replaced it before it was comp
 		},
 	}
 
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide)
 	return cmd
 }
 

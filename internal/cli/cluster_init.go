@@ -28,7 +28,7 @@ updates of that channel from the update service. An existing ClusterVersion is n
 		Example: `  mainstay cluster init --channel stable-1.4
   mainstay cluster init --channel stable-1.4 --upstream https://updates.example.com/api/upgrades_info/v1/graph
   mainstay cluster init --dry-run=client -o yaml`,
-		Args: terminal.Takes(),
+		Args: terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cv, err := initialize.ClusterVersion()
 			if err != nil {
@@ -62,7 +62,7 @@ updates of that channel from the update service. An existing ClusterVersion is n
 	flags.StringVar(&initialize.Upstream, "upstream", "", "URL of the update service (default: the one that cluster-version-operator is configured with)")
 	flags.StringVar(&initialize.ClusterID, "cluster-id", "", "UUID of the cluster (default: a random one)")
 	dryRun.addFlag(cmd)
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }

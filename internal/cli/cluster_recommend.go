@@ -39,7 +39,7 @@ standard input.`,
   mainstay cluster recommend --show-outdated-releases
   mainstay cluster recommend --version 1.4.2 --accept SlowDisks
   mainstay cluster recommend --alerts http://localhost:9090`,
-		Args: terminal.Takes(),
+		Args: terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := recommend.Validate()
 			if printer.quiet && recommend.Version == "" {
@@ -83,7 +83,7 @@ standard input.`,
 	addAlertsFlag(cmd, &recommend.Alerts)
 	_ = cmd.RegisterFlagCompletionFunc("version", a.completeFlagValue(listAllVersions))
 	_ = cmd.RegisterFlagCompletionFunc("accept", completeLastListItem(a.completeFlagValue(listIssueNames)))
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }

@@ -45,7 +45,7 @@ standard input.`,
 		Example: `  mainstay cluster status
   mainstay cluster status --details=health
   mainstay cluster status --alerts http://localhost:9090`,
-		Args: terminal.Takes(),
+		Args: terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(detailLevels, details) {
 				return &terminal.UsageError{Err: fmt.Errorf("--details must be one of %s", strings.Join(detailLevels, ", "))}
@@ -72,7 +72,7 @@ standard input.`,
 	cmd.Flags().StringVar(&details, "details", details, "sections to show in full: "+strings.Join(detailLevels, "|"))
 	_ = cmd.RegisterFlagCompletionFunc("details", cobra.FixedCompletions(detailLevels, cobra.ShellCompDirectiveNoFileComp))
 	addAlertsFlag(cmd, &source)
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }

@@ -36,7 +36,7 @@ func commands() []*cobra.Command {
 		}
 	}
 
-	visit(cli.Mainstay(cli.Options{}))
+	visit(cli.NewCommand(cli.Options{}))
 	visit(opmWithAlpha())
 
 	return found
@@ -55,7 +55,7 @@ func opmWithAlpha() *cobra.Command {
 		}
 	}()
 
-	return opm.New(opm.Options{})
+	return opm.NewCommand(opm.Options{})
 }
 
 func pageOf(cmd *cobra.Command) string {
@@ -182,9 +182,9 @@ func exampleLines(t *testing.T, name string) []string {
 // parses returns an error if a command line is not valid. It does not run the command.
 func parses(line string) error {
 	words := split(line)
-	root := cli.Mainstay(cli.Options{})
+	root := cli.NewCommand(cli.Options{})
 	if words[0] == "opm" {
-		root = opm.New(opm.Options{})
+		root = opm.NewCommand(opm.Options{})
 	}
 
 	cmd, rest, err := root.Find(words[1:])
@@ -258,7 +258,7 @@ func TestLeastPrivilegePage(t *testing.T) {
 
 	t.Chdir(filepath.Join("..", ".."))
 	var out bytes.Buffer
-	root := cli.Mainstay(cli.Options{})
+	root := cli.NewCommand(cli.Options{})
 	root.SetOut(&out)
 	root.SetArgs(split(line)[1:])
 	if err := root.ExecuteContext(t.Context()); err != nil {

@@ -23,7 +23,7 @@ func (a *app) newExtensionCommand() *cobra.Command {
 		Aliases: []string{"extensions", "ext"},
 		Short:   "Plan, install, inspect, upgrade, roll back and uninstall extensions",
 		Args:    cobra.ArbitraryArgs,
-		RunE:    terminal.Group,
+		RunE:    terminal.RunGroup,
 	}
 
 	a.kube.addFlags(cmd)
@@ -131,7 +131,7 @@ fails immediately. Use --check=false to create the extension without a plan.`,
 
   # Print the objects instead of creating them
   mainstay extension install argocd-operator --channel alpha --dry-run=client -o yaml`,
-		Args:              terminal.Takes("PACKAGE"),
+		Args:              terminal.ExactArgs("PACKAGE"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			install.Package = args[0]
@@ -175,7 +175,7 @@ fails immediately. Use --check=false to create the extension without a plan.`,
 	flags.StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller")
 	wait.addFlags(cmd, "the extension is installed")
 	dryRun.addFlag(cmd)
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlagValue(listNamespaceNames)) // the flag was just added
 	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlagValue(listNamespaceNames))
 
@@ -231,7 +231,7 @@ all of its objects are ready. For every other extension, the message states the 
 		Example: `  mainstay extension list
   mainstay extension list -o wide
   mainstay extension list argocd-operator -o yaml`,
-		Args:              terminal.TakesUpTo(1),
+		Args:              terminal.MaximumArgs(1),
 		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -253,7 +253,7 @@ all of its objects are ready. For every other extension, the message states the 
 		},
 	}
 
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
 	return cmd
 }
 
@@ -291,7 +291,7 @@ func (a *app) formatExtensionRow(e *olmv1.ClusterExtension, wide bool) []string 
 		bundle, version = e.Status.Install.Bundle.Name, e.Status.Install.Bundle.Version
 	}
 
-	state, message := diagnosis.Stand(e)
+	state, message := diagnosis.StateOf(e)
 	row := []string{e.Name, bundle, version, string(state), a.formatAge(&e.CreationTimestamp)}
 	if !wide {
 		return append(row, truncateMessage(message))
@@ -327,7 +327,7 @@ func (a *app) newExtensionStatusCommand() *cobra.Command {
 each phase. For an object that is not ready, the current reason is shown.`,
 		Example: `  mainstay extension status argocd-operator
   mainstay extension status argocd-operator -o json`,
-		Args:              terminal.Takes("NAME"),
+		Args:              terminal.ExactArgs("NAME"),
 		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -348,7 +348,7 @@ each phase. For an object that is not ready, the current reason is shown.`,
 		},
 	}
 
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
 
@@ -382,7 +382,7 @@ immediately. Use --check=false to change the extension without a plan.`,
 
   # Disable the CRD upgrade safety checks for this and later updates
   mainstay extension upgrade argocd-operator --version 0.6.0 --crd-upgrade-safety None`,
-		Args:              terminal.Takes("NAME"),
+		Args:              terminal.ExactArgs("NAME"),
 		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -407,7 +407,7 @@ immediately. Use --check=false to change the extension without a plan.`,
 	check.addFlags(cmd)
 	cmd.Flags().StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller")
 	wait.addFlags(cmd, "the requested version is installed")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }

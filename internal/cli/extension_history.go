@@ -29,7 +29,7 @@ It is Archived after a newer revision replaced it. It is Failed if its rollout w
 cannot proceed.`,
 		Example: `  mainstay extension history argocd-operator
   mainstay extension history argocd-operator -o wide`,
-		Args:              terminal.Takes("NAME"),
+		Args:              terminal.ExactArgs("NAME"),
 		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -46,7 +46,7 @@ cannot proceed.`,
 		},
 	}
 
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
 	return cmd
 }
 
@@ -102,7 +102,7 @@ The command compares the objects as rendered from the bundles of the revisions. 
 made to the objects in the cluster are not included. Values of Secrets are hidden.`,
 		Example: `  mainstay extension diff argocd-operator
   mainstay extension diff argocd-operator --from 1 --to 3`,
-		Args:              terminal.Takes("NAME"),
+		Args:              terminal.ExactArgs("NAME"),
 		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -126,7 +126,7 @@ made to the objects in the cluster are not included. Values of Secrets are hidde
 
 	cmd.Flags().Int64Var(&diff.From, "from", 0, "number of the revision to compare from (default: the one before --to)")
 	cmd.Flags().Int64Var(&diff.To, "to", 0, "number of the revision to compare to (default: the newest)")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
@@ -169,7 +169,7 @@ conditions that the controllers report, the objects that are not ready, their po
 the catalogs.`,
 		Example: `  mainstay extension explain argocd-operator
   mainstay extension explain argocd-operator -o json`,
-		Args:              terminal.Takes("NAME"),
+		Args:              terminal.ExactArgs("NAME"),
 		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -190,7 +190,7 @@ the catalogs.`,
 		},
 	}
 
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
 
@@ -241,7 +241,7 @@ can lose data, nothing is changed and the command fails immediately. Use --crd-u
 to accept such changes, and --check=false to skip the plan.`,
 		Example: `  mainstay extension rollback argocd-operator --wait
   mainstay extension rollback argocd-operator --to-revision 2`,
-		Args:              terminal.Takes("NAME"),
+		Args:              terminal.ExactArgs("NAME"),
 		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -270,13 +270,13 @@ to accept such changes, and --check=false to skip the plan.`,
 	addCRDSafetyFlag(cmd, &safety)
 	check.addFlags(cmd)
 	wait.addFlags(cmd, "the bundle is installed")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }
 
 // printRollbackResult prints what was changed and how to revert it.
-func printRollbackResult(cmd *cobra.Command, out *terminal.Output, r *action.RolledBack, installed bool) error {
+func printRollbackResult(cmd *cobra.Command, out *terminal.Output, r *action.RollbackResult, installed bool) error {
 	done := fmt.Sprintf("rollback to %s (revision %d) requested", r.To.Bundle, r.To.Revision)
 	if !r.Changed {
 		done = fmt.Sprintf("unchanged: %s is already requested", r.To.Bundle)

@@ -49,7 +49,7 @@ instead of planning it.`,
 
   # In a script: exit code 0 means that there is nothing to change
   mainstay extension plan argocd --detailed-exitcode`,
-		Args:              terminal.Takes("NAME"),
+		Args:              terminal.ExactArgs("NAME"),
 		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -81,7 +81,7 @@ instead of planning it.`,
 	flags.StringVar(&plan.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller")
 	flags.DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait for the plan; 0 means no timeout")
 	flags.BoolVar(&detail, "detailed-exitcode", false, "exit with code 2 if the plan has no problems and would make changes")
-	out.Bind(cmd, formatText, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, formatText, terminal.FormatJSON, terminal.FormatYAML)
 	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlagValue(listNamespaceNames)) // the flag was just added
 	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlagValue(listNamespaceNames))
 

@@ -57,7 +57,7 @@ With several names, nothing is deleted if one of the extensions does not exist o
 
   # Uninstall two extensions with all custom resources, without confirmation
   mainstay extension uninstall argocd-operator prometheus --delete-custom-resources --yes`,
-		Args:              terminal.Usage(cobra.MinimumNArgs(1)),
+		Args:              terminal.WrapUsageErrors(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: a.completeFlagValue(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -103,7 +103,7 @@ With several names, nothing is deleted if one of the extensions does not exist o
 	flags.BoolVar(&dryRun, "dry-run", false, "list what would be removed without removing it; the exit code is the same as without this flag")
 	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	wait.addFlags(cmd, "the extensions and their objects are deleted")
-	out.Bind(cmd, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatName)
 
 	return cmd
 }

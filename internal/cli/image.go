@@ -16,7 +16,7 @@ func newImageCommand() *cobra.Command {
 		Use:   "image",
 		Short: "Build the image of the Mainstay components",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  terminal.Group,
+		RunE:  terminal.RunGroup,
 	}
 
 	cmd.AddCommand(newImageBuildCommand())
@@ -48,7 +48,7 @@ cpb and copy-content.`,
 
   # Write an OCI archive for 'ctr images import' or 'podman load'
   mainstay image build --binary bin/mainstay --output mainstay.tar`,
-		Args: terminal.TakesUpTo(0),
+		Args: terminal.MaximumArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			build.Progress = terminal.NewProgress(cmd.ErrOrStderr())
 			built, err := build.Run(cmd.Context())
@@ -70,8 +70,8 @@ cpb and copy-content.`,
 	flags.StringVar(&build.Output, "output", "", "file to write the image to, as an OCI archive")
 	flags.StringArrayVar(&build.Authorities, "certificate-authority", nil, "PEM file with certificate authorities to trust in addition to the public ones; can be repeated")
 	_ = cmd.MarkFlagRequired("binary") // the flag was just added
-	opm.BindRegistry(cmd, &build.Registry)
-	out.BindAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	opm.AddRegistryFlags(cmd, &build.Registry)
+	out.AddFlagAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }

@@ -59,7 +59,7 @@ possible, so that pods that start later run the same binary.`,
 
   # Ignore the service accounts that extensions name
   mainstay install --ignore-service-account`,
-		Args: terminal.TakesUpTo(0),
+		Args: terminal.MaximumArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if in.RegistriesConf, err = readConfigFile(registriesConf); err != nil {
@@ -105,7 +105,7 @@ possible, so that pods that start later run the same binary.`,
 	flags.StringSliceVar(&pullCAs, "pull-ca", nil, "file with certificate authorities (*.crt, *.pem) to trust for registries; can be repeated")
 	wait.addFlags(cmd, "the components are ready")
 	dryRun.addFlag(cmd)
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }
 
@@ -182,7 +182,7 @@ extensions would be lost. Objects that are kept on the cluster are listed with t
 
   # Keep extensions and catalogs for a later installation
   mainstay uninstall --keep-crds`,
-		Args: terminal.TakesUpTo(0),
+		Args: terminal.MaximumArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
 			if err != nil {
@@ -209,13 +209,13 @@ extensions would be lost. Objects that are kept on the cluster are listed with t
 	cmd.MarkFlagsMutuallyExclusive("delete-extensions", "keep-crds")
 	cmd.MarkFlagsMutuallyExclusive("delete-custom-resources", "keep-crds")
 	wait.addFlags(cmd, "all objects are deleted")
-	out.Bind(cmd, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatName)
 
 	return cmd
 }
 
 // printUninstallResult prints what was deleted, and what was kept with the reason.
-func printUninstallResult(cmd *cobra.Command, out *terminal.Output, result *action.Uninstalled, done bool) error {
+func printUninstallResult(cmd *cobra.Command, out *terminal.Output, result *action.UninstallResult, done bool) error {
 	if out.Format == terminal.FormatName {
 		return printObjects(cmd.OutOrStdout(), terminal.FormatName, toClientObjects(result.Deleted), true)
 	}

@@ -21,7 +21,7 @@ import (
 type kubeFlags struct{ kubeconfig.Flags }
 
 // addFlags adds the flags to a command and its subcommands.
-func (k *kubeFlags) addFlags(cmd *cobra.Command) { k.Bind(cmd.PersistentFlags()) }
+func (k *kubeFlags) addFlags(cmd *cobra.Command) { k.AddFlags(cmd.PersistentFlags()) }
 
 // newClient returns a client of the selected cluster. Warnings of the API server are written to w.
 func (k *kubeFlags) newClient(w io.Writer) (client.Client, error) {

@@ -23,11 +23,11 @@ func (a *app) newNodesCommand() *cobra.Command {
 		Long: `Show and pause node updates. The machine-config-controller updates the nodes of each pool to the
 configuration of the pool, a few nodes at a time.`,
 		Args: cobra.ArbitraryArgs,
-		RunE: terminal.Group,
+		RunE: terminal.RunGroup,
 	}
 
 	a.kube.addFlags(cmd)
-	terminal.Plain(cmd)
+	terminal.StripControlCharacters(cmd)
 	cmd.AddCommand(a.newNodesStatusCommand(), a.newNodesPauseCommand(true), a.newNodesPauseCommand(false))
 
 	return cmd
@@ -51,7 +51,7 @@ have reached; it changes when all nodes are updated. Nodes that are not updated 
 the pools with the reason.`,
 		Example: `  mainstay nodes status
   mainstay nodes status worker --all`,
-		Args:              terminal.TakesUpTo(1),
+		Args:              terminal.MaximumArgs(1),
 		ValidArgsFunction: a.completeFirstArgument(listPoolNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -83,7 +83,7 @@ the pools with the reason.`,
 	}
 
 	cmd.Flags().BoolVar(&all, "all", false, "also show nodes that are up to date")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }
@@ -181,7 +181,7 @@ resumed.`,
 		cmd.Long = "Resume the updates of the nodes of a pool after 'mainstay nodes pause'."
 	}
 
-	cmd.Args = terminal.Takes("POOL")
+	cmd.Args = terminal.ExactArgs("POOL")
 	cmd.ValidArgsFunction = a.completeFirstArgument(listPoolNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.kube.newClient(cmd.ErrOrStderr())
@@ -209,7 +209,7 @@ resumed.`,
 		return nil
 	}
 
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }

@@ -19,7 +19,7 @@ func (a *app) newRbacCommand() *cobra.Command {
 		Use:   "rbac",
 		Short: "Generate RBAC objects for installing extensions",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  terminal.Group,
+		RunE:  terminal.RunGroup,
 	}
 
 	a.kube.addFlags(cmd)
@@ -60,7 +60,7 @@ missing, and lists these rules.`,
   # Generate the rules of a bundle without a cluster
   mainstay rbac generate --bundle ./bundle
   mainstay rbac generate argocd-operator --catalog quay.io/operatorhubio/catalog:latest`,
-		Args:              terminal.TakesUpTo(1),
+		Args:              terminal.MaximumArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -99,8 +99,8 @@ missing, and lists these rules.`,
 		cmd.MarkFlagsMutuallyExclusive("bundle", other)
 	}
 
-	opm.BindRegistry(cmd, &generate.Registry)
-	out.Bind(cmd, terminal.FormatYAML, terminal.FormatJSON, terminal.FormatName)
+	opm.AddRegistryFlags(cmd, &generate.Registry)
+	out.AddFlag(cmd, terminal.FormatYAML, terminal.FormatJSON, terminal.FormatName)
 	_ = cmd.RegisterFlagCompletionFunc("catalog", a.completeFlagValue(listCatalogNames)) // the flags were just added
 	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlagValue(listNamespaceNames))
 	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlagValue(listNamespaceNames))

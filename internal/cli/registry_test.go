@@ -106,7 +106,7 @@ func TestImageTrustsAFixedList(t *testing.T) {
 		}
 
 		const file = "etc/ssl/certs/ca-certificates.crt"
-		files, err := img.Find(t.Context(), 1<<20, file)
+		files, err := img.ReadFiles(t.Context(), 1<<20, file)
 		_ = img.Close()
 		if err != nil {
 			t.Fatal(err)

@@ -25,7 +25,7 @@ func (a *app) newReleaseCommand() *cobra.Command {
 		Aliases: []string{"releases"},
 		Short:   "Build, inspect, sign, verify and mirror platform releases",
 		Args:    cobra.ArbitraryArgs,
-		RunE:    terminal.Group,
+		RunE:    terminal.RunGroup,
 	}
 
 	cmd.AddCommand(
@@ -39,7 +39,7 @@ func (a *app) newReleaseCommand() *cobra.Command {
 // is created only if a release is looked up in the cluster.
 func (a *app) addReleaseSourceFlags(cmd *cobra.Command, source *releases.Source) {
 	a.kube.addFlags(cmd)
-	opm.BindRegistry(cmd, &source.Registry)
+	opm.AddRegistryFlags(cmd, &source.Registry)
 	known := &action.KnownReleases{Program: terminal.Version(), Connect: func() (client.Client, error) { return a.kube.newClient(cmd.ErrOrStderr()) }}
 	cmd.Flags().StringVar(&known.Upstream, "upstream", "", "URL of the update service for versions that the cluster does not know (default: the update service of the cluster)")
 	source.Resolver = known
@@ -139,7 +139,7 @@ Builds are reproducible: the same input results in the same image.`,
 
 	addBuildFlags(cmd, &build)
 	cmd.Flags().StringVar(&created, "created", "", "creation time, for example 2026-01-31T12:00:00Z (default: $SOURCE_DATE_EPOCH, else the creation time of the source)")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
@@ -221,7 +221,7 @@ the release of the cluster is verified.`,
 
   # Verify with the keys that another release of the platform specifies
   mainstay release verify 1.1.0 --trust-release 1.0.0`,
-		Args: terminal.TakesUpTo(1),
+		Args: terminal.MaximumArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			verify.Image = firstArgument(args)
 			digest, err := verify.Run(cmd.Context())
@@ -259,7 +259,7 @@ image.`,
 
   # Sign with a sigstore key
   mainstay release sign registry.example.com/releases:1.1.0 --sigstore-key cosign.key --passphrase-file passphrase`,
-		Args: terminal.Takes("IMAGE"),
+		Args: terminal.ExactArgs("IMAGE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sign.Image, sign.Now, sign.Progress = args[0], a.now, terminal.NewProgress(cmd.ErrOrStderr())
 			if apply {
@@ -293,7 +293,7 @@ image.`,
 	flags.StringVar(&sign.ToStore, "to-store", "", "directory of the signature store")
 	flags.StringVar(&sign.ToConfigMap, "to-configmap", "", "file to write a ConfigMap with the signature to")
 	flags.BoolVar(&apply, "apply", false, "apply the ConfigMap with the signature to the cluster")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }

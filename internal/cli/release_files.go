@@ -46,7 +46,7 @@ release of the cluster is used.`,
 
   # Extract only the manifests that a cluster with these capabilities applies
   mainstay release extract registry.example.com/releases:1.1.0 --to ./mine --included --capability Console --capability Ingress`,
-		Args: terminal.TakesUpTo(1),
+		Args: terminal.MaximumArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := e.completeOptions(cmd, args); err != nil {
 				return &terminal.UsageError{Err: err}
@@ -64,7 +64,7 @@ release of the cluster is used.`,
 				return err
 			}
 
-			fmt.Fprintln(cmd.OutOrStdout(), found.Sentence())
+			fmt.Fprintln(cmd.OutOrStdout(), found.Summary())
 			return nil
 		},
 	}
@@ -158,7 +158,7 @@ mirrored too, as a ConfigMap that lets the cluster verify the release without a 
 
   # Show what would be mirrored
   mainstay release mirror registry.example.com/releases:1.1.0 --to mirror.example.org/releases --dry-run`,
-		Args: terminal.TakesUpTo(1),
+		Args: terminal.MaximumArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name := firstArgument(args); name != "" {
 				if mirror.From != "" {
@@ -199,7 +199,7 @@ mirrored too, as a ConfigMap that lets the cluster verify the release without a 
 	flags.Bool("keep-manifest-list", true, "ignored: manifest lists are always preserved")
 	_ = flags.MarkHidden("keep-manifest-list") // existing scripts may set it
 	addTrustFlags(cmd, &mirror.Trust)
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }

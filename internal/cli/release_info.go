@@ -67,7 +67,7 @@ cluster is shown.`,
 
   # Compare two releases
   mainstay release info registry.example.com/releases:1.0.0 registry.example.com/releases:1.1.0`,
-		Args: terminal.TakesUpTo(2),
+		Args: terminal.MaximumArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return runReleaseDiff(cmd, releases.Diff{Source: source, From: args[0], To: args[1]}, &diffFlags{out: flags.out})
@@ -104,7 +104,7 @@ cluster is shown.`,
 	set.BoolVar(&flags.verify, "verify", false, "warn if the release does not have the signatures that --keyring, --key or --trust-release require")
 	addTrustFlags(cmd, &flags.trust)
 	rejectCloneFlags(cmd)
-	flags.out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName, formatDigest, formatPullSpec, formatJSONPath, formatTemplate)
+	flags.out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName, formatDigest, formatPullSpec, formatJSONPath, formatTemplate)
 	cmd.MarkFlagsMutuallyExclusive("pullspecs", "commits", "commit-urls", "size", "contents", "image-for", "output")
 
 	return cmd
@@ -145,7 +145,7 @@ func (a *app) newReleaseDiffCommand() *cobra.Command {
 
   # Print a changelog in Markdown
   mainstay release diff 1.0.0 1.1.0 --changelog`,
-		Args: terminal.Takes("FROM", "TO"),
+		Args: terminal.ExactArgs("FROM", "TO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			diff.From, diff.To = args[0], args[1]
 			return runReleaseDiff(cmd, diff, &shown)
@@ -155,7 +155,7 @@ func (a *app) newReleaseDiffCommand() *cobra.Command {
 	a.addReleaseSourceFlags(cmd, &diff.Source)
 	cmd.Flags().BoolVar(&shown.manifests, "manifests", false, "show the changed lines of each manifest; values of Secrets are hidden")
 	cmd.Flags().BoolVar(&shown.changelog, "changelog", false, "print the changed sources in Markdown, with links to the commits in between")
-	shown.out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	shown.out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	cmd.MarkFlagsMutuallyExclusive("manifests", "changelog", "output")
 
 	return cmd

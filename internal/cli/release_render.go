@@ -35,7 +35,7 @@ specify the release.`,
 
   # Inside a release image, render for the capabilities of a ClusterVersion
   mainstay release render --payload-dir / --release-image registry.example.com/releases@sha256:3d0e… --cluster-version-manifest-path cluster-version.yaml --output-dir /assets`,
-		Args: terminal.TakesUpTo(1),
+		Args: terminal.MaximumArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name := firstArgument(args); name != "" {
 				if render.Image != "" || render.PayloadDir != "" {
@@ -81,7 +81,7 @@ read the payload of the image without network access.`,
 
   # Inside a release image
   mainstay release image console --payload-dir /`,
-		Args: terminal.Takes("NAME"),
+		Args: terminal.ExactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if find.Image != "" && find.PayloadDir != "" {
 				return &terminal.UsageError{Err: errTwoReleaseSources}

@@ -27,8 +27,8 @@ type app struct {
 	interactive func(cmd *cobra.Command) bool
 }
 
-// Mainstay returns the command line of the program mainstay.
-func Mainstay(options Options) *cobra.Command {
+// NewCommand returns the command line of the program mainstay.
+func NewCommand(options Options) *cobra.Command {
 	a := &app{now: options.Now, interactive: options.Interactive}
 	if a.now == nil {
 		a.now = time.Now
@@ -46,16 +46,16 @@ and catalogs.
 To get started, run 'mainstay install', add a catalog with 'mainstay catalog add', and install an
 extension with 'mainstay extension install'.`,
 		Args: cobra.ArbitraryArgs,
-		RunE: terminal.Group,
+		RunE: terminal.RunGroup,
 	}
 
 	root.AddCommand(
 		a.newBundleCommand(), a.newCatalogCommand(), a.newClusterCommand(), a.newExtensionCommand(),
-		newImageCommand(), a.newInstallCommand(), a.newNodesCommand(), a.newRbacCommand(), a.newReleaseCommand(), a.newUninstallCommand(), newUpdatesCommand(), terminal.VersionCommand("mainstay", terminal.PrintVersion),
+		newImageCommand(), a.newInstallCommand(), a.newNodesCommand(), a.newRbacCommand(), a.newReleaseCommand(), a.newUninstallCommand(), newUpdatesCommand(), terminal.NewVersionCommand("mainstay", terminal.PrintVersion),
 	)
 	if options.Run != nil {
 		root.AddCommand(options.Run)
 	}
 
-	return terminal.Finish(root)
+	return terminal.ConfigureRoot(root)
 }

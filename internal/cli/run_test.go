@@ -64,9 +64,9 @@ func (w *watcher) Write(data []byte) (int, error) {
 // and its exit code.
 func run(t *testing.T, c command) string {
 	t.Helper()
-	root := cli.Mainstay(cli.Options{Now: c.now, Interactive: func(*cobra.Command) bool { return c.interactive }})
+	root := cli.NewCommand(cli.Options{Now: c.now, Interactive: func(*cobra.Command) bool { return c.interactive }})
 	if c.line[0] == "opm" {
-		root = opm.New(opm.Options{})
+		root = opm.NewCommand(opm.Options{})
 	}
 
 	var out bytes.Buffer
@@ -229,7 +229,7 @@ func TestFiles(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	root := opm.New(opm.Options{})
+	root := opm.NewCommand(opm.Options{})
 	var errors bytes.Buffer
 	root.SetErr(&errors)
 	root.SetArgs(words("validate testdata/catalog"))

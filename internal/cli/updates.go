@@ -26,7 +26,7 @@ func newUpdatesCommand() *cobra.Command {
 		Use:   "updates",
 		Short: "Show the update graphs of clusters",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  terminal.Group,
+		RunE:  terminal.RunGroup,
 	}
 
 	cmd.AddCommand(newUpdatesGraphCommand())
@@ -47,7 +47,7 @@ SOURCE is the URL of an update service or a file with a graph in JSON.`,
 		Example: `  mainstay updates graph http://localhost:8081/api/upgrades_info/graph --channel stable-1.4
   mainstay updates graph https://updates.example.com/api/upgrades_info/graph --channel stable-1.4 --arch arm64 --from 1.3.7 -o svg
   mainstay updates graph graph.json -o mermaid`,
-		Args: terminal.Takes("SOURCE"),
+		Args: terminal.ExactArgs("SOURCE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			graph.Source = args[0]
 			g, err := graph.Run(cmd.Context())
@@ -62,7 +62,7 @@ SOURCE is the URL of an update service or a file with a graph in JSON.`,
 	flags.StringVar(&graph.Channel, "channel", "", "channel to request from the update service")
 	flags.StringVar(&graph.Architecture, "arch", "", "architecture to request, as a GOARCH value or multi (default: the default of the update service)")
 	flags.StringVar(&graph.From, "from", "", "show only releases that a cluster of this version can reach, directly or through other releases")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatWide, formatMermaid, formatDOT, formatSVG)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatWide, formatMermaid, formatDOT, formatSVG)
 
 	return cmd
 }

@@ -245,7 +245,7 @@ func (f *fixture) startOperator(o Options) {
 		f.t.Fatal(err)
 	}
 
-	f.stop = env.Manage(f.t, mgr)
+	f.stop = env.StartManager(f.t, mgr)
 }
 
 // createClusterVersion creates the ClusterVersion.

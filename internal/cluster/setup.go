@@ -110,7 +110,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		querier = updates.NewCache(o.Prometheus, nil)
 	}
 
-	watcher := updates.NewWatcher(updates.Options{Program: o.Program, PromQL: querier, Log: log.WithName("updates")})
+	watcher := updates.NewWatcher(updates.Options{ProgramVersion: o.Program, PromQL: querier, Log: log.WithName("updates")})
 	var remote acceptance.Retriever = &retrieval.Registry{Dir: o.CacheDir, Images: o.Images}
 	if o.Jobs != nil {
 		o.Jobs.Client = direct
@@ -121,8 +121,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Retriever:      payloadRetriever{own: o.ReleaseImage, files: o.Payload, next: remote},
 		ClusterVersion: version.Reader(direct),
 		Etcd:           newEtcdReader(direct),
-		Tell:           newEventFunc(mgr, o.Namespace),
-		Detail:         signature.Detail,
+		RecordStep:     newEventFunc(mgr, o.Namespace),
+		DescribeError:  signature.Detail,
 	}, nil)
 
 	for _, part := range []manager.Runnable{leaderRunnable{applier.Run}, watcher, acceptor} {
@@ -142,8 +142,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Own:    version.Own{Image: o.ReleaseImage, Files: o.Payload},
 		Worker: applier, Updates: watcher, Acceptor: acceptor, Trust: trust.New(direct, mgr.GetAPIReader()),
 		UpdateService: o.UpdateService, AlwaysEnable: o.AlwaysEnable, AutoUpdate: o.AutoUpdate, Profile: o.Profile, ExcludeIdentifier: o.ExcludeIdentifier,
-		Architecture: runtime.GOARCH, Taken: created.record,
-	}, version.News{Worker: applier.Changed(), Updates: watcher.Changed(), Acceptor: acceptor.Changed()})
+		Architecture: runtime.GOARCH, OnAccepted: created.record,
+	}, version.Notifications{Worker: applier.Changed(), Updates: watcher.Changed(), Acceptor: acceptor.Changed()})
 }
 
 // newEtcdReader returns a function that reads the ClusterOperator of etcd. It returns nil if

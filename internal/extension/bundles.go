@@ -44,7 +44,7 @@ func (b *bundleOpener) Open(ctx context.Context, ref string) (*install.BundleIma
 
 // Keep deletes the cached images that are not in use.
 func (b *bundleOpener) Keep(_ context.Context, inUse []string) error {
-	return b.cache.Keep(inUse...)
+	return b.cache.RemoveExcept(inUse...)
 }
 
 // classifyPullError determines what happens after a failed pull. Terminal errors stop the

@@ -66,7 +66,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		Bundles:  &bundleOpener{images: opts.Images, cache: image.NewCache(opts.CacheDir)},
 		Preflight: preflight.Checks{
 			preflight.New(mgr.GetAPIReader(), mgr.GetRESTMapper()).CheckExtension,
-			preflight.NewCRDs(mgr.GetAPIReader()).Check,
+			preflight.NewCRDChecker(mgr.GetAPIReader()).Check,
 		},
 		KubernetesVersion:     server.ServerVersion,
 		ServedResources:       server.ServerResourcesForGroupVersion,

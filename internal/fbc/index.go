@@ -170,9 +170,9 @@ func (e Entry) String() string {
 	return Meta{Schema: e.Schema, Package: e.Package, Name: e.Name}.String()
 }
 
-// Blob reads a blob from its file. It returns an *Error if the file has changed since it was
+// ReadBlob reads a blob from its file. It returns an *Error if the file has changed since it was
 // added, and other errors if the file cannot be read.
-func (ix *Index) Blob(e Entry) (Meta, error) {
+func (ix *Index) ReadBlob(e Entry) (Meta, error) {
 	r := ix.newIndexReader()
 	defer r.closeCurrentFile()
 	m, err := r.readIndexedBlob(e)

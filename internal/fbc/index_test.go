@@ -56,7 +56,7 @@ func checkIndex(t *testing.T, ix *fbc.Index, fsys fs.FS) {
 
 	for i := range want {
 		for _, j := range []int{i, len(want) - 1 - i} {
-			got, err := ix.Blob(entries[j])
+			got, err := ix.ReadBlob(entries[j])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestIndexOfSeveralCatalogs(t *testing.T) {
 
 	var got []string
 	for _, e := range ix.Entries() {
-		meta, err := ix.Blob(e)
+		meta, err := ix.ReadBlob(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestIndexMapDoesBoth(t *testing.T) {
 
 	checkIndex(t, ix, fsys)
 	for i, e := range ix.Entries() {
-		if m, err := ix.Blob(e); err != nil || string(m.Blob) != string(blobs[i]) {
+		if m, err := ix.ReadBlob(e); err != nil || string(m.Blob) != string(blobs[i]) {
 			t.Errorf("blob %d is %s, %v, want %s", i, blobs[i], err, m.Blob)
 		}
 	}
@@ -203,7 +203,7 @@ func TestIndexNoticesChanges(t *testing.T) {
 			if err := errors.Join(ix.Add(os.DirFS(filepath.Dir(path))), test.change(path)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := ix.Blob(ix.Entries()[1]); err == nil || err.Error() != test.want {
+			if _, err := ix.ReadBlob(ix.Entries()[1]); err == nil || err.Error() != test.want {
 				t.Errorf("error is %v, want %s", err, test.want)
 			}
 		})
@@ -236,7 +236,7 @@ func FuzzIndex(f *testing.F) {
 		}
 
 		for i, e := range ix.Entries() {
-			if got, err := ix.Blob(e); err != nil || !cmp.Equal(want[i], got) {
+			if got, err := ix.ReadBlob(e); err != nil || !cmp.Equal(want[i], got) {
 				t.Errorf("blob %d of %q is %+v, %v, want %+v", i, text, got, err, want[i])
 			}
 		}

@@ -245,7 +245,7 @@ func readEveryBlob(t *testing.T, ix *fbc.Index) []string {
 	t.Helper()
 	var out []string
 	for _, e := range ix.Entries() {
-		m, err := ix.Blob(e)
+		m, err := ix.ReadBlob(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +272,7 @@ func FuzzWrite(f *testing.F) {
 			return
 		}
 
-		m, err := ix.Blob(ix.Entries()[0])
+		m, err := ix.ReadBlob(ix.Entries()[0])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,8 +23,8 @@ type Limits struct {
 	ClientRequests int
 }
 
-// Or returns the limits, in which fields that are not positive are replaced by defaults.
-func (l Limits) Or(defaults Limits) Limits {
+// WithDefaults returns the limits, in which fields that are not positive are replaced by defaults.
+func (l Limits) WithDefaults(defaults Limits) Limits {
 	return Limits{
 		Connections:       positiveOrDefault(l.Connections, defaults.Connections),
 		ClientConnections: positiveOrDefault(l.ClientConnections, defaults.ClientConnections),
@@ -143,9 +143,9 @@ func parseClientAddress(remote string) netip.Addr {
 	return address.Addr().Unmap()
 }
 
-// HTTP1 returns the protocols for servers without HTTP/2, in which a single connection can have hundreds of
+// HTTP1Protocols returns the protocols for servers without HTTP/2, in which a single connection can have hundreds of
 // concurrent requests.
-func HTTP1() *http.Protocols {
+func HTTP1Protocols() *http.Protocols {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	return protocols

@@ -153,7 +153,7 @@ func (b *blobReader) resumeDownload(failure error) error {
 		if b.resumes > 1 && b.img.remote.skipToNextSource() {
 			b.resumes = 1
 		}
-		if b.img.client.shared.Wait(b.ctx, b.resumes) != nil {
+		if b.img.client.shared.WaitBeforeRetry(b.ctx, b.resumes) != nil {
 			return failed
 		}
 

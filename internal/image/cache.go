@@ -244,10 +244,10 @@ func measureDirectory(dir string) (files int, bytes int64, err error) {
 	return files, bytes, err
 }
 
-// Keep removes every image that is not among the given references, and what an earlier
+// RemoveExcept removes every image that is not among the given references, and what an earlier
 // process left unfinished. It does not remove images that are being pulled, or read by Use.
 // References without a digest are ignored, because the cache has no such image.
-func (c *Cache) Keep(canonicalRefs ...string) error {
+func (c *Cache) RemoveExcept(canonicalRefs ...string) error {
 	keep := make([]string, 0, len(canonicalRefs))
 	for _, ref := range canonicalRefs {
 		if name, err := repositoryName(ref); err == nil {

@@ -186,7 +186,7 @@ func TestCacheUse(t *testing.T) {
 	var dir string
 	broken := errors.New("broken")
 	err := cache.Use(t.Context(), f.client, f.ref, "/configs", func(entry *CacheEntry) error {
-		if err := cache.Keep(); err != nil {
+		if err := cache.RemoveExcept(); err != nil {
 			t.Error(err)
 		}
 		if diff := cmp.Diff(cachedFiles, readTree(t, entry.Dir)); diff != "" {
@@ -198,7 +198,7 @@ func TestCacheUse(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("got error %v, want that of the reader", err)
 	}
-	if err := cache.Keep(); err != nil {
+	if err := cache.RemoveExcept(); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -210,7 +210,7 @@ func TestCacheKeep(t *testing.T) {
 	f := newCacheFixture(t)
 	dir := t.TempDir()
 	cache := NewCache(dir)
-	if err := NewCache(filepath.Join(dir, "none")).Keep(); err != nil {
+	if err := NewCache(filepath.Join(dir, "none")).RemoveExcept(); err != nil {
 		t.Errorf("a directory that is not there: %v", err)
 	}
 
@@ -236,7 +236,7 @@ func TestCacheKeep(t *testing.T) {
 		}
 	}
 
-	if err := cache.Keep("", "example.com/x:tag", "no reference", f.ref); err != nil {
+	if err := cache.RemoveExcept("", "example.com/x:tag", "no reference", f.ref); err != nil {
 		t.Fatalf("got error %v, want references without a digest to be ignored", err)
 	}
 

@@ -113,9 +113,9 @@ func kindErrorf(kind Kind, format string, args ...any) error {
 	return &kindError{kind: kind, err: fmt.Errorf(format, args...)}
 }
 
-// ErrChanged is wrapped by errors about content that does not have the requested digest.
+// ErrDigestMismatch is wrapped by errors about content that does not have the requested digest.
 // The content was changed in transit or in storage.
-var ErrChanged = errors.New("the content does not have its digest")
+var ErrDigestMismatch = errors.New("the content does not have its digest")
 
 // digestMismatchf returns a formatted error that wraps [ErrChanged].
 func digestMismatchf(kind Kind, format string, args ...any) error {
@@ -124,7 +124,7 @@ func digestMismatchf(kind Kind, format string, args ...any) error {
 
 type digestMismatch struct{ error }
 
-func (digestMismatch) Is(target error) bool { return target == ErrChanged }
+func (digestMismatch) Is(target error) bool { return target == ErrDigestMismatch }
 
 // contentErrorf returns a formatted error of KindContent.
 func contentErrorf(format string, args ...any) error { return kindErrorf(KindContent, format, args...) }

@@ -54,10 +54,10 @@ func (img *Image) FilesWithin(ctx context.Context, prefix, tempDir string, space
 	return files, stats, nil
 }
 
-// Folders reads several folders of the image's root ("manifests") in one pass over its
+// FilesOfFolders reads several folders of the image's root ("manifests") in one pass over its
 // layers, each as Files reads one. The result has them under their names. A folder that the
 // image does not have is missing. The limits apply to each folder.
-func (img *Image) Folders(ctx context.Context, tempDir string, names ...string) (*Files, error) {
+func (img *Image) FilesOfFolders(ctx context.Context, tempDir string, names ...string) (*Files, error) {
 	files := newSpooledFiles(tempDir)
 	err := img.readFolders(ctx, files, names)
 	if err == nil {

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Find reads files by their paths in the image, such as release-manifests/image-references.
+// ReadFiles reads files by their paths in the image, such as release-manifests/image-references.
 // It reads the layers from the last to the first and stops when all files are decided. A
 // small layer on a large base image is therefore quick to read. A missing file is missing
 // from the result. It returns an error of [KindContent] for a name that is not a regular
 // file or is larger than maxBytes.
 //
 // Content is verified before it is returned. Links are not followed.
-func (img *Image) Find(ctx context.Context, maxBytes int64, names ...string) (map[string][]byte, error) {
+func (img *Image) ReadFiles(ctx context.Context, maxBytes int64, names ...string) (map[string][]byte, error) {
 	found, err := img.findFiles(ctx, maxBytes, names)
 	if err != nil {
 		return nil, wrapOperationError("extract", img.ref, err, img.client.secretsToRedact()...)

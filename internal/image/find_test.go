@@ -139,7 +139,7 @@ func TestFindReadsFewLayers(t *testing.T) {
 	defer func() { _ = img.Close() }() // It was only read.
 
 	asked = nil
-	found, err := img.Find(t.Context(), 100, "dir/a")
+	found, err := img.ReadFiles(t.Context(), 100, "dir/a")
 	if err != nil || string(found["dir/a"]) != "content" {
 		t.Fatalf("got %q, %v", found, err)
 	}
@@ -148,7 +148,7 @@ func TestFindReadsFewLayers(t *testing.T) {
 	}
 
 	var imageError *Error
-	if _, err := img.Find(t.Context(), 100, "/dir/a"); !errors.As(err, &imageError) || imageError.Kind != KindInvalid {
+	if _, err := img.ReadFiles(t.Context(), 100, "/dir/a"); !errors.As(err, &imageError) || imageError.Kind != KindInvalid {
 		t.Errorf("a path with a leading slash: got %v", err)
 	}
 }

@@ -59,10 +59,10 @@ type Options struct {
 	// Architecture is selected from multi-platform images, always with the OS linux. It is
 	// a value of GOARCH. The default is the architecture that this program was built for.
 	Architecture string
-	// Transfers bounds how many images are unpacked at the same time, by this client and by
+	// MaxTransfers bounds how many images are unpacked at the same time, by this client and by
 	// those derived from it. Further ones wait, after their manifests were read. Each takes
 	// up to 128 MiB of memory for a layer of the highest compression. Zero means no limit.
-	Transfers int
+	MaxTransfers int
 	// Limits bound what is unpacked. Zero fields have their default.
 	Limits Limits
 	// Timeouts bound how long operations take. Zero fields have their default.
@@ -171,15 +171,15 @@ func NewClient(opts Options) *Client {
 	}
 
 	c := &Client{opts: opts, shared: registry.NewShared(positiveOrDefault(opts.RequestsPerSecond, 100), opts.Timeouts.Backoff)}
-	if opts.Transfers > 0 {
-		c.transferSlots = make(chan struct{}, opts.Transfers)
+	if opts.MaxTransfers > 0 {
+		c.transferSlots = make(chan struct{}, opts.MaxTransfers)
 	}
 
 	return c
 }
 
-// For returns a copy of the client that selects another architecture.
-func (c *Client) For(architecture string) *Client {
+// ForArchitecture returns a copy of the client that selects another architecture.
+func (c *Client) ForArchitecture(architecture string) *Client {
 	derived := *c
 	derived.opts.Architecture = architecture
 	return &derived
@@ -234,9 +234,9 @@ func (c *Client) newSession(sys *types.SystemContext, place pullSource, opts ses
 
 	return registry.NewSession(registry.Options{
 		Host: place.name.domain, Repository: place.name.path,
-		Push: opts.push, Once: opts.singleAttempt, Insecure: place.insecure,
+		Push: opts.push, SingleAttempt: opts.singleAttempt, Insecure: place.insecure,
 		Unlimited: c.opts.RequestsPerSecond <= 0 && isLoopbackHost(place.name.domain),
-		TLS:       config, Login: login, UserAgent: c.opts.UserAgent, Answer: c.opts.Timeouts.Stall, Shared: c.shared,
+		TLS:       config, Login: login, UserAgent: c.opts.UserAgent, ResponseTimeout: c.opts.Timeouts.Stall, Shared: c.shared,
 	}), nil
 }
 

@@ -52,9 +52,9 @@ func (img *Image) Platform() (os, architecture string) {
 	return img.config.OS, img.config.Architecture
 }
 
-// Sizes returns the digests of the layers and their compressed sizes in bytes. A size is
+// LayerSizes returns the digests of the layers and their compressed sizes in bytes. A size is
 // zero when the manifest has none.
-func (img *Image) Sizes() (digests []string, bytes []int64) {
+func (img *Image) LayerSizes() (digests []string, bytes []int64) {
 	for _, l := range img.layers {
 		digests, bytes = append(digests, l.digest.String()), append(bytes, max(l.size, 0))
 	}

@@ -47,7 +47,7 @@ type realOptions struct {
 // program is not installed, and fails where skipping is not allowed.
 func startRealRegistry(t *testing.T, opts realOptions) *realRegistry {
 	t.Helper()
-	program := env.Program(t, "docker-registry")
+	program := env.FindProgram(t, "docker-registry")
 	if opts.address == "" {
 		opts.address = "127.0.0.1"
 	}

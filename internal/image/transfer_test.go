@@ -142,7 +142,7 @@ func TestCopyChanged(t *testing.T) {
 	}
 
 	changed = built.Digest()
-	if _, err := client.Pull(t.Context(), canonical); !errors.Is(err, ErrChanged) {
+	if _, err := client.Pull(t.Context(), canonical); !errors.Is(err, ErrDigestMismatch) {
 		t.Errorf("got %v, want ErrChanged", err)
 	}
 }
@@ -168,7 +168,7 @@ func TestRestoreChanged(t *testing.T) {
 		bad := append([]byte{}, good...)
 		bad[len(bad)/2] ^= 1
 		write(t, file, bad)
-		if _, err := client.Restore(t.Context(), layout, "a", newRegistry(t, nil)+"/c:1"); !errors.Is(err, ErrChanged) {
+		if _, err := client.Restore(t.Context(), layout, "a", newRegistry(t, nil)+"/c:1"); !errors.Is(err, ErrDigestMismatch) {
 			t.Errorf("got %v, want ErrChanged", err)
 		}
 
@@ -241,7 +241,7 @@ func TestFolders(t *testing.T) {
 	}
 	defer func() { _ = img.Close() }()
 
-	files, err := img.Folders(t.Context(), t.TempDir(), "manifests", "release-manifests", "nothing")
+	files, err := img.FilesOfFolders(t.Context(), t.TempDir(), "manifests", "release-manifests", "nothing")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestFolders(t *testing.T) {
 	if entries, err := files.ReadDir("."); err != nil || len(entries) != 2 {
 		t.Errorf("got %v: %v", entries, err)
 	}
-	if _, err := img.Folders(t.Context(), "", "../x"); err == nil {
+	if _, err := img.FilesOfFolders(t.Context(), "", "../x"); err == nil {
 		t.Error("a path is taken for a folder")
 	}
 }

@@ -29,7 +29,7 @@ func TestTransfersAreBounded(t *testing.T) {
 	})
 
 	held, other := pushImage(t, host+"/test/held:v1", catalogImage(t)), pushImage(t, host+"/test/other:v1", catalogImage(t))
-	client := NewClient(Options{Transfers: 1})
+	client := NewClient(Options{MaxTransfers: 1})
 	first := make(chan error, 1)
 	go func() {
 		_, err := pullAndExtract(t.Context(), t, client, held, "/configs")

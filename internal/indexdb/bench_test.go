@@ -39,7 +39,7 @@ func largeDatabase(b *testing.B, packages int) string {
 		}
 	}
 
-	err := Edit(context.Background(), path, EditOptions{Create: true}, func(e *Editor) error {
+	err := Edit(context.Background(), path, EditOptions{CreateIfMissing: true}, func(e *Editor) error {
 		return e.Add(context.Background(), bundles, AddOptions{})
 	})
 	if err != nil {

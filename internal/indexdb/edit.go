@@ -13,8 +13,8 @@ import (
 // EditOptions configure how a database is edited.
 type EditOptions struct {
 	Options
-	// Create creates the database if it does not exist.
-	Create bool
+	// CreateIfMissing creates the database if it does not exist.
+	CreateIfMissing bool
 }
 
 // Editor changes a database within a call of Edit. Each of its methods is atomic.
@@ -37,10 +37,10 @@ func Edit(ctx context.Context, path string, opts EditOptions, edit func(*Editor)
 
 	before, err := inspectDatabaseFile(target, opts.MaxBytes)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && opts.Create:
+	case errors.Is(err, fs.ErrNotExist) && opts.CreateIfMissing:
 	case err != nil:
 		return fmt.Errorf("index database %s: %w", path, err)
-	case before.Size() == 0 && !opts.Create:
+	case before.Size() == 0 && !opts.CreateIfMissing:
 		return fmt.Errorf("index database %s: %w: it is empty", path, ErrNotDatabase)
 	}
 

@@ -18,8 +18,8 @@ var (
 	ErrDamaged = errors.New("the database is damaged")
 	// ErrTooLarge is returned when a database, or one of its values, exceeds a limit.
 	ErrTooLarge = errors.New("the database is too large")
-	// ErrLevel is returned for a database of an unknown schema level.
-	ErrLevel = errors.New("the schema level is not supported")
+	// ErrUnsupportedLevel is returned for a database of an unknown schema level.
+	ErrUnsupportedLevel = errors.New("the schema level is not supported")
 	// ErrChanged is returned when another program changed the database during an edit. The
 	// edit is discarded.
 	ErrChanged = errors.New("the database was changed by another program meanwhile; run the command again")

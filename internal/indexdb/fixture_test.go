@@ -100,7 +100,7 @@ func (d *fixture) indexOptions() Options {
 }
 
 func (d *fixture) editIndex(edit func(*Editor) error) error {
-	return Edit(context.Background(), d.path, EditOptions{Options: d.indexOptions(), Create: true}, edit)
+	return Edit(context.Background(), d.path, EditOptions{Options: d.indexOptions(), CreateIfMissing: true}, edit)
 }
 
 func (d *fixture) tryAddBundles(opts AddOptions, bundles ...bundleSpec) error {

@@ -281,7 +281,7 @@ func readStoredLevel(ctx context.Context, conn querier) (int, error) {
 	case count != 1 || !version.Valid:
 		return 0, fmt.Errorf("%w: schema_migrations has %d rows, it must have one", ErrNotIndex, count)
 	case version.Int64 < 0 || version.Int64 > int64(LatestLevel):
-		return 0, fmt.Errorf("%w: it is %d, the latest known is %d", ErrLevel, version.Int64, LatestLevel)
+		return 0, fmt.Errorf("%w: it is %d, the latest known is %d", ErrUnsupportedLevel, version.Int64, LatestLevel)
 	}
 
 	return int(version.Int64), nil

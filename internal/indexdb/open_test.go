@@ -47,7 +47,7 @@ func TestOpenRefuses(t *testing.T) {
 		"another database":         {make: statements(`CREATE TABLE places (url TEXT)`), want: ErrNotIndex},
 		"a level of the future": {
 			make: statements(`CREATE TABLE operatorbundle (name TEXT)`, `CREATE TABLE schema_migrations (version bigint)`, `INSERT INTO schema_migrations VALUES (14)`),
-			want: ErrLevel, text: "it is 14, the latest known is 13",
+			want: ErrUnsupportedLevel, text: "it is 14, the latest known is 13",
 		},
 		"no level": {make: statements(`CREATE TABLE operatorbundle (name TEXT)`, `CREATE TABLE schema_migrations (version bigint)`), want: ErrNotIndex},
 		"a level that is no number": {

@@ -34,9 +34,9 @@ type RecordValue struct {
 // catalogs ignore it.
 const recordField = "record"
 
-// ServedMetas yields the blobs of Metas for a server. The blob of each bundle contains its
+// MetasWithRecords yields the blobs of Metas for a server. The blob of each bundle contains its
 // Record. Deprecated bundles are included, because clients decide how to handle them.
-func (x *Index) ServedMetas(ctx context.Context) iter.Seq2[fbc.Meta, error] {
+func (x *Index) MetasWithRecords(ctx context.Context) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		r := &metaReader{Index: x, yield: yield, served: true}
 		if err := r.readAll(ctx); err != nil && !errors.Is(err, errStopped) {

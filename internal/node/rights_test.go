@@ -68,7 +68,7 @@ func (c *cluster) run(rights *rest.Config, options ctrl.Options, setup func(ctrl
 	mgr, err := ctrl.NewManager(rights, options)
 	c.must(err)
 	c.must(setup(mgr))
-	stop = env.Manage(c.t, mgr)
+	stop = env.StartManager(c.t, mgr)
 
 	return stop
 }

@@ -157,7 +157,7 @@ func start1(t *testing.T, r *Reporter, s *saying) {
 		t.Fatal(err)
 	}
 
-	env.Manage(t, mgr)
+	env.StartManager(t, mgr)
 }
 
 // said waits for a message.

@@ -70,8 +70,8 @@ func Setup(mgr ctrl.Manager, opts Options) (*Puller, error) {
 	}
 
 	opts.Images.Mirrors = mirrors.Rules
-	if opts.Images.Transfers == 0 {
-		opts.Images.Transfers = maxTransfers
+	if opts.Images.MaxTransfers == 0 {
+		opts.Images.MaxTransfers = maxTransfers
 	}
 
 	return &Puller{

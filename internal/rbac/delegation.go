@@ -103,7 +103,7 @@ func (r *collector) addRoleDelegation(role *role) {
 	instead := permissionOnRole(role.roleKey)
 	instead.Namespace, instead.Verb = role.namespace, "escalate"
 	r.result.Delegations = append(r.result.Delegations, Delegation{
-		Namespace: role.namespace, Rules: rules, Gathers: len(role.selectors) > 0, Instead: instead,
+		Namespace: role.namespace, Rules: rules, IsAggregated: len(role.selectors) > 0, Alternative: instead,
 	})
 }
 
@@ -117,8 +117,8 @@ func (r *collector) addBindingDelegation(b *binding, rules map[roleKey][]rbacv1.
 		return
 	}
 
-	delegation := Delegation{Namespace: b.namespace, Gathers: r.aggregated[key], Instead: permissionOnRole(key)}
-	delegation.Instead.Namespace, delegation.Instead.Verb = b.namespace, "bind"
+	delegation := Delegation{Namespace: b.namespace, IsAggregated: r.aggregated[key], Alternative: permissionOnRole(key)}
+	delegation.Alternative.Namespace, delegation.Alternative.Verb = b.namespace, "bind"
 	var known bool
 	if delegation.Rules, known = rules[key]; !known {
 		delegation.Err = fmt.Errorf("%s: it refers to %s, which does not exist: create that, or grant the verb bind on it",

@@ -43,7 +43,7 @@ func Least(required ...*Requirements) ([]Gap, error) {
 	escalating := merged.findEscalatingPermissions()
 	for i := range merged.Delegations {
 		d := &merged.Delegations[i]
-		if !slices.ContainsFunc(escalating, func(p Permission) bool { return p.includesPermission(d.Instead) }) {
+		if !slices.ContainsFunc(escalating, func(p Permission) bool { return p.includesPermission(d.Alternative) }) {
 			for p := range d.delegatedPermissions() {
 				needed[p] = struct{}{}
 			}
@@ -89,8 +89,8 @@ func mergeRequirements(required []*Requirements) *Requirements {
 			total += countPermissions(&d.Rules[i])
 		}
 
-		if d.Err != nil || d.Gathers || total > left {
-			result.Permissions = append(result.Permissions, d.Instead)
+		if d.Err != nil || d.IsAggregated || total > left {
+			result.Permissions = append(result.Permissions, d.Alternative)
 			continue
 		}
 
@@ -107,7 +107,7 @@ func (r *Requirements) findEscalatingPermissions() []Permission {
 	found := map[Permission]struct{}{}
 	for i := range r.Delegations {
 		for p := range r.Delegations[i].delegatedPermissions() {
-			if slices.ContainsFunc(r.Delegations, func(d Delegation) bool { return p.includesPermission(d.Instead) }) {
+			if slices.ContainsFunc(r.Delegations, func(d Delegation) bool { return p.includesPermission(d.Alternative) }) {
 				found[p] = struct{}{}
 			}
 		}
@@ -161,9 +161,9 @@ func compareGaps(a, b Gap) int {
 		slices.Compare(a.Rule.NonResourceURLs, b.Rule.NonResourceURLs), slices.Compare(a.Rule.Verbs, b.Rule.Verbs))
 }
 
-// Unlimited reports whether an account with the rules can obtain all others: it may write or bind
+// CanEscalate reports whether an account with the rules can obtain all others: it may write or bind
 // roles with rules that it does not have.
-func Unlimited(grants []Gap) bool {
+func CanEscalate(grants []Gap) bool {
 	granted := GrantedBy(grants)
 	return slices.ContainsFunc([]string{"escalate", "bind"}, func(verb string) bool {
 		p := permissionOnRole(roleKey{kind: kindClusterRole})

@@ -107,7 +107,7 @@ func TestLeast(t *testing.T) {
 			if diff := cmp.Diff(texts(test.want), texts(got)); diff != "" {
 				t.Errorf("rules (-want +got):\n%s", diff)
 			}
-			if Unlimited(got) != test.unlimited {
+			if CanEscalate(got) != test.unlimited {
 				t.Errorf("the account can come to have every right: %t, want %t", !test.unlimited, test.unlimited)
 			}
 		})
@@ -157,7 +157,7 @@ func TestLeastOfTooMuch(t *testing.T) {
 	huge := rule("get core pods")
 	huge.ResourceNames = make([]string, maxExpandedPermissions+1)
 	instead := Permission{Group: "rbac.authorization.k8s.io", Resource: "roles", Name: "huge", Namespace: "place", Verb: "escalate"}
-	got, err := Least(&Requirements{Delegations: []Delegation{{Namespace: "place", Instead: instead, Rules: []rbacv1.PolicyRule{huge, rule("get core secrets")}}}})
+	got, err := Least(&Requirements{Delegations: []Delegation{{Namespace: "place", Alternative: instead, Rules: []rbacv1.PolicyRule{huge, rule("get core secrets")}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

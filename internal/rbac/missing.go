@@ -68,7 +68,7 @@ func (e *evaluation) requirePermission(p Permission) {
 }
 
 func (e *evaluation) requireDelegation(d *Delegation) {
-	if e.granted.Allows(d.Instead) {
+	if e.granted.Allows(d.Alternative) {
 		return
 	}
 	if d.Err != nil {

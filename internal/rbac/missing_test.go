@@ -295,8 +295,8 @@ func TestMissingLimitsWork(t *testing.T) {
 
 	huge := rbacv1.PolicyRule{Verbs: list, APIGroups: list, Resources: list, ResourceNames: list}
 	required := &Requirements{Delegations: []Delegation{
-		{Rules: []rbacv1.PolicyRule{huge}, Instead: Permission{Verb: "escalate"}},
-		{Rules: []rbacv1.PolicyRule{rule("get core pods")}, Instead: Permission{Verb: "escalate"}},
+		{Rules: []rbacv1.PolicyRule{huge}, Alternative: Permission{Verb: "escalate"}},
+		{Rules: []rbacv1.PolicyRule{rule("get core pods")}, Alternative: Permission{Verb: "escalate"}},
 	}}
 	var missing *MissingError
 	if err := Missing(required, granting().Granted(installer)); !errors.As(err, &missing) || len(missing.Errors) != 1 {
@@ -350,7 +350,7 @@ func BenchmarkMissing(b *testing.B) {
 	}
 
 	rules := []rbacv1.PolicyRule{{Verbs: list[:10], APIGroups: list[:10], Resources: list}}
-	required := &Requirements{Delegations: []Delegation{{Rules: rules, Instead: Permission{Verb: "escalate"}}}}
+	required := &Requirements{Delegations: []Delegation{{Rules: rules, Alternative: Permission{Verb: "escalate"}}}}
 	for b.Loop() {
 		if got := len(gapsOf(b, Missing(required, granted))); got != 10 {
 			b.Fatalf("%d gaps", got)

@@ -73,11 +73,11 @@ type Delegation struct {
 	Rules []rbacv1.PolicyRule
 	// Err is why the rules are unknown, or nil.
 	Err error
-	// Gathers means that the role is aggregated, so that its rules may grow.
-	Gathers bool
-	// Instead is the permission that replaces having the rules: the verb escalate on a role, or
+	// IsAggregated means that the role is aggregated, so that its rules may grow.
+	IsAggregated bool
+	// Alternative is the permission that replaces having the rules: the verb escalate on a role, or
 	// bind on the role that a binding refers to.
-	Instead Permission
+	Alternative Permission
 }
 
 // Required returns what an account needs to manage the objects: to read, apply and delete each of

@@ -13,9 +13,9 @@ import (
 // notice the delay.
 const transientStatusDelay = 500 * time.Millisecond
 
-// Later tracks the statuses whose write is delayed. Another transient status of the same object
+// StatusDelays tracks the statuses whose write is delayed. Another transient status of the same object
 // does not extend the delay. The zero value is ready for use.
-type Later struct {
+type StatusDelays struct {
 	// Clock returns the time. Nil means the real clock.
 	Clock clock.PassiveClock
 
@@ -25,7 +25,7 @@ type Later struct {
 
 // updateDelay returns how long the write of an object's status is still delayed. Zero means that
 // it is written now. It must be called for every status: with waits false it ends the delay.
-func (l *Later) updateDelay(name types.NamespacedName, waits bool) time.Duration {
+func (l *StatusDelays) updateDelay(name types.NamespacedName, waits bool) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !waits {

@@ -42,25 +42,25 @@ type Lifecycle[T client.Object] struct {
 	// Finalizers are added before the first step and removed after the last step of Finalize. If
 	// there are none, Finalize is not run.
 	Finalizers []string
-	// Holds reports whether an object that is not being deleted needs the finalizers. If it does
+	// NeedsFinalizers reports whether an object that is not being deleted needs the finalizers. If it does
 	// not, they are removed once the steps have succeeded, so that its deletion needs no work. Nil
 	// means that it always does.
-	Holds func(obj T) bool
+	NeedsFinalizers func(obj T) bool
 	// Steps are run, in order, on an object that is not being deleted.
 	Steps []Step[T]
 	// Finalize are run, in order, on an object that is being deleted.
 	Finalize []Step[T]
 	// Summarize records the outcome, nil for success, in the object's conditions.
 	Summarize func(obj T, err error)
-	// Again returns the resync interval after a successful reconciliation. Zero means that only
+	// ResyncAfter returns the resync interval after a successful reconciliation. Zero means that only
 	// events enqueue the object. Nil means zero.
-	Again func(obj T) time.Duration
-	// Passing reports whether a status is transient: it will soon change by itself, as long as
+	ResyncAfter func(obj T) time.Duration
+	// IsTransient reports whether a status is transient: it will soon change by itself, as long as
 	// there is no problem. The write of such a status is delayed, see Later. It is called after
 	// Summarize. Nil means never.
-	Passing func(obj T, err error) bool
-	// Later tracks the delayed statuses. It is required if Passing is set.
-	Later *Later
+	IsTransient func(obj T, err error) bool
+	// StatusDelays tracks the delayed statuses. It is required if Passing is set.
+	StatusDelays *StatusDelays
 }
 
 // Reconcile runs the lifecycle for one object. It implements reconcile.Reconciler of
@@ -74,7 +74,7 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		return l.finalizeObject(ctx, obj)
 	}
 
-	holds := l.Holds == nil || l.Holds(obj)
+	holds := l.NeedsFinalizers == nil || l.NeedsFinalizers(obj)
 	if holds {
 		if err := l.addFinalizers(ctx, obj); err != nil {
 			return ctrl.Result{}, err
@@ -121,8 +121,8 @@ func (l *Lifecycle[T]) finalizeObject(ctx context.Context, obj T) (ctrl.Result, 
 		return l.resultForError(obj, err)
 	}
 
-	if l.Later != nil {
-		l.Later.updateDelay(client.ObjectKeyFromObject(obj), false)
+	if l.StatusDelays != nil {
+		l.StatusDelays.updateDelay(client.ObjectKeyFromObject(obj), false)
 	}
 
 	return ctrl.Result{}, l.removeFinalizers(ctx, obj)
@@ -131,11 +131,11 @@ func (l *Lifecycle[T]) finalizeObject(ctx context.Context, obj T) (ctrl.Result, 
 // statusDelay returns how long the write of a changed status is delayed. Zero means that it is
 // not.
 func (l *Lifecycle[T]) statusDelay(obj, before T, err error) time.Duration {
-	if l.Passing == nil {
+	if l.IsTransient == nil {
 		return 0
 	}
 	changed := !equality.Semantic.DeepEqual(obj, before)
-	return l.Later.updateDelay(client.ObjectKeyFromObject(obj), changed && l.Passing(obj, err))
+	return l.StatusDelays.updateDelay(client.ObjectKeyFromObject(obj), changed && l.IsTransient(obj, err))
 }
 
 // removeFinalizers removes the finalizers of the lifecycle. The object may be gone afterwards.
@@ -205,10 +205,10 @@ func (l *Lifecycle[T]) resultForError(obj T, err error) (ctrl.Result, error) {
 	var e *Error
 	switch {
 	case err == nil:
-		if l.Again == nil {
+		if l.ResyncAfter == nil {
 			return ctrl.Result{}, nil
 		}
-		return ctrl.Result{RequeueAfter: l.Again(obj)}, nil
+		return ctrl.Result{RequeueAfter: l.ResyncAfter(obj)}, nil
 	case IsStop(err):
 		return ctrl.Result{}, ctrlreconcile.TerminalError(err)
 	case errors.As(err, &e) && e.next == nextWait:

@@ -40,7 +40,7 @@ func kind(c client.Client, steps ...reconcile.Step[*olmv1.ClusterCatalog]) *reco
 			}
 			order.Set(&catalog.Status.Conditions, catalog.Generation, condition)
 		},
-		Again: func(*olmv1.ClusterCatalog) time.Duration { return time.Hour },
+		ResyncAfter: func(*olmv1.ClusterCatalog) time.Duration { return time.Hour },
 	}
 }
 
@@ -221,8 +221,8 @@ func TestAPassingStatusIsWrittenLater(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	outcome := reconcile.Wait("Waiting", time.Minute, errors.New("first"))
 	lifecycle := kind(c, func(context.Context, *olmv1.ClusterCatalog) error { return outcome })
-	lifecycle.Passing = func(_ *olmv1.ClusterCatalog, err error) bool { return reconcile.IsWait(err) }
-	lifecycle.Later = &reconcile.Later{Clock: clock}
+	lifecycle.IsTransient = func(_ *olmv1.ClusterCatalog, err error) bool { return reconcile.IsWait(err) }
+	lifecycle.StatusDelays = &reconcile.StatusDelays{Clock: clock}
 	catalog := create(t, c, "passing")
 	// step advances the clock and reconciles. It returns the requeue interval and the
 	// condition's message.

@@ -29,7 +29,7 @@ func Example() {
 
 	manifests := release.Cluster{}.Select(payload.Manifests)
 	graph := release.NewGraph(manifests, release.Updating, 0)
-	errs := graph.Run(context.Background(), 16, release.Serially(func(_ context.Context, task release.Task) error {
+	errs := graph.Run(context.Background(), 16, release.RunSerially(func(_ context.Context, task release.Task) error {
 		fmt.Printf("%d of %d: %s\n", task.Number, task.Total, task.Manifest.Object.GetName())
 		return nil
 	}))

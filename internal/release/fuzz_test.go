@@ -160,7 +160,7 @@ func FuzzGraph(f *testing.F) {
 		g := release.NewGraph(newManifests(newFileNames(list)...), modes[int(mode)%len(modes)], int(attempt))
 		var mu sync.Mutex
 		var done []release.Task
-		errs := g.Run(t.Context(), int(maxParallel), release.Serially(func(_ context.Context, task release.Task) error {
+		errs := g.Run(t.Context(), int(maxParallel), release.RunSerially(func(_ context.Context, task release.Task) error {
 			mu.Lock()
 			defer mu.Unlock()
 			expectAllowed(t, modes[int(mode)%len(modes)], done, task)

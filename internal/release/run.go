@@ -123,9 +123,9 @@ func (r *graphRun) collectErrors(ctx context.Context) []error {
 	return all
 }
 
-// Serially returns a work function for Graph.Run that runs the tasks of a node one after the
+// RunSerially returns a work function for Graph.Run that runs the tasks of a node one after the
 // other, until one fails or the context ends.
-func Serially(do func(ctx context.Context, task Task) error) func(ctx context.Context, node Node) error {
+func RunSerially(do func(ctx context.Context, task Task) error) func(ctx context.Context, node Node) error {
 	return func(ctx context.Context, node Node) error {
 		for _, task := range node.Tasks {
 			if err := ctx.Err(); err != nil {

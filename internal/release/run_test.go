@@ -54,7 +54,7 @@ func TestRunInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &taskRecorder{fail: tc.fail}
 			var got []string
-			for _, err := range newDiamondGraph().Run(t.Context(), 1, release.Serially(r.do)) {
+			for _, err := range newDiamondGraph().Run(t.Context(), 1, release.RunSerially(r.do)) {
 				var failed *release.NodeError
 				if !errors.As(err, &failed) {
 					t.Fatalf("%v is no *release.NodeError", err)
@@ -153,7 +153,7 @@ func TestRunInParallel(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &taskRecorder{}
-	errs := newDiamondGraph().Run(ctx, 2, release.Serially(func(ctx context.Context, task release.Task) error {
+	errs := newDiamondGraph().Run(ctx, 2, release.RunSerially(func(ctx context.Context, task release.Task) error {
 		if task.Manifest.Object.GetName() == "0000_20_c_1" {
 			cancel()
 		}
@@ -171,7 +171,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 
 	before := &taskRecorder{}
-	if errs := newDiamondGraph().Run(ctx, 2, release.Serially(before.do)); len(errs) != 1 || len(before.done) > 0 {
+	if errs := newDiamondGraph().Run(ctx, 2, release.RunSerially(before.do)); len(errs) != 1 || len(before.done) > 0 {
 		t.Errorf("with a context that has ended: %v, done %q", errs, before.done)
 	}
 

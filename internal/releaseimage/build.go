@@ -334,7 +334,7 @@ func readBaseManifests(ctx context.Context, clients Clients, base string) (map[s
 		}
 
 		defer func() { _ = pulled.Close() }() // It was only read.
-		files, err := pulled.Folders(ctx, "", release.FolderOwn)
+		files, err := pulled.FilesOfFolders(ctx, "", release.FolderOwn)
 		if err != nil {
 			return nil, err
 		}

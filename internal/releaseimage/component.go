@@ -103,7 +103,7 @@ func readComponent(ctx context.Context, clients Clients, mapping Mapping) (compo
 
 // readOperatorManifests reads the manifests in an operator's image.
 func readOperatorManifests(ctx context.Context, pulled *image.Image) (map[string][]byte, error) {
-	files, err := pulled.Folders(ctx, "", release.FolderOwn)
+	files, err := pulled.FilesOfFolders(ctx, "", release.FolderOwn)
 	if err != nil {
 		return nil, err
 	}

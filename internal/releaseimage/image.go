@@ -51,7 +51,7 @@ func (c *Composed) Build(ctx context.Context, tempDir string) ([]*image.Built, e
 
 		clients = nil
 		for _, platform := range platforms {
-			clients = append(clients, client.For(platform.Architecture))
+			clients = append(clients, client.ForArchitecture(platform.Architecture))
 		}
 	}
 

@@ -39,7 +39,7 @@ func TestBuildForPlatforms(t *testing.T) {
 		t.Errorf("built again as %s, it was %s", rebuilt, first)
 	}
 	for _, architecture := range []string{"amd64", "arm64"} {
-		client := s.client.For(architecture)
+		client := s.client.ForArchitecture(architecture)
 		opened, err := Open(t.Context(), client, first)
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestBuildForPlatforms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := pulled.Find(t.Context(), 100, "usr/bin/program")
+		found, err := pulled.ReadFiles(t.Context(), 100, "usr/bin/program")
 		if err != nil || len(found) != 1 {
 			t.Fatalf("for %s: %v: %v", architecture, found, err)
 		}

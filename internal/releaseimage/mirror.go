@@ -118,8 +118,8 @@ func (t Target) repositoryFor(component string) string {
 	return strings.ReplaceAll(t.Repository, componentVariable, component)
 }
 
-// Of returns the target reference of an image.
-func (t Target) Of(image Copied) string {
+// ReferenceFor returns the target reference of an image.
+func (t Target) ReferenceFor(image Copied) string {
 	switch {
 	case image.Component != "":
 		return t.repositoryFor(image.Component) + ":" + image.Tag
@@ -133,14 +133,14 @@ func (t Target) Of(image Copied) string {
 // signatureReference returns the target reference of a signature, which is in the repository of
 // the release image.
 func (t Target) signatureReference(plan Plan, made Copied) string {
-	return RepositoryOf(t.Of(plan.Release)) + ":" + made.Tag
+	return RepositoryOf(t.ReferenceFor(plan.Release)) + ":" + made.Tag
 }
 
 // Mirrors returns the mirrors of each source repository, sorted.
 func (t Target) Mirrors(plan Plan) []Mirror {
 	mirrorsBySource := map[string][]string{}
 	for _, image := range t.imagesForClusters(plan) {
-		source, mirror := RepositoryOf(image.Source), RepositoryOf(t.Of(image))
+		source, mirror := RepositoryOf(image.Source), RepositoryOf(t.ReferenceFor(image))
 		if source != mirror && !slices.Contains(mirrorsBySource[source], mirror) {
 			mirrorsBySource[source] = append(mirrorsBySource[source], mirror)
 		}
@@ -175,7 +175,7 @@ type copyTask struct {
 // everything else is.
 func (t Target) copyTasks(plan Plan) (first, then []copyTask) {
 	for _, copied := range plan.Images {
-		first = append(first, copyTask{copied, t.Of(copied)})
+		first = append(first, copyTask{copied, t.ReferenceFor(copied)})
 	}
 
 	if t.SkipRelease {
@@ -185,7 +185,7 @@ func (t Target) copyTasks(plan Plan) (first, then []copyTask) {
 	for _, signed := range plan.Signatures {
 		then = append(then, copyTask{signed, t.signatureReference(plan, signed)})
 	}
-	return first, append(then, copyTask{plan.Release, t.Of(plan.Release)})
+	return first, append(then, copyTask{plan.Release, t.ReferenceFor(plan.Release)})
 }
 
 // maxParallelCopies is how many images are copied in parallel.
@@ -301,9 +301,9 @@ const maxPlanBytes = 4 << 20
 // ErrSeveral is returned if a directory contains several releases and no version is given.
 var ErrSeveral = errors.New("the folder holds several releases")
 
-// Saved reads the plan of the release that was saved in a directory. The version selects one of
+// LoadPlan reads the plan of the release that was saved in a directory. The version selects one of
 // several; it may be empty if there is only one.
-func Saved(dir, version string) (Plan, error) {
+func LoadPlan(dir, version string) (Plan, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Plan{}, err

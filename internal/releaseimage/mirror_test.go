@@ -86,7 +86,7 @@ func TestMirror(t *testing.T) {
 	if saved.Load() != 4 {
 		t.Errorf("%d images were saved", saved.Load())
 	}
-	read, err := Saved(dir, "")
+	read, err := LoadPlan(dir, "")
 	if diff := cmp.Diff(plan, read); err != nil || diff != "" {
 		t.Errorf("plan (-want +got): %v\n%s", err, diff)
 	}
@@ -100,9 +100,9 @@ func TestMirror(t *testing.T) {
 	}
 	for _, to := range []Target{direct, restored} {
 		for _, found := range to.imagesForClusters(plan) {
-			canonical, err := target.client.Resolve(t.Context(), to.Of(found))
+			canonical, err := target.client.Resolve(t.Context(), to.ReferenceFor(found))
 			if err != nil || digestFromReference(canonical) != digestFromReference(found.Source) {
-				t.Errorf("%s is %s (%v), want %s", to.Of(found), canonical, err, found.Source)
+				t.Errorf("%s is %s (%v), want %s", to.ReferenceFor(found), canonical, err, found.Source)
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func TestMirrorFails(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "1-gone: copy image ") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := target.client.Resolve(t.Context(), to.Of(plan.Release)); err == nil {
+	if _, err := target.client.Resolve(t.Context(), to.ReferenceFor(plan.Release)); err == nil {
 		t.Error("the release is there without one of its images")
 	}
 
@@ -174,19 +174,19 @@ func TestMirrorFails(t *testing.T) {
 	if err := Save(t.Context(), source.clients, second, dir, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Saved(dir, ""); !errors.Is(err, ErrSeveral) {
+	if _, err := LoadPlan(dir, ""); !errors.Is(err, ErrSeveral) {
 		t.Errorf("got %v", err)
 	}
-	if got, err := Saved(dir, "2.0.0"); err != nil || got.Version != "2.0.0" {
+	if got, err := LoadPlan(dir, "2.0.0"); err != nil || got.Version != "2.0.0" {
 		t.Errorf("got %v: %v", got.Version, err)
 	}
-	if _, err := Saved(dir, "3.0.0"); err == nil {
+	if _, err := LoadPlan(dir, "3.0.0"); err == nil {
 		t.Error("a release is found that is not there")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "config", "release-x.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Saved(dir, "1.0.0+x"); err == nil || !strings.Contains(err.Error(), "is no tag") {
+	if _, err := LoadPlan(dir, "1.0.0+x"); err == nil || !strings.Contains(err.Error(), "is no tag") {
 		t.Errorf("got %v", err)
 	}
 }

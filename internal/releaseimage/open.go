@@ -70,7 +70,7 @@ func Open(ctx context.Context, client *image.Client, ref string) (*Image, error)
 // itself.
 func OpenWith(ctx context.Context, client *image.Client, ref string, options release.Options) (*Image, error) {
 	opened, err := openReleaseImage(ctx, client, ref, options)
-	if errors.Is(err, image.ErrChanged) {
+	if errors.Is(err, image.ErrDigestMismatch) {
 		err = fmt.Errorf("%w: %w", ErrTampered, err)
 	}
 	return opened, err
@@ -88,7 +88,7 @@ func openReleaseImage(ctx context.Context, client *image.Client, ref string, opt
 		folders = append(folders, release.FolderBootstrap)
 	}
 
-	files, err := pulled.Folders(ctx, "", folders...)
+	files, err := pulled.FilesOfFolders(ctx, "", folders...)
 	if err != nil {
 		return nil, err
 	}

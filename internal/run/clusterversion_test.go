@@ -75,7 +75,7 @@ func TestClusterVersionOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	cmd := Command("v1.2.3")
+	cmd := NewCommand("v1.2.3")
 	cmd.SetArgs([]string{
 		"cluster-version-operator", "--kubeconfig", kubeconfig(t), "--release-image", "registry.example.com/releases@sha256:01", "--payload-dir", writePayload(t),
 		"--cache-dir", t.TempDir(), "--health-probe-bind-address", "0", "--listen", address, "--metrics-ca-bundle-file", caFile, "--leader-elect",
@@ -164,7 +164,7 @@ func TestClusterVersionOperatorRefuses(t *testing.T) {
 		"--always-enable-capabilities Console": `"Console" is not allowed`,
 		"--payload-dir " + t.TempDir():         "is not the payload of a release",
 	} {
-		cmd := Command("v1.2.3")
+		cmd := NewCommand("v1.2.3")
 		cmd.SetArgs(append([]string{"cluster-version-operator", "--kubeconfig", kubeconfig(t), "--listen", "0", "--health-probe-bind-address", "0"}, strings.Fields(args)...))
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)

@@ -116,8 +116,8 @@ provides a complete OLM on a laptop.`,
 	},
 }
 
-// Command returns the command `mainstay run`. The argument program is the version of this program.
-func Command(program string) *cobra.Command {
+// NewCommand returns the command `mainstay run`. The argument program is the version of this program.
+func NewCommand(program string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "run COMPONENT",
 		Short:   "Run a server component",

@@ -99,13 +99,13 @@ func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	}
 
 	catalogs := o.catalogOptions(images)
-	memory, err := certify.NewMemory(catalogs.Hosts(), time.Now())
+	memory, err := certify.NewInMemoryCertificate(catalogs.Hosts(), time.Now())
 	if err != nil {
 		return fmt.Errorf("issuing the certificate of the catalog server: %w", err)
 	}
 
 	if o.tlsCert == "" {
-		catalogs.Memory = memory
+		catalogs.InMemoryCertificate = memory
 		if err := publishAuthority(ctx, mgr.GetConfig(), o.systemNamespace, memory.CA()); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func TestCopyRelease(t *testing.T) {
 
 	const image = "registry.example.com/release@sha256:1"
 	run := func(args ...string) error {
-		cmd := Command("test")
+		cmd := NewCommand("test")
 		cmd.SilenceErrors = true
 		cmd.SetArgs(append([]string{retrieval.Command}, args...))
 		return cmd.ExecuteContext(t.Context())
@@ -33,7 +33,7 @@ func TestCopyRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	data, err := os.ReadFile(filepath.Join(to, retrieval.NameOf(image), "content", "manifests", "0000_00_a.yaml"))
+	data, err := os.ReadFile(filepath.Join(to, retrieval.FolderName(image), "content", "manifests", "0000_00_a.yaml"))
 	if err != nil || string(data) != "own" {
 		t.Errorf("the folder holds %q: %v", data, err)
 	}

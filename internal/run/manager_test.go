@@ -30,7 +30,7 @@ func TestExplainMissingKind(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	cmd := Command("v1.2.3")
+	cmd := NewCommand("v1.2.3")
 	cmd.SetArgs([]string{"marketplace", "--kubeconfig", kubeconfig(t), "--health-probe-bind-address", "0", "--metrics-bind-address", "0"})
 	err = cmd.ExecuteContext(t.Context())
 	const want = "the cluster does not serve a kind that marketplace requires: apply the CustomResourceDefinitions in its manifests and restart it: "

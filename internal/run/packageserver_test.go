@@ -139,7 +139,7 @@ func TestPackageServerRefuses(t *testing.T) {
 		"--client-ca-file " + broken:                                      "reading authorities",
 		"--requestheader-client-ca-file " + absent:                        "reading authorities",
 	} {
-		cmd := Command("v1.2.3")
+		cmd := NewCommand("v1.2.3")
 		cmd.SilenceErrors = true
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)

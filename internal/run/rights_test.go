@@ -157,7 +157,7 @@ func newFixture(t *testing.T) *fixture {
 // run runs a server as a service account of the installation until the end of the test.
 func (s *fixture) run(server, account string, args ...string) {
 	s.t.Helper()
-	cmd := Command("test")
+	cmd := NewCommand("test")
 	cmd.SetArgs(append([]string{
 		server, "--kubeconfig", s.kubeconfig(account), "--leader-elect", "--cache-dir", s.t.TempDir(),
 		"--health-probe-bind-address", "0", "--metrics-bind-address", "0",

@@ -16,7 +16,7 @@ func TestDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, cmd := range Command("test").Commands() {
+	for _, cmd := range NewCommand("test").Commands() {
 		if !strings.Contains(string(page), "`mainstay run "+cmd.Name()+"`") {
 			t.Errorf("docs/servers.md does not name the server %s", cmd.Name())
 		}

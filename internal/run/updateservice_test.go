@@ -173,7 +173,7 @@ func TestUpdateServiceFlags(t *testing.T) {
 		"--releases r --keyring /none --store https://example.com": "--keyring /none: open /none: no such file or directory",
 		"more": `unknown command "more"`,
 	} {
-		cmd := Command("test")
+		cmd := NewCommand("test")
 		cmd.SetArgs(append([]string{"update-service"}, strings.Fields(line)...))
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)

@@ -85,7 +85,7 @@ func (k *fakeKubelet) startProcess(s *componentProcess, version, kubeconfig stri
 // syncProcesses starts processes for new pods and stops processes without pods.
 func (k *fakeKubelet) syncProcesses(ctx context.Context) error {
 	if k.updateService != nil {
-		if err := k.updateService.Alive(); err != nil {
+		if err := k.updateService.CheckRunning(); err != nil {
 			return err
 		}
 	}
@@ -113,7 +113,7 @@ func (k *fakeKubelet) syncProcess(ctx context.Context, s *componentProcess, pods
 		return p.account != s.account || (s.node != "" && p.node != s.node) || k.versions[p.image] == ""
 	})
 	if s.process != nil && (slices.Contains(mine, s.pod) || (s.pod == runningPod{} && len(mine) == 0)) {
-		err := s.process.Alive()
+		err := s.process.CheckRunning()
 		if err != nil && !s.endedOnce {
 			s.endedOnce = true // Its pod may have been deleted since the pods were listed.
 			return nil

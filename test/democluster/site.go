@@ -32,9 +32,9 @@ matchingRules:
 `
 
 	return s, errors.Join(
-		s.Channel(updateChannel, firstVersion, secondVersion, thirdVersion),
-		s.Write("blocked-edges/slow-disks.yaml", fmt.Sprintf(risk, secondVersion, "slow-disks", "SlowDisks", "Nodes with slow disks take an hour.", queryAbsent)),
-		s.Write("blocked-edges/old-firmware.yaml", fmt.Sprintf(risk, thirdVersion, "old-firmware", "OldFirmware", "Nodes with old firmware do not come back.", queryPresent)),
+		s.WriteChannel(updateChannel, firstVersion, secondVersion, thirdVersion),
+		s.WriteGraphData("blocked-edges/slow-disks.yaml", fmt.Sprintf(risk, secondVersion, "slow-disks", "SlowDisks", "Nodes with slow disks take an hour.", queryAbsent)),
+		s.WriteGraphData("blocked-edges/old-firmware.yaml", fmt.Sprintf(risk, thirdVersion, "old-firmware", "OldFirmware", "Nodes with old firmware do not come back.", queryPresent)),
 	)
 }
 

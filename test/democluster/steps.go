@@ -28,7 +28,7 @@ func (d *demo) buildReleases(ctx context.Context) (string, error) {
 			Root: ".", Program: d.programPath(version), Version: version, Previous: previous,
 			Image: d.Registry + "/platform/mainstay:" + version, Release: d.Registry + "/platform/release:" + version,
 			More: map[string]string{
-				"0000_05_trust_00_release-verification.yaml": d.site.Trust(),
+				"0000_05_trust_00_release-verification.yaml": d.site.TrustManifest(),
 				"0000_70_nodes_00_platform-release.yaml":     settingManifest,
 			},
 		}
@@ -76,7 +76,7 @@ func (d *demo) startUpdateService(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	err = d.waitFor(ctx, func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+status+"/readyz") })
+	err = d.waitFor(ctx, func(ctx context.Context) error { return cluster.CheckURL(ctx, "http://"+status+"/readyz") })
 	if err != nil {
 		return "", err
 	}

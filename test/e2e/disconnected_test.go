@@ -87,7 +87,7 @@ func TestDisconnected(t *testing.T) {
 
 	p.checkAsReleased(second, before)
 	_, digest, _ := strings.Cut(greeter, "@")
-	if err := cluster.Answers(t.Context(), "http://"+p.Registry+"/v2/site/releases/manifests/"+digest); err != nil {
+	if err := cluster.CheckURL(t.Context(), "http://"+p.Registry+"/v2/site/releases/manifests/"+digest); err != nil {
 		t.Errorf("the image of the release is not at the site: %v", err)
 	}
 }

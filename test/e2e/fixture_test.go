@@ -73,7 +73,7 @@ func requirePrograms(t *testing.T, programs ...string) string {
 	}
 
 	for _, program := range programs {
-		env.Program(t, filepath.Join(bin, program))
+		env.FindProgram(t, filepath.Join(bin, program))
 	}
 
 	return bin

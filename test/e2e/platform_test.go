@@ -85,7 +85,7 @@ func (p *platformFixture) buildReleases(ctx context.Context) error {
 	}
 
 	p.t.Cleanup(func() { _ = p.site.Close() }) // The site is no longer needed.
-	if err := errors.Join(p.site.Channel("stable", "1.0.0", "1.1.0"), os.MkdirAll(p.nodeRoot(), 0o755)); err != nil {
+	if err := errors.Join(p.site.WriteChannel("stable", "1.0.0", "1.1.0"), os.MkdirAll(p.nodeRoot(), 0o755)); err != nil {
 		return err
 	}
 
@@ -118,7 +118,7 @@ func (p *platformFixture) buildReleases(ctx context.Context) error {
 			Image: local + "/mainstay:" + version, Release: local + "/release:" + version, Name: p.Registry + "/platform/mainstay", RegistriesConf: conf,
 			Catalogs: map[string]string{"kitchen.yaml": p.defaultCatalogManifest()},
 			More: map[string]string{
-				"0000_05_trust_00_keys.yaml": p.site.Trust(), "0000_05_trust_01_account.yaml": account, "0000_70_nodes_00_file.yaml": nodeMachineConfig,
+				"0000_05_trust_00_keys.yaml": p.site.TrustManifest(), "0000_05_trust_01_account.yaml": account, "0000_70_nodes_00_file.yaml": nodeMachineConfig,
 			},
 			Edit: func(object map[string]any) error {
 				metadata, _ := object["metadata"].(map[string]any)
@@ -237,7 +237,7 @@ func (p *platformFixture) startUpdateService(ctx context.Context) error {
 		}
 	})
 	return p.waitFor(ctx, func(ctx context.Context) error {
-		return errors.Join(updates.Alive(), cluster.Answers(ctx, "http://"+status+"/readyz"))
+		return errors.Join(updates.CheckRunning(), cluster.CheckURL(ctx, "http://"+status+"/readyz"))
 	})
 }
 

@@ -42,7 +42,7 @@ func (p *managedProcess) start() {
 	}
 
 	err = steps.Eventually(p.t.Context(), stateTimeout, func(ctx context.Context) error {
-		return errors.Join(p.process.Alive(), p.checkReady(ctx))
+		return errors.Join(p.process.CheckRunning(), p.checkReady(ctx))
 	})
 	if err != nil {
 		p.t.Fatalf("%s is not ready: %v", p.name, err)
@@ -82,8 +82,8 @@ func newProcessFixture(t *testing.T) *processFixture {
 	}
 
 	registry, images := p.addRegistry("registry")
-	p.Cluster, p.registry = cluster.Of(cluster.Options{Bin: p.bin, Dir: p.dir}, p.writeCredentials(server), images), registry
-	p.etcd = p.addDevclusterProcess("etcd", func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+etcd+"/health") },
+	p.Cluster, p.registry = cluster.Attach(cluster.Options{Bin: p.bin, Dir: p.dir}, p.writeCredentials(server), images), registry
+	p.etcd = p.addDevclusterProcess("etcd", func(ctx context.Context) error { return cluster.CheckURL(ctx, "http://"+etcd+"/health") },
 		"--data-dir="+p.filePath("etcd"), "--listen-client-urls=http://"+etcd, "--advertise-client-urls=http://"+etcd,
 		"--listen-peer-urls=http://127.0.0.1:0", "--unsafe-no-fsync", "--log-level=warn")
 	p.server = p.addDevclusterProcess("kube-apiserver", func(ctx context.Context) error { return p.queryAPIServer(ctx, "/readyz") },
@@ -135,7 +135,7 @@ func (p *processFixture) addProcess(name string, ready func(context.Context) err
 		if managed.process == nil {
 			return
 		}
-		if err := managed.process.Alive(); err != nil {
+		if err := managed.process.CheckRunning(); err != nil {
 			p.t.Error(err)
 		}
 		managed.process.Kill()
@@ -151,7 +151,7 @@ func (p *processFixture) addProcess(name string, ready func(context.Context) err
 // localhost, but requires a certificate: that of the API server.
 func (p *processFixture) addRegistry(name string) (*managedProcess, string) {
 	listen := reserveAddress(p.t)
-	registry := p.addDevclusterProcess("devcluster-registry", func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+listen+"/v2/") },
+	registry := p.addDevclusterProcess("devcluster-registry", func(ctx context.Context) error { return cluster.CheckURL(ctx, "http://"+listen+"/v2/") },
 		"--dir="+p.filePath(name), "--listen="+listen, "--cert="+p.filePath("certificates/apiserver.crt"), "--key="+p.filePath("certificates/apiserver.key"))
 	registry.name = name
 	return registry, strings.Replace(listen, "127.0.0.1", "localhost", 1)

@@ -45,7 +45,7 @@ func (p *processFixture) openSite() *site.Site {
 	}
 
 	p.t.Cleanup(func() { _ = s.Close() }) // A test may already have closed it.
-	if err := errors.Join(s.Channel("stable", "1.0.0", "1.0.1"), s.Channel("other", "1.0.0", "1.0.1")); err != nil {
+	if err := errors.Join(s.WriteChannel("stable", "1.0.0", "1.0.1"), s.WriteChannel("other", "1.0.0", "1.0.1")); err != nil {
 		p.t.Fatal(err)
 	}
 
@@ -63,7 +63,7 @@ type builtRelease struct {
 func (p *processFixture) buildRelease(s *site.Site, registry, version string, files map[string]string, args ...string) builtRelease {
 	p.t.Helper()
 	dir := p.filePath("platform/" + version)
-	files["0000_05_trust_00_keys.yaml"] = s.Trust()
+	files["0000_05_trust_00_keys.yaml"] = s.TrustManifest()
 	if files["image-references"] == "" {
 		files["image-references"] = `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1"}`
 	}
@@ -106,7 +106,7 @@ func (p *processFixture) startUpdateService(s *site.Site, repository string) *ma
 	p.t.Helper()
 	address, status := reserveAddress(p.t), reserveAddress(p.t)
 	p.graphURL = "http://" + address + "/api/upgrades_info/graph"
-	updates := p.addServerProcess("update-service", func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+status+"/readyz") },
+	updates := p.addServerProcess("update-service", func(ctx context.Context) error { return cluster.CheckURL(ctx, "http://"+status+"/readyz") },
 		"--releases", repository, "--graph-data", s.Data, "--address", address, "--status-address", status, "--cache-dir", p.filePath("updates"))
 	updates.start()
 	return updates
@@ -116,7 +116,7 @@ func (p *processFixture) startUpdateService(s *site.Site, repository string) *ma
 func (p *processFixture) installRelease(first builtRelease) *managedProcess {
 	p.t.Helper()
 	health := reserveAddress(p.t)
-	operator := p.addServerProcess("cluster-version-operator", func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+health+"/readyz") },
+	operator := p.addServerProcess("cluster-version-operator", func(ctx context.Context) error { return cluster.CheckURL(ctx, "http://"+health+"/readyz") },
 		"--release-image="+first.image, "--health-probe-bind-address="+health, "--metrics-bind-address=0", "--cache-dir="+p.filePath("cache"))
 	operator.start()
 	err := p.Apply(p.t.Context(), fmt.Sprintf(`

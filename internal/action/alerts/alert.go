@@ -68,8 +68,8 @@ func (a *Alert) Name() string { return cmp.Or(sanitizeLine(a.Labels[labelName]),
 // "unknown" if there is none.
 func (a *Alert) Severity() string { return cmp.Or(sanitizeLine(a.Labels[labelSeverity]), "unknown") }
 
-// Sentence returns a summary in one line.
-func (a *Alert) Sentence() string {
+// Summary returns a summary in one line.
+func (a *Alert) Summary() string {
 	return cmp.Or(sanitizeLine(a.Annotations["summary"]), sanitizeLine(a.Annotations["message"]), sanitizeLine(a.Annotations["description"]), a.Name())
 }
 

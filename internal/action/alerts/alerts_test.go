@@ -78,7 +78,7 @@ func TestAlertTexts(t *testing.T) {
 		"escape sequences": {Alert{Labels: map[string]string{"alertname": "A\x1b[31m"}}, "A[31m|unknown|A[31m||||"},
 	} {
 		a := test.alert
-		got := strings.Join([]string{a.Name(), a.Severity(), a.Sentence(), a.Description(), a.Reference(), a.Resource(), a.Object()}, "|")
+		got := strings.Join([]string{a.Name(), a.Severity(), a.Summary(), a.Description(), a.Reference(), a.Resource(), a.Object()}, "|")
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -153,7 +153,7 @@ func FuzzParse(f *testing.F) {
 			if a.State != "firing" {
 				t.Fatalf("got alert %+v, want a firing one", a)
 			}
-			for _, text := range []string{a.Name(), a.Severity(), a.Sentence(), a.Description(), a.Reference(), a.Resource(), a.Object()} {
+			for _, text := range []string{a.Name(), a.Severity(), a.Summary(), a.Description(), a.Reference(), a.Resource(), a.Object()} {
 				if strings.ContainsAny(text, "\n\r\x1b\x00") {
 					t.Fatalf("got %q, want a line of text", text)
 				}

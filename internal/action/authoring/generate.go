@@ -140,7 +140,7 @@ func (a *GenerateBundle) inferFromPackageManifest(d bundle.Description) (bundle.
 		return d, err
 	}
 
-	placement, err := bundle.Place(os.DirFS(filepath.Dir(directory)), filepath.Base(directory))
+	placement, err := bundle.FindPlacement(os.DirFS(filepath.Dir(directory)), filepath.Base(directory))
 	if err != nil {
 		return d, fmt.Errorf("please manually input channels and packageName, error interpreting bundle from directory %s, %w", a.Directory, err)
 	}

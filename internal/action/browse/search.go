@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Found is a search result.
-type Found struct {
+// SearchResult is a search result.
+type SearchResult struct {
 	*Package
 	// Where are the fields that contain the words: "name", "display name", "keywords",
 	// "kinds", "provider" and "description".
@@ -15,15 +15,15 @@ type Found struct {
 
 // Search returns the packages that contain every word, ignoring case. Packages with a match
 // in the name come first. Without words it returns all packages.
-func Search(packages []*Package, words ...string) []Found {
-	var found []Found
+func Search(packages []*Package, words ...string) []SearchResult {
+	var found []SearchResult
 	for _, p := range packages {
 		if where, ok := p.matchesWords(words); ok {
-			found = append(found, Found{Package: p, Where: where})
+			found = append(found, SearchResult{Package: p, Where: where})
 		}
 	}
 
-	slices.SortStableFunc(found, func(a, b Found) int { return a.matchRank() - b.matchRank() })
+	slices.SortStableFunc(found, func(a, b SearchResult) int { return a.matchRank() - b.matchRank() })
 	return found
 }
 
@@ -31,7 +31,7 @@ func Search(packages []*Package, words ...string) []Found {
 var searchFields = []string{"name", "display name", "keywords", "kinds", "provider", "description"}
 
 // matchRank returns the position of the first matching field in searchFields.
-func (f Found) matchRank() int {
+func (f SearchResult) matchRank() int {
 	if len(f.Where) == 0 {
 		return 0
 	}

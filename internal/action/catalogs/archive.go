@@ -25,8 +25,8 @@ type Delivery struct {
 	Name string
 }
 
-// Nowhere reports whether the delivery has no destination.
-func (d Delivery) Nowhere() bool { return d.Push == "" && d.Archive == "" && d.Layout == "" }
+// IsEmpty reports whether the delivery has no destination.
+func (d Delivery) IsEmpty() bool { return d.Push == "" && d.Archive == "" && d.Layout == "" }
 
 // deliverImage writes and pushes an image. It returns the reference by which a pushed image
 // can be pulled, and an empty string otherwise.

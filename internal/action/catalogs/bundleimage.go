@@ -36,7 +36,7 @@ type BundleImage struct {
 
 // Run builds and delivers the image. It returns the reference of a pushed image.
 func (a *BundleImage) Run(ctx context.Context) (string, error) {
-	if a.Delivery.Nowhere() {
+	if a.Delivery.IsEmpty() {
 		args, err := engineBuildArguments(a.Engine, a.Dockerfile, a.Tag)
 		if err != nil {
 			return "", err

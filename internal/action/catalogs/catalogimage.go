@@ -39,7 +39,7 @@ func (a *CatalogImage) Run(ctx context.Context) (string, error) {
 
 	defer done()
 	object := fmt.Sprintf("catalog %q", a.Dir)
-	if err := CheckContent(ctx, fsys, object); err != nil {
+	if err := ValidateCatalogContent(ctx, fsys, object); err != nil {
 		return "", err
 	}
 

@@ -81,7 +81,7 @@ func (a *AddBundles) loadBundle(ctx context.Context, ref string) (indexdb.Bundle
 		return indexdb.Bundle{}, fmt.Errorf("bundle %q: %w", ref, err)
 	}
 
-	Warn(a.Progress, b)
+	WarnBundle(a.Progress, b)
 	return indexdb.FromBundle(b, ref)
 }
 
@@ -147,7 +147,7 @@ func (a *EditDatabase) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	options := indexdb.EditOptions{Options: warningOptions(a.Progress), Create: a.Create}
+	options := indexdb.EditOptions{Options: warningOptions(a.Progress), CreateIfMissing: a.Create}
 	return indexdb.Edit(ctx, a.Path, options, func(e *indexdb.Editor) error { return a.Change.applyToCatalog(ctx, e) })
 }
 
@@ -172,7 +172,7 @@ func ReadDatabase(ctx context.Context, progress report.Progress, path string) it
 // ReadServedDatabase yields the blobs of a SQLite catalog for a registry server: deprecated
 // bundles are included.
 func ReadServedDatabase(ctx context.Context, progress report.Progress, path string) iter.Seq2[fbc.Meta, error] {
-	return openAndReadDatabase(ctx, progress, path, (*indexdb.Index).ServedMetas)
+	return openAndReadDatabase(ctx, progress, path, (*indexdb.Index).MetasWithRecords)
 }
 
 // openAndReadDatabase opens a SQLite catalog and yields what read returns. It closes the

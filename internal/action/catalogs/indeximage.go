@@ -72,7 +72,7 @@ func (a *EditIndex) Run(ctx context.Context) (string, error) {
 	}
 
 	var base *baseContent
-	if !a.Image.Delivery.Nowhere() {
+	if !a.Image.Delivery.IsEmpty() {
 		if base, err = loadBaseContent(ctx, a.Registry, a.Image.BinaryImage, a.Image.Program, dir); err != nil {
 			return "", err
 		}

@@ -101,7 +101,7 @@ func readBundleBlob(s *source, ref string, template *bundle.ImageTemplate, progr
 		return nil, err
 	}
 
-	Warn(progress, b)
+	WarnBundle(progress, b)
 	image := s.image
 	if s.kind == bundleDir && template != nil {
 		if image, err = template.Image(b, ref); err != nil {
@@ -113,8 +113,8 @@ func readBundleBlob(s *source, ref string, template *bundle.ImageTemplate, progr
 	return &blob, err
 }
 
-// Warn reports the warnings of a bundle: content that could not be parsed.
-func Warn(p report.Progress, b *bundle.Bundle) {
+// WarnBundle reports the warnings of a bundle: content that could not be parsed.
+func WarnBundle(p report.Progress, b *bundle.Bundle) {
 	for _, warning := range b.Warnings {
 		report.OrQuiet(p).Warn("bundle " + b.Name() + ": " + warning)
 	}

@@ -38,9 +38,9 @@ func (a *Validate) Run(ctx context.Context) error {
 	return errors.Join(ctx.Err(), err)
 }
 
-// CheckContent validates a catalog that is to be built into an image, which must not be
+// ValidateCatalogContent validates a catalog that is to be built into an image, which must not be
 // empty. Errors name the object.
-func CheckContent(ctx context.Context, fsys fs.FS, object string) error {
+func ValidateCatalogContent(ctx context.Context, fsys fs.FS, object string) error {
 	model, err := fbc.LoadModelFS(fsys, fbc.Limits{})
 	if err == nil && len(model.Packages) == 0 {
 		err = errors.New("it holds no packages")

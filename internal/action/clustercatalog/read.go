@@ -63,15 +63,15 @@ func (r *Reader) Metas(ctx context.Context, name string) iter.Seq2[fbc.Meta, err
 	}
 }
 
-// Served is a served ClusterCatalog.
-type Served struct {
+// ServedCatalog is a served ClusterCatalog.
+type ServedCatalog struct {
 	Name string
 	// Priority selects between catalogs with the same package. The highest wins.
 	Priority int32
 }
 
 // List returns the served catalogs of the cluster. The error is a *report.Error.
-func (r *Reader) List(ctx context.Context) ([]Served, error) {
+func (r *Reader) List(ctx context.Context) ([]ServedCatalog, error) {
 	api, server, err := r.newAPIClient()
 	if err != nil {
 		return nil, err
@@ -84,10 +84,10 @@ func (r *Reader) List(ctx context.Context) ([]Served, error) {
 		return nil, &report.Error{Object: "clustercatalogs", Err: err, Advice: "check that Mainstay is installed and that you are allowed to list them"}
 	}
 
-	var served []Served
+	var served []ServedCatalog
 	for _, catalog := range list.Items {
 		if _, err := catalog.serviceURL(); err == nil {
-			served = append(served, Served{Name: catalog.Metadata.Name, Priority: catalog.Spec.Priority})
+			served = append(served, ServedCatalog{Name: catalog.Metadata.Name, Priority: catalog.Spec.Priority})
 		}
 	}
 

@@ -107,7 +107,7 @@ func TestList(t *testing.T) {
 	broken["metadata"] = map[string]any{"name": "b"}
 	config := newFakeAPIServer(t, map[string]any{path.Dir(catalogPath): map[string]any{"items": []any{broken, served}}})
 	got, err := (&clustercatalog.Reader{Config: config}).List(t.Context())
-	if diff := cmp.Diff([]clustercatalog.Served{{Name: "c", Priority: -3}}, got); diff != "" || err != nil {
+	if diff := cmp.Diff([]clustercatalog.ServedCatalog{{Name: "c", Priority: -3}}, got); diff != "" || err != nil {
 		t.Errorf("error %v, catalogs (-want +got):\n%s", err, diff)
 	}
 

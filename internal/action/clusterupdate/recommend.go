@@ -231,8 +231,8 @@ func alertMessage(alert *alerts.Alert, concern alerts.Concern) string {
 		parts = append(parts, object+".")
 	}
 
-	parts = append(parts, alert.Sentence())
-	if description := alert.Description(); description != "" && description != alert.Sentence() {
+	parts = append(parts, alert.Summary())
+	if description := alert.Description(); description != "" && description != alert.Summary() {
 		parts = append(parts, "The alert description is: "+description)
 	}
 	if reference := alert.Reference(); reference != "" {

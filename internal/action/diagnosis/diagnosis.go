@@ -27,7 +27,7 @@ type Facts struct {
 	Revisions []olmv1.ClusterObjectSet
 	// Awaited are the objects of the newest active revision that are not ready, in the
 	// phases that have started.
-	Awaited []Awaited
+	Awaited []AwaitedObject
 	// Catalogs are the catalogs that the extension selects.
 	Catalogs []olmv1.ClusterCatalog
 	// Unread are sentences about objects that could not be read, for example because of
@@ -35,8 +35,8 @@ type Facts struct {
 	Unread []string
 }
 
-// Awaited is an object that is not ready, with the objects that it owns.
-type Awaited struct {
+// AwaitedObject is an object that is not ready, with the objects that it owns.
+type AwaitedObject struct {
 	Kind, Namespace, Name string
 	// Message says what the object lacks.
 	Message     string

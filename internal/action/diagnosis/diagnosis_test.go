@@ -78,13 +78,13 @@ func account(f *Facts) {
 }
 
 // deployment adds an awaited Deployment with the objects that it owns.
-func deployment(message string, below ...func(*Awaited)) func(*Facts) {
+func deployment(message string, below ...func(*AwaitedObject)) func(*Facts) {
 	return awaited("Deployment", "kitchen", "kettle", message, below...)
 }
 
-func awaited(kind, namespace, name, message string, below ...func(*Awaited)) func(*Facts) {
+func awaited(kind, namespace, name, message string, below ...func(*AwaitedObject)) func(*Facts) {
 	return func(f *Facts) {
-		a := Awaited{Kind: kind, Namespace: namespace, Name: name, Message: message}
+		a := AwaitedObject{Kind: kind, Namespace: namespace, Name: name, Message: message}
 		for _, add := range below {
 			add(&a)
 		}
@@ -92,8 +92,8 @@ func awaited(kind, namespace, name, message string, below ...func(*Awaited)) fun
 	}
 }
 
-func pod(name string, status corev1.PodStatus) func(*Awaited) {
-	return func(a *Awaited) {
+func pod(name string, status corev1.PodStatus) func(*AwaitedObject) {
+	return func(a *AwaitedObject) {
 		a.Pods = append(a.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kitchen", Name: name}, Status: status})
 	}
 }
@@ -109,16 +109,16 @@ func waiting(reason, message string) corev1.PodStatus {
 	return container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}, nil, 0)
 }
 
-func refused(message string) func(*Awaited) {
-	return func(a *Awaited) {
+func refused(message string) func(*AwaitedObject) {
+	return func(a *AwaitedObject) {
 		set := appsv1.ReplicaSet{}
 		set.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Message: message}}
 		a.ReplicaSets = append(a.ReplicaSets, set)
 	}
 }
 
-func event(kind, name, reason, message string, count int32) func(*Awaited) {
-	return func(a *Awaited) {
+func event(kind, name, reason, message string, count int32) func(*AwaitedObject) {
+	return func(a *AwaitedObject) {
 		a.Events = append(a.Events, corev1.Event{
 			Type: corev1.EventTypeWarning, Reason: reason, Message: message, Count: count,
 			InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: "kitchen", Name: name},

@@ -37,7 +37,7 @@ func (e *explainer) explainAwaitedObjects(text string) {
 }
 
 // explainObject explains an object by its ReplicaSets, pods and events.
-func (e *explainer) explainObject(o Awaited) Reason {
+func (e *explainer) explainObject(o AwaitedObject) Reason {
 	r := Reason{Text: fmt.Sprintf("%s is not ready: %s.", describeObject(o.Kind, o.Namespace, o.Name), strings.TrimSuffix(o.Message, "."))}
 	for i := range o.ReplicaSets {
 		for _, c := range o.ReplicaSets[i].Status.Conditions {
@@ -223,7 +223,7 @@ func adviceForEvent(event corev1.Event) string {
 }
 
 // adviceForObject returns advice for an object without any other findings.
-func adviceForObject(o Awaited) string {
+func adviceForObject(o AwaitedObject) string {
 	switch {
 	case strings.Contains(o.Message, "has not seen the latest change"):
 		return "Check that the kube-controller-manager runs: it has not observed the latest change of " + describeObject(o.Kind, o.Namespace, o.Name)

@@ -9,60 +9,60 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// Standing is the state of an extension in a word.
-type Standing string
+// State is the state of an extension in a word.
+type State string
 
 // States of extensions.
 const (
-	// StandingReady means that the requested bundle is installed and available.
-	StandingReady Standing = "Ready"
-	// StandingDegraded means that the requested bundle is installed and not available.
-	StandingDegraded Standing = "Degraded"
-	// StandingInstalling means that the first rollout is in progress.
-	StandingInstalling Standing = "Installing"
-	// StandingUpdating means that a change of the installed bundle is in progress.
-	StandingUpdating Standing = "Updating"
-	// StandingRetrying means that the last attempt failed and will be retried.
-	StandingRetrying Standing = "Retrying"
-	// StandingFailed means that nothing more happens until a user intervenes.
-	StandingFailed Standing = "Failed"
-	// StandingRemoving means that the extension is being deleted.
-	StandingRemoving Standing = "Removing"
-	// StandingPlanned means that only a plan is requested.
-	StandingPlanned Standing = "Planned"
-	// StandingUnknown means that the controller has not reconciled the extension, or cannot
+	// StateReady means that the requested bundle is installed and available.
+	StateReady State = "Ready"
+	// StateDegraded means that the requested bundle is installed and not available.
+	StateDegraded State = "Degraded"
+	// StateInstalling means that the first rollout is in progress.
+	StateInstalling State = "Installing"
+	// StateUpdating means that a change of the installed bundle is in progress.
+	StateUpdating State = "Updating"
+	// StateRetrying means that the last attempt failed and will be retried.
+	StateRetrying State = "Retrying"
+	// StateFailed means that nothing more happens until a user intervenes.
+	StateFailed State = "Failed"
+	// StateRemoving means that the extension is being deleted.
+	StateRemoving State = "Removing"
+	// StatePlanned means that only a plan is requested.
+	StatePlanned State = "Planned"
+	// StateUnknown means that the controller has not reconciled the extension, or cannot
 	// determine its state.
-	StandingUnknown Standing = "Unknown"
+	StateUnknown State = "Unknown"
 )
 
-// Stand returns the state of an extension and the reason in one line. The reason is empty
+// StateOf returns the state of an extension and the reason in one line. The reason is empty
 // for a ready extension. An extension is ready only if its objects are known to be ready.
 // An extension with crashing pods is not ready although its version is installed.
-func Stand(ext *olmv1.ClusterExtension) (standing Standing, why string) {
+func StateOf(ext *olmv1.ClusterExtension) (standing State, why string) {
 	progressing := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing)
 	available := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeAvailable)
 	installed := meta.IsStatusConditionTrue(ext.Status.Conditions, olmv1.TypeInstalled)
 	switch {
 	case !ext.DeletionTimestamp.IsZero():
-		return StandingRemoving, conditionMessage(progressing)
+		return StateRemoving, conditionMessage(progressing)
 	case progressing == nil || progressing.ObservedGeneration < ext.Generation:
-		return StandingUnknown, "operator-controller has not reconciled its latest change yet"
+		return StateUnknown, "operator-controller has not reconciled its latest change yet"
 	case ext.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly && !installed:
-		return StandingPlanned, conditionMessage(progressing)
+		return StatePlanned, conditionMessage(progressing)
 	case progressing.Status == metav1.ConditionFalse:
-		return StandingFailed, conditionMessage(progressing)
+		return StateFailed, conditionMessage(progressing)
 	case progressing.Reason == olmv1.ReasonRetrying:
-		return StandingRetrying, conditionMessage(progressing)
+		return StateRetrying, conditionMessage(progressing)
 	case available != nil && available.Status == metav1.ConditionFalse && progressing.Reason == olmv1.ReasonSucceeded:
-		return StandingDegraded, conditionMessage(available)
+		return StateDegraded, conditionMessage(available)
 	case progressing.Reason != olmv1.ReasonSucceeded && installed:
-		return StandingUpdating, conditionMessage(progressing)
+		return StateUpdating, conditionMessage(progressing)
 	case progressing.Reason != olmv1.ReasonSucceeded || !installed:
-		return StandingInstalling, conditionMessage(progressing)
+		return StateInstalling, conditionMessage(progressing)
 	case available == nil || available.Status != metav1.ConditionTrue:
-		return StandingUnknown, strings.TrimSuffix("it is unknown whether all of it runs; "+conditionMessage(available), "; ")
+		return StateUnknown, strings.TrimSuffix("it is unknown whether all of it runs; "+conditionMessage(available), "; ")
 	default:
-		return StandingReady, ""
+		return StateReady, ""
 	}
 }
 

@@ -14,30 +14,30 @@ func TestStateOf(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		facts    Facts
-		standing Standing
+		standing State
 		why      string
 	}{
-		{"well", newFacts(isInstalled, progressing("True", "Succeeded", "desired state reached"), condition("Available", "True", "ProbesSucceeded", "")), StandingReady, ""},
+		{"well", newFacts(isInstalled, progressing("True", "Succeeded", "desired state reached"), condition("Available", "True", "ProbesSucceeded", "")), StateReady, ""},
 		{"a crash loop", newFacts(isInstalled, progressing("True", "Succeeded", "desired state reached"),
 			condition("Available", "False", "ProbeFailure", `phase "deploy" (2 of 2) waits for Deployment "kitchen/kettle": 0 of 1 replica is available`)),
-			StandingDegraded, `phase "deploy" (2 of 2) waits for Deployment "kitchen/kettle": 0 of 1 replica is available`},
+			StateDegraded, `phase "deploy" (2 of 2) waits for Deployment "kitchen/kettle": 0 of 1 replica is available`},
 		{"not known", newFacts(isInstalled, progressing("True", "Succeeded", "desired state reached"), condition("Available", "Unknown", "Reconciling", "the API server is away")),
-			StandingUnknown, "it is unknown whether all of it runs; the API server is away"},
-		{"a crash loop during an update", newFacts(isInstalled, progressing("True", "RollingOut", "waits"), condition("Available", "False", "ProbeFailure", "waits")), StandingUpdating, "waits"},
-		{"first roll-out", newFacts(progressing("True", "RollingOut", "waits")), StandingInstalling, "waits"},
-		{"an attempt failed", newFacts(isInstalled, progressing("True", "Retrying", "no bundles found\nat all"), condition("Available", "True", "ProbesSucceeded", "")), StandingRetrying, "no bundles found at all"},
-		{"blocked", newFacts(isInstalled, progressing("False", "Blocked", "no"), condition("Available", "True", "ProbesSucceeded", "")), StandingFailed, "no"},
+			StateUnknown, "it is unknown whether all of it runs; the API server is away"},
+		{"a crash loop during an update", newFacts(isInstalled, progressing("True", "RollingOut", "waits"), condition("Available", "False", "ProbeFailure", "waits")), StateUpdating, "waits"},
+		{"first roll-out", newFacts(progressing("True", "RollingOut", "waits")), StateInstalling, "waits"},
+		{"an attempt failed", newFacts(isInstalled, progressing("True", "Retrying", "no bundles found\nat all"), condition("Available", "True", "ProbesSucceeded", "")), StateRetrying, "no bundles found at all"},
+		{"blocked", newFacts(isInstalled, progressing("False", "Blocked", "no"), condition("Available", "True", "ProbesSucceeded", "")), StateFailed, "no"},
 		{"planned only", newFacts(progressing("True", "Succeeded", "Planned only"), func(f *Facts) {
 			f.Extension.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
-		}), StandingPlanned, "Planned only"},
-		{"not seen", newFacts(), StandingUnknown, "operator-controller has not reconciled its latest change yet"},
+		}), StatePlanned, "Planned only"},
+		{"not seen", newFacts(), StateUnknown, "operator-controller has not reconciled its latest change yet"},
 		{"removal", newFacts(isInstalled, progressing("True", "RollingOut", "removing revision kettle-1"), func(f *Facts) {
 			now := metav1.Now()
 			f.Extension.DeletionTimestamp = &now
-		}), StandingRemoving, "removing revision kettle-1"},
+		}), StateRemoving, "removing revision kettle-1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			standing, why := Stand(test.facts.Extension)
+			standing, why := StateOf(test.facts.Extension)
 			if standing != test.standing || why != test.why {
 				t.Errorf("got %s (%s), want %s (%s)", standing, why, test.standing, test.why)
 			}

@@ -116,7 +116,7 @@ func (a *Generate) Run(ctx context.Context) (*Generated, error) {
 	if err != nil {
 		return nil, &report.Error{Object: fmt.Sprintf("bundle %q", g.Bundle), Err: err, Advice: "its author has to correct the named objects"}
 	}
-	if rbac.Unlimited(grants) {
+	if rbac.CanEscalate(grants) {
 		report.OrQuiet(a.Progress).Warn("bundle " + g.Bundle + " allows its operator to grant any permission to any user; whoever installs it needs the same permissions, and so does this service account")
 	}
 

@@ -108,7 +108,7 @@ func (a *Generate) readCatalogs(ctx context.Context) ([]resolve.Catalog, error) 
 	}
 
 	reader := &clustercatalog.Reader{Config: config, SystemNamespace: a.SystemNamespace}
-	served := []clustercatalog.Served{{Name: name}}
+	served := []clustercatalog.ServedCatalog{{Name: name}}
 	if name == "" {
 		if served, err = reader.List(ctx); err != nil {
 			return nil, err

@@ -55,7 +55,7 @@ func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
 		return nil, err
 	}
 
-	catalogs.Warn(a.Progress, b)
+	catalogs.WarnBundle(a.Progress, b)
 	warnIfNotInstallable(a.Progress, b)
 	reference, err := a.Registry.Client(a.Ref).Push(ctx, a.Ref, nil, built)
 	if err != nil {

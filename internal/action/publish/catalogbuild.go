@@ -83,7 +83,7 @@ func (a *CatalogBuild) Run(ctx context.Context) (*BuiltCatalog, error) {
 		if spec, err = a.composeFromBundles(ctx, fsys, folders, result); err != nil {
 			return nil, err
 		}
-	} else if err := catalogs.CheckContent(ctx, fsys, object); err != nil {
+	} else if err := catalogs.ValidateCatalogContent(ctx, fsys, object); err != nil {
 		return nil, err
 	}
 
@@ -175,7 +175,7 @@ func (a *CatalogBuild) buildAndPushBundle(ctx context.Context, fsys fs.FS, name,
 		return catalogMember{}, PushedBundle{}, &report.Error{Object: object, Err: err, Advice: "set the version in the ClusterServiceVersion"}
 	}
 
-	catalogs.Warn(a.Progress, b)
+	catalogs.WarnBundle(a.Progress, b)
 	warnIfNotInstallable(a.Progress, b)
 	tag, err := versionTag(b.Version)
 	if err != nil {

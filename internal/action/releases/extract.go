@@ -252,8 +252,8 @@ func writeFilesToFolder(dir string, files map[string][]byte) ([]string, error) {
 	return names, nil
 }
 
-// Sentence returns a summary of the result in the format that scripts parse.
-func (e *Extracted) Sentence() string {
+// Summary returns a summary of the result in the format that scripts parse.
+func (e *Extracted) Summary() string {
 	var b bytes.Buffer
 	b.WriteString("Extracted release payload ")
 	if e.Digest != "" {

@@ -224,7 +224,7 @@ func (a *Info) measureImages(ctx context.Context, r *Release) error {
 			}
 
 			defer func() { _ = pulled.Close() }() // it was only read
-			digests, sizes := pulled.Sizes()
+			digests, sizes := pulled.LayerSizes()
 			found.Size = &ImageSize{Created: pulled.Created(), Layers: len(digests)}
 			layers[i] = map[string]int64{}
 			for n, digest := range digests {

@@ -63,14 +63,14 @@ type Mirrored struct {
 	// Mirrors are the source repositories and their mirrors.
 	Mirrors []releaseimage.Mirror `json:"mirrors,omitempty"`
 	// Copies are the images in the order of the release.
-	Copies []Copy `json:"copies"`
+	Copies []CopiedImage `json:"copies"`
 	// SignatureFile is the file of the ConfigMap with the signatures. It is empty if none
 	// was written.
 	SignatureFile string `json:"signatureFile,omitempty"`
 }
 
-// Copy is a copied image.
-type Copy struct {
+// CopiedImage is a copied image.
+type CopiedImage struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
@@ -123,7 +123,7 @@ func (a *Mirror) validateOptions(target releaseimage.Target) error {
 // planCopies returns the images to copy and the signatures of the release.
 func (a *Mirror) planCopies(ctx context.Context) (releaseimage.Plan, [][]byte, error) {
 	if a.FromDir != "" {
-		plan, err := releaseimage.Saved(a.FromDir, a.From)
+		plan, err := releaseimage.LoadPlan(a.FromDir, a.From)
 		if err != nil {
 			advice := ""
 			if errors.Is(err, releaseimage.ErrSeveral) {
@@ -191,7 +191,7 @@ func (a *Mirror) readSavedSignatures(ctx context.Context, plan releaseimage.Plan
 		return nil, err
 	}
 
-	store, err := signature.StoreOf(name, data)
+	store, err := signature.NewBundleStore(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func signatureFileName(digest signature.Digest) string {
 // describeResult returns the result of copying the images of the plan.
 func (a *Mirror) describeResult(target releaseimage.Target, plan releaseimage.Plan) *Mirrored {
 	mirrored := &Mirrored{Version: plan.Version, Prefix: a.To}
-	to := target.Of
+	to := target.ReferenceFor
 	if a.ToDir != "" {
 		mirrored.Prefix = a.ToDir
 		to = func(found releaseimage.Copied) string { return "oci:" + a.ToDir + ":" + found.Tag }
@@ -227,12 +227,12 @@ func (a *Mirror) describeResult(target releaseimage.Target, plan releaseimage.Pl
 	}
 
 	for _, found := range plan.Images {
-		mirrored.Copies = append(mirrored.Copies, Copy{From: found.Source, To: to(found)})
+		mirrored.Copies = append(mirrored.Copies, CopiedImage{From: found.Source, To: to(found)})
 	}
 
 	if !a.SkipReleaseImage {
 		mirrored.Image = to(plan.Release)
-		mirrored.Copies = append(mirrored.Copies, Copy{From: plan.Release.Source, To: mirrored.Image})
+		mirrored.Copies = append(mirrored.Copies, CopiedImage{From: plan.Release.Source, To: mirrored.Image})
 	}
 
 	return mirrored

@@ -65,8 +65,8 @@ type New struct {
 	Now func() time.Time
 }
 
-// Made is the result of New.
-type Made struct {
+// BuiltRelease is the result of New.
+type BuiltRelease struct {
 	Digest  string    `json:"digest"`
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
@@ -75,7 +75,7 @@ type Made struct {
 }
 
 // Run builds the release and delivers it.
-func (a *New) Run(ctx context.Context) (*Made, error) {
+func (a *New) Run(ctx context.Context) (*BuiltRelease, error) {
 	if err := a.validateOptions(); err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (a *New) Run(ctx context.Context) (*Made, error) {
 		return nil, &report.Error{Object: "release", Err: err}
 	}
 
-	result := &Made{Digest: digest, Name: composed.Metadata.Version, Created: composed.Images.Created.UTC()}
+	result := &BuiltRelease{Digest: digest, Name: composed.Metadata.Version, Created: composed.Images.Created.UTC()}
 	if a.DryRun {
 		return result, nil
 	}
@@ -232,7 +232,7 @@ func (a *New) addTrustManifest() error {
 		keyrings[name] = data
 	}
 
-	trust, err := signature.TrustOf(keyrings, a.VerificationStores)
+	trust, err := signature.NewTrustConfigMap(keyrings, a.VerificationStores)
 	if err != nil {
 		return &report.Error{Object: "release", Err: fmt.Errorf("signers of its successors: %w", err), Advice: "name keyrings with --verification-key and stores with --verification-store"}
 	}
@@ -303,7 +303,7 @@ func ParseMapping(text string) (releaseimage.Mapping, error) {
 }
 
 // deliverImage writes and pushes the image, and sets the reference of the result.
-func (a *New) deliverImage(ctx context.Context, composed *releaseimage.Composed, built []*image.Built, result *Made) error {
+func (a *New) deliverImage(ctx context.Context, composed *releaseimage.Composed, built []*image.Built, result *BuiltRelease) error {
 	progress := report.OrQuiet(a.Progress)
 	if a.ToDir != "" {
 		if err := composed.Write(a.ToDir); err != nil {
@@ -337,7 +337,7 @@ func (a *New) deliverImage(ctx context.Context, composed *releaseimage.Composed,
 }
 
 // writeStatement writes the statement to be signed.
-func (a *New) writeStatement(result *Made, name string) error {
+func (a *New) writeStatement(result *BuiltRelease, name string) error {
 	digest, err := signature.ParseDigest(result.Digest)
 	if err != nil {
 		return err

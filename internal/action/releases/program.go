@@ -77,7 +77,7 @@ func (a *Program) Run(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("no image tag %q exists in the release image %s", places[i].image, where)
 	}
 
-	written, err := a.extractProgram(ctx, a.newRegistryClient(pullSpec).For(architecture), pullSpec, places[i], architecture)
+	written, err := a.extractProgram(ctx, a.newRegistryClient(pullSpec).ForArchitecture(architecture), pullSpec, places[i], architecture)
 	if err != nil {
 		return "", &report.Error{Object: fmt.Sprintf("image %q", places[i].image), Err: err}
 	}

@@ -160,7 +160,7 @@ func TestSentence(t *testing.T) {
 		"Extracted release payload from digest sha256:aa created at 2022-08-08T09:10:11Z": {Digest: "sha256:aa", Created: signed},
 		"Extracted release payload created at 2022-08-08T09:10:11Z":                       {Created: signed},
 	} {
-		if got := e.Sentence(); got != want {
+		if got := e.Summary(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -164,7 +164,7 @@ func (t Trust) openSignatureFiles() ([]signature.Store, error) {
 			return nil, err
 		}
 
-		store, err := signature.StoreOf(name, data)
+		store, err := signature.NewBundleStore(name, data)
 		if err != nil {
 			return nil, &report.Error{Object: fmt.Sprintf("file %q", name), Err: errors.New(strings.TrimPrefix(err.Error(), name+": "))}
 		}

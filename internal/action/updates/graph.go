@@ -56,7 +56,7 @@ func (g Graph) Run(ctx context.Context) (*cincinnati.Graph, error) {
 		return graph, nil
 	}
 
-	part, err := graph.Below(g.From)
+	part, err := graph.ReachableFrom(g.From)
 	if err != nil {
 		return nil, &report.Error{Object: g.redactedSource(), Err: err, Advice: "name a version that is in the channel"}
 	}

@@ -174,7 +174,7 @@ func alertInsights(firing []alerts.Alert) []Insight {
 		}
 
 		insight := Insight{
-			Since: alert.Since, Level: Info, Impact: concern.Impact, Message: "Alert: " + alert.Sentence(), Resource: alert.Resource(),
+			Since: alert.Since, Level: Info, Impact: concern.Impact, Message: "Alert: " + alert.Summary(), Resource: alert.Resource(),
 			Reference: alert.Reference(), Description: alert.Description(),
 		}
 		switch alert.Severity() {

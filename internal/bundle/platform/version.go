@@ -38,9 +38,9 @@ func ParseMinor(version string) (Minor, error) {
 	return Minor{v.Major, v.Minor}, err
 }
 
-// Stated returns the values of all properties of a type as text. A number, such as 4.18
+// PropertyValues returns the values of all properties of a type as text. A number, such as 4.18
 // without quotes in YAML, is returned as written.
-func Stated(properties []fbc.Property, propertyType string) []string {
+func PropertyValues(properties []fbc.Property, propertyType string) []string {
 	var stated []string
 	for _, p := range properties {
 		if p.Type != propertyType {

@@ -50,13 +50,13 @@ func TestStated(t *testing.T) {
 	of := func(propertyType, value string) fbc.Property {
 		return fbc.Property{Type: propertyType, Value: json.RawMessage(value)}
 	}
-	got := Stated([]fbc.Property{
+	got := PropertyValues([]fbc.Property{
 		of("a", `"text"`), of("b", `"other"`), of("a", `4.18`), of("a", `""`), of("a", `{"x":1}`),
 	}, "a")
 	if diff := cmp.Diff([]string{"text", "4.18", "", `{"x":1}`}, got); diff != "" {
 		t.Errorf("stated (-want +got):\n%s", diff)
 	}
-	if got := Stated(nil, "a"); got != nil {
+	if got := PropertyValues(nil, "a"); got != nil {
 		t.Errorf("nothing states %v", got)
 	}
 }

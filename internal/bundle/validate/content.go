@@ -62,22 +62,22 @@ func CheckContent(files *bundle.Files, options Options) Findings {
 // readFirstDocument returns the first document of a file, or nil if it is not an object.
 func readFirstDocument(file bundle.File, found *findings) map[string]any {
 	switch {
-	case file.Folder || len(file.Contents) == 0 && file.Data == nil && file.Err != nil:
+	case file.Folder || len(file.Documents) == 0 && file.Data == nil && file.Err != nil:
 		found.add(Error, "Unable to read file %s in supported types", file.Name)
 		return nil
-	case len(file.Contents) == 0 && file.Err != nil:
+	case len(file.Documents) == 0 && file.Err != nil:
 		found.add(Error, "%s: %v", file.Name, file.Err)
 		return nil
-	case len(file.Contents) == 0:
+	case len(file.Documents) == 0:
 		found.add(Error, "%s: holds no object", file.Name)
 		return nil
 	case file.Err != nil:
 		found.add(Warning, "%s: only its first document counts for catalogs, and a further one is broken: %v", file.Name, file.Err)
-	case len(file.Contents) > 1:
-		found.add(Warning, "%s: holds %d documents, of which only the first counts for catalogs", file.Name, len(file.Contents))
+	case len(file.Documents) > 1:
+		found.add(Warning, "%s: holds %d documents, of which only the first counts for catalogs", file.Name, len(file.Documents))
 	}
 
-	content := file.Contents[0]
+	content := file.Documents[0]
 	if kind, _ := content["kind"].(string); kind == "" {
 		raw, err := json.Marshal(content)
 		if err != nil {

@@ -96,7 +96,7 @@ func (f *Fetcher) Fetch(ctx context.Context, name string, source catalogstore.So
 	info, err := f.fetchImage(ctx, name, source)
 	metrics.UnpackSeconds.WithLabelValues(outcomeLabel(err)).Observe(time.Since(start).Seconds())
 	if err == nil {
-		metrics.Stored(name, info.Bytes, info.Blobs)
+		metrics.RecordStored(name, info.Bytes, info.Blobs)
 	}
 
 	return info, err
@@ -187,9 +187,9 @@ func findConfigsFolder(labels map[string]string) (string, error) {
 	return "", &notCatalogError{fmt.Sprintf("it is not a catalog: the label %s, which specifies the directory of the catalog, is missing", image.LabelConfigs)}
 }
 
-// IsContent reports whether an error is caused by the image, its content or its reference, so that a retry
+// IsContentError reports whether an error is caused by the image, its content or its reference, so that a retry
 // cannot succeed.
-func IsContent(err error) bool {
+func IsContentError(err error) bool {
 	var broken *fbc.Error
 	var none *notCatalogError
 	return image.IsTerminal(err) || errors.As(err, &broken) || errors.As(err, &none)
@@ -206,7 +206,7 @@ func outcomeLabel(err error) string {
 	switch {
 	case err == nil:
 		return "stored"
-	case IsContent(err):
+	case IsContentError(err):
 		return "content"
 	default:
 		return "unavailable"

@@ -232,8 +232,8 @@ func TestFetchFailures(t *testing.T) {
 			}
 
 			_, err := s.fetcher.Fetch(t.Context(), "c", source)
-			if err == nil || !strings.Contains(err.Error(), test.want) || fetch.IsContent(err) != test.content || fetch.IsNotFound(err) != test.missing {
-				t.Errorf("error is %v, of the content: %v, not found: %v", err, fetch.IsContent(err), fetch.IsNotFound(err))
+			if err == nil || !strings.Contains(err.Error(), test.want) || fetch.IsContentError(err) != test.content || fetch.IsNotFound(err) != test.missing {
+				t.Errorf("error is %v, of the content: %v, not found: %v", err, fetch.IsContentError(err), fetch.IsNotFound(err))
 			}
 			if info, err := s.store.Stored("c"); err != nil || info.Source != before || s.served(t, "c") != text {
 				t.Errorf("stored %+v (%v), want what was before", info, err)
@@ -252,7 +252,7 @@ func TestAFailureOfTheDiskIsNotOneOfTheImage(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(s.dir), os.WriteFile(s.dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.fetcher.Fetch(t.Context(), "c", source); err == nil || fetch.IsContent(err) {
+	if _, err := s.fetcher.Fetch(t.Context(), "c", source); err == nil || fetch.IsContentError(err) {
 		t.Errorf("error is %v, want one that may go away", err)
 	}
 	if err := os.Remove(s.dir); err != nil {

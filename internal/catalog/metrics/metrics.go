@@ -96,21 +96,21 @@ func init() {
 	)
 }
 
-// Stored sets the metrics of the stored content of a catalog.
-func Stored(catalog string, bytes int64, blobs int) {
+// RecordStored sets the metrics of the stored content of a catalog.
+func RecordStored(catalog string, bytes int64, blobs int) {
 	StoredBytes.WithLabelValues(catalog).Set(float64(bytes))
 	StoredBlobs.WithLabelValues(catalog).Set(float64(blobs))
 }
 
-// Forget deletes the metrics of a catalog that is no longer stored.
-func Forget(catalog string) {
+// ForgetCatalog deletes the metrics of a catalog that is no longer stored.
+func ForgetCatalog(catalog string) {
 	for _, vector := range []*prometheus.MetricVec{StoredBytes.MetricVec, StoredBlobs.MetricVec, CatalogRequests.MetricVec, CatalogBytes.MetricVec} {
 		vector.DeleteLabelValues(catalog)
 	}
 }
 
-// Found counts a cache lookup.
-func Found(cache string, hit bool) {
+// RecordCacheLookup counts a cache lookup.
+func RecordCacheLookup(cache string, hit bool) {
 	result := "miss"
 	if hit {
 		result = "hit"

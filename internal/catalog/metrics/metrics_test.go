@@ -15,7 +15,7 @@ import (
 // use sets a value for each metric, because metrics without a value are not gathered.
 func use(catalog string) {
 	metrics.UnpackSeconds.WithLabelValues("stored").Observe(1)
-	metrics.Stored(catalog, 1, 1)
+	metrics.RecordStored(catalog, 1, 1)
 	metrics.Requests.WithLabelValues("all", "GET", "200").Inc()
 	metrics.RequestSeconds.WithLabelValues("all").Observe(1)
 	metrics.Refused.WithLabelValues("requests").Inc()
@@ -23,8 +23,8 @@ func use(catalog string) {
 	metrics.CatalogRequests.WithLabelValues(catalog).Inc()
 	metrics.CatalogBytes.WithLabelValues(catalog).Inc()
 	metrics.NotModified.WithLabelValues("all").Inc()
-	metrics.Found("made", true)
-	metrics.Found("made", false)
+	metrics.RecordCacheLookup("made", true)
+	metrics.RecordCacheLookup("made", false)
 }
 
 // gathered returns the metrics of this package with their labels.
@@ -87,7 +87,7 @@ func TestDocumentation(t *testing.T) {
 func TestForget(t *testing.T) {
 	use("stays")
 	use("goes")
-	metrics.Forget("goes")
+	metrics.ForgetCatalog("goes")
 	for name, labels := range gathered(t) {
 		if strings.Contains(labels, "catalog=goes") {
 			t.Errorf("%s still has the catalog that was forgotten", name)

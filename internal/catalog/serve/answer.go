@@ -53,7 +53,7 @@ func (h *handler) serveBody(w *responseWriter, r *http.Request, b responseBody) 
 
 	if encoding != encodingIdentity && b.compressed != nil {
 		form, ready := b.compressed(catalogstore.Encoding(encoding))
-		metrics.Found("kept", ready)
+		metrics.RecordCacheLookup("kept", ready)
 		if ready {
 			h.serveEncoded(w, r, b, encoding, form, form.Size())
 			return
@@ -118,7 +118,7 @@ func returnBuffer(buffer *bytes.Buffer) {
 // serveGenerated writes a body that is not stored. It uses the cache, or generates the body.
 func (h *handler) serveGenerated(w *responseWriter, r *http.Request, b responseBody, encoding string) {
 	text, found := h.cache.get(cacheKey{b.sum, encoding})
-	metrics.Found("made", found)
+	metrics.RecordCacheLookup("made", found)
 	if found {
 		h.serveInMemory(w, r, b, encoding, text)
 		return

@@ -27,8 +27,8 @@ type contentSource interface {
 	Content(name string) (*catalogstore.Content, error)
 }
 
-// ErrComing is returned for a catalog whose content exists but is not available on this replica yet.
-var ErrComing = errors.New("the content of the catalog is not available yet")
+// ErrContentPending is returned for a catalog whose content exists but is not available on this replica yet.
+var ErrContentPending = errors.New("the content of the catalog is not available yet")
 
 const (
 	// contentTypeJSONLines is the content type of bodies with blobs.
@@ -53,7 +53,7 @@ func NewHandler(contents contentSource, limits Limits, log logr.Logger) http.Han
 }
 
 func newHandler(contents contentSource, limits Limits, log logr.Logger, stall time.Duration) http.Handler {
-	h := &handler{contents: contents, log: log, gate: httpserver.NewGate(limits.Or(defaultLimits), observer), cache: newResponseCache(maxCacheBytes), chunkTimeout: stall}
+	h := &handler{contents: contents, log: log, gate: httpserver.NewGate(limits.WithDefaults(defaultLimits), observer), cache: newResponseCache(maxCacheBytes), chunkTimeout: stall}
 	mux := http.NewServeMux()
 	mux.Handle("/catalogs/{catalog}/api/v1/all", h.newEndpoint("all", h.serveAll))
 	mux.Handle("/catalogs/{catalog}/api/v1/metas", h.newEndpoint("metas", h.serveMetas))
@@ -133,7 +133,7 @@ func (h *handler) openContent(w *responseWriter, r *http.Request) (*catalogstore
 		return nil, false
 	}
 
-	if errors.Is(err, ErrComing) {
+	if errors.Is(err, ErrContentPending) {
 		w.Header().Set("Retry-After", httpserver.RetryAfterSeconds)
 		writeError(w, http.StatusServiceUnavailable, fmt.Sprintf("the content of catalog %.253q is not available yet: try again in %s second", name, httpserver.RetryAfterSeconds))
 		return nil, false

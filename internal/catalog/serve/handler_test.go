@@ -240,7 +240,9 @@ func TestDamagedContentIsNotServed(t *testing.T) {
 // pendingSource returns ErrComing for every catalog.
 type pendingSource struct{}
 
-func (pendingSource) Content(string) (*catalogstore.Content, error) { return nil, serve.ErrComing }
+func (pendingSource) Content(string) (*catalogstore.Content, error) {
+	return nil, serve.ErrContentPending
+}
 
 func TestContentOnItsWayIsAskedForAgain(t *testing.T) {
 	s := &fixture{}

@@ -97,7 +97,7 @@ func TestMetrics(t *testing.T) {
 		"mainstay_catalog_cache_lookups_total cache=made result=miss": 1,
 		"mainstay_catalog_cache_lookups_total cache=made result=hit":  2,
 	})
-	metrics.Forget("small")
+	metrics.ForgetCatalog("small")
 	if value(t, "mainstay_catalog_requests_total", "catalog=small") != 0 || value(t, "mainstay_catalog_response_bytes_total", "catalog=small") != 0 {
 		t.Error("a catalog that was forgotten still has metrics")
 	}

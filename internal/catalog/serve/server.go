@@ -65,7 +65,7 @@ func (s *Server) Start(ctx context.Context) error {
 
 // newLimitedListener wraps a listener with connection limits and batching of TLS records.
 func newLimitedListener(l net.Listener, limits Limits) net.Listener {
-	return corkingListener{httpserver.LimitListener(l, limits.Or(defaultLimits), observer)}
+	return corkingListener{httpserver.LimitListener(l, limits.WithDefaults(defaultLimits), observer)}
 }
 
 // newHTTPServer returns the HTTP server. The write deadline is set for each chunk.
@@ -74,7 +74,7 @@ func (s *Server) newHTTPServer() *http.Server {
 	// to those of TLS and TCP.
 	return &http.Server{
 		Handler:           s.Handler,
-		Protocols:         httpserver.HTTP1(),
+		Protocols:         httpserver.HTTP1Protocols(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,

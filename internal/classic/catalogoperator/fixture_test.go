@@ -83,7 +83,7 @@ func newFixture(t *testing.T, o catalogoperator.Options) *fixture {
 // run runs the component until it is stopped, or the test ends.
 func (f *fixture) run(o catalogoperator.Options) (stop func()) {
 	f.t.Helper()
-	limited := env.Limited(f.t, "config/classic/catalog-operator/role.yaml")
+	limited := env.ConfigWithRoles(f.t, "config/classic/catalog-operator/role.yaml")
 	limited.QPS = -1
 	options := ctrl.Options{
 		Scheme: f.Scheme(), Metrics: server.Options{BindAddress: "0"},
@@ -94,7 +94,7 @@ func (f *fixture) run(o catalogoperator.Options) (stop func()) {
 	mgr, err := ctrl.NewManager(limited, options)
 	f.must(err)
 	f.must(catalogoperator.Setup(mgr, o))
-	stop = env.Manage(f.t, mgr)
+	stop = env.StartManager(f.t, mgr)
 
 	return stop
 }

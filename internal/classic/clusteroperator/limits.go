@@ -54,7 +54,7 @@ func readVersionLimit(object metav1.Object) *versionLimit {
 		return s
 	}
 
-	values := platform.Stated(recorded.Properties, platform.PropertyMaxOpenShiftVersion)
+	values := platform.PropertyValues(recorded.Properties, platform.PropertyMaxOpenShiftVersion)
 	if len(values) == 0 {
 		return nil
 	}

@@ -96,7 +96,7 @@ func (f *fixture) run(setup func(manager.Manager, Options) error, name string) {
 		f.t.Fatal(err)
 	}
 
-	f.stop = env.Manage(f.t, mgr)
+	f.stop = env.StartManager(f.t, mgr)
 }
 
 var server0 = server.Options{BindAddress: "0"}

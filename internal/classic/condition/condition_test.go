@@ -90,14 +90,14 @@ func start(t *testing.T) *cluster {
 	c := &cluster{t: t, Client: env.Client(t, add...)}
 	notCopied, err := labels.Parse("!olm.copiedFrom")
 	c.must(err)
-	mgr, err := ctrl.NewManager(env.Limited(t, "config/classic/olm-operator/role.yaml"), ctrl.Options{
+	mgr, err := ctrl.NewManager(env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml"), ctrl.Options{
 		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}},
 	})
 	c.must(err)
 	c.must(condition.Setup(mgr, condition.Options{}))
-	env.Manage(t, mgr)
+	env.StartManager(t, mgr)
 
 	return c
 }

@@ -73,7 +73,7 @@ func start(t *testing.T) *cluster {
 func (c *cluster) run() {
 	c.t.Helper()
 	c.counter = &counter{counts: map[string]int{}}
-	rights := env.Limited(c.t, "config/classic/olm-operator/role.yaml")
+	rights := env.ConfigWithRoles(c.t, "config/classic/olm-operator/role.yaml")
 	rights.QPS = -1
 	rights.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counting{counter: c.counter, next: next} })
 	notCopied, err := labels.Parse("!olm.copiedFrom")
@@ -85,7 +85,7 @@ func (c *cluster) run() {
 	})
 	c.must(err)
 	c.must(copied.Setup(mgr, copied.Options{ProtectedNamespaces: []string{protected}}))
-	c.stop = env.Manage(c.t, mgr)
+	c.stop = env.StartManager(c.t, mgr)
 }
 
 // counter counts requests for ClusterServiceVersions by what they are.

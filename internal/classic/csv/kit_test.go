@@ -114,12 +114,12 @@ func (c *cluster) run(edit ...func(*ctrl.Options)) {
 		e(&options)
 	}
 
-	rights := env.Limited(c.t, "config/classic/olm-operator/role.yaml")
+	rights := env.ConfigWithRoles(c.t, "config/classic/olm-operator/role.yaml")
 	rights.QPS = -1
 	mgr, err := ctrl.NewManager(rights, options)
 	c.must(err)
 	c.must(olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"}))
-	c.stop = env.Manage(c.t, mgr)
+	c.stop = env.StartManager(c.t, mgr)
 	c.t.Cleanup(c.clear) // before the program is stopped
 }
 

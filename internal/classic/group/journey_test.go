@@ -25,14 +25,14 @@ import (
 func startAll(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, Client: env.Client(t, append(kinds, clientgoscheme.AddToScheme, apiregistrationv1.AddToScheme, operatorsv2.AddToScheme)...)}
-	rights := env.Limited(t, "config/classic/olm-operator/role.yaml")
+	rights := env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml")
 	rights.QPS = -1
 	options := ctrl.Options{Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)}}
 	olmoperator.Tune(&options)
 	mgr, err := ctrl.NewManager(rights, options)
 	c.must(err)
 	c.must(olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"}))
-	env.Manage(t, mgr)
+	env.StartManager(t, mgr)
 
 	return c
 }

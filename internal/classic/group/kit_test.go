@@ -75,7 +75,7 @@ func start(t *testing.T) *cluster {
 // run runs the controllers until stop is called, or the test ends.
 func (c *cluster) run() {
 	c.t.Helper()
-	rights := env.Limited(c.t, "config/classic/olm-operator/role.yaml")
+	rights := env.ConfigWithRoles(c.t, "config/classic/olm-operator/role.yaml")
 	rights.QPS = -1
 	note := func(verb string, o any) {
 		name := ""
@@ -128,7 +128,7 @@ func (c *cluster) run() {
 
 	c.must(err)
 	c.must(group.Setup(mgr, group.Options{}))
-	c.stop = env.Manage(c.t, mgr)
+	c.stop = env.StartManager(c.t, mgr)
 }
 
 func (c *cluster) must(err error) {

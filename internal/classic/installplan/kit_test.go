@@ -114,14 +114,14 @@ func (w *world) run(retry time.Duration) (stop func()) {
 	mgr, err := ctrl.NewManager(limited(w), managerOptions(w))
 	w.must(err)
 	w.must(installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry}))
-	stop = env.Manage(w.t, mgr)
+	stop = env.StartManager(w.t, mgr)
 	return stop
 }
 
 // limited is a connection with the rights that the program is shipped with.
 func limited(w *world) *rest.Config {
 	w.t.Helper()
-	connection := env.Limited(w.t, "config/classic/catalog-operator/role.yaml")
+	connection := env.ConfigWithRoles(w.t, "config/classic/catalog-operator/role.yaml")
 	connection.QPS = -1
 	return connection
 }

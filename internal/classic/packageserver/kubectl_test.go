@@ -25,7 +25,7 @@ func TestKubectl(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	kubectl := env.Program(t, filepath.Join(root, "bin", "k8s", "kubectl"))
+	kubectl := env.FindProgram(t, filepath.Join(root, "bin", "k8s", "kubectl"))
 	f := newFixture(t)
 	address, _ := serveCatalog(t, folderOf(t, simple("papaya", "1.0.0")))
 	f.catalog(f.namespace, "red", address)

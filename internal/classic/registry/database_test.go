@@ -44,7 +44,7 @@ func databaseClient(t *testing.T) registrypb.RegistryClient {
 		fbc.Property{Type: "olm.package.required", Value: json.RawMessage(`{"packageName":"power","versionRange":">=1.0.0"}`)},
 	)
 	second.Requires = []indexdb.API{{Group: "water.example", Version: "v2", Kind: "Tap", Plural: "taps"}}
-	err := indexdb.Edit(t.Context(), path, indexdb.EditOptions{Create: true}, func(e *indexdb.Editor) error {
+	err := indexdb.Edit(t.Context(), path, indexdb.EditOptions{CreateIfMissing: true}, func(e *indexdb.Editor) error {
 		bundles := []indexdb.Bundle{kettle("1.0.0", ""), second, kettle("1.2.0", "kettle.v1.1.0")}
 		if err := e.Add(t.Context(), bundles, indexdb.AddOptions{}); err != nil {
 			return err
@@ -67,7 +67,7 @@ func databaseClient(t *testing.T) registrypb.RegistryClient {
 	})
 	source := content.Stream{
 		Name: path, Database: true,
-		All:    index.ServedMetas(t.Context()),
+		All:    index.MetasWithRecords(t.Context()),
 		Change: func(context.Context) (uint64, error) { return 1, nil },
 	}
 	return registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: source})))

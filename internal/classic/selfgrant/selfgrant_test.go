@@ -35,7 +35,7 @@ type program struct {
 
 func newProgram(t *testing.T) *program {
 	t.Helper()
-	config := env.Limited(t, "config/classic/catalog-operator/role.yaml")
+	config := env.ConfigWithRoles(t, "config/classic/catalog-operator/role.yaml")
 	connection, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)

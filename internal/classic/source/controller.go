@@ -93,13 +93,13 @@ func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*re
 		serverVersion: o.ServerVersion, syncs: o.Syncs, clock: o.Clock,
 	}
 	r.lifecycle = reconcile.Lifecycle[*v1alpha1.CatalogSource]{
-		Client:    c,
-		New:       func() *v1alpha1.CatalogSource { return &v1alpha1.CatalogSource{} },
-		Steps:     []reconcile.Step[*v1alpha1.CatalogSource]{r.resolveImageTemplate, r.rejectInvalidSpec, r.ensureConfigMap, r.ensureServed, r.pollCatalogImage, r.ensureConnection},
-		Summarize: r.summarizeStatus,
-		Again:     r.requeueAfter,
-		Passing:   isTransient,
-		Later:     &reconcile.Later{Clock: o.Clock},
+		Client:       c,
+		New:          func() *v1alpha1.CatalogSource { return &v1alpha1.CatalogSource{} },
+		Steps:        []reconcile.Step[*v1alpha1.CatalogSource]{r.resolveImageTemplate, r.rejectInvalidSpec, r.ensureConfigMap, r.ensureServed, r.pollCatalogImage, r.ensureConnection},
+		Summarize:    r.summarizeStatus,
+		ResyncAfter:  r.requeueAfter,
+		IsTransient:  isTransient,
+		StatusDelays: &reconcile.StatusDelays{Clock: o.Clock},
 	}
 
 	return r, nil

@@ -34,8 +34,8 @@ func TestPrograms(t *testing.T) {
 	c.execute(c.planned(sub, "a.v1.0.0"))
 	c.survive(admin, run, isDone("a.v1.1.0"))
 	c.execute(c.planned(sub, "a.v1.1.0"))
-	last := mortal.Live(t.Context(), admin, 1<<30, run)
-	defer last.End()
+	last := mortal.Start(t.Context(), admin, 1<<30, run)
+	defer last.Kill()
 	for _, s := range []*v1alpha1.Subscription{sub, other} {
 		c.until(s, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
 	}
@@ -68,13 +68,13 @@ func (c *cluster) survive(admin *rest.Config, run func(context.Context, *rest.Co
 		if writes > 40 {
 			c.t.Fatal("40 writes are not enough")
 		}
-		life := mortal.Live(c.t.Context(), admin, writes, run)
+		life := mortal.Start(c.t.Context(), admin, writes, run)
 		c.eventually(func() error {
-			if life.Dead() || isDone() {
+			if life.IsDead() || isDone() {
 				return nil
 			}
 			return fmt.Errorf("the program that may write %d times neither dies nor is done", writes)
 		})
-		life.End()
+		life.Kill()
 	}
 }

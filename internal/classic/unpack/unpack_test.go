@@ -412,7 +412,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 	deaths := 0
 	for {
 		done := make(chan struct{})
-		life := mortal.Live(t.Context(), env.Start(t), 1, func(ctx context.Context, connection *rest.Config) {
+		life := mortal.Start(t.Context(), env.Start(t), 1, func(ctx context.Context, connection *rest.Config) {
 			defer close(done)
 			c, err := client.New(connection, client.Options{Scheme: f.Scheme()})
 			if err != nil {
@@ -422,8 +422,8 @@ func TestKilledAtEachWrite(t *testing.T) {
 		})
 
 		<-done
-		died := life.Dead()
-		life.End()
+		died := life.IsDead()
+		life.Kill()
 		if !died {
 			break
 		}

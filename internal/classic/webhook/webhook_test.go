@@ -107,7 +107,7 @@ type cluster struct {
 func start(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, Client: env.Client(t, corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme)}
-	limited, err := client.New(env.Limited(t, "config/classic/olm-operator/role.yaml"), client.Options{Scheme: c.Scheme()})
+	limited, err := client.New(env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml"), client.Options{Scheme: c.Scheme()})
 	c.must(err)
 	c.Webhooks = &webhook.Webhooks{Client: limited}
 	pair, err := certificate.NewAuthority("test", time.Hour, time.Now())

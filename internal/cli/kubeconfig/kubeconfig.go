@@ -22,8 +22,8 @@ type Flags struct {
 // visibleFlags are the flags that the help lists. The others are hidden, but work as well.
 var visibleFlags = []string{"context", "cluster", "user", "as", "server"}
 
-// Bind adds the flags to a flag set.
-func (f *Flags) Bind(flags *pflag.FlagSet) {
+// AddFlags adds the flags to a flag set.
+func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config)")
 	overrides := clientcmd.RecommendedConfigOverrideFlags("")
 	// Cluster-scoped kinds do not use the namespace of a context, and the commands have their own

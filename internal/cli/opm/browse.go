@@ -26,8 +26,8 @@ clustercatalog/NAME.`
 // clustercatalog/NAME.
 type catalogReader func(ctx context.Context, ref string) iter.Seq2[fbc.Meta, error]
 
-// SearchCommand returns the command search. The examples start with program.
-func SearchCommand(program string) *cobra.Command {
+// NewSearchCommand returns the command search. The examples start with program.
+func NewSearchCommand(program string) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "search CATALOG [WORD...]",
@@ -51,12 +51,12 @@ keywords, kinds, provider or description. Without words, all packages are listed
 		return printSearchResults(cmd, out.Format, browse.Search(packages, args[1:]...))
 	}
 
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
 
 	return cmd
 }
 
-func printSearchResults(cmd *cobra.Command, format string, found []browse.Found) error {
+func printSearchResults(cmd *cobra.Command, format string, found []browse.SearchResult) error {
 	w := cmd.OutOrStdout()
 	switch format {
 	case terminal.FormatJSON, terminal.FormatYAML:
@@ -96,8 +96,8 @@ func printSearchResults(cmd *cobra.Command, format string, found []browse.Found)
 	return terminal.PrintTable(w, headers, rows)
 }
 
-// ShowCommand returns the command show. The examples start with program.
-func ShowCommand(program string) *cobra.Command {
+// NewShowCommand returns the command show. The examples start with program.
+func NewShowCommand(program string) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "show PACKAGE CATALOG",
@@ -108,7 +108,7 @@ requirements and install modes of the newest version.
 ` + catalogSourcesHelp,
 		Example: fmt.Sprintf(`  %[1]s show argocd-operator quay.io/operatorhubio/catalog:latest
   %[1]s show argocd-operator clustercatalog/operatorhub -o yaml`, program),
-		Args: terminal.Takes("PACKAGE", "CATALOG"),
+		Args: terminal.ExactArgs("PACKAGE", "CATALOG"),
 	}
 
 	load := newCatalogReader(cmd)
@@ -123,7 +123,7 @@ requirements and install modes of the newest version.
 		return printPackage(cmd.OutOrStdout(), p)
 	}
 
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }
@@ -232,8 +232,8 @@ const (
 	formatSVG     = "svg"
 )
 
-// GraphCommand returns the command graph. The examples start with program.
-func GraphCommand(program string) *cobra.Command {
+// NewGraphCommand returns the command graph. The examples start with program.
+func NewGraphCommand(program string) *cobra.Command {
 	var (
 		out      terminal.Output
 		channels []string
@@ -246,7 +246,7 @@ func GraphCommand(program string) *cobra.Command {
 ` + catalogSourcesHelp,
 		Example: fmt.Sprintf(`  %[1]s graph argocd-operator ./catalog
   %[1]s graph argocd-operator quay.io/operatorhubio/catalog:latest --channel alpha -o svg`, program),
-		Args: terminal.Takes("PACKAGE", "CATALOG"),
+		Args: terminal.ExactArgs("PACKAGE", "CATALOG"),
 	}
 
 	load := newCatalogReader(cmd)
@@ -267,7 +267,7 @@ func GraphCommand(program string) *cobra.Command {
 	}
 
 	cmd.Flags().StringSliceVar(&channels, "channel", nil, "channel to draw; can be repeated (default: all channels)")
-	out.Bind(cmd, formatMermaid, formatDOT, formatSVG)
+	out.AddFlag(cmd, formatMermaid, formatDOT, formatSVG)
 
 	return cmd
 }

@@ -47,7 +47,7 @@ annotations are written to metadata/annotations.yaml next to that directory, and
 bundle.Dockerfile in the current directory.`,
 		Example: `  opm alpha bundle generate -d ./0.1.0/manifests -p kettle -c stable,beta -e stable
   opm alpha bundle generate -d ./0.1.0 -p kettle -c stable -u ./bundle`,
-		Args: terminal.Usage(cobra.NoArgs),
+		Args: terminal.WrapUsageErrors(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			generate.Overwrite = true
 			generate.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
@@ -75,7 +75,7 @@ container engine builds the image.
 With --push, --archive or --oci-layout, the image is built without a container engine.`,
 		Example: `  opm alpha bundle build -d ./0.1.0/manifests -p kettle -c stable -e stable -t registry.example.com/kettle:v0.1.0 --push
   opm alpha bundle build -d ./0.1.0/manifests -p kettle -c stable -e stable -t registry.example.com/kettle:v0.1.0 -b podman`,
-		Args: terminal.Usage(cobra.NoArgs),
+		Args: terminal.WrapUsageErrors(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if build.Delivery, err = delivery.toDelivery(build.Tag); err != nil {
@@ -104,7 +104,7 @@ With --push, --archive or --oci-layout, the image is built without a container e
 	flags.BoolVarP(&generate.Overwrite, "overwrite", "o", false, "replace existing annotations (default: existing annotations must be identical)")
 	markFlagsRequired(cmd, "tag")
 	delivery.addFlags(cmd)
-	BindRegistry(cmd, &build.Registry)
+	AddRegistryFlags(cmd, &build.Registry)
 
 	return cmd
 }
@@ -141,7 +141,7 @@ categories of operators.`,
   opm alpha bundle validate -t ./bundle -o operatorhub
   opm alpha bundle validate -t ./bundle -o multiarch
   opm alpha bundle validate --list-optional`,
-		Args: terminal.Usage(cobra.NoArgs),
+		Args: terminal.WrapUsageErrors(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if list {
 				return printOptionalValidators(cmd)
@@ -175,7 +175,7 @@ categories of operators.`,
 	flags.StringToStringVar(&values, "optional-values", nil, "values for additional validators, as `key=value`: "+
 		valueKubeVersion+"=1.25, the Kubernetes version that the bundle is validated for; "+valueContainerTools+"=docker|podman, ignored, for compatibility")
 	flags.BoolVar(&list, "list-optional", false, "list the additional validators without validating")
-	BindRegistry(cmd, &open.Registry)
+	AddRegistryFlags(cmd, &open.Registry)
 	markDeprecated(cmd, "it will be removed in a future release: migrate to operator-sdk's 'bundle validate'.")
 
 	return cmd

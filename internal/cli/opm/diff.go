@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// DiffCommand returns the command diff. The examples start with program.
-func DiffCommand(program string) *cobra.Command {
+// NewDiffCommand returns the command diff. The examples start with program.
+func NewDiffCommand(program string) *cobra.Command {
 	var (
 		out      terminal.Output
 		pkg      string
@@ -31,7 +31,7 @@ added or removed, and installed versions that would no longer receive updates.
 
   # In a pipeline: fail if installed versions would be stranded
   %[1]s diff registry.example.com/catalog:latest ./catalog --fail-on-stranded`, program),
-		Args: terminal.Takes("OLD", "NEW"),
+		Args: terminal.ExactArgs("OLD", "NEW"),
 	}
 
 	load := newCatalogReader(cmd)
@@ -66,7 +66,7 @@ added or removed, and installed versions that would no longer receive updates.
 
 	cmd.Flags().StringVarP(&pkg, "package", "p", "", "compare only this package")
 	cmd.Flags().BoolVar(&stranded, "fail-on-stranded", false, "fail if installed versions would no longer receive updates")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
 }

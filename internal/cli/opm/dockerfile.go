@@ -39,7 +39,7 @@ or scratch.`,
 		Example: `  opm generate dockerfile ./catalog
   opm generate dockerfile ./catalog -i registry.redhat.io/openshift4/ose-operator-registry-rhel9:v4.19
   opm generate dockerfile ./catalog -t registry.example.com/catalog:v1 --push`,
-		Args: terminal.Usage(cobra.ExactArgs(1)),
+		Args: terminal.WrapUsageErrors(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if binary != "" {
 				cmd.PrintErrln("Flag --binary-image has been deprecated, use --base-image instead")
@@ -54,7 +54,7 @@ or scratch.`,
 			if build.Delivery, err = delivery.toDelivery(tag); err != nil {
 				return err
 			}
-			if build.Delivery.Nowhere() {
+			if build.Delivery.IsEmpty() {
 				_, err := generate.Run(cmd.Context())
 				return err
 			}
@@ -82,7 +82,7 @@ or scratch.`,
 	flags.StringSliceVarP(&generate.Labels, "extra-labels", "l", nil, "additional labels of the image, as KEY=VALUE, separated by commas; can be repeated")
 	flags.StringVarP(&tag, "tag", "t", "", "reference of the image")
 	delivery.addFlags(cmd)
-	BindRegistry(cmd, &build.Registry)
+	AddRegistryFlags(cmd, &build.Registry)
 
 	return cmd
 }

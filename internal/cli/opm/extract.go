@@ -29,7 +29,7 @@ func newBundleExtractCommand() *cobra.Command {
 		Long: `Write the manifests and the metadata of an unpacked bundle to an existing ConfigMap, as the unpack
 Jobs of OLM do. The environment variable CONTAINER_IMAGE specifies the image of the bundle.`,
 		Example: `  opm alpha bundle extract -m /bundle/ -n olm -c kettle`,
-		Args:    terminal.Usage(cobra.NoArgs),
+		Args:    terminal.WrapUsageErrors(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			fsys, done, err := catalogs.OpenFolder(dir)
 			if err != nil {
@@ -60,7 +60,7 @@ Jobs of OLM do. The environment variable CONTAINER_IMAGE specifies the image of 
 	_ = cmd.MarkFlagRequired("configmapname") // the flag was just added
 	// The flag has a short name here.
 	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
-	cluster.Bind(shared)
+	cluster.AddFlags(shared)
 	shared.VisitAll(func(flag *pflag.Flag) {
 		if flag.Name == "kubeconfig" {
 			flag.Shorthand = "k"

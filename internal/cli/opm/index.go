@@ -48,7 +48,7 @@ func (t *toolFlags) selectBuildTool(command string) (string, error) {
 // configureIndexCommand adds the arguments, flags and action to a command that changes the catalog of
 // an index image.
 func configureIndexCommand(cmd *cobra.Command, f *indexFlags) *cobra.Command {
-	cmd.Args = terminal.Usage(cobra.NoArgs)
+	cmd.Args = terminal.WrapUsageErrors(cobra.NoArgs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		m := &f.edit.Image
 		group := "add"
@@ -85,7 +85,7 @@ func configureIndexCommand(cmd *cobra.Command, f *indexFlags) *cobra.Command {
 	flags.Bool("debug", false, "enable debug logging")
 	_ = flags.MarkHidden("debug") // the flag was just added
 	f.delivery.addFlags(cmd)
-	BindRegistry(cmd, &f.edit.Registry)
+	AddRegistryFlags(cmd, &f.edit.Registry)
 
 	return cmd
 }
@@ -209,7 +209,7 @@ func newIndexExportCommand() *cobra.Command {
 		Long: `Export packages of an index image in the package manifest format: a directory for each package with
 a subdirectory for each version and a package.yaml.`,
 		Example: "  opm index export -i quay.io/example/index:v1 --package kettle -f ./downloaded",
-		Args:    terminal.Usage(cobra.NoArgs),
+		Args:    terminal.WrapUsageErrors(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			warnSkipTLS(cmd)
 			export.Packages = append(export.Packages, oldName...)
@@ -226,7 +226,7 @@ a subdirectory for each version and a package.yaml.`,
 	flags.StringVarP(&export.Dir, "download-folder", "f", "downloaded", "directory to write to")
 	flags.StringP(flagContainerTool, "c", "none", "ignored, for compatibility: images are pulled without a container tool")
 	markFlagsRequired(cmd, "index")
-	BindRegistry(cmd, &export.Registry)
+	AddRegistryFlags(cmd, &export.Registry)
 
 	return cmd
 }

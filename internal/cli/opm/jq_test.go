@@ -11,7 +11,7 @@ import (
 
 // The documented jq queries work on rendered catalogs.
 func TestQueries(t *testing.T) {
-	env.Program(t, "jq")
+	env.FindProgram(t, "jq")
 	for name, q := range map[string]struct {
 		flags, query string
 	}{

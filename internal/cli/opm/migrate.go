@@ -23,7 +23,7 @@ must not exist.
 ` + catalogs.DatabaseNotice,
 		Example: `  opm migrate quay.io/example/index:v4.10 ./catalog
   opm migrate bundles.db ./catalog -o yaml --migrate-level bundle-object-to-csv-metadata`,
-		Args: terminal.Usage(cobra.ExactArgs(2)),
+		Args: terminal.WrapUsageErrors(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.validateFormat(cmd); err != nil {
 				return err
@@ -42,7 +42,7 @@ must not exist.
 		},
 	}
 
-	BindRegistry(cmd, &migrate.Registry)
+	AddRegistryFlags(cmd, &migrate.Registry)
 	out.addFlag(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
 	migration.addFlag(cmd)
 

@@ -21,7 +21,7 @@ const runAsOpm = "RUN_TESTS_AS_OPM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(runAsOpm) != "" {
-		os.Exit(terminal.Execute(context.Background(), opm.New(opm.Options{})))
+		os.Exit(terminal.Execute(context.Background(), opm.NewCommand(opm.Options{})))
 	}
 	os.Exit(env.Run(m))
 }
@@ -31,8 +31,8 @@ type block struct{ commands, output string }
 
 // All commands of the page for authors work as documented.
 func TestPage(t *testing.T) {
-	env.Program(t, "sh")
-	env.Program(t, "jq")
+	env.FindProgram(t, "sh")
+	env.FindProgram(t, "jq")
 	page, err := filepath.Abs(filepath.Join("..", "..", "..", "docs", "opm.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// BindRegistry adds the flags for access to registries. It sets PreRunE of the command to apply the TLS
+// AddRegistryFlags adds the flags for access to registries. It sets PreRunE of the command to apply the TLS
 // flags of opm and the environment variables to registry.
-func BindRegistry(cmd *cobra.Command, registry *catalogs.Registry) {
+func AddRegistryFlags(cmd *cobra.Command, registry *catalogs.Registry) {
 	flags := cmd.Flags()
 	flags.StringVar(&registry.AuthFile, "authfile", "", "file with credentials for registries (default: the files of podman and docker)")
 	flags.StringVar(&registry.RegistriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (default: the file of this machine)")

@@ -53,7 +53,7 @@ func newRegistryCommand(server Server) *cobra.Command {
 
 // configureEditCommand adds the arguments, flags and action to a command that edits a SQLite file.
 func configureEditCommand(cmd *cobra.Command, edit *catalogs.EditDatabase, preset string) *cobra.Command {
-	cmd.Args = terminal.Usage(cobra.NoArgs)
+	cmd.Args = terminal.WrapUsageErrors(cobra.NoArgs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		edit.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 		if add, ok := edit.Change.(*catalogs.AddBundles); ok {
@@ -103,7 +103,7 @@ func newRegistryAddCommand() *cobra.Command {
 	}
 
 	addBundleFlags(cmd, &add, "bundle-images")
-	BindRegistry(cmd, &add.Registry)
+	AddRegistryFlags(cmd, &add.Registry)
 	flags := cmd.Flags()
 	addTLSFlags(flags, "")
 	flags.StringVar(&ca, "ca-file", "", "file with certificate authorities to trust")
@@ -211,7 +211,7 @@ func newRegistryServeCommand(server Server) *cobra.Command {
 		Short:   "Serve a SQLite catalog over gRPC",
 		Long:    `Serve a SQLite catalog over gRPC. The file is not changed; an older schema is migrated in a copy.`,
 		Example: "  opm registry serve -d bundles.db -p 50052",
-		Args:    terminal.Usage(cobra.NoArgs),
+		Args:    terminal.WrapUsageErrors(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if timeout != "infinite" {

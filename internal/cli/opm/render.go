@@ -11,8 +11,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// RenderCommand returns the command render. The examples start with program.
-func RenderCommand(program string) *cobra.Command {
+// NewRenderCommand returns the command render. The examples start with program.
+func NewRenderCommand(program string) *cobra.Command {
 	var (
 		render    catalogs.Render
 		out       outputFlag
@@ -58,7 +58,7 @@ Nothing is written if one of the references cannot be read.
 		},
 	}
 
-	BindRegistry(cmd, &render.Registry)
+	AddRegistryFlags(cmd, &render.Registry)
 	out.addFlag(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
 	migration.addFlag(cmd)
 	flags := cmd.Flags()

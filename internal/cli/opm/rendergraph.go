@@ -16,7 +16,7 @@ func newRenderGraphCommand() *cobra.Command {
 SQLite file, and does not have to be valid. Use 'opm graph' to draw one package, also as SVG or DOT.`,
 		Example: `  opm alpha render-graph quay.io/operatorhubio/catalog:latest -p argocd-operator
   opm alpha render-graph ./catalog --minimum-edge argocd-operator.v0.6.0 --draw-v0-semantics`,
-		Args: terminal.Usage(minimumArgs(1)),
+		Args: terminal.WrapUsageErrors(minimumArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			render.Refs = args
 			render.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
@@ -24,7 +24,7 @@ SQLite file, and does not have to be valid. Use 'opm graph' to draw one package,
 		},
 	}
 
-	BindRegistry(cmd, &render.Registry)
+	AddRegistryFlags(cmd, &render.Registry)
 	flags := cmd.Flags()
 	flags.StringVar(&render.Mermaid.MinimumEdge, "minimum-edge", "", "name of a bundle; draw only this bundle and its successors in the package")
 	flags.StringVarP(&render.Package, "package-name", "p", "", "package to draw (default: all packages)")

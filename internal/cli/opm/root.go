@@ -16,8 +16,8 @@ type Options struct {
 	Serve Server
 }
 
-// New returns the command line of the program opm.
-func New(options Options) *cobra.Command {
+// NewCommand returns the command line of the program opm.
+func NewCommand(options Options) *cobra.Command {
 	root := newCommandGroup("opm", "Build, validate and serve operator catalogs")
 	root.Long = `Build, validate and serve operator catalogs.
 
@@ -27,23 +27,23 @@ operator: a directory with manifests and metadata, or an image of one.`
 	root.Flags().Bool("debug", false, "enable debug logging")
 	_ = root.Flags().MarkHidden("debug") // the flag was just added
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return validateTLSFlags(cmd) }
-	version := terminal.VersionCommand("opm", terminal.PrintOpmVersion)
+	version := terminal.NewVersionCommand("opm", terminal.PrintOpmVersion)
 	version.Args = cobra.ArbitraryArgs // existing scripts pass arguments
 	root.AddCommand(
-		RenderCommand("opm"), ValidateCommand("opm"), newMigrateCommand(),
+		NewRenderCommand("opm"), NewValidateCommand("opm"), newMigrateCommand(),
 		newInitCommand(), newGenerateCommand(), version,
 		newServeCommand(options.Serve), newAlphaCommand(), newIndexCommand(), newRegistryCommand(options.Serve),
-		SearchCommand("opm"), ShowCommand("opm"), GraphCommand("opm"), DiffCommand("opm"),
+		NewSearchCommand("opm"), NewShowCommand("opm"), NewGraphCommand("opm"), NewDiffCommand("opm"),
 	)
 
 	hideAlphaCommands(root)
 
-	return terminal.Finish(root)
+	return terminal.ConfigureRoot(root)
 }
 
 // newCommandGroup returns a command that only has subcommands.
 func newCommandGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: terminal.Group}
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: terminal.RunGroup}
 	cmd.AddCommand(commands...)
 	return cmd
 }

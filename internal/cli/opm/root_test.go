@@ -67,7 +67,7 @@ func TestCommandsAndFlags(t *testing.T) {
 			tls = " skip-tls/s skip-tls-verify use-http"
 		}
 
-		cmd, rest, err := opm.New(opm.Options{}).Find(strings.Fields(path))
+		cmd, rest, err := opm.NewCommand(opm.Options{}).Find(strings.Fields(path))
 		if err != nil || len(rest) > 0 {
 			t.Errorf("opm %s: %v %v", path, err, rest)
 			continue

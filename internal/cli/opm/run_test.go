@@ -43,7 +43,7 @@ type command struct {
 
 func (c command) run(t *testing.T) result {
 	t.Helper()
-	root := opm.New(c.options)
+	root := opm.NewCommand(c.options)
 	var out, errors bytes.Buffer
 	root.SetIn(strings.NewReader(c.input))
 	root.SetOut(&out)

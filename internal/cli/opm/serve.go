@@ -69,7 +69,7 @@ The server starts to listen when it is ready to answer. The cache of the catalog
 		Example: `  opm serve ./catalog
   opm serve ./catalog --port 50052 --cache-dir /tmp/cache
   opm serve ./catalog --cache-dir /tmp/cache --cache-only`,
-		Args: terminal.Usage(cobra.ExactArgs(1)),
+		Args: terminal.WrapUsageErrors(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.Folder = args[0]
 			if cmd.Flags().Changed("cache-enforce-integrity") {

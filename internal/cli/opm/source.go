@@ -21,8 +21,8 @@ func newCatalogReader(cmd *cobra.Command) catalogReader {
 		cluster  kubeconfig.Flags
 		system   string
 	)
-	BindRegistry(cmd, &registry)
-	cluster.Bind(cmd.Flags())
+	AddRegistryFlags(cmd, &registry)
+	cluster.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&system, "system-namespace", "olmv1-system", "namespace of catalogd")
 
 	return func(ctx context.Context, ref string) iter.Seq2[fbc.Meta, error] {

@@ -35,7 +35,7 @@ rendered to the files that these specify.`,
   opm alpha render-template ./kettle.basic.yaml
   opm alpha render-template substitutes - -o mermaid
   opm alpha render-template composite -f catalogs.yaml -c composite.yaml`,
-		Args: terminal.Usage(cobra.RangeArgs(0, 2)),
+		Args: terminal.WrapUsageErrors(cobra.RangeArgs(0, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.validateFormat(cmd); err != nil {
 				return err
@@ -65,7 +65,7 @@ rendered to the files that these specify.`,
 		},
 	}
 
-	BindRegistry(cmd, &render.Registry)
+	AddRegistryFlags(cmd, &render.Registry)
 	out.addFlag(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML, formatMermaid)
 	migration.addFlag(cmd)
 	flags := cmd.Flags()
@@ -126,7 +126,7 @@ func newConvertCommand(kind template.Type, short, long string) *cobra.Command {
 		Short:   short,
 		Long:    long + ` If no file or - is given, the catalog is read from standard input.`,
 		Example: fmt.Sprintf("  opm alpha convert-template %[1]s ./catalog/kettle/catalog.yaml -o yaml > kettle.%[1]s.yaml", kind),
-		Args:    terminal.Usage(cobra.MaximumNArgs(1)),
+		Args:    terminal.WrapUsageErrors(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.validateFormat(cmd); err != nil {
 				return err

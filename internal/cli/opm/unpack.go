@@ -22,7 +22,7 @@ func newBundleUnpackCommand() *cobra.Command {
 files with the same names are replaced.`,
 		Example: `  opm alpha bundle unpack registry.example.com/kettle:v0.1.0 --out ./kettle
   opm alpha bundle unpack registry.example.com/kettle:v0.1.0 -o ./kettle --skip-validation --root-ca ca.pem`,
-		Args: terminal.Usage(cobra.ExactArgs(1)),
+		Args: terminal.WrapUsageErrors(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done, err := trustCertificateFile(&unpack.Registry, ca, "")
 			if err != nil {
@@ -40,7 +40,7 @@ files with the same names are replaced.`,
 		},
 	}
 
-	BindRegistry(cmd, &unpack.Registry)
+	AddRegistryFlags(cmd, &unpack.Registry)
 	flags := cmd.Flags()
 	addTLSFlags(flags, "s")
 	flags.StringVarP(&unpack.Dir, "out", "o", "./", "directory to write to")

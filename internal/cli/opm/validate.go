@@ -14,8 +14,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// ValidateCommand returns the command validate. The examples start with program.
-func ValidateCommand(program string) *cobra.Command {
+// NewValidateCommand returns the command validate. The examples start with program.
+func NewValidateCommand(program string) *cobra.Command {
 	var out outputFlag
 	cmd := &cobra.Command{
 		Use:   "validate DIR",
@@ -24,7 +24,7 @@ func ValidateCommand(program string) *cobra.Command {
 Otherwise, all errors are printed and the exit code is 1. With --output, the result is printed as an
 object.`,
 		Example: fmt.Sprintf("  %[1]s validate ./catalog\n  %[1]s validate ./catalog -o json", program),
-		Args:    terminal.Usage(cobra.ExactArgs(1)),
+		Args:    terminal.WrapUsageErrors(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.validateFormat(cmd); err != nil {
 				return err

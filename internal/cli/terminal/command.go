@@ -11,8 +11,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// Finish sets the error handling and the completion command of a root command, and returns it.
-func Finish(root *cobra.Command) *cobra.Command {
+// ConfigureRoot sets the error handling and the completion command of a root command, and returns it.
+func ConfigureRoot(root *cobra.Command) *cobra.Command {
 	root.SilenceErrors = true // Execute prints them with advice
 	root.SilenceUsage = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{Err: err} })
@@ -86,9 +86,9 @@ func isUsageError(err error) bool {
 	return errors.As(err, &usage) || strings.HasPrefix(err.Error(), "required flag") || strings.HasPrefix(err.Error(), "if any flags in the group")
 }
 
-// Group is the RunE of a command that only has subcommands. It prints the help, and returns a
+// RunGroup is the RunE of a command that only has subcommands. It prints the help, and returns a
 // [UsageError] for an unknown subcommand.
-func Group(cmd *cobra.Command, args []string) error {
+func RunGroup(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
@@ -102,8 +102,8 @@ func Group(cmd *cobra.Command, args []string) error {
 	return &UsageError{Err: err}
 }
 
-// Usage wraps the errors of an argument validator in a [UsageError].
-func Usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+// WrapUsageErrors wraps the errors of an argument validator in a [UsageError].
+func WrapUsageErrors(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
 			return &UsageError{Err: err}
@@ -112,8 +112,8 @@ func Usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// Takes returns a validator that requires exactly the named arguments.
-func Takes(names ...string) cobra.PositionalArgs {
+// ExactArgs returns a validator that requires exactly the named arguments.
+func ExactArgs(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {
 			return &UsageError{Err: fmt.Errorf("%s is missing", names[len(args)])}
@@ -125,8 +125,8 @@ func Takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// TakesUpTo returns a validator that allows at most n arguments.
-func TakesUpTo(n int) cobra.PositionalArgs {
+// MaximumArgs returns a validator that allows at most n arguments.
+func MaximumArgs(n int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > n {
 			return &UsageError{Err: fmt.Errorf("unexpected argument %q", args[n])}

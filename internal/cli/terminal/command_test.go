@@ -30,7 +30,7 @@ func TestExecute(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			root := Finish(&cobra.Command{Use: "program", RunE: func(*cobra.Command, []string) error { return c.err }})
+			root := ConfigureRoot(&cobra.Command{Use: "program", RunE: func(*cobra.Command, []string) error { return c.err }})
 			root.SetArgs([]string{})
 			root.SetOut(&out)
 			root.SetErr(&errs)

@@ -28,11 +28,13 @@ type Output struct {
 	allowed []string
 }
 
-// Bind adds the flag to a command as --output and -o.
-func (o *Output) Bind(cmd *cobra.Command, allowed ...string) { o.BindAs(cmd, "output", allowed...) }
+// AddFlag adds the flag to a command as --output and -o.
+func (o *Output) AddFlag(cmd *cobra.Command, allowed ...string) {
+	o.AddFlagAs(cmd, "output", allowed...)
+}
 
-// BindAs adds the flag under another long name, for a command whose --output is a file.
-func (o *Output) BindAs(cmd *cobra.Command, name string, allowed ...string) {
+// AddFlagAs adds the flag under another long name, for a command whose --output is a file.
+func (o *Output) AddFlagAs(cmd *cobra.Command, name string, allowed ...string) {
 	o.allowed = allowed
 	cmd.Flags().VarP(o, name, "o", "output format: "+strings.Join(allowed, "|"))
 	// The flag was just added under this name.

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Plain removes control characters from the output of a command and its subcommands. It is for
+// StripControlCharacters removes control characters from the output of a command and its subcommands. It is for
 // commands that print texts from untrusted sources, such as the messages of update services.
-func Plain(cmd *cobra.Command) {
+func StripControlCharacters(cmd *cobra.Command) {
 	cmd.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
 		cmd.SetOut(plainWriter{cmd.OutOrStdout()})
 		cmd.SetErr(plainWriter{cmd.ErrOrStderr()})

@@ -24,9 +24,9 @@ func TestPlain(t *testing.T) {
 	}}
 
 	root.AddCommand(child)
-	terminal.Plain(root)
+	terminal.StripControlCharacters(root)
 	var out, problems bytes.Buffer
-	terminal.Finish(root).SetOut(&out)
+	terminal.ConfigureRoot(root).SetOut(&out)
 	root.SetErr(&problems)
 	root.SetArgs([]string{"child"})
 	code := terminal.Execute(t.Context(), root)

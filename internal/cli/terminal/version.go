@@ -49,14 +49,14 @@ func readBuildInfo() Build {
 	return b
 }
 
-// VersionCommand returns the command version. The function write prints the default format.
-func VersionCommand(program string, write func(io.Writer, Build)) *cobra.Command {
+// NewVersionCommand returns the command version. The function write prints the default format.
+func NewVersionCommand(program string, write func(io.Writer, Build)) *cobra.Command {
 	var out Output
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of the program",
 		Example: "  " + program + " version\n  " + program + " version -o json",
-		Args:    TakesUpTo(0),
+		Args:    MaximumArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out.Format != "" {
 				return PrintValue(cmd.OutOrStdout(), out.Format, readBuildInfo())
@@ -66,7 +66,7 @@ func VersionCommand(program string, write func(io.Writer, Build)) *cobra.Command
 		},
 	}
 
-	out.Bind(cmd, FormatJSON, FormatYAML)
+	out.AddFlag(cmd, FormatJSON, FormatYAML)
 	return cmd
 }
 

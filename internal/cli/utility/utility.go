@@ -13,15 +13,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// ByName returns the utility with a name, or nil if there is none.
-func ByName(name string) *cobra.Command {
+// NewCommandByName returns the utility with a name, or nil if there is none.
+func NewCommandByName(name string) *cobra.Command {
 	switch name {
 	case "cp":
-		return terminal.Finish(newCopyCommand())
+		return terminal.ConfigureRoot(newCopyCommand())
 	case "cpb":
-		return terminal.Finish(newCopyBundleCommand())
+		return terminal.ConfigureRoot(newCopyBundleCommand())
 	case "copy-content":
-		return terminal.Finish(newCopyContentCommand())
+		return terminal.ConfigureRoot(newCopyContentCommand())
 	}
 
 	return nil
@@ -33,7 +33,7 @@ func newCopyCommand() *cobra.Command {
 		Use:     "cp SOURCE TARGET",
 		Short:   "Copy a file or a directory",
 		Example: `  cp -Rv /bin/cpb /util/cpb`,
-		Args:    terminal.Usage(cobra.ExactArgs(2)),
+		Args:    terminal.WrapUsageErrors(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := filecopy.Copy{From: args[0], To: args[1]}
 			if verbose {
@@ -54,7 +54,7 @@ func newCopyBundleCommand() *cobra.Command {
 		Use:     "cpb FOLDER",
 		Short:   "Copy the bundle of the current image to a directory",
 		Example: `  cpb /bundle`,
-		Args:    terminal.Usage(cobra.ExactArgs(1)),
+		Args:    terminal.WrapUsageErrors(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return (&filecopy.Bundle{From: "/", To: args[0]}).Run(cmd.Context())
 		},
@@ -67,7 +67,7 @@ func newCopyContentCommand() *cobra.Command {
 		Use:     "copy-content",
 		Short:   "Copy the catalog of the current image and its cache to directories",
 		Example: `  copy-content --catalog.from=/configs --catalog.to=/extracted-catalog/catalog`,
-		Args:    terminal.Usage(cobra.NoArgs),
+		Args:    terminal.WrapUsageErrors(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (cache.From == "") != (cache.To == "") {
 				return &terminal.UsageError{Err: errors.New("--cache.from and --cache.to must be set together")}

@@ -13,7 +13,7 @@ import (
 // run runs a utility as a pod does.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := utility.ByName(args[0])
+	cmd := utility.NewCommandByName(args[0])
 	if cmd == nil {
 		t.Fatalf("there is no %s", args[0])
 	}
@@ -29,7 +29,7 @@ func run(t *testing.T, args ...string) (string, error) {
 
 func TestOtherNamesAreNoUtilities(t *testing.T) {
 	for _, name := range []string{"mainstay", "mainstay-1.2.0", "opm", ""} {
-		if utility.ByName(name) != nil {
+		if utility.NewCommandByName(name) != nil {
 			t.Errorf("%q is one", name)
 		}
 	}

@@ -66,12 +66,12 @@ type Request struct {
 	Cluster release.Cluster
 	// Architecture is the architecture of this process, as a GOARCH value.
 	Architecture string
-	// Local is true if this program is part of the release. The release is trusted and
+	// IsOwnRelease is true if this program is part of the release. The release is trusted and
 	// preconditions are not checked.
-	Local bool
-	// Settled is true if the release was accepted before, and the cluster is at it or being
+	IsOwnRelease bool
+	// AlreadyAccepted is true if the release was accepted before, and the cluster is at it or being
 	// updated to it. Signature and preconditions are not checked again.
-	Settled bool
+	AlreadyAccepted bool
 
 	// loaded is the result of an earlier attempt.
 	loaded *Accepted
@@ -118,11 +118,11 @@ type Judge struct {
 	ClusterVersion func(ctx context.Context) (*configv1.ClusterVersion, error)
 	// Etcd reads the ClusterOperator of etcd; it returns nil if there is none.
 	Etcd func(ctx context.Context) (*configv1.ClusterOperator, error)
-	// Tell is called for each step: with the reason of an event, whether it is a warning, and its
+	// RecordStep is called for each step: with the reason of an event, whether it is a warning, and its
 	// text.
-	Tell func(target configv1.Release, reason string, warning bool, message string)
-	// Detail returns all details of a failed verification. If nil, the error text is used.
-	Detail func(err error) string
+	RecordStep func(target configv1.Release, reason string, warning bool, message string)
+	// DescribeError returns all details of a failed verification. If nil, the error text is used.
+	DescribeError func(err error) string
 }
 
 // Accept verifies, loads and checks a release. Its error is a *Failure.
@@ -136,7 +136,7 @@ func (j *Judge) Accept(ctx context.Context, r Request) (*Accepted, error) {
 	}
 
 	accepted := *loaded
-	if !r.Settled && !r.Local {
+	if !r.AlreadyAccepted && !r.IsOwnRelease {
 		risks, failure := j.checkPreconditions(ctx, r, accepted.Release)
 		if failure != nil {
 			failure.loaded = loaded
@@ -145,33 +145,33 @@ func (j *Judge) Accept(ctx context.Context, r Request) (*Accepted, error) {
 		accepted.Risks = strings.Join(removeEmpty(append([]string{accepted.Risks}, risks...)), "\n")
 	}
 
-	j.Tell(r.Target, "PayloadLoaded", false, LoadedMessage(accepted.Release, r.Architecture))
+	j.RecordStep(r.Target, "PayloadLoaded", false, LoadedMessage(accepted.Release, r.Architecture))
 	return &accepted, nil
 }
 
 // prepareRelease verifies, retrieves and loads a release.
 func (j *Judge) prepareRelease(ctx context.Context, r Request) (*Accepted, *Failure) {
-	j.Tell(r.Target, "RetrievePayload", false, RetrievingMessage(r.Target))
+	j.RecordStep(r.Target, "RetrievePayload", false, RetrievingMessage(r.Target))
 	files, risk, err := j.verifyAndRetrieve(ctx, r)
 	if err != nil {
 		failure := newFailure(ReasonRetrieve, "Retrieving payload failed", r.Target, err)
-		j.Tell(r.Target, "RetrievePayloadFailed", true, j.describeRetrievalError(r.Target, err))
+		j.RecordStep(r.Target, "RetrievePayloadFailed", true, j.describeRetrievalError(r.Target, err))
 		return nil, failure
 	}
 
-	j.Tell(r.Target, "LoadPayload", false, fmt.Sprintf("Loading payload version=%q image=%q", r.Target.Version, r.Target.Image))
+	j.RecordStep(r.Target, "LoadPayload", false, fmt.Sprintf("Loading payload version=%q image=%q", r.Target.Version, r.Target.Image))
 	payload, err := loadPayload(files, r)
 	if err != nil {
 		failure := newFailure(ReasonLoad, "Loading payload failed", r.Target, err)
-		j.Tell(r.Target, "LoadPayloadFailed", true, failure.Message)
+		j.RecordStep(r.Target, "LoadPayloadFailed", true, failure.Message)
 		return nil, failure
 	}
 
-	loaded := &Accepted{Release: describeRelease(payload, r), Payload: payload, Verified: risk == "" && !r.Local && !r.Settled, Risks: risk}
+	loaded := &Accepted{Release: describeRelease(payload, r), Payload: payload, Verified: risk == "" && !r.IsOwnRelease && !r.AlreadyAccepted, Risks: risk}
 	if asked := r.Target.Version; asked != "" && asked != loaded.Release.Version {
 		err := fmt.Errorf("release image version %s does not match the expected upstream version %s", loaded.Release.Version, asked)
 		failure := newFailure(ReasonVersion, "Verifying payload failed", r.Target, err)
-		j.Tell(r.Target, "VerifyPayloadVersionFailed", true, failure.Message)
+		j.RecordStep(r.Target, "VerifyPayloadVersionFailed", true, failure.Message)
 		return nil, failure
 	}
 
@@ -195,8 +195,8 @@ func (c *causeError) Unwrap() error { return c.err }
 // condition, such as why each signature was rejected.
 func (j *Judge) describeRetrievalError(target configv1.Release, err error) string {
 	text := err.Error()
-	if c := (*causeError)(nil); j.Detail != nil && errors.As(err, &c) && c.reason == reasonUnverified {
-		text = c.text + ": " + j.Detail(c.err)
+	if c := (*causeError)(nil); j.DescribeError != nil && errors.As(err, &c) && c.reason == reasonUnverified {
+		text = c.text + ": " + j.DescribeError(c.err)
 	}
 	return formatFailure("Retrieving payload failed", target, text)
 }
@@ -211,7 +211,7 @@ func (j *Judge) verifyAndRetrieve(ctx context.Context, r Request) (files fs.FS, 
 			return nil, "", &causeError{reasonUnverified, "The update cannot be verified", err}
 		}
 		risk = fmt.Sprintf("Target release version=%q image=%q cannot be verified, but continuing anyway because the update was forced: %v", r.Target.Version, r.Target.Image, err)
-		j.Tell(r.Target, "RetrievePayload", true, risk)
+		j.RecordStep(r.Target, "RetrievePayload", true, risk)
 	}
 
 	files, err = j.Retriever.Retrieve(ctx, r.Target)
@@ -223,7 +223,7 @@ func (j *Judge) verifyAndRetrieve(ctx context.Context, r Request) (files fs.FS, 
 }
 
 func verifyImage(ctx context.Context, r Request) error {
-	if r.Local || r.Settled {
+	if r.IsOwnRelease || r.AlreadyAccepted {
 		return nil
 	}
 
@@ -266,15 +266,15 @@ func (j *Judge) checkPreconditions(ctx context.Context, r Request, target config
 			Reason: ReasonPreconditions, Cause: precondition.ReasonFailed, Err: errors.New(text),
 			Message: fmt.Sprintf("Preconditions failed for payload loaded version=%q image=%q: %s", target.Version, target.Image, text),
 		}
-		j.Tell(r.Target, "PreconditionBlock", true, failure.Message)
+		j.RecordStep(r.Target, "PreconditionBlock", true, failure.Message)
 		return nil, failure
 	case blocked:
 		text = "Forced through blocking failures: " + text
-		j.Tell(r.Target, "PreconditionWarn", true, text)
+		j.RecordStep(r.Target, "PreconditionWarn", true, text)
 	case text != "":
-		j.Tell(r.Target, "PreconditionWarn", true, text)
+		j.RecordStep(r.Target, "PreconditionWarn", true, text)
 	default:
-		j.Tell(r.Target, "PreconditionsPassed", false, fmt.Sprintf("Preconditions passed for payload loaded version=%q image=%q", target.Version, target.Image))
+		j.RecordStep(r.Target, "PreconditionsPassed", false, fmt.Sprintf("Preconditions passed for payload loaded version=%q image=%q", target.Version, target.Image))
 	}
 
 	risks := []string{text}

@@ -141,12 +141,12 @@ func TestAccept(t *testing.T) {
 		},
 		"accepted before": {
 			files:   newReleaseFiles("1.4.0"),
-			request: Request{Target: configv1.Release{Version: "1.4.0", Image: image}, Verifier: unsigned, Settled: true},
+			request: Request{Target: configv1.Release{Version: "1.4.0", Image: image}, Verifier: unsigned, AlreadyAccepted: true},
 			events:  "RetrievePayload LoadPayload PayloadLoaded",
 		},
 		"the program's own": {
 			files:   newReleaseFiles("1.4.0"),
-			request: Request{Target: configv1.Release{Version: "1.4.0", Image: image}, Verifier: unsigned, Local: true},
+			request: Request{Target: configv1.Release{Version: "1.4.0", Image: image}, Verifier: unsigned, IsOwnRelease: true},
 			events:  "RetrievePayload LoadPayload PayloadLoaded",
 		},
 		"accepted risks": {
@@ -177,7 +177,7 @@ func TestAccept(t *testing.T) {
 				Retriever:      &fakeRetriever{files: c.files, err: c.away},
 				ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return cv, nil },
 				Etcd:           noEtcd,
-				Tell: func(_ configv1.Release, reason string, warning bool, _ string) {
+				RecordStep: func(_ configv1.Release, reason string, warning bool, _ string) {
 					if warning {
 						reason = "!" + reason
 					}
@@ -201,7 +201,7 @@ func TestAccept(t *testing.T) {
 			if accepted.Release.Image != image || accepted.Release.Version == "" || accepted.Release.URL == "" {
 				t.Errorf("release is %+v", accepted.Release)
 			}
-			if c.request.Verifier != unsigned && !c.request.Local != accepted.Verified {
+			if c.request.Verifier != unsigned && !c.request.IsOwnRelease != accepted.Verified {
 				t.Errorf("verified is %v", accepted.Verified)
 			}
 			for _, risk := range c.risks {
@@ -220,7 +220,7 @@ func TestUnreadableClusterVersion(t *testing.T) {
 	judge := &Judge{
 		Retriever:      &fakeRetriever{files: newReleaseFiles("1.2.4")},
 		ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return nil, errors.New("away") },
-		Etcd:           noEtcd, Tell: func(configv1.Release, string, bool, string) {},
+		Etcd:           noEtcd, RecordStep: func(configv1.Release, string, bool, string) {},
 	}
 	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: fakeVerifier{}})
 	if err == nil || !strings.Contains(err.Error(), `"UnknownError"`) {
@@ -247,7 +247,7 @@ func TestBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				judge := &Judge{Retriever: blockingFunc(hangs), Etcd: noEtcd, Tell: func(configv1.Release, string, bool, string) {}}
+				judge := &Judge{Retriever: blockingFunc(hangs), Etcd: noEtcd, RecordStep: func(configv1.Release, string, bool, string) {}}
 				began := time.Now()
 				_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Force: c.force, Verifier: blockingFunc(c.verifier)})
 				failure := (*Failure)(nil)
@@ -272,8 +272,8 @@ func (h blockingFunc) Retrieve(ctx context.Context, _ configv1.Release) (fs.FS, 
 func TestDetailsOfVerification(t *testing.T) {
 	var told []string
 	judge := &Judge{
-		Retriever: &fakeRetriever{}, Tell: func(_ configv1.Release, _ string, _ bool, message string) { told = append(told, message) },
-		Detail: func(err error) string { return err.Error() + " in full" },
+		Retriever: &fakeRetriever{}, RecordStep: func(_ configv1.Release, _ string, _ bool, message string) { told = append(told, message) },
+		DescribeError: func(err error) string { return err.Error() + " in full" },
 	}
 	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: fakeVerifier{errors.New("bad")}})
 	failure := (*Failure)(nil)

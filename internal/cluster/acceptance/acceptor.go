@@ -28,8 +28,8 @@ type State struct {
 	Failure  *Failure
 }
 
-// IsFor reports whether the state is about a request with the same pull spec, version and force.
-func (s State) IsFor(target configv1.Release, force bool) bool {
+// Matches reports whether the state is about a request with the same pull spec, version and force.
+func (s State) Matches(target configv1.Release, force bool) bool {
 	return s.Target.Image == target.Image && s.Target.Version == target.Version && s.Force == force
 }
 
@@ -63,12 +63,12 @@ func (a *Acceptor) NeedLeaderElection() bool { return true }
 // Changed returns a channel that has an element if the state changed since the last receive.
 func (a *Acceptor) Changed() <-chan struct{} { return a.changed }
 
-// Want replaces the request and returns its state. A request for the same release does not
+// SetRequest replaces the request and returns its state. A request for the same release does not
 // restart the attempt; its other fields are used by the next attempt.
-func (a *Acceptor) Want(r Request) State {
+func (a *Acceptor) SetRequest(r Request) State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	isNew := a.request == nil || !a.state.IsFor(r.Target, r.Force)
+	isNew := a.request == nil || !a.state.Matches(r.Target, r.Force)
 	a.request = &r
 	if isNew {
 		a.cancelAcceptance()
@@ -79,9 +79,9 @@ func (a *Acceptor) Want(r Request) State {
 	return a.state
 }
 
-// Again retries a release that was not accepted immediately, because the reason may no longer
+// RetryNow retries a release that was not accepted immediately, because the reason may no longer
 // exist.
-func (a *Acceptor) Again() {
+func (a *Acceptor) RetryNow() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.request != nil && a.state.Failure != nil {
@@ -89,8 +89,8 @@ func (a *Acceptor) Again() {
 	}
 }
 
-// Forget removes the request and cancels its attempt.
-func (a *Acceptor) Forget() {
+// Cancel removes the request and cancels its attempt.
+func (a *Acceptor) Cancel() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cancelAcceptance()

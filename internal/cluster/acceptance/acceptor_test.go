@@ -59,7 +59,7 @@ func startAcceptor(t *testing.T) (*Acceptor, *scriptedRetriever, *clocktesting.F
 	acceptor := NewAcceptor(&Judge{
 		Retriever:      script,
 		ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return cv, nil },
-		Etcd:           noEtcd, Tell: func(configv1.Release, string, bool, string) {},
+		Etcd:           noEtcd, RecordStep: func(configv1.Release, string, bool, string) {},
 	}, clock)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -81,14 +81,14 @@ func newRequest(image string, force bool) Request {
 func TestAcceptorRetries(t *testing.T) {
 	acceptor, script, clock := startAcceptor(t)
 	r := newRequest(image, false)
-	if state := acceptor.Want(r); state.Accepted != nil || state.Failure != nil {
+	if state := acceptor.SetRequest(r); state.Accepted != nil || state.Failure != nil {
 		t.Fatalf("state is %+v", state)
 	}
 
 	receiveWithTimeout(t, script.began, "the first retrieval")
 	script.ends <- errors.New("registry away")
 	receiveWithTimeout(t, acceptor.Changed(), "the first failure")
-	if state := acceptor.Want(r); state.Failure == nil || state.Failure.Reason != ReasonRetrieve {
+	if state := acceptor.SetRequest(r); state.Failure == nil || state.Failure.Reason != ReasonRetrieve {
 		t.Fatalf("state is %+v", state)
 	}
 
@@ -101,31 +101,31 @@ func TestAcceptorRetries(t *testing.T) {
 	receiveWithTimeout(t, script.began, "the second retrieval")
 	script.ends <- nil
 	receiveWithTimeout(t, acceptor.Changed(), "the acceptance")
-	if state := acceptor.Want(r); state.Accepted == nil || state.Failure != nil || state.Accepted.Release.Version != "1.2.4" {
+	if state := acceptor.SetRequest(r); state.Accepted == nil || state.Failure != nil || state.Accepted.Release.Version != "1.2.4" {
 		t.Fatalf("state is %+v", state)
 	}
 
-	acceptor.Again() // Nothing is left to accept.
-	acceptor.Forget()
-	acceptor.Want(r)
+	acceptor.RetryNow() // Nothing is left to accept.
+	acceptor.Cancel()
+	acceptor.SetRequest(r)
 	receiveWithTimeout(t, script.began, "a retrieval after all was forgotten")
 }
 
 func TestAcceptorNewRequest(t *testing.T) {
 	acceptor, script, _ := startAcceptor(t)
-	acceptor.Want(newRequest("registry.example/a@sha256:01", false))
+	acceptor.SetRequest(newRequest("registry.example/a@sha256:01", false))
 	receiveWithTimeout(t, script.began, "the first retrieval")
-	acceptor.Want(newRequest(image, false)) // It ends the first.
+	acceptor.SetRequest(newRequest(image, false)) // It ends the first.
 	if got := receiveWithTimeout(t, script.began, "the second retrieval"); got != image {
 		t.Errorf("retrieves %s", got)
 	}
 
 	script.ends <- nil
 	receiveWithTimeout(t, acceptor.Changed(), "the acceptance")
-	if state := acceptor.Want(newRequest(image, false)); state.Accepted == nil {
+	if state := acceptor.SetRequest(newRequest(image, false)); state.Accepted == nil {
 		t.Errorf("state is %+v", state)
 	}
-	if state := acceptor.Want(newRequest(image, true)); state.Accepted != nil {
+	if state := acceptor.SetRequest(newRequest(image, true)); state.Accepted != nil {
 		t.Error("the same release, forced, is taken for the one that was accepted")
 	}
 
@@ -134,11 +134,11 @@ func TestAcceptorNewRequest(t *testing.T) {
 
 func TestAcceptorAgain(t *testing.T) {
 	acceptor, script, _ := startAcceptor(t)
-	acceptor.Want(newRequest(image, false))
+	acceptor.SetRequest(newRequest(image, false))
 	receiveWithTimeout(t, script.began, "the first retrieval")
 	script.ends <- errors.New("registry away")
 	receiveWithTimeout(t, acceptor.Changed(), "the failure")
-	acceptor.Again()
+	acceptor.RetryNow()
 	receiveWithTimeout(t, script.began, "the second retrieval, without a pause")
 	script.ends <- nil
 	receiveWithTimeout(t, acceptor.Changed(), "the acceptance")

@@ -38,9 +38,9 @@ func Wanted(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string
 	return requested.Union(Set(spec.BaselineCapabilitySet, gates)).Intersection(Known(gates))
 }
 
-// Gated returns the additional capabilities in a spec that are not known because their feature
+// DisabledByGates returns the additional capabilities in a spec that are not known because their feature
 // gates are not enabled.
-func Gated(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]) []string {
+func DisabledByGates(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]) []string {
 	if spec == nil {
 		return nil
 	}
@@ -76,8 +76,8 @@ func Resolve(known, wanted, had sets.Set[string], needed []string) Resolved {
 	}
 }
 
-// Had returns the enabled capabilities of a status.
-func Had(status configv1.ClusterVersionCapabilitiesStatus) sets.Set[string] {
+// EnabledInStatus returns the enabled capabilities of a status.
+func EnabledInStatus(status configv1.ClusterVersionCapabilitiesStatus) sets.Set[string] {
 	result := sets.Set[string]{}
 	for _, capability := range status.EnabledCapabilities {
 		result.Insert(string(capability))

@@ -66,7 +66,7 @@ func TestGates(t *testing.T) {
 		if got, want := Known(gates).Len(), 19-len(c.gated); got != want {
 			t.Errorf("%s: got %d known capabilities, want %d", name, got, want)
 		}
-		if diff := cmp.Diff(c.gated, Gated(spec, gates)); diff != "" {
+		if diff := cmp.Diff(c.gated, DisabledByGates(spec, gates)); diff != "" {
 			t.Errorf("%s: gated (-want +got):\n%s", name, diff)
 		}
 	}
@@ -119,7 +119,7 @@ func TestStatus(t *testing.T) {
 	if len(status.KnownCapabilities) != 17 {
 		t.Errorf("known are %v", status.KnownCapabilities)
 	}
-	if diff := cmp.Diff(sets.New("Console", "marketplace"), Had(status)); diff != "" {
+	if diff := cmp.Diff(sets.New("Console", "marketplace"), EnabledInStatus(status)); diff != "" {
 		t.Errorf("had (-want +got):\n%s", diff)
 	}
 }

@@ -188,7 +188,7 @@ func TestDuringInstallation(t *testing.T) {
 
 // Each alert fires at its threshold and not before.
 func TestAlerts(t *testing.T) {
-	promtool := env.Program(t, "promtool")
+	promtool := env.FindProgram(t, "promtool")
 	root, err := env.Root()
 	if err != nil {
 		t.Fatal(err)

@@ -40,8 +40,8 @@ type folderRecord struct {
 	Files map[string]int64 `json:"files"`
 }
 
-// NameOf returns the name of the directory for a pull spec.
-func NameOf(ref string) string {
+// FolderName returns the name of the directory for a pull spec.
+func FolderName(ref string) string {
 	sum := md5.Sum([]byte(ref)) //nolint:gosec // G401: see the import.
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
@@ -49,7 +49,7 @@ func NameOf(ref string) string {
 // findRelease returns the payload of a release image if it is stored completely. It finds only
 // pull specs with a digest, because a tag may have moved.
 func findRelease(dir, ref string) (fs.FS, bool) {
-	path := filepath.Join(dir, NameOf(ref))
+	path := filepath.Join(dir, FolderName(ref))
 	if !strings.Contains(ref, "@") || !isCompleteFolder(path) {
 		return nil, false
 	}
@@ -74,7 +74,7 @@ func Put(ctx context.Context, dir, ref string, files fs.FS) (err error) {
 		return fmt.Errorf("writing release %s: %w", ref, err)
 	}
 
-	final := filepath.Join(dir, NameOf(ref))
+	final := filepath.Join(dir, FolderName(ref))
 	if err := os.RemoveAll(final); err != nil {
 		return fmt.Errorf("removing the old directory of release %s: %w", ref, err)
 	}

@@ -36,13 +36,13 @@ func (r *Registry) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 	}
 
 	if err := r.pullRelease(ctx, target.Image); err != nil {
-		if errors.Is(err, image.ErrChanged) {
+		if errors.Is(err, image.ErrDigestMismatch) {
 			err = fmt.Errorf("%w: %w", releaseimage.ErrTampered, err)
 		}
 		return nil, err
 	}
 
-	return os.DirFS(filepath.Join(r.Dir, NameOf(target.Image), contentName)), nil
+	return os.DirFS(filepath.Join(r.Dir, FolderName(target.Image), contentName)), nil
 }
 
 func (r *Registry) pullRelease(ctx context.Context, ref string) (err error) {
@@ -67,7 +67,7 @@ func (r *Registry) pullRelease(ctx context.Context, ref string) (err error) {
 	}
 
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	files, err := img.Folders(ctx, temp, release.FolderOwn, release.FolderRelease)
+	files, err := img.FilesOfFolders(ctx, temp, release.FolderOwn, release.FolderRelease)
 	if err != nil {
 		return err
 	}

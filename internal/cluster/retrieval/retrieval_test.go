@@ -90,7 +90,7 @@ func TestRetrieve(t *testing.T) {
 		t.Errorf("what was retrieved needs the registry: %v", err)
 	}
 	// A crash can leave a file empty.
-	if err := os.Truncate(filepath.Join(f.Dir, NameOf(ref), contentName, want[0]), 0); err != nil {
+	if err := os.Truncate(filepath.Join(f.Dir, FolderName(ref), contentName, want[0]), 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Retrieve(t.Context(), newRelease(ref)); err == nil {
@@ -165,7 +165,7 @@ func TestRemoveOldReleases(t *testing.T) {
 	if len(entries) != maxReleases {
 		t.Errorf("%d folders are left, not %d: %v", len(entries), maxReleases, entries)
 	}
-	if !isCompleteFolder(filepath.Join(f.Dir, NameOf(last))) || isCompleteFolder(filepath.Join(f.Dir, NameOf(refs[0]))) {
+	if !isCompleteFolder(filepath.Join(f.Dir, FolderName(last))) || isCompleteFolder(filepath.Join(f.Dir, FolderName(refs[0]))) {
 		t.Error("the newest is gone, or the oldest is not")
 	}
 }

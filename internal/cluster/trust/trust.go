@@ -267,9 +267,9 @@ type failingVerifier struct{ err error }
 // Verify returns the error.
 func (r failingVerifier) Verify(context.Context, string) error { return r.err }
 
-// Keep writes the valid signatures to a ConfigMap, so that a later operator finds them without a
+// StoreSignatures writes the valid signatures to a ConfigMap, so that a later operator finds them without a
 // network. Existing signatures stay.
-func (t *Trust) Keep(ctx context.Context) error {
+func (t *Trust) StoreSignatures(ctx context.Context) error {
 	t.mu.Lock()
 	statements, ok := t.verifier.(*signature.Statements)
 	t.mu.Unlock()

@@ -187,7 +187,7 @@ func TestClusterSignatures(t *testing.T) {
 	}
 
 	for range 2 {
-		if err := trust.Keep(t.Context()); err != nil {
+		if err := trust.StoreSignatures(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -177,7 +177,7 @@ func (c *graphClient) fetchChannelGraph(ctx context.Context, valid validQuery, q
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 	if resp.StatusCode != http.StatusOK {
 		retrieveErr := newRetrieveError(ReasonResponseFailed, "unexpected HTTP status: %s", resp.Status)
-		retrieveErr.Pause = parseRetryAfter(resp.Header)
+		retrieveErr.RetryAfter = parseRetryAfter(resp.Header)
 		return nil, retrieveErr
 	}
 

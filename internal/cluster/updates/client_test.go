@@ -138,8 +138,8 @@ func TestRetrieveFails(t *testing.T) {
 			if diff := cmp.Diff([]string{c.reason, c.message}, []string{wrong.Reason, wrong.conditionMessage()}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if name == "status 429" && wrong.Pause != maxRetryAfter {
-				t.Errorf("the pause is %s, want %s", wrong.Pause, maxRetryAfter)
+			if name == "status 429" && wrong.RetryAfter != maxRetryAfter {
+				t.Errorf("the pause is %s, want %s", wrong.RetryAfter, maxRetryAfter)
 			}
 		})
 	}

@@ -29,8 +29,8 @@ type RetrieveError struct {
 	Reason string
 	// Err is the cause.
 	Err error
-	// Pause is the delay that the update service asked for. Zero means none.
-	Pause time.Duration
+	// RetryAfter is the delay that the update service asked for. Zero means none.
+	RetryAfter time.Duration
 }
 
 // Error implements error.

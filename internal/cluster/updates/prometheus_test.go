@@ -166,7 +166,7 @@ func TestRealPrometheus(t *testing.T) {
 // itself.
 func startPrometheus(t *testing.T) string {
 	t.Helper()
-	program := env.Program(t, "prometheus")
+	program := env.FindProgram(t, "prometheus")
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	for try := range 5 {

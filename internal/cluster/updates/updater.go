@@ -52,7 +52,7 @@ type updater struct {
 }
 
 func newUpdater(o Options) *updater {
-	u := &updater{source: &graphClient{program: o.Program}, promql: o.PromQL, clock: o.Clock, period: o.Period, log: o.Log}
+	u := &updater{source: &graphClient{program: o.ProgramVersion}, promql: o.PromQL, clock: o.Clock, period: o.Period, log: o.Log}
 	if u.period <= 0 {
 		u.period = minServiceInterval + rand.N(minServiceInterval) //nolint:gosec // spreads load, keeps no secret
 	}
@@ -125,7 +125,7 @@ func (u *updater) isQueryDue(q Query) bool {
 func (u *updater) nextQueryTime() time.Time {
 	wait := u.period
 	if u.lastErr != nil {
-		wait = max(wait, u.lastErr.Pause)
+		wait = max(wait, u.lastErr.RetryAfter)
 	}
 	return u.lastAttempt.Add(wait)
 }

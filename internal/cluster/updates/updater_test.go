@@ -113,7 +113,7 @@ func TestQueryTimes(t *testing.T) {
 	s.wrong = newRetrieveError(ReasonRemoteFailed, "refused")
 	q.Channel = "stable-4.2"
 	sync("what is known of another channel is of no use", "", ReasonRemoteFailed, 9)
-	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), Pause: time.Hour}
+	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), RetryAfter: time.Hour}
 	clock.Step(period)
 	sync("asks to be left alone", "", ReasonRemoteFailed, 10)
 	clock.Step(time.Hour - time.Second)
@@ -283,7 +283,7 @@ func TestRisksChange(t *testing.T) {
 	}
 
 	// This also holds while the service asks for a delay.
-	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), Pause: time.Hour}
+	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), RetryAfter: time.Hour}
 	for _, applies := range []bool{true, false} {
 		clock.Step(period)
 		promql["a"] = applies

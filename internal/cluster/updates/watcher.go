@@ -13,8 +13,8 @@ import (
 
 // Options configure a [Watcher].
 type Options struct {
-	// Program is the version of this program. It is sent to update services.
-	Program string
+	// ProgramVersion is the version of this program. It is sent to update services.
+	ProgramVersion string
 	// PromQL evaluates rules of type PromQL. If nil, these cannot be evaluated. Use a [Cache].
 	PromQL Querier
 	// Log receives errors of update services.

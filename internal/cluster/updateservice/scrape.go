@@ -306,7 +306,7 @@ func (s *scraper) readImageMetadata(ctx context.Context, digest string) (imageSt
 	}
 
 	defer func() { _ = img.Close() }() // It was only read.
-	files, err := img.Find(ctx, maxFileBytes, release.FileMetadata, release.FileImages)
+	files, err := img.ReadFiles(ctx, maxFileBytes, release.FileMetadata, release.FileImages)
 	if err != nil {
 		return imageState{}, err
 	}

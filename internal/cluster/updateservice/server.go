@@ -73,7 +73,7 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 func newHTTPServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
-		Protocols:         httpserver.HTTP1(),
+		Protocols:         httpserver.HTTP1Protocols(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      2 * time.Minute, // 2 MiB at 20 KB/s

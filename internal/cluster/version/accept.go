@@ -44,13 +44,13 @@ func (c *Controller) requestAcceptance(cv *configv1.ClusterVersion, t target, p 
 
 	isOwn, isSettled := t.Image == c.own.Image && own.Image == c.own.Image, t.Image == cv.Status.Desired.Image
 	request := acceptance.Request{
-		Target: t.Release, Force: t.force, Local: isOwn, Settled: isSettled, Architecture: c.Architecture,
+		Target: t.Release, Force: t.force, IsOwnRelease: isOwn, AlreadyAccepted: isSettled, Architecture: c.Architecture,
 		Load:    release.Options{ReleaseImage: t.Image, ClusterProfile: c.Profile},
 		Cluster: p.releaseCluster(t.Version, c.Profile, c.ExcludeIdentifier),
 	}
 	request.Verifier = c.Trust.Verifier(c.appliedPayload(), p.releaseCluster(c.currentRelease(cv.Status).Version, c.Profile, c.ExcludeIdentifier), cv.Spec.SignatureStores, p.proxy, p.caBundle)
 	c.isAwaitingAcceptance = true
-	state := c.Acceptor.Want(request)
+	state := c.Acceptor.SetRequest(request)
 	if state.Accepted != nil {
 		c.setAppliedRelease(cv, state.Accepted, isOwn || isSettled, p)
 		c.cancelAcceptance()
@@ -62,7 +62,7 @@ func (c *Controller) requestAcceptance(cv *configv1.ClusterVersion, t target, p 
 // cancelAcceptance cancels the acceptance of a release that is no longer wanted.
 func (c *Controller) cancelAcceptance() {
 	if c.isAwaitingAcceptance {
-		c.Acceptor.Forget()
+		c.Acceptor.Cancel()
 		c.isAwaitingAcceptance = false
 	}
 }
@@ -92,7 +92,7 @@ func (c *Controller) setAppliedRelease(cv *configv1.ClusterVersion, accepted *ac
 	if c.applied != nil {
 		gates := p.featureGates[c.applied.Release.Version]
 		capabilities := release.Capabilities{
-			Known: capability.Known(gates), Enabled: capability.Had(cv.Status.Capabilities).Union(capability.Wanted(cv.Spec.Capabilities, gates, c.AlwaysEnable...)),
+			Known: capability.Known(gates), Enabled: capability.EnabledInStatus(cv.Status.Capabilities).Union(capability.Wanted(cv.Spec.Capabilities, gates, c.AlwaysEnable...)),
 		}
 		before := p.releaseCluster(c.applied.Release.Version, c.Profile, c.ExcludeIdentifier).Select(c.applied.Payload.Manifests)
 		after := p.releaseCluster(accepted.Release.Version, c.Profile, c.ExcludeIdentifier).Select(accepted.Payload.Manifests)
@@ -100,8 +100,8 @@ func (c *Controller) setAppliedRelease(cv *configv1.ClusterVersion, accepted *ac
 		c.implicitCapabilities = slices.DeleteFunc(capabilities.ImplicitlyEnabled(before, after), func(name string) bool { return !capabilities.Known.Has(name) })
 	}
 
-	if c.Taken != nil {
-		c.Taken(accepted.Release.Image, accepted.Payload.Images.Created)
+	if c.OnAccepted != nil {
+		c.OnAccepted(accepted.Release.Image, accepted.Payload.Images.Created)
 	}
 
 	c.applied = &appliedRelease{Accepted: accepted, mode: modeForRelease(cv.Status.History, accepted.Release), isRecorded: isKnown}
@@ -155,5 +155,5 @@ func (c *Controller) currentRelease(status configv1.ClusterVersionStatus) config
 // gates.
 func (c *Controller) resolveCapabilities(cv *configv1.ClusterVersion, gates sets.Set[string]) capability.Resolved {
 	wanted := capability.Wanted(cv.Spec.Capabilities, gates, c.AlwaysEnable...)
-	return capability.Resolve(capability.Known(gates), wanted, capability.Had(cv.Status.Capabilities), sets.List(sets.New(c.implicitCapabilities...)))
+	return capability.Resolve(capability.Known(gates), wanted, capability.EnabledInStatus(cv.Status.Capabilities), sets.List(sets.New(c.implicitCapabilities...)))
 }

@@ -66,9 +66,9 @@ type Updates interface {
 
 // Acceptor verifies and loads releases, and checks their preconditions.
 type Acceptor interface {
-	Want(acceptance.Request) acceptance.State
-	Again()
-	Forget()
+	SetRequest(acceptance.Request) acceptance.State
+	RetryNow()
+	Cancel()
 }
 
 // Trust returns verifiers for the signatures of releases.
@@ -77,8 +77,8 @@ type Trust interface {
 	// to the cluster. Stores that are not nil replace those of the payload. The verifier of a nil
 	// payload trusts nothing.
 	Verifier(payload *release.Payload, cluster release.Cluster, stores []configv1.SignatureStore, proxy updates.Proxy, authorities []byte) acceptance.Verifier
-	// Keep stores the valid signatures in the cluster, for clusters that lose their network.
-	Keep(ctx context.Context) error
+	// StoreSignatures stores the valid signatures in the cluster, for clusters that lose their network.
+	StoreSignatures(ctx context.Context) error
 }
 
 // Options are the dependencies and settings of a Controller.
@@ -100,8 +100,8 @@ type Options struct {
 	Architecture string
 	// AutoUpdate makes the cluster request the highest available update automatically.
 	AutoUpdate bool
-	// Taken is called with each release that is passed to the worker. It may be nil.
-	Taken func(image string, created metav1.Time)
+	// OnAccepted is called with each release that is passed to the worker. It may be nil.
+	OnAccepted func(image string, created metav1.Time)
 	// Clock is the source of time. Nil means the real clock.
 	Clock clock.WithTicker
 }
@@ -183,7 +183,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	if synced.verified {
-		if err := c.Trust.Keep(ctx); err != nil {
+		if err := c.Trust.StoreSignatures(ctx); err != nil {
 			log.FromContext(ctx).Info("Failed to store the signatures of the release", "error", err.Error())
 		}
 	}
@@ -192,7 +192,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if c.isAwaitingAcceptance && mayAffectAcceptance(before, cv) {
-		c.Acceptor.Again()
+		c.Acceptor.RetryNow()
 	}
 	if !hasCompletedUpdate(before.Status.History) && hasCompletedUpdate(cv.Status.History) {
 		// Requests made during the installation are handled now.

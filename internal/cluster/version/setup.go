@@ -22,14 +22,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/risk"
 )
 
-// News holds the channels by which components signal changes that the controller reports.
-type News struct {
+// Notifications holds the channels by which components signal changes that the controller reports.
+type Notifications struct {
 	// Worker, Updates and Acceptor are the channels of the respective component.
 	Worker, Updates, Acceptor <-chan struct{}
 }
 
 // Setup adds the controller to a manager.
-func Setup(mgr ctrl.Manager, o Options, news News) error {
+func Setup(mgr ctrl.Manager, o Options, news Notifications) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}

@@ -24,11 +24,11 @@ func (o *fakeServices) Update(w worker.Work)                            { o.give
 func (o *fakeServices) Status() worker.Status                           { return worker.Status{} }
 func (o *fakeServices) Set(updates.Query, []configv1.ConditionalUpdate) {}
 func (o *fakeServices) Result() updates.Result                          { return updates.Result{} }
-func (o *fakeServices) Again()                                          {}
-func (o *fakeServices) Forget()                                         {}
-func (o *fakeServices) Keep(context.Context) error                      { return nil }
+func (o *fakeServices) RetryNow()                                       {}
+func (o *fakeServices) Cancel()                                         {}
+func (o *fakeServices) StoreSignatures(context.Context) error           { return nil }
 
-func (o *fakeServices) Want(r acceptance.Request) acceptance.State {
+func (o *fakeServices) SetRequest(r acceptance.Request) acceptance.State {
 	return acceptance.State{Target: r.Target, Accepted: &acceptance.Accepted{
 		Release: configv1.Release{Version: "1.0.0", Image: r.Target.Image}, Payload: &release.Payload{},
 	}}

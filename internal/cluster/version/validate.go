@@ -51,7 +51,7 @@ func validateSpec(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.
 func validateCapabilities(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]) field.ErrorList {
 	path := field.NewPath("spec", "capabilities", "additionalEnabledCapabilities")
 	var specErrs field.ErrorList
-	for _, name := range capability.Gated(spec, gates) {
+	for _, name := range capability.DisabledByGates(spec, gates) {
 		specErrs = append(specErrs, field.Forbidden(path, fmt.Sprintf("the capability %s needs a feature gate that is not enabled", name)))
 	}
 	return specErrs

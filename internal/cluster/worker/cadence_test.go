@@ -68,7 +68,7 @@ func attemptTimes(t *testing.T, work Work, span time.Duration, answers ...error)
 			},
 		}).Build()
 
-		w := New(Options{Client: c, Period: 160 * time.Second})
+		w := New(Options{Client: c, ResyncInterval: 160 * time.Second})
 		w.Update(work)
 		ctx, cancel := context.WithTimeout(t.Context(), span)
 		defer cancel()
@@ -178,7 +178,7 @@ func TestOperatorsEndAPause(t *testing.T) {
 					},
 				}).Build()
 
-				w := New(Options{Client: c, Period: time.Hour})
+				w := New(Options{Client: c, ResyncInterval: time.Hour})
 				w.Update(config(release.Reconciling))
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error)

@@ -196,7 +196,7 @@ func startWorker(t testing.TB, w *worker.Worker) (stop func()) {
 
 // newWorker returns a Worker with fast timers.
 func newWorker(c client.Client) *worker.Worker {
-	return worker.New(worker.Options{Client: c, Clock: fastClock{}, Period: 2 * time.Minute})
+	return worker.New(worker.Options{Client: c, Clock: fastClock{}, ResyncInterval: 2 * time.Minute})
 }
 
 // waitForStatus waits until the status meets a condition.

@@ -354,7 +354,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestNextPassDelay(t *testing.T) {
-	w := New(Options{Period: 160 * time.Second})
+	w := New(Options{ResyncInterval: 160 * time.Second})
 	for failures, want := range []time.Duration{160 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 160 * time.Second} {
 		w.failures = failures
 		for range 100 {

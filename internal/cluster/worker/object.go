@@ -157,7 +157,7 @@ func (p *pass) desiredObject(it *item) (*unstructured.Unstructured, digest, erro
 		owner.Controller = new(true)
 		u.SetOwnerReferences([]metav1.OwnerReference{owner})
 	}
-	if refused := merge.Refused(u); refused != "" {
+	if refused := merge.InvalidReason(u); refused != "" {
 		return nil, digest{}, manifestError{errors.New(refused)}
 	}
 

@@ -75,7 +75,7 @@ func (p *pass) applyManifests(ctx context.Context, attempt int) (failed, reports
 				p.precreateClusterOperator(ctx, it)
 			}
 		}
-		return release.Serially(p.runTask)(ctx, node)
+		return release.RunSerially(p.runTask)(ctx, node)
 	})
 
 	return failed, p.reports

@@ -44,7 +44,7 @@ func TestRetries(t *testing.T) {
 	config := func(object string) string {
 		return strings.ReplaceAll(configMapText, "name: NAME,", "name: "+object+",")
 	}
-	w := worker.New(worker.Options{Client: c, Clock: fastClock{}, Period: 500 * time.Hour})
+	w := worker.New(worker.Options{Client: c, Clock: fastClock{}, ResyncInterval: 500 * time.Hour})
 	w.Update(work(loadPayload(t, withNamespace(name, map[string]string{
 		"0000_10_a_01": config("soon"), "0000_10_b_01": config("never"), "0000_20_d_01": config("later"),
 	})), release.Updating))

@@ -409,7 +409,7 @@ func TestUpdateFollowsRunlevels(t *testing.T) {
 	reportOperatorStatus(t, c, foreign.Name, "0.1.0", "Available=False", "Degraded=True")
 	c.takeWrites()
 	// Without the watch the next pass would start after minutes, even with the fast clock.
-	w := worker.New(worker.Options{Client: c, Informers: informers, Clock: fastClock{}, Period: 500 * time.Hour})
+	w := worker.New(worker.Options{Client: c, Informers: informers, Clock: fastClock{}, ResyncInterval: 500 * time.Hour})
 	w.Update(work(payload, release.Updating))
 	startWorker(t, w)
 	waiting := func(text string) func(worker.Status) bool {

@@ -31,9 +31,9 @@ type Options struct {
 	// Informers watch ClusterOperators, so that a Worker that waits for one continues when it
 	// changes. If nil, the Worker only polls.
 	Informers cache.Informers
-	// Period is the approximate resync interval: a successful pass is repeated after it. Zero
+	// ResyncInterval is the approximate resync interval: a successful pass is repeated after it. Zero
 	// means a value between 2 and 4 minutes, chosen once per Worker.
-	Period time.Duration
+	ResyncInterval time.Duration
 	// Clock is the source of time. Nil means the real clock.
 	Clock clock.Clock
 }
@@ -63,15 +63,15 @@ type Worker struct {
 
 // New returns a Worker without work.
 func New(options Options) *Worker {
-	if options.Period == 0 {
+	if options.ResyncInterval == 0 {
 		factor := 1 + rand.Float64() //nolint:gosec // G404: it spreads load and guards nothing.
-		options.Period = time.Duration(factor * float64(2*time.Minute))
+		options.ResyncInterval = time.Duration(factor * float64(2*time.Minute))
 	}
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
 	return &Worker{
-		client: options.Client, informers: options.Informers, period: options.Period, clock: options.Clock, applied: newAppliedCache(),
+		client: options.Client, informers: options.Informers, period: options.ResyncInterval, clock: options.Clock, applied: newAppliedCache(),
 		statusChanged: make(chan struct{}, 1), workChanged: make(chan struct{}, 1), operatorChanged: make(chan struct{}, 1),
 		progress: newProgress(Status{}),
 	}

@@ -26,8 +26,8 @@ const maxClients = 128
 // operator-controller's own account.
 type Account types.NamespacedName
 
-// Of returns the account that a revision names.
-func Of(set *olmv1.ClusterObjectSet) Account {
+// ForRevision returns the account that a revision names.
+func ForRevision(set *olmv1.ClusterObjectSet) Account {
 	return Account{
 		Namespace: set.Annotations[olmv1.AnnotationServiceAccountNamespace],
 		Name:      set.Annotations[olmv1.AnnotationServiceAccountName],

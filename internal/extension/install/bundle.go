@@ -57,7 +57,7 @@ func renderBundle(ext *olmv1.ClusterExtension, chosen selection, on platform, im
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
 
-	return &renderedBundle{dependencies: dependencies, statedProperties: loaded.StatedProperties, objects: objects}, nil
+	return &renderedBundle{dependencies: dependencies, statedProperties: loaded.AuthorProperties, objects: objects}, nil
 }
 
 // issuerForBundle returns the issuer of the certificates of a bundle's webhooks. cert-manager

@@ -44,7 +44,7 @@ func TestCertManagerComes(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w := newFixture(t, func(controller *install.Controller) {
 		controller.CertManager = true
-		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
+		controller.Preflight = preflight.Checks{preflight.NewCRDChecker(c).Check}
 	})
 	runRolloutController(t, c)
 	runControllers(t, c, func(mgr ctrl.Manager) error { return serving.Setup(mgr, serving.Options{}) })

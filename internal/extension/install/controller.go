@@ -109,7 +109,7 @@ type Controller struct {
 	// which fills it again.
 	waitingExtensions sync.Map
 	searchCache       searchCache
-	statusDelays      reconcile.Later
+	statusDelays      reconcile.StatusDelays
 	planRegistry      planRegistry
 }
 
@@ -167,8 +167,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Summarize: func(ext *olmv1.ClusterExtension, err error) {
 			a.reportOutcome(ext, c.appendRetryInterval(req, err))
 		},
-		Passing: isRollingOut,
-		Later:   &c.statusDelays,
+		IsTransient:  isRollingOut,
+		StatusDelays: &c.statusDelays,
 	}
 
 	result, err := lifecycle.Reconcile(ctx, req)

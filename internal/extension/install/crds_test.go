@@ -32,7 +32,7 @@ func TestUnsafeCRD(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w := newFixture(t, func(controller *install.Controller) {
 		controller.Bundles = renaming{controller.Bundles.(*fixture)}
-		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
+		controller.Preflight = preflight.Checks{preflight.NewCRDChecker(c).Check}
 	})
 	runRolloutController(t, c)
 	w.createNamespace("crds")

@@ -28,7 +28,7 @@ import (
 func TestDeadline(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w := newFixture(t, func(controller *install.Controller) {
-		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
+		controller.Preflight = preflight.Checks{preflight.NewCRDChecker(c).Check}
 	})
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	runControllers(t, c, func(mgr ctrl.Manager) error {

@@ -122,7 +122,7 @@ func (w *fixture) annotatePlan(name, value string) {
 // the annotation goes.
 func TestPlanOnly(t *testing.T) {
 	w := newFixtureWithoutController(t)
-	c := w.newPlanController(preflight.NewCRDs(w.c).Check)
+	c := w.newPlanController(preflight.NewCRDChecker(w.c).Check)
 	w.createNamespace("plan-new")
 	catalog := w.createCatalog("plan-new", "1.0.0")
 	ext := newExtension("plan-new", "plan-new")
@@ -171,7 +171,7 @@ func TestPlanOnly(t *testing.T) {
 // spec.
 func TestPlanBeside(t *testing.T) {
 	w := newFixtureWithoutController(t)
-	c := w.newPlanController(preflight.NewCRDs(w.c).Check)
+	c := w.newPlanController(preflight.NewCRDChecker(w.c).Check)
 	w.createNamespace("plan-update")
 	catalog := w.createCatalog("plan-update", "1.0.0")
 	ext := newExtension("plan-update", "plan-update")

@@ -71,7 +71,7 @@ func TestKilledAtEachStep(t *testing.T) {
 
 	stop := w.startMortal(c, 1<<30)
 	wantInstalled, wantUpdated := journey(func(what string, done func() error) { w.eventually(what+" without a death", done) })
-	stop.End()
+	stop.Kill()
 
 	deaths := 0
 	gotInstalled, gotUpdated := journey(func(what string, done func() error) {
@@ -82,13 +82,13 @@ func TestKilledAtEachStep(t *testing.T) {
 
 			life := w.startMortal(c, int64(writes))
 			w.eventually(what+" or death", func() error {
-				if life.Dead() {
+				if life.IsDead() {
 					return nil
 				}
 				return done()
 			})
 
-			life.End()
+			life.Kill()
 			deaths++
 		}
 	})
@@ -157,10 +157,10 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 
 // startMortal starts a program with all controllers of extensions, which dies after a number of
 // writes.
-func (w *fixture) startMortal(c client.Client, writes int64) *mortal.Life {
+func (w *fixture) startMortal(c client.Client, writes int64) *mortal.Process {
 	w.t.Helper()
 	skip, atOnce := true, time.Duration(0)
-	return mortal.Live(w.t.Context(), env.Start(w.t), writes, func(ctx context.Context, connection *rest.Config) {
+	return mortal.Start(w.t.Context(), env.Start(w.t), writes, func(ctx context.Context, connection *rest.Config) {
 		mgr, err := ctrl.NewManager(connection, ctrl.Options{
 			Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
 			Controller: config.Controller{SkipNameValidation: &skip}, GracefulShutdownTimeout: &atOnce,

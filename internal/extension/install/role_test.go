@@ -49,7 +49,7 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 	reader, used := newShippedRoleClient(t)
 	c := &install.Controller{
 		Client: reader, Reader: reader, Catalogs: w, Bundles: w, SystemNamespace: system, Program: "test",
-		Preflight: preflight.Checks{preflight.New(reader, reader.RESTMapper()).CheckExtension, preflight.NewCRDs(reader).Check},
+		Preflight: preflight.Checks{preflight.New(reader, reader.RESTMapper()).CheckExtension, preflight.NewCRDChecker(reader).Check},
 	}
 	catalog := w.createCatalog(planInstall, "1.0.0")
 	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: planInstall, Name: planAccount}})

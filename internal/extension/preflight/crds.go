@@ -24,9 +24,9 @@ type CRDChecker struct {
 	reader client.Reader
 }
 
-// NewCRDs returns a CRDChecker. The reader must read from the API server, not from a cache: CRDs
+// NewCRDChecker returns a CRDChecker. The reader must read from the API server, not from a cache: CRDs
 // are large, and seldom needed. Its scheme must have the kinds of apiextensions.k8s.io/v1.
-func NewCRDs(reader client.Reader) *CRDChecker { return &CRDChecker{reader: reader} }
+func NewCRDChecker(reader client.Reader) *CRDChecker { return &CRDChecker{reader: reader} }
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get
 

@@ -98,7 +98,7 @@ func TestCRDs(t *testing.T) {
 				}
 			}
 
-			err := preflight.NewCRDs(c).Check(t.Context(), newExtension(), newChange(parseCRD(t, tc.name, "{}")))
+			err := preflight.NewCRDChecker(c).Check(t.Context(), newExtension(), newChange(parseCRD(t, tc.name, "{}")))
 			var unsafe *crdsafety.UnsafeError
 			if errors.As(err, &unsafe) == tc.passes || (err != nil) == tc.passes {
 				t.Errorf("got %v", err)
@@ -120,7 +120,7 @@ func TestCRDsAreReportedTogether(t *testing.T) {
 	}
 	checks := preflight.Checks{
 		func(context.Context, *olmv1.ClusterExtension, preflight.Change) error { return errDown },
-		preflight.NewCRDs(c).Check,
+		preflight.NewCRDChecker(c).Check,
 	}
 	err := checks.Check(t.Context(), newExtension(), preflight.Change{Written: objects})
 	want := errDown.Error() + "\n" + refusalMessage("ones") + "\n" + refusalMessage("threes")
@@ -138,7 +138,7 @@ func TestCRDsAreReportedTogether(t *testing.T) {
 		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Preflight: &olmv1.PreflightConfig{
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: enforcement},
 		}}
-		if err := preflight.NewCRDs(c).Check(t.Context(), ext, preflight.Change{Written: objects}); (err == nil) != passes {
+		if err := preflight.NewCRDChecker(c).Check(t.Context(), ext, preflight.Change{Written: objects}); (err == nil) != passes {
 			t.Errorf("enforcement %s: %v", enforcement, err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestCRDsThatCannotBeChecked(t *testing.T) {
 		"no answer":  {noAnswer{}, `validating upgrade for CRD "bads.preflight.example.com" failed: reading it from the cluster: down`},
 		"unreadable": {c, `validating upgrade for CRD "bads.preflight.example.com" failed: reading the bundle's definition: cannot restore struct from: string`},
 	} {
-		err := preflight.NewCRDs(tc.reader).Check(t.Context(), newExtension(), newChange(bad))
+		err := preflight.NewCRDChecker(tc.reader).Check(t.Context(), newExtension(), newChange(bad))
 		var unsafe *crdsafety.UnsafeError
 		if err == nil || err.Error() != tc.want || errors.As(err, &unsafe) {
 			t.Errorf("%s: got %v, want %s", name, err, tc.want)
@@ -218,7 +218,7 @@ func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 			}
 
 			createCRD(t, c, live)
-			if err := preflight.NewCRDs(c).Check(t.Context(), newExtension(), newChange(object)); err != nil {
+			if err := preflight.NewCRDChecker(c).Check(t.Context(), newExtension(), newChange(object)); err != nil {
 				t.Errorf("%s is not safe beside itself: %v", object.GetName(), err)
 			}
 		}

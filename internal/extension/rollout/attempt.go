@@ -42,7 +42,7 @@ func (a *attempt) loadAndVerifyContent(ctx context.Context, set *olmv1.ClusterOb
 		a.watches.ensureWatch(set.Name, watchKey{scope{namespace: a.systemNamespace}, secretsResource}) //nolint:contextcheck // the watch outlives this reconciliation
 	}
 
-	content, err := a.readRevisionContent(ctx, set, account.Of(set))
+	content, err := a.readRevisionContent(ctx, set, account.ForRevision(set))
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
@@ -105,7 +105,7 @@ func (a *attempt) recordPhaseDigests(ctx context.Context, set *olmv1.ClusterObje
 
 // newEngineForAccount sets the engine that impersonates the revision's service account.
 func (a *attempt) newEngineForAccount(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	as := account.Of(set)
+	as := account.ForRevision(set)
 	if as.IsOwn() && a.requireServiceAccount {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
 			"the revision names no service account, and this cluster requires one: set the annotations %s and %s",
@@ -166,10 +166,10 @@ func (a *attempt) rollOutObjects(ctx context.Context, set *olmv1.ClusterObjectSe
 		Watch: func(resource schema.GroupVersionResource) {
 			a.watches.ensureWatch(set.Name, watchKey{within, resource})
 		},
-		First: !hasSucceeded(set) && len(owner.Siblings) == 0,
+		FirstRollout: !hasSucceeded(set) && len(owner.Siblings) == 0,
 	}
 	if !a.passLimiter.claimFullRead(set.Name, a.clock.Now()) {
-		rev.Current = a.watches.lastSeenFunc(within)
+		rev.LastSeen = a.watches.lastSeenFunc(within)
 	}
 
 	result := a.engine.Apply(ctx, &rev)

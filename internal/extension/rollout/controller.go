@@ -49,7 +49,7 @@ type reconciler struct {
 	memory          *apply.Memory
 	passLimiter     *passLimiter
 	removalProgress removalProgress
-	statusDelays    *reconcile.Later
+	statusDelays    *reconcile.StatusDelays
 	clock           clock.PassiveClock
 	// systemNamespace is the namespace of Secrets whose references name none.
 	systemNamespace string
@@ -61,15 +61,15 @@ type reconciler struct {
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	a := &attempt{reconciler: r}
 	lifecycle := reconcile.Lifecycle[*olmv1.ClusterObjectSet]{
-		Client:     r.client,
-		New:        func() *olmv1.ClusterObjectSet { return &olmv1.ClusterObjectSet{} },
-		Finalizers: []string{olmv1.FinalizerTeardown},
-		Steps:      []reconcile.Step[*olmv1.ClusterObjectSet]{a.archiveRevision, a.newEngineForAccount, a.loadAndVerifyContent, a.rollOutObjects},
-		Finalize:   []reconcile.Step[*olmv1.ClusterObjectSet]{a.tearDownRevision},
-		Summarize:  func(set *olmv1.ClusterObjectSet, err error) { reportStatus(set, a.newOutcome(set, err)) },
-		Again:      a.resyncIntervalAfterSuccess,
-		Passing:    a.isTransientStatus,
-		Later:      r.statusDelays,
+		Client:       r.client,
+		New:          func() *olmv1.ClusterObjectSet { return &olmv1.ClusterObjectSet{} },
+		Finalizers:   []string{olmv1.FinalizerTeardown},
+		Steps:        []reconcile.Step[*olmv1.ClusterObjectSet]{a.archiveRevision, a.newEngineForAccount, a.loadAndVerifyContent, a.rollOutObjects},
+		Finalize:     []reconcile.Step[*olmv1.ClusterObjectSet]{a.tearDownRevision},
+		Summarize:    func(set *olmv1.ClusterObjectSet, err error) { reportStatus(set, a.newOutcome(set, err)) },
+		ResyncAfter:  a.resyncIntervalAfterSuccess,
+		IsTransient:  a.isTransientStatus,
+		StatusDelays: r.statusDelays,
 	}
 
 	cached := &olmv1.ClusterObjectSet{}

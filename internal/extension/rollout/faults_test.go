@@ -181,7 +181,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 // runController runs the controller with a connection until the test ends.
 func (c *fixture) runController(connection *rest.Config) {
 	c.t.Helper()
-	stop := env.Manage(c.t, c.newManager(connection))
+	stop := env.StartManager(c.t, c.newManager(connection))
 	c.t.Cleanup(func() {
 		c.removeLeftoverSets()
 		stop()

@@ -29,7 +29,7 @@ func (a *attempt) markWantedBySiblings(ctx context.Context, set *olmv1.ClusterOb
 			continue
 		}
 
-		content, err := a.readRevisionContent(ctx, sibling, account.Of(sibling))
+		content, err := a.readRevisionContent(ctx, sibling, account.ForRevision(sibling))
 		if err != nil {
 			return fmt.Errorf("reading the objects of revision %q: %w", sibling.Name, err)
 		}
@@ -43,7 +43,7 @@ func (a *attempt) markWantedBySiblings(ctx context.Context, set *olmv1.ClusterOb
 
 	for _, phase := range phases {
 		for i := range phase.Objects {
-			phase.Objects[i].Wanted = wanted[apply.KeyOf(phase.Objects[i].Manifest)]
+			phase.Objects[i].WantedBySibling = wanted[apply.KeyOf(phase.Objects[i].Manifest)]
 		}
 	}
 

@@ -66,12 +66,12 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 		}
 		life := c.startMortal(writes)
 		c.eventually("the hand-over, or death", func() error {
-			if life.Dead() {
+			if life.IsDead() {
 				return nil
 			}
 			return c.checkHandover()
 		})
-		life.End()
+		life.Kill()
 		deaths++
 	}
 
@@ -190,9 +190,9 @@ func (c *fixture) watchDeletions(ns string) func() []string {
 }
 
 // startMortal starts a program that dies after a number of writes.
-func (c *fixture) startMortal(writes int64) *mortal.Life {
+func (c *fixture) startMortal(writes int64) *mortal.Process {
 	c.t.Helper()
-	return mortal.Live(c.t.Context(), env.Start(c.t), writes, func(ctx context.Context, connection *rest.Config) {
+	return mortal.Start(c.t.Context(), env.Start(c.t), writes, func(ctx context.Context, connection *rest.Config) {
 		_ = c.newManager(connection).Start(ctx)
 	})
 }

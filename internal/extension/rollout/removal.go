@@ -35,7 +35,7 @@ func (a *attempt) archiveRevision(ctx context.Context, set *olmv1.ClusterObjectS
 // operator-controller has no rights to are left to the garbage collector, because the revision
 // owns them. CRDs that are to be kept are never left to it.
 func (a *attempt) tearDownRevision(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	hasNoRights := a.requireServiceAccount && account.Of(set).IsOwn()
+	hasNoRights := a.requireServiceAccount && account.ForRevision(set).IsOwn()
 	if hasFinishedArchiving(set) || hasNoRights && !keepsCRDs(set) {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (a *attempt) tearDownRevision(ctx context.Context, set *olmv1.ClusterObject
 // their names are unknown. Objects that were never valid, or that the account may not read, were
 // never created.
 func (a *attempt) removeObjects(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	as := account.Of(set)
+	as := account.ForRevision(set)
 	if err := a.checkServiceAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
 		// The account may be deleted before the extension. Then the controller removes the
 		// objects with its own rights. It deletes only objects that the revision controls,
@@ -82,10 +82,10 @@ func (a *attempt) removeObjects(ctx context.Context, set *olmv1.ClusterObjectSet
 
 	removal := apply.New(writer.Dynamic, a.mapper, a.memory).Remove(ctx, &apply.Removal{
 		Owner: &apply.Owner{Reference: newOwnerReference(set)}, Phases: content.Phases,
-		Gone: a.removalProgress.removedPhases(set), Current: a.watches.lastSeenFunc(scopeForRevision(set)),
+		RemovedPhases: a.removalProgress.removedPhases(set), LastSeen: a.watches.lastSeenFunc(scopeForRevision(set)),
 	})
 	if len(content.Missing) == 0 { // otherwise a phase is incomplete
-		a.removalProgress.record(set, removal.Gone)
+		a.removalProgress.record(set, removal.RemovedPhases)
 	}
 	if err := removal.Err(); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
@@ -118,7 +118,7 @@ func markCRDsToKeep(set *olmv1.ClusterObjectSet, content *apply.Content) error {
 
 	for _, phase := range content.Phases {
 		for i := range phase.Objects {
-			phase.Objects[i].Keep = apply.KeyOf(phase.Objects[i].Manifest).IsCRD()
+			phase.Objects[i].KeepOnRemoval = apply.KeyOf(phase.Objects[i].Manifest).IsCRD()
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ const shippedNamespace = "olmv1-system"
 // roles, without cluster-admin.
 func (c *fixture) startLimited() {
 	c.t.Helper()
-	mgr, err := ctrl.NewManager(env.Limited(c.t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
+	mgr, err := ctrl.NewManager(env.ConfigWithRoles(c.t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
 		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *fixture) startLimited() {
 		c.t.Fatal(err)
 	}
 
-	env.Manage(c.t, mgr)
+	env.StartManager(c.t, mgr)
 	c.t.Cleanup(c.removeLeftoverSets)
 }
 

@@ -75,7 +75,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	r := &reconciler{
 		client: newFreshClient(mgr.GetClient()), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(),
 		accounts: o.Accounts, watches: watches, passLimiter: newPassLimiter(), memory: apply.NewMemory(maxRememberedObjects),
-		statusDelays: &reconcile.Later{}, clock: o.Clock,
+		statusDelays: &reconcile.StatusDelays{}, clock: o.Clock,
 		systemNamespace: o.SystemNamespace, requireServiceAccount: o.RequireServiceAccount,
 	}
 	err := ctrl.NewControllerManagedBy(mgr).

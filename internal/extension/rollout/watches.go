@@ -44,7 +44,7 @@ type scope struct {
 // rights of the revision's account, which needs them for the rollout anyway: operator-controller
 // has no right to watch every kind. Revisions that name no account share one scope.
 func scopeForRevision(set *olmv1.ClusterObjectSet) scope {
-	as := account.Of(set)
+	as := account.ForRevision(set)
 	if as.IsOwn() {
 		return scope{}
 	}
@@ -141,21 +141,21 @@ func (w *watchManager) ensureWatch(set string, key watchKey) {
 
 // lastSeenObject returns the last version of an object that a watch observed. It returns false if
 // there is none.
-func (w *watchManager) lastSeenObject(key watchKey, namespace, name string) (apply.Seen, bool) {
+func (w *watchManager) lastSeenObject(key watchKey, namespace, name string) (apply.ObservedObject, bool) {
 	w.mu.Lock()
 	watch := w.running[key]
 	w.mu.Unlock()
 	if watch == nil {
-		return apply.Seen{}, false
+		return apply.ObservedObject{}, false
 	}
 
 	found, ok, err := watch.informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
 	object, isObject := found.(metav1.Object)
 	if err != nil || !ok || !isObject {
-		return apply.Seen{}, false
+		return apply.ObservedObject{}, false
 	}
 
-	seen := apply.Seen{UID: object.GetUID(), Version: object.GetResourceVersion(), Deleting: object.GetDeletionTimestamp() != nil, Held: len(object.GetFinalizers()) > 0}
+	seen := apply.ObservedObject{UID: object.GetUID(), Version: object.GetResourceVersion(), Deleting: object.GetDeletionTimestamp() != nil, HasFinalizers: len(object.GetFinalizers()) > 0}
 	if controller := metav1.GetControllerOfNoCopy(object); controller != nil {
 		seen.Controller = controller.UID
 	}
@@ -165,8 +165,8 @@ func (w *watchManager) lastSeenObject(key watchKey, namespace, name string) (app
 
 // lastSeenFunc returns a function that returns the last observed version of an object in the
 // scope.
-func (w *watchManager) lastSeenFunc(within scope) func(schema.GroupVersionResource, string, string) (apply.Seen, bool) {
-	return func(resource schema.GroupVersionResource, namespace, name string) (apply.Seen, bool) {
+func (w *watchManager) lastSeenFunc(within scope) func(schema.GroupVersionResource, string, string) (apply.ObservedObject, bool) {
+	return func(resource schema.GroupVersionResource, namespace, name string) (apply.ObservedObject, bool) {
 		return w.lastSeenObject(watchKey{within, resource}, namespace, name)
 	}
 }

@@ -78,7 +78,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	s := &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme), clock: clocktesting.NewFakePassiveClock(time.Now())}
-	mgr, err := ctrl.NewManager(env.Limited(t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
+	mgr, err := ctrl.NewManager(env.ConfigWithRoles(t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
 		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 
-	env.Manage(t, mgr)
+	env.StartManager(t, mgr)
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "serving-"}}
 	s.create(namespace)

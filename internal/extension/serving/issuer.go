@@ -161,7 +161,7 @@ func (i *issuer) findRequestingService(ctx context.Context, req ctrl.Request) (*
 			continue
 		}
 
-		return &service, account.Of(set), nil
+		return &service, account.ForRevision(set), nil
 	}
 
 	return nil, account.Account{}, nil
@@ -187,7 +187,7 @@ func (i *issuer) findOwningRevision(ctx context.Context, service *metav1.Partial
 		return nil, fmt.Errorf("reading the revision that controls Service %s/%s: %w", service.Namespace, service.Name, err)
 	}
 
-	reader, err := i.accounts.For(account.Of(set))
+	reader, err := i.accounts.For(account.ForRevision(set))
 	if err != nil {
 		return nil, err
 	}

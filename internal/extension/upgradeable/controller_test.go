@@ -51,7 +51,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	env.Manage(t, mgr)
+	env.StartManager(t, mgr)
 
 	operator := reported(t, c, metav1.ConditionTrue, configv1.ReasonAsExpected, "Every installed ClusterExtension works")
 	if len(operator.Status.Conditions) != 4 || len(operator.Status.RelatedObjects) != 4 ||

@@ -78,7 +78,7 @@ func describeVersionLimit(set *olmv1.ClusterObjectSet, on versionScheme, current
 		return "says of itself what cannot be read"
 	}
 
-	stated := platform.Stated(recorded, on.property)
+	stated := platform.PropertyValues(recorded, on.property)
 	switch len(stated) {
 	case 0:
 		return ""

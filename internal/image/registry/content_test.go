@@ -76,7 +76,7 @@ func TestProxy(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 
-		_, err := sessionTo(t, server, func(o *Options) { o.Host, o.Once = host, true }).Digest(ctx, "v1")
+		_, err := sessionTo(t, server, func(o *Options) { o.Host, o.SingleAttempt = host, true }).Digest(ctx, "v1")
 		return err
 	}
 	if err := ask("example.com"); err != nil {
@@ -252,7 +252,7 @@ func TestNothingIsDecompressed(t *testing.T) {
 func TestResponseTimeout(t *testing.T) {
 	for _, secure := range []bool{true, false} {
 		server := serve(t, secure, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		session := sessionTo(t, server, func(o *Options) { o.Answer = 20 * time.Millisecond; o.Once = true })
+		session := sessionTo(t, server, func(o *Options) { o.ResponseTimeout = 20 * time.Millisecond; o.SingleAttempt = true })
 		_, _, err := session.Manifest(t.Context(), "v1")
 		wantText(t, err, "timeout awaiting response headers")
 	}

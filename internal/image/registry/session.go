@@ -26,8 +26,8 @@ type Options struct {
 	// Insecure falls back to plain HTTP when the registry does not speak TLS. TLS
 	// determines whether the certificate is verified.
 	Insecure bool
-	// Once sends each request only once, because the caller has another registry to ask.
-	Once bool
+	// SingleAttempt sends each request only once, because the caller has another registry to ask.
+	SingleAttempt bool
 	// Unlimited disables the rate limit of Shared.
 	Unlimited bool
 	// TLS is the configuration of every connection of the session.
@@ -36,9 +36,9 @@ type Options struct {
 	Login Login
 	// UserAgent is sent with each request.
 	UserAgent string
-	// Answer is the timeout for the header of a response. Zero means no timeout besides the
+	// ResponseTimeout is the timeout for the header of a response. Zero means no timeout besides the
 	// context's.
-	Answer time.Duration
+	ResponseTimeout time.Duration
 	// Shared is the shared state of the process. It is required.
 	Shared *Shared
 }
@@ -69,7 +69,7 @@ func NewSession(opts Options) *Session {
 		DialContext:            (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:        opts.TLS,
 		TLSHandshakeTimeout:    dialTimeout,
-		ResponseHeaderTimeout:  opts.Answer,
+		ResponseHeaderTimeout:  opts.ResponseTimeout,
 		IdleConnTimeout:        30 * time.Second,
 		MaxIdleConns:           8,
 		MaxResponseHeaderBytes: maxResponseHeaderBytes,
@@ -205,13 +205,13 @@ func (s *Session) sendWithRetries(ctx context.Context, r request, authorization 
 		if paused {
 			s.opts.Shared.pauseHost(r.targetHost(s), requestedPause) // The next request to the host waits, also that of this loop.
 		}
-		if attempt >= maxAttempts || s.opts.Once || r.singleAttempt || s.opts.Shared.exceedsWaitLimit(ctx, requestedPause) {
+		if attempt >= maxAttempts || s.opts.SingleAttempt || r.singleAttempt || s.opts.Shared.exceedsWaitLimit(ctx, requestedPause) {
 			return resp, err
 		}
 
 		closeResponse(resp)
 		if !paused {
-			if err := s.opts.Shared.Wait(ctx, attempt); err != nil {
+			if err := s.opts.Shared.WaitBeforeRetry(ctx, attempt); err != nil {
 				return nil, err
 			}
 		}

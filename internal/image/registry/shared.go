@@ -170,8 +170,8 @@ func backoffDelay(first time.Duration, nth int, jitter float64) time.Duration {
 	return d - time.Duration(jitter*float64(d)/2)
 }
 
-// Wait waits before the nth retry, from 1.
-func (s *Shared) Wait(ctx context.Context, nth int) error {
+// WaitBeforeRetry waits before the nth retry, from 1.
+func (s *Shared) WaitBeforeRetry(ctx context.Context, nth int) error {
 	return s.sleep(ctx, backoffDelay(s.firstDelay, nth, s.jitter()))
 }
 

@@ -88,7 +88,7 @@ func TestRetries(t *testing.T) {
 			})
 
 			shared, clock := newTestShared()
-			session := sessionTo(t, server, func(o *Options) { o.Shared, o.Once = shared, test.once })
+			session := sessionTo(t, server, func(o *Options) { o.Shared, o.SingleAttempt = shared, test.once })
 			found, err := session.Digest(t.Context(), "v1")
 			if test.status == 0 && (err != nil || found != someDigest) {
 				t.Errorf("got %s (%v)", found, err)

@@ -136,11 +136,11 @@ func (r *reconciler) enqueueAllPools(ctx context.Context, q queue) {
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	a := &attempt{reconciler: r}
 	lifecycle := reconcile.Lifecycle[*mcfgv1.MachineConfigPool]{
-		Client:    r.client,
-		New:       func() *mcfgv1.MachineConfigPool { return &mcfgv1.MachineConfigPool{} },
-		Steps:     []reconcile.Step[*mcfgv1.MachineConfigPool]{a.assignNodes, a.renderConfig, a.targetNodes},
-		Summarize: a.summarizeStatus,
-		Again:     func(*mcfgv1.MachineConfigPool) time.Duration { return a.requeueAfter },
+		Client:      r.client,
+		New:         func() *mcfgv1.MachineConfigPool { return &mcfgv1.MachineConfigPool{} },
+		Steps:       []reconcile.Step[*mcfgv1.MachineConfigPool]{a.assignNodes, a.renderConfig, a.targetNodes},
+		Summarize:   a.summarizeStatus,
+		ResyncAfter: func(*mcfgv1.MachineConfigPool) time.Duration { return a.requeueAfter },
 	}
 
 	return lifecycle.Reconcile(ctx, req)

@@ -157,7 +157,7 @@ func (s *server) Start(ctx context.Context) error {
 
 func (s *server) httpServer(handler http.Handler) *http.Server {
 	server := &http.Server{
-		Handler: handler, MaxHeaderBytes: maxHeader, Protocols: httpserver.HTTP1(),
+		Handler: handler, MaxHeaderBytes: maxHeader, Protocols: httpserver.HTTP1Protocols(),
 		// Connections that are closed without a request are logged only at a high verbosity.
 		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: writeTime,

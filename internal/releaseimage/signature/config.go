@@ -36,10 +36,10 @@ type Config struct {
 	Unknown []string
 }
 
-// TrustOf returns the ConfigMap by which a release configures the verification of its
+// NewTrustConfigMap returns the ConfigMap by which a release configures the verification of its
 // successors: keyrings by name, all of which must sign, and URLs of stores. There must be at
 // least one of each.
-func TrustOf(keyrings map[string][]byte, stores []string) (*corev1.ConfigMap, error) {
+func NewTrustConfigMap(keyrings map[string][]byte, stores []string) (*corev1.ConfigMap, error) {
 	configMap := &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{

@@ -124,10 +124,10 @@ func ConfigMapOf(digest Digest, signatures [][]byte) *corev1.ConfigMap {
 // maxBundleBytes is the maximum size of a file with ConfigMaps.
 const maxBundleBytes = 4 << 20
 
-// StoreOf returns a store for a file with ConfigMaps that contain signatures, in YAML or JSON.
+// NewBundleStore returns a store for a file with ConfigMaps that contain signatures, in YAML or JSON.
 // Such files bring signatures to clusters without access to other stores. The name is used in
 // messages.
-func StoreOf(name string, data []byte) (Store, error) {
+func NewBundleStore(name string, data []byte) (Store, error) {
 	if len(data) > maxBundleBytes {
 		return nil, fmt.Errorf("%s: it is larger than the %d bytes that it may have", name, maxBundleBytes)
 	}

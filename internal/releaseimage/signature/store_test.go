@@ -244,7 +244,7 @@ func TestConfigMapOf(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	store, err := StoreOf("file", got)
+	store, err := NewBundleStore("file", got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestConfigMapOf(t *testing.T) {
 	}
 
 	for name, data := range map[string]string{"nothing": "", "another kind": "kind: Secret", "no YAML": "\t{", "large": strings.Repeat(" ", maxBundleBytes+1)} {
-		if _, err := StoreOf("file", []byte(data)); err == nil || !strings.HasPrefix(err.Error(), "file: it ") {
+		if _, err := NewBundleStore("file", []byte(data)); err == nil || !strings.HasPrefix(err.Error(), "file: it ") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -326,7 +326,7 @@ func TestTrustOf(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	trust, err := TrustOf(map[string][]byte{"ann": []byte(exportArmoredKey(t, ann)), "bob": binary.Bytes()}, []string{"https://example.com", "file:///a"})
+	trust, err := NewTrustConfigMap(map[string][]byte{"ann": []byte(exportArmoredKey(t, ann)), "bob": binary.Bytes()}, []string{"https://example.com", "file:///a"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,13 +350,13 @@ func TestTrustOf(t *testing.T) {
 		"the keyring verifier-public-key-x cannot be read": {"none", "https://example.com"},
 		"the store has the scheme":                         {exportArmoredKey(t, ann), "example.com"},
 	} {
-		if _, err := TrustOf(map[string][]byte{"x": []byte(bad.keyring)}, []string{bad.store}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewTrustConfigMap(map[string][]byte{"x": []byte(bad.keyring)}, []string{bad.store}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 
 	for _, keyrings := range []map[string][]byte{nil, {"a b": []byte(exportArmoredKey(t, ann))}} {
-		if _, err := TrustOf(keyrings, []string{"https://example.com"}); err == nil {
+		if _, err := NewTrustConfigMap(keyrings, []string{"https://example.com"}); err == nil {
 			t.Errorf("%v are taken", keyrings)
 		}
 	}

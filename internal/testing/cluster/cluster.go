@@ -102,8 +102,8 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Of returns a cluster that was started by other means, to run commands against it.
-func Of(opts Options, kubeconfig, registry string) *Cluster {
+// Attach returns a cluster that was started by other means, to run commands against it.
+func Attach(opts Options, kubeconfig, registry string) *Cluster {
 	return &Cluster{Kubeconfig: kubeconfig, Registry: registry, opts: opts}
 }
 

@@ -59,8 +59,8 @@ func Launch(name, log string, cmd *exec.Cmd) (*Process, error) {
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Alive returns an *EndedError if the process has ended by itself.
-func (p *Process) Alive() error {
+// CheckRunning returns an *EndedError if the process has ended by itself.
+func (p *Process) CheckRunning() error {
 	select {
 	case <-p.exited:
 		return &EndedError{Name: p.name, LogEnd: p.LogEnd(), Err: cmp.Or(p.err, errors.New("exit status 0"))}

@@ -32,7 +32,7 @@ func (c *Cluster) Start(ctx context.Context, log, component string, flags ...str
 }
 
 // Ready reports whether the server is ready.
-func (s *Server) Ready(ctx context.Context) bool { return Answers(ctx, s.readyURL) == nil }
+func (s *Server) Ready(ctx context.Context) bool { return CheckURL(ctx, s.readyURL) == nil }
 
 // AwaitReady waits until the server is ready, for at most a minute.
 func (s *Server) AwaitReady(ctx context.Context) error {
@@ -41,7 +41,7 @@ func (s *Server) AwaitReady(ctx context.Context) error {
 	for !s.Ready(ctx) {
 		select {
 		case <-s.exited:
-			return s.Alive()
+			return s.CheckRunning()
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w\n%s", s.name, ctx.Err(), s.LogEnd())
 		case <-time.After(20 * time.Millisecond):
@@ -51,8 +51,8 @@ func (s *Server) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Answers returns an error unless a GET request to the URL returns status 200.
-func Answers(ctx context.Context, url string) error {
+// CheckURL returns an error unless a GET request to the URL returns status 200.
+func CheckURL(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err

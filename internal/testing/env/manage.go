@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Manage runs a manager until stop is called or the test ends. The test fails if the manager
+// StartManager runs a manager until stop is called or the test ends. The test fails if the manager
 // does. stop waits until the manager has ended, and may be called several times.
-func Manage(t testing.TB, mgr manager.Manager) (stop func()) {
+func StartManager(t testing.TB, mgr manager.Manager) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

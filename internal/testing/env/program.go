@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Program returns the path of a program, given by its name in PATH or by its path. If it is
+// FindProgram returns the path of a program, given by its name in PATH or by its path. If it is
 // missing, the test is skipped, or fails if RequireVariable is set.
-func Program(t testing.TB, name string) string {
+func FindProgram(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	switch {

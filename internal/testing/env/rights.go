@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Limited returns a connection to the API server of this test binary with the rights of the
+// ConfigWithRoles returns a connection to the API server of this test binary with the rights of the
 // generated roles in a file, and no others. path is relative to the root of the repository, such
 // as config/classic/olm-operator/role.yaml. Roles are granted in their namespaces. Use it to test
 // a program with the rights that it is shipped with.
-func Limited(t testing.TB, path string) *rest.Config {
+func ConfigWithRoles(t testing.TB, path string) *rest.Config {
 	t.Helper()
 	config := Start(t)
 	root, err := Root()

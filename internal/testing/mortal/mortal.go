@@ -16,19 +16,19 @@ import (
 // ErrDead is the error of every request of a dead program.
 var ErrDead = errors.New("the program is dead")
 
-// Life is a run of a program.
-type Life struct {
+// Process is a run of a program.
+type Process struct {
 	left   atomic.Int64
 	dead   atomic.Bool
 	cancel context.CancelFunc
 	ended  chan struct{}
 }
 
-// Live starts a program that dies after a number of writes. Its last write reaches the API
+// Start starts a program that dies after a number of writes. Its last write reaches the API
 // server, and none of its requests after that. The program must use the given connection and
 // return when its context ends. Errors of a dying program are ignored.
-func Live(ctx context.Context, connection *rest.Config, writes int64, program func(context.Context, *rest.Config)) *Life {
-	l := &Life{ended: make(chan struct{})}
+func Start(ctx context.Context, connection *rest.Config, writes int64, program func(context.Context, *rest.Config)) *Process {
+	l := &Process{ended: make(chan struct{})}
 	l.left.Store(writes)
 	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	connection = rest.CopyConfig(connection)
@@ -41,23 +41,23 @@ func Live(ctx context.Context, connection *rest.Config, writes int64, program fu
 	return l
 }
 
-// Dead reports whether the program has died.
-func (l *Life) Dead() bool { return l.dead.Load() }
+// IsDead reports whether the program has died.
+func (l *Process) IsDead() bool { return l.dead.Load() }
 
-// End kills the program and waits until it has ended.
-func (l *Life) End() {
+// Kill kills the program and waits until it has ended.
+func (l *Process) Kill() {
 	l.dead.Store(true)
 	l.cancel()
 	<-l.ended
 }
 
 type transport struct {
-	life *Life
+	life *Process
 	next http.RoundTripper
 }
 
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if t.life.Dead() {
+	if t.life.IsDead() {
 		return nil, ErrDead
 	}
 	if request.Method == http.MethodGet {

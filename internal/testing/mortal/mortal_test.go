@@ -20,7 +20,7 @@ func TestAProgramDiesAtItsLastWrite(t *testing.T) {
 	}))
 	defer server.Close()
 	heard := make(chan []error, 1)
-	life := mortal.Live(t.Context(), &rest.Config{Host: server.URL}, 2, func(ctx context.Context, connection *rest.Config) {
+	life := mortal.Start(t.Context(), &rest.Config{Host: server.URL}, 2, func(ctx context.Context, connection *rest.Config) {
 		var errs []error
 		defer func() { heard <- errs }()
 		c, err := rest.HTTPClientFor(connection)
@@ -42,11 +42,11 @@ func TestAProgramDiesAtItsLastWrite(t *testing.T) {
 	})
 
 	errs := <-heard
-	if !life.Dead() {
+	if !life.IsDead() {
 		t.Error("it lives")
 	}
 
-	life.End()
+	life.Kill()
 	want := []string{"GET", "POST", "GET", "PUT"}
 	if len(arrived) != len(want) {
 		t.Fatalf("%v arrived, want %v", arrived, want)

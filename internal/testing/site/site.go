@@ -43,7 +43,7 @@ func Open(dir, host string, answers map[string]string) (*Site, error) {
 		Key: filepath.Join(dir, "releases.key"), Keyring: filepath.Join(dir, "releases.asc"),
 		Data: filepath.Join(dir, "graph-data"), Signatures: filepath.Join(dir, "signatures"),
 	}
-	if err := errors.Join(os.MkdirAll(s.Signatures, 0o755), s.makeKey(), s.Write("version", "1.1.0\n")); err != nil {
+	if err := errors.Join(os.MkdirAll(s.Signatures, 0o755), s.makeKey(), s.WriteGraphData("version", "1.1.0\n")); err != nil {
 		return nil, err
 	}
 
@@ -113,19 +113,19 @@ func (s *Site) makeKey() error {
 	return errors.Join(os.WriteFile(s.Key, private.Bytes(), 0o600), os.WriteFile(s.Keyring, public.Bytes(), 0o644))
 }
 
-// Write writes a file of the graph-data folder.
-func (s *Site) Write(name, text string) error {
+// WriteGraphData writes a file of the graph-data folder.
+func (s *Site) WriteGraphData(name, text string) error {
 	file := filepath.Join(s.Data, filepath.FromSlash(name))
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644))
 }
 
-// Channel sets the versions of a channel of the update service.
-func (s *Site) Channel(name string, versions ...string) error {
-	return s.Write("channels/"+name+".yaml", "name: "+name+"\nversions:\n- "+strings.Join(versions, "\n- ")+"\n")
+// WriteChannel sets the versions of a channel of the update service.
+func (s *Site) WriteChannel(name string, versions ...string) error {
+	return s.WriteGraphData("channels/"+name+".yaml", "name: "+name+"\nversions:\n- "+strings.Join(versions, "\n- ")+"\n")
 }
 
-// Trust returns the manifest with which a release defines the signers of its successors.
-func (s *Site) Trust() string {
+// TrustManifest returns the manifest with which a release defines the signers of its successors.
+func (s *Site) TrustManifest() string {
 	return `apiVersion: v1
 kind: ConfigMap
 metadata:

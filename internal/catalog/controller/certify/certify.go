@@ -73,7 +73,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("certify")
 	for {
 		interval := certificateResyncInterval
-		if err := k.Keep(ctx); err != nil && ctx.Err() == nil {
+		if err := k.Ensure(ctx); err != nil && ctx.Err() == nil {
 			log.Error(err, "The serving certificate is not up to date", "secret", SecretName)
 			interval = certificateRetryInterval
 		}
@@ -87,8 +87,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// Keep reconciles the Secret, the ConfigMap and the holder once.
-func (k *Keeper) Keep(ctx context.Context) error {
+// Ensure reconciles the Secret, the ConfigMap and the holder once.
+func (k *Keeper) Ensure(ctx context.Context) error {
 	var err error
 	for range maxWriteAttempts {
 		if err = k.ensureCertificate(ctx); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -227,20 +227,20 @@ func (k *Keeper) publishAuthority(ctx context.Context, authority *certificate.Pa
 	return nil
 }
 
-// Memory is a certificate that exists only in memory, for a server whose clients are in the same process.
-type Memory struct {
+// InMemoryCertificate is a certificate that exists only in memory, for a server whose clients are in the same process.
+type InMemoryCertificate struct {
 	certificate.Holder
 	ca []byte
 }
 
-// NewMemory issues a certificate for the hosts under a new authority.
-func NewMemory(hosts []string, now time.Time) (*Memory, error) {
+// NewInMemoryCertificate issues a certificate for the hosts under a new authority.
+func NewInMemoryCertificate(hosts []string, now time.Time) (*InMemoryCertificate, error) {
 	p, _, err := renewPairs(nil, hosts, now)
 	if err != nil {
 		return nil, errors.Join(errors.New("issuing a serving certificate"), err)
 	}
 
-	m := &Memory{ca: p.authority.CertificatePEM()}
+	m := &InMemoryCertificate{ca: p.authority.CertificatePEM()}
 	// The certificate is not renewed, so it has the validity of the authority.
 	if p.serving, err = p.authority.Issue(hosts, certificate.AuthorityValidity, now); err != nil {
 		return nil, err
@@ -251,4 +251,4 @@ func NewMemory(hosts []string, now time.Time) (*Memory, error) {
 }
 
 // CA returns the certificate of the authority in PEM format, which clients must trust.
-func (m *Memory) CA() []byte { return m.ca }
+func (m *InMemoryCertificate) CA() []byte { return m.ca }

@@ -47,7 +47,7 @@ func (s *fixture) keeper() *certify.Keeper {
 
 func (s *fixture) mustKeep(k *certify.Keeper) {
 	s.t.Helper()
-	if err := k.Keep(s.t.Context()); err != nil {
+	if err := k.Ensure(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -106,7 +106,7 @@ func TestReplicasThatStartTogetherAgree(t *testing.T) {
 	var all sync.WaitGroup
 	errs := make([]error, len(keepers))
 	for i, k := range keepers {
-		all.Go(func() { errs[i] = k.Keep(t.Context()) })
+		all.Go(func() { errs[i] = k.Ensure(t.Context()) })
 	}
 
 	all.Wait()
@@ -178,7 +178,7 @@ func TestDamageIsMended(t *testing.T) {
 		"other host": func(*corev1.Secret) error {
 			elsewhere := s.keeper()
 			elsewhere.Hosts = []string{"elsewhere"}
-			return elsewhere.Keep(t.Context())
+			return elsewhere.Ensure(t.Context())
 		},
 		"authority not published": func(*corev1.Secret) error {
 			return s.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "catalogd-service-ca"}})
@@ -205,7 +205,7 @@ func TestAForeignCertificateIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	err := s.keeper().Keep(t.Context())
+	err := s.keeper().Ensure(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "contains a certificate that this program did not issue: delete it, or mount it") {
 		t.Errorf("error is %v", err)
 	}
@@ -245,7 +245,7 @@ func TestStartKeepsOnUntilTheEnd(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	m, err := certify.NewMemory([]string{"127.0.0.1"}, time.Now())
+	m, err := certify.NewInMemoryCertificate([]string{"127.0.0.1"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,8 +49,8 @@ type Reconciler struct {
 	// Retrievals run requests to registries outside of the workers. The caller adds its Runnable to the
 	// manager.
 	Retrievals *pull.Retrievals[catalogstore.Info]
-	// Leads is closed when this replica becomes the leader.
-	Leads <-chan struct{}
+	// Elected is closed when this replica becomes the leader.
+	Elected <-chan struct{}
 }
 
 // maxConcurrentReconciles is the number of catalogs that are reconciled concurrently. No worker waits for a
@@ -91,7 +91,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, subscribe func(enqueue f
 // Reconcile ensures that the content of the image in the status of a catalog is stored.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	select {
-	case <-r.Leads:
+	case <-r.Elected:
 		r.Retrievals.Cancel(req.Name, retrievalPurpose)
 		return ctrl.Result{}, nil
 	default:
@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			// The catalog is enqueued again when the retrieval has stopped.
 			return ctrl.Result{}, nil
 		}
-		metrics.Forget(req.Name)
+		metrics.ForgetCatalog(req.Name)
 		return ctrl.Result{}, r.Store.Delete(req.Name)
 	}
 
@@ -140,7 +140,7 @@ func (r *Reconciler) ensureStored(ctx context.Context, name string, source catal
 	switch {
 	case err == nil && info.Resolved == source.Resolved:
 		// The content can have been stored by an earlier process.
-		metrics.Stored(name, info.Bytes, info.Blobs)
+		metrics.RecordStored(name, info.Bytes, info.Blobs)
 		return nil
 	case err != nil && !errors.Is(err, catalogstore.ErrNotFound) && !errors.As(err, &damaged):
 		return err

@@ -49,7 +49,7 @@ func newFixture(t *testing.T, name string) *fixture {
 
 	t.Cleanup(s.store.Close)
 	s.follower = &follow.Reconciler{
-		Client: s.client, Store: s.store, Fetcher: s, Retrievals: &pull.Retrievals[catalogstore.Info]{}, Leads: s.leads,
+		Client: s.client, Store: s.store, Fetcher: s, Retrievals: &pull.Retrievals[catalogstore.Info]{}, Elected: s.leads,
 	}
 	catalog := &olmv1.ClusterCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"example.com/held"}},

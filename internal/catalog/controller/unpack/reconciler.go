@@ -114,18 +114,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, subscribe func(enqueue f
 // newLifecycle returns the steps of the reconciliation of a catalog, in order.
 func (r *Reconciler) newLifecycle() *reconcile.Lifecycle[*olmv1.ClusterCatalog] {
 	return &reconcile.Lifecycle[*olmv1.ClusterCatalog]{
-		Client:     r.Client,
-		New:        func() *olmv1.ClusterCatalog { return &olmv1.ClusterCatalog{} },
-		Finalizers: []string{olmv1.FinalizerDeleteServerCache},
-		Holds:      isAvailable,
+		Client:          r.Client,
+		New:             func() *olmv1.ClusterCatalog { return &olmv1.ClusterCatalog{} },
+		Finalizers:      []string{olmv1.FinalizerDeleteServerCache},
+		NeedsFinalizers: isAvailable,
 		Steps: []reconcile.Step[*olmv1.ClusterCatalog]{
 			r.ensureNameLabel,
 			r.removeUnavailable,
 			r.ensureContent,
 		},
-		Finalize:  []reconcile.Step[*olmv1.ClusterCatalog]{r.removeContent},
-		Summarize: r.setConditions,
-		Again:     r.nextRequeueDelay,
+		Finalize:    []reconcile.Step[*olmv1.ClusterCatalog]{r.removeContent},
+		Summarize:   r.setConditions,
+		ResyncAfter: r.nextRequeueDelay,
 	}
 }
 
@@ -163,7 +163,7 @@ func (r *Reconciler) removeContent(_ context.Context, catalog *olmv1.ClusterCata
 	}
 
 	r.memory.forgetCatalog(catalog.Name)
-	metrics.Forget(catalog.Name)
+	metrics.ForgetCatalog(catalog.Name)
 	if err := r.Store.Delete(catalog.Name); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
@@ -185,7 +185,7 @@ func (r *Reconciler) ensureContent(ctx context.Context, catalog *olmv1.ClusterCa
 	}
 	if stored != nil {
 		// The content can have been stored by an earlier process.
-		metrics.Stored(catalog.Name, stored.Bytes, stored.Blobs)
+		metrics.RecordStored(catalog.Name, stored.Bytes, stored.Blobs)
 	}
 
 	request := catalog.Annotations[olmv1.AnnotationRefresh]
@@ -204,7 +204,7 @@ func (r *Reconciler) ensureContent(ctx context.Context, catalog *olmv1.ClusterCa
 		return reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)
 	}
 
-	if err == nil || fetch.IsContent(err) {
+	if err == nil || fetch.IsContentError(err) {
 		r.memory.recordRefresh(catalog.Name, request)
 	}
 	if err != nil {
@@ -276,7 +276,7 @@ func (r *Reconciler) fetchImage(ctx context.Context, name string, source catalog
 	switch {
 	case err == nil:
 		r.memory.forgetCatalog(name)
-	case fetch.IsContent(err):
+	case fetch.IsContentError(err):
 		r.memory.recordRejection(name, source.Resolved, err)
 	}
 
@@ -312,7 +312,7 @@ func (r *Reconciler) publishContent(catalog *olmv1.ClusterCatalog, info catalogs
 // classifyFailure returns the error of a retrieval with its retry policy. Temporary errors are retried. Invalid
 // content is not retried until the next poll, or until the spec changes if polling is disabled.
 func (r *Reconciler) classifyFailure(catalog *olmv1.ClusterCatalog, err error) error {
-	if !fetch.IsContent(err) {
+	if !fetch.IsContentError(err) {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 	if interval := pollInterval(*catalog.Spec.Source.Image); interval > 0 {

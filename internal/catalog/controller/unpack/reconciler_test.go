@@ -91,7 +91,7 @@ func TestARestartPullsNothing(t *testing.T) {
 	w.mustReconcile()
 	before, asked := w.get(), w.requests.Load()
 	w.start()
-	metrics.Forget(w.name) // A new process has measured nothing yet.
+	metrics.ForgetCatalog(w.name) // A new process has measured nothing yet.
 	result := w.mustReconcile()
 	if got := w.metricValue("mainstay_catalog_stored_bytes"); got != float64(len(good)) {
 		t.Errorf("%v bytes are stored by the metrics, want %d", got, len(good))

@@ -93,8 +93,8 @@ func IsCovered(merged, live any) bool {
 	}
 }
 
-// Refused returns why a manifest is invalid, or "".
-func Refused(manifest *unstructured.Unstructured) string {
+// InvalidReason returns why a manifest is invalid, or "".
+func InvalidReason(manifest *unstructured.Unstructured) string {
 	if _, ok, _ := unstructured.NestedFieldNoCopy(manifest.Object, "spec", "selector"); ok && manifest.GroupVersionKind().GroupKind() == jobKind {
 		return "spec.selector must not be set: the server sets the selector of a Job"
 	}

@@ -222,7 +222,7 @@ func TestRefused(t *testing.T) {
 		`{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {}}`:                   "",
 		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {selector: {}}}`: "",
 	} {
-		if got := merge.Refused(parseObject(t, text)); got != want {
+		if got := merge.InvalidReason(parseObject(t, text)); got != want {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
