@@ -267,7 +267,6 @@ func TestPodBehavior(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-
 			defer watcher.Stop()
 			pod := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{

@@ -59,7 +59,6 @@ func writeCatalogFile(dir string, blobs []any) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-
 	defer file.Close()
 	w := bufio.NewWriter(file)
 	encoder := json.NewEncoder(w)

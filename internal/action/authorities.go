@@ -58,7 +58,6 @@ func addAuthorities(out *bytes.Buffer, name string) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = file.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, maxAuthoritiesBytes+1))
 	if err != nil {

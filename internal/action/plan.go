@@ -87,7 +87,6 @@ func (a *ExtensionPlan) Run(ctx context.Context) (plan *Plan, err error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() {
 		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()

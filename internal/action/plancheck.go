@@ -82,7 +82,6 @@ func (c *PlanCheck) requirePlanForChoice(ctx context.Context, reader client.Clie
 	if err != nil {
 		return err
 	}
-
 	defer func() {
 		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()

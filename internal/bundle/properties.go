@@ -37,7 +37,7 @@ type PackageRequiredProperty struct {
 	VersionRange string `json:"versionRange"`
 }
 
-// deriveProperties sets b.StatedProperties and b.Properties. Only one olm.package property
+// deriveProperties sets b.AuthorProperties and b.Properties. Only one olm.package property
 // is kept. The one in the CSV's annotation takes precedence over the one derived from the
 // CSV, and that over the one in properties.yaml.
 func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {

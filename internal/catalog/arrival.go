@@ -36,7 +36,7 @@ type replicaStore struct {
 // synced.
 const catalogLookupTimeout = time.Second
 
-// Content returns the content of a catalog. It returns serve.ErrComing if the content is not available on
+// Content returns the content of a catalog. It returns serve.ErrContentPending if the content is not available on
 // this replica yet.
 func (s *replicaStore) Content(name string) (*catalogstore.Content, error) {
 	content, err := s.store.Content(name)

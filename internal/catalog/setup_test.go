@@ -203,7 +203,6 @@ func checkReady(t *testing.T, r *replica) error {
 	if err != nil {
 		return err
 	}
-
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("it is not ready: %s", resp.Status)

@@ -190,7 +190,6 @@ func (c *Client) All(ctx context.Context, baseURL string) iter.Seq2[fbc.Meta, er
 			yield(fbc.Meta{}, err)
 			return
 		}
-
 		defer resp.body.Close()
 		for meta, err := range fbc.Read(resp.body, "", c.opts.Limits) {
 			if err != nil {
@@ -261,7 +260,6 @@ func (c *Client) fetchPackageBlobsOnce(ctx context.Context, target, pkg string, 
 		known.modified = resp.header.Get("Last-Modified")
 		return known, nil
 	}
-
 	defer resp.body.Close()
 	p := packageResponse{tag: resp.header.Get("ETag"), modified: resp.header.Get("Last-Modified")}
 	if p.tag == "" {

@@ -52,7 +52,6 @@ func BenchmarkUnpack(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-
 	defer s.Close()
 	fsys, total := benchFiles()
 	b.SetBytes(int64(total))
@@ -96,7 +95,6 @@ func BenchmarkSelect(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-
 	defer content.Close()
 	for name, query := range map[string]catalogstore.Query{
 		"bundles of a package": {Schema: "olm.bundle", Package: "p50"},

@@ -25,7 +25,6 @@ func compressedForm(t *testing.T, s *catalogstore.Store, encoding catalogstore.E
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer content.Close()
 	form, ok := content.Compressed(encoding)
 	for ; !ok; form, ok = content.Compressed(encoding) {
@@ -131,7 +130,6 @@ func TestWhatHardlyBecomesSmallerIsNotKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-
 		defer content.Close()
 		for _, encoding := range catalogstore.Encodings {
 			content.Compressed(encoding)

@@ -63,7 +63,6 @@ func contents(t *testing.T, dir string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer s.Close()
 	found := map[string]string{}
 	for _, name := range s.Names() {
@@ -181,7 +180,6 @@ func prepareCrash(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer s.Close()
 	for _, name := range []string{"c", "other"} {
 		if err := unpackCrash(t, s, name, crashOld); err != nil {
@@ -244,7 +242,6 @@ func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer s.Close()
 	if err := unpackCrash(t, s, "c", crashOld); err != nil {
 		t.Fatal(err)
@@ -254,7 +251,6 @@ func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer content.Close()
 	out, err := s.disk.createPendingFile(s.contentDir())
 	if err != nil {

@@ -115,7 +115,6 @@ func readPointerFile(path string) (pointer, os.FileInfo, error) {
 	if err != nil {
 		return pointer{}, nil, err
 	}
-
 	defer func() { _ = opened.Close() }() // The file is only read.
 	stat, err := opened.Stat()
 	if err != nil {

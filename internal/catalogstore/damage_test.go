@@ -53,7 +53,6 @@ func change(path string, offset int64) error {
 	if err != nil {
 		return err
 	}
-
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {

@@ -132,7 +132,6 @@ func fillDisk(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer content.Close()
 	content.Compressed(catalogstore.Gzip)
 

@@ -84,7 +84,6 @@ func TestReadersCanBeMoved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-
 			defer content.Close()
 			selection := content.Select(catalogstore.Query{Package: "p3"})
 			want := linear(t, catalogstore.Query{Package: "p3"})
@@ -121,7 +120,6 @@ func TestBlobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer content.Close()
 	var refs []catalogstore.Ref
 	for ref, entry := range content.Refs(catalogstore.Query{Schema: "olm.bundle"}) {
@@ -232,7 +230,6 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-
 		defer s.Close()
 		content, err := s.Content("c")
 		var damaged *catalogstore.DamagedError
@@ -242,7 +239,6 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-
 		defer content.Close()
 		served, err := io.ReadAll(content.All().Reader())
 		if err == nil && string(served) != lineA+lineB {

@@ -340,7 +340,6 @@ func (s *Store) Confirm(name, ref string, at time.Time) (Info, error) {
 	if slot == nil {
 		return Info{}, ErrNotFound
 	}
-
 	defer slot.writing.Unlock()
 	stored, err := s.Stored(name)
 	if err != nil {
@@ -354,7 +353,6 @@ func (s *Store) Confirm(name, ref string, at time.Time) (Info, error) {
 	if err != nil {
 		return Info{}, explainDiskError(doing, err)
 	}
-
 	defer written.closeAndDiscard()
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
@@ -373,7 +371,6 @@ func (s *Store) Delete(name string) error {
 	if slot == nil {
 		return nil
 	}
-
 	defer slot.writing.Unlock()
 	slot.mu.Lock()
 	defer slot.mu.Unlock()

@@ -162,7 +162,6 @@ func TestSumsNameTheSelectedBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-
 		defer content.Close()
 		if q == (catalogstore.Query{}) {
 			return content.All().Sum

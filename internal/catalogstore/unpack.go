@@ -31,7 +31,6 @@ func (s *Store) Put(ctx context.Context, name string, source Source, metas iter.
 	if err != nil {
 		return Info{}, explainDiskError("storing catalog "+name, err)
 	}
-
 	defer f.releaseReference()
 	info, err := s.assignContent(slot, source, f)
 	if err != nil {
@@ -53,7 +52,6 @@ func (s *Store) assignContent(slot *catalogSlot, source Source, f *contentFile) 
 	if err != nil {
 		return Info{}, err
 	}
-
 	defer written.closeAndDiscard()
 	slot.mu.Lock()
 	defer slot.mu.Unlock()

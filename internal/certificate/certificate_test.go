@@ -42,7 +42,6 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer listener.Close()
 	go func() {
 		for {

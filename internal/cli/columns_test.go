@@ -38,7 +38,6 @@ func read(t *testing.T, path string, into any, form ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = resp.Body.Close() }()
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
 		t.Fatal(err)

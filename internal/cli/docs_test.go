@@ -156,7 +156,6 @@ func exampleLines(t *testing.T, name string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer file.Close()
 	var lines []string
 	shell := false

@@ -148,7 +148,6 @@ func readConfigFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxConfigFileSize+1))
 	if err != nil {

@@ -145,7 +145,6 @@ func checkArchive(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer file.Close()
 	found := map[string]bool{}
 	for reader := tar.NewReader(file); ; {

@@ -94,7 +94,6 @@ func (m *blobMapper[T]) submitFileChunks(name string) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = file.Close() }() // It was only read.
 	var s *chunkSplitter
 	for {
@@ -234,7 +233,6 @@ func (c *resultConsumer[T]) readRemainder(from position) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = file.Close() }() // It was only read.
 	if err := seekFromStart(file, from.offset); err != nil {
 		return fmt.Errorf("reading %s: %w", c.file, err)

@@ -145,7 +145,6 @@ func (w *walker) listFolderEntries(dir string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the catalog's folder %s: %w", dir, err)
 	}
-
 	defer func() { _ = file.Close() }() // It was only read.
 	folder, ok := file.(fs.ReadDirFile)
 	if !ok {
@@ -223,7 +222,6 @@ func (w *walker) readIgnoreFile(dir string, entries []fs.DirEntry) (*ignoreRules
 		if err != nil {
 			return nil, fmt.Errorf("opening %s: %w", name, err)
 		}
-
 		defer func() { _ = f.Close() }() // It was only read.
 		text, err := io.ReadAll(io.LimitReader(f, maxIgnoreFileBytes+1))
 		if err != nil {

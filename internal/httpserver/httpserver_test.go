@@ -44,7 +44,6 @@ func TestRequestsFinish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = answer.Body.Close() }()
 	if body, err := io.ReadAll(answer.Body); err != nil || string(body) != "all of it" {
 		t.Errorf("the answer is %q: %v", body, err)

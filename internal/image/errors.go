@@ -117,7 +117,7 @@ func kindErrorf(kind Kind, format string, args ...any) error {
 // The content was changed in transit or in storage.
 var ErrDigestMismatch = errors.New("the content does not have its digest")
 
-// digestMismatchf returns a formatted error that wraps [ErrChanged].
+// digestMismatchf returns a formatted error that wraps [ErrDigestMismatch].
 func digestMismatchf(kind Kind, format string, args ...any) error {
 	return &kindError{kind: kind, err: digestMismatch{fmt.Errorf(format, args...)}}
 }

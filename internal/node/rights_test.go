@@ -153,7 +153,6 @@ func TestServer(t *testing.T) {
 			if err != nil {
 				return false
 			}
-
 			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
 			return err == nil && resp.StatusCode == http.StatusOK && strings.Contains(string(body), text)

@@ -104,7 +104,6 @@ func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = file.Close() }()
 	const user = "test-catalogd"
 	subjects := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}}

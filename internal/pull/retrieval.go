@@ -161,7 +161,6 @@ func (r *Retrievals[T]) runInSlot(ctx context.Context, wanted Retrieval[T]) (res
 	if err != nil {
 		return result, err
 	}
-
 	defer release()
 	defer func() {
 		if p := recover(); p != nil {

@@ -152,7 +152,6 @@ func (l *loader) readRegularFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = f.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(data) > maxFileBytes {

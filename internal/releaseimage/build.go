@@ -286,7 +286,6 @@ func (c *Composed) checkPayload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = os.RemoveAll(dir) }() // The directory is temporary.
 	if err := c.Write(dir); err != nil {
 		return err
@@ -332,13 +331,11 @@ func readBaseManifests(ctx context.Context, clients Clients, base string) (map[s
 		if err != nil {
 			return nil, err
 		}
-
 		defer func() { _ = pulled.Close() }() // It was only read.
 		files, err := pulled.FilesOfFolders(ctx, "", release.FolderOwn)
 		if err != nil {
 			return nil, err
 		}
-
 		defer func() { _ = files.Close() }() // It was only read.
 		return readManifestFolder(files, release.FolderOwn)
 	}()

@@ -113,7 +113,6 @@ func checkRelease(t *testing.T, s *fixture, canonical, base string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = opened.Close() }()
 	want := map[string]string{LabelRelease: "1.2.3+build", LabelBaseDigest: digestFromReference(base)}
 	if diff := cmp.Diff(want, opened.Labels); diff != "" {
@@ -158,7 +157,6 @@ func checkRelease(t *testing.T, s *fixture, canonical, base string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = program.Close() }()
 	all := t.TempDir()
 	if _, err := program.Extract(t.Context(), "/", all); err != nil {
@@ -307,7 +305,6 @@ func releaseFilesExcept(t *testing.T, s *fixture, canonical string) []image.File
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = opened.Close() }()
 	var files []image.File
 	for _, folder := range []string{release.FolderOwn, release.FolderRelease} {

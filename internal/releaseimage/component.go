@@ -81,7 +81,6 @@ func readComponent(ctx context.Context, clients Clients, mapping Mapping) (compo
 	if err != nil {
 		return component{}, err
 	}
-
 	defer func() { _ = pulled.Close() }() // It was only read.
 	c := component{name: mapping.Name, pullSpec: pulled.Canonical, created: pulled.Created(), annotations: map[string]string{}}
 	for _, label := range annotationLabels {
@@ -107,7 +106,6 @@ func readOperatorManifests(ctx context.Context, pulled *image.Image) (map[string
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = files.Close() }() // It was only read.
 	if _, err := fs.Stat(files, release.FolderOwn); err != nil {
 		return nil, fmt.Errorf("the label %s says that it has manifests, but there is no folder /%s", LabelOperator, release.FolderOwn)

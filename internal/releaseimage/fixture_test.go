@@ -185,7 +185,6 @@ func (s *fixture) doRequest(request *http.Request) []byte {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-
 	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode >= 300 {

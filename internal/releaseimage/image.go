@@ -110,7 +110,6 @@ func (c *Composed) buildOnBase(ctx context.Context, client *image.Client, tempDi
 	if err != nil {
 		return nil, fmt.Errorf("the image to build upon: %w", err)
 	}
-
 	defer func() { _ = pulled.Close() }() // It was only read.
 	spec := c.newImageSpec()
 	_, spec.Labels[LabelBaseDigest], _ = strings.Cut(pulled.Canonical, "@")

@@ -210,7 +210,6 @@ func Save(ctx context.Context, clients Clients, plan Plan, dir string, done func
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = layout.Close() }() // All writes are complete.
 	err = Target{}.copyEachImage(ctx, plan, done, func(ctx context.Context, task copyTask) error {
 		_, err := clients(task.Source).Save(ctx, task.Source, layout, task.Tag)
@@ -234,7 +233,6 @@ func (t Target) Restore(ctx context.Context, clients Clients, dir string, plan P
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = layout.Close() }() // It was only read.
 	named, err := layout.Images()
 	if err != nil {
@@ -308,7 +306,6 @@ func LoadPlan(dir, version string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-
 	defer func() { _ = root.Close() }() // It was only read.
 	names, err := listFileNames(root.FS(), configFolder)
 	if err != nil {
@@ -348,7 +345,6 @@ func readPlanFile(fsys fs.FS, name string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-
 	defer func() { _ = file.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(file, maxPlanBytes+1))
 	if err != nil {

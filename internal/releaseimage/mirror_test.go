@@ -44,7 +44,6 @@ func planForRelease(t *testing.T, s *fixture, canonical string) Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = opened.Close() }()
 	plan := NewPlan(opened)
 	return plan

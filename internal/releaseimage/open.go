@@ -81,7 +81,6 @@ func openReleaseImage(ctx context.Context, client *image.Client, ref string, opt
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = pulled.Close() }() // It was only read.
 	folders := []string{release.FolderOwn, release.FolderRelease}
 	if options.Bootstrap {

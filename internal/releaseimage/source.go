@@ -205,7 +205,6 @@ func (b *Build) readInputFromRelease(ctx context.Context) (*buildInput, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = opened.Close() }() // Everything needed was read.
 	s := &buildInput{metadata: opened.Payload.Metadata, own: map[string][]byte{}, created: opened.Payload.Images.Created.UTC()}
 	if s.files, err = readManifestFolder(opened.files, release.FolderRelease); err != nil {

@@ -149,7 +149,6 @@ func metricsAs(t *testing.T, address, name string, ca *x509.Certificate, key *ec
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {

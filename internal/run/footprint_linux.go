@@ -19,7 +19,6 @@ func releaseProgramPages() error {
 	if err != nil {
 		return err
 	}
-
 	defer maps.Close()
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {

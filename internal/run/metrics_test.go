@@ -127,7 +127,6 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer conn.Close()
 	if got := conn.(*tls.Conn).ConnectionState().NegotiatedProtocol; got != "http/1.1" {
 		t.Errorf("the server chose the protocol %q, want http/1.1", got)
@@ -184,7 +183,6 @@ func get(ctx context.Context, url, token string) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(text), err

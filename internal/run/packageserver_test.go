@@ -104,7 +104,6 @@ func TestPackageServerServes(t *testing.T) {
 				if err != nil {
 					return false, err
 				}
-
 				defer answer.Body.Close()
 				body, err := io.ReadAll(answer.Body)
 				got = answer.Status + " " + string(body)

@@ -106,7 +106,6 @@ func (e *execution) executeNodes(list *parse.ListNode, dot any) error {
 	if list == nil {
 		return nil
 	}
-
 	defer func(n int) { e.variables = e.variables[:n] }(len(e.variables))
 	for _, node := range list.Nodes {
 		if e.steps++; e.steps > maxSteps {

@@ -59,7 +59,6 @@ func runDemo(ctx context.Context, bundles string, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-
 	defer func() { err = errors.Join(err, d.tearDown(ctx, keep && err == nil)) }()
 	if err := steps.Do(ctx, "Mainstay starts", func(ctx context.Context) (string, error) {
 		return "catalogd and operator-controller run in one process", d.Serve(ctx)

@@ -58,7 +58,6 @@ func collectRights(t *testing.T, c *cluster.Cluster) {
 		t.Error(err)
 		return
 	}
-
 	defer log.Close()
 
 	if err := seenRights.requests.Add(log); err != nil {

@@ -74,7 +74,6 @@ func buildRelease(ctx context.Context, b payload.Build, ref, folder string) (*pa
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = os.RemoveAll(dir) }() // The images have been delivered.
 	manifests := filepath.Join(dir, "payload")
 	if err := os.Mkdir(manifests, 0o755); err != nil {

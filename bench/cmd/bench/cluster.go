@@ -37,7 +37,6 @@ func measureInstall(ctx context.Context, dir string, runs int) (err error) {
 	if err != nil {
 		return err
 	}
-
 	defer func() { err = errors.Join(err, c.Down(ctx)) }()
 	if err := c.Serve(ctx); err != nil {
 		return err

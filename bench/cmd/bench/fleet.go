@@ -108,7 +108,6 @@ func measureFleet(ctx context.Context, dir, bundles string, o fleetCase) (err er
 	if err != nil {
 		return err
 	}
-
 	defer func() { err = errors.Join(err, server.stopAll(), os.RemoveAll(home)) }()
 	catalog := server.registry + "/bench/fleet:v1"
 	for _, args := range [][]string{

@@ -125,7 +125,6 @@ func readBody(ctx context.Context, c *http.Client, url, encoding string, buffer 
 	if err != nil {
 		return 0, err
 	}
-
 	defer resp.Body.Close()
 	// The structs hide the methods with which io.CopyBuffer would avoid the buffer.
 	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{resp.Body}, buffer)

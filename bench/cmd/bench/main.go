@@ -60,7 +60,6 @@ func runCommand(ctx context.Context, runs int, only, args []string) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = os.RemoveAll(dir) }()
 	fmt.Printf("%-62s %10s %10s %10s\n", fmt.Sprintf("of %d runs", runs), "least", "median", "most")
 	if err := generateCatalogs(ctx, dir); err != nil {

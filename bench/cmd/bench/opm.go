@@ -118,7 +118,6 @@ func measureUsage(ctx context.Context, args []string) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-
 	defer func() { _ = reader.Close() }() // It was only read.
 	cmd.ExtraFiles = []*os.File{writer}
 	began := time.Now()

@@ -102,7 +102,6 @@ func runPayload(ctx context.Context, dir, payload, command string) (result paylo
 	if err != nil {
 		return payloadResult{}, err
 	}
-
 	defer func() { err = errors.Join(err, c.Down(ctx), os.RemoveAll(dir)) }()
 	for _, kind := range []string{"clusteroperators", "clusterversions"} {
 		if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join("config", "platform", "config.openshift.io_"+kind+".yaml")); err != nil {

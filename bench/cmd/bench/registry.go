@@ -102,7 +102,6 @@ func (s *serveResult) measureOnce(ctx context.Context, catalog, cache, integrity
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-
 	defer func() {
 		err = errors.Join(err, cmd.Process.Signal(os.Interrupt), cmd.Wait())
 		if err != nil {
@@ -117,7 +116,6 @@ func (s *serveResult) measureOnce(ctx context.Context, catalog, cache, integrity
 	if err != nil {
 		return err
 	}
-
 	defer func() { err = errors.Join(err, connection.Close()) }()
 	client := registrypb.NewRegistryClient(connection)
 	packages, err := client.ListPackages(ctx, &registrypb.ListPackageRequest{})

@@ -35,7 +35,6 @@ func measureServing(ctx context.Context, dir string, runs int) (err error) {
 	if err != nil {
 		return err
 	}
-
 	defer func() { err = errors.Join(err, c.Down(ctx)) }()
 	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", "config/crd"); err != nil {
 		return err
@@ -198,7 +197,6 @@ func (d *catalogd) measureUnpacking(ctx context.Context, ref string, u *servingR
 	if err != nil {
 		return err
 	}
-
 	defer changes.Stop()
 	created := &olmv1.ClusterCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: "bench"},
@@ -354,7 +352,6 @@ func (d *catalogd) listPackages(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer resp.Body.Close()
 	var names []string
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {

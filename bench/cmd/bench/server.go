@@ -137,7 +137,6 @@ func (s *server) startMainstay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	defer out.Close()
 	s.process = exec.Command(filepath.Join("bin", "mainstay"), "run", "all", "--kubeconfig", s.kubeconfigPath(),
 		"--catalogs-server-addr", catalogs, "--health-probe-bind-address", health, "--metrics-bind-address", "0", "--cache-dir", filepath.Join(s.dir, "cache"))

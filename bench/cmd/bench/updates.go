@@ -113,7 +113,6 @@ func measureUpdateService(ctx context.Context) (err error) {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-
 	defer func() {
 		if stopErr := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil || stopErr != nil {
 			err = fmt.Errorf("%w\n%s", errors.Join(err, stopErr), output.String())

@@ -78,7 +78,6 @@ func printLog(ctx context.Context, out io.Writer, dir state.Dir, component strin
 	if err != nil {
 		return err
 	}
-
 	defer file.Close()
 	for {
 		if _, err := io.Copy(out, file); err != nil {

@@ -68,7 +68,6 @@ func Up(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-
 	defer lock.Release() //nolint:errcheck // The process ends.
 	if err := realnode.Cleanup(options.Dir); err != nil {
 		return fmt.Errorf("clean up after an earlier run: %w", err)

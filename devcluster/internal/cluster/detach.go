@@ -46,13 +46,11 @@ func Detach(ctx context.Context, dir state.Dir, args []string, out io.Writer) er
 	if err != nil {
 		return fmt.Errorf("open the supervisor's log: %w", err)
 	}
-
 	defer log.Close()
 	progress, childEnd, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-
 	defer progress.Close()
 	supervisor := exec.Command(path, args...) //nolint:gosec,noctx // Our own program, which outlives this one.
 	supervisor.Stdout, supervisor.Stderr = log, log

@@ -76,7 +76,6 @@ func answers(url string, config *tls.Config) func(context.Context) error {
 		if err != nil {
 			return fmt.Errorf("GET %s: %w", url, err)
 		}
-
 		defer response.Body.Close()
 		body, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10)) // The beginning says enough.
 		if response.StatusCode != http.StatusOK {

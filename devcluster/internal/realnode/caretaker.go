@@ -38,13 +38,11 @@ func startCaretaker(dir state.Dir, lock *os.File) (*caretaker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the caretaker: %w", err)
 	}
-
 	defer log.Close()
 	theirs, ours, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the caretaker: %w", err)
 	}
-
 	defer theirs.Close()
 	command := &exec.Cmd{
 		Path: path, Args: []string{CaretakerProgram, "--dir=" + string(dir)},
@@ -98,7 +96,6 @@ func Cleanup(dir state.Dir) error {
 	if err != nil {
 		return err
 	}
-
 	defer lock.Close()
 	return undoAll(dir)
 }

@@ -44,7 +44,6 @@ func forward(from net.Conn, to netip.AddrPort) {
 	if err != nil {
 		return // The client sees a closed connection, as it would without us.
 	}
-
 	defer upstream.Close() //nolint:errcheck // Both sides have said all.
 	done := make(chan struct{})
 	go func() {

@@ -70,7 +70,6 @@ func (o initOptions) mount() error {
 	if err != nil {
 		return fmt.Errorf("open the node's folder: %w", err)
 	}
-
 	defer unix.Close(folder) //nolint:errcheck // It was only looked at.
 	// Where the link leads: often into /run, which is about to be another one.
 	resolver, err := filepath.EvalSymlinks("/etc/resolv.conf")

@@ -47,7 +47,6 @@ func (n *Node) containerdReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	defer connection.Close() //nolint:errcheck // The answer is all we wanted.
 	_, err = cri.NewRuntimeServiceClient(connection).Version(ctx, &cri.VersionRequest{})
 	return err

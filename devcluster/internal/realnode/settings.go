@@ -89,7 +89,6 @@ func (l ledger) change(edit func(*ledgerContent) error) error {
 	if err != nil {
 		return fmt.Errorf("lock the ledger of kernel settings: %w", err)
 	}
-
 	defer folder.Close()
 	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock the ledger of kernel settings: %w", err)

@@ -39,7 +39,6 @@ func TestOnePortSpeaksBoth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer silent.Close()
 	for _, scheme := range []string{"http", "https", "http"} {
 		response, err := client.Get(scheme + "://" + address)

@@ -158,7 +158,6 @@ func (m Machine) listen(port int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-
 	defer listener.Close() //nolint:errcheck // Nothing was sent.
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }

@@ -132,7 +132,6 @@ func writeFile(path string, content []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-
 	defer os.Remove(temporary.Name()) //nolint:errcheck // Fails after the rename, which is what we want.
 	if _, err := temporary.Write(content); err != nil {
 		temporary.Close()

@@ -22,7 +22,6 @@ func routedNetworks() ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Scan() // the heading

@@ -86,7 +86,6 @@ func join(pid int) error {
 	if err != nil {
 		return fmt.Errorf("open process %d: %w", pid, err)
 	}
-
 	defer unix.Close(pidfd) //nolint:errcheck // It was only looked at.
 	flags := unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 	if err := unix.Setns(pidfd, flags); err != nil {

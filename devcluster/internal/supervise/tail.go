@@ -16,7 +16,6 @@ func Tail(path string, lines int) string {
 	if err != nil {
 		return ""
 	}
-
 	defer file.Close()
 	if size, err := file.Seek(0, io.SeekEnd); err == nil {
 		_, _ = file.Seek(max(0, size-tailBytes), io.SeekStart)

@@ -58,7 +58,6 @@ func (s *Source) readLocation(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = f.Close() }() // it was only read
 	return readAlertsLimited(f)
 }
@@ -98,7 +97,6 @@ func (s *Source) fetchAlerts(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, &report.Error{Object: s.redactedLocation(), Err: stripURL(err), Advice: "check that Prometheus can be reached from here, for example by 'kubectl port-forward'"}
 	}
-
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	if resp.StatusCode != http.StatusOK {
 		return nil, &report.Error{Object: s.redactedLocation(), Err: fmt.Errorf("unexpected HTTP status: %s", resp.Status)}

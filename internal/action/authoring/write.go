@@ -27,7 +27,6 @@ func writeFileAtomically(name string, from io.Reader) (err error) {
 	if err != nil {
 		return err
 	}
-
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.Remove(temporary.Name()))
@@ -79,7 +78,6 @@ func copyRegularFiles(from, to string) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = root.Close() }() // it was only read
 	// All names are collected first, because the target may be in the folder.
 	var names []string

@@ -106,7 +106,6 @@ func doRequest(ctx context.Context, client *http.Client, method string, at *url.
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = response.Body.Close() }() // it was only read
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes))
 	if err != nil {

@@ -49,7 +49,6 @@ func (d Delivery) deliverImage(ctx context.Context, registry Registry, progress 
 	if d.Push == "" {
 		return "", nil
 	}
-
 	defer showOperation(progress, d.Push, "pushing")()
 	return registry.Client(d.Push).Push(ctx, d.Push, newPushReporter(progress, d.Push), built)
 }
@@ -62,7 +61,6 @@ func WriteArchive(name, ref string, images ...*image.Built) error {
 	if err != nil {
 		return &report.Error{Object: object, Err: err}
 	}
-
 	defer func() { _ = os.Remove(file.Name()) }() // renamed already on success
 	if err := errors.Join(image.WriteArchive(file, ref, images...), file.Chmod(0o644), file.Close()); err != nil {
 		return &report.Error{Object: object, Err: err}

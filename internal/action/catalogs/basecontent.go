@@ -45,7 +45,6 @@ func loadBaseContent(ctx context.Context, registry Registry, base, program, dir 
 	if err != nil {
 		return nil, newPullError(base, err)
 	}
-
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
 	f := &baseContent{}
 	f.base, err = pulled.Base(ctx, dir)

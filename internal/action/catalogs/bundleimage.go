@@ -48,13 +48,11 @@ func (a *BundleImage) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-
 	defer done()
 	metadata, done, err := OpenFolder(a.Metadata)
 	if err != nil {
 		return "", err
 	}
-
 	defer done()
 	spec := image.Spec{Labels: a.imageLabels(), Layers: []image.Layer{
 		{Tree: manifests, Target: "/" + bundle.FolderManifests}, {Tree: metadata, Target: "/" + bundle.FolderMetadata},
@@ -64,7 +62,6 @@ func (a *BundleImage) Run(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-
 		defer func() { _ = os.RemoveAll(dir) }() // the image has been delivered
 		base, err := loadBaseContent(ctx, a.Registry, a.Base, "", dir)
 		if err != nil {
@@ -112,7 +109,6 @@ func (a *OpenBundle) Run(ctx context.Context, read func(fs.FS) error) error {
 	if err != nil {
 		return err
 	}
-
 	defer done()
 	return read(fsys)
 }
@@ -122,14 +118,12 @@ func pullImageFiles(ctx context.Context, registry Registry, progress report.Prog
 	if err := validateImageReference(ref); err != nil {
 		return nil, nil, fmt.Errorf("failed to pull image %q: %w", ref, err)
 	}
-
 	defer showOperation(progress, ref, "pulling")()
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
 		return nil, nil, newPullError(ref, err)
 	}
-
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
 	files, done, err := registry.unpackFiles(ctx, client, pulled, "/")
 	if err != nil {

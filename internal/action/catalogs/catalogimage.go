@@ -36,7 +36,6 @@ func (a *CatalogImage) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-
 	defer done()
 	object := fmt.Sprintf("catalog %q", a.Dir)
 	if err := ValidateCatalogContent(ctx, fsys, object); err != nil {
@@ -47,7 +46,6 @@ func (a *CatalogImage) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-
 	defer func() { _ = os.RemoveAll(dir) }() // the image has been delivered
 	base, err := loadBaseContent(ctx, a.Registry, a.Base, a.Program, dir)
 	if err != nil {

@@ -99,7 +99,6 @@ func readSizeLimited(r io.ReadCloser, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = r.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(r, maxCompositeBytes+1))
 	if err == nil && len(data) > maxCompositeBytes {

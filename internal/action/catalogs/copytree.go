@@ -21,7 +21,6 @@ func copyFileTree(fsys fs.FS, from, to string) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = root.Close() }() // every file of it was closed
 	return fs.WalkDir(fsys, from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -70,7 +69,6 @@ func copyRegularFile(root *os.Root, fsys fs.FS, name, to string) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = source.Close() }() // it was only read
 	info, err := source.Stat()
 	if err != nil {

@@ -74,7 +74,6 @@ func (a *AddBundles) loadBundle(ctx context.Context, ref string) (indexdb.Bundle
 	if err != nil {
 		return indexdb.Bundle{}, fmt.Errorf("bundle %q: %w", ref, err)
 	}
-
 	defer s.close()
 	b, err := bundle.LoadImage(s.fsys, s.labels)
 	if err != nil {

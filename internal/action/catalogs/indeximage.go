@@ -64,7 +64,6 @@ func (a *EditIndex) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-
 	defer func() { _ = os.RemoveAll(dir) }() // the image has been delivered
 	database := filepath.Join(dir, databaseFolder, databaseName)
 	if err := os.Mkdir(filepath.Dir(database), 0o755); err != nil { //nolint:gosec // it becomes part of an image
@@ -143,14 +142,12 @@ func extractIndexDatabase(ctx context.Context, registry Registry, progress repor
 	if err := validateImageReference(ref); err != nil {
 		return fmt.Errorf("failed to pull image %q: %w", ref, err)
 	}
-
 	defer showOperation(progress, ref, "pulling")()
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
 		return newPullError(ref, err)
 	}
-
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
 	location, err := indexdb.DatabaseInImage(ref, pulled.Labels)
 	if err != nil {
@@ -180,7 +177,6 @@ func copyFileFromTree(fsys fs.FS, name, to string) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = source.Close() }()                        // it was only read
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // the user's umask decides
 		return err
@@ -214,7 +210,6 @@ func (a *ExportIndex) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = os.RemoveAll(dir) }() // it was only read
 	database := filepath.Join(dir, databaseName)
 	if err := extractIndexDatabase(ctx, a.Registry, a.Progress, a.Index, database); err != nil {
@@ -225,7 +220,6 @@ func (a *ExportIndex) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = index.Close() }() // it was only read
 	pulls := &sharedProgress{target: a.Progress}
 	fetch := func(ctx context.Context, ref, folder string) error {

@@ -29,7 +29,6 @@ func (a *List) Run(ctx context.Context) ([]*fbc.ModelPackage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("render reference %q: %w", a.Ref, err)
 	}
-
 	defer s.close()
 	model, err := s.loadCatalogModel(ctx, a.Progress)
 	if err != nil {

@@ -41,7 +41,6 @@ func (a *Migrate) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("render catalog image: render reference %q: %w", a.Ref, err)
 	}
-
 	defer s.close()
 	report.OrQuiet(a.Progress).Done(fmt.Sprintf("rendering catalog %q as file-based catalog", a.Ref))
 	index := fbc.NewIndex(fbc.Limits{})
@@ -66,7 +65,6 @@ func (a *Migrate) writeCatalogFiles(ctx context.Context, index *fbc.Index) (err 
 	if err != nil {
 		return err
 	}
-
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, removeFolderContents(root, a.Dir))

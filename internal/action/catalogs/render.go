@@ -138,7 +138,6 @@ func writeCatalogIndex(ctx context.Context, index *fbc.Index, format fbc.Format,
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = errors.Join(spool.Close(), os.Remove(spool.Name())) }() // it has been read
 	if err := writeMigratedIndex(ctx, index, format, last, progress, spool); err != nil {
 		return err

@@ -45,7 +45,6 @@ func (a *RenderGraph) addCatalogEdges(ctx context.Context, ref string, edges pac
 	if err != nil {
 		return err
 	}
-
 	defer s.close()
 	for meta, err := range s.readCatalogBlobs(ctx, a.Progress) {
 		if err != nil {

@@ -85,7 +85,6 @@ func openDatabaseFile(name string, allowed referenceKind) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = file.Close() }() // it was only read
 	head := make([]byte, 512)
 	n, _ := file.Read(head) // an unreadable file has no supported type either
@@ -141,7 +140,6 @@ func openImageReference(ctx context.Context, registry Registry, ref string, allo
 	if err != nil {
 		return nil, newPullError(ref, err)
 	}
-
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
 	s, prefix, err := classifyImage(ref, pulled.Labels, allowed)
 	if err != nil {

@@ -98,7 +98,6 @@ func (r *bundleRenderer) renderBundle(ctx context.Context, image string) (templa
 	if err != nil {
 		return template.Bundle{}, err
 	}
-
 	defer s.close()
 	blob, err := readBundleBlob(s, image, nil, progress)
 	if err != nil {

@@ -36,7 +36,6 @@ func (a *UnpackBundle) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	defer done()
 	if a.Check != nil {
 		if err := a.Check(fsys); err != nil {

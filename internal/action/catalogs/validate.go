@@ -32,7 +32,6 @@ func (a *Validate) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	defer done()
 	err = fbc.ValidateFS(fsys, fbc.Limits{})
 	return errors.Join(ctx.Err(), err)

@@ -235,7 +235,6 @@ func getObject(ctx context.Context, client *http.Client, at *url.URL, into any) 
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = body.Close() }() // it was only read
 	if err := json.NewDecoder(io.LimitReader(body, maxObjectBytes)).Decode(into); err != nil {
 		return fmt.Errorf("reading the answer of the API server: %w", err)
@@ -258,7 +257,6 @@ func fetchBody(ctx context.Context, client *http.Client, at *url.URL) (io.ReadCl
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
 	}
-
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	var status metav1.Status
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxObjectBytes)).Decode(&status); err == nil && status.Message != "" {

@@ -85,7 +85,6 @@ func copyRegularFile(from, to string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = source.Close() }() // it was only read
 	return replaceFile(to, mode, func(w io.Writer) error {
 		_, err := io.Copy(w, source)
@@ -127,7 +126,6 @@ func (b *Bundle) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = root.Close() }() // it was only read
 	files, err := bundle.ReadFiles(root.FS())
 	switch {

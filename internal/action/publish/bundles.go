@@ -48,7 +48,6 @@ func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer done()
 	b, built, err := buildBundle(fsys, fmt.Sprintf("bundle %q", a.Dir))
 	if err != nil {

@@ -70,7 +70,6 @@ func (a *CatalogBuild) Run(ctx context.Context) (*BuiltCatalog, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer done()
 	folders, err := findBundles(fsys)
 	if err != nil {

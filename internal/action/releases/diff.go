@@ -92,13 +92,11 @@ func (a *Diff) Run(ctx context.Context) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = from.Close() }() // it was only read
 	to, err := a.openRelease(ctx, a.To)
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = to.Close() }() // it was only read
 	compared, err := compareReleases(from, to)
 	if err != nil {

@@ -117,7 +117,6 @@ func readUserFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: stripPath(err)}
 	}
-
 	defer func() { _ = file.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 	if err == nil && len(data) > maxFileBytes {

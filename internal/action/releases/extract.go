@@ -79,7 +79,6 @@ func (a *Extract) Run(ctx context.Context) (*Extracted, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = opened.Close() }() // it was only read
 	extracted := &Extracted{Created: opened.Created}
 	if !image.IsCanonical(a.Image) {
@@ -109,7 +108,6 @@ func (a *Extract) Contents(ctx context.Context) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = opened.Close() }() // it was only read
 	files, err := a.encodeManifests(opened.Payload)
 	if err != nil {
@@ -235,7 +233,6 @@ func writeFilesToFolder(dir string, files map[string][]byte) ([]string, error) {
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: stripPath(err)}
 	}
-
 	defer func() { _ = root.Close() }() // all files in it are closed
 	var names []string
 	for name := range files {

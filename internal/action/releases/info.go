@@ -96,7 +96,6 @@ func (a *Info) Run(ctx context.Context) (*Release, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = opened.Close() }() // it was only read
 	found, err := describeRelease(opened)
 	if err != nil {
@@ -222,7 +221,6 @@ func (a *Info) measureImages(ctx context.Context, r *Release) error {
 			if err != nil {
 				return fmt.Errorf("image %q: %w", found.Name, err)
 			}
-
 			defer func() { _ = pulled.Close() }() // it was only read
 			digests, sizes := pulled.LayerSizes()
 			found.Size = &ImageSize{Created: pulled.Created(), Layers: len(digests)}

@@ -139,7 +139,6 @@ func (a *Mirror) planCopies(ctx context.Context) (releaseimage.Plan, [][]byte, e
 	if err != nil {
 		return releaseimage.Plan{}, nil, err
 	}
-
 	defer func() { _ = opened.Close() }() // it was only read
 	plan := releaseimage.NewPlan(opened)
 	if err := plan.FindSignatures(ctx, a.newRegistryClient(opened.Canonical)); err != nil {

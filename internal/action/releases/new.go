@@ -84,7 +84,6 @@ func (a *New) Run(ctx context.Context) (*BuiltRelease, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer done()
 	composed, err := a.Build.Compose(ctx)
 	if err != nil {
@@ -98,7 +97,6 @@ func (a *New) Run(ctx context.Context) (*BuiltRelease, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = os.RemoveAll(dir) }() // the image has been delivered
 	built, err := composed.Build(ctx, dir)
 	for _, warning := range composed.Warnings {

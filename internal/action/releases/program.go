@@ -93,7 +93,6 @@ func (a *Program) extractProgram(ctx context.Context, client *image.Client, pull
 	if err != nil {
 		return "", err
 	}
-
 	defer func() { _ = pulled.Close() }() // it was only read
 	if _, has := pulled.Platform(); !strings.Contains(from.system, "/") && has != architecture {
 		return "", fmt.Errorf("it is for %s, not for %s", has, architecture)
@@ -103,7 +102,6 @@ func (a *Program) extractProgram(ctx context.Context, client *image.Client, pull
 	if err != nil {
 		return "", err
 	}
-
 	defer func() { _ = files.Close() }() // it was only read
 	content, err := files.Open(path.Base(file))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,7 +110,6 @@ func (a *Program) extractProgram(ctx context.Context, client *image.Client, pull
 	if err != nil {
 		return "", err
 	}
-
 	defer func() { _ = content.Close() }() // it was only read
 	dir := cmp.Or(a.To, ".")
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a program is no secret
@@ -123,7 +120,6 @@ func (a *Program) extractProgram(ctx context.Context, client *image.Client, pull
 	if err != nil {
 		return "", err
 	}
-
 	defer func() { _ = root.Close() }() // all files in it are closed
 	written, err := root.OpenFile(path.Base(file), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 	if err != nil {

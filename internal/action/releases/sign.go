@@ -75,7 +75,6 @@ func (a *Sign) Run(ctx context.Context) (*Signed, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = opened.Close() }() // it was only read
 	digest, err := signature.ParseDigest(opened.Digest())
 	if err != nil {
@@ -202,7 +201,6 @@ func storeSignature(dir string, digest signature.Digest, signatureData []byte) (
 	if err != nil {
 		return "", stripPath(err)
 	}
-
 	defer func() { _ = root.Close() }() // all files in it are closed
 	for i := 1; i <= maxStoredSignatures; i++ {
 		name := signature.PathOf(digest, i)

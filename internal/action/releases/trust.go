@@ -114,7 +114,6 @@ func (t Trust) readReleaseConfig(ctx context.Context, source Source) (signature.
 	if err != nil {
 		return signature.Config{}, err
 	}
-
 	defer func() { _ = opened.Close() }() // it was only read
 	for _, m := range opened.Payload.Manifests {
 		if _, ok := m.Object.GetAnnotations()[signature.AnnotationConfigMap]; !ok || m.Object.GetKind() != "ConfigMap" {

@@ -95,7 +95,6 @@ func (g Graph) readSource(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = f.Close() }() // it was only read
 	return readLimitedGraph(f)
 }
@@ -136,7 +135,6 @@ func (g Graph) fetchGraph(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, &report.Error{Object: g.redactedSource(), Err: stall.explainError(ctx, simplifyConnectError(err))}
 	}
-
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	data, err := readLimitedGraph(stall.wrapReader(resp.Body))
 	if err != nil {

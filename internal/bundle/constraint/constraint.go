@@ -145,7 +145,6 @@ func (p *parser) parseExpression() (valueKind, error) {
 	if p.depth++; p.depth > maxNestingDepth {
 		return 0, p.peekToken().errorAtToken("the expression is nested deeper than %d levels", maxNestingDepth)
 	}
-
 	defer func() { p.depth-- }()
 	result, err := p.parseBinary(0)
 	question := p.peekToken()

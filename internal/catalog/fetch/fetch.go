@@ -80,13 +80,12 @@ func New(images Puller, contents contentStore) *Fetcher {
 
 // Fetch pulls the resolved image of a source and stores its catalog under a name. It does nothing if the
 // image is stored already, for example by a concurrent call. If Fetch returns an error, the stored content
-// is unchanged. IsContent reports whether the error is permanent for the image.
+// is unchanged. IsContentError reports whether the error is permanent for the image.
 func (f *Fetcher) Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
 	release, err := f.lockCatalog(ctx, name)
 	if err != nil {
 		return catalogstore.Info{}, err
 	}
-
 	defer release()
 	if info, err := f.store.Stored(name); err == nil && info.Resolved == source.Resolved {
 		return info, nil
@@ -136,7 +135,6 @@ func (f *Fetcher) fetchImage(ctx context.Context, name string, source catalogsto
 	if err != nil {
 		return catalogstore.Info{}, err
 	}
-
 	defer func() { _ = pulled.Close() }() // The image was only read.
 	configs, err := findConfigsFolder(pulled.Labels)
 	if err != nil {
@@ -156,12 +154,10 @@ func (f *Fetcher) fetchImage(ctx context.Context, name string, source catalogsto
 	if err != nil {
 		return catalogstore.Info{}, err
 	}
-
 	defer func() { _ = files.Close() }() // The files were only read.
 	if err := f.walkLock.acquire(ctx); err != nil {
 		return catalogstore.Info{}, err
 	}
-
 	defer f.walkLock.release()
 	info, err := f.store.Unpack(ctx, name, source, files)
 	if err != nil {

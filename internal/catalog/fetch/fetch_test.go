@@ -111,7 +111,6 @@ func (s *fixture) served(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer content.Close()
 	text, err := io.ReadAll(content.All().Reader())
 	if err != nil {

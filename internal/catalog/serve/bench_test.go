@@ -55,7 +55,6 @@ func BenchmarkHandler(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-
 	defer store.Close()
 	if _, err := store.Unpack(b.Context(), "c", catalogstore.Source{}, benchCatalog()); err != nil {
 		b.Fatal(err)

@@ -19,7 +19,6 @@ func FuzzRequest(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-
 	defer contents.Close()
 	if _, err := contents.Unpack(f.Context(), "c", catalogstore.Source{}, fstest.MapFS{"c.json": {Data: []byte(lineA + lineB)}}); err != nil {
 		f.Fatal(err)

@@ -65,7 +65,6 @@ func (h *handler) serveGraph(w *responseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-
 	defer content.Close()
 	// The entity tag is derived from the blobs, so that a conditional request does not build the graph.
 	members, own := content.Select(catalogstore.Query{Package: query.pkg}), content.Select(packageBlobQuery(query.pkg))

@@ -22,7 +22,7 @@ import (
 
 // contentSource provides the content of catalogs. *catalogstore.Store implements it.
 type contentSource interface {
-	// Content returns the content of a catalog. It returns catalogstore.ErrNotFound, ErrComing, or a
+	// Content returns the content of a catalog. It returns catalogstore.ErrNotFound, ErrContentPending, or a
 	// temporary error.
 	Content(name string) (*catalogstore.Content, error)
 }
@@ -93,7 +93,6 @@ func (h *handler) serveWithinLimits(w *responseWriter, r *http.Request, next fun
 		writeError(w, code, httpserver.TooManyRequests)
 		return
 	}
-
 	defer leave()
 	if checkMethod(w, r) {
 		next(w, r)
@@ -172,7 +171,6 @@ func (h *handler) serveAll(w *responseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-
 	defer content.Close()
 	b := newSelectionBody(content.All())
 	b.compressed = content.Compressed
@@ -191,7 +189,6 @@ func (h *handler) serveMetas(w *responseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-
 	defer content.Close()
 	b := newSelectionBody(content.Select(query))
 	if wanted != nil {

@@ -163,7 +163,6 @@ func TestHeadersAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("status is %d, want 431", resp.StatusCode)
@@ -185,7 +184,6 @@ func slowReader(t *testing.T, s *fixture, path string, until time.Time) (int64, 
 	if err != nil {
 		return 0, err
 	}
-
 	defer resp.Body.Close()
 	read := int64(0)
 	tick := time.NewTicker(time.Millisecond)

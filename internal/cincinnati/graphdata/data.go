@@ -129,7 +129,6 @@ func (l *loader) readFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = f.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	switch l.total += len(data); {

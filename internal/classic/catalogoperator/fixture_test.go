@@ -274,13 +274,11 @@ func newServiceNetwork(t *testing.T, to string) dial.Proxy {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-
 		defer there.Close()
 		here, buffered, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			return
 		}
-
 		defer here.Close()
 		_, _ = io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n")
 		go func() { _, _ = io.Copy(there, buffered.Reader); _ = there.Close() }()

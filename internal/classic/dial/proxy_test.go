@@ -39,13 +39,11 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
-
 	defer there.Close()
 	here, buffered, err := w.(http.Hijacker).Hijack()
 	if err != nil {
 		return
 	}
-
 	defer here.Close()
 	_, _ = io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n")
 	go func() { _, _ = io.Copy(there, buffered.Reader) }()

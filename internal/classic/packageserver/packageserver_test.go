@@ -328,7 +328,6 @@ func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
 		}
 		transport.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
-
 	defer transport.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+serving.address+path, nil)
 	if err != nil {
@@ -345,7 +344,6 @@ func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
@@ -417,7 +415,6 @@ func TestReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer stop()
 	first := serving.address
 	defer func() { serving.address = first }()

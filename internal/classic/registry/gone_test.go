@@ -35,7 +35,6 @@ func TestCallEndsWithTheClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() {
 		if err := catalog.Close(); err != nil {
 			t.Error(err)

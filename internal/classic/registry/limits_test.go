@@ -19,7 +19,6 @@ func TestLimitsOfAConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer connection.Close()
 	settings := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
 	if _, err := connection.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), settings...)); err != nil {

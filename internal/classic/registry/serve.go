@@ -112,7 +112,6 @@ func (s *Serve) openAndServe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("could not start pprof endpoint: %w", err)
 	}
-
 	defer profiles.stop()
 	if profiles.address != nil {
 		s.Log.Info("serving profiles", "address", profiles.address)
@@ -124,7 +123,6 @@ func (s *Serve) openAndServe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() {
 		if err := catalog.Close(); err != nil {
 			log.Warn("removing the temporary cache", "error", err)

@@ -184,7 +184,6 @@ func TestAddressInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer taken.Close()
 	address := taken.Addr().String()
 	err = (&registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Address: address}).Run(t.Context())
@@ -298,7 +297,6 @@ func get(t *testing.T, url string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {

@@ -219,13 +219,11 @@ func (i *Inline) pullBundleContent(ctx context.Context, p *pullRequest) (*config
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = img.Close() }() // It was only read.
 	files, _, err := img.Files(ctx, "/", "")
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = files.Close() }() // It was only read.
 
 	select {

@@ -35,7 +35,6 @@ Jobs of OLM do. The environment variable CONTAINER_IMAGE specifies the image of 
 			if err != nil {
 				return fmt.Errorf("error loading manifests from directory: %w", err)
 			}
-
 			defer done()
 			if write.Config, err = cluster.Config(); err != nil {
 				return err

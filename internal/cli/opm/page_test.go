@@ -64,7 +64,6 @@ func readPage(t *testing.T, name string) []block {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer file.Close()
 	var blocks []block
 	inside := ""

@@ -56,7 +56,6 @@ rendered to the files that these specify.`,
 			if err != nil {
 				return err
 			}
-
 			defer func() { _ = input.Close() }() // it was only read
 			render.Input, render.Progress = input, progress
 			render.Format, render.Mermaid = CatalogFormat(out.format), out.format == formatMermaid
@@ -141,7 +140,6 @@ func newConvertCommand(kind template.Type, short, long string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-
 			defer func() { _ = input.Close() }() // it was only read
 			convert := catalogs.ConvertTemplate{Type: kind, Input: input, Format: CatalogFormat(out.format)}
 			return convert.Run(cmd.Context(), cmd.OutOrStdout())

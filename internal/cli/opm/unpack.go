@@ -28,7 +28,6 @@ files with the same names are replaced.`,
 			if err != nil {
 				return err
 			}
-
 			defer done()
 			unpack.Ref = args[0]
 			if !skipValidation {

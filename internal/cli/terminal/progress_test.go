@@ -111,7 +111,6 @@ func TestStyle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer file.Close()
 	if StyleFor(file).Colour {
 		t.Error("a file that is no terminal gets colours")

@@ -68,7 +68,6 @@ func Put(ctx context.Context, dir, ref string, files fs.FS) (err error) {
 	if err != nil {
 		return fmt.Errorf("creating a directory for release %s: %w", ref, err)
 	}
-
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	if err := writeRelease(ctx, temp, ref, files); err != nil {
 		return fmt.Errorf("writing release %s: %w", ref, err)

@@ -55,7 +55,6 @@ func (r *Registry) pullRelease(ctx context.Context, ref string) (err error) {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = img.Close() }()                // It was only read.
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil { //nolint:gosec // G301: see Put.
 		return fmt.Errorf("creating the directory of releases: %w", err)
@@ -65,13 +64,11 @@ func (r *Registry) pullRelease(ctx context.Context, ref string) (err error) {
 	if err != nil {
 		return fmt.Errorf("creating a directory for release %s: %w", ref, err)
 	}
-
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	files, err := img.FilesOfFolders(ctx, temp, release.FolderOwn, release.FolderRelease)
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = files.Close() }() // It was only read.
 	return Put(ctx, r.Dir, ref, files)
 }

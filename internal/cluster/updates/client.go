@@ -173,7 +173,6 @@ func (c *graphClient) fetchChannelGraph(ctx context.Context, valid validQuery, q
 	if err != nil {
 		return nil, newRetrieveError(ReasonRemoteFailed, "asking %s: %w", target.Host, stripURL(err))
 	}
-
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 	if resp.StatusCode != http.StatusOK {
 		retrieveErr := newRetrieveError(ReasonResponseFailed, "unexpected HTTP status: %s", resp.Status)

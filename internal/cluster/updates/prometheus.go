@@ -89,7 +89,6 @@ func (p *Prometheus) sendQuery(ctx context.Context, query string) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("it redirects, which is not followed because it would forward the token")
@@ -101,7 +100,6 @@ func (p *Prometheus) sendQuery(ctx context.Context, query string) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("querying Prometheus at %s: %w", target.Host, stripURL(err))
 	}
-
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes+1))
 	switch {

@@ -62,7 +62,6 @@ func (c *cache) load() (map[string]imageState, error) {
 	if err != nil {
 		return known, err
 	}
-
 	defer func() { _ = f.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(f, maxCacheBytes+1))
 	if err != nil || len(data) > maxCacheBytes {

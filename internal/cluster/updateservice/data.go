@@ -41,7 +41,6 @@ func (d *folderSource) loadGraphData(context.Context) (*graphdata.Data, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the graph-data folder: %w", err)
 	}
-
 	defer func() { _ = root.Close() }() // It was only read.
 	before, err := fingerprintFolder(root.FS())
 	if err != nil {
@@ -127,13 +126,11 @@ func (d *imageSource) loadGraphData(ctx context.Context) (*graphdata.Data, error
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = img.Close() }() // It was only read.
 	files, _, err := img.Files(ctx, d.path, "")
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = files.Close() }() // It was only read.
 	loaded, err := graphdata.Load(files)
 	if err != nil {

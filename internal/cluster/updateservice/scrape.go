@@ -304,7 +304,6 @@ func (s *scraper) readImageMetadata(ctx context.Context, digest string) (imageSt
 	if err != nil {
 		return imageState{}, err
 	}
-
 	defer func() { _ = img.Close() }() // It was only read.
 	files, err := img.ReadFiles(ctx, maxFileBytes, release.FileMetadata, release.FileImages)
 	if err != nil {

@@ -374,7 +374,6 @@ func TestClientLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer more.Close()
 	if n, err := more.Read(make([]byte, 1)); err == nil {
 		t.Errorf("%d bytes were read from a connection beyond the limit", n)
@@ -390,7 +389,6 @@ func TestClientLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("another client gets %d, want 200", resp.StatusCode)

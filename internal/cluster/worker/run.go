@@ -114,7 +114,6 @@ func (w *Worker) recordPassResult(ctx context.Context, p *pass, failed, reports 
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return 0
 	}
-
 	defer notifyWithoutBlocking(w.statusChanged)
 	status := &w.progress.status
 	clear(w.progress.inFlight)

@@ -68,7 +68,6 @@ func makeAllDeploymentsAvailable(ctx context.Context, c client.WithWatch, namesp
 	if err != nil {
 		return
 	}
-
 	defer events.Stop()
 	for event := range events.ResultChan() {
 		d, ok := event.Object.(*appsv1.Deployment)

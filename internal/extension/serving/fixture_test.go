@@ -322,13 +322,11 @@ func (s *fixture) checkWebhookAnswers(secret *corev1.Secret, caBundle []byte) er
 			return new(net.Dialer).DialContext(ctx, network, webhook.Listener.Addr().String())
 		},
 	}
-
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport}).Get("https://" + serviceName + "." + s.namespace + ".svc/validate")
 	if err != nil {
 		return err
 	}
-
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && string(body) != "allowed" {

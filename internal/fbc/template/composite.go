@@ -233,7 +233,6 @@ func (c component) buildComponentBlobs(ctx context.Context, with Builders) ([]fb
 	if err != nil {
 		return nil, err
 	}
-
 	defer func() { _ = file.Close() }() // It was only read.
 	if c.Strategy.Template.Schema == rawBuilder {
 		return readCatalogStream(file, config.Input)
@@ -264,7 +263,6 @@ func runCustomBuilder(ctx context.Context, config builderConfig, with Builders) 
 	if err != nil {
 		return nil, fmt.Errorf("running the command %q: %w", config.Command, err)
 	}
-
 	defer func() { _ = printed.Close() }() // It was only read.
 	return readCatalogStream(printed, "output of "+config.Command)
 }

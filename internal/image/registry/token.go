@@ -46,7 +46,6 @@ func (s *Session) fetchAccessToken(ctx context.Context, c challenge, once bool) 
 	if resp.StatusCode != http.StatusOK {
 		return token{}, newStatusError(resp, r.operation, s.opts.Shared.now())
 	}
-
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 
 	data, err := readAtMost(resp.Body, maxTokenResponseBytes, "the token")

@@ -52,7 +52,6 @@ func (d *disk) readFile(p string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer file.Close()
 	if info, err = file.Stat(); err != nil {
 		return nil, err
@@ -159,7 +158,6 @@ func (d *disk) syncFolder(folder string) error {
 	if err != nil {
 		return fmt.Errorf("opening the folder /%s: %w", folder, err)
 	}
-
 	defer file.Close()
 	if err := file.Sync(); err != nil {
 		return fmt.Errorf("keeping the folder /%s: %w", folder, err)

@@ -156,7 +156,6 @@ func (h *handler) readAdditionalFiles() (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig for new machines: %w", err)
 	}
-
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxKubeconfigSize+1))
 	if err != nil {

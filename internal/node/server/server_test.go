@@ -211,7 +211,6 @@ func TestServe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-
 		defer resp.Body.Close()
 		body, err := io.ReadAll(resp.Body)
 		if err != nil {
@@ -266,7 +265,6 @@ func TestClientsAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -288,7 +286,6 @@ func TestClientsAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer more.Close()
 	if n, err := more.Read(make([]byte, 1)); err == nil {
 		t.Errorf("%d bytes were read from a connection beyond the limit", n)
@@ -300,7 +297,6 @@ func TestClientsAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("another client gets %d, want 200", resp.StatusCode)
@@ -318,7 +314,6 @@ func TestTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer taken.Close()
 	s := &server{log: logr.Discard(), Options: Options{PlainAddress: taken.Addr().String()}}
 	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "listening for new machines") {

@@ -4,7 +4,7 @@
 //
 // There are two kinds of statements. [Statements] verifies OpenPGP messages in stores:
 // directories of web servers ([HTTPStore]), directories on disk ([FolderStore]) and ConfigMaps
-// ([ConfigMapStore], [StoreOf]). [Sigstore] verifies what cosign attaches to an image, by public
+// ([ConfigMapStore], [NewBundleStore]). [Sigstore] verifies what cosign attaches to an image, by public
 // keys. [Signer.Sign] and [PrivateKey.Sign] create them.
 //
 // The package pulls no image and uses no Kubernetes API; its callers provide the data. It does

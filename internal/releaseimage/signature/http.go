@@ -56,7 +56,6 @@ func (s *HTTPStore) fetchSignature(ctx context.Context, name string) ([]byte, er
 	if err != nil {
 		return nil, stripURL(err)
 	}
-
 	defer func() { _ = response.Body.Close() }() // It was only read.
 	switch response.StatusCode {
 	case http.StatusOK:

@@ -191,7 +191,6 @@ func (s FolderStore) readSignatureFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, stripErrorPath(err)
 	}
-
 	defer func() { _ = file.Close() }() // It was only read.
 	return readSignature(file)
 }

@@ -41,7 +41,6 @@ func Launch(name, log string, cmd *exec.Cmd) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	defer file.Close()
 	cmd.Stdout, cmd.Stderr = file, file
 	if err := cmd.Start(); err != nil {

@@ -62,7 +62,6 @@ func CheckURL(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", url, resp.Status)

@@ -107,7 +107,6 @@ func setSpaceAlarm(t testing.TB, action string) {
 	if err != nil {
 		t.Fatalf("asking etcd: %v", err)
 	}
-
 	defer response.Body.Close()
 	if answer, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("etcd answers %s: %s (error %v)", response.Status, answer, err)

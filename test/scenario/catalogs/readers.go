@@ -171,7 +171,6 @@ func (r *catalogReaders) getBlobs(ctx context.Context, client *http.Client, url,
 	if err != nil {
 		return nil, err
 	}
-
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return nil, &statusError{url: url, status: resp.StatusCode}

@@ -111,7 +111,6 @@ func (s *fakeService) forwardConnection(client net.Conn) {
 	if err != nil {
 		return
 	}
-
 	defer server.Close()
 	go func() {
 		_, _ = io.Copy(server, client) // ends when either side closes

@@ -65,7 +65,6 @@ func readFolderBlobs(dir string) ([]string, error) {
 		if err != nil {
 			return err
 		}
-
 		defer file.Close()
 		blobs, err := readStreamBlobs(file)
 		if err != nil {

@@ -33,7 +33,6 @@ func (w *fixture) columns() (names []string, cells []any) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-
 	defer resp.Body.Close()
 	var table metav1.Table
 	if err := json.NewDecoder(resp.Body).Decode(&table); err != nil {

@@ -315,7 +315,6 @@ func (w *fixture) content() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-
 	defer content.Close()
 	text, err := io.ReadAll(content.All().Reader())
 	if err != nil {

@@ -63,7 +63,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeStatusError(w, apierrors.NewTooManyRequests("the package server is busy: try again", 1))
 		return
 	}
-
 	defer leave()
 	if err := h.authorizeRequest(r, info); err != nil {
 		writeStatusError(w, err)

@@ -116,7 +116,6 @@ func ask(t testing.TB, s *httptest.Server, method, path string, headers ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {

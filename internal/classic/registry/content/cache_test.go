@@ -257,7 +257,6 @@ func digestOf(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer file.Close()
 	end, _, err := readTrailer(file)
 	if err != nil {

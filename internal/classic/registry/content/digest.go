@@ -75,7 +75,6 @@ func (s *parallelHasher) hashPiece(r *io.SectionReader) (uint64, error) {
 	default:
 		buffer = make([]byte, readBytes)
 	}
-
 	defer func() { s.idleBuffers <- buffer }() // The channel has room for one buffer of each worker.
 	sum := xxhash.New()
 	n, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{r}, buffer)

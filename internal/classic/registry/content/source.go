@@ -80,7 +80,6 @@ func (f Folder) computeChecksum(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-
 	defer func() { _ = root.Close() }() // It was only read.
 	type file struct {
 		name string
@@ -147,7 +146,7 @@ type Stream struct {
 	// Change returns a number that changes when the blobs change, such as FileSum of a database
 	// file.
 	Change func(ctx context.Context) (uint64, error)
-	// Database is set for the blobs of a SQLite catalog, as indexdb.Index.ServedMetas yields
+	// Database is set for the blobs of a SQLite catalog, as indexdb.Index.MetasWithRecords yields
 	// them. They are served with the contents of their records, and may break the rules of
 	// file-based catalogs, which databases did not have to follow. Entries without a bundle are
 	// left out, and so are the heads of channels that do not have exactly one.
@@ -187,7 +186,6 @@ func FileSum(ctx context.Context, path string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-
 	defer func() { _ = file.Close() }() // It was only read.
 	info, err := file.Stat()
 	if err != nil {
