@@ -61,19 +61,20 @@ func TestReportedPermissionsSuffice(t *testing.T) {
 	})
 
 	t.Run("real", func(t *testing.T) {
-		packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
-		if err != nil || len(packages) == 0 {
-			t.Skipf("no real bundles: %v", err)
-		}
-		for _, folder := range packages {
-			versions, err := filepath.Glob(filepath.Join(folder, "*"))
+		bundles := env.SharedData(t, "bundles")
+		for _, name := range reportedPackages {
+			versions, err := filepath.Glob(filepath.Join(bundles, name, "*"))
 			if err != nil || len(versions) == 0 {
-				continue
+				t.Skipf("package %s is not here: %v", name, err)
 			}
-			t.Run(filepath.Base(folder), func(t *testing.T) { checkReportSuffices(t, versions...) })
+			t.Run(name, func(t *testing.T) { checkReportSuffices(t, versions...) })
 		}
 	})
 }
+
+// reportedPackages are real packages with different kinds of permissions: cluster roles and roles, webhooks,
+// aggregated APIs. TestLeastAccount tests the rules of all packages.
+var reportedPackages = []string{"argocd-operator", "cert-manager", "keda"}
 
 // checkReportSuffices grants an account without permissions those of the report, and then manages
 // the objects with the account.
