@@ -34,10 +34,12 @@ func TestServerRestarts(t *testing.T) {
 		return nil
 	})
 
-	authority, err := publishedAuthority(c, namespace)(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	// The certificate authority is published independently of the catalog, and the restart may have delayed it.
+	var authority *x509.CertPool
+	eventually(t, "the certificate authority is published", func() (err error) {
+		authority, err = publishedAuthority(c, namespace)(t.Context())
+		return err
+	})
 
 	reader := catalogclient.New(catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) { return authority, nil }})
 	base := "https://" + r.address + "/catalogs/" + made.Name
