@@ -26,9 +26,9 @@ func largeCatalog() resolve.Catalog {
 		last = name
 	}
 
-	parts := []part{having(bs...)}
+	parts := []contentOption{withBundles(bs...)}
 	for i := range 20 {
-		parts = append(parts, channel(fmt.Sprintf("channel-%02d", i), entries...))
+		parts = append(parts, withChannel(fmt.Sprintf("channel-%02d", i), entries...))
 	}
 
 	return catalog("large", 0, parts...)

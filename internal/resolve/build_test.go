@@ -43,11 +43,11 @@ func bundles(names ...string) []fbc.Bundle {
 	return out
 }
 
-// part is a piece of a catalog's content.
-type part func(*fbc.Content)
+// contentOption is a piece of a catalog's content.
+type contentOption func(*fbc.Content)
 
 // catalog makes a catalog that has the package.
-func catalog(name string, priority int32, parts ...part) resolve.Catalog {
+func catalog(name string, priority int32, parts ...contentOption) resolve.Catalog {
 	c := &fbc.Content{Package: &fbc.Package{Schema: fbc.SchemaPackage, Name: pkg}}
 	for _, p := range parts {
 		p(c)
@@ -55,40 +55,40 @@ func catalog(name string, priority int32, parts ...part) resolve.Catalog {
 	return resolve.Catalog{Name: name, Priority: priority, Content: c}
 }
 
-// having adds bundles.
-func having(bs ...fbc.Bundle) part {
+// withBundles adds bundles.
+func withBundles(bs ...fbc.Bundle) contentOption {
 	return func(c *fbc.Content) { c.Bundles = append(c.Bundles, bs...) }
 }
 
-// channel adds a channel.
-func channel(name string, entries ...fbc.ChannelEntry) part {
+// withChannel adds a channel.
+func withChannel(name string, entries ...fbc.ChannelEntry) contentOption {
 	return func(c *fbc.Content) {
 		c.Channels = append(c.Channels, fbc.Channel{Schema: fbc.SchemaChannel, Package: pkg, Name: name, Entries: entries})
 	}
 }
 
-// flat adds a channel whose entries have no edges.
-func flat(name string, entries ...string) part {
+// withFlatChannel adds a channel whose entries have no edges.
+func withFlatChannel(name string, entries ...string) contentOption {
 	var out []fbc.ChannelEntry
 	for _, e := range entries {
 		out = append(out, fbc.ChannelEntry{Name: e})
 	}
-	return channel(name, out...)
+	return withChannel(name, out...)
 }
 
-// chain adds a channel in which each entry replaces the one before.
-func chain(name string, entries ...string) part {
+// withChainChannel adds a channel in which each entry replaces the one before.
+func withChainChannel(name string, entries ...string) contentOption {
 	var out []fbc.ChannelEntry
 	last := ""
 	for _, e := range entries {
 		out = append(out, fbc.ChannelEntry{Name: e, Replaces: last})
 		last = e
 	}
-	return channel(name, out...)
+	return withChannel(name, out...)
 }
 
-// deprecating deprecates a package, channel or bundle.
-func deprecating(schema, name, message string) part {
+// withDeprecation deprecates a package, channel or bundle.
+func withDeprecation(schema, name, message string) contentOption {
 	return func(c *fbc.Content) {
 		if c.Deprecations == nil {
 			c.Deprecations = &fbc.Deprecations{Schema: fbc.SchemaDeprecations, Package: pkg}

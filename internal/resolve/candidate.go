@@ -13,27 +13,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// candidate is a bundle with a valid version, and what speaks for it.
+// candidate is a bundle with a valid version, and how it meets the request.
 type candidate struct {
 	bundle *fbc.Bundle
-	place
-	// release as it stands in the catalog.
+	bundleVersion
+	// release as written in the catalog.
 	release string
 
 	deprecated bool
-	// inChannels: it is in a channel that is asked for.
+	// inChannels is true when a requested channel contains the bundle.
 	inChannels bool
-	// matches: its version satisfies the version range.
+	// matches is true when the version satisfies the requested range.
 	matches bool
-	// permitted: the upgrade policy lets it be chosen.
+	// permitted is true when the upgrade policy allows the bundle.
 	permitted bool
-	// unsuited: it is known not to run on the cluster.
-	unsuited bool
+	// incompatible is true when the bundle is known not to run on the cluster.
+	incompatible bool
 }
 
-// runs reports whether the bundle runs on the cluster, as far as the catalog says what it
-// needs.
-func (c *candidate) runs(on func(minKubeVersion string) bool) bool {
+// isCompatible reports whether the bundle runs on the cluster. A bundle for which the
+// catalog states no minKubeVersion runs everywhere.
+func (c *candidate) isCompatible(on func(minKubeVersion string) bool) bool {
 	if on == nil {
 		return true
 	}
@@ -50,29 +50,29 @@ func (c *candidate) runs(on func(minKubeVersion string) bool) bool {
 	return true
 }
 
-// place is where a bundle stands in the order of its package's bundles.
-type place struct {
+// bundleVersion orders the bundles of a package.
+type bundleVersion struct {
 	version semver.Version
-	// releaseParts are compared like the parts of a pre-release; none is lowest.
+	// releaseParts are compared like the parts of a pre-release; an empty list is lowest.
 	releaseParts []semver.PRVersion
 }
 
-// compare orders by semantic version, then by release. Build metadata has no part in
-// the semantic order; it counts as the release of a bundle that has no other.
-func (p place) compare(other place) int {
+// compare orders by semantic version, then by release. Semantic versions ignore build
+// metadata; it serves as the release of a bundle without an explicit one.
+func (p bundleVersion) compare(other bundleVersion) int {
 	return cmp.Or(p.version.Compare(other.version), compareReleases(p.releaseParts, other.releaseParts))
 }
 
 const (
-	// maxVersionBytes bounds a bundle's version. A label value or a name, where versions
-	// are shown, has at most 253.
+	// maxVersionBytes limits the length of a bundle's version. Versions appear in names
+	// of objects, which have at most 253 characters.
 	maxVersionBytes = 253
 	// maxReleaseBytes is the longest release that the format of catalogs allows.
 	maxReleaseBytes = 20
 )
 
-// readBundle reads a bundle's version and release from its olm.package property.
-func readBundle(b *fbc.Bundle) (candidate, error) {
+// newCandidate reads a bundle's version and release from its olm.package property.
+func newCandidate(b *fbc.Bundle) (candidate, error) {
 	at := slices.IndexFunc(b.Properties, func(p fbc.Property) bool { return p.Type == fbc.PropertyPackage })
 	if at < 0 {
 		return candidate{}, fmt.Errorf("bundle %q has no property of type %q", b.Name, fbc.PropertyPackage)
@@ -83,45 +83,45 @@ func readBundle(b *fbc.Bundle) (candidate, error) {
 		return candidate{}, fmt.Errorf("bundle %q: property %q: %w", b.Name, fbc.PropertyPackage, err)
 	}
 
-	p, err := newPlace(property.Version, property.Release)
+	p, err := parseBundleVersion(property.Version, property.Release)
 	if err != nil {
 		return candidate{}, fmt.Errorf("bundle %q: %w", b.Name, err)
 	}
 
-	return candidate{bundle: b, place: p, release: property.Release}, nil
+	return candidate{bundle: b, bundleVersion: p, release: property.Release}, nil
 }
 
-// newPlace reads a strict semantic version and a release.
-func newPlace(version, release string) (place, error) {
+// parseBundleVersion parses a strict semantic version and a release.
+func parseBundleVersion(version, release string) (bundleVersion, error) {
 	if len(version) > maxVersionBytes {
-		return place{}, fmt.Errorf("invalid version: longer than %d characters", maxVersionBytes)
+		return bundleVersion{}, fmt.Errorf("invalid version: longer than %d characters", maxVersionBytes)
 	}
 
 	v, err := semver.Parse(version)
 	if err != nil {
-		return place{}, fmt.Errorf("invalid version %q: %w", version, err)
+		return bundleVersion{}, fmt.Errorf("invalid version %q: %w", version, err)
 	}
 
 	if release == "" {
-		// Build metadata that is no release, such as one with leading zeros, is legal
-		// and just does not order.
+		// Build metadata that cannot be a release, such as a number with leading zeros,
+		// is legal. It does not take part in the order.
 		parts, err := parseRelease(v.Build)
 		if err != nil {
 			parts = nil
 		}
-		return place{version: v, releaseParts: parts}, nil
+		return bundleVersion{version: v, releaseParts: parts}, nil
 	}
 
 	if len(release) > maxReleaseBytes {
-		return place{}, fmt.Errorf("invalid release: longer than %d characters", maxReleaseBytes)
+		return bundleVersion{}, fmt.Errorf("invalid release: longer than %d characters", maxReleaseBytes)
 	}
 
 	parts, err := parseRelease(strings.Split(release, "."))
 	if err != nil {
-		return place{}, fmt.Errorf("invalid release %q: %w", release, err)
+		return bundleVersion{}, fmt.Errorf("invalid release %q: %w", release, err)
 	}
 
-	return place{version: v, releaseParts: parts}, nil
+	return bundleVersion{version: v, releaseParts: parts}, nil
 }
 
 func parseRelease(segments []string) ([]semver.PRVersion, error) {
@@ -137,8 +137,8 @@ func parseRelease(segments []string) ([]semver.PRVersion, error) {
 	return parts, nil
 }
 
-// compareReleases: part by part as pre-releases compare; what is longer is higher, so
-// none is lower than any.
+// compareReleases compares part by part, as pre-releases compare. If all common parts
+// are equal, the longer release is higher.
 func compareReleases(a, b []semver.PRVersion) int {
 	for i := range min(len(a), len(b)) {
 		if c := a[i].Compare(b[i]); c != 0 {
@@ -148,12 +148,12 @@ func compareReleases(a, b []semver.PRVersion) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// installedBundle is what is installed, as far as it could be read. The zero value
-// means that nothing is.
+// installedBundle is the installed bundle with its parsed version. The zero value means
+// that nothing is installed.
 type installedBundle struct {
 	name, release string
-	// place is nil when the version is not a semantic version.
-	place *place
+	// bundleVersion is nil when the version is not a semantic version.
+	bundleVersion *bundleVersion
 }
 
 func readInstalled(installed *Installed) installedBundle {
@@ -162,34 +162,35 @@ func readInstalled(installed *Installed) installedBundle {
 	}
 
 	b := installedBundle{name: installed.Name, release: installed.Release}
-	if p, err := newPlace(installed.Version, installed.Release); err == nil {
-		b.place = &p
+	if p, err := parseBundleVersion(installed.Version, installed.Release); err == nil {
+		b.bundleVersion = &p
 	}
 	return b
 }
 
-// is reports whether a candidate is the installed bundle: by its name, or because it is
-// the very same version and release, which another catalog may name otherwise.
-func (b installedBundle) is(c *candidate) bool {
+// isSameBundle reports whether a candidate is the installed bundle. It has the same name,
+// or exactly the same version and release under the name of another catalog.
+func (b installedBundle) isSameBundle(c *candidate) bool {
 	if b.name != "" && b.name == c.bundle.Name {
 		return true
 	}
-	return b.place != nil && b.release == c.release && identical(b.place.version, c.version)
+	return b.bundleVersion != nil && b.release == c.release && isIdentical(b.bundleVersion.version, c.version)
 }
 
-// isNewerThan reports whether a candidate would be a step back. What is unknown is none.
+// isNewerThan reports whether a candidate would be a downgrade. It returns false when the
+// installed version is unknown.
 func (b installedBundle) isNewerThan(c *candidate) bool {
-	return b.place != nil && c.compare(*b.place) < 0
+	return b.bundleVersion != nil && c.compare(*b.bundleVersion) < 0
 }
 
-// prefers reports whether a is the better choice. Where neither deprecation nor version
-// nor release decides, what is installed stays, and then names decide, so that the
-// same catalogs always give the same answer.
-func (b installedBundle) prefers(a, other *candidate) bool {
+// prefersCandidate reports whether a is a better choice than other. Deprecation decides
+// first, then version and release, then whether one is installed. Names decide last, so
+// that the same catalogs always have the same result.
+func (b installedBundle) prefersCandidate(a, other *candidate) bool {
 	if a.deprecated != other.deprecated {
 		return other.deprecated
 	}
-	if c := a.compare(other.place); c != 0 {
+	if c := a.compare(other.bundleVersion); c != 0 {
 		return c > 0
 	}
 	if stays := a.bundle.Name == b.name; stays != (other.bundle.Name == b.name) {
@@ -198,14 +199,14 @@ func (b installedBundle) prefers(a, other *candidate) bool {
 	return a.bundle.Name < other.bundle.Name
 }
 
-// node is the installed bundle as a start in the upgrade graph.
-func (b installedBundle) node() upgradegraph.Node {
+// graphNode returns the installed bundle as a start node in the upgrade graph.
+func (b installedBundle) graphNode() upgradegraph.Node {
 	n := upgradegraph.Node{Name: b.name}
-	if b.place != nil {
-		n.Version = &b.place.version
+	if b.bundleVersion != nil {
+		n.Version = &b.bundleVersion.version
 	}
 	return n
 }
 
-// identical reports whether two versions are the same to the last character.
-func identical(a, b semver.Version) bool { return a.Equals(b) && slices.Equal(a.Build, b.Build) }
+// isIdentical reports whether two versions are equal, including build metadata.
+func isIdentical(a, b semver.Version) bool { return a.Equals(b) && slices.Equal(a.Build, b.Build) }

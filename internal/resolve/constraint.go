@@ -9,9 +9,9 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Constraint is a set of versions. The zero value holds every version.
+// Constraint is a set of versions. The zero value matches every version.
 type Constraint struct {
-	// exact is a single version that is wanted with its build metadata.
+	// exact is a single version to match including its build metadata.
 	exact  *semver.Version
 	ranges *masterminds.Constraints
 }
@@ -19,12 +19,12 @@ type Constraint struct {
 // ParseConstraint reads a version or a range of versions: comparisons (=, !=, >, <, >=,
 // <=) joined by a comma or a space for "and" and by || for "or"; the wildcards x, X and
 // *; ~ for changes of the patch level and ^ for compatible changes; 1.2 - 1.4 for a
-// span. The grammar is that of github.com/Masterminds/semver. Empty text means every
+// span. The grammar is that of github.com/Masterminds/semver. Empty text matches every
 // version. The error is an *InvalidVersionError.
 //
-// A pre-release is held only by a range that names a pre-release itself, such as
-// ">=1.2.0-0". A full version with build metadata, "1.2.3+4", means exactly that
-// build; otherwise build metadata does not count.
+// A range matches a pre-release only if it names a pre-release itself, such as
+// ">=1.2.0-0". A full version with build metadata, "1.2.3+4", matches exactly that
+// build; otherwise build metadata is ignored.
 func ParseConstraint(text string) (Constraint, error) {
 	if text == "" {
 		return Constraint{}, nil
@@ -41,27 +41,27 @@ func ParseConstraint(text string) (Constraint, error) {
 	return Constraint{ranges: ranges}, nil
 }
 
-// Matches reports whether the set holds a version.
+// Matches reports whether the constraint matches a version.
 func (c Constraint) Matches(v semver.Version) bool {
 	switch {
 	case c.exact != nil:
-		return identical(*c.exact, v)
+		return isIdentical(*c.exact, v)
 	case c.ranges == nil:
 		return true
 	default:
-		return c.ranges.Check(convert(v))
+		return c.ranges.Check(toMasterminds(v))
 	}
 }
 
-// missesAsPreRelease reports whether only being a pre-release keeps a version out.
+// missesAsPreRelease reports whether a version would match if it were not a pre-release.
 func (c Constraint) missesAsPreRelease(v semver.Version) bool {
 	released := v
 	released.Pre = nil
 	return len(v.Pre) > 0 && !c.Matches(v) && c.Matches(released)
 }
 
-// convert hands a strict version to the library that knows ranges.
-func convert(v semver.Version) *masterminds.Version {
+// toMasterminds converts a strict version to the type of the library that parses ranges.
+func toMasterminds(v semver.Version) *masterminds.Version {
 	pre := make([]string, 0, len(v.Pre))
 	for _, part := range v.Pre {
 		pre = append(pre, part.String())
@@ -69,13 +69,14 @@ func convert(v semver.Version) *masterminds.Version {
 	return masterminds.New(v.Major, v.Minor, v.Patch, strings.Join(pre, "."), strings.Join(v.Build, "."))
 }
 
-// InvalidVersionError says that the wanted version is neither a version nor a range.
+// InvalidVersionError is the error for a requested version that is neither a version nor
+// a range.
 type InvalidVersionError struct {
-	// Version is the text as it was given.
+	// Version is the text from the request.
 	Version string
-	// Err tells why it cannot be read.
+	// Err is the error of the parser.
 	Err error
-	// Hint says what would help, one sentence each.
+	// Hint states what would help, one sentence each.
 	Hint []string
 }
 
@@ -88,10 +89,10 @@ func newInvalidVersionError(text string, err error) *InvalidVersionError {
 	return e
 }
 
-// maxQuotedBytes bounds how much of a bad version a message repeats.
+// maxQuotedBytes limits how much of an invalid version a message quotes.
 const maxQuotedBytes = 100
 
-// Error returns the text and the reason.
+// Error returns the message with the version and the reason.
 func (e *InvalidVersionError) Error() string {
 	text := e.Version
 	if len(text) > maxQuotedBytes {

@@ -65,8 +65,8 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// TestShorthandsMeanTheirComparisons holds every wildcard, tilde and caret form
-// against the comparison that it stands for, over versions around all the borders.
+// TestShorthandsMeanTheirComparisons compares every wildcard, tilde and caret form with
+// the equivalent comparison, for versions around all limits.
 func TestShorthandsMeanTheirComparisons(t *testing.T) {
 	rows := [][2]string{
 		// wildcards

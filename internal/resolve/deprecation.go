@@ -10,17 +10,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// deprecationSeparator stands between the messages of one condition.
+// deprecationSeparator separates the messages of one condition.
 const deprecationSeparator = ";"
 
-// DeprecationConditions decides the four deprecation conditions of an extension, in
-// the order Deprecated, PackageDeprecated, ChannelDeprecated, BundleDeprecated:
-// channels are those that the extension asks for, bundle is the one it is about. Each
-// of the last three is reported by itself; Deprecated is true when one of them is, and
-// carries all their messages. One that is false has an empty message.
+// DeprecationConditions returns the four deprecation conditions of an extension, in the
+// order Deprecated, PackageDeprecated, ChannelDeprecated, BundleDeprecated. The channels
+// are those that the extension requests; bundle is the name of its bundle. Deprecated is
+// true when one of the others is, and joins their messages. A false condition has an
+// empty message.
 //
-// Only type, status, reason and message are set. A nil deprecations means that nothing
-// is deprecated, an empty bundle that there is none.
+// Only type, status, reason and message are set. Nil deprecations mean that nothing is
+// deprecated. An empty bundle name matches no deprecation.
 func DeprecationConditions(deprecations *fbc.Deprecations, channels []string, bundle string) []metav1.Condition {
 	var packages, ofChannels, bundles []string
 	if deprecations != nil {
@@ -37,15 +37,16 @@ func DeprecationConditions(deprecations *fbc.Deprecations, channels []string, bu
 	}
 
 	return []metav1.Condition{
-		deprecationCondition(olmv1.TypeDeprecated, slices.Concat(packages, ofChannels, bundles)),
-		deprecationCondition(olmv1.TypePackageDeprecated, packages),
-		deprecationCondition(olmv1.TypeChannelDeprecated, ofChannels),
-		deprecationCondition(olmv1.TypeBundleDeprecated, bundles),
+		newDeprecationCondition(olmv1.TypeDeprecated, slices.Concat(packages, ofChannels, bundles)),
+		newDeprecationCondition(olmv1.TypePackageDeprecated, packages),
+		newDeprecationCondition(olmv1.TypeChannelDeprecated, ofChannels),
+		newDeprecationCondition(olmv1.TypeBundleDeprecated, bundles),
 	}
 }
 
-// deprecationCondition is true when there is a message, be it an empty one.
-func deprecationCondition(conditionType string, messages []string) metav1.Condition {
+// newDeprecationCondition returns a condition that is true when messages has an element,
+// even an empty one.
+func newDeprecationCondition(conditionType string, messages []string) metav1.Condition {
 	status := metav1.ConditionFalse
 	if len(messages) > 0 {
 		status = metav1.ConditionTrue

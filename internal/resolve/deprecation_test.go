@@ -11,11 +11,11 @@ import (
 )
 
 func TestDeprecationConditions(t *testing.T) {
-	of := func(parts ...part) *fbc.Deprecations { return catalog("a", 0, parts...).Content.Deprecations }
-	wholePackage := deprecating(fbc.SchemaPackage, "", "package: use other")
-	stable := deprecating(fbc.SchemaChannel, "stable", "channel: use fast")
-	beta := deprecating(fbc.SchemaChannel, "beta", "channel: beta ended")
-	v1 := deprecating(fbc.SchemaBundle, "e.v1.0.0", "bundle: use 2.x")
+	of := func(parts ...contentOption) *fbc.Deprecations { return catalog("a", 0, parts...).Content.Deprecations }
+	wholePackage := withDeprecation(fbc.SchemaPackage, "", "package: use other")
+	stable := withDeprecation(fbc.SchemaChannel, "stable", "channel: use fast")
+	beta := withDeprecation(fbc.SchemaChannel, "beta", "channel: beta ended")
+	v1 := withDeprecation(fbc.SchemaBundle, "e.v1.0.0", "bundle: use 2.x")
 
 	cases := map[string]struct {
 		deprecations *fbc.Deprecations
@@ -32,7 +32,7 @@ func TestDeprecationConditions(t *testing.T) {
 		"a channel when none is asked for":      {of(stable), nil, "e.v2.0.0", [4]string{}},
 		"the bundle":                            {of(v1), []string{"stable"}, "e.v1.0.0", [4]string{"bundle: use 2.x", "", "", "bundle: use 2.x"}},
 		"another bundle":                        {of(v1), []string{"stable"}, "e.v2.0.0", [4]string{}},
-		"no bundle":                             {of(v1, deprecating(fbc.SchemaBundle, "", "nameless")), nil, "", [4]string{}},
+		"no bundle":                             {of(v1, withDeprecation(fbc.SchemaBundle, "", "nameless")), nil, "", [4]string{}},
 		"all three are each reported by itself": {of(v1, stable, wholePackage), []string{"stable"}, "e.v1.0.0", [4]string{"package: use other;channel: use fast;bundle: use 2.x", "package: use other", "channel: use fast", "bundle: use 2.x"}},
 	}
 
@@ -54,7 +54,7 @@ func TestDeprecationConditions(t *testing.T) {
 }
 
 func TestDeprecationWithoutMessageCounts(t *testing.T) {
-	d := catalog("a", 0, deprecating(fbc.SchemaBundle, "e.v1.0.0", "")).Content.Deprecations
+	d := catalog("a", 0, withDeprecation(fbc.SchemaBundle, "e.v1.0.0", "")).Content.Deprecations
 	for i, want := range []metav1.ConditionStatus{"True", "False", "False", "True"} {
 		if got := resolve.DeprecationConditions(d, nil, "e.v1.0.0")[i]; got.Status != want || got.Message != "" {
 			t.Errorf("%s = %s %q, want %s", got.Type, got.Status, got.Message, want)

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Query is the part of a request that error messages repeat.
+// Query is the part of a request that error messages quote.
 type Query struct {
-	// Package, Version and Channels are as they were asked for.
+	// Package, Version and Channels are as in the request.
 	Package, Version string
 	Channels         []string
-	// Installed is what is installed; nil when nothing is.
+	// Installed is the installed bundle; nil when nothing is installed.
 	Installed *Installed
 }
 
-func newQuery(req Request) Query {
+func newErrorQuery(req Request) Query {
 	return Query{Package: req.Package, Version: req.Version, Channels: slices.Clone(req.Channels), Installed: req.Installed}
 }
 
-// sentence puts the query into the words that users, scripts and test suites know:
+// describe formats the query in the form that users, scripts and test suites match:
 // `found "package" [matching version "x"] [in channels [a b]]`.
-func (q Query) sentence(found string) string {
+func (q Query) describe(found string) string {
 	var s strings.Builder
 	if q.Installed != nil {
 		fmt.Fprintf(&s, "error upgrading from currently installed version %q: ", q.Installed.Version)
@@ -39,44 +39,44 @@ func (q Query) sentence(found string) string {
 	return s.String()
 }
 
-// NotFoundError says that no catalog offers a bundle that satisfies the request.
+// NotFoundError is the error when no catalog offers a bundle that satisfies the request.
 type NotFoundError struct {
 	Query
-	// Hint says what is there instead and what would help, one sentence each. It is no
+	// Hint states which bundles exist and what would help, one sentence each. It is not
 	// part of the message.
 	Hint []string
 }
 
-// Error is the sentence that ends up in the extension's condition.
-func (e *NotFoundError) Error() string { return e.sentence("no bundles found") }
+// Error returns the message for the extension's condition.
+func (e *NotFoundError) Error() string { return e.describe("no bundles found") }
 
-// AmbiguousError says that several catalogs offer a bundle and none of them comes
-// first.
+// AmbiguousError is the error when several catalogs offer a bundle and none of them
+// takes precedence.
 type AmbiguousError struct {
 	Query
 	// Catalogs that offer a bundle, sorted.
 	Catalogs []string
 	// Priority that they share.
 	Priority int32
-	// Hint says what would help, one sentence each. It is no part of the message.
+	// Hint states what would help, one sentence each. It is not part of the message.
 	Hint []string
 }
 
-// Error is the sentence that ends up in the extension's condition.
+// Error returns the message for the extension's condition.
 func (e *AmbiguousError) Error() string {
-	return e.sentence("found bundles") + fmt.Sprintf(" in multiple catalogs with the same priority %v", e.Catalogs)
+	return e.describe("found bundles") + fmt.Sprintf(" in multiple catalogs with the same priority %v", e.Catalogs)
 }
 
 func newAmbiguousError(req Request, offers []*survey) *AmbiguousError {
-	e := &AmbiguousError{Query: newQuery(req), Priority: offers[0].catalog.Priority, Hint: ambiguousHint(offers)}
+	e := &AmbiguousError{Query: newErrorQuery(req), Priority: offers[0].catalog.Priority, Hint: ambiguousHint(offers)}
 	for _, s := range offers {
 		e.Catalogs = append(e.Catalogs, s.catalog.Name)
 	}
 	return e
 }
 
-// Hints are the sentences that say what would help against an error of this package;
-// none for other errors.
+// Hints returns the advice of an error of this package, one sentence each. It returns nil
+// for other errors.
 func Hints(err error) []string {
 	var notFound *NotFoundError
 	var ambiguous *AmbiguousError

@@ -9,13 +9,13 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// Explanation says why a request gives nothing.
+// Explanation states why a request cannot be resolved.
 type Explanation struct {
-	// Conflict are the fewest facts that together leave nothing to choose, one sentence
-	// each: without any one of them there would be something. Never empty.
+	// Conflict is a minimal set of facts that leave no candidate, one sentence each.
+	// Without any one of them there would be a candidate. Never empty.
 	Conflict []string
-	// Change is the nearest change after which something is chosen; empty when no single
-	// one is enough.
+	// Change is the easiest change that makes the request succeed; empty when no single
+	// change is enough.
 	Change string
 }
 
@@ -28,16 +28,17 @@ func (e *Explanation) String() string {
 	return text
 }
 
-// wish is a part of a request that can be given up.
-type wish struct {
-	sentence string
-	giveUp   func(*Request)
-	// instead says what would be chosen without it.
-	instead func(*Result) string
+// restriction is an optional part of a request. An explanation drops restrictions to
+// find those in conflict.
+type restriction struct {
+	sentence   string
+	removeFrom func(*Request)
+	// describeAlternative describes the result without this restriction.
+	describeAlternative func(*Result) string
 }
 
-// Explain says why Resolve gives an error for a request, and what would help; nil when it
-// gives none. It resolves the request up to nine times.
+// Explain returns why Resolve fails for a request and what would help. It returns nil
+// when Resolve succeeds. It resolves the request up to nine times.
 func Explain(req Request, catalogs []Catalog) *Explanation {
 	_, err := Resolve(req, catalogs)
 	var notFound *NotFoundError
@@ -54,24 +55,24 @@ func Explain(req Request, catalogs []Catalog) *Explanation {
 		return &Explanation{Conflict: []string{err.Error()}, Change: "Mend it: " + strings.Join(Hints(err), "; ")}
 	}
 
-	all := wishes(req)
-	if !offered(req, catalogs, all) {
+	all := listRestrictions(req)
+	if !hasCandidate(req, catalogs, all) {
 		return &Explanation{
-			Conflict: notFound.withoutWishes(catalogs),
+			Conflict: notFound.hintsWithoutRestrictions(catalogs),
 			Change:   "Add a catalog that has it, or have one selected with spec.source.catalog.selector",
 		}
 	}
 
 	core := slices.Clone(all)
 	for _, w := range all {
-		less := slices.DeleteFunc(slices.Clone(core), func(other *wish) bool { return other == w })
-		givenUp := slices.DeleteFunc(slices.Clone(all), func(other *wish) bool { return slices.Contains(less, other) })
-		if !offered(req, catalogs, givenUp) {
-			core = less
+		reduced := slices.DeleteFunc(slices.Clone(core), func(other *restriction) bool { return other == w })
+		dropped := slices.DeleteFunc(slices.Clone(all), func(other *restriction) bool { return slices.Contains(reduced, other) })
+		if !hasCandidate(req, catalogs, dropped) {
+			core = reduced
 		}
 	}
 
-	e := &Explanation{Change: nearest(req, catalogs, core)}
+	e := &Explanation{Change: findNearestChange(req, catalogs, core)}
 	for _, w := range core {
 		e.Conflict = append(e.Conflict, w.sentence)
 	}
@@ -79,14 +80,14 @@ func Explain(req Request, catalogs []Catalog) *Explanation {
 	return e
 }
 
-// wishes are the parts of a request, those that are easiest to change first.
-func wishes(req Request) []*wish {
-	var all []*wish
+// listRestrictions returns the restrictions of a request, the easiest to change first.
+func listRestrictions(req Request) []*restriction {
+	var all []*restriction
 	if len(req.Channels) > 0 {
-		all = append(all, &wish{
-			sentence: fmt.Sprintf("only channels %v are asked for", req.Channels),
-			giveUp:   func(r *Request) { r.Channels = nil },
-			instead: func(r *Result) string {
+		all = append(all, &restriction{
+			sentence:   fmt.Sprintf("only channels %v are asked for", req.Channels),
+			removeFrom: func(r *Request) { r.Channels = nil },
+			describeAlternative: func(r *Result) string {
 				if len(r.Channels) == 0 {
 					return fmt.Sprintf("Version %s is in no channel: it could be had without spec.source.catalog.channels", r.Version)
 				}
@@ -96,20 +97,20 @@ func wishes(req Request) []*wish {
 	}
 
 	if req.Version != "" {
-		all = append(all, &wish{
-			sentence: fmt.Sprintf("version %q is asked for", req.Version),
-			giveUp:   func(r *Request) { r.Version = "" },
-			instead: func(r *Result) string {
+		all = append(all, &restriction{
+			sentence:   fmt.Sprintf("version %q is asked for", req.Version),
+			removeFrom: func(r *Request) { r.Version = "" },
+			describeAlternative: func(r *Result) string {
 				return fmt.Sprintf("Version %s could be had: ask for it in spec.source.catalog.version", r.Version)
 			},
 		})
 	}
 
 	if req.Installed != nil && req.Policy != olmv1.UpgradeConstraintPolicySelfCertified {
-		all = append(all, &wish{
-			sentence: fmt.Sprintf("only %q, which is installed, and the updates that the catalog allows from it are looked at", req.Installed.Name),
-			giveUp:   func(r *Request) { r.Policy = olmv1.UpgradeConstraintPolicySelfCertified },
-			instead: func(r *Result) string {
+		all = append(all, &restriction{
+			sentence:   fmt.Sprintf("only %q, which is installed, and the updates that the catalog allows from it are looked at", req.Installed.Name),
+			removeFrom: func(r *Request) { r.Policy = olmv1.UpgradeConstraintPolicySelfCertified },
+			describeAlternative: func(r *Result) string {
 				return fmt.Sprintf("Version %s could be had with upgradeConstraintPolicy %s, at your own risk", r.Version, olmv1.UpgradeConstraintPolicySelfCertified)
 			},
 		})
@@ -118,29 +119,30 @@ func wishes(req Request) []*wish {
 	return all
 }
 
-// offered reports whether something is offered when some wishes are given up. Several
-// catalogs that offer something are no lack of it.
-func offered(req Request, catalogs []Catalog, givenUp []*wish) bool {
-	_, err := Resolve(without(req, givenUp...), catalogs)
+// hasCandidate reports whether a candidate exists when some restrictions are dropped. An
+// ambiguous result counts as a candidate.
+func hasCandidate(req Request, catalogs []Catalog, dropped []*restriction) bool {
+	_, err := Resolve(dropRestrictions(req, dropped...), catalogs)
 	var ambiguous *AmbiguousError
 	return err == nil || errors.As(err, &ambiguous)
 }
 
-func without(req Request, givenUp ...*wish) Request {
-	for _, w := range givenUp {
-		w.giveUp(&req)
+func dropRestrictions(req Request, dropped ...*restriction) Request {
+	for _, w := range dropped {
+		w.removeFrom(&req)
 	}
 	return req
 }
 
-// nearest is the first wish that is enough to give up.
-func nearest(req Request, catalogs []Catalog, core []*wish) string {
+// findNearestChange describes the first restriction that is enough to drop, with its
+// alternative. It returns an empty string when no single one is enough.
+func findNearestChange(req Request, catalogs []Catalog, core []*restriction) string {
 	for _, w := range core {
-		result, err := Resolve(without(req, w), catalogs)
+		result, err := Resolve(dropRestrictions(req, w), catalogs)
 		var ambiguous *AmbiguousError
 		switch {
 		case err == nil:
-			return w.instead(result)
+			return w.describeAlternative(result)
 		case errors.As(err, &ambiguous):
 			return fmt.Sprintf("Catalogs %v have something else to offer", ambiguous.Catalogs)
 		}
@@ -149,8 +151,8 @@ func nearest(req Request, catalogs []Catalog, core []*wish) string {
 	return ""
 }
 
-// withoutWishes says what stands in the way when nothing but the package is asked for.
-func (e *NotFoundError) withoutWishes(catalogs []Catalog) []string {
+// hintsWithoutRestrictions returns the hints for a request that names only the package.
+func (e *NotFoundError) hintsWithoutRestrictions(catalogs []Catalog) []string {
 	_, err := Resolve(Request{Package: e.Package}, catalogs)
 	if hints := Hints(err); len(hints) > 0 {
 		return hints

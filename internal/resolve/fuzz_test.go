@@ -65,11 +65,11 @@ var (
 
 // randomCatalog makes a small catalog in which names, edges and deprecations are any.
 func randomCatalog(s *byteSource, name string) resolve.Catalog {
-	var parts []part
+	var parts []contentOption
 	count := s.below(6)
 	bundleName := func() string { return fmt.Sprintf("b%d", s.below(count+2)) }
 	for i := range count {
-		parts = append(parts, having(bundleOf(fmt.Sprintf("b%d", i), pick(s, fuzzVersions), pick(s, []string{"", "", "1", "2.a", "01"}))))
+		parts = append(parts, withBundles(bundleOf(fmt.Sprintf("b%d", i), pick(s, fuzzVersions), pick(s, []string{"", "", "1", "2.a", "01"}))))
 	}
 
 	for ch := range s.below(3) {
@@ -79,17 +79,17 @@ func randomCatalog(s *byteSource, name string) resolve.Catalog {
 				Name: bundleName(), Replaces: pick(s, []string{"", bundleName()}), Skips: []string{bundleName()}, SkipRange: pick(s, fuzzRanges),
 			})
 		}
-		parts = append(parts, channel(fmt.Sprintf("ch%d", ch), entries...))
+		parts = append(parts, withChannel(fmt.Sprintf("ch%d", ch), entries...))
 	}
 
 	for range s.below(3) {
-		parts = append(parts, deprecating(fbc.SchemaBundle, bundleName(), "old"))
+		parts = append(parts, withDeprecation(fbc.SchemaBundle, bundleName(), "old"))
 	}
 
 	return catalog(name, int32(s.below(3)-1), parts...)
 }
 
-// FuzzResolve holds Resolve against what it promises, on small catalogs of any shape.
+// FuzzResolve checks the documented guarantees of Resolve on small random catalogs.
 func FuzzResolve(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2, 3, 1, 0, 3, 0, 6, 0, 2, 3, 0, 1, 1, 2, 1, 3, 1, 0, 0, 2, 1, 1, 1, 0})

@@ -6,11 +6,11 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Suffices reports whether a cluster's version of Kubernetes is as new as a minKubeVersion asks.
-// Only the three numbers of versions count: providers of clusters write their own marks
-// behind them. An empty version asks for nothing, and one of the cluster that is empty is not
-// known, and suffices. A version that is none is an error, a MinKubeVersionError when it is the
-// bundle's.
+// Suffices reports whether a cluster's Kubernetes version is at least minKubeVersion.
+// It compares major, minor and patch only, because cluster providers append their own
+// suffixes. It returns true when either version is empty: nothing is required, or the
+// cluster's version is unknown. It returns a *MinKubeVersionError when minKubeVersion
+// cannot be parsed, and another error when the cluster's version cannot.
 func Suffices(cluster, minKubeVersion string) (bool, error) {
 	if minKubeVersion == "" || cluster == "" {
 		return true, nil
@@ -26,18 +26,18 @@ func Suffices(cluster, minKubeVersion string) (bool, error) {
 		return false, fmt.Errorf("the version of the API server, %q: %w", cluster, err)
 	}
 
-	return plain(has).GTE(plain(wanted)), nil
+	return coreVersion(has).GTE(coreVersion(wanted)), nil
 }
 
-// MinKubeVersionError says that a bundle's minKubeVersion is no version.
+// MinKubeVersionError is the error for a bundle whose minKubeVersion is not a version.
 type MinKubeVersionError struct{ Version string }
 
-// Error says where it is, and whose business.
+// Error names the field and who has to correct it.
 func (e *MinKubeVersionError) Error() string {
 	return fmt.Sprintf("spec.minKubeVersion %q of its ClusterServiceVersion is no version: its author has to correct it", e.Version)
 }
 
-// plain is a version without its pre-release and build parts.
-func plain(v semver.Version) semver.Version {
+// coreVersion returns the version without its pre-release and build parts.
+func coreVersion(v semver.Version) semver.Version {
 	return semver.Version{Major: v.Major, Minor: v.Minor, Patch: v.Patch}
 }

@@ -1,11 +1,11 @@
-// Package resolve chooses the bundle that an extension wants from the catalogs that
-// offer its package: by version range, channels, the catalog's upgrade edges,
-// deprecations and the priority of catalogs. When it cannot choose it says why, and
-// what would help.
+// Package resolve chooses the bundle of an extension from the catalogs that offer its
+// package. It considers the version range, the channels, the catalog's upgrade edges,
+// deprecations and the priority of catalogs. When it cannot choose, its error explains
+// why and hints at what would help.
 //
-// It is pure: the caller reads the catalogs and writes the conditions. It chooses one
-// package's bundle; what bundles need of each other is the job of the package dependency
-// below it.
+// The package is pure: the caller reads the catalogs and writes the conditions. It
+// resolves a single package; package dependency below it resolves dependencies between
+// bundles.
 package resolve
 
 import (
@@ -21,32 +21,32 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// Request is what is wanted.
+// Request states which bundle to resolve.
 type Request struct {
 	// Package is the name of the package.
 	Package string
-	// Version is a version or a range as ParseConstraint reads it. Empty means every
-	// version, pre-releases too.
+	// Version is a version or a range as ParseConstraint reads it. Empty matches every
+	// version, including pre-releases.
 	Version string
 	// Channels limits the choice to bundles of these channels, and the updates to the
-	// edges of these channels. Empty means all channels, and bundles of none.
+	// edges of these channels. Empty means all channels, and bundles in no channel.
 	Channels []string
-	// Policy SelfCertified lets every bundle be chosen; with any other value only the
-	// installed bundle and its successors are.
+	// Policy SelfCertified permits every bundle. Any other value permits only the
+	// installed bundle and its successors.
 	Policy olmv1.UpgradeConstraintPolicy
-	// Installed is what is installed now; nil when nothing is.
+	// Installed is the installed bundle; nil when nothing is installed.
 	Installed *Installed
-	// RunsOn reports whether the cluster is as new as a bundle's minKubeVersion asks, as far as
-	// the catalog says that. It is asked of few bundles. Nil means that every bundle runs.
+	// RunsOn reports whether the cluster satisfies a bundle's minKubeVersion, if the
+	// catalog states one. It is called for few bundles. Nil means that every bundle runs.
 	RunsOn func(minKubeVersion string) bool
 }
 
-// Installed is an installed bundle. No catalog need have it.
+// Installed is an installed bundle. It need not be in any catalog.
 type Installed struct {
 	Name string
-	// Version of the bundle. One that is not a semantic version lies in no skipRange.
+	// Version of the bundle. If it is not a semantic version, no skipRange contains it.
 	Version string
-	// Release of the bundle; empty for a bundle that has none beside its version.
+	// Release of the bundle; empty when the bundle has only a version.
 	Release string
 }
 
@@ -55,7 +55,7 @@ type Catalog struct {
 	Name string
 	// Priority decides between catalogs: the higher wins.
 	Priority int32
-	// Content is what the catalog says of the wanted package. Nil means nothing.
+	// Content is the catalog's content for the requested package; nil when it has none.
 	Content *fbc.Content
 }
 
@@ -63,39 +63,40 @@ type Catalog struct {
 type Result struct {
 	Bundle  fbc.Bundle
 	Version semver.Version
-	// Release of the bundle; empty for a bundle that has none beside its version.
+	// Release of the bundle; empty when the bundle has only a version.
 	Release string
-	// Catalog is the name of the catalog that the bundle was chosen from.
+	// Catalog is the name of the catalog that offers the bundle.
 	Catalog string
-	// Channels that hold the bundle, of those asked for; sorted.
+	// Channels are the requested channels that contain the bundle, sorted.
 	Channels []string
-	// Edges lead from the installed bundle to this one. None when no edge binds, and when
-	// it is the installed one itself.
+	// Edges lead from the installed bundle to this one. Empty when the policy ignores
+	// edges, or when the bundle is the installed one.
 	Edges []upgradegraph.Edge
-	// Deprecations of the package in that catalog, as DeprecationConditions wants them.
-	// Nil when there are none.
+	// Deprecations of the package in that catalog, in the form that
+	// DeprecationConditions takes. Nil when there are none.
 	Deprecations *fbc.Deprecations
-	// Warnings are faults of the catalogs that were stepped over: bundles without a
-	// valid version, and edges that cannot be read.
+	// Warnings are faults of the catalogs that were skipped: bundles without a valid
+	// version, and edges that cannot be parsed.
 	Warnings []string
 }
 
-// Resolve chooses a bundle.
+// Resolve returns the bundle that the request selects from the catalogs.
 //
-// In each catalog the candidates are the bundles of the channels and the version
-// range that are asked for. When something is installed and the policy is not
-// SelfCertified they must also be the installed bundle itself or one of its successors
-// that is not older: going back is for the user to force. Of the candidates a
-// catalog's best is the one that runs on the cluster, then the one that is not deprecated,
-// then the one with the highest version, then with the highest release. Catalogs whose best
-// does not run drop out when another's does, then those whose best is deprecated when
-// another's is not; then those of lower priority drop out.
+// The candidates of a catalog are its bundles in the requested channels and version
+// range. If a bundle is installed and the policy is not SelfCertified, a candidate must
+// also be the installed bundle or one of its successors that is not older. A user has
+// to force a downgrade.
 //
-// A catalog's faults stop nobody else: a bundle without a valid version is no
+// The best candidate of a catalog runs on the cluster, is not deprecated, and has the
+// highest version and then the highest release, in this order. Catalogs are compared by
+// their best candidates: one that runs beats one that does not, then one that is not
+// deprecated beats one that is. Then the highest priority wins.
+//
+// A fault in a catalog affects nothing else: a bundle without a valid version is no
 // candidate, and an invalid skipRange makes no edge.
 //
-// The errors are *InvalidVersionError, *NotFoundError and *AmbiguousError; Hints tells
-// what would help.
+// The errors are *InvalidVersionError, *NotFoundError and *AmbiguousError; Hints returns
+// advice for each of them.
 func Resolve(req Request, catalogs []Catalog) (*Result, error) {
 	constraint, err := ParseConstraint(req.Version)
 	if err != nil {
@@ -109,9 +110,9 @@ func Resolve(req Request, catalogs []Catalog) (*Result, error) {
 
 	slices.SortStableFunc(surveys, func(a, b *survey) int { return strings.Compare(a.catalog.Name, b.catalog.Name) })
 
-	switch offers := preferred(surveys); len(offers) {
+	switch offers := selectPreferredSurveys(surveys); len(offers) {
 	case 0:
-		return nil, &NotFoundError{Query: newQuery(req), Hint: notFoundHint(req, constraint, surveys)}
+		return nil, &NotFoundError{Query: newErrorQuery(req), Hint: notFoundHint(req, constraint, surveys)}
 	case 1:
 		return newResult(req, offers[0], surveys), nil
 	default:
@@ -119,13 +120,14 @@ func Resolve(req Request, catalogs []Catalog) (*Result, error) {
 	}
 }
 
-// preferred reduces the catalogs that offer something, first by deprecation and then
-// by priority. Several that are left are equally good.
-func preferred(surveys []*survey) []*survey {
+// selectPreferredSurveys returns the surveys with the best candidates: those that run on the
+// cluster, then those that are not deprecated, then those of the highest priority.
+// Several results are equally good.
+func selectPreferredSurveys(surveys []*survey) []*survey {
 	offers := slices.Clone(surveys)
 	offers = slices.DeleteFunc(offers, func(s *survey) bool { return s.best == nil })
-	if slices.ContainsFunc(offers, func(s *survey) bool { return !s.best.unsuited }) {
-		offers = slices.DeleteFunc(offers, func(s *survey) bool { return s.best.unsuited })
+	if slices.ContainsFunc(offers, func(s *survey) bool { return !s.best.incompatible }) {
+		offers = slices.DeleteFunc(offers, func(s *survey) bool { return s.best.incompatible })
 	}
 	if slices.ContainsFunc(offers, func(s *survey) bool { return !s.best.deprecated }) {
 		offers = slices.DeleteFunc(offers, func(s *survey) bool { return s.best.deprecated })
@@ -144,12 +146,12 @@ func newResult(req Request, chosen *survey, surveys []*survey) *Result {
 		Version:      chosen.best.version,
 		Release:      chosen.best.release,
 		Catalog:      chosen.catalog.Name,
-		Channels:     channelsOf(selectChannels(chosen.catalog.Content.Channels, req.Channels), chosen.best.bundle.Name),
+		Channels:     channelsWithBundle(selectChannels(chosen.catalog.Content.Channels, req.Channels), chosen.best.bundle.Name),
 		Deprecations: chosen.catalog.Content.Deprecations,
 	}
 
 	if chosen.graph != nil {
-		for _, edge := range chosen.graph.Successors(readInstalled(req.Installed).node()) {
+		for _, edge := range chosen.graph.Successors(readInstalled(req.Installed).graphNode()) {
 			if edge.To == r.Bundle.Name {
 				r.Edges = append(r.Edges, edge)
 			}
@@ -157,51 +159,51 @@ func newResult(req Request, chosen *survey, surveys []*survey) *Result {
 	}
 
 	for _, s := range surveys {
-		r.Warnings = append(r.Warnings, s.faults()...)
+		r.Warnings = append(r.Warnings, s.listCatalogFaults()...)
 	}
 	return r
 }
 
-// survey is what one catalog has to offer, and what stood in the way of the rest.
+// survey holds the best bundle of one catalog, and the reasons against its other bundles.
 type survey struct {
 	catalog Catalog
-	// known: the catalog has the package.
-	known bool
+	// hasPackage is true when the catalog has the package.
+	hasPackage bool
 	// candidates are all bundles of the package with a valid version.
 	candidates []candidate
-	// invalid says of each other bundle why it is none.
+	// invalid has a message for each bundle without a valid version.
 	invalid []string
-	// graph holds the edges that bind; nil when none do.
+	// graph holds the upgrade edges to follow; nil when edges do not limit the choice.
 	graph *upgradegraph.Graph
-	// best is the bundle that the catalog offers; nil when there is none.
+	// best is the best candidate of the catalog; nil when there is none.
 	best *candidate
 }
 
-// newSurvey looks at one catalog.
+// newSurvey evaluates the bundles of one catalog against the request.
 func newSurvey(req Request, constraint Constraint, c Catalog) *survey {
 	s := &survey{catalog: c}
 	if c.Content == nil {
 		return s
 	}
 
-	s.known = c.Content.Package != nil || len(c.Content.Bundles) > 0
+	s.hasPackage = c.Content.Package != nil || len(c.Content.Bundles) > 0
 	s.readBundles()
 	channels := selectChannels(c.Content.Channels, req.Channels)
-	s.checkChannels(channels, len(req.Channels) == 0)
+	s.markChannelMembers(channels, len(req.Channels) == 0)
 	installed := readInstalled(req.Installed)
-	s.checkEdges(req, installed, channels)
+	s.markPermittedCandidates(req, installed, channels)
 	for i := range s.candidates {
 		candidate := &s.candidates[i]
 		candidate.matches = constraint.Matches(candidate.version)
 	}
 
-	s.choose(req, installed)
+	s.selectBestCandidate(req, installed)
 	return s
 }
 
-// choose finds the best of the candidates. From the one that would be it but for the
-// cluster it goes down until one runs there; where none does it is that one, which says why.
-func (s *survey) choose(req Request, installed installedBundle) {
+// selectBestCandidate sets best to the first candidate, in order of preference, that runs on the
+// cluster. If none runs, best is the first candidate of all, so that its error can be reported.
+func (s *survey) selectBestCandidate(req Request, installed installedBundle) {
 	var left []*candidate
 	for i := range s.candidates {
 		if c := &s.candidates[i]; c.inChannels && c.matches && c.permitted {
@@ -211,9 +213,9 @@ func (s *survey) choose(req Request, installed installedBundle) {
 
 	slices.SortFunc(left, func(a, b *candidate) int {
 		switch {
-		case installed.prefers(a, b):
+		case installed.prefersCandidate(a, b):
 			return -1
-		case installed.prefers(b, a):
+		case installed.prefersCandidate(b, a):
 			return 1
 		default:
 			return 0
@@ -221,7 +223,7 @@ func (s *survey) choose(req Request, installed installedBundle) {
 	})
 
 	for _, c := range left {
-		if c.unsuited = !c.runs(req.RunsOn); !c.unsuited {
+		if c.incompatible = !c.isCompatible(req.RunsOn); !c.incompatible {
 			s.best = c
 			return
 		}
@@ -232,7 +234,7 @@ func (s *survey) choose(req Request, installed installedBundle) {
 	}
 }
 
-// readBundles finds the bundles that have a valid version, and which are deprecated.
+// readBundles sets candidates and invalid, and marks the deprecated candidates.
 func (s *survey) readBundles() {
 	content := s.catalog.Content
 	deprecated := map[string]bool{}
@@ -246,7 +248,7 @@ func (s *survey) readBundles() {
 
 	s.candidates = make([]candidate, 0, len(content.Bundles))
 	for i := range content.Bundles {
-		c, err := readBundle(&content.Bundles[i])
+		c, err := newCandidate(&content.Bundles[i])
 		if err != nil {
 			s.invalid = append(s.invalid, err.Error()+"; the bundle is left out")
 			continue
@@ -256,9 +258,9 @@ func (s *survey) readBundles() {
 	}
 }
 
-// checkChannels marks the candidates that are in the channels; all of them when any
-// bundle will do.
-func (s *survey) checkChannels(channels []fbc.Channel, all bool) {
+// markChannelMembers sets inChannels on the candidates that are in the channels, or on
+// every candidate when all is true.
+func (s *survey) markChannelMembers(channels []fbc.Channel, all bool) {
 	members := map[string]bool{}
 	if !all {
 		for _, ch := range channels {
@@ -273,8 +275,9 @@ func (s *survey) checkChannels(channels []fbc.Channel, all bool) {
 	}
 }
 
-// checkEdges marks the candidates that may follow the installed bundle.
-func (s *survey) checkEdges(req Request, installed installedBundle, channels []fbc.Channel) {
+// markPermittedCandidates sets permitted on the candidates that the upgrade policy allows. It
+// builds the graph when upgrade edges limit the choice.
+func (s *survey) markPermittedCandidates(req Request, installed installedBundle, channels []fbc.Channel) {
 	free := req.Installed == nil || req.Policy == olmv1.UpgradeConstraintPolicySelfCertified
 	successors := map[string]bool{}
 	if !free {
@@ -286,19 +289,19 @@ func (s *survey) checkEdges(req Request, installed installedBundle, channels []f
 			v, ok := versions[bundle]
 			return v, ok
 		})
-		for _, edge := range s.graph.Successors(installed.node()) {
+		for _, edge := range s.graph.Successors(installed.graphNode()) {
 			successors[edge.To] = true
 		}
 	}
 
 	for i := range s.candidates {
 		c := &s.candidates[i]
-		c.permitted = free || installed.is(c) || (successors[c.bundle.Name] && !installed.isNewerThan(c))
+		c.permitted = free || installed.isSameBundle(c) || (successors[c.bundle.Name] && !installed.isNewerThan(c))
 	}
 }
 
-// faults are the catalog's own mistakes, one sentence each; of many the first ones.
-func (s *survey) faults() []string {
+// listCatalogFaults returns the mistakes in the catalog, one sentence each, at most maxListed.
+func (s *survey) listCatalogFaults() []string {
 	faults := slices.Clone(s.invalid)
 	if s.graph != nil {
 		for _, err := range s.graph.Problems() {
@@ -317,7 +320,8 @@ func (s *survey) faults() []string {
 	return faults
 }
 
-// selectChannels are the channels with one of the names; all when no name is given.
+// selectChannels returns the channels with one of the names, or all channels when names
+// is empty.
 func selectChannels(channels []fbc.Channel, names []string) []fbc.Channel {
 	if len(names) == 0 {
 		return channels
@@ -332,8 +336,8 @@ func selectChannels(channels []fbc.Channel, names []string) []fbc.Channel {
 	return selected
 }
 
-// channelsOf are the sorted names of the channels that hold a bundle.
-func channelsOf(channels []fbc.Channel, bundle string) []string {
+// channelsWithBundle returns the sorted names of the channels that contain the bundle.
+func channelsWithBundle(channels []fbc.Channel, bundle string) []string {
 	var names []string
 	for _, ch := range channels {
 		if slices.ContainsFunc(ch.Entries, func(e fbc.ChannelEntry) bool { return e.Name == bundle }) {

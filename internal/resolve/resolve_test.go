@@ -18,8 +18,8 @@ const (
 	selfCertified   = olmv1.UpgradeConstraintPolicySelfCertified
 )
 
-// resolveCase is a request and either the bundle and catalog that it gives, or the
-// error's message.
+// resolveCase is a request and either the expected bundle and catalog, or the expected
+// error message.
 type resolveCase struct {
 	req         resolve.Request
 	catalogs    []resolve.Catalog
@@ -61,19 +61,19 @@ func runResolve(t *testing.T, cases map[string]resolveCase) {
 }
 
 func TestCatalogSelectionAndPriority(t *testing.T) {
-	one := having(bundle("e.v1.0.0"))
-	old := deprecating(fbc.SchemaBundle, "e.v1.0.0", "old")
+	one := withBundles(bundle("e.v1.0.0"))
+	old := withDeprecation(fbc.SchemaBundle, "e.v1.0.0", "old")
 	runResolve(t, map[string]resolveCase{
 		"any catalog that has the package will do": {
 			catalogs: []resolve.Catalog{{Name: "empty"}, {Name: "hollow", Content: &fbc.Content{}}, catalog("a", 0, one)},
 			want:     "e.v1.0.0", wantC: "a",
 		},
 		"the higher priority wins": {
-			catalogs: []resolve.Catalog{catalog("a", 10, having(bundle("e.v2.0.0"))), catalog("b", 1000, one)},
+			catalogs: []resolve.Catalog{catalog("a", 10, withBundles(bundle("e.v2.0.0"))), catalog("b", 1000, one)},
 			want:     "e.v1.0.0", wantC: "b",
 		},
 		"priority spans all 32-bit integers": {
-			catalogs: []resolve.Catalog{catalog("low", math.MinInt32, having(bundle("e.v2.0.0"))), catalog("high", math.MaxInt32, one), catalog("zero", 0, one)},
+			catalogs: []resolve.Catalog{catalog("low", math.MinInt32, withBundles(bundle("e.v2.0.0"))), catalog("high", math.MaxInt32, one), catalog("zero", 0, one)},
 			want:     "e.v1.0.0", wantC: "high",
 		},
 		"zero beats a negative priority": {
@@ -82,7 +82,7 @@ func TestCatalogSelectionAndPriority(t *testing.T) {
 		},
 		"a catalog without a match does not win by its priority": {
 			req:      resolve.Request{Version: "1.x"},
-			catalogs: []resolve.Catalog{catalog("a", 10, having(bundle("e.v2.0.0"))), catalog("b", 0, one)},
+			catalogs: []resolve.Catalog{catalog("a", 10, withBundles(bundle("e.v2.0.0"))), catalog("b", 0, one)},
 			want:     "e.v1.0.0", wantC: "b",
 		},
 		"not deprecated in a low-priority catalog beats deprecated in a high-priority one": {
@@ -103,7 +103,7 @@ func TestCatalogSelectionAndPriority(t *testing.T) {
 		},
 		"ambiguous even when the versions differ, and only the catalogs that tie are named": {
 			req:      resolve.Request{Version: ">=1.0.0", Channels: []string{"stable", "fast"}},
-			catalogs: []resolve.Catalog{catalog("b", 5, one, flat("fast", "e.v1.0.0")), catalog("a", 5, having(bundle("e.v2.0.0")), flat("stable", "e.v2.0.0")), catalog("c", 1, one, flat("stable", "e.v1.0.0"))},
+			catalogs: []resolve.Catalog{catalog("b", 5, one, withFlatChannel("fast", "e.v1.0.0")), catalog("a", 5, withBundles(bundle("e.v2.0.0")), withFlatChannel("stable", "e.v2.0.0")), catalog("c", 1, one, withFlatChannel("stable", "e.v1.0.0"))},
 			wantErr:  `found bundles for package "example" matching version ">=1.0.0" in channels [stable fast] in multiple catalogs with the same priority [a b]`,
 		},
 		"ambiguous while something is installed": {
@@ -113,7 +113,7 @@ func TestCatalogSelectionAndPriority(t *testing.T) {
 		},
 		"an ambiguity is cleared by the version when one catalog only has it": {
 			req:      resolve.Request{Version: "1.0.0"},
-			catalogs: []resolve.Catalog{catalog("a", 0, one), catalog("b", 0, having(bundle("e.v1.0.1")))},
+			catalogs: []resolve.Catalog{catalog("a", 0, one), catalog("b", 0, withBundles(bundle("e.v1.0.1")))},
 			want:     "e.v1.0.0", wantC: "a",
 		},
 		"an ambiguity is cleared by a priority": {
@@ -133,10 +133,10 @@ func TestCatalogSelectionAndPriority(t *testing.T) {
 
 func TestVersionsAndChannels(t *testing.T) {
 	all := catalog("a", 0,
-		having(bundles("e.v1.14.3", "e.v1.14.5", "e.v1.14.4", "e.v1.15.0", "e.v1.15.2", "e.v1.16.0", "e.v1.17.1", "e.v2.0.0-rc.1")...),
-		flat("latest", "e.v1.15.0", "e.v1.15.2", "e.v1.16.0", "e.v1.17.1"),
-		flat("pipelines-1.14", "e.v1.14.3", "e.v1.14.4", "e.v1.14.5"),
-		flat("candidate", "e.v2.0.0-rc.1"),
+		withBundles(bundles("e.v1.14.3", "e.v1.14.5", "e.v1.14.4", "e.v1.15.0", "e.v1.15.2", "e.v1.16.0", "e.v1.17.1", "e.v2.0.0-rc.1")...),
+		withFlatChannel("latest", "e.v1.15.0", "e.v1.15.2", "e.v1.16.0", "e.v1.17.1"),
+		withFlatChannel("pipelines-1.14", "e.v1.14.3", "e.v1.14.4", "e.v1.14.5"),
+		withFlatChannel("candidate", "e.v2.0.0-rc.1"),
 	)
 
 	only := func(version string, channels ...string) resolve.Request {
@@ -180,30 +180,30 @@ func TestVersionsAndChannels(t *testing.T) {
 func TestUpgradeEdges(t *testing.T) {
 	// Each bundle replaces the one before; 1.2.0 and 3.0.0 can be reached further back.
 	graph := []resolve.Catalog{catalog("a", 0,
-		having(bundles("e.v1.0.0", "e.v1.1.0", "e.v1.2.0", "e.v1.3.0", "e.v2.0.0")...),
-		channel("stable",
+		withBundles(bundles("e.v1.0.0", "e.v1.1.0", "e.v1.2.0", "e.v1.3.0", "e.v2.0.0")...),
+		withChannel("stable",
 			fbc.ChannelEntry{Name: "e.v1.0.0"},
 			fbc.ChannelEntry{Name: "e.v1.1.0", Replaces: "e.v1.0.0"},
 			fbc.ChannelEntry{Name: "e.v1.2.0", Replaces: "e.v1.1.0", Skips: []string{"e.v1.0.0"}},
 			fbc.ChannelEntry{Name: "e.v1.3.0", Replaces: "e.v1.2.0", SkipRange: ">=0.5.0 <0.9.0"},
 			fbc.ChannelEntry{Name: "e.v2.0.0", Replaces: "e.v1.3.0"},
 		),
-		flat("bare", "e.v1.1.0", "e.v2.0.0"),
+		withFlatChannel("bare", "e.v1.1.0", "e.v2.0.0"),
 	)}
 
-	noChain := []resolve.Catalog{catalog("a", 0, having(bundles("example.v3.0.0", "example.v2.0.0")...),
-		channel("stable",
+	noChain := []resolve.Catalog{catalog("a", 0, withBundles(bundles("example.v3.0.0", "example.v2.0.0")...),
+		withChannel("stable",
 			fbc.ChannelEntry{Name: "example.v3.0.0", Skips: []string{"example.v2.0.0"}},
 			fbc.ChannelEntry{Name: "example.v2.0.0", SkipRange: ">=1.0.0 <2.0.0"},
 		))}
 	// Every entry's range holds every other entry's version, as with nightly builds.
-	sloppy := []resolve.Catalog{catalog("a", 0, having(bundles("e.v4.17.0-1", "e.v4.17.0-2", "e.v4.17.0-3")...),
-		channel("stable",
+	sloppy := []resolve.Catalog{catalog("a", 0, withBundles(bundles("e.v4.17.0-1", "e.v4.17.0-2", "e.v4.17.0-3")...),
+		withChannel("stable",
 			fbc.ChannelEntry{Name: "e.v4.17.0-1", SkipRange: ">=4.8.0 <4.17.0"},
 			fbc.ChannelEntry{Name: "e.v4.17.0-2", SkipRange: ">=4.8.0 <4.17.0"},
 			fbc.ChannelEntry{Name: "e.v4.17.0-3", SkipRange: ">=4.8.0 <4.17.0"},
 		),
-		deprecating(fbc.SchemaBundle, "e.v4.17.0-3", "broken"))}
+		withDeprecation(fbc.SchemaBundle, "e.v4.17.0-3", "broken"))}
 
 	req := func(from, version string, channels ...string) resolve.Request {
 		return resolve.Request{Version: version, Channels: channels, Policy: catalogProvided, Installed: installed(from)}
@@ -246,30 +246,30 @@ func TestUpgradeEdges(t *testing.T) {
 		"what is installed is known by its version too":            {req: otherName, catalogs: graph, want: "e.v1.1.0"},
 		"an installed version that is none follows edges by name":  {req: unreadable, catalogs: graph, want: "e.v1.2.0"},
 		"with nothing installed the policy does not matter":        {req: resolve.Request{Policy: catalogProvided}, catalogs: graph, want: "e.v2.0.0"},
-		"the catalog without a successor leaves it to the other":   {req: req("e.v1.0.0", ">1.0.0"), catalogs: append([]resolve.Catalog{catalog("b", 9, having(bundle("e.v1.9.0")))}, graph...), want: "e.v1.2.0", wantC: "a"},
+		"the catalog without a successor leaves it to the other":   {req: req("e.v1.0.0", ">1.0.0"), catalogs: append([]resolve.Catalog{catalog("b", 9, withBundles(bundle("e.v1.9.0")))}, graph...), want: "e.v1.2.0", wantC: "a"},
 		"a change of version moves to exactly it, along the edges": {req: req("e.v1.3.0", "2.0.0"), catalogs: graph, want: "e.v2.0.0"},
 	})
 }
 
 func TestDeprecatedBundlesComeLast(t *testing.T) {
-	three := having(bundles("e.v1.0.0", "e.v1.1.0", "e.v1.2.0")...)
+	three := withBundles(bundles("e.v1.0.0", "e.v1.1.0", "e.v1.2.0")...)
 	runResolve(t, map[string]resolveCase{
 		"a sound bundle comes before a deprecated higher one": {
-			catalogs: []resolve.Catalog{catalog("a", 0, three, deprecating(fbc.SchemaBundle, "e.v1.2.0", "x"))},
+			catalogs: []resolve.Catalog{catalog("a", 0, three, withDeprecation(fbc.SchemaBundle, "e.v1.2.0", "x"))},
 			want:     "e.v1.1.0",
 		},
 		"a deprecated bundle is chosen when only it matches": {
 			req:      resolve.Request{Version: "1.2.0"},
-			catalogs: []resolve.Catalog{catalog("a", 0, three, deprecating(fbc.SchemaBundle, "e.v1.2.0", "x"))},
+			catalogs: []resolve.Catalog{catalog("a", 0, three, withDeprecation(fbc.SchemaBundle, "e.v1.2.0", "x"))},
 			want:     "e.v1.2.0",
 		},
 		"of deprecated bundles the highest": {
 			req:      resolve.Request{Version: ">=1.1.0"},
-			catalogs: []resolve.Catalog{catalog("a", 0, three, deprecating(fbc.SchemaBundle, "e.v1.2.0", "x"), deprecating(fbc.SchemaBundle, "e.v1.1.0", "x"))},
+			catalogs: []resolve.Catalog{catalog("a", 0, three, withDeprecation(fbc.SchemaBundle, "e.v1.2.0", "x"), withDeprecation(fbc.SchemaBundle, "e.v1.1.0", "x"))},
 			want:     "e.v1.2.0",
 		},
 		"a deprecated channel or package does not count against its bundles": {
-			catalogs: []resolve.Catalog{catalog("a", 1, three, flat("stable", "e.v1.2.0"), deprecating(fbc.SchemaChannel, "stable", "x"), deprecating(fbc.SchemaPackage, "", "x"), deprecating(fbc.SchemaChannel, "e.v1.2.0", "x")), catalog("b", 0, three)},
+			catalogs: []resolve.Catalog{catalog("a", 1, three, withFlatChannel("stable", "e.v1.2.0"), withDeprecation(fbc.SchemaChannel, "stable", "x"), withDeprecation(fbc.SchemaPackage, "", "x"), withDeprecation(fbc.SchemaChannel, "e.v1.2.0", "x")), catalog("b", 0, three)},
 			want:     "e.v1.2.0", wantC: "a",
 		},
 	})
@@ -280,7 +280,7 @@ func TestWhatRunsComesFirst(t *testing.T) {
 		b.Properties = append(b.Properties, fbc.Property{Type: fbc.PropertyCSVMetadata, Value: json.RawMessage(`{"minKubeVersion":"` + least + `"}`)})
 		return b
 	}
-	two := having(needing(bundle("e.v1.0.0"), "old"), needing(bundle("e.v2.0.0"), "new"), needing(bundle("e.v3.0.0"), "new"))
+	two := withBundles(needing(bundle("e.v1.0.0"), "old"), needing(bundle("e.v2.0.0"), "new"), needing(bundle("e.v3.0.0"), "new"))
 	request := func(version, installed string) resolve.Request {
 		r := resolve.Request{Version: version, Policy: olmv1.UpgradeConstraintPolicySelfCertified, RunsOn: func(least string) bool { return least != "new" }}
 		if installed != "" {
@@ -294,13 +294,13 @@ func TestWhatRunsComesFirst(t *testing.T) {
 		"what is installed stays as long as nothing newer runs": {req: request("", "e.v1.0.0"), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v1.0.0"},
 		"when none runs, the highest":                           {req: request(">1", ""), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v3.0.0"},
 		"a deprecated one that runs": {
-			req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two, deprecating(fbc.SchemaBundle, "e.v1.0.0", "x"))}, want: "e.v1.0.0",
+			req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two, withDeprecation(fbc.SchemaBundle, "e.v1.0.0", "x"))}, want: "e.v1.0.0",
 		},
 		"a catalog of which nothing runs does not win by its priority": {
 			req:      request("", ""),
-			catalogs: []resolve.Catalog{catalog("a", 9, having(needing(bundle("e.v3.0.0"), "new"))), catalog("b", 0, two)}, want: "e.v1.0.0", wantC: "b",
+			catalogs: []resolve.Catalog{catalog("a", 9, withBundles(needing(bundle("e.v3.0.0"), "new"))), catalog("b", 0, two)}, want: "e.v1.0.0", wantC: "b",
 		},
-		"a bundle that says nothing runs": {req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two, having(bundle("e.v4.0.0")))}, want: "e.v4.0.0"},
+		"a bundle that says nothing runs": {req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two, withBundles(bundle("e.v4.0.0")))}, want: "e.v4.0.0"},
 		"nobody to ask":                   {catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v3.0.0"},
 	})
 }
@@ -308,58 +308,58 @@ func TestWhatRunsComesFirst(t *testing.T) {
 func TestReleaseDecidesAfterVersion(t *testing.T) {
 	runResolve(t, map[string]resolveCase{
 		"any release is higher than none": {
-			catalogs: []resolve.Catalog{catalog("a", 0, having(bundleOf("b", "1.0.0", "1"), bundleOf("a", "1.0.0", "")))},
+			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("b", "1.0.0", "1"), bundleOf("a", "1.0.0", "")))},
 			want:     "b",
 		},
 		"releases compare by number": {
-			catalogs: []resolve.Catalog{catalog("a", 0, having(bundleOf("a", "1.0.0", "9"), bundleOf("b", "1.0.0", "10"), bundleOf("c", "1.0.0", "10.0.0"), bundleOf("d", "1.0.0", "10.0")))},
+			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0", "9"), bundleOf("b", "1.0.0", "10"), bundleOf("c", "1.0.0", "10.0.0"), bundleOf("d", "1.0.0", "10.0")))},
 			want:     "c",
 		},
 		"the version counts more than the release": {
-			catalogs: []resolve.Catalog{catalog("a", 0, having(bundleOf("a", "1.0.1", ""), bundleOf("b", "1.0.0", "99")))},
+			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.1", ""), bundleOf("b", "1.0.0", "99")))},
 			want:     "a",
 		},
 		"build metadata is a release where there is no other": {
-			catalogs: []resolve.Catalog{catalog("a", 0, having(bundleOf("a", "1.0.0+3", ""), bundleOf("b", "1.0.0+12", ""), bundleOf("c", "1.0.0", "")))},
+			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0+3", ""), bundleOf("b", "1.0.0+12", ""), bundleOf("c", "1.0.0", "")))},
 			want:     "b",
 		},
 		"build metadata that is no release does not order": {
-			catalogs: []resolve.Catalog{catalog("a", 0, having(bundleOf("b", "1.0.0+003", ""), bundleOf("a", "1.0.0+007", "")))},
+			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("b", "1.0.0+003", ""), bundleOf("a", "1.0.0+007", "")))},
 			want:     "a",
 		},
 		"a full version with build metadata means that build": {
 			req:      resolve.Request{Version: "1.0.0+3"},
-			catalogs: []resolve.Catalog{catalog("a", 0, having(bundleOf("a", "1.0.0+3", ""), bundleOf("b", "1.0.0+12", ""), bundleOf("c", "1.0.0", "")))},
+			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0+3", ""), bundleOf("b", "1.0.0+12", ""), bundleOf("c", "1.0.0", "")))},
 			want:     "a",
 		},
 		"a full version without build metadata means every build": {
 			req:      resolve.Request{Version: "1.0.0"},
-			catalogs: []resolve.Catalog{catalog("a", 0, having(bundleOf("a", "1.0.0+3", ""), bundleOf("c", "1.0.0", "")))},
+			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0+3", ""), bundleOf("c", "1.0.0", "")))},
 			want:     "a",
 		},
 		"where nothing decides what is installed stays": {
 			req:      resolve.Request{Policy: selfCertified, Installed: &resolve.Installed{Name: "b", Version: "1.0.0"}},
-			catalogs: []resolve.Catalog{catalog("a", 0, having(bundleOf("a", "1.0.0", ""), bundleOf("b", "1.0.0", ""), bundleOf("c", "1.0.0", "")))},
+			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0", ""), bundleOf("b", "1.0.0", ""), bundleOf("c", "1.0.0", "")))},
 			want:     "b",
 		},
 		"another release of the installed version is another bundle": {
 			req:      resolve.Request{Installed: &resolve.Installed{Name: "a", Version: "1.0.0", Release: "1"}},
-			catalogs: []resolve.Catalog{catalog("a", 0, having(bundleOf("a", "1.0.0", "1"), bundleOf("b", "1.0.0", "2")))},
+			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0", "1"), bundleOf("b", "1.0.0", "2")))},
 			want:     "a",
 		},
 		"and no step back in release either": {
 			req: resolve.Request{Version: "1.0.0", Installed: &resolve.Installed{Name: "b", Version: "1.0.0", Release: "2"}},
-			catalogs: []resolve.Catalog{catalog("a", 0, having(bundleOf("a", "1.0.0", "1")),
-				channel("stable", fbc.ChannelEntry{Name: "a", Replaces: "b"}))},
+			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0", "1")),
+				withChannel("stable", fbc.ChannelEntry{Name: "a", Replaces: "b"}))},
 			wantErr: `error upgrading from currently installed version "1.0.0": no bundles found for package "example" matching version "1.0.0"`,
 		},
 	})
 }
 
 func TestResultTellsWhatWasChosen(t *testing.T) {
-	c := catalog("a", 3, having(bundleOf("b", "1.2.3", "4"), bundle("e.v1.0.0"), bundle("nonsense")),
-		flat("stable", "b"), flat("fast", "b"), flat("slow", "e.v1.0.0"), flat("alpha", "b"), flat("fast", "b"),
-		deprecating(fbc.SchemaPackage, "", "gone"))
+	c := catalog("a", 3, withBundles(bundleOf("b", "1.2.3", "4"), bundle("e.v1.0.0"), bundle("nonsense")),
+		withFlatChannel("stable", "b"), withFlatChannel("fast", "b"), withFlatChannel("slow", "e.v1.0.0"), withFlatChannel("alpha", "b"), withFlatChannel("fast", "b"),
+		withDeprecation(fbc.SchemaPackage, "", "gone"))
 	got, err := resolve.Resolve(resolve.Request{Package: pkg, Channels: []string{"stable", "fast", "slow"}}, []resolve.Catalog{c})
 	if err != nil {
 		t.Fatal(err)

@@ -10,10 +10,10 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// InvalidSelectorError says that a catalog selector cannot be read.
+// InvalidSelectorError is the error for a catalog selector that cannot be parsed.
 type InvalidSelectorError struct{ Err error }
 
-// Error returns the reason.
+// Error returns the message with the reason.
 func (e *InvalidSelectorError) Error() string {
 	return fmt.Sprintf("desired catalog selector is invalid: %v", e.Err)
 }
@@ -21,9 +21,9 @@ func (e *InvalidSelectorError) Error() string {
 // Unwrap returns the reason.
 func (e *InvalidSelectorError) Unwrap() error { return e.Err }
 
-// SelectCatalogs keeps the catalogs that satisfy all of a selector; a nil or empty one
-// keeps all. Every catalog counts as labelled with its own name, also before its
-// controller has written that label. The error is an *InvalidSelectorError.
+// SelectCatalogs returns the catalogs that match the selector. A nil or empty selector
+// matches all. Every catalog is treated as labelled with its own name, even before its
+// controller has set that label. The error is an *InvalidSelectorError.
 func SelectCatalogs(selector *metav1.LabelSelector, catalogs []olmv1.ClusterCatalog) ([]olmv1.ClusterCatalog, error) {
 	matcher := labels.Everything()
 	if selector != nil {

@@ -50,15 +50,15 @@ func property(propertyType string, value any) fbc.Property {
 	return fbc.Property{Type: propertyType, Value: raw}
 }
 
-// made is a bundle "name@version" that states something.
-func made(id string, statements ...string) *dependency.Bundle {
+// newBundle returns a bundle "name@version" with the properties of the statements.
+func newBundle(id string, statements ...string) *dependency.Bundle {
 	name, version, _ := strings.Cut(id, "@")
 	return dependency.NewBundle(name+".v"+version, name, semver.MustParse(version), properties(id, statements...))
 }
 
-// installed is one that is installed as an extension of the package's name.
+// installed returns a bundle that is installed as an extension of the package's name.
 func installed(id string, statements ...string) *dependency.Bundle {
-	b := made(id, statements...)
+	b := newBundle(id, statements...)
 	b.Extension = b.Package
 	return b
 }
@@ -100,7 +100,7 @@ func catalog(name string, priority int32, offers ...offer) dependency.Catalog {
 	return c
 }
 
-func serving(kinds ...string) func(schema.GroupVersionKind) bool {
+func servesKinds(kinds ...string) func(schema.GroupVersionKind) bool {
 	return func(gvk schema.GroupVersionKind) bool {
 		for _, kind := range kinds {
 			if gvk == (schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}) {
@@ -111,8 +111,8 @@ func serving(kinds ...string) func(schema.GroupVersionKind) bool {
 	}
 }
 
-// ids names bundles with the catalog and channel that they come from.
-func ids(bundles []*dependency.Bundle) string {
+// describeBundles names bundles with the catalog and channel that they come from.
+func describeBundles(bundles []*dependency.Bundle) string {
 	var words []string
 	for _, b := range bundles {
 		words = append(words, fmt.Sprintf("%s@%s %s/%s", b.Package, b.Version, b.Catalog, b.Channel))

@@ -13,21 +13,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Bundle is a bundle as others see it: one that is installed, wanted or offered. It is
+// Bundle is a bundle that is installed, to be installed, or offered by a catalog. It is
 // not safe for concurrent use.
 type Bundle struct {
 	Name    string
 	Package string
 	Version semver.Version
-	// Properties are what it says of itself. What it provides and requires stands there.
+	// Properties of the bundle. They declare what the bundle provides and requires.
 	Properties []fbc.Property
-	// Extension is what it is installed as; empty for a bundle that is not installed.
+	// Extension is the name of the extension that installed the bundle; empty for a bundle
+	// that is not installed.
 	Extension string
-	// Offer is where it can be had; zero for a bundle that no catalog offers.
+	// Offer is the bundle's place in a catalog; zero for a bundle that no catalog offers.
 	Offer
 
 	provides []schema.GroupVersionKind
-	read     bool
+	parsed   bool
 	requires []Requirement
 	err      error
 	view     []any
@@ -37,15 +38,15 @@ type Bundle struct {
 type Offer struct {
 	Catalog  string
 	Priority int32
-	// Channel that the bundle is best taken from: the package's default channel, else
-	// the first one by name. Empty when it is in none.
+	// Channel is the package's default channel if it contains the bundle, else the first
+	// such channel by name. Empty when no channel contains the bundle.
 	Channel string
 	// Default reports whether Channel is the default channel.
 	Default    bool
 	Deprecated bool
 }
 
-// NewBundle makes a bundle of a package from its properties.
+// NewBundle returns a bundle of a package with the given properties.
 func NewBundle(name, pkg string, version semver.Version, properties []fbc.Property) *Bundle {
 	b := &Bundle{Name: name, Package: pkg, Version: version, Properties: properties}
 	for _, p := range properties {
@@ -58,11 +59,12 @@ func NewBundle(name, pkg string, version semver.Version, properties []fbc.Proper
 	return b
 }
 
-// Requires returns what the bundle needs. The error tells which requirement is none.
+// Requires returns the bundle's requirements. The error names the first requirement that
+// cannot be parsed.
 func (b *Bundle) Requires() ([]Requirement, error) {
-	if !b.read {
+	if !b.parsed {
 		b.requires, b.err = Parse(b.Properties)
-		b.read = true
+		b.parsed = true
 	}
 	return b.requires, b.err
 }
@@ -70,8 +72,8 @@ func (b *Bundle) Requires() ([]Requirement, error) {
 // Provides reports whether the bundle provides an API.
 func (b *Bundle) Provides(gvk schema.GroupVersionKind) bool { return slices.Contains(b.provides, gvk) }
 
-// meets reports whether the bundle meets a leaf of a requirement.
-func (b *Bundle) meets(leaf *formula) bool {
+// meetsLeaf reports whether the bundle meets a leaf of a requirement.
+func (b *Bundle) meetsLeaf(leaf *formula) bool {
 	switch leaf.op {
 	case opGVK:
 		return b.Provides(leaf.gvk)
@@ -79,31 +81,31 @@ func (b *Bundle) meets(leaf *formula) bool {
 		return b.Package == leaf.pkg && (leaf.versions == nil || leaf.versions(b.Version))
 	default:
 		if b.view == nil {
-			b.view = ruleView(b.Properties)
+			b.view = newRuleView(b.Properties)
 		}
-		return leaf.rule.holds(b.view)
+		return leaf.rule.matches(b.view)
 	}
 }
 
-// Matches reports whether the bundle would meet some part of one of the requirements.
+// Matches reports whether the bundle meets some part of one of the requirements.
 func (b *Bundle) Matches(requirements []Requirement) bool {
 	found := false
 	for i := range requirements {
-		requirements[i].formula.leaves(func(leaf *formula, negated bool) { found = found || !negated && b.meets(leaf) })
+		requirements[i].formula.visitLeaves(func(leaf *formula, negated bool) { found = found || !negated && b.meetsLeaf(leaf) })
 	}
 	return found
 }
 
-// Catalog is what a catalog offers, as far as it was read.
+// Catalog is the part of a catalog that was read.
 type Catalog struct {
 	Name     string
 	Priority int32
-	// Contents are what it says of packages.
+	// Contents has the content of each package.
 	Contents []*fbc.Content
 }
 
-// offers are the bundles of a catalog that have a valid version.
-func (c *Catalog) offers() []*Bundle {
+// listOffers returns the bundles of a catalog that have a valid version.
+func (c *Catalog) listOffers() []*Bundle {
 	var all []*Bundle
 	for _, content := range c.Contents {
 		if content == nil {
@@ -122,7 +124,7 @@ func (c *Catalog) offers() []*Bundle {
 			raw := &content.Bundles[i]
 			version, err := VersionOf(raw.Properties)
 			if err != nil {
-				continue // It cannot be chosen, whoever asks.
+				continue // A bundle without a version can never be chosen.
 			}
 
 			b := NewBundle(raw.Name, raw.Package, version, raw.Properties)
@@ -135,7 +137,7 @@ func (c *Catalog) offers() []*Bundle {
 	return all
 }
 
-// bestChannels returns the channel that each bundle is best taken from.
+// bestChannels returns for each bundle the value of Offer.Channel.
 func bestChannels(content *fbc.Content) map[string]string {
 	best := map[string]string{}
 	standard := ""
@@ -171,16 +173,17 @@ func VersionOf(properties []fbc.Property) (semver.Version, error) {
 	return semver.Version{}, fmt.Errorf("no property of type %q", fbc.PropertyPackage)
 }
 
-// prefer orders offers, the best first: what is not deprecated; the catalog of the
-// highest priority; the catalog of the bundle that asks; the package's default channel;
-// then packages by name, and the highest version of each.
-func prefer(asking string) func(a, b *Bundle) int {
+// compareOffers returns a function that orders offers, the best first. It prefers
+// bundles that are not deprecated, then the catalog of the highest priority, then the
+// catalog of the bundle to install, then the package's default channel. Package names
+// and the highest version decide last.
+func compareOffers(asking string) func(a, b *Bundle) int {
 	return func(a, b *Bundle) int {
 		return cmp.Or(
-			later(a.Deprecated, b.Deprecated),
+			compareBools(a.Deprecated, b.Deprecated),
 			cmp.Compare(b.Priority, a.Priority),
-			later(a.Catalog != asking, b.Catalog != asking),
-			later(!a.Default, !b.Default),
+			compareBools(a.Catalog != asking, b.Catalog != asking),
+			compareBools(!a.Default, !b.Default),
 			cmp.Compare(a.Package, b.Package),
 			b.Version.Compare(a.Version),
 			cmp.Compare(a.Catalog, b.Catalog),
@@ -189,7 +192,8 @@ func prefer(asking string) func(a, b *Bundle) int {
 	}
 }
 
-func later(a, b bool) int {
+// compareBools orders false before true.
+func compareBools(a, b bool) int {
 	switch {
 	case a == b:
 		return 0

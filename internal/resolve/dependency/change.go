@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Change is what is about to happen to one installed bundle.
+// Change is a planned update or removal of an installed bundle.
 type Change struct {
-	// Before is the installed bundle; nil when there was none.
+	// Before is the installed bundle; nil when there is none.
 	Before *Bundle
-	// After takes its place; nil when it is removed.
+	// After replaces it; nil when it is removed.
 	After *Bundle
 	// Others are the other installed bundles.
 	Others []*Bundle
@@ -23,21 +23,22 @@ type Change struct {
 
 // Break is a requirement that would no longer be met.
 type Break struct {
-	// Dependent is the bundle that has the requirement.
+	// Dependent is the bundle with the requirement.
 	Dependent *Bundle
 	Requirement
 }
 
-// String says who would lose what.
+// String names the dependent extension and the requirement.
 func (b Break) String() string {
 	return fmt.Sprintf("extension %q (bundle %q) needs %s", b.Dependent.Extension, b.Dependent.Name, b.Requirement)
 }
 
-// Breaks returns the requirements of the other bundles that are met now and would not be
-// afterwards. A requirement that is not met now is not the change's fault, and one that
-// cannot be read has not been promised anything.
+// Breaks returns the requirements of the other bundles that are met before the change and
+// not after it. It ignores requirements that are not met before the change, and bundles
+// whose requirements cannot be parsed.
 //
-// An API that the bundle provides goes with it, although the API server still serves it.
+// An API that only the old bundle provides counts as lost, although the API server still
+// serves it.
 func (c *Change) Breaks() []Break {
 	var breaks []Break
 	for _, dependent := range c.Others {
@@ -47,7 +48,7 @@ func (c *Change) Breaks() []Break {
 		}
 		for i := range requirements {
 			r := &requirements[i]
-			if c.met(dependent, r, c.Before, c.served) && !c.met(dependent, r, c.After, c.stillServed) {
+			if c.isRequirementMet(dependent, r, c.Before, c.isServed) && !c.isRequirementMet(dependent, r, c.After, c.isStillServed) {
 				breaks = append(breaks, Break{Dependent: dependent, Requirement: *r})
 			}
 		}
@@ -56,28 +57,28 @@ func (c *Change) Breaks() []Break {
 	return breaks
 }
 
-func (c *Change) served(gvk schema.GroupVersionKind) bool { return c.Serves != nil && c.Serves(gvk) }
+func (c *Change) isServed(gvk schema.GroupVersionKind) bool { return c.Serves != nil && c.Serves(gvk) }
 
-func (c *Change) stillServed(gvk schema.GroupVersionKind) bool {
+func (c *Change) isStillServed(gvk schema.GroupVersionKind) bool {
 	lost := c.Before != nil && c.Before.Provides(gvk) && (c.After == nil || !c.After.Provides(gvk))
-	return !lost && c.served(gvk)
+	return !lost && c.isServed(gvk)
 }
 
-func (c *Change) met(dependent *Bundle, r *Requirement, with *Bundle, served func(schema.GroupVersionKind) bool) bool {
-	return r.formula.holds(func(leaf *formula, negated bool) bool {
-		return with != nil && with.meets(leaf) || slices.ContainsFunc(c.Others, func(b *Bundle) bool {
-			return (b != dependent || !negated) && b.meets(leaf)
+func (c *Change) isRequirementMet(dependent *Bundle, r *Requirement, with *Bundle, served func(schema.GroupVersionKind) bool) bool {
+	return r.formula.isMetWith(func(leaf *formula, negated bool) bool {
+		return with != nil && with.meetsLeaf(leaf) || slices.ContainsFunc(c.Others, func(b *Bundle) bool {
+			return (b != dependent || !negated) && b.meetsLeaf(leaf)
 		}) || leaf.op == opGVK && served(leaf.gvk)
 	})
 }
 
-// BreaksError says that a change would break what others need.
+// BreaksError is the error for a change that would break requirements of other bundles.
 type BreaksError struct {
-	// Doing is the change in words, such as "removing it".
+	// Doing describes the change, such as "removing it".
 	Doing string
-	// Breaks are the requirements. Never empty.
+	// Breaks are the requirements that would break. Never empty.
 	Breaks []Break
-	// Advice is what to do about it.
+	// Advice states what to do about it.
 	Advice string
 }
 
@@ -87,5 +88,5 @@ func (e *BreaksError) Error() string {
 	for _, b := range e.Breaks {
 		words = append(words, b.String())
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%s would break others: %s. %s", e.Doing, list(words), e.Advice), ". ")
+	return strings.TrimSuffix(fmt.Sprintf("%s would break others: %s. %s", e.Doing, joinSemicolons(words), e.Advice), ". ")
 }

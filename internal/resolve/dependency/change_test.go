@@ -22,18 +22,18 @@ func TestBreaks(t *testing.T) {
 		want          string // the extensions that break
 	}{
 		{name: "nobody depends", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0")}},
-		{name: "removal of an API", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: serving("A"), want: "x"},
+		{name: "removal of an API", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: servesKinds("A"), want: "x"},
 		{name: "removal of a package", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "pkg a >=1.0.0"), installed("y@1.0.0", "pkg a <2.0.0")}, want: "x y"},
 		{name: "another provides it too", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A"), installed("b@1.0.0", "gvk A")}},
-		{name: "somebody else serves it", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: serving("A")},
+		{name: "somebody else serves it", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: servesKinds("A")},
 		{name: "it was not met before", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "pkg a >=2.0.0")}},
-		{name: "an update that keeps it", before: installed("a@1.0.0", "gvk A"), after: made("a@1.1.0", "gvk A", "gvk B"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "pkg a <2.0.0")}, serves: serving("A")},
-		{name: "an update that drops an API", before: installed("a@1.0.0", "gvk A"), after: made("a@2.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: serving("A"), want: "x"},
-		{name: "an update out of the range", before: installed("a@1.0.0"), after: made("a@2.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "pkg a <2.0.0")}, want: "x"},
-		{name: "a property that a rule asks for", before: installed("a@1.0.0", "also fast yes"), after: made("a@2.0.0"),
+		{name: "an update that keeps it", before: installed("a@1.0.0", "gvk A"), after: newBundle("a@1.1.0", "gvk A", "gvk B"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "pkg a <2.0.0")}, serves: servesKinds("A")},
+		{name: "an update that drops an API", before: installed("a@1.0.0", "gvk A"), after: newBundle("a@2.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: servesKinds("A"), want: "x"},
+		{name: "an update out of the range", before: installed("a@1.0.0"), after: newBundle("a@2.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "pkg a <2.0.0")}, want: "x"},
+		{name: "a property that a rule asks for", before: installed("a@1.0.0", "also fast yes"), after: newBundle("a@2.0.0"),
 			others: []*dependency.Bundle{installed("x@1.0.0", constraint(`{'failureMessage':'a fast one','cel':{'rule':'properties.exists(p, p.type == \'fast\')'}}`))}, want: "x"},
-		{name: "an installation that another forbids", after: made("b@1.0.0", "gvk B"), others: []*dependency.Bundle{installed("x@1.0.0", notB)}, want: "x"},
-		{name: "an installation of what another forbids all but itself", after: made("c@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "gvk B", notB)}},
+		{name: "an installation that another forbids", after: newBundle("b@1.0.0", "gvk B"), others: []*dependency.Bundle{installed("x@1.0.0", notB)}, want: "x"},
+		{name: "an installation of what another forbids all but itself", after: newBundle("c@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "gvk B", notB)}},
 		{name: "what cannot be read was not promised", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "constraint {}")}},
 	} {
 		change := dependency.Change{Before: tc.before, After: tc.after, Others: tc.others, Serves: tc.serves}
@@ -61,14 +61,14 @@ func TestMutuallyMet(t *testing.T) {
 		others []*dependency.Bundle
 		want   bool
 	}{
-		{"nobody waits", made("x@1.0.0", "gvk X", "needs A"), nil, false},
-		{"each other", made("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs X")}, true},
-		{"a circle of three", made("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs B"), made("b@1.0.0", "gvk B", "needs X")}, true},
-		{"one who does not need it comes first", made("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{made("a@1.0.0", "gvk A")}, false},
-		{"a circle of others comes first", made("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs B"), made("b@1.0.0", "gvk B", "needs A")}, false},
-		{"one who waits for something else besides", made("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs X", "needs Gone")}, false},
-		{"it lacks something else besides", made("x@1.0.0", "gvk X", "needs A", "needs Gone"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs X")}, false},
-		{"with what is installed", made("x@1.0.0", "gvk X", "needs A", "pkg base"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs X", "pkg base")}, true},
+		{"nobody waits", newBundle("x@1.0.0", "gvk X", "needs A"), nil, false},
+		{"each other", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X")}, true},
+		{"a circle of three", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs B"), newBundle("b@1.0.0", "gvk B", "needs X")}, true},
+		{"one who does not need it comes first", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A")}, false},
+		{"a circle of others comes first", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs B"), newBundle("b@1.0.0", "gvk B", "needs A")}, false},
+		{"one who waits for something else besides", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X", "needs Gone")}, false},
+		{"it lacks something else besides", newBundle("x@1.0.0", "gvk X", "needs A", "needs Gone"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X")}, false},
+		{"with what is installed", newBundle("x@1.0.0", "gvk X", "needs A", "pkg base"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X", "pkg base")}, true},
 	} {
 		p := dependency.Problem{Wanted: tc.wanted, Installed: []*dependency.Bundle{installed("base@1.0.0")}}
 		if got := p.MutuallyMet(tc.others); got != tc.want {

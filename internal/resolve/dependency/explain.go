@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// maxExplained bounds the steps of all searches for the reason of a failure: some
+	// maxExplainSteps limits the steps of all searches for the reason of a failure: some
 	// 200 ms.
-	maxExplained = 60_000
-	// maxAlternatives bounds how many other versions of the wanted package are tried.
+	maxExplainSteps = 60_000
+	// maxAlternatives limits how many other versions of the wanted package are tried.
 	maxAlternatives = 20
 )
 
-// UnsatisfiableError says that no choice of bundles meets all requirements.
+// UnsatisfiableError is the error when no choice of bundles meets all requirements.
 type UnsatisfiableError struct {
-	// Bundle is the bundle that was to be installed.
+	// Bundle is the name of the bundle to install.
 	Bundle string
-	// Conflict are facts that cannot be true together, one sentence each: with any one
-	// of them gone these would no longer stand in the way.
+	// Conflict is a minimal set of facts that contradict each other, one sentence each.
+	// Without any one of them the others would not be in conflict.
 	Conflict []string
-	// Change is the nearest change that would work; empty when no single one does.
+	// Change is the easiest change that would work; empty when no single change does.
 	Change string
 }
 
-// Error returns the facts, and the change.
+// Error returns the message with the conflict and the change.
 func (e *UnsatisfiableError) Error() string {
 	text := fmt.Sprintf("the dependencies of bundle %q cannot be installed: %s", e.Bundle, strings.Join(e.Conflict, "; "))
 	if e.Change != "" {
@@ -35,32 +35,32 @@ func (e *UnsatisfiableError) Error() string {
 	return text
 }
 
-// Plan chooses the bundles to install so that the requirements of the wanted bundle, and
-// of those that are chosen, are met: sorted by package, none that is not needed, none of
-// a package that is installed. The same facts always give the same plan.
+// Plan returns the bundles to install so that their requirements and those of the wanted
+// bundle are met, sorted by package. It contains only bundles that are needed, and none
+// of an installed package. The same input always has the same plan.
 //
-// Of what would do it prefers bundles that are not deprecated, then catalogs of a higher
-// priority, the catalog of the wanted bundle, default channels, and higher versions. The
-// error is an *UnsatisfiableError, or that of a requirement that cannot be read.
+// Plan prefers bundles that are not deprecated, then catalogs of a higher priority, the
+// catalog of the wanted bundle, default channels, and higher versions. The error is an
+// *UnsatisfiableError, or that of a requirement that cannot be parsed.
 func (p *Problem) Plan() ([]*Bundle, error) {
 	if _, err := p.Wanted.Requires(); err != nil {
 		return nil, err
 	}
 
-	s := newSearch(p, none)
-	plan, ok := s.run()
+	s := newSearch(p, ignoreNoFact)
+	plan, ok := s.findPlan()
 	if ok {
 		return plan, nil
 	}
-	if s.exhausted() {
+	if s.isExhausted() {
 		return nil, &UnsatisfiableError{Bundle: p.Wanted.Name, Conflict: []string{fmt.Sprintf(
 			"no solution was found in %d steps", maxSteps)}, Change: "Install some of the dependencies yourself to make the search easier"}
 	}
 
-	core, owners := p.core(s), s.owners
-	e := &UnsatisfiableError{Bundle: p.Wanted.Name, Change: p.change(core, owners)}
+	core, owners := p.findConflict(s), s.owners
+	e := &UnsatisfiableError{Bundle: p.Wanted.Name, Change: p.findChange(core, owners)}
 	for _, f := range core {
-		e.Conflict = append(e.Conflict, p.factText(f, owners[f]))
+		e.Conflict = append(e.Conflict, p.describeFact(f, owners[f]))
 	}
 
 	if more := len(e.Conflict) - 2*maxListed; more > 0 {
@@ -70,25 +70,25 @@ func (p *Problem) Plan() ([]*Bundle, error) {
 	return nil, e
 }
 
-// none ignores no fact.
-func none(fact) bool { return false }
+// ignoreNoFact is the filter for a search that considers all facts.
+func ignoreNoFact(fact) bool { return false }
 
-// core reduces the facts that a failed search touched, which are enough for it to fail,
-// to some that each are needed for that.
-func (p *Problem) core(failed *search) []fact {
+// findConflict reduces the facts that a failed search recorded to a minimal set that still
+// makes the search fail.
+func (p *Problem) findConflict(failed *search) []fact {
 	holds := map[fact]bool{}
-	for _, f := range failed.touched {
+	for _, f := range failed.recordedFacts {
 		holds[f] = true
 	}
 
 	var core []fact
 	steps := 0
-	for _, f := range slices.Backward(failed.touched) {
+	for _, f := range slices.Backward(failed.recordedFacts) {
 		holds[f] = false
 		s := newSearch(p, func(f fact) bool { return !holds[f] })
-		if steps <= maxExplained {
-			_, ok := s.run()
-			if steps += s.steps; !ok && !s.exhausted() {
+		if steps <= maxExplainSteps {
+			_, ok := s.findPlan()
+			if steps += s.steps; !ok && !s.isExhausted() {
 				continue
 			}
 		}
@@ -99,16 +99,16 @@ func (p *Problem) core(failed *search) []fact {
 
 	slices.SortStableFunc(core, func(a, b fact) int {
 		return cmp.Or(
-			later(a.pkg != p.Wanted.Package, b.pkg != p.Wanted.Package), later(a.needs == "", b.needs == ""),
+			compareBools(a.pkg != p.Wanted.Package, b.pkg != p.Wanted.Package), compareBools(a.needs == "", b.needs == ""),
 			strings.Compare(a.pkg, b.pkg), strings.Compare(a.needs, b.needs))
 	})
 	return core
 }
 
-// factText puts a fact into words.
-func (p *Problem) factText(f fact, owners []*Bundle) string {
+// describeFact describes a fact.
+func (p *Problem) describeFact(f fact, owners []*Bundle) string {
 	if f.needs == "" {
-		return installedText(owners[0])
+		return describeInstalled(owners[0])
 	}
 
 	who := fmt.Sprintf("bundle %q", owners[0].Name)
@@ -117,54 +117,54 @@ func (p *Problem) factText(f fact, owners []*Bundle) string {
 	case owners[0].Extension != "":
 		who = fmt.Sprintf("extension %q", owners[0].Extension)
 	default:
-		who = summary(owners)
+		who = summarizeOffers(owners)
 	}
 
 	text := who + " needs " + f.needs
 	if r := requirementOf(f, owners); r != nil {
-		text += p.supply(&r.formula)
+		text += p.describeSupply(&r.formula)
 	}
 
 	return text
 }
 
-// supply says what the catalogs have for a requirement.
-func (p *Problem) supply(f *formula) string {
-	if f.forbids() {
+// describeSupply states what the catalogs offer for a requirement.
+func (p *Problem) describeSupply(f *formula) string {
+	if f.hasNegation() {
 		return ""
 	}
 
 	var offered, near []string
-	f.leaves(func(leaf *formula, _ bool) {
-		if text := summary(p.offers().meeting(leaf)); text != "" {
+	f.visitLeaves(func(leaf *formula, _ bool) {
+		if text := summarizeOffers(p.offerIndex().offersMeeting(leaf)); text != "" {
 			offered = append(offered, text)
 		} else {
-			near = append(near, p.nearMiss(leaf)...)
+			near = append(near, p.describeNearMiss(leaf)...)
 		}
 	})
 	if len(offered) > 0 {
-		return ", which would come with " + orList(offered)
+		return ", which would come with " + joinAlternatives(offered)
 	}
 
-	text := ", which " + p.nobody()
+	text := ", which " + p.describeNoOffer()
 	if len(near) > 0 {
-		text += " (" + list(near) + ")"
+		text += " (" + joinSemicolons(near) + ")"
 	}
 
 	return text
 }
 
-// change finds a single change after which there is a plan: of what is installed, of
-// what is wanted, or of the catalogs.
-func (p *Problem) change(core []fact, owners map[fact][]*Bundle) string {
-	left := maxExplained
+// findChange describes a single change after which there is a plan: to an installed
+// extension, to the wanted bundle, or to the catalogs.
+func (p *Problem) findChange(core []fact, owners map[fact][]*Bundle) string {
+	left := maxExplainSteps
 	solve := func(q *Problem, dropped ...fact) ([]*Bundle, bool) {
 		if left < 0 {
 			return nil, false
 		}
 
 		s := newSearch(q, func(f fact) bool { return slices.Contains(dropped, f) })
-		plan, ok := s.run()
+		plan, ok := s.findPlan()
 		left -= s.steps
 
 		return plan, ok
@@ -187,7 +187,7 @@ func (p *Problem) change(core []fact, owners map[fact][]*Bundle) string {
 	}
 
 	tried := 0
-	for _, b := range p.offers().byPackage[p.Wanted.Package] {
+	for _, b := range p.offerIndex().byPackage[p.Wanted.Package] {
 		if b.Version.EQ(p.Wanted.Version) || tried == maxAlternatives {
 			continue
 		}
@@ -201,7 +201,7 @@ func (p *Problem) change(core []fact, owners map[fact][]*Bundle) string {
 	}
 
 	for _, f := range core {
-		text := p.offerText(f, owners[f])
+		text := p.describeMissingOffer(f, owners[f])
 		if text == "" {
 			continue
 		}
@@ -213,13 +213,13 @@ func (p *Problem) change(core []fact, owners map[fact][]*Bundle) string {
 	return ""
 }
 
-// offerText says what a catalog would have to offer for a fact to be gone.
-func (p *Problem) offerText(f fact, owners []*Bundle) string {
+// describeMissingOffer states what a catalog would have to offer to remove a fact.
+func (p *Problem) describeMissingOffer(f fact, owners []*Bundle) string {
 	r := requirementOf(f, owners)
 	switch {
 	case r == nil:
 		return ""
-	case !p.isOffered(&r.formula) && !r.formula.forbids():
+	case !p.isOffered(&r.formula) && !r.formula.hasNegation():
 		return "It would work with a catalog that offers " + f.needs
 	case f.pkg != p.Wanted.Package:
 		return fmt.Sprintf("It would work with a version of package %q that does not need %s", f.pkg, f.needs)
@@ -230,13 +230,14 @@ func (p *Problem) offerText(f fact, owners []*Bundle) string {
 
 func (p *Problem) isOffered(f *formula) bool {
 	offered := false
-	f.leaves(func(leaf *formula, _ bool) { offered = offered || len(p.offers().meeting(leaf)) > 0 })
+	f.visitLeaves(func(leaf *formula, _ bool) { offered = offered || len(p.offerIndex().offersMeeting(leaf)) > 0 })
 	return offered
 }
 
-// requirementOf finds the requirement that a fact is about; nil when it is about none.
+// requirementOf returns the requirement of a fact; nil for the fact that a package is
+// installed.
 func requirementOf(f fact, owners []*Bundle) *Requirement {
-	requirements, _ := owners[0].Requires() // It was read before.
+	requirements, _ := owners[0].Requires() // The search has parsed them.
 	for i := range requirements {
 		if requirements[i].text == f.needs {
 			return &requirements[i]

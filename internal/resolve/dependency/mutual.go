@@ -2,16 +2,16 @@ package dependency
 
 import "slices"
 
-// MutuallyMet reports whether the wanted bundle need not wait for what it lacks, since it
-// would come with others that for their part cannot come before it: a circle. The others
-// are those that wait for their requirements too, or are on their way.
+// MutuallyMet reports whether the wanted bundle and some of the others form a dependency
+// cycle, so that the wanted bundle must not wait for them. The others are bundles that
+// wait for their requirements too, or that are being installed.
 func (p *Problem) MutuallyMet(others []*Bundle) bool {
-	together := p.together(append(slices.Clone(others), p.Wanted))
+	together := p.findConsistent(append(slices.Clone(others), p.Wanted))
 	if !slices.Contains(together, p.Wanted) {
 		return false
 	}
 
-	without := p.together(others)
+	without := p.findConsistent(others)
 	with := *p
 	with.Installed = slices.Clone(p.Installed)
 	for _, b := range together {
@@ -20,17 +20,17 @@ func (p *Problem) MutuallyMet(others []*Bundle) bool {
 		}
 	}
 
-	return with.allMet(p.Wanted)
+	return with.allRequirementsMet(p.Wanted)
 }
 
-// together returns those of some bundles that could all be there, each with what it needs,
-// beside what is installed.
-func (p *Problem) together(bundles []*Bundle) []*Bundle {
+// findConsistent returns the largest set of the bundles whose requirements are all met by
+// this set and the installed bundles.
+func (p *Problem) findConsistent(bundles []*Bundle) []*Bundle {
 	left := slices.Clone(bundles)
 	for {
 		with := *p
 		with.Installed = append(slices.Clone(p.Installed), left...)
-		kept := slices.DeleteFunc(slices.Clone(left), func(b *Bundle) bool { return !with.allMet(b) })
+		kept := slices.DeleteFunc(slices.Clone(left), func(b *Bundle) bool { return !with.allRequirementsMet(b) })
 		if len(kept) == len(left) {
 			return left
 		}
@@ -39,15 +39,15 @@ func (p *Problem) together(bundles []*Bundle) []*Bundle {
 	}
 }
 
-// allMet reports whether all requirements of a bundle are met by what is installed.
-func (p *Problem) allMet(b *Bundle) bool {
+// allRequirementsMet reports whether the installed bundles meet all requirements of a bundle.
+func (p *Problem) allRequirementsMet(b *Bundle) bool {
 	requirements, err := b.Requires()
 	if err != nil {
 		return false
 	}
 
 	for i := range requirements {
-		if !p.isMet(b, &requirements[i]) {
+		if !p.isRequirementMet(b, &requirements[i]) {
 			return false
 		}
 	}

@@ -8,30 +8,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// maxListed bounds the versions, packages and facts that a sentence lists.
+// maxListed limits the versions, packages and facts that a sentence lists.
 const maxListed = 5
 
-// Problem is a bundle that is to be installed, and the facts that its requirements are
-// judged against.
+// Problem is a bundle to install, with the cluster and the catalogs that its requirements
+// are checked against.
 type Problem struct {
-	// Wanted is the bundle.
+	// Wanted is the bundle to install.
 	Wanted *Bundle
-	// Replaced is the installed bundle that Wanted takes the place of; nil when it is a
-	// first installation.
+	// Replaced is the installed bundle that Wanted replaces; nil for a first installation.
 	Replaced *Bundle
 	// Installed are the other installed bundles.
 	Installed []*Bundle
-	// Serves reports whether the API server serves an API, whoever installed it. Nil means
-	// that it serves none.
+	// Serves reports whether the API server serves an API, regardless of what installed it.
+	// Nil means that it serves none.
 	Serves func(schema.GroupVersionKind) bool
-	// Catalogs offer what is not installed. Other versions of the wanted package among
-	// them are looked at for advice.
+	// Catalogs offer bundles to install. Other versions of the wanted package in them are
+	// tried for advice.
 	Catalogs []Catalog
 
 	index *index
 }
 
-// index finds offers.
+// index finds the offers of all catalogs by what they provide.
 type index struct {
 	all       []*Bundle
 	byGVK     map[schema.GroupVersionKind][]*Bundle
@@ -39,8 +38,9 @@ type index struct {
 	byRule    map[*rule][]*Bundle
 }
 
-// offers returns the index, with the best offers first everywhere.
-func (p *Problem) offers() *index {
+// offerIndex returns the index of offers, which it builds once. The best offers come first
+// in each list.
+func (p *Problem) offerIndex() *index {
 	if p.index != nil {
 		return p.index
 	}
@@ -49,10 +49,10 @@ func (p *Problem) offers() *index {
 		byGVK: map[schema.GroupVersionKind][]*Bundle{}, byPackage: map[string][]*Bundle{}, byRule: map[*rule][]*Bundle{},
 	}
 	for i := range p.Catalogs {
-		x.all = append(x.all, p.Catalogs[i].offers()...)
+		x.all = append(x.all, p.Catalogs[i].listOffers()...)
 	}
 
-	slices.SortFunc(x.all, prefer(p.Wanted.Catalog))
+	slices.SortFunc(x.all, compareOffers(p.Wanted.Catalog))
 	for _, b := range x.all {
 		x.byPackage[b.Package] = append(x.byPackage[b.Package], b)
 		for _, gvk := range b.provides {
@@ -64,15 +64,15 @@ func (p *Problem) offers() *index {
 	return x
 }
 
-// meeting are the offers that meet a leaf.
-func (x *index) meeting(leaf *formula) []*Bundle {
+// offersMeeting returns the offers that meet a leaf.
+func (x *index) offersMeeting(leaf *formula) []*Bundle {
 	switch leaf.op {
 	case opGVK:
 		return x.byGVK[leaf.gvk]
 	case opPackage:
 		var found []*Bundle
 		for _, b := range x.byPackage[leaf.pkg] {
-			if b.meets(leaf) {
+			if b.meetsLeaf(leaf) {
 				found = append(found, b)
 			}
 		}
@@ -81,7 +81,7 @@ func (x *index) meeting(leaf *formula) []*Bundle {
 		found, ok := x.byRule[leaf.rule]
 		if !ok {
 			for _, b := range x.all {
-				if b.meets(leaf) {
+				if b.meetsLeaf(leaf) {
 					found = append(found, b)
 				}
 			}
@@ -91,8 +91,8 @@ func (x *index) meeting(leaf *formula) []*Bundle {
 	}
 }
 
-// serves reports whether the API server will serve an API once Wanted has taken its place.
-func (p *Problem) serves(gvk schema.GroupVersionKind) bool {
+// willServe reports whether the API server will serve an API once Wanted is installed.
+func (p *Problem) willServe(gvk schema.GroupVersionKind) bool {
 	if p.Replaced != nil && p.Replaced.Provides(gvk) && !p.Wanted.Provides(gvk) {
 		return false
 	}
@@ -102,12 +102,12 @@ func (p *Problem) serves(gvk schema.GroupVersionKind) bool {
 // Unmet is a requirement that is not met.
 type Unmet struct {
 	Requirement
-	// Sentence names it, and what would meet it.
+	// Sentence describes the requirement, and what would meet it.
 	Sentence string
 }
 
-// Missing returns the requirements of the wanted bundle that are not met. What it provides
-// itself it need not find elsewhere; nor does it forbid itself.
+// Missing returns the requirements of the wanted bundle that are not met. The bundle may
+// meet its own requirements, and its negated requirements do not apply to itself.
 func (p *Problem) Missing() ([]Unmet, error) {
 	requirements, err := p.Wanted.Requires()
 	if err != nil {
@@ -116,32 +116,32 @@ func (p *Problem) Missing() ([]Unmet, error) {
 
 	var unmet []Unmet
 	for _, r := range requirements {
-		if !p.isMet(p.Wanted, &r) {
-			unmet = append(unmet, Unmet{Requirement: r, Sentence: p.sentence(&r)})
+		if !p.isRequirementMet(p.Wanted, &r) {
+			unmet = append(unmet, Unmet{Requirement: r, Sentence: p.describeUnmet(&r)})
 		}
 	}
 
 	return unmet, nil
 }
 
-// isMet reports whether a requirement of a bundle is met by itself and what is installed.
-func (p *Problem) isMet(owner *Bundle, r *Requirement) bool {
-	return r.formula.holds(func(leaf *formula, negated bool) bool {
-		return !negated && owner.meets(leaf) ||
-			slices.ContainsFunc(p.Installed, func(b *Bundle) bool { return b != owner && b.meets(leaf) }) ||
-			leaf.op == opGVK && p.serves(leaf.gvk)
+// isRequirementMet reports whether a bundle and the installed bundles meet a requirement of the bundle.
+func (p *Problem) isRequirementMet(owner *Bundle, r *Requirement) bool {
+	return r.formula.isMetWith(func(leaf *formula, negated bool) bool {
+		return !negated && owner.meetsLeaf(leaf) ||
+			slices.ContainsFunc(p.Installed, func(b *Bundle) bool { return b != owner && b.meetsLeaf(leaf) }) ||
+			leaf.op == opGVK && p.willServe(leaf.gvk)
 	})
 }
 
-func anyMeets(bundles []*Bundle, leaf *formula) bool {
-	return slices.ContainsFunc(bundles, func(b *Bundle) bool { return b.meets(leaf) })
+func anyBundleMeets(bundles []*Bundle, leaf *formula) bool {
+	return slices.ContainsFunc(bundles, func(b *Bundle) bool { return b.meetsLeaf(leaf) })
 }
 
-// MissingError says that a bundle needs what is not there.
+// MissingError is the error for a bundle with unmet requirements.
 type MissingError struct {
-	// Bundle is its name.
+	// Bundle is the name of the bundle.
 	Bundle string
-	// Missing are the requirements. Never empty.
+	// Missing are the unmet requirements. Never empty.
 	Missing []Unmet
 }
 
@@ -163,42 +163,42 @@ func (e *MissingError) Error() string {
 	return s.String()
 }
 
-// sentence says what a requirement needs and what would meet it.
-func (p *Problem) sentence(r *Requirement) string {
+// describeUnmet states what a requirement needs and what would meet it.
+func (p *Problem) describeUnmet(r *Requirement) string {
 	var hints []string
 	var offered []string
-	r.formula.leaves(func(leaf *formula, negated bool) {
-		if anyMeets(p.Installed, leaf) || leaf.op == opGVK && p.serves(leaf.gvk) {
+	r.formula.visitLeaves(func(leaf *formula, negated bool) {
+		if anyBundleMeets(p.Installed, leaf) || leaf.op == opGVK && p.willServe(leaf.gvk) {
 			hints = append(hints, "there already is "+leaf.describe())
 			return
 		}
 		if negated {
 			return
 		}
-		if text := summary(p.offers().meeting(leaf)); text != "" {
+		if text := summarizeOffers(p.offerIndex().offersMeeting(leaf)); text != "" {
 			offered = append(offered, text)
 		}
-		hints = append(hints, p.nearMiss(leaf)...)
+		hints = append(hints, p.describeNearMiss(leaf)...)
 	})
 
 	text := "it needs " + r.String()
 	switch {
 	case len(offered) > 0:
-		text += ", which would come with " + orList(offered)
-	case r.formula.forbids():
+		text += ", which would come with " + joinAlternatives(offered)
+	case r.formula.hasNegation():
 	default:
-		text += ", which " + p.nobody()
+		text += ", which " + p.describeNoOffer()
 	}
 
 	if len(hints) > 0 {
-		text += " (" + list(hints) + ")"
+		text += " (" + joinSemicolons(hints) + ")"
 	}
 
 	return text
 }
 
-// nobody says that the catalogs do not help.
-func (p *Problem) nobody() string {
+// describeNoOffer states that no catalog offers what is needed.
+func (p *Problem) describeNoOffer() string {
 	var names []string
 	for _, c := range p.Catalogs {
 		names = append(names, fmt.Sprintf("%q", c.Name))
@@ -209,33 +209,33 @@ func (p *Problem) nobody() string {
 	}
 
 	slices.Sort(names)
-	return "nothing in the catalogs provides: looked at " + list(names)
+	return "nothing in the catalogs provides: looked at " + joinSemicolons(names)
 }
 
-// nearMiss says where a package is that is needed in another version.
-func (p *Problem) nearMiss(leaf *formula) []string {
+// describeNearMiss states where a package is available that is needed in another version.
+func (p *Problem) describeNearMiss(leaf *formula) []string {
 	if leaf.op != opPackage {
 		return nil
 	}
 
 	for _, b := range p.Installed {
 		if b.Package == leaf.pkg {
-			return []string{installedText(b)}
+			return []string{describeInstalled(b)}
 		}
 	}
 
-	if others := p.offers().byPackage[leaf.pkg]; len(others) > 0 && len(p.offers().meeting(leaf)) == 0 {
-		return []string{"the catalogs have " + summary(others)}
+	if others := p.offerIndex().byPackage[leaf.pkg]; len(others) > 0 && len(p.offerIndex().offersMeeting(leaf)) == 0 {
+		return []string{"the catalogs have " + summarizeOffers(others)}
 	}
 	return nil
 }
 
-func installedText(b *Bundle) string {
+func describeInstalled(b *Bundle) string {
 	return fmt.Sprintf("package %q is installed in version %s as extension %q", b.Package, b.Version, b.Extension)
 }
 
-// summary lists offers by package, catalog and version: package "a" in version 1.1.0, 1.0.0 (catalog "c").
-func summary(offers []*Bundle) string {
+// summarizeOffers lists offers by package, catalog and version: package "a" in version 1.1.0, 1.0.0 (catalog "c").
+func summarizeOffers(offers []*Bundle) string {
 	type place struct{ pkg, catalog string }
 	versions := map[place][]string{}
 	var places []place
@@ -249,27 +249,27 @@ func summary(offers []*Bundle) string {
 
 	var words []string
 	for _, at := range places {
-		words = append(words, fmt.Sprintf("package %q in version %s (catalog %q)", at.pkg, comma(versions[at]), at.catalog))
+		words = append(words, fmt.Sprintf("package %q in version %s (catalog %q)", at.pkg, joinCommas(versions[at]), at.catalog))
 	}
 
-	return orList(words)
+	return joinAlternatives(words)
 }
 
-func comma(items []string) string {
+func joinCommas(items []string) string {
 	if more := len(items) - maxListed; more > 0 {
 		return strings.Join(items[:maxListed], ", ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(items, ", ")
 }
 
-func list(items []string) string {
+func joinSemicolons(items []string) string {
 	if more := len(items) - maxListed; more > 0 {
 		return strings.Join(items[:maxListed], "; ") + fmt.Sprintf("; and %d more", more)
 	}
 	return strings.Join(items, "; ")
 }
 
-func orList(items []string) string {
+func joinAlternatives(items []string) string {
 	if more := len(items) - maxListed; more > 0 {
 		return strings.Join(items[:maxListed], " or ") + fmt.Sprintf(" or %d more", more)
 	}

@@ -50,14 +50,14 @@ func TestRealBundles(t *testing.T) {
 		p := dependency.Problem{Wanted: b, Catalogs: []dependency.Catalog{all}}
 		missing := must[[]dependency.Unmet](t)(p.Missing())
 		plan, err := p.Plan()
-		t.Logf("%s: missing %d, plan %s, %v", b.Name, len(missing), ids(plan), err)
+		t.Logf("%s: missing %d, plan %s, %v", b.Name, len(missing), describeBundles(plan), err)
 		if err != nil {
 			continue
 		}
 
 		after := dependency.Problem{Wanted: b, Installed: plan}
 		if missing := must[[]dependency.Unmet](t)(after.Missing()); len(missing) > 0 {
-			t.Errorf("%s: after its plan %s this is missing: %v", b.Name, ids(plan), missing)
+			t.Errorf("%s: after its plan %s this is missing: %v", b.Name, describeBundles(plan), missing)
 		}
 	}
 

@@ -1,11 +1,11 @@
-// Package dependency is about what bundles need of each other: it reads the requirements
-// of a bundle, tells which of them a cluster does not meet and what would, chooses the
-// bundles to install for them, explains why that cannot be done, and tells whom a change
-// of an installed bundle would break.
+// Package dependency resolves the dependencies between bundles. It parses the
+// requirements of a bundle, finds those that a cluster does not meet, and chooses bundles
+// to install for them. If there is no solution it explains why. It also finds the
+// requirements that a change of an installed bundle would break.
 //
-// It is pure: the caller says what is installed, what the API server serves and what
-// catalogs offer. Choosing the bundle of a package that was asked for is the job of
-// package resolve above it.
+// The package is pure: the caller passes the installed bundles, the APIs that the API
+// server serves, and the catalogs. Package resolve above it chooses the bundle of a
+// requested package.
 package dependency
 
 import (
@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	// MaxConstraintBytes is the longest olm.constraint that is read, as the format of
-	// bundles says.
+	// MaxConstraintBytes limits the size of an olm.constraint, as the bundle format
+	// specifies.
 	MaxConstraintBytes = 64 << 10
-	// maxDepth bounds how deep constraints are nested. Those of people have two levels.
+	// maxDepth limits the nesting of constraints. Real constraints have two levels.
 	maxDepth = 16
-	// maxRequirements bounds the requirements of one bundle.
+	// maxRequirements limits the number of requirements of one bundle.
 	maxRequirements = 256
-	// maxQuoted is how much of a rule or a range a sentence repeats, in bytes.
-	maxQuoted = 120
+	// maxQuotedBytes limits how much of a rule or a range a message quotes.
+	maxQuotedBytes = 120
 )
 
-// Requirement is one thing that a bundle needs. All of a bundle's requirements must be
-// met; each may be met by another bundle.
+// Requirement is one dependency of a bundle. All requirements of a bundle must be met;
+// each may be met by a different bundle.
 type Requirement struct {
-	// Property is the type of the property that states it.
+	// Property is the type of the property that declares the requirement.
 	Property string
 
 	formula formula
@@ -45,13 +45,13 @@ type Requirement struct {
 	key     string
 }
 
-// Key is the same for requirements that say the same.
+// Key returns a key that is equal for equal requirements.
 func (r Requirement) Key() string { return r.key }
 
-// Packages are the packages that the requirement names as what would meet it.
+// Packages returns the names of the packages that the requirement asks for.
 func (r Requirement) Packages() []string {
 	var names []string
-	r.formula.leaves(func(leaf *formula, negated bool) {
+	r.formula.visitLeaves(func(leaf *formula, negated bool) {
 		if leaf.op == opPackage && !negated {
 			names = append(names, leaf.pkg)
 		}
@@ -59,18 +59,18 @@ func (r Requirement) Packages() []string {
 	return names
 }
 
-// Anywhere reports whether packages that the requirement does not name may meet it.
+// Anywhere reports whether packages that the requirement does not name can meet it.
 func (r Requirement) Anywhere() bool {
 	anywhere := false
-	r.formula.leaves(func(leaf *formula, negated bool) { anywhere = anywhere || leaf.op != opPackage && !negated })
+	r.formula.visitLeaves(func(leaf *formula, negated bool) { anywhere = anywhere || leaf.op != opPackage && !negated })
 	return anywhere
 }
 
-// Range is the range of versions in which the requirement wants a package; empty when it
-// does not say.
+// Range returns the version range that the requirement states for a package; empty when
+// it states none.
 func (r Requirement) Range(pkg string) string {
 	text := ""
-	r.formula.leaves(func(leaf *formula, negated bool) {
+	r.formula.visitLeaves(func(leaf *formula, negated bool) {
 		if leaf.op == opPackage && leaf.pkg == pkg && !negated && text == "" {
 			text = leaf.text
 		}
@@ -80,28 +80,28 @@ func (r Requirement) Range(pkg string) string {
 
 // MetBy reports whether one bundle meets every part of the requirement by itself.
 func (r Requirement) MetBy(b *Bundle) bool {
-	return r.formula.holds(func(leaf *formula, _ bool) bool { return b.meets(leaf) })
+	return r.formula.isMetWith(func(leaf *formula, _ bool) bool { return b.meetsLeaf(leaf) })
 }
 
-// String says what is needed, in words that follow "needs".
+// String describes the requirement in words that follow "needs".
 func (r Requirement) String() string { return r.text }
 
-type op int
+type operator int
 
 const (
-	opGVK op = iota
+	opGVK operator = iota
 	opPackage
 	opCEL
 	opAll
 	opAny
-	// opNot: none of the parts.
+	// opNot is true when none of the parts is met.
 	opNot
 )
 
-// formula is a requirement, or a part of one. Each leaf is met by one bundle of those
-// that are together on the cluster; different leaves may be met by different bundles.
+// formula is a requirement, or a part of one. One bundle on the cluster has to meet a
+// leaf; different bundles may meet different leaves.
 type formula struct {
-	op       op
+	op       operator
 	message  string
 	gvk      schema.GroupVersionKind
 	pkg      string
@@ -111,52 +111,54 @@ type formula struct {
 	parts    []formula
 }
 
-// leaves visits the parts that are not made of parts, and tells which of them must not
-// be there.
-func (f *formula) leaves(visit func(leaf *formula, negated bool)) { f.walk(visit, false) }
+// visitLeaves calls visit for each part that has no parts of its own. The argument
+// negated is true for a leaf that must not be met.
+func (f *formula) visitLeaves(visit func(leaf *formula, negated bool)) { f.walkLeaves(visit, false) }
 
-func (f *formula) walk(visit func(*formula, bool), negated bool) {
+func (f *formula) walkLeaves(visit func(*formula, bool), negated bool) {
 	if f.op < opAll {
 		visit(f, negated)
 	}
 	for i := range f.parts {
-		f.parts[i].walk(visit, negated != (f.op == opNot))
+		f.parts[i].walkLeaves(visit, negated != (f.op == opNot))
 	}
 }
 
-// forbids reports whether something that is added can make the formula false.
-func (f *formula) forbids() bool {
+// hasNegation reports whether an additional bundle can make the formula false.
+func (f *formula) hasNegation() bool {
 	for i := range f.parts {
-		if f.op == opNot || f.parts[i].forbids() {
+		if f.op == opNot || f.parts[i].hasNegation() {
 			return true
 		}
 	}
 	return false
 }
 
-// holds evaluates the formula. The function tells whether a leaf is met; what must not
-// be there is asked for as negated.
-func (f *formula) holds(met func(leaf *formula, negated bool) bool) bool { return f.eval(met, false) }
+// isMetWith evaluates the formula. The function met reports whether a leaf is met; its
+// argument negated is true for a leaf that must not be met.
+func (f *formula) isMetWith(met func(leaf *formula, negated bool) bool) bool {
+	return f.evaluate(met, false)
+}
 
-func (f *formula) eval(met func(*formula, bool) bool, negated bool) bool {
+func (f *formula) evaluate(met func(*formula, bool) bool, negated bool) bool {
 	switch f.op {
 	case opAll:
 		for i := range f.parts {
-			if !f.parts[i].eval(met, negated) {
+			if !f.parts[i].evaluate(met, negated) {
 				return false
 			}
 		}
 		return true
 	case opAny:
 		for i := range f.parts {
-			if f.parts[i].eval(met, negated) {
+			if f.parts[i].evaluate(met, negated) {
 				return true
 			}
 		}
 		return false
 	case opNot:
 		for i := range f.parts {
-			if f.parts[i].eval(met, !negated) {
+			if f.parts[i].evaluate(met, !negated) {
 				return false
 			}
 		}
@@ -166,18 +168,18 @@ func (f *formula) eval(met func(*formula, bool) bool, negated bool) bool {
 	}
 }
 
-// describe puts the formula into words.
+// describe returns the formula in words.
 func (f *formula) describe() string {
 	switch f.op {
 	case opGVK:
-		return "the API " + gvkText(f.gvk)
+		return "the API " + formatGVK(f.gvk)
 	case opPackage:
 		if f.text == "" {
 			return fmt.Sprintf("package %q", f.pkg)
 		}
-		return fmt.Sprintf("package %q in version %q", f.pkg, short(f.text))
+		return fmt.Sprintf("package %q in version %q", f.pkg, truncateQuoted(f.text))
 	case opCEL:
-		return fmt.Sprintf("a bundle for which the rule %q holds", short(f.text))
+		return fmt.Sprintf("a bundle for which the rule %q holds", truncateQuoted(f.text))
 	case opAny:
 		return "one of (" + f.describeParts() + ")"
 	case opNot:
@@ -192,16 +194,16 @@ func (f *formula) describeParts() string {
 	for i := range f.parts {
 		words = append(words, f.parts[i].describe())
 	}
-	return list(words)
+	return joinSemicolons(words)
 }
 
-func gvkText(gvk schema.GroupVersionKind) string {
+func formatGVK(gvk schema.GroupVersionKind) string {
 	return fmt.Sprintf("%s of %s", gvk.Kind, gvk.GroupVersion())
 }
 
-func short(text string) string {
-	if len(text) > maxQuoted {
-		return strings.ToValidUTF8(text[:maxQuoted], "") + "…"
+func truncateQuoted(text string) string {
+	if len(text) > maxQuotedBytes {
+		return strings.ToValidUTF8(text[:maxQuotedBytes], "") + "…"
 	}
 	return text
 }
@@ -211,8 +213,9 @@ func IsRequirement(propertyType string) bool {
 	return propertyType == fbc.PropertyGVKRequired || propertyType == fbc.PropertyPackageRequired || propertyType == fbc.PropertyConstraint
 }
 
-// Parse reads the requirements among the properties of a bundle, each once. It refuses
-// what it cannot understand: a requirement that is passed over is one that is broken.
+// Parse returns the requirements in the properties of a bundle, without duplicates. It
+// returns an error for a requirement that it does not understand, because a requirement
+// that is ignored would be violated.
 func Parse(properties []fbc.Property) ([]Requirement, error) {
 	var requirements []Requirement
 	seen := map[string]bool{}
@@ -228,7 +231,7 @@ func Parse(properties []fbc.Property) ([]Requirement, error) {
 
 		text := f.describe()
 		if f.message != "" {
-			text += fmt.Sprintf(" (%s)", short(f.message))
+			text += fmt.Sprintf(" (%s)", truncateQuoted(f.message))
 		}
 
 		key := p.Type + "\x00" + string(p.Value)
@@ -252,15 +255,15 @@ func parseProperty(p fbc.Property) (formula, error) {
 
 	switch p.Type {
 	case fbc.PropertyGVKRequired:
-		return parseGVK(p.Value)
+		return parseGVKRequirement(p.Value)
 	case fbc.PropertyPackageRequired:
-		return parsePackage(p.Value)
+		return parsePackageRequirement(p.Value)
 	default:
 		return parseConstraint(p.Value, 0)
 	}
 }
 
-func parseGVK(raw json.RawMessage) (formula, error) {
+func parseGVKRequirement(raw json.RawMessage) (formula, error) {
 	var value bundle.GVKProperty
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return formula{}, err
@@ -272,9 +275,10 @@ func parseGVK(raw json.RawMessage) (formula, error) {
 	return formula{op: opGVK, gvk: schema.GroupVersionKind{Group: value.Group, Version: value.Version, Kind: value.Kind}}, nil
 }
 
-// parsePackage reads a package and a range of versions. The documents of olm.constraint
-// call the package name, those of olm.package.required packageName; both are read in both.
-func parsePackage(raw json.RawMessage) (formula, error) {
+// parsePackageRequirement parses a package name and a version range. The documentation of
+// olm.constraint names the field "name", that of olm.package.required "packageName".
+// Both are accepted in both.
+func parsePackageRequirement(raw json.RawMessage) (formula, error) {
 	var value struct{ PackageName, Name, VersionRange string }
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return formula{}, err
@@ -293,13 +297,14 @@ func parsePackage(raw json.RawMessage) (formula, error) {
 
 	var err error
 	if f.versions, err = semver.ParseRange(f.text); err != nil {
-		return formula{}, fmt.Errorf("versionRange %q: %w", short(f.text), err)
+		return formula{}, fmt.Errorf("versionRange %q: %w", truncateQuoted(f.text), err)
 	}
 
 	return f, nil
 }
 
-// constraintValue is the value of an olm.constraint property, and a part of all, any and not.
+// constraintValue is the value of an olm.constraint property, or an element of all, any
+// or not.
 type constraintValue struct {
 	FailureMessage string          `json:"failureMessage"`
 	GVK            json.RawMessage `json:"gvk"`
@@ -307,12 +312,12 @@ type constraintValue struct {
 	CEL            *struct {
 		Rule string `json:"rule"`
 	} `json:"cel"`
-	All *compound `json:"all"`
-	Any *compound `json:"any"`
-	Not *compound `json:"not"`
+	All *compoundConstraint `json:"all"`
+	Any *compoundConstraint `json:"any"`
+	Not *compoundConstraint `json:"not"`
 }
 
-type compound struct {
+type compoundConstraint struct {
 	Constraints []json.RawMessage `json:"constraints"`
 }
 
@@ -323,7 +328,7 @@ func parseConstraint(raw json.RawMessage, depth int) (formula, error) {
 
 	var value constraintValue
 	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields() // what is not known cannot be kept
+	decoder.DisallowUnknownFields() // An unknown constraint cannot be enforced.
 	if err := decoder.Decode(&value); err != nil {
 		return formula{}, err
 	}
@@ -334,12 +339,12 @@ func parseConstraint(raw json.RawMessage, depth int) (formula, error) {
 			kinds = append(kinds, parse)
 		}
 	}
-	add(len(value.GVK) > 0, func() (formula, error) { return parseGVK(value.GVK) })
-	add(len(value.Package) > 0, func() (formula, error) { return parsePackage(value.Package) })
-	add(value.CEL != nil, func() (formula, error) { return parseRule(value.CEL.Rule) })
-	add(value.All != nil, func() (formula, error) { return parseParts(opAll, value.All, depth) })
-	add(value.Any != nil, func() (formula, error) { return parseParts(opAny, value.Any, depth) })
-	add(value.Not != nil, func() (formula, error) { return parseParts(opNot, value.Not, depth) })
+	add(len(value.GVK) > 0, func() (formula, error) { return parseGVKRequirement(value.GVK) })
+	add(len(value.Package) > 0, func() (formula, error) { return parsePackageRequirement(value.Package) })
+	add(value.CEL != nil, func() (formula, error) { return parseRuleConstraint(value.CEL.Rule) })
+	add(value.All != nil, func() (formula, error) { return parseCompoundConstraint(opAll, value.All, depth) })
+	add(value.Any != nil, func() (formula, error) { return parseCompoundConstraint(opAny, value.Any, depth) })
+	add(value.Not != nil, func() (formula, error) { return parseCompoundConstraint(opNot, value.Not, depth) })
 	if len(kinds) != 1 {
 		return formula{}, fmt.Errorf("a constraint has one of gvk, package, cel, all, any and not: this one has %d of them", len(kinds))
 	}
@@ -349,15 +354,15 @@ func parseConstraint(raw json.RawMessage, depth int) (formula, error) {
 	return f, err
 }
 
-func parseRule(text string) (formula, error) {
-	compiled, err := compile(text)
+func parseRuleConstraint(text string) (formula, error) {
+	compiled, err := compileRule(text)
 	if err != nil {
 		return formula{}, fmt.Errorf("cel: %w", err)
 	}
 	return formula{op: opCEL, text: text, rule: compiled}, nil
 }
 
-func parseParts(kind op, c *compound, depth int) (formula, error) {
+func parseCompoundConstraint(kind operator, c *compoundConstraint, depth int) (formula, error) {
 	f := formula{op: kind}
 	for i, raw := range c.Constraints {
 		part, err := parseConstraint(raw, depth+1)

@@ -52,12 +52,12 @@ func TestParse(t *testing.T) {
 		})
 	}
 
-	if _, err := dependency.Parse(many(300)); err == nil || !strings.Contains(err.Error(), "more than 256 requirements") {
+	if _, err := dependency.Parse(manyRequirements(300)); err == nil || !strings.Contains(err.Error(), "more than 256 requirements") {
 		t.Errorf("300 requirements: %v", err)
 	}
 }
 
-func many(count int) []fbc.Property {
+func manyRequirements(count int) []fbc.Property {
 	var list []fbc.Property
 	for i := range count {
 		list = append(list, properties("x@1.0.0", fmt.Sprintf("pkg a%d", i))[1])
@@ -89,7 +89,7 @@ func TestRulesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		p := dependency.Problem{Wanted: made("x@1.0.0", "constraint "+string(raw)), Installed: []*dependency.Bundle{installed("a@1.0.0", statements...)}}
+		p := dependency.Problem{Wanted: newBundle("x@1.0.0", "constraint "+string(raw)), Installed: []*dependency.Bundle{installed("a@1.0.0", statements...)}}
 		missing, err := p.Missing()
 		if err != nil {
 			t.Errorf("%s: %v", rule, err)
@@ -143,12 +143,12 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(missing) == 0 && len(plan) > 0 {
-			t.Errorf("nothing is missing, and the plan is %s", ids(plan))
+			t.Errorf("nothing is missing, and the plan is %s", describeBundles(plan))
 		}
 
 		after := dependency.Problem{Wanted: wanted, Installed: plan}
 		if missing, err := after.Missing(); err != nil || len(missing) > 0 {
-			t.Errorf("after the plan %s this is missing: %v %v", ids(plan), missing, err)
+			t.Errorf("after the plan %s this is missing: %v %v", describeBundles(plan), missing, err)
 		}
 	})
 }

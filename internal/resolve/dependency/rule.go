@@ -14,14 +14,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// maxCost bounds the evaluation of one rule for one bundle, in the units of the library:
-// a look at each of 100 properties costs some 500.
+// maxCost limits the evaluation of one rule for one bundle, in the cost units of cel-go.
+// To read each of 100 properties costs some 500.
 const maxCost = 100_000
 
 // rule is a CEL expression about the properties of one bundle.
 type rule struct{ program cel.Program }
 
-var environment = sync.OnceValues(func() (*cel.Env, error) {
+var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("properties", cel.ListType(cel.MapType(cel.StringType, cel.AnyType))),
 		cel.Function("semver_compare", cel.Overload("semver_compare_any_any",
@@ -38,21 +38,21 @@ func compareVersions(a, b ref.Val) ref.Val {
 		}
 		var err error
 		if versions[i], err = semver.Parse(text); err != nil {
-			return types.NewErr("semver_compare: %q: %v", short(text), err)
+			return types.NewErr("semver_compare: %q: %v", truncateQuoted(text), err)
 		}
 	}
 
 	return types.Int(versions[0].Compare(versions[1]))
 }
 
-// compile reads a rule. What cannot be one is refused by our own check, whose messages
-// say where; the library then checks the types of operands too.
-func compile(text string) (*rule, error) {
+// compileRule compiles a rule. constraint.CheckRule refuses invalid rules first, because
+// its messages name the position. cel-go then also checks the types of operands.
+func compileRule(text string) (*rule, error) {
 	if err := constraint.CheckRule(text); err != nil {
 		return nil, err
 	}
 
-	env, err := environment()
+	env, err := celEnvironment()
 	if err != nil {
 		return nil, err
 	}
@@ -73,15 +73,15 @@ func compile(text string) (*rule, error) {
 	return &rule{program: program}, nil
 }
 
-// holds evaluates the rule. One that fails, because a property is not as it expects or
-// because it costs too much, does not hold for the bundle.
-func (r *rule) holds(properties []any) bool {
+// matches evaluates the rule for the properties of a bundle. A rule that fails, because of
+// an unexpected property or its cost, does not match.
+func (r *rule) matches(properties []any) bool {
 	result, _, err := r.program.Eval(map[string]any{"properties": properties})
 	return err == nil && result == types.True
 }
 
-// ruleView is what a rule sees of properties.
-func ruleView(properties []fbc.Property) []any {
+// newRuleView returns the properties in the form that rules evaluate.
+func newRuleView(properties []fbc.Property) []any {
 	view := make([]any, 0, len(properties))
 	for _, p := range properties {
 		var value any

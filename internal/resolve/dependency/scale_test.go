@@ -9,10 +9,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-// large is a catalog of 2,000 packages of 20 versions. Each package needs two others
+// newLargeCatalog is a catalog of 2,000 packages of 20 versions. Each package needs two others
 // further on, one by an API and one by a range; so do those. The last ones need
 // something that the argument says.
-func large(last string) dependency.Catalog {
+func newLargeCatalog(last string) dependency.Catalog {
 	const packages, versions = 2000, 20
 	var offers []offer
 	for i := range packages {
@@ -31,9 +31,9 @@ func large(last string) dependency.Catalog {
 	return catalog("large", 0, offers...)
 }
 
-// conflicting is a bundle that needs ten packages of 20 versions, and two whose only
+// newConflictingProblem is a bundle that needs ten packages of 20 versions, and two whose only
 // versions need different versions of another.
-func conflicting() (*dependency.Bundle, dependency.Catalog) {
+func newConflictingProblem() (*dependency.Bundle, dependency.Catalog) {
 	var offers []offer
 	var needs []string
 	for i := range 10 {
@@ -48,7 +48,7 @@ func conflicting() (*dependency.Bundle, dependency.Catalog) {
 	}
 
 	offers = append(offers, offer{"d@1.0.0"}, offer{"d@2.0.0"})
-	return made("x@1.0.0", append(needs, "pkg y", "pkg z")...), catalog("c", 0, offers...)
+	return newBundle("x@1.0.0", append(needs, "pkg y", "pkg z")...), catalog("c", 0, offers...)
 }
 
 // TestScale: large problems are answered, rightly, within the bounds of the search.
@@ -57,11 +57,11 @@ func TestScale(t *testing.T) {
 		{"can be had", "also fast yes", "p0001"},
 		{"cannot", "needs Gone", "the API Gone of example.com/v1"},
 	} {
-		p := dependency.Problem{Wanted: made("x@1.0.0", "needs K1000"), Catalogs: []dependency.Catalog{large(tc.last)}}
+		p := dependency.Problem{Wanted: newBundle("x@1.0.0", "needs K1000"), Catalogs: []dependency.Catalog{newLargeCatalog(tc.last)}}
 		plan, err := p.Plan()
 		text := fmt.Sprint(err)
 		if err == nil {
-			text = ids(plan)
+			text = describeBundles(plan)
 			tc.want = "p1000@1.19.0"
 		}
 		if !strings.Contains(text, tc.want) {
@@ -69,7 +69,7 @@ func TestScale(t *testing.T) {
 		}
 	}
 
-	x, c := conflicting()
+	x, c := newConflictingProblem()
 	p := dependency.Problem{Wanted: x, Catalogs: []dependency.Catalog{c}}
 	_, err := p.Plan()
 	var impossible *dependency.UnsatisfiableError
@@ -79,10 +79,10 @@ func TestScale(t *testing.T) {
 }
 
 func BenchmarkPlan(b *testing.B) {
-	x, c := conflicting()
+	x, c := newConflictingProblem()
 	for name, p := range map[string]dependency.Problem{
-		"2000 packages":               {Wanted: made("x@1.0.0", "needs K600"), Catalogs: []dependency.Catalog{large("also fast yes")}},
-		"2000 packages, no solution":  {Wanted: made("x@1.0.0", "needs K20"), Catalogs: []dependency.Catalog{large("needs Gone")}},
+		"2000 packages":               {Wanted: newBundle("x@1.0.0", "needs K600"), Catalogs: []dependency.Catalog{newLargeCatalog("also fast yes")}},
+		"2000 packages, no solution":  {Wanted: newBundle("x@1.0.0", "needs K20"), Catalogs: []dependency.Catalog{newLargeCatalog("needs Gone")}},
 		"conflict behind ten choices": {Wanted: x, Catalogs: []dependency.Catalog{c}},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -6,51 +6,51 @@ import (
 )
 
 const (
-	// maxSteps bounds one search: some 50 ms.
+	// maxSteps limits the steps of one search: some 50 ms.
 	maxSteps = 20_000
-	// maxChosen bounds how many packages one bundle may bring with it.
+	// maxChosen limits how many packages are installed as dependencies of one bundle.
 	maxChosen = 100
 )
 
-// fact is something that can be the reason why a search fails: that a package needs
-// something, or that another is installed. Ignoring it makes the search easier.
+// fact is a possible reason for a failed search: a package has a requirement, or a
+// package is installed. To ignore a fact makes the search easier.
 type fact struct {
 	pkg string
-	// needs is what the package needs; empty when the fact is that it is installed.
+	// needs is the text of the requirement; empty for the fact that the package is installed.
 	needs string
 }
 
-// need is a requirement of a bundle that takes part.
+// need is a requirement of a bundle in the search.
 type need struct {
 	owner *Bundle
 	*Requirement
 }
 
-func (n need) fact() fact { return fact{pkg: n.owner.Package, needs: n.text} }
+func (n need) asFact() fact { return fact{pkg: n.owner.Package, needs: n.text} }
 
-// blame are the packages whose choice a failure follows from. Choosing anew at another
-// package changes nothing about it.
+// blame is the set of packages whose choices caused a failure. Another choice for any
+// other package would not change the failure.
 type blame map[string]bool
 
-// search looks for bundles, at most one of each package, so that the requirements of all
-// of them and of the wanted bundle are met. It goes back to the last choice that has to
-// do with a failure.
+// search chooses bundles, at most one of each package, so that their requirements and
+// those of the wanted bundle are met. After a failure it backtracks to the last choice
+// that contributed to it.
 type search struct {
 	*Problem
-	// ignored tells which facts are taken not to be.
+	// ignored reports whether the search ignores a fact.
 	ignored func(fact) bool
 	facts   []*Bundle
 	fixed   map[string]*Bundle
 	chosen  map[string]*Bundle
-	// dead are bundles whose own requirements cannot be met, whatever else is chosen.
+	// dead are bundles whose requirements cannot be met by any choice.
 	dead map[*Bundle]bool
-	// watched are needs that something which is added can break.
+	// watched are needs that an additional bundle can break.
 	watched []need
-	// touched are the facts that failures followed from, in the order of their
-	// discovery, with the bundles that had them.
-	touched []fact
-	owners  map[fact][]*Bundle
-	steps   int
+	// recordedFacts contributed to failures, in the order of discovery.
+	// owners has the bundles of each fact.
+	recordedFacts []fact
+	owners        map[fact][]*Bundle
+	steps         int
 }
 
 func newSearch(p *Problem, ignored func(fact) bool) *search {
@@ -65,12 +65,12 @@ func newSearch(p *Problem, ignored func(fact) bool) *search {
 		}
 	}
 
-	// What is installed must not get what it forbids.
+	// A choice must not violate a negated requirement of an installed bundle.
 	for _, b := range s.facts {
 		requirements, err := b.Requires()
 		for i := range requirements {
 			n := need{b, &requirements[i]}
-			if err == nil && n.formula.forbids() && !ignored(n.fact()) && s.met(n) {
+			if err == nil && n.formula.hasNegation() && !ignored(n.asFact()) && s.isNeedMet(n) {
 				s.watched = append(s.watched, n)
 			}
 		}
@@ -79,20 +79,20 @@ func newSearch(p *Problem, ignored func(fact) bool) *search {
 	return s
 }
 
-// run returns the bundles to install, the best that were found, in the order of their
-// packages; false when there are none.
-func (s *search) run() ([]*Bundle, bool) {
+// findPlan returns the bundles to install, sorted by package; false when there is no
+// solution.
+func (s *search) findPlan() ([]*Bundle, bool) {
 	requirements, err := s.Wanted.Requires()
 	if err != nil {
 		return nil, false
 	}
 
-	agenda := s.needs(s.Wanted, requirements)
+	agenda := s.addNeeds(s.Wanted, requirements)
 	if failure := s.solve(agenda); failure != nil {
 		return nil, false
 	}
 
-	s.shrink()
+	s.removeUnneededBundles()
 	var plan []*Bundle
 	for _, name := range slices.Sorted(maps.Keys(s.chosen)) {
 		if b := s.chosen[name]; b != s.Wanted {
@@ -103,17 +103,18 @@ func (s *search) run() ([]*Bundle, bool) {
 	return plan, true
 }
 
-func (s *search) exhausted() bool { return s.steps > maxSteps }
+// isExhausted reports whether the search has reached its limit of steps.
+func (s *search) isExhausted() bool { return s.steps > maxSteps }
 
-// needs puts requirements where they are looked after, and gives those that stay met
-// once they are.
-func (s *search) needs(owner *Bundle, requirements []Requirement) []need {
+// addNeeds adds the requirements with a negation to watched and returns the other ones,
+// which stay met once they are met.
+func (s *search) addNeeds(owner *Bundle, requirements []Requirement) []need {
 	var agenda []need
 	for i := range requirements {
 		n := need{owner, &requirements[i]}
 		switch {
-		case s.ignored(n.fact()):
-		case n.formula.forbids():
+		case s.ignored(n.asFact()):
+		case n.formula.hasNegation():
 			s.watched = append(s.watched, n)
 		default:
 			agenda = append(agenda, n)
@@ -123,17 +124,17 @@ func (s *search) needs(owner *Bundle, requirements []Requirement) []need {
 	return agenda
 }
 
-// met reports whether a need is met by what there is and what is chosen.
-func (s *search) met(n need) bool {
-	return n.formula.holds(func(leaf *formula, negated bool) bool { return s.leafMet(n.owner, leaf, negated) })
+// isNeedMet reports whether the installed and chosen bundles meet a need.
+func (s *search) isNeedMet(n need) bool {
+	return n.formula.isMetWith(func(leaf *formula, negated bool) bool { return s.isLeafMet(n.owner, leaf, negated) })
 }
 
-func (s *search) leafMet(owner *Bundle, leaf *formula, negated bool) bool {
-	if !negated && owner.meets(leaf) {
+func (s *search) isLeafMet(owner *Bundle, leaf *formula, negated bool) bool {
+	if !negated && owner.meetsLeaf(leaf) {
 		return true
 	}
 
-	meets := func(b *Bundle) bool { return b != owner && b.meets(leaf) }
+	meets := func(b *Bundle) bool { return b != owner && b.meetsLeaf(leaf) }
 	if slices.ContainsFunc(s.facts, meets) {
 		return true
 	}
@@ -148,53 +149,55 @@ func (s *search) leafMet(owner *Bundle, leaf *formula, negated bool) bool {
 		}
 	}
 
-	return leaf.op == opGVK && s.serves(leaf.gvk)
+	return leaf.op == opGVK && s.willServe(leaf.gvk)
 }
 
-// solve meets the agenda. It gives nil when it could, and else what is to blame.
+// solve chooses bundles until all needs of the agenda are met. It returns nil on success,
+// else the packages to blame.
 func (s *search) solve(agenda []need) blame {
-	if s.steps++; s.exhausted() {
+	if s.steps++; s.isExhausted() {
 		return blame{}
 	}
 
 	for _, n := range s.watched {
-		if !s.met(n) {
-			return s.branch(n, agenda)
+		if !s.isNeedMet(n) {
+			return s.tryHelpfulOffers(n, agenda)
 		}
 	}
 
 	for i, n := range agenda {
-		if !s.met(n) {
-			return s.branch(n, agenda[i:])
+		if !s.isNeedMet(n) {
+			return s.tryHelpfulOffers(n, agenda[i:])
 		}
 	}
 	return nil
 }
 
-// branch tries what would help with a need.
-func (s *search) branch(n need, agenda []need) blame {
+// tryHelpfulOffers tries each offer that helps to meet a need, and solves the rest of the agenda.
+// It returns nil on success, else the packages to blame.
+func (s *search) tryHelpfulOffers(n need, agenda []need) blame {
 	guilty := blame{n.owner.Package: true}
-	if n.formula.forbids() {
+	if n.formula.hasNegation() {
 		for name := range s.chosen {
 			guilty[name] = true
 		}
-		s.touchForbidden(n)
+		s.recordForbiddenBundles(n)
 	}
 
-	s.touch(n.fact(), n.owner)
-	for _, b := range s.options(n.owner, &n.formula) {
-		if s.steps++; s.exhausted() {
+	s.recordFact(n.asFact(), n.owner)
+	for _, b := range s.listHelpfulOffers(n.owner, &n.formula) {
+		if s.steps++; s.isExhausted() {
 			return guilty
 		}
 
-		requirements, ok := s.open(b, guilty)
+		requirements, ok := s.requirementsIfSelectable(b, guilty)
 		if !ok {
 			continue
 		}
 
 		watched := s.watched
 		s.chosen[b.Package] = b
-		failure := s.solve(append(slices.Clone(agenda), s.needs(b, requirements)...))
+		failure := s.solve(append(slices.Clone(agenda), s.addNeeds(b, requirements)...))
 		if failure == nil {
 			return nil
 		}
@@ -202,7 +205,7 @@ func (s *search) branch(n need, agenda []need) blame {
 		delete(s.chosen, b.Package)
 		s.watched = watched[:len(watched):len(watched)]
 		if !failure[b.Package] {
-			return failure // Another choice here would change nothing.
+			return failure // Another choice for this package would not help.
 		}
 
 		delete(failure, b.Package)
@@ -216,8 +219,9 @@ func (s *search) branch(n need, agenda []need) blame {
 	return guilty
 }
 
-// open reports whether a bundle can be chosen now, and gives what it needs.
-func (s *search) open(b *Bundle, guilty blame) ([]Requirement, bool) {
+// requirementsIfSelectable returns the requirements of a bundle and whether it can be chosen now. If
+// not, it adds the packages to blame to guilty, or records the fact that prevents it.
+func (s *search) requirementsIfSelectable(b *Bundle, guilty blame) ([]Requirement, bool) {
 	if s.dead[b] {
 		return nil, false
 	}
@@ -234,7 +238,7 @@ func (s *search) open(b *Bundle, guilty blame) ([]Requirement, bool) {
 	}
 
 	if installed := s.fixed[b.Package]; installed != nil {
-		s.touch(fact{pkg: b.Package}, installed)
+		s.recordFact(fact{pkg: b.Package}, installed)
 		return nil, false
 	}
 
@@ -242,69 +246,70 @@ func (s *search) open(b *Bundle, guilty blame) ([]Requirement, bool) {
 	return requirements, err == nil
 }
 
-// touchForbidden notes what is installed although it is forbidden.
-func (s *search) touchForbidden(n need) {
-	n.formula.leaves(func(leaf *formula, negated bool) {
+// recordForbiddenBundles records the installed bundles that a need forbids.
+func (s *search) recordForbiddenBundles(n need) {
+	n.formula.visitLeaves(func(leaf *formula, negated bool) {
 		for _, b := range s.facts {
-			if negated && b != n.owner && b.meets(leaf) {
-				s.touch(fact{pkg: b.Package}, b)
+			if negated && b != n.owner && b.meetsLeaf(leaf) {
+				s.recordFact(fact{pkg: b.Package}, b)
 			}
 		}
 	})
 }
 
-func (s *search) touch(f fact, owner *Bundle) {
+// recordFact records a fact that contributed to a failure, and its owner.
+func (s *search) recordFact(f fact, owner *Bundle) {
 	if _, ok := s.owners[f]; !ok {
-		s.touched = append(s.touched, f)
+		s.recordedFacts = append(s.recordedFacts, f)
 	}
 	if !slices.Contains(s.owners[f], owner) && len(s.owners[f]) <= maxListed {
 		s.owners[f] = append(s.owners[f], owner)
 	}
 }
 
-// options are the offers that help with what is not met of a formula, the best first.
-func (s *search) options(owner *Bundle, f *formula) []*Bundle {
+// listHelpfulOffers returns the offers that meet an unmet part of a formula, the best first.
+func (s *search) listHelpfulOffers(owner *Bundle, f *formula) []*Bundle {
 	switch f.op {
 	case opAll:
 		for i := range f.parts {
-			if !s.met(need{owner, &Requirement{formula: f.parts[i]}}) {
-				return s.options(owner, &f.parts[i])
+			if !s.isNeedMet(need{owner, &Requirement{formula: f.parts[i]}}) {
+				return s.listHelpfulOffers(owner, &f.parts[i])
 			}
 		}
 		return nil
 	case opAny: // The author's order counts.
 		var found []*Bundle
 		for i := range f.parts {
-			found = append(found, s.options(owner, &f.parts[i])...)
+			found = append(found, s.listHelpfulOffers(owner, &f.parts[i])...)
 		}
 		return found
 	case opNot:
 		return nil
 	default:
-		return s.offers().meeting(f)
+		return s.offerIndex().offersMeeting(f)
 	}
 }
 
-// shrink drops what an earlier choice needed that was not kept.
-func (s *search) shrink() {
+// removeUnneededBundles removes bundles that were chosen for a bundle that was dropped later.
+func (s *search) removeUnneededBundles() {
 	for _, name := range slices.Sorted(maps.Keys(s.chosen)) {
 		b := s.chosen[name]
 		if b == s.Wanted {
 			continue
 		}
 		delete(s.chosen, name)
-		if !s.complete() {
+		if !s.allChosenRequirementsMet() {
 			s.chosen[name] = b
 		}
 	}
 }
 
-// complete reports whether the requirements of all that is chosen are met.
-func (s *search) complete() bool {
+// allChosenRequirementsMet reports whether the requirements of all chosen bundles are met.
+func (s *search) allChosenRequirementsMet() bool {
 	for _, b := range s.chosen {
-		requirements, _ := b.Requires() // It was read before.
+		requirements, _ := b.Requires() // The search has parsed them.
 		for i := range requirements {
-			if n := (need{b, &requirements[i]}); !s.ignored(n.fact()) && !s.met(n) {
+			if n := (need{b, &requirements[i]}); !s.ignored(n.asFact()) && !s.isNeedMet(n) {
 				return false
 			}
 		}
