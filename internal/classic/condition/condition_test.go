@@ -41,7 +41,6 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-// OC-5 to OC-7, OC-9.
 func TestUpgradeable(t *testing.T) {
 	said := func(conditionType string, status metav1.ConditionStatus, generation int64) []metav1.Condition {
 		return []metav1.Condition{{Type: conditionType, Status: status, Reason: "R", Message: "it migrates", ObservedGeneration: generation}}
@@ -146,7 +145,7 @@ func permission(account string) v1alpha1.StrategyDeploymentPermissions {
 	return v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: []rbacv1.PolicyRule{}}
 }
 
-// OC-1, OC-2: an operator gets an OperatorCondition that it may write, and no other.
+// An operator gets an OperatorCondition that it may write, and no other.
 func TestEachOperatorHasOne(t *testing.T) {
 	c := start(t)
 	csv := c.csv("one", func(csv *v1alpha1.ClusterServiceVersion) {
@@ -233,7 +232,7 @@ func TestDefaultAccount(t *testing.T) {
 	})
 }
 
-// OC-4, OC-9: what an operator says is taken over, and stamped again when anything is said.
+// What an operator says is taken over, and stamped again when anything is said.
 func TestWhatOperatorsSay(t *testing.T) {
 	c := start(t)
 	c.csv("says")

@@ -23,7 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// COPY-1 to COPY-6: copies are where the operator watches, and as the source is.
+// Copies are where the operator watches, and as the source is.
 func TestCopies(t *testing.T) {
 	c := start(t)
 	for _, name := range []string{"copies-a", "copies-b"} {
@@ -164,7 +164,7 @@ func TestACopyThatGoesWhileItIsWritten(t *testing.T) {
 	})
 }
 
-// OG-23: the rights of an operator in the namespaces that it watches.
+// The rights of an operator in the namespaces that it watches.
 func TestRights(t *testing.T) {
 	c := start(t)
 	c.namespace("rights-a")
@@ -199,7 +199,7 @@ func TestRights(t *testing.T) {
 	c.eventually("the binding is back", there)
 }
 
-// OG-23: what somebody of the operator's namespace forged gives no rights in others, nor does a Role of such
+// What somebody of the operator's namespace forged gives no rights in others, nor does a Role of such
 // a one that has the name of the operator's.
 func TestForgedRights(t *testing.T) {
 	c := start(t)
@@ -274,7 +274,7 @@ func rights(csv *v1alpha1.ClusterServiceVersion, name, account string, rules ...
 	}
 }
 
-// CFG-1 to CFG-4: copies of operators that watch all namespaces can be done without.
+// Copies of operators that watch all namespaces can be done without.
 func TestConfig(t *testing.T) {
 	c := start(t)
 	c.group("config", "")

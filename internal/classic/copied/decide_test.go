@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// COPY-1, COPY-5, CFG-2: where copies are made, and where they may stay, of all of a to e.
+// Where copies are made, and where they may stay, of all of a to e.
 func TestPlaces(t *testing.T) {
 	all := sets.New("home", "a", "b", "c")
 	source := func(targets string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
@@ -127,7 +127,6 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// COPY-2.
 func TestContent(t *testing.T) {
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "home", Name: "x",

@@ -10,32 +10,33 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 )
 
-// Membership is what is known of the OperatorGroup of a namespace.
+// Membership is the OperatorGroup of a namespace and those of the cluster.
 type Membership struct {
-	// Group is the only one; nil together with Err, which is group.ErrNone or group.ErrSeveral.
+	// Group is the only group of the namespace. It is nil when Err is set, which is
+	// group.ErrNone or group.ErrSeveral.
 	Group *operatorsv1.OperatorGroup
 	Err   error
-	// All are the groups of the cluster.
+	// All are the OperatorGroups of the cluster.
 	All []operatorsv1.OperatorGroup
 }
 
-// Admission is what a group makes of a ClusterServiceVersion.
+// Admission is the result of checking a ClusterServiceVersion against its OperatorGroup.
 type Admission struct {
 	Outcome
-	// Stop: the pass ends here.
+	// Stop ends the reconcile without a decision about the phase.
 	Stop bool
-	// Annotations, if not nil, are what its annotations must be first.
+	// Annotations, if not nil, replace the annotations of the ClusterServiceVersion first.
 	Annotations map[string]string
-	// ProvidedAPIs, if not nil, is what the group must list first.
+	// ProvidedAPIs, if not nil, is the list of APIs to set in the group's annotation first.
 	ProvidedAPIs *string
-	// Unwanted: its Deployments are deleted, since others provide its APIs.
+	// Unwanted has its Deployments deleted, since other operators provide its APIs.
 	Unwanted bool
 }
 
-// Admit says what the group of its namespace makes of a ClusterServiceVersion.
+// Admit checks a ClusterServiceVersion against the OperatorGroup of its namespace.
 func Admit(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 	refuse := func(reason string, err string) Admission {
-		return Admission{Stop: true, Outcome: to(v1alpha1.CSVPhaseFailed, reason, err)}
+		return Admission{Stop: true, Outcome: transitionTo(v1alpha1.CSVPhaseFailed, reason, err)}
 	}
 	switch {
 	case errors.Is(m.Err, group.ErrNone):
@@ -61,12 +62,12 @@ func Admit(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 		return refuse(v1alpha1.CSVReasonNoTargetNamespaces, "csv missing olm.targetNamespaces annotation")
 	}
 
-	return admitAPIs(csv, m)
+	return admitProvidedAPIs(csv, m)
 }
 
-// admitAPIs has the group list the APIs that a ClusterServiceVersion provides, unless an
-// intersecting group does.
-func admitAPIs(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
+// admitProvidedAPIs checks the APIs that a ClusterServiceVersion provides against those of
+// intersecting groups. It asks for them to be listed in the group if they are not.
+func admitProvidedAPIs(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 	provided, err := csvinfo.Provided(csv)
 	if err != nil {
 		return Admission{Stop: true}
@@ -75,7 +76,7 @@ func admitAPIs(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 	d := group.Decide(provided, group.Listed(m.Group), group.Others(m.Group, m.All), m.Group.Spec.StaticProvidedAPIs)
 	if d.Reason != "" {
 		return Admission{
-			Stop: true, Outcome: to(v1alpha1.CSVPhaseFailed, d.Reason, d.Message),
+			Stop: true, Outcome: transitionTo(v1alpha1.CSVPhaseFailed, d.Reason, d.Message),
 			Unwanted: csv.Status.Reason != d.Reason,
 		}
 	}

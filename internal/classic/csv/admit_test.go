@@ -31,7 +31,7 @@ func TestAdmit(t *testing.T) {
 		csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "as.example.com", Version: "v1", Kind: "A"}}
 	}
 	refused := func(reason, message string) Admission {
-		return Admission{Stop: true, Outcome: to(v1alpha1.CSVPhaseFailed, reason, message)}
+		return Admission{Stop: true, Outcome: transitionTo(v1alpha1.CSVPhaseFailed, reason, message)}
 	}
 	static := ofGroup("ns", "", "ns")
 	static.Spec.StaticProvidedAPIs = true
@@ -43,23 +43,23 @@ func TestAdmit(t *testing.T) {
 		m           Membership
 		want        Admission
 	}{
-		"CSV-13 none":      {m: Membership{Err: fmt.Errorf("x: %w", group.ErrNone)}, want: refused("NoOperatorGroup", "csv in namespace with no operatorgroups")},
-		"CSV-14 several":   {m: Membership{Err: group.ErrSeveral}, want: refused("TooManyOperatorGroups", "csv created in namespace with multiple operatorgroups, can't pick one automatically")},
-		"CSV-15 no target": {m: Membership{Group: ofGroup("ns", "")}, want: refused("NoTargetNamespaces", "no targetNamespaces are matched operatorgroups namespace selection")},
-		"CSV-16 annotate":  {m: Membership{Group: ofGroup("ns", "", "y", "x")}, want: Admission{Stop: true, Annotations: annotations("x,y")}},
-		"CSV-17 a mode twice": {
+		"none":      {m: Membership{Err: fmt.Errorf("x: %w", group.ErrNone)}, want: refused("NoOperatorGroup", "csv in namespace with no operatorgroups")},
+		"several":   {m: Membership{Err: group.ErrSeveral}, want: refused("TooManyOperatorGroups", "csv created in namespace with multiple operatorgroups, can't pick one automatically")},
+		"no target": {m: Membership{Group: ofGroup("ns", "")}, want: refused("NoTargetNamespaces", "no targetNamespaces are matched operatorgroups namespace selection")},
+		"annotate":  {m: Membership{Group: ofGroup("ns", "", "y", "x")}, want: Admission{Stop: true, Annotations: annotations("x,y")}},
+		"a mode twice": {
 			modes: append(all, all...), annotations: annotations(""), m: Membership{Group: ofGroup("ns", "", "")},
 			want: refused("InvalidInstallModes", "InstallMode list contains duplicates, cannot make set: [{AllNamespaces true} {AllNamespaces true}]"),
 		},
-		"CSV-18 not supported": {
+		"not supported": {
 			modes: all, annotations: annotations("ns"), m: Membership{Group: ofGroup("ns", "", "ns")},
 			want: refused("UnsupportedOperatorGroup", "OwnNamespace InstallModeType not supported, cannot configure to watch own namespace"),
 		},
-		"admitted":       {modes: own, annotations: annotations("ns"), m: Membership{Group: ofGroup("ns", "", "ns")}},
-		"CSV-20 add":     {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", "", "ns")}, want: Admission{Stop: true, ProvidedAPIs: ptr.To(api)}},
-		"CSV-20 listed":  {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", api, "ns")}},
-		"CSV-20 static":  {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: static}, want: unwanted("CannotModifyStaticOperatorGroupProvidedAPIs", "static provided api operatorgroup cannot be modified by these apis")},
-		"CSV-20 another": {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", "", "ns"), All: []operatorsv1.OperatorGroup{*ofGroup("other", api, "")}}, want: unwanted("InterOperatorGroupOwnerConflict", "intersecting operatorgroups provide the same apis")},
+		"admitted": {modes: own, annotations: annotations("ns"), m: Membership{Group: ofGroup("ns", "", "ns")}},
+		"add":      {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", "", "ns")}, want: Admission{Stop: true, ProvidedAPIs: ptr.To(api)}},
+		"listed":   {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", api, "ns")}},
+		"static":   {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: static}, want: unwanted("CannotModifyStaticOperatorGroupProvidedAPIs", "static provided api operatorgroup cannot be modified by these apis")},
+		"another":  {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", "", "ns"), All: []operatorsv1.OperatorGroup{*ofGroup("other", api, "")}}, want: unwanted("InterOperatorGroupOwnerConflict", "intersecting operatorgroups provide the same apis")},
 	}
 
 	for name, tt := range tests {
@@ -77,10 +77,10 @@ func TestAdmit(t *testing.T) {
 }
 
 func unwanted(reason, message string) Admission {
-	return Admission{Stop: true, Outcome: to(v1alpha1.CSVPhaseFailed, reason, message), Unwanted: true}
+	return Admission{Stop: true, Outcome: transitionTo(v1alpha1.CSVPhaseFailed, reason, message), Unwanted: true}
 }
 
-// The Deployments of one that is in the way of others are deleted once.
+// The Deployments of a ClusterServiceVersion with an API conflict are deleted once.
 func TestAdmitUnwantedOnce(t *testing.T) {
 	csv := in(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInterOperatorGroupOwnerConflict)
 	csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}

@@ -18,12 +18,12 @@ import (
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=subscriptions,verbs=list;watch
 
-// subscriptionKind holds what people configure for Deployments, on clusters that have it.
+// subscriptionKind is the kind that configures Deployments, on clusters that serve it.
 var subscriptionKind = v1alpha1.GroupVersion.WithKind(v1alpha1.SubscriptionKind)
 
-// Lighten takes away what the controllers of this package do not ask of an object that the cache is
-// to hold: all of a Subscription but its name, its configuration and the ClusterServiceVersions that
-// its status names. Other kinds stay as they are. It is a transformation of a cache.
+// Lighten is a cache transform function that removes the fields that the controllers of this package
+// do not read. Of a Subscription it keeps the name, the configuration and the ClusterServiceVersions
+// in its status. Other kinds stay unchanged.
 func Lighten(object any) (any, error) {
 	if s, ok := object.(*v1alpha1.Subscription); ok {
 		s.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion, Generation: s.Generation}
@@ -33,9 +33,9 @@ func Lighten(object any) (any, error) {
 	return object, nil
 }
 
-// config reads what a person configured for the Deployments of a ClusterServiceVersion; nil is
-// nothing.
-func (r *Reconciler) config(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*v1alpha1.SubscriptionConfig, error) {
+// readSubscriptionConfig returns the Subscription's configuration for the Deployments of a
+// ClusterServiceVersion; nil when there is none.
+func (r *Reconciler) readSubscriptionConfig(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*v1alpha1.SubscriptionConfig, error) {
 	if !r.Subscribed {
 		return nil, nil
 	}
@@ -47,12 +47,12 @@ func (r *Reconciler) config(ctx context.Context, csv *v1alpha1.ClusterServiceVer
 	return Config(csv.Name, list.Items), nil
 }
 
-// Config chooses, among the Subscriptions of a namespace, what is configured for the
-// ClusterServiceVersion of a name; nil is nothing. Of several that ask for the same one, the first by
-// name counts.
+// Config returns the configuration for a ClusterServiceVersion from the Subscriptions of its
+// namespace; nil when there is none.
 //
-// The Subscription that has it installed counts, and else the one that has chosen it: what is being
-// installed begins with its configuration, and not only once its Subscription has seen it.
+// It prefers the Subscription whose status has the name as installedCSV, then one that has it as
+// currentCSV. The second rule applies the configuration from the first installation on, before the
+// Subscription has observed it. Of several Subscriptions, the first by name counts.
 func Config(name string, subscriptions []v1alpha1.Subscription) *v1alpha1.SubscriptionConfig {
 	sorted := slices.SortedFunc(slices.Values(subscriptions), func(a, b v1alpha1.Subscription) int { return cmp.Compare(a.Name, b.Name) })
 	for _, names := range []func(v1alpha1.Subscription) bool{
@@ -67,20 +67,21 @@ func Config(name string, subscriptions []v1alpha1.Subscription) *v1alpha1.Subscr
 	return nil
 }
 
-// configured wakes those that a Subscription names.
-func (r *Reconciler) configured(ctx context.Context, object client.Object) []ctrl.Request {
+// enqueueCSVsForSubscription is a map function that returns the ClusterServiceVersions in a
+// Subscription's status.
+func (r *Reconciler) enqueueCSVsForSubscription(ctx context.Context, object client.Object) []ctrl.Request {
 	s, ok := object.(*v1alpha1.Subscription)
 	if !ok {
 		return nil
 	}
-	return r.find(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
+	return r.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
 		return csv.Name == s.Status.InstalledCSV || csv.Name == s.Status.CurrentCSV
 	}, client.InNamespace(s.Namespace))
 }
 
-// configChanged lets through Subscriptions that come or go, and of their changes those that give a
-// ClusterServiceVersion another configuration.
-var configChanged = predicate.Funcs{
+// subscriptionConfigChanged is a predicate for created and deleted Subscriptions, and for updates
+// that change the configuration of a ClusterServiceVersion.
+var subscriptionConfigChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*v1alpha1.Subscription)
 		after, okAfter := e.ObjectNew.(*v1alpha1.Subscription)

@@ -21,7 +21,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// INS-7
 func TestConfig(t *testing.T) {
 	of := func(name, installed, current string) v1alpha1.Subscription {
 		s := v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -87,8 +86,8 @@ func TestLighten(t *testing.T) {
 	}
 }
 
-// subscribe makes a Subscription that has chosen a ClusterServiceVersion.
-func (c *cluster) subscribe(name string, config *v1alpha1.SubscriptionConfig) *v1alpha1.Subscription {
+// createSubscription creates a Subscription whose currentCSV is the given name.
+func (c *fixture) createSubscription(name string, config *v1alpha1.SubscriptionConfig) *v1alpha1.Subscription {
 	c.t.Helper()
 	s := &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "subscription"}}
 	s.Spec = v1alpha1.SubscriptionSpec{CatalogSource: "community", CatalogSourceNamespace: "olm", Package: "etcd", Config: config}
@@ -98,35 +97,34 @@ func (c *cluster) subscribe(name string, config *v1alpha1.SubscriptionConfig) *v
 	return s
 }
 
-// configure returns a Subscription a configuration.
-func (c *cluster) configure(s *v1alpha1.Subscription, config *v1alpha1.SubscriptionConfig) {
+// updateSubscriptionConfig sets the configuration of a Subscription.
+func (c *fixture) updateSubscriptionConfig(s *v1alpha1.Subscription, config *v1alpha1.SubscriptionConfig) {
 	c.t.Helper()
 	before := s.DeepCopy()
 	s.Spec.Config = config
 	c.must(c.Patch(c.t.Context(), s, client.MergeFrom(before)))
 }
 
-// rolledOut waits until a ClusterServiceVersion has succeeded with a Deployment that is as a test says.
-func (c *cluster) rolledOut(what, name string, is func(*appsv1.Deployment) bool) *appsv1.Deployment {
+// waitForRollout waits until a ClusterServiceVersion has succeeded with a Deployment that satisfies a condition.
+func (c *fixture) waitForRollout(what, name string, is func(*appsv1.Deployment) bool) *appsv1.Deployment {
 	c.t.Helper()
-	c.eventually(what, func() bool { return is(c.deployment("etcd")) })
-	c.succeeds(name, "etcd")
-	return c.deployment("etcd")
+	c.eventually(what, func() bool { return is(c.waitForDeployment("etcd")) })
+	c.waitUntilSucceeded(name, "etcd")
+	return c.waitForDeployment("etcd")
 }
 
-// What a person configures in a Subscription reaches the Deployments, is changed with it, and goes with
-// it.
+// The configuration of a Subscription is applied to the Deployments, updated with it, and removed with it.
 func TestConfiguration(t *testing.T) {
-	c := start(t)
-	c.group()
-	c.account()
+	c := newFixture(t)
+	c.createGroup()
+	c.createServiceAccount()
 	c.create(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		pod := &csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template
 		pod.Annotations = map[string]string{"own": "template"}
 		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LEVEL", Value: "info"}}
 	}))
-	c.succeeds("etcd.v1.0.0", "etcd")
-	plain := c.deployment("etcd")
+	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
+	plain := c.waitForDeployment("etcd")
 	config := &v1alpha1.SubscriptionConfig{
 		Env:          []corev1.EnvVar{{Name: "LEVEL", Value: "debug"}, {Name: "HTTPS_PROXY", Value: "proxy.example.com"}},
 		Resources:    &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("70m")}},
@@ -137,11 +135,11 @@ func TestConfiguration(t *testing.T) {
 		VolumeMounts: []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}},
 	}
 
-	subscription := c.subscribe("etcd.v1.0.0", config)
+	subscription := c.createSubscription("etcd.v1.0.0", config)
 	hasTeam := func(team string) func(*appsv1.Deployment) bool {
 		return func(d *appsv1.Deployment) bool { return d.Spec.Template.Annotations["example.com/team"] == team }
 	}
-	d := c.rolledOut("the configuration reaches the Deployment", "etcd.v1.0.0", hasTeam("storage"))
+	d := c.waitForRollout("the configuration reaches the Deployment", "etcd.v1.0.0", hasTeam("storage"))
 	want := plain.Spec.Template.DeepCopy()
 	want.Annotations["example.com/team"] = "storage"
 	want.Spec.NodeSelector, want.Spec.Tolerations, want.Spec.Volumes = config.NodeSelector, config.Tolerations, config.Volumes
@@ -158,8 +156,8 @@ func TestConfiguration(t *testing.T) {
 
 	subscription.Status.InstalledCSV = "etcd.v1.0.0"
 	c.must(c.Status().Update(t.Context(), subscription))
-	c.configure(subscription, &v1alpha1.SubscriptionConfig{Annotations: map[string]string{"example.com/team": "platform"}, NodeSelector: map[string]string{"disk": "slow"}})
-	d = c.rolledOut("the change reaches the Deployment", "etcd.v1.0.0", hasTeam("platform"))
+	c.updateSubscriptionConfig(subscription, &v1alpha1.SubscriptionConfig{Annotations: map[string]string{"example.com/team": "platform"}, NodeSelector: map[string]string{"disk": "slow"}})
+	d = c.waitForRollout("the change reaches the Deployment", "etcd.v1.0.0", hasTeam("platform"))
 	want = plain.Spec.Template.DeepCopy()
 	want.Annotations["example.com/team"] = "platform"
 	want.Spec.NodeSelector = map[string]string{"disk": "slow"}
@@ -167,8 +165,8 @@ func TestConfiguration(t *testing.T) {
 		t.Errorf("pods after the change (-want +got):\n%s", diff)
 	}
 
-	c.configure(subscription, nil)
-	d = c.rolledOut("the configuration is taken back", "etcd.v1.0.0", hasTeam(""))
+	c.updateSubscriptionConfig(subscription, nil)
+	d = c.waitForRollout("the configuration is taken back", "etcd.v1.0.0", hasTeam(""))
 	_, annotated := d.Annotations["example.com/team"]
 	if diff := cmp.Diff(plain.Spec, d.Spec); diff != "" || annotated || !cmp.Equal(plain.Labels, d.Labels) {
 		t.Errorf("annotations %v, labels %v, spec (-want +got):\n%s", d.Annotations, d.Labels, diff)
@@ -177,16 +175,16 @@ func TestConfiguration(t *testing.T) {
 
 // Without its Subscription an operator is not configured any more.
 func TestUnsubscribe(t *testing.T) {
-	c := start(t)
-	c.group()
-	c.account()
-	subscription := c.subscribe("etcd.v1.0.0", &v1alpha1.SubscriptionConfig{NodeSelector: map[string]string{"disk": "fast"}})
+	c := newFixture(t)
+	c.createGroup()
+	c.createServiceAccount()
+	subscription := c.createSubscription("etcd.v1.0.0", &v1alpha1.SubscriptionConfig{NodeSelector: map[string]string{"disk": "fast"}})
 	c.create(c.newCSV("etcd.v1.0.0"))
-	c.rolledOut("the configuration reaches the Deployment", "etcd.v1.0.0", func(d *appsv1.Deployment) bool {
+	c.waitForRollout("the configuration reaches the Deployment", "etcd.v1.0.0", func(d *appsv1.Deployment) bool {
 		return d.Spec.Template.Spec.NodeSelector["disk"] == "fast"
 	})
 	c.must(c.Delete(t.Context(), subscription))
-	c.rolledOut("the configuration is taken back", "etcd.v1.0.0", func(d *appsv1.Deployment) bool {
+	c.waitForRollout("the configuration is taken back", "etcd.v1.0.0", func(d *appsv1.Deployment) bool {
 		return len(d.Spec.Template.Spec.NodeSelector) == 0
 	})
 }
@@ -203,17 +201,17 @@ func (m noSubscriptions) RESTMapping(kind schema.GroupKind, versions ...string) 
 
 // A cluster need not have Subscriptions.
 func TestWithoutSubscriptions(t *testing.T) {
-	c := start(t)
+	c := newFixture(t)
 	c.stop()
-	c.run(func(o *ctrl.Options) {
+	c.startManager(func(o *ctrl.Options) {
 		o.MapperProvider = func(config *rest.Config, http *http.Client) (meta.RESTMapper, error) {
 			mapper, err := apiutil.NewDynamicRESTMapper(config, http)
 			return noSubscriptions{mapper}, err
 		}
 	})
 
-	c.group()
-	c.account()
+	c.createGroup()
+	c.createServiceAccount()
 	c.create(c.newCSV("etcd.v1.0.0"))
-	c.succeeds("etcd.v1.0.0", "etcd")
+	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 }

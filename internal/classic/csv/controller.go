@@ -32,50 +32,50 @@ import (
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorconditions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// conflictPause is how long to wait for a change that was not seen yet. The watch mostly brings it
-// sooner.
-const conflictPause = time.Second
+// conflictRetryInterval is how long to wait after a conflict for the newer object to reach the
+// cache. The watch usually triggers a reconcile sooner.
+const conflictRetryInterval = time.Second
 
-// Reconciler brings ClusterServiceVersions from phase to phase.
+// Reconciler moves ClusterServiceVersions from phase to phase.
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Live reads from the API server itself: a decision about what was just written must see it.
+	// Live reads from the API server without the cache, so that decisions see the latest writes.
 	Live client.Reader
-	// Cluster answers what no object tells.
+	// Cluster reads the API server's version and the kinds that it serves.
 	Cluster Cluster
-	// As returns a client that writes as a ServiceAccount.
+	// As returns a client that impersonates a service account.
 	As func(ctx context.Context, account *corev1.ObjectReference) (client.Client, error)
-	// Events tells people.
+	// Events records events for users.
 	Events events.EventRecorder
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock clock.PassiveClock
-	// Syncs counts passes; it may be nil.
+	// Syncs counts reconciles; it may be nil.
 	Syncs *clusteroperator.Syncs
-	// Proxied: the cluster has the kind that tells of its proxy.
+	// Proxied is true when the cluster serves the kind Proxy.
 	Proxied bool
-	// Subscribed: the cluster has Subscriptions.
+	// Subscribed is true when the cluster serves the kind Subscription.
 	Subscribed bool
 
-	// borrowers have rights of the whole cluster that were not made for them.
-	borrowers borrowers
+	// sharedRights has the ClusterServiceVersions that use rights not created for them.
+	sharedRights sharedRights
 }
 
-// Reconcile makes one pass.
+// Reconcile moves one ClusterServiceVersion forward.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	result, err := r.pass(ctx, req)
+	result, err := r.reconcileCSV(ctx, req)
 	if apierrors.IsConflict(err) {
-		// It changed since it was read: what was found is out of date.
-		result, err = ctrl.Result{RequeueAfter: conflictPause}, nil
+		// It changed since it was read, so the decision may be outdated.
+		result, err = ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
 	}
 	r.Syncs.Seen(err)
 	return result, err
 }
 
-func (r *Reconciler) pass(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) reconcileCSV(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csv := &v1alpha1.ClusterServiceVersion{}
 	if err := r.Client.Get(ctx, req.NamespacedName, csv); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.forget(ctx, req.NamespacedName)
+		return ctrl.Result{}, r.cleanUpDeleted(ctx, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -84,20 +84,20 @@ func (r *Reconciler) pass(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, nil
 	}
 	if !csv.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.finalize(ctx, csv)
+		return ctrl.Result{}, r.finalizeDeletion(ctx, csv)
 	}
 	if csv.Status.Reason == v1alpha1.CSVReasonComponentFailedNoRetry {
-		return ctrl.Result{}, r.mark(ctx, csv, csv.Annotations)
+		return ctrl.Result{}, r.ensureMetadata(ctx, csv, csv.Annotations)
 	}
-	if err := r.mark(ctx, csv, csv.Annotations); err != nil {
+	if err := r.ensureMetadata(ctx, csv, csv.Annotations); err != nil {
 		return ctrl.Result{}, err
 	}
 	if _, err := csvinfo.APILabels(csv); err != nil {
-		log.FromContext(ctx).Info("a ClusterServiceVersion is passed over, since its APIs cannot be read", "reason", err.Error())
+		log.FromContext(ctx).Info("Skipping a ClusterServiceVersion whose APIs cannot be parsed", "reason", err.Error())
 		return ctrl.Result{}, nil
 	}
 
-	members, err := r.membership(ctx, csv.Namespace)
+	members, err := r.readMembership(ctx, csv.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -106,34 +106,34 @@ func (r *Reconciler) pass(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	admission := Admit(csv, members)
 	outcome := admission.Outcome
 	if admission.Stop {
-		err = r.admit(ctx, csv, members.Group, admission)
+		err = r.applyAdmission(ctx, csv, members.Group, admission)
 	} else {
-		outcome, err = r.transition(ctx, csv, members.Group)
+		outcome, err = r.transitionPhase(ctx, csv, members.Group)
 	}
 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.write(ctx, csv, before, outcome); err != nil {
+	if err := r.patchStatus(ctx, csv, before, outcome); err != nil {
 		return ctrl.Result{}, err
 	}
 
 	return ctrl.Result{RequeueAfter: outcome.After}, outcome.Err
 }
 
-// forget removes the APIServices of a ClusterServiceVersion that the cache has not, once it is sure
-// that there is none.
-func (r *Reconciler) forget(ctx context.Context, name client.ObjectKey) error {
-	probe := metadataOf(v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterServiceVersionKind))
+// cleanUpDeleted removes the APIServices of a ClusterServiceVersion that is not in the cache, after
+// the API server has confirmed that it does not exist.
+func (r *Reconciler) cleanUpDeleted(ctx context.Context, name client.ObjectKey) error {
+	probe := newPartialMetadata(v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterServiceVersionKind))
 	if err := r.Live.Get(ctx, name, probe); !apierrors.IsNotFound(err) {
 		return err
 	}
-	r.borrowers.set(name, false)
-	return r.server(r.Client).RemoveAPIServices(ctx, name.Namespace, name.Name)
+	r.sharedRights.set(name, false)
+	return r.newServingServer(r.Client).RemoveAPIServices(ctx, name.Namespace, name.Name)
 }
 
-// membership reads the groups.
-func (r *Reconciler) membership(ctx context.Context, namespace string) (Membership, error) {
+// readMembership reads the OperatorGroup of the namespace and all OperatorGroups of the cluster.
+func (r *Reconciler) readMembership(ctx context.Context, namespace string) (Membership, error) {
 	m := Membership{}
 	m.Group, m.Err = group.Of(ctx, r.Client, namespace)
 	if m.Err != nil && !errors.Is(m.Err, group.ErrNone) && !errors.Is(m.Err, group.ErrSeveral) {
@@ -149,8 +149,9 @@ func (r *Reconciler) membership(ctx context.Context, namespace string) (Membersh
 	return m, nil
 }
 
-// mark returns a ClusterServiceVersion the finalizer, the labels of its APIs, and annotations.
-func (r *Reconciler) mark(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, annotations map[string]string) error {
+// ensureMetadata patches a ClusterServiceVersion so that it has the finalizer, the labels of its
+// APIs, and exactly the given annotations.
+func (r *Reconciler) ensureMetadata(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, annotations map[string]string) error {
 	before := csv.DeepCopy()
 	controllerutil.AddFinalizer(csv, csvinfo.Finalizer)
 	csv.Annotations = annotations
@@ -172,10 +173,10 @@ func (r *Reconciler) mark(ctx context.Context, csv *v1alpha1.ClusterServiceVersi
 	return nil
 }
 
-// admit carries out what a group that does not admit a ClusterServiceVersion yet makes of it.
-func (r *Reconciler) admit(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup, a Admission) error {
+// applyAdmission makes the changes that an Admission asks for before a phase can be decided.
+func (r *Reconciler) applyAdmission(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup, a Admission) error {
 	if a.Annotations != nil {
-		return r.mark(ctx, csv, a.Annotations)
+		return r.ensureMetadata(ctx, csv, a.Annotations)
 	}
 
 	if a.ProvidedAPIs != nil {
@@ -188,14 +189,15 @@ func (r *Reconciler) admit(ctx context.Context, csv *v1alpha1.ClusterServiceVers
 	}
 
 	if a.Unwanted {
-		return r.deleteDeployments(ctx, csv)
+		return r.deleteOwnedDeployments(ctx, csv)
 	}
 	return nil
 }
 
-// transition brings an admitted one to its next phase.
-func (r *Reconciler) transition(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (Outcome, error) {
-	facts, err := r.gather(ctx, csv, g)
+// transitionPhase decides the next phase of an admitted ClusterServiceVersion, and installs or
+// deletes if the decision says so.
+func (r *Reconciler) transitionPhase(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (Outcome, error) {
+	facts, err := r.gatherFacts(ctx, csv, g)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -203,7 +205,7 @@ func (r *Reconciler) transition(ctx context.Context, csv *v1alpha1.ClusterServic
 	o := Decide(csv, facts)
 	switch o.Do {
 	case DoInstall:
-		return r.attempt(ctx, csv, g), nil
+		return r.attemptInstall(ctx, csv, g), nil
 	case DoDelete:
 		same := client.Preconditions{UID: &csv.UID, ResourceVersion: &csv.ResourceVersion}
 		err := r.Client.Delete(ctx, csv, same, client.PropagationPolicy("Background"))
@@ -213,8 +215,9 @@ func (r *Reconciler) transition(ctx context.Context, csv *v1alpha1.ClusterServic
 	}
 }
 
-// write writes the status if an outcome changes it, and tells people of a new phase.
-func (r *Reconciler) write(ctx context.Context, csv, before *v1alpha1.ClusterServiceVersion, o Outcome) error {
+// patchStatus records an outcome in the status and patches it if it changed. It emits an event when
+// the phase or the reason changed.
+func (r *Reconciler) patchStatus(ctx context.Context, csv, before *v1alpha1.ClusterServiceVersion, o Outcome) error {
 	changed := Record(&csv.Status, o, r.Clock.Now())
 	if equality.Semantic.DeepEqual(csv.Status, before.Status) {
 		return nil
@@ -229,7 +232,7 @@ func (r *Reconciler) write(ctx context.Context, csv, before *v1alpha1.ClusterSer
 		return nil
 	}
 	if o.Phase == v1alpha1.CSVPhaseReplacing && before.Status.Phase != o.Phase {
-		upgrades.Inc()
+		upgradeCounter.Inc()
 	}
 
 	if before.Status.Phase != o.Phase || before.Status.Reason != o.Reason {
@@ -237,17 +240,17 @@ func (r *Reconciler) write(ctx context.Context, csv, before *v1alpha1.ClusterSer
 		if o.Phase == v1alpha1.CSVPhaseFailed {
 			kind = corev1.EventTypeWarning
 		}
-		r.Events.Eventf(csv, nil, kind, o.Reason, "Reconcile", "%s", cut(o.Message))
+		r.Events.Eventf(csv, nil, kind, o.Reason, "Reconcile", "%s", truncateEventMessage(o.Message))
 	}
 
 	return nil
 }
 
-// cut shortens a message to what an event may have.
-func cut(message string) string {
-	const most = 1024
-	if len(message) <= most {
+// truncateEventMessage truncates a message to the maximum length of an event's note.
+func truncateEventMessage(message string) string {
+	const maxBytes = 1024
+	if len(message) <= maxBytes {
 		return message
 	}
-	return strings.ToValidUTF8(message[:most-len("…")], "") + "…"
+	return strings.ToValidUTF8(message[:maxBytes-len("…")], "") + "…"
 }

@@ -18,7 +18,7 @@ import (
 
 var now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
-// in makes a ClusterServiceVersion of one Deployment in a phase.
+// in returns a ClusterServiceVersion with one Deployment in a phase.
 func in(phase v1alpha1.ClusterServiceVersionPhase, reason string) *v1alpha1.ClusterServiceVersion {
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a.v2"}}
 	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
@@ -84,7 +84,7 @@ func TestDecide(t *testing.T) {
 	invalidStrategy := in(ready, v1alpha1.CSVReasonRequirementsMet)
 	invalidStrategy.Spec.InstallStrategy.StrategyName = "magic"
 	late := in(inst, v1alpha1.CSVReasonInstallWaiting)
-	before := metav1.NewTime(now.Add(-installTime))
+	before := metav1.NewTime(now.Add(-installTimeout))
 	late.Status.LastTransitionTime = &before
 
 	tests := map[string]struct {
@@ -92,70 +92,70 @@ func TestDecide(t *testing.T) {
 		facts Facts
 		want  Outcome
 	}{
-		"CSV-30 new":                             {in(none, ""), Facts{}, to(pend, "RequirementsUnknown", "requirements not yet checked")},
-		"CSV-31 the old one must not be updated": {in(pend, ""), Facts{Replaced: sibling("a.v1", succ), Blocked: "why", Requirements: met}, to(pend, "OperatorConditionNotUpgradeable", "operator is not upgradeable: why")},
-		"CSV-32 no rule":                         {in(pend, ""), Facts{RequirementsErr: boom}, to(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
-		"CSV-34 requirements":                    {in(pend, ""), Facts{Requirements: unmet}, Outcome{Phase: pend, Reason: "RequirementsNotMet", Message: "one or more requirements couldn't be found", After: requirementsTime}},
-		"CSV-35 and 36 webhooks":                 {in(pend, ""), Facts{Requirements: met, Webhooks: boom}, to(fail, "InvalidWebhookDescription", "boom")},
-		"CSV-37 another owns the CRD":            {in(pend, ""), Facts{Requirements: met, CRDOwner: "b"}, to(fail, "OwnerConflict", "conflicting CRD owner in namespace")},
-		"CSV-38 another owns the API":            {in(pend, ""), Facts{Requirements: met, NotAdoptable: boom}, to(fail, "OwnerConflict", "unable to adopt APIService")},
-		"CSV-39 the old one is not replaced yet": {in(pend, ""), Facts{Requirements: met, Replaced: sibling("a.v1", succ)}, Outcome{}},
-		"CSV-40 the old one is replaced":         {in(pend, ""), Facts{Requirements: met, Replaced: sibling("a.v1", repl)}, to(ready, "AllRequirementsMet", "all requirements found, attempting install")},
-		"CSV-40 nothing is replaced":             {in(pend, ""), Facts{Requirements: met}, to(ready, "AllRequirementsMet", "all requirements found, attempting install")},
+		"new": {in(none, ""), Facts{}, transitionTo(pend, "RequirementsUnknown", "requirements not yet checked")},
+		"pending: the old one must not be updated": {in(pend, ""), Facts{Replaced: sibling("a.v1", succ), Blocked: "why", Requirements: met}, transitionTo(pend, "OperatorConditionNotUpgradeable", "operator is not upgradeable: why")},
+		"pending: no rule":                         {in(pend, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
+		"pending: requirements":                    {in(pend, ""), Facts{Requirements: unmet}, Outcome{Phase: pend, Reason: "RequirementsNotMet", Message: "one or more requirements couldn't be found", After: requirementsResyncInterval}},
+		"pending: webhooks":                        {in(pend, ""), Facts{Requirements: met, Webhooks: boom}, transitionTo(fail, "InvalidWebhookDescription", "boom")},
+		"pending: another owns the CRD":            {in(pend, ""), Facts{Requirements: met, CRDOwner: "b"}, transitionTo(fail, "OwnerConflict", "conflicting CRD owner in namespace")},
+		"pending: another owns the API":            {in(pend, ""), Facts{Requirements: met, NotAdoptable: boom}, transitionTo(fail, "OwnerConflict", "unable to adopt APIService")},
+		"pending: the old one is not replaced yet": {in(pend, ""), Facts{Requirements: met, Replaced: sibling("a.v1", succ)}, Outcome{}},
+		"pending: the old one is replaced":         {in(pend, ""), Facts{Requirements: met, Replaced: sibling("a.v1", repl)}, transitionTo(ready, "AllRequirementsMet", "all requirements found, attempting install")},
+		"pending: nothing is replaced":             {in(pend, ""), Facts{Requirements: met}, transitionTo(ready, "AllRequirementsMet", "all requirements found, attempting install")},
 
-		"CSV-41 another strategy": {invalidStrategy, Facts{}, to(fail, "InvalidInstallStrategy", `install strategy invalid: unsupported install strategy "magic": only "deployment" is known`)},
-		"CSV-44 install":          {in(ready, ""), Facts{}, Outcome{Do: DoInstall}},
+		"install ready: another strategy": {invalidStrategy, Facts{}, transitionTo(fail, "InvalidInstallStrategy", `install strategy invalid: unsupported install strategy "magic": only "deployment" is known`)},
+		"install ready: install":          {in(ready, ""), Facts{}, Outcome{Do: DoInstall}},
 
-		"CSV-45 not computed":     {in(inst, ""), Facts{Wanted: boom}, to(pend, "NeedsReinstall", "calculated deployment install is bad")},
-		"CSV-46 waits":            {in(inst, ""), Facts{Health: waiting}, Outcome{Phase: inst, Reason: "InstallWaiting", Message: "installing: missing deployment with name=a", After: installTime}},
-		"CSV-47 in vain":          {late, Facts{Health: waiting}, to(fail, "InstallCheckFailed", "install timeout")},
-		"CSV-47 done in the last": {late, Facts{Health: fine}, to(succ, "InstallSucceeded", doneMessage)},
+		"installing: not computed":     {in(inst, ""), Facts{Wanted: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
+		"installing: waits":            {in(inst, ""), Facts{Health: waiting}, Outcome{Phase: inst, Reason: "InstallWaiting", Message: "installing: missing deployment with name=a", After: installTimeout}},
+		"installing: in vain":          {late, Facts{Health: waiting}, transitionTo(fail, "InstallCheckFailed", "install timeout")},
+		"installing: done in the last": {late, Facts{Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
 
-		"CSV-48 replaced":                   {in(succ, ""), Facts{Replacement: sibling("a.v3", none)}, to(repl, "BeingReplaced", "being replaced by csv: a.v3")},
-		"CSV-49 APIs":                       {in(succ, ""), Facts{Issues: []error{boom, boom}}, to(fail, "APIServiceResourceIssue", "boom\nboom")},
-		"CSV-50 certificates":               {in(succ, ""), Facts{MustRotate: true}, to(pend, "NeedsCertRotation", "CSV owns resources that require a cert refresh")},
-		"CSV-51 requirements invalid":       {in(succ, ""), Facts{RequirementsErr: boom}, to(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
-		"CSV-51 requirements":               {in(succ, ""), Facts{Requirements: unmet}, to(fail, "RequirementsNotMet", "requirements no longer met")},
-		"CSV-52 not computed":               {in(succ, ""), Facts{Requirements: met, Wanted: boom}, to(pend, "NeedsReinstall", "calculated deployment install is bad")},
-		"CSV-53 unhealthy":                  {in(succ, ""), Facts{Requirements: met, Health: waiting}, to(fail, "ComponentUnhealthy", "installing: missing deployment with name=a")},
-		"CSV-54 healthy":                    {in(succ, "InstallSucceeded"), Facts{Requirements: met, Health: fine}, to(succ, "InstallSucceeded", doneMessage)},
-		"CSV-54 healthy, with certificates": {in(succ, "InstallSucceeded"), Facts{Requirements: met, Health: fine, RotateAt: now.Add(time.Hour)}, Outcome{Phase: succ, Reason: "InstallSucceeded", Message: doneMessage, After: time.Hour}},
+		"succeeded: replaced":                   {in(succ, ""), Facts{Replacement: sibling("a.v3", none)}, transitionTo(repl, "BeingReplaced", "being replaced by csv: a.v3")},
+		"succeeded: APIs":                       {in(succ, ""), Facts{Issues: []error{boom, boom}}, transitionTo(fail, "APIServiceResourceIssue", "boom\nboom")},
+		"succeeded: certificates":               {in(succ, ""), Facts{MustRotate: true}, transitionTo(pend, "NeedsCertRotation", "CSV owns resources that require a cert refresh")},
+		"succeeded: requirements invalid":       {in(succ, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
+		"succeeded: requirements":               {in(succ, ""), Facts{Requirements: unmet}, transitionTo(fail, "RequirementsNotMet", "requirements no longer met")},
+		"succeeded: not computed":               {in(succ, ""), Facts{Requirements: met, Wanted: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
+		"succeeded: unhealthy":                  {in(succ, ""), Facts{Requirements: met, Health: waiting}, transitionTo(fail, "ComponentUnhealthy", "installing: missing deployment with name=a")},
+		"succeeded: healthy":                    {in(succ, "InstallSucceeded"), Facts{Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
+		"succeeded: healthy, with certificates": {in(succ, "InstallSucceeded"), Facts{Requirements: met, Health: fine, RotateAt: now.Add(time.Hour)}, Outcome{Phase: succ, Reason: "InstallSucceeded", Message: doneMessage, After: time.Hour}},
 
-		"CSV-55 fail forward":               {in(fail, "InstallCheckFailed"), Facts{FailForward: true, Replacement: sibling("a.v3", none)}, to(repl, "BeingReplaced", "Fail Forward is enabled, allowing Failed csv to be replaced by csv: a.v3")},
-		"CSV-55 not fail forward":           {in(fail, ""), Facts{Replacement: sibling("a.v3", none), Requirements: met, Health: fine}, to(succ, "InstallSucceeded", doneMessage)},
-		"CSV-56 a group":                    {in(fail, "NoOperatorGroup"), Facts{}, to(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
-		"CSV-56 one group":                  {in(fail, "TooManyOperatorGroups"), Facts{}, to(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
-		"CSV-56 targets":                    {in(fail, "NoTargetNamespaces"), Facts{}, to(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
-		"CSV-56 supported":                  {in(fail, "UnsupportedOperatorGroup"), Facts{}, to(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
-		"CSV-57 no conflict":                {in(fail, "InterOperatorGroupOwnerConflict"), Facts{}, to(pend, "RequirementsUnknown", "OperatorGroup no longer intersecting with conflicting owner")},
-		"CSV-58 static":                     {in(fail, "CannotModifyStaticOperatorGroupProvidedAPIs"), Facts{}, to(pend, "RequirementsUnknown", "static OperatorGroup and intersecting groups now support providedAPIs")},
-		"CSV-59 invalid now":                {in(fail, ""), Facts{RequirementsErr: boom}, to(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
-		"CSV-59 invalid still":              {in(fail, "InvalidInstallStrategy"), Facts{RequirementsErr: boom}, Outcome{}},
-		"CSV-59 requirements":               {in(fail, ""), Facts{Requirements: unmet}, to(pend, "RequirementsNotMet", requirements)},
-		"CSV-59a API of another":            {in(fail, ""), Facts{Requirements: met, Issues: []error{boom}, NotAdoptable: boom}, Outcome{}},
-		"CSV-59a API":                       {in(fail, ""), Facts{Requirements: met, Issues: []error{boom}}, to(pend, "APIServiceResourcesNeedReinstall", "boom")},
-		"CSV-59b certificates":              {in(fail, ""), Facts{Requirements: met, MustRotate: true}, to(pend, "NeedsCertRotation", "owned APIServices need cert refresh")},
-		"CSV-59c not computed":              {in(fail, ""), Facts{Requirements: met, Wanted: boom}, to(pend, "NeedsReinstall", "calculated deployment install is bad")},
-		"CSV-59d unhealthy":                 {in(fail, ""), Facts{Requirements: met, Health: waiting}, to(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
-		"CSV-59d healthy":                   {in(fail, ""), Facts{Requirements: met, Health: fine}, to(succ, "InstallSucceeded", doneMessage)},
-		"another still owns the CRD":        {in(fail, "OwnerConflict"), Facts{Requirements: met, CRDOwner: "b", Health: waiting}, Outcome{}},
-		"another owns the CRD no more":      {in(fail, "OwnerConflict"), Facts{Requirements: met, Health: waiting}, to(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
-		"the webhooks still cannot be":      {in(fail, "InvalidWebhookDescription"), Facts{Requirements: met, Webhooks: boom, Health: waiting}, Outcome{}},
-		"CSV-61 an older one is there":      {in(repl, ""), Facts{Replaced: sibling("a.v1", repl), Replacement: sibling("a.v3", succ)}, Outcome{}},
-		"CSV-62 the next succeeded":         {in(repl, ""), Facts{Replacement: sibling("a.v3", succ)}, to(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
-		"CSV-62 fail forward, the last":     {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), Last: sibling("a.v4", succ)}, to(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
-		"CSV-62 fail forward, a cycle":      {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), NextErr: boom}, Outcome{Err: boom}},
-		"CSV-63 the next has not succeeded": {in(repl, ""), Facts{Replacement: sibling("a.v3", inst)}, Outcome{}},
-		"CSV-65 delete":                     {in(del, ""), Facts{}, Outcome{Do: DoDelete}},
-		"an unknown phase":                  {in("Odd", ""), Facts{}, Outcome{}},
-		"CSV-71 no answer":                  {in(inst, ""), Facts{Health: with(func(h *Health) { h.Unreachable = boom })}, Outcome{Err: boom}},
-		"CSV-72 stuck":                      {in(inst, ""), Facts{Health: stuck}, to(fail, "InstallCheckFailed", `install failed: deployment a not ready before timeout: deployment "a" exceeded its progress deadline`)},
-		"CSV-73 pods are replaced":          {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled, h.Disrupted = false, "x" })}, Outcome{After: disruptionTime}},
-		"CSV-74 APIs not known":             {in(inst, ""), Facts{Health: with(func(h *Health) { h.APIs = boom })}, to(fail, "APIServiceInstallFailed", "APIService install failed: boom")},
-		"CSV-75 APIs not installed":         {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled = false })}, to(fail, "ComponentUnhealthy", "apiServices not installed")},
-		"CSV-76 webhooks not known":         {in(inst, ""), Facts{Health: with(func(h *Health) { h.Webhooks = boom })}, to(ready, "InstallWaiting", "Webhook install failed: boom")},
-		"CSV-77 webhooks not installed":     {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.WebhooksInstalled = false })}, to(fail, "ComponentUnhealthy", "webhooks not installed")},
-		"CSV-78 outdated":                   {in(succ, ""), Facts{Requirements: met, Health: outdated}, to(ready, "ComponentUnhealthy", "installing: deployment changed old hash=0, new hash=1")},
+		"failed: fail forward":                  {in(fail, "InstallCheckFailed"), Facts{FailForward: true, Replacement: sibling("a.v3", none)}, transitionTo(repl, "BeingReplaced", "Fail Forward is enabled, allowing Failed csv to be replaced by csv: a.v3")},
+		"failed: not fail forward":              {in(fail, ""), Facts{Replacement: sibling("a.v3", none), Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
+		"failed: a group":                       {in(fail, "NoOperatorGroup"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
+		"failed: one group":                     {in(fail, "TooManyOperatorGroups"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
+		"failed: targets":                       {in(fail, "NoTargetNamespaces"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
+		"failed: supported":                     {in(fail, "UnsupportedOperatorGroup"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
+		"failed: no conflict":                   {in(fail, "InterOperatorGroupOwnerConflict"), Facts{}, transitionTo(pend, "RequirementsUnknown", "OperatorGroup no longer intersecting with conflicting owner")},
+		"failed: static":                        {in(fail, "CannotModifyStaticOperatorGroupProvidedAPIs"), Facts{}, transitionTo(pend, "RequirementsUnknown", "static OperatorGroup and intersecting groups now support providedAPIs")},
+		"failed: invalid now":                   {in(fail, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
+		"failed: invalid still":                 {in(fail, "InvalidInstallStrategy"), Facts{RequirementsErr: boom}, Outcome{}},
+		"failed: requirements":                  {in(fail, ""), Facts{Requirements: unmet}, transitionTo(pend, "RequirementsNotMet", requirements)},
+		"failed: API of another":                {in(fail, ""), Facts{Requirements: met, Issues: []error{boom}, NotAdoptable: boom}, Outcome{}},
+		"failed: API":                           {in(fail, ""), Facts{Requirements: met, Issues: []error{boom}}, transitionTo(pend, "APIServiceResourcesNeedReinstall", "boom")},
+		"failed: certificates":                  {in(fail, ""), Facts{Requirements: met, MustRotate: true}, transitionTo(pend, "NeedsCertRotation", "owned APIServices need cert refresh")},
+		"failed: not computed":                  {in(fail, ""), Facts{Requirements: met, Wanted: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
+		"failed: unhealthy":                     {in(fail, ""), Facts{Requirements: met, Health: waiting}, transitionTo(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
+		"failed: healthy":                       {in(fail, ""), Facts{Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
+		"another still owns the CRD":            {in(fail, "OwnerConflict"), Facts{Requirements: met, CRDOwner: "b", Health: waiting}, Outcome{}},
+		"another owns the CRD no more":          {in(fail, "OwnerConflict"), Facts{Requirements: met, Health: waiting}, transitionTo(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
+		"the webhooks still cannot be":          {in(fail, "InvalidWebhookDescription"), Facts{Requirements: met, Webhooks: boom, Health: waiting}, Outcome{}},
+		"replacing: an older one is there":      {in(repl, ""), Facts{Replaced: sibling("a.v1", repl), Replacement: sibling("a.v3", succ)}, Outcome{}},
+		"replacing: the next succeeded":         {in(repl, ""), Facts{Replacement: sibling("a.v3", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
+		"replacing: fail forward, the last":     {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), Last: sibling("a.v4", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
+		"replacing: fail forward, a cycle":      {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), NextErr: boom}, Outcome{Err: boom}},
+		"replacing: the next has not succeeded": {in(repl, ""), Facts{Replacement: sibling("a.v3", inst)}, Outcome{}},
+		"deleting: delete":                      {in(del, ""), Facts{}, Outcome{Do: DoDelete}},
+		"an unknown phase":                      {in("Odd", ""), Facts{}, Outcome{}},
+		"installing: no answer":                 {in(inst, ""), Facts{Health: with(func(h *Health) { h.Unreachable = boom })}, Outcome{Err: boom}},
+		"installing: stuck":                     {in(inst, ""), Facts{Health: stuck}, transitionTo(fail, "InstallCheckFailed", `install failed: deployment a not ready before timeout: deployment "a" exceeded its progress deadline`)},
+		"succeeded: pods are replaced":          {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled, h.Disrupted = false, "x" })}, Outcome{After: disruptionRetryInterval}},
+		"installing: APIs not known":            {in(inst, ""), Facts{Health: with(func(h *Health) { h.APIs = boom })}, transitionTo(fail, "APIServiceInstallFailed", "APIService install failed: boom")},
+		"succeeded: APIs not installed":         {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled = false })}, transitionTo(fail, "ComponentUnhealthy", "apiServices not installed")},
+		"installing: webhooks not known":        {in(inst, ""), Facts{Health: with(func(h *Health) { h.Webhooks = boom })}, transitionTo(ready, "InstallWaiting", "Webhook install failed: boom")},
+		"succeeded: webhooks not installed":     {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.WebhooksInstalled = false })}, transitionTo(fail, "ComponentUnhealthy", "webhooks not installed")},
+		"succeeded: outdated":                   {in(succ, ""), Facts{Requirements: met, Health: outdated}, transitionTo(ready, "ComponentUnhealthy", "installing: deployment changed old hash=0, new hash=1")},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// CSV-64: one that is replaced by nothing is an error.
+// It is an error when a ClusterServiceVersion is replacing but has no replacement.
 func TestDecideReplacedByNothing(t *testing.T) {
 	o := Decide(in(v1alpha1.CSVPhaseReplacing, ""), &Facts{Now: now})
 	if want := "ClusterServiceVersion ns/a.v2: marked as replacement, but no replacement CSV found in cluster"; o.Err == nil || o.Err.Error() != want {
@@ -176,7 +176,7 @@ func TestDecideReplacedByNothing(t *testing.T) {
 	}
 }
 
-// What is found of requirements is told whatever it comes to.
+// The checked requirements are in every outcome of a pending ClusterServiceVersion.
 func TestDecideTellsRequirements(t *testing.T) {
 	found := []v1alpha1.RequirementStatus{{Kind: "A"}}
 	o := Decide(in(v1alpha1.CSVPhasePending, ""), &Facts{Requirements: &requirements.Result{Met: true, Statuses: found}, Replaced: sibling("a.v1", v1alpha1.CSVPhaseSucceeded)})
@@ -188,44 +188,44 @@ func TestDecideTellsRequirements(t *testing.T) {
 func TestRecord(t *testing.T) {
 	status := v1alpha1.ClusterServiceVersionStatus{}
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
-	if !Record(&status, to("Pending", "A", "one"), at(0)) || !Record(&status, to("Pending", "A", "two"), at(1)) {
+	if !Record(&status, transitionTo("Pending", "A", "one"), at(0)) || !Record(&status, transitionTo("Pending", "A", "two"), at(1)) {
 		t.Error("a new message was not told as a change")
 	}
 	if len(status.Conditions) != 1 || !status.LastTransitionTime.Time.Equal(at(0)) || !status.LastUpdateTime.Time.Equal(at(1)) || status.Message != "two" {
 		t.Errorf("another message makes %+v", status)
 	}
-	if Record(&status, to("Pending", "A", "two"), at(2)) || !status.LastUpdateTime.Time.Equal(at(1)) || Record(&status, stay(), at(2)) {
+	if Record(&status, transitionTo("Pending", "A", "two"), at(2)) || !status.LastUpdateTime.Time.Equal(at(1)) || Record(&status, keepPhase(), at(2)) {
 		t.Error("what is as it was is told as a change")
 	}
 
 	for i := range 30 {
-		Record(&status, to("Pending", string(rune('B'+i)), "m"), at(3+i))
+		Record(&status, transitionTo("Pending", string(rune('B'+i)), "m"), at(3+i))
 	}
 
-	if len(status.Conditions) != maxHistory || status.Conditions[maxHistory-1].Reason != string(rune('B'+29)) || status.Conditions[0].Reason != string(rune('B'+10)) {
+	if len(status.Conditions) != maxConditions || status.Conditions[maxConditions-1].Reason != string(rune('B'+29)) || status.Conditions[0].Reason != string(rune('B'+10)) {
 		t.Errorf("the history is %+v", status.Conditions)
 	}
 }
 
-// Installations that fail again and again wait longer and longer, and no longer than lastPause.
-func TestPause(t *testing.T) {
+// Installations that fail repeatedly back off exponentially up to maxInstallBackoff.
+func TestRemainingInstallBackoff(t *testing.T) {
 	status := v1alpha1.ClusterServiceVersionStatus{}
 	at := metav1.NewTime(now)
 	var waits []time.Duration
 	for range 12 {
 		status.Conditions = append(status.Conditions, v1alpha1.ClusterServiceVersionCondition{Phase: v1alpha1.CSVPhaseInstallReady, LastTransitionTime: &at})
-		waits = append(waits, pause(&status, now)/time.Second)
+		waits = append(waits, remainingInstallBackoff(&status, now)/time.Second)
 	}
 
 	if diff := cmp.Diff([]time.Duration{0, 0, 0, 5, 10, 20, 40, 80, 160, 300, 300, 300}, waits); diff != "" {
 		t.Errorf("seconds (-want +got):\n%s", diff)
 	}
-	if wait := pause(&status, now.Add(lastPause)); wait != 0 {
+	if wait := remainingInstallBackoff(&status, now.Add(maxInstallBackoff)); wait != 0 {
 		t.Errorf("after the longest pause there are still %s left", wait)
 	}
 }
 
-func TestOtherOwner(t *testing.T) {
+func TestFindCRDOwnerConflict(t *testing.T) {
 	owns := func(name, replaces string) v1alpha1.ClusterServiceVersion {
 		csv := sibling(name, "")
 		csv.Spec.Replaces = replaces
@@ -234,10 +234,10 @@ func TestOtherOwner(t *testing.T) {
 	}
 
 	mine := owns("a.v2", "a.v1")
-	if other := otherOwner(&mine, []v1alpha1.ClusterServiceVersion{mine, owns("a.v1", ""), owns("a.v3", "a.v2")}); other != "" {
+	if other := findCRDOwnerConflict(&mine, []v1alpha1.ClusterServiceVersion{mine, owns("a.v1", ""), owns("a.v3", "a.v2")}); other != "" {
 		t.Errorf("a version of its own, %s, is taken for another", other)
 	}
-	if other := otherOwner(&mine, []v1alpha1.ClusterServiceVersion{mine, owns("b.v1", "")}); other != "b.v1" {
+	if other := findCRDOwnerConflict(&mine, []v1alpha1.ClusterServiceVersion{mine, owns("b.v1", "")}); other != "b.v1" {
 		t.Errorf("the other owner is %q", other)
 	}
 }

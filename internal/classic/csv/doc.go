@@ -1,9 +1,8 @@
-// Package csv is the controller of ClusterServiceVersions: it installs the operator that one
-// describes, keeps it installed, and lets a newer one take its place.
+// Package csv reconciles ClusterServiceVersions. It installs the operator that a
+// ClusterServiceVersion describes, keeps it installed, and replaces it by a newer version.
 //
-// What happens next is decided by functions without side effects: Admit says what a
-// ClusterServiceVersion's OperatorGroup makes of it, Decide which phase it comes to. Around them
-// the Reconciler reads, writes and carries out. What is required and what is made of it stands in
-// the rooms requirements, strategy, serving and webhook; groups and copies are the group and copied
-// rooms' work.
+// Pure functions make the decisions: Admit checks a ClusterServiceVersion against its OperatorGroup,
+// and Decide chooses the next phase. The Reconciler reads the facts for them and carries out the
+// outcome. The packages requirements, strategy, serving and webhook compute what is required and
+// what is created. The packages group and copied reconcile OperatorGroups and copied CSVs.
 package csv

@@ -34,19 +34,19 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings;clusterroles;clusterrolebindings,verbs=get;list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=proxies,verbs=get;list;watch
 
-// Cluster answers what no object tells.
+// Cluster reads properties of the API server that no object has.
 type Cluster interface {
-	// Version is the version of the API server.
+	// Version returns the version of the API server.
 	Version(ctx context.Context) (string, error)
-	// Kinds are the kinds that are served of a version of a group; none when that is not served.
+	// Kinds returns the kinds that are served in a group version; none when it is not served.
 	Kinds(ctx context.Context, version schema.GroupVersion) (sets.Set[string], error)
 }
 
-// proxyKind tells of the cluster's proxy, on clusters that have it.
+// proxyKind is the kind of the cluster's proxy configuration, which only OpenShift has.
 var proxyKind = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Proxy"}
 
-// gather reads what the phase asks for.
-func (r *Reconciler) gather(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*Facts, error) {
+// gatherFacts reads the facts that the phase needs.
+func (r *Reconciler) gatherFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*Facts, error) {
 	f := &Facts{Now: r.Clock.Now(), FailForward: g.Spec.UpgradeStrategy == operatorsv1.UpgradeStrategyUnsafeFailForward}
 	var siblings v1alpha1.ClusterServiceVersionList
 	if err := r.Client.List(ctx, &siblings, client.InNamespace(csv.Namespace)); err != nil {
@@ -57,29 +57,29 @@ func (r *Reconciler) gather(ctx context.Context, csv *v1alpha1.ClusterServiceVer
 	var err error
 	switch csv.Status.Phase {
 	case v1alpha1.CSVPhasePending:
-		err = r.gatherPending(ctx, csv, siblings.Items, f)
+		err = r.gatherPendingFacts(ctx, csv, siblings.Items, f)
 	case v1alpha1.CSVPhaseInstalling:
-		err = r.gatherInstalled(ctx, csv, g, f)
+		err = r.gatherInstallation(ctx, csv, g, f)
 	case v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVPhaseFailed:
 		if f.Replacement != nil && (csv.Status.Phase == v1alpha1.CSVPhaseSucceeded || f.FailForward) {
-			return f, nil // It is replaced, whatever else there is.
+			return f, nil // It is replaced regardless of any other fact.
 		}
-		f.CRDOwner = otherOwner(csv, siblings.Items)
+		f.CRDOwner = findCRDOwnerConflict(csv, siblings.Items)
 		f.Webhooks = webhook.Validate(csv)
 		if err = r.gatherRequirements(ctx, csv, siblings.Items, f); err == nil {
-			err = r.gatherInstalled(ctx, csv, g, f)
+			err = r.gatherInstallation(ctx, csv, g, f)
 		}
 	case v1alpha1.CSVPhaseReplacing:
 		f.Last, f.NextErr = csvinfo.Last(csv, siblings.Items)
-		f.Replaced, err = r.replaced(ctx, csv)
+		f.Replaced, err = r.readReplacedCSV(ctx, csv)
 	}
 
 	return f, err
 }
 
-func (r *Reconciler) gatherPending(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion, f *Facts) error {
+func (r *Reconciler) gatherPendingFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion, f *Facts) error {
 	var err error
-	if f.Replaced, err = r.replaced(ctx, csv); err != nil {
+	if f.Replaced, err = r.readReplacedCSV(ctx, csv); err != nil {
 		return err
 	}
 
@@ -89,7 +89,7 @@ func (r *Reconciler) gatherPending(ctx context.Context, csv *v1alpha1.ClusterSer
 		}
 	}
 
-	f.Webhooks, f.CRDOwner = webhook.Validate(csv), otherOwner(csv, siblings)
+	f.Webhooks, f.CRDOwner = webhook.Validate(csv), findCRDOwnerConflict(csv, siblings)
 	if err := r.gatherRequirements(ctx, csv, siblings, f); err != nil {
 		return err
 	}
@@ -97,18 +97,18 @@ func (r *Reconciler) gatherPending(ctx context.Context, csv *v1alpha1.ClusterSer
 		return nil
 	}
 
-	state, err := r.server(r.Client).Read(ctx, csv)
+	state, err := r.newServingServer(r.Client).Read(ctx, csv)
 	if err != nil {
 		return err
 	}
 
-	f.NotAdoptable = state.Adoptable(r.mayAdopt(ctx, csv))
+	f.NotAdoptable = state.Adoptable(r.adoptionCheck(ctx, csv))
 	return nil
 }
 
-// replaced reads the one that is replaced from the API server: a cache that is behind could have
-// the two run side by side.
-func (r *Reconciler) replaced(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*v1alpha1.ClusterServiceVersion, error) {
+// readReplacedCSV returns the ClusterServiceVersion that csv replaces; nil when there is none. It
+// reads from the API server, because with a stale cache both operators could run at the same time.
+func (r *Reconciler) readReplacedCSV(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*v1alpha1.ClusterServiceVersion, error) {
 	if csv.Spec.Replaces == "" || csv.Spec.Replaces == csv.Name {
 		return nil, nil
 	}
@@ -128,9 +128,9 @@ func (r *Reconciler) replaced(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	return found, nil
 }
 
-// otherOwner returns another ClusterServiceVersion of the namespace that owns one of the CRDs, and is
-// neither a former nor a later version of this one.
-func otherOwner(csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion) string {
+// findCRDOwnerConflict returns the name of another ClusterServiceVersion in the namespace that owns
+// one of the CRDs and is neither an earlier nor a later version of csv.
+func findCRDOwnerConflict(csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion) string {
 	chain := csvinfo.Chain(csv, siblings)
 	for i := range siblings {
 		other := &siblings[i]
@@ -147,9 +147,9 @@ func otherOwner(csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.Cluster
 	return ""
 }
 
-// gatherRequirements reads what the requirements are about, and judges them. Rights are looked for
-// first in the roles that were made for this ClusterServiceVersion, and in all of the cluster only
-// when those do not suffice.
+// gatherRequirements reads the required objects and checks the requirements. It looks for rights in
+// the roles that were created for this ClusterServiceVersion first. If those do not suffice, it
+// looks in all roles of the namespace and the cluster.
 func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion, f *Facts) error {
 	world := &requirements.World{
 		CRDs: map[string]*apiextensionsv1.CustomResourceDefinition{}, APIServices: map[string]bool{}, Served: sets.Set[schema.GroupVersionKind]{},
@@ -159,7 +159,7 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.Clust
 		world.ServerVersion, world.ServerVersionErr = r.Cluster.Version(ctx)
 	}
 
-	for _, reading := range []func(context.Context, *v1alpha1.ClusterServiceVersion, *requirements.World) error{r.readDefinitions, r.readAPIs, r.readAccounts} {
+	for _, reading := range []func(context.Context, *v1alpha1.ClusterServiceVersion, *requirements.World) error{r.readCRDs, r.readAPIs, r.readServiceAccounts} {
 		if err := reading(ctx, csv, world); err != nil {
 			return err
 		}
@@ -168,12 +168,12 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.Clust
 	key := client.ObjectKeyFromObject(csv)
 	for _, options := range [][]client.ListOption{{client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}, nil} {
 		if options == nil {
-			r.borrowers.set(key, true)
+			r.sharedRights.set(key, true)
 		}
 
 		var err error
 		if len(requirements.AccountNames(csv)) > 0 {
-			if world.Policy, err = r.policy(ctx, csv.Namespace, options); err != nil {
+			if world.Policy, err = r.readRBACPolicy(ctx, csv.Namespace, options); err != nil {
 				return err
 			}
 		}
@@ -181,7 +181,7 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.Clust
 		f.Requirements, f.RequirementsErr = requirements.Check(csv, world)
 		if f.Requirements == nil || !f.Requirements.LacksRights {
 			if options != nil {
-				r.borrowers.set(key, false)
+				r.sharedRights.set(key, false)
 			}
 			return nil
 		}
@@ -190,7 +190,7 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.Clust
 	return nil
 }
 
-func (r *Reconciler) readDefinitions(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, world *requirements.World) error {
+func (r *Reconciler) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, world *requirements.World) error {
 	for _, d := range requirements.Definitions(csv) {
 		found := &apiextensionsv1.CustomResourceDefinition{}
 		if err := r.Live.Get(ctx, client.ObjectKey{Name: d.Name}, found); err == nil {
@@ -233,7 +233,7 @@ func (r *Reconciler) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	return nil
 }
 
-func (r *Reconciler) readAccounts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, world *requirements.World) error {
+func (r *Reconciler) readServiceAccounts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, world *requirements.World) error {
 	for _, name := range requirements.AccountNames(csv) {
 		found := &metav1.PartialObjectMetadata{}
 		found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
@@ -247,8 +247,8 @@ func (r *Reconciler) readAccounts(ctx context.Context, csv *v1alpha1.ClusterServ
 	return nil
 }
 
-// policy reads roles and bindings: those of the namespace and of the whole cluster.
-func (r *Reconciler) policy(ctx context.Context, namespace string, options []client.ListOption) (*rbac.Policy, error) {
+// readRBACPolicy reads the roles and bindings of the namespace and of the whole cluster.
+func (r *Reconciler) readRBACPolicy(ctx context.Context, namespace string, options []client.ListOption) (*rbac.Policy, error) {
 	var roles rbacv1.RoleList
 	var bindings rbacv1.RoleBindingList
 	var clusterRoles rbacv1.ClusterRoleList
@@ -265,28 +265,28 @@ func (r *Reconciler) policy(ctx context.Context, namespace string, options []cli
 	}, nil
 }
 
-// gatherInstalled reads what was installed.
-func (r *Reconciler) gatherInstalled(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup, f *Facts) error {
-	state, err := r.server(r.Client).Read(ctx, csv)
+// gatherInstallation reads the state of the installed objects.
+func (r *Reconciler) gatherInstallation(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup, f *Facts) error {
+	state, err := r.newServingServer(r.Client).Read(ctx, csv)
 	if err != nil {
 		return err
 	}
 
-	deployments, err := r.deployments(ctx, csv)
+	deployments, err := r.readDeployments(ctx, csv)
 	if err != nil {
 		return err
 	}
 
 	live := func(name string) *appsv1.Deployment { return deployments[name] }
-	adopts := r.mayAdopt(ctx, csv)
+	adopts := r.adoptionCheck(ctx, csv)
 	f.NotAdoptable, f.Issues = state.Adoptable(adopts), state.Issues(live, adopts)
 	f.MustRotate, f.RotateAt = state.MustRotate(f.Now), state.RotateAt()
-	proxy, err := r.proxy(ctx)
+	proxy, err := r.readProxyEnv(ctx)
 	if err != nil {
 		return err
 	}
 
-	config, err := r.config(ctx, csv)
+	config, err := r.readSubscriptionConfig(ctx, csv)
 	if err != nil {
 		return err
 	}
@@ -301,14 +301,14 @@ func (r *Reconciler) gatherInstalled(ctx context.Context, csv *v1alpha1.ClusterS
 	}
 
 	f.Health.Deployments = strategy.Health(wanted, live)
-	if f.Health.WebhooksInstalled, f.Health.Webhooks = r.webhooks(r.Client).Check(ctx, csv, g); apierrors.IsServiceUnavailable(f.Health.Webhooks) {
+	if f.Health.WebhooksInstalled, f.Health.Webhooks = r.newWebhooks(r.Client).Check(ctx, csv, g); apierrors.IsServiceUnavailable(f.Health.Webhooks) {
 		f.Health.Unreachable = f.Health.Webhooks
 	}
 
-	return r.gatherAPIs(ctx, csv, state, live, f)
+	return r.gatherAPIHealth(ctx, csv, state, live, f)
 }
 
-func (r *Reconciler) gatherAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, state *serving.State, live func(string) *appsv1.Deployment, f *Facts) error {
+func (r *Reconciler) gatherAPIHealth(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, state *serving.State, live func(string) *appsv1.Deployment, f *Facts) error {
 	unavailable := state.Unavailable()
 	f.Health.APIsInstalled = len(unavailable) == 0
 	for _, api := range unavailable {
@@ -319,14 +319,14 @@ func (r *Reconciler) gatherAPIs(ctx context.Context, csv *v1alpha1.ClusterServic
 
 		selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
 		if err != nil {
-			return nil //nolint:nilerr // the API server accepts none that cannot be read
+			return nil //nolint:nilerr // the API server rejects invalid selectors
 		}
 
 		var pods corev1.PodList
 		if err := r.Live.List(ctx, &pods, client.InNamespace(csv.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 			return fmt.Errorf("listing the pods of Deployment %s/%s: %w", csv.Namespace, deployment.Name, err)
 		}
-		// A new installation has young pods as well; it waits for them anyway.
+		// The pods of a new installation are young too; it waits for them anyway.
 		if csv.Status.Phase == v1alpha1.CSVPhaseInstalling || !serving.IsDisruption(deployment, pods.Items, f.Now) {
 			return nil
 		}
@@ -339,8 +339,8 @@ func (r *Reconciler) gatherAPIs(ctx context.Context, csv *v1alpha1.ClusterServic
 	return nil
 }
 
-// deployments reads the Deployments of the strategy, by name.
-func (r *Reconciler) deployments(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (map[string]*appsv1.Deployment, error) {
+// readDeployments reads the Deployments of the install strategy, by name.
+func (r *Reconciler) readDeployments(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (map[string]*appsv1.Deployment, error) {
 	all := map[string]*appsv1.Deployment{}
 	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		found := &appsv1.Deployment{}
@@ -354,8 +354,8 @@ func (r *Reconciler) deployments(ctx context.Context, csv *v1alpha1.ClusterServi
 	return all, nil
 }
 
-// proxy returns the variables of the cluster's proxy.
-func (r *Reconciler) proxy(ctx context.Context) ([]corev1.EnvVar, error) {
+// readProxyEnv returns the environment variables for the cluster's proxy.
+func (r *Reconciler) readProxyEnv(ctx context.Context) ([]corev1.EnvVar, error) {
 	if !r.Proxied {
 		return nil, nil
 	}
@@ -375,8 +375,8 @@ func (r *Reconciler) proxy(ctx context.Context) ([]corev1.EnvVar, error) {
 	return strategy.Proxy(value("httpProxy"), value("httpsProxy"), value("noProxy")), nil
 }
 
-// mayAdopt reports whether an APIService may be taken.
-func (r *Reconciler) mayAdopt(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) func(*apiregistrationv1.APIService) bool {
+// adoptionCheck returns a function that reports whether csv may adopt an APIService.
+func (r *Reconciler) adoptionCheck(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) func(*apiregistrationv1.APIService) bool {
 	return serving.MayAdopt(csv, func(namespace, name string) v1alpha1.ClusterServiceVersionPhase {
 		owner := &v1alpha1.ClusterServiceVersion{}
 		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, owner); err != nil {

@@ -23,39 +23,40 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/webhook"
 )
 
-// Operators may consist of Deployments in any namespace, and their roles may hold any right: olm-operator
-// writes what it does not have itself, hence bind and escalate. It deletes what it made for operators that
-// are gone. Which ServiceAccounts it acts as is no part of its role: see internal/classic/selfgrant.
+// Operators may have Deployments in any namespace, and their roles may contain any right. olm-operator
+// grants rights that it does not have itself, hence bind and escalate. It deletes what it created for
+// operators that are gone. Its role has no right to impersonate: see internal/classic/selfgrant.
 
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=list;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;update
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles,verbs=bind;escalate
 
-func (r *Reconciler) server(c client.Client) *serving.Server {
+func (r *Reconciler) newServingServer(c client.Client) *serving.Server {
 	return &serving.Server{Client: c, Reader: r.Live, Now: r.Clock.Now}
 }
 
-func (r *Reconciler) webhooks(c client.Client) *webhook.Webhooks {
+func (r *Reconciler) newWebhooks(c client.Client) *webhook.Webhooks {
 	return &webhook.Webhooks{Client: c, Reader: r.Live}
 }
 
-// attempt installs, and says what that comes to. The status gets the times of the certificates.
-func (r *Reconciler) attempt(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) Outcome {
+// attemptInstall installs the operator and returns the outcome. It sets the times of the certificates
+// in the status.
+func (r *Reconciler) attemptInstall(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) Outcome {
 	as, err := r.As(ctx, g.Status.ServiceAccountRef)
 	if err != nil {
-		return Outcome{Err: err} // Nothing is said of the operator: who would install it is missing.
+		return Outcome{Err: err} // The service account is missing, which is not the operator's fault.
 	}
 
-	issued, err := r.install(ctx, as, csv, g)
+	issued, err := r.installOperator(ctx, as, csv, g)
 	switch {
 	case err == nil:
-	case isPassing(err):
+	case isTransientError(err):
 		return Outcome{Err: err}
 	case apierrors.IsForbidden(err):
-		return to(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailedNoRetry, "install strategy failed: "+err.Error())
+		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailedNoRetry, "install strategy failed: "+err.Error())
 	default:
-		return to(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailed, "install strategy failed: "+err.Error())
+		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailed, "install strategy failed: "+err.Error())
 	}
 
 	if issued.Updated || csv.Status.CertsRotateAt == nil && !issued.RotateAt.IsZero() {
@@ -63,13 +64,13 @@ func (r *Reconciler) attempt(ctx context.Context, csv *v1alpha1.ClusterServiceVe
 		csv.Status.CertsLastUpdated, csv.Status.CertsRotateAt = &now, &at
 	}
 
-	return to(v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallSuccessful, "waiting for install components to report healthy")
+	return transitionTo(v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallSuccessful, "waiting for install components to report healthy")
 }
 
-// isPassing reports whether an error says nothing of what was to be installed: the API server was not
-// reached, or was asked at the wrong moment.
-func isPassing(err error) bool {
-	// What was not there and now is, somebody else made meanwhile.
+// isTransientError reports whether an error is independent of the installed objects: the API server
+// was not reached, or the request has to be repeated.
+func isTransientError(err error) bool {
+	// AlreadyExists means that another client created the object in the meantime.
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
@@ -78,19 +79,20 @@ func isPassing(err error) bool {
 	return errors.As(err, &network)
 }
 
-// install makes everything that a ClusterServiceVersion consists of.
-func (r *Reconciler) install(ctx context.Context, as client.Client, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*serving.Issued, error) {
-	proxy, err := r.proxy(ctx)
+// installOperator creates or updates all objects of a ClusterServiceVersion: certificates,
+// Deployments, APIServices and webhooks. It deletes Deployments that are no longer part of it.
+func (r *Reconciler) installOperator(ctx context.Context, as client.Client, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*serving.Issued, error) {
+	proxy, err := r.readProxyEnv(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	config, err := r.config(ctx, csv)
+	config, err := r.readSubscriptionConfig(ctx, csv)
 	if err != nil {
 		return nil, err
 	}
 
-	server := r.server(as)
+	server := r.newServingServer(as)
 	if config != nil {
 		server.Annotations = config.Annotations
 	}
@@ -111,24 +113,24 @@ func (r *Reconciler) install(ctx context.Context, as client.Client, csv *v1alpha
 	}
 
 	for i := range wanted {
-		if err := r.writeDeployment(ctx, as, &wanted[i]); err != nil {
+		if err := r.createOrUpdateDeployment(ctx, as, &wanted[i]); err != nil {
 			return nil, err
 		}
 	}
 
-	if err := server.EnsureAPIServices(ctx, csv, issued, r.mayAdopt(ctx, csv)); err != nil {
+	if err := server.EnsureAPIServices(ctx, csv, issued, r.adoptionCheck(ctx, csv)); err != nil {
 		return nil, err
 	}
-	if err := r.webhooks(as).Ensure(ctx, csv, g, func(deployment string) []byte { return issued.CAs[deployment] }); err != nil {
+	if err := r.newWebhooks(as).Ensure(ctx, csv, g, func(deployment string) []byte { return issued.CAs[deployment] }); err != nil {
 		return nil, err
 	}
 
-	return issued, r.deleteOrphans(ctx, as, csv)
+	return issued, r.deleteOrphanedDeployments(ctx, as, csv)
 }
 
-// writeDeployment makes a Deployment, or makes one that is there what it is to be. What others put
-// on its metadata stays.
-func (r *Reconciler) writeDeployment(ctx context.Context, as client.Client, wanted *appsv1.Deployment) error {
+// createOrUpdateDeployment creates a Deployment or updates the existing one. It keeps labels and
+// annotations that others have set.
+func (r *Reconciler) createOrUpdateDeployment(ctx context.Context, as client.Client, wanted *appsv1.Deployment) error {
 	found := &appsv1.Deployment{}
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	switch {
@@ -136,7 +138,7 @@ func (r *Reconciler) writeDeployment(ctx context.Context, as client.Client, want
 		err = as.Create(ctx, wanted.DeepCopy())
 	case err == nil:
 		found.Labels = csvinfo.With(found.Labels, wanted.Labels)
-		// What a former configuration put on the Deployment, it put on the pods too.
+		// An annotation of an earlier configuration is on the Deployment and on its pod template.
 		maps.DeleteFunc(found.Annotations, func(key, value string) bool {
 			former, ok := found.Spec.Template.Annotations[key]
 			return ok && former == value
@@ -159,8 +161,8 @@ func (r *Reconciler) writeDeployment(ctx context.Context, as client.Client, want
 	return nil
 }
 
-// deleteOrphans deletes Deployments that the strategy had before.
-func (r *Reconciler) deleteOrphans(ctx context.Context, as client.Client, csv *v1alpha1.ClusterServiceVersion) error {
+// deleteOrphanedDeployments deletes Deployments that are no longer in the install strategy.
+func (r *Reconciler) deleteOrphanedDeployments(ctx context.Context, as client.Client, csv *v1alpha1.ClusterServiceVersion) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
 	if err := r.Live.List(ctx, list, client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))); err != nil {
@@ -181,10 +183,10 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, as client.Client, csv *v
 	return nil
 }
 
-// deleteDeployments deletes the Deployments of the strategy that were made for this
-// ClusterServiceVersion: others provide its APIs.
-func (r *Reconciler) deleteDeployments(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
-	found, err := r.deployments(ctx, csv)
+// deleteOwnedDeployments deletes the Deployments of the install strategy that were created for this
+// ClusterServiceVersion.
+func (r *Reconciler) deleteOwnedDeployments(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
+	found, err := r.readDeployments(ctx, csv)
 	if err != nil {
 		return err
 	}
@@ -202,8 +204,9 @@ func (r *Reconciler) deleteDeployments(ctx context.Context, csv *v1alpha1.Cluste
 	return nil
 }
 
-// finalize removes what lies outside of the namespace; the rest goes with its owner.
-func (r *Reconciler) finalize(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
+// finalizeDeletion deletes the objects outside of the namespace and removes the finalizer. The
+// garbage collector deletes the other objects by their owner references.
+func (r *Reconciler) finalizeDeletion(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
 	if !slices.Contains(csv.Finalizers, csvinfo.Finalizer) {
 		return nil
 	}
@@ -214,18 +217,18 @@ func (r *Reconciler) finalize(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	}
 
 	if csvinfo.Replacement(csv, siblings.Items) == nil {
-		if err := r.webhooks(r.Client).ResetConversions(ctx, csv); err != nil {
+		if err := r.newWebhooks(r.Client).ResetConversions(ctx, csv); err != nil {
 			return err
 		}
 	}
 
-	if err := r.webhooks(r.Client).Remove(ctx, csv); err != nil {
+	if err := r.newWebhooks(r.Client).Remove(ctx, csv); err != nil {
 		return err
 	}
-	if err := r.server(r.Client).Remove(ctx, csv); err != nil {
+	if err := r.newServingServer(r.Client).Remove(ctx, csv); err != nil {
 		return err
 	}
-	if err := r.removeRoles(ctx, csv); err != nil {
+	if err := r.deleteClusterRBAC(ctx, csv); err != nil {
 		return err
 	}
 
@@ -236,9 +239,9 @@ func (r *Reconciler) finalize(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	return client.IgnoreNotFound(err)
 }
 
-// removeRoles deletes the ClusterRoleBindings and ClusterRoles of a ClusterServiceVersion, and makes
-// sure that they are gone.
-func (r *Reconciler) removeRoles(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
+// deleteClusterRBAC deletes the ClusterRoleBindings and ClusterRoles of a ClusterServiceVersion. It
+// returns an error while some of them still exist.
+func (r *Reconciler) deleteClusterRBAC(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
 	of := client.ObjectKeyFromObject(csv)
 	for _, kind := range []string{"ClusterRoleBinding", "ClusterRole"} {
 		gvk := rbacv1.SchemeGroupVersion.WithKind(kind)

@@ -16,25 +16,25 @@ import (
 
 // An operator is installed, phase by phase, once its account and its rights are there.
 func TestInstall(t *testing.T) {
-	c := start(t)
-	c.group()
+	c := newFixture(t)
+	c.createGroup()
 	c.create(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Annotations = map[string]string{"alm-examples": "[]"}
 		csv.Spec.InstallStrategy.StrategySpec.Permissions = []v1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: "operator", Rules: []rbacv1.PolicyRule{rule}}}
 	}))
-	csv := c.comes("etcd.v1.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet)
+	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet)
 	want := []v1alpha1.RequirementStatus{{Version: "v1", Kind: "ServiceAccount", Name: "operator", Status: v1alpha1.RequirementNotPresent, Message: "Service account does not exist"}}
 	if diff := cmp.Diff(want, csv.Status.RequirementStatus); diff != "" {
 		t.Errorf("requirements (-want +got):\n%s", diff)
 	}
 
-	c.account()
+	c.createServiceAccount()
 	role := metav1.ObjectMeta{Namespace: c.namespace, Name: "by-hand"}
 	c.create(&rbacv1.Role{ObjectMeta: role, Rules: []rbacv1.PolicyRule{rule}}, &rbacv1.RoleBinding{
 		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "by-hand"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "operator"}},
 	})
-	csv = c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
+	csv = c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
 	if want := `installing: waiting for deployment etcd to become ready: deployment "etcd" not available: missing condition "Available"`; csv.Status.Message != want {
 		// The Deployment has not been observed before its first status.
 		if waiting := `installing: waiting for deployment etcd to become ready: waiting for spec update of deployment "etcd" to be observed...`; csv.Status.Message != waiting {
@@ -42,13 +42,13 @@ func TestInstall(t *testing.T) {
 		}
 	}
 
-	c.ready("etcd")
-	csv = c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
+	c.markDeploymentAvailable("etcd")
+	csv = c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 	steps := []string{
 		"Pending/RequirementsUnknown", "Pending/RequirementsNotMet", "InstallReady/AllRequirementsMet",
 		"Installing/InstallSucceeded", "Installing/InstallWaiting", "Succeeded/InstallSucceeded",
 	}
-	got := phases(csv)
+	got := conditionHistory(csv)
 	if got[0] == "Failed/NoTargetNamespaces" {
 		got = got[1:] // It may be looked at before its group is.
 	}
@@ -59,7 +59,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("finalizers %v", csv.Finalizers)
 	}
 
-	d := c.deployment("etcd")
+	d := c.waitForDeployment("etcd")
 	wantAnnotations := map[string]string{
 		"alm-examples": "[]", csvinfo.AnnotationOperatorGroup: "group", csvinfo.AnnotationOperatorNamespace: c.namespace, csvinfo.AnnotationTargetNamespaces: c.namespace,
 	}
@@ -74,89 +74,89 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// A person who edits or deletes what was installed finds it restored.
+// Edited or deleted objects of an installation are restored.
 func TestRepair(t *testing.T) {
-	c := start(t)
-	c.group()
-	c.account()
+	c := newFixture(t)
+	c.createGroup()
+	c.createServiceAccount()
 	c.create(c.newCSV("etcd.v1.0.0"))
-	c.succeeds("etcd.v1.0.0", "etcd")
-	before := c.deployment("etcd")
+	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
+	before := c.waitForDeployment("etcd")
 	edited := before.DeepCopy()
 	edited.Spec.Template.Annotations[csvinfo.AnnotationTargetNamespaces] = "elsewhere"
 	edited.Spec.Template.Spec.Containers[0].Image = "registry.example.com/other"
 	c.must(c.Update(t.Context(), edited))
 	c.eventually("the Deployment is as before", func() bool {
-		d := c.deployment("etcd")
+		d := c.waitForDeployment("etcd")
 		return cmp.Equal(before.Spec.Template, d.Spec.Template)
 	})
-	c.succeeds("etcd.v1.0.0", "etcd")
+	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 
 	c.must(c.Delete(t.Context(), before))
 	c.eventually("the Deployment is made anew", func() bool {
 		d := &appsv1.Deployment{}
 		return c.Get(t.Context(), client.ObjectKeyFromObject(before), d) == nil && d.UID != before.UID
 	})
-	c.succeeds("etcd.v1.0.0", "etcd")
+	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 }
 
-// A Deployment that stops being healthy is told of, and one that is again ends it.
+// An unhealthy Deployment fails the ClusterServiceVersion, and a healthy one makes it succeed again.
 func TestUnhealthy(t *testing.T) {
-	c := start(t)
-	c.group()
-	c.account()
+	c := newFixture(t)
+	c.createGroup()
+	c.createServiceAccount()
 	c.create(c.newCSV("etcd.v1.0.0"))
-	c.succeeds("etcd.v1.0.0", "etcd")
-	c.set("etcd", appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Message: "no pods"})
-	csv := c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
+	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
+	c.setDeploymentStatus("etcd", appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Message: "no pods"})
+	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
 	if want := `installing: waiting for deployment etcd to become ready: deployment "etcd" not available: no pods`; csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
 
-	c.ready("etcd")
-	csv = c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
+	c.markDeploymentAvailable("etcd")
+	csv = c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 	want := []string{
 		"Failed/ComponentUnhealthy", "Pending/NeedsReinstall", "InstallReady/AllRequirementsMet", "Installing/InstallSucceeded", "Installing/InstallWaiting", "Succeeded/InstallSucceeded",
 	}
-	got := phases(csv)
+	got := conditionHistory(csv)
 	if diff := cmp.Diff(want, got[len(got)-len(want):]); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
 
-	c.set("etcd", appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"})
-	csv = c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed)
+	c.setDeploymentStatus("etcd", appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"})
+	csv = c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed)
 	if want := `install failed: deployment etcd not ready before timeout: deployment "etcd" exceeded its progress deadline`; csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
 
-	c.ready("etcd")
-	c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
+	c.markDeploymentAvailable("etcd")
+	c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 }
 
-// A newer version takes the place of an older one, which goes when the newer has succeeded.
+// A newer version replaces an older one, which is deleted when the newer one has succeeded.
 func TestReplace(t *testing.T) {
-	c := start(t)
-	c.group()
-	c.account()
+	c := newFixture(t)
+	c.createGroup()
+	c.createServiceAccount()
 	c.create(c.newCSV("etcd.v1.0.0"))
-	old := c.succeeds("etcd.v1.0.0", "etcd")
+	old := c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 	c.create(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.Replaces = "etcd.v1.0.0"
 		csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image = "registry.example.com/etcd:2"
 	}))
-	csv := c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseReplacing, v1alpha1.CSVReasonBeingReplaced)
+	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseReplacing, v1alpha1.CSVReasonBeingReplaced)
 	if want := "being replaced by csv: etcd.v2.0.0"; csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
 
-	c.comes("etcd.v2.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
+	c.waitForPhase("etcd.v2.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
 	if still := c.get("etcd.v1.0.0"); still.Status.Phase != v1alpha1.CSVPhaseReplacing {
 		t.Errorf("the old one is %s before the new one is healthy", still.Status.Phase)
 	}
 
-	c.succeeds("etcd.v2.0.0", "etcd")
-	c.gone(old)
-	d := c.deployment("etcd")
+	c.waitUntilSucceeded("etcd.v2.0.0", "etcd")
+	c.waitUntilGone(old)
+	d := c.waitForDeployment("etcd")
 	if owners := d.OwnerReferences; len(owners) != 1 || owners[0].Name != "etcd.v2.0.0" || d.Spec.Template.Spec.Containers[0].Image != "registry.example.com/etcd:2" {
 		t.Errorf("the Deployment is of %v, with image %s", owners, d.Spec.Template.Spec.Containers[0].Image)
 	}

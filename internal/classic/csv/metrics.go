@@ -12,15 +12,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// upgrades counts the ClusterServiceVersions that were replaced by newer ones.
-var upgrades = prometheus.NewCounter(prometheus.CounterOpts{
+// upgradeCounter counts the ClusterServiceVersions that were replaced by newer ones.
+var upgradeCounter = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "csv_upgrade_count", Help: "Number of ClusterServiceVersions that began to be replaced.",
 })
 
-func init() { metrics.Registry.MustRegister(upgrades) }
+func init() { metrics.Registry.MustRegister(upgradeCounter) }
 
-// collectTime bounds how long the cache may take to answer.
-const collectTime = 10 * time.Second
+// collectTimeout limits how long the cache may take to answer.
+const collectTimeout = 10 * time.Second
 
 var (
 	countDesc     = prometheus.NewDesc("csv_count", "Number of ClusterServiceVersions that are no copies.", nil, nil)
@@ -28,8 +28,8 @@ var (
 	abnormalDesc  = prometheus.NewDesc("csv_abnormal", "1 for a ClusterServiceVersion that did not succeed.", []string{"namespace", "name", "version", "phase", "reason"}, nil)
 )
 
-// Metrics tell how far the ClusterServiceVersions are, by what the cache has when they are asked
-// for: they need no care when one changes or goes.
+// Metrics collects the phases of ClusterServiceVersions from the cache on each scrape. No metric
+// has to be removed when a ClusterServiceVersion changes or is deleted.
 type Metrics struct{ Reader client.Reader }
 
 // Describe implements prometheus.Collector.
@@ -39,9 +39,9 @@ func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
 	descs <- abnormalDesc
 }
 
-// Collect implements prometheus.Collector. A cache that does not answer gives no metrics.
+// Collect implements prometheus.Collector. It returns no metrics if the cache does not answer.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
 	var list v1alpha1.ClusterServiceVersionList
 	if err := m.Reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

@@ -10,43 +10,43 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// maxHistory is how many steps of its history a ClusterServiceVersion keeps.
-const maxHistory = 20
+// maxConditions limits the conditions that the status of a ClusterServiceVersion keeps.
+const maxConditions = 20
 
-// Action is what is carried out beside the new phase.
+// Action is an action to carry out instead of a change of phase.
 type Action int
 
 const (
-	// DoNothing is to write the phase, and no more.
+	// DoNothing means that only the phase is recorded.
 	DoNothing Action = iota
-	// DoInstall is to install; the phase comes from how that goes.
+	// DoInstall installs the operator. The result of the installation determines the phase.
 	DoInstall
-	// DoDelete is to delete the ClusterServiceVersion.
+	// DoDelete deletes the ClusterServiceVersion.
 	DoDelete
 )
 
-// Outcome is what a pass comes to.
+// Outcome is the result of a decision.
 type Outcome struct {
-	// Phase, Reason and Message are the new status; with an empty Phase it stays.
+	// Phase, Reason and Message are the new status; an empty Phase keeps the current one.
 	Phase           v1alpha1.ClusterServiceVersionPhase
 	Reason, Message string
-	// Requirements are those found; nil leaves those of the status.
+	// Requirements are the checked requirements; nil keeps those in the status.
 	Requirements []v1alpha1.RequirementStatus
 	Do           Action
-	// After is how long until the next pass, if nothing that is watched changes; zero is for ever.
+	// After is the time until the next reconcile if no watched object changes; zero means never.
 	After time.Duration
-	// Err is why the pass could not do its work. It is made again, with growing pauses.
+	// Err is why the reconcile failed. It is retried with exponential backoff.
 	Err error
 }
 
-func to(phase v1alpha1.ClusterServiceVersionPhase, reason, message string) Outcome {
+func transitionTo(phase v1alpha1.ClusterServiceVersionPhase, reason, message string) Outcome {
 	return Outcome{Phase: phase, Reason: reason, Message: message}
 }
 
-func stay() Outcome { return Outcome{} }
+func keepPhase() Outcome { return Outcome{} }
 
-// Record writes an outcome into a status, and tells whether phase, reason or message changed. The
-// history gets an entry when the phase or the reason did.
+// Record sets an outcome in a status and reports whether phase, reason or message changed. It
+// appends a condition when the phase or the reason changed.
 func Record(status *v1alpha1.ClusterServiceVersionStatus, o Outcome, now time.Time) (changed bool) {
 	at := metav1.NewTime(now)
 	if o.Requirements != nil && !equality.Semantic.DeepEqual(status.RequirementStatus, o.Requirements) {
@@ -67,7 +67,7 @@ func Record(status *v1alpha1.ClusterServiceVersionStatus, o Outcome, now time.Ti
 		})
 	}
 
-	if over := len(status.Conditions) - maxHistory; over > 0 {
+	if over := len(status.Conditions) - maxConditions; over > 0 {
 		status.Conditions = status.Conditions[over:]
 	}
 
@@ -75,17 +75,17 @@ func Record(status *v1alpha1.ClusterServiceVersionStatus, o Outcome, now time.Ti
 }
 
 const (
-	// freeAttempts are the installations within attemptWindow that follow each other at once. Each
-	// further one waits twice as long as the one before, from firstPause to lastPause, so that an
-	// operator that cannot be installed does not keep the cluster busy.
-	freeAttempts  = 3
-	attemptWindow = 10 * time.Minute
-	firstPause    = 5 * time.Second
-	lastPause     = 5 * time.Minute
+	// maxImmediateAttempts limits the installations within attemptWindow that follow without a wait.
+	// Each further attempt backs off for twice as long, from minInstallBackoff to maxInstallBackoff,
+	// so that an operator that cannot be installed does not keep the cluster busy.
+	maxImmediateAttempts = 3
+	attemptWindow        = 10 * time.Minute
+	minInstallBackoff    = 5 * time.Second
+	maxInstallBackoff    = 5 * time.Minute
 )
 
-// pause is how long the next installation still waits.
-func pause(status *v1alpha1.ClusterServiceVersionStatus, now time.Time) time.Duration {
+// remainingInstallBackoff returns how long to wait until the next attempt to install.
+func remainingInstallBackoff(status *v1alpha1.ClusterServiceVersionStatus, now time.Time) time.Duration {
 	var attempts int
 	var last time.Time
 	for _, c := range status.Conditions {
@@ -95,10 +95,10 @@ func pause(status *v1alpha1.ClusterServiceVersionStatus, now time.Time) time.Dur
 		}
 	}
 
-	if attempts <= freeAttempts {
+	if attempts <= maxImmediateAttempts {
 		return 0
 	}
 
-	wait := min(firstPause<<(attempts-freeAttempts-1), lastPause)
+	wait := min(minInstallBackoff<<(attempts-maxImmediateAttempts-1), maxInstallBackoff)
 	return max(0, wait-now.Sub(last))
 }

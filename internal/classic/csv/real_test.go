@@ -86,7 +86,7 @@ func TestRealInstallations(t *testing.T) {
 		t.Fatalf("found %d packages, error %v", len(found), err)
 	}
 
-	c := start(t)
+	c := newFixture(t)
 	for _, dir := range found {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			versions, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -102,11 +102,11 @@ func TestRealInstallations(t *testing.T) {
 				t.Skip("its CustomResourceDefinitions are of a version that is served no more")
 			}
 
-			own := &cluster{t: t, Client: c.Client}
+			own := &fixture{t: t, Client: c.Client}
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "real-"}}
 			own.create(ns)
 			own.namespace = ns.Name
-			t.Cleanup(own.clear)
+			t.Cleanup(own.cleanUp)
 			for i := range b.CRDs {
 				// What its author's own cluster converted by; the API server does not take the certificate.
 				unstructured.RemoveNestedField(b.CRDs[i].Object, "spec", "conversion")
@@ -127,7 +127,7 @@ func TestRealInstallations(t *testing.T) {
 				t.Cleanup(func() { _ = c.Delete(context.Background(), binding) }) // its name is its own
 			}
 
-			own.group(func(g *operatorsv1.OperatorGroup) {
+			own.createGroup(func(g *operatorsv1.OperatorGroup) {
 				if csvinfo.SupportsMode(csv.Spec.InstallModes, v1alpha1.InstallModeTypeAllNamespaces) {
 					g.Spec.TargetNamespaces = nil
 				}
@@ -138,7 +138,7 @@ func TestRealInstallations(t *testing.T) {
 				deployments = append(deployments, d.Name)
 			}
 
-			own.succeeds(csv.Name, deployments...)
+			own.waitUntilSucceeded(csv.Name, deployments...)
 		})
 	}
 }

@@ -27,9 +27,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/serving"
 )
 
-// serve plays the pods of an operator that serves an aggregated API, with the certificate that
+// serveAPI plays the pods of an operator that serves an aggregated API, with the certificate that
 // their Secret has: it answers discovery of one group.
-func (c *cluster) serve(listener net.Listener, deployment, group string) {
+func (c *fixture) serveAPI(listener net.Listener, deployment, group string) {
 	c.t.Helper()
 	server := &http.Server{
 		ReadHeaderTimeout: time.Minute,
@@ -64,8 +64,8 @@ func (c *cluster) serve(listener net.Listener, deployment, group string) {
 	c.t.Cleanup(func() { _ = server.Close(); <-done })
 }
 
-// local has a Service lead to this machine.
-func (c *cluster) local(name string) {
+// pointServiceToLocalhost has a Service lead to this machine.
+func (c *fixture) pointServiceToLocalhost(name string) {
 	c.t.Helper()
 	c.eventually("Service "+name+" leads to this machine", func() bool {
 		s := &corev1.Service{}
@@ -79,35 +79,35 @@ func (c *cluster) local(name string) {
 	})
 }
 
-// An operator that serves an API gets certificates and rights, its API is registered, a certificate
-// that is lost is made anew, and all of it goes with the operator.
+// An operator that serves an API gets certificates and rights, and its API is registered. A lost
+// certificate is recreated. All of it is deleted with the operator.
 func TestAPIService(t *testing.T) {
-	c := start(t)
+	c := newFixture(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	c.must(err)
 	port := int32(listener.Addr().(*net.TCPAddr).Port)
-	c.group()
-	c.account()
+	c.createGroup()
+	c.createServiceAccount()
 	const group = "things.example.com"
-	c.serve(listener, "things", group)
-	c.subscribe("things.v1.0.0", &v1alpha1.SubscriptionConfig{Annotations: map[string]string{"example.com/team": "storage"}})
+	c.serveAPI(listener, "things", group)
+	c.createSubscription("things.v1.0.0", &v1alpha1.SubscriptionConfig{Annotations: map[string]string{"example.com/team": "storage"}})
 	c.create(c.newCSV("things.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{
 			Name: "things", Group: group, Version: "v1", Kind: "Thing", DeploymentName: "things", ContainerPort: port,
 		}}
 	}))
-	c.deployment("things")
-	c.ready("things")
-	csv := c.comes("things.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
-	c.local("things-service")
-	csv = c.succeeds(csv.Name, "things")
+	c.waitForDeployment("things")
+	c.markDeploymentAvailable("things")
+	csv := c.waitForPhase("things.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
+	c.pointServiceToLocalhost("things-service")
+	csv = c.waitUntilSucceeded(csv.Name, "things")
 	if csv.Status.CertsLastUpdated == nil || csv.Status.CertsRotateAt == nil {
 		t.Errorf("the times of certificates are %v and %v", csv.Status.CertsLastUpdated, csv.Status.CertsRotateAt)
 	}
 
 	secret := &corev1.Secret{}
 	c.must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "things-service-cert"}, secret))
-	d := c.deployment("things")
+	d := c.waitForDeployment("things")
 	api := &apiregistrationv1.APIService{}
 	c.must(c.Get(t.Context(), client.ObjectKey{Name: "v1." + group}, api))
 	hash := serving.CAHash(secret.Data[serving.KeyCA])
@@ -127,9 +127,9 @@ func TestAPIService(t *testing.T) {
 		return anew.UID != secret.UID && serving.CAHash(api.Spec.CABundle) == serving.CAHash(anew.Data[serving.KeyCA])
 	})
 
-	c.succeeds(csv.Name, "things")
-	if csv = c.get(csv.Name); !cmp.Equal(slicesOf(phases(csv), "NeedsCertRotation", "APIServiceResourceIssue"), true) {
-		t.Errorf("no rotation among %v", phases(csv))
+	c.waitUntilSucceeded(csv.Name, "things")
+	if csv = c.get(csv.Name); !cmp.Equal(slicesOf(conditionHistory(csv), "NeedsCertRotation", "APIServiceResourceIssue"), true) {
+		t.Errorf("no rotation among %v", conditionHistory(csv))
 	}
 
 	// It lies in another namespace, and nothing but its labels tells whose it is.
@@ -140,19 +140,19 @@ func TestAPIService(t *testing.T) {
 		anew := &rbacv1.RoleBinding{}
 		return c.Get(t.Context(), client.ObjectKeyFromObject(reader), anew) == nil && anew.UID != reader.UID
 	})
-	c.succeeds(csv.Name, "things")
+	c.waitUntilSucceeded(csv.Name, "things")
 	former := api.DeepCopy()
 	c.must(c.Delete(t.Context(), api))
 	c.eventually("the API is registered anew, with the annotations of the Subscription", func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(former), api) == nil && api.UID != former.UID && api.Annotations["example.com/team"] == "storage"
 	})
-	csv = c.succeeds(csv.Name, "things")
+	csv = c.waitUntilSucceeded(csv.Name, "things")
 
 	c.must(c.Delete(t.Context(), csv))
-	c.gone(csv)
-	c.gone(api)
-	c.gone(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "things-service-system:auth-delegator"}})
-	c.gone(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "things-service-auth-reader"}})
+	c.waitUntilGone(csv)
+	c.waitUntilGone(api)
+	c.waitUntilGone(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "things-service-system:auth-delegator"}})
+	c.waitUntilGone(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "things-service-auth-reader"}})
 }
 
 // slicesOf reports whether a list has an entry that ends in one of the words.
@@ -168,11 +168,11 @@ func slicesOf(list []string, words ...string) bool {
 	return false
 }
 
-// An API that is another's is not taken.
+// An APIService of another owner is not adopted.
 func TestAPIServiceOfAnother(t *testing.T) {
-	c := start(t)
-	c.group()
-	c.account()
+	c := newFixture(t)
+	c.createGroup()
+	c.createServiceAccount()
 	api := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.taken.example.com"}, Spec: apiregistrationv1.APIServiceSpec{
 		Group: "taken.example.com", Version: "v1", GroupPriorityMinimum: 1, VersionPriority: 1, InsecureSkipTLSVerify: true,
 		Service: &apiregistrationv1.ServiceReference{Namespace: c.namespace, Name: "mine", Port: ptr.To[int32](443)},
@@ -182,21 +182,21 @@ func TestAPIServiceOfAnother(t *testing.T) {
 	c.create(c.newCSV("taken.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Name: "things", Group: "taken.example.com", Version: "v1", Kind: "Thing", DeploymentName: "taken"}}
 	}))
-	csv := c.comes("taken.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonOwnerConflict)
+	csv := c.waitForPhase("taken.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonOwnerConflict)
 	if want := "unable to adopt APIService"; csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
 
 	c.must(c.Delete(t.Context(), api))
-	c.comes("taken.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
+	c.waitForPhase("taken.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
 }
 
-// The webhooks of an operator are there when it has succeeded, are made anew when they are deleted,
-// and go with it.
+// The webhooks of an operator are installed when it has succeeded, recreated when they are deleted, and
+// deleted with it.
 func TestWebhooks(t *testing.T) {
-	c := start(t)
-	c.group(func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
-	c.account()
+	c := newFixture(t)
+	c.createGroup(func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
+	c.createServiceAccount()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "hooks.webhooks.example.com"}}
 	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: "webhooks.example.com", Scope: apiextensionsv1.NamespaceScoped,
@@ -226,7 +226,7 @@ func TestWebhooks(t *testing.T) {
 			},
 		}
 	}))
-	csv := c.comes("hooks.v1.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet)
+	csv := c.waitForPhase("hooks.v1.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet)
 	want := []v1alpha1.RequirementStatus{{
 		Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: crd.Name, Status: v1alpha1.RequirementNotPresent, Message: "CRD is not present",
 	}}
@@ -235,7 +235,7 @@ func TestWebhooks(t *testing.T) {
 	}
 	c.create(crd)
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) }) // the next start of the test says so
-	csv = c.succeeds(csv.Name, "hooks")
+	csv = c.waitUntilSucceeded(csv.Name, "hooks")
 	secret := &corev1.Secret{}
 	c.must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "hooks-service-cert"}, secret))
 	configurations := func() []admissionregistrationv1.ValidatingWebhookConfiguration {
@@ -262,10 +262,10 @@ func TestWebhooks(t *testing.T) {
 		now := configurations()
 		return len(now) == 1 && now[0].UID != there[0].UID
 	})
-	c.succeeds(csv.Name, "hooks")
+	c.waitUntilSucceeded(csv.Name, "hooks")
 
 	c.must(c.Delete(t.Context(), csv))
-	c.gone(csv)
+	c.waitUntilGone(csv)
 	if left := configurations(); len(left) > 0 {
 		t.Errorf("configurations are left over: %v", left)
 	}

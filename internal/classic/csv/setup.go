@@ -37,43 +37,43 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 )
 
-// eventSource is the name that events come from.
+// eventSource is the name of the component that reports events.
 const eventSource = "operator-lifecycle-manager"
 
-// workers is how many ClusterServiceVersions are looked at side by side. An installation is some
-// ten requests, one after the other.
-const workers = 4
+// maxConcurrentReconciles limits how many ClusterServiceVersions are reconciled concurrently. An
+// installation is some ten requests, one after the other.
+const maxConcurrentReconciles = 4
 
-// Options are what the controllers are set up with.
+// Options configure the controllers.
 type Options struct {
-	// Clock tells the time. Nil means the real one.
+	// Clock returns the current time. Nil means the system clock.
 	Clock clock.PassiveClock
-	// Syncs counts passes; it may be nil.
+	// Syncs counts reconciles; it may be nil.
 	Syncs *clusteroperator.Syncs
 }
 
-// Setup adds the controllers of ClusterServiceVersions to a manager: that which installs them, and
-// that which has an installation tried again that lacked rights.
+// Setup adds the controllers of ClusterServiceVersions to a manager: one installs them, the other
+// retries installations that failed because of missing rights.
 //
-// The manager's cache is asked for ClusterServiceVersions, OperatorGroups and Subscriptions, of which
-// it need only have what Lighten leaves, and for the metadata of what they need and of what is made of
-// them. Whether the cluster has Subscriptions is found out here.
+// They read ClusterServiceVersions, OperatorGroups and Subscriptions from the manager's cache, and
+// the metadata of the objects that a ClusterServiceVersion requires or owns. Of Subscriptions they
+// need only the fields that Lighten keeps. Setup detects whether the cluster has Subscriptions.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 
-	cluster, err := newCluster(mgr.GetConfig())
+	cluster, err := newDiscoveryCluster(mgr.GetConfig())
 	if err != nil {
 		return err
 	}
 
-	proxied, err := serves(mgr, proxyKind)
+	proxied, err := servesKind(mgr, proxyKind)
 	if err != nil {
 		return err
 	}
 
-	subscribed, err := serves(mgr, subscriptionKind)
+	subscribed, err := servesKind(mgr, subscriptionKind)
 	if err != nil {
 		return err
 	}
@@ -83,23 +83,23 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
-	own := newAccounts(mgr, grants)
+	own := newImpersonator(mgr, grants)
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cluster: cluster, As: own.client,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cluster: cluster, As: own.clientFor,
 		Events: mgr.GetEventRecorder(eventSource), Clock: o.Clock, Syncs: o.Syncs, Proxied: proxied, Subscribed: subscribed,
 	}
-	if err := r.watch(mgr); err != nil {
+	if err := r.setupController(mgr); err != nil {
 		return fmt.Errorf("setting up the controller of ClusterServiceVersions: %w", err)
 	}
-	if err := setupThaw(mgr, o.Clock); err != nil {
+	if err := setupRightsController(mgr, o.Clock); err != nil {
 		return fmt.Errorf("setting up the controller of installations that lacked rights: %w", err)
 	}
 
 	return nil
 }
 
-// serves reports whether the cluster has a kind that not every cluster has.
-func serves(mgr ctrl.Manager, kind schema.GroupVersionKind) (bool, error) {
+// servesKind reports whether the cluster serves an optional kind.
+func servesKind(mgr ctrl.Manager, kind schema.GroupVersionKind) (bool, error) {
 	_, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil && !meta.IsNoMatchError(err) {
 		return false, fmt.Errorf("looking for the kind %s: %w", kind, err)
@@ -107,16 +107,16 @@ func serves(mgr ctrl.Manager, kind schema.GroupVersionKind) (bool, error) {
 	return err == nil, nil
 }
 
-// metadataOf is an object of which only the metadata is watched.
-func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+// newPartialMetadata returns an object of a kind whose metadata alone is watched.
+func newPartialMetadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	return object
 }
 
-// made are the kinds that are made for ClusterServiceVersions: what becomes of such an object wakes
-// the one that it was made for.
-var made = []schema.GroupVersionKind{
+// createdKinds are the kinds that are created for ClusterServiceVersions. A change of such an object
+// enqueues its owner.
+var createdKinds = []schema.GroupVersionKind{
 	appsv1.SchemeGroupVersion.WithKind("Deployment"),
 	corev1.SchemeGroupVersion.WithKind("Service"),
 	corev1.SchemeGroupVersion.WithKind("Secret"),
@@ -124,9 +124,9 @@ var made = []schema.GroupVersionKind{
 	admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"),
 }
 
-// required are the kinds that ClusterServiceVersions ask for: what becomes of such an object wakes
-// those that wait.
-var required = []schema.GroupVersionKind{
+// requiredKinds are the kinds that ClusterServiceVersions require. A change of such an object
+// enqueues those that wait for it.
+var requiredKinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 	rbacv1.SchemeGroupVersion.WithKind("Role"),
 	rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
@@ -134,54 +134,54 @@ var required = []schema.GroupVersionKind{
 	rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
 }
 
-// Managed are the kinds of which the cache of the program need only have those that OLM made, which
-// have the label olm.managed.
+// Managed returns the kinds of which the cache needs only the objects that OLM created. These have
+// the label olm.managed.
 func Managed() []client.Object {
 	return []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.Secret{}}
 }
 
-func (r *Reconciler) watch(mgr ctrl.Manager) error {
-	wake := handler.EnqueueRequestsFromMapFunc
+func (r *Reconciler) setupController(mgr ctrl.Manager) error {
+	enqueue := handler.EnqueueRequestsFromMapFunc
 	b := ctrl.NewControllerManagedBy(mgr).Named("clusterserviceversion").
 		For(&v1alpha1.ClusterServiceVersion{}).
-		Watches(&v1alpha1.ClusterServiceVersion{}, wake(r.relatives)).
-		Watches(&operatorsv1.OperatorGroup{}, wake(group.Wakes(r.Client))).
-		WatchesMetadata(metadataOf(operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind)), wake(r.ofCondition)).
-		WatchesMetadata(metadataOf(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")), wake(r.ofDefinition)).
-		WatchesMetadata(metadataOf(apiregistrationv1.SchemeGroupVersion.WithKind("APIService")), wake(r.ofDefinition)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(r.enqueueRelatedCSVs)).
+		Watches(&operatorsv1.OperatorGroup{}, enqueue(group.Wakes(r.Client))).
+		WatchesMetadata(newPartialMetadata(operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind)), enqueue(r.enqueueCSVsForOperatorCondition)).
+		WatchesMetadata(newPartialMetadata(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")), enqueue(r.enqueueCSVsForDefinition)).
+		WatchesMetadata(newPartialMetadata(apiregistrationv1.SchemeGroupVersion.WithKind("APIService")), enqueue(r.enqueueCSVsForDefinition)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles})
 
-	for _, kind := range made {
-		b = b.WatchesMetadata(metadataOf(kind), wake(owner))
+	for _, kind := range createdKinds {
+		b = b.WatchesMetadata(newPartialMetadata(kind), enqueue(enqueueOwnerCSV))
 	}
 
-	for _, kind := range required {
-		b = b.WatchesMetadata(metadataOf(kind), wake(r.waiting), builder.WithPredicates(contentChanged))
+	for _, kind := range requiredKinds {
+		b = b.WatchesMetadata(newPartialMetadata(kind), enqueue(r.enqueueCSVsForRights), builder.WithPredicates(resourceVersionChanged))
 	}
 
 	if r.Proxied {
-		b = b.WatchesMetadata(metadataOf(proxyKind), wake(r.all))
+		b = b.WatchesMetadata(newPartialMetadata(proxyKind), enqueue(r.enqueueInstalledCSVs))
 	}
 	if r.Subscribed {
-		b = b.Watches(&v1alpha1.Subscription{}, wake(r.configured), builder.WithPredicates(configChanged))
+		b = b.Watches(&v1alpha1.Subscription{}, enqueue(r.enqueueCSVsForSubscription), builder.WithPredicates(subscriptionConfigChanged))
 	}
 
 	return b.Complete(r)
 }
 
-// cluster answers by discovery.
-type cluster struct{ discovery discovery.DiscoveryInterface }
+// discoveryCluster implements Cluster with the discovery API.
+type discoveryCluster struct{ discovery discovery.DiscoveryInterface }
 
-func newCluster(config *rest.Config) (*cluster, error) {
+func newDiscoveryCluster(config *rest.Config) (*discoveryCluster, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for discovery: %w", err)
 	}
-	return &cluster{client}, nil
+	return &discoveryCluster{client}, nil
 }
 
-// Version is the version of the API server.
-func (c *cluster) Version(context.Context) (string, error) {
+// Version returns the version of the API server.
+func (c *discoveryCluster) Version(context.Context) (string, error) {
 	info, err := c.discovery.ServerVersion()
 	if err != nil {
 		return "", err
@@ -189,9 +189,9 @@ func (c *cluster) Version(context.Context) (string, error) {
 	return info.GitVersion, nil
 }
 
-// Kinds are the kinds that are served of a version of a group. An aggregated API that does not
-// answer serves none.
-func (c *cluster) Kinds(_ context.Context, version schema.GroupVersion) (sets.Set[string], error) {
+// Kinds returns the kinds that are served in a group version. An aggregated API that is unavailable
+// serves none.
+func (c *discoveryCluster) Kinds(_ context.Context, version schema.GroupVersion) (sets.Set[string], error) {
 	kinds := sets.Set[string]{}
 	list, err := c.discovery.ServerResourcesForGroupVersion(version.String())
 	switch {
@@ -208,25 +208,26 @@ func (c *cluster) Kinds(_ context.Context, version schema.GroupVersion) (sets.Se
 	return kinds, nil
 }
 
-// maxAccounts is how many clients are kept, one for each account. A client is small: connections
-// are shared.
-const maxAccounts = 128
+// maxImpersonatedClients limits the cached clients, one for each service account. A client is small:
+// connections are shared.
+const maxImpersonatedClients = 128
 
-// accounts returns clients that write as an account.
-type accounts struct {
+// impersonator returns clients that impersonate service accounts.
+type impersonator struct {
 	mgr     ctrl.Manager
 	grants  *selfgrant.Granter
 	mutex   sync.Mutex
 	clients *lru.Cache
 }
 
-func newAccounts(mgr ctrl.Manager, grants *selfgrant.Granter) *accounts {
-	return &accounts{mgr: mgr, grants: grants, clients: lru.New(maxAccounts)}
+func newImpersonator(mgr ctrl.Manager, grants *selfgrant.Granter) *impersonator {
+	return &impersonator{mgr: mgr, grants: grants, clients: lru.New(maxImpersonatedClients)}
 }
 
-// client returns the client of an account; nil is the program's own. An account is impersonated by
-// its user name alone: the API server adds the groups that a ServiceAccount is in.
-func (a *accounts) client(ctx context.Context, account *corev1.ObjectReference) (client.Client, error) {
+// clientFor returns a client that impersonates a service account. A nil account returns the
+// manager's client. Impersonation sets only the user name: the API server adds the groups of a
+// service account.
+func (a *impersonator) clientFor(ctx context.Context, account *corev1.ObjectReference) (client.Client, error) {
 	if account == nil || account.Name == "" {
 		return a.mgr.GetClient(), nil
 	}
@@ -247,16 +248,17 @@ func (a *accounts) client(ctx context.Context, account *corev1.ObjectReference) 
 
 	config := rest.CopyConfig(a.mgr.GetConfig())
 	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", name.Namespace, name.Name)}
-	made, err := client.New(config, client.Options{Scheme: a.mgr.GetScheme(), Mapper: a.mgr.GetRESTMapper()})
+	created, err := client.New(config, client.Options{Scheme: a.mgr.GetScheme(), Mapper: a.mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("making a client for ServiceAccount %q: %w", name, err)
 	}
 
-	a.clients.Add(name, made)
-	return made, nil
+	a.clients.Add(name, created)
+	return created, nil
 }
 
-// unsettled reports whether something that comes may help a ClusterServiceVersion on.
-func unsettled(csv *v1alpha1.ClusterServiceVersion) bool {
+// isWaitingForChange reports whether a change in the cluster may move a ClusterServiceVersion
+// forward.
+func isWaitingForChange(csv *v1alpha1.ClusterServiceVersion) bool {
 	return slices.Contains([]v1alpha1.ClusterServiceVersionPhase{v1alpha1.CSVPhasePending, v1alpha1.CSVPhaseInstalling, v1alpha1.CSVPhaseFailed}, csv.Status.Phase)
 }

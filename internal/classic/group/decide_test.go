@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 )
 
-// The rows of the table of intersecting groups, OG-10 to OG-15.
+// The rows of the decision table for intersecting groups.
 func TestDecide(t *testing.T) {
 	const a, b = "A.v1.example.com", "B.v1.example.com"
 	const static = "CannotModifyStaticOperatorGroupProvidedAPIs static provided api operatorgroup cannot be modified by these apis"
@@ -23,15 +23,15 @@ func TestDecide(t *testing.T) {
 		static                bool
 		want, apis, failure   string
 	}{
-		"OG-10 taken and listed":                {provided: a, own: a + "," + b, others: a, want: "RemoveAPIs", apis: b},
-		"OG-11 taken and listed, static":        {provided: a, own: a, others: a, static: true, want: "RemoveAPIs", apis: a, failure: static},
-		"OG-12 taken, not listed":               {provided: a, own: b, others: a, want: "APIConflict", apis: b, failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
-		"OG-12 taken, not listed, static":       {provided: a, others: a, static: true, want: "APIConflict", failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
-		"OG-12 one of two is taken":             {provided: a + "," + b, own: b, others: a, want: "APIConflict", apis: b, failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
-		"OG-13 free, not listed":                {provided: b, own: a, want: "AddAPIs", apis: a + "," + b},
-		"OG-14 free, not listed, static":        {provided: b, own: a, static: true, want: "AddAPIs", apis: a, failure: static},
-		"OG-15 free and listed":                 {provided: a, own: a, others: b, want: "NoAPIConflict", apis: a},
-		"OG-15 free and listed, static":         {provided: a, own: a, static: true, want: "NoAPIConflict", apis: a},
+		"taken and listed":                      {provided: a, own: a + "," + b, others: a, want: "RemoveAPIs", apis: b},
+		"taken and listed, static":              {provided: a, own: a, others: a, static: true, want: "RemoveAPIs", apis: a, failure: static},
+		"taken, not listed":                     {provided: a, own: b, others: a, want: "APIConflict", apis: b, failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
+		"taken, not listed, static":             {provided: a, others: a, static: true, want: "APIConflict", failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
+		"one of two is taken":                   {provided: a + "," + b, own: b, others: a, want: "APIConflict", apis: b, failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
+		"free, not listed":                      {provided: b, own: a, want: "AddAPIs", apis: a + "," + b},
+		"free, not listed, static":              {provided: b, own: a, static: true, want: "AddAPIs", apis: a, failure: static},
+		"free and listed":                       {provided: a, own: a, others: b, want: "NoAPIConflict", apis: a},
+		"free and listed, static":               {provided: a, own: a, static: true, want: "NoAPIConflict", apis: a},
 		"an operator without APIs":              {own: a, others: a, want: "NoAPIConflict", apis: a},
 		"another version of an API is free":     {provided: "A.v2.example.com", others: a, want: "AddAPIs", apis: "A.v2.example.com"},
 		"what others list of no concern to one": {provided: a, own: a + "," + b, others: b, want: "NoAPIConflict", apis: a + "," + b},
@@ -159,7 +159,6 @@ func member(name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...str
 	return csv
 }
 
-// OG-9.
 func TestPrune(t *testing.T) {
 	const a, b = "A.v1.example.com", "B.v1.example.com"
 	conflict := member("c", v1alpha1.CSVPhaseFailed, "A")

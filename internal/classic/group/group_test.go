@@ -103,7 +103,7 @@ func TestCopiesAreNoMembers(t *testing.T) {
 	}
 }
 
-// OG-1: of several groups in a namespace, each says so, and none counts.
+// Of several groups in a namespace, each says so, and none counts.
 func TestSeveralGroups(t *testing.T) {
 	c := start(t)
 	at := unique("several")
@@ -134,7 +134,7 @@ func TestSeveralGroups(t *testing.T) {
 	}
 }
 
-// OG-2: the ServiceAccount of a group.
+// The ServiceAccount of a group.
 func TestAccount(t *testing.T) {
 	c := start(t)
 	at := unique("account")
@@ -159,7 +159,7 @@ func TestAccount(t *testing.T) {
 	c.eventually("none is wanted", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 })
 }
 
-// OG-7, OG-16, OG-17: the ClusterRoles that gather the access to the APIs of a group.
+// The ClusterRoles that gather the access to the APIs of a group.
 func TestRolesOfGroup(t *testing.T) {
 	c := start(t)
 	at := unique("groles")
@@ -230,7 +230,7 @@ func TestRolesOfGroup(t *testing.T) {
 	c.eventually("the roles are gone", func() bool { return len(roles()) == 0 })
 }
 
-// OG-9: what no operator provides any more is taken off the list.
+// What no operator provides any more is taken off the list.
 func TestProvidedAPIs(t *testing.T) {
 	c := start(t)
 	at := unique("provided")
@@ -247,7 +247,7 @@ func TestProvidedAPIs(t *testing.T) {
 	c.eventually("what is provided goes with its operator", list(""))
 }
 
-// OG-18 to OG-20: the access to the APIs of an operator that is installed.
+// The access to the APIs of an operator that is installed.
 func TestRolesOfAPIs(t *testing.T) {
 	c := start(t)
 	at := unique("apis")

@@ -135,7 +135,7 @@ func TestRightsOf(t *testing.T) {
 	}
 }
 
-// OG-22: the rights of an operator that watches all namespaces hold in all of them.
+// The rights of an operator that watches all namespaces hold in all of them.
 func TestGrants(t *testing.T) {
 	c := start(t)
 	at := unique("grants")
@@ -169,7 +169,7 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// OG-22: what somebody of the operator's namespace forged gives no rights in the whole cluster, and what is
+// What somebody of the operator's namespace forged gives no rights in the whole cluster, and what is
 // there is not touched.
 func TestForgedGrants(t *testing.T) {
 	c := start(t)

@@ -85,7 +85,7 @@ func TestDefinitions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("REQ-3 (-want +got):\n%s", diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func TestKubernetes(t *testing.T) {
 				Group: "operators.coreos.com", Version: "v1alpha1", Kind: "ClusterServiceVersion", Name: "a.v2", Status: tt.status, Message: tt.message,
 			}}}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("REQ-2 (-want +got):\n%s", diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func TestAPIs(t *testing.T) {
 		{"Absent", "Absent", "NotPresent", "Native API does not exist"},
 	}
 	if diff := cmp.Diff(want, rows); diff != "" || got.Met {
-		t.Errorf("REQ-4 to REQ-6, met %t (-want +got):\n%s", got.Met, diff)
+		t.Errorf("met %t (-want +got):\n%s", got.Met, diff)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestAccounts(t *testing.T) {
 		"missing":                      {nil, wide, "NotPresent", "Service account does not exist", nil, false},
 		"of another":                   {another, wide, "PresentNotSatisfied", "Service account is owned by another ClusterServiceVersion", nil, false},
 		"its own":                      {ownedBy("ClusterServiceVersion"), wide, "Present", "", dependents("Satisfied", "Satisfied"), false},
-		"REQ-12 of another kind":       {ownedBy("Kettle"), wide, "Present", "", dependents("Satisfied", "Satisfied"), false},
+		"of another kind":              {ownedBy("Kettle"), wide, "Present", "", dependents("Satisfied", "Satisfied"), false},
 		"rights in the namespace only": {&metav1.PartialObjectMetadata{}, local, "PresentNotSatisfied", "Policy rule not satisfied for service account", dependents("Satisfied", "NotSatisfied"), true},
 		"no rights":                    {&metav1.PartialObjectMetadata{}, nil, "PresentNotSatisfied", "Policy rule not satisfied for service account", dependents("NotSatisfied", "NotSatisfied"), true},
 	}
@@ -229,13 +229,12 @@ func TestAccounts(t *testing.T) {
 				Version: "v1", Kind: "ServiceAccount", Name: "sa", Status: tt.status, Message: tt.message, Dependents: tt.dependents,
 			}}}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("REQ-7, REQ-8 (-want +got):\n%s", diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// REQ-11
 func TestRules(t *testing.T) {
 	for name, rule := range map[string]rbacv1.PolicyRule{
 		"no verbs": {Resources: []string{"pods"}},

@@ -48,7 +48,6 @@ func content(t *testing.T, at time.Time, hosts ...string) map[string][]byte {
 	return data
 }
 
-// CERT-1, CERT-2
 func TestIssue(t *testing.T) {
 	hosts := Hosts("a-service", "ns")
 	if diff := cmp.Diff([]string{"a-service.ns", "a-service.ns.svc", "a-service.ns.svc.cluster.local"}, hosts); diff != "" {
@@ -70,7 +69,6 @@ func TestIssue(t *testing.T) {
 	}
 }
 
-// CERT-6
 func TestStale(t *testing.T) {
 	hosts := Hosts("a-service", "ns")
 	good := content(t, now, hosts...)
@@ -119,7 +117,6 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// API-9
 func TestMayAdopt(t *testing.T) {
 	phases := map[string]v1alpha1.ClusterServiceVersionPhase{"far/going": "Replacing", "far/gone": "Deleting", "far/well": "Succeeded"}
 	may := MayAdopt(newCSV(), func(namespace, name string) v1alpha1.ClusterServiceVersionPhase { return phases[namespace+"/"+name] })
@@ -150,7 +147,6 @@ func TestMayAdopt(t *testing.T) {
 	}
 }
 
-// API-7, CERT-5, CERT-7, CERT-8
 func TestObjects(t *testing.T) {
 	csv := newCSV()
 	e := &csvinfo.Endpoints(csv)[0]
@@ -180,7 +176,6 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// API-10
 func TestIssues(t *testing.T) {
 	csv := newCSV()
 	endpoints := csvinfo.Endpoints(csv)
@@ -237,7 +232,6 @@ func TestIssues(t *testing.T) {
 	}
 }
 
-// API-11
 func TestIsDisruption(t *testing.T) {
 	pod := func(edit func(*corev1.Pod)) corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}

@@ -66,36 +66,36 @@ func TestDeployments(t *testing.T) {
 		csvinfo.LabelManaged: "true", csvinfo.LabelDeploymentHash: hash,
 	}
 	if diff := cmp.Diff(labels, d.Labels); diff != "" {
-		t.Errorf("INS-3, INS-6: labels (-want +got):\n%s", diff)
+		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"of": "csv", "both": "csv", "template": "yes"}, d.Spec.Template.Annotations); diff != "" {
-		t.Errorf("INS-2: annotations (-want +got):\n%s", diff)
+		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 
 	owner := []metav1.OwnerReference{{
 		APIVersion: "operators.coreos.com/v1alpha1", Kind: "ClusterServiceVersion", Name: "a.v1", UID: "u", Controller: ptr.To(false), BlockOwnerDeletion: ptr.To(false),
 	}}
 	if diff := cmp.Diff(owner, d.OwnerReferences); diff != "" {
-		t.Errorf("INS-4: owners (-want +got):\n%s", diff)
+		t.Errorf("owners (-want +got):\n%s", diff)
 	}
 
 	condition := map[string]string{EnvConditionName: "a.v1"}
 	if diff := cmp.Diff([]map[string]string{condition, condition}, envOf(d)); diff != "" {
-		t.Errorf("INS-5: variables (-want +got):\n%s", diff)
+		t.Errorf("variables (-want +got):\n%s", diff)
 	}
 	if ptr.Deref(d.Spec.RevisionHistoryLimit, 0) != 1 {
-		t.Errorf("INS-5: revisionHistoryLimit %v", d.Spec.RevisionHistoryLimit)
+		t.Errorf("revisionHistoryLimit %v", d.Spec.RevisionHistoryLimit)
 	}
 	if csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Annotations["of"] != "template" {
 		t.Error("the ClusterServiceVersion was changed")
 	}
 	if again := only(t, csv, Inputs{}); again.Labels[csvinfo.LabelDeploymentHash] != hash {
-		t.Error("INS-6: the hash is another each time")
+		t.Error("the hash is another each time")
 	}
 
 	config := &v1alpha1.SubscriptionConfig{NodeSelector: map[string]string{"a": "b"}}
 	if other := only(t, csv, Inputs{Config: config}); other.Labels[csvinfo.LabelDeploymentHash] == hash || other.Spec.Template.Spec.NodeSelector["a"] != "b" {
-		t.Error("INS-13: a configuration changes nothing")
+		t.Error("a configuration changes nothing")
 	}
 }
 
@@ -103,17 +103,17 @@ func TestProxy(t *testing.T) {
 	proxy := Proxy("http://p", "", "local")
 	want := map[string]string{"HTTP_PROXY": "http://p", "NO_PROXY": "local", EnvConditionName: "a.v1"}
 	if diff := cmp.Diff([]map[string]string{want, want}, envOf(only(t, newCSV(), Inputs{Proxy: proxy}))); diff != "" {
-		t.Errorf("INS-8: variables (-want +got):\n%s", diff)
+		t.Errorf("variables (-want +got):\n%s", diff)
 	}
 
 	config := &v1alpha1.SubscriptionConfig{Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "mine"}}}
 	want = map[string]string{"HTTPS_PROXY": "mine", EnvConditionName: "a.v1"}
 	if diff := cmp.Diff([]map[string]string{want, want}, envOf(only(t, newCSV(), Inputs{Proxy: proxy, Config: config}))); diff != "" {
-		t.Errorf("INS-8: variables with a configuration (-want +got):\n%s", diff)
+		t.Errorf("variables with a configuration (-want +got):\n%s", diff)
 	}
 }
 
-// CERT-9, CERT-10: what is served brings certificates into every container.
+// What is served brings certificates into every container.
 func TestCertificates(t *testing.T) {
 	csv := newCSV(func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.WebhookDefinitions = []v1alpha1.WebhookDescription{{GenerateName: "w", DeploymentName: "a"}}
@@ -122,7 +122,7 @@ func TestCertificates(t *testing.T) {
 		pod.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "old", MountPath: "/tmp/k8s-webhook-server/serving-certs"}, {Name: "kept", MountPath: "/kept"}}
 	})
 	if _, err := Deployments(csv, Inputs{}); err == nil || err.Error() != `deployment "a" serves webhooks or APIs, and Secret "a-service-cert" has no authority for it yet` {
-		t.Errorf("CSV-45: error %v", err)
+		t.Errorf("error %v", err)
 	}
 
 	d := only(t, csv, Inputs{CAHashes: map[string]string{"a": "h"}})
@@ -171,17 +171,17 @@ func TestCheck(t *testing.T) {
 		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Version: "v1", Group: "g", DeploymentName: "b"}}
 	})
 	if err := CheckServed(api); err == nil || err.Error() != "strategyDetailsDeployment is missing deployment b for owned APIService v1.g" {
-		t.Errorf("CERT-3: error %v", err)
+		t.Errorf("error %v", err)
 	}
 
 	hook := newCSV(func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.WebhookDefinitions = []v1alpha1.WebhookDescription{{GenerateName: "w", DeploymentName: "b"}}
 	})
 	if err := CheckServed(hook); err == nil || err.Error() != "strategyDetailsDeployment is missing deployment b for WebhookDescription w" {
-		t.Errorf("CERT-3: error %v", err)
+		t.Errorf("error %v", err)
 	}
 	if _, err := Deployments(hook, Inputs{}); err != nil {
-		t.Errorf("CERT-3: it is an error of the installation: %v", err)
+		t.Errorf("it is an error of the installation: %v", err)
 	}
 }
 
@@ -194,17 +194,17 @@ func TestHealth(t *testing.T) {
 		trouble Trouble
 		want    string
 	}{
-		"healthy":                     {func(*appsv1.Deployment) {}, 0, ""},
-		"INS-12 scaled by a person":   {func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](7) }, 0, ""},
-		"INS-14 some pods are absent": {func(d *appsv1.Deployment) { d.Status.UnavailableReplicas = 1 }, 0, ""},
-		"no annotations":              {func(d *appsv1.Deployment) { d.Spec.Template.Annotations = nil }, Outdated, "no annotations found on deployment"},
-		"an annotation is missing":    {func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"x": "y"} }, Outdated, "annotations on deployment does not contain expected key: k"},
-		"another annotation":          {func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"k": "w"} }, Outdated, "unexpected annotation on deployment. Expected k:v, found k:w"},
-		"no hash":                     {func(d *appsv1.Deployment) { d.Labels = nil }, Outdated, "deployment a doesn't have a spec hash, update it"},
-		"another hash":                {func(d *appsv1.Deployment) { d.Labels = map[string]string{csvinfo.LabelDeploymentHash: "0"} }, Outdated, "deployment changed old hash=0, new hash=1"},
-		"not observed":                {func(d *appsv1.Deployment) { d.Generation = 2 }, Waiting, `waiting for deployment a to become ready: waiting for spec update of deployment "a" to be observed...`},
-		"old pods":                    {func(d *appsv1.Deployment) { d.Status.Replicas = 3 }, Waiting, `waiting for deployment a to become ready: deployment "a" waiting for 2 outdated replica(s) to be terminated`},
-		"nothing said":                {func(d *appsv1.Deployment) { d.Status.Conditions = nil }, Waiting, `waiting for deployment a to become ready: deployment "a" not available: missing condition "Available"`},
+		"healthy":                  {func(*appsv1.Deployment) {}, 0, ""},
+		"scaled by a person":       {func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](7) }, 0, ""},
+		"some pods are absent":     {func(d *appsv1.Deployment) { d.Status.UnavailableReplicas = 1 }, 0, ""},
+		"no annotations":           {func(d *appsv1.Deployment) { d.Spec.Template.Annotations = nil }, Outdated, "no annotations found on deployment"},
+		"an annotation is missing": {func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"x": "y"} }, Outdated, "annotations on deployment does not contain expected key: k"},
+		"another annotation":       {func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"k": "w"} }, Outdated, "unexpected annotation on deployment. Expected k:v, found k:w"},
+		"no hash":                  {func(d *appsv1.Deployment) { d.Labels = nil }, Outdated, "deployment a doesn't have a spec hash, update it"},
+		"another hash":             {func(d *appsv1.Deployment) { d.Labels = map[string]string{csvinfo.LabelDeploymentHash: "0"} }, Outdated, "deployment changed old hash=0, new hash=1"},
+		"not observed":             {func(d *appsv1.Deployment) { d.Generation = 2 }, Waiting, `waiting for deployment a to become ready: waiting for spec update of deployment "a" to be observed...`},
+		"old pods":                 {func(d *appsv1.Deployment) { d.Status.Replicas = 3 }, Waiting, `waiting for deployment a to become ready: deployment "a" waiting for 2 outdated replica(s) to be terminated`},
+		"nothing said":             {func(d *appsv1.Deployment) { d.Status.Conditions = nil }, Waiting, `waiting for deployment a to become ready: deployment "a" not available: missing condition "Available"`},
 		"not available": {func(d *appsv1.Deployment) {
 			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Message: "why"}}
 		}, Waiting, `waiting for deployment a to become ready: deployment "a" not available: why`},
@@ -243,7 +243,6 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// INS-9
 func TestIsOrphan(t *testing.T) {
 	csv := newCSV()
 	d := only(t, csv, Inputs{})

@@ -31,7 +31,6 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-// WH-3, CSV-35, CSV-36.
 func TestValidate(t *testing.T) {
 	const all, olm = "webhook rules cannot include all groups", "webhook rules cannot include the OLM group"
 	const hooks = "webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"
@@ -171,7 +170,7 @@ func (c *cluster) mutating(csv *v1alpha1.ClusterServiceVersion) []admissionregis
 	return list.Items
 }
 
-// WH-1, WH-2, WH-4 to WH-8: admission webhooks from their making to their end.
+// Admission webhooks from their making to their end.
 func TestAdmission(t *testing.T) {
 	c := start(t)
 	group := &operatorsv1.OperatorGroup{}
@@ -261,7 +260,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// WH-5: a configuration that does not say what it is of.
+// A configuration that does not say what it is of.
 func TestForeignConfiguration(t *testing.T) {
 	c := start(t)
 	csv := c.csv("foreign")
@@ -273,7 +272,6 @@ func TestForeignConfiguration(t *testing.T) {
 	}
 }
 
-// WH-6.
 func TestNamespaces(t *testing.T) {
 	c := start(t)
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}
@@ -325,7 +323,6 @@ func (c *cluster) crd(of string) *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// CONV-1 to CONV-6, GC-6.
 func TestConversion(t *testing.T) {
 	c := start(t)
 	group := &operatorsv1.OperatorGroup{}

@@ -22,33 +22,35 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// thaw has the installations of a namespace tried again that failed for rights, when a right or an
-// account there changes. It cannot be a part of the Reconciler: one that failed so leaves its phase
-// for nothing but such a change, and a pass does not know what woke it.
+// rightsReconciler retries the failed installations of a namespace when a role, a binding or a service
+// account in the namespace changes. It retries those that failed because of missing rights. It is
+// not part of the Reconciler: only such a change may end that failure, and a reconcile does not know
+// which event enqueued it.
 //
-// When the program starts, everything is new to it, and each of them is tried once more.
-type thaw struct {
+// When the program starts, all objects are reported as created, so each of these installations is
+// retried once.
+type rightsReconciler struct {
 	client client.Client
 	live   client.Reader
 	clock  clock.PassiveClock
 }
 
-func setupThaw(mgr ctrl.Manager, clock clock.PassiveClock) error {
-	t := &thaw{client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock}
-	wake := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
-		return []ctrl.Request{request("", object.GetNamespace())}
+func setupRightsController(mgr ctrl.Manager, clock clock.PassiveClock) error {
+	t := &rightsReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock}
+	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
+		return []ctrl.Request{newRequest("", object.GetNamespace())}
 	})
 	b := ctrl.NewControllerManagedBy(mgr).Named("clusterserviceversion-rights").
-		Watches(&operatorsv1.OperatorGroup{}, wake, builder.WithPredicates(accountChanged))
+		Watches(&operatorsv1.OperatorGroup{}, enqueue, builder.WithPredicates(serviceAccountRefChanged))
 	for _, kind := range []string{"Role", "RoleBinding"} {
-		b = b.WatchesMetadata(metadataOf(rbacv1.SchemeGroupVersion.WithKind(kind)), wake, builder.WithPredicates(contentChanged))
+		b = b.WatchesMetadata(newPartialMetadata(rbacv1.SchemeGroupVersion.WithKind(kind)), enqueue, builder.WithPredicates(resourceVersionChanged))
 	}
 
-	return b.WatchesMetadata(metadataOf(corev1.SchemeGroupVersion.WithKind("ServiceAccount")), wake, builder.WithPredicates(contentChanged)).Complete(t)
+	return b.WatchesMetadata(newPartialMetadata(corev1.SchemeGroupVersion.WithKind("ServiceAccount")), enqueue, builder.WithPredicates(resourceVersionChanged)).Complete(t)
 }
 
-// accountChanged lets through a group that operators are to be installed by another account for.
-var accountChanged = predicate.Funcs{
+// serviceAccountRefChanged is a predicate for OperatorGroups whose service account changed.
+var serviceAccountRefChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*operatorsv1.OperatorGroup)
 		after, okAfter := e.ObjectNew.(*operatorsv1.OperatorGroup)
@@ -56,10 +58,10 @@ var accountChanged = predicate.Funcs{
 	},
 }
 
-// Reconcile looks at one namespace, whose name is that of the request.
-func (t *thaw) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// Reconcile retries the failed installations of the namespace that the request names.
+func (t *rightsReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list v1alpha1.ClusterServiceVersionList
-	// The cache may not have the failure yet that the change was made for.
+	// The failure that led to the change may not be in the cache yet.
 	for _, reader := range []client.Reader{t.client, t.live} {
 		if err := reader.List(ctx, &list, client.InNamespace(req.Name)); err != nil {
 			return ctrl.Result{}, fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", req.Name, err)
@@ -78,10 +80,10 @@ func (t *thaw) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		}
 
 		before := csv.DeepCopy()
-		Record(&csv.Status, to(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonDetectedClusterChange, "Cluster resources changed state"), t.clock.Now())
+		Record(&csv.Status, transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonDetectedClusterChange, "Cluster resources changed state"), t.clock.Now())
 		err := t.client.Status().Patch(ctx, csv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) {
-			return ctrl.Result{RequeueAfter: conflictPause}, nil
+			return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("writing the status of ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)

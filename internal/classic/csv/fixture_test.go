@@ -34,8 +34,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 3 * time.Minute
+// waitTimeout limits every wait of a test.
+const waitTimeout = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -47,47 +47,48 @@ var kinds = []func(*runtime.Scheme) error{
 	v1alpha1.AddToScheme, operatorsv1.AddToScheme, operatorsv2.AddToScheme,
 }
 
-// cluster is a namespace of a cluster in which the component runs, and whose Deployments are played.
-type cluster struct {
+// fixture holds a namespace of an API server in which olm-operator runs. The tests set the status of its
+// Deployments.
+type fixture struct {
 	t *testing.T
 	client.Client
 	namespace string
-	// stop ends the program that was started last.
+	// stop stops the manager that was started last.
 	stop func()
 }
 
-func restOf(t *testing.T) *rest.Config {
+func startAPIServer(t *testing.T) *rest.Config {
 	t.Helper()
 	config := env.Start(t)
 	config.QPS = -1
 	return config
 }
 
-// start makes a namespace and runs the component.
-func start(t *testing.T) *cluster {
+// newFixture creates a namespace and starts olm-operator.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	direct, err := client.New(restOf(t), client.Options{Scheme: env.Scheme(t, kinds...)})
+	direct, err := client.New(startAPIServer(t), client.Options{Scheme: env.Scheme(t, kinds...)})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	c := &cluster{t: t, Client: direct}
+	c := &fixture{t: t, Client: direct}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "csv-"}}
 	c.must(c.Create(t.Context(), ns))
 	c.namespace = ns.Name
-	c.run()
+	c.startManager()
 
 	return c
 }
 
-// clear removes what the test made, while the component still runs, and has to do its part.
-func (c *cluster) clear() {
+// cleanUp deletes the objects of the test while olm-operator still runs and can remove its finalizers.
+func (c *fixture) cleanUp() {
 	ctx := context.Background() // also after the end of the test
 	if err := c.DeleteAllOf(ctx, &v1alpha1.ClusterServiceVersion{}, client.InNamespace(c.namespace)); err != nil {
 		c.t.Error(err)
 	}
 
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) {
 		var list v1alpha1.ClusterServiceVersionList
 		return c.List(ctx, &list, client.InNamespace(c.namespace)) == nil && len(list.Items) == 0, nil
 	})
@@ -102,8 +103,8 @@ func (c *cluster) clear() {
 	}
 }
 
-// run runs one more program of the component, until it is stopped or the test ends.
-func (c *cluster) run(edit ...func(*ctrl.Options)) {
+// startManager starts another olm-operator, which runs until it is stopped or the test ends.
+func (c *fixture) startManager(edit ...func(*ctrl.Options)) {
 	c.t.Helper()
 	options := ctrl.Options{
 		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
@@ -119,27 +120,27 @@ func (c *cluster) run(edit ...func(*ctrl.Options)) {
 	mgr, err := ctrl.NewManager(rights, options)
 	c.must(err)
 	c.must(olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"}))
-	c.stop = env.StartManager(c.t, mgr)
-	c.t.Cleanup(c.clear) // before the program is stopped
+	c.stop = env.Manage(c.t, mgr)
+	c.t.Cleanup(c.cleanUp) // before the program is stopped
 }
 
-func (c *cluster) must(err error) {
+func (c *fixture) must(err error) {
 	c.t.Helper()
 	if err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// eventually waits for a state.
-func (c *cluster) eventually(what string, is func() bool) {
+// eventually waits until a condition is true.
+func (c *fixture) eventually(what string, is func() bool) {
 	c.t.Helper()
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return is(), nil })
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return is(), nil })
 	if err != nil {
-		c.t.Fatalf("never: %s; it is:\n%s", what, c.describe())
+		c.t.Fatalf("never: %s; it is:\n%s", what, c.describeState())
 	}
 }
 
-func (c *cluster) describe() string {
+func (c *fixture) describeState() string {
 	var b strings.Builder
 	var list v1alpha1.ClusterServiceVersionList
 	c.must(c.List(c.t.Context(), &list, client.InNamespace(c.namespace)))
@@ -170,8 +171,8 @@ func (c *cluster) describe() string {
 	return b.String()
 }
 
-// group makes an OperatorGroup that targets the namespace itself.
-func (c *cluster) group(edit ...func(*operatorsv1.OperatorGroup)) *operatorsv1.OperatorGroup {
+// createGroup creates an OperatorGroup that targets its own namespace.
+func (c *fixture) createGroup(edit ...func(*operatorsv1.OperatorGroup)) *operatorsv1.OperatorGroup {
 	c.t.Helper()
 	g := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
 	g.Spec.TargetNamespaces = []string{c.namespace}
@@ -183,7 +184,7 @@ func (c *cluster) group(edit ...func(*operatorsv1.OperatorGroup)) *operatorsv1.O
 	return g
 }
 
-// deploymentSpec is that of a Deployment called a name.
+// deploymentSpec returns the spec of a Deployment with the given name.
 func deploymentSpec(name string) v1alpha1.StrategyDeploymentSpec {
 	labels := map[string]string{"app": name}
 	return v1alpha1.StrategyDeploymentSpec{Name: name, Spec: appsv1.DeploymentSpec{
@@ -195,8 +196,8 @@ func deploymentSpec(name string) v1alpha1.StrategyDeploymentSpec {
 	}}
 }
 
-// newCSV is a ClusterServiceVersion of an operator with one Deployment, that of its package's name.
-func (c *cluster) newCSV(name string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
+// newCSV returns a ClusterServiceVersion with one Deployment, which has the package's name.
+func (c *fixture) newCSV(name string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}
 	csv.Spec.DisplayName = name
 	pkg, _, _ := strings.Cut(name, ".")
@@ -217,22 +218,22 @@ func (c *cluster) newCSV(name string, edit ...func(*v1alpha1.ClusterServiceVersi
 	return csv
 }
 
-func (c *cluster) create(objects ...client.Object) {
+func (c *fixture) create(objects ...client.Object) {
 	c.t.Helper()
 	for _, object := range objects {
 		c.must(c.Create(c.t.Context(), object))
 	}
 }
 
-func (c *cluster) get(name string) *v1alpha1.ClusterServiceVersion {
+func (c *fixture) get(name string) *v1alpha1.ClusterServiceVersion {
 	c.t.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{}
 	c.must(c.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: name}, csv))
 	return csv
 }
 
-// comes waits until a ClusterServiceVersion is in a phase with a reason.
-func (c *cluster) comes(name string, phase v1alpha1.ClusterServiceVersionPhase, reason string) *v1alpha1.ClusterServiceVersion {
+// waitForPhase waits until a ClusterServiceVersion has the phase and the reason.
+func (c *fixture) waitForPhase(name string, phase v1alpha1.ClusterServiceVersionPhase, reason string) *v1alpha1.ClusterServiceVersion {
 	c.t.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{}
 	c.eventually(fmt.Sprintf("%s is %s/%s", name, phase, reason), func() bool {
@@ -242,15 +243,15 @@ func (c *cluster) comes(name string, phase v1alpha1.ClusterServiceVersionPhase, 
 	return csv
 }
 
-// gone waits until an object is gone.
-func (c *cluster) gone(object client.Object) {
+// waitUntilGone waits until an object is gone.
+func (c *fixture) waitUntilGone(object client.Object) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%T %s is gone", object, object.GetName()), func() bool {
 		return apierrors.IsNotFound(c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object))
 	})
 }
 
-func (c *cluster) deployment(name string) *appsv1.Deployment {
+func (c *fixture) waitForDeployment(name string) *appsv1.Deployment {
 	c.t.Helper()
 	d := &appsv1.Deployment{}
 	c.eventually("Deployment "+name+" exists", func() bool {
@@ -259,17 +260,17 @@ func (c *cluster) deployment(name string) *appsv1.Deployment {
 	return d
 }
 
-// ready plays the kubelets: a Deployment is healthy as it is now.
-func (c *cluster) ready(name string) {
+// markDeploymentAvailable sets the status of a healthy Deployment.
+func (c *fixture) markDeploymentAvailable(name string) {
 	c.t.Helper()
-	c.set(name, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable"})
+	c.setDeploymentStatus(name, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable"})
 }
 
-// set returns a Deployment a status of its current generation with one condition.
-func (c *cluster) set(name string, condition appsv1.DeploymentCondition) {
+// setDeploymentStatus sets a status of the current generation with one condition.
+func (c *fixture) setDeploymentStatus(name string, condition appsv1.DeploymentCondition) {
 	c.t.Helper()
 	c.eventually("Deployment "+name+" gets a status", func() bool {
-		d := c.deployment(name)
+		d := c.waitForDeployment(name)
 		d.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, Conditions: []appsv1.DeploymentCondition{condition},
 		}
@@ -277,9 +278,9 @@ func (c *cluster) set(name string, condition appsv1.DeploymentCondition) {
 	})
 }
 
-// succeeds plays the kubelets until a ClusterServiceVersion has succeeded: what is installed may be
-// written again meanwhile.
-func (c *cluster) succeeds(name string, deployments ...string) *v1alpha1.ClusterServiceVersion {
+// waitUntilSucceeded marks the Deployments available until the ClusterServiceVersion has succeeded. The
+// Deployments may be updated in the meantime.
+func (c *fixture) waitUntilSucceeded(name string, deployments ...string) *v1alpha1.ClusterServiceVersion {
 	c.t.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{}
 	c.eventually(name+" succeeds", func() bool {
@@ -290,7 +291,7 @@ func (c *cluster) succeeds(name string, deployments ...string) *v1alpha1.Cluster
 					ObservedGeneration: live.Generation, Replicas: 1, UpdatedReplicas: 1,
 					Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable"}},
 				}
-				_ = c.Status().Update(c.t.Context(), live) // it is tried again
+				_ = c.Status().Update(c.t.Context(), live) // The loop tries again.
 			}
 		}
 		err := c.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: name}, csv)
@@ -300,8 +301,8 @@ func (c *cluster) succeeds(name string, deployments ...string) *v1alpha1.Cluster
 	return csv
 }
 
-// phases are those that a ClusterServiceVersion went through.
-func phases(csv *v1alpha1.ClusterServiceVersion) []string {
+// conditionHistory returns the phases and reasons that a ClusterServiceVersion went through.
+func conditionHistory(csv *v1alpha1.ClusterServiceVersion) []string {
 	var seen []string
 	for _, c := range csv.Status.Conditions {
 		seen = append(seen, string(c.Phase)+"/"+c.Reason)
@@ -309,8 +310,8 @@ func phases(csv *v1alpha1.ClusterServiceVersion) []string {
 	return seen
 }
 
-// account makes the ServiceAccount of the operator.
-func (c *cluster) account() {
+// createServiceAccount creates the service account of the operator.
+func (c *fixture) createServiceAccount() {
 	c.t.Helper()
 	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "operator"}})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// A right that comes or goes wakes those that it may be for, and of those that have succeeded no others.
-func TestWaiting(t *testing.T) {
+// A change of a right enqueues the ClusterServiceVersions that it may be for, and no other succeeded ones.
+func TestEnqueueCSVsForRights(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -36,10 +36,10 @@ func TestWaiting(t *testing.T) {
 	).Build()}
 
 	for _, name := range []string{"borrower", "returned"} {
-		r.borrowers.set(types.NamespacedName{Namespace: "ns", Name: name}, true)
+		r.sharedRights.set(types.NamespacedName{Namespace: "ns", Name: name}, true)
 	}
 
-	r.borrowers.set(types.NamespacedName{Namespace: "ns", Name: "returned"}, false)
+	r.sharedRights.set(types.NamespacedName{Namespace: "ns", Name: "returned"}, false)
 	labels := csvinfo.OwnerLabels("ns", "own")
 	tests := map[string]struct {
 		object client.Object
@@ -55,12 +55,12 @@ func TestWaiting(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, request := range r.waiting(t.Context(), tt.object) {
+			for _, request := range r.enqueueCSVsForRights(t.Context(), tt.object) {
 				got = append(got, request.Name)
 			}
 			slices.Sort(got)
 			if diff := cmp.Diff(tt.want, slices.Compact(got)); diff != "" {
-				t.Errorf("woken (-want +got):\n%s", diff)
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
 	}
