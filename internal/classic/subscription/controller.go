@@ -20,11 +20,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 )
 
-// behind is how long to wait for a cache that is behind. A watch mostly brings what is missing sooner.
-const behind = time.Second
+// staleCacheRetryInterval is how long to wait for a stale cache. A watch usually triggers a reconcile sooner.
+const staleCacheRetryInterval = time.Second
 
-// reconciler looks after the Subscriptions of namespaces. A request names a namespace by its name; one that has
-// a namespace too names a catalog whose connection has changed.
+// reconciler reconciles the Subscriptions of a namespace together. A request without a namespace names the namespace
+// to reconcile. A request with a namespace names a CatalogSource whose connection has changed.
 type reconciler struct {
 	Options
 
@@ -32,23 +32,23 @@ type reconciler struct {
 	reader client.Reader
 	events events.EventRecorder
 	queue  workqueue.TypedRateLimitingInterface[ctrl.Request]
-	syncs  counts
+	syncs  syncMetrics
 }
 
-// Reconcile looks after one namespace, or tells namespaces of a catalog.
+// Reconcile reconciles one namespace, or enqueues the namespaces that use a catalog.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if req.Namespace != "" {
-		return ctrl.Result{}, r.tell(ctx, req.NamespacedName)
+		return ctrl.Result{}, r.enqueueNamespacesForCatalog(ctx, req.NamespacedName)
 	}
 
-	result, err := r.pass(ctx, req.Name)
+	result, err := r.reconcileNamespace(ctx, req.Name)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: behind}, nil // The cache is behind.
+		return ctrl.Result{RequeueAfter: staleCacheRetryInterval}, nil // The cache is stale.
 	}
 
 	var of *catalogError
 	if errors.As(err, &of) {
-		r.Syncs.Seen(nil) // It is the catalog's failure, not the program's.
+		r.Syncs.Seen(nil) // The catalog failed, not this controller.
 	} else {
 		r.Syncs.Seen(err)
 	}
@@ -56,27 +56,27 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, err
 }
 
-// tell has the namespaces looked after that may use a catalog.
-func (r *reconciler) tell(ctx context.Context, catalog types.NamespacedName) error {
+// enqueueNamespacesForCatalog enqueues the namespaces that may use a catalog. It drops the snapshot of a deleted one.
+func (r *reconciler) enqueueNamespacesForCatalog(ctx context.Context, catalog types.NamespacedName) error {
 	var catalogs v1alpha1.CatalogSource
 	if err := r.client.Get(ctx, catalog, &catalogs); apierrors.IsNotFound(err) {
 		r.Snapshots.Drop(catalog)
 	}
 
-	namespaces, err := r.using(ctx, catalog.Namespace)
+	namespaces, err := r.listNamespacesUsing(ctx, catalog.Namespace)
 	for _, namespace := range namespaces {
-		r.queue.Add(request(namespace))
+		r.queue.Add(newRequest(namespace))
 	}
 
 	return err
 }
 
-func request(namespace string) ctrl.Request {
+func newRequest(namespace string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Name: namespace}}
 }
 
-// using returns the namespaces that may use the catalogs of a namespace.
-func (r *reconciler) using(ctx context.Context, namespace string) ([]string, error) {
+// listNamespacesUsing returns the namespaces that may use the catalogs of a namespace.
+func (r *reconciler) listNamespacesUsing(ctx context.Context, namespace string) ([]string, error) {
 	if namespace != r.GlobalNamespace {
 		return []string{namespace}, nil
 	}
@@ -98,94 +98,94 @@ func (r *reconciler) using(ctx context.Context, namespace string) ([]string, err
 	return all, nil
 }
 
-// pass does the next that can be done for the Subscriptions of a namespace.
-func (r *reconciler) pass(ctx context.Context, namespace string) (ctrl.Result, error) {
-	v, err := r.look(ctx, r.client, namespace)
+// reconcileNamespace does the next step for the Subscriptions of a namespace.
+func (r *reconciler) reconcileNamespace(ctx context.Context, namespace string) (ctrl.Result, error) {
+	v, err := r.readView(ctx, r.client, namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 
-	r.syncs.seen(namespace, v.subs)
+	r.syncs.recordSync(namespace, v.subs)
 	if len(v.subs) == 0 {
 		return ctrl.Result{}, nil
 	}
 
-	changed, err := r.refresh(ctx, v)
+	changed, err := r.refreshStatuses(ctx, v)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if changed || v.isWaiting() {
-		// What was written brings the next pass.
-		return ctrl.Result{}, r.write(ctx, v)
+		// The status update triggers the next reconcile.
+		return ctrl.Result{}, r.patchStatuses(ctx, v)
 	}
 	if len(v.groups) != 1 {
-		v.fail(r.now(), v1alpha1.ErrorPreventedResolution, fmt.Sprintf("found %d operatorGroups, expected 1", len(v.groups)))
-		return ctrl.Result{}, r.write(ctx, v) // A changed OperatorGroup brings the next pass.
+		v.setResolutionFailed(r.now(), v1alpha1.ErrorPreventedResolution, fmt.Sprintf("found %d operatorGroups, expected 1", len(v.groups)))
+		return ctrl.Result{}, r.patchStatuses(ctx, v) // A change of the OperatorGroups triggers the next reconcile.
 	}
 	if resolution.Settling(v.csvs, v.isInstalling()) {
-		return ctrl.Result{}, r.write(ctx, v)
+		return ctrl.Result{}, r.patchStatuses(ctx, v)
 	}
 
-	return r.choose(ctx, v)
+	return r.resolveAndInstall(ctx, v)
 }
 
-// choose has operators be chosen, and brings those that are not there.
-func (r *reconciler) choose(ctx context.Context, v *view) (ctrl.Result, error) {
-	choices, err := r.resolve(ctx, v)
+// resolveAndInstall resolves the Subscriptions of a namespace, and ensures an InstallPlan for new bundles.
+func (r *reconciler) resolveAndInstall(ctx context.Context, v *view) (ctrl.Result, error) {
+	choices, err := r.resolveNamespace(ctx, v)
 	var impossible *resolution.UnsatisfiableError
 	switch {
-	case errors.Is(err, errNotYet):
-		return ctrl.Result{}, r.write(ctx, v) // The connection brings the next pass.
+	case errors.Is(err, errCatalogConnecting):
+		return ctrl.Result{}, r.patchStatuses(ctx, v) // The connection triggers the next reconcile.
 	case errors.As(err, &impossible):
-		r.announce(v, impossible.Error(), impossible.Advice())
-		v.fail(r.now(), v1alpha1.ConstraintsNotSatisfiable, impossible.Error())
-		return ctrl.Result{}, r.write(ctx, v)
+		r.emitResolutionFailure(v, impossible.Error(), impossible.Advice())
+		v.setResolutionFailed(r.now(), v1alpha1.ConstraintsNotSatisfiable, impossible.Error())
+		return ctrl.Result{}, r.patchStatuses(ctx, v)
 	case err != nil:
-		r.announce(v, err.Error(), "")
-		v.fail(r.now(), v1alpha1.ErrorPreventedResolution, err.Error())
-		return ctrl.Result{}, errors.Join(err, r.write(ctx, v))
+		r.emitResolutionFailure(v, err.Error(), "")
+		v.setResolutionFailed(r.now(), v1alpha1.ErrorPreventedResolution, err.Error())
+		return ctrl.Result{}, errors.Join(err, r.patchStatuses(ctx, v))
 	}
 
-	p, err := propose(choices, v.namespace, v.subs, v.isThere)
+	p, err := newProposal(choices, v.namespace, v.subs, v.hasCSV)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !p.isNews() {
-		v.succeed()
-		return ctrl.Result{}, r.write(ctx, v)
+	if !p.hasChanges() {
+		v.clearFailures()
+		return ctrl.Result{}, r.patchStatuses(ctx, v)
 	}
 
-	return r.bring(ctx, v, p)
+	return r.ensureInstallPlan(ctx, v, p)
 }
 
-// refresh writes into the statuses how catalogs, plans and operators are. changed tells whether what was chosen
-// before is to be seen in another light, so that nothing is to be chosen before that is on record.
-func (r *reconciler) refresh(ctx context.Context, v *view) (changed bool, err error) {
+// refreshStatuses sets the state of catalogs, InstallPlans and operators in the statuses, without a write to the API
+// server. changed is true when the statuses must be written before the next resolution, because they affect it.
+func (r *reconciler) refreshStatuses(ctx context.Context, v *view) (changed bool, err error) {
 	now := r.now()
 	for _, sub := range v.subs {
-		noteHealth(sub, v.catalogs, now)
+		updateCatalogHealth(sub, v.catalogs, now)
 		var plan *v1alpha1.InstallPlan
 		if ref := sub.Status.InstallPlanRef; ref != nil {
-			if plan, err = r.plan(ctx, v, ref.Name, sub.Status.State == v1alpha1.SubscriptionStateUpgradePending); err != nil {
+			if plan, err = r.getOrDiscardPlan(ctx, v, ref.Name, sub.Status.State == v1alpha1.SubscriptionStateUpgradePending); err != nil {
 				return false, err
 			}
-			changed = notePlan(&sub.Status, plan, now) || changed
+			changed = recordInstallPlan(&sub.Status, plan, now) || changed
 		} else if name := sub.Annotations[v1alpha1.AnnotationGeneratedBy]; name != "" {
-			if plan, err = r.plan(ctx, v, name, true); err != nil {
+			if plan, err = r.getOrDiscardPlan(ctx, v, name, true); err != nil {
 				return false, err
 			}
-			changed = adopt(sub, plan, v.failForward()) || changed
+			changed = adoptInstallPlan(sub, plan, v.allowsFailForward()) || changed
 		}
 
-		if r.take(ctx, sub, v) {
+		if r.adoptOrphanedCSV(ctx, sub, v) {
 			changed = true
 		}
 
-		changed = noteOperator(&sub.Status, plan, v.isThere, v.failForward()) || changed
+		changed = recordInstalledCSV(&sub.Status, plan, v.hasCSV, v.allowsFailForward()) || changed
 		if sub.Status.InstalledCSV != "" {
-			// What cannot be read is told of by the choice.
+			// The resolution reports a catalog that cannot be read.
 			if snapshot, err := r.Snapshots.Get(ctx, types.NamespacedName{Namespace: sub.Spec.CatalogSourceNamespace, Name: sub.Spec.CatalogSource}); err == nil {
-				noteDeprecation(sub, snapshot, now)
+				setDeprecationConditions(sub, snapshot, now)
 			}
 		}
 	}
@@ -193,9 +193,9 @@ func (r *reconciler) refresh(ctx context.Context, v *view) (changed bool, err er
 	return changed, nil
 }
 
-// take has a Subscription that is new take over an operator which its channel has and no Subscription has
-// installed: that which has was deleted. taken tells that it did.
-func (r *reconciler) take(ctx context.Context, sub *v1alpha1.Subscription, v *view) (taken bool) {
+// adoptOrphanedCSV sets currentCSV of a new Subscription to an installed operator that is in its channel and has no
+// Subscription, because its Subscription was deleted. It reports whether it did so.
+func (r *reconciler) adoptOrphanedCSV(ctx context.Context, sub *v1alpha1.Subscription, v *view) (taken bool) {
 	if sub.Status.CurrentCSV != "" || sub.Status.InstalledCSV != "" || sub.Status.InstallPlanRef != nil {
 		return false
 	}
@@ -205,7 +205,7 @@ func (r *reconciler) take(ctx context.Context, sub *v1alpha1.Subscription, v *vi
 		return false
 	}
 
-	// What cannot be read is told of by the choice.
+	// The resolution reports a catalog that cannot be read.
 	snapshot, err := r.Snapshots.Get(ctx, types.NamespacedName{Namespace: sub.Spec.CatalogSourceNamespace, Name: sub.Spec.CatalogSource})
 	if err != nil || snapshot.Find(sub.Spec.Package, sub.Spec.Channel, name) == nil {
 		return false
@@ -215,10 +215,10 @@ func (r *reconciler) take(ctx context.Context, sub *v1alpha1.Subscription, v *vi
 	return true
 }
 
-// announce tells of a failure by an event, unless it has.
-func (r *reconciler) announce(v *view, message, advice string) {
+// emitResolutionFailure emits an event for a failed resolution, unless the condition already has the message.
+func (r *reconciler) emitResolutionFailure(v *view, message, advice string) {
 	for _, sub := range v.subs {
-		if c := find(&sub.Status, v1alpha1.SubscriptionResolutionFailed); c != nil && c.Message == message {
+		if c := findCondition(&sub.Status, v1alpha1.SubscriptionResolutionFailed); c != nil && c.Message == message {
 			return
 		}
 	}
@@ -227,34 +227,34 @@ func (r *reconciler) announce(v *view, message, advice string) {
 		message += ". " + advice
 	}
 
-	r.warn(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: v.namespace}, "ResolutionFailed", message)
+	r.emitWarning(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: v.namespace}, "ResolutionFailed", message)
 }
 
-// maxNote is the longest text of an event.
-const maxNote = 1024
+// maxEventNoteBytes limits the note of an event.
+const maxEventNoteBytes = 1024
 
-func (r *reconciler) warn(about *corev1.ObjectReference, reason, note string) {
-	r.events.Eventf(about, nil, corev1.EventTypeWarning, reason, "Resolve", "%s", bounded(note, maxNote))
+func (r *reconciler) emitWarning(about *corev1.ObjectReference, reason, note string) {
+	r.events.Eventf(about, nil, corev1.EventTypeWarning, reason, "Resolve", "%s", truncateText(note, maxEventNoteBytes))
 }
 
-// fail says in all statuses why nothing could be chosen.
-func (v *view) fail(now metav1.Time, reason, message string) {
+// setResolutionFailed sets the condition ResolutionFailed in all statuses.
+func (v *view) setResolutionFailed(now metav1.Time, reason, message string) {
 	for _, sub := range v.subs {
-		raise(&sub.Status, now, v1alpha1.SubscriptionResolutionFailed, reason, message)
+		setConditionTrue(&sub.Status, now, v1alpha1.SubscriptionResolutionFailed, reason, message)
 	}
 }
 
-// succeed takes back from all statuses what went wrong.
-func (v *view) succeed() {
+// clearFailures removes the conditions of resolution and unpacking from all statuses.
+func (v *view) clearFailures() {
 	for _, sub := range v.subs {
-		unset(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.SubscriptionBundleUnpackFailed)
+		removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.SubscriptionBundleUnpackFailed)
 	}
 }
 
 func (r *reconciler) now() metav1.Time { return metav1.NewTime(r.Clock.Now()).Rfc3339Copy() }
 
-// write writes the statuses that have changed.
-func (r *reconciler) write(ctx context.Context, v *view) error {
+// patchStatuses patches the statuses that have changed.
+func (r *reconciler) patchStatuses(ctx context.Context, v *view) error {
 	var errs []error
 	for i, sub := range v.subs {
 		if equality.Semantic.DeepEqual(sub.Status, v.before[i].Status) {

@@ -24,9 +24,9 @@ func catalogAt(name, address, reason string) v1alpha1.CatalogSource {
 	}
 }
 
-func TestHealth(t *testing.T) {
+func TestUpdateCatalogHealth(t *testing.T) {
 	good, other := catalogAt("c", "c:1", ""), catalogAt("d", "d:1", "")
-	sick, otherSick, none := catalogAt("c", "c:1", "RegistryServerError"), catalogAt("d", "d:1", "ConfigMapError"), catalogAt("d", "", "")
+	unhealthy, otherUnhealthy, none := catalogAt("c", "c:1", "RegistryServerError"), catalogAt("d", "d:1", "ConfigMapError"), catalogAt("d", "", "")
 	unsound := catalogAt("c", "c:1", "InvalidIntervalError")
 	const allWell = "all available catalogsources are healthy"
 	tests := []struct {
@@ -42,9 +42,9 @@ func TestHealth(t *testing.T) {
 		{"one has gone", []v1alpha1.CatalogSource{good, other}, []v1alpha1.CatalogSource{good}, "False", "CatalogSourcesDeleted", allWell},
 		{"the one that is wanted has gone", []v1alpha1.CatalogSource{good, other}, []v1alpha1.CatalogSource{other}, "True", "CatalogSourcesDeleted", "targeted catalogsource olm/c missing"},
 		{"it is still missing", []v1alpha1.CatalogSource{other}, []v1alpha1.CatalogSource{other}, "True", "UnhealthyCatalogSourceFound", "targeted catalogsource olm/c missing"},
-		{"it falls sick", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{sick}, "True", "CatalogSourcesUpdated", "targeted catalogsource olm/c unhealthy"},
-		{"it is sick", []v1alpha1.CatalogSource{sick}, []v1alpha1.CatalogSource{sick}, "True", "UnhealthyCatalogSourceFound", "targeted catalogsource olm/c unhealthy"},
-		{"another is sick", []v1alpha1.CatalogSource{good, otherSick}, []v1alpha1.CatalogSource{good, otherSick}, "True", "UnhealthyCatalogSourceFound", "catalogsource olm/d, which dependencies may come from, is unhealthy: see its status"},
+		{"it falls unhealthy", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{unhealthy}, "True", "CatalogSourcesUpdated", "targeted catalogsource olm/c unhealthy"},
+		{"it is unhealthy", []v1alpha1.CatalogSource{unhealthy}, []v1alpha1.CatalogSource{unhealthy}, "True", "UnhealthyCatalogSourceFound", "targeted catalogsource olm/c unhealthy"},
+		{"another is unhealthy", []v1alpha1.CatalogSource{good, otherUnhealthy}, []v1alpha1.CatalogSource{good, otherUnhealthy}, "True", "UnhealthyCatalogSourceFound", "catalogsource olm/d, which dependencies may come from, is unhealthy: see its status"},
 		{"another is nowhere", []v1alpha1.CatalogSource{good, none}, []v1alpha1.CatalogSource{good, none}, "True", "UnhealthyCatalogSourceFound", "catalogsource olm/d, which dependencies may come from, is unhealthy: see its status"},
 		{"there is none", nil, nil, "True", "NoCatalogSourcesFound", "dependency resolution requires at least one catalogsource"},
 	}
@@ -52,9 +52,9 @@ func TestHealth(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			sub := &v1alpha1.Subscription{Spec: v1alpha1.SubscriptionSpec{CatalogSource: "c", CatalogSourceNamespace: "olm"}}
-			noteHealth(sub, test.before, yesterday)
-			noteHealth(sub, test.after, today)
-			got := find(&sub.Status, v1alpha1.SubscriptionCatalogSourcesUnhealthy)
+			updateCatalogHealth(sub, test.before, yesterday)
+			updateCatalogHealth(sub, test.after, today)
+			got := findCondition(&sub.Status, v1alpha1.SubscriptionCatalogSourcesUnhealthy)
 			if got.Status != test.status || got.Reason != test.reason || got.Message != test.message {
 				t.Errorf("condition %+v", *got)
 			}
@@ -62,7 +62,7 @@ func TestHealth(t *testing.T) {
 			for _, h := range sub.Status.CatalogHealth {
 				isNew := true
 				for i := range test.before {
-					isNew = isNew && (test.before[i].Name != h.CatalogSourceRef.Name || isHealthy(&test.before[i]) != h.Healthy)
+					isNew = isNew && (test.before[i].Name != h.CatalogSourceRef.Name || isCatalogHealthy(&test.before[i]) != h.Healthy)
 				}
 				if want := map[bool]metav1.Time{true: today, false: yesterday}[isNew]; !h.LastUpdated.Equal(&want) {
 					t.Errorf("%s was last updated %s, want %s", h.CatalogSourceRef.Name, h.LastUpdated, want)
@@ -76,7 +76,7 @@ func planIn(phase v1alpha1.InstallPlanPhase) *v1alpha1.InstallPlan {
 	return &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: "install-x"}, Status: v1alpha1.InstallPlanStatus{Phase: phase}}
 }
 
-func TestPlans(t *testing.T) {
+func TestRecordInstallPlan(t *testing.T) {
 	failed := planIn(v1alpha1.InstallPlanPhaseFailed)
 	failed.Status.Conditions = []v1alpha1.InstallPlanCondition{{Type: "Installed", Status: "False", Reason: "InstallComponentFailed", Message: "because"}}
 	tests := []struct {
@@ -102,10 +102,10 @@ func TestPlans(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			status := &v1alpha1.SubscriptionStatus{State: test.state, CurrentCSV: "a.v1", InstallPlanRef: &corev1.ObjectReference{Name: "install-x"}}
 			for _, kind := range []string{"InstallPlanPending", "InstallPlanFailed", "InstallPlanMissing"} {
-				raise(status, yesterday, kind, "Old", "")
+				setConditionTrue(status, yesterday, kind, "Old", "")
 			}
 
-			if got := notePlan(status, test.plan, today); got != test.wantStartOver || (status.InstallPlanRef == nil) != test.wantStartOver || (status.CurrentCSV == "") != test.wantStartOver {
+			if got := recordInstallPlan(status, test.plan, today); got != test.wantStartOver || (status.InstallPlanRef == nil) != test.wantStartOver || (status.CurrentCSV == "") != test.wantStartOver {
 				t.Errorf("it starts over: %t: %+v", got, status)
 			}
 
@@ -120,7 +120,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-func TestStates(t *testing.T) {
+func TestRecordInstalledCSV(t *testing.T) {
 	tests := []struct {
 		name        string
 		isThere     bool
@@ -140,22 +140,22 @@ func TestStates(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			status := &v1alpha1.SubscriptionStatus{CurrentCSV: "a.v2", InstalledCSV: "a.v1"}
 			isThere := func(name string) bool { return test.isThere && name == "a.v2" }
-			if !noteOperator(status, planIn(test.phase), isThere, test.failForward) || status.State != test.want || status.InstalledCSV != test.installed {
+			if !recordInstalledCSV(status, planIn(test.phase), isThere, test.failForward) || status.State != test.want || status.InstalledCSV != test.installed {
 				t.Errorf("status %+v", status)
 			}
-			if noteOperator(status, planIn(test.phase), isThere, test.failForward) {
+			if recordInstalledCSV(status, planIn(test.phase), isThere, test.failForward) {
 				t.Error("nothing has changed, and it says so")
 			}
 		})
 	}
 
 	sub := &v1alpha1.Subscription{Spec: v1alpha1.SubscriptionSpec{StartingCSV: "a.v1"}}
-	if !adopt(sub, planIn("Failed"), true) || sub.Status.State != v1alpha1.SubscriptionStateFailed || sub.Status.CurrentCSV != "a.v1" || sub.Status.InstallPlanRef.Name != "install-x" {
+	if !adoptInstallPlan(sub, planIn("Failed"), true) || sub.Status.State != v1alpha1.SubscriptionStateFailed || sub.Status.CurrentCSV != "a.v1" || sub.Status.InstallPlanRef.Name != "install-x" {
 		t.Errorf("a Subscription that a plan has made: %+v", sub.Status)
 	}
 }
 
-func TestNewPlan(t *testing.T) {
+func TestNewInstallPlan(t *testing.T) {
 	named := func(name string, approval v1alpha1.Approval, generation int) *v1alpha1.Subscription {
 		return &v1alpha1.Subscription{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SubscriptionSpec{InstallPlanApproval: approval},
@@ -180,7 +180,7 @@ func TestNewPlan(t *testing.T) {
 
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			plan := newPlan("ns", test.subs, test.plans, []*v1alpha1.Step{
+			plan := newInstallPlan("ns", test.subs, test.plans, []*v1alpha1.Step{
 				{Resource: v1alpha1.StepResource{Kind: "ClusterServiceVersion", Name: "a.v1"}}, {Resource: v1alpha1.StepResource{Kind: "Role", Name: "r"}},
 			})
 			test.want.ClusterServiceVersionNames = []string{"a.v1"}
@@ -194,7 +194,7 @@ func TestNewPlan(t *testing.T) {
 	}
 }
 
-func TestCounts(t *testing.T) {
+func TestSyncMetrics(t *testing.T) {
 	in := func(namespace, installed string) *v1alpha1.Subscription {
 		return &v1alpha1.Subscription{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "counted"},
@@ -203,35 +203,35 @@ func TestCounts(t *testing.T) {
 	}
 
 	labels := func(installed string) []string { return []string{"counted", installed, "ch", "p", "Manual"} }
-	var c counts
-	defer c.seen("x", nil) // The series are the program's.
-	c.seen("x", []*v1alpha1.Subscription{in("x", "p.v1")})
-	c.seen("y", []*v1alpha1.Subscription{in("y", "p.v1")})
-	if n := testutil.ToFloat64(syncs.WithLabelValues(labels("p.v1")...)); n != 2 {
+	var c syncMetrics
+	defer c.recordSync("x", nil) // The series are the program's.
+	c.recordSync("x", []*v1alpha1.Subscription{in("x", "p.v1")})
+	c.recordSync("y", []*v1alpha1.Subscription{in("y", "p.v1")})
+	if n := testutil.ToFloat64(syncCounter.WithLabelValues(labels("p.v1")...)); n != 2 {
 		t.Errorf("counted %v times", n)
 	}
-	if n := testutil.ToFloat64(count); n != 2 {
+	if n := testutil.ToFloat64(subscriptionGauge); n != 2 {
 		t.Errorf("%v Subscriptions", n)
 	}
 
-	c.seen("x", []*v1alpha1.Subscription{in("x", "p.v2")})
-	c.seen("y", nil)
-	if syncs.DeleteLabelValues(labels("p.v1")...) {
+	c.recordSync("x", []*v1alpha1.Subscription{in("x", "p.v2")})
+	c.recordSync("y", nil)
+	if syncCounter.DeleteLabelValues(labels("p.v1")...) {
 		t.Error("the series of what was installed before is still there")
 	}
-	if n := testutil.ToFloat64(syncs.WithLabelValues(labels("p.v2")...)); n != 1 {
+	if n := testutil.ToFloat64(syncCounter.WithLabelValues(labels("p.v2")...)); n != 1 {
 		t.Errorf("counted %v times", n)
 	}
-	if n := testutil.ToFloat64(count); n != 1 {
+	if n := testutil.ToFloat64(subscriptionGauge); n != 1 {
 		t.Errorf("%v Subscriptions", n)
 	}
 }
 
-func TestBounded(t *testing.T) {
+func TestTruncateText(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"short", "short"}, {"seven…", "seven…"}, {"much too long", "much …"}, {"four…ee", "four…"}, {"a\xffb", "ab"},
 	} {
-		if got := bounded(test.text, 8); got != test.want {
+		if got := truncateText(test.text, 8); got != test.want {
 			t.Errorf("%q becomes %q, want %q", test.text, got, test.want)
 		}
 	}

@@ -1,7 +1,7 @@
-// Package subscription looks after the Subscriptions of OLM Classic, namespace by namespace: it says in
-// their status how their catalogs, InstallPlans and operators are, has operators be chosen for them, and
-// makes the InstallPlans that bring what was chosen.
+// Package subscription reconciles the Subscriptions of OLM Classic, namespace by namespace. It sets the state
+// of their catalogs, InstallPlans and operators in their statuses, resolves them, and creates the InstallPlans
+// that install the chosen bundles.
 //
-// Choosing is the resolution room's work, reading catalogs the snapshot room's, getting bundles out of
-// their images the unpack room's, and executing plans the installplan room's.
+// Package resolution chooses bundles, snapshot reads catalogs, unpack reads bundles from their images, and
+// installplan executes InstallPlans.
 package subscription

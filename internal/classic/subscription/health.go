@@ -11,8 +11,8 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// isHealthy reports whether a catalog is served, as far as its status says.
-func isHealthy(catalog *v1alpha1.CatalogSource) bool {
+// isCatalogHealthy reports whether the status of a catalog says that it is served.
+func isCatalogHealthy(catalog *v1alpha1.CatalogSource) bool {
 	switch catalog.Status.Reason {
 	case v1alpha1.CatalogSourceSpecInvalidError, v1alpha1.CatalogSourceConfigMapError, v1alpha1.CatalogSourceRegistryServerError:
 		return false
@@ -20,8 +20,8 @@ func isHealthy(catalog *v1alpha1.CatalogSource) bool {
 	return catalog.Address() != ""
 }
 
-// healthOf returns the health of catalogs, by namespace and name. What is as it was keeps its time.
-func healthOf(catalogs []v1alpha1.CatalogSource, before []v1alpha1.SubscriptionCatalogHealth, now metav1.Time) []v1alpha1.SubscriptionCatalogHealth {
+// catalogHealth returns the health of catalogs, sorted by namespace and name. Unchanged entries keep their time.
+func catalogHealth(catalogs []v1alpha1.CatalogSource, before []v1alpha1.SubscriptionCatalogHealth, now metav1.Time) []v1alpha1.SubscriptionCatalogHealth {
 	var all []v1alpha1.SubscriptionCatalogHealth
 	for i := range catalogs {
 		c := &catalogs[i]
@@ -29,9 +29,9 @@ func healthOf(catalogs []v1alpha1.CatalogSource, before []v1alpha1.SubscriptionC
 			CatalogSourceRef: &corev1.ObjectReference{
 				APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.CatalogSourceKind, Namespace: c.Namespace, Name: c.Name, UID: c.UID,
 			},
-			LastUpdated: &now, Healthy: isHealthy(c),
+			LastUpdated: &now, Healthy: isCatalogHealthy(c),
 		}
-		if at := slices.IndexFunc(before, func(b v1alpha1.SubscriptionCatalogHealth) bool { return isSame(b, h) }); at >= 0 {
+		if at := slices.IndexFunc(before, func(b v1alpha1.SubscriptionCatalogHealth) bool { return isSameHealth(b, h) }); at >= 0 {
 			h.LastUpdated = before[at].LastUpdated
 		}
 		all = append(all, h)
@@ -44,23 +44,23 @@ func healthOf(catalogs []v1alpha1.CatalogSource, before []v1alpha1.SubscriptionC
 	return all
 }
 
-// isSame reports whether two say the same of the same catalog.
-func isSame(a, b v1alpha1.SubscriptionCatalogHealth) bool {
+// isSameHealth reports whether two entries have the same health for the same catalog.
+func isSameHealth(a, b v1alpha1.SubscriptionCatalogHealth) bool {
 	x, y := a.CatalogSourceRef, b.CatalogSourceRef
 	return a.Healthy == b.Healthy && x != nil && y != nil && x.Namespace == y.Namespace && x.Name == y.Name && x.UID == y.UID
 }
 
-// noteHealth writes the health of the catalogs that are read for a Subscription into its status.
-func noteHealth(sub *v1alpha1.Subscription, catalogs []v1alpha1.CatalogSource, now metav1.Time) {
+// updateCatalogHealth sets the health of the catalogs in the status of a Subscription.
+func updateCatalogHealth(sub *v1alpha1.Subscription, catalogs []v1alpha1.CatalogSource, now metav1.Time) {
 	before := sub.Status.CatalogHealth
-	after := healthOf(catalogs, before, now)
+	after := catalogHealth(catalogs, before, now)
 	sub.Status.CatalogHealth = after
-	set(&sub.Status, now, healthCondition(&sub.Spec, before, after))
+	setCondition(&sub.Status, now, newHealthCondition(&sub.Spec, before, after))
 }
 
-// healthCondition reports whether all is well with the catalogs. Its reason says what has changed, if anything
-// has.
-func healthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha1.SubscriptionCatalogHealth) v1alpha1.SubscriptionCondition {
+// newHealthCondition returns the condition CatalogSourcesUnhealthy. Its reason is the change of the catalogs, if
+// there is one.
+func newHealthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha1.SubscriptionCatalogHealth) v1alpha1.SubscriptionCondition {
 	c := v1alpha1.SubscriptionCondition{
 		Type: v1alpha1.SubscriptionCatalogSourcesUnhealthy, Status: corev1.ConditionFalse,
 		Reason: v1alpha1.AllCatalogSourcesHealthy, Message: "all available catalogsources are healthy",
@@ -70,8 +70,8 @@ func healthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha1.S
 	}
 	name := spec.CatalogSourceNamespace + "/" + spec.CatalogSource
 	target := slices.IndexFunc(after, isTarget)
-	sick := slices.IndexFunc(after, func(h v1alpha1.SubscriptionCatalogHealth) bool { return !h.Healthy })
-	if target < 0 || sick >= 0 {
+	unhealthy := slices.IndexFunc(after, func(h v1alpha1.SubscriptionCatalogHealth) bool { return !h.Healthy })
+	if target < 0 || unhealthy >= 0 {
 		c.Status, c.Reason = corev1.ConditionTrue, v1alpha1.UnhealthyCatalogSourceFound
 	}
 
@@ -80,8 +80,8 @@ func healthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha1.S
 		c.Message = fmt.Sprintf("targeted catalogsource %s missing", name)
 	case !after[target].Healthy:
 		c.Message = fmt.Sprintf("targeted catalogsource %s unhealthy", name)
-	case sick >= 0:
-		ref := after[sick].CatalogSourceRef
+	case unhealthy >= 0:
+		ref := after[unhealthy].CatalogSourceRef
 		c.Message = fmt.Sprintf("catalogsource %s/%s, which dependencies may come from, is unhealthy: see its status", ref.Namespace, ref.Name)
 	}
 
@@ -92,7 +92,7 @@ func healthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha1.S
 		c.Reason = v1alpha1.CatalogSourcesAdded
 	case len(after) < len(before):
 		c.Reason = v1alpha1.CatalogSourcesDeleted
-	case !slices.EqualFunc(before, after, isSame):
+	case !slices.EqualFunc(before, after, isSameHealth):
 		c.Reason = v1alpha1.CatalogSourcesUpdated
 	}
 

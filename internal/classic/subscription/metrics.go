@@ -13,31 +13,31 @@ import (
 )
 
 var (
-	count = prometheus.NewGauge(prometheus.GaugeOpts{Name: "subscription_count", Help: "How many Subscriptions there are."})
-	syncs = prometheus.NewCounterVec(prometheus.CounterOpts{
+	subscriptionGauge = prometheus.NewGauge(prometheus.GaugeOpts{Name: "subscription_count", Help: "How many Subscriptions there are."})
+	syncCounter       = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "subscription_sync_total", Help: "How often a Subscription was looked at.",
 	}, []string{"name", "installed", "channel", "package", "approval"})
-	durations = prometheus.NewSummaryVec(prometheus.SummaryOpts{
+	resolutionDurations = prometheus.NewSummaryVec(prometheus.SummaryOpts{
 		Name: "olm_resolution_duration_seconds", Help: "How long it took to choose the operators of a namespace, in seconds.",
 		Objectives: map[float64]float64{0.9: 0.01, 0.95: 0.05, 0.99: 0.001},
 	}, []string{"outcome"})
 )
 
-func init() { ctrlmetrics.Registry.MustRegister(count, syncs, durations) }
+func init() { ctrlmetrics.Registry.MustRegister(subscriptionGauge, syncCounter, resolutionDurations) }
 
-// counts remembers by which labels Subscriptions are counted. The zero value is ready.
-type counts struct {
-	mu    sync.Mutex
-	known map[types.NamespacedName][]string
-	users map[string]int // of a series, by its labels
+// syncMetrics has the metric labels of each Subscription. The zero value is ready to use.
+type syncMetrics struct {
+	mu          sync.Mutex
+	known       map[types.NamespacedName][]string
+	seriesUsers map[string]int // of a series, by its labels
 }
 
-// seen counts a pass over the Subscriptions of a namespace, which are all that there are.
-func (c *counts) seen(namespace string, subs []*v1alpha1.Subscription) {
+// recordSync counts a reconcile of a namespace. subs are all Subscriptions of the namespace.
+func (c *syncMetrics) recordSync(namespace string, subs []*v1alpha1.Subscription) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil {
-		c.known, c.users = map[types.NamespacedName][]string{}, map[string]int{}
+		c.known, c.seriesUsers = map[types.NamespacedName][]string{}, map[string]int{}
 	}
 
 	there := map[types.NamespacedName]bool{}
@@ -45,38 +45,38 @@ func (c *counts) seen(namespace string, subs []*v1alpha1.Subscription) {
 		key := client.ObjectKeyFromObject(sub)
 		there[key] = true
 		labels := []string{sub.Name, sub.Status.InstalledCSV, sub.Spec.Channel, sub.Spec.Package, string(sub.Spec.InstallPlanApproval)}
-		c.replace(key, labels)
-		syncs.WithLabelValues(labels...).Inc()
+		c.replaceLabels(key, labels)
+		syncCounter.WithLabelValues(labels...).Inc()
 	}
 
 	for key := range c.known {
 		if key.Namespace == namespace && !there[key] {
-			c.replace(key, nil)
+			c.replaceLabels(key, nil)
 		}
 	}
 
-	count.Set(float64(len(c.known)))
+	subscriptionGauge.Set(float64(len(c.known)))
 }
 
-// replace has a Subscription be counted by other labels. Namesakes in other namespaces may share a series, which
-// goes with the last of them.
-func (c *counts) replace(key types.NamespacedName, labels []string) {
+// replaceLabels sets the metric labels of a Subscription; nil removes them. Subscriptions with the same name in
+// several namespaces may share a series, which is deleted with the last of them.
+func (c *syncMetrics) replaceLabels(key types.NamespacedName, labels []string) {
 	if old, ok := c.known[key]; ok {
-		series := joined(old)
-		if series == joined(labels) {
+		series := joinLabels(old)
+		if series == joinLabels(labels) {
 			return
 		}
-		if c.users[series]--; c.users[series] == 0 {
-			delete(c.users, series)
-			syncs.DeleteLabelValues(old...)
+		if c.seriesUsers[series]--; c.seriesUsers[series] == 0 {
+			delete(c.seriesUsers, series)
+			syncCounter.DeleteLabelValues(old...)
 		}
 		delete(c.known, key)
 	}
 
 	if labels != nil {
 		c.known[key] = labels
-		c.users[joined(labels)]++
+		c.seriesUsers[joinLabels(labels)]++
 	}
 }
 
-func joined(labels []string) string { return strings.Join(labels, "\x00") }
+func joinLabels(labels []string) string { return strings.Join(labels, "\x00") }

@@ -12,26 +12,26 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// proposal is what a plan is to bring.
+// proposal is the content of an InstallPlan to create.
 type proposal struct {
 	bundles []resolution.Choice
-	// subscriptions are made for bundles that none asks for.
+	// subscriptions are steps that create Subscriptions for dependencies without one.
 	subscriptions []*v1alpha1.Step
-	// chosen returns, for each Subscription whose choice is another than before, by name, the
+	// newCSVs maps the name of each Subscription whose resolution changed to the name of the new
 	// ClusterServiceVersion.
-	chosen map[string]string
+	newCSVs map[string]string
 }
 
-// isNews reports whether there is something to do.
-func (p *proposal) isNews() bool { return len(p.chosen) > 0 }
+// hasChanges reports whether the resolution of a Subscription changed.
+func (p *proposal) hasChanges() bool { return len(p.newCSVs) > 0 }
 
-// propose says what to do about what was chosen.
-func propose(choices []resolution.Choice, namespace string, subs []*v1alpha1.Subscription, isThere func(csv string) bool) (*proposal, error) {
-	p := &proposal{chosen: map[string]string{}}
+// newProposal compares the chosen bundles with the Subscriptions and returns what to install.
+func newProposal(choices []resolution.Choice, namespace string, subs []*v1alpha1.Subscription, isThere func(csv string) bool) (*proposal, error) {
+	p := &proposal{newCSVs: map[string]string{}}
 	for _, c := range choices {
 		asking, known := 0, 0
 		for _, sub := range subs {
-			if !asksFor(sub, &c) {
+			if !subscribesTo(sub, &c) {
 				continue
 			}
 			if asking++; sub.Status.CurrentCSV == c.Name {
@@ -45,7 +45,7 @@ func propose(choices []resolution.Choice, namespace string, subs []*v1alpha1.Sub
 
 		p.bundles = append(p.bundles, c)
 		if asking == 0 {
-			step, err := subscribe(&c, namespace)
+			step, err := newSubscriptionStep(&c, namespace)
 			if err != nil {
 				return nil, err
 			}
@@ -53,8 +53,8 @@ func propose(choices []resolution.Choice, namespace string, subs []*v1alpha1.Sub
 		}
 
 		for _, sub := range subs {
-			if asksFor(sub, &c) && sub.Status.CurrentCSV != c.Name {
-				p.chosen[sub.Name] = c.Name
+			if subscribesTo(sub, &c) && sub.Status.CurrentCSV != c.Name {
+				p.newCSVs[sub.Name] = c.Name
 			}
 		}
 	}
@@ -62,15 +62,15 @@ func propose(choices []resolution.Choice, namespace string, subs []*v1alpha1.Sub
 	return p, nil
 }
 
-// asksFor reports whether a Subscription is one to what was chosen.
-func asksFor(sub *v1alpha1.Subscription, c *resolution.Choice) bool {
+// subscribesTo reports whether a Subscription asks for a chosen bundle.
+func subscribesTo(sub *v1alpha1.Subscription, c *resolution.Choice) bool {
 	s, catalog := &sub.Spec, c.Catalog()
 	return s.Package == c.Package && (s.Channel == "" || s.Channel == c.Channel) &&
 		s.CatalogSource == catalog.Name && s.CatalogSourceNamespace == catalog.Namespace
 }
 
-// subscribe makes the step of the Subscription to a dependency.
-func subscribe(c *resolution.Choice, namespace string) (*v1alpha1.Step, error) {
+// newSubscriptionStep returns the step that creates the Subscription for a dependency.
+func newSubscriptionStep(c *resolution.Choice, namespace string) (*v1alpha1.Step, error) {
 	catalog := c.Catalog()
 	sub := &v1alpha1.Subscription{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.SubscriptionKind},
@@ -83,15 +83,15 @@ func subscribe(c *resolution.Choice, namespace string) (*v1alpha1.Step, error) {
 		},
 	}
 
-	return steps.Of(sub, c.Name, place(c, namespace))
+	return steps.Of(sub, c.Name, newStepPlace(c, namespace))
 }
 
-func place(c *resolution.Choice, namespace string) steps.Place {
+func newStepPlace(c *resolution.Choice, namespace string) steps.Place {
 	return steps.Place{Namespace: namespace, Catalog: c.Catalog().Name, CatalogNamespace: c.Catalog().Namespace}
 }
 
-// properties are those of a bundle, as the annotation of its ClusterServiceVersion has them.
-func properties(c *resolution.Choice) (string, error) {
+// marshalProperties returns the properties of a bundle in the format of its ClusterServiceVersion's annotation.
+func marshalProperties(c *resolution.Choice) (string, error) {
 	text, err := json.Marshal(struct {
 		Properties []fbc.Property `json:"properties"`
 	}{c.Properties})
@@ -101,8 +101,8 @@ func properties(c *resolution.Choice) (string, error) {
 	return string(text), nil
 }
 
-// newPlan makes a plan for a namespace, without its steps.
-func newPlan(namespace string, subs []*v1alpha1.Subscription, plans []v1alpha1.InstallPlan, all []*v1alpha1.Step) *v1alpha1.InstallPlan {
+// newInstallPlan returns an InstallPlan for a namespace, without its status.
+func newInstallPlan(namespace string, subs []*v1alpha1.Subscription, plans []v1alpha1.InstallPlan, all []*v1alpha1.Step) *v1alpha1.InstallPlan {
 	plan := &v1alpha1.InstallPlan{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "install-"},
 		Spec:       v1alpha1.InstallPlanSpec{Approval: v1alpha1.ApprovalAutomatic, Approved: true, ClusterServiceVersionNames: []string{}},
@@ -133,8 +133,8 @@ func newPlan(namespace string, subs []*v1alpha1.Subscription, plans []v1alpha1.I
 	return plan
 }
 
-// planStatus is the status of a new plan.
-func planStatus(plan *v1alpha1.InstallPlan, all []*v1alpha1.Step, lookups []v1alpha1.BundleLookup) v1alpha1.InstallPlanStatus {
+// newInstallPlanStatus returns the status of a new InstallPlan.
+func newInstallPlanStatus(plan *v1alpha1.InstallPlan, all []*v1alpha1.Step, lookups []v1alpha1.BundleLookup) v1alpha1.InstallPlanStatus {
 	status := v1alpha1.InstallPlanStatus{
 		Phase: v1alpha1.InstallPlanPhaseRequiresApproval, CatalogSources: []string{}, Plan: all, BundleLookups: lookups,
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 )
 
-// errNotYet says that a catalog is only being connected to.
-var errNotYet = errors.New("a catalog is being connected to")
+// errCatalogConnecting is the error while the connection to a catalog is not established yet.
+var errCatalogConnecting = errors.New("a catalog is being connected to")
 
-// catalogError says that a catalog cannot be read.
+// catalogError is the error for a catalog that cannot be read.
 type catalogError struct {
 	catalog types.NamespacedName
 	err     error
@@ -29,33 +29,33 @@ func (e *catalogError) Error() string {
 }
 func (e *catalogError) Unwrap() error { return e.err }
 
-// resolve has the operators of a namespace be chosen.
-func (r *reconciler) resolve(ctx context.Context, v *view) ([]resolution.Choice, error) {
-	catalogs := v.offering()
+// resolveNamespace returns the bundles that the Subscriptions of a namespace resolve to, and records the duration.
+func (r *reconciler) resolveNamespace(ctx context.Context, v *view) ([]resolution.Choice, error) {
+	catalogs := v.availableCatalogs()
 	for i := range catalogs {
-		if r.isConnecting(&catalogs[i]) {
-			return nil, errNotYet
+		if r.isCatalogConnecting(&catalogs[i]) {
+			return nil, errCatalogConnecting
 		}
 	}
 
 	begin := r.Clock.Now()
-	choices, err := r.resolveAmong(ctx, v, catalogs)
-	observe(r.Clock.Since(begin), err)
+	choices, err := r.resolveFromCatalogs(ctx, v, catalogs)
+	observeResolution(r.Clock.Since(begin), err)
 
 	return choices, err
 }
 
-func observe(took time.Duration, err error) {
+func observeResolution(took time.Duration, err error) {
 	outcome := "succeeded"
 	if err != nil {
 		outcome = "failed"
 	}
-	durations.WithLabelValues(outcome).Observe(took.Seconds())
+	resolutionDurations.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-func (r *reconciler) resolveAmong(ctx context.Context, v *view, catalogs []v1alpha1.CatalogSource) ([]resolution.Choice, error) {
+func (r *reconciler) resolveFromCatalogs(ctx context.Context, v *view, catalogs []v1alpha1.CatalogSource) ([]resolution.Choice, error) {
 	in := resolution.Input{
-		Namespace: v.namespace, Offers: make([]resolution.Offer, len(catalogs)), Subscriptions: v.subs, CSVs: v.csvs, FailForward: v.failForward(),
+		Namespace: v.namespace, Offers: make([]resolution.Offer, len(catalogs)), Subscriptions: v.subs, CSVs: v.csvs, FailForward: v.allowsFailForward(),
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range catalogs {
@@ -78,8 +78,8 @@ func (r *reconciler) resolveAmong(ctx context.Context, v *view, catalogs []v1alp
 	return resolution.Resolve(in)
 }
 
-// isConnecting reports whether nothing is known yet of a catalog, good or bad.
-func (r *reconciler) isConnecting(catalog *v1alpha1.CatalogSource) bool {
+// isCatalogConnecting reports whether the connection to a catalog has neither succeeded nor failed yet.
+func (r *reconciler) isCatalogConnecting(catalog *v1alpha1.CatalogSource) bool {
 	state, ok := r.Pool.State(client.ObjectKeyFromObject(catalog))
 	if !ok {
 		return catalog.Status.Reason == ""

@@ -12,17 +12,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
-// Programs that die after each write are followed by one that lives: the operators and their update come all the
-// same, by one plan each, and no plan without steps stays.
-func TestPrograms(t *testing.T) {
-	c, admin := prepare(t)
-	address, _ := serve(t, "",
-		release{pkg: "a", version: "1.0.0", properties: []string{requires("B")}},
-		release{pkg: "a", version: "1.1.0", replaces: "a.v1.0.0", properties: []string{requires("B")}},
-		release{pkg: "b", version: "1.0.0", properties: []string{provides("B")}})
-	c.catalog(c.global, "c", address)
-	sub, other := c.subscribe("a", startingAt("a.v1.0.0")), c.subscribe("b")
-	run := func(ctx context.Context, connection *rest.Config) { _ = program(ctx, connection, c) } // What a dying program fails with is of no interest.
+// Instances that stop after each write are followed by one that keeps running. The operators and their update are
+// installed by one InstallPlan each, and no plan without steps remains.
+func TestRestartAfterEachWrite(t *testing.T) {
+	c, admin := newFixtureWithoutControllers(t)
+	address, _ := serveCatalog(t, "",
+		catalogRelease{pkg: "a", version: "1.0.0", properties: []string{requires("B")}},
+		catalogRelease{pkg: "a", version: "1.1.0", replaces: "a.v1.0.0", properties: []string{requires("B")}},
+		catalogRelease{pkg: "b", version: "1.0.0", properties: []string{provides("B")}})
+	c.createCatalog(c.global, "c", address)
+	sub, other := c.createSubscription("a", startingAt("a.v1.0.0")), c.createSubscription("b")
+	run := func(ctx context.Context, connection *rest.Config) { _ = runControllers(ctx, connection, c) } // What a dying program fails with is of no interest.
 	isDone := func(csv string) func() bool {
 		return func() bool {
 			c.must(c.get(sub))
@@ -30,14 +30,14 @@ func TestPrograms(t *testing.T) {
 		}
 	}
 
-	c.survive(admin, run, isDone("a.v1.0.0"))
-	c.execute(c.planned(sub, "a.v1.0.0"))
-	c.survive(admin, run, isDone("a.v1.1.0"))
-	c.execute(c.planned(sub, "a.v1.1.0"))
-	last := mortal.Start(t.Context(), admin, 1<<30, run)
-	defer last.Kill()
+	c.runUntilDone(admin, run, isDone("a.v1.0.0"))
+	c.executePlan(c.waitForPlan(sub, "a.v1.0.0"))
+	c.runUntilDone(admin, run, isDone("a.v1.1.0"))
+	c.executePlan(c.waitForPlan(sub, "a.v1.1.0"))
+	last := mortal.Live(t.Context(), admin, 1<<30, run)
+	defer last.End()
 	for _, s := range []*v1alpha1.Subscription{sub, other} {
-		c.until(s, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
+		c.waitForStatus(s, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
 	}
 
 	if sub.Status.InstalledCSV != "a.v1.1.0" || other.Status.InstalledCSV != "b.v1.0.0" {
@@ -45,7 +45,7 @@ func TestPrograms(t *testing.T) {
 	}
 
 	executed := 0
-	for _, plan := range c.plans() {
+	for _, plan := range c.listPlans() {
 		if plan.Status.Phase == v1alpha1.InstallPlanPhaseComplete {
 			executed++
 		}
@@ -56,13 +56,13 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-func (c *cluster) hasSteps(plan string) bool {
+func (c *fixture) hasSteps(plan string) bool {
 	p := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: plan}}
 	return c.get(p) == nil && len(p.Status.Plan) > 0
 }
 
-// survive runs programs each of which may write once more than the one before, until something is done.
-func (c *cluster) survive(admin *rest.Config, run func(context.Context, *rest.Config), isDone func() bool) {
+// runUntilDone runs instances, each of which may write once more than the one before, until isDone is true.
+func (c *fixture) runUntilDone(admin *rest.Config, run func(context.Context, *rest.Config), isDone func() bool) {
 	c.t.Helper()
 	for writes := int64(1); !isDone(); writes++ {
 		if writes > 40 {

@@ -33,14 +33,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 )
 
-// workers is how many namespaces are looked after at the same time.
-const workers = 4
+// maxConcurrentReconciles limits how many namespaces are reconciled concurrently.
+const maxConcurrentReconciles = 4
 
-// After a failure a namespace waits this long, and then longer and longer up to a limit: a catalog that cannot be
-// read holds up what is installed.
+// After a failure a namespace backs off exponentially between these limits. The maximum is short, because a catalog
+// that cannot be read blocks installations.
 const (
-	firstPause = 200 * time.Millisecond
-	lastPause  = 2 * time.Minute
+	minRetryInterval = 200 * time.Millisecond
+	maxRetryInterval = 2 * time.Minute
 )
 
 // Options configure the controller.
@@ -49,15 +49,15 @@ type Options struct {
 	Pool *dial.Pool
 	// Snapshots reads catalogs through them.
 	Snapshots *snapshot.Store
-	// Unpacker gets bundles out of their images.
+	// Unpacker unpacks bundles from their images.
 	Unpacker *unpack.Unpacker
-	// UnpackTimeout is how long that may take when an OperatorGroup does not say; 0 is without end.
+	// UnpackTimeout limits unpacking when the OperatorGroup sets no timeout; 0 means no limit.
 	UnpackTimeout time.Duration
-	// GlobalNamespace is that of the catalogs that every namespace may use. Empty means none.
+	// GlobalNamespace is the namespace of the catalogs that all namespaces may use. Empty means none.
 	GlobalNamespace string
-	// Syncs counts passes; it may be nil.
+	// Syncs counts reconciles; it may be nil.
 	Syncs *clusteroperator.Syncs
-	// Clock tells the time. Nil means the real one.
+	// Clock returns the current time. Nil means the system clock.
 	Clock clock.PassiveClock
 }
 
@@ -68,16 +68,16 @@ type Options struct {
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions;operatorgroups;catalogsources,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Cached says what the cache of a manager that this controller runs in needs to hold of the kinds that it
-// watches: no copies of ClusterServiceVersions, and of the others not what is only shown or installed.
+// Cached returns the cache options that this controller needs. The cache holds no copied CSVs, and only the fields of
+// ClusterServiceVersions that the controller reads.
 func Cached() map[client.Object]cache.ByObject {
-	original, _ := labels.NewRequirement(csvinfo.LabelCopiedFrom, selection.DoesNotExist, nil) // The label is a constant.
+	original, _ := labels.NewRequirement(csvinfo.LabelCopiedFrom, selection.DoesNotExist, nil) // The label is valid.
 	return map[client.Object]cache.ByObject{
-		&v1alpha1.ClusterServiceVersion{}: {Label: labels.NewSelector().Add(*original), Transform: lighten},
+		&v1alpha1.ClusterServiceVersion{}: {Label: labels.NewSelector().Add(*original), Transform: transformCSV},
 	}
 }
 
-func lighten(object any) (any, error) {
+func transformCSV(object any) (any, error) {
 	if csv, ok := object.(*v1alpha1.ClusterServiceVersion); ok {
 		csv.ManagedFields = nil
 		delete(csv.Annotations, "alm-examples")
@@ -90,7 +90,7 @@ func lighten(object any) (any, error) {
 	return object, nil
 }
 
-// Setup adds the controller to a manager, whose cache is as Cached says.
+// Setup adds the controller to a manager whose cache uses the options of Cached.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Pool == nil || o.Snapshots == nil || o.Unpacker == nil {
 		return errors.New("setting up the controller of Subscriptions: pool, snapshots and unpacker are required")
@@ -101,19 +101,19 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	r := &reconciler{Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("operator-lifecycle-manager")}
 	own := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
-		return []ctrl.Request{request(o.GetNamespace())}
+		return []ctrl.Request{newRequest(o.GetNamespace())}
 	})
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("subscription").
 		Watches(&v1alpha1.Subscription{}, own).
-		Watches(&v1alpha1.InstallPlan{}, own, builder.WithPredicates(updated(isNewsOfPlan))).
-		Watches(&v1alpha1.ClusterServiceVersion{}, own, builder.WithPredicates(updated(isNewsOfCSV))).
+		Watches(&v1alpha1.InstallPlan{}, own, builder.WithPredicates(updatedIf(hasPlanChanged))).
+		Watches(&v1alpha1.ClusterServiceVersion{}, own, builder.WithPredicates(updatedIf(hasCSVChanged))).
 		Watches(&operatorsv1.OperatorGroup{}, own, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&v1alpha1.CatalogSource{}, handler.EnqueueRequestsFromMapFunc(r.ofCatalog), builder.WithPredicates(updated(isNewsOfCatalog))).
-		WatchesRawSource(r.connections()).
+		Watches(&v1alpha1.CatalogSource{}, handler.EnqueueRequestsFromMapFunc(r.enqueueCatalog), builder.WithPredicates(updatedIf(hasCatalogChanged))).
+		WatchesRawSource(r.newConnectionSource()).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, lastPause),
+			MaxConcurrentReconciles: maxConcurrentReconciles,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, maxRetryInterval),
 		}).
 		Complete(r)
 	if err != nil {
@@ -123,8 +123,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// updated lets through what comes and goes, and those changes that are news.
-func updated[T client.Object](isNews func(before, after T) bool) predicate.Predicate {
+// updatedIf returns a predicate for creations and deletions, and for the updates that isNews selects.
+func updatedIf[T client.Object](isNews func(before, after T) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(T)
 		after, ok2 := e.ObjectNew.(T)
@@ -132,28 +132,28 @@ func updated[T client.Object](isNews func(before, after T) bool) predicate.Predi
 	}}
 }
 
-func isNewsOfPlan(before, after *v1alpha1.InstallPlan) bool {
-	return before.Status.Phase != after.Status.Phase || isUnfinished(before) != isUnfinished(after) || isGoing(before) != isGoing(after)
+func hasPlanChanged(before, after *v1alpha1.InstallPlan) bool {
+	return before.Status.Phase != after.Status.Phase || isUnfinished(before) != isUnfinished(after) || isBeingDeleted(before) != isBeingDeleted(after)
 }
 
-func isNewsOfCSV(before, after *v1alpha1.ClusterServiceVersion) bool {
+func hasCSVChanged(before, after *v1alpha1.ClusterServiceVersion) bool {
 	return before.Status.Phase != after.Status.Phase || before.Spec.Replaces != after.Spec.Replaces ||
 		before.Annotations[csvinfo.AnnotationProperties] != after.Annotations[csvinfo.AnnotationProperties]
 }
 
-func isNewsOfCatalog(before, after *v1alpha1.CatalogSource) bool {
-	return before.Spec.Priority != after.Spec.Priority || isHealthy(before) != isHealthy(after) || isGoing(before) != isGoing(after)
+func hasCatalogChanged(before, after *v1alpha1.CatalogSource) bool {
+	return before.Spec.Priority != after.Spec.Priority || isCatalogHealthy(before) != isCatalogHealthy(after) || isBeingDeleted(before) != isBeingDeleted(after)
 }
 
-func isGoing(o metav1.Object) bool { return !o.GetDeletionTimestamp().IsZero() }
+func isBeingDeleted(o metav1.Object) bool { return !o.GetDeletionTimestamp().IsZero() }
 
-// ofCatalog returns the request that tells of a catalog.
-func (r *reconciler) ofCatalog(_ context.Context, catalog client.Object) []ctrl.Request {
+// enqueueCatalog is a map function that returns the request for a catalog.
+func (r *reconciler) enqueueCatalog(_ context.Context, catalog client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(catalog)}}
 }
 
-// connections is a source of the catalogs to which the connection was made, or has failed.
-func (r *reconciler) connections() source.Source {
+// newConnectionSource returns a source that enqueues catalogs whose connection was established or has failed.
+func (r *reconciler) newConnectionSource() source.Source {
 	var once sync.Once
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		once.Do(func() {

@@ -11,16 +11,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 )
 
-// isUnfinished reports whether a plan was begun to be made and is nothing yet: its steps come after the
-// Subscriptions know of it.
+// isUnfinished reports whether an InstallPlan has no content yet. Its steps are set after the reference in the
+// Subscriptions.
 func isUnfinished(plan *v1alpha1.InstallPlan) bool {
 	return len(plan.Status.Plan) == 0 && len(plan.Status.BundleLookups) == 0 &&
 		(plan.Status.Phase == v1alpha1.InstallPlanPhaseNone || plan.Status.Phase == v1alpha1.InstallPlanPhasePlanning)
 }
 
-// notePlan writes how the plan of a Subscription is into its status. A nil plan is one that is not there: a
-// Subscription that waits for it starts over. changed tells that it does.
-func notePlan(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, now metav1.Time) (changed bool) {
+// recordInstallPlan sets the conditions for the InstallPlan of a Subscription. A nil plan does not exist. If the
+// Subscription waits for it, its status is reset so that it resolves again; changed reports this.
+func recordInstallPlan(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, now metav1.Time) (changed bool) {
 	kinds := []string{v1alpha1.SubscriptionInstallPlanMissing, v1alpha1.SubscriptionInstallPlanPending, v1alpha1.SubscriptionInstallPlanFailed}
 	if status.InstallPlanRef == nil {
 		return false
@@ -31,7 +31,7 @@ func notePlan(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, n
 	case plan == nil:
 		c = v1alpha1.SubscriptionCondition{Type: v1alpha1.SubscriptionInstallPlanMissing, Reason: v1alpha1.ReferencedInstallPlanNotFound}
 	case plan.Status.Phase == v1alpha1.InstallPlanPhaseComplete:
-		unset(status, kinds...)
+		removeConditions(status, kinds...)
 		return false
 	case plan.Status.Phase == v1alpha1.InstallPlanPhaseFailed:
 		c = v1alpha1.SubscriptionCondition{Type: v1alpha1.SubscriptionInstallPlanFailed, Reason: v1alpha1.ReasonInstallPlanFailed}
@@ -49,11 +49,11 @@ func notePlan(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, n
 	c.Status = corev1.ConditionTrue
 	for _, kind := range kinds {
 		if kind != c.Type {
-			unset(status, kind)
+			removeConditions(status, kind)
 		}
 	}
 
-	set(status, now, c)
+	setCondition(status, now, c)
 	if plan == nil && status.State == v1alpha1.SubscriptionStateUpgradePending {
 		status.InstallPlanRef, status.Install, status.CurrentCSV, status.State = nil, nil, "", v1alpha1.SubscriptionStateNone
 		return true
@@ -62,32 +62,32 @@ func notePlan(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, n
 	return false
 }
 
-// adopt has a Subscription that a plan has made know of it.
-func adopt(sub *v1alpha1.Subscription, plan *v1alpha1.InstallPlan, failForward bool) (changed bool) {
+// adoptInstallPlan sets the InstallPlan that created a Subscription in its status.
+func adoptInstallPlan(sub *v1alpha1.Subscription, plan *v1alpha1.InstallPlan, failForward bool) (changed bool) {
 	if sub.Status.InstallPlanRef != nil || plan == nil {
 		return false
 	}
-	refer(&sub.Status, plan)
-	sub.Status.State = waiting(plan, failForward)
+	setInstallPlanRef(&sub.Status, plan)
+	sub.Status.State = pendingState(plan, failForward)
 	sub.Status.CurrentCSV = sub.Spec.StartingCSV
 	return true
 }
 
-// waiting is the state of a Subscription whose ClusterServiceVersion is not there yet.
-func waiting(plan *v1alpha1.InstallPlan, failForward bool) v1alpha1.SubscriptionState {
+// pendingState returns the state of a Subscription whose ClusterServiceVersion does not exist yet.
+func pendingState(plan *v1alpha1.InstallPlan, failForward bool) v1alpha1.SubscriptionState {
 	if failForward && plan != nil && plan.Status.Phase == v1alpha1.InstallPlanPhaseFailed {
 		return v1alpha1.SubscriptionStateFailed
 	}
 	return v1alpha1.SubscriptionStateUpgradePending
 }
 
-// noteOperator writes into the status whether the ClusterServiceVersion that was chosen is there.
-func noteOperator(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, isThere func(string) bool, failForward bool) (changed bool) {
+// recordInstalledCSV sets state and installedCSV by whether the chosen ClusterServiceVersion exists.
+func recordInstalledCSV(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, isThere func(string) bool, failForward bool) (changed bool) {
 	if status.CurrentCSV == "" {
 		return false
 	}
 
-	state, installed := waiting(plan, failForward), status.InstalledCSV
+	state, installed := pendingState(plan, failForward), status.InstalledCSV
 	if isThere(status.CurrentCSV) {
 		state, installed = v1alpha1.SubscriptionStateAtLatest, status.CurrentCSV
 	}
@@ -97,8 +97,8 @@ func noteOperator(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPla
 	return changed
 }
 
-// refer has a status name a plan.
-func refer(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan) {
+// setInstallPlanRef sets the references to an InstallPlan in a status.
+func setInstallPlanRef(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan) {
 	status.InstallPlanRef = &corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.InstallPlanKind,
 		Namespace: plan.Namespace, Name: plan.Name, UID: plan.UID, ResourceVersion: plan.ResourceVersion,
@@ -109,9 +109,9 @@ func refer(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan) {
 	status.InstallPlanGeneration = plan.Spec.Generation
 }
 
-// noteDeprecation writes into the status what of the installed operator its catalog deprecates. A catalog that
-// does not know the operator says nothing.
-func noteDeprecation(sub *v1alpha1.Subscription, snapshot *resolution.Snapshot, now metav1.Time) {
+// setDeprecationConditions sets the deprecation conditions of the installed operator. It changes nothing if the
+// catalog does not contain the operator.
+func setDeprecationConditions(sub *v1alpha1.Subscription, snapshot *resolution.Snapshot, now metav1.Time) {
 	if sub.Status.InstalledCSV == "" {
 		return
 	}
@@ -134,18 +134,18 @@ func noteDeprecation(sub *v1alpha1.Subscription, snapshot *resolution.Snapshot, 
 		{v1alpha1.SubscriptionBundleDeprecated, "olm.bundle/" + e.Name, e.Deprecation},
 	} {
 		if one.message == "" {
-			unset(&sub.Status, one.kind)
+			removeConditions(&sub.Status, one.kind)
 			continue
 		}
 		text := one.what + ": " + one.message
 		all = append(all, text)
-		raise(&sub.Status, now, one.kind, "", text)
+		setConditionTrue(&sub.Status, now, one.kind, "", text)
 	}
 
 	if len(all) == 0 {
-		unset(&sub.Status, v1alpha1.SubscriptionDeprecated)
+		removeConditions(&sub.Status, v1alpha1.SubscriptionDeprecated)
 		return
 	}
 
-	raise(&sub.Status, now, v1alpha1.SubscriptionDeprecated, "", strings.Join(all, "; "))
+	setConditionTrue(&sub.Status, now, v1alpha1.SubscriptionDeprecated, "", strings.Join(all, "; "))
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// view is what is there in a namespace, and of the catalogs that it may use.
+// view is the state of a namespace and of the catalogs that it may use.
 type view struct {
 	namespace string
-	// subs, by name, are changed as the pass goes; before are they as they were read.
+	// subs are sorted by name and changed during the reconcile; before are their original copies.
 	subs, before []*v1alpha1.Subscription
 	plans        []v1alpha1.InstallPlan
 	csvs         []v1alpha1.ClusterServiceVersion
 	groups       []operatorsv1.OperatorGroup
-	// catalogs of the namespace, and global ones.
+	// catalogs are those of the namespace and the global ones.
 	catalogs []v1alpha1.CatalogSource
 }
 
-// look reads what is there. Beside Subscriptions nothing is read in a namespace that has none.
-func (r *reconciler) look(ctx context.Context, reader client.Reader, namespace string) (*view, error) {
+// readView reads the state of a namespace. It reads nothing else if the namespace has no Subscriptions.
+func (r *reconciler) readView(ctx context.Context, reader client.Reader, namespace string) (*view, error) {
 	v := &view{namespace: namespace}
 	var subs v1alpha1.SubscriptionList
 	var plans v1alpha1.InstallPlanList
@@ -36,13 +36,13 @@ func (r *reconciler) look(ctx context.Context, reader client.Reader, namespace s
 	var groups operatorsv1.OperatorGroupList
 	in := client.InNamespace(namespace)
 	if err := reader.List(ctx, &subs, in); err != nil || len(subs.Items) == 0 {
-		return v, wrap("Subscriptions", namespace, err)
+		return v, wrapListError("Subscriptions", namespace, err)
 	}
 
 	err := errors.Join(
-		wrap("InstallPlans", namespace, reader.List(ctx, &plans, in)),
-		wrap("ClusterServiceVersions", namespace, reader.List(ctx, &csvs, in)),
-		wrap("OperatorGroups", namespace, reader.List(ctx, &groups, in)),
+		wrapListError("InstallPlans", namespace, reader.List(ctx, &plans, in)),
+		wrapListError("ClusterServiceVersions", namespace, reader.List(ctx, &csvs, in)),
+		wrapListError("OperatorGroups", namespace, reader.List(ctx, &groups, in)),
 	)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (r *reconciler) look(ctx context.Context, reader client.Reader, namespace s
 		}
 		var catalogs v1alpha1.CatalogSourceList
 		if err := r.client.List(ctx, &catalogs, client.InNamespace(ns)); err != nil {
-			return nil, wrap("CatalogSources", ns, err)
+			return nil, wrapListError("CatalogSources", ns, err)
 		}
 		for i := range catalogs.Items {
 			if catalogs.Items[i].DeletionTimestamp.IsZero() {
@@ -78,37 +78,37 @@ func (r *reconciler) look(ctx context.Context, reader client.Reader, namespace s
 	return v, nil
 }
 
-func wrap(kinds, namespace string, err error) error {
+func wrapListError(kinds, namespace string, err error) error {
 	if err != nil {
 		return fmt.Errorf("listing the %s of namespace %s: %w", kinds, namespace, err)
 	}
 	return nil
 }
 
-// isThere reports whether the namespace has a ClusterServiceVersion.
-func (v *view) isThere(name string) bool {
+// hasCSV reports whether the namespace has a ClusterServiceVersion.
+func (v *view) hasCSV(name string) bool {
 	return slices.ContainsFunc(v.csvs, func(csv v1alpha1.ClusterServiceVersion) bool { return csv.Name == name })
 }
 
-// failForward reports whether operators that failed may be replaced.
-func (v *view) failForward() bool {
+// allowsFailForward reports whether failed operators may be replaced.
+func (v *view) allowsFailForward() bool {
 	return len(v.groups) == 1 && v.groups[0].Spec.UpgradeStrategy == operatorsv1.UpgradeStrategyUnsafeFailForward
 }
 
-// isWaiting reports whether all that was asked for is under way.
+// isWaiting reports whether every Subscription waits for its InstallPlan.
 func (v *view) isWaiting() bool {
 	return !slices.ContainsFunc(v.subs, func(sub *v1alpha1.Subscription) bool {
 		return sub.Status.InstallPlanRef == nil || sub.Status.State != v1alpha1.SubscriptionStateUpgradePending
 	})
 }
 
-// isInstalling reports whether a plan is being executed.
+// isInstalling reports whether an InstallPlan is being executed.
 func (v *view) isInstalling() bool {
 	return slices.ContainsFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling })
 }
 
-// offering are the catalogs that operators of the namespace may come from.
-func (v *view) offering() []v1alpha1.CatalogSource {
+// availableCatalogs returns the catalogs that operators of the namespace may be installed from.
+func (v *view) availableCatalogs() []v1alpha1.CatalogSource {
 	all := slices.Clone(v.catalogs)
 	if len(v.groups) == 1 && v.groups[0].Annotations[operatorsv1.ExcludeGlobalNamespaceResolutionAnnotation] == "true" {
 		all = slices.DeleteFunc(all, func(c v1alpha1.CatalogSource) bool { return c.Namespace != v.namespace })
@@ -116,8 +116,8 @@ func (v *view) offering() []v1alpha1.CatalogSource {
 	return all
 }
 
-// isAsSeen reports whether a later view shows what this one was made of, so that what was decided still holds.
-func (v *view) isAsSeen(later *view) bool {
+// isUnchanged reports whether a later view has the same state, so that decisions are still valid.
+func (v *view) isUnchanged(later *view) bool {
 	return slices.EqualFunc(v.before, later.before, func(a, b *v1alpha1.Subscription) bool {
 		return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
 	}) && equalSets(v.plans, later.plans, func(p v1alpha1.InstallPlan) string {
@@ -140,9 +140,10 @@ func equalSets[T any](a, b []T, key func(T) string) bool {
 	return slices.Equal(keys(a), keys(b))
 }
 
-// plan returns the plan of a name; nil when there is none. A cache may be behind: for a Subscription that waits for
-// the plan, it is looked at twice whether it is there, and has its steps. One that will never have any is deleted.
-func (r *reconciler) plan(ctx context.Context, v *view, name string, isAwaited bool) (*v1alpha1.InstallPlan, error) {
+// getOrDiscardPlan returns the InstallPlan of a name; nil when there is none. If a Subscription waits for the plan and
+// the cache does not have it with steps, it reads the plan from the API server. It deletes a plan that has no steps,
+// because no instance will add them.
+func (r *reconciler) getOrDiscardPlan(ctx context.Context, v *view, name string, isAwaited bool) (*v1alpha1.InstallPlan, error) {
 	at := slices.IndexFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Name == name })
 	switch {
 	case at >= 0 && !isUnfinished(&v.plans[at]):
@@ -164,11 +165,11 @@ func (r *reconciler) plan(ctx context.Context, v *view, name string, isAwaited b
 		return plan, nil
 	}
 
-	return nil, r.discard(ctx, plan)
+	return nil, r.deleteUnfinishedPlan(ctx, plan)
 }
 
-// discard deletes a plan that was begun by a program that has ended since.
-func (r *reconciler) discard(ctx context.Context, plan *v1alpha1.InstallPlan) error {
+// deleteUnfinishedPlan deletes an InstallPlan that an earlier instance did not finish.
+func (r *reconciler) deleteUnfinishedPlan(ctx context.Context, plan *v1alpha1.InstallPlan) error {
 	err := r.client.Delete(ctx, plan, client.Preconditions{UID: &plan.UID, ResourceVersion: &plan.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting InstallPlan %s/%s, which was not finished: %w", plan.Namespace, plan.Name, err)

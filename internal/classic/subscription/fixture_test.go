@@ -61,16 +61,16 @@ var kinds = []func(*runtime.Scheme) error{
 	corev1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, batchv1.AddToScheme, eventsv1.AddToScheme, admissionv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
 }
 
-// cluster is an API server with the controllers of catalogs and Subscriptions. The test plays what executes plans.
-type cluster struct {
+// fixture holds an API server with the controllers of catalogs and Subscriptions. The tests execute InstallPlans.
+type fixture struct {
 	t *testing.T
 	client.Client
-	// namespace is that of the Subscriptions, global that of global catalogs.
+	// namespace has the Subscriptions, global the global catalogs.
 	namespace, global string
 }
 
-// prepare makes the namespaces of a test. The first has an OperatorGroup.
-func prepare(t *testing.T) (*cluster, *rest.Config) {
+// newFixtureWithoutControllers creates the namespaces of a test. The first has an OperatorGroup.
+func newFixtureWithoutControllers(t *testing.T) (*fixture, *rest.Config) {
 	t.Helper()
 	admin := env.Start(t)
 	direct, err := client.New(admin, client.Options{Scheme: env.Scheme(t, kinds...)})
@@ -78,7 +78,7 @@ func prepare(t *testing.T) (*cluster, *rest.Config) {
 		t.Fatal(err)
 	}
 
-	c := &cluster{t: t, Client: direct}
+	c := &fixture{t: t, Client: direct}
 	for _, name := range []*string{&c.namespace, &c.global} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "subscriptions-"}}
 		c.must(c.Create(t.Context(), namespace))
@@ -97,13 +97,13 @@ func prepare(t *testing.T) (*cluster, *rest.Config) {
 	return c, admin
 }
 
-// start runs the controllers until the test ends.
-func start(t *testing.T) *cluster {
+// newFixture creates the namespaces and runs the controllers until the test ends.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c, admin := prepare(t)
+	c, admin := newFixtureWithoutControllers(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- program(ctx, admin, c) }()
+	go func() { done <- runControllers(ctx, admin, c) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -114,8 +114,8 @@ func start(t *testing.T) *cluster {
 	return c
 }
 
-// program runs the controllers for the namespaces of a test.
-func program(ctx context.Context, connection *rest.Config, c *cluster) error {
+// runControllers runs the controllers for the namespaces of a test.
+func runControllers(ctx context.Context, connection *rest.Config, c *fixture) error {
 	connection = rest.CopyConfig(connection)
 	connection.QPS = -1
 	options := ctrl.Options{
@@ -153,15 +153,15 @@ func program(ctx context.Context, connection *rest.Config, c *cluster) error {
 	return mgr.Start(ctx)
 }
 
-func (c *cluster) must(err error) {
+func (c *fixture) must(err error) {
 	c.t.Helper()
 	if err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// eventually waits until a check has nothing to say any more.
-func (c *cluster) eventually(check func() error) {
+// eventually waits until a check returns no error.
+func (c *fixture) eventually(check func() error) {
 	c.t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
@@ -173,8 +173,8 @@ func (c *cluster) eventually(check func() error) {
 	}
 }
 
-// edit changes an object.
-func edit[T client.Object](c *cluster, object T, change func(T)) {
+// updateObject updates an object.
+func updateObject[T client.Object](c *fixture, object T, change func(T)) {
 	c.t.Helper()
 	c.eventually(func() error {
 		if err := c.get(object); err != nil {
@@ -186,12 +186,12 @@ func edit[T client.Object](c *cluster, object T, change func(T)) {
 	})
 }
 
-func (c *cluster) get(object client.Object) error {
+func (c *fixture) get(object client.Object) error {
 	return c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object)
 }
 
-// release is a bundle of a catalog.
-type release struct {
+// catalogRelease is a bundle of a catalog.
+type catalogRelease struct {
 	pkg, version, replaces string
 	channel                string // empty for stable
 	image                  string // empty for one whose manifests the catalog has
@@ -199,7 +199,7 @@ type release struct {
 	deprecated             string
 }
 
-func (r release) name() string { return r.pkg + ".v" + r.version }
+func (r catalogRelease) name() string { return r.pkg + ".v" + r.version }
 
 // provides and requires are properties.
 func provides(kind string) string { return gvk("olm.gvk", kind) }
@@ -209,14 +209,14 @@ func gvk(property, kind string) string {
 }
 
 // csv is the ClusterServiceVersion of a release.
-func (r release) csv() string {
+func (r catalogRelease) csv() string {
 	return fmt.Sprintf(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":%q},
 		"spec":{"displayName":%q,"version":%q,"replaces":"what the bundle says","install":{"strategy":"deployment","spec":{"deployments":[],
 		"permissions":[{"serviceAccountName":"worker","rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}]}}}}`, r.name(), r.pkg, r.version)
 }
 
-// fbc writes releases as a file-based catalog.
-func fbc(releases ...release) string {
+// renderFBC writes releases as a file-based catalog.
+func renderFBC(releases ...catalogRelease) string {
 	var text strings.Builder
 	type channel struct{ pkg, name string }
 	var channels []channel
@@ -257,11 +257,11 @@ func fbc(releases ...release) string {
 	return text.String()
 }
 
-// serve runs a catalog until the test ends, or it is stopped. An empty address is any.
-func serve(t *testing.T, address string, releases ...release) (at string, stop func()) {
+// serveCatalog runs a catalog until the test ends, or it is stopped. An empty address is any.
+func serveCatalog(t *testing.T, address string, releases ...catalogRelease) (at string, stop func()) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(fbc(releases...)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(renderFBC(releases...)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if address == "" {
@@ -290,8 +290,8 @@ func serve(t *testing.T, address string, releases ...release) (at string, stop f
 	return at, stop
 }
 
-// catalog makes a catalog that is served at an address.
-func (c *cluster) catalog(namespace, name, address string) *v1alpha1.CatalogSource {
+// createCatalog creates a CatalogSource that is served at an address.
+func (c *fixture) createCatalog(namespace, name, address string) *v1alpha1.CatalogSource {
 	c.t.Helper()
 	catalog := &v1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -301,8 +301,8 @@ func (c *cluster) catalog(namespace, name, address string) *v1alpha1.CatalogSour
 	return catalog
 }
 
-// subscribe makes a Subscription to the catalog "c" of global catalogs.
-func (c *cluster) subscribe(pkg string, change ...func(*v1alpha1.Subscription)) *v1alpha1.Subscription {
+// createSubscription creates a Subscription to the global catalog "c".
+func (c *fixture) createSubscription(pkg string, change ...func(*v1alpha1.Subscription)) *v1alpha1.Subscription {
 	c.t.Helper()
 	sub := &v1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: pkg},
@@ -320,8 +320,8 @@ func startingAt(csv string) func(*v1alpha1.Subscription) {
 	return func(s *v1alpha1.Subscription) { s.Spec.StartingCSV = csv }
 }
 
-// until waits until a Subscription is as wanted.
-func (c *cluster) until(sub *v1alpha1.Subscription, isSo func(*v1alpha1.SubscriptionStatus) bool) {
+// waitForStatus waits until the status of a Subscription satisfies a condition.
+func (c *fixture) waitForStatus(sub *v1alpha1.Subscription, isSo func(*v1alpha1.SubscriptionStatus) bool) {
 	c.t.Helper()
 	c.eventually(func() error {
 		if err := c.get(sub); err != nil {
@@ -335,8 +335,8 @@ func (c *cluster) until(sub *v1alpha1.Subscription, isSo func(*v1alpha1.Subscrip
 	})
 }
 
-// event reports whether there is an event as wanted.
-func (c *cluster) event(isSo func(*eventsv1.Event) bool) error {
+// checkEvent returns an error if no event satisfies a condition.
+func (c *fixture) checkEvent(isSo func(*eventsv1.Event) bool) error {
 	var events eventsv1.EventList
 	if err := c.List(c.t.Context(), &events); err != nil {
 		return err
@@ -357,8 +357,8 @@ func condition(s *v1alpha1.SubscriptionStatus, kind string) v1alpha1.Subscriptio
 	return v1alpha1.SubscriptionCondition{}
 }
 
-// planned waits until a Subscription has a plan for a ClusterServiceVersion, which has its steps.
-func (c *cluster) planned(sub *v1alpha1.Subscription, csv string) *v1alpha1.InstallPlan {
+// waitForPlan waits until a Subscription has a plan for a ClusterServiceVersion, which has its steps.
+func (c *fixture) waitForPlan(sub *v1alpha1.Subscription, csv string) *v1alpha1.InstallPlan {
 	c.t.Helper()
 	plan := &v1alpha1.InstallPlan{}
 	c.eventually(func() error {
@@ -385,15 +385,16 @@ func (c *cluster) planned(sub *v1alpha1.Subscription, csv string) *v1alpha1.Inst
 	return plan
 }
 
-// execute plays what executes a plan: ClusterServiceVersions and Subscriptions are made, and what is replaced goes.
-func (c *cluster) execute(plan *v1alpha1.InstallPlan) {
+// executePlan executes an InstallPlan: it creates its ClusterServiceVersions and Subscriptions and deletes the
+// replaced ClusterServiceVersions.
+func (c *fixture) executePlan(plan *v1alpha1.InstallPlan) {
 	c.t.Helper()
 	for _, step := range plan.Status.Plan {
 		switch step.Resource.Kind {
 		case v1alpha1.ClusterServiceVersionKind:
 			csv := &v1alpha1.ClusterServiceVersion{}
 			c.must(json.Unmarshal([]byte(step.Resource.Manifest), csv))
-			c.install(csv)
+			c.installCSV(csv)
 		case v1alpha1.SubscriptionKind:
 			sub := &v1alpha1.Subscription{}
 			c.must(json.Unmarshal([]byte(step.Resource.Manifest), sub))
@@ -407,8 +408,8 @@ func (c *cluster) execute(plan *v1alpha1.InstallPlan) {
 	c.must(c.Status().Patch(c.t.Context(), plan, client.MergeFrom(before)))
 }
 
-// install makes a ClusterServiceVersion that has succeeded, and deletes the one that it replaces.
-func (c *cluster) install(csv *v1alpha1.ClusterServiceVersion) {
+// installCSV creates a succeeded ClusterServiceVersion, and deletes the one that it replaces.
+func (c *fixture) installCSV(csv *v1alpha1.ClusterServiceVersion) {
 	c.t.Helper()
 	csv.Namespace = c.namespace
 	c.must(client.IgnoreAlreadyExists(c.Create(c.t.Context(), csv)))
@@ -421,8 +422,8 @@ func (c *cluster) install(csv *v1alpha1.ClusterServiceVersion) {
 	}
 }
 
-// plans returns those of the namespace.
-func (c *cluster) plans() []v1alpha1.InstallPlan {
+// listPlans returns the InstallPlans of the namespace.
+func (c *fixture) listPlans() []v1alpha1.InstallPlan {
 	c.t.Helper()
 	var plans v1alpha1.InstallPlanList
 	c.must(c.List(c.t.Context(), &plans, client.InNamespace(c.namespace)))

@@ -22,9 +22,9 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// When all is as it should be, another look at it writes nothing.
-func TestNothingIsWrittenWithoutNeed(t *testing.T) {
-	c, admin := prepare(t)
+// A second reconcile of an unchanged state writes nothing.
+func TestSecondReconcileWritesNothing(t *testing.T) {
+	c, admin := newFixtureWithoutControllers(t)
 	var writes atomic.Int64
 	admin.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -37,7 +37,7 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func(connection *rest.Config) { done <- program(ctx, connection, c) }(admin)
+	go func(connection *rest.Config) { done <- runControllers(ctx, connection, c) }(admin)
 	defer func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -45,11 +45,11 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 		}
 	}()
 
-	address, _ := serve(t, "", release{pkg: "a", version: "1.0.0"})
-	c.catalog(c.global, "c", address)
-	sub := c.subscribe("a", func(s *v1alpha1.Subscription) { s.Name = "settled" })
-	c.execute(c.planned(sub, "a.v1.0.0"))
-	c.until(sub, func(s *v1alpha1.SubscriptionStatus) bool {
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
+	c.createCatalog(c.global, "c", address)
+	sub := c.createSubscription("a", func(s *v1alpha1.Subscription) { s.Name = "settled" })
+	c.executePlan(c.waitForPlan(sub, "a.v1.0.0"))
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return s.State == v1alpha1.SubscriptionStateAtLatest && len(s.Conditions) == 1 &&
 			condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy).Reason == v1alpha1.AllCatalogSourcesHealthy
 	})
@@ -62,12 +62,12 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 	})
 
 	before := writes.Load()
-	// A pass ends before the next begins: the first two of these have ended when the third begins.
+	// Reconciles of a namespace do not overlap: the first two have ended when the third begins.
 	for i := range 3 {
-		looks := looksAt(t, "settled")
-		edit(c, sub, func(s *v1alpha1.Subscription) { s.Labels = map[string]string{"look": strconv.Itoa(i)} })
+		looks := countSyncs(t, "settled")
+		updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Labels = map[string]string{"look": strconv.Itoa(i)} })
 		c.eventually(func() error {
-			if looksAt(t, "settled") == looks {
+			if countSyncs(t, "settled") == looks {
 				return errors.New("nobody has looked")
 			}
 			return nil
@@ -79,8 +79,8 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 	}
 }
 
-// looksAt returns how often Subscriptions of a name were looked at.
-func looksAt(t *testing.T, name string) float64 {
+// countSyncs returns how often Subscriptions of a name were reconciled.
+func countSyncs(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
 	if err != nil {
@@ -104,50 +104,50 @@ func looksAt(t *testing.T, name string) float64 {
 	return total
 }
 
-// A Subscription that is made anew goes on with the operator that is there.
-func TestSubscriptionThatIsMadeAnew(t *testing.T) {
-	c := start(t)
-	address, _ := serve(t, "", release{pkg: "a", version: "1.0.0"}, release{pkg: "a", version: "1.1.0", replaces: "a.v1.0.0"})
-	c.catalog(c.global, "c", address)
-	c.phase(c.csv("a.v1.0.0", ""), v1alpha1.CSVPhaseSucceeded)
-	sub := c.subscribe("a")
-	plan := c.planned(sub, "a.v1.1.0")
-	if sub.Status.InstalledCSV != "a.v1.0.0" || len(c.plans()) != 1 || plan.Spec.Generation != 1 {
-		t.Errorf("installed: %q, plan %d of %d", sub.Status.InstalledCSV, plan.Spec.Generation, len(c.plans()))
+// A recreated Subscription adopts the installed operator.
+func TestRecreatedSubscription(t *testing.T) {
+	c := newFixture(t)
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"}, catalogRelease{pkg: "a", version: "1.1.0", replaces: "a.v1.0.0"})
+	c.createCatalog(c.global, "c", address)
+	c.setPhase(c.createCSV("a.v1.0.0", ""), v1alpha1.CSVPhaseSucceeded)
+	sub := c.createSubscription("a")
+	plan := c.waitForPlan(sub, "a.v1.1.0")
+	if sub.Status.InstalledCSV != "a.v1.0.0" || len(c.listPlans()) != 1 || plan.Spec.Generation != 1 {
+		t.Errorf("installed: %q, plan %d of %d", sub.Status.InstalledCSV, plan.Spec.Generation, len(c.listPlans()))
 	}
 }
 
-// While one version takes the place of another, nothing is chosen. One that has failed is in the way of the next,
-// unless the OperatorGroup lets it be replaced.
-func TestReplacementThatFails(t *testing.T) {
-	c := start(t)
-	address, _ := serve(t, "", release{pkg: "a", version: "1.0.0"}, release{pkg: "a", version: "1.1.0", replaces: "a.v1.0.0"},
-		release{pkg: "a", version: "1.2.0", replaces: "a.v1.1.0"})
-	c.catalog(c.global, "c", address)
-	old, young := c.csv("a.v1.0.0", ""), c.csv("a.v1.1.0", "a.v1.0.0")
-	c.phase(old, v1alpha1.CSVPhaseReplacing)
-	c.phase(young, v1alpha1.CSVPhaseInstalling)
-	sub := c.subscribe("a")
+// Nothing is resolved while one version replaces another. A failed version blocks the next one, unless the
+// OperatorGroup allows it to be replaced.
+func TestFailedReplacement(t *testing.T) {
+	c := newFixture(t)
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"}, catalogRelease{pkg: "a", version: "1.1.0", replaces: "a.v1.0.0"},
+		catalogRelease{pkg: "a", version: "1.2.0", replaces: "a.v1.1.0"})
+	c.createCatalog(c.global, "c", address)
+	old, young := c.createCSV("a.v1.0.0", ""), c.createCSV("a.v1.1.0", "a.v1.0.0")
+	c.setPhase(old, v1alpha1.CSVPhaseReplacing)
+	c.setPhase(young, v1alpha1.CSVPhaseInstalling)
+	sub := c.createSubscription("a")
 	before := sub.DeepCopy()
 	sub.Status = v1alpha1.SubscriptionStatus{
 		CurrentCSV: "a.v1.1.0", InstalledCSV: "a.v1.1.0", State: v1alpha1.SubscriptionStateAtLatest, LastUpdated: metav1.Now(),
 	}
 	c.must(c.Status().Patch(t.Context(), sub, client.MergeFrom(before)))
-	c.until(sub, func(s *v1alpha1.SubscriptionStatus) bool {
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy).Reason == v1alpha1.AllCatalogSourcesHealthy && s.CurrentCSV == "a.v1.1.0"
 	})
-	c.phase(young, v1alpha1.CSVPhaseFailed)
-	c.until(sub, func(s *v1alpha1.SubscriptionStatus) bool {
+	c.setPhase(young, v1alpha1.CSVPhaseFailed)
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return condition(s, v1alpha1.SubscriptionResolutionFailed).Reason == v1alpha1.ConstraintsNotSatisfiable
 	})
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
-	edit(c, group, func(g *operatorsv1.OperatorGroup) {
+	updateObject(c, group, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.UpgradeStrategy = operatorsv1.UpgradeStrategyUnsafeFailForward
 	})
-	c.planned(sub, "a.v1.2.0")
+	c.waitForPlan(sub, "a.v1.2.0")
 }
 
-func (c *cluster) csv(name, replaces string) *v1alpha1.ClusterServiceVersion {
+func (c *fixture) createCSV(name, replaces string) *v1alpha1.ClusterServiceVersion {
 	c.t.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name, Annotations: map[string]string{
@@ -162,7 +162,7 @@ func (c *cluster) csv(name, replaces string) *v1alpha1.ClusterServiceVersion {
 	return csv
 }
 
-func (c *cluster) phase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase) {
+func (c *fixture) setPhase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase) {
 	c.t.Helper()
 	before := csv.DeepCopy()
 	csv.Status.Phase = phase
