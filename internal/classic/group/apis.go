@@ -13,15 +13,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// apis makes the ClusterRoles that give access to the APIs of operators.
-type apis struct {
+// apiRoleReconciler creates the ClusterRoles that grant access to the APIs of operators.
+type apiRoleReconciler struct {
 	client client.Client
-	roles  roles
+	roles  roleWriter
 }
 
-// Reconcile makes the ClusterRoles of the APIs of one ClusterServiceVersion, once it is installed. They
-// are never removed here: each goes with the API that it gives access to.
-func (r *apis) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// Reconcile ensures the ClusterRoles for the APIs of one installed ClusterServiceVersion. It never deletes
+// them: each has the API that it grants access to as its owner.
+func (r *apiRoleReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csv := &v1alpha1.ClusterServiceVersion{}
 	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -32,20 +32,20 @@ func (r *apis) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 
 	var failed error
 	uids := func(kind, name string) types.UID {
-		uid, err := r.uid(ctx, kind, name)
+		uid, err := r.getUID(ctx, kind, name)
 		if err != nil {
 			failed = err
 		}
 		return uid
 	}
 
-	wanted := apiRoles(csv, uids)
+	wanted := newAPIRoles(csv, uids)
 	if failed != nil {
 		return ctrl.Result{}, failed
 	}
 
 	for i := range wanted {
-		if err := r.roles.ensure(ctx, &wanted[i]); err != nil {
+		if err := r.roles.ensureRole(ctx, &wanted[i]); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -53,37 +53,37 @@ func (r *apis) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	return ctrl.Result{}, nil
 }
 
-// uid returns the UID of a CRD or an APIService; empty when it is not there.
-func (r *apis) uid(ctx context.Context, kind, name string) (types.UID, error) {
+// getUID returns the UID of a CRD or an APIService; empty when it does not exist.
+func (r *apiRoleReconciler) getUID(ctx context.Context, kind, name string) (types.UID, error) {
 	gvk := crdKind
 	if kind == kindAPIService {
 		gvk = apiServiceKind
 	}
-	object := metadataOf(gvk)
+	object := newPartialMetadata(gvk)
 	err := r.client.Get(ctx, client.ObjectKey{Name: name}, object)
 	return object.UID, client.IgnoreNotFound(err)
 }
 
-// ownersOfAPI wakes the ClusterServiceVersions that own a CRD or an APIService.
-func (r *apis) ownersOfAPI(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.owners(ctx, object.GetObjectKind().GroupVersionKind(), object.GetName())
+// enqueueOwnersOfAPI is a map function that returns the ClusterServiceVersions that own a CRD or an APIService.
+func (r *apiRoleReconciler) enqueueOwnersOfAPI(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.listOwners(ctx, object.GetObjectKind().GroupVersionKind(), object.GetName())
 }
 
-// ownersOfRole wakes the ClusterServiceVersions of whose APIs a ClusterRole is.
-func (r *apis) ownersOfRole(ctx context.Context, role client.Object) []ctrl.Request {
+// enqueueOwnersOfRole is a map function that returns the ClusterServiceVersions that own the API of a ClusterRole.
+func (r *apiRoleReconciler) enqueueOwnersOfRole(ctx context.Context, role client.Object) []ctrl.Request {
 	var requests []ctrl.Request
 	for _, o := range role.GetOwnerReferences() {
 		if o.Kind == kindCRD || o.Kind == kindAPIService {
-			requests = append(requests, r.owners(ctx, schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), o.Name)...)
+			requests = append(requests, r.listOwners(ctx, schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), o.Name)...)
 		}
 	}
 	return requests
 }
 
-func (r *apis) owners(ctx context.Context, kind schema.GroupVersionKind, name string) []ctrl.Request {
+func (r *apiRoleReconciler) listOwners(ctx context.Context, kind schema.GroupVersionKind, name string) []ctrl.Request {
 	var list v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to be woken")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to enqueue")
 		return nil
 	}
 

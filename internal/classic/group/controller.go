@@ -24,8 +24,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Namespaces that groups watch are labelled, and the ServiceAccounts, Roles and definitions that operators use.
-// The ClusterRoles of a group and of its APIs hold all verbs of resources that are known by operators only.
+// The controllers label the namespaces that groups target and the service accounts of groups. The ClusterRoles of a
+// group and of its APIs contain all verbs for resources that only operators define, hence escalate and bind.
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups/status,verbs=patch
@@ -38,22 +38,22 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=escalate;bind
 
-// groups brings OperatorGroups to what they ask for.
-type groups struct {
+// groupReconciler reconciles OperatorGroups.
+type groupReconciler struct {
 	client client.Client
-	roles  roles
-	// marked has the ClusterRoles of groups.
+	roles  roleWriter
+	// marked reads the labelled ClusterRoles of groups from the cache.
 	marked client.Reader
 	clock  clock.PassiveClock
 }
 
-// Reconcile brings one group up to date. A status that changes is written first, and wakes the
-// controller for what follows from it.
-func (r *groups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// Reconcile reconciles one group. If the status changes, it only patches the status. That update triggers another
+// reconcile for the rest.
+func (r *groupReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	group := &operatorsv1.OperatorGroup{}
 	switch err := r.client.Get(ctx, req.NamespacedName, group); {
 	case apierrors.IsNotFound(err):
-		return ctrl.Result{}, r.removeRoles(ctx, req.NamespacedName)
+		return ctrl.Result{}, r.deleteRoles(ctx, req.NamespacedName)
 	case err != nil:
 		return ctrl.Result{}, err
 	case !group.DeletionTimestamp.IsZero():
@@ -76,16 +76,16 @@ func (r *groups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	}
 
 	if isAlone {
-		// Of several groups none counts: they would write over each other.
-		if err := r.annotate(ctx, group, members.Items); err != nil {
+		// Of several groups none applies: they would overwrite each other's annotations.
+		if err := r.annotateMembers(ctx, group, members.Items); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 
-	return ctrl.Result{}, errors.Join(r.ensureRoles(ctx, group, members.Items), r.prune(ctx, group, members.Items))
+	return ctrl.Result{}, errors.Join(r.ensureRoles(ctx, group, members.Items), r.pruneProvidedAPIs(ctx, group, members.Items))
 }
 
-func (r *groups) isAlone(ctx context.Context, group *operatorsv1.OperatorGroup) (bool, error) {
+func (r *groupReconciler) isAlone(ctx context.Context, group *operatorsv1.OperatorGroup) (bool, error) {
 	var list operatorsv1.OperatorGroupList
 	if err := r.client.List(ctx, &list, client.InNamespace(group.Namespace)); err != nil {
 		return false, fmt.Errorf("listing the OperatorGroups of namespace %s: %w", group.Namespace, err)
@@ -93,12 +93,12 @@ func (r *groups) isAlone(ctx context.Context, group *operatorsv1.OperatorGroup) 
 	return len(list.Items) == 1, nil
 }
 
-// updateStatus writes the status of a group if it changes. A ServiceAccount that is another than
-// before lets installations begin anew that failed for good.
-func (r *groups) updateStatus(ctx context.Context, group *operatorsv1.OperatorGroup, isAlone bool) (changed bool, err error) {
+// updateStatus patches the status of a group and reports whether it changed. A changed service account lets
+// permanently failed installations be retried.
+func (r *groupReconciler) updateStatus(ctx context.Context, group *operatorsv1.OperatorGroup, isAlone bool) (changed bool, err error) {
 	f := facts{isAlone: isAlone, namespaces: map[string]labels.Set{}}
 	if name := group.Spec.ServiceAccountName; name != "" {
-		if f.account, err = r.account(ctx, group.Namespace, name); err != nil {
+		if f.account, err = r.ensureAccountLabel(ctx, group.Namespace, name); err != nil {
 			return false, err
 		}
 	}
@@ -114,7 +114,7 @@ func (r *groups) updateStatus(ctx context.Context, group *operatorsv1.OperatorGr
 		}
 	}
 
-	status, invalid := statusOf(group, f, r.clock.Now())
+	status, invalid := computeStatus(group, f, r.clock.Now())
 	if invalid != nil {
 		invalid = reconcile.TerminalError(fmt.Errorf("OperatorGroup %s/%s: %w", group.Namespace, group.Name, invalid))
 	}
@@ -125,16 +125,16 @@ func (r *groups) updateStatus(ctx context.Context, group *operatorsv1.OperatorGr
 	before := group.DeepCopy()
 	group.Status = status
 	err = r.client.Status().Patch(ctx, group, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // What has changed wakes the controller.
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // The change triggers a reconcile.
 		return false, fmt.Errorf("writing the status of OperatorGroup %s/%s: %w", group.Namespace, group.Name, err)
 	}
 
 	return true, invalid
 }
 
-// account returns the ServiceAccount of a group, marked as used by OLM; nil when it is not there.
-func (r *groups) account(ctx context.Context, namespace, name string) (*metav1.PartialObjectMetadata, error) {
-	account := metadataOf(serviceAccountKind)
+// ensureAccountLabel labels the service account of a group as managed by OLM and returns it; nil when it does not exist.
+func (r *groupReconciler) ensureAccountLabel(ctx context.Context, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	account := newPartialMetadata(serviceAccountKind)
 	switch err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, account); {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -146,11 +146,11 @@ func (r *groups) account(ctx context.Context, namespace, name string) (*metav1.P
 		return account, nil
 	}
 
-	// The UID keeps an account that was deleted meanwhile from being made.
+	// The UID keeps the apply from creating an account that was deleted in the meantime.
 	marked := corev1ac.ServiceAccount(name, namespace).WithUID(account.UID).WithLabels(map[string]string{csvinfo.LabelManaged: "true"})
 	switch err := r.client.Apply(ctx, marked, client.FieldOwner(FieldManager), client.ForceOwnership); {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return nil, nil // It is not the one that was seen. What became of it wakes the controller.
+		return nil, nil // It was deleted or recreated. That change triggers a reconcile.
 	case err != nil:
 		return nil, fmt.Errorf("marking ServiceAccount %s/%s: %w", namespace, name, err)
 	}
@@ -158,8 +158,8 @@ func (r *groups) account(ctx context.Context, namespace, name string) (*metav1.P
 	return account, nil
 }
 
-// annotate tells the ClusterServiceVersions of the namespace of their group.
-func (r *groups) annotate(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
+// annotateMembers sets the group's annotations on the ClusterServiceVersions of the namespace.
+func (r *groupReconciler) annotateMembers(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
 	for i := range members {
 		csv := &members[i]
 		annotations, _ := Annotated(csv, group)
@@ -174,9 +174,9 @@ func (r *groups) annotate(ctx context.Context, group *operatorsv1.OperatorGroup,
 	return nil
 }
 
-// ensureRoles has the ClusterRoles of a group gather the access to all APIs of its operators, and to
-// those that it lists.
-func (r *groups) ensureRoles(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
+// ensureRoles ensures the ClusterRoles of a group, which aggregate the access to all APIs that its operators provide
+// or that it lists.
+func (r *groupReconciler) ensureRoles(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
 	apis := Listed(group)
 	for i := range members {
 		if provided, err := csvinfo.Provided(&members[i]); err == nil && !csvinfo.IsCopied(&members[i]) {
@@ -184,36 +184,36 @@ func (r *groups) ensureRoles(ctx context.Context, group *operatorsv1.OperatorGro
 		}
 	}
 
-	for _, role := range groupRoles(group, apis) {
-		if err := r.roles.ensure(ctx, &role); err != nil {
+	for _, role := range newGroupRoles(group, apis) {
+		if err := r.roles.ensureRole(ctx, &role); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// prune takes the APIs off the list of a group that no operator provides any more.
-func (r *groups) prune(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
+// pruneProvidedAPIs removes the APIs that no operator provides any more from the group's annotation.
+func (r *groupReconciler) pruneProvidedAPIs(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
 	text, isListed := group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation]
 	kept, ok := Prune(group, members)
 	if !ok || !isListed || csvinfo.Join(kept) == text {
 		return nil
 	}
 
-	// Whoever adds to the list at this moment is not to lose it.
+	// The resource version protects an API that is added to the list concurrently.
 	metadata := map[string]any{
 		"resourceVersion": group.ResourceVersion,
 		"annotations":     map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: csvinfo.Join(kept)},
 	}
-	if err := r.patchMetadata(ctx, group, metadata); err != nil && !apierrors.IsConflict(err) { // What has changed wakes the controller.
+	if err := r.patchMetadata(ctx, group, metadata); err != nil && !apierrors.IsConflict(err) { // The change triggers a reconcile.
 		return fmt.Errorf("pruning the APIs of OperatorGroup %s/%s: %w", group.Namespace, group.Name, err)
 	}
 
 	return nil
 }
 
-// patchMetadata changes the metadata of an object, which may be gone.
-func (r *groups) patchMetadata(ctx context.Context, object client.Object, metadata map[string]any) error {
+// patchMetadata merges metadata into that of an object. It returns nil if the object does not exist.
+func (r *groupReconciler) patchMetadata(ctx context.Context, object client.Object, metadata map[string]any) error {
 	data, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
@@ -221,8 +221,8 @@ func (r *groups) patchMetadata(ctx context.Context, object client.Object, metada
 	return client.IgnoreNotFound(r.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data)))
 }
 
-// removeRoles deletes the ClusterRoles of a group that is gone.
-func (r *groups) removeRoles(ctx context.Context, key types.NamespacedName) error {
+// deleteRoles deletes the ClusterRoles of a deleted group.
+func (r *groupReconciler) deleteRoles(ctx context.Context, key types.NamespacedName) error {
 	var list rbacv1.ClusterRoleList
 	if err := r.marked.List(ctx, &list, client.MatchingLabels(ownerLabels(key.Namespace, key.Name))); err != nil {
 		return fmt.Errorf("listing the ClusterRoles of OperatorGroup %s: %w", key, err)
@@ -236,32 +236,33 @@ func (r *groups) removeRoles(ctx context.Context, key types.NamespacedName) erro
 	return nil
 }
 
-// groupsOfNamespace wakes the groups of the namespace of an object.
-func (r *groups) groupsOfNamespace(ctx context.Context, object client.Object) []ctrl.Request {
-	requests := r.requests(ctx, func(*operatorsv1.OperatorGroup) bool { return true }, client.InNamespace(object.GetNamespace()))
+// enqueueGroupsOfNamespace is a map function that returns the groups in the namespace of an object.
+func (r *groupReconciler) enqueueGroupsOfNamespace(ctx context.Context, object client.Object) []ctrl.Request {
+	requests := r.listRequests(ctx, func(*operatorsv1.OperatorGroup) bool { return true }, client.InNamespace(object.GetNamespace()))
 	if _, ok := object.(*operatorsv1.OperatorGroup); ok {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}) // It may be gone.
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}) // It may be deleted.
 	}
 	return requests
 }
 
-// groupsThatSelect wakes the groups whose targets may change with the labels of a namespace.
-func (r *groups) groupsThatSelect(ctx context.Context, _ client.Object) []ctrl.Request {
-	return r.requests(ctx, func(g *operatorsv1.OperatorGroup) bool {
+// enqueueGroupsWithSelector is a map function that returns the groups whose targets may change with the labels of a
+// namespace.
+func (r *groupReconciler) enqueueGroupsWithSelector(ctx context.Context, _ client.Object) []ctrl.Request {
+	return r.listRequests(ctx, func(g *operatorsv1.OperatorGroup) bool {
 		return len(g.Spec.TargetNamespaces) == 0 && !selectsAll(g.Spec.Selector)
 	})
 }
 
-// groupsOfAccount wakes the groups that name a ServiceAccount.
-func (r *groups) groupsOfAccount(ctx context.Context, account client.Object) []ctrl.Request {
-	return r.requests(ctx, func(g *operatorsv1.OperatorGroup) bool { return g.Spec.ServiceAccountName == account.GetName() },
+// enqueueGroupsOfAccount is a map function that returns the groups that name a service account.
+func (r *groupReconciler) enqueueGroupsOfAccount(ctx context.Context, account client.Object) []ctrl.Request {
+	return r.listRequests(ctx, func(g *operatorsv1.OperatorGroup) bool { return g.Spec.ServiceAccountName == account.GetName() },
 		client.InNamespace(account.GetNamespace()))
 }
 
-func (r *groups) requests(ctx context.Context, matters func(*operatorsv1.OperatorGroup) bool, in ...client.ListOption) []ctrl.Request {
+func (r *groupReconciler) listRequests(ctx context.Context, matters func(*operatorsv1.OperatorGroup) bool, in ...client.ListOption) []ctrl.Request {
 	var list operatorsv1.OperatorGroupList
 	if err := r.client.List(ctx, &list, append(in, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the OperatorGroups to be woken")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the OperatorGroups to enqueue")
 		return nil
 	}
 
@@ -275,8 +276,8 @@ func (r *groups) requests(ctx context.Context, matters func(*operatorsv1.Operato
 	return requests
 }
 
-// groupOfRole wakes the group that a ClusterRole was made for.
-func groupOfRole(_ context.Context, role client.Object) []ctrl.Request {
+// enqueueGroupOfRole is a map function that returns the group for which a ClusterRole was created.
+func enqueueGroupOfRole(_ context.Context, role client.Object) []ctrl.Request {
 	of := role.GetLabels()
 	if of[csvinfo.LabelOwnerKind] != operatorsv1.OperatorGroupKind {
 		return nil

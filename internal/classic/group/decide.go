@@ -11,34 +11,33 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Outcome is what the APIs that a ClusterServiceVersion provides mean for its group.
+// Outcome is the result of comparing the APIs of a ClusterServiceVersion with the lists of the groups.
 type Outcome string
 
 const (
-	// NoAPIConflict: the group lists all of them, and nobody else does.
+	// NoAPIConflict means that only this group lists all of the APIs.
 	NoAPIConflict Outcome = "NoAPIConflict"
-	// AddAPIs: the group is to list those that it does not list yet.
+	// AddAPIs means that the group must list further APIs.
 	AddAPIs Outcome = "AddAPIs"
-	// RemoveAPIs: the group lists what an intersecting group lists as well, and is to take it back.
+	// RemoveAPIs means that an intersecting group lists the APIs too, and that this group must remove them.
 	RemoveAPIs Outcome = "RemoveAPIs"
-	// APIConflict: an intersecting group lists one of them first.
+	// APIConflict means that an intersecting group lists one of the APIs and that this group does not list all.
 	APIConflict Outcome = "APIConflict"
 )
 
-// Decision is an outcome, and what is to be done about it.
+// Decision is an outcome with the resulting changes.
 type Decision struct {
 	Outcome Outcome
-	// ProvidedAPIs is what the annotation olm.providedAPIs of the group is to be, where the outcome
-	// changes it and the group is not static. Otherwise it is the list that the group has.
+	// ProvidedAPIs is the new value of the group's annotation olm.providedAPIs. It equals the current
+	// value when the outcome does not change it or the group is static.
 	ProvidedAPIs csvinfo.APIs
-	// Reason and Message are those of the failure of the ClusterServiceVersion; empty when it does
-	// not fail. When it fails, its Deployments are removed.
+	// Reason and Message are set when the ClusterServiceVersion fails. Its Deployments are deleted then.
 	Reason, Message string
 }
 
-// Decide says what becomes of a ClusterServiceVersion that provides APIs, when its group lists those
-// in own, the groups whose targets intersect with the group's list those in others, and the group
-// keeps its list (static) or not. These are the rules of intersecting OperatorGroups of OLM Classic.
+// Decide returns the decision for a ClusterServiceVersion that provides APIs. Its group lists the APIs in
+// own, and groups with intersecting targets list those in others. The list of a static group must not change.
+// These are OLM Classic's rules for intersecting OperatorGroups.
 func Decide(provided, own, others csvinfo.APIs, static bool) Decision {
 	isTaken := provided.Intersection(others).Len() > 0
 	isListed := own.IsSuperset(provided)
@@ -66,19 +65,18 @@ func Decide(provided, own, others csvinfo.APIs, static bool) Decision {
 	return d
 }
 
-// Listed are the APIs that a group says that it provides.
+// Listed returns the APIs in the annotation olm.providedAPIs of a group.
 func Listed(group *operatorsv1.OperatorGroup) csvinfo.APIs {
 	return csvinfo.Split(group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation])
 }
 
-// Others are the APIs that other groups say that they provide, as far as their targets intersect with
-// those of the group.
+// Others returns the APIs that are listed by other groups whose targets intersect with those of the group.
 func Others(group *operatorsv1.OperatorGroup, all []operatorsv1.OperatorGroup) csvinfo.APIs {
 	apis := csvinfo.APIs{}
-	own := reach(group)
+	own := intersectionNamespaces(group)
 	for i := range all {
 		other := &all[i]
-		if other.Namespace == group.Namespace && other.Name == group.Name || !intersect(own, reach(other)) {
+		if other.Namespace == group.Namespace && other.Name == group.Name || !hasIntersection(own, intersectionNamespaces(other)) {
 			continue
 		}
 		apis = apis.Union(Listed(other))
@@ -87,8 +85,8 @@ func Others(group *operatorsv1.OperatorGroup, all []operatorsv1.OperatorGroup) c
 	return apis
 }
 
-// reach are the namespaces that intersections go by: the targets and the group's own.
-func reach(group *operatorsv1.OperatorGroup) sets.Set[string] {
+// intersectionNamespaces returns the namespaces that count for intersections: the targets and the group's own one.
+func intersectionNamespaces(group *operatorsv1.OperatorGroup) sets.Set[string] {
 	names := sets.New(group.Status.Namespaces...)
 	if !names.Has(metav1.NamespaceAll) {
 		names.Insert(group.Namespace)
@@ -96,13 +94,13 @@ func reach(group *operatorsv1.OperatorGroup) sets.Set[string] {
 	return names
 }
 
-func intersect(a, b sets.Set[string]) bool {
+func hasIntersection(a, b sets.Set[string]) bool {
 	return a.Has(metav1.NamespaceAll) || b.Has(metav1.NamespaceAll) || a.Intersection(b).Len() > 0
 }
 
-// Prune returns the APIs that a group is to list of those that it lists, given the
-// ClusterServiceVersions of its namespace: those that its members provide. ok is false when the list
-// is to stay, because the group is static or because a member has not got as far as to list its APIs.
+// Prune returns the listed APIs of a group that its members provide. members are the ClusterServiceVersions of
+// its namespace. ok is false when the list must stay, because the group is static or because the APIs of a new
+// member are not listed yet.
 func Prune(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) (kept csvinfo.APIs, ok bool) {
 	listed := Listed(group)
 	if group.Spec.StaticProvidedAPIs {
@@ -114,7 +112,7 @@ func Prune(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVe
 		csv := &members[i]
 		apis, err := csvinfo.Provided(csv)
 		if err != nil || !isMember(group, csv) {
-			continue // It cannot be installed, and is told so.
+			continue // It cannot be installed. Its own controller reports that.
 		}
 
 		isEarly := csv.Status.Phase == v1alpha1.CSVPhaseNone || csv.Status.Phase == v1alpha1.CSVPhasePending
@@ -128,7 +126,7 @@ func Prune(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVe
 	return listed.Intersection(provided), true
 }
 
-// isMember reports whether a ClusterServiceVersion counts for what its group provides.
+// isMember reports whether the APIs of a ClusterServiceVersion count as provided by the group.
 func isMember(group *operatorsv1.OperatorGroup, csv *v1alpha1.ClusterServiceVersion) bool {
 	if csv.Namespace != group.Namespace || csvinfo.IsCopied(csv) {
 		return false
@@ -139,7 +137,7 @@ func isMember(group *operatorsv1.OperatorGroup, csv *v1alpha1.ClusterServiceVers
 	return csvinfo.Supports(csv.Spec.InstallModes, csv.Namespace, group.Status.Namespaces) == nil
 }
 
-// sorted returns the names of a set as status.namespaces and annotations have them.
-func sorted(names sets.Set[string]) []string {
+// sortedNames returns the names of a set in the order of status.namespaces and annotations.
+func sortedNames(names sets.Set[string]) []string {
 	return slices.Sorted(slices.Values(names.UnsortedList()))
 }

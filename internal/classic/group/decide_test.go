@@ -46,7 +46,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// groupOf makes a group that targets namespaces and lists APIs.
+// groupOf returns a group that targets namespaces and lists APIs.
 func groupOf(namespace, apis string, targets ...string) operatorsv1.OperatorGroup {
 	g := operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: "g", Annotations: map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: apis},
@@ -102,7 +102,7 @@ func TestTargets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := group.Targets(c.spec, all)
-			if text := textOf(err); text != c.err {
+			if text := formatRule(err); text != c.err {
 				t.Errorf("error %q, want %q", text, c.err)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -112,7 +112,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-func textOf(err error) string {
+func formatRule(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -145,8 +145,8 @@ func TestAnnotated(t *testing.T) {
 	}
 }
 
-// member is a ClusterServiceVersion in a phase that provides kinds of example.com, version v1.
-func member(name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...string) v1alpha1.ClusterServiceVersion {
+// newMember returns a ClusterServiceVersion in a phase that provides kinds of example.com, version v1.
+func newMember(name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...string) v1alpha1.ClusterServiceVersion {
 	csv := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: name}}
 	for _, kind := range kinds {
 		csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned, v1alpha1.CRDDescription{
@@ -161,13 +161,13 @@ func member(name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...str
 
 func TestPrune(t *testing.T) {
 	const a, b = "A.v1.example.com", "B.v1.example.com"
-	conflict := member("c", v1alpha1.CSVPhaseFailed, "A")
+	conflict := newMember("c", v1alpha1.CSVPhaseFailed, "A")
 	conflict.Status.Reason = v1alpha1.CSVReasonInterOperatorGroupOwnerConflict
-	elsewhere := member("c", v1alpha1.CSVPhaseSucceeded, "A")
+	elsewhere := newMember("c", v1alpha1.CSVPhaseSucceeded, "A")
 	elsewhere.Spec.InstallModes[0].Type = v1alpha1.InstallModeTypeOwnNamespace
-	copied := member("c", v1alpha1.CSVPhaseSucceeded, "A")
+	copied := newMember("c", v1alpha1.CSVPhaseSucceeded, "A")
 	copied.Labels = map[string]string{"olm.copiedFrom": "x"}
-	deleted := member("c", v1alpha1.CSVPhasePending, "B")
+	deleted := newMember("c", v1alpha1.CSVPhasePending, "B")
 	deleted.DeletionTimestamp = &metav1.Time{}
 	deleted.DeletionTimestamp.Time = deleted.DeletionTimestamp.AddDate(2000, 0, 0)
 	for name, c := range map[string]struct {
@@ -177,14 +177,14 @@ func TestPrune(t *testing.T) {
 		want    string
 		ok      bool
 	}{
-		"provided by a member":              {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhaseSucceeded, "A")}, listed: a, want: a, ok: true},
+		"provided by a member":              {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseSucceeded, "A")}, listed: a, want: a, ok: true},
 		"provided by nobody":                {listed: a, ok: true},
-		"only what is provided":             {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhaseSucceeded, "B")}, listed: a + "," + b, want: b, ok: true},
-		"what is not listed is not added":   {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhaseSucceeded, "A", "B")}, listed: a, want: a, ok: true},
+		"only what is provided":             {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseSucceeded, "B")}, listed: a + "," + b, want: b, ok: true},
+		"what is not listed is not added":   {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseSucceeded, "A", "B")}, listed: a, want: a, ok: true},
 		"a static group":                    {listed: a, static: true, want: a},
-		"a new member that has yet to list": {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhasePending, "B")}, listed: a, want: a},
-		"one without a phase":               {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhaseNone, "B")}, listed: a, want: a},
-		"a pending member that has listed":  {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhasePending, "B")}, listed: a + "," + b, want: b, ok: true},
+		"a new member that has yet to list": {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhasePending, "B")}, listed: a, want: a},
+		"one without a phase":               {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseNone, "B")}, listed: a, want: a},
+		"a pending member that has listed":  {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhasePending, "B")}, listed: a + "," + b, want: b, ok: true},
 		"one that is being deleted":         {members: []v1alpha1.ClusterServiceVersion{deleted}, listed: a, ok: true},
 		"one in conflict":                   {members: []v1alpha1.ClusterServiceVersion{conflict}, listed: a, ok: true},
 		"one that cannot be a member":       {members: []v1alpha1.ClusterServiceVersion{elsewhere}, listed: a, ok: true},

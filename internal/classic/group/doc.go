@@ -1,8 +1,8 @@
-// Package group is what olm-operator does with OperatorGroups: it finds the namespaces that a group
-// targets, tells the ClusterServiceVersions and the namespaces, keeps the list of the APIs that the
-// group provides, and makes the roles by which people and operators get at them.
+// Package group reconciles OperatorGroups. It finds the target namespaces of a group and records them in
+// its ClusterServiceVersions and in labels of the namespaces. It maintains the list of APIs that the group
+// provides, and creates the roles that grant users and operators access to them.
 //
-// Setup adds its controllers. What they decide is decided by functions without side effects, of which
-// Decide, Others, Of, Annotated and Covers are also for the controller of ClusterServiceVersions. What
-// becomes of a ClusterServiceVersion is decided there; copies of it are made by the copied room.
+// Setup adds its controllers. Pure functions make their decisions. The controller of
+// ClusterServiceVersions uses Decide, Others, Of and Annotated too. Package csv decides the phases of
+// ClusterServiceVersions, and package copied creates copied CSVs.
 package group

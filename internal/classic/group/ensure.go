@@ -15,35 +15,35 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// FieldManager is the name under which fields are written.
+// FieldManager is the field manager for server-side apply.
 const FieldManager = "mainstay"
 
-// roles writes ClusterRoles that are not as they should be.
-type roles struct {
+// roleWriter applies ClusterRoles that differ from the desired ones.
+type roleWriter struct {
 	client client.Client
-	// cache has the ClusterRoles that are marked as made by OLM.
+	// cache has the ClusterRoles that are labelled as managed by OLM.
 	cache client.Reader
 }
 
-// ensure writes a ClusterRole unless it is as it should be. Labels and owners that others gave it stay.
-func (r *roles) ensure(ctx context.Context, wanted *rbacv1.ClusterRole) error {
+// ensureRole applies a ClusterRole if it differs. It keeps labels and owner references that others have set.
+func (r *roleWriter) ensureRole(ctx context.Context, wanted *rbacv1.ClusterRole) error {
 	found := &rbacv1.ClusterRole{}
 	err := r.cache.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading ClusterRole %s: %w", wanted.Name, err)
 	}
-	if err == nil && isAsWanted(found, wanted) {
+	if err == nil && isUpToDate(found, wanted) {
 		return nil
 	}
-	if err := r.client.Apply(ctx, applied(wanted), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+	if err := r.client.Apply(ctx, newApplyConfiguration(wanted), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("writing ClusterRole %s: %w", wanted.Name, err)
 	}
 
 	return nil
 }
 
-// isAsWanted reports whether a ClusterRole is as it should be. Rules that are gathered are not looked at.
-func isAsWanted(found, wanted *rbacv1.ClusterRole) bool {
+// isUpToDate reports whether a ClusterRole has the wanted labels, owners and rules. It ignores aggregated rules.
+func isUpToDate(found, wanted *rbacv1.ClusterRole) bool {
 	isOwned := func(owner metav1.OwnerReference) bool {
 		return slices.ContainsFunc(found.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
 	}
@@ -53,7 +53,7 @@ func isAsWanted(found, wanted *rbacv1.ClusterRole) bool {
 		(len(wanted.Rules) == 0 || equality.Semantic.DeepEqual(found.Rules, wanted.Rules))
 }
 
-func applied(role *rbacv1.ClusterRole) *rbacv1ac.ClusterRoleApplyConfiguration {
+func newApplyConfiguration(role *rbacv1.ClusterRole) *rbacv1ac.ClusterRoleApplyConfiguration {
 	ac := rbacv1ac.ClusterRole(role.Name).WithLabels(role.Labels)
 	for _, o := range role.OwnerReferences {
 		ac.WithOwnerReferences(metav1ac.OwnerReference().WithAPIVersion(o.APIVersion).WithKind(o.Kind).WithName(o.Name).WithUID(o.UID))

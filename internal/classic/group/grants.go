@@ -17,18 +17,18 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// grants returns operators that watch all namespaces, in all of them, the rights that they have in their
-// own, as far as RightsOf goes. Those that watch some get them with their copies there.
-type grants struct {
+// grantReconciler grants operators that watch all namespaces cluster-wide rights: those of their roles that RightsOf
+// accepts. Operators that watch some namespaces get their rights there from package copied.
+type grantReconciler struct {
 	client client.Client
-	// live reads from the API server.
+	// live reads from the API server without the cache.
 	live client.Reader
-	// marked has the roles and bindings of operators.
+	// marked reads the labelled roles and bindings of operators from the cache.
 	marked client.Reader
 }
 
-// Reconcile returns one operator its rights. What is there is left as it is.
-func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// Reconcile creates the missing ClusterRoles and ClusterRoleBindings of one operator. It changes no existing ones.
+func (r *grantReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csv := &v1alpha1.ClusterServiceVersion{}
 	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -58,21 +58,21 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 
 	rights := RightsOf(csv, roles.Items, bindings.Items)
 	rights.Log(ctrl.LoggerFrom(ctx))
-	return ctrl.Result{}, r.grant(ctx, csv, rights)
+	return ctrl.Result{}, r.createGrants(ctx, csv, rights)
 }
 
-// grant makes the ClusterRoles and ClusterRoleBindings of an operator. A name alone is no proof: a
-// ClusterRole that is there and grants more than the Role of its name is not bound, be it cluster-admin or
-// what was once made of a Role that is not covered any more.
-func (r *grants) grant(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, rights Rights) error {
+// createGrants creates the ClusterRoles and ClusterRoleBindings of an operator. It does not bind an existing
+// ClusterRole that grants more than the Role of the same name. Such a ClusterRole may be cluster-admin, or the copy of
+// an earlier Role that the operator's permissions no longer cover.
+func (r *grantReconciler) createGrants(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, rights Rights) error {
 	bound := map[string]bool{}
 	for _, role := range rights.Roles {
-		wanted := clusterWide(role)
-		there, err := r.ensureRole(ctx, wanted)
+		wanted := newClusterRole(role)
+		existing, err := r.getOrCreateRole(ctx, wanted)
 		if err != nil {
 			return err
 		}
-		if err := unusable(csv, wanted, there); err != nil {
+		if err := checkExistingRole(csv, wanted, existing); err != nil {
 			ctrl.LoggerFrom(ctx).Info("Not binding a ClusterRole for an operator", "name", wanted.Name, "reason", err.Error())
 			continue
 		}
@@ -84,7 +84,7 @@ func (r *grants) grant(ctx context.Context, csv *v1alpha1.ClusterServiceVersion,
 		if !bound[binding.RoleRef.Name] {
 			continue
 		}
-		if err := r.createBinding(ctx, clusterWideBinding(binding)); err != nil {
+		if err := r.createBinding(ctx, newClusterRoleBinding(binding)); err != nil {
 			return err
 		}
 	}
@@ -92,47 +92,47 @@ func (r *grants) grant(ctx context.Context, csv *v1alpha1.ClusterServiceVersion,
 	return nil
 }
 
-// ensureRole makes a ClusterRole unless one is there, and gives the one that is.
-func (r *grants) ensureRole(ctx context.Context, wanted *rbacv1.ClusterRole) (*rbacv1.ClusterRole, error) {
-	there := &rbacv1.ClusterRole{}
-	err := r.marked.Get(ctx, client.ObjectKeyFromObject(wanted), there)
+// getOrCreateRole returns the existing ClusterRole of the name, or creates the wanted one.
+func (r *grantReconciler) getOrCreateRole(ctx context.Context, wanted *rbacv1.ClusterRole) (*rbacv1.ClusterRole, error) {
+	existing := &rbacv1.ClusterRole{}
+	err := r.marked.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
 	if apierrors.IsNotFound(err) {
-		made := wanted.DeepCopy()
-		if err = r.client.Create(ctx, made, client.FieldOwner(FieldManager)); err == nil {
-			return made, nil
+		created := wanted.DeepCopy()
+		if err = r.client.Create(ctx, created, client.FieldOwner(FieldManager)); err == nil {
+			return created, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("making ClusterRole %s: %w", wanted.Name, err)
 		}
-		// It is not marked as made by OLM, or the cache has not seen it yet.
-		err = r.live.Get(ctx, client.ObjectKeyFromObject(wanted), there)
+		// It does not have the label of OLM, or is not in the cache yet.
+		err = r.live.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
 	}
 
 	if err != nil {
 		return nil, fmt.Errorf("reading ClusterRole %s: %w", wanted.Name, err)
 	}
 
-	return there, nil
+	return existing, nil
 }
 
-// unusable says why a ClusterRole that is there cannot stand for the one that is wanted for an operator;
-// nil when it can: it is the operator's, and grants no more.
-func unusable(csv *v1alpha1.ClusterServiceVersion, wanted, there *rbacv1.ClusterRole) error {
+// checkExistingRole returns why an existing ClusterRole must not be bound instead of the wanted one. It returns nil if
+// the ClusterRole belongs to the operator and grants no more than the wanted one.
+func checkExistingRole(csv *v1alpha1.ClusterServiceVersion, wanted, existing *rbacv1.ClusterRole) error {
 	switch {
-	case !csvinfo.Matches(there.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)):
+	case !csvinfo.Matches(existing.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)):
 		return errors.New("it is there already, and not marked as belonging to the ClusterServiceVersion")
-	case there.AggregationRule != nil:
+	case existing.AggregationRule != nil:
 		return errors.New("it gathers rules of other ClusterRoles")
 	}
 
-	if err := uncovered(wanted.Rules, there.Rules); err != nil {
+	if err := checkCovered(wanted.Rules, existing.Rules); err != nil {
 		return fmt.Errorf("it grants more than its Role: %w", err)
 	}
 	return nil
 }
 
-// createBinding makes a ClusterRoleBinding unless it is there.
-func (r *grants) createBinding(ctx context.Context, binding *rbacv1.ClusterRoleBinding) error {
+// createBinding creates a ClusterRoleBinding unless it exists.
+func (r *grantReconciler) createBinding(ctx context.Context, binding *rbacv1.ClusterRoleBinding) error {
 	err := r.marked.Get(ctx, client.ObjectKeyFromObject(binding), &rbacv1.ClusterRoleBinding{})
 	if !apierrors.IsNotFound(err) {
 		return err
@@ -143,22 +143,22 @@ func (r *grants) createBinding(ctx context.Context, binding *rbacv1.ClusterRoleB
 	return nil
 }
 
-// clusterWide is a Role that holds in all namespaces, which it may also list.
-func clusterWide(role *rbacv1.Role) *rbacv1.ClusterRole {
+// newClusterRole returns a ClusterRole with the rules of a Role and the right to read namespaces.
+func newClusterRole(role *rbacv1.Role) *rbacv1.ClusterRole {
 	namespaces := rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}
-	return &rbacv1.ClusterRole{ObjectMeta: clusterWideMeta(role), Rules: slices.Concat(role.DeepCopy().Rules, []rbacv1.PolicyRule{namespaces})}
+	return &rbacv1.ClusterRole{ObjectMeta: newClusterObjectMeta(role), Rules: slices.Concat(role.DeepCopy().Rules, []rbacv1.PolicyRule{namespaces})}
 }
 
-// clusterWideBinding binds what clusterWide makes of the Role that a binding binds.
-func clusterWideBinding(binding *rbacv1.RoleBinding) *rbacv1.ClusterRoleBinding {
+// newClusterRoleBinding returns a ClusterRoleBinding for a RoleBinding, which binds the ClusterRole for its Role.
+func newClusterRoleBinding(binding *rbacv1.RoleBinding) *rbacv1.ClusterRoleBinding {
 	ref := binding.RoleRef
 	ref.Kind = kindClusterRole
-	return &rbacv1.ClusterRoleBinding{ObjectMeta: clusterWideMeta(binding), Subjects: binding.DeepCopy().Subjects, RoleRef: ref}
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: newClusterObjectMeta(binding), Subjects: binding.DeepCopy().Subjects, RoleRef: ref}
 }
 
-// clusterWideMeta has the labels that OLM itself puts on roles and bindings. Others are not taken over: by
-// labels, ClusterRoles such as admin and view gather the rules of others.
-func clusterWideMeta(object client.Object) metav1.ObjectMeta {
+// newClusterObjectMeta copies only the labels that OLM itself sets on roles and bindings. Other labels may aggregate
+// the rules to ClusterRoles such as admin and view.
+func newClusterObjectMeta(object client.Object) metav1.ObjectMeta {
 	labels := map[string]string{csvinfo.LabelManaged: "true"}
 	for _, key := range []string{csvinfo.LabelOwner, csvinfo.LabelOwnerNamespace, csvinfo.LabelOwnerKind, csvinfo.LabelPermissionsHash} {
 		if value, ok := object.GetLabels()[key]; ok {
@@ -168,15 +168,15 @@ func clusterWideMeta(object client.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: object.GetName(), Labels: labels}
 }
 
-// members wakes the ClusterServiceVersions of the namespace of a group.
-func (r *grants) members(ctx context.Context, group client.Object) []ctrl.Request {
+// enqueueMembers is a map function that returns the ClusterServiceVersions in the namespace of a global group.
+func (r *grantReconciler) enqueueMembers(ctx context.Context, group client.Object) []ctrl.Request {
 	if g, ok := group.(*operatorsv1.OperatorGroup); ok && !g.IsGlobal() {
 		return nil
 	}
 
 	var list v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &list, client.InNamespace(group.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to be woken")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to enqueue")
 		return nil
 	}
 

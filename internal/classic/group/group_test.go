@@ -19,17 +19,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 )
 
-// A group finds its targets, tells its operators and the namespaces of them, and follows changes.
+// A group determines its targets, records them in its operators and namespaces, and follows changes.
 func TestTargetsOfGroup(t *testing.T) {
-	c := start(t)
-	at := unique("targets")
+	c := newFixture(t)
+	at := uniqueName("targets")
 	for _, name := range []string{at + "-home", at + "-a"} {
-		c.namespace(name, at+"=yes")
+		c.createNamespace(name, at+"=yes")
 	}
 
-	c.namespace(at + "-b")
-	g := c.group(at+"-home", targets(at+"-b", at+"-a", at+"-missing"))
-	csv := c.csv(at+"-home", "targets", v1alpha1.CSVPhaseSucceeded)
+	c.createNamespace(at + "-b")
+	g := c.createGroup(at+"-home", targets(at+"-b", at+"-a", at+"-missing"))
+	csv := c.createCSV(at+"-home", "targets", v1alpha1.CSVPhaseSucceeded)
 	has := func(wanted ...string) func() bool {
 		return func() bool {
 			now := c.getGroup(at + "-home")
@@ -44,7 +44,7 @@ func TestTargetsOfGroup(t *testing.T) {
 	labelled := func(names ...string) func() bool {
 		return func() bool {
 			for _, name := range []string{at + "-home", at + "-a", at + "-b", at + "-later"} {
-				if slices.Contains(c.groupLabels(name), label) != slices.Contains(names, name) {
+				if slices.Contains(c.listGroupLabels(name), label) != slices.Contains(names, name) {
 					return false
 				}
 			}
@@ -55,44 +55,44 @@ func TestTargetsOfGroup(t *testing.T) {
 	c.eventually("the list", has(at+"-a", at+"-b", at+"-missing"))
 	c.eventually("the labels", labelled(at+"-a", at+"-b"))
 
-	edit(c, g, func(g *operatorsv1.OperatorGroup) {
+	updateObject(c, g, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.TargetNamespaces, g.Spec.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{at: "yes"}}
 	})
 	c.eventually("the selector", has(at+"-a", at+"-home"))
 	c.eventually("the labels", labelled(at+"-a", at+"-home"))
-	c.namespace(at+"-later", at+"=yes")
+	c.createNamespace(at+"-later", at+"=yes")
 	c.eventually("a namespace that comes later", has(at+"-a", at+"-home", at+"-later"))
-	edit(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-a"}}, func(n *corev1.Namespace) { delete(n.Labels, at) })
+	updateObject(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-a"}}, func(n *corev1.Namespace) { delete(n.Labels, at) })
 	c.eventually("a namespace that loses its label", has(at+"-home", at+"-later"))
 	c.eventually("the labels", labelled(at+"-home", at+"-later"))
-	// What people do to the labels is undone.
-	edit(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-later"}}, func(n *corev1.Namespace) {
+	// Manual changes of the labels are reverted.
+	updateObject(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-later"}}, func(n *corev1.Namespace) {
 		delete(n.Labels, label)
 		n.Labels["olm.operatorgroup.uid/none"] = ""
 	})
-	c.eventually("the labels are back", func() bool { return slices.Equal(c.groupLabels(at+"-later"), []string{label}) })
+	c.eventually("the labels are back", func() bool { return slices.Equal(c.listGroupLabels(at+"-later"), []string{label}) })
 
-	edit(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.Selector = nil })
+	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.Selector = nil })
 	c.eventually("all namespaces", has(""))
 	c.eventually("no labels", labelled())
-	edit(c, g, targets(at+"-b"))
+	updateObject(c, g, targets(at+"-b"))
 	c.eventually("one", labelled(at+"-b"))
 	c.must(c.Delete(t.Context(), g))
 	c.eventually("no labels any more", labelled())
 }
 
-// Copies are told nothing.
+// Copied CSVs are not annotated.
 func TestCopiesAreNoMembers(t *testing.T) {
-	c := start(t)
-	at := unique("nomembers")
-	c.namespace(at)
+	c := newFixture(t)
+	at := uniqueName("nomembers")
+	c.createNamespace(at)
 	copied := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
 		Namespace: at, Name: "copy", Annotations: map[string]string{"olm.operatorNamespace": "elsewhere", "olm.operatorGroup": "other"},
 	}}
 	copied.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
 	c.must(c.Create(t.Context(), copied))
-	c.group(at)
-	own := c.csv(at, "own", v1alpha1.CSVPhaseSucceeded)
+	c.createGroup(at)
+	own := c.createCSV(at, "own", v1alpha1.CSVPhaseSucceeded)
 	c.eventually("the other is a member", func() bool {
 		c.get(own, at, "own")
 		return own.Annotations["olm.operatorGroup"] == "og"
@@ -103,14 +103,14 @@ func TestCopiesAreNoMembers(t *testing.T) {
 	}
 }
 
-// Of several groups in a namespace, each says so, and none counts.
-func TestSeveralGroups(t *testing.T) {
-	c := start(t)
-	at := unique("several")
-	c.namespace(at)
-	c.group(at)
+// Multiple groups in a namespace all have the condition, and none applies.
+func TestMultipleGroups(t *testing.T) {
+	c := newFixture(t)
+	at := uniqueName("several")
+	c.createNamespace(at)
+	c.createGroup(at)
 	c.eventually("the first", func() bool { return c.getGroup(at).Status.LastUpdated != nil })
-	second := c.group(at, func(g *operatorsv1.OperatorGroup) { g.Name = "second" }, targets(at))
+	second := c.createGroup(at, func(g *operatorsv1.OperatorGroup) { g.Name = "second" }, targets(at))
 	several := func(name string) bool {
 		g := &operatorsv1.OperatorGroup{}
 		c.get(g, at, name)
@@ -135,11 +135,11 @@ func TestSeveralGroups(t *testing.T) {
 }
 
 // The ServiceAccount of a group.
-func TestAccount(t *testing.T) {
-	c := start(t)
-	at := unique("account")
-	c.namespace(at)
-	g := c.group(at, targets(at), func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "installer" })
+func TestServiceAccount(t *testing.T) {
+	c := newFixture(t)
+	at := uniqueName("account")
+	c.createNamespace(at)
+	g := c.createGroup(at, targets(at), func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "installer" })
 	c.eventually("it is missing", func() bool {
 		condition := meta.FindStatusCondition(c.getGroup(at).Status.Conditions, "OperatorGroupServiceAccount")
 		return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == "ServiceAccountNotFound" &&
@@ -155,20 +155,20 @@ func TestAccount(t *testing.T) {
 	})
 	c.must(c.Delete(t.Context(), account))
 	c.eventually("it is gone", func() bool { return c.getGroup(at).Status.ServiceAccountRef == nil })
-	edit(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "" })
+	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "" })
 	c.eventually("none is wanted", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 })
 }
 
-// The ClusterRoles that gather the access to the APIs of a group.
-func TestRolesOfGroup(t *testing.T) {
-	c := start(t)
-	at := unique("groles")
-	c.namespace(at)
-	g := c.group(at, targets(at), func(g *operatorsv1.OperatorGroup) {
+// A group has ClusterRoles that aggregate the access to its APIs.
+func TestGroupRoles(t *testing.T) {
+	c := newFixture(t)
+	at := uniqueName("groles")
+	c.createNamespace(at)
+	g := c.createGroup(at, targets(at), func(g *operatorsv1.OperatorGroup) {
 		g.Annotations = map[string]string{"olm.providedAPIs": "Listed.v1.example.com"}
 		g.Spec.StaticProvidedAPIs = true
 	})
-	csv := c.csv(at, "groles", v1alpha1.CSVPhasePending, "Owned")
+	csv := c.createCSV(at, "groles", v1alpha1.CSVPhasePending, "Owned")
 	roles := func() map[string]rbacv1.ClusterRole {
 		var list rbacv1.ClusterRoleList
 		c.must(c.List(t.Context(), &list, client.MatchingLabels{
@@ -221,24 +221,24 @@ func TestRolesOfGroup(t *testing.T) {
 
 	c.eventually("one that was deleted is back", func() bool { return len(roles()) == 3 })
 	c.must(c.Delete(t.Context(), csv))
-	edit(c, g, func(g *operatorsv1.OperatorGroup) { delete(g.Annotations, "olm.providedAPIs") })
+	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { delete(g.Annotations, "olm.providedAPIs") })
 	c.eventually("nothing is gathered", gathers("view"))
-	// A group that goes while nobody looks is cleaned up after as well.
+	// The ClusterRoles of a group that is deleted while no controller runs are deleted too.
 	c.stop()
 	c.must(c.Delete(t.Context(), g))
-	c.run()
+	c.startControllers()
 	c.eventually("the roles are gone", func() bool { return len(roles()) == 0 })
 }
 
-// What no operator provides any more is taken off the list.
+// APIs that no operator provides any more are removed from the list.
 func TestProvidedAPIs(t *testing.T) {
-	c := start(t)
-	at := unique("provided")
-	c.namespace(at)
-	c.group(at, func(g *operatorsv1.OperatorGroup) {
+	c := newFixture(t)
+	at := uniqueName("provided")
+	c.createNamespace(at)
+	c.createGroup(at, func(g *operatorsv1.OperatorGroup) {
 		g.Annotations = map[string]string{"olm.providedAPIs": "A.v1.provided.example.com,B.v1.provided.example.com"}
 	})
-	csv := c.csv(at, "provided", v1alpha1.CSVPhaseSucceeded, "A")
+	csv := c.createCSV(at, "provided", v1alpha1.CSVPhaseSucceeded, "A")
 	list := func(want string) func() bool {
 		return func() bool { return c.getGroup(at).Annotations["olm.providedAPIs"] == want }
 	}
@@ -248,15 +248,15 @@ func TestProvidedAPIs(t *testing.T) {
 }
 
 // The access to the APIs of an operator that is installed.
-func TestRolesOfAPIs(t *testing.T) {
-	c := start(t)
-	at := unique("apis")
-	c.namespace(at)
-	c.group(at)
-	crd := c.crd("things."+at+".example.com", "Thing")
-	c.apiService("v1beta1", "served."+at+".example.com")
-	csv := c.csv(at, at, v1alpha1.CSVPhasePending, "Thing")
-	edit(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
+func TestAPIRoles(t *testing.T) {
+	c := newFixture(t)
+	at := uniqueName("apis")
+	c.createNamespace(at)
+	c.createGroup(at)
+	crd := c.createCRD("things."+at+".example.com", "Thing")
+	c.createAPIService("v1beta1", "served."+at+".example.com")
+	csv := c.createCSV(at, at, v1alpha1.CSVPhasePending, "Thing")
+	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Name: at + "dishes", Group: "served." + at + ".example.com", Version: "v1beta1", Kind: "Dish"}}
 	})
 	role := func(name string) *rbacv1.ClusterRole {
@@ -267,7 +267,7 @@ func TestRolesOfAPIs(t *testing.T) {
 		return r
 	}
 
-	c.phase(csv, v1alpha1.CSVPhaseSucceeded)
+	c.setPhase(csv, v1alpha1.CSVPhaseSucceeded)
 	all := []string{
 		"things." + at + ".example.com-v1-admin", "things." + at + ".example.com-v1-edit", "things." + at + ".example.com-v1-view", "things." + at + ".example.com-v1-crdview",
 		at + "dishes-v1beta1-admin", at + "dishes-v1beta1-edit", at + "dishes-v1beta1-view",
@@ -299,48 +299,48 @@ func TestRolesOfAPIs(t *testing.T) {
 		}
 	}
 
-	// What people do to them is undone.
+	// Manual changes of the ClusterRoles are reverted.
 	c.must(c.Delete(t.Context(), role(all[0])))
-	edit(c, role(all[1]), func(r *rbacv1.ClusterRole) { r.Rules = nil })
+	updateObject(c, role(all[1]), func(r *rbacv1.ClusterRole) { r.Rules = nil })
 	c.eventually("they are as they were", func() bool { return role(all[0]) != nil && len(role(all[1]).Rules) == 1 })
-	edit(c, role(all[4]), func(r *rbacv1.ClusterRole) { r.Rules[0].Verbs = []string{"get"} })
+	updateObject(c, role(all[4]), func(r *rbacv1.ClusterRole) { r.Rules[0].Verbs = []string{"get"} })
 	c.eventually("that of the APIService as well", func() bool { return role(all[4]).Rules[0].Verbs[0] == "*" })
 }
 
-// An operator that failed gives no access to its APIs.
+// A failed operator gets no ClusterRoles for its APIs.
 func TestNoRolesBeforeSuccess(t *testing.T) {
-	c := start(t)
-	at := unique("norole")
+	c := newFixture(t)
+	at := uniqueName("norole")
 	early, late := at+"-early", at+"-late"
-	c.namespace(at)
-	c.group(at)
-	c.crd("earlys."+early+".example.com", "Early")
-	c.crd("lates."+late+".example.com", "Late")
-	c.csv(at, early, v1alpha1.CSVPhaseFailed, "Early")
-	c.csv(at, late, v1alpha1.CSVPhaseSucceeded, "Late")
+	c.createNamespace(at)
+	c.createGroup(at)
+	c.createCRD("earlys."+early+".example.com", "Early")
+	c.createCRD("lates."+late+".example.com", "Late")
+	c.createCSV(at, early, v1alpha1.CSVPhaseFailed, "Early")
+	c.createCSV(at, late, v1alpha1.CSVPhaseSucceeded, "Late")
 	c.eventually("the other's", func() bool { return c.get(&rbacv1.ClusterRole{}, "", "lates."+late+".example.com-v1-view") })
 	if c.get(&rbacv1.ClusterRole{}, "", "earlys."+early+".example.com-v1-view") {
 		t.Error("a failed operator gives access")
 	}
 }
 
-// A cluster in which nothing changes is not written to, not even by controllers that begin anew.
-func TestNothingIsWrittenTwice(t *testing.T) {
-	c := start(t)
-	at := unique("quiet")
-	c.namespace(at+"-a", at+"=yes")
-	c.namespace(at+"-b", at+"=yes")
+// The controllers do not write to an unchanged cluster, not even after a restart.
+func TestUnchangedClusterIsNotWritten(t *testing.T) {
+	c := newFixture(t)
+	at := uniqueName("quiet")
+	c.createNamespace(at+"-a", at+"=yes")
+	c.createNamespace(at+"-b", at+"=yes")
 	c.must(c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: at + "-a", Name: "installer"}}))
-	c.group(at+"-a", func(g *operatorsv1.OperatorGroup) {
+	c.createGroup(at+"-a", func(g *operatorsv1.OperatorGroup) {
 		g.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{at: "yes"}}
 		g.Spec.ServiceAccountName = "installer"
 		g.Annotations = map[string]string{"olm.providedAPIs": "Quiet.v1." + at + ".example.com"}
 	})
-	c.crd("quiets."+at+".example.com", "Quiet")
-	csv := c.csv(at+"-a", at, v1alpha1.CSVPhaseSucceeded, "Quiet")
+	c.createCRD("quiets."+at+".example.com", "Quiet")
+	csv := c.createCSV(at+"-a", at, v1alpha1.CSVPhaseSucceeded, "Quiet")
 	settled := func() bool {
 		c.get(csv, at+"-a", at)
-		return c.get(&rbacv1.ClusterRole{}, "", "quiets."+at+".example.com-v1-crdview") && len(c.groupLabels(at+"-b")) == 1 &&
+		return c.get(&rbacv1.ClusterRole{}, "", "quiets."+at+".example.com-v1-crdview") && len(c.listGroupLabels(at+"-b")) == 1 &&
 			csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b" && c.getGroup(at+"-a").Status.ServiceAccountRef != nil &&
 			c.get(&rbacv1.ClusterRole{}, "", "olm.og.og.view-"+csvinfo.TextHash(at+"-a/og/view"))
 	}
@@ -348,12 +348,12 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 	c.eventually("all is as it should be", settled)
 	c.stop()
 	c.writes.Clear()
-	c.run()
-	// A change that must be acted on shows that the controllers have been at work.
-	c.namespace(at+"-marker", at+"=yes")
+	c.startControllers()
+	// A relevant change shows that the controllers have reconciled.
+	c.createNamespace(at+"-marker", at+"=yes")
 	c.eventually("the change is acted on", func() bool {
 		c.get(csv, at+"-a", at)
-		return csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b,"+at+"-marker" && len(c.groupLabels(at+"-marker")) == 1
+		return csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b,"+at+"-marker" && len(c.listGroupLabels(at+"-marker")) == 1
 	})
 	hash := func(suffix string) string { return csvinfo.TextHash(at + "-a/og/" + suffix) }
 	var writes []string

@@ -18,9 +18,9 @@ import (
 )
 
 var (
-	// ErrNone says that a namespace has no OperatorGroup.
+	// ErrNone is the error for a namespace without an OperatorGroup.
 	ErrNone = errors.New("the namespace has no OperatorGroup")
-	// ErrSeveral says that a namespace has more than one OperatorGroup, so that none of them counts.
+	// ErrSeveral is the error for a namespace with more than one OperatorGroup, of which none applies.
 	ErrSeveral = errors.New("the namespace has more than one OperatorGroup")
 )
 
@@ -42,15 +42,15 @@ func Of(ctx context.Context, c client.Reader, namespace string) (*operatorsv1.Op
 	return nil, fmt.Errorf("namespace %s: %w", namespace, ErrSeveral)
 }
 
-// Targets returns the namespaces that a group is to target, sorted, given the labels of all namespaces
-// by their names. The empty name alone stands for all.
+// Targets returns the sorted target namespaces of a group. namespaces has the labels of all namespaces by name.
+// A single empty name means all namespaces.
 func Targets(spec operatorsv1.OperatorGroupSpec, namespaces map[string]labels.Set) ([]string, error) {
 	if len(spec.TargetNamespaces) > 0 {
 		names := sets.New(spec.TargetNamespaces...)
 		if names.Has(metav1.NamespaceAll) {
 			return nil, fmt.Errorf("TargetNamespaces cannot contain NamespaceAll: %v", spec.TargetNamespaces)
 		}
-		return sorted(names), nil
+		return sortedNames(names), nil
 	}
 
 	if selectsAll(spec.Selector) {
@@ -69,16 +69,16 @@ func Targets(spec operatorsv1.OperatorGroupSpec, namespaces map[string]labels.Se
 		}
 	}
 
-	return sorted(names), nil
+	return sortedNames(names), nil
 }
 
 func selectsAll(selector *metav1.LabelSelector) bool {
 	return selector == nil || len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0
 }
 
-// Annotated returns the annotations of a ClusterServiceVersion with those that tell of its group. While
-// the group has no targets, olm.targetNamespaces stays as it is. changed tells whether what the
-// ClusterServiceVersion says differs from what the group says, also where that is not written.
+// Annotated returns the annotations of a ClusterServiceVersion with those of its group. While the group has no
+// targets, olm.targetNamespaces stays unchanged. changed is true when the annotations differ from the group, even
+// in olm.targetNamespaces while that stays unchanged.
 func Annotated(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) (annotations map[string]string, changed bool) {
 	wanted := map[string]string{
 		csvinfo.AnnotationOperatorGroup:     group.Name,
@@ -97,8 +97,8 @@ func Annotated(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorG
 	return csvinfo.With(csv.Annotations, wanted), true
 }
 
-// TargetsOf are the namespaces that the annotation of a ClusterServiceVersion names. ok is false when
-// it has none.
+// TargetsOf returns the namespaces in the annotation olm.targetNamespaces of a ClusterServiceVersion. ok is false when
+// it has no such annotation.
 func TargetsOf(csv metav1.Object) (targets []string, ok bool) {
 	text, ok := csv.GetAnnotations()[csvinfo.AnnotationTargetNamespaces]
 	if !ok {

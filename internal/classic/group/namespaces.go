@@ -15,14 +15,14 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 )
 
-// namespaces labels namespaces with the groups that target them.
-type namespaces struct {
+// namespaceReconciler labels namespaces with the groups that target them.
+type namespaceReconciler struct {
 	client client.Client
 }
 
-// Reconcile labels one namespace.
-func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	namespace := metadataOf(namespaceKind)
+// Reconcile sets and removes the group labels of one namespace.
+func (r *namespaceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	namespace := newPartialMetadata(namespaceKind)
 	if err := r.client.Get(ctx, req.NamespacedName, namespace); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -48,8 +48,8 @@ func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// labelChanges says which labels a namespace is to get, with the empty text, and which it is to lose,
-// with nil: it has one for each group that names it among its targets, and no others of this sort.
+// labelChanges returns the changes of a namespace's labels as a merge patch: an empty string adds a label, nil removes
+// it. A namespace has one label for each group that targets it.
 func labelChanges(namespace *metav1.PartialObjectMetadata, all []operatorsv1.OperatorGroup) map[string]any {
 	changes := map[string]any{}
 	for key := range namespace.Labels {
@@ -73,8 +73,8 @@ func labelChanges(namespace *metav1.PartialObjectMetadata, all []operatorsv1.Ope
 	return changes
 }
 
-// targetsOfGroup wakes the namespaces that a group targets.
-func targetsOfGroup(_ context.Context, object client.Object) []ctrl.Request {
+// enqueueTargetNamespaces is a map function that returns the target namespaces of a group.
+func enqueueTargetNamespaces(_ context.Context, object client.Object) []ctrl.Request {
 	group, ok := object.(*operatorsv1.OperatorGroup)
 	if !ok || group.IsGlobal() {
 		return nil

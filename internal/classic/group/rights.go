@@ -20,40 +20,40 @@ const (
 	kindRoleBinding = "RoleBinding"
 	kindClusterRole = "ClusterRole"
 
-	// maxSingle is how many single permissions a Role may consist of to be looked at. Roles of bundles
-	// known to us have fewer than 1,000; with the 100 rules that an operator commonly asks for, it is some
-	// 5 million comparisons, well under a second.
-	maxSingle = 50_000
-	// maxText is how much of a rule, in bytes, the reason of a refusal shows.
-	maxText = 200
+	// maxPermissions limits the single permissions of a Role that is checked. Roles of known bundles have
+	// fewer than 1,000. With the 100 rules that an operator commonly asks for, the limit means some 5 million
+	// comparisons, well under a second.
+	maxPermissions = 50_000
+	// maxRuleBytes limits how much of a rule a refusal quotes.
+	maxRuleBytes = 200
 )
 
-// Rights is what of the Roles and RoleBindings of an operator's namespace holds in other namespaces too.
+// Rights are the Roles and RoleBindings of an operator's namespace that also apply to other namespaces.
 type Rights struct {
-	// Roles grant nothing that the operator does not ask for.
+	// Roles grant only permissions that the operator asks for.
 	Roles []*rbacv1.Role
-	// Bindings bind such Roles to accounts of the operator that ask for what these grant.
+	// Bindings bind these Roles to service accounts of the operator that ask for the Roles' permissions.
 	Bindings []*rbacv1.RoleBinding
-	// Refused are the others.
+	// Refused are the other Roles and RoleBindings.
 	Refused []Refusal
 }
 
-// Refusal says why an object gives no rights outside of its namespace.
+// Refusal states why an object grants no rights outside of its namespace.
 type Refusal struct {
 	Kind, Name string
 	Reason     error
 }
 
-// RightsOf decides which Roles and RoleBindings of the namespace of a ClusterServiceVersion are copied to
-// where its operator is to have rights as well, which may be the whole cluster.
+// RightsOf returns the Roles and RoleBindings of a ClusterServiceVersion's namespace that may be copied to the
+// other namespaces of its operator, or to the whole cluster.
 //
-// That they are marked as belonging to the ClusterServiceVersion does not tell: whoever may write Roles in
-// the namespace may write the labels and the owner references. Kubernetes keeps such a person from granting
-// more than he has there; a copy, which is made with the rights of olm-operator, would give him the
-// same elsewhere. So a Role is copied only when the permissions of the ClusterServiceVersion itself cover
-// each of its rules. A RoleBinding is copied only when it binds such a Role, and only to ServiceAccounts
-// of the namespace whose own permissions cover it: of two accounts of an operator, neither gets at what
-// the other asks for.
+// Labels and owner references do not prove that a Role belongs to the ClusterServiceVersion: a user who may write
+// Roles in the namespace may set them too. Kubernetes prevents this user from granting more than the user has
+// there. But a copy is created with the rights of olm-operator and would grant the same elsewhere.
+//
+// Therefore a Role is copied only if the permissions of the ClusterServiceVersion cover each of its rules. A
+// RoleBinding is copied only if it binds such a Role, and only to service accounts of the namespace whose own
+// permissions cover the Role. So no service account of an operator gets the permissions of another one.
 func RightsOf(csv *v1alpha1.ClusterServiceVersion, roles []rbacv1.Role, bindings []rbacv1.RoleBinding) Rights {
 	var all []rbacv1.PolicyRule
 	asked := map[string][]rbacv1.PolicyRule{}
@@ -69,7 +69,7 @@ func RightsOf(csv *v1alpha1.ClusterServiceVersion, roles []rbacv1.Role, bindings
 	covered := map[string]*rbacv1.Role{}
 	for i := range roles {
 		role := &roles[i]
-		if err := uncovered(all, role.Rules); err != nil {
+		if err := checkCovered(all, role.Rules); err != nil {
 			refuse(kindRole, role.Name, err)
 			continue
 		}
@@ -79,7 +79,7 @@ func RightsOf(csv *v1alpha1.ClusterServiceVersion, roles []rbacv1.Role, bindings
 
 	for i := range bindings {
 		binding := &bindings[i]
-		if err := unbound(csv.Namespace, asked, covered, binding); err != nil {
+		if err := checkBinding(csv.Namespace, asked, covered, binding); err != nil {
 			refuse(kindRoleBinding, binding.Name, err)
 			continue
 		}
@@ -89,15 +89,15 @@ func RightsOf(csv *v1alpha1.ClusterServiceVersion, roles []rbacv1.Role, bindings
 	return rights
 }
 
-// Log tells of what was refused.
+// Log logs the refused objects.
 func (r *Rights) Log(log logr.Logger) {
 	for _, refused := range r.Refused {
 		log.Info("Not giving an operator rights outside of its namespace", "kind", refused.Kind, "name", refused.Name, "reason", refused.Reason.Error())
 	}
 }
 
-// unbound says why a RoleBinding is not copied; nil when it is.
-func unbound(namespace string, asked map[string][]rbacv1.PolicyRule, covered map[string]*rbacv1.Role, binding *rbacv1.RoleBinding) error {
+// checkBinding returns why a RoleBinding must not be copied; nil when it may be.
+func checkBinding(namespace string, asked map[string][]rbacv1.PolicyRule, covered map[string]*rbacv1.Role, binding *rbacv1.RoleBinding) error {
 	role := covered[binding.RoleRef.Name]
 	switch {
 	case binding.RoleRef.APIGroup != rbacv1.GroupName, binding.RoleRef.Kind != kindRole, role == nil:
@@ -107,7 +107,7 @@ func unbound(namespace string, asked map[string][]rbacv1.PolicyRule, covered map
 	}
 
 	for _, s := range binding.Subjects {
-		// Without a namespace, it would be the account of whichever namespace the copy is in.
+		// A subject without a namespace would refer to the namespace of the copy.
 		if s.Kind != rbacv1.ServiceAccountKind || s.APIGroup != "" || s.Namespace != namespace {
 			return fmt.Errorf("its subject %s %q is no ServiceAccount of namespace %s", s.Kind, s.Name, namespace)
 		}
@@ -115,7 +115,7 @@ func unbound(namespace string, asked map[string][]rbacv1.PolicyRule, covered map
 		if !ok {
 			return fmt.Errorf("the ClusterServiceVersion asks for no permissions for ServiceAccount %q", s.Name)
 		}
-		if err := uncovered(rules, role.Rules); err != nil {
+		if err := checkCovered(rules, role.Rules); err != nil {
 			return fmt.Errorf("for ServiceAccount %q: %w", s.Name, err)
 		}
 	}
@@ -123,51 +123,50 @@ func unbound(namespace string, asked map[string][]rbacv1.PolicyRule, covered map
 	return nil
 }
 
-// uncovered says which of the rules of a Role grants more than the rules that are asked for; nil when none
-// does.
-func uncovered(asked, rules []rbacv1.PolicyRule) error {
-	held := holding(asked)
-	left := float64(maxSingle)
+// checkCovered returns an error that names the first rule that grants more than the asked rules; nil when there is none.
+func checkCovered(asked, rules []rbacv1.PolicyRule) error {
+	held := grantedByRules(asked)
+	left := float64(maxPermissions)
 	for i := range rules {
 		rule := &rules[i]
-		if left -= size(rule); left < 0 {
-			return fmt.Errorf("it grants more than %d single permissions, too many to look at each", maxSingle)
+		if left -= countPermissions(rule); left < 0 {
+			return fmt.Errorf("it grants more than %d single permissions, too many to look at each", maxPermissions)
 		}
 		if !held.Covers("", rule) {
-			return fmt.Errorf("the permissions of the ClusterServiceVersion do not cover the rule %s", textOf(rule))
+			return fmt.Errorf("the permissions of the ClusterServiceVersion do not cover the rule %s", formatRule(rule))
 		}
 	}
 
 	return nil
 }
 
-// size is how many single permissions a rule consists of. A rule of four long lists has more than an
-// integer can count.
-func size(rule *rbacv1.PolicyRule) float64 {
+// countPermissions returns the number of single permissions in a rule. It is a float because four long lists may
+// overflow an integer.
+func countPermissions(rule *rbacv1.PolicyRule) float64 {
 	things := float64(len(rule.APIGroups))*float64(len(rule.Resources))*float64(max(1, len(rule.ResourceNames))) + float64(len(rule.NonResourceURLs))
 	return float64(len(rule.Verbs)) * things
 }
 
-// holding is somebody who has these rules.
-func holding(rules []rbacv1.PolicyRule) *rbac.Granted {
-	const who = "operator"
+// grantedByRules returns what the given rules grant to their subject.
+func grantedByRules(rules []rbacv1.PolicyRule) *rbac.Granted {
+	const user = "operator"
 	policy := rbac.Policy{
-		ClusterRoles: []rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: who}, Rules: rules}},
+		ClusterRoles: []rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}},
 		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{{
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: who}}, RoleRef: rbacv1.RoleRef{Kind: kindClusterRole, Name: who},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user}}, RoleRef: rbacv1.RoleRef{Kind: kindClusterRole, Name: user},
 		}},
 	}
 
-	return policy.Granted(rbac.Identity{User: who})
+	return policy.Granted(rbac.Identity{User: user})
 }
 
-func textOf(rule *rbacv1.PolicyRule) string {
+func formatRule(rule *rbacv1.PolicyRule) string {
 	data, err := json.Marshal(rule)
 	if err != nil {
 		return err.Error()
 	}
-	if len(data) > maxText {
-		return strings.ToValidUTF8(string(data[:maxText]), "") + "…"
+	if len(data) > maxRuleBytes {
+		return strings.ToValidUTF8(string(data[:maxRuleBytes]), "") + "…"
 	}
 	return string(data)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 )
 
-// ruleOf makes a rule of VERBS GROUPS RESOURCES [NAMES], each joined by commas; the core group is "core".
+// ruleOf parses a rule VERBS GROUPS RESOURCES [NAMES], each joined by commas; the core group is "core".
 func ruleOf(text string) rbacv1.PolicyRule {
 	words := strings.Fields(text)
 	list := func(i int) []string { return strings.Split(strings.ReplaceAll(words[i], "core", ""), ",") }
@@ -27,7 +27,7 @@ func ruleOf(text string) rbacv1.PolicyRule {
 	return rule
 }
 
-func asks(account string, rules ...string) v1alpha1.StrategyDeploymentPermissions {
+func newPermissions(account string, rules ...string) v1alpha1.StrategyDeploymentPermissions {
 	p := v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account}
 	for _, rule := range rules {
 		p.Rules = append(p.Rules, ruleOf(rule))
@@ -35,9 +35,9 @@ func asks(account string, rules ...string) v1alpha1.StrategyDeploymentPermission
 	return p
 }
 
-// roleOf makes a Role of a namespace, with a RoleBinding of the same name that binds it to subjects.
-func roleOf(meta metav1.ObjectMeta, rules []string, subjects ...rbacv1.Subject) (*rbacv1.Role, *rbacv1.RoleBinding) {
-	return &rbacv1.Role{ObjectMeta: meta, Rules: asks("", rules...).Rules}, &rbacv1.RoleBinding{
+// newAccessRole makes a Role of a namespace, with a RoleBinding of the same name that binds it to subjects.
+func newAccessRole(meta metav1.ObjectMeta, rules []string, subjects ...rbacv1.Subject) (*rbacv1.Role, *rbacv1.RoleBinding) {
+	return &rbacv1.Role{ObjectMeta: meta, Rules: newPermissions("", rules...).Rules}, &rbacv1.RoleBinding{
 		ObjectMeta: *meta.DeepCopy(), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 	}
 }
@@ -46,15 +46,14 @@ func account(namespace, name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: "ServiceAccount", Namespace: namespace, Name: name}
 }
 
-// What a person of the operator's namespace may have written gives no rights elsewhere, unless the
-// ClusterServiceVersion asks for them.
+// Roles of the operator's namespace grant no rights elsewhere, unless the ClusterServiceVersion asks for them.
 func TestRightsOf(t *testing.T) {
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op"}}
 	strategy := &csv.Spec.InstallStrategy.StrategySpec
 	strategy.Permissions = []v1alpha1.StrategyDeploymentPermissions{
-		asks("one", "get,list core pods", "get core secrets mine"), asks("two", "* apps deployments"), asks("", "get core events"), asks("one", "watch core pods"),
+		newPermissions("one", "get,list core pods", "get core secrets mine"), newPermissions("two", "* apps deployments"), newPermissions("", "get core events"), newPermissions("one", "watch core pods"),
 	}
-	strategy.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{asks("wide", "* * *")}
+	strategy.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{newPermissions("wide", "* * *")}
 	many := strings.TrimSuffix(strings.Repeat("get,", 50_001), ",") + " core pods"
 	const uncovered = "the permissions of the ClusterServiceVersion do not cover the rule "
 	for name, c := range map[string]struct {
@@ -111,7 +110,7 @@ func TestRightsOf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			role, binding := roleOf(metav1.ObjectMeta{Namespace: "ns", Name: "r"}, c.rules, c.subjects...)
+			role, binding := newAccessRole(metav1.ObjectMeta{Namespace: "ns", Name: "r"}, c.rules, c.subjects...)
 			if c.edit != nil {
 				c.edit(binding)
 			}
@@ -137,16 +136,16 @@ func TestRightsOf(t *testing.T) {
 
 // The rights of an operator that watches all namespaces hold in all of them.
 func TestGrants(t *testing.T) {
-	c := start(t)
-	at := unique("grants")
-	c.namespace(at)
-	g := c.group(at, targets(at))
+	c := newFixture(t)
+	at := uniqueName("grants")
+	c.createNamespace(at)
+	g := c.createGroup(at, targets(at))
 	const rule = "get core pods"
-	csv := c.asking(at, asks("a", rule))
+	csv := c.createCSVWithPermissions(at, newPermissions("a", rule))
 	labels := csvinfo.OwnerLabels(at, at)
-	// A label by which Kubernetes has everybody who may view a namespace get the rules.
+	// With this label Kubernetes would aggregate the rules to the ClusterRole view.
 	meta := metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.With(labels, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"})}
-	own, bound := roleOf(meta, []string{rule}, account(at, "a"))
+	own, bound := newAccessRole(meta, []string{rule}, account(at, "a"))
 	c.must(c.Create(t.Context(), own))
 	c.must(c.Create(t.Context(), bound))
 	c.eventually("the operator is a member", func() bool {
@@ -158,7 +157,7 @@ func TestGrants(t *testing.T) {
 		t.Fatal("an operator that watches one namespace has rights in all")
 	}
 
-	edit(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
+	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
 	c.eventually("the rights", func() bool { return c.get(role, "", at) && c.get(binding, "", at) })
 	c.removeAtEnd(role, binding)
 	rules := []rbacv1.PolicyRule{ruleOf(rule), ruleOf("get,list,watch core namespaces")}
@@ -169,19 +168,18 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// What somebody of the operator's namespace forged gives no rights in the whole cluster, and what is
-// there is not touched.
+// Forged roles of the operator's namespace grant no cluster-wide rights, and existing ClusterRoles are not changed.
 func TestForgedGrants(t *testing.T) {
-	c := start(t)
-	at := unique("forged")
-	c.namespace(at)
-	c.group(at)
-	csv := c.asking(at, asks("a", "get core pods"))
+	c := newFixture(t)
+	at := uniqueName("forged")
+	c.createNamespace(at)
+	c.createGroup(at)
+	csv := c.createCSVWithPermissions(at, newPermissions("a", "get core pods"))
 	labels := csvinfo.OwnerLabels(at, at)
 	metaOf := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: at, Name: at + name, Labels: labels, OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)}}
 	}
-	// One ClusterRole of the name of a Role is somebody else's, one was made of a Role that granted more.
+	// One ClusterRole with the name of a Role belongs to another owner, one is the copy of a Role that granted more.
 	var there []*rbacv1.ClusterRole
 	for name, labels := range map[string]map[string]string{"-named": nil, "-former": csvinfo.With(labels, map[string]string{"olm.managed": "true"})} {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + name, Labels: labels}, Rules: []rbacv1.PolicyRule{ruleOf("* * *")}}
@@ -196,7 +194,7 @@ func TestForgedGrants(t *testing.T) {
 			subject = rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}
 		}
 
-		role, binding := roleOf(metaOf(name), []string{rule}, subject)
+		role, binding := newAccessRole(metaOf(name), []string{rule}, subject)
 		c.must(c.Create(t.Context(), role))
 		c.must(c.Create(t.Context(), binding))
 	}
@@ -204,18 +202,18 @@ func TestForgedGrants(t *testing.T) {
 	admin := &rbacv1.RoleBinding{ObjectMeta: metaOf("-admin"), Subjects: []rbacv1.Subject{account(at, "a")}}
 	admin.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
 	c.must(c.Create(t.Context(), admin))
-	// What is made last shows that the others were looked at: they are listed and granted in one pass.
-	own, bound := roleOf(metaOf("-own"), []string{"get core pods"}, account(at, "a"))
+	// The last created object shows that the others were checked: all are granted in one reconcile.
+	own, bound := newAccessRole(metaOf("-own"), []string{"get core pods"}, account(at, "a"))
 	c.must(c.Create(t.Context(), own))
 	c.must(c.Create(t.Context(), bound))
 	c.eventually("the operator's own rights", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-own") })
 
-	// Nor does the next pass give them: a change of the permissions shows when it has passed.
-	edit(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
+	// The next reconcile does not grant them either: a change of the permissions shows when it has ended.
+	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
 		permissions := &csv.Spec.InstallStrategy.StrategySpec.Permissions
-		*permissions = append(*permissions, asks("b", "list core pods"))
+		*permissions = append(*permissions, newPermissions("b", "list core pods"))
 	})
-	later, bound := roleOf(metaOf("-later"), []string{"list core pods"}, account(at, "b"))
+	later, bound := newAccessRole(metaOf("-later"), []string{"list core pods"}, account(at, "b"))
 	c.must(c.Create(t.Context(), later))
 	c.must(c.Create(t.Context(), bound))
 	c.eventually("rights that are asked for later", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-later") })
@@ -243,17 +241,17 @@ func TestForgedGrants(t *testing.T) {
 	}
 }
 
-// asking makes a ClusterServiceVersion of the name of its namespace that asks for permissions.
-func (c *cluster) asking(namespace string, permissions ...v1alpha1.StrategyDeploymentPermissions) *v1alpha1.ClusterServiceVersion {
+// createCSVWithPermissions creates a ClusterServiceVersion with the name of its namespace that asks for permissions.
+func (c *fixture) createCSVWithPermissions(namespace string, permissions ...v1alpha1.StrategyDeploymentPermissions) *v1alpha1.ClusterServiceVersion {
 	c.t.Helper()
-	csv := c.csvOf(namespace, namespace)
+	csv := c.newCSV(namespace, namespace)
 	csv.Spec.InstallStrategy.StrategySpec.Permissions = permissions
 	c.must(c.Create(c.t.Context(), csv))
-	c.phase(csv, v1alpha1.CSVPhasePending)
+	c.setPhase(csv, v1alpha1.CSVPhasePending)
 	return csv
 }
 
-func (c *cluster) removeAtEnd(objects ...client.Object) {
+func (c *fixture) removeAtEnd(objects ...client.Object) {
 	c.t.Cleanup(func() {
 		for _, object := range objects {
 			if err := c.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {

@@ -16,45 +16,44 @@ import (
 )
 
 const (
-	// aggregateKubernetes is the beginning of the labels that have Kubernetes add the rules of a
+	// aggregateKubernetes is the prefix of the labels by which Kubernetes aggregates the rules of a
 	// ClusterRole to its own admin, edit and view.
 	aggregateKubernetes = "rbac.authorization.k8s.io/aggregate-to-"
-	// aggregateGroup is the beginning of the labels by which the ClusterRoles of groups gather rules.
+	// aggregateGroup is the prefix of the labels by which the ClusterRoles of groups aggregate rules.
 	aggregateGroup = "olm.opgroup.permissions/aggregate-to-"
-	// maxName is the longest name of an object.
-	maxName = 253
+	// maxNameLength limits the name of an object.
+	maxNameLength = 253
 )
 
-// access is a sort of access to an API.
-type access struct {
+// accessLevel is a level of access to an API, with its verbs.
+type accessLevel struct {
 	suffix string
 	verbs  []string
 }
 
-// accesses are those that roles are made for.
-var accesses = []access{
+// accessLevels are the levels of access for which ClusterRoles are created.
+var accessLevels = []accessLevel{
 	{"admin", []string{"*"}},
 	{"edit", []string{"create", "update", "patch", "delete"}},
 	{"view", []string{"get", "list", "watch"}},
 }
 
-// aggregateLabel is the label of the ClusterRoles that give access to an API, by which the ClusterRoles
-// of groups gather them.
+// aggregateLabel returns the label of the ClusterRoles for an API by which the ClusterRoles of groups aggregate them.
 func aggregateLabel(api schema.GroupVersionKind, suffix string) string {
 	return aggregateGroup + csvinfo.APIHash(api) + "-" + suffix
 }
 
-// ownerLabels tell the objects of a group.
+// ownerLabels returns the labels of the objects that belong to a group.
 func ownerLabels(namespace, name string) map[string]string {
 	return map[string]string{
 		csvinfo.LabelOwner: name, csvinfo.LabelOwnerNamespace: namespace, csvinfo.LabelOwnerKind: operatorsv1.OperatorGroupKind,
 	}
 }
 
-// groupRoles are the ClusterRoles of a group: each gathers the rules of one sort of access to its APIs.
-func groupRoles(group *operatorsv1.OperatorGroup, apis csvinfo.APIs) []rbacv1.ClusterRole {
-	roles := make([]rbacv1.ClusterRole, 0, len(accesses))
-	for _, a := range accesses {
+// newGroupRoles returns the ClusterRoles of a group. Each aggregates the rules of one level of access to its APIs.
+func newGroupRoles(group *operatorsv1.OperatorGroup, apis csvinfo.APIs) []rbacv1.ClusterRole {
+	roles := make([]rbacv1.ClusterRole, 0, len(accessLevels))
+	for _, a := range accessLevels {
 		role := rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
 			Name:   groupRoleName(group.Namespace, group.Name, a.suffix),
 			Labels: csvinfo.With(ownerLabels(group.Namespace, group.Name), map[string]string{csvinfo.LabelManaged: "true"}),
@@ -79,39 +78,39 @@ func groupRoles(group *operatorsv1.OperatorGroup, apis csvinfo.APIs) []rbacv1.Cl
 	return roles
 }
 
-// groupRoleName is the name of a ClusterRole of a group. The hash keeps groups of one name in several
-// namespaces apart.
+// groupRoleName returns the name of a ClusterRole of a group. The hash distinguishes groups with the same name in
+// different namespaces.
 func groupRoleName(namespace, name, suffix string) string {
 	const prefix = "olm.og."
 	end := "." + suffix + "-" + csvinfo.TextHash(namespace+"/"+name+"/"+suffix)
-	return prefix + name[:min(len(name), maxName-len(prefix)-len(end))] + end
+	return prefix + name[:min(len(name), maxNameLength-len(prefix)-len(end))] + end
 }
 
-// apiRoles are the ClusterRoles that give access to the APIs that a ClusterServiceVersion provides. An
-// API that uids has no UID for, by its kind and name, is left out: it is not there.
-func apiRoles(csv *v1alpha1.ClusterServiceVersion, uids func(kind, name string) types.UID) []rbacv1.ClusterRole {
+// newAPIRoles returns the ClusterRoles that grant access to the APIs of a ClusterServiceVersion. It leaves out APIs
+// for which uids returns no UID, because they do not exist.
+func newAPIRoles(csv *v1alpha1.ClusterServiceVersion, uids func(kind, name string) types.UID) []rbacv1.ClusterRole {
 	var roles []rbacv1.ClusterRole
 	for _, d := range csv.Spec.CustomResourceDefinitions.Owned {
 		plural, group, ok := strings.Cut(d.Name, ".")
-		owner := ownerOf(apiextensionsGroupVersion, kindCRD, d.Name, uids)
+		owner := newOwnerReference(apiextensionsGroupVersion, kindCRD, d.Name, uids)
 		if !ok || owner == nil {
 			continue
 		}
 
 		api := schema.GroupVersionKind{Group: group, Version: d.Version, Kind: d.Kind}
-		roles = append(roles, accessRoles(d.Name+"-"+d.Version, api, plural, *owner)...)
-		roles = append(roles, roleOf(d.Name+"-"+d.Version+"-crdview", api, "view", *owner, rbacv1.PolicyRule{
+		roles = append(roles, newAccessRoles(d.Name+"-"+d.Version, api, plural, *owner)...)
+		roles = append(roles, newAccessRole(d.Name+"-"+d.Version+"-crdview", api, "view", *owner, rbacv1.PolicyRule{
 			Verbs: []string{"get"}, APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{d.Name},
 		}))
 	}
 
 	for _, d := range csv.Spec.APIServiceDefinitions.Owned {
-		owner := ownerOf(apiregistrationGroupVersion, kindAPIService, csvinfo.APIServiceName(d), uids)
+		owner := newOwnerReference(apiregistrationGroupVersion, kindAPIService, csvinfo.APIServiceName(d), uids)
 		if owner == nil {
 			continue
 		}
 		api := schema.GroupVersionKind{Group: d.Group, Version: d.Version, Kind: d.Kind}
-		roles = append(roles, accessRoles(d.Name+"-"+d.Version, api, d.Name, *owner)...)
+		roles = append(roles, newAccessRoles(d.Name+"-"+d.Version, api, d.Name, *owner)...)
 	}
 
 	slices.SortFunc(roles, func(a, b rbacv1.ClusterRole) int { return cmp.Compare(a.Name, b.Name) })
@@ -128,17 +127,17 @@ var (
 	apiregistrationGroupVersion = schema.GroupVersion{Group: "apiregistration.k8s.io", Version: "v1"}
 )
 
-// accessRoles are the ClusterRoles of each sort of access to a resource.
-func accessRoles(name string, api schema.GroupVersionKind, resource string, owner metav1.OwnerReference) []rbacv1.ClusterRole {
-	roles := make([]rbacv1.ClusterRole, 0, len(accesses))
-	for _, a := range accesses {
+// newAccessRoles returns a ClusterRole for each level of access to a resource.
+func newAccessRoles(name string, api schema.GroupVersionKind, resource string, owner metav1.OwnerReference) []rbacv1.ClusterRole {
+	roles := make([]rbacv1.ClusterRole, 0, len(accessLevels))
+	for _, a := range accessLevels {
 		rule := rbacv1.PolicyRule{Verbs: a.verbs, APIGroups: []string{api.Group}, Resources: []string{resource}}
-		roles = append(roles, roleOf(name+"-"+a.suffix, api, a.suffix, owner, rule))
+		roles = append(roles, newAccessRole(name+"-"+a.suffix, api, a.suffix, owner, rule))
 	}
 	return roles
 }
 
-func roleOf(name string, api schema.GroupVersionKind, suffix string, owner metav1.OwnerReference, rule rbacv1.PolicyRule) rbacv1.ClusterRole {
+func newAccessRole(name string, api schema.GroupVersionKind, suffix string, owner metav1.OwnerReference, rule rbacv1.PolicyRule) rbacv1.ClusterRole {
 	return rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
@@ -151,8 +150,8 @@ func roleOf(name string, api schema.GroupVersionKind, suffix string, owner metav
 	}
 }
 
-// ownerOf refers to what a ClusterRole vanishes with; nil when that is not there.
-func ownerOf(version schema.GroupVersion, kind, name string, uids func(kind, name string) types.UID) *metav1.OwnerReference {
+// newOwnerReference returns the reference to the API that owns a ClusterRole; nil when the API does not exist.
+func newOwnerReference(version schema.GroupVersion, kind, name string, uids func(kind, name string) types.UID) *metav1.OwnerReference {
 	uid := uids(kind, name)
 	if uid == "" {
 		return nil

@@ -23,21 +23,20 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Options are what the controllers are set up with.
+// Options configure the controllers.
 type Options struct {
-	// Clock tells the time. Nil means the real one.
+	// Clock returns the current time. Nil means the system clock.
 	Clock clock.PassiveClock
-	// Marked is the cache of roles and bindings, which NewCache makes. Nil means one of its own.
+	// Marked is the cache of labelled roles and bindings that NewCache returns. Nil means that Setup creates one.
 	Marked cache.Cache
 }
 
-// Setup adds the controllers of OperatorGroups to a manager: that of the groups, that of the labels of
-// namespaces, that of the access to APIs, and that of the rights of operators that watch all
-// namespaces. It is the one list of them.
+// Setup adds the controllers of OperatorGroups to a manager. They reconcile the groups, the labels of
+// namespaces, the ClusterRoles for APIs, and the rights of operators that watch all namespaces.
 //
-// The manager's cache is asked for OperatorGroups, for ClusterServiceVersions that are no copies, and
-// for the metadata of Namespaces, ServiceAccounts, CRDs and APIServices. Roles and bindings are in a
-// cache of their own, which has those alone that are marked as made for operators.
+// They read OperatorGroups, ClusterServiceVersions, and the metadata of Namespaces, service accounts, CRDs and
+// APIServices from the manager's cache. It need not have copied CSVs. Roles and bindings are in a separate cache,
+// which has only those that are labelled as created for operators.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -51,7 +50,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		}
 	}
 
-	roles := roles{client: mgr.GetClient(), cache: marked}
+	roles := roleWriter{client: mgr.GetClient(), cache: marked}
 	for _, setup := range []func() error{
 		func() error { return setupGroups(mgr, o, marked, roles) },
 		func() error { return setupNamespaces(mgr) },
@@ -66,9 +65,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// NewCache makes a cache of the roles and bindings that are marked as made for operators, and adds it to
-// the manager. Of ClusterRoles it has those that are marked as made by OLM, of the others those that
-// have an owner.
+// NewCache returns a cache of the roles and bindings that are labelled as created for operators, and adds it to
+// the manager. It has the ClusterRoles with the label olm.managed, and of the other kinds the objects with the
+// label of an owner.
 func NewCache(mgr ctrl.Manager) (cache.Cache, error) {
 	managed := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{csvinfo.LabelManaged: "true"})}
 	isOwned, err := labels.NewRequirement(csvinfo.LabelOwner, selection.Exists, nil)
@@ -94,8 +93,8 @@ func NewCache(mgr ctrl.Manager) (cache.Cache, error) {
 	return marked, nil
 }
 
-// metadataOf is an object of which only the metadata is read.
-func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+// newPartialMetadata returns an object of a kind whose metadata alone is read.
+func newPartialMetadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	return object
@@ -108,60 +107,60 @@ var (
 	apiServiceKind     = apiregistrationGroupVersion.WithKind(kindAPIService)
 )
 
-// labelsMatter lets through what comes, goes, or changes its labels.
-var labelsMatter = predicate.LabelChangedPredicate{}
+// labelsChanged is a predicate for creations, deletions and changes of labels.
+var labelsChanged = predicate.LabelChangedPredicate{}
 
-// comeAndGo lets through what comes or goes.
-var comeAndGo = predicate.GenerationChangedPredicate{}
+// specChanged is a predicate for creations, deletions and changes of the generation.
+var specChanged = predicate.GenerationChangedPredicate{}
 
-func setupGroups(mgr ctrl.Manager, o Options, marked cache.Cache, roles roles) error {
-	r := &groups{client: mgr.GetClient(), roles: roles, marked: marked, clock: o.Clock}
-	wake := handler.EnqueueRequestsFromMapFunc
+func setupGroups(mgr ctrl.Manager, o Options, marked cache.Cache, roles roleWriter) error {
+	r := &groupReconciler{client: mgr.GetClient(), roles: roles, marked: marked, clock: o.Clock}
+	enqueue := handler.EnqueueRequestsFromMapFunc
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup").
-		Watches(&operatorsv1.OperatorGroup{}, wake(r.groupsOfNamespace)).
-		Watches(&v1alpha1.ClusterServiceVersion{}, wake(r.groupsOfNamespace)).
-		WatchesMetadata(metadataOf(namespaceKind), wake(r.groupsThatSelect), builder.WithPredicates(labelsMatter)).
-		WatchesMetadata(metadataOf(serviceAccountKind), wake(r.groupsOfAccount), builder.WithPredicates(labelsMatter)).
-		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, wake(groupOfRole))).
+		Watches(&operatorsv1.OperatorGroup{}, enqueue(r.enqueueGroupsOfNamespace)).
+		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(r.enqueueGroupsOfNamespace)).
+		WatchesMetadata(newPartialMetadata(namespaceKind), enqueue(r.enqueueGroupsWithSelector), builder.WithPredicates(labelsChanged)).
+		WatchesMetadata(newPartialMetadata(serviceAccountKind), enqueue(r.enqueueGroupsOfAccount), builder.WithPredicates(labelsChanged)).
+		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, enqueue(enqueueGroupOfRole))).
 		Complete(r)
 }
 
 func setupNamespaces(mgr ctrl.Manager) error {
-	r := &namespaces{client: mgr.GetClient()}
+	r := &namespaceReconciler{client: mgr.GetClient()}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup-namespaces").
-		WatchesMetadata(metadataOf(namespaceKind), &handler.EnqueueRequestForObject{}, builder.WithPredicates(labelsMatter)).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(targetsOfGroup)).
+		WatchesMetadata(newPartialMetadata(namespaceKind), &handler.EnqueueRequestForObject{}, builder.WithPredicates(labelsChanged)).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(enqueueTargetNamespaces)).
 		Complete(r)
 }
 
-func setupAPIs(mgr ctrl.Manager, marked cache.Cache, roles roles) error {
-	r := &apis{client: mgr.GetClient(), roles: roles}
-	wake := handler.EnqueueRequestsFromMapFunc
+func setupAPIs(mgr ctrl.Manager, marked cache.Cache, roles roleWriter) error {
+	r := &apiRoleReconciler{client: mgr.GetClient(), roles: roles}
+	enqueue := handler.EnqueueRequestsFromMapFunc
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup-apis").
 		Watches(&v1alpha1.ClusterServiceVersion{}, &handler.EnqueueRequestForObject{}).
-		WatchesMetadata(metadataOf(crdKind), wake(r.ownersOfAPI), builder.WithPredicates(comeAndGo)).
-		WatchesMetadata(metadataOf(apiServiceKind), wake(r.ownersOfAPI), builder.WithPredicates(comeAndGo)).
-		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, wake(r.ownersOfRole))).
+		WatchesMetadata(newPartialMetadata(crdKind), enqueue(r.enqueueOwnersOfAPI), builder.WithPredicates(specChanged)).
+		WatchesMetadata(newPartialMetadata(apiServiceKind), enqueue(r.enqueueOwnersOfAPI), builder.WithPredicates(specChanged)).
+		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, enqueue(r.enqueueOwnersOfRole))).
 		Complete(r)
 }
 
 func setupGrants(mgr ctrl.Manager, marked cache.Cache) error {
-	r := &grants{client: mgr.GetClient(), live: mgr.GetAPIReader(), marked: marked}
+	r := &grantReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), marked: marked}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup-grants").
 		Watches(&v1alpha1.ClusterServiceVersion{}, &handler.EnqueueRequestForObject{}).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.members))
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.enqueueMembers))
 	for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
-		b = b.WatchesRawSource(source.Kind(marked, object, handler.EnqueueRequestsFromMapFunc(ownerByLabels)))
+		b = b.WatchesRawSource(source.Kind(marked, object, handler.EnqueueRequestsFromMapFunc(enqueueOwnerByLabels)))
 	}
 	return b.Complete(r)
 }
 
-// ownerByLabels wakes the ClusterServiceVersion that something was made for.
-func ownerByLabels(_ context.Context, object client.Object) []ctrl.Request {
+// enqueueOwnerByLabels is a map function that returns the ClusterServiceVersion for which an object was created.
+func enqueueOwnerByLabels(_ context.Context, object client.Object) []ctrl.Request {
 	namespace, name, ok := csvinfo.OwnedByLabels(object.GetLabels())
 	if !ok {
 		return nil

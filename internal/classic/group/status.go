@@ -13,26 +13,26 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 )
 
-// facts are what the status of a group is decided by.
+// facts are the input for the status of a group.
 type facts struct {
-	// isAlone reports whether the namespace has no other group.
+	// isAlone is true when the namespace has no other group.
 	isAlone bool
-	// account is the ServiceAccount that the group names; nil when it is not there.
+	// account is the service account that the group names; nil when it does not exist.
 	account *metav1.PartialObjectMetadata
-	// namespaces are the labels of all namespaces, by their names.
+	// namespaces has the labels of all namespaces by name.
 	namespaces map[string]labels.Set
 }
 
-// statusOf decides the status of a group. The error says why its targets cannot be found; the status
-// then keeps those that it has.
-func statusOf(group *operatorsv1.OperatorGroup, f facts, now time.Time) (operatorsv1.OperatorGroupStatus, error) {
+// computeStatus returns the status of a group. The error is why its targets cannot be determined; the status then
+// keeps the current ones.
+func computeStatus(group *operatorsv1.OperatorGroup, f facts, now time.Time) (operatorsv1.OperatorGroupStatus, error) {
 	status := *group.Status.DeepCopy()
-	setOrRemove(&status.Conditions, !f.isAlone, metav1.Condition{
+	setOrRemoveCondition(&status.Conditions, !f.isAlone, metav1.Condition{
 		Type: operatorsv1.MultipleOperatorGroupCondition, Reason: operatorsv1.MultipleOperatorGroupsReason,
 		Message: "Multiple OperatorGroup found in the same namespace",
 	}, now)
 	name := group.Spec.ServiceAccountName
-	setOrRemove(&status.Conditions, name != "" && f.account == nil, metav1.Condition{
+	setOrRemoveCondition(&status.Conditions, name != "" && f.account == nil, metav1.Condition{
 		Type: operatorsv1.OperatorGroupServiceAccountCondition, Reason: operatorsv1.OperatorGroupServiceAccountReason,
 		Message: fmt.Sprintf("ServiceAccount %s not found", name),
 	}, now)
@@ -55,8 +55,8 @@ func statusOf(group *operatorsv1.OperatorGroup, f facts, now time.Time) (operato
 	return status, err
 }
 
-// setOrRemove has a condition be True, or not be there.
-func setOrRemove(conditions *[]metav1.Condition, isTrue bool, condition metav1.Condition, now time.Time) {
+// setOrRemoveCondition sets a condition to True, or removes it.
+func setOrRemoveCondition(conditions *[]metav1.Condition, isTrue bool, condition metav1.Condition, now time.Time) {
 	if !isTrue {
 		meta.RemoveStatusCondition(conditions, condition.Type)
 		return

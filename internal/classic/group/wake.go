@@ -12,9 +12,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Wakes is for the controller of ClusterServiceVersions, which watches OperatorGroups: a group that
-// changes wakes those of its namespace, and those of all namespaces that provide an API that the group
-// lists, or did until now, because they may stand in each other's way, or do no longer.
+// Wakes returns a map function for the controller of ClusterServiceVersions, which watches OperatorGroups. It returns
+// the ClusterServiceVersions in the namespace of the group, and those of all namespaces that provide an API in the
+// group's list, because API conflicts with them may begin or end.
 func Wakes(c client.Reader) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) []ctrl.Request {
 		group, ok := object.(*operatorsv1.OperatorGroup)
@@ -31,7 +31,7 @@ func Wakes(c client.Reader) handler.MapFunc {
 		for _, selection := range selections {
 			var list v1alpha1.ClusterServiceVersionList
 			if err := c.List(ctx, &list, append(selection, client.UnsafeDisableDeepCopy)...); err != nil {
-				ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to be woken")
+				ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to enqueue")
 				return nil
 			}
 			for i := range list.Items {

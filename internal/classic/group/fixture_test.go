@@ -36,8 +36,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 2 * time.Minute
+// waitTimeout limits every wait of a test.
+const waitTimeout = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -48,32 +48,32 @@ var kinds = []func(*runtime.Scheme) error{
 	corev1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme, operatorsv1.AddToScheme, v1alpha1.AddToScheme,
 }
 
-// made is how many names unique has made.
-var made atomic.Int64
+// namesCreated counts the results of uniqueName.
+var namesCreated atomic.Int64
 
-// unique makes of a name one that no other test of the process has, nor the same test run again: in the
-// cluster of the tests, a namespace that is deleted never goes.
-func unique(name string) string { return fmt.Sprintf("%s-%d", name, made.Add(1)) }
+// uniqueName returns a name that no other test of the process uses, not even another run of the same test. The API
+// server of the tests never removes a deleted namespace.
+func uniqueName(name string) string { return fmt.Sprintf("%s-%d", name, namesCreated.Add(1)) }
 
-// cluster is a cluster with the controllers of groups.
-type cluster struct {
+// fixture holds an API server with the controllers of OperatorGroups.
+type fixture struct {
 	t *testing.T
 	client.Client
-	// writes are what the controllers write, as VERB TYPE NAME.
+	// writes has the writes of the controllers, as VERB TYPE NAME.
 	writes sync.Map
-	// stop ends the controllers.
+	// stop stops the controllers.
 	stop func()
 }
 
-func start(t *testing.T) *cluster {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &cluster{t: t, Client: env.Client(t, kinds...)}
-	c.run()
+	c := &fixture{t: t, Client: env.Client(t, kinds...)}
+	c.startControllers()
 	return c
 }
 
-// run runs the controllers until stop is called, or the test ends.
-func (c *cluster) run() {
+// startControllers runs the controllers until stop is called or the test ends.
+func (c *fixture) startControllers() {
 	c.t.Helper()
 	rights := env.ConfigWithRoles(c.t, "config/classic/olm-operator/role.yaml")
 	rights.QPS = -1
@@ -131,7 +131,7 @@ func (c *cluster) run() {
 	c.stop = env.StartManager(c.t, mgr)
 }
 
-func (c *cluster) must(err error) {
+func (c *fixture) must(err error) {
 	c.t.Helper()
 	if err != nil {
 		c.t.Fatal(err)
@@ -139,16 +139,16 @@ func (c *cluster) must(err error) {
 }
 
 // eventually waits until a condition holds.
-func (c *cluster) eventually(what string, holds func() bool) {
+func (c *fixture) eventually(what string, holds func() bool) {
 	c.t.Helper()
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		c.t.Fatalf("%s: %v", what, err)
 	}
 }
 
-// namespace makes one with labels KEY=VALUE.
-func (c *cluster) namespace(name string, labels ...string) {
+// createNamespace creates a namespace with labels KEY=VALUE.
+func (c *fixture) createNamespace(name string, labels ...string) {
 	c.t.Helper()
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 	for _, l := range labels {
@@ -158,8 +158,8 @@ func (c *cluster) namespace(name string, labels ...string) {
 	c.must(c.Create(c.t.Context(), n))
 }
 
-// group makes a group named og. It and the operators of its namespace are gone at the end of the test.
-func (c *cluster) group(namespace string, edit ...func(*operatorsv1.OperatorGroup)) *operatorsv1.OperatorGroup {
+// createGroup creates a group named og. It is deleted with the operators of its namespace at the end of the test.
+func (c *fixture) createGroup(namespace string, edit ...func(*operatorsv1.OperatorGroup)) *operatorsv1.OperatorGroup {
 	c.t.Helper()
 	g := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"}}
 	for _, e := range edit {
@@ -182,10 +182,10 @@ func targets(names ...string) func(*operatorsv1.OperatorGroup) {
 	return func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = names }
 }
 
-// csv makes a ClusterServiceVersion that can be a member of any group and owns a CRD for each kind.
-func (c *cluster) csv(namespace, name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...string) *v1alpha1.ClusterServiceVersion {
+// createCSV creates a ClusterServiceVersion that can be a member of any group and owns a CRD for each kind.
+func (c *fixture) createCSV(namespace, name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...string) *v1alpha1.ClusterServiceVersion {
 	c.t.Helper()
-	csv := c.csvOf(namespace, name)
+	csv := c.newCSV(namespace, name)
 	for _, kind := range kinds {
 		csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned, v1alpha1.CRDDescription{
 			Name: strings.ToLower(kind) + "s." + name + ".example.com", Version: "v1", Kind: kind,
@@ -193,12 +193,12 @@ func (c *cluster) csv(namespace, name string, phase v1alpha1.ClusterServiceVersi
 	}
 
 	c.must(c.Create(c.t.Context(), csv))
-	c.phase(csv, phase)
+	c.setPhase(csv, phase)
 	return csv
 }
 
-// csvOf is a ClusterServiceVersion that can be a member of any group.
-func (c *cluster) csvOf(namespace, name string) *v1alpha1.ClusterServiceVersion {
+// newCSV returns a ClusterServiceVersion that can be a member of any group.
+func (c *fixture) newCSV(namespace, name string) *v1alpha1.ClusterServiceVersion {
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	csv.Spec.DisplayName = name
 	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
@@ -210,13 +210,13 @@ func (c *cluster) csvOf(namespace, name string) *v1alpha1.ClusterServiceVersion 
 	return csv
 }
 
-func (c *cluster) phase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase) {
+func (c *fixture) setPhase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase) {
 	c.t.Helper()
 	data := fmt.Sprintf(`{"status":{"phase":%q}}`, phase)
 	c.must(c.Status().Patch(c.t.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(data))))
 }
 
-func (c *cluster) get(object client.Object, namespace, name string) bool {
+func (c *fixture) get(object client.Object, namespace, name string) bool {
 	c.t.Helper()
 	err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -225,15 +225,15 @@ func (c *cluster) get(object client.Object, namespace, name string) bool {
 	return err == nil
 }
 
-func (c *cluster) getGroup(namespace string) *operatorsv1.OperatorGroup {
+func (c *fixture) getGroup(namespace string) *operatorsv1.OperatorGroup {
 	c.t.Helper()
 	g := &operatorsv1.OperatorGroup{}
 	c.get(g, namespace, "og")
 	return g
 }
 
-// edit changes an object.
-func edit[T client.Object](c *cluster, object T, change func(T)) {
+// updateObject updates an object.
+func updateObject[T client.Object](c *fixture, object T, change func(T)) {
 	c.t.Helper()
 	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object))
 	before, ok := object.DeepCopyObject().(client.Object)
@@ -245,8 +245,8 @@ func edit[T client.Object](c *cluster, object T, change func(T)) {
 	c.must(c.Patch(c.t.Context(), object, client.MergeFrom(before)))
 }
 
-// groupLabels are the labels of a namespace that tell of groups.
-func (c *cluster) groupLabels(namespace string) []string {
+// listGroupLabels returns the group labels of a namespace.
+func (c *fixture) listGroupLabels(namespace string) []string {
 	c.t.Helper()
 	n := &corev1.Namespace{}
 	c.get(n, "", namespace)
@@ -260,8 +260,8 @@ func (c *cluster) groupLabels(namespace string) []string {
 	return keys
 }
 
-// crd makes a CRD of a kind.
-func (c *cluster) crd(name, kind string) *apiextensionsv1.CustomResourceDefinition {
+// createCRD creates a CRD of a kind.
+func (c *fixture) createCRD(name, kind string) *apiextensionsv1.CustomResourceDefinition {
 	c.t.Helper()
 	plural, of, _ := strings.Cut(name, ".")
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -279,8 +279,8 @@ func (c *cluster) crd(name, kind string) *apiextensionsv1.CustomResourceDefiniti
 	return crd
 }
 
-// apiService makes an APIService that no server is behind.
-func (c *cluster) apiService(version, of string) {
+// createAPIService creates an APIService without a server.
+func (c *fixture) createAPIService(version, of string) {
 	c.t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
