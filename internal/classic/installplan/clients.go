@@ -15,28 +15,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 )
 
-// maxAccounts is how many clients are kept, one for each account. Connections are shared.
-const maxAccounts = 128
+// maxCachedClients limits the cached clients, one for each service account. Connections are shared.
+const maxCachedClients = 128
 
-// clients returns clients that read and write with the rights of an account, and keep what the API server
-// warns of.
-type clients struct {
+// clientCache returns clients that impersonate service accounts and collect the warnings of the API server.
+type clientCache struct {
 	config *rest.Config
-	// options are those of every client. No client has a cache: what was just written is read.
+	// options are those of every client. The clients have no cache, so that they read the latest writes.
 	options client.Options
-	kept    *lru.Cache
+	cached  *lru.Cache
 	grants  *selfgrant.Granter
 }
 
-func newClients(mgr ctrl.Manager, grants *selfgrant.Granter) *clients {
+func newClientCache(mgr ctrl.Manager, grants *selfgrant.Granter) *clientCache {
 	config := rest.CopyConfig(mgr.GetConfig())
-	config.WarningHandler, config.WarningHandlerWithContext = nil, keeper{}
-	return &clients{config: config, options: client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}, kept: lru.New(maxAccounts), grants: grants}
+	config.WarningHandler, config.WarningHandlerWithContext = nil, warningCollector{}
+	return &clientCache{config: config, options: client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}, cached: lru.New(maxCachedClients), grants: grants}
 }
 
-// of returns the client of an account; nil is the controller's own. An account is impersonated by its
-// user name alone: the API server adds the groups that a ServiceAccount is in.
-func (c *clients) of(ctx context.Context, account *corev1.ObjectReference) (client.Client, error) {
+// clientFor returns a client that impersonates a service account; nil means the controller itself. Impersonation sets
+// only the user name: the API server adds the groups of a service account.
+func (c *clientCache) clientFor(ctx context.Context, account *corev1.ObjectReference) (client.Client, error) {
 	user := ""
 	if account != nil {
 		if err := c.grants.Impersonate(ctx, types.NamespacedName{Namespace: account.Namespace, Name: account.Name}); err != nil {
@@ -45,7 +44,7 @@ func (c *clients) of(ctx context.Context, account *corev1.ObjectReference) (clie
 		user = fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name)
 	}
 
-	if kept, ok := c.kept.Get(user); ok {
+	if kept, ok := c.cached.Get(user); ok {
 		return kept.(client.Client), nil
 	}
 
@@ -54,47 +53,47 @@ func (c *clients) of(ctx context.Context, account *corev1.ObjectReference) (clie
 		config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	}
 
-	made, err := client.New(config, c.options)
+	created, err := client.New(config, c.options)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %q: %w", user, err)
 	}
 
-	c.kept.Add(user, made)
-	return made, nil
+	c.cached.Add(user, created)
+	return created, nil
 }
 
-// warnings are what the API server warns of while a step is executed.
+// warnings collects the warnings of the API server during a step.
 type warnings struct {
-	mu   sync.Mutex
-	said []string
+	mu    sync.Mutex
+	texts []string
 }
 
 type warningsKey struct{}
 
-// keep has warnings be kept that come in answers to requests of the context.
-func keep(ctx context.Context) (context.Context, *warnings) {
+// collectWarnings returns a context whose requests add their warnings to the returned collection.
+func collectWarnings(ctx context.Context) (context.Context, *warnings) {
 	w := &warnings{}
 	return context.WithValue(ctx, warningsKey{}, w), w
 }
 
-func (w *warnings) all() []string {
+func (w *warnings) list() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.said
+	return w.texts
 }
 
-// keeper puts warnings where the context of the request has them be kept.
-type keeper struct{}
+// warningCollector adds a warning to the collection in the context of its request.
+type warningCollector struct{}
 
-// codeMiscellaneous is that of warnings which are meant for people.
+// codeMiscellaneous is the HTTP warning code for messages to users.
 const codeMiscellaneous = 299
 
-func (keeper) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+func (warningCollector) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
 	w, ok := ctx.Value(warningsKey{}).(*warnings)
 	if !ok || code != codeMiscellaneous || text == "" {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.said = append(w.said, text)
+	w.texts = append(w.texts, text)
 }

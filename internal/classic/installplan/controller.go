@@ -20,28 +20,28 @@ import (
 )
 
 const (
-	// tryAgain is how long to wait after a step failed.
-	tryAgain = 5 * time.Second
-	// lookAgain is how long to wait for the API of a definition.
-	lookAgain = time.Second
+	// stepRetryInterval is how long to wait after a failed step.
+	stepRetryInterval = 5 * time.Second
+	// apiRetryInterval is the time between two checks whether the API of a CRD is served.
+	apiRetryInterval = time.Second
 )
 
-// reconciler executes plans.
+// reconciler executes InstallPlans.
 type reconciler struct {
-	client  client.Client
-	run     executor
-	timeout time.Duration
-	clock   clock.PassiveClock
-	syncs   *clusteroperator.Syncs
-	count   counter
+	client       client.Client
+	executor     executor
+	retryTimeout time.Duration
+	clock        clock.PassiveClock
+	syncs        *clusteroperator.Syncs
+	plans        planCounter
 }
 
-// Reconcile does what can be done about a plan.
+// Reconcile executes an InstallPlan as far as possible.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	lifecycle := &reconcile.Lifecycle[*v1alpha1.InstallPlan]{
 		Client: r.client,
 		New:    func() *v1alpha1.InstallPlan { return &v1alpha1.InstallPlan{} },
-		Steps:  []reconcile.Step[*v1alpha1.InstallPlan]{r.collect, r.begin, r.check, r.approve, r.execute},
+		Steps:  []reconcile.Step[*v1alpha1.InstallPlan]{r.deleteOldPlans, r.setInitialPhase, r.resolveServiceAccount, r.startIfApproved, r.executePlan},
 		Summarize: func(plan *v1alpha1.InstallPlan, _ error) {
 			if plan.Status.CatalogSources == nil && plan.Status.Phase != v1alpha1.InstallPlanPhaseNone {
 				plan.Status.CatalogSources = []string{}
@@ -51,19 +51,20 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	err := r.client.Get(ctx, req.NamespacedName, &v1alpha1.InstallPlan{})
 	if apierrors.IsNotFound(err) {
-		r.count.gone(req.NamespacedName)
+		r.plans.remove(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 
-	r.count.seen(req.NamespacedName)
+	r.plans.add(req.NamespacedName)
 	result, err := lifecycle.Reconcile(ctx, req)
 	r.syncs.Seen(err)
 
 	return result, err
 }
 
-// collect deletes old plans of the namespace, when there is something to do about a newer one.
-func (r *reconciler) collect(ctx context.Context, plan *v1alpha1.InstallPlan) error {
+// deleteOldPlans deletes old plans of the namespace if this plan is not ignored. It ends the reconcile for a plan that
+// is ignored or was deleted.
+func (r *reconciler) deleteOldPlans(ctx context.Context, plan *v1alpha1.InstallPlan) error {
 	if isIgnored(plan) {
 		return reconcile.ErrDone
 	}
@@ -73,7 +74,7 @@ func (r *reconciler) collect(ctx context.Context, plan *v1alpha1.InstallPlan) er
 		return fmt.Errorf("listing the InstallPlans of namespace %s: %w", plan.Namespace, err)
 	}
 
-	surplus := obsolete(plans.Items)
+	surplus := selectOldPlans(plans.Items)
 	for i := range surplus {
 		old := &surplus[i]
 		if err := r.client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
@@ -88,8 +89,8 @@ func (r *reconciler) collect(ctx context.Context, plan *v1alpha1.InstallPlan) er
 	return nil
 }
 
-// begin returns a plan its first phase, if who made it has not.
-func (r *reconciler) begin(_ context.Context, plan *v1alpha1.InstallPlan) error {
+// setInitialPhase sets the first phase of a plan whose creator did not set it.
+func (r *reconciler) setInitialPhase(_ context.Context, plan *v1alpha1.InstallPlan) error {
 	switch {
 	case plan.Status.Phase != v1alpha1.InstallPlanPhaseNone && plan.Status.Phase != v1alpha1.InstallPlanPhasePlanning:
 	case plan.Spec.Approved:
@@ -101,34 +102,35 @@ func (r *reconciler) begin(_ context.Context, plan *v1alpha1.InstallPlan) error 
 	return nil
 }
 
-// check finds out with whose rights the plan is executed. That is on record before anything is done.
-func (r *reconciler) check(ctx context.Context, plan *v1alpha1.InstallPlan) error {
+// resolveServiceAccount determines the service account that executes the plan. It is recorded in the status before any
+// step is executed.
+func (r *reconciler) resolveServiceAccount(ctx context.Context, plan *v1alpha1.InstallPlan) error {
 	var groups operatorsv1.OperatorGroupList
 	if err := r.client.List(ctx, &groups, client.InNamespace(plan.Namespace)); err != nil {
 		return fmt.Errorf("listing the OperatorGroups of namespace %s: %w", plan.Namespace, err)
 	}
 
-	account, err := accountOf(groups.Items)
+	account, err := serviceAccountFor(groups.Items)
 	if err != nil {
 		plan.Status.Message = err.Error()
-		setInstalled(plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonInstallCheckFailed, err.Error(), r.clock.Now())
-		// A changed OperatorGroup wakes the plan.
+		setInstalledCondition(plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonInstallCheckFailed, err.Error(), r.clock.Now())
+		// A change of the OperatorGroup triggers a reconcile.
 		return reconcile.Wait(v1alpha1.InstallPlanReasonInstallCheckFailed, 0, fmt.Errorf("attenuated service account query failed - %w", err))
 	}
 
-	if c := condition(plan); c != nil && c.Reason == v1alpha1.InstallPlanReasonInstallCheckFailed {
-		setInstalled(plan, c.Status, v1alpha1.InstallPlanReasonUnknown, "", r.clock.Now())
+	if c := installedCondition(plan); c != nil && c.Reason == v1alpha1.InstallPlanReasonInstallCheckFailed {
+		setInstalledCondition(plan, c.Status, v1alpha1.InstallPlanReasonUnknown, "", r.clock.Now())
 		plan.Status.Message = ""
 	}
-	if !sameAccount(plan.Status.AttenuatedServiceAccountRef, account) {
+	if !isSameAccount(plan.Status.AttenuatedServiceAccountRef, account) {
 		plan.Status.AttenuatedServiceAccountRef = account
-		return reconcile.ErrDone // the changed status wakes the plan
+		return reconcile.ErrDone // The status update triggers a reconcile.
 	}
 
 	return nil
 }
 
-func (r *reconciler) approve(_ context.Context, plan *v1alpha1.InstallPlan) error {
+func (r *reconciler) startIfApproved(_ context.Context, plan *v1alpha1.InstallPlan) error {
 	if plan.Status.Phase != v1alpha1.InstallPlanPhaseRequiresApproval {
 		return nil
 	}
@@ -140,7 +142,7 @@ func (r *reconciler) approve(_ context.Context, plan *v1alpha1.InstallPlan) erro
 	return nil
 }
 
-func (r *reconciler) execute(ctx context.Context, plan *v1alpha1.InstallPlan) error {
+func (r *reconciler) executePlan(ctx context.Context, plan *v1alpha1.InstallPlan) error {
 	if plan.Status.Phase != v1alpha1.InstallPlanPhaseInstalling {
 		return nil
 	}
@@ -151,27 +153,27 @@ func (r *reconciler) execute(ctx context.Context, plan *v1alpha1.InstallPlan) er
 		plan.Status.StartTime = &at
 	}
 
-	err := r.run.steps(ctx, plan)
+	err := r.executor.executeSteps(ctx, plan)
 	now = r.clock.Now()
-	late := isLate(plan, now, r.timeout)
+	late := isTimedOut(plan, now, r.retryTimeout)
 	switch {
-	case err == nil && isWaiting(plan):
-		return reconcile.Wait("", lookAgain, fmt.Errorf("waiting for the APIs of definitions"))
+	case err == nil && isWaitingForAPI(plan):
+		return reconcile.Wait("", apiRetryInterval, fmt.Errorf("waiting for the APIs of definitions"))
 	case err == nil:
 		plan.Status.Phase, plan.Status.Message = v1alpha1.InstallPlanPhaseComplete, ""
-		setInstalled(plan, corev1.ConditionTrue, "", "", now)
+		setInstalledCondition(plan, corev1.ConditionTrue, "", "", now)
 		return nil
-	case goesOn(plan, err, now, r.timeout):
+	case isRetried(plan, err, now, r.retryTimeout):
 		plan.Status.Message = fmt.Sprintf("retrying execution due to error: %s", err)
 		if !late {
-			return reconcile.Wait(v1alpha1.InstallPlanReasonComponentFailed, tryAgain, err)
+			return reconcile.Wait(v1alpha1.InstallPlanReasonComponentFailed, stepRetryInterval, err)
 		}
-		// Rights lack, and for long: a person should know, though it goes on.
-		setInstalled(plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonComponentFailed, err.Error(), now)
+		// Rights have been missing for a long time: the condition tells the user, although retries continue.
+		setInstalledCondition(plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonComponentFailed, err.Error(), now)
 		return reconcile.Retry(v1alpha1.InstallPlanReasonComponentFailed, err)
 	default:
 		plan.Status.Phase, plan.Status.Message = v1alpha1.InstallPlanPhaseFailed, err.Error()
-		setInstalled(plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonComponentFailed, err.Error(), now)
+		setInstalledCondition(plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonComponentFailed, err.Error(), now)
 		return reconcile.Stop(v1alpha1.InstallPlanReasonComponentFailed, err)
 	}
 }

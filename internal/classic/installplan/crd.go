@@ -23,9 +23,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
-// definition has a CustomResourceDefinition be there, with the rights of the controller whatever the
-// account of the plan is.
-func (x *execution) definition(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
+// ensureCRD creates or updates a CRD with the rights of the controller, regardless of the plan's service account.
+func (x *execution) ensureCRD(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(object.GroupVersionKind())
 	err := x.own.Get(ctx, client.ObjectKeyFromObject(object), live)
@@ -34,14 +33,14 @@ func (x *execution) definition(ctx context.Context, step *v1alpha1.Step, object 
 		step.Status = v1alpha1.StepStatusNotPresent
 		return fmt.Errorf("customresourcedefinition %s was deleted while its API was waited for", object.GetName())
 	case apierrors.IsNotFound(err):
-		return x.createDefinition(ctx, step, object)
+		return x.createCRD(ctx, step, object)
 	case err != nil:
 		return fmt.Errorf("error getting customresourcedefinition %s: %w", object.GetName(), err)
 	case step.Status == v1alpha1.StepStatusWaitingForAPI:
-		return x.noteServed(step, live)
+		return x.recordServed(step, live)
 	}
 
-	if err := x.updateDefinition(ctx, step, object, live); err != nil {
+	if err := x.updateCRD(ctx, step, object, live); err != nil {
 		return err
 	}
 
@@ -49,10 +48,10 @@ func (x *execution) definition(ctx context.Context, step *v1alpha1.Step, object 
 	return nil
 }
 
-// createDefinition creates one. It is of use when its API is served.
-func (x *execution) createDefinition(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
+// createCRD creates a CRD. The step then waits until its API is served.
+func (x *execution) createCRD(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
 	render.DropPlaceholderCA(object)
-	if err := x.noteAlongside(ctx, step, object, nil); err != nil {
+	if err := x.annotateInstalledAlongside(ctx, step, object, nil); err != nil {
 		return err
 	}
 	if err := x.own.Create(ctx, object); err != nil {
@@ -63,8 +62,8 @@ func (x *execution) createDefinition(ctx context.Context, step *v1alpha1.Step, o
 	return nil
 }
 
-func (x *execution) noteServed(step *v1alpha1.Step, live *unstructured.Unstructured) error {
-	crd, err := typed(live)
+func (x *execution) recordServed(step *v1alpha1.Step, live *unstructured.Unstructured) error {
+	crd, err := toTypedCRD(live)
 	if err != nil {
 		return err
 	}
@@ -81,22 +80,22 @@ func (x *execution) noteServed(step *v1alpha1.Step, live *unstructured.Unstructu
 	return nil
 }
 
-// updateDefinition changes one that is there, if no object of it is lost by that.
-func (x *execution) updateDefinition(ctx context.Context, step *v1alpha1.Step, wanted, live *unstructured.Unstructured) error {
+// updateCRD updates an existing CRD, unless existing custom resources would become invalid or lost.
+func (x *execution) updateCRD(ctx context.Context, step *v1alpha1.Step, wanted, live *unstructured.Unstructured) error {
 	render.DropPlaceholderCA(wanted)
-	old, err := typed(live)
+	old, err := toTypedCRD(live)
 	if err != nil {
 		return err
 	}
 
-	updated, err := typed(wanted)
+	updated, err := toTypedCRD(wanted)
 	if err != nil {
 		return err
 	}
 	if err := x.validateObjects(ctx, old, updated); err != nil {
 		return err
 	}
-	if err := checkStored(old, updated); err != nil {
+	if err := checkStoredVersions(old, updated); err != nil {
 		return err
 	}
 
@@ -107,8 +106,8 @@ func (x *execution) updateDefinition(ctx context.Context, step *v1alpha1.Step, w
 			return err
 		}
 
-		merged := merge(now, wanted)
-		if err := x.noteAlongside(ctx, step, merged, now); err != nil {
+		merged := mergeObject(now, wanted)
+		if err := x.annotateInstalledAlongside(ctx, step, merged, now); err != nil {
 			return err
 		}
 		if equality.Semantic.DeepEqual(merged.Object, now.Object) {
@@ -124,7 +123,7 @@ func (x *execution) updateDefinition(ctx context.Context, step *v1alpha1.Step, w
 	return nil
 }
 
-func typed(object *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {
+func toTypedCRD(object *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, crd); err != nil {
 		return nil, fmt.Errorf("customresourcedefinition %s cannot be read: %w", object.GetName(), err)
@@ -132,8 +131,8 @@ func typed(object *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDe
 	return crd, nil
 }
 
-// checkStored refuses a definition that lacks versions in which objects are stored.
-func checkStored(old, updated *apiextensionsv1.CustomResourceDefinition) error {
+// checkStoredVersions returns an error if the updated CRD lacks a stored version of the existing one.
+func checkStoredVersions(old, updated *apiextensionsv1.CustomResourceDefinition) error {
 	for _, stored := range old.Status.StoredVersions {
 		has := func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == stored }
 		if !slices.ContainsFunc(updated.Spec.Versions, has) {
@@ -143,8 +142,8 @@ func checkStored(old, updated *apiextensionsv1.CustomResourceDefinition) error {
 	return nil
 }
 
-// validateObjects refuses a definition that objects of the cluster are not valid by. With a conversion
-// webhook, which may make them valid, it only tells.
+// validateObjects returns an error if existing objects are invalid by the new schema. For a CRD with a conversion
+// webhook, which may make them valid, it only emits an event.
 func (x *execution) validateObjects(ctx context.Context, old, updated *apiextensionsv1.CustomResourceDefinition) error {
 	changed := changedVersions(old, updated)
 	if len(changed) == 0 {
@@ -166,7 +165,7 @@ func (x *execution) validateObjects(ctx context.Context, old, updated *apiextens
 		restrictive := (*restrictiveError)(nil)
 		conversion := updated.Spec.Conversion
 		if errors.As(err, &restrictive) && conversion != nil && conversion.Strategy == apiextensionsv1.WebhookConverter {
-			x.event("status.plan", "CRDValidation", fmt.Sprintf("CustomResourceDefinition %q is updated although objects are not valid by its new schema, as it has a conversion webhook: %v", updated.Name, err))
+			x.emitWarningEvent("status.plan", "CRDValidation", fmt.Sprintf("CustomResourceDefinition %q is updated although objects are not valid by its new schema, as it has a conversion webhook: %v", updated.Name, err))
 			return nil
 		}
 
@@ -176,9 +175,9 @@ func (x *execution) validateObjects(ctx context.Context, old, updated *apiextens
 	return nil
 }
 
-// noteAlongside notes on a definition which ClusterServiceVersions it was installed with: that of the
-// step, and those that it, or the one before it, names and that are still there.
-func (x *execution) noteAlongside(ctx context.Context, step *v1alpha1.Step, object, before *unstructured.Unstructured) error {
+// annotateInstalledAlongside records in a CRD the ClusterServiceVersions that it was installed with: that of the step,
+// and those in its annotations, or in those of the existing CRD, that still exist.
+func (x *execution) annotateInstalledAlongside(ctx context.Context, step *v1alpha1.Step, object, before *unstructured.Unstructured) error {
 	annotations := maps.Clone(object.GetAnnotations())
 	if before != nil {
 		annotations = csvinfo.With(before.GetAnnotations(), annotations)
@@ -189,7 +188,7 @@ func (x *execution) noteAlongside(ctx context.Context, step *v1alpha1.Step, obje
 		if !strings.HasPrefix(key, csvinfo.AnnotationInstalledAlongside) || annotations[key] == own {
 			continue
 		}
-		there, err := x.isThere(ctx, annotations[key])
+		there, err := x.existsAsOriginal(ctx, annotations[key])
 		if err != nil {
 			return err
 		}
@@ -202,8 +201,8 @@ func (x *execution) noteAlongside(ctx context.Context, step *v1alpha1.Step, obje
 	return nil
 }
 
-// isThere reports whether a ClusterServiceVersion, NAMESPACE/NAME, is on the cluster and no copy.
-func (x *execution) isThere(ctx context.Context, of string) (bool, error) {
+// existsAsOriginal reports whether a ClusterServiceVersion, NAMESPACE/NAME, exists and is not a copied CSV.
+func (x *execution) existsAsOriginal(ctx context.Context, of string) (bool, error) {
 	namespace, name, ok := strings.Cut(of, "/")
 	if !ok {
 		return false, nil
@@ -211,7 +210,7 @@ func (x *execution) isThere(ctx context.Context, of string) (bool, error) {
 
 	other := execution{executor: x.executor, own: x.own, plan: &v1alpha1.InstallPlan{}}
 	other.plan.Namespace = namespace
-	csv, err := other.csv(ctx, name)
+	csv, err := other.getCSVMetadata(ctx, name)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

@@ -16,55 +16,55 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// definitions has a plan install a definition, and makes an object of it.
-func (w *world) definitions(plural string, size int64) {
+// installCRDWithObject installs a CRD by a plan, and creates an object of its kind.
+func (w *fixture) installCRDWithObject(plural string, size int64) {
 	w.t.Helper()
-	w.plan("definition", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), crdManifest(plural, "v1", "")))
-	w.reached("definition", v1alpha1.InstallPlanPhaseComplete)
+	w.createPlan("definition", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), crdManifest(plural, "v1", "")))
+	w.waitForPhase("definition", v1alpha1.InstallPlanPhaseComplete)
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": kindOf(plural), "metadata": map[string]any{"namespace": w.namespace, "name": "one"}, "size": size,
 	}}
-	w.until("an object", func() bool { return w.Create(w.t.Context(), object.DeepCopy()) == nil })
+	w.waitUntil("an object", func() bool { return w.Create(w.t.Context(), object.DeepCopy()) == nil })
 }
 
-func (w *world) definition(plural string) *apiextensionsv1.CustomResourceDefinition {
+func (w *fixture) getCRD(plural string) *apiextensionsv1.CustomResourceDefinition {
 	w.t.Helper()
 	var crd apiextensionsv1.CustomResourceDefinition
 	w.must(w.Get(w.t.Context(), client.ObjectKey{Name: plural + ".example.com"}, &crd))
 	return &crd
 }
 
-// A definition that objects of the cluster are not valid by is refused.
+// A CRD by which existing objects are invalid is rejected.
 func TestRestrictiveDefinition(t *testing.T) {
-	w := start(t, 0)
-	w.definitions("teapots", 7)
-	w.plan("update", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v2"), crdManifest("teapots", "v1", `,"maximum":5`)))
-	plan := w.reached("update", v1alpha1.InstallPlanPhaseFailed)
+	w := newFixture(t, 0)
+	w.installCRDWithObject("teapots", 7)
+	w.createPlan("update", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v2"), crdManifest("teapots", "v1", `,"maximum":5`)))
+	plan := w.waitForPhase("update", v1alpha1.InstallPlanPhaseFailed)
 	want := `error validating existing CRs against new CRD's schema for "teapots.example.com": error validating example.com/v1, Kind=Teapot "` + w.namespace + `/one": updated validation is too restrictive: `
 	if !strings.HasPrefix(plan.Status.Message, want) || !strings.Contains(plan.Status.Message, "size") {
 		t.Errorf("it says %q, want %q", plan.Status.Message, want)
 	}
-	if w.definition("teapots").Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"].Maximum != nil {
+	if w.getCRD("teapots").Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"].Maximum != nil {
 		t.Error("the definition was updated")
 	}
 
-	// One that the object is valid by is taken.
-	w.plan("other", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v3"), crdManifest("teapots", "v1", `,"maximum":9`)))
-	w.reached("other", v1alpha1.InstallPlanPhaseComplete)
-	if m := w.definition("teapots").Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"].Maximum; m == nil || *m != 9 {
+	// A CRD by which the object is valid is accepted.
+	w.createPlan("other", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v3"), crdManifest("teapots", "v1", `,"maximum":9`)))
+	w.waitForPhase("other", v1alpha1.InstallPlanPhaseComplete)
+	if m := w.getCRD("teapots").Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"].Maximum; m == nil || *m != 9 {
 		t.Errorf("the maximum is %v", m)
 	}
 }
 
-// With a conversion webhook it is taken, and an event tells.
+// With a conversion webhook it is accepted, and an event is emitted.
 func TestRestrictiveDefinitionWithWebhook(t *testing.T) {
-	w := start(t, 0)
-	w.definitions("samovars", 7)
+	w := newFixture(t, 0)
+	w.installCRDWithObject("samovars", 7)
 	updated := strings.Replace(crdManifest("samovars", "v1", `,"maximum":5`), `"scope":"Namespaced"`,
 		`"scope":"Namespaced","conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"caBundle":"Cg==","service":{"namespace":"a","name":"b"}}}}`, 1)
-	w.plan("update", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v2"), updated))
-	w.reached("update", v1alpha1.InstallPlanPhaseComplete)
-	w.until("an event", func() bool {
+	w.createPlan("update", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v2"), updated))
+	w.waitForPhase("update", v1alpha1.InstallPlanPhaseComplete)
+	w.waitUntil("an event", func() bool {
 		var events eventsv1.EventList
 		w.must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
 		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
@@ -73,27 +73,27 @@ func TestRestrictiveDefinitionWithWebhook(t *testing.T) {
 	})
 }
 
-// A definition without a version that objects are stored in is refused.
+// A CRD without a stored version is rejected.
 func TestStoredVersions(t *testing.T) {
-	w := start(t, 0)
-	w.definitions("carafes", 1)
-	w.plan("update", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v2"), crdManifest("carafes", "v2", "")))
-	plan := w.reached("update", v1alpha1.InstallPlanPhaseFailed)
+	w := newFixture(t, 0)
+	w.installCRDWithObject("carafes", 1)
+	w.createPlan("update", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v2"), crdManifest("carafes", "v2", "")))
+	plan := w.waitForPhase("update", v1alpha1.InstallPlanPhaseFailed)
 	const want = `risk of data loss updating "carafes.example.com": new CRD removes version v1 that is listed as a stored version on the existing CRD`
 	if plan.Status.Message != want || plan.Status.Conditions[0].Message != want {
 		t.Errorf("it says %q, want %q", plan.Status.Message, want)
 	}
 }
 
-// A definition names those that it was installed with, as long as they are there.
-func TestAlongside(t *testing.T) {
-	w := start(t, time.Hour)
-	w.definitions("jugs", 1)
+// A CRD names the ClusterServiceVersions that it was installed with, as long as they exist.
+func TestInstalledAlongside(t *testing.T) {
+	w := newFixture(t, time.Hour)
+	w.installCRDWithObject("jugs", 1)
 	w.must(w.Create(t.Context(), &v1alpha1.ClusterServiceVersion{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "copy.v1", Labels: map[string]string{"olm.copiedFrom": "x"}},
 		Spec:       v1alpha1.ClusterServiceVersionSpec{InstallStrategy: v1alpha1.NamedInstallStrategy{StrategyName: "deployment"}, InstallModes: []v1alpha1.InstallMode{}},
 	}))
-	crd := w.definition("jugs")
+	crd := w.getCRD("jugs")
 	own := w.namespace + "/kettle.v1"
 	if got := crd.Annotations[csvinfo.AlongsideKey(w.namespace, "kettle.v1")]; got != own {
 		t.Errorf("it is alongside %q, want %q", got, own)
@@ -103,10 +103,10 @@ func TestAlongside(t *testing.T) {
 	crd.Annotations[csvinfo.AlongsideKey(w.namespace, "copy.v1")] = w.namespace + "/copy.v1"
 	crd.Annotations["mine"] = "stays"
 	w.must(w.Update(t.Context(), crd))
-	w.plan("second", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v2"), crdManifest("jugs", "v1", "")))
-	w.reached("second", v1alpha1.InstallPlanPhaseComplete)
+	w.createPlan("second", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v2"), crdManifest("jugs", "v1", "")))
+	w.waitForPhase("second", v1alpha1.InstallPlanPhaseComplete)
 	got := map[string]string{}
-	for key, value := range w.definition("jugs").Annotations {
+	for key, value := range w.getCRD("jugs").Annotations {
 		if key == "mine" || strings.HasPrefix(key, csvinfo.AnnotationInstalledAlongside) {
 			got[key] = value
 		}

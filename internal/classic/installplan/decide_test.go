@@ -19,7 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-func TestAccountOf(t *testing.T) {
+func TestServiceAccountFor(t *testing.T) {
 	group := func(name, account, found string, namespaces ...string) operatorsv1.OperatorGroup {
 		g := operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "tea", Name: name}}
 		g.Spec.ServiceAccountName, g.Status.Namespaces = account, namespaces
@@ -45,7 +45,7 @@ func TestAccountOf(t *testing.T) {
 		"account removed":   {[]operatorsv1.OperatorGroup{group("a", "", "y", "tea")}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			account, err := accountOf(test.groups)
+			account, err := serviceAccountFor(test.groups)
 			got, fail := "", ""
 			if account != nil {
 				got = account.Name
@@ -82,7 +82,7 @@ func TestIsIgnored(t *testing.T) {
 	}
 }
 
-func TestIsDone(t *testing.T) {
+func TestIsStepDone(t *testing.T) {
 	for _, test := range []struct {
 		kind   string
 		status v1alpha1.StepStatus
@@ -98,13 +98,13 @@ func TestIsDone(t *testing.T) {
 		{"CustomResourceDefinition", "WaitingForApi", false},
 		{"CustomResourceDefinition", "Created", true},
 	} {
-		if got := isDone(&v1alpha1.Step{Resource: v1alpha1.StepResource{Kind: test.kind}, Status: test.status}); got != test.want {
+		if got := isStepDone(&v1alpha1.Step{Resource: v1alpha1.StepResource{Kind: test.kind}, Status: test.status}); got != test.want {
 			t.Errorf("%s %s: %v", test.kind, test.status, got)
 		}
 	}
 }
 
-func TestGoesOn(t *testing.T) {
+func TestIsRetried(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	plan := &v1alpha1.InstallPlan{Status: v1alpha1.InstallPlanStatus{StartTime: &metav1.Time{Time: start}}}
 	forbidden := fmt.Errorf("error creating role x: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "roles"}, "x", nil))
@@ -119,13 +119,13 @@ func TestGoesOn(t *testing.T) {
 		"forbidden, soon":  {forbidden, 0, true},
 		"forbidden, later": {forbidden, time.Hour, true},
 	} {
-		if got := goesOn(plan, test.err, start.Add(test.after), time.Minute); got != test.want {
+		if got := isRetried(plan, test.err, start.Add(test.after), time.Minute); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-func TestObsolete(t *testing.T) {
+func TestSelectOldPlans(t *testing.T) {
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	plan := func(name string, generation, age int) v1alpha1.InstallPlan {
 		return v1alpha1.InstallPlan{
@@ -145,7 +145,7 @@ func TestObsolete(t *testing.T) {
 		{append(append([]v1alpha1.InstallPlan{}, plans...), plans...), []string{"b", "b", "c", "c", "d"}},
 	} {
 		var got []string
-		for _, p := range obsolete(test.plans) {
+		for _, p := range selectOldPlans(test.plans) {
 			got = append(got, p.Name)
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
@@ -154,11 +154,11 @@ func TestObsolete(t *testing.T) {
 	}
 }
 
-func TestSetInstalled(t *testing.T) {
+func TestSetInstalledCondition(t *testing.T) {
 	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	plan := &v1alpha1.InstallPlan{}
-	setInstalled(plan, "False", "InstallCheckFailed", "x", first)
-	setInstalled(plan, "False", "InstallCheckFailed", "x", first.Add(time.Hour))
+	setInstalledCondition(plan, "False", "InstallCheckFailed", "x", first)
+	setInstalledCondition(plan, "False", "InstallCheckFailed", "x", first.Add(time.Hour))
 	at := metav1.NewTime(first)
 	want := []v1alpha1.InstallPlanCondition{{Type: "Installed", Status: "False", Reason: "InstallCheckFailed", Message: "x", LastUpdateTime: &at, LastTransitionTime: &at}}
 	if diff := cmp.Diff(want, plan.Status.Conditions); diff != "" {
@@ -166,19 +166,19 @@ func TestSetInstalled(t *testing.T) {
 	}
 
 	later := metav1.NewTime(first.Add(time.Hour))
-	setInstalled(plan, "False", "Unknown", "", later.Time)
+	setInstalledCondition(plan, "False", "Unknown", "", later.Time)
 	want[0].Reason, want[0].Message, want[0].LastUpdateTime = "Unknown", "", &later
 	if diff := cmp.Diff(want, plan.Status.Conditions); diff != "" {
 		t.Error(diff)
 	}
 
-	setInstalled(plan, "True", "", "", later.Time)
+	setInstalledCondition(plan, "True", "", "", later.Time)
 	if got := plan.Status.Conditions[0].LastTransitionTime; !got.Equal(&later) {
 		t.Errorf("the transition was at %v", got)
 	}
 }
 
-func TestMerge(t *testing.T) {
+func TestMergeObject(t *testing.T) {
 	for name, test := range map[string]struct{ live, wanted, want string }{
 		"account": {
 			`{kind: ServiceAccount, metadata: {name: a, uid: u, resourceVersion: "7", annotations: {mine: kept, x: old}, ownerReferences: [{kind: ClusterServiceVersion, name: one, uid: "1"}]}, secrets: [{name: token}]}`,
@@ -204,7 +204,7 @@ func TestMerge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			live, wanted := object(t, test.live), object(t, test.wanted)
 			before := live.DeepCopy()
-			if diff := cmp.Diff(object(t, test.want).Object, merge(live, wanted).Object); diff != "" {
+			if diff := cmp.Diff(object(t, test.want).Object, mergeObject(live, wanted).Object); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(before, live); diff != "" {
@@ -223,7 +223,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
-// Of the versions of a definition only those are looked at in which an object may have become invalid.
+// Only those versions of a CRD are validated in which an object may have become invalid.
 func TestChangedVersions(t *testing.T) {
 	version := func(name string, served bool, kind string) apiextensionsv1.CustomResourceDefinitionVersion {
 		return apiextensionsv1.CustomResourceDefinitionVersion{
@@ -243,8 +243,8 @@ func TestChangedVersions(t *testing.T) {
 	}
 }
 
-func TestValidator(t *testing.T) {
-	check, err := validator(&apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+func TestNewValidator(t *testing.T) {
+	check, err := newValidator(&apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 		Type: "object", Required: []string{"spec"},
 		Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
 			"empty": {Type: "string", Nullable: true}, "port": {XIntOrString: true}, "size": {Type: "integer"},
@@ -264,7 +264,7 @@ func TestValidator(t *testing.T) {
 		t.Errorf("it says %q", faults)
 	}
 
-	everything, err := validator(nil)
+	everything, err := newValidator(nil)
 	if err != nil || len(everything(map[string]any{"x": 1})) > 0 {
 		t.Errorf("%v", err)
 	}

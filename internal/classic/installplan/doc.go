@@ -1,6 +1,6 @@
-// Package installplan executes InstallPlans: when a plan may be executed, it has the objects of its
-// steps be there, one after the other, and says in its status how far that is.
+// Package installplan executes InstallPlans. When a plan may be executed, it creates or updates the objects of
+// its steps in order, and records the progress in the status.
 //
-// It does not make plans, and does not unpack bundles. What becomes of a ClusterServiceVersion that a
-// plan has created is not its concern either.
+// Package subscription creates InstallPlans, package unpack unpacks bundles, and package csv reconciles the
+// ClusterServiceVersions that a plan has created.
 package installplan

@@ -19,51 +19,51 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 )
 
-// errInvalidPlan says that a plan has a step which cannot be executed.
+// errInvalidPlan is the error for a plan with a step that cannot be executed.
 var errInvalidPlan = errors.New("the InstallPlan contains invalid data")
 
-// maxNote is how long the text of an event may be.
-const maxNote = 1024
+// maxEventNoteBytes limits the note of an event.
+const maxEventNoteBytes = 1024
 
-// executor executes the steps of plans.
+// executor executes the steps of InstallPlans.
 type executor struct {
-	clients *clients
+	clients *clientCache
 	events  events.EventRecorder
-	// namespace is where Secrets with logins of registries are copied from.
+	// namespace is the namespace from which pull secrets are copied.
 	namespace string
-	// trust says where the content of bundles is read from.
+	// trust states where the content of bundles may be read from.
 	trust unpack.Trust
 }
 
-// execution is one pass over the steps of a plan.
+// execution executes the steps of a plan in one reconcile.
 type execution struct {
 	*executor
 	plan *v1alpha1.InstallPlan
-	// own has the rights of the controller, scoped those of the account of the plan.
+	// own has the rights of the controller, scoped those of the plan's service account.
 	own, scoped client.Client
-	// unpacked are the steps of bundles that were unpacked, by what refers to them.
+	// unpacked caches the steps of unpacked bundles by their references.
 	unpacked map[steps.Reference][]*v1alpha1.Step
 }
 
-// steps executes the steps of a plan that are not done, until one fails.
-func (e *executor) steps(ctx context.Context, plan *v1alpha1.InstallPlan) error {
+// executeSteps executes the steps of a plan that are not done, until one fails. It sets their status.
+func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan) error {
 	x := &execution{executor: e, plan: plan, unpacked: map[steps.Reference][]*v1alpha1.Step{}}
 	var err error
-	if x.own, err = e.clients.of(ctx, nil); err != nil {
+	if x.own, err = e.clients.clientFor(ctx, nil); err != nil {
 		return err
 	}
-	if x.scoped, err = e.clients.of(ctx, plan.Status.AttenuatedServiceAccountRef); err != nil {
+	if x.scoped, err = e.clients.clientFor(ctx, plan.Status.AttenuatedServiceAccountRef); err != nil {
 		return err
 	}
 
 	for i, step := range plan.Status.Plan {
-		if step == nil || isDone(step) {
+		if step == nil || isStepDone(step) {
 			continue
 		}
 
-		ctx, said := keep(ctx)
-		err := x.step(ctx, step)
-		x.tell(i, step, said.all())
+		ctx, warned := collectWarnings(ctx)
+		err := x.executeStep(ctx, step)
+		x.emitWarnings(i, step, warned.list())
 		if err != nil {
 			return err
 		}
@@ -72,9 +72,9 @@ func (e *executor) steps(ctx context.Context, plan *v1alpha1.InstallPlan) error 
 	return nil
 }
 
-// tell has an event say what the API server warned of.
-func (x *execution) tell(at int, step *v1alpha1.Step, said []string) {
-	if len(said) == 0 {
+// emitWarnings emits an event with the API server's warnings about a step.
+func (x *execution) emitWarnings(at int, step *v1alpha1.Step, warned []string) {
+	if len(warned) == 0 {
 		return
 	}
 
@@ -84,14 +84,14 @@ func (x *execution) tell(at int, step *v1alpha1.Step, said []string) {
 		what = fmt.Sprintf("installation of operator %q", step.Resolving)
 	}
 
-	x.event(fmt.Sprintf("status.plan[%d]", at), "AppliedWithWarnings", fmt.Sprintf("%d warning(s) generated during %s (%s %q): %s",
-		len(said), what, step.Resource.Kind, step.Resource.Name, strings.Join(said, ", ")))
+	x.emitWarningEvent(fmt.Sprintf("status.plan[%d]", at), "AppliedWithWarnings", fmt.Sprintf("%d warning(s) generated during %s (%s %q): %s",
+		len(warned), what, step.Resource.Kind, step.Resource.Name, strings.Join(warned, ", ")))
 }
 
-// event has an event be about a field of the plan.
-func (x *execution) event(field, reason, note string) {
-	if len(note) > maxNote {
-		note = strings.ToValidUTF8(note[:maxNote], "")
+// emitWarningEvent emits a warning event about a field of the plan.
+func (x *execution) emitWarningEvent(field, reason, note string) {
+	if len(note) > maxEventNoteBytes {
+		note = strings.ToValidUTF8(note[:maxEventNoteBytes], "")
 	}
 	x.events.Eventf(&corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.InstallPlanKind, Namespace: x.plan.Namespace, Name: x.plan.Name,
@@ -99,42 +99,42 @@ func (x *execution) event(field, reason, note string) {
 	}, nil, corev1.EventTypeWarning, reason, "Install", "%s", note)
 }
 
-// step executes one step and notes how far it is.
-func (x *execution) step(ctx context.Context, step *v1alpha1.Step) error {
+// executeStep executes one step and sets its status.
+func (x *execution) executeStep(ctx context.Context, step *v1alpha1.Step) error {
 	handling, ok := kinds[step.Resource.Kind]
 	if !ok {
 		step.Status = v1alpha1.StepStatusUnsupportedResource
 		return errInvalidPlan
 	}
 	if step.Resource.Kind == kindSecret {
-		return x.copySecret(ctx, step)
+		return x.copyPullSecret(ctx, step)
 	}
 
-	object, err := x.object(ctx, step)
+	object, err := x.decodeObject(ctx, step)
 	if err != nil {
 		return err
 	}
 	if step.Resource.Kind == kindCRD {
-		return x.definition(ctx, step, object)
+		return x.ensureCRD(ctx, step, object)
 	}
 
 	if step.Resource.Kind == v1alpha1.ClusterServiceVersionKind {
-		if err := x.checkOwners(ctx, step, object); err != nil {
+		if err := x.checkCRDOwners(ctx, step, object); err != nil {
 			return err
 		}
 	}
 
-	if err := x.mark(ctx, step, handling, object); err != nil {
+	if err := x.setOwner(ctx, step, handling, object); err != nil {
 		return err
 	}
 
-	step.Status, err = x.put(ctx, handling, object)
+	step.Status, err = x.createOrUpdate(ctx, handling, object)
 	return err
 }
 
-// object is the manifest of a step, in the namespace of the plan if its kind has one.
-func (x *execution) object(ctx context.Context, step *v1alpha1.Step) (*unstructured.Unstructured, error) {
-	manifest, err := x.manifest(ctx, step)
+// decodeObject returns the object of a step. A namespaced object is in the namespace of the plan.
+func (x *execution) decodeObject(ctx context.Context, step *v1alpha1.Step) (*unstructured.Unstructured, error) {
+	manifest, err := x.readManifest(ctx, step)
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +175,8 @@ func (x *execution) object(ctx context.Context, step *v1alpha1.Step) (*unstructu
 	return object, nil
 }
 
-// manifest is that of a step, or that which a reference in its place leads to.
-func (x *execution) manifest(ctx context.Context, step *v1alpha1.Step) (string, error) {
+// readManifest returns the manifest of a step. If the step has a reference instead, it reads the unpacked bundle.
+func (x *execution) readManifest(ctx context.Context, step *v1alpha1.Step) (string, error) {
 	ref, ok := steps.ReferenceOf(step)
 	if !ok {
 		return step.Resource.Manifest, nil
@@ -194,9 +194,9 @@ func (x *execution) manifest(ctx context.Context, step *v1alpha1.Step) (string, 
 	return steps.Manifest(step, among)
 }
 
-// mark puts the marks of the ClusterServiceVersion on an object that goes with it.
-func (x *execution) mark(ctx context.Context, step *v1alpha1.Step, handling handling, object *unstructured.Unstructured) error {
-	if err := x.fillOwners(ctx, object); err != nil {
+// setOwner sets the owner labels or the owner reference of the ClusterServiceVersion on an object of its bundle.
+func (x *execution) setOwner(ctx context.Context, step *v1alpha1.Step, handling handling, object *unstructured.Unstructured) error {
+	if err := x.fillOwnerUIDs(ctx, object); err != nil {
 		return err
 	}
 
@@ -208,25 +208,25 @@ func (x *execution) mark(ctx context.Context, step *v1alpha1.Step, handling hand
 		return nil
 	}
 
-	csv, err := x.csv(ctx, step.Resolving)
+	csv, err := x.getCSVMetadata(ctx, step.Resolving)
 	if err != nil {
 		return fmt.Errorf("the owner of %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
 	}
 
 	owner := csvinfo.OwnerReference(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: csv.Name, UID: csv.UID}})
-	object.SetOwnerReferences(mergeOwners(object.GetOwnerReferences(), []metav1.OwnerReference{owner}))
+	object.SetOwnerReferences(mergeOwnerReferences(object.GetOwnerReferences(), []metav1.OwnerReference{owner}))
 	return nil
 }
 
-// fillOwners puts the UIDs of ClusterServiceVersions into the references to them. Whoever made the step
-// could not know them.
-func (x *execution) fillOwners(ctx context.Context, object *unstructured.Unstructured) error {
+// fillOwnerUIDs sets the UIDs in owner references to ClusterServiceVersions. They are not known when the step is
+// created.
+func (x *execution) fillOwnerUIDs(ctx context.Context, object *unstructured.Unstructured) error {
 	owners := object.GetOwnerReferences()
 	for i := range owners {
 		if owners[i].Kind != v1alpha1.ClusterServiceVersionKind {
 			continue
 		}
-		csv, err := x.csv(ctx, owners[i].Name)
+		csv, err := x.getCSVMetadata(ctx, owners[i].Name)
 		if err != nil {
 			return fmt.Errorf("the owner of %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
 		}
@@ -239,8 +239,8 @@ func (x *execution) fillOwners(ctx context.Context, object *unstructured.Unstruc
 	return nil
 }
 
-// csv returns the metadata of a ClusterServiceVersion of the plan's namespace.
-func (x *execution) csv(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+// getCSVMetadata returns the metadata of a ClusterServiceVersion in the plan's namespace.
+func (x *execution) getCSVMetadata(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	csv := &metav1.PartialObjectMetadata{}
 	csv.SetGroupVersionKind(csvKind)
 	if err := x.own.Get(ctx, client.ObjectKey{Namespace: x.plan.Namespace, Name: name}, csv); err != nil {

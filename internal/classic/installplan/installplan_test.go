@@ -22,9 +22,9 @@ import (
 
 const secretManifest = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"steam"},"stringData":{"a":"b"}}`
 
-// A plan has every object of its steps be there, with the marks that it should have.
-func TestComplete(t *testing.T) {
-	w := start(t, time.Hour)
+// A plan creates every object of its steps with the right labels and owners.
+func TestExecutePlan(t *testing.T) {
+	w := newFixture(t, time.Hour)
 	objects := []string{
 		crdManifest("cups", "v1", ""), secretManifest,
 		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"kettle","namespace":"elsewhere"},"spec":{"ports":[{"port":80}]}}`,
@@ -33,26 +33,26 @@ func TestComplete(t *testing.T) {
 		`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"hot"},"value":7}`,
 	}
 
-	w.plan("first", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), objects...))
-	plan := w.reached("first", v1alpha1.InstallPlanPhaseComplete)
+	w.createPlan("first", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), objects...))
+	plan := w.waitForPhase("first", v1alpha1.InstallPlanPhaseComplete)
 	for _, step := range plan.Status.Plan {
 		if step.Status != v1alpha1.StepStatusCreated {
 			t.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)
 		}
-		w.checkMarks(step)
+		w.checkOwnership(step)
 	}
 
 	if c := plan.Status.Conditions; len(c) != 1 || c[0].Type != "Installed" || c[0].Status != "True" || c[0].Reason != "" || plan.Status.Message != "" || plan.Status.StartTime == nil {
 		t.Errorf("the status is %+v", plan.Status)
 	}
 
-	// What is there is left as it is, or changed into what the step says.
+	// Existing objects are kept or updated, depending on their kind.
 	var service corev1.Service
 	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle"}, &service))
 	address := service.Spec.ClusterIP
 	objects[2] = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"kettle"},"spec":{"ports":[{"port":81}]}}`
-	w.plan("second", v1alpha1.ApprovalAutomatic, w.bundle(strings.Replace(csvManifest("kettle.v1"), "Kettle", "Pot", 1), objects...))
-	plan = w.reached("second", v1alpha1.InstallPlanPhaseComplete)
+	w.createPlan("second", v1alpha1.ApprovalAutomatic, w.newBundleSteps(strings.Replace(csvManifest("kettle.v1"), "Kettle", "Pot", 1), objects...))
+	plan = w.waitForPhase("second", v1alpha1.InstallPlanPhaseComplete)
 	for _, step := range plan.Status.Plan {
 		if step.Status != v1alpha1.StepStatusPresent {
 			t.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)
@@ -71,8 +71,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// checkMarks reports whether the object of a step has the labels and owners that it should have.
-func (w *world) checkMarks(step *v1alpha1.Step) {
+// checkOwnership fails the test if the object of a step does not have the right labels and owners.
+func (w *fixture) checkOwnership(step *v1alpha1.Step) {
 	w.t.Helper()
 	r := step.Resource
 	kind := r.Kind
@@ -110,12 +110,12 @@ func (w *world) checkMarks(step *v1alpha1.Step) {
 	}
 }
 
-func TestManualWaits(t *testing.T) {
-	w := start(t, time.Hour)
-	plan := w.plan("manual", v1alpha1.ApprovalManual, w.bundle(csvManifest("kettle.v1")))
-	// Another plan shows that the controller has had time for this one.
-	w.plan("other", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("pot.v1")))
-	w.reached("other", v1alpha1.InstallPlanPhaseComplete)
+func TestManualApproval(t *testing.T) {
+	w := newFixture(t, time.Hour)
+	plan := w.createPlan("manual", v1alpha1.ApprovalManual, w.newBundleSteps(csvManifest("kettle.v1")))
+	// Another completed plan shows that the controller has reconciled this one.
+	w.createPlan("other", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("pot.v1")))
+	w.waitForPhase("other", v1alpha1.InstallPlanPhaseComplete)
 	if err := w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &v1alpha1.ClusterServiceVersion{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the ClusterServiceVersion is there without approval: %v", err)
 	}
@@ -127,14 +127,14 @@ func TestManualWaits(t *testing.T) {
 
 	plan.Spec.Approved = true
 	w.must(w.Update(t.Context(), plan))
-	w.reached("manual", v1alpha1.InstallPlanPhaseComplete)
+	w.waitForPhase("manual", v1alpha1.InstallPlanPhaseComplete)
 }
 
-// Without one OperatorGroup that is in order, nothing is done.
+// Without exactly one valid OperatorGroup no step is executed.
 func TestOperatorGroup(t *testing.T) {
-	w := enter(t)
-	w.run(0)
-	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1")))
+	w := newFixtureWithoutController(t)
+	w.startController(0)
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1")))
 	says := func(message string) func(*v1alpha1.InstallPlan) bool {
 		return func(p *v1alpha1.InstallPlan) bool {
 			c := p.Status.Conditions
@@ -144,17 +144,17 @@ func TestOperatorGroup(t *testing.T) {
 	}
 
 	w.eventually("plan", "no group", says("no operator group found that is managing this namespace"))
-	w.group("one", "", "")
-	w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+	w.createGroup("one", "", "")
+	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 }
 
-// With two groups, or with an account that is missing, the plan waits, and goes on when that is mended.
-func TestOperatorGroupMended(t *testing.T) {
-	w := enter(t)
-	two := w.group("two", "barista", "")
-	one := w.group("one", "", "")
-	w.run(0)
-	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1")))
+// With two groups, or with a missing service account, the plan waits. It continues when that is corrected.
+func TestCorrectedOperatorGroup(t *testing.T) {
+	w := newFixtureWithoutController(t)
+	two := w.createGroup("two", "barista", "")
+	one := w.createGroup("one", "", "")
+	w.startController(0)
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1")))
 	says := func(message string) {
 		t.Helper()
 		w.eventually("plan", message, func(p *v1alpha1.InstallPlan) bool {
@@ -174,20 +174,20 @@ func TestOperatorGroupMended(t *testing.T) {
 	w.must(w.Get(t.Context(), client.ObjectKeyFromObject(two), two))
 	two.Spec.ServiceAccountName = ""
 	w.must(w.Update(t.Context(), two))
-	plan := w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 	if plan.Status.Message != "" {
 		t.Errorf("it says %q", plan.Status.Message)
 	}
 }
 
-// An account limits what a plan installs, but for definitions. What lacks is said, and when it is
-// granted the plan goes on.
+// A service account limits what a plan installs, except CRDs. The status names a missing right, and the plan
+// continues when it is granted.
 func TestScopedAccount(t *testing.T) {
-	w := enter(t)
-	w.account("barista", rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"*"}})
-	w.group("scoped", "barista", "barista")
-	w.run(0)
-	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), crdManifest("mugs", "v1", "")))
+	w := newFixtureWithoutController(t)
+	w.createAccount("barista", rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	w.createGroup("scoped", "barista", "barista")
+	w.startController(0)
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), crdManifest("mugs", "v1", "")))
 	user := `User "system:serviceaccount:` + w.namespace + `:barista"`
 	want := `error creating serviceaccount kettle: serviceaccounts is forbidden: ` + user + ` cannot create resource "serviceaccounts" in API group "" in the namespace "` + w.namespace + `"`
 	plan := w.eventually("plan", want, func(p *v1alpha1.InstallPlan) bool {
@@ -208,20 +208,20 @@ func TestScopedAccount(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "barista-"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.namespace, Name: "barista"}},
 	}))
-	// What wakes the plan at once is a role of the namespace.
-	w.grant("barista", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
-	w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+	// A Role of the namespace enqueues the plan at once.
+	w.grantRules("barista", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 }
 
-// A failed plan of an account is tried again when rights of its namespace change.
+// A failed plan with a service account is retried when rights of its namespace change.
 func TestFailedPlanOfAccount(t *testing.T) {
-	w := enter(t)
-	w.account("barista", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
-	w.group("scoped", "barista", "barista")
-	w.run(0)
-	made := w.bundle(csvManifest("kettle.v1"), `{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"name":"kettle"}}`)
-	w.plan("plan", v1alpha1.ApprovalAutomatic, made[:2])
-	plan := w.reached("plan", v1alpha1.InstallPlanPhaseFailed)
+	w := newFixtureWithoutController(t)
+	w.createAccount("barista", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	w.createGroup("scoped", "barista", "barista")
+	w.startController(0)
+	made := w.newBundleSteps(csvManifest("kettle.v1"), `{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"name":"kettle"}}`)
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, made[:2])
+	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseFailed)
 	if !strings.HasPrefix(plan.Status.Message, "api-server resource not found installing VerticalPodAutoscaler kettle: ") {
 		t.Errorf("it says %q", plan.Status.Message)
 	}
@@ -233,29 +233,29 @@ func TestFailedPlanOfAccount(t *testing.T) {
 	crd.SetAnnotations(map[string]string{"api-approved.kubernetes.io": "unapproved, in a test"})
 	w.must(w.Create(t.Context(), crd))
 	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // it is in nobody's way
-	w.until("the kind is served", func() bool {
+	w.waitUntil("the kind is served", func() bool {
 		object := &unstructured.UnstructuredList{}
 		object.SetAPIVersion("autoscaling.k8s.io/v1")
 		object.SetKind("VerticalPodAutoscalerList")
 		return w.List(t.Context(), object) == nil
 	})
 
-	w.grant("barista", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
-	plan = w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+	w.grantRules("barista", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
+	plan = w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 	if !plan.Status.StartTime.Equal(started) {
 		t.Errorf("it was started at %v, and again at %v", started, plan.Status.StartTime)
 	}
 }
 
-func TestUnsupported(t *testing.T) {
-	w := start(t, 0)
-	made := w.bundle(csvManifest("kettle.v1"))
+func TestUnsupportedKind(t *testing.T) {
+	w := newFixture(t, 0)
+	made := w.newBundleSteps(csvManifest("kettle.v1"))
 	made = append(made, &v1alpha1.Step{
 		Resolving: "kettle.v1", Status: v1alpha1.StepStatusUnknown,
 		Resource: v1alpha1.StepResource{Group: "apps", Version: "v1", Kind: "Deployment", Name: "kettle", Manifest: `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"kettle"}}`},
 	})
-	w.plan("plan", v1alpha1.ApprovalAutomatic, made)
-	plan := w.reached("plan", v1alpha1.InstallPlanPhaseFailed)
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, made)
+	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseFailed)
 	const want = "the InstallPlan contains invalid data"
 	if c := plan.Status.Conditions; plan.Status.Message != want || len(c) != 1 || c[0].Reason != "InstallComponentFailed" || c[0].Status != "False" || c[0].Message != want {
 		t.Errorf("the status is %+v", plan.Status)
@@ -265,11 +265,11 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// A kind that the cluster has not is told as such; the plan is tried again, until it has.
+// The status names a kind that the cluster does not serve. The plan is retried until it is served.
 func TestKindNotServed(t *testing.T) {
-	w := start(t, time.Hour)
+	w := newFixture(t, time.Hour)
 	const monitor = `{"apiVersion":"monitoring.coreos.com/v1","kind":"ServiceMonitor","metadata":{"name":"kettle"}}`
-	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), monitor))
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), monitor))
 	const want = "retrying execution due to error: api-server resource not found installing ServiceMonitor kettle: GroupVersionKind monitoring.coreos.com/v1, Kind=ServiceMonitor not found on the cluster. " +
 		"This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for more information."
 	w.eventually("plan", want, func(p *v1alpha1.InstallPlan) bool {
@@ -280,11 +280,11 @@ func TestKindNotServed(t *testing.T) {
 	w.must(crd.UnmarshalJSON([]byte(manifest)))
 	w.must(w.Create(t.Context(), crd))
 	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // it is in nobody's way
-	w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 }
 
-func TestOldPlansAreCollected(t *testing.T) {
-	w := start(t, time.Hour)
+func TestOldPlansAreDeleted(t *testing.T) {
+	w := newFixture(t, time.Hour)
 	for i, name := range []string{"one", "two", "three", "four", "five", "six"} {
 		plan := &v1alpha1.InstallPlan{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
@@ -293,8 +293,8 @@ func TestOldPlansAreCollected(t *testing.T) {
 		w.must(w.Create(t.Context(), plan))
 	}
 
-	w.plan("new", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"))) // its generation is 0
-	w.until("two plans are gone", func() bool {
+	w.createPlan("new", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"))) // its generation is 0
+	w.waitUntil("two plans are gone", func() bool {
 		var plans v1alpha1.InstallPlanList
 		w.must(w.List(t.Context(), &plans, client.InNamespace(w.namespace)))
 		var names []string
@@ -306,13 +306,13 @@ func TestOldPlansAreCollected(t *testing.T) {
 	})
 }
 
-// What the API server warns of is told by an event.
+// Warnings of the API server are emitted as events.
 func TestWarnings(t *testing.T) {
-	w := start(t, time.Hour)
-	before := measured(t, "installplan_warnings_total")
-	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), crdManifest("spoons", "v1", `,"format":"unheard-of"`)))
-	w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
-	w.until("an event", func() bool {
+	w := newFixture(t, time.Hour)
+	before := metricValue(t, "installplan_warnings_total")
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), crdManifest("spoons", "v1", `,"format":"unheard-of"`)))
+	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
+	w.waitUntil("an event", func() bool {
 		var events eventsv1.EventList
 		w.must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
 		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
@@ -320,32 +320,32 @@ func TestWarnings(t *testing.T) {
 				strings.HasPrefix(e.Note, `1 warning(s) generated during installation of operator "kettle.v1" (CustomResourceDefinition "spoons.example.com"): `)
 		})
 	})
-	if got := measured(t, "installplan_warnings_total") - before; got != 1 {
+	if got := metricValue(t, "installplan_warnings_total") - before; got != 1 {
 		t.Errorf("%v steps are counted", got)
 	}
 }
 
-// A dependency does not take a definition over that another operator of the namespace owns.
+// A dependency cannot own a CRD that another operator of the namespace owns.
 func TestOwnedByAnother(t *testing.T) {
-	w := start(t, 0)
+	w := newFixture(t, 0)
 	owning := func(name string) string {
 		return strings.Replace(csvManifest(name), `"version":"1.0.0"`, `"version":"1.0.0","customresourcedefinitions":{"owned":[{"name":"ladles.example.com","version":"v1","kind":"Ladle"}]}`, 1)
 	}
-	w.plan("first", v1alpha1.ApprovalAutomatic, w.bundle(owning("ladle.v1")))
-	w.reached("first", v1alpha1.InstallPlanPhaseComplete)
-	dependency := w.bundle(owning("scoop.v1"))
-	plan := w.plan("second", v1alpha1.ApprovalManual, dependency)
+	w.createPlan("first", v1alpha1.ApprovalAutomatic, w.newBundleSteps(owning("ladle.v1")))
+	w.waitForPhase("first", v1alpha1.InstallPlanPhaseComplete)
+	dependency := w.newBundleSteps(owning("scoop.v1"))
+	plan := w.createPlan("second", v1alpha1.ApprovalManual, dependency)
 	plan.Spec.ClusterServiceVersionNames, plan.Spec.Approved = []string{"other.v1"}, true
 	w.must(w.Update(t.Context(), plan))
-	plan = w.reached("second", v1alpha1.InstallPlanPhaseFailed)
+	plan = w.waitForPhase("second", v1alpha1.InstallPlanPhaseFailed)
 	if want := "pre-existing CRD owners found for owned CRD(s) of dependent CSV scoop.v1"; plan.Status.Message != want {
 		t.Errorf("it says %q, want %q", plan.Status.Message, want)
 	}
 }
 
-// A login of a registry is copied from where the program runs, once.
+// A pull secret is copied once from the namespace of the program.
 func TestPullSecret(t *testing.T) {
-	w := start(t, 0)
+	w := newFixture(t, 0)
 	login := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login-" + w.namespace},
 		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")},
@@ -353,8 +353,8 @@ func TestPullSecret(t *testing.T) {
 	steps := func(name string) []*v1alpha1.Step {
 		return []*v1alpha1.Step{{Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Version: "v1", Kind: "Secret", Name: name}}}
 	}
-	w.plan("early", v1alpha1.ApprovalAutomatic, steps(login.Name))
-	early := w.reached("early", v1alpha1.InstallPlanPhaseFailed)
+	w.createPlan("early", v1alpha1.ApprovalAutomatic, steps(login.Name))
+	early := w.waitForPhase("early", v1alpha1.InstallPlanPhaseFailed)
 	if want := "secret " + login.Name + ` does not exist - secrets "` + login.Name + `" not found`; early.Status.Message != want {
 		t.Errorf("it says %q, want %q", early.Status.Message, want)
 	}
@@ -363,8 +363,8 @@ func TestPullSecret(t *testing.T) {
 	t.Cleanup(func() { _ = w.Delete(context.Background(), login) }) // it is in nobody's way
 	for _, want := range []v1alpha1.StepStatus{v1alpha1.StepStatusCreated, v1alpha1.StepStatusPresent} {
 		name := strings.ToLower(string(want))
-		w.plan(name, v1alpha1.ApprovalAutomatic, steps(login.Name))
-		if got := w.reached(name, v1alpha1.InstallPlanPhaseComplete).Status.Plan[0].Status; got != want {
+		w.createPlan(name, v1alpha1.ApprovalAutomatic, steps(login.Name))
+		if got := w.waitForPhase(name, v1alpha1.InstallPlanPhaseComplete).Status.Plan[0].Status; got != want {
 			t.Errorf("the step is %s, want %s", got, want)
 		}
 	}
@@ -376,8 +376,8 @@ func TestPullSecret(t *testing.T) {
 	}
 }
 
-// measured returns the value of a metric that has no labels.
-func measured(t *testing.T, name string) float64 {
+// metricValue returns the value of a metric without labels.
+func metricValue(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
 	if err != nil {
@@ -394,11 +394,11 @@ func measured(t *testing.T, name string) float64 {
 	return 0
 }
 
-func TestCount(t *testing.T) {
-	w := start(t, 0)
-	w.plan("one", v1alpha1.ApprovalManual, w.bundle(csvManifest("kettle.v1")))
-	w.plan("two", v1alpha1.ApprovalManual, w.bundle(csvManifest("kettle.v2")))
-	w.until("two plans are counted", func() bool { return measured(t, "install_plan_count") == 2 })
+func TestPlanCount(t *testing.T) {
+	w := newFixture(t, 0)
+	w.createPlan("one", v1alpha1.ApprovalManual, w.newBundleSteps(csvManifest("kettle.v1")))
+	w.createPlan("two", v1alpha1.ApprovalManual, w.newBundleSteps(csvManifest("kettle.v2")))
+	w.waitUntil("two plans are counted", func() bool { return metricValue(t, "install_plan_count") == 2 })
 	w.must(w.Delete(t.Context(), w.get("one")))
-	w.until("one plan is counted", func() bool { return measured(t, "install_plan_count") == 1 })
+	w.waitUntil("one plan is counted", func() bool { return metricValue(t, "install_plan_count") == 1 })
 }

@@ -20,13 +20,13 @@ var (
 
 func init() { ctrlmetrics.Registry.MustRegister(planCount, warningsTotal) }
 
-// counter counts the plans that were looked at and are still there.
-type counter struct {
+// planCounter counts the existing plans that were reconciled.
+type planCounter struct {
 	mu    sync.Mutex
 	known sets.Set[types.NamespacedName]
 }
 
-func (c *counter) seen(plan types.NamespacedName) {
+func (c *planCounter) add(plan types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil {
@@ -36,7 +36,7 @@ func (c *counter) seen(plan types.NamespacedName) {
 	planCount.Set(float64(len(c.known)))
 }
 
-func (c *counter) gone(plan types.NamespacedName) {
+func (c *planCounter) remove(plan types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.known.Delete(plan)

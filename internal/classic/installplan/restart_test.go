@@ -13,19 +13,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
-// TestKilledAtEachWrite has a plan be executed by programs that die: the first after its first write, the
-// next after its second, and so on, until one lives long enough.
-func TestKilledAtEachWrite(t *testing.T) {
-	w := enter(t)
-	w.group("group", "", "")
-	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), crdManifest("flasks", "v1", ""), secretManifest))
+// TestRestartAfterEachWrite executes a plan by instances that stop: the first after its first write, the next after
+// its second, and so on, until one finishes.
+func TestRestartAfterEachWrite(t *testing.T) {
+	w := newFixtureWithoutController(t)
+	w.createGroup("group", "", "")
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), crdManifest("flasks", "v1", ""), secretManifest))
 	deaths := 0
 	for writes := int64(1); w.get("plan").Status.Phase != v1alpha1.InstallPlanPhaseComplete; writes++ {
 		if writes > 50 {
 			t.Fatalf("not done after 50 writes of one program: %s", describe(w.get("plan")))
 		}
 
-		life := mortal.Start(t.Context(), limited(w), writes, func(ctx context.Context, connection *rest.Config) {
+		life := mortal.Live(t.Context(), controllerConfig(w), writes, func(ctx context.Context, connection *rest.Config) {
 			options, atOnce := managerOptions(w), time.Duration(0)
 			options.GracefulShutdownTimeout = &atOnce
 			mgr, err := ctrl.NewManager(connection, options)
@@ -37,8 +37,8 @@ func TestKilledAtEachWrite(t *testing.T) {
 			_ = mgr.Start(ctx)
 		})
 
-		w.until("the end, or death", func() bool {
-			return life.IsDead() || w.get("plan").Status.Phase == v1alpha1.InstallPlanPhaseComplete
+		w.waitUntil("the end, or death", func() bool {
+			return life.Dead() || w.get("plan").Status.Phase == v1alpha1.InstallPlanPhaseComplete
 		})
 		life.Kill()
 		deaths++
@@ -52,6 +52,6 @@ func TestKilledAtEachWrite(t *testing.T) {
 		if step.Status != v1alpha1.StepStatusCreated && step.Status != v1alpha1.StepStatusPresent {
 			t.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)
 		}
-		w.checkMarks(step)
+		w.checkOwnership(step)
 	}
 }

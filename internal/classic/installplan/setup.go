@@ -25,36 +25,37 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 )
 
-// DefaultRetryTimeout is how long a plan whose steps fail is tried again when nothing else is said.
+// DefaultRetryTimeout is the default for how long a plan with failing steps is retried.
 const DefaultRetryTimeout = time.Minute
 
 const (
-	// workers is how many plans are executed side by side.
-	workers = 2
-	// firstPause and lastPause are how long a plan that rights lack for waits.
-	firstPause, lastPause = 5 * time.Second, 5 * time.Minute
+	// maxConcurrentReconciles limits the plans that are executed concurrently.
+	maxConcurrentReconciles = 2
+	// minRetryInterval and maxRetryInterval limit the exponential backoff of a plan that lacks rights.
+	minRetryInterval = 5 * time.Second
+	maxRetryInterval = 5 * time.Minute
 )
 
-// Options are what the controllers are set up with.
+// Options configure the controllers.
 type Options struct {
-	// Namespace is where Secrets with logins of registries are copied from.
+	// Namespace is the namespace from which pull secrets are copied.
 	Namespace string
-	// Trust says where the content of bundles may be read from that steps refer to.
+	// Trust states where the bundle content that steps refer to may be read from.
 	Trust unpack.Trust
-	// RetryTimeout is how long a plan whose steps fail is tried again. Zero is not at all.
+	// RetryTimeout is how long a plan with failing steps is retried. Zero means no retries.
 	RetryTimeout time.Duration
-	// Clock tells the time. Nil means the real one.
+	// Clock returns the current time. Nil means the system clock.
 	Clock clock.PassiveClock
-	// Syncs counts passes; it may be nil.
+	// Syncs counts reconciles; it may be nil.
 	Syncs *clusteroperator.Syncs
 }
 
-// What plans install is what operators need, of whatever kind of those in the table kinds, in any
-// namespace. Roles of operators may hold any right: catalog-operator writes what it does not have itself,
-// hence bind and escalate. Secrets are written for bundles, and copied from its own namespace. Changes of
-// accounts, Roles and RoleBindings are watched by their metadata, in every namespace that may have a plan
-// which lacks rights. Which ServiceAccounts it acts as, and of which definitions it lists the objects before
-// their schema changes, is no part of its role: see internal/classic/selfgrant.
+// Plans install objects of the kinds in the table kinds, in any namespace. Roles of operators may contain any
+// right: catalog-operator grants rights that it does not have itself, hence bind and escalate. It writes
+// Secrets of bundles, and copies pull secrets from its own namespace. It watches the metadata of service
+// accounts, Roles and RoleBindings in every namespace, because any may have a plan that lacks rights. Its role has
+// no right to impersonate, or to list custom resources before their schema changes: see
+// internal/classic/selfgrant.
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans/status,verbs=patch
@@ -74,9 +75,9 @@ type Options struct {
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;create;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the controllers of InstallPlans to a manager: that which executes them, and that which has
-// those tried again that lacked rights. The manager's cache is asked for InstallPlans and
-// OperatorGroups, and for the metadata of ServiceAccounts, Roles and RoleBindings.
+// Setup adds the controllers of InstallPlans to a manager: one executes them, the other retries plans that failed
+// because of missing rights. They read InstallPlans and OperatorGroups from the manager's cache, and the metadata of
+// service accounts, Roles and RoleBindings.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -88,32 +89,32 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	r := &reconciler{
-		client: mgr.GetClient(), timeout: o.RetryTimeout, clock: o.Clock, syncs: o.Syncs,
-		run: executor{clients: newClients(mgr, grants), events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust},
+		client: mgr.GetClient(), retryTimeout: o.RetryTimeout, clock: o.Clock, syncs: o.Syncs,
+		executor: executor{clients: newClientCache(mgr, grants), events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust},
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").
 		For(&v1alpha1.InstallPlan{}).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).
-		WatchesMetadata(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(isNews())).
-		WatchesMetadata(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(isNews())).
-		WatchesMetadata(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(isNews())).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.enqueueActivePlans)).
+		WatchesMetadata(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.enqueueActivePlans), builder.WithPredicates(notInInitialList())).
+		WatchesMetadata(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(r.enqueueActivePlans), builder.WithPredicates(notInInitialList())).
+		WatchesMetadata(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.enqueueActivePlans), builder.WithPredicates(notInInitialList())).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, lastPause),
+			MaxConcurrentReconciles: maxConcurrentReconciles,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, maxRetryInterval),
 		}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the controller of InstallPlans: %w", err)
 	}
 
-	// At the start every namespace is looked at: rights may have been granted meanwhile.
+	// At the start this reconciles every namespace, because rights may have been granted in the meantime.
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("installplan-rights").
-		WatchesMetadata(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(namespaceOf)).
-		WatchesMetadata(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(namespaceOf)).
-		WatchesMetadata(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(namespaceOf)).
-		Complete(&thawer{client: mgr.GetClient()})
+		WatchesMetadata(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(enqueueNamespace)).
+		WatchesMetadata(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(enqueueNamespace)).
+		WatchesMetadata(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(enqueueNamespace)).
+		Complete(&failedPlanReconciler{client: mgr.GetClient()})
 	if err != nil {
 		return fmt.Errorf("setting up the controller of InstallPlans that lacked rights: %w", err)
 	}
@@ -121,13 +122,13 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// isNews passes over what was there when the program started.
-func isNews() predicate.Predicate {
+// notInInitialList is a predicate that drops the objects that existed when the program started.
+func notInInitialList() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 
-// inNamespace returns the plans of a namespace that are under way.
-func (r *reconciler) inNamespace(ctx context.Context, object client.Object) []ctrl.Request {
+// enqueueActivePlans is a map function that returns the plans in the namespace of an object that need work.
+func (r *reconciler) enqueueActivePlans(ctx context.Context, object client.Object) []ctrl.Request {
 	var plans v1alpha1.InstallPlanList
 	if err := r.client.List(ctx, &plans, client.InNamespace(object.GetNamespace())); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the InstallPlans of a namespace", "namespace", object.GetNamespace())
@@ -144,16 +145,16 @@ func (r *reconciler) inNamespace(ctx context.Context, object client.Object) []ct
 	return requests
 }
 
-func namespaceOf(_ context.Context, object client.Object) []ctrl.Request {
+func enqueueNamespace(_ context.Context, object client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}}
 }
 
-// thawer has failed plans of a namespace be tried again, when the rights of the account may have
-// changed with which they are executed.
-type thawer struct{ client client.Client }
+// failedPlanReconciler retries the failed plans of a namespace when the rights of their service account may have
+// changed.
+type failedPlanReconciler struct{ client client.Client }
 
-// Reconcile does so for a namespace.
-func (t *thawer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// Reconcile retries the failed plans of the namespace that the request names.
+func (t *failedPlanReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var plans v1alpha1.InstallPlanList
 	if err := t.client.List(ctx, &plans, client.InNamespace(req.Name)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the InstallPlans of namespace %s: %w", req.Name, err)

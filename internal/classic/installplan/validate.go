@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pageSize is how many objects are read at once.
+// pageSize is the number of objects in one page of a list.
 const pageSize = 500
 
-// restrictiveError says that an object is not valid by a new schema.
+// restrictiveError is the error for an object that is invalid by a new schema.
 type restrictiveError struct {
 	kind   schema.GroupVersionKind
 	object string
@@ -31,8 +31,8 @@ func (e *restrictiveError) Error() string {
 	return fmt.Sprintf("error validating %s %q: updated validation is too restrictive: %s", e.kind, e.object, strings.Join(e.faults, "; "))
 }
 
-// changedVersions returns those versions of a new definition whose objects must be looked at: served by
-// the old one as well, with another schema. What is valid by a schema remains so.
+// changedVersions returns the versions of an updated CRD whose objects must be validated: those that both CRDs serve
+// with different schemas.
 func changedVersions(old, updated *apiextensionsv1.CustomResourceDefinition) []apiextensionsv1.CustomResourceDefinitionVersion {
 	var changed []apiextensionsv1.CustomResourceDefinitionVersion
 	for _, version := range updated.Spec.Versions {
@@ -46,10 +46,10 @@ func changedVersions(old, updated *apiextensionsv1.CustomResourceDefinition) []a
 	return changed
 }
 
-// validateVersion looks at all objects of a version, as they are served now.
+// validateVersion validates all objects of a version, as they are served now.
 func (x *execution) validateVersion(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, version apiextensionsv1.CustomResourceDefinitionVersion) error {
 	kind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
-	check, err := validator(version.Schema)
+	check, err := newValidator(version.Schema)
 	if err != nil {
 		return fmt.Errorf("the schema of %s: %w", kind, err)
 	}
@@ -82,8 +82,8 @@ func (x *execution) validateVersion(ctx context.Context, crd *apiextensionsv1.Cu
 	}
 }
 
-// validator returns a function that says what is wrong with an object, sorted.
-func validator(of *apiextensionsv1.CustomResourceValidation) (func(map[string]any) []string, error) {
+// newValidator returns a function that returns the sorted faults of an object.
+func newValidator(of *apiextensionsv1.CustomResourceValidation) (func(map[string]any) []string, error) {
 	var converted spec.Schema
 	if of != nil && of.OpenAPIV3Schema != nil {
 		encoded, err := json.Marshal(of.OpenAPIV3Schema)
@@ -99,7 +99,7 @@ func validator(of *apiextensionsv1.CustomResourceValidation) (func(map[string]an
 	return func(object map[string]any) []string {
 		var faults []string
 		for _, err := range check.Validate(object).Errors {
-			// The library speaks of the body of a request; there is none here.
+			// The library's messages refer to the body of a request; there is none here.
 			faults = append(faults, strings.Replace(err.Error(), " in body ", " ", 1))
 		}
 		slices.Sort(faults)

@@ -26,19 +26,19 @@ const (
 	kindService        = "Service"
 )
 
-// handling is how the objects of a kind are installed.
+// handling states how the objects of a kind are installed.
 type handling struct {
-	// left says that an object which is there already is left as it is.
-	left bool
-	// owned says that the object goes with its ClusterServiceVersion, whoever wrote the manifest.
+	// createOnly is true when an existing object is not updated.
+	createOnly bool
+	// owned is true when the object is owned by its ClusterServiceVersion and deleted with it.
 	owned bool
 }
 
-// kinds are those that plans install, and how.
+// kinds are the kinds that plans may install, and how they are installed.
 var kinds = map[string]handling{
-	v1alpha1.ClusterServiceVersionKind: {left: true},
-	"Subscription":                     {left: true},
-	kindSecret:                         {left: true},
+	v1alpha1.ClusterServiceVersionKind: {createOnly: true},
+	"Subscription":                     {createOnly: true},
+	kindSecret:                         {createOnly: true},
 	kindCRD:                            {},
 	v1alpha1.KindBundleSecret:          {owned: true},
 	kindServiceAccount:                 {},
@@ -61,8 +61,9 @@ var kinds = map[string]handling{
 	"NetworkPolicy":                    {owned: true},
 }
 
-// put has an object be there, with the rights of the plan's account.
-func (x *execution) put(ctx context.Context, handling handling, object *unstructured.Unstructured) (v1alpha1.StepStatus, error) {
+// createOrUpdate creates or updates an object with the rights of the plan's service account, and returns the new status
+// of its step.
+func (x *execution) createOrUpdate(ctx context.Context, handling handling, object *unstructured.Unstructured) (v1alpha1.StepStatus, error) {
 	if object.GetKind() == "Subscription" {
 		annotations := csvinfo.With(object.GetAnnotations(), map[string]string{v1alpha1.AnnotationGeneratedBy: x.plan.Name})
 		object.SetAnnotations(annotations)
@@ -75,18 +76,18 @@ func (x *execution) put(ctx context.Context, handling handling, object *unstruct
 	if !apierrors.IsAlreadyExists(err) {
 		return v1alpha1.StepStatusUnknown, fmt.Errorf("error creating %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
 	}
-	if handling.left {
+	if handling.createOnly {
 		return v1alpha1.StepStatusPresent, nil
 	}
-	if err := update(ctx, x.scoped, object); err != nil {
+	if err := updateObject(ctx, x.scoped, object); err != nil {
 		return v1alpha1.StepStatusUnknown, fmt.Errorf("error updating %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
 	}
 
 	return v1alpha1.StepStatusPresent, nil
 }
 
-// update has an object that is there be as it is wanted.
-func update(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) error {
+// updateObject updates an existing object to the wanted state. It retries on conflict.
+func updateObject(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(wanted.GroupVersionKind())
@@ -94,7 +95,7 @@ func update(ctx context.Context, c client.Client, wanted *unstructured.Unstructu
 			return err
 		}
 
-		merged := merge(live, wanted)
+		merged := mergeObject(live, wanted)
 		if equality.Semantic.DeepEqual(live.Object, merged.Object) {
 			return nil
 		}
@@ -103,9 +104,9 @@ func update(ctx context.Context, c client.Client, wanted *unstructured.Unstructu
 	})
 }
 
-// merge returns what an object is to be, of what it is and what is wanted. All that the manifest says
-// counts, and nothing else but metadata that others put there.
-func merge(live, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+// mergeObject returns the new state of an object. It has the content of the manifest, the live status, and the metadata
+// of both.
+func mergeObject(live, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	merged := &unstructured.Unstructured{Object: maps.Clone(wanted.DeepCopy().Object)}
 	merged.Object["metadata"] = live.DeepCopy().Object["metadata"]
 	if status, ok := live.Object["status"]; ok {
@@ -117,7 +118,7 @@ func merge(live, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	if all := csvinfo.With(live.GetAnnotations(), wanted.GetAnnotations()); len(all) > 0 {
 		merged.SetAnnotations(all)
 	}
-	if owners := mergeOwners(live.GetOwnerReferences(), wanted.GetOwnerReferences()); len(owners) > 0 {
+	if owners := mergeOwnerReferences(live.GetOwnerReferences(), wanted.GetOwnerReferences()); len(owners) > 0 {
 		merged.SetOwnerReferences(owners)
 	}
 
@@ -131,20 +132,20 @@ func merge(live, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	return merged
 }
 
-// keepFields takes fields over that are not wanted otherwise.
+// keepFields copies fields of the live object that the manifest does not set.
 func keepFields(merged, live *unstructured.Unstructured, fields ...[]string) {
 	for _, field := range fields {
 		if _, ok, _ := unstructured.NestedFieldNoCopy(merged.Object, field...); ok {
 			continue
 		}
 		if value, ok, _ := unstructured.NestedFieldCopy(live.Object, field...); ok {
-			_ = unstructured.SetNestedField(merged.Object, value, field...) // what is no map is refused by the API server
+			_ = unstructured.SetNestedField(merged.Object, value, field...) // The API server rejects a parent that is not a map.
 		}
 	}
 }
 
-// mergeOwners adds references, of which those to the same object count once.
-func mergeOwners(have, more []metav1.OwnerReference) []metav1.OwnerReference {
+// mergeOwnerReferences adds owner references, without duplicates.
+func mergeOwnerReferences(have, more []metav1.OwnerReference) []metav1.OwnerReference {
 	merged := slices.Clone(have)
 	for _, owner := range more {
 		same := func(o metav1.OwnerReference) bool {
@@ -158,8 +159,8 @@ func mergeOwners(have, more []metav1.OwnerReference) []metav1.OwnerReference {
 	return merged
 }
 
-// copySecret copies a Secret with logins of registries from the namespace of the catalogs.
-func (x *execution) copySecret(ctx context.Context, step *v1alpha1.Step) error {
+// copyPullSecret copies a pull secret from the namespace of the controller.
+func (x *execution) copyPullSecret(ctx context.Context, step *v1alpha1.Step) error {
 	var secret corev1.Secret
 	if err := x.scoped.Get(ctx, client.ObjectKey{Namespace: x.namespace, Name: step.Resource.Name}, &secret); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -187,14 +188,14 @@ func (x *execution) copySecret(ctx context.Context, step *v1alpha1.Step) error {
 	return nil
 }
 
-// checkOwners refuses a ClusterServiceVersion that was added to a plan as a dependency, and owns a
-// definition which another one of the namespace owns that it does not replace.
-func (x *execution) checkOwners(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
+// checkCRDOwners returns an error for a dependency that owns a CRD which another ClusterServiceVersion in the namespace
+// owns too, unless it replaces the other one.
+func (x *execution) checkCRDOwners(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
 	if slices.Contains(x.plan.Spec.ClusterServiceVersionNames, step.Resource.Name) {
 		return nil
 	}
 
-	owned := ownedDefinitions(object)
+	owned := ownedCRDNames(object)
 	replaces, _, _ := unstructured.NestedString(object.Object, "spec", "replaces")
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(csvKind)
@@ -207,7 +208,7 @@ func (x *execution) checkOwners(ctx context.Context, step *v1alpha1.Step, object
 		if other.GetName() == object.GetName() || other.GetName() == replaces || csvinfo.HasCopyMarks(other) {
 			continue
 		}
-		if slices.ContainsFunc(ownedDefinitions(other), func(name string) bool { return slices.Contains(owned, name) }) {
+		if slices.ContainsFunc(ownedCRDNames(other), func(name string) bool { return slices.Contains(owned, name) }) {
 			return fmt.Errorf("pre-existing CRD owners found for owned CRD(s) of dependent CSV %s", object.GetName())
 		}
 	}
@@ -215,7 +216,7 @@ func (x *execution) checkOwners(ctx context.Context, step *v1alpha1.Step, object
 	return nil
 }
 
-func ownedDefinitions(csv *unstructured.Unstructured) []string {
+func ownedCRDNames(csv *unstructured.Unstructured) []string {
 	var names []string
 	owned, _, _ := unstructured.NestedSlice(csv.Object, "spec", "customresourcedefinitions", "owned")
 	for _, item := range owned {

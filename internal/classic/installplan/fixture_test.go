@@ -32,8 +32,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = time.Minute
+// waitTimeout limits every wait of a test.
+const waitTimeout = time.Minute
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -44,42 +44,41 @@ var kinds = []func(*runtime.Scheme) error{
 	clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
 }
 
-// world is a namespace of a cluster in which plans are executed.
-type world struct {
+// fixture holds a namespace of an API server in which InstallPlans are executed.
+type fixture struct {
 	t *testing.T
 	client.Client
 	namespace string
 }
 
-// start makes a namespace with an OperatorGroup, and executes plans. The retry timeout is that of all
-// plans.
-func start(t *testing.T, retry time.Duration) *world {
+// newFixture creates a namespace with an OperatorGroup, and runs the controller with a retry timeout.
+func newFixture(t *testing.T, retry time.Duration) *fixture {
 	t.Helper()
-	w := enter(t)
-	w.group("group", "", "")
-	w.run(retry)
+	w := newFixtureWithoutController(t)
+	w.createGroup("group", "", "")
+	w.startController(retry)
 	return w
 }
 
-// enter makes a namespace.
-func enter(t *testing.T) *world {
+// newFixtureWithoutController creates a namespace.
+func newFixtureWithoutController(t *testing.T) *fixture {
 	t.Helper()
-	direct, err := client.New(unlimited(t), client.Options{Scheme: env.Scheme(t, kinds...)})
+	direct, err := client.New(adminConfig(t), client.Options{Scheme: env.Scheme(t, kinds...)})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	w := &world{t: t, Client: direct}
+	w := &fixture{t: t, Client: direct}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plans-"}}
 	w.must(w.Create(t.Context(), namespace))
 	w.namespace = namespace.Name
-	t.Cleanup(w.clear)
+	t.Cleanup(w.cleanUp)
 
 	return w
 }
 
-// clear removes plans, which would be executed in the next test, and what is in no namespace.
-func (w *world) clear() {
+// cleanUp deletes plans, which would be executed in the next test, and cluster-scoped objects.
+func (w *fixture) cleanUp() {
 	ctx := context.Background() // also after the end of the test
 	if err := w.DeleteAllOf(ctx, &v1alpha1.InstallPlan{}, client.InNamespace(w.namespace)); err != nil {
 		w.t.Error(err)
@@ -92,7 +91,7 @@ func (w *world) clear() {
 		}
 	}
 
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) {
 		var list apiextensionsv1.CustomResourceDefinitionList
 		return w.List(ctx, &list, managed) == nil && len(list.Items) == 0, nil
 	})
@@ -101,57 +100,57 @@ func (w *world) clear() {
 	}
 }
 
-func unlimited(t *testing.T) *rest.Config {
+func adminConfig(t *testing.T) *rest.Config {
 	t.Helper()
 	config := env.Start(t)
 	config.QPS = -1
 	return config
 }
 
-// run executes plans until it is stopped or the test ends.
-func (w *world) run(retry time.Duration) (stop func()) {
+// startController runs the controller until it is stopped or the test ends.
+func (w *fixture) startController(retry time.Duration) (stop func()) {
 	w.t.Helper()
-	mgr, err := ctrl.NewManager(limited(w), managerOptions(w))
+	mgr, err := ctrl.NewManager(controllerConfig(w), managerOptions(w))
 	w.must(err)
 	w.must(installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry}))
 	stop = env.StartManager(w.t, mgr)
 	return stop
 }
 
-// limited is a connection with the rights that the program is shipped with.
-func limited(w *world) *rest.Config {
+// controllerConfig returns a connection with the role that is shipped with the program.
+func controllerConfig(w *fixture) *rest.Config {
 	w.t.Helper()
 	connection := env.ConfigWithRoles(w.t, "config/classic/catalog-operator/role.yaml")
 	connection.QPS = -1
 	return connection
 }
 
-func managerOptions(w *world) ctrl.Options {
+func managerOptions(w *fixture) ctrl.Options {
 	return ctrl.Options{Scheme: w.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)}}
 }
 
-func (w *world) must(err error) {
+func (w *fixture) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// group makes an OperatorGroup that targets its namespace, and that has found its account if found is
-// its name.
-func (w *world) group(name, account, found string) *operatorsv1.OperatorGroup {
+// createGroup creates an OperatorGroup that targets its namespace. If found is not empty, its status refers to this
+// service account.
+func (w *fixture) createGroup(name, account, found string) *operatorsv1.OperatorGroup {
 	w.t.Helper()
 	group := &operatorsv1.OperatorGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
 		Spec:       operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{w.namespace}, ServiceAccountName: account},
 	}
 	w.must(w.Create(w.t.Context(), group))
-	w.found(group, found)
+	w.setServiceAccountRef(group, found)
 
 	return group
 }
 
-func (w *world) found(group *operatorsv1.OperatorGroup, account string) {
+func (w *fixture) setServiceAccountRef(group *operatorsv1.OperatorGroup, account string) {
 	w.t.Helper()
 	group.Status.Namespaces, group.Status.LastUpdated = []string{w.namespace}, ptr.To(metav1.Now())
 	group.Status.ServiceAccountRef = nil
@@ -161,7 +160,7 @@ func (w *world) found(group *operatorsv1.OperatorGroup, account string) {
 	w.must(w.Status().Update(w.t.Context(), group))
 }
 
-// csvManifest is a ClusterServiceVersion that asks for rights.
+// csvManifest returns a ClusterServiceVersion that asks for rights.
 func csvManifest(name string) string {
 	return fmt.Sprintf(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":%q},
 "spec":{"version":"1.0.0","displayName":"Kettle","installModes":[{"type":"AllNamespaces","supported":true}],"install":{"strategy":"deployment","spec":{"deployments":[],
@@ -169,7 +168,7 @@ func csvManifest(name string) string {
 "clusterPermissions":[{"serviceAccountName":"kettle","rules":[{"apiGroups":["example.com"],"resources":["kettles"],"verbs":["get"]}]}]}}}}`, name)
 }
 
-// crdManifest is a definition with one version, whose objects have a size.
+// crdManifest returns a CRD with one version, whose objects have a size.
 func crdManifest(plural, version, size string) string {
 	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.example.com"},
 "spec":{"group":"example.com","scope":"Namespaced","names":{"kind":"%[2]s","listKind":"%[2]sList","plural":"%[1]s","singular":"%[3]s"},
@@ -182,8 +181,8 @@ func kindOf(plural string) string {
 	return strings.ToUpper(singular[:1]) + singular[1:]
 }
 
-// bundle makes the steps of a bundle.
-func (w *world) bundle(csv string, objects ...string) []*v1alpha1.Step {
+// newBundleSteps returns the steps of a bundle.
+func (w *fixture) newBundleSteps(csv string, objects ...string) []*v1alpha1.Step {
 	w.t.Helper()
 	b, err := steps.Decode(csv, objects)
 	w.must(err)
@@ -192,8 +191,8 @@ func (w *world) bundle(csv string, objects ...string) []*v1alpha1.Step {
 	return made
 }
 
-// plan makes a plan of steps.
-func (w *world) plan(name string, approval v1alpha1.Approval, made []*v1alpha1.Step) *v1alpha1.InstallPlan {
+// createPlan creates a plan with steps.
+func (w *fixture) createPlan(name string, approval v1alpha1.Approval, made []*v1alpha1.Step) *v1alpha1.InstallPlan {
 	w.t.Helper()
 	plan := &v1alpha1.InstallPlan{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
@@ -218,18 +217,18 @@ func (w *world) plan(name string, approval v1alpha1.Approval, made []*v1alpha1.S
 	return plan
 }
 
-func (w *world) get(name string) *v1alpha1.InstallPlan {
+func (w *fixture) get(name string) *v1alpha1.InstallPlan {
 	w.t.Helper()
 	var plan v1alpha1.InstallPlan
 	w.must(w.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, &plan))
 	return &plan
 }
 
-// eventually waits for a state of a plan.
-func (w *world) eventually(name, what string, is func(*v1alpha1.InstallPlan) bool) *v1alpha1.InstallPlan {
+// eventually waits until a plan satisfies a condition.
+func (w *fixture) eventually(name, what string, is func(*v1alpha1.InstallPlan) bool) *v1alpha1.InstallPlan {
 	w.t.Helper()
 	var plan *v1alpha1.InstallPlan
-	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		plan = &v1alpha1.InstallPlan{}
 		err := w.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, plan)
 		return err == nil && is(plan), err
@@ -241,22 +240,22 @@ func (w *world) eventually(name, what string, is func(*v1alpha1.InstallPlan) boo
 	return plan
 }
 
-// reached waits for a phase.
-func (w *world) reached(name string, phase v1alpha1.InstallPlanPhase) *v1alpha1.InstallPlan {
+// waitForPhase waits until a plan has a phase.
+func (w *fixture) waitForPhase(name string, phase v1alpha1.InstallPlanPhase) *v1alpha1.InstallPlan {
 	w.t.Helper()
 	return w.eventually(name, string(phase), func(p *v1alpha1.InstallPlan) bool { return p.Status.Phase == phase })
 }
 
-// until waits for a condition on something else.
-func (w *world) until(what string, is func() bool) {
+// waitUntil waits until a condition is true.
+func (w *fixture) waitUntil(what string, is func() bool) {
 	w.t.Helper()
-	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return is(), nil })
+	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return is(), nil })
 	if err != nil {
 		w.t.Fatalf("never: %s", what)
 	}
 }
 
-// describe writes a plan without what differs between two times.
+// describe returns the content of a plan without fields that differ between two runs.
 func describe(plan *v1alpha1.InstallPlan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", plan.Status.Phase, plan.Status.Message)
@@ -271,14 +270,14 @@ func describe(plan *v1alpha1.InstallPlan) string {
 	return b.String()
 }
 
-func (w *world) account(name string, rules ...rbacv1.PolicyRule) {
+func (w *fixture) createAccount(name string, rules ...rbacv1.PolicyRule) {
 	w.t.Helper()
 	w.must(w.Create(w.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}))
-	w.grant(name, rules...)
+	w.grantRules(name, rules...)
 }
 
-// grant returns an account rights in the namespace.
-func (w *world) grant(account string, rules ...rbacv1.PolicyRule) {
+// grantRules grants a service account rights in the namespace.
+func (w *fixture) grantRules(account string, rules ...rbacv1.PolicyRule) {
 	w.t.Helper()
 	meta := metav1.ObjectMeta{Namespace: w.namespace, GenerateName: account + "-"}
 	role := &rbacv1.Role{ObjectMeta: meta, Rules: rules}
