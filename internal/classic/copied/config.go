@@ -16,29 +16,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// conditions are those of an OLMConfig, in their order.
-var conditions = reconcile.Conditions{operatorsv1.DisabledCopiedCSVsCondition}
+// olmConfigConditions are the condition types of an OLMConfig, in order.
+var olmConfigConditions = reconcile.Conditions{operatorsv1.DisabledCopiedCSVsCondition}
 
-// configs reports in the OLMConfig whether the copies are as it asks for. All that it reads is in
-// caches.
-type configs struct {
+// olmConfigReconciler reports in the OLMConfig whether the copied CSVs match its spec. It reads only from caches.
+type olmConfigReconciler struct {
 	*copier
 }
 
-// Reconcile writes the condition of the OLMConfig if it changed.
-func (r *configs) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// Reconcile patches the condition of the OLMConfig if it changed.
+func (r *olmConfigReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	config := &operatorsv1.OLMConfig{}
 	if err := r.client.Get(ctx, req.NamespacedName, config); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 
-	asExpected, err := r.areAsExpected(ctx, config.CopiesDisabled())
+	asExpected, err := r.copiesMatchConfig(ctx, config.CopiesDisabled())
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 
 	before := config.DeepCopy()
-	conditions.Set(&config.Status.Conditions, config.Generation, conditionOf(config.CopiesDisabled(), asExpected))
+	olmConfigConditions.Set(&config.Status.Conditions, config.Generation, newCopiedCSVsCondition(config.CopiesDisabled(), asExpected))
 	if equality.Semantic.DeepEqual(before.Status, config.Status) {
 		return ctrl.Result{}, nil
 	}
@@ -49,8 +48,8 @@ func (r *configs) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{}, nil
 }
 
-// conditionOf says what has come of the configuration.
-func conditionOf(disabled, asExpected bool) metav1.Condition {
+// newCopiedCSVsCondition returns the condition DisabledCopiedCSVs.
+func newCopiedCSVsCondition(disabled, asExpected bool) metav1.Condition {
 	c := metav1.Condition{
 		Type: operatorsv1.DisabledCopiedCSVsCondition, Status: metav1.ConditionFalse, Reason: operatorsv1.CopiedCSVsEnabledReason,
 	}
@@ -70,10 +69,10 @@ func conditionOf(disabled, asExpected bool) metav1.Condition {
 	return c
 }
 
-// areAsExpected reports whether each operator that watches all namespaces has all the copies that it
-// should have or, where copies are disabled, none in namespaces that are not protected.
-func (r *configs) areAsExpected(ctx context.Context, disabled bool) (bool, error) {
-	namespaces, err := activeNamespaces(ctx, r.client)
+// copiesMatchConfig reports whether each operator that watches all namespaces has all its copied CSVs. If they are
+// disabled, it reports whether there are none outside of protected namespaces.
+func (r *olmConfigReconciler) copiesMatchConfig(ctx context.Context, disabled bool) (bool, error) {
+	namespaces, err := listActiveNamespaces(ctx, r.client)
 	if err != nil {
 		return false, err
 	}
@@ -85,25 +84,25 @@ func (r *configs) areAsExpected(ctx context.Context, disabled bool) (bool, error
 
 	for i := range csvs.Items {
 		csv := &csvs.Items[i]
-		if csvinfo.IsCopied(csv) || csvinfo.IsUncopiable(csv) || !isGlobal(csv) {
+		if csvinfo.IsCopied(csv) || csvinfo.IsUncopiable(csv) || !watchesAllNamespaces(csv) {
 			continue
 		}
 
-		list := metadataList()
+		list := newCSVMetadataList()
 		key := client.ObjectKeyFromObject(csv)
 		if err := r.copies.List(ctx, list, client.MatchingFields{sourceIndex: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 			return false, fmt.Errorf("listing the copies of ClusterServiceVersion %s: %w", key, err)
 		}
 
-		there := sets.Set[string]{}
+		existing := sets.Set[string]{}
 		for j := range list.Items {
-			there.Insert(list.Items[j].Namespace)
+			existing.Insert(list.Items[j].Namespace)
 		}
 
-		if disabled && there.Difference(r.protected).Len() > 0 {
+		if disabled && existing.Difference(r.protected).Len() > 0 {
 			return false, nil
 		}
-		if !disabled && namespaces.Difference(there).Difference(homes(csvs.Items, csv.Name)).Len() > 0 {
+		if !disabled && namespaces.Difference(existing).Difference(namespacesWithOriginal(csvs.Items, csv.Name)).Len() > 0 {
 			return false, nil
 		}
 	}
@@ -111,8 +110,8 @@ func (r *configs) areAsExpected(ctx context.Context, disabled bool) (bool, error
 	return true, nil
 }
 
-// homes are the namespaces that have a ClusterServiceVersion of a name that is no copy.
-func homes(csvs []v1alpha1.ClusterServiceVersion, name string) sets.Set[string] {
+// namespacesWithOriginal returns the namespaces that have an original ClusterServiceVersion of a name.
+func namespacesWithOriginal(csvs []v1alpha1.ClusterServiceVersion, name string) sets.Set[string] {
 	namespaces := sets.Set[string]{}
 	for i := range csvs {
 		if csvs[i].Name == name && !csvinfo.HasCopyMarks(&csvs[i]) {

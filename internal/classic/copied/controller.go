@@ -23,8 +23,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 )
 
-// Copies go to the namespaces that operators watch, which may be all, with Roles that hold whatever right the
-// operator asks for. An event with a name of its own is taken back when copies are enabled again.
+// Copied CSVs are created in the namespaces that operators watch, which may be all, with Roles that may contain any
+// right. The event about disabled copies has a fixed name, and is deleted when copies are enabled again.
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions/status,verbs=update
@@ -37,32 +37,33 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=escalate;bind
 
 const (
-	// writers is how many copies of one ClusterServiceVersion are written at once.
-	writers = 8
-	// few is how many unknown copies are read one by one. More are read page by page.
-	few = 5
-	// lostPause is how long to wait before a copy that was lost from sight is looked for.
-	lostPause = time.Second
-	// page is how many copies are read at once. One may have a megabyte.
-	page = 20
+	// maxConcurrentWrites limits the concurrent writes of copies of one ClusterServiceVersion.
+	maxConcurrentWrites = 8
+	// maxSingleReads limits how many unknown copies are read one by one. More are listed page by page.
+	maxSingleReads = 5
+	// lostCopyRetryInterval is how long to wait before the next check of a copy that changed unexpectedly.
+	lostCopyRetryInterval = time.Second
+	// pageSize is the number of copies in one page of a list. A copy may have a megabyte.
+	pageSize = 20
 )
 
-// copier keeps the copies of ClusterServiceVersions.
+// copier reconciles the copies of ClusterServiceVersions.
 type copier struct {
 	client client.Client
-	// reader reads copies from the API server.
+	// reader reads copies from the API server without the cache.
 	reader client.Reader
-	// copies has the metadata of copies.
+	// copies reads the metadata of copies from the cache.
 	copies client.Reader
-	// marked has the roles of operators, and their bindings.
+	// marked reads the labelled roles and bindings of operators from the cache.
 	marked    client.Reader
 	memory    *memory
-	notices   *notices
+	events    *disabledEvents
 	protected sets.Set[string]
 	clock     clock.PassiveClock
 }
 
-// Reconcile brings the copies of one ClusterServiceVersion up to date, or deletes them when it is gone.
+// Reconcile creates and updates the copies of one ClusterServiceVersion, and deletes surplus ones. If it does not exist
+// any more, all its copies are deleted.
 func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csv := &v1alpha1.ClusterServiceVersion{}
 	switch err := r.client.Get(ctx, req.NamespacedName, csv); {
@@ -72,35 +73,35 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 
-	list := metadataList()
+	list := newCSVMetadataList()
 	if err := r.copies.List(ctx, list, client.MatchingFields{sourceIndex: req.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the copies of ClusterServiceVersion %s: %w", req, err)
 	}
 
-	f, err := r.facts(ctx, req.NamespacedName)
+	f, err := r.gatherFacts(ctx, req.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 
-	a := &attempt{copier: r, source: csv, there: map[string]*metav1.PartialObjectMetadata{}, uids: map[string]types.UID{}}
-	p := placesOf(csv, f)
+	a := &copyRun{copier: r, source: csv, existing: map[string]*metav1.PartialObjectMetadata{}, uids: map[string]types.UID{}}
+	p := decidePlaces(csv, f)
 	var surplus []*metav1.PartialObjectMetadata
 	for i := range list.Items {
 		found := &list.Items[i]
-		if p.stays(found.Namespace) && found.Annotations[csvinfo.AnnotationOperatorNamespace] != "" {
-			a.there[found.Namespace] = found
+		if p.mayStay(found.Namespace) && found.Annotations[csvinfo.AnnotationOperatorNamespace] != "" {
+			a.existing[found.Namespace] = found
 		} else if found.DeletionTimestamp.IsZero() {
 			surplus = append(surplus, found)
 		}
 	}
 
-	err = errors.Join(a.delete(ctx, surplus), r.notices.settle(ctx, req.NamespacedName, csv, f.disabled))
-	if err != nil || p.make.Len() == 0 {
+	err = errors.Join(a.deleteSurplusCopies(ctx, surplus), r.events.ensureEvent(ctx, req.NamespacedName, csv, f.disabled))
+	if err != nil || p.wanted.Len() == 0 {
 		return ctrl.Result{}, err
 	}
 
-	again, err := a.write(ctx, p.make)
-	if err == nil && !isGlobal(csv) {
+	again, err := a.ensureCopies(ctx, p.wanted)
+	if err == nil && !watchesAllNamespaces(csv) {
 		err = a.copyRoles(ctx)
 	}
 	if err != nil {
@@ -110,8 +111,8 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// facts gathers what decides where the copies of a ClusterServiceVersion are.
-func (r *copier) facts(ctx context.Context, source types.NamespacedName) (facts, error) {
+// gatherFacts reads the facts that determine the places of a ClusterServiceVersion's copies.
+func (r *copier) gatherFacts(ctx context.Context, source types.NamespacedName) (facts, error) {
 	f := facts{protected: r.protected}
 	var err error
 	f.group, err = group.Of(ctx, r.client, source.Namespace)
@@ -125,7 +126,7 @@ func (r *copier) facts(ctx context.Context, source types.NamespacedName) (facts,
 	}
 
 	f.disabled = config.CopiesDisabled()
-	if f.namespaces, err = activeNamespaces(ctx, r.client); err != nil {
+	if f.namespaces, err = listActiveNamespaces(ctx, r.client); err != nil {
 		return f, err
 	}
 
@@ -134,32 +135,32 @@ func (r *copier) facts(ctx context.Context, source types.NamespacedName) (facts,
 		return f, fmt.Errorf("listing ClusterServiceVersions: %w", err)
 	}
 
-	f.taken = homes(csvs.Items, source.Name)
+	f.taken = namespacesWithOriginal(csvs.Items, source.Name)
 	return f, nil
 }
 
-// attempt is one pass over the copies of a ClusterServiceVersion.
-type attempt struct {
+// copyRun is one reconcile of the copies of a ClusterServiceVersion.
+type copyRun struct {
 	*copier
 
 	source *v1alpha1.ClusterServiceVersion
-	// there are the copies that the watch has shown, by their namespaces.
-	there map[string]*metav1.PartialObjectMetadata
+	// existing are the copies in the cache, by namespace.
+	existing map[string]*metav1.PartialObjectMetadata
 
 	mu sync.Mutex
-	// uids are those of the copies that are as they should be, by their namespaces.
+	// uids are the UIDs of the copies that are up to date, by namespace.
 	uids map[string]types.UID
-	// lost tells that a copy was not what it was remembered to be.
+	// lost is true when a copy differed from its record.
 	lost bool
 }
 
-// delete deletes copies that are not to be there.
-func (a *attempt) delete(ctx context.Context, surplus []*metav1.PartialObjectMetadata) error {
+// deleteSurplusCopies deletes the given copies.
+func (a *copyRun) deleteSurplusCopies(ctx context.Context, surplus []*metav1.PartialObjectMetadata) error {
 	work := errgroup.Group{}
-	work.SetLimit(writers)
+	work.SetLimit(maxConcurrentWrites)
 	for _, found := range surplus {
 		work.Go(func() error {
-			err := a.client.Delete(ctx, metadataOf(found.Namespace, found.Name), client.Preconditions{UID: &found.UID})
+			err := a.client.Delete(ctx, newCSVMetadata(found.Namespace, found.Name), client.Preconditions{UID: &found.UID})
 			if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 				return fmt.Errorf("deleting the copy of ClusterServiceVersion %s in namespace %s: %w", found.Name, found.Namespace, err)
 			}
@@ -170,35 +171,36 @@ func (a *attempt) delete(ctx context.Context, surplus []*metav1.PartialObjectMet
 	return work.Wait()
 }
 
-// write makes and updates copies. again is when to look again whether one that was made is there.
-func (a *attempt) write(ctx context.Context, namespaces sets.Set[string]) (again time.Duration, err error) {
-	wanted, err := contentOf(a.source)
+// ensureCopies creates and updates copies. again is the time until the next check of copies that are not in the cache
+// yet; zero when all are.
+func (a *copyRun) ensureCopies(ctx context.Context, namespaces sets.Set[string]) (again time.Duration, err error) {
+	wanted, err := newCopyContent(a.source)
 	if err != nil {
 		return 0, err
 	}
-	if err := a.readMany(ctx, namespaces); err != nil {
+	if err := a.readUnknownCopies(ctx, namespaces); err != nil {
 		return 0, err
 	}
 
 	work := errgroup.Group{}
-	work.SetLimit(writers)
+	work.SetLimit(maxConcurrentWrites)
 	for namespace := range namespaces {
 		key := types.NamespacedName{Namespace: namespace, Name: a.source.Name}
-		found := a.there[namespace]
-		known, ok := a.known(key, found)
+		found := a.existing[namespace]
+		known, ok := a.lookUpRecord(key, found)
 		switch {
 		case found != nil && !found.DeletionTimestamp.IsZero():
-			continue // Its end wakes the controller.
-		case ok && known.rest == wanted.rest && known.state == wanted.state:
-			a.isRight(namespace, known.uid)
+			continue // Its deletion triggers a reconcile.
+		case ok && known.objectHash == wanted.objectHash && known.statusHash == wanted.statusHash:
+			a.markUpToDate(namespace, known.uid)
 			if found == nil {
-				again = trusted
+				again = cacheSyncTimeout
 			}
 			continue
 		}
 
 		work.Go(func() error {
-			if err := a.bring(ctx, key, wanted, found != nil, known, ok); err != nil {
+			if err := a.ensureCopy(ctx, key, wanted, found != nil, known, ok); err != nil {
 				return fmt.Errorf("copying ClusterServiceVersion %s/%s to namespace %s: %w", a.source.Namespace, a.source.Name, namespace, err)
 			}
 			return nil
@@ -207,46 +209,45 @@ func (a *attempt) write(ctx context.Context, namespaces sets.Set[string]) (again
 
 	err = work.Wait()
 	if a.lost {
-		again = lostPause
+		again = lostCopyRetryInterval
 	}
 
 	return again, err
 }
 
-// known returns what is known of a copy.
-func (a *attempt) known(key types.NamespacedName, found *metav1.PartialObjectMetadata) (record, bool) {
+// lookUpRecord returns the record of a copy. ok is false when the copy must be read.
+func (a *copyRun) lookUpRecord(key types.NamespacedName, found *metav1.PartialObjectMetadata) (record, bool) {
 	if found == nil {
-		return a.memory.of(key, "", "", a.clock.Now())
+		return a.memory.lookUp(key, "", "", a.clock.Now())
 	}
-	return a.memory.of(key, found.UID, found.ResourceVersion, a.clock.Now())
+	return a.memory.lookUp(key, found.UID, found.ResourceVersion, a.clock.Now())
 }
 
-// readMany reads the copies of which too little is known, when there are many: a program that has just
-// begun knows none.
-func (a *attempt) readMany(ctx context.Context, namespaces sets.Set[string]) error {
+// readUnknownCopies lists the copies if many of them have no current record, as after a restart.
+func (a *copyRun) readUnknownCopies(ctx context.Context, namespaces sets.Set[string]) error {
 	unknown := 0
 	for namespace := range namespaces {
-		if found := a.there[namespace]; found != nil {
-			if _, ok := a.known(client.ObjectKeyFromObject(found), found); !ok {
+		if found := a.existing[namespace]; found != nil {
+			if _, ok := a.lookUpRecord(client.ObjectKeyFromObject(found), found); !ok {
 				unknown++
 			}
 		}
 	}
 
-	if unknown <= few {
+	if unknown <= maxSingleReads {
 		return nil
 	}
 
 	list := &v1alpha1.ClusterServiceVersionList{}
 	for {
 		err := a.reader.List(ctx, list, client.MatchingLabels{csvinfo.LabelCopiedFrom: a.source.Namespace},
-			client.MatchingFields{metav1.ObjectNameField: a.source.Name}, client.Limit(page), client.Continue(list.Continue))
+			client.MatchingFields{metav1.ObjectNameField: a.source.Name}, client.Limit(pageSize), client.Continue(list.Continue))
 		if err != nil {
 			return fmt.Errorf("reading the copies of ClusterServiceVersion %s/%s: %w", a.source.Namespace, a.source.Name, err)
 		}
 
 		for i := range list.Items {
-			if _, err := a.memory.read(&list.Items[i], a.clock.Now()); err != nil {
+			if _, err := a.memory.addObject(&list.Items[i], a.clock.Now()); err != nil {
 				return err
 			}
 		}
@@ -259,79 +260,79 @@ func (a *attempt) readMany(ctx context.Context, namespaces sets.Set[string]) err
 	}
 }
 
-// bring makes or updates one copy.
-func (a *attempt) bring(ctx context.Context, key types.NamespacedName, wanted *content, isThere bool, known record, isKnown bool) (err error) {
+// ensureCopy creates or updates one copy.
+func (a *copyRun) ensureCopy(ctx context.Context, key types.NamespacedName, wanted *copyContent, isThere bool, known record, isKnown bool) (err error) {
 	copied := &v1alpha1.ClusterServiceVersion{}
 	copied.Namespace, copied.Name = key.Namespace, key.Name
 	switch {
 	case isKnown:
 	case !isThere:
-		wanted.fill(copied)
+		wanted.applyTo(copied)
 		err = a.client.Create(ctx, copied)
 		if err == nil {
-			known, isKnown = a.memory.note(copied, wanted.rest, "", a.clock.Now()), true
+			known, isKnown = a.memory.add(copied, wanted.objectHash, "", a.clock.Now()), true
 			break
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return a.gone(key, err)
+			return a.forgetCopy(key, err)
 		}
 		copied.Namespace, copied.Name = key.Namespace, key.Name
 	}
 
 	if !isKnown {
 		if err := a.reader.Get(ctx, key, copied); err != nil {
-			return a.gone(key, err)
+			return a.forgetCopy(key, err)
 		}
 		if copied.Labels[csvinfo.LabelCopiedFrom] != a.source.Namespace {
-			return nil // It is somebody else's. Its end wakes the controller.
+			return nil // It is not a copy of this source. Its deletion triggers a reconcile.
 		}
-		if known, err = a.memory.read(copied, a.clock.Now()); err != nil {
+		if known, err = a.memory.addObject(copied, a.clock.Now()); err != nil {
 			return err
 		}
 	}
 
 	copied.UID, copied.ResourceVersion = known.uid, known.version
-	if known.rest != wanted.rest {
-		wanted.fill(copied)
+	if known.objectHash != wanted.objectHash {
+		wanted.applyTo(copied)
 		if err := a.client.Update(ctx, copied); err != nil {
-			return a.stale(key, err)
+			return a.forgetLostCopy(key, err)
 		}
-		known = a.memory.note(copied, wanted.rest, known.state, a.clock.Now())
+		known = a.memory.add(copied, wanted.objectHash, known.statusHash, a.clock.Now())
 	}
 
-	if known.state != wanted.state {
-		wanted.fill(copied)
+	if known.statusHash != wanted.statusHash {
+		wanted.applyTo(copied)
 		if err := a.client.Status().Update(ctx, copied); err != nil {
-			return a.stale(key, err)
+			return a.forgetLostCopy(key, err)
 		}
-		known = a.memory.note(copied, wanted.rest, wanted.state, a.clock.Now())
+		known = a.memory.add(copied, wanted.objectHash, wanted.statusHash, a.clock.Now())
 	}
 
-	a.isRight(key.Namespace, known.uid)
+	a.markUpToDate(key.Namespace, known.uid)
 	return nil
 }
 
-// isRight notes that the copy in a namespace is as it should be.
-func (a *attempt) isRight(namespace string, uid types.UID) {
+// markUpToDate records that the copy in a namespace is up to date.
+func (a *copyRun) markUpToDate(namespace string, uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.uids[namespace] = uid
 }
 
-// stale forgets a copy that is not what it is remembered to be. It may be gone since before it was last
-// remembered, so that nothing wakes the controller for it any more: it is looked for again.
-func (a *attempt) stale(key types.NamespacedName, err error) error {
+// forgetLostCopy forgets a copy that differs from its record, and has it checked again. It may have been deleted before
+// the record was made, so that no event would trigger a reconcile.
+func (a *copyRun) forgetLostCopy(key types.NamespacedName, err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		a.mu.Lock()
 		a.lost = true
 		a.mu.Unlock()
 	}
-	return a.gone(key, err)
+	return a.forgetCopy(key, err)
 }
 
-// gone forgets a copy that could not be written. Somebody else wrote or deleted it, or its namespace
-// ends: what became of it wakes the controller, and is no error.
-func (a *attempt) gone(key types.NamespacedName, err error) error {
+// forgetCopy forgets a copy that could not be written. It returns nil if another client wrote or deleted it, or if its
+// namespace is terminating: an event about that triggers a reconcile.
+func (a *copyRun) forgetCopy(key types.NamespacedName, err error) error {
 	a.memory.forget(key, "")
 	isEnding := apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isEnding {
@@ -340,8 +341,8 @@ func (a *attempt) gone(key types.NamespacedName, err error) error {
 	return err
 }
 
-// activeNamespaces are the namespaces that exist and do not end.
-func activeNamespaces(ctx context.Context, c client.Reader) (sets.Set[string], error) {
+// listActiveNamespaces returns the namespaces that are not terminating.
+func listActiveNamespaces(ctx context.Context, c client.Reader) (sets.Set[string], error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

@@ -23,17 +23,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Copies are where the operator watches, and as the source is.
+// Copies are in the namespaces that the operator watches, with the content of the source.
 func TestCopies(t *testing.T) {
-	c := start(t)
+	c := newFixture(t)
 	for _, name := range []string{"copies-a", "copies-b"} {
-		c.namespace(name)
+		c.createNamespace(name)
 	}
 
-	g := c.group("copies", "copies", "copies-a")
-	csv := c.csv("copies", "copies", "copies,copies-a")
-	c.eventually("a copy", c.are(csv, "copies-a"))
-	first := c.copies(csv)["copies-a"]
+	g := c.createGroup("copies", "copies", "copies-a")
+	csv := c.createCSV("copies", "copies", "copies,copies-a")
+	c.eventually("a copy", c.hasCopiesIn(csv, "copies-a"))
+	first := c.listCopies(csv)["copies-a"]
 	want := []any{
 		map[string]string{"olm.operatorGroup": "og", "olm.operatorNamespace": "copies", "mine": "1"}, map[string]string{"olm.copiedFrom": "copies", "mine": "1"},
 		csv.Spec, v1alpha1.CSVPhaseSucceeded, "The operator is running in copies but is managing this namespace",
@@ -42,79 +42,78 @@ func TestCopies(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	c.status(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
-	c.eventually("the phase", func() bool { return c.copies(csv)["copies-a"].Status.Phase == v1alpha1.CSVPhaseFailed })
+	c.setStatus(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
+	c.eventually("the phase", func() bool { return c.listCopies(csv)["copies-a"].Status.Phase == v1alpha1.CSVPhaseFailed })
 	before := csv.DeepCopy()
 	csv.Spec.Description = "another"
 	c.must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
-	c.eventually("the spec", func() bool { return c.copies(csv)["copies-a"].Spec.Description == "another" })
+	c.eventually("the spec", func() bool { return c.listCopies(csv)["copies-a"].Spec.Description == "another" })
 
-	// What people do to a copy is undone.
+	// Manual changes of a copy are reverted.
 	for name, change := range map[string]func(*v1alpha1.ClusterServiceVersion){
 		"its spec":        func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Description = "mine" },
 		"its labels":      func(csv *v1alpha1.ClusterServiceVersion) { csv.Labels["added"] = "x" },
 		"its annotations": func(csv *v1alpha1.ClusterServiceVersion) { delete(csv.Annotations, "mine") },
 		"all of them":     func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Description, csv.Labels["mine"] = "", "2" },
 	} {
-		edited := c.copies(csv)["copies-a"]
+		edited := c.listCopies(csv)["copies-a"]
 		before := edited.DeepCopy()
 		change(edited)
 		c.must(c.Patch(t.Context(), edited, client.MergeFrom(before)))
 		c.eventually(name, func() bool {
-			now := c.copies(csv)["copies-a"]
+			now := c.listCopies(csv)["copies-a"]
 			return now.Spec.Description == "another" && len(now.Labels) == 2 && now.Labels["mine"] == "1" && len(now.Annotations) == 3
 		})
 	}
 
-	edited := c.copies(csv)["copies-a"]
+	edited := c.listCopies(csv)["copies-a"]
 	edited.Status.Message = "mine"
 	c.must(c.Status().Update(t.Context(), edited))
-	c.eventually("its status", func() bool { return c.copies(csv)["copies-a"].Status.Message != "mine" })
+	c.eventually("its status", func() bool { return c.listCopies(csv)["copies-a"].Status.Message != "mine" })
 	c.must(c.Delete(t.Context(), first))
-	c.eventually("one that was deleted", func() bool { now := c.copies(csv)["copies-a"]; return now != nil && now.UID != first.UID })
+	c.eventually("one that was deleted", func() bool { now := c.listCopies(csv)["copies-a"]; return now != nil && now.UID != first.UID })
 
 	// The targets change.
-	c.target(g, "copies-b")
-	c.annotate(csv, "olm.targetNamespaces", "copies-b")
-	c.eventually("other targets", c.are(csv, "copies-b"))
-	// Nobody can watch them for now: the copies stay.
-	c.status(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonUnsupportedOperatorGroup)
-	c.target(g, "copies-a", "copies-b")
-	c.annotate(csv, "olm.targetNamespaces", "copies-a,copies-b")
-	other := c.csv("copies", "copies-other", "copies-a,copies-b")
-	c.eventually("another one's", c.are(other, "copies-a", "copies-b"))
-	if !c.are(csv, "copies-b")() {
+	c.setTargets(g, "copies-b")
+	c.setAnnotation(csv, "olm.targetNamespaces", "copies-b")
+	c.eventually("other targets", c.hasCopiesIn(csv, "copies-b"))
+	// Without a valid group the copies stay.
+	c.setStatus(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonUnsupportedOperatorGroup)
+	c.setTargets(g, "copies-a", "copies-b")
+	c.setAnnotation(csv, "olm.targetNamespaces", "copies-a,copies-b")
+	other := c.createCSV("copies", "copies-other", "copies-a,copies-b")
+	c.eventually("another one's", c.hasCopiesIn(other, "copies-a", "copies-b"))
+	if !c.hasCopiesIn(csv, "copies-b")() {
 		t.Error("an operator that cannot watch its targets is copied, or its copies are gone")
 	}
 
-	c.status(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInterOperatorGroupOwnerConflict)
-	c.eventually("an operator in conflict", c.are(csv))
-	c.status(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
-	c.eventually("an operator that is well again", c.are(csv, "copies-a", "copies-b"))
+	c.setStatus(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInterOperatorGroupOwnerConflict)
+	c.eventually("an operator in conflict", c.hasCopiesIn(csv))
+	c.setStatus(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
+	c.eventually("an operator that is well again", c.hasCopiesIn(csv, "copies-a", "copies-b"))
 	c.must(c.Delete(t.Context(), csv))
-	c.eventually("one that is gone", c.are(csv))
-	// Also while nobody looks.
+	c.eventually("one that is gone", c.hasCopiesIn(csv))
+	// The same while no controller runs.
 	c.stop()
 	c.must(c.Delete(t.Context(), other))
-	c.run()
-	c.eventually("another one that is gone", c.are(other))
+	c.startControllers()
+	c.eventually("another one that is gone", c.hasCopiesIn(other))
 }
 
-// A namespace that comes later has copies as well; one with a ClusterServiceVersion of its own of that
-// name has none.
-func TestNamespacesThatComeAndGo(t *testing.T) {
-	c := start(t)
-	c.group("come", "")
-	csv := c.csv("come", "come", "")
-	c.eventually("everywhere", c.are(csv, c.everywhere("come")...))
-	c.namespace("come-later")
-	c.eventually("the new one", c.are(csv, c.everywhere("come")...))
-	c.group("come-own", "come-own")
-	c.eventually("another new one", func() bool { return c.copies(csv)["come-own"] != nil })
-	copied := c.copies(csv)["come-own"]
+// A new namespace gets copies, unless it has an original ClusterServiceVersion of that name.
+func TestCreatedAndDeletedNamespaces(t *testing.T) {
+	c := newFixture(t)
+	c.createGroup("come", "")
+	csv := c.createCSV("come", "come", "")
+	c.eventually("everywhere", c.hasCopiesIn(csv, c.allNamespacesExcept("come")...))
+	c.createNamespace("come-later")
+	c.eventually("the new one", c.hasCopiesIn(csv, c.allNamespacesExcept("come")...))
+	c.createGroup("come-own", "come-own")
+	c.eventually("another new one", func() bool { return c.listCopies(csv)["come-own"] != nil })
+	copied := c.listCopies(csv)["come-own"]
 	c.must(c.Delete(t.Context(), copied))
 	own := &v1alpha1.ClusterServiceVersion{}
-	// The copy is made again, unless one of people's own is made first.
+	// The copy is recreated, unless an original one is created first.
 	c.eventually("one's own", func() bool {
 		_ = c.Delete(t.Context(), copied) // it may be there, or not
 		own = copied.DeepCopy()
@@ -122,64 +121,63 @@ func TestNamespacesThatComeAndGo(t *testing.T) {
 		return c.Create(t.Context(), own) == nil
 	})
 
-	c.annotate(csv, "mine", "2")
-	c.eventually("the others follow", func() bool { return c.copies(csv)["come-later"].Annotations["mine"] == "2" })
+	c.setAnnotation(csv, "mine", "2")
+	c.eventually("the others follow", func() bool { return c.listCopies(csv)["come-later"].Annotations["mine"] == "2" })
 	c.must(c.Get(t.Context(), client.ObjectKeyFromObject(own), own))
 	if len(own.Labels) != 0 || own.Annotations["mine"] != "" {
 		t.Errorf("one's own was written to: %v, %v", own.Labels, own.Annotations)
 	}
 
 	c.must(c.Delete(t.Context(), own))
-	c.eventually("it makes way for a copy", func() bool { return c.copies(csv)["come-own"] != nil })
+	c.eventually("it makes way for a copy", func() bool { return c.listCopies(csv)["come-own"] != nil })
 }
 
-// A copy that is deleted while its writer waits for an answer is remembered though it is gone. It is made
-// anew all the same.
-func TestACopyThatGoesWhileItIsWritten(t *testing.T) {
-	c := start(t)
-	c.namespace("going-a")
-	c.group("going", "going-a")
-	marker := c.csv("going", "marker", "going-a")
-	c.eventually("a copy of another one", c.are(marker, "going-a"))
+// A copy that is deleted before the response to its write has a record although it is gone. It is recreated nevertheless.
+func TestCopyDeletedDuringWrite(t *testing.T) {
+	c := newFixture(t)
+	c.createNamespace("going-a")
+	c.createGroup("going", "going-a")
+	marker := c.createCSV("going", "marker", "going-a")
+	c.eventually("a copy of another one", c.hasCopiesIn(marker, "going-a"))
 	written, release := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(written); <-release })
-	c.counter.whenAnswered(func(r *http.Request) {
+	c.counter.onResponse(func(r *http.Request) {
 		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/namespaces/going-a/clusterserviceversions/going/status") {
 			hold()
 		}
 	})
-	csv := c.csv("going", "going", "going-a")
+	csv := c.createCSV("going", "going", "going-a")
 	<-written
-	c.must(c.Delete(t.Context(), c.copies(csv)["going-a"]))
-	// Once the watch has shown a later change, it has shown the deletion.
-	edited := c.copies(marker)["going-a"]
+	c.must(c.Delete(t.Context(), c.listCopies(csv)["going-a"]))
+	// Once the cache has a later change, it has seen the deletion.
+	edited := c.listCopies(marker)["going-a"]
 	edited.Spec.Description = "mine"
 	c.must(c.Update(t.Context(), edited))
-	c.eventually("what was changed later", func() bool { return c.copies(marker)["going-a"].Spec.Description != "mine" })
-	c.annotate(csv, "mine", "2")
+	c.eventually("what was changed later", func() bool { return c.listCopies(marker)["going-a"].Spec.Description != "mine" })
+	c.setAnnotation(csv, "mine", "2")
 	close(release)
 	c.eventually("it is made anew", func() bool {
-		copied := c.copies(csv)["going-a"]
+		copied := c.listCopies(csv)["going-a"]
 		return copied != nil && copied.Annotations["mine"] == "2"
 	})
 }
 
 // The rights of an operator in the namespaces that it watches.
 func TestRights(t *testing.T) {
-	c := start(t)
-	c.namespace("rights-a")
-	c.group("rights", "rights", "rights-a")
-	csv := c.csv("rights", "rights", "rights,rights-a")
-	c.asks(csv, "a", podRule("get"), podRule("list"))
-	c.removeRoles("rights", "rights-a")
-	role, bound := rights(csv, "right", "a", podRule("get"))
+	c := newFixture(t)
+	c.createNamespace("rights-a")
+	c.createGroup("rights", "rights", "rights-a")
+	csv := c.createCSV("rights", "rights", "rights,rights-a")
+	c.addPermissions(csv, "a", podRule("get"), podRule("list"))
+	c.deleteRolesAtEnd("rights", "rights-a")
+	role, bound := newRights(csv, "right", "a", podRule("get"))
 	c.must(c.Create(t.Context(), role))
 	c.must(c.Create(t.Context(), bound))
 	got, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
 	key := client.ObjectKey{Namespace: "rights-a", Name: "right"}
 	there := func() bool { return c.Get(t.Context(), key, got) == nil && c.Get(t.Context(), key, binding) == nil }
 	c.eventually("the rights", there)
-	copied := c.copies(csv)["rights-a"]
+	copied := c.listCopies(csv)["rights-a"]
 	labels := csvinfo.With(csvinfo.OwnerLabels("rights-a", "rights"), map[string]string{"olm.copiedFrom": "rights", "olm.managed": "true"})
 	owners := []metav1.OwnerReference{csvinfo.OwnerReference(copied)}
 	owners[0].APIVersion = "operators.coreos.com/v1alpha1"
@@ -188,7 +186,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	// They follow the operator's own, and what people do to them is undone.
+	// They follow the operator's own roles, and manual changes are reverted.
 	role.Rules[0].Verbs = []string{"list"}
 	c.must(c.Update(t.Context(), role))
 	c.eventually("other rules", func() bool { return there() && got.Rules[0].Verbs[0] == "list" })
@@ -199,15 +197,15 @@ func TestRights(t *testing.T) {
 	c.eventually("the binding is back", there)
 }
 
-// What somebody of the operator's namespace forged gives no rights in others, nor does a Role of such
-// a one that has the name of the operator's.
+// Forged roles of the operator's namespace grant no rights in other namespaces. Neither does another client's Role that
+// has the name of an operator's Role.
 func TestForgedRights(t *testing.T) {
-	c := start(t)
-	c.namespace("forged-a")
-	c.group("forged", "forged", "forged-a")
-	csv := c.csv("forged", "forged", "forged,forged-a")
-	c.asks(csv, "a", podRule("get"))
-	c.removeRoles("forged", "forged-a")
+	c := newFixture(t)
+	c.createNamespace("forged-a")
+	c.createGroup("forged", "forged", "forged-a")
+	csv := c.createCSV("forged", "forged", "forged,forged-a")
+	c.addPermissions(csv, "a", podRule("get"))
+	c.deleteRolesAtEnd("forged", "forged-a")
 	foreign := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "forged-a", Name: "taken"}, Rules: []rbacv1.PolicyRule{podRule("*")}}
 	c.must(c.Create(t.Context(), foreign))
 	for name, edit := range map[string]func(*rbacv1.Role, *rbacv1.RoleBinding){
@@ -221,15 +219,15 @@ func TestForgedRights(t *testing.T) {
 		},
 		"taken": func(*rbacv1.Role, *rbacv1.RoleBinding) {},
 	} {
-		role, binding := rights(csv, name, "a", podRule("get"))
+		role, binding := newRights(csv, name, "a", podRule("get"))
 		edit(role, binding)
 		c.must(c.Create(t.Context(), role))
 		c.must(c.Create(t.Context(), binding))
 	}
 
-	// The permissions change: that they are granted shows that all was looked at again.
-	c.asks(csv, "b", podRule("list"))
-	role, binding := rights(csv, "later", "b", podRule("list"))
+	// The permissions change: that they are granted shows that all was reconciled again.
+	c.addPermissions(csv, "b", podRule("list"))
+	role, binding := newRights(csv, "later", "b", podRule("list"))
 	c.must(c.Create(t.Context(), role))
 	c.must(c.Create(t.Context(), binding))
 	is := func(object client.Object, name string) bool {
@@ -263,8 +261,8 @@ func podRule(verb string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{"pods"}}
 }
 
-// rights are a Role that an operator owns, and what binds an account of its namespace to it.
-func rights(csv *v1alpha1.ClusterServiceVersion, name, account string, rules ...rbacv1.PolicyRule) (*rbacv1.Role, *rbacv1.RoleBinding) {
+// newRights returns a Role that an operator owns, and a RoleBinding for a service account of its namespace.
+func newRights(csv *v1alpha1.ClusterServiceVersion, name, account string, rules ...rbacv1.PolicyRule) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	meta := metav1.ObjectMeta{
 		Namespace: csv.Namespace, Name: name, Labels: csvinfo.OwnerLabels(csv.Namespace, csv.Name), OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)},
 	}
@@ -274,15 +272,15 @@ func rights(csv *v1alpha1.ClusterServiceVersion, name, account string, rules ...
 	}
 }
 
-// Copies of operators that watch all namespaces can be done without.
-func TestConfig(t *testing.T) {
-	c := start(t)
-	c.group("config", "")
-	csv := c.csv("config", "config", "")
-	c.namespace("config-a")
-	c.group("config-some", "config-a")
-	some := c.csv("config-some", "config-some", "config-a")
-	c.eventually("everywhere", c.are(csv, c.everywhere("config")...))
+// Copies of operators that watch all namespaces can be disabled.
+func TestDisabledCopies(t *testing.T) {
+	c := newFixture(t)
+	c.createGroup("config", "")
+	csv := c.createCSV("config", "config", "")
+	c.createNamespace("config-a")
+	c.createGroup("config-some", "config-a")
+	some := c.createCSV("config-some", "config-some", "config-a")
+	c.eventually("everywhere", c.hasCopiesIn(csv, c.allNamespacesExcept("config")...))
 	olm := &operatorsv1.OLMConfig{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	olm.Spec.Features = &operatorsv1.Features{DisableCopiedCSVs: ptr.To(true)}
 	c.must(c.Create(t.Context(), olm))
@@ -312,9 +310,9 @@ func TestConfig(t *testing.T) {
 		return found
 	}
 
-	c.eventually("only where they are protected", c.are(csv, protected))
+	c.eventually("only where they are protected", c.hasCopiesIn(csv, protected))
 	c.eventually("the condition", says("True", "CopiedCSVsDisabled", "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode"))
-	if !c.are(some, "config-a")() {
+	if !c.hasCopiesIn(some, "config-a")() {
 		t.Error("an operator that watches some namespaces has no copies")
 	}
 
@@ -325,10 +323,10 @@ func TestConfig(t *testing.T) {
 	}
 
 	c.stop()
-	c.run()
+	c.startControllers()
 	olm.Spec.Features.DisableCopiedCSVs = nil
 	c.must(c.Update(t.Context(), olm))
-	c.eventually("everywhere again", c.are(csv, c.everywhere("config")...))
+	c.eventually("everywhere again", c.hasCopiesIn(csv, c.allNamespacesExcept("config")...))
 	c.eventually("the condition", says("False", "CopiedCSVsEnabled", "Copied CSVs are enabled and present across the cluster"))
 	c.eventually("no event", func() bool { return len(notices()) == 0 })
 }
@@ -336,26 +334,25 @@ func TestConfig(t *testing.T) {
 // rounds counts how often TestManyCopies was run.
 var rounds atomic.Int64
 
-// Many copies cost two requests each, once; none is read as long as nobody touches it, and beginning
-// anew reads them page by page.
+// Many copies cost two requests each, once. An unchanged copy is never read, and a restart lists the copies page by page.
 func TestManyCopies(t *testing.T) {
 	const namespaces, operators, page = 60, 3, 20
-	c := start(t)
+	c := newFixture(t)
 	for i := range namespaces {
-		c.namespace(fmt.Sprintf("many-%02d", i))
+		c.createNamespace(fmt.Sprintf("many-%02d", i))
 	}
 
-	c.group("many", "")
+	c.createGroup("many", "")
 	var csvs []*v1alpha1.ClusterServiceVersion
-	c.counter.take()
+	c.counter.reset()
 	for i := range operators {
-		csvs = append(csvs, c.csv("many", fmt.Sprintf("many-%d", i), ""))
+		csvs = append(csvs, c.createCSV("many", fmt.Sprintf("many-%d", i), ""))
 	}
 
-	all := c.everywhere("many")
+	all := c.allNamespacesExcept("many")
 	everywhere := func() bool {
 		for _, csv := range csvs {
-			if !c.are(csv, all...)() {
+			if !c.hasCopiesIn(csv, all...)() {
 				return false
 			}
 		}
@@ -364,68 +361,67 @@ func TestManyCopies(t *testing.T) {
 
 	c.eventually("they are there", everywhere)
 	copies := len(all) * operators
-	got := c.counter.take()
-	// Nothing is asked for twice: a status that comes while copies are made may be written again.
+	got := c.counter.reset()
+	// No request is repeated, except that the status may be written again if it changes while copies are created.
 	if got["post"] != copies || got["status"] > 2*copies || got["get"] > 0 || got["list"] > 0 || got["put"] > copies {
 		t.Errorf("%d copies are made by %v requests", copies, got)
 	}
 
 	c.stop()
-	c.run()
-	// A namespace that comes shows when all were looked at.
+	c.startControllers()
+	// A new namespace shows when all were reconciled.
 	marker := fmt.Sprintf("many-marker-%d", rounds.Add(1))
-	c.namespace(marker)
+	c.createNamespace(marker)
 	all = append(all, marker)
 	c.eventually("the new one", everywhere)
 	pages := operators * ((len(all) + page - 1) / page)
-	if got := c.counter.take(); got["post"] != operators || got["status"] != operators || got["put"] > 0 || got["get"] > 0 || got["list"] > pages {
+	if got := c.counter.reset(); got["post"] != operators || got["status"] != operators || got["put"] > 0 || got["get"] > 0 || got["list"] > pages {
 		t.Errorf("beginning anew takes %v requests for %d copies", got, copies)
 	}
 
-	// One that is edited is read and written, and no other.
-	edited := c.copies(csvs[0])["many-07"]
+	// Only an edited copy is read and written.
+	edited := c.listCopies(csvs[0])["many-07"]
 	before := edited.DeepCopy()
 	edited.Spec.Description = "mine"
 	c.must(c.Patch(t.Context(), edited, client.MergeFrom(before)))
-	c.eventually("it is as it was", func() bool { return c.copies(csvs[0])["many-07"].Spec.Description == "" })
-	if got := c.counter.take(); got["get"] != 1 || got["put"] != 1 || len(got) != 2 {
+	c.eventually("it is as it was", func() bool { return c.listCopies(csvs[0])["many-07"].Spec.Description == "" })
+	if got := c.counter.reset(); got["get"] != 1 || got["put"] != 1 || len(got) != 2 {
 		t.Errorf("one edited copy takes %v requests", got)
 	}
 
-	// A change of the status is written to each, and nothing is read.
-	c.status(csvs[1], v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
+	// A change of the status is written to each copy, and none is read.
+	c.setStatus(csvs[1], v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
 	c.eventually("the status", func() bool {
-		for _, copied := range c.copies(csvs[1]) {
+		for _, copied := range c.listCopies(csvs[1]) {
 			if copied.Status.Phase != v1alpha1.CSVPhaseFailed {
 				return false
 			}
 		}
 		return true
 	})
-	if got := c.counter.take(); got["status"] != len(all) || len(got) != 1 {
+	if got := c.counter.reset(); got["status"] != len(all) || len(got) != 1 {
 		t.Errorf("a change of %d statuses takes %v requests", len(all), got)
 	}
 }
 
-// Two programs at once, which leader election is to prevent, get in each other's way and come to the
-// same end.
-func TestTwoAtOnce(t *testing.T) {
-	c := start(t)
-	c.namespace("two-a")
-	c.group("two", "")
-	csv := c.csv("two", "two", "")
-	c.run()
+// Two instances at once, which leader election prevents, conflict with each other and reach the same result.
+func TestTwoInstances(t *testing.T) {
+	c := newFixture(t)
+	c.createNamespace("two-a")
+	c.createGroup("two", "")
+	csv := c.createCSV("two", "two", "")
+	c.startControllers()
 	for i := range 5 {
-		c.annotate(csv, "mine", strconv.Itoa(i))
-		c.status(csv, v1alpha1.CSVPhaseFailed, fmt.Sprintf("Reason%d", i))
+		c.setAnnotation(csv, "mine", strconv.Itoa(i))
+		c.setStatus(csv, v1alpha1.CSVPhaseFailed, fmt.Sprintf("Reason%d", i))
 		edited := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "two-a", Name: "two"}}
 		c.must(client.IgnoreNotFound(c.Delete(t.Context(), edited)))
 	}
 
-	c.status(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
-	all := c.everywhere("two")
+	c.setStatus(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
+	all := c.allNamespacesExcept("two")
 	c.eventually("all copies are right", func() bool {
-		copies := c.copies(csv)
+		copies := c.listCopies(csv)
 		for _, namespace := range all {
 			if found := copies[namespace]; found == nil || found.Annotations["mine"] != "4" || found.Status.Phase != v1alpha1.CSVPhaseSucceeded {
 				return false

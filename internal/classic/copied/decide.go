@@ -15,32 +15,31 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 )
 
-// facts are what decides where copies of a ClusterServiceVersion are.
+// facts determine the places of a ClusterServiceVersion's copies.
 type facts struct {
 	// group is the OperatorGroup of its namespace; nil when there is not exactly one.
 	group *operatorsv1.OperatorGroup
-	// disabled reports whether operators that watch all namespaces are not to be copied.
+	// disabled is true when operators that watch all namespaces are not copied.
 	disabled bool
-	// protected are namespaces that have copies even so.
+	// protected are the namespaces that have copies nevertheless.
 	protected sets.Set[string]
-	// namespaces are all namespaces that exist and do not end.
+	// namespaces are all namespaces that are not terminating.
 	namespaces sets.Set[string]
-	// taken are namespaces that have a ClusterServiceVersion of the same name that is no copy.
+	// taken are the namespaces that have an original ClusterServiceVersion of the same name.
 	taken sets.Set[string]
 }
 
-// places says where copies of a ClusterServiceVersion are to be made, and of which namespaces they may
-// stay where they are.
+// places states in which namespaces copies of a ClusterServiceVersion are created, and where existing ones may stay.
 type places struct {
-	// make are the namespaces that get one, and have it kept up to date.
-	make sets.Set[string]
-	// stays reports whether one that is in a namespace may stay there.
-	stays func(namespace string) bool
+	// wanted are the namespaces in which a copy is created and kept up to date.
+	wanted sets.Set[string]
+	// mayStay reports whether an existing copy in a namespace is kept.
+	mayStay func(namespace string) bool
 }
 
-// placesOf decides where copies of a ClusterServiceVersion are; that is nil when there is none.
-func placesOf(csv *v1alpha1.ClusterServiceVersion, f facts) places {
-	none := places{make: sets.Set[string]{}, stays: func(string) bool { return false }}
+// decidePlaces returns the places of the copies of a ClusterServiceVersion. csv is nil when it does not exist.
+func decidePlaces(csv *v1alpha1.ClusterServiceVersion, f facts) places {
+	none := places{wanted: sets.Set[string]{}, mayStay: func(string) bool { return false }}
 	if csv == nil || csvinfo.IsCopied(csv) || csv.Status.Reason == v1alpha1.CSVReasonInterOperatorGroupOwnerConflict {
 		return none
 	}
@@ -59,42 +58,42 @@ func placesOf(csv *v1alpha1.ClusterServiceVersion, f facts) places {
 	stays := func(namespace string) bool {
 		return namespace != csv.Namespace && (isGlobal || targets.Has(namespace)) && !f.taken.Has(namespace)
 	}
-	p := places{make: sets.Set[string]{}, stays: stays}
+	p := places{wanted: sets.Set[string]{}, mayStay: stays}
 	if f.group == nil || csvinfo.IsUncopiable(csv) || !csv.DeletionTimestamp.IsZero() {
 		return p
 	}
 	if _, changed := group.Annotated(csv, f.group); changed {
-		return p // The group decides anew who is to have one.
+		return p // Its annotations will be updated to the group's new targets first.
 	}
 
 	for namespace := range f.namespaces {
 		if stays(namespace) {
-			p.make.Insert(namespace)
+			p.wanted.Insert(namespace)
 		}
 	}
 
 	return p
 }
 
-// isGlobal reports whether an operator watches all namespaces.
-func isGlobal(csv *v1alpha1.ClusterServiceVersion) bool {
+// watchesAllNamespaces reports whether an operator watches all namespaces.
+func watchesAllNamespaces(csv *v1alpha1.ClusterServiceVersion) bool {
 	targets, ok := group.TargetsOf(csv)
 	return ok && slices.Contains(targets, metav1.NamespaceAll)
 }
 
-// content is what the copies of a ClusterServiceVersion are, in whatever namespace.
-type content struct {
+// copyContent is the content of a ClusterServiceVersion's copies, which is the same in all namespaces.
+type copyContent struct {
 	labels, annotations map[string]string
 	spec                v1alpha1.ClusterServiceVersionSpec
 	status              v1alpha1.ClusterServiceVersionStatus
-	// rest is the hash of all but the status, state that of the status.
-	rest, state string
+	// objectHash is the hash of all fields but the status, statusHash that of the status.
+	objectHash, statusHash string
 }
 
-// contentOf says what the copies of a ClusterServiceVersion are. Which namespaces an operator watches
-// is kept from those who may see a copy.
-func contentOf(csv *v1alpha1.ClusterServiceVersion) (*content, error) {
-	c := &content{annotations: maps.Clone(csv.Annotations), labels: maps.Clone(csv.Labels), spec: csv.Spec, status: csv.Status}
+// newCopyContent returns the content of the copies of a ClusterServiceVersion. It omits the target namespaces, so that
+// users who may read a copy do not see which namespaces the operator watches.
+func newCopyContent(csv *v1alpha1.ClusterServiceVersion) (*copyContent, error) {
+	c := &copyContent{annotations: maps.Clone(csv.Annotations), labels: maps.Clone(csv.Labels), spec: csv.Spec, status: csv.Status}
 	delete(c.annotations, csvinfo.AnnotationTargetNamespaces)
 	delete(c.annotations, corev1.LastAppliedConfigAnnotation)
 	maps.DeleteFunc(c.labels, func(key, _ string) bool { return strings.HasPrefix(key, csvinfo.LabelComponent) })
@@ -102,17 +101,17 @@ func contentOf(csv *v1alpha1.ClusterServiceVersion) (*content, error) {
 	c.status.Reason = v1alpha1.CSVReasonCopied
 	c.status.Message = "The operator is running in " + csv.Namespace + " but is managing this namespace"
 	var err error
-	if c.rest, err = hashOfRest(csv.Name, c.labels, c.annotations, &c.spec); err != nil {
+	if c.objectHash, err = hashWithoutStatus(csv.Name, c.labels, c.annotations, &c.spec); err != nil {
 		return nil, err
 	}
 
-	c.state, err = csvinfo.Hash(c.status)
+	c.statusHash, err = csvinfo.Hash(c.status)
 	return c, err
 }
 
-func hashOfRest(name string, labels, annotations map[string]string, spec *v1alpha1.ClusterServiceVersionSpec) (string, error) {
+func hashWithoutStatus(name string, labels, annotations map[string]string, spec *v1alpha1.ClusterServiceVersionSpec) (string, error) {
 	if len(annotations) == 0 {
-		annotations = nil // An API server makes no difference.
+		annotations = nil // The API server does not distinguish empty from missing annotations.
 	}
 	return csvinfo.Hash(struct {
 		Name                string
@@ -121,8 +120,8 @@ func hashOfRest(name string, labels, annotations map[string]string, spec *v1alph
 	}{name, labels, annotations, spec})
 }
 
-// fill makes an object what a copy is to be.
-func (c *content) fill(object *v1alpha1.ClusterServiceVersion) {
+// applyTo sets the content in an object.
+func (c *copyContent) applyTo(object *v1alpha1.ClusterServiceVersion) {
 	object.Labels, object.Annotations = maps.Clone(c.labels), maps.Clone(c.annotations)
 	object.Spec, object.Status = c.spec, c.status
 }

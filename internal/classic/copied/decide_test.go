@@ -13,8 +13,8 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// Where copies are made, and where they may stay, of all of a to e.
-func TestPlaces(t *testing.T) {
+// The namespaces a to e in which copies are created, and in which they may stay.
+func TestDecidePlaces(t *testing.T) {
 	all := sets.New("home", "a", "b", "c")
 	source := func(targets string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
 		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "x", Annotations: map[string]string{
@@ -68,36 +68,36 @@ func TestPlaces(t *testing.T) {
 				f.group.Status.Namespaces = c.targets
 			}
 
-			p := placesOf(c.csv, f)
+			p := decidePlaces(c.csv, f)
 			var stays []string
 			for _, namespace := range []string{"a", "b", "c", "e", "home"} {
-				if p.stays(namespace) {
+				if p.mayStay(namespace) {
 					stays = append(stays, namespace)
 				}
 			}
 
-			if made := sets.List(p.make); !slices.Equal(made, c.make) || !slices.Equal(stays, c.stays) {
+			if made := sets.List(p.wanted); !slices.Equal(made, c.make) || !slices.Equal(stays, c.stays) {
 				t.Errorf("made in %v, stay in %v; want %v and %v", made, stays, c.make, c.stays)
 			}
 		})
 	}
 }
 
-// What the watch shows may be older or newer than what was written.
+// The cached version may be older or newer than the written one.
 func TestMemory(t *testing.T) {
 	now := time.Unix(1000, 0)
 	key := types.NamespacedName{Namespace: "a", Name: "x"}
 	m := newMemory()
 	object := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "100"}}
 	known := func(uid types.UID, version string) bool {
-		_, ok := m.of(key, uid, version, now)
+		_, ok := m.lookUp(key, uid, version, now)
 		return ok
 	}
 	if known("u", "100") || known("", "") {
 		t.Error("what was never seen is known")
 	}
 
-	m.note(object, "r", "s", now)
+	m.add(object, "r", "s", now)
 	for name, c := range map[string]struct {
 		uid     types.UID
 		version string
@@ -115,7 +115,7 @@ func TestMemory(t *testing.T) {
 		}
 	}
 
-	now = now.Add(trusted)
+	now = now.Add(cacheSyncTimeout)
 	if known("", "") {
 		t.Error("what the watch never showed is trusted for ever")
 	}
@@ -127,7 +127,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestContent(t *testing.T) {
+func TestNewCopyContent(t *testing.T) {
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "home", Name: "x",
 		Annotations: map[string]string{"olm.targetNamespaces": "a", "olm.operatorGroup": "og", "kubectl.kubernetes.io/last-applied-configuration": "{}", "mine": "1"},
@@ -135,13 +135,13 @@ func TestContent(t *testing.T) {
 	}}
 	csv.Spec.DisplayName = "X"
 	csv.Status = v1alpha1.ClusterServiceVersionStatus{Phase: "Succeeded", Reason: "InstallSucceeded", Message: "all well"}
-	c, err := contentOf(csv)
+	c, err := newCopyContent(csv)
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	got := &v1alpha1.ClusterServiceVersion{}
-	c.fill(got)
+	c.applyTo(got)
 	if len(got.Annotations) != 2 || got.Annotations["olm.operatorGroup"] != "og" || got.Annotations["mine"] != "1" {
 		t.Errorf("annotations %v", got.Annotations)
 	}
@@ -156,12 +156,12 @@ func TestContent(t *testing.T) {
 	}
 
 	csv.Status.Message = "otherwise"
-	if again, err := contentOf(csv); err != nil || again.rest != c.rest || again.state != c.state {
+	if again, err := newCopyContent(csv); err != nil || again.objectHash != c.objectHash || again.statusHash != c.statusHash {
 		t.Errorf("a message that copies do not have makes them others: %v", err)
 	}
 
 	csv.Status.Phase = "Failed"
-	if again, err := contentOf(csv); err != nil || again.rest != c.rest || again.state == c.state {
+	if again, err := newCopyContent(csv); err != nil || again.objectHash != c.objectHash || again.statusHash == c.statusHash {
 		t.Errorf("another phase makes no other status, or more than that: %v", err)
 	}
 }

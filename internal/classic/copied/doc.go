@@ -1,7 +1,7 @@
-// Package copied is what olm-operator does with copies of ClusterServiceVersions: each namespace that an
-// operator watches has one, so that the people there see what watches their objects. An OLMConfig can
-// do without those of operators that watch all namespaces.
+// Package copied reconciles copied CSVs. Each namespace that an operator watches has a copy of its
+// ClusterServiceVersion, so that users there see which operators watch their objects. An OLMConfig can disable
+// the copies of operators that watch all namespaces.
 //
-// There may be very many copies, all alike. Of each, only the name, and which version of it is known
-// to be right, is kept in memory; one that is as it should be is never read.
+// There may be very many identical copies. For each copy the package keeps only the name and the resource version
+// that is known to be up to date in memory. It never reads an up-to-date copy.
 package copied

@@ -11,40 +11,39 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// trusted is how long a copy that was written may take to come back by the watch.
-const trusted = time.Minute
+// cacheSyncTimeout is how long a written copy may take to appear in the cache.
+const cacheSyncTimeout = time.Minute
 
-// memory remembers what the copies are that were written or read, so that they need not be read
-// again. It is lost when the program ends.
+// memory has a record of each copy that was written or read, so that it need not be read again. It is not persistent.
 type memory struct {
 	mu     sync.Mutex
 	copies map[types.NamespacedName]record
 }
 
-// record is one version of a copy.
+// record describes one resource version of a copy.
 type record struct {
 	uid     types.UID
 	version string
-	// rest and state are the hashes of what it is.
-	rest, state string
-	// at is when it was written or read.
+	// objectHash and statusHash are the hashes of its content.
+	objectHash, statusHash string
+	// at is the time of the write or read.
 	at time.Time
 }
 
 func newMemory() *memory { return &memory{copies: map[types.NamespacedName]record{}} }
 
-// note remembers an object with the hashes of what it is.
-func (m *memory) note(object *v1alpha1.ClusterServiceVersion, rest, state string, now time.Time) record {
+// add stores and returns a record of an object with the given hashes.
+func (m *memory) add(object *v1alpha1.ClusterServiceVersion, rest, state string, now time.Time) record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := record{uid: object.UID, version: object.ResourceVersion, rest: rest, state: state, at: now}
+	r := record{uid: object.UID, version: object.ResourceVersion, objectHash: rest, statusHash: state, at: now}
 	m.copies[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = r
 	return r
 }
 
-// read remembers an object that was read.
-func (m *memory) read(object *v1alpha1.ClusterServiceVersion, now time.Time) (record, error) {
-	rest, err := hashOfRest(object.Name, object.Labels, object.Annotations, &object.Spec)
+// addObject stores and returns a record of an object that was read from the API server.
+func (m *memory) addObject(object *v1alpha1.ClusterServiceVersion, now time.Time) (record, error) {
+	rest, err := hashWithoutStatus(object.Name, object.Labels, object.Annotations, &object.Spec)
 	if err != nil {
 		return record{}, err
 	}
@@ -54,10 +53,10 @@ func (m *memory) read(object *v1alpha1.ClusterServiceVersion, now time.Time) (re
 		return record{}, err
 	}
 
-	return m.note(object, rest, state, now), nil
+	return m.add(object, rest, state, now), nil
 }
 
-// forget forgets a copy: one with a UID, or, when that is empty, whichever it is.
+// forget removes the record of a copy if it has the given UID. An empty UID matches any.
 func (m *memory) forget(key types.NamespacedName, uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,9 +65,9 @@ func (m *memory) forget(key types.NamespacedName, uid types.UID) {
 	}
 }
 
-// of returns what is known of a copy of which the watch has shown a version, empty for none. ok is false
-// when that is not enough, and the copy must be read.
-func (m *memory) of(key types.NamespacedName, uid types.UID, version string, now time.Time) (r record, ok bool) {
+// lookUp returns the record of a copy whose cached version is given; empty when it is not in the cache. ok is false
+// when the record is not current and the copy must be read.
+func (m *memory) lookUp(key types.NamespacedName, uid types.UID, version string, now time.Time) (r record, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok = m.copies[key]
@@ -76,14 +75,14 @@ func (m *memory) of(key types.NamespacedName, uid types.UID, version string, now
 	case !ok:
 		return r, false
 	case version == "":
-		return r, now.Sub(r.at) < trusted
+		return r, now.Sub(r.at) < cacheSyncTimeout
 	case r.uid != uid:
 		return r, false
 	case r.version == version:
 		return r, true
 	}
 
-	// What was written may be newer than what the watch has shown so far.
+	// The written version may be newer than the cached one.
 	order, err := resourceversion.CompareResourceVersion(r.version, version)
 	return r, err == nil && order > 0
 }

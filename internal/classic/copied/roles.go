@@ -19,9 +19,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 )
 
-// copyRoles returns an operator, in the namespaces that have a copy of its ClusterServiceVersion, the
-// rights that it has in its own, as far as group.RightsOf goes. They vanish with the copy.
-func (a *attempt) copyRoles(ctx context.Context) error {
+// copyRoles grants an operator its rights in the namespaces with an up-to-date copy: those of its roles that
+// group.RightsOf accepts. The granted roles are owned by the copy and deleted with it.
+func (a *copyRun) copyRoles(ctx context.Context) error {
 	of := []client.ListOption{
 		client.InNamespace(a.source.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(a.source.Namespace, a.source.Name)),
 	}
@@ -31,7 +31,7 @@ func (a *attempt) copyRoles(ctx context.Context) error {
 		return fmt.Errorf("listing the roles of ClusterServiceVersion %s/%s: %w", a.source.Namespace, a.source.Name, err)
 	}
 
-	// That an object refers to the ClusterServiceVersion is necessary, and proves nothing.
+	// The owner reference is required, but it proves nothing: see group.RightsOf.
 	roles.Items = slices.DeleteFunc(roles.Items, func(r rbacv1.Role) bool { return !csvinfo.IsOwner(r.OwnerReferences, a.source) })
 	bindings.Items = slices.DeleteFunc(bindings.Items, func(b rbacv1.RoleBinding) bool { return !csvinfo.IsOwner(b.OwnerReferences, a.source) })
 	rights := group.RightsOf(a.source, roles.Items, bindings.Items)
@@ -45,9 +45,9 @@ func (a *attempt) copyRoles(ctx context.Context) error {
 	return nil
 }
 
-// copyRights copies Roles to a namespace, and RoleBindings of those that are there as they should be: one
-// that somebody else made there under the name of a Role is not bound.
-func (a *attempt) copyRights(ctx context.Context, rights group.Rights, namespace string, uid types.UID) error {
+// copyRights copies Roles to a namespace, and the RoleBindings of Roles that are up to date there. It does not bind a
+// Role of the same name that another client created.
+func (a *copyRun) copyRights(ctx context.Context, rights group.Rights, namespace string, uid types.UID) error {
 	isThere := map[string]bool{}
 	for _, role := range rights.Roles {
 		copied, err := a.copyRole(ctx, role, namespace, uid)
@@ -72,8 +72,8 @@ func (a *attempt) copyRights(ctx context.Context, rights group.Rights, namespace
 	return nil
 }
 
-// meta is the metadata of a copy of what belongs to an operator.
-func (a *attempt) meta(object client.Object, namespace string, uid types.UID) metav1.ObjectMeta {
+// newObjectMeta returns the metadata for the copy of a Role or RoleBinding.
+func (a *copyRun) newObjectMeta(object client.Object, namespace string, uid types.UID) metav1.ObjectMeta {
 	owner := &v1alpha1.ClusterServiceVersion{}
 	owner.Namespace, owner.Name, owner.UID = namespace, a.source.Name, uid
 	return metav1.ObjectMeta{
@@ -85,15 +85,15 @@ func (a *attempt) meta(object client.Object, namespace string, uid types.UID) me
 	}
 }
 
-// copyRole makes a Role, or gives one that is there the rules that it should have. isThere tells whether it
-// is there with these; if not, what the watch shows next wakes the controller.
-func (a *attempt) copyRole(ctx context.Context, role *rbacv1.Role, namespace string, uid types.UID) (isThere bool, err error) {
-	wanted := &rbacv1.Role{ObjectMeta: a.meta(role, namespace, uid), Rules: role.Rules}
+// copyRole creates or updates the copy of a Role. upToDate is true when the copy has the right rules. Otherwise the
+// next watch event triggers a reconcile.
+func (a *copyRun) copyRole(ctx context.Context, role *rbacv1.Role, namespace string, uid types.UID) (upToDate bool, err error) {
+	wanted := &rbacv1.Role{ObjectMeta: a.newObjectMeta(role, namespace, uid), Rules: role.Rules}
 	found := &rbacv1.Role{}
 	switch err := a.marked.Get(ctx, client.ObjectKeyFromObject(wanted), found); {
 	case apierrors.IsNotFound(err):
 		err = a.client.Create(ctx, wanted)
-		return err == nil, settled(err)
+		return err == nil, ignoreConcurrentChange(err)
 	case err != nil:
 		return false, err
 	case !isCopyOf(found, a.source):
@@ -104,27 +104,27 @@ func (a *attempt) copyRole(ctx context.Context, role *rbacv1.Role, namespace str
 
 	found.Rules = wanted.Rules
 	err = a.client.Update(ctx, found)
-	return err == nil, settled(err)
+	return err == nil, ignoreConcurrentChange(err)
 }
 
-// copyBinding makes a RoleBinding unless one is there.
-func (a *attempt) copyBinding(ctx context.Context, binding *rbacv1.RoleBinding, namespace string, uid types.UID) error {
-	wanted := &rbacv1.RoleBinding{ObjectMeta: a.meta(binding, namespace, uid), Subjects: binding.Subjects, RoleRef: binding.RoleRef}
+// copyBinding creates the copy of a RoleBinding unless it exists.
+func (a *copyRun) copyBinding(ctx context.Context, binding *rbacv1.RoleBinding, namespace string, uid types.UID) error {
+	wanted := &rbacv1.RoleBinding{ObjectMeta: a.newObjectMeta(binding, namespace, uid), Subjects: binding.Subjects, RoleRef: binding.RoleRef}
 	err := a.marked.Get(ctx, client.ObjectKeyFromObject(wanted), &rbacv1.RoleBinding{})
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	return settled(a.client.Create(ctx, wanted))
+	return ignoreConcurrentChange(a.client.Create(ctx, wanted))
 }
 
-// isCopyOf reports whether a Role was copied for a ClusterServiceVersion, and is nobody else's.
+// isCopyOf reports whether the labels of a Role state that it was copied for a ClusterServiceVersion.
 func isCopyOf(role *rbacv1.Role, source *v1alpha1.ClusterServiceVersion) bool {
 	return role.Labels[csvinfo.LabelCopiedFrom] == source.Namespace && role.Labels[csvinfo.LabelOwner] == source.Name
 }
 
-// settled takes it for no error that somebody else was faster, or the namespace gone: what the watch
-// shows next wakes the controller.
-func settled(err error) error {
+// ignoreConcurrentChange returns nil for errors because another client was faster or the namespace was deleted. The next
+// watch event triggers a reconcile.
+func ignoreConcurrentChange(err error) error {
 	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

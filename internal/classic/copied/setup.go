@@ -34,30 +34,29 @@ import (
 )
 
 const (
-	// sourceIndex finds copies by what they are copies of, as NAMESPACE/NAME.
+	// sourceIndex is the cache index of copies by their source, as NAMESPACE/NAME.
 	sourceIndex = "source"
-	// workers is how many ClusterServiceVersions are copied at once.
-	workers = 4
-	// coalesce is how long changes are collected before the OLMConfig reports on them.
-	coalesce = time.Second
+	// maxConcurrentReconciles limits how many ClusterServiceVersions are reconciled concurrently.
+	maxConcurrentReconciles = 4
+	// olmConfigDelay is how long changes are collected before the OLMConfig is reconciled.
+	olmConfigDelay = time.Second
 )
 
-// Options are what the controllers are set up with.
+// Options configure the controllers.
 type Options struct {
 	// ProtectedNamespaces have copies of all operators even if an OLMConfig disables them.
 	ProtectedNamespaces []string
-	// Marked is the cache of roles and bindings, which group.NewCache makes. Nil means one of its own.
+	// Marked is the cache of labelled roles and bindings that group.NewCache returns. Nil means that Setup creates one.
 	Marked cache.Cache
-	// Clock tells the time. Nil means the real one.
+	// Clock returns the current time. Nil means the system clock.
 	Clock clock.PassiveClock
 }
 
-// Setup adds the controllers of copies to a manager: that which makes and deletes them, and that which
-// reports of them in the OLMConfig.
+// Setup adds the controllers of copied CSVs to a manager: one creates and deletes them, the other reports their state
+// in the OLMConfig.
 //
-// The manager's cache is asked for ClusterServiceVersions that are no copies, for OperatorGroups, for
-// OLMConfigs, and for the metadata of Namespaces. Copies are in a cache of their own, of which the
-// names, the versions and the sources are kept.
+// They read original ClusterServiceVersions, OperatorGroups, OLMConfigs and the metadata of Namespaces from the
+// manager's cache. Copies are in a separate cache, which keeps their names, resource versions and sources.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -70,42 +69,42 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		}
 	}
 
-	copies, err := cacheOfCopies(mgr)
+	copies, err := newCopyCache(mgr)
 	if err != nil {
 		return err
 	}
 
 	r := &copier{
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), copies: copies, marked: o.Marked, memory: newMemory(),
-		notices:   &notices{client: mgr.GetClient(), clock: o.Clock, told: map[types.NamespacedName]notice{}},
+		events:    &disabledEvents{client: mgr.GetClient(), clock: o.Clock, states: map[types.NamespacedName]eventState{}},
 		protected: sets.New(o.ProtectedNamespaces...), clock: o.Clock,
 	}
-	wake := handler.EnqueueRequestsFromMapFunc
+	enqueue := handler.EnqueueRequestsFromMapFunc
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("copiedcsv").
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Watches(&v1alpha1.ClusterServiceVersion{}, r.sourceChanges()).
-		Watches(&operatorsv1.OperatorGroup{}, wake(r.members)).
-		Watches(&operatorsv1.OLMConfig{}, wake(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesMetadata(namespace(), wake(r.all), builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
+		Watches(&v1alpha1.ClusterServiceVersion{}, r.newSourceHandler()).
+		Watches(&operatorsv1.OperatorGroup{}, enqueue(r.enqueueMembers)).
+		Watches(&operatorsv1.OLMConfig{}, enqueue(r.enqueueAllSources), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesMetadata(newNamespaceMetadata(), enqueue(r.enqueueAllSources), builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 		}})).
-		WatchesRawSource(source.Kind[client.Object](copies, metadataOf("", ""), r.copyChanges())).
-		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.Role{}, wake(sourceOfRole))).
-		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.RoleBinding{}, wake(sourceOfRole))).
+		WatchesRawSource(source.Kind[client.Object](copies, newCSVMetadata("", ""), r.newCopyHandler())).
+		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.Role{}, enqueue(enqueueSourceOfRole))).
+		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.RoleBinding{}, enqueue(enqueueSourceOfRole))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the controller of copies: %w", err)
 	}
 
-	soon := wakeSoon()
+	delayed := newDelayedHandler()
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("olmconfig").
-		Watches(&operatorsv1.OLMConfig{}, soon, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.ClusterServiceVersion{}, soon).
-		WatchesMetadata(namespace(), soon).
-		WatchesRawSource(source.Kind[client.Object](copies, metadataOf("", ""), soon)).
-		Complete(&configs{copier: r})
+		Watches(&operatorsv1.OLMConfig{}, delayed, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.ClusterServiceVersion{}, delayed).
+		WatchesMetadata(newNamespaceMetadata(), delayed).
+		WatchesRawSource(source.Kind[client.Object](copies, newCSVMetadata("", ""), delayed)).
+		Complete(&olmConfigReconciler{copier: r})
 	if err != nil {
 		return fmt.Errorf("setting up the controller of OLMConfigs: %w", err)
 	}
@@ -113,8 +112,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// cacheOfCopies makes a cache of the metadata of copies, with an index by their sources.
-func cacheOfCopies(mgr ctrl.Manager) (cache.Cache, error) {
+// newCopyCache returns a cache of the metadata of copies with an index by source, and adds it to the manager.
+func newCopyCache(mgr ctrl.Manager) (cache.Cache, error) {
 	isCopy, err := labels.NewRequirement(csvinfo.LabelCopiedFrom, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("selecting copies: %w", err)
@@ -122,7 +121,7 @@ func cacheOfCopies(mgr ctrl.Manager) (cache.Cache, error) {
 
 	copies, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultLabelSelector: labels.NewSelector().Add(*isCopy), DefaultTransform: (&shrinker{}).shrink,
+		DefaultLabelSelector: labels.NewSelector().Add(*isCopy), DefaultTransform: (&metadataTrimmer{}).trimMetadata,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of copies: %w", err)
@@ -131,7 +130,7 @@ func cacheOfCopies(mgr ctrl.Manager) (cache.Cache, error) {
 		return nil, fmt.Errorf("adding the cache of copies: %w", err)
 	}
 
-	err = copies.IndexField(context.Background(), metadataOf("", ""), sourceIndex, func(o client.Object) []string { return []string{sourceOf(o).String()} })
+	err = copies.IndexField(context.Background(), newCSVMetadata("", ""), sourceIndex, func(o client.Object) []string { return []string{sourceOfCopy(o).String()} })
 	if err != nil {
 		return nil, fmt.Errorf("indexing copies by their sources: %w", err)
 	}
@@ -139,60 +138,61 @@ func cacheOfCopies(mgr ctrl.Manager) (cache.Cache, error) {
 	return copies, nil
 }
 
-// shrinker leaves of a copy what is needed to know which one it is, and of what. There are few sources:
-// what copies say of them is held once.
-type shrinker struct {
+// metadataTrimmer removes the metadata of a copy except its identity and its source. There are few sources, so the maps
+// that name them are shared between copies.
+type metadataTrimmer struct {
 	labels, annotations sync.Map
 }
 
-func (s *shrinker) shrink(object any) (any, error) {
+func (s *metadataTrimmer) trimMetadata(object any) (any, error) {
 	m, err := meta.Accessor(object)
 	if err != nil {
-		return object, nil //nolint:nilerr // It is no object, but a mark that one is gone.
+		return object, nil //nolint:nilerr // It is not an object, but the tombstone of a deleted one.
 	}
 
 	m.SetManagedFields(nil)
 	m.SetOwnerReferences(nil)
-	m.SetLabels(only(&s.labels, m.GetLabels(), csvinfo.LabelCopiedFrom))
-	m.SetAnnotations(only(&s.annotations, m.GetAnnotations(), csvinfo.AnnotationOperatorNamespace))
+	m.SetLabels(sharedMap(&s.labels, m.GetLabels(), csvinfo.LabelCopiedFrom))
+	m.SetAnnotations(sharedMap(&s.annotations, m.GetAnnotations(), csvinfo.AnnotationOperatorNamespace))
 
 	return object, nil
 }
 
-// only returns a map of one key. All that have the same value are one.
-func only(held *sync.Map, from map[string]string, key string) map[string]string {
+// sharedMap returns a map with one key of the given map. Maps with the same value are shared.
+func sharedMap(held *sync.Map, from map[string]string, key string) map[string]string {
 	value := from[key]
 	one, _ := held.LoadOrStore(value, map[string]string{key: value})
 	shared, _ := one.(map[string]string)
 	return shared
 }
 
-// metadataOf is a ClusterServiceVersion of which only the metadata is meant.
-func metadataOf(namespace, name string) *metav1.PartialObjectMetadata {
+// newCSVMetadata returns the metadata-only object of a ClusterServiceVersion.
+func newCSVMetadata(namespace, name string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterServiceVersionKind))
 	return object
 }
 
-func metadataList() *metav1.PartialObjectMetadataList {
+func newCSVMetadataList() *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterServiceVersionKind + "List"))
 	return list
 }
 
-func namespace() *metav1.PartialObjectMetadata {
+func newNamespaceMetadata() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return object
 }
 
-// sourceOf returns what a copy is a copy of.
-func sourceOf(copied client.Object) types.NamespacedName {
+// sourceOfCopy returns the ClusterServiceVersion that was copied.
+func sourceOfCopy(copied client.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: copied.GetLabels()[csvinfo.LabelCopiedFrom], Name: copied.GetName()}
 }
 
-// sourceOfRole wakes the ClusterServiceVersion whose rights a Role, or its binding, gives or copies.
-func sourceOfRole(_ context.Context, role client.Object) []ctrl.Request {
+// enqueueSourceOfRole is a map function that returns the ClusterServiceVersion for which a Role or RoleBinding was created
+// or copied.
+func enqueueSourceOfRole(_ context.Context, role client.Object) []ctrl.Request {
 	namespace, name, ok := csvinfo.OwnedByLabels(role.GetLabels())
 	if !ok {
 		return nil
@@ -205,71 +205,71 @@ func sourceOfRole(_ context.Context, role client.Object) []ctrl.Request {
 
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// copyChanges wakes the source of a copy, unless the copy is as it was last written. One that is gone
-// makes room for those of other sources.
-func (r *copier) copyChanges() handler.EventHandler {
+// newCopyHandler returns a handler that enqueues the source of a changed copy, unless the change is the last write. A
+// deleted copy also enqueues all ClusterServiceVersions of its name, since it no longer blocks their copies.
+func (r *copier) newCopyHandler() handler.EventHandler {
 	changed := func(object client.Object, q queue) {
 		now := r.clock.Now()
-		if _, ok := r.memory.of(client.ObjectKeyFromObject(object), object.GetUID(), object.GetResourceVersion(), now); !ok {
-			q.Add(ctrl.Request{NamespacedName: sourceOf(object)})
+		if _, ok := r.memory.lookUp(client.ObjectKeyFromObject(object), object.GetUID(), object.GetResourceVersion(), now); !ok {
+			q.Add(ctrl.Request{NamespacedName: sourceOfCopy(object)})
 		}
 	}
 
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { changed(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			if sourceOf(e.ObjectOld) != sourceOf(e.ObjectNew) {
-				q.Add(ctrl.Request{NamespacedName: sourceOf(e.ObjectOld)})
+			if sourceOfCopy(e.ObjectOld) != sourceOfCopy(e.ObjectNew) {
+				q.Add(ctrl.Request{NamespacedName: sourceOfCopy(e.ObjectOld)})
 			}
 			changed(e.ObjectNew, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
 			r.memory.forget(client.ObjectKeyFromObject(e.Object), e.Object.GetUID())
-			q.Add(ctrl.Request{NamespacedName: sourceOf(e.Object)})
-			for _, request := range r.named(ctx, e.Object.GetName()) {
+			q.Add(ctrl.Request{NamespacedName: sourceOfCopy(e.Object)})
+			for _, request := range r.listRequestsByName(ctx, e.Object.GetName()) {
 				q.Add(request)
 			}
 		},
 	}
 }
 
-// sourceChanges wakes a ClusterServiceVersion that changes, and those of the same name whose copies it
-// makes way for, or stands in the way of.
-func (r *copier) sourceChanges() handler.EventHandler {
-	both := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, csv client.Object) []ctrl.Request {
-		return append(r.named(ctx, csv.GetName()), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csv)})
+// newSourceHandler returns a handler that enqueues a changed ClusterServiceVersion. A created or deleted one also enqueues
+// those of the same name, because it blocks or unblocks their copies.
+func (r *copier) newSourceHandler() handler.EventHandler {
+	enqueueBoth := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, csv client.Object) []ctrl.Request {
+		return append(r.listRequestsByName(ctx, csv.GetName()), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csv)})
 	})
 	return handler.Funcs{
-		CreateFunc: both.Create,
+		CreateFunc: enqueueBoth.Create,
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
 			q.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)})
 		},
-		DeleteFunc: both.Delete,
+		DeleteFunc: enqueueBoth.Delete,
 	}
 }
 
-// members wakes the ClusterServiceVersions of the namespace of a group.
-func (r *copier) members(ctx context.Context, group client.Object) []ctrl.Request {
-	return r.requests(ctx, func(*v1alpha1.ClusterServiceVersion) bool { return true }, client.InNamespace(group.GetNamespace()))
+// enqueueMembers is a map function that returns the ClusterServiceVersions in the namespace of a group.
+func (r *copier) enqueueMembers(ctx context.Context, group client.Object) []ctrl.Request {
+	return r.listRequests(ctx, func(*v1alpha1.ClusterServiceVersion) bool { return true }, client.InNamespace(group.GetNamespace()))
 }
 
-// all wakes all ClusterServiceVersions.
-func (r *copier) all(ctx context.Context, _ client.Object) []ctrl.Request {
-	return r.requests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
+// enqueueAllSources is a map function that returns all ClusterServiceVersions that watch other namespaces.
+func (r *copier) enqueueAllSources(ctx context.Context, _ client.Object) []ctrl.Request {
+	return r.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
 		targets, _ := group.TargetsOf(csv)
 		return len(targets) > 0 && !slices.Equal(targets, []string{csv.Namespace})
 	})
 }
 
-// named wakes the ClusterServiceVersions of a name, in all namespaces.
-func (r *copier) named(ctx context.Context, name string) []ctrl.Request {
-	return r.requests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool { return csv.Name == name })
+// listRequestsByName returns requests for the ClusterServiceVersions of a name in all namespaces.
+func (r *copier) listRequestsByName(ctx context.Context, name string) []ctrl.Request {
+	return r.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool { return csv.Name == name })
 }
 
-func (r *copier) requests(ctx context.Context, matters func(*v1alpha1.ClusterServiceVersion) bool, in ...client.ListOption) []ctrl.Request {
+func (r *copier) listRequests(ctx context.Context, matters func(*v1alpha1.ClusterServiceVersion) bool, in ...client.ListOption) []ctrl.Request {
 	var list v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &list, append(in, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to be woken")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to enqueue")
 		return nil
 	}
 
@@ -283,15 +283,15 @@ func (r *copier) requests(ctx context.Context, matters func(*v1alpha1.ClusterSer
 	return requests
 }
 
-// wakeSoon wakes the OLMConfig a little later: many copies change at once.
-func wakeSoon() handler.EventHandler {
-	soon := func(q queue) {
-		q.AddAfter(ctrl.Request{NamespacedName: types.NamespacedName{Name: operatorsv1.OLMConfigName}}, coalesce)
+// newDelayedHandler returns a handler that enqueues the OLMConfig after a delay, because many copies change at once.
+func newDelayedHandler() handler.EventHandler {
+	enqueue := func(q queue) {
+		q.AddAfter(ctrl.Request{NamespacedName: types.NamespacedName{Name: operatorsv1.OLMConfigName}}, olmConfigDelay)
 	}
 	return handler.Funcs{
-		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { soon(q) },
-		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { soon(q) },
-		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { soon(q) },
-		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { soon(q) },
+		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { enqueue(q) },
+		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { enqueue(q) },
+		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { enqueue(q) },
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { enqueue(q) },
 	}
 }

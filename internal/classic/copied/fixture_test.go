@@ -36,7 +36,7 @@ import (
 // patience bounds every wait of a test: what has not happened by then never will.
 const patience = 2 * time.Minute
 
-// protected is the namespace that has copies even when they are disabled.
+// protected is a namespace that has copies even when they are disabled.
 const protected = "protected"
 
 func TestMain(m *testing.M) {
@@ -44,38 +44,40 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-// cluster is a cluster with the controllers of copies. The test plays those of groups and of
+// fixture holds an API server with the controllers of copied CSVs. The tests set the statuses of OperatorGroups and
 // ClusterServiceVersions.
-type cluster struct {
+type fixture struct {
 	t *testing.T
 	client.Client
-	counter *counter
-	// stop ends the controllers.
+	counter *requestCounter
+	// stop stops the controllers.
 	stop func()
 }
 
-func start(t *testing.T) *cluster {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &cluster{t: t, Client: env.Client(t, corev1.AddToScheme, rbacv1.AddToScheme, operatorsv1.AddToScheme, v1alpha1.AddToScheme)}
-	c.namespace(protected)
-	// What other tests have left is not to be counted.
+	c := &fixture{t: t, Client: env.Client(t, corev1.AddToScheme, rbacv1.AddToScheme, operatorsv1.AddToScheme, v1alpha1.AddToScheme)}
+	c.createNamespace(protected)
+	// Objects of other tests must not be counted.
 	var list v1alpha1.ClusterServiceVersionList
 	c.must(c.List(t.Context(), &list, client.HasLabels{"olm.copiedFrom"}))
 	for i := range list.Items {
 		c.must(c.Delete(t.Context(), &list.Items[i]))
 	}
 
-	c.run()
+	c.startControllers()
 	return c
 }
 
-// run runs the controllers until stop is called, or the test ends.
-func (c *cluster) run() {
+// startControllers runs the controllers until stop is called or the test ends.
+func (c *fixture) startControllers() {
 	c.t.Helper()
-	c.counter = &counter{counts: map[string]int{}}
-	rights := env.ConfigWithRoles(c.t, "config/classic/olm-operator/role.yaml")
+	c.counter = &requestCounter{counts: map[string]int{}}
+	rights := env.Limited(c.t, "config/classic/olm-operator/role.yaml")
 	rights.QPS = -1
-	rights.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counting{counter: c.counter, next: next} })
+	rights.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &countingTransport{requestCounter: c.counter, next: next}
+	})
 	notCopied, err := labels.Parse("!olm.copiedFrom")
 	c.must(err)
 	mgr, err := ctrl.NewManager(rights, ctrl.Options{
@@ -88,22 +90,22 @@ func (c *cluster) run() {
 	c.stop = env.StartManager(c.t, mgr)
 }
 
-// counter counts requests for ClusterServiceVersions by what they are.
-type counter struct {
+// requestCounter counts requests for ClusterServiceVersions by kind of request.
+type requestCounter struct {
 	mu     sync.Mutex
 	counts map[string]int
-	// answered is called for a request that was answered, before who asked hears of it.
+	// answered is called for each response, before the client receives it.
 	answered func(*http.Request)
 }
 
-// counting counts the requests that pass through it.
-type counting struct {
-	*counter
+// countingTransport counts the requests that it sends.
+type countingTransport struct {
+	*requestCounter
 	next http.RoundTripper
 }
 
-// RoundTrip counts a request, unless it is of an informer.
-func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip counts a request, unless an informer sent it.
+func (c *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	path := strings.TrimPrefix(r.URL.Path, "/apis/operators.coreos.com/v1alpha1/")
 	isInformer := strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") || r.URL.Query().Get("watch") != "" || !strings.Contains(r.URL.RawQuery, "fieldSelector")
 	switch {
@@ -129,21 +131,21 @@ func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// whenAnswered has a function be called for each request that is answered from now on.
-func (c *counter) whenAnswered(f func(*http.Request)) {
+// onResponse sets a function that is called for each response.
+func (c *requestCounter) onResponse(f func(*http.Request)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answered = f
 }
 
-func (c *counter) add(what string) {
+func (c *requestCounter) add(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[what]++
 }
 
-// take returns the counts and begins anew.
-func (c *counter) take() map[string]int {
+// reset returns the counts and sets them to zero.
+func (c *requestCounter) reset() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := c.counts
@@ -151,14 +153,14 @@ func (c *counter) take() map[string]int {
 	return counts
 }
 
-func (c *cluster) must(err error) {
+func (c *fixture) must(err error) {
 	c.t.Helper()
 	if err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func (c *cluster) eventually(what string, holds func() bool) {
+func (c *fixture) eventually(what string, holds func() bool) {
 	c.t.Helper()
 	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
@@ -166,20 +168,20 @@ func (c *cluster) eventually(what string, holds func() bool) {
 	}
 }
 
-func (c *cluster) namespace(name string) {
+func (c *fixture) createNamespace(name string) {
 	c.t.Helper()
 	if err := c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil && !apierrors.IsAlreadyExists(err) {
 		c.t.Fatal(err)
 	}
 }
 
-// group makes a group in a namespace of its own, with targets found.
-func (c *cluster) group(namespace string, targets ...string) *operatorsv1.OperatorGroup {
+// createGroup creates a namespace with a group whose status has targets.
+func (c *fixture) createGroup(namespace string, targets ...string) *operatorsv1.OperatorGroup {
 	c.t.Helper()
-	c.namespace(namespace)
+	c.createNamespace(namespace)
 	g := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"}}
 	c.must(c.Create(c.t.Context(), g))
-	c.target(g, targets...)
+	c.setTargets(g, targets...)
 	c.t.Cleanup(func() {
 		for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{}} {
 			if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
@@ -191,15 +193,15 @@ func (c *cluster) group(namespace string, targets ...string) *operatorsv1.Operat
 	return g
 }
 
-// target has a group target namespaces.
-func (c *cluster) target(g *operatorsv1.OperatorGroup, targets ...string) {
+// setTargets sets the target namespaces of a group.
+func (c *fixture) setTargets(g *operatorsv1.OperatorGroup, targets ...string) {
 	c.t.Helper()
 	g.Status.Namespaces, g.Status.LastUpdated = targets, &metav1.Time{Time: time.Now()}
 	c.must(c.Status().Update(c.t.Context(), g))
 }
 
-// csv makes a ClusterServiceVersion that is installed, and a member of the group of its namespace.
-func (c *cluster) csv(namespace, name, targets string) *v1alpha1.ClusterServiceVersion {
+// createCSV creates an installed ClusterServiceVersion that is a member of the group of its namespace.
+func (c *fixture) createCSV(namespace, name, targets string) *v1alpha1.ClusterServiceVersion {
 	c.t.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name,
@@ -210,20 +212,20 @@ func (c *cluster) csv(namespace, name, targets string) *v1alpha1.ClusterServiceV
 	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
 	c.must(c.Create(c.t.Context(), csv))
-	c.status(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
+	c.setStatus(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 
 	return csv
 }
 
-func (c *cluster) status(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase, reason string) {
+func (c *fixture) setStatus(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase, reason string) {
 	c.t.Helper()
 	data, err := json.Marshal(map[string]any{"status": map[string]any{"phase": phase, "reason": reason}})
 	c.must(err)
 	c.must(c.Status().Patch(c.t.Context(), csv, client.RawPatch("application/merge-patch+json", data)))
 }
 
-// asks has a ClusterServiceVersion ask for more permissions.
-func (c *cluster) asks(csv *v1alpha1.ClusterServiceVersion, account string, rules ...rbacv1.PolicyRule) {
+// addPermissions adds permissions to a ClusterServiceVersion.
+func (c *fixture) addPermissions(csv *v1alpha1.ClusterServiceVersion, account string, rules ...rbacv1.PolicyRule) {
 	c.t.Helper()
 	before := csv.DeepCopy()
 	permissions := &csv.Spec.InstallStrategy.StrategySpec.Permissions
@@ -231,9 +233,8 @@ func (c *cluster) asks(csv *v1alpha1.ClusterServiceVersion, account string, rule
 	c.must(c.Patch(c.t.Context(), csv, client.MergeFrom(before)))
 }
 
-// removeRoles ends the controllers and deletes the Roles and RoleBindings of namespaces at the end of the
-// test.
-func (c *cluster) removeRoles(namespaces ...string) {
+// deleteRolesAtEnd stops the controllers and deletes the Roles and RoleBindings of namespaces at the end of the test.
+func (c *fixture) deleteRolesAtEnd(namespaces ...string) {
 	c.t.Cleanup(func() {
 		c.stop()
 		for _, namespace := range namespaces {
@@ -246,15 +247,15 @@ func (c *cluster) removeRoles(namespaces ...string) {
 	})
 }
 
-// annotate changes an annotation of a ClusterServiceVersion.
-func (c *cluster) annotate(csv *v1alpha1.ClusterServiceVersion, key, value string) {
+// setAnnotation sets an annotation of a ClusterServiceVersion.
+func (c *fixture) setAnnotation(csv *v1alpha1.ClusterServiceVersion, key, value string) {
 	c.t.Helper()
 	data := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
 	c.must(c.Patch(c.t.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(data))))
 }
 
-// copies are the copies of a ClusterServiceVersion that have a status, by their namespaces.
-func (c *cluster) copies(csv *v1alpha1.ClusterServiceVersion) map[string]*v1alpha1.ClusterServiceVersion {
+// listCopies returns the copies of a ClusterServiceVersion that have a status, by namespace.
+func (c *fixture) listCopies(csv *v1alpha1.ClusterServiceVersion) map[string]*v1alpha1.ClusterServiceVersion {
 	c.t.Helper()
 	var list v1alpha1.ClusterServiceVersionList
 	c.must(c.List(c.t.Context(), &list, client.MatchingLabels{"olm.copiedFrom": csv.Namespace}))
@@ -268,17 +269,17 @@ func (c *cluster) copies(csv *v1alpha1.ClusterServiceVersion) map[string]*v1alph
 	return found
 }
 
-// are reports whether copies are in these namespaces and no others.
-func (c *cluster) are(csv *v1alpha1.ClusterServiceVersion, namespaces ...string) func() bool {
+// hasCopiesIn returns a function that reports whether copies are in exactly these namespaces.
+func (c *fixture) hasCopiesIn(csv *v1alpha1.ClusterServiceVersion, namespaces ...string) func() bool {
 	return func() bool {
 		c.t.Helper()
-		found := c.copies(csv)
+		found := c.listCopies(csv)
 		return len(found) == len(namespaces) && !slices.ContainsFunc(namespaces, func(n string) bool { return found[n] == nil })
 	}
 }
 
-// everywhere are all namespaces but one.
-func (c *cluster) everywhere(but string) []string {
+// allNamespacesExcept returns all namespaces but one.
+func (c *fixture) allNamespacesExcept(but string) []string {
 	c.t.Helper()
 	var list corev1.NamespaceList
 	c.must(c.List(c.t.Context(), &list))

@@ -16,46 +16,45 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// reasonDisabled is the reason of the event that tells people where the copies are gone.
+// reasonDisabled is the reason of the event that explains missing copies to users.
 const reasonDisabled = "DisabledCopiedCSVs"
 
-// notices tells, by one event for each ClusterServiceVersion of an operator that watches all namespaces,
-// that it is not copied.
-type notices struct {
+// disabledEvents creates one event for each ClusterServiceVersion that is not copied because copies are disabled.
+type disabledEvents struct {
 	client client.Client
 	clock  clock.PassiveClock
 
 	mu sync.Mutex
-	// told says for each ClusterServiceVersion whether the event is there.
-	told map[types.NamespacedName]notice
+	// states has for each ClusterServiceVersion whether its event exists.
+	states map[types.NamespacedName]eventState
 }
 
-type notice struct {
-	uid     types.UID
-	isThere bool
+type eventState struct {
+	uid    types.UID
+	exists bool
 }
 
-// settle makes or deletes the event of a ClusterServiceVersion, nil for one that is gone, whose events
-// end by themselves.
-func (n *notices) settle(ctx context.Context, key types.NamespacedName, csv *v1alpha1.ClusterServiceVersion, disabled bool) error {
+// ensureEvent creates or deletes the event of a ClusterServiceVersion. csv is nil when it was deleted: its events expire
+// by themselves.
+func (n *disabledEvents) ensureEvent(ctx context.Context, key types.NamespacedName, csv *v1alpha1.ClusterServiceVersion, disabled bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if csv == nil {
-		delete(n.told, key)
+		delete(n.states, key)
 		return nil
 	}
 	if _, hasTargets := csv.Annotations[csvinfo.AnnotationTargetNamespaces]; !hasTargets || csvinfo.IsUncopiable(csv) {
 		return nil
 	}
 
-	wanted := notice{uid: csv.UID, isThere: disabled && isGlobal(csv)}
-	told, ok := n.told[key]
-	if ok && told == wanted || !ok && !isGlobal(csv) {
+	wanted := eventState{uid: csv.UID, exists: disabled && watchesAllNamespaces(csv)}
+	current, ok := n.states[key]
+	if ok && current == wanted || !ok && !watchesAllNamespaces(csv) {
 		return nil
 	}
 
-	event := n.event(csv)
-	if wanted.isThere {
+	event := n.newEvent(csv)
+	if wanted.exists {
 		if err := n.client.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("telling that ClusterServiceVersion %s is not copied: %w", key, err)
 		}
@@ -63,12 +62,12 @@ func (n *notices) settle(ctx context.Context, key types.NamespacedName, csv *v1a
 		return fmt.Errorf("deleting the event that ClusterServiceVersion %s is not copied: %w", key, err)
 	}
 
-	n.told[key] = wanted
+	n.states[key] = wanted
 	return nil
 }
 
-// event has a name of its own, so that there is one.
-func (n *notices) event(csv *v1alpha1.ClusterServiceVersion) *corev1.Event {
+// newEvent returns the event for a ClusterServiceVersion. Its fixed name ensures that there is only one.
+func (n *disabledEvents) newEvent(csv *v1alpha1.ClusterServiceVersion) *corev1.Event {
 	now := metav1.NewTime(n.clock.Now())
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: csv.Namespace, Name: csv.Name + ".copies-" + csvinfo.TextHash(string(csv.UID))},
