@@ -1,9 +1,9 @@
-// Package serving is what stands in front of the webhooks and aggregated APIs of an operator: their
-// Services, their serving certificates with the rights to read them, and the APIServices.
+// Package serving manages the objects through which the API server reaches the webhooks and aggregated
+// APIs of an operator: Services, serving certificates with the rights to read them, and APIServices.
 //
-// State judges what is there, without side effects; Server reads and writes. When something is
-// made, and what becomes of an operator while it is missing, is the csv room's to decide; the
-// configurations of webhooks are the webhook room's.
+// State evaluates the existing objects without side effects; Server reads and writes them. Package csv
+// decides when objects are created and which phase missing ones lead to. Package webhook manages
+// webhook configurations.
 package serving
 
 import (
@@ -21,29 +21,29 @@ import (
 )
 
 const (
-	// Validity is for how long an authority and its certificates are made.
+	// Validity is how long a certificate authority and its certificates are valid.
 	Validity = 730 * 24 * time.Hour
-	// RotateBefore is how long before their end they are replaced.
+	// RotateBefore is how long before their expiry they are replaced.
 	RotateBefore = 24 * time.Hour
-	// KeyCA is the key of a serving Secret that holds the certificate of the authority. In spite of
-	// its name no private key is kept.
+	// KeyCA is the key in a serving Secret for the certificate of the authority. Despite its name
+	// it contains no private key.
 	KeyCA = "olmCAKey"
 )
 
-// Hosts are the names by which the API server reaches a Service.
+// Hosts returns the host names of a Service in the cluster.
 func Hosts(service, namespace string) []string {
 	name := service + "." + namespace
 	return []string{name, name + ".svc", name + ".svc.cluster.local"}
 }
 
-// CAHash is the hash of an authority, by which a change of it reaches the pods.
+// CAHash returns the hash of an authority. Its change in the pod template triggers a rollout.
 func CAHash(ca []byte) string {
 	sum := sha256.Sum256(ca)
 	return hex.EncodeToString(sum[:])
 }
 
-// Stale says why the certificate of a Secret must be made anew, and "" when it need not be. A nil
-// Secret is one that does not exist.
+// Stale returns why the certificate of a Secret must be renewed; empty when it is valid. A nil Secret
+// does not exist.
 func Stale(secret *corev1.Secret, hosts []string, now time.Time) string {
 	if secret == nil {
 		return "there is no Secret"
@@ -82,8 +82,9 @@ func Stale(secret *corev1.Secret, hosts []string, now time.Time) string {
 	return ""
 }
 
-// rotateAt is when the certificate of a Secret that is not stale must be made anew.
-func rotateAt(secret *corev1.Secret) time.Time {
+// rotationTime returns when the certificate of a Secret must be renewed. It returns the zero time if a
+// certificate cannot be parsed.
+func rotationTime(secret *corev1.Secret) time.Time {
 	var at time.Time
 	for _, key := range []string{KeyCA, corev1.TLSCertKey} {
 		certificates, err := certificate.ParseBundle(secret.Data[key])
@@ -98,15 +99,15 @@ func rotateAt(secret *corev1.Secret) time.Time {
 	return at
 }
 
-// newAuthority makes the authority of one installation.
+// newAuthority returns a new certificate authority for one installation.
 func newAuthority(now time.Time) (*certificate.Pair, error) {
 	var serial [8]byte
-	_, _ = rand.Read(serial[:]) // it never fails
+	_, _ = rand.Read(serial[:]) // It never fails.
 	return certificate.NewAuthority("olm-selfsigned-"+hex.EncodeToString(serial[:]), Validity, now)
 }
 
-// issue returns the content of the Secret of a Deployment.
-func issue(authority *certificate.Pair, hosts []string, now time.Time) (map[string][]byte, error) {
+// issueSecretData returns the content of a Deployment's serving Secret with a new certificate.
+func issueSecretData(authority *certificate.Pair, hosts []string, now time.Time) (map[string][]byte, error) {
 	pair, err := authority.Issue(hosts, Validity, now)
 	if err != nil {
 		return nil, err
@@ -122,11 +123,11 @@ func issue(authority *certificate.Pair, hosts []string, now time.Time) (map[stri
 	}, nil
 }
 
-// hostsOf are the names of a Deployment's Service.
-func hostsOf(e *csvinfo.Endpoint, namespace string) []string {
+// serviceHosts returns the host names of a Deployment's Service.
+func serviceHosts(e *csvinfo.Endpoint, namespace string) []string {
 	return Hosts(csvinfo.ServiceName(e.Deployment.Name), namespace)
 }
 
-func secretOf(e *csvinfo.Endpoint, namespace string) string {
+func secretText(e *csvinfo.Endpoint, namespace string) string {
 	return fmt.Sprintf("Secret %s/%s", namespace, csvinfo.SecretName(e.Deployment.Name))
 }

@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// authNamespace is where API servers publish how they know their clients.
+	// authNamespace is the namespace in which API servers publish their client authentication.
 	authNamespace = metav1.NamespaceSystem
-	// authReader is the Role to read that, authDelegator the ClusterRole to have the API server
-	// decide about clients.
+	// authReader is the Role that may read this configuration. authDelegator is the ClusterRole that
+	// may delegate authentication and authorization to the API server.
 	authReader    = "extension-apiserver-authentication-reader"
 	authDelegator = "system:auth-delegator"
 	// Priorities of APIServices, by which clients choose among versions.
 	groupPriority, versionPriority = 2000, 15
 )
 
-// marks returns the metadata of an object of a ClusterServiceVersion in its namespace.
-func marks(csv *v1alpha1.ClusterServiceVersion, name string) metav1.ObjectMeta {
+// newOwnedMeta returns the metadata of an object in the namespace of its ClusterServiceVersion.
+func newOwnedMeta(csv *v1alpha1.ClusterServiceVersion, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: csv.Namespace, Name: name, Labels: map[string]string{csvinfo.LabelManaged: "true"},
 		OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)},
 	}
 }
 
-// farMarks returns the metadata of an object that no reference can tell the owner of, since it lies
-// elsewhere.
-func farMarks(csv *v1alpha1.ClusterServiceVersion, namespace, name string) metav1.ObjectMeta {
+// newLabelledMeta returns the metadata of an object outside of the namespace of its ClusterServiceVersion. It has
+// owner labels, because an owner reference is not possible.
+func newLabelledMeta(csv *v1alpha1.ClusterServiceVersion, namespace, name string) metav1.ObjectMeta {
 	labels := csvinfo.With(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{csvinfo.LabelManaged: "true"})
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
 }
 
-func service(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *corev1.Service {
+func newService(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *corev1.Service {
 	s := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: marks(csv, csvinfo.ServiceName(e.Deployment.Name)),
+		ObjectMeta: newOwnedMeta(csv, csvinfo.ServiceName(e.Deployment.Name)),
 		Spec:       corev1.ServiceSpec{Ports: e.Ports, Selector: e.Deployment.Spec.Template.Labels},
 	}
 	if selector := e.Deployment.Spec.Selector; selector != nil && len(selector.MatchLabels) > 0 {
@@ -49,62 +49,62 @@ func service(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *corev1.S
 	return s
 }
 
-func secret(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint, data map[string][]byte) *corev1.Secret {
+func newSecret(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint, data map[string][]byte) *corev1.Secret {
 	s := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: marks(csv, csvinfo.SecretName(e.Deployment.Name)),
+		ObjectMeta: newOwnedMeta(csv, csvinfo.SecretName(e.Deployment.Name)),
 		Type:       corev1.SecretTypeTLS, Data: data,
 	}
 	s.Annotations = map[string]string{csvinfo.AnnotationCAHash: CAHash(data[KeyCA])}
 	return s
 }
 
-func role(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *rbacv1.Role {
+func newRole(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *rbacv1.Role {
 	name := csvinfo.SecretName(e.Deployment.Name)
 	return &rbacv1.Role{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
-		ObjectMeta: marks(csv, name),
+		ObjectMeta: newOwnedMeta(csv, name),
 		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}}},
 	}
 }
 
-func roleBinding(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *rbacv1.RoleBinding {
+func newRoleBinding(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *rbacv1.RoleBinding {
 	name := csvinfo.SecretName(e.Deployment.Name)
 	return &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
-		ObjectMeta: marks(csv, name),
-		Subjects:   subjects(csv, e), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		ObjectMeta: newOwnedMeta(csv, name),
+		Subjects:   newSubjects(csv, e), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 	}
 }
 
-func delegatorBinding(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *rbacv1.ClusterRoleBinding {
+func newDelegatorBinding(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-		ObjectMeta: farMarks(csv, "", csvinfo.ServiceName(e.Deployment.Name)+"-"+authDelegator),
-		Subjects:   subjects(csv, e), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: authDelegator},
+		ObjectMeta: newLabelledMeta(csv, "", csvinfo.ServiceName(e.Deployment.Name)+"-"+authDelegator),
+		Subjects:   newSubjects(csv, e), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: authDelegator},
 	}
 }
 
-func readerBinding(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *rbacv1.RoleBinding {
+func newReaderBinding(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
-		ObjectMeta: farMarks(csv, authNamespace, csvinfo.ServiceName(e.Deployment.Name)+"-auth-reader"),
-		Subjects:   subjects(csv, e), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: authReader},
+		ObjectMeta: newLabelledMeta(csv, authNamespace, csvinfo.ServiceName(e.Deployment.Name)+"-auth-reader"),
+		Subjects:   newSubjects(csv, e), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: authReader},
 	}
 }
 
-func subjects(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) []rbacv1.Subject {
+func newSubjects(csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: csv.Namespace, Name: e.ServiceAccount()}}
 }
 
-// apiService is the APIService of an owned API.
-func apiService(csv *v1alpha1.ClusterServiceVersion, api *v1alpha1.APIServiceDescription, ca []byte) *apiregistrationv1.APIService {
+// newAPIService returns the APIService of an owned API.
+func newAPIService(csv *v1alpha1.ClusterServiceVersion, api *v1alpha1.APIServiceDescription, ca []byte) *apiregistrationv1.APIService {
 	port := api.ContainerPort
 	if port == 0 {
 		port = csvinfo.DefaultPort
 	}
 	return &apiregistrationv1.APIService{
-		ObjectMeta: farMarks(csv, "", csvinfo.APIServiceName(*api)),
+		ObjectMeta: newLabelledMeta(csv, "", csvinfo.APIServiceName(*api)),
 		Spec: apiregistrationv1.APIServiceSpec{
 			Group: api.Group, Version: api.Version, CABundle: ca, GroupPriorityMinimum: groupPriority, VersionPriority: versionPriority,
 			Service: &apiregistrationv1.ServiceReference{Namespace: csv.Namespace, Name: csvinfo.ServiceName(api.DeploymentName), Port: ptr.To(port)},

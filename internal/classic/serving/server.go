@@ -21,84 +21,84 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/owned"
 )
 
-// Certificates lie in Secrets of the operators' namespaces, which may be any. A lost one is noticed by
-// the metadata of those with the label olm.managed; a role cannot be bound to labels.
+// Certificates are in Secrets of the operators' namespaces, which may be any. The controller watches the metadata
+// of Secrets with the label olm.managed, but a role cannot be limited to labels.
 
 // +kubebuilder:rbac:groups="",resources=services;secrets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings;clusterrolebindings,verbs=create;patch
 
-// In kube-system lie the bindings to the role by which servers of APIs read who their clients are.
+// The bindings to the role by which API servers read the client authentication are in kube-system.
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=kube-system,resources=rolebindings,verbs=list;delete
 // +kubebuilder:rbac:groups=apiregistration.k8s.io,resources=apiservices,verbs=get;list;watch;create;update;delete
 
-// Field managers of server-side apply. The Service has the one that other implementations use, so
-// that no field of it has two managers after a take-over.
+// Field managers of server-side apply. The one for Services is that of other OLM implementations, so that no field
+// has two managers after a migration.
 const (
 	serviceManager = client.FieldOwner("olm.install")
 	fieldManager   = client.FieldOwner("mainstay")
 )
 
-// Server makes what stands in front of webhooks and APIs.
+// Server creates and updates the objects in front of webhooks and APIs.
 type Server struct {
-	// Client writes, with the rights of whom the installation is made as.
+	// Client writes with the rights of the account that installs the operator.
 	Client client.Client
-	// Reader reads from the API server itself.
+	// Reader reads from the API server without the cache.
 	Reader client.Reader
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
-	// Annotations are put on APIServices that are made; nil is none.
+	// Annotations are set on created APIServices; may be nil.
 	Annotations map[string]string
 }
 
-// Issued is what an installation serves with.
+// Issued describes the serving certificates of an installation.
 type Issued struct {
-	// CAs are the authorities, by Deployment, in PEM.
+	// CAs are the certificates of the authorities by Deployment, PEM encoded.
 	CAs map[string][]byte
-	// Updated: a certificate was made. RotateAt is when the first of all ends.
+	// Updated is true when a certificate was issued. RotateAt is the earliest time for a renewal.
 	Updated  bool
 	RotateAt time.Time
 }
 
-// Ensure makes Services, certificates and rights for all that a ClusterServiceVersion serves. A
-// certificate that is good is kept, so that pods are not replaced needlessly.
+// Ensure applies the Services, certificates and rights for all endpoints of a ClusterServiceVersion. It keeps
+// valid certificates, so that pods are not replaced needlessly.
 func (s *Server) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*Issued, error) {
 	issued := &Issued{CAs: map[string][]byte{}}
 	var authority *certificate.Pair
 	for _, e := range csvinfo.Endpoints(csv) {
-		if err := s.apply(ctx, service(csv, &e), serviceManager); err != nil {
+		if err := s.applyObject(ctx, newService(csv, &e), serviceManager); err != nil {
 			return nil, err
 		}
 
-		found, err := s.secret(ctx, csv, &e)
+		found, err := s.readSecret(ctx, csv, &e)
 		if err != nil {
 			return nil, err
 		}
 
-		if Stale(found, hostsOf(&e, csv.Namespace), s.Now()) != "" {
+		if Stale(found, serviceHosts(&e, csv.Namespace), s.Now()) != "" {
 			if authority == nil {
 				if authority, err = newAuthority(s.Now()); err != nil {
 					return nil, err
 				}
 			}
-			data, err := issue(authority, hostsOf(&e, csv.Namespace), s.Now())
+			data, err := issueSecretData(authority, serviceHosts(&e, csv.Namespace), s.Now())
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", secretOf(&e, csv.Namespace), err)
+				return nil, fmt.Errorf("%s: %w", secretText(&e, csv.Namespace), err)
 			}
-			found, issued.Updated = secret(csv, &e, data), true
+			found, issued.Updated = newSecret(csv, &e, data), true
 		} else {
-			found = secret(csv, &e, found.Data)
+			found = newSecret(csv, &e, found.Data)
 		}
 
-		if err := s.apply(ctx, found, fieldManager); err != nil {
+		if err := s.applyObject(ctx, found, fieldManager); err != nil {
 			return nil, err
 		}
 
 		issued.CAs[e.Deployment.Name] = found.Data[KeyCA]
-		if at := rotateAt(found); issued.RotateAt.IsZero() || at.Before(issued.RotateAt) {
+		if at := rotationTime(found); issued.RotateAt.IsZero() || at.Before(issued.RotateAt) {
 			issued.RotateAt = at
 		}
-		if err := s.rights(ctx, csv, &e); err != nil {
+		if err := s.applyRights(ctx, csv, &e); err != nil {
 			return nil, err
 		}
 	}
@@ -106,28 +106,28 @@ func (s *Server) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 	return issued, nil
 }
 
-// rights lets the pods read their certificate, and those that serve APIs ask the API server about
-// their clients.
-func (s *Server) rights(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) error {
-	objects := []client.Object{role(csv, e), roleBinding(csv, e)}
+// applyRights lets the pods read their certificate. It lets pods that serve APIs delegate authentication to the API
+// server.
+func (s *Server) applyRights(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) error {
+	objects := []client.Object{newRole(csv, e), newRoleBinding(csv, e)}
 	if e.ServesAPIs {
-		objects = append(objects, delegatorBinding(csv, e), readerBinding(csv, e))
+		objects = append(objects, newDelegatorBinding(csv, e), newReaderBinding(csv, e))
 	}
 
 	for _, object := range objects {
-		if err := s.apply(ctx, object, fieldManager); err != nil {
+		if err := s.applyObject(ctx, object, fieldManager); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// EnsureAPIServices registers the owned APIs. It fails when one is another's; mayAdopt tells of one
-// that exists whether it is not.
+// EnsureAPIServices creates or updates the APIServices of the owned APIs. It returns an error if one belongs to
+// another owner, which mayAdopt decides for existing ones.
 func (s *Server) EnsureAPIServices(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, issued *Issued, mayAdopt func(*apiregistrationv1.APIService) bool) error {
 	for i := range csv.Spec.APIServiceDefinitions.Owned {
 		api := &csv.Spec.APIServiceDefinitions.Owned[i]
-		wanted := apiService(csv, api, issued.CAs[api.DeploymentName])
+		wanted := newAPIService(csv, api, issued.CAs[api.DeploymentName])
 		found := &apiregistrationv1.APIService{}
 		err := s.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 		switch {
@@ -154,12 +154,12 @@ func (s *Server) EnsureAPIServices(ctx context.Context, csv *v1alpha1.ClusterSer
 	return nil
 }
 
-// NotAdoptable says that an APIService is another's.
+// NotAdoptable returns the error for an APIService that belongs to another owner.
 func NotAdoptable(name string) error {
 	return fmt.Errorf("pre-existing APIService %s is not adoptable", name)
 }
 
-func (s *Server) secret(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) (*corev1.Secret, error) {
+func (s *Server) readSecret(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint) (*corev1.Secret, error) {
 	found := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: csv.Namespace, Name: csvinfo.SecretName(e.Deployment.Name)}
 	if err := s.Reader.Get(ctx, key, found); apierrors.IsNotFound(err) {
@@ -170,9 +170,9 @@ func (s *Server) secret(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 	return found, nil
 }
 
-// apply writes an object, of which nothing but what is given is ours.
-func (s *Server) apply(ctx context.Context, object client.Object, manager client.FieldOwner) error {
-	content, err := toApply(object)
+// applyObject applies an object by server-side apply.
+func (s *Server) applyObject(ctx context.Context, object client.Object, manager client.FieldOwner) error {
+	content, err := toApplyConfiguration(object)
 	if err == nil {
 		err = s.Client.Apply(ctx, content, manager, client.ForceOwnership)
 	}
@@ -182,7 +182,7 @@ func (s *Server) apply(ctx context.Context, object client.Object, manager client
 	return nil
 }
 
-func toApply(object client.Object) (runtime.ApplyConfiguration, error) {
+func toApplyConfiguration(object client.Object) (runtime.ApplyConfiguration, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return nil, err
@@ -191,9 +191,8 @@ func toApply(object client.Object) (runtime.ApplyConfiguration, error) {
 	return client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), nil
 }
 
-// Remove deletes what of a ClusterServiceVersion lies outside of its namespace, and no other takes
-// over: its APIServices, and bindings in kube-system. Cluster-scoped roles and bindings are left to
-// the caller.
+// Remove deletes the APIServices of a ClusterServiceVersion and its bindings in kube-system. The caller deletes
+// cluster-scoped roles and bindings.
 func (s *Server) Remove(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
 	if len(csv.Spec.APIServiceDefinitions.Owned) == 0 {
 		return nil

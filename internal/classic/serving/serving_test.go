@@ -33,14 +33,14 @@ func newCSV() *v1alpha1.ClusterServiceVersion {
 	return csv
 }
 
-func content(t *testing.T, at time.Time, hosts ...string) map[string][]byte {
+func newSecretData(t *testing.T, at time.Time, hosts ...string) map[string][]byte {
 	t.Helper()
 	authority, err := newAuthority(at)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	data, err := issue(authority, hosts, at)
+	data, err := issueSecretData(authority, hosts, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +48,13 @@ func content(t *testing.T, at time.Time, hosts ...string) map[string][]byte {
 	return data
 }
 
-func TestIssue(t *testing.T) {
+func TestIssueSecretData(t *testing.T) {
 	hosts := Hosts("a-service", "ns")
 	if diff := cmp.Diff([]string{"a-service.ns", "a-service.ns.svc", "a-service.ns.svc.cluster.local"}, hosts); diff != "" {
 		t.Errorf("hosts (-want +got):\n%s", diff)
 	}
 
-	data := content(t, now, hosts...)
+	data := newSecretData(t, now, hosts...)
 	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestIssue(t *testing.T) {
 
 func TestStale(t *testing.T) {
 	hosts := Hosts("a-service", "ns")
-	good := content(t, now, hosts...)
+	good := newSecretData(t, now, hosts...)
 	without := func(key string) map[string][]byte {
 		data := map[string][]byte{}
 		for k, v := range good {
@@ -83,7 +83,7 @@ func TestStale(t *testing.T) {
 	}
 
 	other := without(KeyCA)
-	other[KeyCA] = content(t, now, hosts...)[KeyCA]
+	other[KeyCA] = newSecretData(t, now, hosts...)[KeyCA]
 	odd := without(corev1.TLSCertKey)
 	odd[corev1.TLSCertKey] = []byte("odd")
 	tests := map[string]struct {
@@ -100,7 +100,7 @@ func TestStale(t *testing.T) {
 		"an odd one":        {odd, now, "the certificate cannot be read"},
 		"no key":            {without(corev1.TLSPrivateKeyKey), now, "the private key is missing"},
 		"another authority": {other, now, "the certificate is not accepted for host a-service.ns"},
-		"a host is missing": {content(t, now, hosts[:2]...), now, "the certificate is not accepted for host a-service.ns.svc.cluster.local"},
+		"a host is missing": {newSecretData(t, now, hosts[:2]...), now, "the certificate is not accepted for host a-service.ns.svc.cluster.local"},
 	}
 
 	for name, tt := range tests {
@@ -112,7 +112,7 @@ func TestStale(t *testing.T) {
 	if Stale(nil, hosts, now) == "" {
 		t.Error("no Secret is good")
 	}
-	if at := rotateAt(&corev1.Secret{Data: good}); !at.Equal(now.Add(Validity - RotateBefore)) {
+	if at := rotationTime(&corev1.Secret{Data: good}); !at.Equal(now.Add(Validity - RotateBefore)) {
 		t.Errorf("it is made anew at %s", at)
 	}
 }
@@ -147,19 +147,19 @@ func TestMayAdopt(t *testing.T) {
 	}
 }
 
-func TestObjects(t *testing.T) {
+func TestNewObjects(t *testing.T) {
 	csv := newCSV()
 	e := &csvinfo.Endpoints(csv)[0]
-	s := service(csv, e)
+	s := newService(csv, e)
 	if s.Name != "a-service" || !cmp.Equal(s.Spec.Selector, map[string]string{"app": "a"}) || s.Spec.Ports[0].Port != 443 || s.Spec.Ports[0].Name != "443" || !csvinfo.IsOwner(s.OwnerReferences, csv) {
 		t.Errorf("service %+v", s)
 	}
-	if r := role(csv, e); r.Name != "a-service-cert" || !cmp.Equal(r.Rules, []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a-service-cert"}}}) {
+	if r := newRole(csv, e); r.Name != "a-service-cert" || !cmp.Equal(r.Rules, []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a-service-cert"}}}) {
 		t.Errorf("role %+v", r)
 	}
 
 	subject := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ns", Name: "sa"}}
-	delegator, reader, binding := delegatorBinding(csv, e), readerBinding(csv, e), roleBinding(csv, e)
+	delegator, reader, binding := newDelegatorBinding(csv, e), newReaderBinding(csv, e), newRoleBinding(csv, e)
 	if delegator.Name != "a-service-system:auth-delegator" || delegator.RoleRef.Name != "system:auth-delegator" || !cmp.Equal(delegator.Subjects, subject) {
 		t.Errorf("binding %+v", delegator)
 	}
@@ -170,7 +170,7 @@ func TestObjects(t *testing.T) {
 		t.Errorf("binding %+v", binding)
 	}
 
-	api := apiService(csv, &csv.Spec.APIServiceDefinitions.Owned[0], []byte("ca"))
+	api := newAPIService(csv, &csv.Spec.APIServiceDefinitions.Owned[0], []byte("ca"))
 	if api.Name != "v1.g.example.com" || *api.Spec.Service.Port != 443 || api.Spec.Service.Name != "a-service" || string(api.Spec.CABundle) != "ca" || api.Labels[csvinfo.LabelManaged] != "true" {
 		t.Errorf("APIService %+v", api)
 	}
@@ -179,14 +179,14 @@ func TestObjects(t *testing.T) {
 func TestIssues(t *testing.T) {
 	csv := newCSV()
 	endpoints := csvinfo.Endpoints(csv)
-	data := content(t, now, Hosts("a-service", "ns")...)
+	data := newSecretData(t, now, Hosts("a-service", "ns")...)
 	hash := CAHash(data[KeyCA])
 	fresh := func() (*State, *appsv1.Deployment) {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 		d.Spec.Template.Annotations = map[string]string{csvinfo.AnnotationCAHash: hash}
-		api := apiService(csv, &csv.Spec.APIServiceDefinitions.Owned[0], data[KeyCA])
+		api := newAPIService(csv, &csv.Spec.APIServiceDefinitions.Owned[0], data[KeyCA])
 		return &State{
-			csv: csv, endpoints: endpoints, secrets: map[string]*corev1.Secret{"a": secret(csv, &endpoints[0], data)},
+			csv: csv, endpoints: endpoints, secrets: map[string]*corev1.Secret{"a": newSecret(csv, &endpoints[0], data)},
 			services: map[string]bool{"a": true}, missing: map[string][]string{}, apis: map[string]*apiregistrationv1.APIService{api.Name: api},
 		}, d
 	}
@@ -245,7 +245,7 @@ func TestIsDisruption(t *testing.T) {
 	}
 	pending := pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending })
 	old := pod(func(p *corev1.Pod) {
-		p.Status.Phase, p.CreationTimestamp = corev1.PodPending, metav1.NewTime(now.Add(-disruptionTime))
+		p.Status.Phase, p.CreationTimestamp = corev1.PodPending, metav1.NewTime(now.Add(-maxStartupTime))
 	})
 	ends := pod(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })
 	nowhere := pod(func(p *corev1.Pod) {

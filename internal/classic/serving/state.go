@@ -17,21 +17,21 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// State is what stands in front of the webhooks and APIs of a ClusterServiceVersion.
+// State has the existing objects in front of the webhooks and APIs of a ClusterServiceVersion.
 type State struct {
 	csv       *v1alpha1.ClusterServiceVersion
 	endpoints []csvinfo.Endpoint
 	// secrets are the serving Secrets, by Deployment.
 	secrets map[string]*corev1.Secret
-	// services are those, by Deployment, that exist.
+	// services is true for each Deployment whose Service exists.
 	services map[string]bool
-	// missing are, by Deployment, the other objects that are not there.
+	// missing has messages about the other objects that do not exist, by Deployment.
 	missing map[string][]string
 	// apis are the APIServices, by name.
 	apis map[string]*apiregistrationv1.APIService
 }
 
-// Read reads the State. A ClusterServiceVersion that serves nothing costs no request.
+// Read reads the State of a ClusterServiceVersion. It sends no request if there are no endpoints.
 func (s *Server) Read(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*State, error) {
 	st := &State{
 		csv: csv, endpoints: csvinfo.Endpoints(csv), secrets: map[string]*corev1.Secret{}, services: map[string]bool{},
@@ -39,7 +39,7 @@ func (s *Server) Read(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) 
 	}
 	for i := range st.endpoints {
 		e := &st.endpoints[i]
-		found, err := s.secret(ctx, csv, e)
+		found, err := s.readSecret(ctx, csv, e)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func (s *Server) Read(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) 
 		if !e.ServesAPIs {
 			continue
 		}
-		if err := s.readAround(ctx, st, e); err != nil {
+		if err := s.readRelatedObjects(ctx, st, e); err != nil {
 			return nil, err
 		}
 	}
@@ -67,8 +67,8 @@ func (s *Server) Read(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) 
 	return st, nil
 }
 
-// readAround looks for the Service, the account and the rights of a Deployment that serves APIs.
-func (s *Server) readAround(ctx context.Context, st *State, e *csvinfo.Endpoint) error {
+// readRelatedObjects checks the Service, the service account and the rights of a Deployment that serves APIs.
+func (s *Server) readRelatedObjects(ctx context.Context, st *State, e *csvinfo.Endpoint) error {
 	exists := func(object client.Object) (bool, error) {
 		probe := &metav1.PartialObjectMetadata{}
 		probe.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
@@ -80,7 +80,7 @@ func (s *Server) readAround(ctx context.Context, st *State, e *csvinfo.Endpoint)
 		return err == nil, nil
 	}
 
-	found, err := exists(service(st.csv, e))
+	found, err := exists(newService(st.csv, e))
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *Server) readAround(ctx context.Context, st *State, e *csvinfo.Endpoint)
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: st.csv.Namespace, Name: e.ServiceAccount()},
 	}
-	for _, object := range []client.Object{account, role(st.csv, e), roleBinding(st.csv, e), delegatorBinding(st.csv, e), readerBinding(st.csv, e)} {
+	for _, object := range []client.Object{account, newRole(st.csv, e), newRoleBinding(st.csv, e), newDelegatorBinding(st.csv, e), newReaderBinding(st.csv, e)} {
 		found, err := exists(object)
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func (s *Server) readAround(ctx context.Context, st *State, e *csvinfo.Endpoint)
 	return nil
 }
 
-// CAHashes are the hashes of the authorities, by Deployment. A Deployment without one is left out.
+// CAHashes returns the hashes of the authorities by Deployment. It omits Deployments without an authority.
 func (st *State) CAHashes() map[string]string {
 	hashes := map[string]string{}
 	for name, secret := range st.secrets {
@@ -115,29 +115,29 @@ func (st *State) CAHashes() map[string]string {
 	return hashes
 }
 
-// MustRotate reports whether a certificate must be made anew.
+// MustRotate reports whether a certificate must be renewed.
 func (st *State) MustRotate(now time.Time) bool {
 	for i := range st.endpoints {
 		e := &st.endpoints[i]
-		if Stale(st.secrets[e.Deployment.Name], hostsOf(e, st.csv.Namespace), now) != "" {
+		if Stale(st.secrets[e.Deployment.Name], serviceHosts(e, st.csv.Namespace), now) != "" {
 			return true
 		}
 	}
 	return false
 }
 
-// RotateAt is when the first certificate must be made anew; zero when none ever must.
+// RotateAt returns when the first certificate must be renewed; the zero time when there is none.
 func (st *State) RotateAt() time.Time {
 	var first time.Time
 	for _, secret := range st.secrets {
-		if at := rotateAt(secret); first.IsZero() || at.Before(first) {
+		if at := rotationTime(secret); first.IsZero() || at.Before(first) {
 			first = at
 		}
 	}
 	return first
 }
 
-// Adoptable says which owned APIService is another's; nil when none is.
+// Adoptable returns an error for an APIService that belongs to another owner; nil when there is none.
 func (st *State) Adoptable(mayAdopt func(*apiregistrationv1.APIService) bool) error {
 	for _, api := range st.csv.Spec.APIServiceDefinitions.Owned {
 		if found := st.apis[csvinfo.APIServiceName(api)]; found != nil && !mayAdopt(found) {
@@ -147,12 +147,12 @@ func (st *State) Adoptable(mayAdopt func(*apiregistrationv1.APIService) bool) er
 	return nil
 }
 
-// Issues say what of the owned APIs is not as it was installed. live gives the Deployment of a name
-// in the cluster, nil when there is none.
+// Issues returns the differences between the owned APIs and what was installed. live returns the Deployment of a
+// name; nil when it does not exist.
 func (st *State) Issues(live func(string) *appsv1.Deployment, mayAdopt func(*apiregistrationv1.APIService) bool) []error {
 	var issues []error
 	for _, api := range st.csv.Spec.APIServiceDefinitions.Owned {
-		if err := st.issue(&api, live(api.DeploymentName), mayAdopt); err != nil {
+		if err := st.checkAPIService(&api, live(api.DeploymentName), mayAdopt); err != nil {
 			issues = append(issues, err)
 		}
 		for _, missing := range st.missing[api.DeploymentName] {
@@ -163,7 +163,7 @@ func (st *State) Issues(live func(string) *appsv1.Deployment, mayAdopt func(*api
 	return issues
 }
 
-func (st *State) issue(api *v1alpha1.APIServiceDescription, deployment *appsv1.Deployment, mayAdopt func(*apiregistrationv1.APIService) bool) error {
+func (st *State) checkAPIService(api *v1alpha1.APIServiceDescription, deployment *appsv1.Deployment, mayAdopt func(*apiregistrationv1.APIService) bool) error {
 	name, service := csvinfo.APIServiceName(*api), csvinfo.ServiceName(api.DeploymentName)
 	registered, secret := st.apis[name], st.secrets[api.DeploymentName]
 	switch {
@@ -198,7 +198,7 @@ func (st *State) issue(api *v1alpha1.APIServiceDescription, deployment *appsv1.D
 	return nil
 }
 
-// Unavailable returns the owned APIServices that the API server does not get through to.
+// Unavailable returns the owned APIServices that the API server cannot reach.
 func (st *State) Unavailable() []v1alpha1.APIServiceDescription {
 	var unavailable []v1alpha1.APIServiceDescription
 	for _, api := range st.csv.Spec.APIServiceDefinitions.Owned {
@@ -209,7 +209,7 @@ func (st *State) Unavailable() []v1alpha1.APIServiceDescription {
 	return unavailable
 }
 
-// IsAvailable reports whether the API server gets through to an APIService.
+// IsAvailable reports whether the API server can reach an APIService.
 func IsAvailable(s *apiregistrationv1.APIService) bool {
 	for _, c := range s.Status.Conditions {
 		if c.Type == apiregistrationv1.Available {
@@ -219,8 +219,8 @@ func IsAvailable(s *apiregistrationv1.APIService) bool {
 	return false
 }
 
-// MayAdopt reports whether a ClusterServiceVersion may take an APIService: its labels name itself, the
-// one that it replaces, or one that is going, of which the phase is asked for.
+// MayAdopt returns a function that reports whether a ClusterServiceVersion may adopt an APIService. It may if the
+// owner labels name itself or the one that it replaces, or one whose phase is Replacing or Deleting.
 func MayAdopt(csv *v1alpha1.ClusterServiceVersion, phase func(namespace, name string) v1alpha1.ClusterServiceVersionPhase) func(*apiregistrationv1.APIService) bool {
 	return func(found *apiregistrationv1.APIService) bool {
 		namespace, name, ok := csvinfo.OwnedByLabels(found.Labels)

@@ -19,16 +19,16 @@ const (
 	LabelGenerateName = "olm.webhook-description-generate-name"
 	// LabelHash is the hash of the description.
 	LabelHash = "olm.webhook-description-hash"
-	// AnnotationNamespaces is the hash of the selector of the namespaces that the webhook is asked
-	// about: a group that is made anew has another one, though nothing else has changed.
+	// AnnotationNamespaces is the hash of the webhook's namespace selector. A recreated group has
+	// another selector, although nothing else has changed.
 	AnnotationNamespaces = "mainstay.dev/webhook-namespaces-hash"
 )
 
-// defaultPort is the port of a webhook that names none.
+// defaultPort is the port of a webhook whose description has none.
 const defaultPort = 443
 
-// namespaceSelector says of which namespaces a webhook is asked: those that the group names, or those
-// that it selects. Nil means all.
+// namespaceSelector returns the selector of the namespaces that a webhook is called for: the target namespaces
+// of the group. Nil means all.
 func namespaceSelector(group *operatorsv1.OperatorGroup) *metav1.LabelSelector {
 	if len(group.Spec.TargetNamespaces) > 0 {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{group.NamespaceLabel(): ""}}
@@ -36,34 +36,34 @@ func namespaceSelector(group *operatorsv1.OperatorGroup) *metav1.LabelSelector {
 	return group.Spec.Selector
 }
 
-// mark says what the configuration of an admission webhook was made of.
-type mark struct{ name, description, namespaces string }
+// fingerprint identifies the input of an admission webhook's configuration.
+type fingerprint struct{ name, description, namespaces string }
 
-func markOf(d *v1alpha1.WebhookDescription, group *operatorsv1.OperatorGroup) (mark, error) {
+func newFingerprint(d *v1alpha1.WebhookDescription, group *operatorsv1.OperatorGroup) (fingerprint, error) {
 	description, err := csvinfo.Hash(d)
 	if err != nil {
-		return mark{}, err
+		return fingerprint{}, err
 	}
 	namespaces, err := csvinfo.Hash(namespaceSelector(group))
-	return mark{d.GenerateName, description, namespaces}, err
+	return fingerprint{d.GenerateName, description, namespaces}, err
 }
 
-// markOn reads the mark of a configuration.
-func markOn(object client.Object) mark {
-	return mark{object.GetLabels()[LabelGenerateName], object.GetLabels()[LabelHash], object.GetAnnotations()[AnnotationNamespaces]}
+// fingerprintOf returns the fingerprint in the metadata of a configuration.
+func fingerprintOf(object client.Object) fingerprint {
+	return fingerprint{object.GetLabels()[LabelGenerateName], object.GetLabels()[LabelHash], object.GetAnnotations()[AnnotationNamespaces]}
 }
 
-// service is where a webhook is reached.
-func service(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription) *admissionregistrationv1.ServiceReference {
+// newServiceReference returns the reference to the Service of a webhook.
+func newServiceReference(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription) *admissionregistrationv1.ServiceReference {
 	return &admissionregistrationv1.ServiceReference{
 		Namespace: csv.Namespace, Name: csvinfo.ServiceName(d.DeploymentName),
 		Path: d.WebhookPath, Port: ptr.To(cmp.Or(d.ContainerPort, defaultPort)),
 	}
 }
 
-// configurationOf is the configuration of an admission webhook.
-func configurationOf(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription, group *operatorsv1.OperatorGroup, ca []byte) (client.Object, error) {
-	mark, err := markOf(d, group)
+// newConfiguration returns the configuration of an admission webhook.
+func newConfiguration(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription, group *operatorsv1.OperatorGroup, ca []byte) (client.Object, error) {
+	fp, err := newFingerprint(d, group)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +71,12 @@ func configurationOf(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDes
 	meta := metav1.ObjectMeta{
 		GenerateName: d.GenerateName + "-",
 		Labels: csvinfo.With(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{
-			LabelGenerateName: mark.name, LabelHash: mark.description, csvinfo.LabelManaged: "true",
+			LabelGenerateName: fp.name, LabelHash: fp.description, csvinfo.LabelManaged: "true",
 		}),
-		Annotations: map[string]string{AnnotationNamespaces: mark.namespaces},
+		Annotations: map[string]string{AnnotationNamespaces: fp.namespaces},
 	}
 
-	config := admissionregistrationv1.WebhookClientConfig{Service: service(csv, d), CABundle: ca}
+	config := admissionregistrationv1.WebhookClientConfig{Service: newServiceReference(csv, d), CABundle: ca}
 	if d.Type == v1alpha1.MutatingAdmissionWebhook {
 		return &admissionregistrationv1.MutatingWebhookConfiguration{
 			ObjectMeta: meta,
@@ -99,9 +99,9 @@ func configurationOf(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDes
 	}, nil
 }
 
-// overwrite makes a configuration that is there what it should be, apart from what others put on its
-// metadata.
-func overwrite(found, wanted client.Object) {
+// updateConfiguration sets the wanted webhooks in an existing configuration. It keeps labels and annotations that
+// others have set.
+func updateConfiguration(found, wanted client.Object) {
 	found.SetLabels(csvinfo.With(found.GetLabels(), wanted.GetLabels()))
 	found.SetAnnotations(csvinfo.With(found.GetAnnotations(), wanted.GetAnnotations()))
 	switch found := found.(type) {

@@ -1,8 +1,6 @@
-// Package webhook is what olm-operator does with the webhooks that a ClusterServiceVersion describes:
-// it checks the descriptions, makes and removes the configurations of admission webhooks, and has the
-// API server convert objects by conversion webhooks.
+// Package webhook manages the webhooks that a ClusterServiceVersion describes. It validates the descriptions,
+// creates and deletes the configurations of admission webhooks, and sets conversion webhooks in CRDs.
 //
-// The Services in front of the webhooks and their certificates are the serving room's; when an
-// operator is installed, and what becomes of it while its webhooks are missing, is decided by the
-// controller of ClusterServiceVersions, which calls this package.
+// Package serving manages the Services and certificates of the webhooks. Package csv calls this package, and
+// decides which phase missing webhooks lead to.
 package webhook

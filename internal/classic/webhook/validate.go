@@ -25,9 +25,9 @@ var (
 	errNoGroup      = errors.New("error retrieving OperatorGroup info")
 )
 
-// Validate refuses descriptions of webhooks that must not be installed: two of one name, and such as
-// could keep the cluster from being repaired because they are asked about everything, about operators
-// or about webhooks. The error is the message of the failed ClusterServiceVersion.
+// Validate returns an error for webhooks that must not be installed: two with the same name, and webhooks for all
+// API groups, for OLM's group or for webhook configurations. These could prevent a repair of the cluster. The
+// error is the message of the failed ClusterServiceVersion.
 func Validate(csv *v1alpha1.ClusterServiceVersion) error {
 	names := sets.Set[string]{}
 	for i := range csv.Spec.WebhookDefinitions {
@@ -62,8 +62,8 @@ func validateRule(rule admissionregistrationv1.RuleWithOperations) error {
 	return nil
 }
 
-// isConfiguration takes the plural, which is what rules hold, and the kind, which some authors write
-// and which OLM Classic looks for; either may have a subresource.
+// isConfiguration reports whether a resource in a rule is a webhook configuration. It accepts the plural, which
+// rules contain, and the kind, which some authors write and OLM Classic checks. Both may have a subresource.
 func isConfiguration(resource string) bool {
 	resource, _, _ = strings.Cut(strings.ToLower(resource), "/")
 	switch strings.TrimSuffix(resource, "s") {
@@ -73,8 +73,8 @@ func isConfiguration(resource string) bool {
 	return false
 }
 
-// validateConversion refuses a conversion webhook that could not work: a CRD is one for the whole
-// cluster, and so must be what converts its objects.
+// validateConversion returns an error for a conversion webhook that cannot work. A CRD is cluster-scoped, so its
+// conversion webhook must support all namespaces.
 func validateConversion(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription) error {
 	for _, mode := range csv.Spec.InstallModes {
 		if mode.Supported != (mode.Type == v1alpha1.InstallModeTypeAllNamespaces) {
@@ -91,13 +91,13 @@ func validateConversion(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.Webhook
 	return nil
 }
 
-// owns reports whether a ClusterServiceVersion owns a CRD.
-func owns(csv *v1alpha1.ClusterServiceVersion, crd string) bool {
+// ownsCRD reports whether a ClusterServiceVersion owns a CRD.
+func ownsCRD(csv *v1alpha1.ClusterServiceVersion, crd string) bool {
 	return slices.ContainsFunc(csv.Spec.CustomResourceDefinitions.Owned, func(d v1alpha1.CRDDescription) bool { return d.Name == crd })
 }
 
-// converts reports whether objects of a CRD are converted by a webhook.
-func converts(crd *apiextensionsv1.CustomResourceDefinition) bool {
+// hasConversionWebhook reports whether a CRD has a conversion webhook with a CA bundle.
+func hasConversionWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	c := crd.Spec.Conversion
 	return c != nil && c.Strategy == apiextensionsv1.WebhookConverter &&
 		c.Webhook != nil && c.Webhook.ClientConfig != nil && len(c.Webhook.ClientConfig.CABundle) > 0

@@ -21,26 +21,25 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;patch
 
-// Webhooks makes and removes what has the API server call the webhooks of ClusterServiceVersions.
+// Webhooks creates and deletes the webhook configurations of ClusterServiceVersions.
 type Webhooks struct {
-	// Client writes. What it reads, metadata of webhook configurations, may come from a cache.
+	// Client writes. It may read the metadata of webhook configurations from a cache.
 	Client client.Client
-	// Reader reads from the API server itself what must not be out of date: what is there before
-	// more is made, and CRDs. Nil means Client.
+	// Reader reads from the API server without the cache what must not be stale: CRDs, and existing
+	// configurations before new ones are created. Nil means Client.
 	Reader client.Reader
 }
 
-func (w *Webhooks) reader() client.Reader {
+func (w *Webhooks) liveReader() client.Reader {
 	if w.Reader != nil {
 		return w.Reader
 	}
 	return w.Client
 }
 
-// Ensure makes the configurations of the admission webhooks of a ClusterServiceVersion and has its
-// conversion webhooks convert. group is the OperatorGroup of the namespace, whose namespaces the
-// admission webhooks are asked about; caBundle gives the authority, PEM encoded, that issued the
-// certificate of a Deployment.
+// Ensure creates or updates the configurations of a ClusterServiceVersion's admission webhooks, and sets its
+// conversion webhooks in CRDs. The admission webhooks are called for the target namespaces of group, the OperatorGroup
+// of the namespace. caBundle returns the PEM-encoded authority of a Deployment's certificate.
 func (w *Webhooks) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup, caBundle func(deployment string) []byte) error {
 	if group == nil && len(csv.Spec.WebhookDefinitions) > 0 {
 		return errNoGroup
@@ -62,15 +61,15 @@ func (w *Webhooks) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersi
 	return nil
 }
 
-// ensureAdmission updates the configuration of an admission webhook, or makes it. Its name is made up
-// by the API server, so that several may be there when two processes ran at once: one is kept.
+// ensureAdmission creates or updates the configuration of an admission webhook. The API server generates its name,
+// so two concurrent instances may create several. All but the oldest are deleted.
 func (w *Webhooks) ensureAdmission(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription, group *operatorsv1.OperatorGroup, ca []byte) error {
-	wanted, err := configurationOf(csv, d, group, ca)
+	wanted, err := newConfiguration(csv, d, group, ca)
 	if err != nil {
 		return fmt.Errorf("webhook %q: %w", d.GenerateName, err)
 	}
 
-	found, err := w.list(ctx, csv, d)
+	found, err := w.listConfigurations(ctx, csv, d)
 	if err != nil {
 		return fmt.Errorf("listing the configurations of webhook %q: %w", d.GenerateName, err)
 	}
@@ -82,7 +81,7 @@ func (w *Webhooks) ensureAdmission(ctx context.Context, csv *v1alpha1.ClusterSer
 		return nil
 	}
 
-	overwrite(found[0], wanted)
+	updateConfiguration(found[0], wanted)
 	if err := w.Client.Update(ctx, found[0]); err != nil {
 		return fmt.Errorf("updating the configuration %s of webhook %q: %w", found[0].GetName(), d.GenerateName, err)
 	}
@@ -96,13 +95,13 @@ func (w *Webhooks) ensureAdmission(ctx context.Context, csv *v1alpha1.ClusterSer
 	return nil
 }
 
-// list returns the configurations that were made for an admission webhook, the oldest first.
-func (w *Webhooks) list(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription) ([]client.Object, error) {
+// listConfigurations returns the configurations of an admission webhook, the oldest first.
+func (w *Webhooks) listConfigurations(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription) ([]client.Object, error) {
 	of := client.MatchingLabels(csvinfo.With(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{LabelGenerateName: d.GenerateName}))
 	var found []client.Object
 	if d.Type == v1alpha1.MutatingAdmissionWebhook {
 		var list admissionregistrationv1.MutatingWebhookConfigurationList
-		if err := w.reader().List(ctx, &list, of); err != nil {
+		if err := w.liveReader().List(ctx, &list, of); err != nil {
 			return nil, err
 		}
 		for i := range list.Items {
@@ -110,7 +109,7 @@ func (w *Webhooks) list(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 		}
 	} else {
 		var list admissionregistrationv1.ValidatingWebhookConfigurationList
-		if err := w.reader().List(ctx, &list, of); err != nil {
+		if err := w.liveReader().List(ctx, &list, of); err != nil {
 			return nil, err
 		}
 		for i := range list.Items {
@@ -125,17 +124,17 @@ func (w *Webhooks) list(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 	return found, nil
 }
 
-// Check reports whether every webhook of a ClusterServiceVersion is in place, and deletes the
-// configurations of those that it does not describe any more. An error is one of what is in the
-// cluster, among others that a conversion webhook does not convert yet.
+// Check reports whether every webhook of a ClusterServiceVersion is installed. It deletes the configurations of
+// webhooks that are no longer described. It returns an error if the state of the cluster cannot be read or is
+// invalid, or if a conversion webhook is not set yet.
 func (w *Webhooks) Check(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) (ready bool, err error) {
 	if group == nil && len(csv.Spec.WebhookDefinitions) > 0 {
 		return false, errNoGroup
 	}
 
-	there := map[mark]bool{}
+	existing := map[fingerprint]bool{}
 	for _, kind := range kinds {
-		if err := w.sweep(ctx, csv, kind, there); err != nil {
+		if err := w.pruneConfigurations(ctx, csv, kind, existing); err != nil {
 			return false, err
 		}
 	}
@@ -150,12 +149,12 @@ func (w *Webhooks) Check(ctx context.Context, csv *v1alpha1.ClusterServiceVersio
 			continue
 		}
 
-		wanted, err := markOf(d, group)
+		wanted, err := newFingerprint(d, group)
 		if err != nil {
 			return false, fmt.Errorf("webhook %q: %w", d.GenerateName, err)
 		}
 
-		ready = ready && there[wanted]
+		ready = ready && existing[wanted]
 	}
 
 	return ready, nil
@@ -167,9 +166,9 @@ var kinds = map[v1alpha1.WebhookAdmissionType]string{
 	v1alpha1.ValidatingAdmissionWebhook: "ValidatingWebhookConfiguration",
 }
 
-// sweep finds the configurations of one kind that were made for a ClusterServiceVersion, and deletes
-// those that no description is left for.
-func (w *Webhooks) sweep(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, kind string, there map[mark]bool) error {
+// pruneConfigurations adds the configurations of one kind that belong to a ClusterServiceVersion to existing. It
+// deletes those whose webhook is no longer described.
+func (w *Webhooks) pruneConfigurations(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, kind string, existing map[fingerprint]bool) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(kind + "List"))
 	if err := w.Client.List(ctx, list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))); err != nil {
@@ -186,13 +185,13 @@ func (w *Webhooks) sweep(ctx context.Context, csv *v1alpha1.ClusterServiceVersio
 		if slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d v1alpha1.WebhookDescription) bool {
 			return d.GenerateName == name && kinds[d.Type] == kind
 		}) {
-			there[markOn(found)] = true
+			existing[fingerprintOf(found)] = true
 			continue
 		}
 
-		gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: found.Name}}
-		gone.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(kind))
-		if err := w.Client.Delete(ctx, gone, client.Preconditions{UID: &found.UID}); client.IgnoreNotFound(err) != nil {
+		obsolete := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: found.Name}}
+		obsolete.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(kind))
+		if err := w.Client.Delete(ctx, obsolete, client.Preconditions{UID: &found.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting %s %s, which ClusterServiceVersion %s/%s does not describe any more: %w", kind, found.Name, csv.Namespace, csv.Name, err)
 		}
 	}
@@ -205,14 +204,14 @@ func (w *Webhooks) sweep(ctx context.Context, csv *v1alpha1.ClusterServiceVersio
 func (w *Webhooks) Remove(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
 	for _, kind := range kinds {
 		gvk := admissionregistrationv1.SchemeGroupVersion.WithKind(kind)
-		if _, err := owned.Delete(ctx, w.reader(), w.Client, gvk, client.ObjectKeyFromObject(csv)); err != nil {
+		if _, err := owned.Delete(ctx, w.liveReader(), w.Client, gvk, client.ObjectKeyFromObject(csv)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ensureConversion has a conversion webhook convert the objects of its CRDs.
+// ensureConversion sets a conversion webhook in its CRDs.
 func (w *Webhooks) ensureConversion(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription, ca []byte) error {
 	if err := validateConversion(csv, d); err != nil {
 		return err
@@ -220,17 +219,17 @@ func (w *Webhooks) ensureConversion(ctx context.Context, csv *v1alpha1.ClusterSe
 
 	for _, name := range d.ConversionCRDs {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := w.reader().Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+		if err := w.liveReader().Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
 			return fmt.Errorf("unable to get CRD %s specified in Conversion Webhook: %w", name, err)
 		}
-		if !owns(csv, name) {
+		if !ownsCRD(csv, name) {
 			return fmt.Errorf("csv %s does not own CRD %s", csv.Name, name)
 		}
 		if crd.Spec.PreserveUnknownFields {
 			return errPreserve
 		}
 
-		at := service(csv, d)
+		at := newServiceReference(csv, d)
 		before := crd.DeepCopy()
 		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
 			Strategy: apiextensionsv1.WebhookConverter,
@@ -244,7 +243,7 @@ func (w *Webhooks) ensureConversion(ctx context.Context, csv *v1alpha1.ClusterSe
 				},
 			},
 		}
-		if err := w.patch(ctx, crd, before); err != nil {
+		if err := w.patchCRD(ctx, crd, before); err != nil {
 			return fmt.Errorf("having CRD %s converted by webhook %q: %w", name, d.GenerateName, err)
 		}
 	}
@@ -255,10 +254,10 @@ func (w *Webhooks) ensureConversion(ctx context.Context, csv *v1alpha1.ClusterSe
 func (w *Webhooks) checkConversion(ctx context.Context, d *v1alpha1.WebhookDescription) error {
 	for _, name := range d.ConversionCRDs {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := w.reader().Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+		if err := w.liveReader().Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
 			return fmt.Errorf("unable to get CRD %s specified in Conversion Webhook: %w", name, err)
 		}
-		if !converts(crd) {
+		if !hasConversionWebhook(crd) {
 			return errNotReady
 		}
 	}
@@ -266,9 +265,8 @@ func (w *Webhooks) checkConversion(ctx context.Context, d *v1alpha1.WebhookDescr
 	return nil
 }
 
-// ResetConversions has the API server convert objects by no webhook any more where a
-// ClusterServiceVersion had it do that. It is for one that is deleted and that no other replaces:
-// without the webhook, objects could not be read any more.
+// ResetConversions removes the conversion webhooks of a ClusterServiceVersion from CRDs. It is called when the
+// ClusterServiceVersion is deleted and not replaced, because custom resources cannot be read without the webhook.
 func (w *Webhooks) ResetConversions(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
 	for i := range csv.Spec.WebhookDefinitions {
 		d := &csv.Spec.WebhookDefinitions[i]
@@ -277,15 +275,15 @@ func (w *Webhooks) ResetConversions(ctx context.Context, csv *v1alpha1.ClusterSe
 		}
 		for _, name := range d.ConversionCRDs {
 			crd := &apiextensionsv1.CustomResourceDefinition{}
-			if err := w.reader().Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
+			if err := w.liveReader().Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("reading CRD %s: %w", name, err)
-			} else if err != nil || !isConvertedBy(crd, service(csv, d)) {
+			} else if err != nil || !isConvertedBy(crd, newServiceReference(csv, d)) {
 				continue
 			}
 
 			before := crd.DeepCopy()
 			crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
-			if err := w.patch(ctx, crd, before); client.IgnoreNotFound(err) != nil {
+			if err := w.patchCRD(ctx, crd, before); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("ending the conversion of CRD %s by webhook %q: %w", name, d.GenerateName, err)
 			}
 		}
@@ -294,8 +292,7 @@ func (w *Webhooks) ResetConversions(ctx context.Context, csv *v1alpha1.ClusterSe
 	return nil
 }
 
-// isConvertedBy reports whether a CRD is converted by the webhook behind a Service, and not by
-// somebody else's.
+// isConvertedBy reports whether the conversion webhook of a CRD is behind the given Service.
 func isConvertedBy(crd *apiextensionsv1.CustomResourceDefinition, at *admissionregistrationv1.ServiceReference) bool {
 	if crd.Spec.Conversion == nil || crd.Spec.Conversion.Webhook == nil || crd.Spec.Conversion.Webhook.ClientConfig == nil {
 		return false
@@ -304,8 +301,8 @@ func isConvertedBy(crd *apiextensionsv1.CustomResourceDefinition, at *admissionr
 	return s != nil && s.Namespace == at.Namespace && s.Name == at.Name
 }
 
-// patch writes what changed of a CRD, if anything did.
-func (w *Webhooks) patch(ctx context.Context, crd, before *apiextensionsv1.CustomResourceDefinition) error {
+// patchCRD patches a CRD if it changed.
+func (w *Webhooks) patchCRD(ctx context.Context, crd, before *apiextensionsv1.CustomResourceDefinition) error {
 	patch := client.MergeFrom(before)
 	if data, err := patch.Data(crd); err != nil || string(data) == "{}" {
 		return err

@@ -95,18 +95,18 @@ func description(name string, kind v1alpha1.WebhookAdmissionType) v1alpha1.Webho
 	return d
 }
 
-// cluster is a cluster, and what is under test.
-type cluster struct {
+// fixture holds an API server and the Webhooks under test.
+type fixture struct {
 	t *testing.T
 	client.Client
 	*webhook.Webhooks
 	ca []byte
 }
 
-func start(t *testing.T) *cluster {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &cluster{t: t, Client: env.Client(t, corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme)}
-	limited, err := client.New(env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml"), client.Options{Scheme: c.Scheme()})
+	c := &fixture{t: t, Client: env.Client(t, corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme)}
+	limited, err := client.New(env.Limited(t, "config/classic/olm-operator/role.yaml"), client.Options{Scheme: c.Scheme()})
 	c.must(err)
 	c.Webhooks = &webhook.Webhooks{Client: limited}
 	pair, err := certificate.NewAuthority("test", time.Hour, time.Now())
@@ -116,15 +116,15 @@ func start(t *testing.T) *cluster {
 	return c
 }
 
-func (c *cluster) must(err error) {
+func (c *fixture) must(err error) {
 	c.t.Helper()
 	if err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// csv is a ClusterServiceVersion with webhooks. What is made for it is gone at the end of the test.
-func (c *cluster) csv(name string, webhooks ...v1alpha1.WebhookDescription) *v1alpha1.ClusterServiceVersion {
+// newCSV returns a ClusterServiceVersion with webhooks. Its objects are deleted at the end of the test.
+func (c *fixture) newCSV(name string, webhooks ...v1alpha1.WebhookDescription) *v1alpha1.ClusterServiceVersion {
 	c.t.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
 	csv.Spec.WebhookDefinitions = webhooks
@@ -138,7 +138,7 @@ func (c *cluster) csv(name string, webhooks ...v1alpha1.WebhookDescription) *v1a
 	return csv
 }
 
-func (c *cluster) ensure(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) error {
+func (c *fixture) ensureWebhooks(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) error {
 	c.t.Helper()
 	return c.Ensure(c.t.Context(), csv, group, func(deployment string) []byte {
 		if deployment != "my.operator" {
@@ -148,31 +148,31 @@ func (c *cluster) ensure(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1
 	})
 }
 
-// ready reports whether all webhooks are in place.
-func (c *cluster) ready(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) bool {
+// isReady reports whether all webhooks are installed.
+func (c *fixture) isReady(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) bool {
 	c.t.Helper()
 	ready, err := c.Check(c.t.Context(), csv, group)
 	c.must(err)
 	return ready
 }
 
-func (c *cluster) validating(csv *v1alpha1.ClusterServiceVersion) []admissionregistrationv1.ValidatingWebhookConfiguration {
+func (c *fixture) listValidating(csv *v1alpha1.ClusterServiceVersion) []admissionregistrationv1.ValidatingWebhookConfiguration {
 	c.t.Helper()
 	var list admissionregistrationv1.ValidatingWebhookConfigurationList
 	c.must(c.List(c.t.Context(), &list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))))
 	return list.Items
 }
 
-func (c *cluster) mutating(csv *v1alpha1.ClusterServiceVersion) []admissionregistrationv1.MutatingWebhookConfiguration {
+func (c *fixture) listMutating(csv *v1alpha1.ClusterServiceVersion) []admissionregistrationv1.MutatingWebhookConfiguration {
 	c.t.Helper()
 	var list admissionregistrationv1.MutatingWebhookConfigurationList
 	c.must(c.List(c.t.Context(), &list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))))
 	return list.Items
 }
 
-// Admission webhooks from their making to their end.
+// The configurations of admission webhooks are created, updated and deleted.
 func TestAdmission(t *testing.T) {
-	c := start(t)
+	c := newFixture(t)
 	group := &operatorsv1.OperatorGroup{}
 	group.UID, group.Spec.TargetNamespaces = "group-uid", []string{"a"}
 	validating := description("v.admission.example.com", v1alpha1.ValidatingAdmissionWebhook)
@@ -183,17 +183,17 @@ func TestAdmission(t *testing.T) {
 	validating.ContainerPort = 8443
 	mutating := description("m.admission.example.com", v1alpha1.MutatingAdmissionWebhook)
 	mutating.ReinvocationPolicy = ptr.To(admissionregistrationv1.IfNeededReinvocationPolicy)
-	csv := c.csv("admission", validating, mutating)
-	other := c.csv("admission-other", validating)
-	if c.ready(csv, group) {
+	csv := c.newCSV("admission", validating, mutating)
+	other := c.newCSV("admission-other", validating)
+	if c.isReady(csv, group) {
 		t.Fatal("webhooks that are not there are in place")
 	}
-	c.must(c.ensure(csv, group))
-	c.must(c.ensure(other, group))
-	if !c.ready(csv, group) || !c.ready(other, group) {
+	c.must(c.ensureWebhooks(csv, group))
+	c.must(c.ensureWebhooks(other, group))
+	if !c.isReady(csv, group) || !c.isReady(other, group) {
 		t.Fatal("webhooks that were made are not in place")
 	}
-	found := c.validating(csv)
+	found := c.listValidating(csv)
 	if len(found) != 1 || !strings.HasPrefix(found[0].Name, "v.admission.example.com-") {
 		t.Fatalf("there are %d: %v", len(found), found)
 	}
@@ -215,55 +215,55 @@ func TestAdmission(t *testing.T) {
 	if diff := cmp.Diff([]any{labels, want}, []any{found[0].Labels, found[0].Webhooks}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if m := c.mutating(csv); len(m) != 1 || *m[0].Webhooks[0].ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy ||
+	if m := c.listMutating(csv); len(m) != 1 || *m[0].Webhooks[0].ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy ||
 		*m[0].Webhooks[0].ClientConfig.Service.Port != 443 {
 		t.Errorf("the mutating webhooks are %+v", m)
 	}
 
-	// Again: nothing is made twice, and one that is surplus goes.
+	// Again: no second configuration is created, and a surplus one is deleted.
 	twin := found[0].DeepCopy()
 	twin.ObjectMeta = metav1.ObjectMeta{GenerateName: "twin-", Labels: found[0].Labels}
 	c.must(c.Create(t.Context(), twin))
-	c.must(c.ensure(csv, group))
-	if n := len(c.validating(csv)); n != 1 {
+	c.must(c.ensureWebhooks(csv, group))
+	if n := len(c.listValidating(csv)); n != 1 {
 		t.Errorf("there are %d", n)
 	}
 
-	// A description that changes is one that is not in place, until it is made.
+	// A webhook with a changed description is not installed until it is ensured again.
 	csv.Spec.WebhookDefinitions[0].TimeoutSeconds = ptr.To[int32](9)
-	if c.ready(csv, group) {
+	if c.isReady(csv, group) {
 		t.Error("what has changed is in place")
 	}
-	c.must(c.ensure(csv, group))
-	if found := c.validating(csv); !c.ready(csv, group) || *found[0].Webhooks[0].TimeoutSeconds != 9 {
+	c.must(c.ensureWebhooks(csv, group))
+	if found := c.listValidating(csv); !c.isReady(csv, group) || *found[0].Webhooks[0].TimeoutSeconds != 9 {
 		t.Error("the change was not made")
 	}
-	// So is one of a group that was made anew.
+	// The same is true for a recreated group.
 	anew := group.DeepCopy()
 	anew.UID = "another-uid"
-	if c.ready(csv, anew) {
+	if c.isReady(csv, anew) {
 		t.Error("webhooks for the namespaces of another group are in place")
 	}
-	c.must(c.ensure(csv, anew))
-	if found := c.validating(csv); !c.ready(csv, anew) || len(found[0].Webhooks[0].NamespaceSelector.MatchLabels) != 1 {
+	c.must(c.ensureWebhooks(csv, anew))
+	if found := c.listValidating(csv); !c.isReady(csv, anew) || len(found[0].Webhooks[0].NamespaceSelector.MatchLabels) != 1 {
 		t.Error("the change was not made")
 	}
 
-	// A description that goes takes its configuration along.
+	// The configuration of a removed description is deleted.
 	csv.Spec.WebhookDefinitions = csv.Spec.WebhookDefinitions[1:]
-	if !c.ready(csv, anew) || len(c.validating(csv)) != 0 || len(c.mutating(csv)) != 1 {
+	if !c.isReady(csv, anew) || len(c.listValidating(csv)) != 0 || len(c.listMutating(csv)) != 1 {
 		t.Error("what is not described any more is there, or the rest is not")
 	}
 	c.must(c.Remove(t.Context(), csv))
-	if len(c.mutating(csv)) != 0 || len(c.validating(other)) != 1 {
+	if len(c.listMutating(csv)) != 0 || len(c.listValidating(other)) != 1 {
 		t.Error("the webhooks are there, or those of another are not")
 	}
 }
 
-// A configuration that does not say what it is of.
+// A configuration without the label of its description is an error.
 func TestForeignConfiguration(t *testing.T) {
-	c := start(t)
-	csv := c.csv("foreign")
+	c := newFixture(t)
+	csv := c.newCSV("foreign")
 	c.must(c.Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{
 		Name: "foreign", Labels: csvinfo.OwnerLabels("foreign", "foreign"),
 	}}))
@@ -273,7 +273,7 @@ func TestForeignConfiguration(t *testing.T) {
 }
 
 func TestNamespaces(t *testing.T) {
-	c := start(t)
+	c := newFixture(t)
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}
 	for name, x := range map[string]struct {
 		spec operatorsv1.OperatorGroupSpec
@@ -284,14 +284,14 @@ func TestNamespaces(t *testing.T) {
 		"all":      {operatorsv1.OperatorGroupSpec{}, &metav1.LabelSelector{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			csv := c.csv("namespaces-"+name, description("v.namespaces.example.com", v1alpha1.ValidatingAdmissionWebhook))
+			csv := c.newCSV("namespaces-"+name, description("v.namespaces.example.com", v1alpha1.ValidatingAdmissionWebhook))
 			group := &operatorsv1.OperatorGroup{Spec: x.spec}
 			group.UID = "u"
-			c.must(c.ensure(csv, group))
-			if diff := cmp.Diff(x.want, c.validating(csv)[0].Webhooks[0].NamespaceSelector); diff != "" {
+			c.must(c.ensureWebhooks(csv, group))
+			if diff := cmp.Diff(x.want, c.listValidating(csv)[0].Webhooks[0].NamespaceSelector); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if err := c.ensure(csv, nil); textOf(err) != "error retrieving OperatorGroup info" {
+			if err := c.ensureWebhooks(csv, nil); textOf(err) != "error retrieving OperatorGroup info" {
 				t.Errorf("without a group: %v", err)
 			}
 			if _, err := c.Check(t.Context(), csv, nil); textOf(err) != "error retrieving OperatorGroup info" {
@@ -301,8 +301,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// crd makes a CRD of things. It is gone at the end of the test.
-func (c *cluster) crd(of string) *apiextensionsv1.CustomResourceDefinition {
+// createCRD creates a CRD, which is deleted at the end of the test.
+func (c *fixture) createCRD(of string) *apiextensionsv1.CustomResourceDefinition {
 	c.t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things." + of}}
 	version := apiextensionsv1.CustomResourceDefinitionVersion{
@@ -324,12 +324,12 @@ func (c *cluster) crd(of string) *apiextensionsv1.CustomResourceDefinition {
 }
 
 func TestConversion(t *testing.T) {
-	c := start(t)
+	c := newFixture(t)
 	group := &operatorsv1.OperatorGroup{}
-	crd := c.crd("conversion.example.com")
+	crd := c.createCRD("conversion.example.com")
 	d := description("c.conversion.example.com", v1alpha1.ConversionWebhook)
 	d.ConversionCRDs, d.WebhookPath = []string{crd.Name}, nil
-	csv := c.csv("conversion", d)
+	csv := c.newCSV("conversion", d)
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: crd.Name, Version: "v1", Kind: "Thing"}}
 	now := func() *apiextensionsv1.CustomResourceConversion {
 		t.Helper()
@@ -358,7 +358,7 @@ func TestConversion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bad := csv.DeepCopy()
 			x.change(bad)
-			if got := textOf(c.ensure(bad, group)); got != x.want {
+			if got := textOf(c.ensureWebhooks(bad, group)); got != x.want {
 				t.Errorf("got %q, want %q", got, x.want)
 			}
 		})
@@ -368,7 +368,7 @@ func TestConversion(t *testing.T) {
 		t.Errorf("before: %v", err)
 	}
 
-	c.must(c.ensure(csv, group))
+	c.must(c.ensureWebhooks(csv, group))
 	want := &apiextensionsv1.CustomResourceConversion{Strategy: "Webhook", Webhook: &apiextensionsv1.WebhookConversion{
 		ConversionReviewVersions: []string{"v1"},
 		ClientConfig: &apiextensionsv1.WebhookClientConfig{CABundle: c.ca, Service: &apiextensionsv1.ServiceReference{
@@ -378,17 +378,17 @@ func TestConversion(t *testing.T) {
 	if diff := cmp.Diff(want, now()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if !c.ready(csv, group) {
+	if !c.isReady(csv, group) {
 		t.Error("the conversion is not ready")
 	}
 
 	version := crd.ResourceVersion
-	c.must(c.ensure(csv, group))
+	c.must(c.ensureWebhooks(csv, group))
 	if now(); crd.ResourceVersion != version {
 		t.Error("the same was written again")
 	}
 
-	// Somebody else's conversion stays.
+	// The conversion webhook of another operator stays.
 	elsewhere := csv.DeepCopy()
 	elsewhere.Namespace = "elsewhere"
 	c.must(c.ResetConversions(t.Context(), elsewhere))
