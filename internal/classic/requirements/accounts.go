@@ -14,8 +14,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
-// accounts judges every ServiceAccount of the strategy, and the rights that it is to have.
-func (r *Result) accounts(csv *v1alpha1.ClusterServiceVersion, world *World) error {
+// checkServiceAccounts checks every service account of the strategy and its rights. It returns an error for an invalid
+// rule.
+func (r *Result) checkServiceAccounts(csv *v1alpha1.ClusterServiceVersion, world *World) error {
 	spec := csv.Spec.InstallStrategy.StrategySpec
 	policy := world.Policy
 	if policy == nil {
@@ -24,29 +25,29 @@ func (r *Result) accounts(csv *v1alpha1.ClusterServiceVersion, world *World) err
 
 	for _, p := range slices.Concat(spec.Permissions, spec.ClusterPermissions) {
 		for i := range p.Rules {
-			if err := checkRule(&p.Rules[i]); err != nil {
+			if err := validateRule(&p.Rules[i]); err != nil {
 				return fmt.Errorf("rule %d of ServiceAccount %q: %w", i+1, AccountName(p), err)
 			}
 		}
 	}
 
 	for _, name := range AccountNames(csv) {
-		status := accountStatus(name)
+		status := newAccountStatus(name)
 		account := world.Accounts[name]
 		switch {
 		case account == nil:
 			status.Status, status.Message = v1alpha1.RequirementNotPresent, "Service account does not exist"
 			r.add(false, status)
 			continue
-		case isOfAnother(csv, account):
+		case isOwnedByAnotherCSV(csv, account):
 			status.Status, status.Message = v1alpha1.RequirementPresentNotSatisfied, "Service account is owned by another ClusterServiceVersion"
 			r.add(false, status)
 			continue
 		}
 
 		granted := policy.Granted(rbac.ServiceAccount(csv.Namespace, name))
-		local, ok := dependents(granted, spec.Permissions, name, csv.Namespace)
-		wide, okWide := dependents(granted, spec.ClusterPermissions, name, "")
+		local, ok := checkAccountRules(granted, spec.Permissions, name, csv.Namespace)
+		wide, okWide := checkAccountRules(granted, spec.ClusterPermissions, name, "")
 		status.Dependents = slices.Concat(local, wide)
 		status.Status = v1alpha1.RequirementPresent
 		if !ok || !okWide {
@@ -60,13 +61,13 @@ func (r *Result) accounts(csv *v1alpha1.ClusterServiceVersion, world *World) err
 	return nil
 }
 
-// dependents judges the rules of one account in a namespace, or, when that is empty, in the
-// whole cluster.
-func dependents(granted *rbac.Granted, permissions []v1alpha1.StrategyDeploymentPermissions, account, namespace string) (found []v1alpha1.DependentStatus, met bool) {
+// checkAccountRules returns the status of each rule of an account in a namespace, or in the whole cluster when namespace
+// is empty. met is true when all rules are granted.
+func checkAccountRules(granted *rbac.Granted, permissions []v1alpha1.StrategyDeploymentPermissions, account, namespace string) (found []v1alpha1.DependentStatus, met bool) {
 	met = true
-	what := "namespaced"
+	scope := "namespaced"
 	if namespace == "" {
-		what = "cluster"
+		scope = "cluster"
 	}
 
 	for _, p := range permissions {
@@ -83,7 +84,7 @@ func dependents(granted *rbac.Granted, permissions []v1alpha1.StrategyDeployment
 			if err != nil {
 				status.Status, status.Message, met = v1alpha1.DependentNotSatisfied, "rule unmarshallable", false
 			} else {
-				status.Message = what + " rule:" + string(encoded)
+				status.Message = scope + " rule:" + string(encoded)
 			}
 
 			found = append(found, status)
@@ -93,8 +94,8 @@ func dependents(granted *rbac.Granted, permissions []v1alpha1.StrategyDeployment
 	return found, met
 }
 
-// checkRule refuses a rule that no role can hold.
-func checkRule(rule *rbacv1.PolicyRule) error {
+// validateRule returns an error for a rule that no role can contain.
+func validateRule(rule *rbacv1.PolicyRule) error {
 	switch {
 	case len(rule.Verbs) == 0:
 		return errors.New("policy rules must have at least one verb")
@@ -105,8 +106,8 @@ func checkRule(rule *rbacv1.PolicyRule) error {
 	}
 }
 
-// isOfAnother reports whether ClusterServiceVersions own an account, and this one is not among them.
-func isOfAnother(csv *v1alpha1.ClusterServiceVersion, account *metav1.PartialObjectMetadata) bool {
+// isOwnedByAnotherCSV reports whether an account is owned by ClusterServiceVersions, but not by this one.
+func isOwnedByAnotherCSV(csv *v1alpha1.ClusterServiceVersion, account *metav1.PartialObjectMetadata) bool {
 	owned := slices.ContainsFunc(account.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Kind == v1alpha1.ClusterServiceVersionKind
 	})

@@ -13,9 +13,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// kubernetes judges the version of the API server, of which pre-release and build are not looked
-// at: distributions add them.
-func (r *Result) kubernetes(csv *v1alpha1.ClusterServiceVersion, world *World) {
+// checkServerVersion checks the version of the API server against minKubeVersion. It ignores the pre-release and build
+// parts, because distributions add them.
+func (r *Result) checkServerVersion(csv *v1alpha1.ClusterServiceVersion, world *World) {
 	if csv.Spec.MinKubeVersion == "" {
 		return
 	}
@@ -45,18 +45,18 @@ func (r *Result) kubernetes(csv *v1alpha1.ClusterServiceVersion, world *World) {
 	r.add(status.Status == v1alpha1.RequirementPresent, status)
 }
 
-func (r *Result) definitions(csv *v1alpha1.ClusterServiceVersion, world *World) {
+func (r *Result) checkCRDs(csv *v1alpha1.ClusterServiceVersion, world *World) {
 	for _, wanted := range Definitions(csv) {
 		status := v1alpha1.RequirementStatus{
 			Group: apiextensionsv1.GroupName, Version: "v1", Kind: "CustomResourceDefinition", Name: wanted.Name,
 		}
 		owned := slices.ContainsFunc(csv.Spec.CustomResourceDefinitions.Owned, func(d v1alpha1.CRDDescription) bool { return d.Name == wanted.Name })
-		status.Status, status.Message, status.UUID = judge(csv, world, wanted, owned)
+		status.Status, status.Message, status.UUID = crdStatus(csv, world, wanted, owned)
 		r.add(status.Status == v1alpha1.RequirementPresent, status)
 	}
 }
 
-func judge(csv *v1alpha1.ClusterServiceVersion, world *World, wanted v1alpha1.CRDDescription, owned bool) (status, message, uuid string) {
+func crdStatus(csv *v1alpha1.ClusterServiceVersion, world *World, wanted v1alpha1.CRDDescription, owned bool) (status, message, uuid string) {
 	crd := world.CRDs[wanted.Name]
 	if crd == nil {
 		return v1alpha1.RequirementNotPresent, "CRD is not present", ""
@@ -85,8 +85,8 @@ func judge(csv *v1alpha1.ClusterServiceVersion, world *World, wanted v1alpha1.CR
 	return v1alpha1.RequirementPresent, "CRD is present and Established condition is true", string(crd.UID)
 }
 
-// alongsideOthers returns the ClusterServiceVersions that a CRD was installed with, when one that csv
-// updates is among them and csv itself is not: the CRD is still that of before.
+// alongsideOthers returns the ClusterServiceVersions that a CRD was installed with, if one that csv replaces is among
+// them and csv itself is not. Such a CRD was not updated for csv yet.
 func alongsideOthers(csv *v1alpha1.ClusterServiceVersion, world *World, crd *apiextensionsv1.CustomResourceDefinition) []string {
 	var others []string
 	old := false

@@ -1,7 +1,7 @@
-// Package requirements says which of the things that a ClusterServiceVersion needs the cluster has:
-// a version of Kubernetes, definitions, APIs, ServiceAccounts and their rights.
+// Package requirements checks whether a cluster meets the requirements of a ClusterServiceVersion: a version of
+// Kubernetes, CRDs, APIs, and service accounts with their rights.
 //
-// It is pure: it judges a World that was read before.
+// The package is pure: it evaluates a World that the caller has read.
 package requirements
 
 import (
@@ -18,34 +18,34 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
-// World is what of a cluster the requirements are about.
+// World is the part of a cluster's state that the requirements refer to.
 type World struct {
-	// ServerVersion is the version of the API server, such as v1.36.3; ServerVersionErr why it is
-	// not known.
+	// ServerVersion is the version of the API server, such as v1.36.3; ServerVersionErr is why it is
+	// unknown.
 	ServerVersion    string
 	ServerVersionErr error
-	// CRDs are those that the ClusterServiceVersion names and the cluster has, by name. Their
-	// schemas are not looked at.
+	// CRDs are the existing CRDs that the ClusterServiceVersion names, by name. Their schemas are not
+	// needed.
 	CRDs map[string]*apiextensionsv1.CustomResourceDefinition
-	// APIServices tells of those that it requires and the cluster has whether they are available.
+	// APIServices states whether the existing APIServices that it requires are available, by name.
 	APIServices map[string]bool
 	// Served are the native and required APIs that discovery lists.
 	Served sets.Set[schema.GroupVersionKind]
-	// Accounts are the ServiceAccounts that it names and its namespace has, by name.
+	// Accounts are the existing service accounts that it names, by name.
 	Accounts map[string]*metav1.PartialObjectMetadata
-	// Policy is the roles and bindings that are looked at.
+	// Policy has the roles and bindings to check rights against.
 	Policy *rbac.Policy
-	// Ancestors are the names of those that it replaces, directly or not.
+	// Ancestors are the names of the ClusterServiceVersions that it replaces, directly or indirectly.
 	Ancestors sets.Set[string]
 }
 
-// Result is the judgement.
+// Result is the result of a check.
 type Result struct {
-	// Statuses tell of each requirement, in the order of the kinds of requirements.
+	// Statuses has the status of each requirement, ordered by kind of requirement.
 	Statuses []v1alpha1.RequirementStatus
-	// Met: all of them are.
+	// Met is true when all requirements are met.
 	Met bool
-	// LacksRights: some ServiceAccount lacks a right by the Policy.
+	// LacksRights is true when the Policy does not grant a service account a required right.
 	LacksRights bool
 }
 
@@ -54,23 +54,22 @@ func (r *Result) add(met bool, status v1alpha1.RequirementStatus) {
 	r.Met = r.Met && met
 }
 
-// Check judges a world. It fails when a rule of the strategy is none.
+// Check checks the requirements of a ClusterServiceVersion. It returns an error when a rule of the strategy is invalid.
 func Check(csv *v1alpha1.ClusterServiceVersion, world *World) (*Result, error) {
 	r := &Result{Met: true, Statuses: []v1alpha1.RequirementStatus{}}
-	r.kubernetes(csv, world)
-	r.definitions(csv, world)
-	r.requiredAPIs(csv, world)
-	r.ownedAPIs(csv)
-	r.nativeAPIs(csv, world)
-	if err := r.accounts(csv, world); err != nil {
+	r.checkServerVersion(csv, world)
+	r.checkCRDs(csv, world)
+	r.checkRequiredAPIs(csv, world)
+	r.checkOwnedAPIs(csv)
+	r.checkNativeAPIs(csv, world)
+	if err := r.checkServiceAccounts(csv, world); err != nil {
 		return nil, err
 	}
 
 	return r, nil
 }
 
-// Definitions are the CRDs that a ClusterServiceVersion owns or requires, sorted by name, each
-// version once.
+// Definitions returns the CRDs that a ClusterServiceVersion owns or requires, sorted by name, with each version once.
 func Definitions(csv *v1alpha1.ClusterServiceVersion) []v1alpha1.CRDDescription {
 	d := csv.Spec.CustomResourceDefinitions
 	all := slices.Concat(d.Owned, d.Required)
@@ -80,7 +79,7 @@ func Definitions(csv *v1alpha1.ClusterServiceVersion) []v1alpha1.CRDDescription 
 	return slices.CompactFunc(all, func(a, b v1alpha1.CRDDescription) bool { return a.Name == b.Name && a.Version == b.Version })
 }
 
-// RequiredAPIs are the aggregated APIs that a ClusterServiceVersion requires and does not own.
+// RequiredAPIs returns the aggregated APIs that a ClusterServiceVersion requires and does not own.
 func RequiredAPIs(csv *v1alpha1.ClusterServiceVersion) []v1alpha1.APIServiceDescription {
 	d := csv.Spec.APIServiceDefinitions
 	return slices.DeleteFunc(slices.Clone(d.Required), func(r v1alpha1.APIServiceDescription) bool {
@@ -90,7 +89,7 @@ func RequiredAPIs(csv *v1alpha1.ClusterServiceVersion) []v1alpha1.APIServiceDesc
 	})
 }
 
-// AccountNames are the ServiceAccounts that the strategy gives rights to, sorted.
+// AccountNames returns the sorted names of the service accounts for which the strategy has permissions.
 func AccountNames(csv *v1alpha1.ClusterServiceVersion) []string {
 	spec := csv.Spec.InstallStrategy.StrategySpec
 	names := sets.Set[string]{}
@@ -100,14 +99,14 @@ func AccountNames(csv *v1alpha1.ClusterServiceVersion) []string {
 	return sets.List(names)
 }
 
-// AccountName is the account of a permission.
+// AccountName returns the name of the service account of a permission.
 func AccountName(p v1alpha1.StrategyDeploymentPermissions) string {
 	return cmp.Or(p.ServiceAccountName, "default")
 }
 
-func (r *Result) ownedAPIs(csv *v1alpha1.ClusterServiceVersion) {
+func (r *Result) checkOwnedAPIs(csv *v1alpha1.ClusterServiceVersion) {
 	for _, api := range csv.Spec.APIServiceDefinitions.Owned {
-		status := apiServiceStatus(api)
+		status := newAPIServiceStatus(api)
 		found := slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, func(d v1alpha1.StrategyDeploymentSpec) bool {
 			return d.Name == api.DeploymentName
 		})
@@ -121,9 +120,9 @@ func (r *Result) ownedAPIs(csv *v1alpha1.ClusterServiceVersion) {
 	}
 }
 
-func (r *Result) requiredAPIs(csv *v1alpha1.ClusterServiceVersion, world *World) {
+func (r *Result) checkRequiredAPIs(csv *v1alpha1.ClusterServiceVersion, world *World) {
 	for _, api := range RequiredAPIs(csv) {
-		status := apiServiceStatus(api)
+		status := newAPIServiceStatus(api)
 		available, exists := world.APIServices[status.Name]
 		served := world.Served.Has(schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind})
 		met := exists && available && served
@@ -145,13 +144,13 @@ func (r *Result) requiredAPIs(csv *v1alpha1.ClusterServiceVersion, world *World)
 	}
 }
 
-func apiServiceStatus(api v1alpha1.APIServiceDescription) v1alpha1.RequirementStatus {
+func newAPIServiceStatus(api v1alpha1.APIServiceDescription) v1alpha1.RequirementStatus {
 	return v1alpha1.RequirementStatus{
 		Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService", Name: api.Version + "." + api.Group,
 	}
 }
 
-func (r *Result) nativeAPIs(csv *v1alpha1.ClusterServiceVersion, world *World) {
+func (r *Result) checkNativeAPIs(csv *v1alpha1.ClusterServiceVersion, world *World) {
 	for _, api := range csv.Spec.NativeAPIs {
 		status := v1alpha1.RequirementStatus{
 			Group: api.Group, Version: api.Version, Kind: api.Kind, Name: api.Kind,
@@ -165,6 +164,6 @@ func (r *Result) nativeAPIs(csv *v1alpha1.ClusterServiceVersion, world *World) {
 	}
 }
 
-func accountStatus(name string) v1alpha1.RequirementStatus {
+func newAccountStatus(name string) v1alpha1.RequirementStatus {
 	return v1alpha1.RequirementStatus{Group: corev1.GroupName, Version: "v1", Kind: "ServiceAccount", Name: name}
 }

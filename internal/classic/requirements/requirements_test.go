@@ -26,8 +26,8 @@ func newCSV(edit func(*v1alpha1.ClusterServiceVersionSpec)) *v1alpha1.ClusterSer
 	return csv
 }
 
-// crd is an established CRD that serves v1 and has v2.
-func crd(established bool, annotations map[string]string) *apiextensionsv1.CustomResourceDefinition {
+// newCRD returns a CRD that serves v1 and has v2.
+func newCRD(established bool, annotations map[string]string) *apiextensionsv1.CustomResourceDefinition {
 	c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "as.g", UID: "u", Annotations: annotations}}
 	c.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true}, {Name: "v2"}}
 	status := apiextensionsv1.ConditionFalse
@@ -64,14 +64,14 @@ func TestDefinitions(t *testing.T) {
 		status, message, uuid string
 	}{
 		"missing":                        {owned, nil, "NotPresent", "CRD is not present", ""},
-		"present":                        {owned, crd(true, nil), "Present", fine, "u"},
-		"not established":                {required, crd(false, nil), "PresentNotAvailable", "CRD is present but the Established condition is False (not available)", "u"},
-		"not served":                     {unserved, crd(true, nil), "NotPresent", "CRD version not served", ""},
-		"installed with the old one":     {owned, crd(true, alongside("a.v1", "b.v1")), "PresentNotSatisfied", "CRD installed alongside other CSV(s): ns/a.v1, ns/b.v1", ""},
-		"installed with both":            {owned, crd(true, alongside("a.v1", "a.v2")), "Present", fine, "u"},
-		"installed with a stranger":      {owned, crd(true, alongside("b.v1")), "Present", fine, "u"},
-		"required, with the old one":     {required, crd(true, alongside("a.v1")), "Present", fine, "u"},
-		"of the old one's name far away": {owned, crd(true, map[string]string{csvinfo.AlongsideKey("far", "a.v1"): "far/a.v1"}), "Present", fine, "u"},
+		"present":                        {owned, newCRD(true, nil), "Present", fine, "u"},
+		"not established":                {required, newCRD(false, nil), "PresentNotAvailable", "CRD is present but the Established condition is False (not available)", "u"},
+		"not served":                     {unserved, newCRD(true, nil), "NotPresent", "CRD version not served", ""},
+		"installed with the old one":     {owned, newCRD(true, alongside("a.v1", "b.v1")), "PresentNotSatisfied", "CRD installed alongside other CSV(s): ns/a.v1, ns/b.v1", ""},
+		"installed with both":            {owned, newCRD(true, alongside("a.v1", "a.v2")), "Present", fine, "u"},
+		"installed with a stranger":      {owned, newCRD(true, alongside("b.v1")), "Present", fine, "u"},
+		"required, with the old one":     {required, newCRD(true, alongside("a.v1")), "Present", fine, "u"},
+		"of the old one's name far away": {owned, newCRD(true, map[string]string{csvinfo.AlongsideKey("far", "a.v1"): "far/a.v1"}), "Present", fine, "u"},
 	}
 
 	for name, tt := range tests {

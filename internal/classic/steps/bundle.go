@@ -12,33 +12,32 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Bundle is what a plan installs of one bundle.
+// Bundle is the content of a bundle that an InstallPlan installs.
 type Bundle struct {
-	// CSV is the ClusterServiceVersion, as it is written.
+	// CSV is the ClusterServiceVersion as in the bundle.
 	CSV unstructured.Unstructured
-	// Objects are all others, as they are written, in the order of the files.
+	// Objects are all other objects as in the bundle, in the order of the files.
 	Objects []unstructured.Unstructured
-	// Replaces is the name of the ClusterServiceVersion that the resolution has it replace, whatever
-	// the bundle says; empty is none.
+	// Replaces is the name of the ClusterServiceVersion that it replaces according to the resolution,
+	// regardless of the bundle; empty for none.
 	Replaces string
-	// Properties are those of the bundle in its catalog, as the annotation has them; empty leaves
-	// the annotation as it is.
+	// Properties are the properties of the bundle in its catalog, in the format of the annotation.
+	// Empty keeps the annotation.
 	Properties string
-	// Digest is that of the files of an unpacked bundle; empty for any other bundle.
+	// Digest is the digest of an unpacked bundle's files; empty for any other bundle.
 	Digest string
 }
 
-// FromBundle makes the steps of a bundle, in the order in which they are executed. Its errors are of
-// type [*InvalidError].
+// FromBundle returns the steps of a bundle in the order of execution. Its errors are of type [*InvalidError].
 func FromBundle(b Bundle, place Place) ([]*v1alpha1.Step, error) {
-	csv, err := b.csv(place.Namespace)
+	csv, err := b.installedCSV(place.Namespace)
 	if err != nil {
 		return nil, err
 	}
 
 	var typed v1alpha1.ClusterServiceVersion
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(csv.Object, &typed); err != nil {
-		return nil, invalid("bundle CSV %s is none: %v", csv.GetName(), err)
+		return nil, newInvalidError("bundle CSV %s is none: %v", csv.GetName(), err)
 	}
 
 	permissions, err := FromCSV(&typed, place)
@@ -51,8 +50,8 @@ func FromBundle(b Bundle, place Place) ([]*v1alpha1.Step, error) {
 		same := func(s *v1alpha1.Step) bool {
 			return s.Resource.Kind == kindServiceAccount && s.Resource.Name == object.GetName()
 		}
-		if isAccount(&object) && slices.ContainsFunc(permissions, same) {
-			// The bundle has a manifest of an account that would be made anyhow.
+		if isServiceAccount(&object) && slices.ContainsFunc(permissions, same) {
+			// The bundle has a manifest for an account that the permissions create too.
 			permissions = slices.DeleteFunc(permissions, same)
 			object = *object.DeepCopy()
 			object.SetOwnerReferences([]metav1.OwnerReference{csvinfo.OwnerReference(&typed)})
@@ -71,29 +70,29 @@ func FromBundle(b Bundle, place Place) ([]*v1alpha1.Step, error) {
 	return all, nil
 }
 
-func isAccount(object *unstructured.Unstructured) bool {
+func isServiceAccount(object *unstructured.Unstructured) bool {
 	return object.GetKind() == kindServiceAccount && object.GetAPIVersion() == corev1.SchemeGroupVersion.String()
 }
 
-// csv is the ClusterServiceVersion as it is installed.
-func (b *Bundle) csv(namespace string) (*unstructured.Unstructured, error) {
+// installedCSV returns the ClusterServiceVersion as it is installed.
+func (b *Bundle) installedCSV(namespace string) (*unstructured.Unstructured, error) {
 	csv := b.CSV.DeepCopy()
 	switch {
 	case csv.Object == nil || csv.GetName() == "":
-		return nil, invalid("the bundle has no ClusterServiceVersion with a name")
+		return nil, newInvalidError("the bundle has no ClusterServiceVersion with a name")
 	case csv.GetAPIVersion() == "":
-		return nil, invalid("bundle CSV %s missing APIVersion", csv.GetName())
+		return nil, newInvalidError("bundle CSV %s missing APIVersion", csv.GetName())
 	case csv.GetKind() == "":
-		return nil, invalid("bundle CSV %s missing Kind", csv.GetName())
+		return nil, newInvalidError("bundle CSV %s missing Kind", csv.GetName())
 	}
 
-	// The kind decides, as for the loader of bundles: some authors write another group.
+	// Only the kind is checked, as in the bundle loader: some authors write another group.
 	csv.SetAPIVersion(v1alpha1.GroupVersion.String())
 	csv.SetKind(v1alpha1.ClusterServiceVersionKind)
 	csv.SetNamespace(namespace)
 	delete(csv.Object, "status")
 	if _, ok := csv.Object["spec"].(map[string]any); !ok {
-		return nil, invalid("bundle CSV %s has no spec", csv.GetName())
+		return nil, newInvalidError("bundle CSV %s has no spec", csv.GetName())
 	}
 
 	unstructured.RemoveNestedField(csv.Object, "spec", "replaces")

@@ -19,30 +19,30 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle/configmap"
 )
 
-// Limits on what is decoded. A ConfigMap has at most 1 MiB, which may be compressed; a catalog's
-// message is as large as its reader lets it be.
+// Limits for decoding. A ConfigMap has at most 1 MiB, which may be compressed. The reader of a catalog limits the
+// size of its messages.
 const (
 	maxFileBytes  = 8 << 20
 	maxTotalBytes = 64 << 20
 	maxObjects    = 2000
 )
 
-// Decode reads a bundle as a catalog has it: the ClusterServiceVersion, which may be empty, and all
-// objects, it among them. Its errors are of type [*InvalidError].
+// Decode decodes a bundle from a catalog: the ClusterServiceVersion, which may be empty, and all objects, including
+// the ClusterServiceVersion. Its errors are of type [*InvalidError].
 func Decode(csv string, objects []string) (Bundle, error) {
 	var b Bundle
 	total := len(csv)
 	if csv != "" {
-		if err := b.add("the ClusterServiceVersion", []byte(csv)); err != nil {
+		if err := b.addObject("the ClusterServiceVersion", []byte(csv)); err != nil {
 			return Bundle{}, err
 		}
 	}
 
 	for _, text := range objects {
 		if total += len(text); total > maxTotalBytes {
-			return Bundle{}, tooLarge()
+			return Bundle{}, newTooLargeError()
 		}
-		if err := b.add("an object", []byte(text)); err != nil {
+		if err := b.addObject("an object", []byte(text)); err != nil {
 			return Bundle{}, err
 		}
 	}
@@ -50,9 +50,8 @@ func Decode(csv string, objects []string) (Bundle, error) {
 	return b, nil
 }
 
-// DecodeConfigMap reads a bundle that was unpacked into a ConfigMap. Files that are no manifests are
-// passed over, as the loader of bundles does. The bundle has the digest of all files, as they are when
-// they are not compressed. Its errors are of type [*InvalidError].
+// DecodeConfigMap decodes a bundle that was unpacked into a ConfigMap. It skips files that are not manifests, as the
+// bundle loader does. The bundle has the digest of all uncompressed files. Its errors are of type [*InvalidError].
 func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 	files := make(map[string][]byte, len(configMap.Data)+len(configMap.BinaryData))
 	for key, text := range configMap.Data {
@@ -68,13 +67,13 @@ func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 		_, binary := configMap.BinaryData[key]
 		if binary && configMap.Annotations[configmap.AnnotationEncoding] == configmap.EncodingGzip {
 			var err error
-			if data, err = inflate(data); err != nil {
-				return Bundle{}, invalid("ConfigMap %s/%s: %s: %v", configMap.Namespace, configMap.Name, key, err)
+			if data, err = decompress(data); err != nil {
+				return Bundle{}, newInvalidError("ConfigMap %s/%s: %s: %v", configMap.Namespace, configMap.Name, key, err)
 			}
 		}
 
 		if total += len(data); total > maxTotalBytes {
-			return Bundle{}, tooLarge()
+			return Bundle{}, newTooLargeError()
 		}
 
 		if file := bundle.ReadManifest(key, data); file.IsReadable() {
@@ -83,8 +82,8 @@ func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 			}
 		}
 
-		// The lengths keep one file's bytes from being counted as another's.
-		_, _ = fmt.Fprintf(digest, "%d %s %d ", len(key), key, len(data)) // a hash takes everything
+		// The lengths separate the files: moved bytes change the digest.
+		_, _ = fmt.Fprintf(digest, "%d %s %d ", len(key), key, len(data)) // A hash never returns an error.
 		_, _ = digest.Write(data)
 	}
 
@@ -92,22 +91,22 @@ func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 	return b, nil
 }
 
-func tooLarge() error {
-	return invalid("the bundle is larger than the %d bytes that it may have", maxTotalBytes)
+func newTooLargeError() error {
+	return newInvalidError("the bundle is larger than the %d bytes that it may have", maxTotalBytes)
 }
 
-// add adds an object of a catalog.
-func (b *Bundle) add(name string, data []byte) error {
+// addObject adds an object from a catalog.
+func (b *Bundle) addObject(name string, data []byte) error {
 	return b.addFile(bundle.ReadManifest(name, data))
 }
 
-// addFile adds the object of a file. Of several ClusterServiceVersions the first counts.
+// addFile adds the object of a file. It uses the first ClusterServiceVersion and ignores further ones.
 func (b *Bundle) addFile(file bundle.File) error {
 	object := file.Object()
 	switch {
-	case len(file.Documents) == 0 && file.Err != nil:
-		return invalid("%s: %v", file.Name, file.Err)
-	case len(file.Documents) == 0:
+	case len(file.Contents) == 0 && file.Err != nil:
+		return newInvalidError("%s: %v", file.Name, file.Err)
+	case len(file.Contents) == 0:
 		return nil
 	case isCSV(object):
 		if b.CSV.Object == nil {
@@ -119,14 +118,14 @@ func (b *Bundle) addFile(file bundle.File) error {
 	}
 
 	if len(b.Objects) == maxObjects {
-		return invalid("the bundle has more than the %d objects that it may have", maxObjects)
+		return newInvalidError("the bundle has more than the %d objects that it may have", maxObjects)
 	}
 
 	b.Objects = append(b.Objects, *object)
 	return nil
 }
 
-// isCSV tells a ClusterServiceVersion, also one that has lost half of what says so.
+// isCSV reports whether an object is a ClusterServiceVersion, by its kind or, if it has none, its API version.
 func isCSV(object *unstructured.Unstructured) bool {
 	if object.GetKind() == "" {
 		return object.GetAPIVersion() == v1alpha1.GroupVersion.String()
@@ -134,7 +133,7 @@ func isCSV(object *unstructured.Unstructured) bool {
 	return object.GetKind() == v1alpha1.ClusterServiceVersionKind
 }
 
-func inflate(data []byte) ([]byte, error) {
+func decompress(data []byte) ([]byte, error) {
 	reader, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
 	if err != nil {
 		return nil, err
@@ -145,6 +144,6 @@ func inflate(data []byte) ([]byte, error) {
 		return nil, err
 	}
 
-	// One byte above the limit has the manifest be refused.
+	// One byte above the limit makes the manifest invalid.
 	return content, nil
 }

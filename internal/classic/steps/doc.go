@@ -1,9 +1,8 @@
-// Package steps makes the steps of InstallPlans: of a bundle, the ClusterServiceVersion as it is to be
-// installed, its definitions, the other manifests and the accounts and roles that the
-// ClusterServiceVersion asks for.
+// Package steps creates the steps of InstallPlans. The steps of a bundle install its ClusterServiceVersion, CRDs
+// and other manifests, and the service accounts and roles that the ClusterServiceVersion asks for.
 //
-// It is pure. Which bundles a plan installs is decided by the resolution, executing the steps is the
-// installplan room's work, and bundles come out of their images by the unpack room.
+// The package is pure. Package resolution chooses the bundles of a plan, package unpack unpacks their images, and
+// package installplan executes the steps.
 package steps
 
 import (
@@ -22,29 +21,29 @@ const (
 	kindCRD    = "CustomResourceDefinition"
 )
 
-// InvalidError says that a bundle, as it is, can become no steps. Trying again does not help.
+// InvalidError is the error for a bundle that cannot be converted to steps. A retry does not help.
 type InvalidError struct{ text string }
 
 func (e *InvalidError) Error() string { return e.text }
 
-func invalid(format string, args ...any) error {
+func newInvalidError(format string, args ...any) error {
 	return &InvalidError{fmt.Sprintf(format, args...)}
 }
 
-// Place is where the objects of a bundle come from, and where they go to.
+// Place is the source and the destination of a bundle's objects.
 type Place struct {
-	// Namespace is that of the plan.
+	// Namespace is the namespace of the plan.
 	Namespace string
 	// Catalog and CatalogNamespace are the CatalogSource.
 	Catalog, CatalogNamespace string
 }
 
-// Of makes a step of an object, whose apiVersion, kind and name are set. resolving is the name of the
+// Of returns the step for an object, whose apiVersion, kind and name must be set. resolving is the name of the
 // ClusterServiceVersion that it belongs to.
 func Of(object runtime.Object, resolving string, place Place) (*v1alpha1.Step, error) {
 	manifest, err := json.Marshal(object)
 	if err != nil {
-		return nil, invalid("an object of %q cannot be encoded: %v", resolving, err)
+		return nil, newInvalidError("an object of %q cannot be encoded: %v", resolving, err)
 	}
 
 	var meta struct {
@@ -53,12 +52,12 @@ func Of(object runtime.Object, resolving string, place Place) (*v1alpha1.Step, e
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(manifest, &meta); err != nil {
-		return nil, invalid("an object of %q cannot be decoded: %v", resolving, err)
+		return nil, newInvalidError("an object of %q cannot be decoded: %v", resolving, err)
 	}
 
 	kind := object.GetObjectKind().GroupVersionKind()
 	if kind.Kind == "" || kind.Version == "" || meta.Metadata.Name == "" {
-		return nil, invalid("an object of %q has no kind, apiVersion or name: it is %s %q", resolving, kind, meta.Metadata.Name)
+		return nil, newInvalidError("an object of %q has no kind, apiVersion or name: it is %s %q", resolving, kind, meta.Metadata.Name)
 	}
 
 	return &v1alpha1.Step{
@@ -72,7 +71,7 @@ func Of(object runtime.Object, resolving string, place Place) (*v1alpha1.Step, e
 	}, nil
 }
 
-// stepKind is the kind by which steps name objects of a bundle.
+// stepKind returns the kind that a step has for an object of a bundle.
 func stepKind(kind schema.GroupKind) string {
 	if kind == (schema.GroupKind{Kind: kindSecret}) {
 		return v1alpha1.KindBundleSecret
@@ -80,8 +79,7 @@ func stepKind(kind schema.GroupKind) string {
 	return kind.Kind
 }
 
-// Sort puts steps into the order in which they are executed: ClusterServiceVersions, then definitions,
-// then everything else, each as they were.
+// Sort sorts steps in the order of execution: ClusterServiceVersions, then CRDs, then all others. It is stable.
 func Sort(steps []*v1alpha1.Step) {
 	rank := func(s *v1alpha1.Step) int {
 		switch s.Resource.Kind {

@@ -21,11 +21,10 @@ const (
 	maxNameLength  = 63
 )
 
-// FromCSV makes the steps of what a ClusterServiceVersion asks for beside the manifests of its bundle:
-// ServiceAccounts, roles and bindings. References to the ClusterServiceVersion have no UID yet. Its
-// errors are of type [*InvalidError].
+// FromCSV returns the steps for the service accounts, roles and bindings that a ClusterServiceVersion asks for. Their
+// owner references to the ClusterServiceVersion have no UID yet. Its errors are of type [*InvalidError].
 func FromCSV(csv *v1alpha1.ClusterServiceVersion, place Place) ([]*v1alpha1.Step, error) {
-	objects, err := permissions(csv, place.Namespace)
+	objects, err := newPermissionObjects(csv, place.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +41,7 @@ func FromCSV(csv *v1alpha1.ClusterServiceVersion, place Place) ([]*v1alpha1.Step
 	return all, nil
 }
 
-func permissions(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runtime.Object, error) {
+func newPermissionObjects(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runtime.Object, error) {
 	strategy := csv.Spec.InstallStrategy.StrategySpec
 	var objects []runtime.Object
 	// Every namespace has the account "default" already.
@@ -61,18 +60,18 @@ func permissions(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runti
 	for _, permission := range strategy.Permissions {
 		account(permission)
 		of := map[string]any{"name": csv.Name, "permission": permission}
-		meta, err := metaOf(csv, namespace, csv.Name+"-"+accountName(permission), of)
+		meta, err := newRoleMeta(csv, namespace, csv.Name+"-"+accountName(permission), of)
 		if err != nil {
 			return nil, err
 		}
 
 		meta.Namespace, meta.OwnerReferences = namespace, []metav1.OwnerReference{csvinfo.OwnerReference(csv)}
-		role := &rbacv1.Role{TypeMeta: typeMeta(kindRole), ObjectMeta: meta, Rules: permission.Rules}
+		role := &rbacv1.Role{TypeMeta: rbacTypeMeta(kindRole), ObjectMeta: meta, Rules: permission.Rules}
 		binding := &rbacv1.RoleBinding{
-			TypeMeta: typeMeta(kindRoleBinding), ObjectMeta: *meta.DeepCopy(),
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindRole, Name: meta.Name}, Subjects: subjects(permission, namespace),
+			TypeMeta: rbacTypeMeta(kindRoleBinding), ObjectMeta: *meta.DeepCopy(),
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindRole, Name: meta.Name}, Subjects: newSubjects(permission, namespace),
 		}
-		if err := labelHashes(role, role.Rules, binding, binding.RoleRef, binding.Subjects); err != nil {
+		if err := setHashLabels(role, role.Rules, binding, binding.RoleRef, binding.Subjects); err != nil {
 			return nil, err
 		}
 
@@ -82,17 +81,17 @@ func permissions(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runti
 	for _, permission := range strategy.ClusterPermissions {
 		account(permission)
 		of := map[string]any{"name": csv.Name, "namespace": namespace, "permission": permission}
-		meta, err := metaOf(csv, namespace, csv.Name, of)
+		meta, err := newRoleMeta(csv, namespace, csv.Name, of)
 		if err != nil {
 			return nil, err
 		}
 
-		role := &rbacv1.ClusterRole{TypeMeta: typeMeta(kindClusterRole), ObjectMeta: meta, Rules: permission.Rules}
+		role := &rbacv1.ClusterRole{TypeMeta: rbacTypeMeta(kindClusterRole), ObjectMeta: meta, Rules: permission.Rules}
 		binding := &rbacv1.ClusterRoleBinding{
-			TypeMeta: typeMeta(kindClusterRoleBinding), ObjectMeta: *meta.DeepCopy(),
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindClusterRole, Name: meta.Name}, Subjects: subjects(permission, namespace),
+			TypeMeta: rbacTypeMeta(kindClusterRoleBinding), ObjectMeta: *meta.DeepCopy(),
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindClusterRole, Name: meta.Name}, Subjects: newSubjects(permission, namespace),
 		}
-		if err := labelHashes(role, role.Rules, binding, binding.RoleRef, binding.Subjects); err != nil {
+		if err := setHashLabels(role, role.Rules, binding, binding.RoleRef, binding.Subjects); err != nil {
 			return nil, err
 		}
 
@@ -102,16 +101,16 @@ func permissions(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runti
 	return objects, nil
 }
 
-func typeMeta(kind string) metav1.TypeMeta {
+func rbacTypeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// metaOf is the metadata of a role and of its binding. Clusters have objects with these names: what
-// they are computed of must not change.
-func metaOf(csv *v1alpha1.ClusterServiceVersion, namespace, base string, of any) (metav1.ObjectMeta, error) {
+// newRoleMeta returns the metadata of a role and its binding. Existing clusters have objects with these names, so the
+// input of the hash must not change.
+func newRoleMeta(csv *v1alpha1.ClusterServiceVersion, namespace, base string, of any) (metav1.ObjectMeta, error) {
 	hash, err := csvinfo.Hash(of)
 	if err != nil {
-		return metav1.ObjectMeta{}, invalid("permissions of %q: %v", csv.Name, err)
+		return metav1.ObjectMeta{}, newInvalidError("permissions of %q: %v", csv.Name, err)
 	}
 	if len(base)+len(hash) > maxNameLength {
 		base = base[:maxNameLength-len(hash)-1]
@@ -119,8 +118,8 @@ func metaOf(csv *v1alpha1.ClusterServiceVersion, namespace, base string, of any)
 	return metav1.ObjectMeta{Name: base + "-" + hash, Labels: csvinfo.OwnerLabels(namespace, csv.Name)}, nil
 }
 
-// labelHashes notes on a role and on its binding what they were made of.
-func labelHashes(role metav1.Object, rules []rbacv1.PolicyRule, binding metav1.Object, ref rbacv1.RoleRef, subjects []rbacv1.Subject) error {
+// setHashLabels sets the hashes of their content as labels of a role and its binding.
+func setHashLabels(role metav1.Object, rules []rbacv1.PolicyRule, binding metav1.Object, ref rbacv1.RoleRef, subjects []rbacv1.Subject) error {
 	bound := struct {
 		RoleRef  rbacv1.RoleRef
 		Subjects []rbacv1.Subject
@@ -128,7 +127,7 @@ func labelHashes(role metav1.Object, rules []rbacv1.PolicyRule, binding metav1.O
 	for object, of := range map[metav1.Object]any{role: rules, binding: bound} {
 		hash, err := csvinfo.PlainHash(of)
 		if err != nil {
-			return invalid("%s: %v", object.GetName(), err)
+			return newInvalidError("%s: %v", object.GetName(), err)
 		}
 		object.SetLabels(csvinfo.With(object.GetLabels(), map[string]string{csvinfo.LabelPermissionsHash: hash}))
 	}
@@ -136,7 +135,7 @@ func labelHashes(role metav1.Object, rules []rbacv1.PolicyRule, binding metav1.O
 	return nil
 }
 
-func subjects(permission v1alpha1.StrategyDeploymentPermissions, namespace string) []rbacv1.Subject {
+func newSubjects(permission v1alpha1.StrategyDeploymentPermissions, namespace string) []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: accountName(permission), Namespace: namespace}}
 }
 

@@ -8,8 +8,8 @@ import (
 
 const kindConfigMap = "ConfigMap"
 
-// Reference stands in a step for the manifest: the ConfigMap that the bundle was unpacked into, and
-// what else the steps were made of. So plans stay small.
+// Reference replaces the manifest in a step, so that plans stay small. It names the ConfigMap with the unpacked bundle
+// and the other input of the steps.
 type Reference struct {
 	Kind                   string `json:"kind"`
 	Name                   string `json:"name"`
@@ -18,16 +18,16 @@ type Reference struct {
 	CatalogSourceNamespace string `json:"catalogSourceNamespace"`
 	Replaces               string `json:"replaces"`
 	Properties             string `json:"properties"`
-	// Digest is that of the content which the steps were made of. Plans of other versions have none.
+	// Digest is the digest of the content of the steps. Plans of other versions have none.
 	Digest string `json:"digest,omitempty"`
 }
 
-// Refer puts a reference in the place of the manifests of steps.
+// Refer replaces the manifests of steps by a reference.
 func Refer(steps []*v1alpha1.Step, to Reference) error {
 	to.Kind = kindConfigMap
 	manifest, err := json.Marshal(to)
 	if err != nil {
-		return invalid("the reference to ConfigMap %s/%s cannot be encoded: %v", to.Namespace, to.Name, err)
+		return newInvalidError("the reference to ConfigMap %s/%s cannot be encoded: %v", to.Namespace, to.Name, err)
 	}
 
 	for _, step := range steps {
@@ -37,17 +37,16 @@ func Refer(steps []*v1alpha1.Step, to Reference) error {
 	return nil
 }
 
-// ReferenceOf returns the reference that a step has in place of a manifest; ok is false when it has a
-// manifest.
+// ReferenceOf returns the reference in a step; ok is false when the step has a manifest.
 func ReferenceOf(step *v1alpha1.Step) (ref Reference, ok bool) {
-	// The manifest of a ConfigMap has its name in its metadata.
+	// The manifest of a ConfigMap has its name in its metadata, so it cannot be mistaken for a reference.
 	if err := json.Unmarshal([]byte(step.Resource.Manifest), &ref); err != nil {
 		return Reference{}, false
 	}
 	return ref, ref.Kind == kindConfigMap && ref.Name != "" && ref.Namespace != ""
 }
 
-// Manifest returns the manifest of a step among the steps that were made of its bundle once more.
+// Manifest returns the manifest of a step with a reference. among are the steps of the unpacked bundle.
 func Manifest(step *v1alpha1.Step, among []*v1alpha1.Step) (string, error) {
 	wanted := step.Resource
 	for _, other := range among {
@@ -58,5 +57,5 @@ func Manifest(step *v1alpha1.Step, among []*v1alpha1.Step) (string, error) {
 		}
 	}
 
-	return "", invalid("the unpacked bundle has no %s %q any more, which a step of %q installs", step.Resource.Kind, step.Resource.Name, step.Resolving)
+	return "", newInvalidError("the unpacked bundle has no %s %q any more, which a step of %q installs", step.Resource.Kind, step.Resource.Name, step.Resolving)
 }

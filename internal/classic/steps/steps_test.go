@@ -43,7 +43,7 @@ var objects = []string{
 
 var place = steps.Place{Namespace: "tea", Catalog: "shop", CatalogNamespace: "olm"}
 
-func kettle(t *testing.T) steps.Bundle {
+func readKettleBundle(t *testing.T) steps.Bundle {
 	t.Helper()
 	b, err := steps.Decode(csv, objects)
 	if err != nil {
@@ -54,7 +54,7 @@ func kettle(t *testing.T) steps.Bundle {
 }
 
 func TestFromBundle(t *testing.T) {
-	made, err := steps.FromBundle(kettle(t), place)
+	made, err := steps.FromBundle(readKettleBundle(t), place)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,9 +72,9 @@ func TestFromBundle(t *testing.T) {
 	golden.Check(t, "steps.txt", []byte(text.String()))
 }
 
-// An account that the bundle has a manifest of is one step, and goes with the operator as well.
+// An account with a manifest in the bundle is one step, and is owned by the operator too.
 func TestAccountOfBundle(t *testing.T) {
-	b := kettle(t)
+	b := readKettleBundle(t)
 	more, err := steps.Decode("", []string{`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"kettle","labels":{"a":"b"}},"imagePullSecrets":[{"name":"login"}]}`})
 	if err != nil {
 		t.Fatal(err)
@@ -98,8 +98,8 @@ func TestAccountOfBundle(t *testing.T) {
 	}
 }
 
-// The names of roles are those that clusters have.
-func TestNamesOfRoles(t *testing.T) {
+// The names of roles equal those in existing clusters.
+func TestRoleNames(t *testing.T) {
 	var csv v1alpha1.ClusterServiceVersion
 	csv.Name = strings.Repeat("long", 20)
 	rule := rbacv1.PolicyRule{APIGroups: []string{"<&>"}, Resources: []string{"pods"}, Verbs: []string{"get"}}
@@ -165,7 +165,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-func packed(t testing.TB, text string) []byte {
+func compress(t testing.TB, text string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	encoder := base64.NewEncoder(base64.StdEncoding, &out)
@@ -178,14 +178,14 @@ func packed(t testing.TB, text string) []byte {
 	return out.Bytes()
 }
 
-// Steps that refer to a ConfigMap give the manifests that they were made with.
+// Steps that refer to a ConfigMap lead to their original manifests.
 func TestReferences(t *testing.T) {
 	configMap := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "olm", Name: "unpacked", Annotations: map[string]string{"olm.contentEncoding": "gzip+base64"}},
 		BinaryData: map[string][]byte{},
 	}
 	for i, text := range objects {
-		configMap.BinaryData[strconv.Itoa(i)] = packed(t, text)
+		configMap.BinaryData[strconv.Itoa(i)] = compress(t, text)
 	}
 
 	b, err := steps.DecodeConfigMap(configMap)
@@ -207,7 +207,7 @@ func TestReferences(t *testing.T) {
 		t.Errorf("the digest of other content is %s, as before (%v)", changed.Digest, err)
 	}
 
-	want, err := steps.FromBundle(kettle(t), place)
+	want, err := steps.FromBundle(readKettleBundle(t), place)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,18 +253,18 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// What a ConfigMap is packed so that it becomes too large is refused.
-func TestBomb(t *testing.T) {
+// A compressed ConfigMap that becomes too large is rejected.
+func TestCompressedTooLarge(t *testing.T) {
 	configMap := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"olm.contentEncoding": "gzip+base64"}},
-		BinaryData: map[string][]byte{"bomb": packed(t, strings.Repeat("#", 9<<20))},
+		BinaryData: map[string][]byte{"bomb": compress(t, strings.Repeat("#", 9<<20))},
 	}
 	if _, err := steps.DecodeConfigMap(configMap); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-// TestLenient: what the loader of bundles takes is installed too.
+// TestLenient checks that bundles which the bundle loader accepts are accepted too.
 func TestLenient(t *testing.T) {
 	configMap := &corev1.ConfigMap{Data: map[string]string{
 		"README.md": "Kettle: [boils",
@@ -286,7 +286,7 @@ func TestLenient(t *testing.T) {
 	}
 }
 
-// Whatever a bundle holds, it is refused or becomes steps that name what they install.
+// Any bundle is rejected or converted to steps that name their objects.
 func FuzzFromBundle(f *testing.F) {
 	f.Add(csv, objects[0])
 	f.Add("", csv)
@@ -318,7 +318,7 @@ func FuzzFromBundle(f *testing.F) {
 	})
 }
 
-// Every real bundle becomes steps.
+// Every real bundle is converted to steps.
 func TestRealBundles(t *testing.T) {
 	folders, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(folders) == 0 {
