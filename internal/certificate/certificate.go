@@ -1,11 +1,11 @@
-// Package certificate makes the certificates that this system's own servers and the
-// webhooks of extensions serve with, so that no certificate manager is needed: an
-// authority, certificates issued by it, and the decision when to renew them.
+// Package certificate creates the serving certificates of this system's own servers and of
+// extensions' webhooks, so that no certificate manager is needed. It creates certificate
+// authorities, issues certificates, and decides when to renew them.
 //
-// It is pure: it computes values from values and a given time. Storing them (in Secrets),
-// distributing the authority and calling again at [Pair.RenewAt] are the callers' work.
-// It is no general PKI: keys are ECDSA P-256, there is one level of authorities, and
-// nothing is ever revoked.
+// The package is pure: it computes values from values and a given time. The callers store
+// them in Secrets, distribute the authority, and call again at [Pair.RenewAt]. It is not a
+// general PKI: keys are ECDSA P-256, there is one level of authorities, and nothing is ever
+// revoked.
 package certificate
 
 import (
@@ -25,19 +25,20 @@ import (
 )
 
 const (
-	// AuthorityValidity is for how long an authority is made. It is renewed after 2/3 of
-	// it; then the old one is still trusted for 20 months.
+	// AuthorityValidity is the default validity of an authority. It is renewed after 2/3 of
+	// this time; then the old one is still trusted for 20 months.
 	AuthorityValidity = 5 * 365 * 24 * time.Hour
-	// ServingValidity is for how long a certificate is issued when the request does not
-	// say. It is renewed after 2/3 of it, so a month is left to notice a failure.
+	// ServingValidity is the default validity of a certificate. It is renewed after 2/3 of
+	// this time, so a month is left to notice a failure.
 	ServingValidity = 90 * 24 * time.Hour
 
-	// skew is how far back a certificate is valid, for clients whose clock is behind.
-	skew = time.Hour
-	// maxPEM is the size of a Kubernetes Secret.
-	maxPEM = 1 << 20
-	// maxCommonName is the limit of X.509 for the subject's common name.
-	maxCommonName = 64
+	// clockSkew is how far before its creation a certificate is valid, for clients whose
+	// clock is slow.
+	clockSkew = time.Hour
+	// maxPEMBytes is the maximum size of a Kubernetes Secret.
+	maxPEMBytes = 1 << 20
+	// maxCommonNameLength is the limit of X.509 for the subject's common name.
+	maxCommonNameLength = 64
 )
 
 // Pair is a certificate with its private key.
@@ -46,15 +47,15 @@ type Pair struct {
 	Key         *ecdsa.PrivateKey
 }
 
-// NewAuthority makes a self-signed authority that can issue certificates.
+// NewAuthority returns a new self-signed authority that can issue certificates.
 func NewAuthority(name string, validity time.Duration, now time.Time) (*Pair, error) {
-	if name == "" || len(name) > maxCommonName || validity <= 0 {
-		return nil, fmt.Errorf("make certificate authority %q: it needs a name of at most %d bytes and a positive validity", name, maxCommonName)
+	if name == "" || len(name) > maxCommonNameLength || validity <= 0 {
+		return nil, fmt.Errorf("make certificate authority %q: it needs a name of at most %d bytes and a positive validity", name, maxCommonNameLength)
 	}
 
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             now.Add(-skew),
+		NotBefore:             now.Add(-clockSkew),
 		NotAfter:              now.Add(validity),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true,
@@ -62,7 +63,7 @@ func NewAuthority(name string, validity time.Duration, now time.Time) (*Pair, er
 		MaxPathLenZero:        true,
 	}
 
-	pair, err := create(template, nil)
+	pair, err := createPair(template, nil)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate authority %q: %w", name, err)
 	}
@@ -70,9 +71,8 @@ func NewAuthority(name string, validity time.Duration, now time.Time) (*Pair, er
 	return pair, nil
 }
 
-// Issue makes a certificate for a server that is reached by the given host names and IP
-// addresses. Zero validity means [ServingValidity]; a certificate never outlives its
-// authority.
+// Issue returns a new certificate for a server with the given host names and IP addresses.
+// Zero validity means [ServingValidity]. The certificate expires no later than its authority.
 func (p *Pair) Issue(hosts []string, validity time.Duration, now time.Time) (*Pair, error) {
 	if len(hosts) == 0 || slices.Contains(hosts, "") {
 		return nil, fmt.Errorf("issue certificate for %q: every host needs a name", hosts)
@@ -86,8 +86,8 @@ func (p *Pair) Issue(hosts []string, validity time.Duration, now time.Time) (*Pa
 	}
 
 	template := &x509.Certificate{
-		NotBefore:             now.Add(-skew),
-		NotAfter:              earlier(now.Add(validity), p.Certificate.NotAfter),
+		NotBefore:             now.Add(-clockSkew),
+		NotAfter:              earlierTime(now.Add(validity), p.Certificate.NotAfter),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
@@ -101,12 +101,12 @@ func (p *Pair) Issue(hosts []string, validity time.Duration, now time.Time) (*Pa
 		}
 	}
 
-	// Clients look at the hosts only; the subject is for people.
-	if len(hosts[0]) <= maxCommonName {
+	// Clients check only the hosts; the subject is informational.
+	if len(hosts[0]) <= maxCommonNameLength {
 		template.Subject.CommonName = hosts[0]
 	}
 
-	pair, err := create(template, p)
+	pair, err := createPair(template, p)
 	if err != nil {
 		return nil, fmt.Errorf("issue certificate for %q: %w", hosts, err)
 	}
@@ -114,9 +114,9 @@ func (p *Pair) Issue(hosts []string, validity time.Duration, now time.Time) (*Pa
 	return pair, nil
 }
 
-// create signs a template by the authority, or by itself when there is none. The serial
-// number is left to the library, which takes a random one.
-func create(template *x509.Certificate, authority *Pair) (*Pair, error) {
+// createPair creates a key and a certificate that the authority signs, or a self-signed one
+// when authority is nil. The library chooses a random serial number.
+func createPair(template *x509.Certificate, authority *Pair) (*Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -138,13 +138,13 @@ func create(template *x509.Certificate, authority *Pair) (*Pair, error) {
 	return &Pair{Certificate: certificate, Key: key}, nil
 }
 
-// RenewAt is when the certificate should be replaced: after 2/3 of its time.
+// RenewAt returns when the certificate should be renewed: after 2/3 of its validity.
 func (p *Pair) RenewAt() time.Time {
 	lifetime := p.Certificate.NotAfter.Sub(p.Certificate.NotBefore)
 	return p.Certificate.NotBefore.Add(lifetime / 3 * 2)
 }
 
-// AuthorityStale tells why an authority should be replaced, and "" when it need not be.
+// AuthorityStale returns why an authority should be replaced; empty when it is valid.
 func (p *Pair) AuthorityStale(now time.Time) string {
 	switch {
 	case !p.Certificate.IsCA:
@@ -158,8 +158,8 @@ func (p *Pair) AuthorityStale(now time.Time) string {
 	}
 }
 
-// ServingStale tells why a server's certificate should be issued again by the authority for
-// the given hosts, and "" when it need not be.
+// ServingStale returns why the authority should issue a new certificate for the given
+// hosts; empty when this one is valid.
 func (p *Pair) ServingStale(authority *x509.Certificate, hosts []string, now time.Time) string {
 	for _, host := range hosts {
 		if err := p.Certificate.VerifyHostname(host); err != nil {
@@ -182,14 +182,14 @@ func (p *Pair) ServingStale(authority *x509.Certificate, hosts []string, now tim
 	}
 }
 
-// CertificatePEM returns the certificate, as it stands in tls.crt or ca.crt.
-func (p *Pair) CertificatePEM() []byte { return encode(p.Certificate) }
+// CertificatePEM returns the certificate in the format of tls.crt or ca.crt.
+func (p *Pair) CertificatePEM() []byte { return encodeCertificate(p.Certificate) }
 
-func encode(certificate *x509.Certificate) []byte {
+func encodeCertificate(certificate *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
 }
 
-// KeyPEM returns the private key in PKCS #8, as it stands in tls.key.
+// KeyPEM returns the private key in PKCS #8, in the format of tls.key.
 func (p *Pair) KeyPEM() ([]byte, error) {
 	raw, err := x509.MarshalPKCS8PrivateKey(p.Key)
 	if err != nil {
@@ -203,15 +203,15 @@ func (p *Pair) TLS() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{p.Certificate.Raw}, PrivateKey: p.Key, Leaf: p.Certificate}
 }
 
-// Parse reads a pair that [Pair.CertificatePEM] and [Pair.KeyPEM] wrote, and checks that
-// the key belongs to the certificate. Of several certificates the first is taken. Keys of
-// other kinds than ECDSA are an error. Errors do not show what was read.
+// Parse parses the output of [Pair.CertificatePEM] and [Pair.KeyPEM], and checks that the key
+// belongs to the certificate. It uses the first of several certificates. Other keys than
+// ECDSA are an error. Errors do not contain the input.
 func Parse(certificatePEM, keyPEM []byte) (*Pair, error) {
 	certificates, err := ParseBundle(certificatePEM)
 	if err != nil {
 		return nil, err
 	}
-	if len(keyPEM) > maxPEM {
+	if len(keyPEM) > maxPEMBytes {
 		return nil, errors.New("read private key: it is too large")
 	}
 
@@ -220,7 +220,7 @@ func Parse(certificatePEM, keyPEM []byte) (*Pair, error) {
 		return nil, errors.New("read private key: it is not PEM")
 	}
 
-	key, err := parseKey(block.Bytes)
+	key, err := parsePrivateKey(block.Bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func Parse(certificatePEM, keyPEM []byte) (*Pair, error) {
 	return &Pair{Certificate: certificates[0], Key: key}, nil
 }
 
-func parseKey(raw []byte) (*ecdsa.PrivateKey, error) {
+func parsePrivateKey(raw []byte) (*ecdsa.PrivateKey, error) {
 	if key, err := x509.ParseECPrivateKey(raw); err == nil {
 		return key, nil
 	}
@@ -251,10 +251,10 @@ func parseKey(raw []byte) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// ParseBundle reads one or more certificates in PEM.
+// ParseBundle parses one or more PEM-encoded certificates. It returns an error when there is none.
 func ParseBundle(data []byte) ([]*x509.Certificate, error) {
-	if len(data) > maxPEM {
-		return nil, fmt.Errorf("read certificates: %d bytes are too many, at most %d are read", len(data), maxPEM)
+	if len(data) > maxPEMBytes {
+		return nil, fmt.Errorf("read certificates: %d bytes are too many, at most %d are read", len(data), maxPEMBytes)
 	}
 
 	var certificates []*x509.Certificate
@@ -282,9 +282,9 @@ func ParseBundle(data []byte) ([]*x509.Certificate, error) {
 	return certificates, nil
 }
 
-// Trust returns the bundle that clients should trust while an authority is being replaced: it
-// begins with the authorities given, followed by those of the former bundle that have not
-// expired, each once. A former bundle that cannot be read is dropped.
+// Trust returns the bundle that clients should trust while an authority is being replaced. It
+// contains the given authorities, followed by those of the former bundle that have not
+// expired, without duplicates. It ignores a former bundle that cannot be parsed.
 func Trust(former []byte, now time.Time, authorities ...*x509.Certificate) []byte {
 	all := slices.Clone(authorities)
 	if old, err := ParseBundle(former); err == nil {
@@ -299,13 +299,13 @@ func Trust(former []byte, now time.Time, authorities ...*x509.Certificate) []byt
 			continue
 		}
 		seen[string(certificate.Raw)] = true
-		out.Write(encode(certificate))
+		out.Write(encodeCertificate(certificate))
 	}
 
 	return out.Bytes()
 }
 
-func earlier(a, b time.Time) time.Time {
+func earlierTime(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}

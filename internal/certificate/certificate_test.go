@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func authority(t testing.TB, at time.Time) *Pair {
+func newTestAuthority(t testing.TB, at time.Time) *Pair {
 	t.Helper()
 	pair, err := NewAuthority("test", AuthorityValidity, at)
 	if err != nil {
@@ -25,7 +25,7 @@ func authority(t testing.TB, at time.Time) *Pair {
 	return pair
 }
 
-func issue(t testing.TB, ca *Pair, at time.Time, hosts ...string) *Pair {
+func issueTestCertificate(t testing.TB, ca *Pair, at time.Time, hosts ...string) *Pair {
 	t.Helper()
 	pair, err := ca.Issue(hosts, 0, at)
 	if err != nil {
@@ -36,7 +36,7 @@ func issue(t testing.TB, ca *Pair, at time.Time, hosts ...string) *Pair {
 
 func TestServe(t *testing.T) {
 	at := time.Now()
-	ca := authority(t, at)
+	ca := newTestAuthority(t, at)
 	holder := &Holder{}
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: holder.GetCertificate, MinVersion: tls.VersionTLS13})
 	if err != nil {
@@ -80,7 +80,7 @@ func TestServe(t *testing.T) {
 	}
 
 	for range 2 { // the second replaces the first while the server runs
-		pair := issue(t, ca, at, "svc.ns.svc", "127.0.0.1")
+		pair := issueTestCertificate(t, ca, at, "svc.ns.svc", "127.0.0.1")
 		holder.Set(pair)
 		for _, host := range []string{"svc.ns.svc", "127.0.0.1"} {
 			got, err := handshake(host)
@@ -102,7 +102,7 @@ func TestServe(t *testing.T) {
 }
 
 func TestEncodeAndParse(t *testing.T) {
-	pair := issue(t, authority(t, now), now, "a")
+	pair := issueTestCertificate(t, newTestAuthority(t, now), now, "a")
 	keyPEM, err := pair.KeyPEM()
 	if err != nil {
 		t.Fatal(err)
@@ -129,14 +129,14 @@ func TestEncodeAndParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	pair := issue(t, authority(t, now), now, "a")
+	pair := issueTestCertificate(t, newTestAuthority(t, now), now, "a")
 	certificate := pair.CertificatePEM()
 	key, err := pair.KeyPEM()
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	otherKey, err := issue(t, authority(t, now), now, "a").KeyPEM()
+	otherKey, err := issueTestCertificate(t, newTestAuthority(t, now), now, "a").KeyPEM()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,9 +159,9 @@ func TestParseRefuses(t *testing.T) {
 		"nothing":             {nil, nil, "there is none in PEM"},
 		"no certificate":      {key, key, "there is none in PEM"},
 		"broken certificate":  {block("CERTIFICATE", []byte("x")), key, "read certificate 1"},
-		"too large":           {make([]byte, maxPEM+1), key, "too many"},
+		"too large":           {make([]byte, maxPEMBytes+1), key, "too many"},
 		"no key":              {certificate, nil, "it is not PEM"},
-		"key too large":       {certificate, make([]byte, maxPEM+1), "too large"},
+		"key too large":       {certificate, make([]byte, maxPEMBytes+1), "too large"},
 		"broken key":          {certificate, block("PRIVATE KEY", []byte("x")), "neither PKCS #8 nor SEC 1"},
 		"key of another":      {certificate, otherKey, "does not belong to the certificate"},
 		"key of another kind": {certificate, block("PRIVATE KEY", edRaw), "only ECDSA is used"},
@@ -174,9 +174,9 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestServingStale(t *testing.T) {
-	ca := authority(t, now)
-	pair := issue(t, ca, now, "a.ns.svc", "b.ns.svc", "10.0.0.1")
-	short, err := ca.Issue([]string{"a.ns.svc"}, 3*time.Hour-skew, now)
+	ca := newTestAuthority(t, now)
+	pair := issueTestCertificate(t, ca, now, "a.ns.svc", "b.ns.svc", "10.0.0.1")
+	short, err := ca.Issue([]string{"a.ns.svc"}, 3*time.Hour-clockSkew, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,14 +189,14 @@ func TestServingStale(t *testing.T) {
 		want      string // empty: not stale
 	}{
 		"fresh":               {pair, ca, []string{"b.ns.svc", "10.0.0.1"}, now, ""},
-		"clock behind":        {pair, ca, nil, now.Add(-skew / 2), ""},
+		"clock behind":        {pair, ca, nil, now.Add(-clockSkew / 2), ""},
 		"before renewal":      {pair, ca, nil, pair.RenewAt().Add(-time.Second), ""},
 		"due":                 {pair, ca, nil, pair.RenewAt(), "due for renewal since"},
 		"expired":             {pair, ca, nil, now.Add(ServingValidity + 1), "due for renewal since"},
-		"not valid yet":       {pair, ca, nil, now.Add(-skew - time.Minute), "not accepted under the authority"},
+		"not valid yet":       {pair, ca, nil, now.Add(-clockSkew - time.Minute), "not accepted under the authority"},
 		"a host is new":       {pair, ca, []string{"c.ns.svc"}, now, "not for the host c.ns.svc"},
 		"an address is new":   {pair, ca, []string{"10.0.0.2"}, now, "not for the host 10.0.0.2"},
-		"authority replaced":  {pair, authority(t, now), nil, now, "not accepted under the authority"},
+		"authority replaced":  {pair, newTestAuthority(t, now), nil, now, "not accepted under the authority"},
 		"not a server's":      {ca, ca, nil, now, ""},
 		"short, at the start": {short, ca, nil, now.Add(time.Hour - time.Second), ""},
 		"short, after 2/3":    {short, ca, nil, now.Add(time.Hour), "due for renewal"},
@@ -213,10 +213,10 @@ func TestServingStale(t *testing.T) {
 }
 
 func TestAuthorityStale(t *testing.T) {
-	ca := authority(t, now)
+	ca := newTestAuthority(t, now)
 	for at, want := range map[time.Time]string{
 		now:                              "",
-		now.Add(-2 * skew):               "not valid yet",
+		now.Add(-2 * clockSkew):               "not valid yet",
 		ca.RenewAt().Add(-time.Second):   "",
 		ca.RenewAt():                     "due for renewal",
 		now.Add(AuthorityValidity + 1e9): "due for renewal",
@@ -226,13 +226,13 @@ func TestAuthorityStale(t *testing.T) {
 		}
 	}
 
-	if got := issue(t, ca, now, "a").AuthorityStale(now); got != "it is not a certificate authority" {
+	if got := issueTestCertificate(t, ca, now, "a").AuthorityStale(now); got != "it is not a certificate authority" {
 		t.Errorf("a server's certificate: got %q", got)
 	}
 }
 
 func TestIssueLimits(t *testing.T) {
-	ca := authority(t, now)
+	ca := newTestAuthority(t, now)
 	pair, err := ca.Issue([]string{"a"}, 2*AuthorityValidity, now)
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestIssueLimits(t *testing.T) {
 	}
 
 	long := strings.Repeat("a", 60) + ".ns.svc"
-	if pair := issue(t, ca, now, long); pair.Certificate.VerifyHostname(long) != nil || pair.Certificate.Subject.CommonName != "" {
+	if pair := issueTestCertificate(t, ca, now, long); pair.Certificate.VerifyHostname(long) != nil || pair.Certificate.Subject.CommonName != "" {
 		t.Error("a long host name is not handled")
 	}
 	if pair.Certificate.IsCA {
@@ -264,8 +264,8 @@ func TestIssueLimits(t *testing.T) {
 }
 
 func TestTrust(t *testing.T) {
-	old, current := authority(t, now), authority(t, now)
-	expired := authority(t, now.Add(-2*AuthorityValidity))
+	old, current := newTestAuthority(t, now), newTestAuthority(t, now)
+	expired := newTestAuthority(t, now.Add(-2*AuthorityValidity))
 	former := append(old.CertificatePEM(), expired.CertificatePEM()...)
 	got := Trust(append(former, current.CertificatePEM()...), now, current.Certificate)
 	want := append(current.CertificatePEM(), old.CertificatePEM()...)
@@ -281,7 +281,7 @@ func TestTrust(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	pair := issue(f, authority(f, now), now, "a")
+	pair := issueTestCertificate(f, newTestAuthority(f, now), now, "a")
 	key, err := pair.KeyPEM()
 	if err != nil {
 		f.Fatal(err)

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Holder keeps the certificate that a running server serves with, and lets it be replaced
-// without a restart. The zero value has none yet. It is safe for concurrent use and must
-// not be copied.
+// Holder holds the serving certificate of a running server, which can be replaced without a
+// restart. The zero value has no certificate. It is safe for concurrent use and must not be
+// copied.
 type Holder struct {
 	current atomic.Pointer[tls.Certificate]
 }
@@ -16,13 +16,13 @@ type Holder struct {
 // ErrNone is the error of handshakes before the first certificate is set.
 var ErrNone = errors.New("the server has no certificate yet")
 
-// Set makes a pair the one that new connections get. Connections that are open keep theirs.
+// Set sets the certificate for new connections. Open connections are not affected.
 func (h *Holder) Set(pair *Pair) { h.current.Store(pair.TLS()) }
 
 // Ready reports whether there is a certificate.
 func (h *Holder) Ready() bool { return h.current.Load() != nil }
 
-// GetCertificate has the form of the tls.Config field of the same name.
+// GetCertificate implements the field GetCertificate of tls.Config.
 func (h *Holder) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if certificate := h.current.Load(); certificate != nil {
 		return certificate, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// newMapper asks the API server anew which kinds it serves.
+// newMapper returns a REST mapper with the kinds that the API server serves now.
 func newMapper(t *testing.T) (meta.RESTMapper, error) {
 	t.Helper()
 	connection := env.Start(t)

@@ -17,13 +17,13 @@ import (
 type Operator struct {
 	// Name of the object.
 	Name string
-	// Reader reads it: from the API server, or from a cache that holds it.
+	// Reader reads it from the API server, or from a cache that contains it.
 	Reader client.Reader
-	// Client writes it.
+	// Client creates and patches it.
 	Client client.Client
 }
 
-// Served reports whether the cluster has ClusterOperators at all.
+// Served reports whether the cluster serves the kind ClusterOperator.
 func Served(mapper meta.RESTMapper) (bool, error) {
 	kind := configv1.GroupVersion.WithKind(configv1.ClusterOperatorKind)
 	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -37,8 +37,8 @@ func Served(mapper meta.RESTMapper) (bool, error) {
 	return true, nil
 }
 
-// Write brings the object to what fill makes of its status, and makes it where it is missing. A
-// status that stays as it is is not written.
+// Write patches the status of the ClusterOperator with the changes of fill. It creates a missing
+// object, and writes nothing if fill changes nothing.
 func (o Operator) Write(ctx context.Context, fill func(*configv1.ClusterOperatorStatus)) error {
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
 	err := o.Reader.Get(ctx, client.ObjectKeyFromObject(operator), operator)
@@ -55,7 +55,7 @@ func (o Operator) Write(ctx context.Context, fill func(*configv1.ClusterOperator
 		return nil
 	}
 
-	// The resource version guards it against a second one that still believes itself the leader.
+	// The resource version protects against a second instance that still considers itself the leader.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := o.Client.Status().Patch(ctx, operator, patch); err != nil {
 		return fmt.Errorf("reporting as ClusterOperator %q: %w", o.Name, err)

@@ -26,8 +26,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 90 * time.Second
+// waitTimeout limits every wait of a test.
+const waitTimeout = 90 * time.Second
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -76,7 +76,7 @@ func fill(message string) func(*configv1.ClusterOperatorStatus) {
 	}
 }
 
-// The object is made, written when something changed, and only then.
+// The object is created, and written only when something changed.
 func TestWrite(t *testing.T) {
 	c := env.Client(t, configv1.AddToScheme)
 	o := Operator{Name: "write", Reader: c, Client: c}
@@ -97,7 +97,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("resource versions %v: the second write is none, the third is one", versions)
 	}
 
-	// One that was read before it changed is not written over.
+	// A stale object does not overwrite a newer one.
 	stale := staleReader{operator.DeepCopy()}
 	operator.Labels = map[string]string{"changed": "yes"}
 	if err := c.Update(t.Context(), operator); err != nil {
@@ -108,7 +108,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// staleReader returns an object as it was.
+// staleReader returns an outdated object.
 type staleReader struct{ was *configv1.ClusterOperator }
 
 func (s staleReader) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -120,22 +120,22 @@ func (s staleReader) List(context.Context, client.ObjectList, ...client.ListOpti
 	return errors.New("it lists nothing")
 }
 
-// saying is a part of the cluster with a reporter.
-type saying struct {
+// component is a component of the cluster with a reporter.
+type component struct {
 	mutex   sync.Mutex
 	message string
 	asked   int
 	news    chan event.GenericEvent
 }
 
-func (s *saying) say(message string) {
+func (s *component) setMessage(message string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.message = message
 	s.news <- event.GenericEvent{Object: &configv1.ClusterOperator{}}
 }
 
-func (s *saying) report(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
+func (s *component) report(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.asked++
@@ -145,7 +145,7 @@ func (s *saying) report(context.Context, *configv1.ClusterOperatorStatus) (func(
 	return fill(s.message), 0, nil
 }
 
-func start1(t *testing.T, r *Reporter, s *saying) {
+func startReporter(t *testing.T, r *Reporter, s *component) {
 	t.Helper()
 	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
 		Scheme: env.Scheme(t, configv1.AddToScheme), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
@@ -160,11 +160,11 @@ func start1(t *testing.T, r *Reporter, s *saying) {
 	env.StartManager(t, mgr)
 }
 
-// said waits for a message.
-func said(t *testing.T, c client.Client, name, want string) {
+// waitForMessage waits until the ClusterOperator has a message.
+func waitForMessage(t *testing.T, c client.Client, name, want string) {
 	t.Helper()
 	got := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		operator := &configv1.ClusterOperator{}
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, operator); err != nil {
 			return false, client.IgnoreNotFound(err)
@@ -191,18 +191,18 @@ func TestReporter(t *testing.T) {
 		_ = c.Delete(context.Background(), other)
 		_ = c.Delete(context.Background(), own)
 	})
-	s := &saying{news: make(chan event.GenericEvent, 1)}
-	start1(t, &Reporter{Name: own.Name, Report: s.report}, s)
-	s.say("first")
-	said(t, c, own.Name, "first")
-	s.say("second")
-	said(t, c, own.Name, "second")
-	// What others do to it is mended.
+	s := &component{news: make(chan event.GenericEvent, 1)}
+	startReporter(t, &Reporter{Name: own.Name, Report: s.report}, s)
+	s.setMessage("first")
+	waitForMessage(t, c, own.Name, "first")
+	s.setMessage("second")
+	waitForMessage(t, c, own.Name, "second")
+	// Changes by others are reverted.
 	if err := c.Delete(t.Context(), own.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
 
-	said(t, c, own.Name, "second")
+	waitForMessage(t, c, own.Name, "second")
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil {
 		t.Fatal(err)
 	}
@@ -212,14 +212,14 @@ func TestReporter(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	said(t, c, own.Name, "second")
+	waitForMessage(t, c, own.Name, "second")
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil || len(other.Status.Conditions) > 0 {
 		t.Errorf("another one was written (%v): %+v", err, other.Status)
 	}
 }
 
-// Where the kind comes later, the report does too.
-func TestKindComesLater(t *testing.T) {
+// The reporter starts to report when the kind is served later.
+func TestKindServedLater(t *testing.T) {
 	c := env.Client(t, configv1.AddToScheme, apiextensionsv1.AddToScheme)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	key := client.ObjectKey{Name: "clusteroperators.config.openshift.io"}
@@ -241,18 +241,18 @@ func TestKindComesLater(t *testing.T) {
 		served, err := Served(mapper)
 		return !served, err
 	}
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, gone); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitTimeout, true, gone); err != nil {
 		t.Fatalf("the kind stays: %v", err)
 	}
 
-	s := &saying{news: make(chan event.GenericEvent, 1)}
-	start1(t, &Reporter{Name: "later", Report: s.report, pause: 50 * time.Millisecond}, s)
-	s.say("here")
+	s := &component{news: make(chan event.GenericEvent, 1)}
+	startReporter(t, &Reporter{Name: "later", Report: s.report, kindCheckInterval: 50 * time.Millisecond}, s)
+	s.setMessage("here")
 	if err := c.Create(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
 
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		isGone, err := gone(ctx)
 		return !isGone, err
 	})
@@ -260,5 +260,5 @@ func TestKindComesLater(t *testing.T) {
 		t.Fatalf("the kind is never served: %v", err)
 	}
 
-	said(t, env.Client(t, configv1.AddToScheme), "later", "here")
+	waitForMessage(t, env.Client(t, configv1.AddToScheme), "later", "here")
 }

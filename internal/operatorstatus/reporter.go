@@ -20,45 +20,46 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// lookAgain is how often it is looked whether the cluster has ClusterOperators meanwhile.
-const lookAgain = 5 * time.Minute
+// kindCheckInterval is the time between two checks whether the cluster serves ClusterOperators.
+const kindCheckInterval = 5 * time.Minute
 
-// conflictPause is how long to wait for a change of the object that was not seen yet.
-const conflictPause = time.Second
+// conflictRetryInterval is how long to wait after a conflict for the newer object to reach the cache.
+const conflictRetryInterval = time.Second
 
-// synced is how long the first look at the object may take.
-const synced = time.Minute
+// cacheSyncTimeout limits the first synchronisation of the cache.
+const cacheSyncTimeout = time.Minute
 
-// Reporter keeps one ClusterOperator as the part of the cluster wants it. It watches that one
-// object, so that a report that somebody removed or changed comes back, and asks for nothing while
-// nothing changes. A cluster without ClusterOperators gets none.
+// Reporter keeps the status of one ClusterOperator up to date. It watches that one object, so that
+// it restores a status that others deleted or changed. It sends no requests while nothing changes. It
+// writes nothing in a cluster that does not serve ClusterOperators.
 type Reporter struct {
 	// Name of the ClusterOperator.
 	Name string
-	// Report tells what to say now, when last was said before. It gives nil when nothing is to be said
-	// yet, and after how long it wants to be asked again; zero means when something changes.
+	// Report returns the function that sets the current status, given the last reported one. It
+	// returns nil when there is nothing to report yet. again is the time until the next report; zero
+	// means at the next event.
 	Report func(ctx context.Context, last *configv1.ClusterOperatorStatus) (fill func(*configv1.ClusterOperatorStatus), again time.Duration, err error)
 
-	// pause is lookAgain, but in tests.
-	pause    time.Duration
-	operator Operator
-	manager  ctrl.Manager
-	watched  cache.Cache
-	watch    func(source.Source) error
-	begin    sync.Mutex
+	// kindCheckInterval overrides the constant in tests.
+	kindCheckInterval time.Duration
+	operator          Operator
+	manager           ctrl.Manager
+	watched           cache.Cache
+	watch             func(source.Source) error
+	watchMutex        sync.Mutex
 }
 
-// Wake is a handler of events by which a reporter is asked again.
+// Wake returns an event handler that enqueues the reporter.
 func (r *Reporter) Wake() handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{r.request()} })
+	return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{r.newRequest()} })
 }
 
-func (r *Reporter) request() ctrl.Request {
+func (r *Reporter) newRequest() ctrl.Request {
 	return ctrl.Request{NamespacedName: client.ObjectKey{Name: r.Name}}
 }
 
-// Setup adds the reporter to a manager. It is asked at the start, and whenever a source wakes it;
-// the sources are to use the handler that Wake gives.
+// Setup adds the reporter to a manager. It reports at the start, and after each event of the
+// sources, which must use the handler that Wake returns.
 func (r *Reporter) Setup(mgr ctrl.Manager, sources ...source.Source) error {
 	r.manager = mgr
 	begin := make(chan event.GenericEvent, 1)
@@ -77,15 +78,15 @@ func (r *Reporter) Setup(mgr ctrl.Manager, sources ...source.Source) error {
 	return nil
 }
 
-// Reconcile writes the report.
+// Reconcile writes the current report to the ClusterOperator.
 func (r *Reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	served, err := r.served(ctx)
+	served, err := r.ensureWatch(ctx)
 	if err != nil || !served {
-		return ctrl.Result{RequeueAfter: cmp.Or(r.pause, lookAgain)}, err
+		return ctrl.Result{RequeueAfter: cmp.Or(r.kindCheckInterval, kindCheckInterval)}, err
 	}
 
 	var last configv1.ClusterOperator
-	if err := r.operator.Reader.Get(ctx, r.request().NamespacedName, &last); client.IgnoreNotFound(err) != nil {
+	if err := r.operator.Reader.Get(ctx, r.newRequest().NamespacedName, &last); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("reading ClusterOperator %q: %w", r.Name, err)
 	}
 
@@ -99,16 +100,17 @@ func (r *Reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 
 	err = r.operator.Write(ctx, fill)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: conflictPause}, nil
+		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
 	}
 
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// served reports whether the cluster has ClusterOperators, and begins to watch the one.
-func (r *Reporter) served(ctx context.Context) (bool, error) {
-	r.begin.Lock()
-	defer r.begin.Unlock()
+// ensureWatch starts the watch of the ClusterOperator. It returns false when the cluster does not serve
+// the kind.
+func (r *Reporter) ensureWatch(ctx context.Context) (bool, error) {
+	r.watchMutex.Lock()
+	defer r.watchMutex.Unlock()
 	if r.operator.Reader != nil {
 		return true, nil
 	}
@@ -119,12 +121,12 @@ func (r *Reporter) served(ctx context.Context) (bool, error) {
 	}
 
 	if r.watched == nil {
-		if err := r.observe(); err != nil {
+		if err := r.startWatch(); err != nil {
 			return false, fmt.Errorf("watching ClusterOperator %q: %w", r.Name, err)
 		}
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, synced)
+	ctx, cancel := context.WithTimeout(ctx, cacheSyncTimeout)
 	defer cancel()
 	if !r.watched.WaitForCacheSync(ctx) {
 		return false, fmt.Errorf("ClusterOperator %q cannot be watched: %w", r.Name, ctx.Err())
@@ -134,8 +136,8 @@ func (r *Reporter) served(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// observe begins to watch the one ClusterOperator.
-func (r *Reporter) observe() error {
+// startWatch starts a cache with the one ClusterOperator, and watches it.
+func (r *Reporter) startWatch() error {
 	watched, err := cache.New(r.manager.GetConfig(), cache.Options{
 		Scheme: r.manager.GetScheme(), Mapper: r.manager.GetRESTMapper(), HTTPClient: r.manager.GetHTTPClient(),
 		ByObject: map[client.Object]cache.ByObject{

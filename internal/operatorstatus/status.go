@@ -1,9 +1,8 @@
-// Package operatorstatus writes ClusterOperators: by them the parts of a cluster report how they
-// are, and whoever updates the cluster waits for what they say.
+// Package operatorstatus writes ClusterOperators. The components of a cluster report their status by
+// them, and an update of the cluster waits for it.
 //
-// It knows how such a report is kept: the object is made where it is missing, a condition keeps its
-// time while its status stays, and what has not changed is not written. What is said, each part
-// says for itself.
+// The package creates a missing object, keeps the transition time of a condition while its status stays,
+// and writes only changes. Each component decides what to report.
 package operatorstatus
 
 import (
@@ -14,11 +13,10 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// VersionName is the name of the version that updates of the cluster wait for.
+// VersionName is the name of the version that an update of the cluster waits for.
 const VersionName = "operator"
 
-// Set puts a condition into its place. Its time changes with its status alone; conditions of other
-// types stay.
+// Set sets a condition in a list. It changes the transition time only if the condition's status changes.
 func Set(conditions *[]configv1.ClusterOperatorStatusCondition, c configv1.ClusterOperatorStatusCondition, now metav1.Time) {
 	c.LastTransitionTime = now.Rfc3339Copy()
 	i := slices.IndexFunc(*conditions, func(o configv1.ClusterOperatorStatusCondition) bool { return o.Type == c.Type })
@@ -43,7 +41,7 @@ func Find(conditions []configv1.ClusterOperatorStatusCondition, conditionType st
 	return nil
 }
 
-// VersionOf returns the version of a name, which is empty when none is reported.
+// VersionOf returns the reported version with a name; empty when there is none.
 func VersionOf(status *configv1.ClusterOperatorStatus, name string) string {
 	for _, v := range status.Versions {
 		if v.Name == name {

@@ -33,8 +33,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 2 * time.Minute
+// waitTimeout limits every wait of a test.
+const waitTimeout = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -76,17 +76,17 @@ func TestUpgradeable(t *testing.T) {
 	}
 }
 
-type cluster struct {
+type fixture struct {
 	t *testing.T
 	client.Client
 }
 
-func start(t *testing.T) *cluster {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	add := []func(*runtime.Scheme) error{
 		corev1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme, operatorsv1.AddToScheme, operatorsv2.AddToScheme, v1alpha1.AddToScheme,
 	}
-	c := &cluster{t: t, Client: env.Client(t, add...)}
+	c := &fixture{t: t, Client: env.Client(t, add...)}
 	notCopied, err := labels.Parse("!olm.copiedFrom")
 	c.must(err)
 	mgr, err := ctrl.NewManager(env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml"), ctrl.Options{
@@ -101,23 +101,23 @@ func start(t *testing.T) *cluster {
 	return c
 }
 
-func (c *cluster) must(err error) {
+func (c *fixture) must(err error) {
 	c.t.Helper()
 	if err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func (c *cluster) eventually(what string, holds func() bool) {
+func (c *fixture) eventually(what string, holds func() bool) {
 	c.t.Helper()
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		c.t.Fatalf("%s: %v", what, err)
 	}
 }
 
-// csv makes a ClusterServiceVersion, in a namespace of its own of the same name.
-func (c *cluster) csv(name string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
+// createCSV creates a ClusterServiceVersion and a namespace of the same name.
+func (c *fixture) createCSV(name string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
 	c.t.Helper()
 	c.must(c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
@@ -132,7 +132,7 @@ func (c *cluster) csv(name string, edit ...func(*v1alpha1.ClusterServiceVersion)
 	return csv
 }
 
-func (c *cluster) condition(name string) *operatorsv2.OperatorCondition {
+func (c *fixture) getCondition(name string) *operatorsv2.OperatorCondition {
 	c.t.Helper()
 	oc := &operatorsv2.OperatorCondition{}
 	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: name, Name: name}, oc); client.IgnoreNotFound(err) != nil {
@@ -146,15 +146,15 @@ func permission(account string) v1alpha1.StrategyDeploymentPermissions {
 }
 
 // An operator gets an OperatorCondition that it may write, and no other.
-func TestEachOperatorHasOne(t *testing.T) {
-	c := start(t)
-	csv := c.csv("one", func(csv *v1alpha1.ClusterServiceVersion) {
+func TestOperatorConditionAndAccess(t *testing.T) {
+	c := newFixture(t)
+	csv := c.createCSV("one", func(csv *v1alpha1.ClusterServiceVersion) {
 		s := &csv.Spec.InstallStrategy.StrategySpec
 		s.Permissions = []v1alpha1.StrategyDeploymentPermissions{permission("a"), permission("b")}
 		s.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{permission("b")}
 	})
-	c.eventually("the OperatorCondition", func() bool { return c.condition("one").UID != "" })
-	oc := c.condition("one")
+	c.eventually("the OperatorCondition", func() bool { return c.getCondition("one").UID != "" })
+	oc := c.getCondition("one")
 	owner := []metav1.OwnerReference{{
 		APIVersion: "operators.coreos.com/v1alpha1", Kind: "ClusterServiceVersion", Name: "one", UID: csv.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
 	}}
@@ -195,30 +195,30 @@ func TestEachOperatorHasOne(t *testing.T) {
 		t.Error("the operator may do more than that")
 	}
 
-	// What people do to what OLM made is undone.
+	// Manual changes of the objects that OLM created are reverted.
 	c.must(c.Delete(t.Context(), role))
 	c.must(c.Delete(t.Context(), binding))
 	c.eventually("they are back", func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(oc), role) == nil && c.Get(t.Context(), client.ObjectKeyFromObject(oc), binding) == nil
 	})
 	c.must(c.Delete(t.Context(), oc))
-	c.eventually("so is the OperatorCondition", func() bool { now := c.condition("one"); return now.UID != "" && now.UID != oc.UID })
+	c.eventually("so is the OperatorCondition", func() bool { now := c.getCondition("one"); return now.UID != "" && now.UID != oc.UID })
 }
 
-// An operator without accounts of its own has that of its namespace; a copy has no OperatorCondition.
+// An operator without accounts of its own has the account "default"; a copied CSV has no OperatorCondition.
 func TestDefaultAccount(t *testing.T) {
-	c := start(t)
-	c.csv("copied", func(csv *v1alpha1.ClusterServiceVersion) {
+	c := newFixture(t)
+	c.createCSV("copied", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Annotations = map[string]string{"olm.operatorNamespace": "elsewhere"}
 	})
-	csv := c.csv("plain")
-	c.eventually("the OperatorCondition", func() bool { return slices.Equal(c.condition("plain").Spec.ServiceAccounts, []string{"default"}) })
-	if c.condition("copied").UID != "" {
+	csv := c.createCSV("plain")
+	c.eventually("the OperatorCondition", func() bool { return slices.Equal(c.getCondition("plain").Spec.ServiceAccounts, []string{"default"}) })
+	if c.getCondition("copied").UID != "" {
 		t.Error("a copy has an OperatorCondition")
 	}
 
-	// What the strategy says later is taken over, and what an administrator says stays.
-	oc := c.condition("plain")
+	// A change of the strategy is applied, and an override by an administrator is kept.
+	oc := c.getCondition("plain")
 	oc.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Upgradeable", Status: "True", Reason: "R", Message: "m"}}
 	c.must(c.Update(t.Context(), oc))
 	before := csv.DeepCopy()
@@ -227,26 +227,26 @@ func TestDefaultAccount(t *testing.T) {
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers = []corev1.Container{{Name: "a"}}
 	c.must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
 	c.eventually("the Deployment", func() bool {
-		now := c.condition("plain").Spec
+		now := c.getCondition("plain").Spec
 		return slices.Equal(now.Deployments, []string{"d"}) && len(now.Overrides) == 1
 	})
 }
 
-// What an operator says is taken over, and stamped again when anything is said.
-func TestWhatOperatorsSay(t *testing.T) {
-	c := start(t)
-	c.csv("says")
-	c.eventually("the OperatorCondition", func() bool { return c.condition("says").UID != "" })
+// A condition that an operator sets is copied to the status, with the current generation after every change.
+func TestConditionsOfOperators(t *testing.T) {
+	c := newFixture(t)
+	c.createCSV("says")
+	c.eventually("the OperatorCondition", func() bool { return c.getCondition("says").UID != "" })
 	say := func(status metav1.ConditionStatus) {
 		t.Helper()
-		oc := c.condition("says")
+		oc := c.getCondition("says")
 		meta.SetStatusCondition(&oc.Spec.Conditions, metav1.Condition{Type: "Upgradeable", Status: status, Reason: "R", Message: "it says " + string(status)})
 		c.must(c.Update(t.Context(), oc))
 	}
 
 	is := func(status metav1.ConditionStatus) func() bool {
 		return func() bool {
-			oc := c.condition("says")
+			oc := c.getCondition("says")
 			got := meta.FindStatusCondition(oc.Status.Conditions, "Upgradeable")
 			return got != nil && got.Status == status && got.ObservedGeneration == oc.Generation && got.Message == "it says "+string(status)
 		}
@@ -274,13 +274,13 @@ func TestWhatOperatorsSay(t *testing.T) {
 		t.Errorf("the gate says %q", why)
 	}
 
-	// A change of something else stamps the condition again.
-	oc := c.condition("says")
+	// Another change of the spec updates the generation of the condition.
+	oc := c.getCondition("says")
 	oc.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Other", Status: "True", Reason: "R", Message: "m"}}
 	c.must(c.Update(t.Context(), oc))
 	c.eventually("stamped again", is(metav1.ConditionTrue))
-	// What is not said any more stays, and is outdated.
-	oc = c.condition("says")
+	// A condition that was removed from the spec stays in the status, and is outdated.
+	oc = c.getCondition("says")
 	oc.Spec.Conditions = nil
 	c.must(c.Update(t.Context(), oc))
 	if why := gate(); !strings.Contains(why, "is outdated") {
@@ -291,16 +291,16 @@ func TestWhatOperatorsSay(t *testing.T) {
 	}
 }
 
-// Both versions are served: what v1 does not know stays out of its way.
+// Both versions are served, and v1 does not lose the fields that only v2 has.
 func TestVersions(t *testing.T) {
-	c := start(t)
+	c := newFixture(t)
 	c.must(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "versions"}}))
 	old := &operatorsv1.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: "versions", Name: "versions"}}
 	old.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Upgradeable", Status: "False", Reason: "R", Message: "m"}}
 	c.must(c.Create(t.Context(), old))
 	meta.SetStatusCondition(&old.Status.Conditions, metav1.Condition{Type: "Upgradeable", Status: "True", Reason: "R", ObservedGeneration: 1})
 	c.must(c.Status().Update(t.Context(), old))
-	oc := c.condition("versions")
+	oc := c.getCondition("versions")
 	if len(oc.Spec.Overrides) != 1 || len(oc.Status.Conditions) != 1 {
 		t.Errorf("v2 has %+v and %+v", oc.Spec, oc.Status)
 	}

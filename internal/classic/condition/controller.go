@@ -21,10 +21,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// FieldManager is the name under which fields are written.
+// FieldManager is the field manager for server-side apply.
 const FieldManager = "mainstay"
 
-// Each operator gets a Role for its own OperatorCondition, in whatever namespace it is.
+// Each operator gets a Role for its own OperatorCondition in its namespace, which may be any.
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorconditions,verbs=get;list;watch;create;update;patch
@@ -32,14 +32,14 @@ const FieldManager = "mainstay"
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=escalate;bind
 
-// maker makes an OperatorCondition for each ClusterServiceVersion.
-type maker struct {
+// conditionReconciler ensures an OperatorCondition for each ClusterServiceVersion.
+type conditionReconciler struct {
 	client client.Client
 }
 
-// Reconcile makes the OperatorCondition of one ClusterServiceVersion, and keeps what it says of the
-// ClusterServiceVersion up to date. What operators and administrators say is left alone.
-func (r *maker) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// Reconcile applies the OperatorCondition of one ClusterServiceVersion. It does not change the conditions and
+// overrides that operators and administrators set.
+func (r *conditionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csv := &v1alpha1.ClusterServiceVersion{}
 	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -56,23 +56,23 @@ func (r *maker) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	case err == nil:
 		owner := metav1.GetControllerOf(found)
 		if owner != nil && owner.UID != csv.UID {
-			// That of one that was deleted goes with it, and wakes the controller.
+			// It belongs to a deleted ClusterServiceVersion. Its deletion triggers a reconcile.
 			return ctrl.Result{}, nil
 		}
-		if owner != nil && slices.Equal(found.Spec.ServiceAccounts, accounts(csv)) && slices.Equal(found.Spec.Deployments, deployments(csv)) {
+		if owner != nil && slices.Equal(found.Spec.ServiceAccounts, serviceAccountNames(csv)) && slices.Equal(found.Spec.Deployments, deploymentNames(csv)) {
 			return ctrl.Result{}, nil
 		}
 	}
 
-	if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(conditionOf(csv)), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+	if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(newApplyConfiguration(csv)), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing OperatorCondition %s: %w", req, err)
 	}
 
 	return ctrl.Result{}, nil
 }
 
-// conditionOf is what the OperatorCondition of a ClusterServiceVersion is to say of it.
-func conditionOf(csv *v1alpha1.ClusterServiceVersion) *unstructured.Unstructured {
+// newApplyConfiguration returns the fields of an OperatorCondition that come from its ClusterServiceVersion.
+func newApplyConfiguration(csv *v1alpha1.ClusterServiceVersion) *unstructured.Unstructured {
 	anys := func(names []string) []any {
 		list := make([]any, 0, len(names))
 		for _, name := range names {
@@ -81,8 +81,8 @@ func conditionOf(csv *v1alpha1.ClusterServiceVersion) *unstructured.Unstructured
 		return list
 	}
 
-	spec := map[string]any{"serviceAccounts": anys(accounts(csv))}
-	if names := deployments(csv); len(names) > 0 {
+	spec := map[string]any{"serviceAccounts": anys(serviceAccountNames(csv))}
+	if names := deploymentNames(csv); len(names) > 0 {
 		spec["deployments"] = anys(names)
 	}
 
@@ -98,15 +98,16 @@ func conditionOf(csv *v1alpha1.ClusterServiceVersion) *unstructured.Unstructured
 	return object
 }
 
-// reader lets operators write their OperatorConditions, and takes over what they say.
-type reader struct {
+// accessReconciler grants operators access to their OperatorConditions, and copies the conditions of the spec to the
+// status.
+type accessReconciler struct {
 	client client.Client
-	// marked has the Roles and their bindings that are marked as made by OLM.
+	// marked reads the labelled Roles and RoleBindings from the cache.
 	marked client.Reader
 }
 
-// Reconcile reads one OperatorCondition.
-func (r *reader) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// Reconcile updates the status of one OperatorCondition, and ensures its Role and RoleBinding.
+func (r *accessReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	condition := &operatorsv2.OperatorCondition{}
 	if err := r.client.Get(ctx, req.NamespacedName, condition); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -114,12 +115,12 @@ func (r *reader) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if !condition.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, errors.Join(r.report(ctx, condition), r.ensureRole(ctx, condition), r.ensureBinding(ctx, condition))
+	return ctrl.Result{}, errors.Join(r.patchStatus(ctx, condition), r.ensureRole(ctx, condition), r.ensureRoleBinding(ctx, condition))
 }
 
-// report writes to the status what the spec says.
-func (r *reader) report(ctx context.Context, condition *operatorsv2.OperatorCondition) error {
-	conditions, changed := seen(condition)
+// patchStatus copies the conditions of the spec to the status if they changed.
+func (r *accessReconciler) patchStatus(ctx context.Context, condition *operatorsv2.OperatorCondition) error {
+	conditions, changed := mergeSpecConditions(condition)
 	if !changed {
 		return nil
 	}
@@ -134,9 +135,8 @@ func (r *reader) report(ctx context.Context, condition *operatorsv2.OperatorCond
 	return nil
 }
 
-// ensureRole makes the Role by which an operator may write its OperatorCondition, and read it, and
-// nothing else of this kind.
-func (r *reader) ensureRole(ctx context.Context, condition *operatorsv2.OperatorCondition) error {
+// ensureRole applies the Role that allows an operator to read and write only its own OperatorCondition.
+func (r *accessReconciler) ensureRole(ctx context.Context, condition *operatorsv2.OperatorCondition) error {
 	verbs, groups := []string{"get", "update", "patch"}, []string{operatorsv2.GroupVersion.Group}
 	resources, names := []string{"operatorconditions"}, []string{condition.Name}
 	found := &rbacv1.Role{}
@@ -152,7 +152,7 @@ func (r *reader) ensureRole(ctx context.Context, condition *operatorsv2.Operator
 
 	role := rbacv1ac.Role(condition.Name, condition.Namespace).
 		WithLabels(map[string]string{csvinfo.LabelManaged: "true"}).
-		WithOwnerReferences(ownedBy(condition)).
+		WithOwnerReferences(newOwnerReference(condition)).
 		WithRules(rbacv1ac.PolicyRule().WithVerbs(verbs...).WithAPIGroups(groups...).WithResources(resources...).WithResourceNames(names...))
 	if err := r.client.Apply(ctx, role, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("writing the Role of OperatorCondition %s/%s: %w", condition.Namespace, condition.Name, err)
@@ -161,8 +161,8 @@ func (r *reader) ensureRole(ctx context.Context, condition *operatorsv2.Operator
 	return nil
 }
 
-// ensureBinding binds the Role to the ServiceAccounts of the operator.
-func (r *reader) ensureBinding(ctx context.Context, condition *operatorsv2.OperatorCondition) error {
+// ensureRoleBinding binds the Role to the service accounts of the operator.
+func (r *accessReconciler) ensureRoleBinding(ctx context.Context, condition *operatorsv2.OperatorCondition) error {
 	found := &rbacv1.RoleBinding{}
 	err := r.marked.Get(ctx, client.ObjectKeyFromObject(condition), found)
 	if client.IgnoreNotFound(err) != nil {
@@ -172,7 +172,7 @@ func (r *reader) ensureBinding(ctx context.Context, condition *operatorsv2.Opera
 	var wanted []rbacv1.Subject
 	binding := rbacv1ac.RoleBinding(condition.Name, condition.Namespace).
 		WithLabels(map[string]string{csvinfo.LabelManaged: "true"}).
-		WithOwnerReferences(ownedBy(condition)).
+		WithOwnerReferences(newOwnerReference(condition)).
 		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(condition.Name))
 	for _, name := range condition.Spec.ServiceAccounts {
 		subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: condition.Namespace, Name: name}
@@ -193,7 +193,7 @@ func (r *reader) ensureBinding(ctx context.Context, condition *operatorsv2.Opera
 	return nil
 }
 
-func ownedBy(condition *operatorsv2.OperatorCondition) *metav1ac.OwnerReferenceApplyConfiguration {
+func newOwnerReference(condition *operatorsv2.OperatorCondition) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().
 		WithAPIVersion(operatorsv2.GroupVersion.String()).WithKind(operatorsv2.OperatorConditionKind).
 		WithName(condition.Name).WithUID(condition.UID).WithController(true)

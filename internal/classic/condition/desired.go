@@ -11,9 +11,9 @@ import (
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 )
 
-// accounts are the ServiceAccounts that may write the OperatorCondition of a ClusterServiceVersion:
-// those of its strategy, as often as they are named there.
-func accounts(csv *v1alpha1.ClusterServiceVersion) []string {
+// serviceAccountNames returns the service accounts that may write the OperatorCondition of a ClusterServiceVersion.
+// These are the accounts of its strategy, including duplicates.
+func serviceAccountNames(csv *v1alpha1.ClusterServiceVersion) []string {
 	strategy := csv.Spec.InstallStrategy.StrategySpec
 	var names []string
 	for _, p := range slices.Concat(strategy.ClusterPermissions, strategy.Permissions) {
@@ -27,8 +27,8 @@ func accounts(csv *v1alpha1.ClusterServiceVersion) []string {
 	return names
 }
 
-// deployments are the Deployments of a ClusterServiceVersion.
-func deployments(csv *v1alpha1.ClusterServiceVersion) []string {
+// deploymentNames returns the Deployments of a ClusterServiceVersion.
+func deploymentNames(csv *v1alpha1.ClusterServiceVersion) []string {
 	var names []string
 	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		names = append(names, d.Name)
@@ -36,18 +36,18 @@ func deployments(csv *v1alpha1.ClusterServiceVersion) []string {
 	return names
 }
 
-// seen returns the conditions of the status of an OperatorCondition once those of its spec are taken
-// over. What only the status has stays. changed tells whether they differ from what the status has.
-func seen(condition *operatorsv2.OperatorCondition) (conditions []metav1.Condition, changed bool) {
+// mergeSpecConditions returns the conditions of the status after those of the spec were merged into them. Conditions
+// that only the status has are kept. changed is true when the result differs from the status.
+func mergeSpecConditions(condition *operatorsv2.OperatorCondition) (conditions []metav1.Condition, changed bool) {
 	conditions = slices.Clone(condition.Status.Conditions)
-	for _, said := range condition.Spec.Conditions {
-		was := meta.FindStatusCondition(conditions, said.Type)
-		if was != nil && was.Status == said.Status && was.ObservedGeneration == condition.Generation {
+	for _, wanted := range condition.Spec.Conditions {
+		current := meta.FindStatusCondition(conditions, wanted.Type)
+		if current != nil && current.Status == wanted.Status && current.ObservedGeneration == condition.Generation {
 			continue
 		}
 
-		said.ObservedGeneration = condition.Generation
-		meta.SetStatusCondition(&conditions, said)
+		wanted.ObservedGeneration = condition.Generation
+		meta.SetStatusCondition(&conditions, wanted)
 		changed = true
 	}
 

@@ -1,7 +1,5 @@
-// Package condition is what olm-operator does with OperatorConditions: there is one for each
-// ClusterServiceVersion, its operator may write it, and what it says is read by Upgradeable before the
-// operator is replaced.
+// Package condition reconciles OperatorConditions. Each ClusterServiceVersion has one, which its operator may
+// write to report that it must not be upgraded.
 //
-// Setup adds its controllers. Whether an operator is replaced is decided by the controller of
-// ClusterServiceVersions, which calls Gate.
+// Setup adds the controllers. The controller of ClusterServiceVersions calls Gate before it replaces an operator.
 package condition

@@ -12,8 +12,8 @@ import (
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 )
 
-// Gate says why a ClusterServiceVersion, by its name, must not be replaced now; empty when it may. An
-// operator that has no OperatorCondition may always be replaced.
+// Gate returns why the ClusterServiceVersion named replaced must not be replaced now; empty when it may be. An operator
+// without an OperatorCondition may always be replaced.
 func Gate(ctx context.Context, c client.Reader, namespace, replaced string) (why string, err error) {
 	condition := &operatorsv2.OperatorCondition{}
 	switch err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: replaced}, condition); {
@@ -26,8 +26,8 @@ func Gate(ctx context.Context, c client.Reader, namespace, replaced string) (why
 	return Upgradeable(condition), nil
 }
 
-// Upgradeable says why the operator of an OperatorCondition must not be replaced now; empty when it
-// may. What an administrator says in spec.overrides counts before what the operator says.
+// Upgradeable returns why the operator of an OperatorCondition must not be replaced now; empty when it may be. An
+// override by an administrator in spec.overrides takes precedence over the operator's condition.
 func Upgradeable(condition *operatorsv2.OperatorCondition) (why string) {
 	for _, override := range condition.Spec.Overrides {
 		if override.Type != operatorsv2.Upgradeable {
@@ -39,14 +39,14 @@ func Upgradeable(condition *operatorsv2.OperatorCondition) (why string) {
 		return "the operator is not upgradeable: " + override.Message
 	}
 
-	said := meta.FindStatusCondition(condition.Status.Conditions, operatorsv2.Upgradeable)
+	reported := meta.FindStatusCondition(condition.Status.Conditions, operatorsv2.Upgradeable)
 	switch {
-	case said == nil:
+	case reported == nil:
 		return ""
-	case said.ObservedGeneration != condition.Generation:
-		return fmt.Sprintf("the operatorcondition status %q=%q is outdated", said.Type, said.Status)
-	case said.Status == metav1.ConditionFalse:
-		return "the operator is not upgradeable: " + said.Message
+	case reported.ObservedGeneration != condition.Generation:
+		return fmt.Sprintf("the operatorcondition status %q=%q is outdated", reported.Type, reported.Status)
+	case reported.Status == metav1.ConditionFalse:
+		return "the operator is not upgradeable: " + reported.Message
 	}
 
 	return ""

@@ -19,15 +19,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Options are what the controllers are set up with. There is nothing to choose yet.
+// Options configure the controllers. There are none yet.
 type Options struct{}
 
-// Setup adds the controllers of OperatorConditions to a manager: that which makes them for
-// ClusterServiceVersions, and that which lets operators write them and reads what they say.
+// Setup adds the controllers of OperatorConditions to a manager. One ensures an OperatorCondition for each
+// ClusterServiceVersion. The other grants operators access and updates the status.
 //
-// The manager's cache is asked for OperatorConditions and for ClusterServiceVersions that are no
-// copies. Roles and their bindings are in a cache of their own, which has those alone that are marked
-// as made by OLM.
+// They read OperatorConditions and original ClusterServiceVersions from the manager's cache. Roles and RoleBindings
+// are in a separate cache, which has only those with the label olm.managed.
 func Setup(mgr ctrl.Manager, _ Options) error {
 	managed := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{csvinfo.LabelManaged: "true"})}
 	marked, err := cache.New(mgr.GetConfig(), cache.Options{
@@ -46,7 +45,7 @@ func Setup(mgr ctrl.Manager, _ Options) error {
 		Named("operatorcondition").
 		Watches(&v1alpha1.ClusterServiceVersion{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&operatorsv2.OperatorCondition{}, &handler.EnqueueRequestForObject{}).
-		Complete(&maker{client: mgr.GetClient()})
+		Complete(&conditionReconciler{client: mgr.GetClient()})
 	if err != nil {
 		return fmt.Errorf("setting up the controller that makes OperatorConditions: %w", err)
 	}
@@ -55,18 +54,18 @@ func Setup(mgr ctrl.Manager, _ Options) error {
 		Named("operatorcondition-access").
 		Watches(&operatorsv2.OperatorCondition{}, &handler.EnqueueRequestForObject{})
 	for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}} {
-		b = b.WatchesRawSource(source.Kind(marked, object, handler.EnqueueRequestsFromMapFunc(conditionOfRole)))
+		b = b.WatchesRawSource(source.Kind(marked, object, handler.EnqueueRequestsFromMapFunc(enqueueConditionOfRole)))
 	}
 
-	if err := b.Complete(&reader{client: mgr.GetClient(), marked: marked}); err != nil {
+	if err := b.Complete(&accessReconciler{client: mgr.GetClient(), marked: marked}); err != nil {
 		return fmt.Errorf("setting up the controller that reads OperatorConditions: %w", err)
 	}
 
 	return nil
 }
 
-// conditionOfRole wakes the OperatorCondition that a Role, or its binding, is for.
-func conditionOfRole(_ context.Context, object client.Object) []ctrl.Request {
+// enqueueConditionOfRole is a map function that returns the OperatorCondition that owns a Role or RoleBinding.
+func enqueueConditionOfRole(_ context.Context, object client.Object) []ctrl.Request {
 	for _, o := range object.GetOwnerReferences() {
 		if o.Kind == operatorsv2.OperatorConditionKind {
 			return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: o.Name}}}

@@ -1,5 +1,5 @@
-// Package olmoperator is the component olm-operator: the controllers of ClusterServiceVersions
-// (csv), of OperatorGroups (group), of copies (copied), of OperatorConditions (condition), and the
+// Package olmoperator assembles the component olm-operator: the controllers of ClusterServiceVersions
+// (csv), OperatorGroups (group), copied CSVs (copied) and OperatorConditions (condition), and the
 // reporters of the ClusterOperators.
 package olmoperator
 
@@ -30,33 +30,33 @@ import (
 
 // Options configure the component.
 type Options struct {
-	// Namespace is where the program runs.
+	// Namespace is the namespace of the program.
 	Namespace string
-	// Release is the version of the platform that it belongs to; empty means none.
+	// Release is the version of the platform that includes the program; empty means none.
 	Release string
 	// Program is the version of this program.
 	Program string
-	// ClusterOperator is what it reports by; empty means that it does not.
+	// ClusterOperator is the name of its ClusterOperator; empty means that it does not report.
 	ClusterOperator string
-	// PackageServer is the ClusterOperator of the package server, reported by what the
-	// ClusterServiceVersion that is labelled with its name comes to; empty means none.
+	// PackageServer is the name of the package server's ClusterOperator; empty means none. It reports the
+	// state of the ClusterServiceVersion that is labelled with this name.
 	PackageServer string
 	// ProtectedNamespaces have copies of all operators even if an OLMConfig disables them.
 	ProtectedNamespaces []string
-	// Clock tells the time. Nil means the real one.
+	// Clock returns the current time. Nil means the system clock.
 	Clock clock.PassiveClock
 }
 
-// Tune sets up the cache and the client of a manager for the component. ClusterServiceVersions are
-// held without their copies, Subscriptions without what is not configuration, and of what operators
-// consist of only what OLM made; what is read seldom, or must not be out of date, is not held at all. The cache's namespaces are left alone.
+// Tune sets the options of a manager's cache and client for the component. The cache has no copied CSVs, only the
+// configuration of Subscriptions, and only those parts of operators that OLM created. Objects that are read
+// rarely, or that must not be stale, are not cached. Tune does not change the namespaces of the cache.
 func Tune(o *ctrl.Options) {
 	if o.Cache.ByObject == nil {
 		o.Cache.ByObject = map[client.Object]cache.ByObject{}
 	}
 
 	noCopy, err := labels.NewRequirement(csvinfo.LabelCopiedFrom, selection.DoesNotExist, nil)
-	if err == nil { // the label is a valid one
+	if err == nil { // The label is valid.
 		o.Cache.ByObject[&v1alpha1.ClusterServiceVersion{}] = cache.ByObject{Label: labels.NewSelector().Add(*noCopy)}
 	}
 
@@ -65,7 +65,7 @@ func Tune(o *ctrl.Options) {
 		o.Cache.ByObject[kind] = cache.ByObject{Label: managed}
 	}
 
-	// Not by kind: that would ask for the kind of a cluster that may not have it.
+	// A transform by kind would request the kind from a cluster that may not serve it.
 	strip := cache.TransformStripManagedFields()
 	o.Cache.DefaultTransform = func(object any) (any, error) {
 		light, err := csv.Lighten(object)
@@ -83,8 +83,7 @@ func Tune(o *ctrl.Options) {
 		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{})
 }
 
-// Setup adds the controllers of the component to a manager, which Tune was called for. It is the one
-// list of them.
+// Setup adds all controllers of the component to a manager whose options Tune has set.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -110,7 +109,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	)
 }
 
-// Measure registers the metrics of the component. A process does so once.
+// Measure registers the metrics of the component. A process must call it only once.
 func Measure(mgr ctrl.Manager) error {
 	if err := metrics.Registry.Register(&csv.Metrics{Reader: mgr.GetClient()}); err != nil {
 		return fmt.Errorf("registering the metrics of ClusterServiceVersions: %w", err)

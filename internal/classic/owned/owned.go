@@ -1,5 +1,5 @@
-// Package owned deletes what was made for a ClusterServiceVersion outside of its namespace, where no
-// owner reference leads. The labels of the owner mark such objects.
+// Package owned deletes objects outside of a ClusterServiceVersion's namespace that were created for it. They have
+// owner labels, because an owner reference to another namespace is not possible.
 package owned
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// List returns the metadata of the objects of a kind that were made for a ClusterServiceVersion.
+// List returns the metadata of the objects of a kind that were created for a ClusterServiceVersion.
 func List(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, csv types.NamespacedName, in ...client.ListOption) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -25,9 +25,9 @@ func List(ctx context.Context, reader client.Reader, kind schema.GroupVersionKin
 	return list.Items, nil
 }
 
-// Delete deletes the objects of a kind that were made for a ClusterServiceVersion, and returns how many
-// there were. It deletes one at a time: the right to delete collections would be one to delete
-// everything at once. An object that has changed since it was read stays, and is an error.
+// Delete deletes the objects of a kind that were created for a ClusterServiceVersion, and returns their number. It
+// deletes them one by one, because the right to delete a collection would allow it to delete everything at once. It
+// returns an error for an object that has changed since it was read.
 func Delete(ctx context.Context, reader client.Reader, writer client.Writer, kind schema.GroupVersionKind, csv types.NamespacedName, in ...client.ListOption) (int, error) {
 	items, err := List(ctx, reader, kind, csv, in...)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package selfgrant has a program of OLM Classic grant itself rights where it needs them. Which
-// accounts it acts as, and which custom resources it lists, is not known when its roles are written:
-// without this they would have to hold these rights for the whole cluster.
+// Package selfgrant lets a program of OLM Classic grant itself single rights when it needs them. The service
+// accounts to impersonate and the custom resources to list are not known when its roles are written. Without this
+// package its roles would need these rights for the whole cluster.
 //
-// The program has the right to write any Role, which is what OLM installs. That is why it can do this,
-// and why this is no bound for somebody who has its token. It bounds what the program itself does by
-// mistake, or on somebody else's behalf.
+// The program has the right to write any Role, because OLM installs Roles. That makes self-granting possible, and
+// it means that this package is no protection against a stolen token. It limits what the program does by mistake,
+// or on behalf of another user.
 package selfgrant
 
 import (
@@ -31,25 +31,25 @@ import (
 )
 
 const (
-	// forceInterval is how often it is asked whether a new right is in force, and forceTimeout for how long.
-	// API servers learn of roles by a watch.
-	forceInterval = 50 * time.Millisecond
-	forceTimeout  = 10 * time.Second
+	// grantCheckInterval is the time between two checks whether a new right is effective, grantTimeout the
+	// limit for all of them. API servers learn of roles by a watch.
+	grantCheckInterval = 50 * time.Millisecond
+	grantTimeout       = 10 * time.Second
 
 	labelManagedBy = "app.kubernetes.io/managed-by"
-	maxName        = 253
+	maxNameLength  = 253
 )
 
-// Granter grants rights to the program that it is part of. It is safe for concurrent use.
+// Granter grants rights to its own program. It is safe for concurrent use.
 type Granter struct {
 	client  client.Client
 	program string
 
 	mu   sync.Mutex
-	user string // of the program, once it is known
+	user string // the user name of the program, once it is known
 }
 
-// New returns the Granter of a program, whose name the roles begin with.
+// New returns the Granter of a program. The name of the program is the prefix of the roles.
 func New(config *rest.Config, connection *http.Client, program string) (*Granter, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{authenticationv1.AddToScheme, authorizationv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme} {
@@ -66,8 +66,8 @@ func New(config *rest.Config, connection *http.Client, program string) (*Granter
 	return &Granter{client: c, program: program}, nil
 }
 
-// Impersonate has the program be allowed to act as a ServiceAccount, which must exist. The right goes
-// with the ServiceAccount.
+// Impersonate grants the program the right to impersonate an existing service account, unless it has it. The service
+// account owns the role, so the right is deleted with it.
 func (g *Granter) Impersonate(ctx context.Context, account types.NamespacedName) error {
 	asked := authorizationv1.ResourceAttributes{
 		Verb: "impersonate", Resource: "serviceaccounts", Namespace: account.Namespace, Name: account.Name,
@@ -83,7 +83,7 @@ func (g *Granter) Impersonate(ctx context.Context, account types.NamespacedName)
 		return fmt.Errorf("reading ServiceAccount %s, as which %s is to install: %w", account, g.program, err)
 	}
 
-	return g.grant(ctx, right{
+	return g.grantRight(ctx, right{
 		meta: metav1.ObjectMeta{
 			Namespace: account.Namespace, Name: g.roleName("-acts-as-", account.Name),
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: owner.Name, UID: owner.UID}},
@@ -93,41 +93,41 @@ func (g *Granter) Impersonate(ctx context.Context, account types.NamespacedName)
 	})
 }
 
-// ListAll has the program be allowed to list the objects of a resource in all namespaces. The right goes
-// with the owner, the CustomResourceDefinition of the resource.
+// ListAll grants the program the right to list the objects of a resource in all namespaces, unless it has it. The
+// owner, the CRD of the resource, owns the role, so the right is deleted with it.
 func (g *Granter) ListAll(ctx context.Context, resource schema.GroupResource, owner metav1.OwnerReference) error {
 	asked := authorizationv1.ResourceAttributes{Verb: "list", Group: resource.Group, Resource: resource.Resource}
 	allowed, err := g.isAllowed(ctx, asked)
 	if err != nil || allowed {
 		return err
 	}
-	return g.grant(ctx, right{
+	return g.grantRight(ctx, right{
 		meta:  metav1.ObjectMeta{Name: g.roleName("-lists-", resource.String()), OwnerReferences: []metav1.OwnerReference{owner}},
 		rule:  rbacv1.PolicyRule{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: []string{"list"}},
 		asked: asked,
 	})
 }
 
-// roleName returns the name of a role, which is cut where it would be too long.
+// roleName returns the name of a role. It replaces the object's name by a hash if the name would be too long.
 func (g *Granter) roleName(does, what string) string {
 	name := g.program + does + what
-	if len(name) <= maxName {
+	if len(name) <= maxNameLength {
 		return name
 	}
 	sum := sha256.Sum256([]byte(what))
 	return g.program + does + hex.EncodeToString(sum[:])
 }
 
-// right is what is granted.
+// right is a right to grant.
 type right struct {
-	// meta is that of the role and of its binding. Without a namespace the right holds everywhere.
+	// meta is the metadata of the role and its binding. Without a namespace the right is cluster-wide.
 	meta  metav1.ObjectMeta
 	rule  rbacv1.PolicyRule
 	asked authorizationv1.ResourceAttributes
 }
 
-// objects returns the role and the binding that grant a right to a user.
-func (r right) objects(program, user string) []client.Object {
+// newRoleAndBinding returns the role and the binding that grant a right to a user.
+func (r right) newRoleAndBinding(program, user string) []client.Object {
 	r.meta.Labels = map[string]string{labelManagedBy: program}
 	rules := []rbacv1.PolicyRule{r.rule}
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
@@ -146,14 +146,14 @@ func (r right) objects(program, user string) []client.Object {
 	}
 }
 
-// grant writes a role and its binding, and waits until the right is in force.
-func (g *Granter) grant(ctx context.Context, r right) error {
+// grantRight creates or updates a role and its binding, and waits until the right is effective.
+func (g *Granter) grantRight(ctx context.Context, r right) error {
 	user, err := g.userName(ctx)
 	if err != nil {
 		return err
 	}
 
-	for _, object := range r.objects(g.program, user) {
+	for _, object := range r.newRoleAndBinding(g.program, user) {
 		err := g.client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
 			err = g.client.Update(ctx, object)
@@ -163,7 +163,7 @@ func (g *Granter) grant(ctx context.Context, r right) error {
 		}
 	}
 
-	err = wait.PollUntilContextTimeout(ctx, forceInterval, forceTimeout, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, grantCheckInterval, grantTimeout, true, func(ctx context.Context) (bool, error) {
 		return g.isAllowed(ctx, r.asked)
 	})
 	if err != nil {
@@ -181,7 +181,7 @@ func (g *Granter) isAllowed(ctx context.Context, asked authorizationv1.ResourceA
 	return review.Status.Allowed, nil
 }
 
-// userName returns whom the API server takes the program for.
+// userName returns the name by which the API server knows the program.
 func (g *Granter) userName(ctx context.Context) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

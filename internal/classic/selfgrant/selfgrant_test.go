@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// program is one with the rights that catalog-operator is shipped with.
+// program has the role that is shipped with catalog-operator.
 type program struct {
 	*selfgrant.Granter
 	config *rest.Config
@@ -54,8 +54,8 @@ func newProgram(t *testing.T) *program {
 	return &program{granter, config, own}
 }
 
-// as asks the API server, as a ServiceAccount, who that is. Everybody may ask.
-func (p *program) as(t *testing.T, account client.ObjectKey) error {
+// impersonate sends a SelfSubjectReview as a service account, which every user may do.
+func (p *program) impersonate(t *testing.T, account client.ObjectKey) error {
 	t.Helper()
 	config := rest.CopyConfig(p.config)
 	config.Impersonate.UserName = fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name)
@@ -67,7 +67,7 @@ func (p *program) as(t *testing.T, account client.ObjectKey) error {
 	return c.Create(t.Context(), &authenticationv1.SelfSubjectReview{})
 }
 
-// A program acts as the accounts for which it granted itself the right, and as no other.
+// A program can impersonate the accounts for which it granted itself the right, and no other.
 func TestImpersonate(t *testing.T) {
 	admin := env.Client(t, corev1.AddToScheme, rbacv1.AddToScheme)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "selfgrant-"}}
@@ -84,7 +84,7 @@ func TestImpersonate(t *testing.T) {
 	}
 
 	p := newProgram(t)
-	if err := p.as(t, key("installer")); !apierrors.IsForbidden(err) {
+	if err := p.impersonate(t, key("installer")); !apierrors.IsForbidden(err) {
 		t.Fatalf("before the grant: got %v, want Forbidden", err)
 	}
 
@@ -92,12 +92,12 @@ func TestImpersonate(t *testing.T) {
 		if err := p.Impersonate(t.Context(), key(name)); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.as(t, key(name)); err != nil {
+		if err := p.impersonate(t, key(name)); err != nil {
 			t.Errorf("acting as %s: %v", name, err)
 		}
 	}
 
-	if err := p.as(t, key("other")); !apierrors.IsForbidden(err) {
+	if err := p.impersonate(t, key("other")); !apierrors.IsForbidden(err) {
 		t.Errorf("acting as another: got %v, want Forbidden", err)
 	}
 	if err := p.Impersonate(t.Context(), key("missing")); !apierrors.IsNotFound(err) {
@@ -112,14 +112,14 @@ func TestImpersonate(t *testing.T) {
 		t.Errorf("the Role has the owners %+v, want the ServiceAccount", owners)
 	}
 
-	// What somebody else made of the Role is mended.
+	// Changes of the Role by others are reverted.
 	role.Rules = nil
 	if err := admin.Update(t.Context(), role); err != nil {
 		t.Fatal(err)
 	}
 
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return p.as(t, key("installer")) != nil, nil //nolint:contextcheck // It has the context of the test.
+		return p.impersonate(t, key("installer")) != nil, nil //nolint:contextcheck // It has the context of the test.
 	})
 	if err != nil {
 		t.Fatalf("the right outlives the rules of its Role: %v", err)
@@ -127,16 +127,16 @@ func TestImpersonate(t *testing.T) {
 	if err := p.Impersonate(t.Context(), key("installer")); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.as(t, key("installer")); err != nil {
+	if err := p.impersonate(t, key("installer")); err != nil {
 		t.Errorf("after the Role was mended: %v", err)
 	}
 }
 
-// A program lists the objects of a definition for which it granted itself the right, and no others.
+// A program can list the objects of a CRD for which it granted itself the right, and no others.
 func TestListAll(t *testing.T) {
 	admin := env.Client(t, corev1.AddToScheme, apiextensionsv1.AddToScheme, rbacv1.AddToScheme)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	// Any kind of the project serves as one whose objects nobody may list.
+	// Any kind of the project can serve as one that the program may not list.
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: "clusterextensions.olm.operatorframework.io"}, crd); err != nil {
 		t.Fatal(err)
 	}

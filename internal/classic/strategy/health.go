@@ -12,44 +12,44 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Trouble is what keeps a Deployment from being healthy.
+// Trouble is the reason why a Deployment is not healthy.
 type Trouble int
 
 const (
-	// Waiting: it is missing, or not ready yet.
+	// Waiting means that the Deployment is missing or not ready yet.
 	Waiting Trouble = iota
-	// Outdated: it is not the one that was asked for, and must be written again.
+	// Outdated means that the Deployment differs from the wanted one and must be updated.
 	Outdated
-	// Stuck: it has not become ready in the time that it gives itself.
+	// Stuck means that the Deployment exceeded its progress deadline.
 	Stuck
 )
 
-// HealthError says why a Deployment is not healthy.
+// HealthError is the error for a Deployment that is not healthy.
 type HealthError struct {
 	Trouble Trouble
 	text    string
 }
 
-// Error is the text that the status of the ClusterServiceVersion shows.
+// Error returns the message for the status of the ClusterServiceVersion.
 func (e *HealthError) Error() string { return e.text }
 
-// Is reports whether an error says that a Deployment is in a trouble.
+// Is reports whether an error is a *HealthError with the given trouble.
 func Is(err error, trouble Trouble) bool {
 	var e *HealthError
 	return errors.As(err, &e) && e.Trouble == trouble
 }
 
-func fail(trouble Trouble, format string, args ...any) error {
+func newHealthError(trouble Trouble, format string, args ...any) error {
 	return &HealthError{Trouble: trouble, text: fmt.Sprintf(format, args...)}
 }
 
-// Health says which of the Deployments is not healthy, with a *HealthError; nil means that all are.
-// live gives the one of a name in the cluster, and nil when there is none.
+// Health returns a *HealthError for the first unhealthy Deployment; nil when all are healthy. live returns the
+// existing Deployment of a name; nil when there is none.
 //
-// What is outdated is told before what is stuck: an old template that never became ready must not
-// keep a new one from being tried.
+// An outdated Deployment is reported before a stuck one: an old template that never became ready must not prevent the
+// rollout of a new one.
 func Health(wanted []appsv1.Deployment, live func(name string) *appsv1.Deployment) error {
-	checks := []func(wanted, live *appsv1.Deployment) error{checkCurrent, checkProgress, checkReady}
+	checks := []func(wanted, live *appsv1.Deployment) error{checkUpToDate, checkProgress, checkReady}
 	for _, check := range checks {
 		for i := range wanted {
 			if err := check(&wanted[i], live(wanted[i].Name)); err != nil {
@@ -61,35 +61,34 @@ func Health(wanted []appsv1.Deployment, live func(name string) *appsv1.Deploymen
 	return nil
 }
 
-// checkCurrent finds a Deployment that was not made of what is wanted now, or whose marks a person
-// edited.
-func checkCurrent(wanted, live *appsv1.Deployment) error {
+// checkUpToDate returns an error if a Deployment was created from another template, or if its hashes were edited.
+func checkUpToDate(wanted, live *appsv1.Deployment) error {
 	if live == nil {
 		return nil
 	}
 
 	annotations := live.Spec.Template.Annotations
 	if len(annotations) == 0 && len(wanted.Spec.Template.Annotations) > 0 {
-		return fail(Outdated, "no annotations found on deployment")
+		return newHealthError(Outdated, "no annotations found on deployment")
 	}
 
 	for _, key := range slices.Sorted(maps.Keys(wanted.Spec.Template.Annotations)) {
 		value := wanted.Spec.Template.Annotations[key]
 		found, ok := annotations[key]
 		if !ok {
-			return fail(Outdated, "annotations on deployment does not contain expected key: %s", key)
+			return newHealthError(Outdated, "annotations on deployment does not contain expected key: %s", key)
 		}
 		if found != value {
-			return fail(Outdated, "unexpected annotation on deployment. Expected %s:%s, found %s:%s", key, value, key, found)
+			return newHealthError(Outdated, "unexpected annotation on deployment. Expected %s:%s, found %s:%s", key, value, key, found)
 		}
 	}
 
 	found, ok := live.Labels[csvinfo.LabelDeploymentHash]
 	if !ok {
-		return fail(Outdated, "deployment %s doesn't have a spec hash, update it", live.Name)
+		return newHealthError(Outdated, "deployment %s doesn't have a spec hash, update it", live.Name)
 	}
 	if hash := wanted.Labels[csvinfo.LabelDeploymentHash]; hash != found {
-		return fail(Outdated, "deployment changed old hash=%s, new hash=%s", found, hash)
+		return newHealthError(Outdated, "deployment changed old hash=%s, new hash=%s", found, hash)
 	}
 
 	return nil
@@ -99,21 +98,21 @@ func checkProgress(_, live *appsv1.Deployment) error {
 	if live == nil || live.Status.ObservedGeneration < live.Generation {
 		return nil
 	}
-	if c := condition(live, appsv1.DeploymentProgressing); c != nil && c.Reason == "ProgressDeadlineExceeded" {
-		return fail(Stuck, "deployment %s not ready before timeout: deployment %q exceeded its progress deadline", live.Name, live.Name)
+	if c := findCondition(live, appsv1.DeploymentProgressing); c != nil && c.Reason == "ProgressDeadlineExceeded" {
+		return newHealthError(Stuck, "deployment %s not ready before timeout: deployment %q exceeded its progress deadline", live.Name, live.Name)
 	}
 	return nil
 }
 
 func checkReady(wanted, live *appsv1.Deployment) error {
 	if live == nil {
-		return fail(Waiting, "missing deployment with name=%s", wanted.Name)
+		return newHealthError(Waiting, "missing deployment with name=%s", wanted.Name)
 	}
 
 	wait := func(format string, args ...any) error {
-		return fail(Waiting, "waiting for deployment %s to become ready: %s", live.Name, fmt.Sprintf(format, args...))
+		return newHealthError(Waiting, "waiting for deployment %s to become ready: %s", live.Name, fmt.Sprintf(format, args...))
 	}
-	available := condition(live, appsv1.DeploymentAvailable)
+	available := findCondition(live, appsv1.DeploymentAvailable)
 	switch {
 	case live.Status.ObservedGeneration < live.Generation:
 		return wait("waiting for spec update of deployment %q to be observed...", live.Name)
@@ -128,7 +127,7 @@ func checkReady(wanted, live *appsv1.Deployment) error {
 	}
 }
 
-func condition(d *appsv1.Deployment, wanted appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+func findCondition(d *appsv1.Deployment, wanted appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
 	i := slices.IndexFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == wanted })
 	if i < 0 {
 		return nil

@@ -1,8 +1,8 @@
-// Package strategy makes the Deployments that a ClusterServiceVersion asks for, and says whether
-// those of the cluster are them and are healthy.
+// Package strategy computes the Deployments of a ClusterServiceVersion's install strategy, and checks whether
+// the existing ones are up to date and healthy.
 //
-// It is pure. Writing the Deployments is the csv room's work; the Services, certificates and roles
-// that go with what they serve are made by the serving room.
+// The package is pure. Package csv writes the Deployments. Package serving manages the Services, certificates and
+// roles for what they serve.
 package strategy
 
 import (
@@ -20,24 +20,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
-// EnvConditionName is the variable by which an operator finds its OperatorCondition.
+// EnvConditionName is the environment variable with the name of an operator's OperatorCondition.
 const EnvConditionName = "OPERATOR_CONDITION_NAME"
 
-// proxyVariables are those that tell programs of a proxy.
+// proxyVariables are the environment variables of a proxy.
 var proxyVariables = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
 
-// Inputs are what the Deployments depend on beside the ClusterServiceVersion.
+// Inputs are the inputs of the Deployments besides the ClusterServiceVersion.
 type Inputs struct {
-	// Config is what a person configured for the Deployments; nil is nothing.
+	// Config is the configuration of the Subscription; nil when there is none.
 	Config *v1alpha1.SubscriptionConfig
-	// Proxy are the variables of the cluster's proxy; see Proxy.
+	// Proxy are the environment variables of the cluster's proxy; see Proxy.
 	Proxy []corev1.EnvVar
-	// CAHashes are, by Deployment, the hashes of the authorities of serving certificates. Every
-	// Deployment that serves something must have one.
+	// CAHashes are the hashes of the authorities of serving certificates, by Deployment. They are required
+	// for every Deployment that serves webhooks or APIs.
 	CAHashes map[string]string
 }
 
-// Proxy returns the variables that tell pods of a proxy; what is empty is left out.
+// Proxy returns the environment variables for a proxy. It omits empty ones.
 func Proxy(httpProxy, httpsProxy, noProxy string) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	for i, value := range []string{httpProxy, httpsProxy, noProxy} {
@@ -48,7 +48,7 @@ func Proxy(httpProxy, httpsProxy, noProxy string) []corev1.EnvVar {
 	return env
 }
 
-// Check refuses a strategy that nothing can be made of.
+// Check returns an error for an invalid install strategy.
 func Check(csv *v1alpha1.ClusterServiceVersion) error {
 	if name := csv.Spec.InstallStrategy.StrategyName; name != v1alpha1.InstallStrategyDeployment {
 		return fmt.Errorf("unsupported install strategy %q: only %q is known", name, v1alpha1.InstallStrategyDeployment)
@@ -65,8 +65,8 @@ func Check(csv *v1alpha1.ClusterServiceVersion) error {
 	return nil
 }
 
-// Deployments returns the Deployments of a ClusterServiceVersion, as they are to be written. It fails
-// when the strategy is none, and when a Deployment that serves something has no authority yet.
+// Deployments returns the wanted Deployments of a ClusterServiceVersion. It returns an error when the strategy is
+// invalid, or when a Deployment that serves webhooks or APIs has no authority yet.
 func Deployments(csv *v1alpha1.ClusterServiceVersion, in Inputs) ([]appsv1.Deployment, error) {
 	if err := Check(csv); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func Deployments(csv *v1alpha1.ClusterServiceVersion, in Inputs) ([]appsv1.Deplo
 			metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, csvinfo.AnnotationCAHash, hash)
 		}
 
-		finish(&d, csv, in)
+		applyInputs(&d, csv, in)
 		hash, err := csvinfo.Hash(d.Spec)
 		if err != nil {
 			return nil, fmt.Errorf("deployment %q: %w", d.Name, err)
@@ -110,8 +110,8 @@ func Deployments(csv *v1alpha1.ClusterServiceVersion, in Inputs) ([]appsv1.Deplo
 	return all, nil
 }
 
-// finish changes a Deployment as everything around the ClusterServiceVersion asks for.
-func finish(d *appsv1.Deployment, csv *v1alpha1.ClusterServiceVersion, in Inputs) {
+// applyInputs applies annotations, proxy, configuration and OperatorCondition name to a Deployment.
+func applyInputs(d *appsv1.Deployment, csv *v1alpha1.ClusterServiceVersion, in Inputs) {
 	template := &d.Spec.Template
 	if len(csv.Annotations) > 0 {
 		annotations := maps.Clone(template.Annotations)
@@ -122,24 +122,24 @@ func finish(d *appsv1.Deployment, csv *v1alpha1.ClusterServiceVersion, in Inputs
 		template.Annotations = annotations
 	}
 
-	if !setsProxy(in.Config) {
-		setEnv(template, in.Proxy)
+	if !configuresProxy(in.Config) {
+		setEnvironment(template, in.Proxy)
 	}
 	if in.Config != nil {
 		render.ApplyDeploymentConfig(d, in.Config)
 	}
 
-	setEnv(template, []corev1.EnvVar{{Name: EnvConditionName, Value: csv.Name}})
-	// An update never goes back to an old ReplicaSet: it goes to another ClusterServiceVersion.
+	setEnvironment(template, []corev1.EnvVar{{Name: EnvConditionName, Value: csv.Name}})
+	// A Deployment is never rolled back to an old ReplicaSet: an upgrade installs another ClusterServiceVersion.
 	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
 }
 
-// setsProxy reports whether a person configured a proxy: then nothing of the cluster's is taken.
-func setsProxy(config *v1alpha1.SubscriptionConfig) bool {
+// configuresProxy reports whether a Subscription configures a proxy, which replaces that of the cluster.
+func configuresProxy(config *v1alpha1.SubscriptionConfig) bool {
 	return config != nil && slices.ContainsFunc(config.Env, func(e corev1.EnvVar) bool { return slices.Contains(proxyVariables, e.Name) })
 }
 
-func setEnv(template *corev1.PodTemplateSpec, env []corev1.EnvVar) {
+func setEnvironment(template *corev1.PodTemplateSpec, env []corev1.EnvVar) {
 	for i := range template.Spec.Containers {
 		container := &template.Spec.Containers[i]
 		for _, e := range env {
@@ -153,7 +153,7 @@ func setEnv(template *corev1.PodTemplateSpec, env []corev1.EnvVar) {
 	}
 }
 
-// CheckServed refuses webhooks and APIs of Deployments that the strategy has not.
+// CheckServed returns an error for a webhook or an API whose Deployment is not in the strategy.
 func CheckServed(csv *v1alpha1.ClusterServiceVersion) error {
 	has := func(name string) bool {
 		return slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, func(d v1alpha1.StrategyDeploymentSpec) bool { return d.Name == name })
@@ -172,8 +172,7 @@ func CheckServed(csv *v1alpha1.ClusterServiceVersion) error {
 	return nil
 }
 
-// IsOrphan reports whether a Deployment was made for the ClusterServiceVersion, whose strategy has it
-// no more.
+// IsOrphan reports whether a Deployment was created for the ClusterServiceVersion and is no longer in its strategy.
 func IsOrphan(csv *v1alpha1.ClusterServiceVersion, d metav1.Object) bool {
 	return csvinfo.Matches(d.GetLabels(), csvinfo.OwnerLabels(csv.Namespace, csv.Name)) && csvinfo.IsOwner(d.GetOwnerReferences(), csv) &&
 		!slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, func(s v1alpha1.StrategyDeploymentSpec) bool { return s.Name == d.GetName() })

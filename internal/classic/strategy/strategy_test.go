@@ -31,7 +31,7 @@ func newCSV(edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServ
 	return csv
 }
 
-func only(t *testing.T, csv *v1alpha1.ClusterServiceVersion, in Inputs) *appsv1.Deployment {
+func singleDeployment(t *testing.T, csv *v1alpha1.ClusterServiceVersion, in Inputs) *appsv1.Deployment {
 	t.Helper()
 	all, err := Deployments(csv, in)
 	if err != nil || len(all) != 1 {
@@ -55,7 +55,7 @@ func envOf(d *appsv1.Deployment) []map[string]string {
 
 func TestDeployments(t *testing.T) {
 	csv := newCSV()
-	d := only(t, csv, Inputs{})
+	d := singleDeployment(t, csv, Inputs{})
 	hash, err := csvinfo.Hash(d.Spec)
 	if err != nil {
 		t.Fatal(err)
@@ -89,12 +89,12 @@ func TestDeployments(t *testing.T) {
 	if csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Annotations["of"] != "template" {
 		t.Error("the ClusterServiceVersion was changed")
 	}
-	if again := only(t, csv, Inputs{}); again.Labels[csvinfo.LabelDeploymentHash] != hash {
+	if again := singleDeployment(t, csv, Inputs{}); again.Labels[csvinfo.LabelDeploymentHash] != hash {
 		t.Error("the hash is another each time")
 	}
 
 	config := &v1alpha1.SubscriptionConfig{NodeSelector: map[string]string{"a": "b"}}
-	if other := only(t, csv, Inputs{Config: config}); other.Labels[csvinfo.LabelDeploymentHash] == hash || other.Spec.Template.Spec.NodeSelector["a"] != "b" {
+	if other := singleDeployment(t, csv, Inputs{Config: config}); other.Labels[csvinfo.LabelDeploymentHash] == hash || other.Spec.Template.Spec.NodeSelector["a"] != "b" {
 		t.Error("a configuration changes nothing")
 	}
 }
@@ -102,18 +102,18 @@ func TestDeployments(t *testing.T) {
 func TestProxy(t *testing.T) {
 	proxy := Proxy("http://p", "", "local")
 	want := map[string]string{"HTTP_PROXY": "http://p", "NO_PROXY": "local", EnvConditionName: "a.v1"}
-	if diff := cmp.Diff([]map[string]string{want, want}, envOf(only(t, newCSV(), Inputs{Proxy: proxy}))); diff != "" {
+	if diff := cmp.Diff([]map[string]string{want, want}, envOf(singleDeployment(t, newCSV(), Inputs{Proxy: proxy}))); diff != "" {
 		t.Errorf("variables (-want +got):\n%s", diff)
 	}
 
 	config := &v1alpha1.SubscriptionConfig{Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "mine"}}}
 	want = map[string]string{"HTTPS_PROXY": "mine", EnvConditionName: "a.v1"}
-	if diff := cmp.Diff([]map[string]string{want, want}, envOf(only(t, newCSV(), Inputs{Proxy: proxy, Config: config}))); diff != "" {
+	if diff := cmp.Diff([]map[string]string{want, want}, envOf(singleDeployment(t, newCSV(), Inputs{Proxy: proxy, Config: config}))); diff != "" {
 		t.Errorf("variables with a configuration (-want +got):\n%s", diff)
 	}
 }
 
-// What is served brings certificates into every container.
+// Deployments that serve webhooks or APIs have the certificate in every container.
 func TestCertificates(t *testing.T) {
 	csv := newCSV(func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.WebhookDefinitions = []v1alpha1.WebhookDescription{{GenerateName: "w", DeploymentName: "a"}}
@@ -125,7 +125,7 @@ func TestCertificates(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 
-	d := only(t, csv, Inputs{CAHashes: map[string]string{"a": "h"}})
+	d := singleDeployment(t, csv, Inputs{CAHashes: map[string]string{"a": "h"}})
 	if d.Spec.Template.Annotations[csvinfo.AnnotationCAHash] != "h" {
 		t.Errorf("annotations %v", d.Spec.Template.Annotations)
 	}
@@ -245,7 +245,7 @@ func TestHealth(t *testing.T) {
 
 func TestIsOrphan(t *testing.T) {
 	csv := newCSV()
-	d := only(t, csv, Inputs{})
+	d := singleDeployment(t, csv, Inputs{})
 	if IsOrphan(csv, d) {
 		t.Error("one of the strategy is an orphan")
 	}
