@@ -7,13 +7,13 @@ import (
 
 // Types of conditions of a ClusterOperator.
 const (
-	// OperatorAvailable: the part of the cluster works.
+	// OperatorAvailable means that the part of the cluster works.
 	OperatorAvailable = "Available"
-	// OperatorProgressing: a change is being rolled out.
+	// OperatorProgressing means that a change is being rolled out.
 	OperatorProgressing = "Progressing"
-	// OperatorDegraded: the part has worked worse than it should for some time.
+	// OperatorDegraded means that the part has worked worse than it should for some time.
 	OperatorDegraded = "Degraded"
-	// OperatorUpgradeable: False keeps the cluster from being updated to the next minor
+	// OperatorUpgradeable means that False keeps the cluster from being updated to the next minor
 	// version; the message says what to do. Anything else allows it.
 	OperatorUpgradeable = "Upgradeable"
 )
@@ -38,7 +38,7 @@ type ClusterOperator struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the wanted state, of which there is none.
+	// spec is the desired state, of which there is none.
 	// +required
 	Spec ClusterOperatorSpec `json:"spec"`
 	// status is what the part reports of itself.

@@ -133,7 +133,7 @@ type AcceptRisk struct {
 // +kubebuilder:validation:Enum=Multi;""
 type ClusterVersionArchitecture string
 
-// ClusterVersionArchitectureMulti: the images are for more than one architecture.
+// ClusterVersionArchitectureMulti means that the images are for more than one architecture.
 const ClusterVersionArchitectureMulti ClusterVersionArchitecture = "Multi"
 
 // SignatureStore is where signatures of releases are looked for.
@@ -249,9 +249,9 @@ type UpdateState string
 
 // The states of an entry of history.
 const (
-	// CompletedUpdate: the release was applied completely at least once.
+	// CompletedUpdate means that the release was applied completely at least once.
 	CompletedUpdate UpdateState = "Completed"
-	// PartialUpdate: the release is being applied, failed, or was replaced before it was
+	// PartialUpdate means that the release is being applied, failed, or was replaced before it was
 	// complete.
 	PartialUpdate UpdateState = "Partial"
 )
@@ -373,24 +373,24 @@ type PromQLClusterCondition struct {
 // Types of conditions of a ClusterVersion, beside OperatorAvailable, OperatorProgressing and
 // OperatorUpgradeable.
 const (
-	// ClusterVersionFailing: the release cannot be applied as things are.
+	// ClusterVersionFailing means that the release cannot be applied as things are.
 	ClusterVersionFailing = "Failing"
-	// ClusterVersionInvalid: the spec has a fault. It is absent otherwise.
+	// ClusterVersionInvalid means that the spec has a fault. It is absent otherwise.
 	ClusterVersionInvalid = "Invalid"
-	// ClusterVersionRetrievedUpdates: the update service gave its updates.
+	// ClusterVersionRetrievedUpdates means that the update service gave its updates.
 	ClusterVersionRetrievedUpdates = "RetrievedUpdates"
-	// ClusterVersionReleaseAccepted: the wanted release was retrieved, verified and found
+	// ClusterVersionReleaseAccepted means that the wanted release was retrieved, verified and found
 	// fit for the cluster.
 	ClusterVersionReleaseAccepted = "ReleaseAccepted"
-	// ClusterVersionImplicitlyEnabledCapabilities: the cluster has capabilities that the
+	// ClusterVersionImplicitlyEnabledCapabilities means that the cluster has capabilities that the
 	// spec does not ask for.
 	ClusterVersionImplicitlyEnabledCapabilities = "ImplicitlyEnabledCapabilities"
 )
 
 // Types of conditions of conditional updates and their risks.
 const (
-	// ConditionalUpdateRecommended: the release is recommended for this cluster.
+	// ConditionalUpdateRecommended means that the release is recommended for this cluster.
 	ConditionalUpdateRecommended = "Recommended"
-	// ConditionalUpdateRiskApplies: the risk applies to this cluster.
+	// ConditionalUpdateRiskApplies means that the risk applies to this cluster.
 	ConditionalUpdateRiskApplies = "Applies"
 )

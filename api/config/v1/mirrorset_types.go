@@ -7,9 +7,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type MirrorSourcePolicy string
 
 const (
-	// NeverContactSource: the image cannot be pulled.
+	// NeverContactSource means that the image cannot be pulled.
 	NeverContactSource MirrorSourcePolicy = "NeverContactSource"
-	// AllowContactingSource: the image is pulled from the source.
+	// AllowContactingSource means that the image is pulled from the source.
 	AllowContactingSource MirrorSourcePolicy = "AllowContactingSource"
 )
 
@@ -31,7 +31,7 @@ type ImageDigestMirrorSet struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +required
 	Spec ImageDigestMirrorSetSpec `json:"spec"`
 	// status is the observed state, of which there is none.
@@ -48,7 +48,7 @@ type ImageDigestMirrorSetList struct {
 	Items []ImageDigestMirrorSet `json:"items"`
 }
 
-// ImageDigestMirrorSetSpec is the wanted state of an ImageDigestMirrorSet.
+// ImageDigestMirrorSetSpec is the desired state of an ImageDigestMirrorSet.
 type ImageDigestMirrorSetSpec struct {
 	// imageDigestMirrors are sources with their mirrors. The mirrors of a source that
 	// several entries name are put together. When unset there are none.
@@ -93,7 +93,7 @@ type ImageTagMirrorSet struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +required
 	Spec ImageTagMirrorSetSpec `json:"spec"`
 	// status is the observed state, of which there is none.
@@ -110,7 +110,7 @@ type ImageTagMirrorSetList struct {
 	Items []ImageTagMirrorSet `json:"items"`
 }
 
-// ImageTagMirrorSetSpec is the wanted state of an ImageTagMirrorSet.
+// ImageTagMirrorSetSpec is the desired state of an ImageTagMirrorSet.
 type ImageTagMirrorSetSpec struct {
 	// imageTagMirrors are sources with their mirrors. The mirrors of a source that several
 	// entries name are put together. When unset there are none.

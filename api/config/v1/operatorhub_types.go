@@ -7,9 +7,9 @@ const OperatorHubName = "cluster"
 
 // What status.sources[].status says.
 const (
-	// HubSourceSuccess: the catalog is as the spec wants it.
+	// HubSourceSuccess means that the catalog is as the spec wants it.
 	HubSourceSuccess = "Success"
-	// HubSourceError: it is not; the message says why.
+	// HubSourceError means that it is not; the message says why.
 	HubSourceError = "Error"
 )
 

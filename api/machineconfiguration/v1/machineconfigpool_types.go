@@ -8,15 +8,15 @@ import (
 
 // Types of conditions of a MachineConfigPool.
 const (
-	// PoolUpdated: every node has the configuration of the pool, and is ready.
+	// PoolUpdated means that every node has the configuration of the pool, and is ready.
 	PoolUpdated = "Updated"
-	// PoolUpdating: nodes are being brought to it.
+	// PoolUpdating means that nodes are being brought to it.
 	PoolUpdating = "Updating"
-	// PoolNodeDegraded: nodes report that they could not be.
+	// PoolNodeDegraded means that nodes report that they could not be.
 	PoolNodeDegraded = "NodeDegraded"
-	// PoolRenderDegraded: the configuration of the pool could not be made.
+	// PoolRenderDegraded means that the configuration of the pool could not be made.
 	PoolRenderDegraded = "RenderDegraded"
-	// PoolDegraded: any of the two.
+	// PoolDegraded means that any of the two.
 	PoolDegraded = "Degraded"
 )
 

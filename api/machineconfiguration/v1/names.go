@@ -70,14 +70,14 @@ type NodeState string
 
 // States of a node.
 const (
-	// NodeDone: the node has the configuration that it is to have.
+	// NodeDone means that the node has the configuration that it is to have.
 	NodeDone NodeState = "Done"
-	// NodeWorking: the node is being changed.
+	// NodeWorking means that the node is being changed.
 	NodeWorking NodeState = "Working"
-	// NodeRebooting: the node has been changed and starts again.
+	// NodeRebooting means that the node has been changed and starts again.
 	NodeRebooting NodeState = "Rebooting"
-	// NodeDegraded: the daemon could not do what it should. It tries again.
+	// NodeDegraded means that the daemon could not do what it should. It tries again.
 	NodeDegraded NodeState = "Degraded"
-	// NodeUnreconcilable: the change cannot be made on a running node at all.
+	// NodeUnreconcilable means that the change cannot be made on a running node at all.
 	NodeUnreconcilable NodeState = "Unreconcilable"
 )

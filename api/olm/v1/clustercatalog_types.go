@@ -2,27 +2,27 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AvailabilityMode reports whether a catalog's content is offered to clients.
+// AvailabilityMode determines whether a catalog's content is served to clients.
 // +kubebuilder:validation:Enum=Available;Unavailable
 type AvailabilityMode string
 
 const (
-	// AvailabilityModeAvailable: the catalog is pulled, stored and served.
+	// AvailabilityModeAvailable means that the catalog is pulled, stored and served.
 	AvailabilityModeAvailable AvailabilityMode = "Available"
-	// AvailabilityModeUnavailable: the catalog is not served and its stored content
-	// is deleted; resolution does not see it.
+	// AvailabilityModeUnavailable means that the catalog is not served and its stored
+	// content is deleted. Resolution ignores it.
 	AvailabilityModeUnavailable AvailabilityMode = "Unavailable"
 )
 
-// SourceType is the kind of place that a catalog's content comes from.
+// SourceType is the type of a catalog's source.
 // +kubebuilder:validation:Enum=Image
 type SourceType string
 
-// SourceTypeImage: the content comes from a container image.
+// SourceTypeImage means that the content comes from a container image.
 const SourceTypeImage SourceType = "Image"
 
 // ClusterCatalog makes the packages of a file-based catalog available to the
-// cluster: its content is pulled from an image, stored, and served over HTTPS.
+// cluster. Its content is pulled from an image, stored, and served over HTTPS.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -36,7 +36,7 @@ type ClusterCatalog struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +required
 	Spec ClusterCatalogSpec `json:"spec"`
 	// status is the observed state.
@@ -53,45 +53,45 @@ type ClusterCatalogList struct {
 	Items []ClusterCatalog `json:"items"`
 }
 
-// ClusterCatalogSpec is the wanted state of a ClusterCatalog.
+// ClusterCatalogSpec is the desired state of a ClusterCatalog.
 type ClusterCatalogSpec struct {
-	// source says where the content of the catalog comes from.
+	// source is the source of the catalog's content.
 	// +required
 	Source CatalogSource `json:"source"`
 
-	// priority decides between catalogs that offer the same package: the highest
-	// wins, and a tie is an ambiguity that is reported on the extension. Any 32-bit
-	// integer, also negative. When unset it is 0.
+	// priority decides between catalogs that offer the same package. The highest
+	// priority wins; a tie is ambiguous and is reported on the extension. It can be any
+	// 32-bit integer, including negative ones. Defaults to 0.
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=-2147483648
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Priority int32 `json:"priority"`
 
-	// availabilityMode reports whether the catalog is offered to clients. When
-	// Unavailable nothing is pulled or served and the stored content is deleted;
-	// extensions already installed from it are left alone. When unset it is Available.
+	// availabilityMode determines whether the catalog is served to clients. When it is
+	// Unavailable, nothing is pulled or served and the stored content is deleted.
+	// Extensions that are already installed from it are not affected. Defaults to
+	// Available.
 	// +kubebuilder:default=Available
 	// +optional
 	AvailabilityMode AvailabilityMode `json:"availabilityMode,omitempty"`
 }
 
-// CatalogSource is a place that a catalog's content comes from, one of several
-// kinds.
+// CatalogSource is the source of a catalog's content.
 // +union
 // +kubebuilder:validation:XValidation:rule="self.type == 'Image' ? has(self.image) : !has(self.image)",message="image is required when type is Image, and forbidden otherwise"
 type CatalogSource struct {
-	// type chooses the kind of source. The only kind is Image.
+	// type is the type of the source. The only type is Image.
 	// +unionDiscriminator
 	// +required
 	Type SourceType `json:"type"`
 
-	// image says which image holds the content. It is required when type is Image.
+	// image is the image with the content. It is required when type is Image.
 	// +optional
 	Image *ImageSource `json:"image,omitempty"`
 }
 
-// ImageSource is a container image that holds a file-based catalog.
+// ImageSource is a container image that contains a file-based catalog.
 // +kubebuilder:validation:XValidation:rule="!self.ref.contains('@') || !has(self.pollIntervalMinutes)",message="cannot specify pollIntervalMinutes while using digest-based image"
 type ImageSource struct {
 	// ref is the image's reference: a registry, a repository, and a tag or a digest,
@@ -107,9 +107,9 @@ type ImageSource struct {
 	// +required
 	Ref string `json:"ref"`
 
-	// pollIntervalMinutes is how often, in minutes, the registry is asked whether the
-	// tag has moved to another digest. At least 1. When unset the tag is resolved once
-	// and not looked at again. It is forbidden with a digest, which cannot move.
+	// pollIntervalMinutes is the interval, in minutes, at which the registry is polled
+	// for a new digest of the tag. It must be at least 1. When unset the tag is resolved
+	// once. It is not allowed with a digest.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	PollIntervalMinutes *int32 `json:"pollIntervalMinutes,omitempty"`
@@ -117,17 +117,16 @@ type ImageSource struct {
 
 // ClusterCatalogStatus is the observed state of a ClusterCatalog.
 type ClusterCatalogStatus struct {
-	// conditions are Progressing (is the content being brought up to date, and if
-	// not, why) and Serving (can clients read it).
+	// conditions are Progressing (whether the content is being updated, and if not,
+	// why) and Serving (whether clients can read it).
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// resolvedSource is the source that the stored content came from. Unset while
-	// nothing is stored.
+	// resolvedSource is the source of the stored content. Unset while nothing is stored.
 	// +optional
 	ResolvedSource *ResolvedCatalogSource `json:"resolvedSource,omitempty"`
-	// urls are the addresses that the content is served at. Unset while nothing is served.
+	// urls are the addresses at which the content is served. Unset while nothing is served.
 	// +optional
 	URLs *ClusterCatalogURLs `json:"urls,omitempty"`
 	// lastUnpacked is when content was last stored. Unset while nothing is stored.
@@ -137,8 +136,8 @@ type ClusterCatalogStatus struct {
 
 // ClusterCatalogURLs are the addresses of a catalog's content.
 type ClusterCatalogURLs struct {
-	// base is the URL below which the catalog's HTTP contract is answered:
-	// <base>/api/v1/all and <base>/api/v1/metas.
+	// base is the base URL of the catalog's HTTP endpoints <base>/api/v1/all and
+	// <base>/api/v1/metas.
 	// +kubebuilder:validation:MaxLength=525
 	// +kubebuilder:validation:XValidation:rule="isURL(self)",message="must be a valid URL"
 	// +kubebuilder:validation:XValidation:rule="isURL(self) ? url(self).getScheme() in ['http', 'https'] : true",message="scheme must be either http or https"
@@ -146,11 +145,11 @@ type ClusterCatalogURLs struct {
 	Base string `json:"base"`
 }
 
-// ResolvedCatalogSource is the source that stored content came from.
+// ResolvedCatalogSource is the source of stored content.
 // +union
 // +kubebuilder:validation:XValidation:rule="self.type == 'Image' ? has(self.image) : !has(self.image)",message="image is required when type is Image, and forbidden otherwise"
 type ResolvedCatalogSource struct {
-	// type is the kind of source.
+	// type is the type of the source.
 	// +unionDiscriminator
 	// +required
 	Type SourceType `json:"type"`

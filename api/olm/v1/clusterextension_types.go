@@ -5,82 +5,82 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// UpgradeConstraintPolicy reports whether the catalog's upgrade edges bind.
+// UpgradeConstraintPolicy determines whether updates must follow the catalog's upgrade edges.
 // +kubebuilder:validation:Enum=CatalogProvided;SelfCertified
 type UpgradeConstraintPolicy string
 
 const (
-	// UpgradeConstraintPolicyCatalogProvided: only the successors that the package's
-	// author names are considered.
+	// UpgradeConstraintPolicyCatalogProvided allows only the successors that the package's
+	// author defines.
 	UpgradeConstraintPolicyCatalogProvided UpgradeConstraintPolicy = "CatalogProvided"
-	// UpgradeConstraintPolicySelfCertified: every bundle is considered, also older
-	// ones; the user answers for the result.
+	// UpgradeConstraintPolicySelfCertified allows every bundle, including older ones. The
+	// user is responsible for the result.
 	UpgradeConstraintPolicySelfCertified UpgradeConstraintPolicy = "SelfCertified"
 )
 
-// CRDUpgradeSafetyEnforcement reports whether a CRD change is checked before it is made.
+// CRDUpgradeSafetyEnforcement determines whether a CRD change is checked before it is made.
 // +kubebuilder:validation:Enum=None;Strict
 type CRDUpgradeSafetyEnforcement string
 
 const (
-	// CRDUpgradeSafetyEnforcementNone: CRD changes are not checked.
+	// CRDUpgradeSafetyEnforcementNone means that CRD changes are not checked.
 	CRDUpgradeSafetyEnforcementNone CRDUpgradeSafetyEnforcement = "None"
-	// CRDUpgradeSafetyEnforcementStrict: a CRD change that can break stored objects
-	// or clients stops the update.
+	// CRDUpgradeSafetyEnforcementStrict means that a CRD change that can break stored
+	// objects or clients blocks the update.
 	CRDUpgradeSafetyEnforcementStrict CRDUpgradeSafetyEnforcement = "Strict"
 )
 
-// DependencyPolicy says what happens when a bundle needs what is not on the cluster.
+// DependencyPolicy determines what happens when a dependency of a bundle is not installed.
 // +kubebuilder:validation:Enum=Block;Install
 type DependencyPolicy string
 
 const (
-	// DependencyPolicyBlock: the bundle waits until its dependencies are there.
+	// DependencyPolicyBlock means that the bundle waits until its dependencies are installed.
 	DependencyPolicyBlock DependencyPolicy = "Block"
-	// DependencyPolicyInstall: a ClusterExtension is created for each package that is
-	// chosen to meet them.
+	// DependencyPolicyInstall means that a ClusterExtension is created for each package that
+	// is chosen to meet them.
 	DependencyPolicyInstall DependencyPolicy = "Install"
 )
 
-// RollbackPolicy says what happens to an update that is not complete by its deadline.
+// RollbackPolicy determines what happens to an update that exceeds its deadline.
 // +kubebuilder:validation:Enum=Never;OnDeadline
 type RollbackPolicy string
 
 const (
-	// RollbackPolicyNever: the update goes on, and says that it is late.
+	// RollbackPolicyNever means that the update continues, and the delay is reported.
 	RollbackPolicyNever RollbackPolicy = "Never"
-	// RollbackPolicyOnDeadline: the update is given up, and what was installed before it
-	// is kept.
+	// RollbackPolicyOnDeadline means that the update is rolled back to the previous
+	// revision.
 	RollbackPolicyOnDeadline RollbackPolicy = "OnDeadline"
 )
 
-// AccessRoles says which ClusterRoles users get for the APIs of a bundle.
+// AccessRoles determines which ClusterRoles are created for the APIs of a bundle.
 // +kubebuilder:validation:Enum=None;Aggregated
 type AccessRoles string
 
 const (
-	// AccessRolesNone: only those that the bundle ships.
+	// AccessRolesNone means that only the roles of the bundle are installed.
 	AccessRolesNone AccessRoles = "None"
-	// AccessRolesAggregated: three, which are aggregated to view, edit and admin.
+	// AccessRolesAggregated means that three ClusterRoles are created, which are aggregated
+// to view, edit and admin.
 	AccessRolesAggregated AccessRoles = "Aggregated"
 )
 
-// ExtensionSourceType is the kind of place that an extension comes from.
+// ExtensionSourceType is the type of an extension's source.
 // +kubebuilder:validation:Enum=Catalog
 type ExtensionSourceType string
 
-// ExtensionSourceTypeCatalog: the bundle is resolved from the cluster's catalogs.
+// ExtensionSourceTypeCatalog means that the bundle is resolved from the cluster's catalogs.
 const ExtensionSourceTypeCatalog ExtensionSourceType = "Catalog"
 
-// ExtensionConfigType is the way that configuration is given.
+// ExtensionConfigType is the type of an extension's configuration.
 // +kubebuilder:validation:Enum=Inline
 type ExtensionConfigType string
 
-// ExtensionConfigTypeInline: the configuration stands in the object itself.
+// ExtensionConfigTypeInline means that the configuration is in the object itself.
 const ExtensionConfigTypeInline ExtensionConfigType = "Inline"
 
-// ClusterExtension installs a package of a catalog in the cluster and keeps it
-// as its spec asks.
+// ClusterExtension installs a package of a catalog in the cluster and reconciles it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -96,7 +96,7 @@ type ClusterExtension struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +required
 	Spec ClusterExtensionSpec `json:"spec"`
 	// status is the observed state.
@@ -113,13 +113,13 @@ type ClusterExtensionList struct {
 	Items []ClusterExtension `json:"items"`
 }
 
-// ClusterExtensionSpec is the wanted state of a ClusterExtension.
+// ClusterExtensionSpec is the desired state of a ClusterExtension.
 // +kubebuilder:validation:XValidation:rule="!has(self.install) || !has(self.install.rollback) || self.install.rollback.policy != 'OnDeadline' || has(self.progressDeadlineMinutes)",message="progressDeadlineMinutes is required when install.rollback.policy is OnDeadline"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.serviceAccount) || has(self.serviceAccount)",message="serviceAccount may not be removed once it is set: that would widen the extension's rights"
 type ClusterExtensionSpec struct {
-	// namespace is where the namespaced objects of the bundle go. It must exist.
-	// It does not limit what the extension watches. A DNS label of 1 to 63
-	// characters; it cannot be changed.
+	// namespace is the namespace for the namespaced objects of the bundle. It must
+	// exist. It does not limit which namespaces the extension watches. It must be a DNS
+	// label of 1 to 63 characters, and is immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="namespace is immutable"
@@ -127,38 +127,40 @@ type ClusterExtensionSpec struct {
 	// +required
 	Namespace string `json:"namespace"`
 
-	// serviceAccount is the account that every object of the bundle is written as. It
-	// lives in spec.namespace, and whoever sets it must be allowed to impersonate it. When
-	// unset the controller's own account is used, unless the administrator forbids that.
-	// An installation with --ignore-service-account always uses the controller's own.
+	// serviceAccount is the service account that is impersonated to write the objects of
+	// the bundle. It is in spec.namespace, and a user who sets it must be allowed to
+	// impersonate it. When unset the controller's own account is used, unless the
+	// administrator forbids that. A controller with --ignore-service-account always uses
+	// its own account.
 	// +optional
 	ServiceAccount *ServiceAccountReference `json:"serviceAccount,omitempty"`
 
-	// source says where the bundle comes from.
+	// source is the source of the bundle.
 	// +required
 	Source SourceConfig `json:"source"`
 
-	// install tunes the installation.
+	// install configures the installation.
 	// +optional
 	Install *ClusterExtensionInstallConfig `json:"install,omitempty"`
 
-	// config configures the bundle. When unset the bundle is installed as its author
-	// wrote it, watching all namespaces where it can.
+	// config configures the bundle. When unset the bundle is installed unchanged, and
+	// watches all namespaces if it supports that.
 	// +optional
 	Config *ClusterExtensionConfig `json:"config,omitempty"`
 
-	// progressDeadlineMinutes is how long, in minutes, a roll-out may take before it is
-	// reported as ProgressDeadlineExceeded. 10 to 720; when unset there is no deadline.
+	// progressDeadlineMinutes is how long, in minutes, a rollout may take before it is
+	// reported as ProgressDeadlineExceeded. It must be between 10 and 720. When unset
+	// there is no deadline.
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=720
 	// +optional
 	ProgressDeadlineMinutes *int32 `json:"progressDeadlineMinutes,omitempty"`
 }
 
-// ServiceAccountReference names a ServiceAccount in spec.namespace.
+// ServiceAccountReference refers to a ServiceAccount in spec.namespace.
 type ServiceAccountReference struct {
-	// name of the ServiceAccount: a DNS subdomain of 1 to 253 characters. It cannot be
-	// changed.
+	// name of the ServiceAccount. It must be a DNS subdomain of 1 to 253 characters, and
+	// is immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="name is immutable"
@@ -167,26 +169,26 @@ type ServiceAccountReference struct {
 	Name string `json:"name"`
 }
 
-// SourceConfig says where an extension comes from, one of several kinds.
+// SourceConfig is the source of an extension.
 // +union
 // +kubebuilder:validation:XValidation:rule="self.sourceType == 'Catalog' ? has(self.catalog) : !has(self.catalog)",message="catalog is required when sourceType is Catalog, and forbidden otherwise"
 type SourceConfig struct {
-	// sourceType chooses the kind of source. The only kind is Catalog.
+	// sourceType is the type of the source. The only type is Catalog.
 	// +unionDiscriminator
 	// +required
 	SourceType ExtensionSourceType `json:"sourceType"`
 
-	// catalog says what to look for in the cluster's catalogs. It is required when
+	// catalog selects a bundle from the cluster's catalogs. It is required when
 	// sourceType is Catalog.
 	// +optional
 	Catalog *CatalogFilter `json:"catalog,omitempty"`
 }
 
-// CatalogFilter says which bundle of the cluster's catalogs is wanted. All of its
-// parts must hold together.
+// CatalogFilter selects a bundle from the cluster's catalogs. The bundle must match all
+// fields.
 type CatalogFilter struct {
-	// packageName is the package to install: a DNS subdomain of 1 to 253 characters. It
-	// cannot be changed.
+	// packageName is the package to install. It must be a DNS subdomain of 1 to 253
+	// characters, and is immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="packageName is immutable"
@@ -194,17 +196,18 @@ type CatalogFilter struct {
 	// +required
 	PackageName string `json:"packageName"`
 
-	// version is a semantic version, which pins the extension, or a range, within
-	// which the highest is taken and kept up to date: "1.14.0", "1.14.x", ">=1.16",
-	// ">1.15, <1.17", "~1.12", "^2.3", "<1.16 || >=2". Comma or space means and, ||
-	// means or. At most 64 characters; when unset every version matches.
+	// version is a semantic version, which pins the extension, or a range. The highest
+	// version in a range is installed and kept up to date. Examples: "1.14.0", "1.14.x",
+	// ">=1.16", ">1.15, <1.17", "~1.12", "^2.3", "<1.16 || >=2". A comma or a space
+	// means "and", || means "or". It has at most 64 characters. When unset every version
+	// matches.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches(r'^\\s*((=|!=|>|<|>=|=>|<=|=<|~|~>|\\^)?\\s*(v?([0-9]+|[xX*])([.]([0-9]+|[xX*])){0,2}(-[0-9A-Za-z.-]+)?([+][0-9A-Za-z.-]+)?)(\\s+-\\s+v?[0-9]+([.][0-9]+){0,2}(-[0-9A-Za-z.-]+)?)?\\s*([|][|]|,|\\s|$)\\s*)+$')",message="invalid version expression"
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// channels limits the choice to bundles of these channels. At most 256 names, each a
-	// DNS subdomain; when unset every channel is looked at.
+	// channels limits the choice to bundles of these channels. There can be at most 256
+	// names, each a DNS subdomain. When unset bundles of any channel match.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="channels entries must be valid DNS1123 subdomains"
@@ -212,61 +215,63 @@ type CatalogFilter struct {
 	// +optional
 	Channels []string `json:"channels,omitempty"`
 
-	// selector limits the choice to catalogs with these labels. Every catalog carries
-	// the label olm.operatorframework.io/metadata.name with its own name. When unset
-	// every available catalog is looked at.
+	// selector limits the choice to catalogs with these labels. Every catalog has the
+	// label olm.operatorframework.io/metadata.name with its own name. When unset all
+	// available catalogs match.
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])",message="matchExpressions operators must be one of In, NotIn, Exists, DoesNotExist"
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// upgradeConstraintPolicy reports whether an update must follow the upgrade edges of
-	// the catalog (CatalogProvided) or may go to any version, also back
-	// (SelfCertified). When unset it is CatalogProvided.
+	// upgradeConstraintPolicy determines whether an update must follow the upgrade edges
+	// of the catalog (CatalogProvided) or may change to any version, including older
+	// ones (SelfCertified). Defaults to CatalogProvided.
 	// +kubebuilder:default=CatalogProvided
 	// +optional
 	UpgradeConstraintPolicy UpgradeConstraintPolicy `json:"upgradeConstraintPolicy,omitempty"`
 }
 
-// ClusterExtensionInstallConfig tunes an installation.
+// ClusterExtensionInstallConfig configures an installation.
 // +kubebuilder:validation:XValidation:rule="has(self.preflight) || has(self.dependencies) || has(self.rollback) || has(self.accessRoles)",message="at least one of [preflight, dependencies, rollback, accessRoles] are required when install is specified"
 type ClusterExtensionInstallConfig struct {
 	// preflight configures the checks made before anything is changed.
 	// +optional
 	Preflight *PreflightConfig `json:"preflight,omitempty"`
 
-	// dependencies says what happens when the bundle needs other packages or APIs that
-	// are not on the cluster. When unset nothing is installed that was not asked for.
+	// dependencies determines what happens when the bundle needs packages or APIs that
+	// are not in the cluster. When unset no dependencies are installed.
 	// +optional
 	Dependencies *DependenciesConfig `json:"dependencies,omitempty"`
 
-	// rollback says what happens when an update is not complete within
-	// progressDeadlineMinutes. When unset it only says so.
+	// rollback determines what happens when an update is not complete within
+	// progressDeadlineMinutes. When unset the delay is only reported.
 	// +optional
 	Rollback *RollbackConfig `json:"rollback,omitempty"`
 
-	// accessRoles is None, or Aggregated: three ClusterRoles for the APIs that the bundle
-	// defines are installed with it, by which whoever has the roles view, edit and admin
-	// may read, write and do everything with them. When unset it is None.
+	// accessRoles is None or Aggregated. With Aggregated, three ClusterRoles for the APIs of
+	// the bundle are installed with it. They are aggregated to the ClusterRoles view, edit
+	// and admin, so that users with these roles get the same access to these APIs. Defaults
+	// to None.
 	// +optional
 	AccessRoles AccessRoles `json:"accessRoles,omitempty"`
 }
 
-// RollbackConfig says what happens to an update that is not complete by its deadline.
+// RollbackConfig determines what happens to an update that exceeds its deadline.
 type RollbackConfig struct {
-	// policy is Never, the update goes on when it is late, or OnDeadline, it is given up
-	// and what was installed before it is kept; the same bundle is not tried again until
-	// the spec changes or another one is chosen. OnDeadline requires
-	// spec.progressDeadlineMinutes. When rollback is unset it is Never.
+	// policy is Never or OnDeadline. With Never, the update continues after the deadline.
+	// With OnDeadline, the update is rolled back to the previous revision, and the same
+	// bundle is not retried until the spec changes or another bundle is chosen. OnDeadline
+	// requires spec.progressDeadlineMinutes. When rollback is unset the policy is Never.
 	// +required
 	Policy RollbackPolicy `json:"policy"`
 }
 
-// DependenciesConfig says what happens to what a bundle needs of others.
+// DependenciesConfig determines how the dependencies of a bundle are met.
 type DependenciesConfig struct {
-	// policy is Block, the bundle waits until what it needs is there, or Install, a
-	// ClusterExtension is created for each package that is chosen to provide it: named
-	// after the package, with the namespace, serviceAccount and catalog selector of this
-	// one. It stays when this one is removed. When dependencies is unset it is Block.
+	// policy is Block or Install. With Block, the bundle waits until its dependencies are
+	// installed. With Install, a ClusterExtension is created for each package that is
+	// chosen to provide them. It has the name of the package, and the namespace,
+	// serviceAccount and catalog selector of this extension. It is kept when this
+	// extension is deleted. When dependencies is unset the policy is Block.
 	// +required
 	Policy DependencyPolicy `json:"policy"`
 }
@@ -281,9 +286,9 @@ type PreflightConfig struct {
 
 // CRDUpgradeSafetyPreflightConfig configures the check of CRD changes.
 type CRDUpgradeSafetyPreflightConfig struct {
-	// enforcement is Strict, a change that is not known to be safe stops the update, or
-	// None, nothing is checked and data can be lost. When crdUpgradeSafety is unset it
-	// is Strict.
+	// enforcement is Strict or None. With Strict, a change that is not known to be safe
+	// blocks the update. With None, nothing is checked and data can be lost. When
+	// crdUpgradeSafety is unset the enforcement is Strict.
 	// +required
 	Enforcement CRDUpgradeSafetyEnforcement `json:"enforcement"`
 }
@@ -292,15 +297,15 @@ type CRDUpgradeSafetyPreflightConfig struct {
 // +union
 // +kubebuilder:validation:XValidation:rule="self.configType == 'Inline' ? has(self.inline) : !has(self.inline)",message="inline is required when configType is Inline, and forbidden otherwise"
 type ClusterExtensionConfig struct {
-	// configType chooses the way that configuration is given. The only way is Inline.
+	// configType is the type of the configuration. The only type is Inline.
 	// +unionDiscriminator
 	// +required
 	ConfigType ExtensionConfigType `json:"configType"`
 
-	// inline is the configuration, an object with at least one field. For a registry+v1
-	// bundle it knows watchNamespace (string) and deploymentConfig (the fields of a
-	// Subscription's spec.config); it is checked against a schema that follows from the
-	// bundle's install modes.
+	// inline is the configuration, an object with at least one field. A registry+v1
+	// bundle supports watchNamespace (string) and deploymentConfig (the fields of a
+	// Subscription's spec.config). The configuration is validated against a schema that
+	// depends on the bundle's install modes.
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MinProperties=1
 	// +optional
@@ -309,45 +314,45 @@ type ClusterExtensionConfig struct {
 
 // ClusterExtensionStatus is the observed state of a ClusterExtension.
 type ClusterExtensionStatus struct {
-	// conditions are Installed (which bundle is), Progressing (what is being done, or
-	// why it cannot be), Available (do the objects pass their probes), and Deprecated,
-	// PackageDeprecated, ChannelDeprecated and BundleDeprecated.
+	// conditions are Installed (which bundle is installed), Progressing (what is being
+	// done, or why it cannot be done), Available (whether the objects pass their probes),
+	// and Deprecated, PackageDeprecated, ChannelDeprecated and BundleDeprecated.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// install is what is installed. Unset while nothing is.
+	// install is the current installation. Unset while nothing is installed.
 	// +optional
 	Install *ClusterExtensionInstallStatus `json:"install,omitempty"`
-	// activeRevisions are the revisions that own objects now: one in general, two during
-	// an update, oldest first.
+	// activeRevisions are the revisions that own objects now, oldest first: usually one,
+	// and two during an update.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	ActiveRevisions []RevisionStatus `json:"activeRevisions,omitempty"`
 }
 
-// ClusterExtensionInstallStatus is what is installed.
+// ClusterExtensionInstallStatus is the current installation.
 type ClusterExtensionInstallStatus struct {
 	// bundle is the installed bundle.
 	// +required
 	Bundle BundleMetadata `json:"bundle"`
 }
 
-// BundleMetadata names a bundle.
+// BundleMetadata identifies a bundle.
 type BundleMetadata struct {
 	// name of the bundle, such as argocd-operator.v0.6.0.
 	// +required
 	Name string `json:"name"`
-	// version of the bundle: a semantic version.
+	// version of the bundle, a semantic version.
 	// +required
 	Version string `json:"version"`
-	// release of the bundle, for bundles that have one beside their version.
+	// release of the bundle, for bundles that have one in addition to their version.
 	// +optional
 	Release *string `json:"release,omitempty"`
 }
 
-// RevisionStatus is what an extension tells of one of its revisions.
+// RevisionStatus is the status of one revision of an extension.
 type RevisionStatus struct {
 	// name of the ClusterObjectSet.
 	// +required

@@ -5,60 +5,60 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// LifecycleState reports whether a revision manages its objects.
+// LifecycleState determines whether a revision manages its objects.
 // +kubebuilder:validation:Enum=Active;Archived
 type LifecycleState string
 
 const (
-	// LifecycleStateActive: the revision's objects are kept as it says.
+	// LifecycleStateActive means that the revision's objects are reconciled.
 	LifecycleStateActive LifecycleState = "Active"
-	// LifecycleStateArchived: the revision is history; objects that no newer revision
-	// has taken over are deleted. There is no way back to Active.
+	// LifecycleStateArchived means that the revision is kept as history only. Objects that
+	// no newer revision has adopted are deleted. It cannot become Active again.
 	LifecycleStateArchived LifecycleState = "Archived"
 )
 
-// CollisionProtection says what happens when an object already exists.
+// CollisionProtection determines what happens when an object already exists.
 // +kubebuilder:validation:Enum=Prevent;IfNoController;None
 type CollisionProtection string
 
 const (
-	// CollisionProtectionPrevent: only objects that the revision, or an earlier one of
-	// the same extension, created are managed.
+	// CollisionProtectionPrevent manages only objects that this revision, or an earlier
+	// one of the same extension, created.
 	CollisionProtectionPrevent CollisionProtection = "Prevent"
-	// CollisionProtectionIfNoController: existing objects without a controlling owner
-	// are adopted too.
+	// CollisionProtectionIfNoController also adopts existing objects without a controller
+	// owner reference.
 	CollisionProtectionIfNoController CollisionProtection = "IfNoController"
-	// CollisionProtectionNone: existing objects are taken over from anyone. Two
-	// controllers may then write one object for ever.
+	// CollisionProtectionNone adopts any existing object. Two controllers may then
+	// overwrite the same object repeatedly.
 	CollisionProtectionNone CollisionProtection = "None"
 )
 
-// ProbeSelectorType is the way that a probe chooses objects.
+// ProbeSelectorType determines how a probe selects objects.
 // +kubebuilder:validation:Enum=GroupKind;Label
 type ProbeSelectorType string
 
 const (
-	// ProbeSelectorTypeGroupKind: by group and kind.
+	// ProbeSelectorTypeGroupKind selects objects by group and kind.
 	ProbeSelectorTypeGroupKind ProbeSelectorType = "GroupKind"
-	// ProbeSelectorTypeLabel: by label.
+	// ProbeSelectorTypeLabel selects objects by label.
 	ProbeSelectorTypeLabel ProbeSelectorType = "Label"
 )
 
-// ProbeAssertionType is the kind of statement that a probe makes.
+// ProbeAssertionType is the type of an assertion of a probe.
 // +kubebuilder:validation:Enum=ConditionEqual;FieldsEqual;FieldValue
 type ProbeAssertionType string
 
 const (
-	// ProbeAssertionTypeConditionEqual: a status condition has a status.
+	// ProbeAssertionTypeConditionEqual asserts that a status condition has a status.
 	ProbeAssertionTypeConditionEqual ProbeAssertionType = "ConditionEqual"
-	// ProbeAssertionTypeFieldsEqual: two fields have the same value.
+	// ProbeAssertionTypeFieldsEqual asserts that two fields have the same value.
 	ProbeAssertionTypeFieldsEqual ProbeAssertionType = "FieldsEqual"
-	// ProbeAssertionTypeFieldValue: a field has a value.
+	// ProbeAssertionTypeFieldValue asserts that a field has a value.
 	ProbeAssertionTypeFieldValue ProbeAssertionType = "FieldValue"
 )
 
-// ClusterObjectSet is one revision of an extension: the objects it consists of, in
-// the phases in which they are rolled out.
+// ClusterObjectSet is one revision of an extension. It contains the objects of the
+// extension in the phases in which they are rolled out.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -72,7 +72,7 @@ type ClusterObjectSet struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +required
 	Spec ClusterObjectSetSpec `json:"spec"`
 	// status is the observed state.
@@ -89,41 +89,42 @@ type ClusterObjectSetList struct {
 	Items []ClusterObjectSet `json:"items"`
 }
 
-// ClusterObjectSetSpec is the wanted state of a ClusterObjectSet.
+// ClusterObjectSetSpec is the desired state of a ClusterObjectSet.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.phases) || size(oldSelf.phases) == 0 || has(self.phases)",message="phases is immutable"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.collisionProtection) || has(self.collisionProtection)",message="collisionProtection is immutable"
 type ClusterObjectSetSpec struct {
-	// lifecycleState is Active, the objects are kept as the revision says, or Archived,
-	// the revision is history. An archived revision cannot become active again.
+	// lifecycleState is Active or Archived. The objects of an active revision are
+	// reconciled. An archived revision is kept as history only, and cannot become active
+	// again.
 	// +kubebuilder:validation:XValidation:rule="oldSelf != 'Archived' || self == 'Archived'",message="cannot un-archive"
 	// +required
 	LifecycleState LifecycleState `json:"lifecycleState"`
 
-	// revision is the number of the revision: 1 for the first of an extension, and one
-	// more than the one before for each after it. It cannot be changed.
+	// revision is the number of the revision: 1 for the first revision of an extension,
+	// and one more for each later revision. It is immutable.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="revision is immutable"
 	// +required
 	Revision int64 `json:"revision"`
 
-	// collisionProtection says what happens to objects that already exist. It holds for
-	// every phase and object that does not say otherwise. It cannot be changed. When
-	// unset it is Prevent.
+	// collisionProtection determines what happens to objects that already exist. It
+	// applies to every phase and object without a value of its own. It is immutable.
+	// Defaults to Prevent.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="collisionProtection is immutable"
 	// +optional
 	CollisionProtection CollisionProtection `json:"collisionProtection,omitempty"`
 
-	// progressDeadlineMinutes is how long, in minutes, the roll-out may take before it
-	// is reported as ProgressDeadlineExceeded. 10 to 720; when unset there is no
-	// deadline.
+	// progressDeadlineMinutes is how long, in minutes, the rollout may take before it
+	// is reported as ProgressDeadlineExceeded. It must be between 10 and 720. When unset
+	// there is no deadline.
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=720
 	// +optional
 	ProgressDeadlineMinutes *int32 `json:"progressDeadlineMinutes,omitempty"`
 
-	// phases are rolled out in their order, each when every object of the one before
-	// passes its probes, and removed in the reverse order. At most 20; they cannot be
-	// changed once there are any.
+	// phases are rolled out in order. A phase starts when every object of the previous
+	// phase passes its probes. Phases are removed in reverse order. There can be at most
+	// 20 phases, and they are immutable once set.
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:XValidation:rule="oldSelf.size() == 0 || self == oldSelf",message="phases is immutable"
 	// +listType=map
@@ -131,8 +132,8 @@ type ClusterObjectSetSpec struct {
 	// +optional
 	Phases []ClusterObjectSetPhase `json:"phases,omitempty"`
 
-	// progressionProbes are further statements about the objects, beside those built in
-	// for well-known kinds, that must hold before the next phase starts. At most 20.
+	// progressionProbes are additional probes that the objects must pass before the next
+	// phase starts. Probes for well-known kinds are built in. There can be at most 20.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
 	// +optional
@@ -141,26 +142,26 @@ type ClusterObjectSetSpec struct {
 
 // ClusterObjectSetPhase is a group of objects that are applied together.
 type ClusterObjectSetPhase struct {
-	// name of the phase: a DNS label of 1 to 63 characters, unique in the set.
+	// name of the phase. It must be a DNS label of 1 to 63 characters, unique in the set.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="name must be a valid DNS1123 label"
 	// +required
 	Name string `json:"name"`
 
-	// collisionProtection holds for every object of the phase that does not say
-	// otherwise. When unset that of the spec holds.
+	// collisionProtection applies to every object of the phase without a value of its
+	// own. Defaults to the value in the spec.
 	// +optional
 	CollisionProtection CollisionProtection `json:"collisionProtection,omitempty"`
 
-	// objects of the phase, at most 50.
+	// objects of the phase. There can be at most 50.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
 	// +required
 	Objects []ClusterObjectSetObject `json:"objects"`
 }
 
-// ClusterObjectSetObject is one object, in place or in a Secret.
+// ClusterObjectSetObject is one object, either inline or in a Secret.
 // +kubebuilder:validation:XValidation:rule="has(self.object) != has(self.ref)",message="exactly one of object and ref must be set"
 type ClusterObjectSetObject struct {
 	// object is the manifest.
@@ -169,24 +170,24 @@ type ClusterObjectSetObject struct {
 	// +optional
 	Object *unstructured.Unstructured `json:"object,omitempty"`
 
-	// ref names the Secret that holds the manifest, for objects too large to stand here.
+	// ref refers to a Secret with the manifest, for objects that are too large to be inline.
 	// +optional
 	Ref *ObjectSourceRef `json:"ref,omitempty"`
 
-	// collisionProtection holds for this object. When unset that of the phase holds.
+	// collisionProtection applies to this object. Defaults to the value of the phase.
 	// +optional
 	CollisionProtection CollisionProtection `json:"collisionProtection,omitempty"`
 }
 
-// ObjectSourceRef names a value in a Secret that holds a manifest as JSON, plain or
-// compressed with gzip. The Secret must be immutable.
+// ObjectSourceRef refers to a value in a Secret that contains a manifest as JSON, plain
+// or compressed with gzip. The Secret must be immutable.
 type ObjectSourceRef struct {
 	// name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
-	// namespace of the Secret. When unset it is the namespace that the controller runs in.
+	// namespace of the Secret. Defaults to the namespace of the controller.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
@@ -197,12 +198,12 @@ type ObjectSourceRef struct {
 	Key string `json:"key"`
 }
 
-// ProgressionProbe is a statement about some of the objects.
+// ProgressionProbe is a set of assertions about selected objects.
 type ProgressionProbe struct {
-	// selector chooses the objects that the statement is about.
+	// selector selects the objects that the assertions apply to.
 	// +required
 	Selector ObjectSelector `json:"selector"`
-	// assertions must all hold for each of them. 1 to 20.
+	// assertions must all be true for each selected object. There must be 1 to 20.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
@@ -210,7 +211,7 @@ type ProgressionProbe struct {
 	Assertions []ProbeAssertion `json:"assertions"`
 }
 
-// ObjectSelector chooses objects by group and kind or by label.
+// ObjectSelector selects objects by group and kind or by label.
 // +union
 // +kubebuilder:validation:XValidation:rule="self.type == 'GroupKind' ? has(self.groupKind) : !has(self.groupKind)",message="groupKind is required when type is GroupKind, and forbidden otherwise"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Label' ? has(self.label) : !has(self.label)",message="label is required when type is Label, and forbidden otherwise"
@@ -227,28 +228,28 @@ type ObjectSelector struct {
 	Label *metav1.LabelSelector `json:"label,omitempty"`
 }
 
-// ProbeAssertion is one statement about an object.
+// ProbeAssertion is one assertion about an object.
 // +union
 // +kubebuilder:validation:XValidation:rule="self.type == 'ConditionEqual' ? has(self.conditionEqual) : !has(self.conditionEqual)",message="conditionEqual is required when type is ConditionEqual, and forbidden otherwise"
 // +kubebuilder:validation:XValidation:rule="self.type == 'FieldsEqual' ? has(self.fieldsEqual) : !has(self.fieldsEqual)",message="fieldsEqual is required when type is FieldsEqual, and forbidden otherwise"
 // +kubebuilder:validation:XValidation:rule="self.type == 'FieldValue' ? has(self.fieldValue) : !has(self.fieldValue)",message="fieldValue is required when type is FieldValue, and forbidden otherwise"
 type ProbeAssertion struct {
-	// type is the kind of statement.
+	// type is the type of the assertion.
 	// +unionDiscriminator
 	// +required
 	Type ProbeAssertionType `json:"type"`
-	// conditionEqual says that a status condition has a status.
+	// conditionEqual asserts that a status condition has a status.
 	// +optional
 	ConditionEqual *ConditionEqualProbe `json:"conditionEqual,omitempty"`
-	// fieldsEqual says that two fields have the same value.
+	// fieldsEqual asserts that two fields have the same value.
 	// +optional
 	FieldsEqual *FieldsEqualProbe `json:"fieldsEqual,omitempty"`
-	// fieldValue says that a field has a value.
+	// fieldValue asserts that a field has a value.
 	// +optional
 	FieldValue *FieldValueProbe `json:"fieldValue,omitempty"`
 }
 
-// ConditionEqualProbe holds when the status condition of the type has the status,
+// ConditionEqualProbe is true when the status condition of the type has the status
 // for the object's current generation.
 type ConditionEqualProbe struct {
 	// type of the condition.
@@ -262,7 +263,7 @@ type ConditionEqualProbe struct {
 	Status string `json:"status"`
 }
 
-// FieldsEqualProbe holds when both fields exist and have the same value.
+// FieldsEqualProbe is true when both fields exist and have the same value.
 type FieldsEqualProbe struct {
 	// fieldA is the path of a field, such as spec.replicas.
 	// +kubebuilder:validation:MinLength=1
@@ -276,7 +277,7 @@ type FieldsEqualProbe struct {
 	FieldB string `json:"fieldB"`
 }
 
-// FieldValueProbe holds when the field, written as a string, has the value.
+// FieldValueProbe is true when the field, formatted as a string, has the value.
 type FieldValueProbe struct {
 	// fieldPath is the path of a field, such as status.phase.
 	// +kubebuilder:validation:MinLength=1
@@ -292,21 +293,21 @@ type FieldValueProbe struct {
 
 // ClusterObjectSetStatus is the observed state of a ClusterObjectSet.
 type ClusterObjectSetStatus struct {
-	// conditions are Progressing (how the roll-out goes), Available (do the objects pass
-	// their probes) and Succeeded (set once, when the first roll-out was complete).
+	// conditions are Progressing (the state of the rollout), Available (whether the objects
+	// pass their probes) and Succeeded (set once, when the first rollout is complete).
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// observedPhases records the content of each phase when it was first loaded. A later
-	// difference, possible only through a replaced Secret, blocks the revision.
+	// observedPhases records the content of each phase when it was first loaded. If the
+	// content differs later, because a Secret was replaced, the revision is blocked.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	ObservedPhases []ObservedPhase `json:"observedPhases,omitempty"`
 }
 
-// ObservedPhase is the content of a phase, as a digest.
+// ObservedPhase is the digest of a phase's content.
 type ObservedPhase struct {
 	// name of the phase.
 	// +required

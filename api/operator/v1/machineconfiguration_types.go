@@ -14,7 +14,7 @@ type MachineConfiguration struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +required
 	Spec MachineConfigurationSpec `json:"spec"`
 }
@@ -28,7 +28,7 @@ type MachineConfigurationList struct {
 	Items []MachineConfiguration `json:"items"`
 }
 
-// MachineConfigurationSpec is the wanted state of a MachineConfiguration.
+// MachineConfigurationSpec is the desired state of a MachineConfiguration.
 type MachineConfigurationSpec struct {
 	// managementState has no meaning here: nodes are always managed.
 	// +kubebuilder:validation:Pattern=`^(Managed|Unmanaged|Force|Removed)$`
@@ -108,17 +108,17 @@ type NodeDisruptionPolicyActions []NodeDisruptionPolicyAction
 
 // Types of actions.
 const (
-	// ActionNone: nothing is done.
+	// ActionNone means that nothing is done.
 	ActionNone = "None"
-	// ActionDrain: pods are moved away before the change.
+	// ActionDrain means that pods are moved away before the change.
 	ActionDrain = "Drain"
-	// ActionReload: a unit reads its configuration again.
+	// ActionReload means that a unit reads its configuration again.
 	ActionReload = "Reload"
-	// ActionRestart: a unit is started again.
+	// ActionRestart means that a unit is started again.
 	ActionRestart = "Restart"
-	// ActionDaemonReload: systemd reads the files of all units again.
+	// ActionDaemonReload means that systemd reads the files of all units again.
 	ActionDaemonReload = "DaemonReload"
-	// ActionReboot: pods are moved away, and the node starts again.
+	// ActionReboot means that pods are moved away, and the node starts again.
 	ActionReboot = "Reboot"
 )
 

@@ -14,7 +14,7 @@ type ImageContentSourcePolicy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +required
 	Spec ImageContentSourcePolicySpec `json:"spec"`
 }
@@ -28,7 +28,7 @@ type ImageContentSourcePolicyList struct {
 	Items []ImageContentSourcePolicy `json:"items"`
 }
 
-// ImageContentSourcePolicySpec is the wanted state of an ImageContentSourcePolicy.
+// ImageContentSourcePolicySpec is the desired state of an ImageContentSourcePolicy.
 type ImageContentSourcePolicySpec struct {
 	// repositoryDigestMirrors are sources with their mirrors. The mirrors of a source that
 	// several entries name are put together. When unset there are none.

@@ -9,9 +9,9 @@ const OLMConfigName = "cluster"
 const (
 	// DisabledCopiedCSVsCondition is True when copies are not wanted and there are none.
 	DisabledCopiedCSVsCondition = "DisabledCopiedCSVs"
-	// CopiedCSVsEnabledReason: copies are wanted.
+	// CopiedCSVsEnabledReason means that copies are wanted.
 	CopiedCSVsEnabledReason = "CopiedCSVsEnabled"
-	// CopiedCSVsDisabledReason: copies are not wanted.
+	// CopiedCSVsDisabledReason means that copies are not wanted.
 	CopiedCSVsDisabledReason = "CopiedCSVsDisabled"
 )
 
@@ -27,7 +27,7 @@ type OLMConfig struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +optional
 	Spec OLMConfigSpec `json:"spec,omitzero"`
 	// status is the observed state.
@@ -44,7 +44,7 @@ type OLMConfigList struct {
 	Items []OLMConfig `json:"items"`
 }
 
-// OLMConfigSpec is the wanted state of an OLMConfig.
+// OLMConfigSpec is the desired state of an OLMConfig.
 type OLMConfigSpec struct {
 	// features are parts that can be configured.
 	// +optional

@@ -15,7 +15,7 @@ type OperatorCondition struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +optional
 	Spec OperatorConditionSpec `json:"spec,omitzero"`
 	// status is the observed state.

@@ -41,9 +41,9 @@ const (
 type UpgradeStrategy string
 
 const (
-	// UpgradeStrategyDefault: an operator that failed is not replaced.
+	// UpgradeStrategyDefault means that an operator that failed is not replaced.
 	UpgradeStrategyDefault UpgradeStrategy = "Default"
-	// UpgradeStrategyUnsafeFailForward: an operator that failed may be replaced.
+	// UpgradeStrategyUnsafeFailForward means that an operator that failed may be replaced.
 	UpgradeStrategyUnsafeFailForward UpgradeStrategy = "TechPreviewUnsafeFailForward"
 )
 
@@ -59,7 +59,7 @@ type OperatorGroup struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +optional
 	// +kubebuilder:default={upgradeStrategy:Default}
 	Spec OperatorGroupSpec `json:"spec,omitzero"`
@@ -77,7 +77,7 @@ type OperatorGroupList struct {
 	Items []OperatorGroup `json:"items"`
 }
 
-// OperatorGroupSpec is the wanted state of an OperatorGroup.
+// OperatorGroupSpec is the desired state of an OperatorGroup.
 type OperatorGroupSpec struct {
 	// selector chooses the watched namespaces by their labels. It is ignored when targetNamespaces
 	// names any; when both are unset or empty, all namespaces are watched.

@@ -11,9 +11,9 @@ import (
 type SourceType string
 
 const (
-	// SourceTypeGrpc: an image that serves the catalog, or a server that runs already.
+	// SourceTypeGrpc means that an image that serves the catalog, or a server that runs already.
 	SourceTypeGrpc SourceType = "grpc"
-	// SourceTypeConfigmap: a ConfigMap with package manifests.
+	// SourceTypeConfigmap means that a ConfigMap with package manifests.
 	SourceTypeConfigmap SourceType = "configmap"
 	// SourceTypeInternal is an old name of SourceTypeConfigmap.
 	SourceTypeInternal SourceType = "internal"
@@ -32,26 +32,26 @@ const (
 
 // Reasons of a CatalogSource's status.
 const (
-	// CatalogSourceSpecInvalidError: the spec must be changed.
+	// CatalogSourceSpecInvalidError means that the spec must be changed.
 	CatalogSourceSpecInvalidError = "SpecInvalidError"
-	// CatalogSourceConfigMapError: the ConfigMap of the catalog cannot be used.
+	// CatalogSourceConfigMapError means that the ConfigMap of the catalog cannot be used.
 	CatalogSourceConfigMapError = "ConfigMapError"
-	// CatalogSourceRegistryServerError: what serves the catalog could not be set up or reached.
+	// CatalogSourceRegistryServerError means that what serves the catalog could not be set up or reached.
 	CatalogSourceRegistryServerError = "RegistryServerError"
-	// CatalogSourceIntervalInvalidError: the interval of polls is none.
+	// CatalogSourceIntervalInvalidError means that the interval of polls is none.
 	CatalogSourceIntervalInvalidError = "InvalidIntervalError"
 )
 
 // Conditions of a CatalogSource with an image template, and their reasons.
 const (
-	// CatalogSourceTemplatesHaveResolved: every variable of the template has a value.
+	// CatalogSourceTemplatesHaveResolved means that every variable of the template has a value.
 	CatalogSourceTemplatesHaveResolved = "TemplatesHaveResolved"
-	// CatalogSourceResolvedImage: the message is the image that the template gives.
+	// CatalogSourceResolvedImage means that the message is the image that the template gives.
 	CatalogSourceResolvedImage = "ResolvedImage"
 
-	// ReasonAllTemplatesResolved: the template gives an image.
+	// ReasonAllTemplatesResolved means that the template gives an image.
 	ReasonAllTemplatesResolved = "AllTemplatesResolved"
-	// ReasonUnableToResolve: it does not, and the image of the spec stays.
+	// ReasonUnableToResolve means that it does not, and the image of the spec stays.
 	ReasonUnableToResolve = "UnableToResolve"
 )
 

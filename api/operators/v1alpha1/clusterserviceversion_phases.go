@@ -4,21 +4,21 @@ package v1alpha1
 const (
 	// CSVPhaseNone is that of an object that no controller has seen yet.
 	CSVPhaseNone ClusterServiceVersionPhase = ""
-	// CSVPhasePending: the requirements are not, or not yet, met, or it is to be installed again.
+	// CSVPhasePending means that the requirements are not, or not yet, met, or it is to be installed again.
 	CSVPhasePending ClusterServiceVersionPhase = "Pending"
-	// CSVPhaseInstallReady: the requirements are met, and it is installed next.
+	// CSVPhaseInstallReady means that the requirements are met, and it is installed next.
 	CSVPhaseInstallReady ClusterServiceVersionPhase = "InstallReady"
-	// CSVPhaseInstalling: what it consists of is made, and not healthy yet.
+	// CSVPhaseInstalling means that what it consists of is made, and not healthy yet.
 	CSVPhaseInstalling ClusterServiceVersionPhase = "Installing"
-	// CSVPhaseSucceeded: it is installed and healthy.
+	// CSVPhaseSucceeded means that it is installed and healthy.
 	CSVPhaseSucceeded ClusterServiceVersionPhase = "Succeeded"
-	// CSVPhaseFailed: the reason says why. Most failures end once their cause is gone.
+	// CSVPhaseFailed means that the reason says why. Most failures end once their cause is gone.
 	CSVPhaseFailed ClusterServiceVersionPhase = "Failed"
 	// CSVPhaseUnknown is set by nothing.
 	CSVPhaseUnknown ClusterServiceVersionPhase = "Unknown"
-	// CSVPhaseReplacing: a newer one names this one in spec.replaces.
+	// CSVPhaseReplacing means that a newer one names this one in spec.replaces.
 	CSVPhaseReplacing ClusterServiceVersionPhase = "Replacing"
-	// CSVPhaseDeleting: the controller deletes it next.
+	// CSVPhaseDeleting means that the controller deletes it next.
 	CSVPhaseDeleting ClusterServiceVersionPhase = "Deleting"
 )
 
@@ -59,20 +59,20 @@ const (
 
 // What a requirement of a ClusterServiceVersion is found to be.
 const (
-	// RequirementPresent: it is there, and as it must be.
+	// RequirementPresent means that it is there, and as it must be.
 	RequirementPresent = "Present"
-	// RequirementNotPresent: it is missing.
+	// RequirementNotPresent means that it is missing.
 	RequirementNotPresent = "NotPresent"
-	// RequirementPresentNotSatisfied: it is there, and cannot be used.
+	// RequirementPresentNotSatisfied means that it is there, and cannot be used.
 	RequirementPresentNotSatisfied = "PresentNotSatisfied"
-	// RequirementPresentNotAvailable: a CRD is there that is not established.
+	// RequirementPresentNotAvailable means that a CRD is there that is not established.
 	RequirementPresentNotAvailable = "PresentNotAvailable"
-	// RequirementDeploymentFound: the Deployment that serves an owned API is in the strategy.
+	// RequirementDeploymentFound means that the Deployment that serves an owned API is in the strategy.
 	RequirementDeploymentFound = "DeploymentFound"
-	// RequirementDeploymentNotFound: it is not.
+	// RequirementDeploymentNotFound means that it is not.
 	RequirementDeploymentNotFound = "DeploymentNotFound"
-	// DependentSatisfied: a ServiceAccount has the right.
+	// DependentSatisfied means that a ServiceAccount has the right.
 	DependentSatisfied = "Satisfied"
-	// DependentNotSatisfied: it has it not.
+	// DependentNotSatisfied means that it has it not.
 	DependentNotSatisfied = "NotSatisfied"
 )

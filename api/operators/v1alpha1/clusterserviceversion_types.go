@@ -18,13 +18,13 @@ const InstallStrategyDeployment = "deployment"
 type InstallModeType string
 
 const (
-	// InstallModeTypeOwnNamespace: the operator watches the namespace it runs in.
+	// InstallModeTypeOwnNamespace means that the operator watches the namespace it runs in.
 	InstallModeTypeOwnNamespace InstallModeType = "OwnNamespace"
-	// InstallModeTypeSingleNamespace: the operator watches one other namespace.
+	// InstallModeTypeSingleNamespace means that the operator watches one other namespace.
 	InstallModeTypeSingleNamespace InstallModeType = "SingleNamespace"
-	// InstallModeTypeMultiNamespace: the operator watches several namespaces.
+	// InstallModeTypeMultiNamespace means that the operator watches several namespaces.
 	InstallModeTypeMultiNamespace InstallModeType = "MultiNamespace"
-	// InstallModeTypeAllNamespaces: the operator watches all namespaces.
+	// InstallModeTypeAllNamespaces means that the operator watches all namespaces.
 	InstallModeTypeAllNamespaces InstallModeType = "AllNamespaces"
 )
 
@@ -33,11 +33,11 @@ const (
 type WebhookAdmissionType string
 
 const (
-	// ValidatingAdmissionWebhook: may an object be written.
+	// ValidatingAdmissionWebhook means that may an object be written.
 	ValidatingAdmissionWebhook WebhookAdmissionType = "ValidatingAdmissionWebhook"
-	// MutatingAdmissionWebhook: how is an object changed before it is written.
+	// MutatingAdmissionWebhook means that how is an object changed before it is written.
 	MutatingAdmissionWebhook WebhookAdmissionType = "MutatingAdmissionWebhook"
-	// ConversionWebhook: what is an object in another version of its CRD.
+	// ConversionWebhook means that what is an object in another version of its CRD.
 	ConversionWebhook WebhookAdmissionType = "ConversionWebhook"
 )
 

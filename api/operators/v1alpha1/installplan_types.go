@@ -9,9 +9,9 @@ import (
 type Approval string
 
 const (
-	// ApprovalAutomatic: nobody.
+	// ApprovalAutomatic means that nobody.
 	ApprovalAutomatic Approval = "Automatic"
-	// ApprovalManual: a person, who sets spec.approved of the InstallPlan.
+	// ApprovalManual means that a person, who sets spec.approved of the InstallPlan.
 	ApprovalManual Approval = "Manual"
 )
 
@@ -19,32 +19,32 @@ const (
 type InstallPlanPhase string
 
 const (
-	// InstallPlanPhaseNone: nothing was done about it yet.
+	// InstallPlanPhaseNone means that nothing was done about it yet.
 	InstallPlanPhaseNone InstallPlanPhase = ""
 	// InstallPlanPhasePlanning is of old clusters; nothing sets it.
 	InstallPlanPhasePlanning InstallPlanPhase = "Planning"
-	// InstallPlanPhaseRequiresApproval: a person has to set spec.approved.
+	// InstallPlanPhaseRequiresApproval means that a person has to set spec.approved.
 	InstallPlanPhaseRequiresApproval InstallPlanPhase = "RequiresApproval"
-	// InstallPlanPhaseInstalling: its steps are being executed, or are tried again.
+	// InstallPlanPhaseInstalling means that its steps are being executed, or are tried again.
 	InstallPlanPhaseInstalling InstallPlanPhase = "Installing"
-	// InstallPlanPhaseComplete: every step was executed. Nothing is done about it any more.
+	// InstallPlanPhaseComplete means that every step was executed. Nothing is done about it any more.
 	InstallPlanPhaseComplete InstallPlanPhase = "Complete"
-	// InstallPlanPhaseFailed: a step failed for too long, and is not tried again. Only a plan
+	// InstallPlanPhaseFailed means that a step failed for too long, and is not tried again. Only a plan
 	// that is executed with the rights of a ServiceAccount is, when these rights change.
 	InstallPlanPhaseFailed InstallPlanPhase = "Failed"
 )
 
 // Conditions of an InstallPlan, and their reasons.
 const (
-	// InstallPlanInstalled: every step was executed.
+	// InstallPlanInstalled means that every step was executed.
 	InstallPlanInstalled = "Installed"
 
-	// InstallPlanReasonInstallCheckFailed: the OperatorGroup, or its ServiceAccount, is not as
+	// InstallPlanReasonInstallCheckFailed means that the OperatorGroup, or its ServiceAccount, is not as
 	// it must be, so that no step can be executed.
 	InstallPlanReasonInstallCheckFailed = "InstallCheckFailed"
-	// InstallPlanReasonComponentFailed: a step failed.
+	// InstallPlanReasonComponentFailed means that a step failed.
 	InstallPlanReasonComponentFailed = "InstallComponentFailed"
-	// InstallPlanReasonUnknown: the OperatorGroup is as it must be again.
+	// InstallPlanReasonUnknown means that the OperatorGroup is as it must be again.
 	InstallPlanReasonUnknown = "Unknown"
 )
 
@@ -52,38 +52,38 @@ const (
 type StepStatus string
 
 const (
-	// StepStatusUnknown: it was not tried yet.
+	// StepStatusUnknown means that it was not tried yet.
 	StepStatusUnknown StepStatus = "Unknown"
-	// StepStatusNotPresent: the object is not there, or is there no more.
+	// StepStatusNotPresent means that the object is not there, or is there no more.
 	StepStatusNotPresent StepStatus = "NotPresent"
-	// StepStatusPresent: the object was there, and is as the step says, unless it is of a kind that is left
+	// StepStatusPresent means that the object was there, and is as the step says, unless it is of a kind that is left
 	// as it is.
 	StepStatusPresent StepStatus = "Present"
-	// StepStatusCreated: the object was created.
+	// StepStatusCreated means that the object was created.
 	StepStatusCreated StepStatus = "Created"
 	// StepStatusNotCreated is of old clusters; it is taken for StepStatusNotPresent.
 	StepStatusNotCreated StepStatus = "NotCreated"
-	// StepStatusWaitingForAPI: the CRD was created, and its API is not served yet.
+	// StepStatusWaitingForAPI means that the CRD was created, and its API is not served yet.
 	StepStatusWaitingForAPI StepStatus = "WaitingForApi"
-	// StepStatusUnsupportedResource: nothing installs objects of that kind.
+	// StepStatusUnsupportedResource means that nothing installs objects of that kind.
 	StepStatusUnsupportedResource StepStatus = "UnsupportedResource"
 )
 
 // Conditions of a BundleLookup, and their reasons.
 const (
-	// BundleLookupPending: the bundle is not unpacked yet.
+	// BundleLookupPending means that the bundle is not unpacked yet.
 	BundleLookupPending = "BundleLookupPending"
-	// BundleLookupFailed: the bundle could not be unpacked. Reason and message are those of the
+	// BundleLookupFailed means that the bundle could not be unpacked. Reason and message are those of the
 	// Job's condition.
 	BundleLookupFailed = "BundleLookupFailed"
-	// BundleLookupNotPersisted: the bundle has brought no steps to the plan yet.
+	// BundleLookupNotPersisted means that the bundle has brought no steps to the plan yet.
 	BundleLookupNotPersisted = "BundleLookupNotPersisted"
 
-	// BundleLookupReasonJobNotStarted: there is no Job yet.
+	// BundleLookupReasonJobNotStarted means that there is no Job yet.
 	BundleLookupReasonJobNotStarted = "JobNotStarted"
-	// BundleLookupReasonJobIncomplete: the Job runs.
+	// BundleLookupReasonJobIncomplete means that the Job runs.
 	BundleLookupReasonJobIncomplete = "JobIncomplete"
-	// BundleLookupReasonCatalogSourceMissing: there is no CatalogSource to unpack it for.
+	// BundleLookupReasonCatalogSourceMissing means that there is no CatalogSource to unpack it for.
 	BundleLookupReasonCatalogSourceMissing = "CatalogSourceMissing"
 	// BundleLookupReasonNotUnpacked goes with BundleLookupNotPersisted.
 	BundleLookupReasonNotUnpacked = "BundleNotUnpacked"

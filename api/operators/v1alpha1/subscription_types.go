@@ -10,13 +10,13 @@ import (
 type SubscriptionState string
 
 const (
-	// SubscriptionStateNone: nothing was chosen yet.
+	// SubscriptionStateNone means that nothing was chosen yet.
 	SubscriptionStateNone SubscriptionState = ""
-	// SubscriptionStateUpgradePending: a ClusterServiceVersion was chosen that is not there yet.
+	// SubscriptionStateUpgradePending means that a ClusterServiceVersion was chosen that is not there yet.
 	SubscriptionStateUpgradePending SubscriptionState = "UpgradePending"
-	// SubscriptionStateAtLatest: the ClusterServiceVersion that was chosen is there.
+	// SubscriptionStateAtLatest means that the ClusterServiceVersion that was chosen is there.
 	SubscriptionStateAtLatest SubscriptionState = "AtLatestKnown"
-	// SubscriptionStateFailed: the InstallPlan has failed, in a namespace where what failed may be
+	// SubscriptionStateFailed means that the InstallPlan has failed, in a namespace where what failed may be
 	// replaced.
 	SubscriptionStateFailed SubscriptionState = "UpgradeFailed"
 	// SubscriptionStateUpgradeAvailable is of old clusters; nothing sets it.
@@ -25,26 +25,26 @@ const (
 
 // Conditions of Subscriptions. Each tells of something wrong: one that is absent, or False, is well.
 const (
-	// SubscriptionCatalogSourcesUnhealthy: a catalog that is read is missing or cannot be read.
+	// SubscriptionCatalogSourcesUnhealthy means that a catalog that is read is missing or cannot be read.
 	SubscriptionCatalogSourcesUnhealthy = "CatalogSourcesUnhealthy"
-	// SubscriptionInstallPlanMissing: status.installPlanRef leads nowhere.
+	// SubscriptionInstallPlanMissing means that status.installPlanRef leads nowhere.
 	SubscriptionInstallPlanMissing = "InstallPlanMissing"
-	// SubscriptionInstallPlanPending: the InstallPlan is not complete yet. Its reason is the phase of
+	// SubscriptionInstallPlanPending means that the InstallPlan is not complete yet. Its reason is the phase of
 	// the plan, or InstallPlanNotYetReconciled.
 	SubscriptionInstallPlanPending = "InstallPlanPending"
-	// SubscriptionInstallPlanFailed: the InstallPlan has failed.
+	// SubscriptionInstallPlanFailed means that the InstallPlan has failed.
 	SubscriptionInstallPlanFailed = "InstallPlanFailed"
-	// SubscriptionResolutionFailed: no set of operators could be chosen.
+	// SubscriptionResolutionFailed means that no set of operators could be chosen.
 	SubscriptionResolutionFailed = "ResolutionFailed"
-	// SubscriptionBundleUnpacking: a bundle is being unpacked.
+	// SubscriptionBundleUnpacking means that a bundle is being unpacked.
 	SubscriptionBundleUnpacking = "BundleUnpacking"
-	// SubscriptionBundleUnpackFailed: a bundle could not be unpacked, or no InstallPlan be made of it.
+	// SubscriptionBundleUnpackFailed means that a bundle could not be unpacked, or no InstallPlan be made of it.
 	SubscriptionBundleUnpackFailed = "BundleUnpackFailed"
-	// SubscriptionPackageDeprecated: the catalog deprecates the package.
+	// SubscriptionPackageDeprecated means that the catalog deprecates the package.
 	SubscriptionPackageDeprecated = "PackageDeprecated"
-	// SubscriptionChannelDeprecated: the catalog deprecates the channel.
+	// SubscriptionChannelDeprecated means that the catalog deprecates the channel.
 	SubscriptionChannelDeprecated = "ChannelDeprecated"
-	// SubscriptionBundleDeprecated: the catalog deprecates what is installed.
+	// SubscriptionBundleDeprecated means that the catalog deprecates what is installed.
 	SubscriptionBundleDeprecated = "BundleDeprecated"
 	// SubscriptionDeprecated is what the three before it say together.
 	SubscriptionDeprecated = "Deprecated"
@@ -52,35 +52,35 @@ const (
 
 // Reasons of these conditions.
 const (
-	// NoCatalogSourcesFound: there is no catalog at all.
+	// NoCatalogSourcesFound means that there is no catalog at all.
 	NoCatalogSourcesFound = "NoCatalogSourcesFound"
-	// AllCatalogSourcesHealthy: every catalog can be read.
+	// AllCatalogSourcesHealthy means that every catalog can be read.
 	AllCatalogSourcesHealthy = "AllCatalogSourcesHealthy"
-	// UnhealthyCatalogSourceFound: one cannot be read.
+	// UnhealthyCatalogSourceFound means that one cannot be read.
 	UnhealthyCatalogSourceFound = "UnhealthyCatalogSourceFound"
-	// CatalogSourcesAdded: there are more catalogs than before.
+	// CatalogSourcesAdded means that there are more catalogs than before.
 	CatalogSourcesAdded = "CatalogSourcesAdded"
-	// CatalogSourcesUpdated: what is known of a catalog has changed.
+	// CatalogSourcesUpdated means that what is known of a catalog has changed.
 	CatalogSourcesUpdated = "CatalogSourcesUpdated"
-	// CatalogSourcesDeleted: there are fewer catalogs than before.
+	// CatalogSourcesDeleted means that there are fewer catalogs than before.
 	CatalogSourcesDeleted = "CatalogSourcesDeleted"
-	// ReferencedInstallPlanNotFound: the InstallPlan was deleted.
+	// ReferencedInstallPlanNotFound means that the InstallPlan was deleted.
 	ReferencedInstallPlanNotFound = "ReferencedInstallPlanNotFound"
-	// InstallPlanNotYetReconciled: the InstallPlan has no phase yet.
+	// InstallPlanNotYetReconciled means that the InstallPlan has no phase yet.
 	InstallPlanNotYetReconciled = "InstallPlanNotYetReconciled"
-	// ReasonInstallPlanFailed: the InstallPlan has failed and does not say why.
+	// ReasonInstallPlanFailed means that the InstallPlan has failed and does not say why.
 	ReasonInstallPlanFailed = "InstallPlanFailed"
-	// ConstraintsNotSatisfiable: what is wanted contradicts itself, or is not offered.
+	// ConstraintsNotSatisfiable means that what is wanted contradicts itself, or is not offered.
 	ConstraintsNotSatisfiable = "ConstraintsNotSatisfiable"
-	// ErrorPreventedResolution: the choice was not come to.
+	// ErrorPreventedResolution means that the choice was not come to.
 	ErrorPreventedResolution = "ErrorPreventedResolution"
 	// UnpackingInProgress goes with BundleUnpacking.
 	UnpackingInProgress = "UnpackingInProgress"
 	// ReasonBundleUnpackFailed goes with BundleUnpackFailed.
 	ReasonBundleUnpackFailed = "BundleUnpackFailed"
-	// ErrorPreventedUnpacking: a bundle has content that is none.
+	// ErrorPreventedUnpacking means that a bundle has content that is none.
 	ErrorPreventedUnpacking = "ErrorPreventedUnpacking"
-	// EnsureInstallPlanFailed: the InstallPlan could not be written.
+	// EnsureInstallPlanFailed means that the InstallPlan could not be written.
 	EnsureInstallPlanFailed = "EnsureInstallPlanFailed"
 )
 

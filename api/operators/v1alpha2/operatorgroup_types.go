@@ -16,7 +16,7 @@ type OperatorGroup struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +optional
 	Spec OperatorGroupSpec `json:"spec,omitzero"`
 	// status is the observed state.
@@ -33,7 +33,7 @@ type OperatorGroupList struct {
 	Items []OperatorGroup `json:"items"`
 }
 
-// OperatorGroupSpec is the wanted state of an OperatorGroup.
+// OperatorGroupSpec is the desired state of an OperatorGroup.
 type OperatorGroupSpec struct {
 	// selector chooses the watched namespaces by their labels. It is ignored when targetNamespaces
 	// names any; when both are unset or empty, all namespaces are watched.
