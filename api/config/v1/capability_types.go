@@ -2,12 +2,12 @@ package v1
 
 // ClusterVersionCapabilitiesSpec are the capabilities that the administrator wants.
 type ClusterVersionCapabilitiesSpec struct {
-	// baselineCapabilitySet is the set of capabilities that the cluster has at least. None is
-	// the empty set, a version is the set that was optional in that version, and vCurrent
-	// all that the operator knows. Unset means vCurrent.
+	// baselineCapabilitySet is the set of capabilities to enable. None is the empty set, a
+	// version is the set of capabilities that were optional in that version, and vCurrent is
+	// the set of all known capabilities. Defaults to vCurrent.
 	// +optional
 	BaselineCapabilitySet ClusterVersionCapabilitySet `json:"baselineCapabilitySet,omitempty"`
-	// additionalEnabledCapabilities are those beyond the set.
+	// additionalEnabledCapabilities are capabilities to enable in addition to the set.
 	// +listType=set
 	// +optional
 	AdditionalEnabledCapabilities []ClusterVersionCapability `json:"additionalEnabledCapabilities,omitempty"`
@@ -15,17 +15,17 @@ type ClusterVersionCapabilitiesSpec struct {
 
 // ClusterVersionCapabilitiesStatus are the capabilities of the cluster.
 type ClusterVersionCapabilitiesStatus struct {
-	// enabledCapabilities are those that the cluster has.
+	// enabledCapabilities are the enabled capabilities of the cluster.
 	// +listType=atomic
 	// +optional
 	EnabledCapabilities []ClusterVersionCapability `json:"enabledCapabilities,omitempty"`
-	// knownCapabilities are all that there are.
+	// knownCapabilities are all existing capabilities.
 	// +listType=atomic
 	// +optional
 	KnownCapabilities []ClusterVersionCapability `json:"knownCapabilities,omitempty"`
 }
 
-// ClusterVersionCapability is an optional part of the platform.
+// ClusterVersionCapability is an optional component of the platform.
 // +kubebuilder:validation:Enum=baremetal;Console;Insights;marketplace;Storage;openshift-samples;CSISnapshot;NodeTuning;MachineAPI;Build;DeploymentConfig;ImageRegistry;OperatorLifecycleManager;OperatorLifecycleManagerV1;CloudCredential;Ingress;CloudControllerManager;CompatibilityRequirements;ClusterAPI
 type ClusterVersionCapability string
 
@@ -56,10 +56,10 @@ const (
 // +kubebuilder:validation:Enum=None;v4.11;v4.12;v4.13;v4.14;v4.15;v4.16;v4.17;v4.18;vCurrent
 type ClusterVersionCapabilitySet string
 
-// The sets of capabilities that do not stand for a version.
+// The sets of capabilities that are not named after a version.
 const (
-	// CapabilitySetNone has none.
+	// CapabilitySetNone is the empty set.
 	CapabilitySetNone ClusterVersionCapabilitySet = "None"
-	// CapabilitySetCurrent has all that the operator knows.
+	// CapabilitySetCurrent is the set of all known capabilities.
 	CapabilitySetCurrent ClusterVersionCapabilitySet = "vCurrent"
 )

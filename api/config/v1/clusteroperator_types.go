@@ -7,21 +7,21 @@ import (
 
 // Types of conditions of a ClusterOperator.
 const (
-	// OperatorAvailable means that the part of the cluster works.
+	// OperatorAvailable means that the component works.
 	OperatorAvailable = "Available"
 	// OperatorProgressing means that a change is being rolled out.
 	OperatorProgressing = "Progressing"
-	// OperatorDegraded means that the part has worked worse than it should for some time.
+	// OperatorDegraded means that the component has not worked as expected for some time.
 	OperatorDegraded = "Degraded"
-	// OperatorUpgradeable means that False keeps the cluster from being updated to the next minor
-	// version; the message says what to do. Anything else allows it.
+	// OperatorUpgradeable is False when the cluster must not be updated to the next minor
+	// version. The message states what to do. Any other status allows the update.
 	OperatorUpgradeable = "Upgradeable"
 )
 
-// ReasonAsExpected is the reason of conditions that say that all is well.
+// ReasonAsExpected is the reason of conditions that report no problem.
 const ReasonAsExpected = "AsExpected"
 
-// ClusterOperator is how a part of the cluster reports how it is. Whoever updates the
+// ClusterOperator is the status report of a component of the cluster. An update of the
 // cluster waits for these reports.
 //
 // +kubebuilder:object:root=true
@@ -38,10 +38,10 @@ type ClusterOperator struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the desired state, of which there is none.
+	// spec is always empty.
 	// +required
 	Spec ClusterOperatorSpec `json:"spec"`
-	// status is what the part reports of itself.
+	// status is what the component reports.
 	// +optional
 	Status ClusterOperatorStatus `json:"status,omitempty"`
 }
@@ -58,66 +58,66 @@ type ClusterOperatorList struct {
 // ClusterOperatorSpec is empty.
 type ClusterOperatorSpec struct{}
 
-// ClusterOperatorStatus is what a part of the cluster reports.
+// ClusterOperatorStatus is what a component of the cluster reports.
 type ClusterOperatorStatus struct {
 	// conditions are Available, Progressing, Degraded and Upgradeable, and others that the
-	// part may add.
+	// component may add.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []ClusterOperatorStatusCondition `json:"conditions,omitempty"`
-	// versions of the part and of what it runs. The one named operator is that of the part
-	// itself: it changes when no old code runs any more.
+	// versions of the component and its operands. The version named operator is that of
+	// the component itself. It changes when no old version is running any more.
 	// +listType=atomic
 	// +optional
 	Versions []OperandVersion `json:"versions,omitempty"`
-	// relatedObjects are the objects to look at when something is wrong with the part.
+	// relatedObjects are the objects to inspect when the component has a problem.
 	// +listType=atomic
 	// +optional
 	RelatedObjects []ObjectReference `json:"relatedObjects,omitempty"`
-	// extension is whatever else the part reports.
+	// extension is additional information that the component reports.
 	// +nullable
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Extension runtime.RawExtension `json:"extension,omitempty"`
 }
 
-// ClusterOperatorStatusCondition is one statement of a part about itself.
+// ClusterOperatorStatusCondition is one condition of a component.
 type ClusterOperatorStatusCondition struct {
-	// type of the statement.
+	// type of the condition.
 	// +required
 	Type string `json:"type"`
 	// status is True, False or Unknown.
 	// +required
 	Status metav1.ConditionStatus `json:"status"`
-	// lastTransitionTime is when the status changed last.
+	// lastTransitionTime is when the status last changed.
 	// +required
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
-	// reason in one word, in CamelCase.
+	// reason for the status, as one word in CamelCase.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// message for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// OperandVersion is the version of something that a part runs.
+// OperandVersion is the version of an operand of a component.
 type OperandVersion struct {
-	// name of what has the version; operator is the part itself.
+	// name of the operand; operator is the component itself.
 	// +required
 	Name string `json:"name"`
-	// version of it.
+	// version of the operand.
 	// +required
 	Version string `json:"version"`
 }
 
-// ObjectReference names an object. Without a name it means every object of the resource
-// in the namespace, and without a namespace too, in the cluster.
+// ObjectReference refers to an object. Without a name it refers to every object of the
+// resource in the namespace, or in the cluster if there is no namespace either.
 type ObjectReference struct {
 	// group of the resource; empty for the core group.
 	// +required
 	Group string `json:"group"`
-	// resource is the plural, in lower case.
+	// resource is the plural name of the resource in lower case.
 	// +required
 	Resource string `json:"resource"`
 	// namespace of the object.

@@ -4,14 +4,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClusterVersionName is the name of the one ClusterVersion that is used.
+// ClusterVersionName is the name of the only ClusterVersion that is used.
 const ClusterVersionName = "version"
 
 // ClusterIDPattern is the regular expression of spec.clusterID: a UUID of version 4.
 const ClusterIDPattern = `^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`
 
-// ClusterVersion is the version of the cluster: which release its administrator wants, and
-// how far the cluster is. Only the one named version is used.
+// ClusterVersion selects the release of the cluster and reports the progress of updates.
+// Only the object named version is used.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -29,10 +29,10 @@ type ClusterVersion struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the administrator wants. The operator never changes it.
+	// spec is the desired state. The operator never changes it.
 	// +required
 	Spec ClusterVersionSpec `json:"spec"`
-	// status is how far the cluster is. The operator alone writes it.
+	// status is the observed state. Only the operator writes it.
 	// +optional
 	Status ClusterVersionStatus `json:"status,omitempty"`
 }
@@ -46,38 +46,37 @@ type ClusterVersionList struct {
 	Items []ClusterVersion `json:"items"`
 }
 
-// ClusterVersionSpec is what the administrator wants of the cluster's version.
+// ClusterVersionSpec is the desired state of the cluster's version.
 type ClusterVersionSpec struct {
-	// clusterID tells this cluster from all others: a random UUID (RFC 4122, version 4). The
-	// update service is told it.
+	// clusterID identifies the cluster. It is a random UUID (RFC 4122, version 4), and is sent
+	// to the update service.
 	// +required
 	ClusterID string `json:"clusterID"`
 	// desiredUpdate is the release to update to. Unset keeps the release that the running
 	// operator belongs to.
 	// +optional
 	DesiredUpdate *Update `json:"desiredUpdate,omitempty"`
-	// upstream is the URL of the update service that is asked for updates. Unset means the
-	// default of the operator.
+	// upstream is the URL of the update service. Unset means the default of the operator.
 	// +optional
 	Upstream string `json:"upstream,omitempty"`
-	// channel is the name of the channel of updates that the cluster follows. Unset means
-	// that no update service is asked.
+	// channel is the name of the update channel that the cluster follows. When unset, no
+	// updates are requested from the update service.
 	// +optional
 	Channel string `json:"channel,omitempty"`
-	// capabilities are the optional parts of the platform that the cluster has. One that was
-	// enabled once stays so.
+	// capabilities are the optional components of the platform to enable. A capability
+	// cannot be disabled once it is enabled.
 	// +optional
 	Capabilities *ClusterVersionCapabilitiesSpec `json:"capabilities,omitempty"`
-	// signatureStores are where signatures of releases are looked for, instead of the
-	// stores that the release names. Unset means the stores of the release; an empty list
-	// lets no update be verified.
+	// signatureStores contain the signatures of releases. They replace the stores that the
+	// release names. Unset means the stores of the release. With an empty list no update can
+	// be verified.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=url
 	// +optional
 	SignatureStores []SignatureStore `json:"signatureStores,omitempty"`
-	// overrides are objects of the release that the administrator takes over. While there
-	// is one, the cluster is not updated to another minor version.
+	// overrides are objects of the release that the operator does not manage. While there is
+	// one, the cluster is not updated to another minor version.
 	// +listType=map
 	// +listMapKey=kind
 	// +listMapKey=group
@@ -87,31 +86,31 @@ type ClusterVersionSpec struct {
 	Overrides []ComponentOverride `json:"overrides,omitempty"`
 }
 
-// Update is a release that the administrator asks for. At least one of version, image and
-// architecture must be set.
+// Update is a release to update to. At least one of version, image and architecture must
+// be set.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.architecture) || !has(self.image) || size(self.architecture) == 0 || size(self.image) == 0",message="cannot set both Architecture and Image"
 // +kubebuilder:validation:XValidation:rule="!has(self.architecture) || size(self.architecture) == 0 || (has(self.version) && size(self.version) > 0)",message="Version must be set if Architecture is set"
 type Update struct {
-	// architecture of the wanted release. Unset keeps the one that the cluster has; Multi
-	// asks for a release whose images are for more than one. It needs version, and excludes
-	// image.
+	// architecture of the release. Unset keeps the current one. Multi selects a release with
+	// images for multiple architectures. It requires version, and must not be used with image.
 	// +optional
 	Architecture ClusterVersionArchitecture `json:"architecture,omitempty"`
 	// version is the semantic version of the release. Without image it must be one of
-	// status.availableUpdates. With image the release must say that it is of this version.
+	// status.availableUpdates. With image it must equal the version in the release's metadata.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// image is the pull spec of the release, best by digest: one without cannot be verified.
-	// Unset means the image that status.availableUpdates has for the version.
+	// image is the pull spec of the release. It should have a digest, because an image
+	// without one cannot be verified. Defaults to the image in status.availableUpdates for the
+	// version.
 	// +optional
 	Image string `json:"image,omitempty"`
-	// force takes the release though its signature cannot be verified or a precondition
-	// stands against it. What was passed over stands in status.history.
+	// force accepts the release even if its signature cannot be verified or a precondition
+	// fails. The ignored problems are recorded in status.history.
 	// +optional
 	Force bool `json:"force,omitempty"`
-	// acceptRisks are the risks of conditional updates that the administrator accepts: they
-	// do not keep a release from being recommended.
+	// acceptRisks are the risks of conditional updates that the administrator accepts. An
+	// accepted risk does not prevent a release from being recommended.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
@@ -120,44 +119,44 @@ type Update struct {
 	AcceptRisks []AcceptRisk `json:"acceptRisks,omitempty"`
 }
 
-// AcceptRisk names a risk that the administrator accepts.
+// AcceptRisk is a risk that the administrator accepts.
 type AcceptRisk struct {
-	// name of the risk, as status.conditionalUpdates[].risks[] has it.
+	// name of the risk, as in status.conditionalUpdates[].risks[].
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
 }
 
-// ClusterVersionArchitecture is what the images of a release are for.
+// ClusterVersionArchitecture is the architecture of a release's images.
 // +kubebuilder:validation:Enum=Multi;""
 type ClusterVersionArchitecture string
 
-// ClusterVersionArchitectureMulti means that the images are for more than one architecture.
+// ClusterVersionArchitectureMulti means that the images are for multiple architectures.
 const ClusterVersionArchitectureMulti ClusterVersionArchitecture = "Multi"
 
-// SignatureStore is where signatures of releases are looked for.
+// SignatureStore is a store of release signatures.
 type SignatureStore struct {
-	// url of the store, of scheme https or http. Signatures are looked for below it, at
-	// sha256=<digest>/signature-1 and so on.
+	// url of the store, with the scheme https or http. Signatures are at
+	// <url>/sha256=<digest>/signature-1 and so on.
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="isURL(self)",message="url must be a valid absolute URL"
 	// +required
 	URL string `json:"url"`
-	// ca names a ConfigMap of namespace openshift-config whose key ca.crt holds the
-	// authorities by which the store is trusted. Unset means those of the system.
+	// ca refers to a ConfigMap in the namespace openshift-config whose key ca.crt contains
+	// the certificate authorities for the store. Unset means the system's authorities.
 	// +optional
 	CA ConfigMapNameReference `json:"ca,omitempty"`
 }
 
-// ConfigMapNameReference names a ConfigMap.
+// ConfigMapNameReference refers to a ConfigMap.
 type ConfigMapNameReference struct {
 	// name of the ConfigMap.
 	// +required
 	Name string `json:"name"`
 }
 
-// ComponentOverride is an object of the release that the administrator takes over.
+// ComponentOverride is an object of the release that the operator does not manage.
 type ComponentOverride struct {
 	// kind of the object.
 	// +required
@@ -165,40 +164,38 @@ type ComponentOverride struct {
 	// group of the object's kind; empty for the core group.
 	// +required
 	Group string `json:"group"`
-	// namespace of the object; empty when it is in none.
+	// namespace of the object; empty for a cluster-scoped object.
 	// +required
 	Namespace string `json:"namespace"`
 	// name of the object.
 	// +required
 	Name string `json:"name"`
-	// unmanaged keeps the operator from the object.
+	// unmanaged is true to prevent the operator from managing the object.
 	// +required
 	Unmanaged bool `json:"unmanaged"`
 }
 
-// ClusterVersionStatus is how far the cluster is.
+// ClusterVersionStatus is the observed state of the cluster's version.
 type ClusterVersionStatus struct {
-	// desired is the release that was accepted last: the cluster is brought to it, or kept
-	// at it.
+	// desired is the release that was accepted last, and that the operator applies.
 	// +required
 	Desired Release `json:"desired"`
-	// history are the releases of the cluster, the newest first, at most 100: those in
-	// between that tell least are left out.
+	// history has the releases of the cluster, the newest first. It has at most 100 entries:
+	// the least informative ones in between are removed.
 	// +listType=atomic
 	// +optional
 	History []UpdateHistory `json:"history,omitempty"`
-	// observedGeneration is the generation of the spec that is being acted on.
+	// observedGeneration is the generation of the spec that was last reconciled.
 	// +required
 	ObservedGeneration int64 `json:"observedGeneration"`
-	// versionHash is about the manifests that are applied: it changes when one of them does.
+	// versionHash is the hash of the applied manifests.
 	// +required
 	VersionHash string `json:"versionHash"`
-	// capabilities are the optional parts of the platform.
+	// capabilities are the optional components of the platform.
 	// +optional
 	Capabilities ClusterVersionCapabilitiesStatus `json:"capabilities,omitempty"`
-	// conditions are Available, Progressing, Failing, RetrievedUpdates, ReleaseAccepted,
-	// ImplicitlyEnabledCapabilities, and where there is something to say Upgradeable and
-	// Invalid.
+	// conditions are Available, Progressing, Failing, RetrievedUpdates, ReleaseAccepted and
+	// ImplicitlyEnabledCapabilities, and Upgradeable and Invalid where they apply.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -210,7 +207,7 @@ type ClusterVersionStatus struct {
 	// +required
 	AvailableUpdates []Release `json:"availableUpdates"`
 	// conditionalUpdates are releases with known risks to which the cluster can be updated,
-	// the highest version first. One whose risks do not apply to this cluster stands in
+	// the highest version first. A release whose risks do not apply to this cluster is in
 	// availableUpdates too.
 	// +kubebuilder:validation:MaxItems=500
 	// +listType=atomic
@@ -226,7 +223,7 @@ type ClusterVersionStatus struct {
 
 // Release is a release of the platform.
 type Release struct {
-	// architecture of the release's images: unset when they are for one only.
+	// architecture of the release's images; unset when they are for a single one.
 	// +optional
 	Architecture ClusterVersionArchitecture `json:"architecture,omitempty"`
 	// version is the semantic version.
@@ -235,10 +232,10 @@ type Release struct {
 	// image is the pull spec.
 	// +required
 	Image string `json:"image"`
-	// url leads to a page about the release.
+	// url of a page about the release.
 	// +optional
 	URL string `json:"url,omitempty"`
-	// channels are those that the release is in.
+	// channels are the channels that contain the release.
 	// +listType=set
 	// +optional
 	Channels []string `json:"channels,omitempty"`
@@ -261,25 +258,25 @@ type UpdateHistory struct {
 	// state is Completed or Partial.
 	// +required
 	State UpdateState `json:"state"`
-	// startedTime is when the release was begun.
+	// startedTime is when the operator began to apply the release.
 	// +required
 	StartedTime metav1.Time `json:"startedTime"`
-	// completionTime is when the release was complete, or when another took its place. It
-	// is null while the release is being applied.
+	// completionTime is when the release was applied completely, or replaced by another one.
+	// It is null while the release is being applied.
 	// +nullable
 	// +required
 	CompletionTime *metav1.Time `json:"completionTime"`
-	// version of the release. It is empty when it could not be found out.
+	// version of the release. It is empty when it is unknown.
 	// +required
 	Version string `json:"version"`
 	// image is the pull spec of the release.
 	// +required
 	Image string `json:"image"`
-	// verified reports whether the signature of the release was verified. That of the first
-	// release is not looked at.
+	// verified reports whether the signature of the release was verified. The signature of
+	// the first release is not checked.
 	// +required
 	Verified bool `json:"verified"`
-	// acceptedRisks tells what was passed over when the release was taken.
+	// acceptedRisks describes the problems that were ignored when the release was accepted.
 	// +optional
 	AcceptedRisks string `json:"acceptedRisks,omitempty"`
 }
@@ -294,30 +291,30 @@ type ConditionalUpdate struct {
 	// +listType=set
 	// +optional
 	RiskNames []string `json:"riskNames,omitempty"`
-	// risks of the release. It is recommended when none of them applies to the cluster, or
-	// is accepted.
+	// risks of the release. The release is recommended when every risk either does not apply
+	// to the cluster or is accepted.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=200
 	// +listType=map
 	// +listMapKey=name
 	// +required
 	Risks []ConditionalUpdateRisk `json:"risks"`
-	// conditions are Recommended.
+	// conditions has the condition Recommended.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ConditionalUpdateRisk is a known issue of a release, and to which clusters it applies.
+// ConditionalUpdateRisk is a known issue of a release, with the clusters that it applies to.
 type ConditionalUpdateRisk struct {
-	// conditions are Applies.
+	// conditions has the condition Applies.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// url leads to a page about the issue.
+	// url of a page about the issue.
 	// +kubebuilder:validation:Format=uri
 	// +kubebuilder:validation:MinLength=1
 	// +required
@@ -326,11 +323,11 @@ type ConditionalUpdateRisk struct {
 	// +kubebuilder:validation:MinLength=1
 	// +required
 	Name string `json:"name"`
-	// message tells people what may happen.
+	// message describes the consequences of the issue.
 	// +kubebuilder:validation:MinLength=1
 	// +required
 	Message string `json:"message"`
-	// matchingRules tell to which clusters the issue applies. The first that can be
+	// matchingRules determine to which clusters the issue applies. The first rule that can be
 	// evaluated decides.
 	// +kubebuilder:validation:MinItems=1
 	// +listType=atomic
@@ -351,18 +348,18 @@ type ClusterCondition struct {
 	PromQL *PromQLClusterCondition `json:"promql,omitempty"`
 }
 
-// ClusterConditionType is a kind of rule.
+// ClusterConditionType is the type of a rule.
 type ClusterConditionType string
 
-// The kinds of rules.
+// The types of rules.
 const (
 	// ClusterConditionAlways matches every cluster.
 	ClusterConditionAlways ClusterConditionType = "Always"
-	// ClusterConditionPromQL asks the cluster's Prometheus.
+	// ClusterConditionPromQL queries the cluster's Prometheus.
 	ClusterConditionPromQL ClusterConditionType = "PromQL"
 )
 
-// PromQLClusterCondition is a rule that asks the cluster's Prometheus.
+// PromQLClusterCondition is a rule that queries the cluster's Prometheus.
 type PromQLClusterCondition struct {
 	// promql is a query whose result is one sample: 1 matches, 0 does not.
 	// +kubebuilder:validation:MinLength=1
@@ -370,17 +367,17 @@ type PromQLClusterCondition struct {
 	PromQL string `json:"promql"`
 }
 
-// Types of conditions of a ClusterVersion, beside OperatorAvailable, OperatorProgressing and
-// OperatorUpgradeable.
+// Types of conditions of a ClusterVersion, in addition to OperatorAvailable,
+// OperatorProgressing and OperatorUpgradeable.
 const (
-	// ClusterVersionFailing means that the release cannot be applied as things are.
+	// ClusterVersionFailing means that the release cannot be applied.
 	ClusterVersionFailing = "Failing"
-	// ClusterVersionInvalid means that the spec has a fault. It is absent otherwise.
+	// ClusterVersionInvalid means that the spec is invalid. It is absent otherwise.
 	ClusterVersionInvalid = "Invalid"
-	// ClusterVersionRetrievedUpdates means that the update service gave its updates.
+	// ClusterVersionRetrievedUpdates means that updates were retrieved from the update service.
 	ClusterVersionRetrievedUpdates = "RetrievedUpdates"
-	// ClusterVersionReleaseAccepted means that the wanted release was retrieved, verified and found
-	// fit for the cluster.
+	// ClusterVersionReleaseAccepted means that the desired release was retrieved and verified, and
+	// that its preconditions are met.
 	ClusterVersionReleaseAccepted = "ReleaseAccepted"
 	// ClusterVersionImplicitlyEnabledCapabilities means that the cluster has capabilities that the
 	// spec does not ask for.

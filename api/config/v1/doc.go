@@ -1,12 +1,12 @@
-// Package v1 holds kinds of group config.openshift.io, version v1: ImageDigestMirrorSet and
-// ImageTagMirrorSet, by which a cluster declares mirrors of registries and which tools write
-// that mirror content into disconnected clusters; ClusterOperator, by which the parts of a
-// cluster report how they are; and ClusterVersion, which says what release the cluster is to
-// be at and how far it is.
+// Package v1 contains kinds of group config.openshift.io, version v1. ImageDigestMirrorSet and
+// ImageTagMirrorSet declare mirrors of registries; tools that mirror content into disconnected
+// clusters write them. ClusterOperator is the status report of a component. ClusterVersion
+// selects the release of the cluster and reports the progress of updates. OperatorHub
+// configures the default catalogs.
 //
-// It describes data only: what is pulled from where is decided in internal/pull, what becomes
-// of a wanted release in internal/cluster. Of a cluster that has the kinds already, their
-// definitions there hold, not the ones of this project.
+// It contains data types only. Mirrors are resolved in internal/pull, releases are applied in
+// internal/cluster. In a cluster that already has these kinds, the CRDs there apply, not those
+// of this project.
 //
 // +kubebuilder:object:generate=true
 // +groupName=config.openshift.io

@@ -2,7 +2,7 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// MirrorSourcePolicy says what happens when no mirror has an image.
+// MirrorSourcePolicy determines what happens when no mirror has an image.
 // +kubebuilder:validation:Enum=NeverContactSource;AllowContactingSource
 type MirrorSourcePolicy string
 
@@ -13,14 +13,14 @@ const (
 	AllowContactingSource MirrorSourcePolicy = "AllowContactingSource"
 )
 
-// ImageMirror is a registry, or a part of one, that has copies of a source's images:
-// host[:port][/path…]. It takes the place of the source in the names of images.
+// ImageMirror is a registry, or a repository path in one, with copies of a source's
+// images: host[:port][/path…]. It replaces the source in image names.
 // +kubebuilder:validation:Pattern=`^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*(:[0-9]+)?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`
 type ImageMirror string
 
-// ImageDigestMirrorSet says where images that are named by digest are pulled from instead
-// of the registry that their name tells. The order of mirrors within one set is kept; over
-// several sets it is kept where they do not contradict each other.
+// ImageDigestMirrorSet declares mirrors from which images with a digest are pulled
+// instead of the registry in their name. The order of mirrors within one set is kept. The
+// orders of several sets are kept as far as they do not contradict each other.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=idms
@@ -34,7 +34,7 @@ type ImageDigestMirrorSet struct {
 	// spec is the desired state.
 	// +required
 	Spec ImageDigestMirrorSetSpec `json:"spec"`
-	// status is the observed state, of which there is none.
+	// status is always empty.
 	// +optional
 	Status ImageDigestMirrorSetStatus `json:"status,omitempty"`
 }
@@ -50,29 +50,29 @@ type ImageDigestMirrorSetList struct {
 
 // ImageDigestMirrorSetSpec is the desired state of an ImageDigestMirrorSet.
 type ImageDigestMirrorSetSpec struct {
-	// imageDigestMirrors are sources with their mirrors. The mirrors of a source that
-	// several entries name are put together. When unset there are none.
+	// imageDigestMirrors are sources with their mirrors. If several entries have the same
+	// source, their mirrors are merged. When unset there are none.
 	// +listType=atomic
 	// +optional
 	ImageDigestMirrors []ImageDigestMirrors `json:"imageDigestMirrors,omitempty"`
 }
 
-// ImageDigestMirrors are the mirrors of one source for images that are named by digest.
+// ImageDigestMirrors are the mirrors of one source for images with a digest.
 type ImageDigestMirrors struct {
-	// source is the registry, or the part of one, that has mirrors: host[:port][/path…], or
-	// *.domain for all hosts below a domain. Of several sources that an image's name begins
-	// with, the longest counts.
+	// source is the registry, or a repository path in one, that has mirrors:
+	// host[:port][/path…], or *.domain for all hosts below a domain. If several sources are
+	// prefixes of an image's name, the longest one applies.
 	// +kubebuilder:validation:Pattern=`^\*(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)+$|^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*(:[0-9]+)?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`
 	// +required
 	Source string `json:"source"`
-	// mirrors are asked in this order, before the source. When unset, or when it names the
-	// source only, the entry means nothing.
+	// mirrors are tried in this order, before the source. When mirrors is unset, or
+	// contains only the source, the entry has no effect.
 	// +listType=set
 	// +optional
 	Mirrors []ImageMirror `json:"mirrors,omitempty"`
-	// mirrorSourcePolicy reports whether the source is asked when no mirror has an image:
-	// AllowContactingSource or NeverContactSource. When entries for the same source differ,
-	// it is never asked. When unset it is AllowContactingSource.
+	// mirrorSourcePolicy determines whether the source is tried when no mirror has an
+	// image: AllowContactingSource or NeverContactSource. When entries for the same source
+	// differ, NeverContactSource applies. Defaults to AllowContactingSource.
 	// +optional
 	MirrorSourcePolicy MirrorSourcePolicy `json:"mirrorSourcePolicy,omitempty"`
 }
@@ -80,9 +80,9 @@ type ImageDigestMirrors struct {
 // ImageDigestMirrorSetStatus is the observed state of an ImageDigestMirrorSet.
 type ImageDigestMirrorSetStatus struct{}
 
-// ImageTagMirrorSet says where images that are named by tag are pulled from instead of the
-// registry that their name tells. The order of mirrors within one set is kept; over several
-// sets it is kept where they do not contradict each other.
+// ImageTagMirrorSet declares mirrors from which images with a tag are pulled instead of
+// the registry in their name. The order of mirrors within one set is kept. The orders of
+// several sets are kept as far as they do not contradict each other.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=itms
@@ -96,7 +96,7 @@ type ImageTagMirrorSet struct {
 	// spec is the desired state.
 	// +required
 	Spec ImageTagMirrorSetSpec `json:"spec"`
-	// status is the observed state, of which there is none.
+	// status is always empty.
 	// +optional
 	Status ImageTagMirrorSetStatus `json:"status,omitempty"`
 }
@@ -112,29 +112,29 @@ type ImageTagMirrorSetList struct {
 
 // ImageTagMirrorSetSpec is the desired state of an ImageTagMirrorSet.
 type ImageTagMirrorSetSpec struct {
-	// imageTagMirrors are sources with their mirrors. The mirrors of a source that several
-	// entries name are put together. When unset there are none.
+	// imageTagMirrors are sources with their mirrors. If several entries have the same
+	// source, their mirrors are merged. When unset there are none.
 	// +listType=atomic
 	// +optional
 	ImageTagMirrors []ImageTagMirrors `json:"imageTagMirrors,omitempty"`
 }
 
-// ImageTagMirrors are the mirrors of one source for images that are named by tag.
+// ImageTagMirrors are the mirrors of one source for images with a tag.
 type ImageTagMirrors struct {
-	// source is the registry, or the part of one, that has mirrors: host[:port][/path…], or
-	// *.domain for all hosts below a domain. Of several sources that an image's name begins
-	// with, the longest counts.
+	// source is the registry, or a repository path in one, that has mirrors:
+	// host[:port][/path…], or *.domain for all hosts below a domain. If several sources are
+	// prefixes of an image's name, the longest one applies.
 	// +kubebuilder:validation:Pattern=`^\*(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)+$|^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*(:[0-9]+)?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`
 	// +required
 	Source string `json:"source"`
-	// mirrors are asked in this order, before the source. When unset, or when it names the
-	// source only, the entry means nothing.
+	// mirrors are tried in this order, before the source. When mirrors is unset, or
+	// contains only the source, the entry has no effect.
 	// +listType=set
 	// +optional
 	Mirrors []ImageMirror `json:"mirrors,omitempty"`
-	// mirrorSourcePolicy reports whether the source is asked when no mirror has an image:
-	// AllowContactingSource or NeverContactSource. When entries for the same source differ,
-	// it is never asked. When unset it is AllowContactingSource.
+	// mirrorSourcePolicy determines whether the source is tried when no mirror has an
+	// image: AllowContactingSource or NeverContactSource. When entries for the same source
+	// differ, NeverContactSource applies. Defaults to AllowContactingSource.
 	// +optional
 	MirrorSourcePolicy MirrorSourcePolicy `json:"mirrorSourcePolicy,omitempty"`
 }

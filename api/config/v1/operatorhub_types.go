@@ -2,19 +2,19 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// OperatorHubName is the name of the one OperatorHub.
+// OperatorHubName is the name of the only OperatorHub.
 const OperatorHubName = "cluster"
 
-// What status.sources[].status says.
+// Values of status.sources[].status.
 const (
-	// HubSourceSuccess means that the catalog is as the spec wants it.
+	// HubSourceSuccess means that the catalog matches the spec.
 	HubSourceSuccess = "Success"
-	// HubSourceError means that it is not; the message says why.
+	// HubSourceError means that the catalog does not match the spec. The message states why.
 	HubSourceError = "Error"
 )
 
-// OperatorHub says which of the catalogs of operators that come with the platform the cluster
-// has. There is one, named cluster.
+// OperatorHub enables and disables the default operator catalogs of the platform. There is
+// only one, named cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -26,10 +26,10 @@ type OperatorHub struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is which default catalogs the administrator wants.
+	// spec enables and disables default catalogs.
 	// +optional
 	Spec OperatorHubSpec `json:"spec,omitempty"`
-	// status is which ones there are. The marketplace alone writes it.
+	// status is the state of the default catalogs. Only the marketplace writes it.
 	// +optional
 	Status OperatorHubStatus `json:"status,omitempty"`
 }
@@ -43,51 +43,52 @@ type OperatorHubList struct {
 	Items []OperatorHub `json:"items"`
 }
 
-// OperatorHubSpec is which default catalogs the administrator wants.
+// OperatorHubSpec enables and disables default catalogs.
 type OperatorHubSpec struct {
-	// disableAllDefaultSources turns all default catalogs off, but for those that sources turns
-	// on. Unset is false: all are on, but for those that sources turns off.
+	// disableAllDefaultSources disables all default catalogs, except those that sources
+	// enables. Defaults to false: all are enabled, except those that sources disables.
 	// +optional
 	DisableAllDefaultSources bool `json:"disableAllDefaultSources,omitempty"`
-	// sources turns single default catalogs on or off, whatever disableAllDefaultSources says. Of
-	// several entries with the same name the last one counts.
+	// sources enables or disables single default catalogs, regardless of
+	// disableAllDefaultSources. Of several entries with the same name the last one applies.
 	// +listType=atomic
 	// +optional
 	Sources []HubSource `json:"sources,omitempty"`
 }
 
-// HubSource turns a default catalog on or off.
+// HubSource enables or disables a default catalog.
 type HubSource struct {
 	// name of the default catalog.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
-	// disabled turns it off.
+	// disabled is true to disable the catalog.
 	// +required
 	Disabled bool `json:"disabled"`
 }
 
-// OperatorHubStatus is which default catalogs there are.
+// OperatorHubStatus is the state of the default catalogs.
 type OperatorHubStatus struct {
-	// sources are all default catalogs, and behind them the entries of the spec that name none.
+	// sources are all default catalogs, followed by the entries of the spec that match none of
+// them.
 	// +listType=atomic
 	// +optional
 	Sources []HubSourceStatus `json:"sources,omitempty"`
 }
 
-// HubSourceStatus is how a default catalog is.
+// HubSourceStatus is the state of a default catalog.
 type HubSourceStatus struct {
 	// name of the catalog.
 	// +required
 	Name string `json:"name"`
-	// disabled reports whether it is turned off.
+	// disabled reports whether the catalog is disabled.
 	// +required
 	Disabled bool `json:"disabled"`
-	// status is Success, or Error when it is not as the spec wants it.
+	// status is Success, or Error when the catalog does not match the spec.
 	// +optional
 	Status string `json:"status,omitempty"`
-	// message says what is wrong.
+	// message describes the error.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -1,4 +1,4 @@
-// Package v1 holds kinds of group machineconfiguration.openshift.io, version v1: MachineConfig,
+// Package v1 contains kinds of group machineconfiguration.openshift.io, version v1: MachineConfig,
 // which says what the operating system of nodes is to be like, and MachineConfigPool, which says
 // which nodes that is said of and how many of them change at once.
 //

@@ -1,4 +1,4 @@
-// Package v1 holds the kind MachineConfiguration of group operator.openshift.io, version v1: what
+// Package v1 contains the kind MachineConfiguration of group operator.openshift.io, version v1: what
 // changes of nodes' configurations ask of the nodes.
 //
 // It describes data only: what a change asks for is decided in internal/node/config. Of a cluster

@@ -1,4 +1,4 @@
-// Package v1alpha1 holds the kind ImageContentSourcePolicy of group operator.openshift.io,
+// Package v1alpha1 contains the kind ImageContentSourcePolicy of group operator.openshift.io,
 // version v1alpha1: mirrors of registries, as clusters declared them before there was
 // ImageDigestMirrorSet. Tools and clusters of that time still have it.
 //

@@ -1,4 +1,4 @@
-// Package v1alpha1 holds kinds of OLM Classic, group operators.coreos.com, version
+// Package v1alpha1 contains kinds of OLM Classic, group operators.coreos.com, version
 // v1alpha1: the ClusterServiceVersion, which every registry+v1 bundle carries and
 // which installs an operator, the CatalogSource, the Subscription that asks for an
 // operator of one, and the InstallPlan by which it comes.

@@ -1,4 +1,4 @@
-// Package v1alpha2 holds the OperatorGroup of group operators.coreos.com as it was before v1. It is
+// Package v1alpha2 contains the OperatorGroup of group operators.coreos.com as it was before v1. It is
 // served for those who still write it; what is stored is v1.
 //
 // It describes data only: what is made of the kind is in internal/classic.

@@ -6,21 +6,22 @@ import (
 	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// Labels of every PackageManifest. The labels of its CatalogSource, and those of the
-// ClusterServiceVersion at the head of its default channel, come on top.
+// Labels of every PackageManifest, in addition to the labels of its CatalogSource and those of
+// the ClusterServiceVersion at the head of its default channel.
 const (
-	// LabelCatalog is the name of the CatalogSource that the package comes from.
+	// LabelCatalog is the name of the package's CatalogSource.
 	LabelCatalog = "catalog"
 	// LabelCatalogNamespace is the namespace of that CatalogSource.
 	LabelCatalogNamespace = "catalog-namespace"
-	// LabelProvider is who publishes the package. Its value may be longer, and of other
-	// characters, than that of labels elsewhere.
+	// LabelProvider is the publisher of the package. Its value may be longer than a label value
+	// elsewhere, and contain other characters.
 	LabelProvider = "provider"
-	// LabelProviderURL is where to learn more about who publishes it, likewise.
+	// LabelProviderURL is a URL with information about the publisher. The same applies to its
+// value.
 	LabelProviderURL = "provider-url"
-	// LabelOS and LabelArch begin labels that say what the package runs on, with the value
-	// LabelSupported. A package that names no system runs on LabelDefaultOS, one that names no
-	// processor on LabelDefaultArch.
+	// LabelOS and LabelArch are the prefixes of labels for the platforms that the package
+	// supports; their value is LabelSupported. A package without an operating system supports
+	// LabelDefaultOS, and one without an architecture LabelDefaultArch.
 	LabelOS          = "operatorframework.io/os."
 	LabelArch        = "operatorframework.io/arch."
 	LabelDefaultOS   = LabelOS + "linux"
@@ -28,26 +29,26 @@ const (
 	LabelSupported   = "supported"
 )
 
-// PackageManifest is a package of a catalog: what an operator is and in which channels its
-// versions come. It is read only.
+// PackageManifest is a package of a catalog, with the description of its operator and its
+// channels. It is read-only.
 //
-// A namespace shows the packages of its own catalogs and those of the global ones, so that two
-// PackageManifests of a namespace have the same name when two catalogs have the package; the
-// label "catalog" tells them apart.
+// A namespace shows the packages of its own catalogs and of the global ones. If two catalogs
+// have the same package, two PackageManifests in a namespace have the same name; the label
+// "catalog" distinguishes them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:singular=packagemanifest
 type PackageManifest struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object's metadata. The name is that of the package, and the
-	// creation time that of the CatalogSource.
+	// metadata is the standard object's metadata. It has the name of the package and the
+	// creation time of the CatalogSource.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is always empty.
 	// +optional
 	Spec PackageManifestSpec `json:"spec"`
-	// status is the package.
+	// status describes the package.
 	// +optional
 	Status PackageManifestStatus `json:"status"`
 }
@@ -61,16 +62,16 @@ type PackageManifestList struct {
 	Items []PackageManifest `json:"items"`
 }
 
-// PackageManifestSpec is always empty: nobody can ask anything of a package.
+// PackageManifestSpec is always empty, because a package has no desired state.
 type PackageManifestSpec struct{}
 
-// PackageManifestStatus is a package of a catalog.
+// PackageManifestStatus describes a package of a catalog.
 type PackageManifestStatus struct {
-	// catalogSource is the name of the CatalogSource that the package comes from.
+	// catalogSource is the name of the package's CatalogSource.
 	CatalogSource string `json:"catalogSource"`
-	// catalogSourceDisplayName is what that CatalogSource is called for people. It may be empty.
+	// catalogSourceDisplayName is the display name of that CatalogSource. It may be empty.
 	CatalogSourceDisplayName string `json:"catalogSourceDisplayName"`
-	// catalogSourcePublisher is who publishes that CatalogSource. It may be empty.
+	// catalogSourcePublisher is the publisher of that CatalogSource. It may be empty.
 	CatalogSourcePublisher string `json:"catalogSourcePublisher"`
 	// catalogSourceNamespace is the namespace of that CatalogSource.
 	CatalogSourceNamespace string `json:"catalogSourceNamespace"`
@@ -78,38 +79,38 @@ type PackageManifestStatus struct {
 	PackageStatus `json:",inline"`
 }
 
-// PackageStatus is what a catalog says of a package.
+// PackageStatus is the content of a catalog for a package.
 type PackageStatus struct {
-	// provider is who publishes the package, as the head of its default channel says.
+	// provider is the publisher of the package, according to the head of its default channel.
 	// +optional
 	Provider operatorsv1alpha1.AppLink `json:"provider"`
 	// packageName is the name of the package, the same as metadata.name.
 	PackageName string `json:"packageName"`
-	// deprecation says that the package should not be used any more.
+	// deprecation is set if the package is deprecated.
 	// +optional
 	Deprecation *Deprecation `json:"deprecation,omitempty"`
-	// channels are the streams in which the versions of the package come, by their names.
+	// channels are the channels of the package, sorted by name.
 	Channels []PackageChannel `json:"channels"`
-	// defaultChannel is the channel that is subscribed to when none is named. It is empty when
-	// the catalog names none.
+	// defaultChannel is the channel for Subscriptions without a channel. It is empty when the
+	// catalog has none.
 	DefaultChannel string `json:"defaultChannel"`
 }
 
-// PackageChannel is a stream of versions of a package.
+// PackageChannel is a channel of a package.
 type PackageChannel struct {
 	// name of the channel.
 	Name string `json:"name"`
-	// currentCSV is the name of the ClusterServiceVersion at the head of the channel: what is
+	// currentCSV is the name of the ClusterServiceVersion at the head of the channel, which is
 	// installed from it.
 	CurrentCSV string `json:"currentCSV"`
-	// currentCSVDesc is what that ClusterServiceVersion says of itself.
+	// currentCSVDesc is the description of that ClusterServiceVersion.
 	// +optional
 	CurrentCSVDesc CSVDescription `json:"currentCSVDesc"`
-	// deprecation says that the channel should not be used any more.
+	// deprecation is set if the channel is deprecated.
 	// +optional
 	Deprecation *Deprecation `json:"deprecation,omitempty"`
-	// entries are the versions in the channel, the highest first. Those that the catalog has
-	// only so that they can be updated from are left out.
+	// entries are the versions in the channel, the highest first. Versions that are only in the
+	// catalog as a start for updates are omitted.
 	Entries []ChannelEntry `json:"entries"`
 }
 
@@ -120,50 +121,50 @@ type ChannelEntry struct {
 	// version of the ClusterServiceVersion.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// deprecation says that the version should not be used any more.
+	// deprecation is set if the version is deprecated.
 	// +optional
 	Deprecation *Deprecation `json:"deprecation,omitempty"`
 }
 
-// Deprecation says that something should not be used any more.
+// Deprecation describes a deprecation.
 type Deprecation struct {
-	// message says why, and what to use in its place.
+	// message states the reason and what to use instead.
 	Message string `json:"message"`
 }
 
-// CSVDescription is what a ClusterServiceVersion says of itself.
+// CSVDescription is the description of a ClusterServiceVersion.
 type CSVDescription struct {
-	// displayName is the operator's name for people.
+	// displayName is the display name of the operator.
 	// +optional
 	DisplayName string `json:"displayName,omitempty"`
-	// icon is left out, for its size: the subresource "icon" has it.
+	// icon is omitted because of its size; the subresource "icon" returns it.
 	// +optional
 	Icon []operatorsv1alpha1.Icon `json:"icon,omitempty"`
 	// version is the semantic version of the operator; 0.0.0 when it has none.
 	// +optional
 	Version operatorsv1alpha1.LooseVersion `json:"version"`
-	// provider is who publishes the operator.
+	// provider is the publisher of the operator.
 	// +optional
 	Provider operatorsv1alpha1.AppLink `json:"provider"`
-	// annotations are those of the ClusterServiceVersion.
+	// annotations are the annotations of the ClusterServiceVersion.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// keywords help to find the operator.
+	// keywords are search terms for the operator.
 	// +optional
 	Keywords []string `json:"keywords,omitempty"`
-	// links lead to more about the operator.
+	// links refer to more information about the operator.
 	// +optional
 	Links []operatorsv1alpha1.AppLink `json:"links,omitempty"`
-	// maintainers are the people to turn to.
+	// maintainers are the contacts for the operator.
 	// +optional
 	Maintainers []operatorsv1alpha1.Maintainer `json:"maintainers,omitempty"`
-	// maturity is the author's free word for how finished this version is.
+	// maturity is the maturity of this version, in the author's words.
 	// +optional
 	Maturity string `json:"maturity,omitempty"`
-	// description is a text about the operator, in Markdown.
+	// description describes the operator, in Markdown.
 	// +optional
 	LongDescription string `json:"description,omitempty"`
-	// installModes say which ways of choosing namespaces the operator supports.
+	// installModes are the install modes that the operator supports.
 	// +optional
 	InstallModes []operatorsv1alpha1.InstallMode `json:"installModes,omitempty"`
 	// customresourcedefinitions are the CRDs that the operator provides and needs.
@@ -172,13 +173,13 @@ type CSVDescription struct {
 	// apiservicedefinitions are the aggregated APIs that the operator provides and needs.
 	// +optional
 	APIServiceDefinitions operatorsv1alpha1.APIServiceDefinitions `json:"apiservicedefinitions"`
-	// nativeApis are other APIs that must be served by the cluster.
+	// nativeApis are other APIs that the cluster must serve.
 	// +optional
 	NativeAPIs []metav1.GroupVersionKind `json:"nativeApis,omitempty"`
 	// minKubeVersion is the lowest version of Kubernetes that the operator runs on.
 	// +optional
 	MinKubeVersion operatorsv1alpha1.LooseVersion `json:"minKubeVersion,omitempty"`
-	// relatedImages are the images that the operator runs and those that it names.
+	// relatedImages are the images that the operator runs or refers to.
 	// +optional
 	RelatedImages []string `json:"relatedImages,omitempty"`
 }
