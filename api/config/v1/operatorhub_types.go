@@ -71,7 +71,7 @@ type HubSource struct {
 // OperatorHubStatus is the state of the default catalogs.
 type OperatorHubStatus struct {
 	// sources are all default catalogs, followed by the entries of the spec that match none of
-// them.
+	// them.
 	// +listType=atomic
 	// +optional
 	Sources []HubSourceStatus `json:"sources,omitempty"`

@@ -1,11 +1,10 @@
-// Package v1 contains kinds of group machineconfiguration.openshift.io, version v1: MachineConfig,
-// which says what the operating system of nodes is to be like, and MachineConfigPool, which says
-// which nodes that is said of and how many of them change at once.
+// Package v1 contains kinds of group machineconfiguration.openshift.io, version v1. A MachineConfig
+// configures the operating system of nodes. A MachineConfigPool selects nodes and
+// MachineConfigs, and limits how many nodes are updated at once.
 //
-// It describes data only: what configurations mean and how they are merged is decided in
-// internal/node/config, which nodes change in internal/node/pools, and what is done about it in
-// the rest of internal/node. Of a cluster that has the kinds already, their definitions there
-// hold, not the ones of this project.
+// It contains data types only. internal/node/config merges configurations, internal/node/pools
+// chooses the nodes to update, and the rest of internal/node updates them. In a cluster that
+// already has the kinds, the CRDs there apply, not those of this project.
 //
 // +kubebuilder:object:generate=true
 // +groupName=machineconfiguration.openshift.io

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// MachineConfig is a part of what the operating system of nodes is to be like, or, when its name
-// begins with rendered-, all of it. Rendered ones are made by the controller and never changed.
-// No secret belongs in one: whoever joins a machine to the cluster can read it.
+// MachineConfig is a part of the configuration of nodes' operating system. If its name begins
+// with rendered-, it is the complete configuration, which the controller creates and never
+// changes. It must not contain secrets, because any machine that joins the cluster can read it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=mc
@@ -20,7 +20,7 @@ type MachineConfig struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the nodes are to be like.
+	// spec is the configuration of the nodes.
 	// +optional
 	Spec MachineConfigSpec `json:"spec,omitempty"`
 }
@@ -34,24 +34,24 @@ type MachineConfigList struct {
 	Items []MachineConfig `json:"items"`
 }
 
-// MachineConfigSpec is what nodes are to be like.
+// MachineConfigSpec is the configuration of nodes.
 type MachineConfigSpec struct {
-	// osImageURL is the image of the operating system, by digest. Unset means that of the
-	// release, and where that names none, what the node runs already.
+	// osImageURL is the image of the operating system, with a digest. Unset means the image of
+	// the release, or the node's current image if the release has none.
 	// +optional
 	OSImageURL string `json:"osImageURL,omitempty"`
-	// baseOSExtensionsContainerImage is the image that extensions are taken from. Unset means
-	// that of the release.
+	// baseOSExtensionsContainerImage is the image that contains the extensions. Unset means the
+	// image of the release.
 	// +optional
 	BaseOSExtensionsContainerImage string `json:"baseOSExtensionsContainerImage,omitempty"`
 	// config is an Ignition configuration of specification 3: files, systemd units, and SSH
-	// keys of users. Other parts of it are for the first boot of a machine, and changing them
-	// later is refused by the node. Unset means none of these.
+	// keys of users. Other parts of it apply only to the first boot of a machine; a node
+	// rejects later changes of them. Unset means an empty configuration.
 	// +nullable
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Config runtime.RawExtension `json:"config,omitempty"`
-	// kernelArguments are appended to those of the kernel.
+	// kernelArguments are appended to the arguments of the kernel.
 	// +nullable
 	// +listType=atomic
 	// +optional
@@ -61,10 +61,10 @@ type MachineConfigSpec struct {
 	// +listType=atomic
 	// +optional
 	Extensions []string `json:"extensions,omitempty"`
-	// fips turns the FIPS mode on. It can be chosen only at the first boot of a machine.
+	// fips enables the FIPS mode. It can be set only at the first boot of a machine.
 	// +optional
 	FIPS bool `json:"fips,omitempty"`
-	// kernelType is the kernel to run: default, realtime or 64k-pages. Unset means default.
+	// kernelType is the kernel to run: default, realtime or 64k-pages. Defaults to default.
 	// +kubebuilder:validation:Enum="";"default";"realtime";"64k-pages"
 	// +optional
 	KernelType string `json:"kernelType,omitempty"`

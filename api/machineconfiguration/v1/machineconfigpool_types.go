@@ -10,18 +10,18 @@ import (
 const (
 	// PoolUpdated means that every node has the configuration of the pool, and is ready.
 	PoolUpdated = "Updated"
-	// PoolUpdating means that nodes are being brought to it.
+	// PoolUpdating means that nodes are being updated to the configuration of the pool.
 	PoolUpdating = "Updating"
-	// PoolNodeDegraded means that nodes report that they could not be.
+	// PoolNodeDegraded means that nodes report a failed update.
 	PoolNodeDegraded = "NodeDegraded"
-	// PoolRenderDegraded means that the configuration of the pool could not be made.
+	// PoolRenderDegraded means that the configuration of the pool could not be rendered.
 	PoolRenderDegraded = "RenderDegraded"
-	// PoolDegraded means that any of the two.
+	// PoolDegraded is True when PoolNodeDegraded or PoolRenderDegraded is.
 	PoolDegraded = "Degraded"
 )
 
-// MachineConfigPool is a group of nodes that have the same configuration, and how they are
-// brought to it.
+// MachineConfigPool is a group of nodes with the same configuration, and controls how they are
+// updated to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=mcp
@@ -41,10 +41,10 @@ type MachineConfigPool struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is which nodes and which configurations the pool is of.
+	// spec selects the nodes and the MachineConfigs of the pool.
 	// +required
 	Spec MachineConfigPoolSpec `json:"spec"`
-	// status is how far the nodes are. The controller alone writes it.
+	// status is the progress of the nodes. Only the controller writes it.
 	// +optional
 	Status MachineConfigPoolStatus `json:"status,omitempty"`
 }
@@ -58,32 +58,32 @@ type MachineConfigPoolList struct {
 	Items []MachineConfigPool `json:"items"`
 }
 
-// MachineConfigPoolSpec is which nodes and which configurations a pool is of.
+// MachineConfigPoolSpec selects the nodes and the MachineConfigs of a pool.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || (type(self.maxUnavailable) == int ? self.maxUnavailable >= 0 : self.maxUnavailable.matches('^(100|[0-9]{1,2})%$'))",message="maxUnavailable must be a number of nodes, 0 or more, or a percentage from 0% to 100%"
 type MachineConfigPoolSpec struct {
-	// machineConfigSelector chooses the MachineConfigs that are merged, by their labels. Unset
-	// chooses none, which no node can be given; empty chooses all.
+	// machineConfigSelector selects the MachineConfigs to merge by their labels. Unset selects
+	// none, so that no node can be configured. An empty selector selects all.
 	// +optional
 	MachineConfigSelector *metav1.LabelSelector `json:"machineConfigSelector,omitempty"`
-	// nodeSelector chooses the nodes of the pool, by their labels. Unset chooses none.
+	// nodeSelector selects the nodes of the pool by their labels. Unset selects none.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
-	// paused keeps nodes from being told to change. Those that have been told already finish,
-	// and configurations are rendered on.
+	// paused stops the update of further nodes. Updates that have started are finished, and
+	// configurations are still rendered.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// maxUnavailable is how many nodes of the pool may be unavailable at once for an update: a
-	// number, or a percentage of the pool, rounded down. Unset and 0 mean 1. The pool arbiter
-	// is always at 1, and the control plane should not be given 3.
+	// maxUnavailable limits how many nodes of the pool may be unavailable during an update. It
+	// is a number, or a percentage of the pool, rounded down. Unset and 0 mean 1. For the pool
+	// arbiter it is always 1. For the control plane it should be less than 3.
 	// +kubebuilder:validation:XIntOrString
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// configuration is the rendered configuration that the nodes are to have, and what it is
-	// made of. The controller sets it.
+	// configuration is the desired rendered configuration of the nodes, with its sources. The
+	// controller sets it.
 	// +optional
 	Configuration MachineConfigPoolConfiguration `json:"configuration,omitempty"`
-	// pinnedImageSets are sets of images to keep on the nodes. Nothing is done about them here.
+	// pinnedImageSets are sets of images to keep on the nodes. They are ignored.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=100
@@ -91,7 +91,7 @@ type MachineConfigPoolSpec struct {
 	PinnedImageSets []PinnedImageSetRef `json:"pinnedImageSets,omitempty"`
 }
 
-// PinnedImageSetRef names a set of images.
+// PinnedImageSetRef refers to a set of images.
 type PinnedImageSetRef struct {
 	// name of the set.
 	// +kubebuilder:validation:MinLength=1
@@ -100,7 +100,7 @@ type PinnedImageSetRef struct {
 	Name string `json:"name"`
 }
 
-// MachineConfigPoolConfiguration names a rendered configuration and what it was made of.
+// MachineConfigPoolConfiguration refers to a rendered configuration and its sources.
 type MachineConfigPoolConfiguration struct {
 	corev1.ObjectReference `json:",inline"`
 
@@ -110,31 +110,32 @@ type MachineConfigPoolConfiguration struct {
 	Source []corev1.ObjectReference `json:"source,omitempty"`
 }
 
-// MachineConfigPoolStatus is how far the nodes of a pool are.
+// MachineConfigPoolStatus is the progress of the nodes of a pool.
 type MachineConfigPoolStatus struct {
-	// observedGeneration is the generation of the spec that the status is of.
+	// observedGeneration is the generation of the spec that was last reconciled.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// configuration is the rendered configuration that all nodes had last.
+	// configuration is the last rendered configuration that all nodes had.
 	// +optional
 	Configuration MachineConfigPoolConfiguration `json:"configuration,omitempty"`
-	// machineCount is how many nodes the pool has.
+	// machineCount is the number of nodes in the pool.
 	// +kubebuilder:default=0
 	// +optional
 	MachineCount int32 `json:"machineCount"`
-	// updatedMachineCount is how many of them have the configuration of spec.
+	// updatedMachineCount is the number of nodes with the configuration in the spec.
 	// +kubebuilder:default=0
 	// +optional
 	UpdatedMachineCount int32 `json:"updatedMachineCount"`
-	// readyMachineCount is how many of these are ready too.
+	// readyMachineCount is the number of updated nodes that are ready.
 	// +kubebuilder:default=0
 	// +optional
 	ReadyMachineCount int32 `json:"readyMachineCount"`
-	// unavailableMachineCount is how many nodes are not ready, cordoned, or being changed.
+	// unavailableMachineCount is the number of nodes that are not ready, cordoned, or being
+	// updated.
 	// +kubebuilder:default=0
 	// +optional
 	UnavailableMachineCount int32 `json:"unavailableMachineCount"`
-	// degradedMachineCount is how many nodes report that they could not be changed.
+	// degradedMachineCount is the number of nodes that report a failed update.
 	// +kubebuilder:default=0
 	// +optional
 	DegradedMachineCount int32 `json:"degradedMachineCount"`
@@ -145,22 +146,22 @@ type MachineConfigPoolStatus struct {
 	Conditions []MachineConfigPoolCondition `json:"conditions,omitempty"`
 }
 
-// MachineConfigPoolCondition is one statement about a pool.
+// MachineConfigPoolCondition is one condition of a pool.
 type MachineConfigPoolCondition struct {
-	// type of the statement.
+	// type of the condition.
 	// +required
 	Type string `json:"type"`
 	// status is True, False or Unknown.
 	// +required
 	Status metav1.ConditionStatus `json:"status"`
-	// lastTransitionTime is when the status changed last.
+	// lastTransitionTime is when the status last changed.
 	// +nullable
 	// +required
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
-	// reason in a few words.
+	// reason for the status, in a few words.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// message for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -62,7 +62,7 @@ const (
 	// AccessRolesNone means that only the roles of the bundle are installed.
 	AccessRolesNone AccessRoles = "None"
 	// AccessRolesAggregated means that three ClusterRoles are created, which are aggregated
-// to view, edit and admin.
+	// to view, edit and admin.
 	AccessRolesAggregated AccessRoles = "Aggregated"
 )
 

@@ -139,10 +139,10 @@ const (
 	// TypePackageDeprecated, on a ClusterExtension, reports whether its package is deprecated.
 	TypePackageDeprecated = "PackageDeprecated"
 	// TypeChannelDeprecated, on a ClusterExtension, reports whether a requested channel is
-// deprecated.
+	// deprecated.
 	TypeChannelDeprecated = "ChannelDeprecated"
 	// TypeBundleDeprecated, on a ClusterExtension, reports whether its installed bundle is
-// deprecated.
+	// deprecated.
 	TypeBundleDeprecated = "BundleDeprecated"
 )
 
@@ -171,7 +171,7 @@ const (
 	// ReasonArchived means that the revision was replaced by a newer one.
 	ReasonArchived = "Archived"
 	// ReasonProgressDeadlineExceeded means that the rollout took longer than
-// progressDeadlineMinutes.
+	// progressDeadlineMinutes.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonProbesSucceeded means that every object of the revision passes its probes.
 	ReasonProbesSucceeded = "ProbesSucceeded"
@@ -184,7 +184,7 @@ const (
 	// ReasonCRDsKept means that the annotation mainstay.dev/keep-crds keeps the CRDs.
 	ReasonCRDsKept = "CRDsKept"
 	// ReasonMigrated means that the revision was created from an existing installation of
-// another kind.
+	// another kind.
 	ReasonMigrated = "Migrated"
 )
 

@@ -1,8 +1,8 @@
-// Package v1 contains the kind MachineConfiguration of group operator.openshift.io, version v1: what
-// changes of nodes' configurations ask of the nodes.
+// Package v1 contains the kind MachineConfiguration of group operator.openshift.io, version v1, which
+// configures the disruptive actions after changes of nodes' configurations.
 //
-// It describes data only: what a change asks for is decided in internal/node/config. Of a cluster
-// that has the kind already, its definition there holds, not the one of this project.
+// It contains data types only. internal/node/config evaluates them. In a cluster that already has the
+// kind, the CRD there applies, not that of this project.
 //
 // +kubebuilder:object:generate=true
 // +groupName=operator.openshift.io

@@ -2,8 +2,8 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// MachineConfiguration says what changes of nodes' configurations ask of the nodes, where that is
-// not a drain and a reboot. The object "cluster" counts, and no other.
+// MachineConfiguration configures the actions after changes of nodes' configurations, where the
+// default of a drain and a reboot is not required. Only the object named "cluster" is used.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=machineconfigurations
@@ -30,75 +30,75 @@ type MachineConfigurationList struct {
 
 // MachineConfigurationSpec is the desired state of a MachineConfiguration.
 type MachineConfigurationSpec struct {
-	// managementState has no meaning here: nodes are always managed.
+	// managementState is ignored: nodes are always managed.
 	// +kubebuilder:validation:Pattern=`^(Managed|Unmanaged|Force|Removed)$`
 	// +optional
 	ManagementState string `json:"managementState,omitempty"`
-	// logLevel has no meaning here.
+	// logLevel is ignored.
 	// +optional
 	LogLevel string `json:"logLevel,omitempty"`
-	// operatorLogLevel has no meaning here.
+	// operatorLogLevel is ignored.
 	// +optional
 	OperatorLogLevel string `json:"operatorLogLevel,omitempty"`
-	// nodeDisruptionPolicy is what changes ask of a node. It is added to what is known by
-	// default, and counts before that. Changes that nothing is said of ask for a drain and a
+	// nodeDisruptionPolicy determines the actions on a node after changes. It is merged with the
+	// default policy and takes precedence over it. All other changes require a drain and a
 	// reboot.
 	// +optional
 	NodeDisruptionPolicy NodeDisruptionPolicy `json:"nodeDisruptionPolicy,omitempty"`
 }
 
-// NodeDisruptionPolicy is what changes of files, units and SSH keys ask of a node.
+// NodeDisruptionPolicy determines the actions after changes of files, units and SSH keys.
 type NodeDisruptionPolicy struct {
-	// files are files and folders, by their paths. Of several that a file is or lies in, the
-	// longest counts.
+	// files are policies for files and directories by path. If several paths match a file, the
+	// longest one applies.
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=50
 	// +optional
 	Files []NodeDisruptionPolicyFile `json:"files,omitempty"`
-	// units are systemd units, by their names.
+	// units are policies for systemd units by name.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=50
 	// +optional
 	Units []NodeDisruptionPolicyUnit `json:"units,omitempty"`
-	// sshkey is of the SSH keys of all users. Unset means that nothing is done.
+	// sshkey is the policy for the SSH keys of all users. When unset no action is taken.
 	// +optional
 	SSHKey *NodeDisruptionPolicySSHKey `json:"sshkey,omitempty"`
 }
 
-// NodeDisruptionPolicyFile is what a change of a file asks for.
+// NodeDisruptionPolicyFile determines the actions after a change of a file.
 type NodeDisruptionPolicyFile struct {
-	// path of a file, or of a folder with all that lies below it.
+	// path of a file, or of a directory including its content.
 	// +kubebuilder:validation:Pattern=`^/.`
 	// +kubebuilder:validation:MaxLength=4096
 	// +required
 	Path string `json:"path"`
-	// actions are done in this order.
+	// actions are executed in this order.
 	// +required
 	Actions NodeDisruptionPolicyActions `json:"actions"`
 }
 
-// NodeDisruptionPolicyUnit is what a change of a unit, or of its drop-ins, asks for.
+// NodeDisruptionPolicyUnit determines the actions after a change of a unit or its drop-ins.
 type NodeDisruptionPolicyUnit struct {
 	// name of the unit, with its suffix.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	// +required
 	Name string `json:"name"`
-	// actions are done in this order.
+	// actions are executed in this order.
 	// +required
 	Actions NodeDisruptionPolicyActions `json:"actions"`
 }
 
-// NodeDisruptionPolicySSHKey is what a change of SSH keys asks for.
+// NodeDisruptionPolicySSHKey determines the actions after a change of SSH keys.
 type NodeDisruptionPolicySSHKey struct {
-	// actions are done in this order.
+	// actions are executed in this order.
 	// +required
 	Actions NodeDisruptionPolicyActions `json:"actions"`
 }
 
-// NodeDisruptionPolicyActions are actions in their order.
+// NodeDisruptionPolicyActions are actions in the order of execution.
 //
 // +listType=atomic
 // +kubebuilder:validation:MinItems=1
@@ -108,21 +108,21 @@ type NodeDisruptionPolicyActions []NodeDisruptionPolicyAction
 
 // Types of actions.
 const (
-	// ActionNone means that nothing is done.
+	// ActionNone does nothing.
 	ActionNone = "None"
-	// ActionDrain means that pods are moved away before the change.
+	// ActionDrain drains the node before the change.
 	ActionDrain = "Drain"
-	// ActionReload means that a unit reads its configuration again.
+	// ActionReload reloads a unit.
 	ActionReload = "Reload"
-	// ActionRestart means that a unit is started again.
+	// ActionRestart restarts a unit.
 	ActionRestart = "Restart"
-	// ActionDaemonReload means that systemd reads the files of all units again.
+	// ActionDaemonReload reloads the files of all units in systemd.
 	ActionDaemonReload = "DaemonReload"
-	// ActionReboot means that pods are moved away, and the node starts again.
+	// ActionReboot drains and reboots the node.
 	ActionReboot = "Reboot"
 )
 
-// NodeDisruptionPolicyAction is one thing that is done on a node.
+// NodeDisruptionPolicyAction is one action on a node.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.reload) == (self.type == 'Reload')",message="reload is required when type is Reload, and not allowed otherwise"
 // +kubebuilder:validation:XValidation:rule="has(self.restart) == (self.type == 'Restart')",message="restart is required when type is Restart, and not allowed otherwise"
@@ -131,15 +131,15 @@ type NodeDisruptionPolicyAction struct {
 	// +kubebuilder:validation:Enum=None;Drain;Reload;Restart;DaemonReload;Reboot
 	// +required
 	Type string `json:"type"`
-	// reload names the unit that reads its configuration again.
+	// reload is the unit to reload.
 	// +optional
 	Reload *NodeDisruptionPolicyService `json:"reload,omitempty"`
-	// restart names the unit that is started again.
+	// restart is the unit to restart.
 	// +optional
 	Restart *NodeDisruptionPolicyService `json:"restart,omitempty"`
 }
 
-// NodeDisruptionPolicyService names a unit.
+// NodeDisruptionPolicyService refers to a unit.
 type NodeDisruptionPolicyService struct {
 	// serviceName is the name of the unit, with its suffix.
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9:_.\\][a-zA-Z0-9:_.\\@-]*\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ImageContentSourcePolicy says where images that are named by digest are pulled from
-// instead of the registry that their name tells. ImageDigestMirrorSet has taken its place.
+// ImageContentSourcePolicy declares mirrors from which images with a digest are pulled
+// instead of the registry in their name. It was replaced by ImageDigestMirrorSet.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=imagecontentsourcepolicies
@@ -30,22 +30,22 @@ type ImageContentSourcePolicyList struct {
 
 // ImageContentSourcePolicySpec is the desired state of an ImageContentSourcePolicy.
 type ImageContentSourcePolicySpec struct {
-	// repositoryDigestMirrors are sources with their mirrors. The mirrors of a source that
-	// several entries name are put together. When unset there are none.
+	// repositoryDigestMirrors are sources with their mirrors. If several entries have the same
+	// source, their mirrors are merged. When unset there are none.
 	// +listType=atomic
 	// +optional
 	RepositoryDigestMirrors []RepositoryDigestMirrors `json:"repositoryDigestMirrors,omitempty"`
 }
 
-// RepositoryDigestMirrors are the mirrors of one source for images that are named by digest.
+// RepositoryDigestMirrors are the mirrors of one source for images with a digest.
 type RepositoryDigestMirrors struct {
-	// source is the registry, or the part of one, that has mirrors: host[:port][/path…], or
-	// *.domain for all hosts below a domain. Of several sources that an image's name begins
-	// with, the longest counts.
+	// source is the registry, or a repository path in one, that has mirrors:
+	// host[:port][/path…], or *.domain for all hosts below a domain. If several sources are
+	// prefixes of an image's name, the longest one applies.
 	// +required
 	Source string `json:"source"`
-	// mirrors are asked in this order, before the source. When unset, or when it names the
-	// source only, the entry means nothing.
+	// mirrors are tried in this order, before the source. When mirrors is unset, or
+	// contains only the source, the entry has no effect.
 	// +optional
 	Mirrors []string `json:"mirrors,omitempty"`
 }

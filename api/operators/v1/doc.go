@@ -1,7 +1,7 @@
 // Package v1 contains kinds of OLM Classic, group operators.coreos.com, version v1: the
-// OperatorGroup, the OLMConfig, and the OperatorCondition as it was before v2.
+// OperatorGroup, the OLMConfig, and an older version of the OperatorCondition.
 //
-// It describes data only: what is made of the kinds is in internal/classic.
+// It contains data types only. Their controllers are in internal/classic.
 //
 // +kubebuilder:object:generate=true
 // +groupName=operators.coreos.com

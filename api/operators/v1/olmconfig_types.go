@@ -2,20 +2,20 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// OLMConfigName is the name of the one OLMConfig that counts.
+// OLMConfigName is the name of the only OLMConfig that is used.
 const OLMConfigName = "cluster"
 
 // The condition of an OLMConfig, and its reasons.
 const (
-	// DisabledCopiedCSVsCondition is True when copies are not wanted and there are none.
+	// DisabledCopiedCSVsCondition is True when copied CSVs are disabled and there are none.
 	DisabledCopiedCSVsCondition = "DisabledCopiedCSVs"
-	// CopiedCSVsEnabledReason means that copies are wanted.
+	// CopiedCSVsEnabledReason means that copied CSVs are enabled.
 	CopiedCSVsEnabledReason = "CopiedCSVsEnabled"
-	// CopiedCSVsDisabledReason means that copies are not wanted.
+	// CopiedCSVsDisabledReason means that copied CSVs are disabled.
 	CopiedCSVsDisabledReason = "CopiedCSVsDisabled"
 )
 
-// OLMConfig configures OLM Classic. The object "cluster" counts, and no other.
+// OLMConfig configures OLM Classic. Only the object named "cluster" is used.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -46,19 +46,19 @@ type OLMConfigList struct {
 
 // OLMConfigSpec is the desired state of an OLMConfig.
 type OLMConfigSpec struct {
-	// features are parts that can be configured.
+	// features configures single features.
 	// +optional
 	Features *Features `json:"features,omitempty"`
 }
 
-// Features are parts of OLM Classic that can be configured.
+// Features configures features of OLM Classic.
 type Features struct {
-	// disableCopiedCSVs keeps ClusterServiceVersions of operators that watch all namespaces from
-	// being copied into all namespaces. Unset means false.
+	// disableCopiedCSVs disables the copies of ClusterServiceVersions of operators that watch all
+	// namespaces. Defaults to false.
 	// +optional
 	DisableCopiedCSVs *bool `json:"disableCopiedCSVs,omitempty"`
-	// packageServerSyncInterval is how often the package server looks for changes of catalogs: a
-	// Go duration.
+	// packageServerSyncInterval is the interval at which the package server resyncs catalogs: a Go
+	// duration.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(s|m|h))+$`
@@ -67,13 +67,13 @@ type Features struct {
 
 // OLMConfigStatus is the observed state of an OLMConfig.
 type OLMConfigStatus struct {
-	// conditions tell what has come of the configuration.
+	// conditions report the state of the configured features.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// CopiesDisabled reports whether ClusterServiceVersions of operators that watch all namespaces are
-// not to be copied. That of a nil configuration is false.
+// CopiesDisabled reports whether copies of ClusterServiceVersions of operators that watch all
+// namespaces are disabled. It returns false for a nil OLMConfig.
 func (c *OLMConfig) CopiesDisabled() bool {
 	return c != nil && c.Spec.Features != nil && c.Spec.Features.DisableCopiedCSVs != nil && *c.Spec.Features.DisableCopiedCSVs
 }

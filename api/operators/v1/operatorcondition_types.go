@@ -2,9 +2,9 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// OperatorCondition is how an operator tells what state it is in. This version is served for
-// operators that were built for it: they write the conditions to the status. Those built for v2
-// write them to the spec.
+// OperatorCondition is the interface by which an operator reports its state. This version is
+// served for operators that were built for it, which write the conditions to the status.
+// Operators built for v2 write them to the spec.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -32,20 +32,22 @@ type OperatorConditionList struct {
 	Items []OperatorCondition `json:"items"`
 }
 
-// OperatorConditionSpec says who may write the conditions, and what an administrator says instead.
+// OperatorConditionSpec names the accounts that may write the conditions, and has the overrides of
+// an administrator.
 type OperatorConditionSpec struct {
 	// serviceAccounts are the ServiceAccounts of the operator, which may write the conditions.
 	// +optional
 	ServiceAccounts []string `json:"serviceAccounts,omitempty"`
-	// deployments are the Deployments of the operator, which are told the name of the object.
+	// deployments are the Deployments of the operator. They get the name of the object in an
+	// environment variable.
 	// +optional
 	Deployments []string `json:"deployments,omitempty"`
-	// overrides count before the conditions of the same type.
+	// overrides take precedence over the conditions of the same type.
 	// +optional
 	Overrides []ConditionOverride `json:"overrides,omitempty"`
 }
 
-// ConditionOverride is a condition that an administrator writes.
+// ConditionOverride is a condition that an administrator sets.
 type ConditionOverride struct {
 	// type is the type of the condition.
 	// +required
@@ -56,13 +58,13 @@ type ConditionOverride struct {
 	// +required
 	// +kubebuilder:validation:Enum=True;False;Unknown
 	Status metav1.ConditionStatus `json:"status"`
-	// reason is one word for programs.
+	// reason is a machine-readable word in CamelCase.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`
 	Reason string `json:"reason"`
-	// message is for people.
+	// message is a human-readable explanation.
 	// +required
 	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message"`
@@ -75,9 +77,9 @@ type ConditionOverride struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// OperatorConditionStatus is what the operator says.
+// OperatorConditionStatus is the state that the operator reports.
 type OperatorConditionStatus struct {
-	// conditions are what the operator says.
+	// conditions are the conditions that the operator reports.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

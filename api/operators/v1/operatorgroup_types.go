@@ -10,17 +10,17 @@ const (
 	// OperatorGroupProvidedAPIsAnnotation, on a group, is the sorted, comma separated list of the
 	// APIs that its operators provide, each as Kind.version.group.
 	OperatorGroupProvidedAPIsAnnotation = "olm.providedAPIs"
-	// ExcludeGlobalNamespaceResolutionAnnotation, on a group, keeps global catalogs from its
-	// namespace when it is "true".
+	// ExcludeGlobalNamespaceResolutionAnnotation, on a group, excludes global catalogs from the
+	// resolution of its namespace when it is "true".
 	ExcludeGlobalNamespaceResolutionAnnotation = "olm.operatorframework.io/exclude-global-namespace-resolution"
-	// BundleUnpackTimeoutAnnotation, on a group, is how long the unpacking of a bundle may take: a
-	// Go duration; 0 means for ever.
+	// BundleUnpackTimeoutAnnotation, on a group, is the timeout for unpacking a bundle: a Go
+	// duration; 0 means no timeout.
 	BundleUnpackTimeoutAnnotation = "operatorframework.io/bundle-unpack-timeout"
-	// BundleUnpackMinRetryIntervalAnnotation, on a group, is how long it takes at least until a
-	// failed unpacking is tried again: a Go duration; absent and 0 mean never.
+	// BundleUnpackMinRetryIntervalAnnotation, on a group, is the minimum retry interval after a
+	// failed unpacking: a Go duration; absent and 0 mean no retry.
 	BundleUnpackMinRetryIntervalAnnotation = "operatorframework.io/bundle-unpack-min-retry-interval"
-	// OperatorGroupLabelPrefix and the UID of a group are the label of every namespace that the
-	// group targets, unless it targets all. Its value is empty.
+	// OperatorGroupLabelPrefix with the UID of a group is the key of the label of every namespace
+	// that the group targets, unless it targets all. Its value is empty.
 	OperatorGroupLabelPrefix = "olm.operatorgroup.uid/"
 )
 
@@ -28,26 +28,27 @@ const (
 const (
 	// OperatorGroupServiceAccountCondition is True while the ServiceAccount of a group is missing.
 	OperatorGroupServiceAccountCondition = "OperatorGroupServiceAccount"
-	// OperatorGroupServiceAccountReason is its reason.
+	// OperatorGroupServiceAccountReason is the reason of OperatorGroupServiceAccountCondition.
 	OperatorGroupServiceAccountReason = "ServiceAccountNotFound"
 	// MultipleOperatorGroupCondition is True while a namespace has more than one group.
 	MultipleOperatorGroupCondition = "MultipleOperatorGroup"
-	// MultipleOperatorGroupsReason is its reason.
+	// MultipleOperatorGroupsReason is the reason of MultipleOperatorGroupCondition.
 	MultipleOperatorGroupsReason = "MultipleOperatorGroupsFound"
 )
 
-// UpgradeStrategy says what becomes of an operator that failed when there is a newer one.
+// UpgradeStrategy determines whether a failed operator may be replaced by a newer one.
 // +kubebuilder:validation:Enum=Default;TechPreviewUnsafeFailForward
 type UpgradeStrategy string
 
 const (
-	// UpgradeStrategyDefault means that an operator that failed is not replaced.
+	// UpgradeStrategyDefault means that a failed operator is not replaced.
 	UpgradeStrategyDefault UpgradeStrategy = "Default"
-	// UpgradeStrategyUnsafeFailForward means that an operator that failed may be replaced.
+	// UpgradeStrategyUnsafeFailForward means that a failed operator may be replaced.
 	UpgradeStrategyUnsafeFailForward UpgradeStrategy = "TechPreviewUnsafeFailForward"
 )
 
-// OperatorGroup says which namespaces the operators of its namespace watch. A namespace has one.
+// OperatorGroup selects the namespaces that the operators in its namespace watch. A namespace
+// must have only one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -79,22 +80,22 @@ type OperatorGroupList struct {
 
 // OperatorGroupSpec is the desired state of an OperatorGroup.
 type OperatorGroupSpec struct {
-	// selector chooses the watched namespaces by their labels. It is ignored when targetNamespaces
-	// names any; when both are unset or empty, all namespaces are watched.
+	// selector selects the watched namespaces by their labels. It is ignored when targetNamespaces
+	// is not empty. When both are unset or empty, all namespaces are watched.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 	// targetNamespaces are the watched namespaces. They need not exist.
 	// +optional
 	// +listType=set
 	TargetNamespaces []string `json:"targetNamespaces,omitempty"`
-	// serviceAccountName is the ServiceAccount, of the same namespace, that operators are installed
-	// by. Unset means that they are installed with all rights.
+	// serviceAccountName is the ServiceAccount, in the same namespace, whose rights are used to
+	// install operators. When unset they are installed with all rights.
 	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
-	// staticProvidedAPIs leaves the annotation olm.providedAPIs as people wrote it.
+	// staticProvidedAPIs prevents controllers from changing the annotation olm.providedAPIs.
 	// +optional
 	StaticProvidedAPIs bool `json:"staticProvidedAPIs,omitempty"`
-	// upgradeStrategy reports whether an operator that failed may be replaced by a newer one.
+	// upgradeStrategy determines whether a failed operator may be replaced by a newer one.
 	// +optional
 	// +kubebuilder:default=Default
 	UpgradeStrategy UpgradeStrategy `json:"upgradeStrategy,omitempty"`
@@ -102,28 +103,28 @@ type OperatorGroupSpec struct {
 
 // OperatorGroupStatus is the observed state of an OperatorGroup.
 type OperatorGroupStatus struct {
-	// namespaces are the watched namespaces; the empty name alone stands for all.
+	// namespaces are the watched namespaces. A single empty name means all namespaces.
 	// +optional
 	// +listType=set
 	Namespaces []string `json:"namespaces,omitempty"`
-	// serviceAccountRef is the ServiceAccount that operators are installed by.
+	// serviceAccountRef is the ServiceAccount whose rights are used to install operators.
 	// +optional
 	ServiceAccountRef *corev1.ObjectReference `json:"serviceAccountRef,omitempty"`
 	// lastUpdated is when namespaces last changed.
 	// +required
 	LastUpdated *metav1.Time `json:"lastUpdated"`
-	// conditions tell what is wrong with the group.
+	// conditions report problems of the group.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// IsGlobal reports whether the group watches all namespaces, as far as that is decided yet.
+// IsGlobal reports whether the status says that the group watches all namespaces.
 func (g *OperatorGroup) IsGlobal() bool {
 	return len(g.Status.Namespaces) == 1 && g.Status.Namespaces[0] == metav1.NamespaceAll
 }
 
-// NamespaceLabel is the key of the label of the namespaces that the group targets. It is empty for
-// a group that the API server does not have.
+// NamespaceLabel returns the key of the label of the namespaces that the group targets. It is empty
+// for a group without a UID.
 func (g *OperatorGroup) NamespaceLabel() string {
 	if g.UID == "" {
 		return ""

@@ -7,24 +7,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// SourceType is where the content of a catalog comes from.
+// SourceType is the type of a catalog's source.
 type SourceType string
 
 const (
-	// SourceTypeGrpc means that an image that serves the catalog, or a server that runs already.
+	// SourceTypeGrpc is an image that serves the catalog, or an existing server.
 	SourceTypeGrpc SourceType = "grpc"
-	// SourceTypeConfigmap means that a ConfigMap with package manifests.
+	// SourceTypeConfigmap is a ConfigMap with package manifests.
 	SourceTypeConfigmap SourceType = "configmap"
 	// SourceTypeInternal is an old name of SourceTypeConfigmap.
 	SourceTypeInternal SourceType = "internal"
 )
 
-// SecurityConfig is how a catalog's pod is confined.
+// SecurityConfig is the pod security of a catalog's pod.
 // +kubebuilder:validation:Enum=legacy;restricted
 type SecurityConfig string
 
 const (
-	// Legacy asks for nothing, which catalogs need that run as root.
+	// Legacy has no restrictions, for catalogs that run as root.
 	Legacy SecurityConfig = "legacy"
 	// Restricted meets the pod security standard "restricted".
 	Restricted SecurityConfig = "restricted"
@@ -32,13 +32,13 @@ const (
 
 // Reasons of a CatalogSource's status.
 const (
-	// CatalogSourceSpecInvalidError means that the spec must be changed.
+	// CatalogSourceSpecInvalidError means that the spec is invalid.
 	CatalogSourceSpecInvalidError = "SpecInvalidError"
 	// CatalogSourceConfigMapError means that the ConfigMap of the catalog cannot be used.
 	CatalogSourceConfigMapError = "ConfigMapError"
-	// CatalogSourceRegistryServerError means that what serves the catalog could not be set up or reached.
+	// CatalogSourceRegistryServerError means that the catalog's server could not be created or reached.
 	CatalogSourceRegistryServerError = "RegistryServerError"
-	// CatalogSourceIntervalInvalidError means that the interval of polls is none.
+	// CatalogSourceIntervalInvalidError means that the poll interval is invalid.
 	CatalogSourceIntervalInvalidError = "InvalidIntervalError"
 )
 
@@ -46,12 +46,13 @@ const (
 const (
 	// CatalogSourceTemplatesHaveResolved means that every variable of the template has a value.
 	CatalogSourceTemplatesHaveResolved = "TemplatesHaveResolved"
-	// CatalogSourceResolvedImage means that the message is the image that the template gives.
+	// CatalogSourceResolvedImage has the resolved image of the template in its message.
 	CatalogSourceResolvedImage = "ResolvedImage"
 
-	// ReasonAllTemplatesResolved means that the template gives an image.
+	// ReasonAllTemplatesResolved means that the template was resolved to an image.
 	ReasonAllTemplatesResolved = "AllTemplatesResolved"
-	// ReasonUnableToResolve means that it does not, and the image of the spec stays.
+	// ReasonUnableToResolve means that the template could not be resolved. The image of the spec is
+	// kept.
 	ReasonUnableToResolve = "UnableToResolve"
 )
 
@@ -60,11 +61,12 @@ const (
 	// AnnotationCatalogImageTemplate is a template of the catalog's image, with the variables
 	// {kube_major_version}, {kube_minor_version} and {kube_patch_version}.
 	AnnotationCatalogImageTemplate = "olm.catalogImageTemplate"
-	// AnnotationPriorityClass is the priority class of the catalog's pod. It wins over the spec.
+	// AnnotationPriorityClass is the priority class of the catalog's pod. It takes precedence over
+	// the spec.
 	AnnotationPriorityClass = "operatorframework.io/priorityclass"
 )
 
-// CatalogSource is a catalog of operators that the cluster is offered.
+// CatalogSource makes a catalog of operators available to the cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=catsrc,categories=olm
@@ -79,10 +81,10 @@ type CatalogSource struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is where the catalog is and how it is served.
+	// spec is the source of the catalog and how it is served.
 	// +required
 	Spec CatalogSourceSpec `json:"spec"`
-	// status is what is known of the catalog. The controller alone writes it.
+	// status is the observed state of the catalog. Only the controller writes it.
 	// +optional
 	Status CatalogSourceStatus `json:"status,omitzero"`
 }
@@ -96,113 +98,114 @@ type CatalogSourceList struct {
 	Items []CatalogSource `json:"items"`
 }
 
-// CatalogSourceSpec is where a catalog is and how it is served.
+// CatalogSourceSpec is the source of a catalog and how it is served.
 type CatalogSourceSpec struct {
-	// sourceType is where the content comes from: "grpc" for spec.image or spec.address,
-	// "configmap" for spec.configMap, for which "internal" is an old name.
+	// sourceType is the type of the source: "grpc" for spec.image or spec.address, "configmap"
+	// for spec.configMap. "internal" is an old name of "configmap".
 	// +required
 	SourceType SourceType `json:"sourceType"`
-	// priority ranks catalogs when one of several could meet a dependency: the higher, the
-	// sooner it is taken. Unset is 0.
+	// priority ranks the catalogs that can meet a dependency. Higher priorities are preferred.
+	// Defaults to 0.
 	// +optional
 	Priority int `json:"priority,omitempty"`
 	// configMap is the name of the ConfigMap with the content, in the namespace of the
-	// catalog. Only with the types "configmap" and "internal".
+	// catalog. It is used only with the types "configmap" and "internal".
 	// +optional
 	ConfigMap string `json:"configMap,omitempty"`
-	// address is where a server of the catalog runs already, as host:port. Only with the type
-	// "grpc"; it is dialled also when there is an image.
+	// address is the address of an existing server of the catalog, as host:port. It is used only
+	// with the type "grpc", and takes precedence over image for connections.
 	// +optional
 	Address string `json:"address,omitempty"`
-	// image serves the catalog on port 50051 when it is run. Only with the type "grpc". An image
-	// template in the annotations overwrites it.
+	// image is a container image that serves the catalog on port 50051. It is used only with the
+	// type "grpc". An image template in the annotations overwrites it.
 	// +optional
 	Image string `json:"image,omitempty"`
-	// grpcPodConfig is how the catalog's pod differs from others. Only with an image.
+	// grpcPodConfig configures the catalog's pod. It is used only with an image.
 	// +optional
 	GrpcPodConfig *GrpcPodConfig `json:"grpcPodConfig,omitempty"`
-	// updateStrategy is how new content behind the same image reference is found.
+	// updateStrategy determines how new content of the same image reference is detected.
 	// +optional
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
-	// secrets are names of Secrets with logins of registries, in the namespace of the catalog.
+	// secrets are the names of pull secrets in the namespace of the catalog.
 	// +optional
 	Secrets []string `json:"secrets,omitempty"`
 
-	// displayName is the name of the catalog for people.
+	// displayName is the display name of the catalog.
 	// +optional
 	DisplayName string `json:"displayName,omitempty"`
-	// description says what the catalog holds.
+	// description of the catalog's content.
 	// +optional
 	Description string `json:"description,omitempty"`
-	// publisher is who publishes the catalog.
+	// publisher of the catalog.
 	// +optional
 	Publisher string `json:"publisher,omitempty"`
-	// icon is a picture of the catalog.
+	// icon of the catalog.
 	// +optional
 	Icon *Icon `json:"icon,omitempty"`
 }
 
-// GrpcPodConfig is how a catalog's pod differs from others.
+// GrpcPodConfig configures a catalog's pod.
 type GrpcPodConfig struct {
-	// nodeSelector chooses the nodes that the pod may run on, in place of kubernetes.io/os: linux.
+	// nodeSelector selects the nodes that the pod may run on. It replaces kubernetes.io/os: linux.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// tolerations let the pod run on nodes with taints.
+	// tolerations of the pod.
 	// +optional
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// affinity draws the pod to nodes, or away from them.
+	// affinity of the pod.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
-	// securityContextConfig is how the pod is confined. Unset is "restricted" in a namespace
-	// that enforces that pod security standard, and "legacy" elsewhere.
+	// securityContextConfig is the pod security of the pod. Defaults to "restricted" in a
+	// namespace that enforces this pod security standard, and to "legacy" elsewhere.
 	// +optional
 	SecurityContextConfig SecurityConfig `json:"securityContextConfig,omitempty"`
-	// priorityClassName is the priority class of the pod. Unset and empty are that of the cluster.
+	// priorityClassName is the priority class of the pod. Unset and empty mean the cluster's
+	// default.
 	// +optional
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
-	// memoryTarget is how much memory the server tries to stay below, as a quantity in bytes. It is
-	// what the pod asks for and no limit. Unset: it asks for 50Mi and has no target.
+	// memoryTarget is the soft memory limit of the server, as a quantity in bytes. It is the
+	// memory request of the pod, but not its limit. When unset the request is 50Mi and there is no
+	// soft limit.
 	// +optional
 	MemoryTarget *resource.Quantity `json:"memoryTarget,omitempty"`
-	// extractContent has the content be taken out of the image and served by the cluster's own
-	// opm, not by the program in the image. Unset: the image is run.
+	// extractContent extracts the content from the image. The cluster's own opm serves it instead
+	// of the program in the image. When unset the image is run.
 	// +optional
 	ExtractContent *ExtractContentConfig `json:"extractContent,omitempty"`
 }
 
-// ExtractContentConfig is where the content of a catalog is in its image.
+// ExtractContentConfig states where the content of a catalog is in its image.
 type ExtractContentConfig struct {
-	// cacheDir is the folder of a cache that was built from catalogDir, as an absolute path. Unset:
-	// one is built at each start.
+	// cacheDir is the absolute path of a cache that was built from catalogDir. When unset a cache
+	// is built at each start.
 	// +optional
 	CacheDir string `json:"cacheDir,omitempty"`
-	// catalogDir is the folder of the file-based catalog, as an absolute path.
+	// catalogDir is the absolute path of the file-based catalog.
 	// +required
 	CatalogDir string `json:"catalogDir"`
 }
 
-// UpdateStrategy is how new content behind the same image reference is found.
+// UpdateStrategy determines how new content of the same image reference is detected.
 type UpdateStrategy struct {
-	// registryPoll has the image be pulled from time to time.
+	// registryPoll pulls the image periodically.
 	// +optional
 	RegistryPoll *RegistryPoll `json:"registryPoll,omitempty"`
 }
 
-// RegistryPoll is how often an image is pulled.
+// RegistryPoll configures the periodic pull of an image.
 type RegistryPoll struct {
-	// interval is the time between two polls, as a duration such as 45m or 24h. Unset, and one
-	// that cannot be read, is 15m.
+	// interval is the time between two polls, as a duration such as 45m or 24h. Unset or invalid
+	// means 15m.
 	// +optional
 	Interval string `json:"interval,omitempty"`
 }
 
-// CatalogSourceStatus is what is known of a catalog.
+// CatalogSourceStatus is the observed state of a catalog.
 type CatalogSourceStatus struct {
-	// message is for people: what keeps the catalog from being used.
+	// message is a human-readable explanation of why the catalog cannot be used.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// reason is one word for programs: SpecInvalidError, ConfigMapError, RegistryServerError or
-	// InvalidIntervalError.
+	// reason is SpecInvalidError, ConfigMapError, RegistryServerError or InvalidIntervalError.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// latestImageRegistryPoll is when the image was last polled.
@@ -214,7 +217,7 @@ type CatalogSourceStatus struct {
 	// registryService is the Service of the catalog.
 	// +optional
 	RegistryServiceStatus *RegistryServiceStatus `json:"registryService,omitempty"`
-	// connectionState is how the connection to the catalog is.
+	// connectionState is the state of the connection to the catalog.
 	// +optional
 	GRPCConnectionState *GRPCConnectionState `json:"connectionState,omitempty"`
 	// conditions are TemplatesHaveResolved and ResolvedImage, of a catalog with an image template.
@@ -224,7 +227,7 @@ type CatalogSourceStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ConfigMapResourceReference is a ConfigMap in one of its versions.
+// ConfigMapResourceReference refers to a resource version of a ConfigMap.
 type ConfigMapResourceReference struct {
 	// +required
 	Name string `json:"name"`
@@ -251,27 +254,27 @@ type RegistryServiceStatus struct {
 	// port is a number.
 	// +optional
 	Port string `json:"port,omitempty"`
-	// createdAt is when what serves the catalog was last set up.
+	// createdAt is when the catalog's server was last created.
 	// +optional
 	CreatedAt metav1.Time `json:"createdAt,omitzero"`
 }
 
-// GRPCConnectionState is how the connection to a catalog is.
+// GRPCConnectionState is the state of the connection to a catalog.
 type GRPCConnectionState struct {
-	// address is where the catalog is, as host:port.
+	// address of the catalog, as host:port.
 	// +optional
 	Address string `json:"address,omitempty"`
-	// lastObservedState is IDLE, CONNECTING, READY, TRANSIENT_FAILURE or SHUTDOWN. Only in READY
-	// the catalog answers.
+	// lastObservedState is IDLE, CONNECTING, READY, TRANSIENT_FAILURE or SHUTDOWN. The catalog can
+	// be read only in the state READY.
 	// +required
 	LastObservedState string `json:"lastObservedState"`
-	// lastConnect is when the connection came into this state.
+	// lastConnect is when the connection entered this state.
 	// +optional
 	LastConnectTime metav1.Time `json:"lastConnect,omitzero"`
 }
 
-// Address is where the catalog can be reached, as host:port: spec.address, or else the Service
-// of the status. It is empty while there is none.
+// Address returns the address of the catalog as host:port: spec.address, or else the Service in
+// the status. It returns an empty string while there is none.
 func (c *CatalogSource) Address() string {
 	if c.Spec.Address != "" {
 		return c.Spec.Address

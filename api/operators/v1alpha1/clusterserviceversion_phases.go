@@ -2,19 +2,19 @@ package v1alpha1
 
 // Phases of a ClusterServiceVersion. A new one has none.
 const (
-	// CSVPhaseNone is that of an object that no controller has seen yet.
+	// CSVPhaseNone is the phase of an object that was not reconciled yet.
 	CSVPhaseNone ClusterServiceVersionPhase = ""
-	// CSVPhasePending means that the requirements are not, or not yet, met, or it is to be installed again.
+	// CSVPhasePending means that the requirements are not met yet, or that it must be reinstalled.
 	CSVPhasePending ClusterServiceVersionPhase = "Pending"
-	// CSVPhaseInstallReady means that the requirements are met, and it is installed next.
+	// CSVPhaseInstallReady means that the requirements are met and that it is installed next.
 	CSVPhaseInstallReady ClusterServiceVersionPhase = "InstallReady"
-	// CSVPhaseInstalling means that what it consists of is made, and not healthy yet.
+	// CSVPhaseInstalling means that its objects are created and not healthy yet.
 	CSVPhaseInstalling ClusterServiceVersionPhase = "Installing"
 	// CSVPhaseSucceeded means that it is installed and healthy.
 	CSVPhaseSucceeded ClusterServiceVersionPhase = "Succeeded"
-	// CSVPhaseFailed means that the reason says why. Most failures end once their cause is gone.
+	// CSVPhaseFailed means that it failed for the given reason. Most failures end once their cause is gone.
 	CSVPhaseFailed ClusterServiceVersionPhase = "Failed"
-	// CSVPhaseUnknown is set by nothing.
+	// CSVPhaseUnknown is not used.
 	CSVPhaseUnknown ClusterServiceVersionPhase = "Unknown"
 	// CSVPhaseReplacing means that a newer one names this one in spec.replaces.
 	CSVPhaseReplacing ClusterServiceVersionPhase = "Replacing"
@@ -45,7 +45,7 @@ const (
 	CSVReasonDetectedClusterChange            = "DetectedClusterChange"
 	CSVReasonInvalidWebhookDescription        = "InvalidWebhookDescription"
 	CSVReasonOperatorConditionNotUpgradeable  = "OperatorConditionNotUpgradeable"
-	// CSVReasonCopied is that of a copy, in a namespace that the operator watches.
+	// CSVReasonCopied is the reason of a copied CSV, in a namespace that the operator watches.
 	CSVReasonCopied                              = "Copied"
 	CSVReasonInvalidInstallModes                 = "InvalidInstallModes"
 	CSVReasonNoTargetNamespaces                  = "NoTargetNamespaces"
@@ -54,25 +54,25 @@ const (
 	CSVReasonTooManyOperatorGroups               = "TooManyOperatorGroups"
 	CSVReasonInterOperatorGroupOwnerConflict     = "InterOperatorGroupOwnerConflict"
 	CSVReasonCannotModifyStaticOperatorGroupAPIs = "CannotModifyStaticOperatorGroupProvidedAPIs"
-	CSVReasonWaitingOnCleanup                    = "WaitingOnCleanup" // set by nothing
+	CSVReasonWaitingOnCleanup                    = "WaitingOnCleanup" // not used
 )
 
-// What a requirement of a ClusterServiceVersion is found to be.
+// Statuses of the requirements of a ClusterServiceVersion.
 const (
-	// RequirementPresent means that it is there, and as it must be.
+	// RequirementPresent means that the required object exists and meets the requirement.
 	RequirementPresent = "Present"
-	// RequirementNotPresent means that it is missing.
+	// RequirementNotPresent means that the required object does not exist.
 	RequirementNotPresent = "NotPresent"
-	// RequirementPresentNotSatisfied means that it is there, and cannot be used.
+	// RequirementPresentNotSatisfied means that the required object exists and cannot be used.
 	RequirementPresentNotSatisfied = "PresentNotSatisfied"
-	// RequirementPresentNotAvailable means that a CRD is there that is not established.
+	// RequirementPresentNotAvailable means that a CRD exists and is not established.
 	RequirementPresentNotAvailable = "PresentNotAvailable"
 	// RequirementDeploymentFound means that the Deployment that serves an owned API is in the strategy.
 	RequirementDeploymentFound = "DeploymentFound"
-	// RequirementDeploymentNotFound means that it is not.
+	// RequirementDeploymentNotFound means that this Deployment is not in the strategy.
 	RequirementDeploymentNotFound = "DeploymentNotFound"
-	// DependentSatisfied means that a ServiceAccount has the right.
+	// DependentSatisfied means that a ServiceAccount has a required right.
 	DependentSatisfied = "Satisfied"
-	// DependentNotSatisfied means that it has it not.
+	// DependentNotSatisfied means that a ServiceAccount lacks a required right.
 	DependentNotSatisfied = "NotSatisfied"
 )

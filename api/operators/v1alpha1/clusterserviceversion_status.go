@@ -2,18 +2,18 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ClusterServiceVersionPhase is how far the installation of a ClusterServiceVersion is.
+// ClusterServiceVersionPhase is the phase of a ClusterServiceVersion's installation.
 type ClusterServiceVersionPhase string
 
 // ClusterServiceVersionStatus is the observed state of a ClusterServiceVersion.
 type ClusterServiceVersionStatus struct {
-	// phase is how far the installation is.
+	// phase of the installation.
 	// +optional
 	Phase ClusterServiceVersionPhase `json:"phase,omitempty"`
-	// message is for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// reason is one word for programs.
+	// reason is a machine-readable word in CamelCase.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// lastUpdateTime is when the status was last written.
@@ -25,21 +25,21 @@ type ClusterServiceVersionStatus struct {
 	// conditions is the history of phases, oldest first.
 	// +optional
 	Conditions []ClusterServiceVersionCondition `json:"conditions,omitempty"`
-	// requirementStatus says which requirements are met.
+	// requirementStatus has the status of each requirement.
 	// +optional
 	RequirementStatus []RequirementStatus `json:"requirementStatus,omitempty"`
 	// certsLastUpdated is when serving certificates were last written.
 	// +optional
 	CertsLastUpdated *metav1.Time `json:"certsLastUpdated,omitempty"`
-	// certsRotateAt is when serving certificates are to be written next.
+	// certsRotateAt is when serving certificates will be renewed.
 	// +optional
 	CertsRotateAt *metav1.Time `json:"certsRotateAt,omitempty"`
-	// cleanup is written by nothing.
+	// cleanup is not used.
 	// +optional
 	Cleanup CleanupStatus `json:"cleanup,omitzero"`
 }
 
-// ClusterServiceVersionCondition is one step in the history of phases.
+// ClusterServiceVersionCondition is one entry in the history of phases.
 type ClusterServiceVersionCondition struct {
 	// +optional
 	Phase ClusterServiceVersionPhase `json:"phase,omitempty"`
@@ -53,7 +53,7 @@ type ClusterServiceVersionCondition struct {
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 
-// RequirementStatus reports whether one requirement is met.
+// RequirementStatus is the status of one requirement.
 type RequirementStatus struct {
 	// +required
 	Group string `json:"group"`
@@ -74,7 +74,7 @@ type RequirementStatus struct {
 	Dependents []DependentStatus `json:"dependents,omitempty"`
 }
 
-// DependentStatus reports whether a part of a requirement is met.
+// DependentStatus is the status of a part of a requirement.
 type DependentStatus struct {
 	// +required
 	Group string `json:"group"`
@@ -90,7 +90,7 @@ type DependentStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// CleanupStatus is written by nothing.
+// CleanupStatus is not used.
 type CleanupStatus struct {
 	// +optional
 	PendingDeletion []ResourceList `json:"pendingDeletion,omitempty"`

@@ -14,7 +14,7 @@ import (
 // that they need.
 const InstallStrategyDeployment = "deployment"
 
-// InstallModeType is a way to choose the namespaces that an operator watches.
+// InstallModeType is an install mode: which namespaces an operator can watch.
 type InstallModeType string
 
 const (
@@ -28,21 +28,21 @@ const (
 	InstallModeTypeAllNamespaces InstallModeType = "AllNamespaces"
 )
 
-// WebhookAdmissionType is what a webhook is asked for.
+// WebhookAdmissionType is the type of a webhook.
 // +kubebuilder:validation:Enum=ValidatingAdmissionWebhook;MutatingAdmissionWebhook;ConversionWebhook
 type WebhookAdmissionType string
 
 const (
-	// ValidatingAdmissionWebhook means that may an object be written.
+	// ValidatingAdmissionWebhook decides whether an object may be written.
 	ValidatingAdmissionWebhook WebhookAdmissionType = "ValidatingAdmissionWebhook"
-	// MutatingAdmissionWebhook means that how is an object changed before it is written.
+	// MutatingAdmissionWebhook changes an object before it is written.
 	MutatingAdmissionWebhook WebhookAdmissionType = "MutatingAdmissionWebhook"
-	// ConversionWebhook means that what is an object in another version of its CRD.
+	// ConversionWebhook converts an object to another version of its CRD.
 	ConversionWebhook WebhookAdmissionType = "ConversionWebhook"
 )
 
-// ClusterServiceVersion describes one version of an operator: what it is, what it
-// provides and needs, and how it is run.
+// ClusterServiceVersion describes one version of an operator: its metadata, the APIs that
+// it provides and requires, and how it is installed.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -59,7 +59,7 @@ type ClusterServiceVersion struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the operator's author says.
+	// spec describes the operator. Its author writes it.
 	// +required
 	Spec ClusterServiceVersionSpec `json:"spec"`
 	// status is the observed state.
@@ -76,23 +76,23 @@ type ClusterServiceVersionList struct {
 	Items []ClusterServiceVersion `json:"items"`
 }
 
-// ClusterServiceVersionSpec is what an operator's author says about one version of it.
+// ClusterServiceVersionSpec describes one version of an operator.
 type ClusterServiceVersionSpec struct {
-	// install says how the operator is run.
+	// install is the install strategy of the operator.
 	// +required
 	InstallStrategy NamedInstallStrategy `json:"install"`
-	// version is the operator's semantic version. When unset it counts as 0.0.0 in OLM
-	// Classic; a bundle must set it.
+	// version is the operator's semantic version. OLM Classic treats an unset version as
+	// 0.0.0. A bundle must set it.
 	// +optional
 	Version LooseVersion `json:"version,omitempty"`
-	// release tells builds of one version apart: dot-separated semver pre-release
-	// identifiers, at most 20 characters. Unset comes before any release.
+	// release distinguishes builds of one version. It consists of dot-separated semver
+	// pre-release identifiers and has at most 20 characters. Unset orders before any release.
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Za-z-]+(\\\\.[0-9A-Za-z-]+)*$')",message="release version must be composed of dot-separated identifiers containing only alphanumerics and hyphens"
 	// +kubebuilder:validation:XValidation:rule="!self.split('.').exists(x, x.matches('^0[0-9]+$'))",message="numeric identifiers in release version must not have leading zeros"
 	// +optional
 	Release LooseVersion `json:"release,omitempty"`
-	// maturity is the author's free word for how finished this version is.
+	// maturity is the maturity of this version, in the author's words.
 	// +optional
 	Maturity string `json:"maturity,omitempty"`
 	// customresourcedefinitions are the CRDs that the operator provides and needs.
@@ -104,76 +104,76 @@ type ClusterServiceVersionSpec struct {
 	// webhookdefinitions are the webhooks that the operator serves.
 	// +optional
 	WebhookDefinitions []WebhookDescription `json:"webhookdefinitions,omitempty"`
-	// nativeAPIs are other APIs that must be served by the cluster.
+	// nativeAPIs are other APIs that the cluster must serve.
 	// +optional
 	NativeAPIs []metav1.GroupVersionKind `json:"nativeAPIs,omitempty"`
 	// minKubeVersion is the lowest version of Kubernetes that the operator runs on, a
-	// semantic version. When unset any will do.
+	// semantic version. When unset any version is sufficient.
 	// +optional
 	MinKubeVersion LooseVersion `json:"minKubeVersion,omitempty"`
 
-	// displayName is the operator's name for people.
+	// displayName is the display name of the operator.
 	// +required
 	DisplayName string `json:"displayName"`
-	// description is a text about the operator, in Markdown.
+	// description describes the operator, in Markdown.
 	// +optional
 	Description string `json:"description,omitempty"`
-	// keywords help to find the operator.
+	// keywords are search terms for the operator.
 	// +optional
 	Keywords []string `json:"keywords,omitempty"`
-	// maintainers are the people to turn to.
+	// maintainers are the contacts for the operator.
 	// +optional
 	Maintainers []Maintainer `json:"maintainers,omitempty"`
-	// provider is who publishes the operator.
+	// provider is the publisher of the operator.
 	// +optional
 	Provider AppLink `json:"provider,omitzero"`
-	// links lead to more about the operator.
+	// links refer to more information about the operator.
 	// +optional
 	Links []AppLink `json:"links,omitempty"`
-	// icon is the operator's picture; the first entry is used.
+	// icon is the icon of the operator; the first entry is used.
 	// +optional
 	Icon []Icon `json:"icon,omitempty"`
 
-	// installModes say which ways of choosing namespaces the operator supports. A mode
-	// that is not listed is not supported.
+	// installModes are the install modes that the operator supports. A mode that is not
+	// listed is not supported.
 	// +optional
 	InstallModes []InstallMode `json:"installModes,omitempty"`
-	// replaces is the name of the ClusterServiceVersion that this one is an update of.
+	// replaces is the name of the ClusterServiceVersion that this one replaces.
 	// +optional
 	Replaces string `json:"replaces,omitempty"`
-	// skips names further ClusterServiceVersions that this one is an update of.
+	// skips names further ClusterServiceVersions that this one can replace.
 	// +optional
 	Skips []string `json:"skips,omitempty"`
 
-	// labels and annotations describe the operator to people; nothing copies them.
+	// labels and annotations are informational; they are not copied.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// selector finds the operator's resources.
+	// selector selects the operator's resources.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// cleanup is read by nothing; it is kept because existing manifests carry it.
+	// cleanup is not used. It is kept because existing manifests contain it.
 	// +optional
 	Cleanup CleanupSpec `json:"cleanup,omitzero"`
-	// relatedImages are the images that the operator and what it manages run.
+	// relatedImages are the images of the operator and its operands.
 	// +optional
 	RelatedImages []RelatedImage `json:"relatedImages,omitempty"`
 }
 
-// NamedInstallStrategy says how an operator is run.
+// NamedInstallStrategy is the install strategy of an operator.
 type NamedInstallStrategy struct {
-	// strategy is the way; only "deployment" is known.
+	// strategy is the name of the strategy; only "deployment" is supported.
 	// +required
 	StrategyName string `json:"strategy"`
-	// spec is what the way needs.
+	// spec is the configuration of the strategy.
 	// +optional
 	StrategySpec StrategyDetailsDeployment `json:"spec,omitzero"`
 }
 
-// StrategyDetailsDeployment is an operator as Deployments and the rights they need.
+// StrategyDetailsDeployment has the Deployments of an operator and the rights that they need.
 type StrategyDetailsDeployment struct {
-	// deployments are made in the namespace of the operator.
+	// deployments are created in the namespace of the operator.
 	// +required
 	DeploymentSpecs []StrategyDeploymentSpec `json:"deployments"`
 	// permissions are rights in each watched namespace.
@@ -184,8 +184,8 @@ type StrategyDetailsDeployment struct {
 	ClusterPermissions []StrategyDeploymentPermissions `json:"clusterPermissions,omitempty"`
 }
 
-// StrategyDeploymentPermissions are rights of one ServiceAccount. Names of roles are
-// computed from its JSON encoding: its fields and their order must not change.
+// StrategyDeploymentPermissions are rights of one ServiceAccount. The names of roles are
+// computed from its JSON encoding, so its fields and their order must not change.
 type StrategyDeploymentPermissions struct {
 	// serviceAccountName is the ServiceAccount; empty means "default".
 	// +required
@@ -203,7 +203,7 @@ type StrategyDeploymentSpec struct {
 	// spec of the Deployment.
 	// +required
 	Spec appsv1.DeploymentSpec `json:"spec"`
-	// label holds the labels of the Deployment itself.
+	// label contains the labels of the Deployment itself.
 	// +optional
 	Label map[string]string `json:"label,omitempty"`
 }
@@ -213,12 +213,12 @@ type CustomResourceDefinitions struct {
 	// owned CRDs are part of the bundle.
 	// +optional
 	Owned []CRDDescription `json:"owned,omitempty"`
-	// required CRDs come from elsewhere.
+	// required CRDs are provided by other operators.
 	// +optional
 	Required []CRDDescription `json:"required,omitempty"`
 }
 
-// CRDDescription is one version of a CRD, told to people.
+// CRDDescription describes one version of a CRD.
 type CRDDescription struct {
 	// name of the CRD: <plural>.<group>.
 	// +required
@@ -236,12 +236,12 @@ type APIServiceDefinitions struct {
 	// owned APIs are served by a Deployment of the operator.
 	// +optional
 	Owned []APIServiceDescription `json:"owned,omitempty"`
-	// required APIs come from elsewhere.
+	// required APIs are provided by other operators.
 	// +optional
 	Required []APIServiceDescription `json:"required,omitempty"`
 }
 
-// APIServiceDescription is one kind of an aggregated API.
+// APIServiceDescription describes one kind of an aggregated API.
 type APIServiceDescription struct {
 	// name is the plural name of the resource.
 	// +required
@@ -255,23 +255,23 @@ type APIServiceDescription struct {
 	// deploymentName is the Deployment of the operator that serves an owned API.
 	// +optional
 	DeploymentName string `json:"deploymentName,omitempty"`
-	// containerPort is the port that it serves on. When unset it is 443.
+	// containerPort is the port of the API's Service. Defaults to 443.
 	// +optional
 	ContainerPort int32 `json:"containerPort,omitempty"`
 
 	APIDescription `json:",inline"`
 }
 
-// APIDescription tells people what an API is for.
+// APIDescription describes an API for users.
 type APIDescription struct {
 	// +optional
 	DisplayName string `json:"displayName,omitempty"`
 	// +optional
 	Description string `json:"description,omitempty"`
-	// resources are kinds that the operator makes for an object of this API.
+	// resources are the kinds that the operator creates for an object of this API.
 	// +optional
 	Resources []APIResourceReference `json:"resources,omitempty"`
-	// statusDescriptors, specDescriptors and actionDescriptors explain single fields.
+	// statusDescriptors, specDescriptors and actionDescriptors describe single fields.
 	// +optional
 	StatusDescriptors []Descriptor `json:"statusDescriptors,omitempty"`
 	// +optional
@@ -280,7 +280,7 @@ type APIDescription struct {
 	ActionDescriptors []Descriptor `json:"actionDescriptors,omitempty"`
 }
 
-// APIResourceReference is a kind that an operator makes.
+// APIResourceReference is a kind that an operator creates.
 type APIResourceReference struct {
 	// name may be empty, as in many bundles.
 	// +optional
@@ -291,7 +291,7 @@ type APIResourceReference struct {
 	Version string `json:"version"`
 }
 
-// Descriptor explains one field of an API.
+// Descriptor describes one field of an API.
 type Descriptor struct {
 	// path of the field, below spec or status.
 	// +required
@@ -300,7 +300,7 @@ type Descriptor struct {
 	DisplayName string `json:"displayName,omitempty"`
 	// +optional
 	Description string `json:"description,omitempty"`
-	// x-descriptors say how a console shows the field.
+	// x-descriptors determine how a console shows the field.
 	// +optional
 	XDescriptors []string `json:"x-descriptors,omitempty"`
 	// value is any JSON value.
@@ -310,8 +310,8 @@ type Descriptor struct {
 
 // WebhookDescription is a webhook that an operator serves.
 type WebhookDescription struct {
-	// generateName is unique in the ClusterServiceVersion; an admission webhook and its
-	// configuration are named for it.
+	// generateName is unique in the ClusterServiceVersion. It is the name of an admission
+	// webhook, and the prefix of its configuration's name.
 	// +required
 	GenerateName string `json:"generateName"`
 	// +required
@@ -319,15 +319,15 @@ type WebhookDescription struct {
 	// deploymentName is the Deployment of the operator that serves the webhook.
 	// +optional
 	DeploymentName string `json:"deploymentName,omitempty"`
-	// containerPort is the port of the Service in front of it. When unset it is 443.
+	// containerPort is the port of the webhook's Service. Defaults to 443.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	ContainerPort int32 `json:"containerPort,omitempty"`
-	// targetPort is the port of the pod. When unset it is containerPort.
+	// targetPort is the port of the pod. Defaults to containerPort.
 	// +optional
 	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
-	// rules say which requests an admission webhook is asked about.
+	// rules select the requests for which an admission webhook is called.
 	// +optional
 	Rules []admissionregistrationv1.RuleWithOperations `json:"rules,omitempty"`
 	// +optional
@@ -338,11 +338,11 @@ type WebhookDescription struct {
 	ObjectSelector *metav1.LabelSelector `json:"objectSelector,omitempty"`
 	// +required
 	SideEffects *admissionregistrationv1.SideEffectClass `json:"sideEffects"`
-	// timeoutSeconds is how long, in seconds, the webhook may take.
+	// timeoutSeconds is the timeout of the webhook in seconds.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
-	// admissionReviewVersions are the versions of the review that the webhook
-	// understands, the preferred one first.
+	// admissionReviewVersions are the versions of the review that the webhook supports, the
+	// preferred one first.
 	// +required
 	AdmissionReviewVersions []string `json:"admissionReviewVersions"`
 	// reinvocationPolicy is for mutating webhooks only.
@@ -356,7 +356,7 @@ type WebhookDescription struct {
 	ConversionCRDs []string `json:"conversionCRDs,omitempty"`
 }
 
-// Maintainer is a person or a team to turn to.
+// Maintainer is a person or a team to contact.
 type Maintainer struct {
 	// +optional
 	Name string `json:"name,omitempty"`
@@ -364,7 +364,7 @@ type Maintainer struct {
 	Email string `json:"email,omitempty"`
 }
 
-// AppLink is a name and where it leads.
+// AppLink is a link with a name.
 type AppLink struct {
 	// +optional
 	Name string `json:"name,omitempty"`
@@ -372,10 +372,10 @@ type AppLink struct {
 	URL string `json:"url,omitempty"`
 }
 
-// Icon is a picture.
+// Icon is an image.
 type Icon struct {
-	// base64data is the picture in base64. It is kept as text: some authors break the
-	// lines, some leave it empty.
+	// base64data is the image in base64. It is a string because some authors break the
+	// lines, and some leave it empty.
 	// +required
 	Data string `json:"base64data"`
 	// mediatype is the media type, such as image/svg+xml.
@@ -383,7 +383,7 @@ type Icon struct {
 	MediaType string `json:"mediatype"`
 }
 
-// InstallMode reports whether a way of choosing namespaces is supported.
+// InstallMode states whether an install mode is supported.
 type InstallMode struct {
 	// +required
 	Type InstallModeType `json:"type"`
@@ -391,13 +391,13 @@ type InstallMode struct {
 	Supported bool `json:"supported"`
 }
 
-// CleanupSpec is read by nothing.
+// CleanupSpec is not used.
 type CleanupSpec struct {
 	// +required
 	Enabled bool `json:"enabled"`
 }
 
-// RelatedImage is an image under a name.
+// RelatedImage is an image with a name.
 type RelatedImage struct {
 	// +required
 	Name string `json:"name"`

@@ -1,10 +1,10 @@
 // Package v1alpha1 contains kinds of OLM Classic, group operators.coreos.com, version
-// v1alpha1: the ClusterServiceVersion, which every registry+v1 bundle carries and
-// which installs an operator, the CatalogSource, the Subscription that asks for an
-// operator of one, and the InstallPlan by which it comes.
+// v1alpha1. A ClusterServiceVersion is part of every registry+v1 bundle and installs an
+// operator. A CatalogSource is a catalog of operators, a Subscription selects an operator
+// from it, and an InstallPlan installs it.
 //
-// It describes data only. Reading a ClusterServiceVersion out of a bundle is
-// internal/bundle's job, making objects of it internal/render's.
+// It contains data types only. internal/bundle reads a ClusterServiceVersion from a
+// bundle, and internal/render creates objects from it.
 //
 // +kubebuilder:object:generate=true
 // +groupName=operators.coreos.com

@@ -5,32 +5,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Approval is who has to agree before operators are installed or updated.
+// Approval determines whether installations and updates require approval by a user.
 type Approval string
 
 const (
-	// ApprovalAutomatic means that nobody.
+	// ApprovalAutomatic means that no approval is required.
 	ApprovalAutomatic Approval = "Automatic"
-	// ApprovalManual means that a person, who sets spec.approved of the InstallPlan.
+	// ApprovalManual means that a user has to set spec.approved of the InstallPlan.
 	ApprovalManual Approval = "Manual"
 )
 
-// InstallPlanPhase is how far an InstallPlan is.
+// InstallPlanPhase is the phase of an InstallPlan.
 type InstallPlanPhase string
 
 const (
-	// InstallPlanPhaseNone means that nothing was done about it yet.
+	// InstallPlanPhaseNone means that the plan was not reconciled yet.
 	InstallPlanPhaseNone InstallPlanPhase = ""
-	// InstallPlanPhasePlanning is of old clusters; nothing sets it.
+	// InstallPlanPhasePlanning exists in old clusters only; it is not set any more.
 	InstallPlanPhasePlanning InstallPlanPhase = "Planning"
-	// InstallPlanPhaseRequiresApproval means that a person has to set spec.approved.
+	// InstallPlanPhaseRequiresApproval means that a user has to set spec.approved.
 	InstallPlanPhaseRequiresApproval InstallPlanPhase = "RequiresApproval"
-	// InstallPlanPhaseInstalling means that its steps are being executed, or are tried again.
+	// InstallPlanPhaseInstalling means that its steps are being executed or retried.
 	InstallPlanPhaseInstalling InstallPlanPhase = "Installing"
-	// InstallPlanPhaseComplete means that every step was executed. Nothing is done about it any more.
+	// InstallPlanPhaseComplete means that every step was executed. The phase is final.
 	InstallPlanPhaseComplete InstallPlanPhase = "Complete"
-	// InstallPlanPhaseFailed means that a step failed for too long, and is not tried again. Only a plan
-	// that is executed with the rights of a ServiceAccount is, when these rights change.
+	// InstallPlanPhaseFailed means that a step failed until the retry timeout. Only a plan with a
+	// service account is retried, when the rights of the account change.
 	InstallPlanPhaseFailed InstallPlanPhase = "Failed"
 )
 
@@ -39,33 +39,33 @@ const (
 	// InstallPlanInstalled means that every step was executed.
 	InstallPlanInstalled = "Installed"
 
-	// InstallPlanReasonInstallCheckFailed means that the OperatorGroup, or its ServiceAccount, is not as
-	// it must be, so that no step can be executed.
+	// InstallPlanReasonInstallCheckFailed means that the OperatorGroup or its ServiceAccount is
+	// missing or invalid, so that no step can be executed.
 	InstallPlanReasonInstallCheckFailed = "InstallCheckFailed"
 	// InstallPlanReasonComponentFailed means that a step failed.
 	InstallPlanReasonComponentFailed = "InstallComponentFailed"
-	// InstallPlanReasonUnknown means that the OperatorGroup is as it must be again.
+	// InstallPlanReasonUnknown means that the OperatorGroup is valid again.
 	InstallPlanReasonUnknown = "Unknown"
 )
 
-// StepStatus is how far a step of an InstallPlan is.
+// StepStatus is the status of a step of an InstallPlan.
 type StepStatus string
 
 const (
-	// StepStatusUnknown means that it was not tried yet.
+	// StepStatusUnknown means that the step was not executed yet.
 	StepStatusUnknown StepStatus = "Unknown"
-	// StepStatusNotPresent means that the object is not there, or is there no more.
+	// StepStatusNotPresent means that the object does not exist, or was deleted.
 	StepStatusNotPresent StepStatus = "NotPresent"
-	// StepStatusPresent means that the object was there, and is as the step says, unless it is of a kind that is left
-	// as it is.
+	// StepStatusPresent means that the object existed. It was updated to the manifest, unless objects
+	// of its kind are only created.
 	StepStatusPresent StepStatus = "Present"
 	// StepStatusCreated means that the object was created.
 	StepStatusCreated StepStatus = "Created"
-	// StepStatusNotCreated is of old clusters; it is taken for StepStatusNotPresent.
+	// StepStatusNotCreated exists in old clusters only; it is treated as StepStatusNotPresent.
 	StepStatusNotCreated StepStatus = "NotCreated"
 	// StepStatusWaitingForAPI means that the CRD was created, and its API is not served yet.
 	StepStatusWaitingForAPI StepStatus = "WaitingForApi"
-	// StepStatusUnsupportedResource means that nothing installs objects of that kind.
+	// StepStatusUnsupportedResource means that objects of this kind cannot be installed.
 	StepStatusUnsupportedResource StepStatus = "UnsupportedResource"
 )
 
@@ -73,30 +73,30 @@ const (
 const (
 	// BundleLookupPending means that the bundle is not unpacked yet.
 	BundleLookupPending = "BundleLookupPending"
-	// BundleLookupFailed means that the bundle could not be unpacked. Reason and message are those of the
-	// Job's condition.
+	// BundleLookupFailed means that the bundle could not be unpacked. Its reason and message are those
+	// of the Job's condition.
 	BundleLookupFailed = "BundleLookupFailed"
-	// BundleLookupNotPersisted means that the bundle has brought no steps to the plan yet.
+	// BundleLookupNotPersisted means that the steps of the bundle are not in the plan yet.
 	BundleLookupNotPersisted = "BundleLookupNotPersisted"
 
 	// BundleLookupReasonJobNotStarted means that there is no Job yet.
 	BundleLookupReasonJobNotStarted = "JobNotStarted"
-	// BundleLookupReasonJobIncomplete means that the Job runs.
+	// BundleLookupReasonJobIncomplete means that the Job is running.
 	BundleLookupReasonJobIncomplete = "JobIncomplete"
-	// BundleLookupReasonCatalogSourceMissing means that there is no CatalogSource to unpack it for.
+	// BundleLookupReasonCatalogSourceMissing means that the CatalogSource of the bundle does not exist.
 	BundleLookupReasonCatalogSourceMissing = "CatalogSourceMissing"
-	// BundleLookupReasonNotUnpacked goes with BundleLookupNotPersisted.
+	// BundleLookupReasonNotUnpacked is a reason of BundleLookupNotPersisted.
 	BundleLookupReasonNotUnpacked = "BundleNotUnpacked"
 )
 
-// KindBundleSecret is the kind, in steps, of a Secret that a bundle has. A step of the kind Secret
-// copies a Secret with a registry's login into the namespace.
+// KindBundleSecret is the kind, in steps, of a Secret in a bundle. A step of the kind Secret copies
+// a pull secret into the namespace.
 const KindBundleSecret = "BundleSecret"
 
 // AnnotationGeneratedBy, on a Subscription, names the InstallPlan that created it.
 const AnnotationGeneratedBy = "olm.generated-by"
 
-// InstallPlan is what is done to install or update operators of a namespace, step by step.
+// InstallPlan is a list of steps that install or update operators of a namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -111,10 +111,10 @@ type InstallPlan struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is what the plan is for, and whether it may be executed.
+	// spec names the operators of the plan, and whether it may be executed.
 	// +required
 	Spec InstallPlanSpec `json:"spec"`
-	// status is the steps, and how far they are. Controllers write it.
+	// status has the steps and their progress. Only controllers write it.
 	// +optional
 	Status InstallPlanStatus `json:"status,omitzero"`
 }
@@ -128,36 +128,36 @@ type InstallPlanList struct {
 	Items []InstallPlan `json:"items"`
 }
 
-// InstallPlanSpec is what a plan is for, and whether it may be executed.
+// InstallPlanSpec names the operators of a plan, and whether it may be executed.
 type InstallPlanSpec struct {
-	// clusterServiceVersionNames are the ClusterServiceVersions that the plan brings.
+	// clusterServiceVersionNames are the ClusterServiceVersions that the plan installs.
 	// +required
 	ClusterServiceVersionNames []string `json:"clusterServiceVersionNames"`
-	// approval is "Automatic" or "Manual": whether a person has to agree.
+	// approval is "Automatic" or "Manual". With "Manual" a user has to approve the plan.
 	// +required
 	Approval Approval `json:"approval"`
-	// approved is true when the plan may be executed. With the approval "Manual", a person
-	// sets it.
+	// approved is true when the plan may be executed. With the approval "Manual", a user sets
+	// it.
 	// +required
 	Approved bool `json:"approved"`
 	// generation counts the plans of a namespace.
 	// +optional
 	Generation int `json:"generation,omitempty"`
-	// source is of old clusters; nothing reads it.
+	// source exists in old clusters only; it is not used.
 	// +optional
 	CatalogSource string `json:"source,omitempty"`
-	// sourceNamespace is of old clusters; nothing reads it.
+	// sourceNamespace exists in old clusters only; it is not used.
 	// +optional
 	CatalogSourceNamespace string `json:"sourceNamespace,omitempty"`
 }
 
-// InstallPlanStatus is the steps of a plan, and how far they are.
+// InstallPlanStatus has the steps of a plan and their progress.
 type InstallPlanStatus struct {
-	// phase is "RequiresApproval", "Installing", "Complete" or "Failed"; empty while nothing was
-	// done.
+	// phase is "RequiresApproval", "Installing", "Complete" or "Failed"; empty until the plan is
+	// reconciled.
 	// +required
 	Phase InstallPlanPhase `json:"phase"`
-	// conditions are Installed.
+	// conditions has the condition Installed.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -165,26 +165,25 @@ type InstallPlanStatus struct {
 	// catalogSources are the names of the catalogs that the steps come from.
 	// +required
 	CatalogSources []string `json:"catalogSources"`
-	// plan is the steps, in the order in which they are executed.
+	// plan has the steps in the order of execution.
 	// +optional
 	Plan []*Step `json:"plan,omitempty"`
-	// bundleLookups are the bundles that had to be unpacked for the plan.
+	// bundleLookups are the bundles that were unpacked for the plan.
 	// +optional
 	BundleLookups []BundleLookup `json:"bundleLookups,omitempty"`
 	// attenuatedServiceAccountRef is the ServiceAccount with whose rights the steps are
-	// executed, all but those of CRDs. Unset: with those of the controller.
+	// executed, except steps of CRDs. When unset the rights of the controller are used.
 	// +optional
 	AttenuatedServiceAccountRef *corev1.ObjectReference `json:"attenuatedServiceAccountRef,omitempty"`
-	// startTime is when the first step was tried. How long a step that fails is tried again is
-	// measured from here.
+	// startTime is when the execution began. The retry timeout starts at this time.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// message is for people: what keeps the plan from being complete.
+	// message is a human-readable explanation of why the plan is not complete.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// InstallPlanCondition reports whether something holds of a plan.
+// InstallPlanCondition is a condition of a plan.
 type InstallPlanCondition struct {
 	// type is Installed.
 	// +required
@@ -198,10 +197,10 @@ type InstallPlanCondition struct {
 	// lastTransitionTime is when the status last changed.
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
-	// reason is one word for programs.
+	// reason is a machine-readable word in CamelCase.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// message is for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -214,37 +213,37 @@ type Step struct {
 	// resource is the object.
 	// +required
 	Resource StepResource `json:"resource"`
-	// optional is of old clusters; nothing reads it.
+	// optional exists in old clusters only; it is not used.
 	// +optional
 	Optional bool `json:"optional,omitempty"`
-	// status is how far the step is: "Unknown", "NotPresent", "Present", "Created", "WaitingForApi"
-	// or "UnsupportedResource".
+	// status of the step: "Unknown", "NotPresent", "Present", "Created", "WaitingForApi" or
+	// "UnsupportedResource".
 	// +required
 	Status StepStatus `json:"status"`
 }
 
 // StepResource is an object that a plan installs.
 type StepResource struct {
-	// sourceName is the name of the CatalogSource that the object comes from.
+	// sourceName is the name of the object's CatalogSource.
 	// +required
 	CatalogSource string `json:"sourceName"`
 	// sourceNamespace is the namespace of that CatalogSource.
 	// +required
 	CatalogSourceNamespace string `json:"sourceNamespace"`
-	// group of the object's API; empty is the core group.
+	// group of the object's API; empty for the core group.
 	// +required
 	Group string `json:"group"`
 	// version of the object's API.
 	// +required
 	Version string `json:"version"`
-	// kind of the object. "BundleSecret" is a Secret that the bundle has, "Secret" one that is
-	// copied for its logins of registries.
+	// kind of the object. "BundleSecret" is a Secret in the bundle, "Secret" a pull secret that
+	// is copied.
 	// +required
 	Kind string `json:"kind"`
 	// name of the object.
 	// +required
 	Name string `json:"name"`
-	// manifest is the object as JSON, or, as JSON too, the ConfigMap that has it.
+	// manifest is the object as JSON, or a reference, as JSON, to the ConfigMap that contains it.
 	// +optional
 	Manifest string `json:"manifest,omitempty"`
 }
@@ -257,10 +256,10 @@ type BundleLookup struct {
 	// identifier is the name of the bundle's ClusterServiceVersion.
 	// +required
 	Identifier string `json:"identifier"`
-	// replaces is the name of the ClusterServiceVersion that it replaces; empty is none.
+	// replaces is the name of the ClusterServiceVersion that it replaces; empty for none.
 	// +required
 	Replaces string `json:"replaces"`
-	// catalogSourceRef is the CatalogSource that the bundle comes from.
+	// catalogSourceRef is the CatalogSource of the bundle.
 	// +required
 	CatalogSourceRef *corev1.ObjectReference `json:"catalogSourceRef"`
 	// conditions are BundleLookupPending, BundleLookupFailed and BundleLookupNotPersisted.
@@ -268,13 +267,13 @@ type BundleLookup struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []BundleLookupCondition `json:"conditions,omitempty"`
-	// properties are those of the bundle in the catalog, as JSON. The ClusterServiceVersion gets
-	// them as an annotation.
+	// properties are the properties of the bundle in the catalog, as JSON. They are set as an
+	// annotation of the ClusterServiceVersion.
 	// +optional
 	Properties string `json:"properties,omitempty"`
 }
 
-// BundleLookupCondition reports whether something holds of a bundle that is unpacked.
+// BundleLookupCondition is a condition of a bundle that is unpacked.
 type BundleLookupCondition struct {
 	// type is BundleLookupPending, BundleLookupFailed or BundleLookupNotPersisted.
 	// +required
@@ -282,10 +281,10 @@ type BundleLookupCondition struct {
 	// status is "True", "False" or "Unknown".
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
-	// reason is one word for programs.
+	// reason is a machine-readable word in CamelCase.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// message is for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// lastUpdateTime is when the condition was last written.

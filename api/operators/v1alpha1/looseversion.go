@@ -6,15 +6,14 @@ import (
 	"fmt"
 )
 
-// LooseVersion is the text of a version. People who write manifests by hand forget
-// the quotes, and YAML then makes a number of 1.16; so a JSON number is read as its
-// digits. It is always written as a string, and nothing here says that the text is a
-// valid version.
+// LooseVersion is the text of a version, which need not be valid. It accepts a JSON number
+// as its digits, because authors forget the quotes and YAML then reads 1.16 as a number. It
+// is always written as a string.
 //
 // +kubebuilder:validation:Type=string
 type LooseVersion string
 
-// UnmarshalJSON reads a string, a number or null. Anything else is an error.
+// UnmarshalJSON accepts a string, a number or null. It returns an error for anything else.
 func (v *LooseVersion) UnmarshalJSON(data []byte) error {
 	data = bytes.TrimSpace(data)
 	if bytes.Equal(data, []byte("null")) {

@@ -6,31 +6,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// SubscriptionState is how far a Subscription is.
+// SubscriptionState is the state of a Subscription.
 type SubscriptionState string
 
 const (
-	// SubscriptionStateNone means that nothing was chosen yet.
+	// SubscriptionStateNone means that the Subscription was not resolved yet.
 	SubscriptionStateNone SubscriptionState = ""
-	// SubscriptionStateUpgradePending means that a ClusterServiceVersion was chosen that is not there yet.
+	// SubscriptionStateUpgradePending means that the chosen ClusterServiceVersion does not exist yet.
 	SubscriptionStateUpgradePending SubscriptionState = "UpgradePending"
-	// SubscriptionStateAtLatest means that the ClusterServiceVersion that was chosen is there.
+	// SubscriptionStateAtLatest means that the chosen ClusterServiceVersion exists.
 	SubscriptionStateAtLatest SubscriptionState = "AtLatestKnown"
-	// SubscriptionStateFailed means that the InstallPlan has failed, in a namespace where what failed may be
-	// replaced.
+	// SubscriptionStateFailed means that the InstallPlan has failed, in a namespace whose OperatorGroup
+	// allows failed operators to be replaced.
 	SubscriptionStateFailed SubscriptionState = "UpgradeFailed"
-	// SubscriptionStateUpgradeAvailable is of old clusters; nothing sets it.
+	// SubscriptionStateUpgradeAvailable exists in old clusters only; it is not set any more.
 	SubscriptionStateUpgradeAvailable SubscriptionState = "UpgradeAvailable"
 )
 
-// Conditions of Subscriptions. Each tells of something wrong: one that is absent, or False, is well.
+// Conditions of Subscriptions. Each reports a problem: it is absent or False when there is none.
 const (
-	// SubscriptionCatalogSourcesUnhealthy means that a catalog that is read is missing or cannot be read.
+	// SubscriptionCatalogSourcesUnhealthy means that a catalog is missing or cannot be read.
 	SubscriptionCatalogSourcesUnhealthy = "CatalogSourcesUnhealthy"
-	// SubscriptionInstallPlanMissing means that status.installPlanRef leads nowhere.
+	// SubscriptionInstallPlanMissing means that the InstallPlan in status.installPlanRef does not exist.
 	SubscriptionInstallPlanMissing = "InstallPlanMissing"
-	// SubscriptionInstallPlanPending means that the InstallPlan is not complete yet. Its reason is the phase of
-	// the plan, or InstallPlanNotYetReconciled.
+	// SubscriptionInstallPlanPending means that the InstallPlan is not complete yet. Its reason is the
+	// phase of the plan, or InstallPlanNotYetReconciled.
 	SubscriptionInstallPlanPending = "InstallPlanPending"
 	// SubscriptionInstallPlanFailed means that the InstallPlan has failed.
 	SubscriptionInstallPlanFailed = "InstallPlanFailed"
@@ -38,29 +38,30 @@ const (
 	SubscriptionResolutionFailed = "ResolutionFailed"
 	// SubscriptionBundleUnpacking means that a bundle is being unpacked.
 	SubscriptionBundleUnpacking = "BundleUnpacking"
-	// SubscriptionBundleUnpackFailed means that a bundle could not be unpacked, or no InstallPlan be made of it.
+	// SubscriptionBundleUnpackFailed means that a bundle could not be unpacked, or that the InstallPlan
+	// could not be created.
 	SubscriptionBundleUnpackFailed = "BundleUnpackFailed"
 	// SubscriptionPackageDeprecated means that the catalog deprecates the package.
 	SubscriptionPackageDeprecated = "PackageDeprecated"
 	// SubscriptionChannelDeprecated means that the catalog deprecates the channel.
 	SubscriptionChannelDeprecated = "ChannelDeprecated"
-	// SubscriptionBundleDeprecated means that the catalog deprecates what is installed.
+	// SubscriptionBundleDeprecated means that the catalog deprecates the installed bundle.
 	SubscriptionBundleDeprecated = "BundleDeprecated"
-	// SubscriptionDeprecated is what the three before it say together.
+	// SubscriptionDeprecated combines the three deprecation conditions above.
 	SubscriptionDeprecated = "Deprecated"
 )
 
 // Reasons of these conditions.
 const (
-	// NoCatalogSourcesFound means that there is no catalog at all.
+	// NoCatalogSourcesFound means that there is no catalog.
 	NoCatalogSourcesFound = "NoCatalogSourcesFound"
 	// AllCatalogSourcesHealthy means that every catalog can be read.
 	AllCatalogSourcesHealthy = "AllCatalogSourcesHealthy"
-	// UnhealthyCatalogSourceFound means that one cannot be read.
+	// UnhealthyCatalogSourceFound means that a catalog cannot be read.
 	UnhealthyCatalogSourceFound = "UnhealthyCatalogSourceFound"
 	// CatalogSourcesAdded means that there are more catalogs than before.
 	CatalogSourcesAdded = "CatalogSourcesAdded"
-	// CatalogSourcesUpdated means that what is known of a catalog has changed.
+	// CatalogSourcesUpdated means that the health of a catalog has changed.
 	CatalogSourcesUpdated = "CatalogSourcesUpdated"
 	// CatalogSourcesDeleted means that there are fewer catalogs than before.
 	CatalogSourcesDeleted = "CatalogSourcesDeleted"
@@ -68,23 +69,24 @@ const (
 	ReferencedInstallPlanNotFound = "ReferencedInstallPlanNotFound"
 	// InstallPlanNotYetReconciled means that the InstallPlan has no phase yet.
 	InstallPlanNotYetReconciled = "InstallPlanNotYetReconciled"
-	// ReasonInstallPlanFailed means that the InstallPlan has failed and does not say why.
+	// ReasonInstallPlanFailed means that the InstallPlan has failed without a reason.
 	ReasonInstallPlanFailed = "InstallPlanFailed"
-	// ConstraintsNotSatisfiable means that what is wanted contradicts itself, or is not offered.
+	// ConstraintsNotSatisfiable means that the constraints contradict each other, or that no catalog
+	// offers a required bundle.
 	ConstraintsNotSatisfiable = "ConstraintsNotSatisfiable"
-	// ErrorPreventedResolution means that the choice was not come to.
+	// ErrorPreventedResolution means that the resolution failed because of an error.
 	ErrorPreventedResolution = "ErrorPreventedResolution"
-	// UnpackingInProgress goes with BundleUnpacking.
+	// UnpackingInProgress is the reason of BundleUnpacking.
 	UnpackingInProgress = "UnpackingInProgress"
-	// ReasonBundleUnpackFailed goes with BundleUnpackFailed.
+	// ReasonBundleUnpackFailed is a reason of BundleUnpackFailed.
 	ReasonBundleUnpackFailed = "BundleUnpackFailed"
-	// ErrorPreventedUnpacking means that a bundle has content that is none.
+	// ErrorPreventedUnpacking means that the content of a bundle is invalid.
 	ErrorPreventedUnpacking = "ErrorPreventedUnpacking"
-	// EnsureInstallPlanFailed means that the InstallPlan could not be written.
+	// EnsureInstallPlanFailed means that the InstallPlan could not be created.
 	EnsureInstallPlanFailed = "EnsureInstallPlanFailed"
 )
 
-// Subscription asks for an operator of a catalog, and for its updates.
+// Subscription installs an operator from a catalog and keeps it updated.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -99,10 +101,10 @@ type Subscription struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is what is asked for.
+	// spec selects the operator.
 	// +required
 	Spec SubscriptionSpec `json:"spec"`
-	// status is what was chosen and what became of it. Controllers write it.
+	// status is the chosen operator and the state of its installation. Only controllers write it.
 	// +optional
 	Status SubscriptionStatus `json:"status,omitzero"`
 }
@@ -116,61 +118,62 @@ type SubscriptionList struct {
 	Items []Subscription `json:"items"`
 }
 
-// SubscriptionSpec is what is asked for.
+// SubscriptionSpec selects an operator.
 type SubscriptionSpec struct {
 	// source is the name of the CatalogSource.
 	// +required
 	CatalogSource string `json:"source"`
-	// sourceNamespace is its namespace: that of the Subscription, or that of global catalogs.
+	// sourceNamespace is the namespace of the CatalogSource: that of the Subscription, or that of
+	// global catalogs.
 	// +required
 	CatalogSourceNamespace string `json:"sourceNamespace"`
 	// name is the name of the package.
 	// +required
 	Package string `json:"name"`
-	// channel is the channel that is followed. When unset the package's default channel is
-	// preferred, and others are taken where it has nothing.
+	// channel is the channel to follow. When unset the package's default channel is preferred, and
+	// other channels are used if it has no suitable bundle.
 	// +optional
 	Channel string `json:"channel,omitempty"`
-	// startingCSV is the ClusterServiceVersion that is installed first. When unset that is the
-	// newest of the channel.
+	// startingCSV is the ClusterServiceVersion to install first. Defaults to the newest one in the
+	// channel.
 	// +optional
 	StartingCSV string `json:"startingCSV,omitempty"`
-	// installPlanApproval is "Manual" when a person has to agree to each installation and update.
-	// Anything else is "Automatic".
+	// installPlanApproval is "Manual" when a user has to approve each installation and update.
+	// Any other value means "Automatic".
 	// +optional
 	InstallPlanApproval Approval `json:"installPlanApproval,omitempty"`
-	// config is set on every Deployment of the operator.
+	// config configures every Deployment of the operator.
 	// +optional
 	Config *SubscriptionConfig `json:"config,omitempty"`
 }
 
-// SubscriptionStatus is what was chosen and what became of it.
+// SubscriptionStatus is the chosen operator and the state of its installation.
 type SubscriptionStatus struct {
-	// currentCSV is the ClusterServiceVersion that was last chosen.
+	// currentCSV is the ClusterServiceVersion that was chosen last.
 	// +optional
 	CurrentCSV string `json:"currentCSV,omitempty"`
-	// installedCSV is the one that was last seen to be there.
+	// installedCSV is the chosen ClusterServiceVersion that was last observed to exist.
 	// +optional
 	InstalledCSV string `json:"installedCSV,omitempty"`
-	// installplan is installPlanRef in an older form.
+	// installplan is an older form of installPlanRef.
 	// +optional
 	Install *InstallPlanReference `json:"installplan,omitempty"`
-	// state is how far the Subscription is: UpgradePending, AtLatestKnown or UpgradeFailed.
+	// state of the Subscription: UpgradePending, AtLatestKnown or UpgradeFailed.
 	// +optional
 	State SubscriptionState `json:"state,omitempty"`
-	// reason is of old clusters; nothing writes it.
+	// reason exists in old clusters only; it is not set any more.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// installPlanGeneration is the generation of the InstallPlan.
 	// +optional
 	InstallPlanGeneration int `json:"installPlanGeneration,omitempty"`
-	// installPlanRef is the InstallPlan that brings currentCSV.
+	// installPlanRef is the InstallPlan that installs currentCSV.
 	// +optional
 	InstallPlanRef *corev1.ObjectReference `json:"installPlanRef,omitempty"`
-	// catalogHealth is how the catalogs are that are read for the Subscription, by namespace and name.
+	// catalogHealth is the health of the catalogs for the Subscription, sorted by namespace and name.
 	// +optional
 	CatalogHealth []SubscriptionCatalogHealth `json:"catalogHealth,omitempty"`
-	// conditions tell what is wrong.
+	// conditions report problems.
 	// +optional
 	Conditions []SubscriptionCondition `json:"conditions,omitempty"`
 	// lastUpdated is when the status was last written.
@@ -178,7 +181,7 @@ type SubscriptionStatus struct {
 	LastUpdated metav1.Time `json:"lastUpdated"`
 }
 
-// InstallPlanReference names an InstallPlan.
+// InstallPlanReference refers to an InstallPlan.
 type InstallPlanReference struct {
 	// +required
 	APIVersion string `json:"apiVersion"`
@@ -191,19 +194,19 @@ type InstallPlanReference struct {
 	UID types.UID `json:"uuid"`
 }
 
-// SubscriptionCatalogHealth is how a catalog is.
+// SubscriptionCatalogHealth is the health of a catalog.
 type SubscriptionCatalogHealth struct {
 	// +required
 	CatalogSourceRef *corev1.ObjectReference `json:"catalogSourceRef"`
-	// lastUpdated is when healthy was found out.
+	// lastUpdated is when the health was determined.
 	// +required
 	LastUpdated *metav1.Time `json:"lastUpdated"`
-	// healthy reports whether the objects that serve the catalog are as they must be.
+	// healthy reports whether the catalog is served.
 	// +required
 	Healthy bool `json:"healthy"`
 }
 
-// SubscriptionCondition is something that may be wrong with a Subscription.
+// SubscriptionCondition reports a problem of a Subscription.
 type SubscriptionCondition struct {
 	// +required
 	Type string `json:"type"`
@@ -213,7 +216,7 @@ type SubscriptionCondition struct {
 	Reason string `json:"reason,omitempty"`
 	// +optional
 	Message string `json:"message,omitempty"`
-	// lastHeartbeatTime is of old clusters; nothing writes it.
+	// lastHeartbeatTime exists in old clusters only; it is not set any more.
 	// +optional
 	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`
 	// lastTransitionTime is when the condition last changed.

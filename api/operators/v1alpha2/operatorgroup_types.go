@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// OperatorGroup says which namespaces the operators of its namespace watch.
+// OperatorGroup selects the namespaces that the operators in its namespace watch.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -35,28 +35,28 @@ type OperatorGroupList struct {
 
 // OperatorGroupSpec is the desired state of an OperatorGroup.
 type OperatorGroupSpec struct {
-	// selector chooses the watched namespaces by their labels. It is ignored when targetNamespaces
-	// names any; when both are unset or empty, all namespaces are watched.
+	// selector selects the watched namespaces by their labels. It is ignored when targetNamespaces
+	// is not empty. When both are unset or empty, all namespaces are watched.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 	// targetNamespaces are the watched namespaces. They need not exist.
 	// +optional
 	TargetNamespaces []string `json:"targetNamespaces,omitempty"`
-	// serviceAccountName is the ServiceAccount, of the same namespace, that operators are installed
-	// by. Unset means that they are installed with all rights.
+	// serviceAccountName is the ServiceAccount, in the same namespace, whose rights are used to
+	// install operators. When unset they are installed with all rights.
 	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
-	// staticProvidedAPIs leaves the annotation olm.providedAPIs as people wrote it.
+	// staticProvidedAPIs prevents controllers from changing the annotation olm.providedAPIs.
 	// +optional
 	StaticProvidedAPIs bool `json:"staticProvidedAPIs,omitempty"`
 }
 
 // OperatorGroupStatus is the observed state of an OperatorGroup.
 type OperatorGroupStatus struct {
-	// namespaces are the watched namespaces; the empty name alone stands for all.
+	// namespaces are the watched namespaces. A single empty name means all namespaces.
 	// +optional
 	Namespaces []string `json:"namespaces,omitempty"`
-	// serviceAccountRef is the ServiceAccount that operators are installed by.
+	// serviceAccountRef is the ServiceAccount whose rights are used to install operators.
 	// +optional
 	ServiceAccountRef *corev1.ObjectReference `json:"serviceAccountRef,omitempty"`
 	// lastUpdated is when namespaces last changed.

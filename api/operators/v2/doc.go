@@ -1,7 +1,7 @@
-// Package v2 contains the OperatorCondition of group operators.coreos.com, version v2: how an operator
-// tells what state it is in.
+// Package v2 contains the OperatorCondition of group operators.coreos.com, version v2, by which an
+// operator reports its state.
 //
-// It describes data only: what is made of the kind is in internal/classic/condition.
+// It contains data types only. The controllers are in internal/classic/condition.
 //
 // +kubebuilder:object:generate=true
 // +groupName=operators.coreos.com

@@ -7,16 +7,15 @@ import (
 )
 
 const (
-	// Upgradeable is the type of the only condition that has a meaning: whether the operator may be
+	// Upgradeable is the type of the only condition that is evaluated: whether the operator may be
 	// replaced by a newer one.
 	Upgradeable = "Upgradeable"
-	// NameVariable is the environment variable that tells an operator the name of its
-	// OperatorCondition.
+	// NameVariable is the environment variable with the name of an operator's OperatorCondition.
 	NameVariable = "OPERATOR_CONDITION_NAME"
 )
 
-// OperatorCondition is how an operator tells what state it is in. There is one for each
-// ClusterServiceVersion, of the same name.
+// OperatorCondition is the interface by which an operator reports its state. There is one for each
+// ClusterServiceVersion, with the same name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -28,10 +27,10 @@ type OperatorCondition struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec holds what the operator and an administrator say.
+	// spec contains the conditions of the operator and the overrides of an administrator.
 	// +optional
 	Spec OperatorConditionSpec `json:"spec,omitzero"`
-	// status holds what counts.
+	// status contains the conditions that are evaluated.
 	// +optional
 	Status OperatorConditionStatus `json:"status,omitzero"`
 }
@@ -45,25 +44,26 @@ type OperatorConditionList struct {
 	Items []OperatorCondition `json:"items"`
 }
 
-// OperatorConditionSpec is what the operator and an administrator say.
+// OperatorConditionSpec contains the conditions of the operator and the overrides of an administrator.
 type OperatorConditionSpec struct {
 	// serviceAccounts are the ServiceAccounts of the operator, which may write the object.
 	// +optional
 	ServiceAccounts []string `json:"serviceAccounts,omitempty"`
-	// deployments are the Deployments of the operator, which are told the name of the object.
+	// deployments are the Deployments of the operator. They get the name of the object in an
+	// environment variable.
 	// +optional
 	Deployments []string `json:"deployments,omitempty"`
-	// overrides count before the conditions of the same type.
+	// overrides take precedence over the conditions of the same type.
 	// +optional
 	Overrides []operatorsv1.ConditionOverride `json:"overrides,omitempty"`
-	// conditions are what the operator says.
+	// conditions are the conditions that the operator reports.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// OperatorConditionStatus is what was seen of the spec.
+// OperatorConditionStatus contains the observed conditions of the spec.
 type OperatorConditionStatus struct {
-	// conditions are those of the spec, with the generation at which they were seen.
+	// conditions are the conditions of the spec, with the observed generation.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

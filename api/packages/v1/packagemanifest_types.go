@@ -17,7 +17,7 @@ const (
 	// elsewhere, and contain other characters.
 	LabelProvider = "provider"
 	// LabelProviderURL is a URL with information about the publisher. The same applies to its
-// value.
+	// value.
 	LabelProviderURL = "provider-url"
 	// LabelOS and LabelArch are the prefixes of labels for the platforms that the package
 	// supports; their value is LabelSupported. A package without an operating system supports
