@@ -216,7 +216,7 @@ func TestAuthorityStale(t *testing.T) {
 	ca := newTestAuthority(t, now)
 	for at, want := range map[time.Time]string{
 		now:                              "",
-		now.Add(-2 * clockSkew):               "not valid yet",
+		now.Add(-2 * clockSkew):          "not valid yet",
 		ca.RenewAt().Add(-time.Second):   "",
 		ca.RenewAt():                     "due for renewal",
 		now.Add(AuthorityValidity + 1e9): "due for renewal",

@@ -11,7 +11,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=mc
-// +kubebuilder:printcolumn:name="GeneratedByController",type=string,JSONPath=`.metadata.annotations.machineconfiguration\.openshift\.io/generated-by-controller-version`,description="Version of the controller that generated the machine config. Empty when a person wrote it."
+// +kubebuilder:printcolumn:name="GeneratedByController",type=string,JSONPath=`.metadata.annotations.machineconfiguration\.openshift\.io/generated-by-controller-version`,description="Version of the controller that generated the machine config. Empty if a user created it."
 // +kubebuilder:printcolumn:name="IgnitionVersion",type=string,JSONPath=`.spec.config.ignition.version`,description="Version of the Ignition configuration in the machine config."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type MachineConfig struct {

@@ -26,14 +26,14 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=mcp
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Config",type=string,JSONPath=`.status.configuration.name`,description="The configuration that all nodes of the pool had last."
+// +kubebuilder:printcolumn:name="Config",type=string,JSONPath=`.status.configuration.name`,description="The last configuration that all nodes of the pool had."
 // +kubebuilder:printcolumn:name="Updated",type=string,JSONPath=`.status.conditions[?(@.type=="Updated")].status`,description="Whether all nodes have the configuration of the pool."
-// +kubebuilder:printcolumn:name="Updating",type=string,JSONPath=`.status.conditions[?(@.type=="Updating")].status`,description="Whether nodes are being brought to it."
-// +kubebuilder:printcolumn:name="Degraded",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].status`,description="Whether that fails."
-// +kubebuilder:printcolumn:name="MachineCount",type=number,JSONPath=`.status.machineCount`,description="How many nodes the pool has."
-// +kubebuilder:printcolumn:name="ReadyMachineCount",type=number,JSONPath=`.status.readyMachineCount`,description="How many of them have the configuration and are ready."
-// +kubebuilder:printcolumn:name="UpdatedMachineCount",type=number,JSONPath=`.status.updatedMachineCount`,description="How many of them have the configuration."
-// +kubebuilder:printcolumn:name="DegradedMachineCount",type=number,JSONPath=`.status.degradedMachineCount`,description="How many of them report a failure."
+// +kubebuilder:printcolumn:name="Updating",type=string,JSONPath=`.status.conditions[?(@.type=="Updating")].status`,description="Whether nodes are being updated to it."
+// +kubebuilder:printcolumn:name="Degraded",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].status`,description="Whether the update fails."
+// +kubebuilder:printcolumn:name="MachineCount",type=number,JSONPath=`.status.machineCount`,description="The number of nodes in the pool."
+// +kubebuilder:printcolumn:name="ReadyMachineCount",type=number,JSONPath=`.status.readyMachineCount`,description="The number of nodes that have the configuration and are ready."
+// +kubebuilder:printcolumn:name="UpdatedMachineCount",type=number,JSONPath=`.status.updatedMachineCount`,description="The number of nodes that have the configuration."
+// +kubebuilder:printcolumn:name="DegradedMachineCount",type=number,JSONPath=`.status.degradedMachineCount`,description="The number of nodes that report a failed update."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type MachineConfigPool struct {
 	metav1.TypeMeta `json:",inline"`

@@ -71,9 +71,9 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=catsrc,categories=olm
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Display",type=string,JSONPath=`.spec.displayName`,description="The name of the catalog for people."
-// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.sourceType`,description="Where the content comes from."
-// +kubebuilder:printcolumn:name="Publisher",type=string,JSONPath=`.spec.publisher`,description="Who publishes the catalog."
+// +kubebuilder:printcolumn:name="Display",type=string,JSONPath=`.spec.displayName`,description="The display name of the catalog."
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.sourceType`,description="The type of the source."
+// +kubebuilder:printcolumn:name="Publisher",type=string,JSONPath=`.spec.publisher`,description="The publisher of the catalog."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type CatalogSource struct {
 	metav1.TypeMeta `json:",inline"`

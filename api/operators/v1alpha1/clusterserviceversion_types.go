@@ -48,11 +48,11 @@ const (
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=clusterserviceversions,shortName={csv,csvs},categories=olm,scope=Namespaced
-// +kubebuilder:printcolumn:name="Display",type=string,JSONPath=`.spec.displayName`,description="The name of the operator for people"
+// +kubebuilder:printcolumn:name="Display",type=string,JSONPath=`.spec.displayName`,description="The display name of the operator"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`,description="The version of the operator"
 // +kubebuilder:printcolumn:name="Release",type=string,JSONPath=`.spec.release`,description="The build of the version"
-// +kubebuilder:printcolumn:name="Replaces",type=string,JSONPath=`.spec.replaces`,description="The ClusterServiceVersion that this one is an update of"
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far the installation is"
+// +kubebuilder:printcolumn:name="Replaces",type=string,JSONPath=`.spec.replaces`,description="The ClusterServiceVersion that this one replaces"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="The phase of the installation"
 type ClusterServiceVersion struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.

@@ -103,7 +103,7 @@ const AnnotationGeneratedBy = "olm.generated-by"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=ip,categories=olm,scope=Namespaced
 // +kubebuilder:printcolumn:name="CSV",type=string,JSONPath=`.spec.clusterServiceVersionNames[0]`,description="The first ClusterServiceVersion of the plan"
-// +kubebuilder:printcolumn:name="Approval",type=string,JSONPath=`.spec.approval`,description="Who has to agree"
+// +kubebuilder:printcolumn:name="Approval",type=string,JSONPath=`.spec.approval`,description="Whether approval is automatic or manual"
 // +kubebuilder:printcolumn:name="Approved",type=boolean,JSONPath=`.spec.approved`,description="Whether the plan may be executed"
 type InstallPlan struct {
 	metav1.TypeMeta `json:",inline"`

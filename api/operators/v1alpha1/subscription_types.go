@@ -92,9 +92,9 @@ const (
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName={sub,subs},categories=olm,scope=Namespaced
-// +kubebuilder:printcolumn:name="Package",type=string,JSONPath=`.spec.name`,description="The package that is asked for"
-// +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.spec.source`,description="The catalog that it comes from"
-// +kubebuilder:printcolumn:name="Channel",type=string,JSONPath=`.spec.channel`,description="The channel that is followed"
+// +kubebuilder:printcolumn:name="Package",type=string,JSONPath=`.spec.name`,description="The package to install"
+// +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.spec.source`,description="The catalog of the package"
+// +kubebuilder:printcolumn:name="Channel",type=string,JSONPath=`.spec.channel`,description="The channel to follow"
 type Subscription struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.

@@ -100,7 +100,7 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 
-	again, err := a.ensureCopies(ctx, p.wanted)
+	requeueAfter, err := a.ensureCopies(ctx, p.wanted)
 	if err == nil && !watchesAllNamespaces(csv) {
 		err = a.copyRoles(ctx)
 	}
@@ -108,7 +108,7 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 
-	return ctrl.Result{RequeueAfter: again}, nil
+	return ctrl.Result{RequeueAfter: requeueAfter}, nil
 }
 
 // gatherFacts reads the facts that determine the places of a ClusterServiceVersion's copies.
@@ -171,9 +171,9 @@ func (a *copyRun) deleteSurplusCopies(ctx context.Context, surplus []*metav1.Par
 	return work.Wait()
 }
 
-// ensureCopies creates and updates copies. again is the time until the next check of copies that are not in the cache
+// ensureCopies creates and updates copies. requeueAfter is the time until the next check of copies that are not in the cache
 // yet; zero when all are.
-func (a *copyRun) ensureCopies(ctx context.Context, namespaces sets.Set[string]) (again time.Duration, err error) {
+func (a *copyRun) ensureCopies(ctx context.Context, namespaces sets.Set[string]) (requeueAfter time.Duration, err error) {
 	wanted, err := newCopyContent(a.source)
 	if err != nil {
 		return 0, err
@@ -194,7 +194,7 @@ func (a *copyRun) ensureCopies(ctx context.Context, namespaces sets.Set[string])
 		case ok && known.objectHash == wanted.objectHash && known.statusHash == wanted.statusHash:
 			a.markUpToDate(namespace, known.uid)
 			if found == nil {
-				again = cacheSyncTimeout
+				requeueAfter = cacheSyncTimeout
 			}
 			continue
 		}
@@ -209,10 +209,10 @@ func (a *copyRun) ensureCopies(ctx context.Context, namespaces sets.Set[string])
 
 	err = work.Wait()
 	if a.lost {
-		again = lostCopyRetryInterval
+		requeueAfter = lostCopyRetryInterval
 	}
 
-	return again, err
+	return requeueAfter, err
 }
 
 // lookUpRecord returns the record of a copy. ok is false when the copy must be read.
@@ -261,12 +261,12 @@ func (a *copyRun) readUnknownCopies(ctx context.Context, namespaces sets.Set[str
 }
 
 // ensureCopy creates or updates one copy.
-func (a *copyRun) ensureCopy(ctx context.Context, key types.NamespacedName, wanted *copyContent, isThere bool, known record, isKnown bool) (err error) {
+func (a *copyRun) ensureCopy(ctx context.Context, key types.NamespacedName, wanted *copyContent, exists bool, known record, isKnown bool) (err error) {
 	copied := &v1alpha1.ClusterServiceVersion{}
 	copied.Namespace, copied.Name = key.Namespace, key.Name
 	switch {
 	case isKnown:
-	case !isThere:
+	case !exists:
 		wanted.applyTo(copied)
 		err = a.client.Create(ctx, copied)
 		if err == nil {

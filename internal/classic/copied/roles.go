@@ -48,7 +48,7 @@ func (a *copyRun) copyRoles(ctx context.Context) error {
 // copyRights copies Roles to a namespace, and the RoleBindings of Roles that are up to date there. It does not bind a
 // Role of the same name that another client created.
 func (a *copyRun) copyRights(ctx context.Context, rights group.Rights, namespace string, uid types.UID) error {
-	isThere := map[string]bool{}
+	isUpToDate := map[string]bool{}
 	for _, role := range rights.Roles {
 		copied, err := a.copyRole(ctx, role, namespace, uid)
 		if err != nil {
@@ -57,11 +57,11 @@ func (a *copyRun) copyRights(ctx context.Context, rights group.Rights, namespace
 		if !copied {
 			ctrl.LoggerFrom(ctx).Info("Not binding a Role for an operator: it is no copy, or has just changed", "role", namespace+"/"+role.Name)
 		}
-		isThere[role.Name] = copied
+		isUpToDate[role.Name] = copied
 	}
 
 	for _, binding := range rights.Bindings {
-		if !isThere[binding.RoleRef.Name] {
+		if !isUpToDate[binding.RoleRef.Name] {
 			continue
 		}
 		if err := a.copyBinding(ctx, binding, namespace, uid); err != nil {

@@ -44,8 +44,8 @@ func (c *clientCache) clientFor(ctx context.Context, account *corev1.ObjectRefer
 		user = fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name)
 	}
 
-	if kept, ok := c.cached.Get(user); ok {
-		return kept.(client.Client), nil
+	if existing, ok := c.cached.Get(user); ok {
+		return existing.(client.Client), nil
 	}
 
 	config := rest.CopyConfig(c.config)

@@ -188,11 +188,11 @@ func (x *execution) annotateInstalledAlongside(ctx context.Context, step *v1alph
 		if !strings.HasPrefix(key, csvinfo.AnnotationInstalledAlongside) || annotations[key] == own {
 			continue
 		}
-		there, err := x.existsAsOriginal(ctx, annotations[key])
+		exists, err := x.existsAsOriginal(ctx, annotations[key])
 		if err != nil {
 			return err
 		}
-		if !there {
+		if !exists {
 			delete(annotations, key)
 		}
 	}

@@ -61,9 +61,9 @@ func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan)
 			continue
 		}
 
-		ctx, warned := collectWarnings(ctx)
+		ctx, collected := collectWarnings(ctx)
 		err := x.executeStep(ctx, step)
-		x.emitWarnings(i, step, warned.list())
+		x.emitWarnings(i, step, collected.list())
 		if err != nil {
 			return err
 		}
@@ -73,8 +73,8 @@ func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan)
 }
 
 // emitWarnings emits an event with the API server's warnings about a step.
-func (x *execution) emitWarnings(at int, step *v1alpha1.Step, warned []string) {
-	if len(warned) == 0 {
+func (x *execution) emitWarnings(at int, step *v1alpha1.Step, texts []string) {
+	if len(texts) == 0 {
 		return
 	}
 
@@ -85,7 +85,7 @@ func (x *execution) emitWarnings(at int, step *v1alpha1.Step, warned []string) {
 	}
 
 	x.emitWarningEvent(fmt.Sprintf("status.plan[%d]", at), "AppliedWithWarnings", fmt.Sprintf("%d warning(s) generated during %s (%s %q): %s",
-		len(warned), what, step.Resource.Kind, step.Resource.Name, strings.Join(warned, ", ")))
+		len(texts), what, step.Resource.Kind, step.Resource.Name, strings.Join(texts, ", ")))
 }
 
 // emitWarningEvent emits a warning event about a field of the plan.

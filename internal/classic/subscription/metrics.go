@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	subscriptionGauge = prometheus.NewGauge(prometheus.GaugeOpts{Name: "subscription_count", Help: "How many Subscriptions there are."})
+	subscriptionGauge = prometheus.NewGauge(prometheus.GaugeOpts{Name: "subscription_count", Help: "How many Subscriptions existing are."})
 	syncCounter       = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "subscription_sync_total", Help: "How often a Subscription was looked at.",
 	}, []string{"name", "installed", "channel", "package", "approval"})
@@ -40,17 +40,17 @@ func (c *syncMetrics) recordSync(namespace string, subs []*v1alpha1.Subscription
 		c.known, c.seriesUsers = map[types.NamespacedName][]string{}, map[string]int{}
 	}
 
-	there := map[types.NamespacedName]bool{}
+	existing := map[types.NamespacedName]bool{}
 	for _, sub := range subs {
 		key := client.ObjectKeyFromObject(sub)
-		there[key] = true
+		existing[key] = true
 		labels := []string{sub.Name, sub.Status.InstalledCSV, sub.Spec.Channel, sub.Spec.Package, string(sub.Spec.InstallPlanApproval)}
 		c.replaceLabels(key, labels)
 		syncCounter.WithLabelValues(labels...).Inc()
 	}
 
 	for key := range c.known {
-		if key.Namespace == namespace && !there[key] {
+		if key.Namespace == namespace && !existing[key] {
 			c.replaceLabels(key, nil)
 		}
 	}
