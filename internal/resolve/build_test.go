@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // pkg is the package of the builders.
 const pkg = "example"
 
-// bundle makes a bundle whose name ends in its version, as in "e.v1.2.3".
+// bundle returns a bundle whose name ends in its version, as in "e.v1.2.3".
 func bundle(name string) fbc.Bundle {
 	_, version, _ := strings.Cut(name, ".v")
 	return bundleOf(name, version, "")
@@ -46,7 +46,7 @@ func bundles(names ...string) []fbc.Bundle {
 // contentOption is a piece of a catalog's content.
 type contentOption func(*fbc.Content)
 
-// catalog makes a catalog that has the package.
+// catalog returns a catalog that has the package.
 func catalog(name string, priority int32, parts ...contentOption) resolve.Catalog {
 	c := &fbc.Content{Package: &fbc.Package{Schema: fbc.SchemaPackage, Name: pkg}}
 	for _, p := range parts {

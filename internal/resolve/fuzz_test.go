@@ -13,8 +13,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// FuzzParseConstraint: any text is read or refused, never a panic; what is read can be
-// asked.
+// FuzzParseConstraint checks that any text is parsed or rejected without a panic, and that a
+// parsed constraint can be matched.
 func FuzzParseConstraint(f *testing.F) {
 	for _, seed := range []string{"", "1.11.x", ">=1.11, <1.13", "^0.0", "~1.12.x", "<1 || >2", "1.2 - 1.4", "1.0.0+b", "=>1", "v1", "*", "|| ||", "\x00", "99999999999999999999"} {
 		f.Add(seed, "1.11.3-rc.1+b")
@@ -43,7 +43,7 @@ func FuzzParseConstraint(f *testing.F) {
 	})
 }
 
-// byteSource deals the fuzzer's bytes out as small numbers; zeros when they are used up.
+// byteSource returns the fuzzer's bytes as small numbers; zeros when they are used up.
 type byteSource []byte
 
 func (s *byteSource) below(n int) int {
@@ -63,7 +63,7 @@ var (
 	fuzzWanted   = []string{"", "", "1.x", ">=1.0.0", "<2.0.0-0", "1.1.0", "^0", "~1.0", "1.1.0+2"}
 )
 
-// randomCatalog makes a small catalog in which names, edges and deprecations are any.
+// randomCatalog returns a small catalog with random names, edges and deprecations.
 func randomCatalog(s *byteSource, name string) resolve.Catalog {
 	var parts []contentOption
 	count := s.below(6)
@@ -162,7 +162,7 @@ func checkResult(t *testing.T, req resolve.Request, catalogs []resolve.Catalog, 
 		return
 	}
 
-	// Told apart from the code under test: an entry must name or cover what is installed.
+	// Independent of the code under test: an entry must name or cover the installed bundle.
 	from, versionErr := semver.Parse(req.Installed.Version)
 	for _, ch := range catalogs[at].Content.Channels {
 		if len(req.Channels) > 0 && !slices.Contains(req.Channels, ch.Name) {

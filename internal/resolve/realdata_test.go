@@ -81,8 +81,8 @@ func readCatalog(t *testing.T, path string) *fbc.Content {
 	return content
 }
 
-// TestRealCatalogs: in each channel of each package the highest version is chosen,
-// and whatever is installed comes to it by updates that the catalog allows.
+// TestRealCatalogs checks that the highest version of each channel of each package is
+// chosen, and that every installed version reaches it by updates that the catalog allows.
 func TestRealCatalogs(t *testing.T) {
 	for _, path := range sharedCatalogs(t) {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestRealCatalogs(t *testing.T) {
 	}
 }
 
-// checkReaches updates from a bundle until nothing more changes.
+// checkReaches updates from a bundle until nothing changes any more.
 func checkReaches(t *testing.T, g *upgradegraph.Graph, req resolve.Request, catalogs []resolve.Catalog, name string, version semver.Version, head string) {
 	t.Helper()
 	path, ok := g.ShortestPath(upgradegraph.Node{Name: name, Version: &version}, head)

@@ -67,7 +67,7 @@ func TestClusterVersionRules(t *testing.T) {
 	}
 }
 
-// What the cluster has enabled counts as well as what the spec asks for.
+// Enabled capabilities of the status count as well as those of the spec.
 func TestMarketplaceOnAClusterThatHasOLM(t *testing.T) {
 	c := env.Client(t)
 	object := clusterVersion(t, "")

@@ -62,7 +62,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What `kubectl get` shows, in the order that people and scripts know.
+// The columns of `kubectl get`, in the order that users and scripts expect.
 func TestColumns(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
 	for name, want := range map[string]string{

@@ -44,7 +44,7 @@ func TestExamplesOfTheDocumentation(t *testing.T) {
 				continue
 			}
 
-			if object.GetKind() == packagesv1.PackageManifestKind { // Nobody can make one.
+			if object.GetKind() == packagesv1.PackageManifestKind { // It cannot be created.
 				if err := yaml.UnmarshalStrict(example[1], &packagesv1.PackageManifest{}); err != nil {
 					t.Errorf("%s: %v", page, err)
 				}
@@ -53,7 +53,7 @@ func TestExamplesOfTheDocumentation(t *testing.T) {
 
 			strict := client.FieldValidation("Strict")
 			if err := c.Create(t.Context(), object, client.DryRunAll, strict); err != nil {
-				t.Errorf("%s: the example %q is refused: %v", page, object.GetName(), err)
+				t.Errorf("%s: the example %q is rejected: %v", page, object.GetName(), err)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// The rules of the status hold for whoever writes it.
+// The rules of the status apply to all writers.
 func TestClusterCatalogStatusRules(t *testing.T) {
 	c := env.Client(t)
 	set := func(path, value string) map[string]string { return map[string]string{"status." + path: value} }

@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 // A rule is one case of the API's validation, tried on a real API server: the base
-// object with one field set, accepted, or refused with a message that holds a text.
+// object with one field set, accepted, or rejected with a message that contains a text.
 type rule struct {
 	name string
 	// set returns values, as YAML, to fields; "" removes the field.

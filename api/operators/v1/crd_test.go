@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What clients and scripts go by: names, scopes and versions, of which the first is stored.
+// Names, scopes and versions, of which the first is stored, must be those that clients and scripts expect.
 func TestDefinitions(t *testing.T) {
 	for kind, want := range map[string]struct {
 		plural, scope string

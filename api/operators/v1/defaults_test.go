@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// A group without a spec is complete; what is written as v1alpha2 is read as v1.
+// A group without a spec gets all defaults; objects written as v1alpha2 are read as v1.
 func TestDefaults(t *testing.T) {
 	c := env.Client(t, corev1.AddToScheme, operatorsv1.AddToScheme, v1alpha2.AddToScheme)
 	plain := &unstructured.Unstructured{}

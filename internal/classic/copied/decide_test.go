@@ -37,7 +37,7 @@ func TestDecidePlaces(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		csv *v1alpha1.ClusterServiceVersion
-		// targets are those of the group; nil means that there is none.
+		// targets are the targets of the group; nil means that there is no group.
 		targets     []string
 		disabled    bool
 		taken       []string

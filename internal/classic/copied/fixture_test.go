@@ -33,8 +33,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 2 * time.Minute
+// waitTimeout limits every wait of a test.
+const waitTimeout = 2 * time.Minute
 
 // protected is a namespace that has copies even when they are disabled.
 const protected = "protected"
@@ -162,7 +162,7 @@ func (c *fixture) must(err error) {
 
 func (c *fixture) eventually(what string, holds func() bool) {
 	c.t.Helper()
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		c.t.Fatalf("%s: %v", what, err)
 	}

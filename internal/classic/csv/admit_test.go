@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 )
 
-// ofGroup makes an OperatorGroup that lists APIs.
+// ofGroup returns an OperatorGroup that lists APIs.
 func ofGroup(namespace, listed string, targets ...string) *operatorsv1.OperatorGroup {
 	g := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g", Annotations: map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: listed}}}
 	g.Status.Namespaces = targets

@@ -173,7 +173,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// Without its Subscription an operator is not configured any more.
+// The configuration of an operator is removed when its Subscription is deleted.
 func TestUnsubscribe(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup()

@@ -37,7 +37,7 @@ func sibling(name string, phase v1alpha1.ClusterServiceVersionPhase) *v1alpha1.C
 
 var met, unmet = &requirements.Result{Met: true}, &requirements.Result{}
 
-// deploymentTrouble returns what strategy.Health says of a Deployment.
+// deploymentTrouble returns the error of strategy.Health for a Deployment.
 func deploymentTrouble(t *testing.T, trouble strategy.Trouble) error {
 	t.Helper()
 	labels := map[string]string{csvinfo.LabelDeploymentHash: "1"}

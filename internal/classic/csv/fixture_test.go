@@ -243,7 +243,7 @@ func (c *fixture) waitForPhase(name string, phase v1alpha1.ClusterServiceVersion
 	return csv
 }
 
-// waitUntilGone waits until an object is gone.
+// waitUntilGone waits until an object does not exist.
 func (c *fixture) waitUntilGone(object client.Object) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%T %s is gone", object, object.GetName()), func() bool {

@@ -50,7 +50,7 @@ func TestInstall(t *testing.T) {
 	}
 	got := conditionHistory(csv)
 	if got[0] == "Failed/NoTargetNamespaces" {
-		got = got[1:] // It may be looked at before its group is.
+		got = got[1:] // It may be reconciled before its group.
 	}
 	if diff := cmp.Diff(steps, got); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)

@@ -21,8 +21,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// The API server takes every real ClusterServiceVersion, and has nothing to warn of: the definition
-// knows all of their fields.
+// The API server accepts every real ClusterServiceVersion without warnings, because the CRD has all
+// of their fields.
 func TestRealClusterServiceVersions(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(found) == 0 {
@@ -79,7 +79,7 @@ func list(object map[string]any, path ...string) []map[string]any {
 	return objects
 }
 
-// Real operators are installed: one version of each package that today's API servers take.
+// Real operators are installed: one version of each package that current API servers accept.
 func TestRealInstallations(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
 	if err != nil || len(found) == 0 {
@@ -108,7 +108,7 @@ func TestRealInstallations(t *testing.T) {
 			own.namespace = ns.Name
 			t.Cleanup(own.cleanUp)
 			for i := range b.CRDs {
-				// What its author's own cluster converted by; the API server does not take the certificate.
+				// The conversion of the author's cluster; the API server rejects its certificate.
 				unstructured.RemoveNestedField(b.CRDs[i].Object, "spec", "conversion")
 				own.create(&b.CRDs[i])
 				t.Cleanup(func() { _ = c.Delete(context.Background(), &b.CRDs[i]) }) // the next test of it says so
@@ -117,7 +117,7 @@ func TestRealInstallations(t *testing.T) {
 			csv := b.CSV.DeepCopy()
 			csv.ResourceVersion, csv.Namespace, csv.Spec.Replaces = "", ns.Name, ""
 			for _, name := range requirements.AccountNames(csv) {
-				// Nobody makes the account "default" here.
+				// No controller creates the account "default" here.
 				own.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name}})
 				binding := &rbacv1.ClusterRoleBinding{
 					ObjectMeta: metav1.ObjectMeta{Name: ns.Name + "-" + name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},

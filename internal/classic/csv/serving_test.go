@@ -132,7 +132,7 @@ func TestAPIService(t *testing.T) {
 		t.Errorf("no rotation among %v", conditionHistory(csv))
 	}
 
-	// It lies in another namespace, and nothing but its labels tells whose it is.
+	// It is in another namespace, and only its labels name its owner.
 	reader := &rbacv1.RoleBinding{}
 	c.must(c.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "things-service-auth-reader"}, reader))
 	c.must(c.Delete(t.Context(), reader))
@@ -155,7 +155,7 @@ func TestAPIService(t *testing.T) {
 	c.waitUntilGone(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "things-service-auth-reader"}})
 }
 
-// slicesOf reports whether a list has an entry that ends in one of the words.
+// slicesOf reports whether an entry of a list ends in one of the words.
 func slicesOf(list []string, words ...string) bool {
 	for _, entry := range list {
 		for _, word := range words {
@@ -251,7 +251,7 @@ func TestWebhooks(t *testing.T) {
 	if crd.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter || !cmp.Equal(crd.Spec.Conversion.Webhook.ClientConfig.CABundle, secret.Data[serving.KeyCA]) {
 		t.Errorf("conversion %+v", crd.Spec.Conversion)
 	}
-	// What serves webhooks alone has no say about clients of an API server.
+	// A Deployment that serves only webhooks cannot delegate authentication.
 	err := c.Get(t.Context(), client.ObjectKey{Name: "hooks-service-system:auth-delegator"}, &rbacv1.ClusterRoleBinding{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("a binding to system:auth-delegator: %v", err)

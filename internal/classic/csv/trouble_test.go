@@ -224,7 +224,7 @@ func TestOrphans(t *testing.T) {
 	c.must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
 	c.eventually("the orphan goes", func() bool {
 		err := c.Get(t.Context(), client.ObjectKeyFromObject(orphan), orphan)
-		// Nobody collects garbage here: what waits for that is as good as gone.
+		// There is no garbage collector here: an object that waits for it counts as deleted.
 		return apierrors.IsNotFound(err) || err == nil && !orphan.DeletionTimestamp.IsZero()
 	})
 	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
@@ -303,7 +303,7 @@ func TestQuiet(t *testing.T) {
 	d := c.waitForDeployment("etcd")
 	c.stop()
 	c.startManager()
-	// The program that began looks at this one too; when it has come so far, it has looked at the first.
+	// The new manager reconciles this one too. When it has done so, it has also reconciled the first.
 	c.create(c.newCSV("zzz.v1.0.0"))
 	c.waitUntilSucceeded("zzz.v1.0.0", "zzz")
 	if got := []string{c.get(csv.Name).ResourceVersion, c.waitForDeployment("etcd").ResourceVersion}; !cmp.Equal(got, []string{csv.ResourceVersion, d.ResourceVersion}) {

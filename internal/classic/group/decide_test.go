@@ -55,7 +55,7 @@ func groupOf(namespace, apis string, targets ...string) operatorsv1.OperatorGrou
 	return g
 }
 
-// A group's own namespace counts as one of its targets, and all namespaces intersect with any.
+// A group's own namespace counts as a target, and all namespaces intersect with any namespace.
 func TestOthers(t *testing.T) {
 	const a, b = "A.v1.example.com", "B.v1.example.com"
 	for name, c := range map[string]struct {
@@ -102,7 +102,7 @@ func TestTargets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := group.Targets(c.spec, all)
-			if text := formatRule(err); text != c.err {
+			if text := errorText(err); text != c.err {
 				t.Errorf("error %q, want %q", text, c.err)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -112,7 +112,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-func formatRule(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -133,7 +133,7 @@ func TestAnnotated(t *testing.T) {
 		t.Error("the second time changes something")
 	}
 
-	// While the group has no targets, those that the operator has stay.
+	// While the group has no targets, the operator's targets are kept.
 	g.Status.Namespaces = nil
 	if got, changed = group.Annotated(csv, &g); !changed || !cmp.Equal(got, want) {
 		t.Errorf("changed %t to %v", changed, got)

@@ -35,8 +35,8 @@ func newPermissions(account string, rules ...string) v1alpha1.StrategyDeployment
 	return p
 }
 
-// newAccessRole makes a Role of a namespace, with a RoleBinding of the same name that binds it to subjects.
-func newAccessRole(meta metav1.ObjectMeta, rules []string, subjects ...rbacv1.Subject) (*rbacv1.Role, *rbacv1.RoleBinding) {
+// newRoleAndBinding returns a Role and a RoleBinding of the same name that binds it to subjects.
+func newRoleAndBinding(meta metav1.ObjectMeta, rules []string, subjects ...rbacv1.Subject) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	return &rbacv1.Role{ObjectMeta: meta, Rules: newPermissions("", rules...).Rules}, &rbacv1.RoleBinding{
 		ObjectMeta: *meta.DeepCopy(), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 	}
@@ -110,7 +110,7 @@ func TestRightsOf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			role, binding := newAccessRole(metav1.ObjectMeta{Namespace: "ns", Name: "r"}, c.rules, c.subjects...)
+			role, binding := newRoleAndBinding(metav1.ObjectMeta{Namespace: "ns", Name: "r"}, c.rules, c.subjects...)
 			if c.edit != nil {
 				c.edit(binding)
 			}
@@ -145,7 +145,7 @@ func TestGrants(t *testing.T) {
 	labels := csvinfo.OwnerLabels(at, at)
 	// With this label Kubernetes would aggregate the rules to the ClusterRole view.
 	meta := metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.With(labels, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"})}
-	own, bound := newAccessRole(meta, []string{rule}, account(at, "a"))
+	own, bound := newRoleAndBinding(meta, []string{rule}, account(at, "a"))
 	c.must(c.Create(t.Context(), own))
 	c.must(c.Create(t.Context(), bound))
 	c.eventually("the operator is a member", func() bool {
@@ -194,7 +194,7 @@ func TestForgedGrants(t *testing.T) {
 			subject = rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}
 		}
 
-		role, binding := newAccessRole(metaOf(name), []string{rule}, subject)
+		role, binding := newRoleAndBinding(metaOf(name), []string{rule}, subject)
 		c.must(c.Create(t.Context(), role))
 		c.must(c.Create(t.Context(), binding))
 	}
@@ -203,7 +203,7 @@ func TestForgedGrants(t *testing.T) {
 	admin.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
 	c.must(c.Create(t.Context(), admin))
 	// The last created object shows that the others were checked: all are granted in one reconcile.
-	own, bound := newAccessRole(metaOf("-own"), []string{"get core pods"}, account(at, "a"))
+	own, bound := newRoleAndBinding(metaOf("-own"), []string{"get core pods"}, account(at, "a"))
 	c.must(c.Create(t.Context(), own))
 	c.must(c.Create(t.Context(), bound))
 	c.eventually("the operator's own rights", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-own") })
@@ -213,7 +213,7 @@ func TestForgedGrants(t *testing.T) {
 		permissions := &csv.Spec.InstallStrategy.StrategySpec.Permissions
 		*permissions = append(*permissions, newPermissions("b", "list core pods"))
 	})
-	later, bound := newAccessRole(metaOf("-later"), []string{"list core pods"}, account(at, "b"))
+	later, bound := newRoleAndBinding(metaOf("-later"), []string{"list core pods"}, account(at, "b"))
 	c.must(c.Create(t.Context(), later))
 	c.must(c.Create(t.Context(), bound))
 	c.eventually("rights that are asked for later", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-later") })

@@ -232,7 +232,7 @@ func TestFailedPlanOfAccount(t *testing.T) {
 	w.must(crd.UnmarshalJSON([]byte(manifest)))
 	crd.SetAnnotations(map[string]string{"api-approved.kubernetes.io": "unapproved, in a test"})
 	w.must(w.Create(t.Context(), crd))
-	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // it is in nobody's way
+	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
 	w.waitUntil("the kind is served", func() bool {
 		object := &unstructured.UnstructuredList{}
 		object.SetAPIVersion("autoscaling.k8s.io/v1")
@@ -279,7 +279,7 @@ func TestKindNotServed(t *testing.T) {
 	manifest := strings.NewReplacer("example.com", "monitoring.coreos.com", "Servicemonitor", "ServiceMonitor").Replace(crdManifest("servicemonitors", "v1", ""))
 	w.must(crd.UnmarshalJSON([]byte(manifest)))
 	w.must(w.Create(t.Context(), crd))
-	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // it is in nobody's way
+	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
 	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 }
 
@@ -360,7 +360,7 @@ func TestPullSecret(t *testing.T) {
 	}
 
 	w.must(w.Create(t.Context(), login))
-	t.Cleanup(func() { _ = w.Delete(context.Background(), login) }) // it is in nobody's way
+	t.Cleanup(func() { _ = w.Delete(context.Background(), login) }) // Other tests do not depend on it.
 	for _, want := range []v1alpha1.StepStatus{v1alpha1.StepStatusCreated, v1alpha1.StepStatusPresent} {
 		name := strings.ToLower(string(want))
 		w.createPlan(name, v1alpha1.ApprovalAutomatic, steps(login.Name))

@@ -29,7 +29,7 @@ func TestRestartAfterEachWrite(t *testing.T) {
 			options, atOnce := managerOptions(w), time.Duration(0)
 			options.GracefulShutdownTimeout = &atOnce
 			mgr, err := ctrl.NewManager(connection, options)
-			// Whether it works shows in what it does.
+			// The result shows whether it works.
 			if err != nil || installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: time.Hour}) != nil {
 				return
 			}

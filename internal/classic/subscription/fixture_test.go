@@ -46,8 +46,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 3 * time.Minute
+// waitTimeout limits every wait of a test.
+const waitTimeout = 3 * time.Minute
 
 // stable is the default channel of every package of a test.
 const stable = "stable"
@@ -164,7 +164,7 @@ func (c *fixture) must(err error) {
 func (c *fixture) eventually(check func() error) {
 	c.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})
@@ -347,7 +347,7 @@ func (c *fixture) checkEvent(isSo func(*eventsv1.Event) bool) error {
 	return nil
 }
 
-// condition returns a condition; the zero one when there is none.
+// condition returns a condition; the zero value when there is none.
 func condition(s *v1alpha1.SubscriptionStatus, kind string) v1alpha1.SubscriptionCondition {
 	for _, c := range s.Conditions {
 		if c.Type == kind {

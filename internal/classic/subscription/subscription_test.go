@@ -153,7 +153,7 @@ func TestResolutionFailed(t *testing.T) {
 			return e.Reason == "ResolutionFailed" && e.Regarding.Name == c.namespace && strings.HasPrefix(e.Note, reason+". No catalog") && e.Type == corev1.EventTypeWarning
 		})
 	})
-	// The catalog comes back with what is needed.
+	// The catalog is served again with the required bundle.
 	stop()
 	serveCatalog(t, address, catalogRelease{pkg: "a", version: "1.0.0", properties: []string{requires("B")}}, catalogRelease{pkg: "b", version: "1.0.0", properties: []string{provides("B")}})
 	c.waitForPlan(sub, "a.v1.0.0")
@@ -175,7 +175,7 @@ func TestMissingCatalog(t *testing.T) {
 	catalog := c.createCatalog(c.global, "c", address)
 	plan := c.waitForPlan(sub, "a.v1.0.0")
 	c.executePlan(plan)
-	// What the catalog deprecates is told of.
+	// Deprecations of the catalog are reported.
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return condition(s, v1alpha1.SubscriptionPackageDeprecated).Message == "olm.package/a: the package is old" &&
 			condition(s, v1alpha1.SubscriptionChannelDeprecated).Message == "olm.channel/stable: the channel is old" &&
@@ -183,7 +183,7 @@ func TestMissingCatalog(t *testing.T) {
 			condition(s, v1alpha1.SubscriptionDeprecated).Message == "olm.package/a: the package is old; olm.channel/stable: the channel is old; olm.bundle/a.v1.0.0: the bundle is old"
 	})
 
-	// A catalog that goes is missed.
+	// A deleted catalog is reported as missing.
 	c.must(c.Delete(t.Context(), catalog))
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		health := condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy)

@@ -111,7 +111,7 @@ func servesKinds(kinds ...string) func(schema.GroupVersionKind) bool {
 	}
 }
 
-// describeBundles names bundles with the catalog and channel that they come from.
+// describeBundles returns the names of bundles with their catalogs and channels.
 func describeBundles(bundles []*dependency.Bundle) string {
 	var words []string
 	for _, b := range bundles {

@@ -11,8 +11,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestRealBundles: the requirements of every real bundle can be read, and each bundle that
-// needs something is met by a plan, or by the reason why there is none.
+// TestRealBundles checks that the requirements of every real bundle can be parsed, and that each
+// has a plan or an explanation why there is none.
 func TestRealBundles(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(dirs) == 0 {

@@ -65,7 +65,7 @@ func manyRequirements(count int) []fbc.Property {
 	return list
 }
 
-// TestRulesAreBounded: a rule that costs too much, or fails, does not hold.
+// TestRulesAreBounded checks that a rule that costs too much, or fails, does not match.
 func TestRulesAreBounded(t *testing.T) {
 	var statements []string
 	for i := range 200 {
@@ -101,8 +101,8 @@ func TestRulesAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzParse: any property is read or refused; what is read can be judged and put into
-// words, and whether it is met does not change by asking.
+// FuzzParse checks that any property is parsed or rejected. A parsed requirement can be described
+// and evaluated, always with the same result.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"group":"g","version":"v1","kind":"K"}`, `{"packageName":"a","versionRange":">=1.0.0 <2.0.0 || 3.x"}`,
@@ -153,7 +153,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// One bundle alone may have to meet every part of a requirement.
+// MetBy requires that one bundle meets every part of a requirement.
 func TestMetBy(t *testing.T) {
 	const (
 		blue  = `{"package":{"name":"blue"}}`

@@ -51,7 +51,7 @@ func newConflictingProblem() (*dependency.Bundle, dependency.Catalog) {
 	return newBundle("x@1.0.0", append(needs, "pkg y", "pkg z")...), catalog("c", 0, offers...)
 }
 
-// TestScale: large problems are answered, rightly, within the bounds of the search.
+// TestScale checks that large problems are solved correctly within the limits of the search.
 func TestScale(t *testing.T) {
 	for _, tc := range []struct{ name, last, want string }{
 		{"can be had", "also fast yes", "p0001"},
