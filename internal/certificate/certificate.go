@@ -81,7 +81,7 @@ func (p *Pair) Issue(hosts []string, validity time.Duration, now time.Time) (*Pa
 		validity = ServingValidity
 	}
 	if !p.Certificate.IsCA || !now.Before(p.Certificate.NotAfter) {
-		return nil, fmt.Errorf("issue certificate for %q: %q is no authority, or expired at %s; make a new one",
+		return nil, fmt.Errorf("issue certificate for %q: %q is not an authority, or expired at %s: create a new one",
 			hosts, p.Certificate.Subject.CommonName, p.Certificate.NotAfter.Format(time.RFC3339))
 	}
 
@@ -276,7 +276,7 @@ func ParseBundle(data []byte) ([]*x509.Certificate, error) {
 	}
 
 	if len(certificates) == 0 {
-		return nil, errors.New("read certificates: there is none in PEM")
+		return nil, errors.New("read certificates: there is no PEM certificate")
 	}
 
 	return certificates, nil

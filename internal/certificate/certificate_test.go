@@ -156,8 +156,8 @@ func TestParseRefuses(t *testing.T) {
 		certificate, key []byte
 		want             string
 	}{
-		"nothing":             {nil, nil, "there is none in PEM"},
-		"no certificate":      {key, key, "there is none in PEM"},
+		"nothing":             {nil, nil, "there is no PEM certificate"},
+		"no certificate":      {key, key, "there is no PEM certificate"},
 		"broken certificate":  {block("CERTIFICATE", []byte("x")), key, "read certificate 1"},
 		"too large":           {make([]byte, maxPEMBytes+1), key, "too many"},
 		"no key":              {certificate, nil, "it is not PEM"},

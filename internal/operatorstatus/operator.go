@@ -46,7 +46,7 @@ func (o Operator) Write(ctx context.Context, fill func(*configv1.ClusterOperator
 		err = o.Client.Create(ctx, operator)
 	}
 	if err != nil {
-		return fmt.Errorf("making ClusterOperator %q: %w", o.Name, err)
+		return fmt.Errorf("creating ClusterOperator %q: %w", o.Name, err)
 	}
 
 	before := operator.DeepCopy()
@@ -58,7 +58,7 @@ func (o Operator) Write(ctx context.Context, fill func(*configv1.ClusterOperator
 	// The resource version protects against a second instance that still considers itself the leader.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := o.Client.Status().Patch(ctx, operator, patch); err != nil {
-		return fmt.Errorf("reporting as ClusterOperator %q: %w", o.Name, err)
+		return fmt.Errorf("writing the status of ClusterOperator %q: %w", o.Name, err)
 	}
 
 	return nil

@@ -35,7 +35,7 @@ func Setup(mgr ctrl.Manager, _ Options) error {
 		ByObject:         map[client.Object]cache.ByObject{&rbacv1.Role{}: managed, &rbacv1.RoleBinding{}: managed},
 	})
 	if err != nil {
-		return fmt.Errorf("making the cache of roles of OperatorConditions: %w", err)
+		return fmt.Errorf("creating the cache of roles of OperatorConditions: %w", err)
 	}
 	if err := mgr.Add(marked); err != nil {
 		return fmt.Errorf("adding the cache of roles of OperatorConditions: %w", err)

@@ -56,7 +56,7 @@ func (n *disabledEvents) ensureEvent(ctx context.Context, key types.NamespacedNa
 	event := n.newEvent(csv)
 	if wanted.exists {
 		if err := n.client.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("telling that ClusterServiceVersion %s is not copied: %w", key, err)
+			return fmt.Errorf("creating the event that ClusterServiceVersion %s is not copied: %w", key, err)
 		}
 	} else if err := n.client.Delete(ctx, event); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the event that ClusterServiceVersion %s is not copied: %w", key, err)

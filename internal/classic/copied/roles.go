@@ -55,7 +55,7 @@ func (a *copyRun) copyRights(ctx context.Context, rights group.Rights, namespace
 			return fmt.Errorf("copying Role %s/%s to namespace %s: %w", role.Namespace, role.Name, namespace, err)
 		}
 		if !copied {
-			ctrl.LoggerFrom(ctx).Info("Not binding a Role for an operator: it is no copy, or has just changed", "role", namespace+"/"+role.Name)
+			ctrl.LoggerFrom(ctx).Info("Not binding a Role for an operator: it is not a copy, or has just changed", "role", namespace+"/"+role.Name)
 		}
 		isUpToDate[role.Name] = copied
 	}

@@ -124,7 +124,7 @@ func newCopyCache(mgr ctrl.Manager) (cache.Cache, error) {
 		DefaultLabelSelector: labels.NewSelector().Add(*isCopy), DefaultTransform: (&metadataTrimmer{}).trimMetadata,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of copies: %w", err)
+		return nil, fmt.Errorf("creating the cache of copies: %w", err)
 	}
 	if err := mgr.Add(copies); err != nil {
 		return nil, fmt.Errorf("adding the cache of copies: %w", err)

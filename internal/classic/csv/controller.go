@@ -167,7 +167,7 @@ func (r *Reconciler) ensureMetadata(ctx context.Context, csv *v1alpha1.ClusterSe
 		return nil
 	}
 	if err := r.Client.Patch(ctx, csv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("marking ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
+		return fmt.Errorf("updating the metadata of ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
 
 	return nil

@@ -151,16 +151,16 @@ func findCRDOwnerConflict(csv *v1alpha1.ClusterServiceVersion, siblings []v1alph
 // the roles that were created for this ClusterServiceVersion first. If those do not suffice, it
 // looks in all roles of the namespace and the cluster.
 func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion, f *Facts) error {
-	world := &requirements.World{
+	cluster := &requirements.World{
 		CRDs: map[string]*apiextensionsv1.CustomResourceDefinition{}, APIServices: map[string]bool{}, Served: sets.Set[schema.GroupVersionKind]{},
 		Accounts: map[string]*metav1.PartialObjectMetadata{}, Ancestors: csvinfo.Ancestors(csv, siblings),
 	}
 	if csv.Spec.MinKubeVersion != "" {
-		world.ServerVersion, world.ServerVersionErr = r.Cluster.Version(ctx)
+		cluster.ServerVersion, cluster.ServerVersionErr = r.Cluster.Version(ctx)
 	}
 
 	for _, reading := range []func(context.Context, *v1alpha1.ClusterServiceVersion, *requirements.World) error{r.readCRDs, r.readAPIs, r.readServiceAccounts} {
-		if err := reading(ctx, csv, world); err != nil {
+		if err := reading(ctx, csv, cluster); err != nil {
 			return err
 		}
 	}
@@ -173,12 +173,12 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.Clust
 
 		var err error
 		if len(requirements.AccountNames(csv)) > 0 {
-			if world.Policy, err = r.readRBACPolicy(ctx, csv.Namespace, options); err != nil {
+			if cluster.Policy, err = r.readRBACPolicy(ctx, csv.Namespace, options); err != nil {
 				return err
 			}
 		}
 
-		f.Requirements, f.RequirementsErr = requirements.Check(csv, world)
+		f.Requirements, f.RequirementsErr = requirements.Check(csv, cluster)
 		if f.Requirements == nil || !f.Requirements.LacksRights {
 			if options != nil {
 				r.sharedRights.set(key, false)
@@ -190,11 +190,11 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.Clust
 	return nil
 }
 
-func (r *Reconciler) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, world *requirements.World) error {
+func (r *Reconciler) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.World) error {
 	for _, d := range requirements.Definitions(csv) {
 		found := &apiextensionsv1.CustomResourceDefinition{}
 		if err := r.Live.Get(ctx, client.ObjectKey{Name: d.Name}, found); err == nil {
-			world.CRDs[d.Name] = found
+			cluster.CRDs[d.Name] = found
 		} else if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading CustomResourceDefinition %s: %w", d.Name, err)
 		}
@@ -203,14 +203,14 @@ func (r *Reconciler) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	return nil
 }
 
-func (r *Reconciler) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, world *requirements.World) error {
+func (r *Reconciler) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.World) error {
 	wanted := sets.Set[schema.GroupVersionKind]{}
 	for _, api := range requirements.RequiredAPIs(csv) {
 		wanted.Insert(schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind})
 		found := &apiregistrationv1.APIService{}
 		name := csvinfo.APIServiceName(api)
 		if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, found); err == nil {
-			world.APIServices[name] = serving.IsAvailable(found)
+			cluster.APIServices[name] = serving.IsAvailable(found)
 		} else if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading APIService %s: %w", name, err)
 		}
@@ -226,19 +226,19 @@ func (r *Reconciler) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceV
 			return err
 		}
 		if kinds.Has(kind.Kind) {
-			world.Served.Insert(kind)
+			cluster.Served.Insert(kind)
 		}
 	}
 
 	return nil
 }
 
-func (r *Reconciler) readServiceAccounts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, world *requirements.World) error {
+func (r *Reconciler) readServiceAccounts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.World) error {
 	for _, name := range requirements.AccountNames(csv) {
 		found := &metav1.PartialObjectMetadata{}
 		found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: name}, found); err == nil {
-			world.Accounts[name] = found
+			cluster.Accounts[name] = found
 		} else if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading ServiceAccount %s/%s: %w", csv.Namespace, name, err)
 		}

@@ -176,7 +176,7 @@ func (r *Reconciler) deleteOrphanedDeployments(ctx context.Context, as client.Cl
 		orphan := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: csv.Namespace, Name: list.Items[i].Name}}
 		err := as.Delete(ctx, orphan, client.Preconditions{UID: &list.Items[i].UID}, client.PropagationPolicy(metav1.DeletePropagationForeground), client.GracePeriodSeconds(1))
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting Deployment %s, which the install strategy does not have any more: %w", orphan.Name, err)
+			return fmt.Errorf("deleting Deployment %s, which is no longer in the install strategy: %w", orphan.Name, err)
 		}
 	}
 

@@ -23,7 +23,7 @@ func init() { metrics.Registry.MustRegister(upgradeCounter) }
 const collectTimeout = 10 * time.Second
 
 var (
-	countDesc     = prometheus.NewDesc("csv_count", "Number of ClusterServiceVersions that are no copies.", nil, nil)
+	countDesc     = prometheus.NewDesc("csv_count", "Number of ClusterServiceVersions without copied CSVs.", nil, nil)
 	succeededDesc = prometheus.NewDesc("csv_succeeded", "1 for a ClusterServiceVersion that succeeded, else 0.", []string{"namespace", "name", "version"}, nil)
 	abnormalDesc  = prometheus.NewDesc("csv_abnormal", "1 for a ClusterServiceVersion that did not succeed.", []string{"namespace", "name", "version", "phase", "reason"}, nil)
 )

@@ -31,7 +31,7 @@ func TestMetrics(t *testing.T) {
 # HELP csv_abnormal 1 for a ClusterServiceVersion that did not succeed.
 # TYPE csv_abnormal gauge
 csv_abnormal{name="bad",namespace="ns",phase="Failed",reason="InstallCheckFailed",version="0.0.0"} 1
-# HELP csv_count Number of ClusterServiceVersions that are no copies.
+# HELP csv_count Number of ClusterServiceVersions without copied CSVs.
 # TYPE csv_count gauge
 csv_count 2
 # HELP csv_succeeded 1 for a ClusterServiceVersion that succeeded, else 0.

@@ -175,7 +175,7 @@ type discoveryCluster struct{ discovery discovery.DiscoveryInterface }
 func newDiscoveryCluster(config *rest.Config) (*discoveryCluster, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for discovery: %w", err)
+		return nil, fmt.Errorf("creating a client for discovery: %w", err)
 	}
 	return &discoveryCluster{client}, nil
 }
@@ -250,7 +250,7 @@ func (a *impersonator) clientFor(ctx context.Context, account *corev1.ObjectRefe
 	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", name.Namespace, name.Name)}
 	created, err := client.New(config, client.Options{Scheme: a.mgr.GetScheme(), Mapper: a.mgr.GetRESTMapper()})
 	if err != nil {
-		return nil, fmt.Errorf("making a client for ServiceAccount %q: %w", name, err)
+		return nil, fmt.Errorf("creating a client for ServiceAccount %q: %w", name, err)
 	}
 
 	a.clients.Add(name, created)

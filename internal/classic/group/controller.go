@@ -152,7 +152,7 @@ func (r *groupReconciler) ensureAccountLabel(ctx context.Context, namespace, nam
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return nil, nil // It was deleted or recreated. That change triggers a reconcile.
 	case err != nil:
-		return nil, fmt.Errorf("marking ServiceAccount %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("labelling ServiceAccount %s/%s: %w", namespace, name, err)
 	}
 
 	return account, nil

@@ -102,7 +102,7 @@ func (r *grantReconciler) getOrCreateRole(ctx context.Context, wanted *rbacv1.Cl
 			return created, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return nil, fmt.Errorf("making ClusterRole %s: %w", wanted.Name, err)
+			return nil, fmt.Errorf("creating ClusterRole %s: %w", wanted.Name, err)
 		}
 		// It does not have the label of OLM, or is not in the cache yet.
 		err = r.live.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
@@ -120,9 +120,9 @@ func (r *grantReconciler) getOrCreateRole(ctx context.Context, wanted *rbacv1.Cl
 func checkExistingRole(csv *v1alpha1.ClusterServiceVersion, wanted, existing *rbacv1.ClusterRole) error {
 	switch {
 	case !csvinfo.Matches(existing.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)):
-		return errors.New("it is there already, and not marked as belonging to the ClusterServiceVersion")
+		return errors.New("it exists already and does not belong to the ClusterServiceVersion")
 	case existing.AggregationRule != nil:
-		return errors.New("it gathers rules of other ClusterRoles")
+		return errors.New("it aggregates the rules of other ClusterRoles")
 	}
 
 	if err := checkCovered(wanted.Rules, existing.Rules); err != nil {
@@ -138,7 +138,7 @@ func (r *grantReconciler) createBinding(ctx context.Context, binding *rbacv1.Clu
 		return err
 	}
 	if err := r.client.Create(ctx, binding, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making ClusterRoleBinding %s: %w", binding.Name, err)
+		return fmt.Errorf("creating ClusterRoleBinding %s: %w", binding.Name, err)
 	}
 	return nil
 }

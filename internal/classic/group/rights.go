@@ -92,7 +92,7 @@ func RightsOf(csv *v1alpha1.ClusterServiceVersion, roles []rbacv1.Role, bindings
 // Log logs the refused objects.
 func (r *Rights) Log(log logr.Logger) {
 	for _, refused := range r.Refused {
-		log.Info("Not giving an operator rights outside of its namespace", "kind", refused.Kind, "name", refused.Name, "reason", refused.Reason.Error())
+		log.Info("Not granting an operator rights outside of its namespace", "kind", refused.Kind, "name", refused.Name, "reason", refused.Reason.Error())
 	}
 }
 
@@ -109,7 +109,7 @@ func checkBinding(namespace string, asked map[string][]rbacv1.PolicyRule, covere
 	for _, s := range binding.Subjects {
 		// A subject without a namespace would refer to the namespace of the copy.
 		if s.Kind != rbacv1.ServiceAccountKind || s.APIGroup != "" || s.Namespace != namespace {
-			return fmt.Errorf("its subject %s %q is no ServiceAccount of namespace %s", s.Kind, s.Name, namespace)
+			return fmt.Errorf("its subject %s %q is not a ServiceAccount of namespace %s", s.Kind, s.Name, namespace)
 		}
 		rules, ok := asked[s.Name]
 		if !ok {
@@ -130,7 +130,7 @@ func checkCovered(asked, rules []rbacv1.PolicyRule) error {
 	for i := range rules {
 		rule := &rules[i]
 		if left -= countPermissions(rule); left < 0 {
-			return fmt.Errorf("it grants more than %d single permissions, too many to look at each", maxPermissions)
+			return fmt.Errorf("it grants more than %d single permissions, too many to check", maxPermissions)
 		}
 		if !held.Covers("", rule) {
 			return fmt.Errorf("the permissions of the ClusterServiceVersion do not cover the rule %s", formatRule(rule))

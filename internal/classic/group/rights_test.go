@@ -73,7 +73,7 @@ func TestRightsOf(t *testing.T) {
 		"more names":                    {rules: []string{"get core secrets mine,yours"}, role: uncovered},
 		"all names":                     {rules: []string{"get core secrets"}, role: uncovered},
 		"what it asks for in the whole cluster is granted there already": {rules: []string{"get core nodes"}, role: uncovered},
-		"too much to look at": {rules: []string{many}, role: "it grants more than 50000 single permissions, too many to look at each"},
+		"too many permissions": {rules: []string{many}, role: "it grants more than 50000 single permissions, too many to check"},
 		"an account of the operator that does not ask for it": {
 			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "one"), account("ns", "two")}, binding: `for ServiceAccount "two": ` + uncovered,
 		},
@@ -87,7 +87,7 @@ func TestRightsOf(t *testing.T) {
 		},
 		"an account of another namespace": {
 			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "one"), account("mine", "one")},
-			binding: `its subject ServiceAccount "one" is no ServiceAccount of namespace ns`,
+			binding: `its subject ServiceAccount "one" is not a ServiceAccount of namespace ns`,
 		},
 		"an account of any namespace": {
 			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("", "one")}, binding: `its subject ServiceAccount "one" is no`,

@@ -84,7 +84,7 @@ func NewCache(mgr ctrl.Manager) (cache.Cache, error) {
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of roles: %w", err)
+		return nil, fmt.Errorf("creating the cache of roles: %w", err)
 	}
 	if err := mgr.Add(marked); err != nil {
 		return nil, fmt.Errorf("adding the cache of roles: %w", err)

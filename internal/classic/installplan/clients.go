@@ -55,7 +55,7 @@ func (c *clientCache) clientFor(ctx context.Context, account *corev1.ObjectRefer
 
 	created, err := client.New(config, c.options)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %q: %w", user, err)
+		return nil, fmt.Errorf("creating a client for %q: %w", user, err)
 	}
 
 	c.cached.Add(user, created)

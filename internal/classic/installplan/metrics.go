@@ -11,10 +11,10 @@ import (
 
 var (
 	planCount = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "install_plan_count", Help: "How many InstallPlans there are.",
+		Name: "install_plan_count", Help: "Number of InstallPlans.",
 	})
 	warningsTotal = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "installplan_warnings_total", Help: "How many steps of InstallPlans the API server has warned about.",
+		Name: "installplan_warnings_total", Help: "Number of InstallPlan steps that the API server warned about.",
 	})
 )
 

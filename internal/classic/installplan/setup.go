@@ -170,7 +170,7 @@ func (t *failedPlanReconciler) Reconcile(ctx context.Context, req ctrl.Request) 
 		plan.Status.Phase = v1alpha1.InstallPlanPhaseInstalling
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := t.client.Status().Patch(ctx, plan, patch); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, fmt.Errorf("having InstallPlan %s/%s be tried again: %w", plan.Namespace, plan.Name, err)
+			return ctrl.Result{}, fmt.Errorf("retrying InstallPlan %s/%s: %w", plan.Namespace, plan.Name, err)
 		}
 	}
 

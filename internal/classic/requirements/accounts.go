@@ -16,9 +16,9 @@ import (
 
 // checkServiceAccounts checks every service account of the strategy and its rights. It returns an error for an invalid
 // rule.
-func (r *Result) checkServiceAccounts(csv *v1alpha1.ClusterServiceVersion, world *World) error {
+func (r *Result) checkServiceAccounts(csv *v1alpha1.ClusterServiceVersion, cluster *World) error {
 	spec := csv.Spec.InstallStrategy.StrategySpec
-	policy := world.Policy
+	policy := cluster.Policy
 	if policy == nil {
 		policy = &rbac.Policy{}
 	}
@@ -33,7 +33,7 @@ func (r *Result) checkServiceAccounts(csv *v1alpha1.ClusterServiceVersion, world
 
 	for _, name := range AccountNames(csv) {
 		status := newAccountStatus(name)
-		account := world.Accounts[name]
+		account := cluster.Accounts[name]
 		switch {
 		case account == nil:
 			status.Status, status.Message = v1alpha1.RequirementNotPresent, "Service account does not exist"

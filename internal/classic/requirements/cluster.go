@@ -15,7 +15,7 @@ import (
 
 // checkServerVersion checks the version of the API server against minKubeVersion. It ignores the pre-release and build
 // parts, because distributions add them.
-func (r *Result) checkServerVersion(csv *v1alpha1.ClusterServiceVersion, world *World) {
+func (r *Result) checkServerVersion(csv *v1alpha1.ClusterServiceVersion, cluster *World) {
 	if csv.Spec.MinKubeVersion == "" {
 		return
 	}
@@ -24,11 +24,11 @@ func (r *Result) checkServerVersion(csv *v1alpha1.ClusterServiceVersion, world *
 		Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version,
 		Kind: v1alpha1.ClusterServiceVersionKind, Name: csv.Name,
 	}
-	server, err := semver.ParseTolerant(world.ServerVersion)
+	server, err := semver.ParseTolerant(cluster.ServerVersion)
 	server.Pre, server.Build = nil, nil
 	least, leastErr := semver.ParseTolerant(string(csv.Spec.MinKubeVersion))
 	switch {
-	case world.ServerVersionErr != nil:
+	case cluster.ServerVersionErr != nil:
 		status.Status, status.Message = v1alpha1.RequirementNotPresent, "Server version discovery error"
 	case err != nil:
 		status.Status, status.Message = v1alpha1.RequirementNotPresent, "Server version parsing error"
@@ -45,25 +45,25 @@ func (r *Result) checkServerVersion(csv *v1alpha1.ClusterServiceVersion, world *
 	r.add(status.Status == v1alpha1.RequirementPresent, status)
 }
 
-func (r *Result) checkCRDs(csv *v1alpha1.ClusterServiceVersion, world *World) {
+func (r *Result) checkCRDs(csv *v1alpha1.ClusterServiceVersion, cluster *World) {
 	for _, wanted := range Definitions(csv) {
 		status := v1alpha1.RequirementStatus{
 			Group: apiextensionsv1.GroupName, Version: "v1", Kind: "CustomResourceDefinition", Name: wanted.Name,
 		}
 		owned := slices.ContainsFunc(csv.Spec.CustomResourceDefinitions.Owned, func(d v1alpha1.CRDDescription) bool { return d.Name == wanted.Name })
-		status.Status, status.Message, status.UUID = crdStatus(csv, world, wanted, owned)
+		status.Status, status.Message, status.UUID = crdStatus(csv, cluster, wanted, owned)
 		r.add(status.Status == v1alpha1.RequirementPresent, status)
 	}
 }
 
-func crdStatus(csv *v1alpha1.ClusterServiceVersion, world *World, wanted v1alpha1.CRDDescription, owned bool) (status, message, uuid string) {
-	crd := world.CRDs[wanted.Name]
+func crdStatus(csv *v1alpha1.ClusterServiceVersion, cluster *World, wanted v1alpha1.CRDDescription, owned bool) (status, message, uuid string) {
+	crd := cluster.CRDs[wanted.Name]
 	if crd == nil {
 		return v1alpha1.RequirementNotPresent, "CRD is not present", ""
 	}
 
 	if owned {
-		if others := alongsideOthers(csv, world, crd); len(others) > 0 {
+		if others := alongsideOthers(csv, cluster, crd); len(others) > 0 {
 			return v1alpha1.RequirementPresentNotSatisfied, "CRD installed alongside other CSV(s): " + strings.Join(others, ", "), ""
 		}
 	}
@@ -87,7 +87,7 @@ func crdStatus(csv *v1alpha1.ClusterServiceVersion, world *World, wanted v1alpha
 
 // alongsideOthers returns the ClusterServiceVersions that a CRD was installed with, if one that csv replaces is among
 // them and csv itself is not. Such a CRD was not updated for csv yet.
-func alongsideOthers(csv *v1alpha1.ClusterServiceVersion, world *World, crd *apiextensionsv1.CustomResourceDefinition) []string {
+func alongsideOthers(csv *v1alpha1.ClusterServiceVersion, cluster *World, crd *apiextensionsv1.CustomResourceDefinition) []string {
 	var others []string
 	old := false
 	for _, key := range slices.Sorted(maps.Keys(crd.Annotations)) {
@@ -101,7 +101,7 @@ func alongsideOthers(csv *v1alpha1.ClusterServiceVersion, world *World, crd *api
 			return nil
 		}
 
-		old = old || namespace == csv.Namespace && world.Ancestors.Has(name)
+		old = old || namespace == csv.Namespace && cluster.Ancestors.Has(name)
 		others = append(others, value)
 	}
 

@@ -55,14 +55,14 @@ func (r *Result) add(met bool, status v1alpha1.RequirementStatus) {
 }
 
 // Check checks the requirements of a ClusterServiceVersion. It returns an error when a rule of the strategy is invalid.
-func Check(csv *v1alpha1.ClusterServiceVersion, world *World) (*Result, error) {
+func Check(csv *v1alpha1.ClusterServiceVersion, cluster *World) (*Result, error) {
 	r := &Result{Met: true, Statuses: []v1alpha1.RequirementStatus{}}
-	r.checkServerVersion(csv, world)
-	r.checkCRDs(csv, world)
-	r.checkRequiredAPIs(csv, world)
+	r.checkServerVersion(csv, cluster)
+	r.checkCRDs(csv, cluster)
+	r.checkRequiredAPIs(csv, cluster)
 	r.checkOwnedAPIs(csv)
-	r.checkNativeAPIs(csv, world)
-	if err := r.checkServiceAccounts(csv, world); err != nil {
+	r.checkNativeAPIs(csv, cluster)
+	if err := r.checkServiceAccounts(csv, cluster); err != nil {
 		return nil, err
 	}
 
@@ -120,11 +120,11 @@ func (r *Result) checkOwnedAPIs(csv *v1alpha1.ClusterServiceVersion) {
 	}
 }
 
-func (r *Result) checkRequiredAPIs(csv *v1alpha1.ClusterServiceVersion, world *World) {
+func (r *Result) checkRequiredAPIs(csv *v1alpha1.ClusterServiceVersion, cluster *World) {
 	for _, api := range RequiredAPIs(csv) {
 		status := newAPIServiceStatus(api)
-		available, exists := world.APIServices[status.Name]
-		served := world.Served.Has(schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind})
+		available, exists := cluster.APIServices[status.Name]
+		served := cluster.Served.Has(schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind})
 		met := exists && available && served
 		status.Status = v1alpha1.RequirementPresent
 		if !met {
@@ -150,13 +150,13 @@ func newAPIServiceStatus(api v1alpha1.APIServiceDescription) v1alpha1.Requiremen
 	}
 }
 
-func (r *Result) checkNativeAPIs(csv *v1alpha1.ClusterServiceVersion, world *World) {
+func (r *Result) checkNativeAPIs(csv *v1alpha1.ClusterServiceVersion, cluster *World) {
 	for _, api := range csv.Spec.NativeAPIs {
 		status := v1alpha1.RequirementStatus{
 			Group: api.Group, Version: api.Version, Kind: api.Kind, Name: api.Kind,
 			Status: v1alpha1.RequirementPresent, Message: "Native API exists",
 		}
-		met := world.Served.Has(schema.GroupVersionKind(api))
+		met := cluster.Served.Has(schema.GroupVersionKind(api))
 		if !met {
 			status.Status, status.Message = v1alpha1.RequirementNotPresent, "Native API does not exist"
 		}

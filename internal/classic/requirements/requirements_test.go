@@ -76,11 +76,11 @@ func TestDefinitions(t *testing.T) {
 
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			world := &World{CRDs: map[string]*apiextensionsv1.CustomResourceDefinition{"as.g": tt.crd}, Ancestors: sets.New("a.v1")}
+			cluster := &World{CRDs: map[string]*apiextensionsv1.CustomResourceDefinition{"as.g": tt.crd}, Ancestors: sets.New("a.v1")}
 			want := &Result{Met: tt.status == "Present", Statuses: []v1alpha1.RequirementStatus{{
 				Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "as.g", Status: tt.status, Message: tt.message, UUID: tt.uuid,
 			}}}
-			got, err := Check(tt.csv, world)
+			got, err := Check(tt.csv, cluster)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,12 +134,12 @@ func TestAPIs(t *testing.T) {
 		s.NativeAPIs = []metav1.GroupVersionKind{{Group: "n", Version: "v1", Kind: "There"}, {Group: "n", Version: "v1", Kind: "Absent"}}
 	})
 
-	world := &World{
+	cluster := &World{
 		APIServices: map[string]bool{"v1.g": true, "v1.down": false},
 		Served: sets.New(schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Good"}, schema.GroupVersionKind{Group: "down", Version: "v1", Kind: "D"},
 			schema.GroupVersionKind{Group: "n", Version: "v1", Kind: "There"}),
 	}
-	got, err := Check(csv, world)
+	got, err := Check(csv, cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,12 +215,12 @@ func TestAccounts(t *testing.T) {
 
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			world := &World{Policy: tt.policy, Accounts: map[string]*metav1.PartialObjectMetadata{}}
+			cluster := &World{Policy: tt.policy, Accounts: map[string]*metav1.PartialObjectMetadata{}}
 			if tt.account != nil {
-				world.Accounts["sa"] = tt.account
+				cluster.Accounts["sa"] = tt.account
 			}
 
-			got, err := Check(csv, world)
+			got, err := Check(csv, cluster)
 			if err != nil {
 				t.Fatal(err)
 			}

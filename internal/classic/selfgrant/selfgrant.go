@@ -60,7 +60,7 @@ func New(config *rest.Config, connection *http.Client, program string) (*Granter
 
 	c, err := client.New(config, client.Options{Scheme: scheme, HTTPClient: connection})
 	if err != nil {
-		return nil, fmt.Errorf("making the client by which %s grants itself rights: %w", program, err)
+		return nil, fmt.Errorf("creating the client by which %s grants itself rights: %w", program, err)
 	}
 
 	return &Granter{client: c, program: program}, nil

@@ -200,7 +200,7 @@ func TestIssues(t *testing.T) {
 		"of another":        {func(s *State, _ *appsv1.Deployment) { s.apis["v1.g.example.com"].Labels = nil }, "pre-existing APIService v1.g.example.com is not adoptable"},
 		"no Service":        {func(s *State, _ *appsv1.Deployment) { clear(s.services) }, "service ns/a-service not found"},
 		"another Service":   {func(s *State, _ *appsv1.Deployment) { s.apis["v1.g.example.com"].Spec.Service.Name = "b" }, "found APIService and service reference mismatch"},
-		"no bundle":         {func(s *State, _ *appsv1.Deployment) { s.apis["v1.g.example.com"].Spec.CABundle = nil }, "CA bundle of APIService v1.g.example.com: read certificates: there is none in PEM"},
+		"no bundle":         {func(s *State, _ *appsv1.Deployment) { s.apis["v1.g.example.com"].Spec.CABundle = nil }, "CA bundle of APIService v1.g.example.com: read certificates: there is no PEM certificate"},
 		"no Secret":         {func(s *State, _ *appsv1.Deployment) { clear(s.secrets) }, "secret ns/a-service-cert not found"},
 		"another Secret":    {func(s *State, _ *appsv1.Deployment) { s.secrets["a"].Annotations = nil }, "secret a-service-cert CA cert hash does not match expected"},
 		"another authority": {func(_ *State, d *appsv1.Deployment) { d.Spec.Template.Annotations = nil }, "deployment a CA cert hash does not match expected"},

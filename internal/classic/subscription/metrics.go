@@ -13,12 +13,12 @@ import (
 )
 
 var (
-	subscriptionGauge = prometheus.NewGauge(prometheus.GaugeOpts{Name: "subscription_count", Help: "How many Subscriptions existing are."})
+	subscriptionGauge = prometheus.NewGauge(prometheus.GaugeOpts{Name: "subscription_count", Help: "Number of Subscriptions."})
 	syncCounter       = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "subscription_sync_total", Help: "How often a Subscription was looked at.",
+		Name: "subscription_sync_total", Help: "Number of reconciles of a Subscription.",
 	}, []string{"name", "installed", "channel", "package", "approval"})
 	resolutionDurations = prometheus.NewSummaryVec(prometheus.SummaryOpts{
-		Name: "olm_resolution_duration_seconds", Help: "How long it took to choose the operators of a namespace, in seconds.",
+		Name: "olm_resolution_duration_seconds", Help: "Duration of the resolution of a namespace, in seconds.",
 		Objectives: map[float64]float64{0.9: 0.01, 0.95: 0.05, 0.99: 0.001},
 	}, []string{"outcome"})
 )

@@ -76,7 +76,7 @@ func (w *Webhooks) ensureAdmission(ctx context.Context, csv *v1alpha1.ClusterSer
 
 	if len(found) == 0 {
 		if err := w.Client.Create(ctx, wanted); err != nil {
-			return fmt.Errorf("making the configuration of webhook %q: %w", d.GenerateName, err)
+			return fmt.Errorf("creating the configuration of webhook %q: %w", d.GenerateName, err)
 		}
 		return nil
 	}
@@ -192,7 +192,7 @@ func (w *Webhooks) pruneConfigurations(ctx context.Context, csv *v1alpha1.Cluste
 		obsolete := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: found.Name}}
 		obsolete.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(kind))
 		if err := w.Client.Delete(ctx, obsolete, client.Preconditions{UID: &found.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting %s %s, which ClusterServiceVersion %s/%s does not describe any more: %w", kind, found.Name, csv.Namespace, csv.Name, err)
+			return fmt.Errorf("deleting %s %s, which ClusterServiceVersion %s/%s no longer describes: %w", kind, found.Name, csv.Namespace, csv.Name, err)
 		}
 	}
 
@@ -244,7 +244,7 @@ func (w *Webhooks) ensureConversion(ctx context.Context, csv *v1alpha1.ClusterSe
 			},
 		}
 		if err := w.patchCRD(ctx, crd, before); err != nil {
-			return fmt.Errorf("having CRD %s converted by webhook %q: %w", name, d.GenerateName, err)
+			return fmt.Errorf("setting the conversion webhook of CRD %s to %q: %w", name, d.GenerateName, err)
 		}
 	}
 
@@ -284,7 +284,7 @@ func (w *Webhooks) ResetConversions(ctx context.Context, csv *v1alpha1.ClusterSe
 			before := crd.DeepCopy()
 			crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 			if err := w.patchCRD(ctx, crd, before); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("ending the conversion of CRD %s by webhook %q: %w", name, d.GenerateName, err)
+				return fmt.Errorf("removing the conversion of CRD %s by webhook %q: %w", name, d.GenerateName, err)
 			}
 		}
 	}

@@ -38,12 +38,12 @@ type blame map[string]bool
 type search struct {
 	*Problem
 	// ignored reports whether the search ignores a fact.
-	ignored func(fact) bool
-	facts   []*Bundle
-	fixed   map[string]*Bundle
-	chosen  map[string]*Bundle
-	// dead are bundles whose requirements cannot be met by any choice.
-	dead map[*Bundle]bool
+	ignored            func(fact) bool
+	installedBundles   []*Bundle
+	installedByPackage map[string]*Bundle
+	chosen             map[string]*Bundle
+	// unsatisfiable are bundles whose requirements cannot be met by any choice.
+	unsatisfiable map[*Bundle]bool
 	// watched are needs that an additional bundle can break.
 	watched []need
 	// recordedFacts contributed to failures, in the order of discovery.
@@ -55,18 +55,18 @@ type search struct {
 
 func newSearch(p *Problem, ignored func(fact) bool) *search {
 	s := &search{
-		Problem: p, ignored: ignored, fixed: map[string]*Bundle{}, chosen: map[string]*Bundle{p.Wanted.Package: p.Wanted},
-		dead: map[*Bundle]bool{}, owners: map[fact][]*Bundle{},
+		Problem: p, ignored: ignored, installedByPackage: map[string]*Bundle{}, chosen: map[string]*Bundle{p.Wanted.Package: p.Wanted},
+		unsatisfiable: map[*Bundle]bool{}, owners: map[fact][]*Bundle{},
 	}
 	for _, b := range p.Installed {
 		if !ignored(fact{pkg: b.Package}) {
-			s.facts = append(s.facts, b)
-			s.fixed[b.Package] = b
+			s.installedBundles = append(s.installedBundles, b)
+			s.installedByPackage[b.Package] = b
 		}
 	}
 
 	// A choice must not violate a negated requirement of an installed bundle.
-	for _, b := range s.facts {
+	for _, b := range s.installedBundles {
 		requirements, err := b.Requires()
 		for i := range requirements {
 			n := need{b, &requirements[i]}
@@ -135,7 +135,7 @@ func (s *search) isLeafMet(owner *Bundle, leaf *formula, negated bool) bool {
 	}
 
 	meets := func(b *Bundle) bool { return b != owner && b.meetsLeaf(leaf) }
-	if slices.ContainsFunc(s.facts, meets) {
+	if slices.ContainsFunc(s.installedBundles, meets) {
 		return true
 	}
 	if leaf.op == opPackage {
@@ -210,7 +210,7 @@ func (s *search) tryHelpfulOffers(n need, agenda []need) blame {
 
 		delete(failure, b.Package)
 		if len(failure) == 0 {
-			s.dead[b] = true
+			s.unsatisfiable[b] = true
 		}
 
 		maps.Copy(guilty, failure)
@@ -222,7 +222,7 @@ func (s *search) tryHelpfulOffers(n need, agenda []need) blame {
 // requirementsIfSelectable returns the requirements of a bundle and whether it can be chosen now. If
 // not, it adds the packages to blame to guilty, or records the fact that prevents it.
 func (s *search) requirementsIfSelectable(b *Bundle, guilty blame) ([]Requirement, bool) {
-	if s.dead[b] {
+	if s.unsatisfiable[b] {
 		return nil, false
 	}
 	if s.chosen[b.Package] != nil {
@@ -237,7 +237,7 @@ func (s *search) requirementsIfSelectable(b *Bundle, guilty blame) ([]Requiremen
 		return nil, false
 	}
 
-	if installed := s.fixed[b.Package]; installed != nil {
+	if installed := s.installedByPackage[b.Package]; installed != nil {
 		s.recordFact(fact{pkg: b.Package}, installed)
 		return nil, false
 	}
@@ -249,7 +249,7 @@ func (s *search) requirementsIfSelectable(b *Bundle, guilty blame) ([]Requiremen
 // recordForbiddenBundles records the installed bundles that a need forbids.
 func (s *search) recordForbiddenBundles(n need) {
 	n.formula.visitLeaves(func(leaf *formula, negated bool) {
-		for _, b := range s.facts {
+		for _, b := range s.installedBundles {
 			if negated && b != n.owner && b.meetsLeaf(leaf) {
 				s.recordFact(fact{pkg: b.Package}, b)
 			}
