@@ -73,7 +73,7 @@ func (r *conditionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 
 // newApplyConfiguration returns the fields of an OperatorCondition that come from its ClusterServiceVersion.
 func newApplyConfiguration(csv *v1alpha1.ClusterServiceVersion) *unstructured.Unstructured {
-	anys := func(names []string) []any {
+	toAnySlice := func(names []string) []any {
 		list := make([]any, 0, len(names))
 		for _, name := range names {
 			list = append(list, name)
@@ -81,9 +81,9 @@ func newApplyConfiguration(csv *v1alpha1.ClusterServiceVersion) *unstructured.Un
 		return list
 	}
 
-	spec := map[string]any{"serviceAccounts": anys(serviceAccountNames(csv))}
+	spec := map[string]any{"serviceAccounts": toAnySlice(serviceAccountNames(csv))}
 	if names := deploymentNames(csv); len(names) > 0 {
-		spec["deployments"] = anys(names)
+		spec["deployments"] = toAnySlice(names)
 	}
 
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}

@@ -22,12 +22,12 @@ import (
 // copyRoles grants an operator its rights in the namespaces with an up-to-date copy: those of its roles that
 // group.RightsOf accepts. The granted roles are owned by the copy and deleted with it.
 func (a *copyRun) copyRoles(ctx context.Context) error {
-	of := []client.ListOption{
+	ownedByCSV := []client.ListOption{
 		client.InNamespace(a.source.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(a.source.Namespace, a.source.Name)),
 	}
 	var roles rbacv1.RoleList
 	var bindings rbacv1.RoleBindingList
-	if err := errors.Join(a.marked.List(ctx, &roles, of...), a.marked.List(ctx, &bindings, of...)); err != nil {
+	if err := errors.Join(a.marked.List(ctx, &roles, ownedByCSV...), a.marked.List(ctx, &bindings, ownedByCSV...)); err != nil {
 		return fmt.Errorf("listing the roles of ClusterServiceVersion %s/%s: %w", a.source.Namespace, a.source.Name, err)
 	}
 

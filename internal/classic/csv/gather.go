@@ -254,8 +254,8 @@ func (r *Reconciler) readRBACPolicy(ctx context.Context, namespace string, optio
 	var clusterRoles rbacv1.ClusterRoleList
 	var clusterBindings rbacv1.ClusterRoleBindingList
 	local := append([]client.ListOption{client.InNamespace(namespace)}, options...)
-	for list, how := range map[client.ObjectList][]client.ListOption{&roles: local, &bindings: local, &clusterRoles: options, &clusterBindings: options} {
-		if err := r.Live.List(ctx, list, how...); err != nil {
+	for list, listOptions := range map[client.ObjectList][]client.ListOption{&roles: local, &bindings: local, &clusterRoles: options, &clusterBindings: options} {
+		if err := r.Live.List(ctx, list, listOptions...); err != nil {
 			return nil, fmt.Errorf("listing roles and bindings: %w", err)
 		}
 	}

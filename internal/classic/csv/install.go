@@ -43,12 +43,12 @@ func (r *Reconciler) newWebhooks(c client.Client) *webhook.Webhooks {
 // attemptInstall installs the operator and returns the outcome. It sets the times of the certificates
 // in the status.
 func (r *Reconciler) attemptInstall(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) Outcome {
-	as, err := r.As(ctx, g.Status.ServiceAccountRef)
+	writer, err := r.As(ctx, g.Status.ServiceAccountRef)
 	if err != nil {
 		return Outcome{Err: err} // The service account is missing, which is not the operator's fault.
 	}
 
-	issued, err := r.installOperator(ctx, as, csv, g)
+	issued, err := r.installOperator(ctx, writer, csv, g)
 	switch {
 	case err == nil:
 	case isTransientError(err):
@@ -81,7 +81,7 @@ func isTransientError(err error) bool {
 
 // installOperator creates or updates all objects of a ClusterServiceVersion: certificates,
 // Deployments, APIServices and webhooks. It deletes Deployments that are no longer part of it.
-func (r *Reconciler) installOperator(ctx context.Context, as client.Client, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*serving.Issued, error) {
+func (r *Reconciler) installOperator(ctx context.Context, writer client.Client, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*serving.Issued, error) {
 	proxy, err := r.readProxyEnv(ctx)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (r *Reconciler) installOperator(ctx context.Context, as client.Client, csv 
 		return nil, err
 	}
 
-	server := r.newServingServer(as)
+	server := r.newServingServer(writer)
 	if config != nil {
 		server.Annotations = config.Annotations
 	}
@@ -113,7 +113,7 @@ func (r *Reconciler) installOperator(ctx context.Context, as client.Client, csv 
 	}
 
 	for i := range wanted {
-		if err := r.createOrUpdateDeployment(ctx, as, &wanted[i]); err != nil {
+		if err := r.createOrUpdateDeployment(ctx, writer, &wanted[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -121,21 +121,21 @@ func (r *Reconciler) installOperator(ctx context.Context, as client.Client, csv 
 	if err := server.EnsureAPIServices(ctx, csv, issued, r.adoptionCheck(ctx, csv)); err != nil {
 		return nil, err
 	}
-	if err := r.newWebhooks(as).Ensure(ctx, csv, g, func(deployment string) []byte { return issued.CAs[deployment] }); err != nil {
+	if err := r.newWebhooks(writer).Ensure(ctx, csv, g, func(deployment string) []byte { return issued.CAs[deployment] }); err != nil {
 		return nil, err
 	}
 
-	return issued, r.deleteOrphanedDeployments(ctx, as, csv)
+	return issued, r.deleteOrphanedDeployments(ctx, writer, csv)
 }
 
 // createOrUpdateDeployment creates a Deployment or updates the existing one. It keeps labels and
 // annotations that others have set.
-func (r *Reconciler) createOrUpdateDeployment(ctx context.Context, as client.Client, wanted *appsv1.Deployment) error {
+func (r *Reconciler) createOrUpdateDeployment(ctx context.Context, writer client.Client, wanted *appsv1.Deployment) error {
 	found := &appsv1.Deployment{}
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = as.Create(ctx, wanted.DeepCopy())
+		err = writer.Create(ctx, wanted.DeepCopy())
 	case err == nil:
 		found.Labels = csvinfo.With(found.Labels, wanted.Labels)
 		// An annotation of an earlier configuration is on the Deployment and on its pod template.
@@ -151,7 +151,7 @@ func (r *Reconciler) createOrUpdateDeployment(ctx context.Context, as client.Cli
 			return o.Kind == v1alpha1.ClusterServiceVersionKind
 		}), wanted.OwnerReferences...)
 		found.Spec = *wanted.Spec.DeepCopy()
-		err = as.Update(ctx, found)
+		err = writer.Update(ctx, found)
 	}
 
 	if err != nil {
@@ -162,7 +162,7 @@ func (r *Reconciler) createOrUpdateDeployment(ctx context.Context, as client.Cli
 }
 
 // deleteOrphanedDeployments deletes Deployments that are no longer in the install strategy.
-func (r *Reconciler) deleteOrphanedDeployments(ctx context.Context, as client.Client, csv *v1alpha1.ClusterServiceVersion) error {
+func (r *Reconciler) deleteOrphanedDeployments(ctx context.Context, writer client.Client, csv *v1alpha1.ClusterServiceVersion) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
 	if err := r.Live.List(ctx, list, client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))); err != nil {
@@ -174,7 +174,7 @@ func (r *Reconciler) deleteOrphanedDeployments(ctx context.Context, as client.Cl
 			continue
 		}
 		orphan := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: csv.Namespace, Name: list.Items[i].Name}}
-		err := as.Delete(ctx, orphan, client.Preconditions{UID: &list.Items[i].UID}, client.PropagationPolicy(metav1.DeletePropagationForeground), client.GracePeriodSeconds(1))
+		err := writer.Delete(ctx, orphan, client.Preconditions{UID: &list.Items[i].UID}, client.PropagationPolicy(metav1.DeletePropagationForeground), client.GracePeriodSeconds(1))
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting Deployment %s, which is no longer in the install strategy: %w", orphan.Name, err)
 		}
@@ -242,10 +242,10 @@ func (r *Reconciler) finalizeDeletion(ctx context.Context, csv *v1alpha1.Cluster
 // deleteClusterRBAC deletes the ClusterRoleBindings and ClusterRoles of a ClusterServiceVersion. It
 // returns an error while some of them still exist.
 func (r *Reconciler) deleteClusterRBAC(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
-	of := client.ObjectKeyFromObject(csv)
+	key := client.ObjectKeyFromObject(csv)
 	for _, kind := range []string{"ClusterRoleBinding", "ClusterRole"} {
 		gvk := rbacv1.SchemeGroupVersion.WithKind(kind)
-		deleted, err := owned.Delete(ctx, r.Live, r.Client, gvk, of)
+		deleted, err := owned.Delete(ctx, r.Live, r.Client, gvk, key)
 		if err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ func (r *Reconciler) deleteClusterRBAC(ctx context.Context, csv *v1alpha1.Cluste
 			continue
 		}
 
-		left, err := owned.List(ctx, r.Live, gvk, of)
+		left, err := owned.List(ctx, r.Live, gvk, key)
 		if err != nil {
 			return err
 		}

@@ -278,9 +278,9 @@ func (r *groupReconciler) listRequests(ctx context.Context, matters func(*operat
 
 // enqueueGroupOfRole is a map function that returns the group for which a ClusterRole was created.
 func enqueueGroupOfRole(_ context.Context, role client.Object) []ctrl.Request {
-	of := role.GetLabels()
-	if of[csvinfo.LabelOwnerKind] != operatorsv1.OperatorGroupKind {
+	roleLabels := role.GetLabels()
+	if roleLabels[csvinfo.LabelOwnerKind] != operatorsv1.OperatorGroupKind {
 		return nil
 	}
-	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: of[csvinfo.LabelOwnerNamespace], Name: of[csvinfo.LabelOwner]}}}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: roleLabels[csvinfo.LabelOwnerNamespace], Name: roleLabels[csvinfo.LabelOwner]}}}
 }

@@ -49,10 +49,10 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, nil
 	}
 
-	of := []client.ListOption{client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}
+	ownedByCSV := []client.ListOption{client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}
 	var roles rbacv1.RoleList
 	var bindings rbacv1.RoleBindingList
-	if err := errors.Join(r.marked.List(ctx, &roles, of...), r.marked.List(ctx, &bindings, of...)); err != nil {
+	if err := errors.Join(r.marked.List(ctx, &roles, ownedByCSV...), r.marked.List(ctx, &bindings, ownedByCSV...)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the roles of ClusterServiceVersion %s: %w", req, err)
 	}
 

@@ -202,8 +202,8 @@ func (x *execution) annotateInstalledAlongside(ctx context.Context, step *v1alph
 }
 
 // existsAsOriginal reports whether a ClusterServiceVersion, NAMESPACE/NAME, exists and is not a copied CSV.
-func (x *execution) existsAsOriginal(ctx context.Context, of string) (bool, error) {
-	namespace, name, ok := strings.Cut(of, "/")
+func (x *execution) existsAsOriginal(ctx context.Context, csvKey string) (bool, error) {
+	namespace, name, ok := strings.Cut(csvKey, "/")
 	if !ok {
 		return false, nil
 	}

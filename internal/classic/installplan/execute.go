@@ -79,13 +79,13 @@ func (x *execution) emitWarnings(at int, step *v1alpha1.Step, texts []string) {
 	}
 
 	warningsTotal.Inc()
-	what := "operator installation"
+	operation := "operator installation"
 	if step.Resolving != "" {
-		what = fmt.Sprintf("installation of operator %q", step.Resolving)
+		operation = fmt.Sprintf("installation of operator %q", step.Resolving)
 	}
 
 	x.emitWarningEvent(fmt.Sprintf("status.plan[%d]", at), "AppliedWithWarnings", fmt.Sprintf("%d warning(s) generated during %s (%s %q): %s",
-		len(texts), what, step.Resource.Kind, step.Resource.Name, strings.Join(texts, ", ")))
+		len(texts), operation, step.Resource.Kind, step.Resource.Name, strings.Join(texts, ", ")))
 }
 
 // emitWarningEvent emits a warning event about a field of the plan.

@@ -231,7 +231,7 @@ func MayAdopt(csv *v1alpha1.ClusterServiceVersion, phase func(namespace, name st
 			return true
 		}
 
-		of := phase(namespace, name)
-		return of == v1alpha1.CSVPhaseReplacing || of == v1alpha1.CSVPhaseDeleting
+		ownerPhase := phase(namespace, name)
+		return ownerPhase == v1alpha1.CSVPhaseReplacing || ownerPhase == v1alpha1.CSVPhaseDeleting
 	}
 }

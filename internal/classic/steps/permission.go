@@ -59,8 +59,8 @@ func newPermissionObjects(csv *v1alpha1.ClusterServiceVersion, namespace string)
 
 	for _, permission := range strategy.Permissions {
 		account(permission)
-		of := map[string]any{"name": csv.Name, "permission": permission}
-		meta, err := newRoleMeta(csv, namespace, csv.Name+"-"+accountName(permission), of)
+		hashInput := map[string]any{"name": csv.Name, "permission": permission}
+		meta, err := newRoleMeta(csv, namespace, csv.Name+"-"+accountName(permission), hashInput)
 		if err != nil {
 			return nil, err
 		}
@@ -80,8 +80,8 @@ func newPermissionObjects(csv *v1alpha1.ClusterServiceVersion, namespace string)
 
 	for _, permission := range strategy.ClusterPermissions {
 		account(permission)
-		of := map[string]any{"name": csv.Name, "namespace": namespace, "permission": permission}
-		meta, err := newRoleMeta(csv, namespace, csv.Name, of)
+		hashInput := map[string]any{"name": csv.Name, "namespace": namespace, "permission": permission}
+		meta, err := newRoleMeta(csv, namespace, csv.Name, hashInput)
 		if err != nil {
 			return nil, err
 		}
@@ -107,8 +107,8 @@ func rbacTypeMeta(kind string) metav1.TypeMeta {
 
 // newRoleMeta returns the metadata of a role and its binding. Existing clusters have objects with these names, so the
 // input of the hash must not change.
-func newRoleMeta(csv *v1alpha1.ClusterServiceVersion, namespace, base string, of any) (metav1.ObjectMeta, error) {
-	hash, err := csvinfo.Hash(of)
+func newRoleMeta(csv *v1alpha1.ClusterServiceVersion, namespace, base string, hashInput any) (metav1.ObjectMeta, error) {
+	hash, err := csvinfo.Hash(hashInput)
 	if err != nil {
 		return metav1.ObjectMeta{}, newInvalidError("permissions of %q: %v", csv.Name, err)
 	}
@@ -124,8 +124,8 @@ func setHashLabels(role metav1.Object, rules []rbacv1.PolicyRule, binding metav1
 		RoleRef  rbacv1.RoleRef
 		Subjects []rbacv1.Subject
 	}{ref, subjects}
-	for object, of := range map[metav1.Object]any{role: rules, binding: bound} {
-		hash, err := csvinfo.PlainHash(of)
+	for object, content := range map[metav1.Object]any{role: rules, binding: bound} {
+		hash, err := csvinfo.PlainHash(content)
 		if err != nil {
 			return newInvalidError("%s: %v", object.GetName(), err)
 		}

@@ -36,8 +36,8 @@ func recordInstallPlan(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.Insta
 	case plan.Status.Phase == v1alpha1.InstallPlanPhaseFailed:
 		c = v1alpha1.SubscriptionCondition{Type: v1alpha1.SubscriptionInstallPlanFailed, Reason: v1alpha1.ReasonInstallPlanFailed}
 		for i := range plan.Status.Conditions {
-			if of := &plan.Status.Conditions[i]; of.Type == v1alpha1.InstallPlanInstalled {
-				c.Reason, c.Message = cmp.Or(of.Reason, c.Reason), of.Message
+			if installed := &plan.Status.Conditions[i]; installed.Type == v1alpha1.InstallPlanInstalled {
+				c.Reason, c.Message = cmp.Or(installed.Reason, c.Reason), installed.Message
 			}
 		}
 	default:
@@ -121,25 +121,25 @@ func setDeprecationConditions(sub *v1alpha1.Subscription, snapshot *resolution.S
 		return
 	}
 
-	of := snapshot.Packages[sub.Spec.Package]
+	pkg := snapshot.Packages[sub.Spec.Package]
 	channel := ""
 	if sub.Spec.Channel != "" {
-		channel = of.DeprecatedChannels[sub.Spec.Channel]
+		channel = pkg.DeprecatedChannels[sub.Spec.Channel]
 	}
 
 	var all []string
-	for _, one := range []struct{ kind, what, message string }{
-		{v1alpha1.SubscriptionPackageDeprecated, "olm.package/" + sub.Spec.Package, of.Deprecation},
+	for _, deprecation := range []struct{ kind, reference, message string }{
+		{v1alpha1.SubscriptionPackageDeprecated, "olm.package/" + sub.Spec.Package, pkg.Deprecation},
 		{v1alpha1.SubscriptionChannelDeprecated, "olm.channel/" + sub.Spec.Channel, channel},
 		{v1alpha1.SubscriptionBundleDeprecated, "olm.bundle/" + e.Name, e.Deprecation},
 	} {
-		if one.message == "" {
-			removeConditions(&sub.Status, one.kind)
+		if deprecation.message == "" {
+			removeConditions(&sub.Status, deprecation.kind)
 			continue
 		}
-		text := one.what + ": " + one.message
+		text := deprecation.reference + ": " + deprecation.message
 		all = append(all, text)
-		setConditionTrue(&sub.Status, now, one.kind, "", text)
+		setConditionTrue(&sub.Status, now, deprecation.kind, "", text)
 	}
 
 	if len(all) == 0 {

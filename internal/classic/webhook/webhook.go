@@ -97,11 +97,11 @@ func (w *Webhooks) ensureAdmission(ctx context.Context, csv *v1alpha1.ClusterSer
 
 // listConfigurations returns the configurations of an admission webhook, the oldest first.
 func (w *Webhooks) listConfigurations(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription) ([]client.Object, error) {
-	of := client.MatchingLabels(csvinfo.With(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{LabelGenerateName: d.GenerateName}))
+	selector := client.MatchingLabels(csvinfo.With(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{LabelGenerateName: d.GenerateName}))
 	var found []client.Object
 	if d.Type == v1alpha1.MutatingAdmissionWebhook {
 		var list admissionregistrationv1.MutatingWebhookConfigurationList
-		if err := w.liveReader().List(ctx, &list, of); err != nil {
+		if err := w.liveReader().List(ctx, &list, selector); err != nil {
 			return nil, err
 		}
 		for i := range list.Items {
@@ -109,7 +109,7 @@ func (w *Webhooks) listConfigurations(ctx context.Context, csv *v1alpha1.Cluster
 		}
 	} else {
 		var list admissionregistrationv1.ValidatingWebhookConfigurationList
-		if err := w.liveReader().List(ctx, &list, of); err != nil {
+		if err := w.liveReader().List(ctx, &list, selector); err != nil {
 			return nil, err
 		}
 		for i := range list.Items {

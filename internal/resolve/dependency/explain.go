@@ -111,16 +111,16 @@ func (p *Problem) describeFact(f fact, owners []*Bundle) string {
 		return describeInstalled(owners[0])
 	}
 
-	who := fmt.Sprintf("bundle %q", owners[0].Name)
+	subject := fmt.Sprintf("bundle %q", owners[0].Name)
 	switch {
 	case f.pkg == p.Wanted.Package:
 	case owners[0].Extension != "":
-		who = fmt.Sprintf("extension %q", owners[0].Extension)
+		subject = fmt.Sprintf("extension %q", owners[0].Extension)
 	default:
-		who = summarizeOffers(owners)
+		subject = summarizeOffers(owners)
 	}
 
-	text := who + " needs " + f.needs
+	text := subject + " needs " + f.needs
 	if r := requirementOf(f, owners); r != nil {
 		text += p.describeSupply(&r.formula)
 	}
