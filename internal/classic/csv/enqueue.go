@@ -64,8 +64,9 @@ func (r *Reconciler) listRequests(ctx context.Context, matches func(*v1alpha1.Cl
 	return requests
 }
 
-// enqueueRelatedCSVs is a map function that returns the ClusterServiceVersions of the namespace that
-// csv replaces or that replace it, those with an owner conflict, and those being replaced.
+// enqueueRelatedCSVs is a map function that returns related ClusterServiceVersions of the namespace.
+// These are the replaced one, its replacements, those with an owner conflict, and those being
+// replaced.
 func (r *Reconciler) enqueueRelatedCSVs(ctx context.Context, object client.Object) []ctrl.Request {
 	csv, ok := object.(*v1alpha1.ClusterServiceVersion)
 	if !ok || csvinfo.IsCopied(csv) {

@@ -13,8 +13,8 @@ import (
 )
 
 // Wakes returns a map function for the controller of ClusterServiceVersions, which watches OperatorGroups. It returns
-// the ClusterServiceVersions in the namespace of the group, and those of all namespaces that provide an API in the
-// group's list, because API conflicts with them may begin or end.
+// the ClusterServiceVersions in the namespace of the group, and all those that provide an API in the group's list. API
+// conflicts with the latter may begin or end.
 func Wakes(c client.Reader) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) []ctrl.Request {
 		group, ok := object.(*operatorsv1.OperatorGroup)

@@ -175,8 +175,8 @@ func (x *execution) validateObjects(ctx context.Context, old, updated *apiextens
 	return nil
 }
 
-// annotateInstalledAlongside records in a CRD the ClusterServiceVersions that it was installed with: that of the step,
-// and those in its annotations, or in those of the existing CRD, that still exist.
+// annotateInstalledAlongside records in a CRD the ClusterServiceVersions that it was installed with. It adds that of the
+// step, keeps those in the annotations of both CRDs, and removes those that no longer exist.
 func (x *execution) annotateInstalledAlongside(ctx context.Context, step *v1alpha1.Step, object, before *unstructured.Unstructured) error {
 	annotations := maps.Clone(object.GetAnnotations())
 	if before != nil {

@@ -158,8 +158,9 @@ func (r *reconciler) resolveAndInstall(ctx context.Context, v *view) (ctrl.Resul
 	return r.ensureInstallPlan(ctx, v, p)
 }
 
-// refreshStatuses sets the state of catalogs, InstallPlans and operators in the statuses, without a write to the API
-// server. changed is true when the statuses must be written before the next resolution, because they affect it.
+// refreshStatuses sets the state of catalogs, InstallPlans and operators in the statuses, which the caller patches. It
+// may delete an unfinished InstallPlan. changed is true when the statuses must be patched before the next resolution,
+// because they affect it.
 func (r *reconciler) refreshStatuses(ctx context.Context, v *view) (changed bool, err error) {
 	now := r.now()
 	for _, sub := range v.subs {
