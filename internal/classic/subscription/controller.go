@@ -114,7 +114,7 @@ func (r *reconciler) reconcileNamespace(ctx context.Context, namespace string) (
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if changed || v.isWaiting() {
+	if changed || v.allAwaitInstallPlans() {
 		// The status update triggers the next reconcile.
 		return ctrl.Result{}, r.patchStatuses(ctx, v)
 	}
@@ -122,7 +122,7 @@ func (r *reconciler) reconcileNamespace(ctx context.Context, namespace string) (
 		v.setResolutionFailed(r.now(), v1alpha1.ErrorPreventedResolution, fmt.Sprintf("found %d operatorGroups, expected 1", len(v.groups)))
 		return ctrl.Result{}, r.patchStatuses(ctx, v) // A change of the OperatorGroups triggers the next reconcile.
 	}
-	if resolution.Settling(v.csvs, v.isInstalling()) {
+	if resolution.Settling(v.csvs, v.hasInstallingPlan()) {
 		return ctrl.Result{}, r.patchStatuses(ctx, v)
 	}
 

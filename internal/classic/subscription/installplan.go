@@ -155,7 +155,7 @@ func (r *reconciler) recordUnpacking(ctx context.Context, v *view, g *planConten
 // over in between finds a plan without steps and starts over.
 func (r *reconciler) createInstallPlan(ctx context.Context, v *view, p *proposal, g *planContent) error {
 	for i := range v.plans {
-		if plan := &v.plans[i]; isUnfinished(plan) && plan.DeletionTimestamp.IsZero() {
+		if plan := &v.plans[i]; isPlanUnfinished(plan) && plan.DeletionTimestamp.IsZero() {
 			if err := r.deleteUnfinishedPlan(ctx, plan); err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ type proposal struct {
 func (p *proposal) hasChanges() bool { return len(p.newCSVs) > 0 }
 
 // newProposal compares the chosen bundles with the Subscriptions and returns what to install.
-func newProposal(choices []resolution.Choice, namespace string, subs []*v1alpha1.Subscription, isThere func(csv string) bool) (*proposal, error) {
+func newProposal(choices []resolution.Choice, namespace string, subs []*v1alpha1.Subscription, hasCSV func(csv string) bool) (*proposal, error) {
 	p := &proposal{newCSVs: map[string]string{}}
 	for _, c := range choices {
 		asking, known := 0, 0
@@ -39,7 +39,7 @@ func newProposal(choices []resolution.Choice, namespace string, subs []*v1alpha1
 			}
 		}
 
-		if asking > 0 && asking == known && isThere(c.Name) {
+		if asking > 0 && asking == known && hasCSV(c.Name) {
 			continue
 		}
 

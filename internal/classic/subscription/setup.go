@@ -133,7 +133,7 @@ func updatedIf[T client.Object](isNews func(before, after T) bool) predicate.Pre
 }
 
 func hasPlanChanged(before, after *v1alpha1.InstallPlan) bool {
-	return before.Status.Phase != after.Status.Phase || isUnfinished(before) != isUnfinished(after) || isBeingDeleted(before) != isBeingDeleted(after)
+	return before.Status.Phase != after.Status.Phase || isPlanUnfinished(before) != isPlanUnfinished(after) || isBeingDeleted(before) != isBeingDeleted(after)
 }
 
 func hasCSVChanged(before, after *v1alpha1.ClusterServiceVersion) bool {

@@ -11,9 +11,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 )
 
-// isUnfinished reports whether an InstallPlan has no content yet. Its steps are set after the reference in the
+// isPlanUnfinished reports whether an InstallPlan has no content yet. Its steps are set after the reference in the
 // Subscriptions.
-func isUnfinished(plan *v1alpha1.InstallPlan) bool {
+func isPlanUnfinished(plan *v1alpha1.InstallPlan) bool {
 	return len(plan.Status.Plan) == 0 && len(plan.Status.BundleLookups) == 0 &&
 		(plan.Status.Phase == v1alpha1.InstallPlanPhaseNone || plan.Status.Phase == v1alpha1.InstallPlanPhasePlanning)
 }
@@ -82,13 +82,13 @@ func pendingState(plan *v1alpha1.InstallPlan, failForward bool) v1alpha1.Subscri
 }
 
 // recordInstalledCSV sets state and installedCSV by whether the chosen ClusterServiceVersion exists.
-func recordInstalledCSV(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, isThere func(string) bool, failForward bool) (changed bool) {
+func recordInstalledCSV(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, hasCSV func(string) bool, failForward bool) (changed bool) {
 	if status.CurrentCSV == "" {
 		return false
 	}
 
 	state, installed := pendingState(plan, failForward), status.InstalledCSV
-	if isThere(status.CurrentCSV) {
+	if hasCSV(status.CurrentCSV) {
 		state, installed = v1alpha1.SubscriptionStateAtLatest, status.CurrentCSV
 	}
 

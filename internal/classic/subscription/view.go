@@ -95,15 +95,15 @@ func (v *view) allowsFailForward() bool {
 	return len(v.groups) == 1 && v.groups[0].Spec.UpgradeStrategy == operatorsv1.UpgradeStrategyUnsafeFailForward
 }
 
-// isWaiting reports whether every Subscription waits for its InstallPlan.
-func (v *view) isWaiting() bool {
+// allAwaitInstallPlans reports whether every Subscription waits for its InstallPlan.
+func (v *view) allAwaitInstallPlans() bool {
 	return !slices.ContainsFunc(v.subs, func(sub *v1alpha1.Subscription) bool {
 		return sub.Status.InstallPlanRef == nil || sub.Status.State != v1alpha1.SubscriptionStateUpgradePending
 	})
 }
 
-// isInstalling reports whether an InstallPlan is being executed.
-func (v *view) isInstalling() bool {
+// hasInstallingPlan reports whether an InstallPlan is being executed.
+func (v *view) hasInstallingPlan() bool {
 	return slices.ContainsFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling })
 }
 
@@ -121,7 +121,7 @@ func (v *view) isUnchanged(later *view) bool {
 	return slices.EqualFunc(v.before, later.before, func(a, b *v1alpha1.Subscription) bool {
 		return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
 	}) && equalSets(v.plans, later.plans, func(p v1alpha1.InstallPlan) string {
-		return fmt.Sprint(p.UID, p.Spec.Generation, isUnfinished(&p))
+		return fmt.Sprint(p.UID, p.Spec.Generation, isPlanUnfinished(&p))
 	}) && equalSets(v.csvs, later.csvs, func(csv v1alpha1.ClusterServiceVersion) string {
 		return fmt.Sprint(csv.UID, csv.Spec.Replaces, csv.Status.Phase == v1alpha1.CSVPhaseSucceeded)
 	})
@@ -143,12 +143,12 @@ func equalSets[T any](a, b []T, key func(T) string) bool {
 // getOrDiscardPlan returns the InstallPlan of a name; nil when there is none. If a Subscription waits for the plan and
 // the cache does not have it with steps, it reads the plan from the API server. It deletes a plan that has no steps,
 // because no instance will add them.
-func (r *reconciler) getOrDiscardPlan(ctx context.Context, v *view, name string, isAwaited bool) (*v1alpha1.InstallPlan, error) {
+func (r *reconciler) getOrDiscardPlan(ctx context.Context, v *view, name string, awaited bool) (*v1alpha1.InstallPlan, error) {
 	at := slices.IndexFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Name == name })
 	switch {
-	case at >= 0 && !isUnfinished(&v.plans[at]):
+	case at >= 0 && !isPlanUnfinished(&v.plans[at]):
 		return &v.plans[at], nil
-	case !isAwaited:
+	case !awaited:
 		return nil, nil
 	}
 
@@ -161,7 +161,7 @@ func (r *reconciler) getOrDiscardPlan(ctx context.Context, v *view, name string,
 		return nil, fmt.Errorf("reading InstallPlan %s/%s: %w", v.namespace, name, err)
 	case !plan.DeletionTimestamp.IsZero():
 		return nil, nil
-	case !isUnfinished(plan):
+	case !isPlanUnfinished(plan):
 		return plan, nil
 	}
 
