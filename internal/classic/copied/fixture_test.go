@@ -73,7 +73,7 @@ func newFixture(t *testing.T) *fixture {
 func (c *fixture) startControllers() {
 	c.t.Helper()
 	c.counter = &requestCounter{counts: map[string]int{}}
-	rights := env.Limited(c.t, "config/classic/olm-operator/role.yaml")
+	rights := env.ConfigWithRoles(c.t, "config/classic/olm-operator/role.yaml")
 	rights.QPS = -1
 	rights.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &countingTransport{requestCounter: c.counter, next: next}

@@ -120,7 +120,7 @@ func (c *fixture) startManager(edit ...func(*ctrl.Options)) {
 	mgr, err := ctrl.NewManager(rights, options)
 	c.must(err)
 	c.must(olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"}))
-	c.stop = env.Manage(c.t, mgr)
+	c.stop = env.StartManager(c.t, mgr)
 	c.t.Cleanup(c.cleanUp) // before the program is stopped
 }
 

@@ -25,7 +25,7 @@ import (
 func newFixtureWithOLMOperator(t *testing.T) *fixture {
 	t.Helper()
 	c := &fixture{t: t, Client: env.Client(t, append(kinds, clientgoscheme.AddToScheme, apiregistrationv1.AddToScheme, operatorsv2.AddToScheme)...)}
-	rights := env.Limited(t, "config/classic/olm-operator/role.yaml")
+	rights := env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml")
 	rights.QPS = -1
 	options := ctrl.Options{Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)}}
 	olmoperator.Tune(&options)

@@ -25,7 +25,7 @@ func TestRestartAfterEachWrite(t *testing.T) {
 			t.Fatalf("not done after 50 writes of one program: %s", describe(w.get("plan")))
 		}
 
-		life := mortal.Live(t.Context(), controllerConfig(w), writes, func(ctx context.Context, connection *rest.Config) {
+		life := mortal.Start(t.Context(), controllerConfig(w), writes, func(ctx context.Context, connection *rest.Config) {
 			options, atOnce := managerOptions(w), time.Duration(0)
 			options.GracefulShutdownTimeout = &atOnce
 			mgr, err := ctrl.NewManager(connection, options)
@@ -38,7 +38,7 @@ func TestRestartAfterEachWrite(t *testing.T) {
 		})
 
 		w.waitUntil("the end, or death", func() bool {
-			return life.Dead() || w.get("plan").Status.Phase == v1alpha1.InstallPlanPhaseComplete
+			return life.IsDead() || w.get("plan").Status.Phase == v1alpha1.InstallPlanPhaseComplete
 		})
 		life.Kill()
 		deaths++

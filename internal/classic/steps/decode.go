@@ -104,9 +104,9 @@ func (b *Bundle) addObject(name string, data []byte) error {
 func (b *Bundle) addFile(file bundle.File) error {
 	object := file.Object()
 	switch {
-	case len(file.Contents) == 0 && file.Err != nil:
+	case len(file.Documents) == 0 && file.Err != nil:
 		return newInvalidError("%s: %v", file.Name, file.Err)
-	case len(file.Contents) == 0:
+	case len(file.Documents) == 0:
 		return nil
 	case isCSV(object):
 		if b.CSV.Object == nil {

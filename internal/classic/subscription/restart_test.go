@@ -34,8 +34,8 @@ func TestRestartAfterEachWrite(t *testing.T) {
 	c.executePlan(c.waitForPlan(sub, "a.v1.0.0"))
 	c.runUntilDone(admin, run, isDone("a.v1.1.0"))
 	c.executePlan(c.waitForPlan(sub, "a.v1.1.0"))
-	last := mortal.Live(t.Context(), admin, 1<<30, run)
-	defer last.End()
+	last := mortal.Start(t.Context(), admin, 1<<30, run)
+	defer last.Kill()
 	for _, s := range []*v1alpha1.Subscription{sub, other} {
 		c.waitForStatus(s, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
 	}

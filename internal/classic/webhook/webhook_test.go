@@ -106,7 +106,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c := &fixture{t: t, Client: env.Client(t, corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme)}
-	limited, err := client.New(env.Limited(t, "config/classic/olm-operator/role.yaml"), client.Options{Scheme: c.Scheme()})
+	limited, err := client.New(env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml"), client.Options{Scheme: c.Scheme()})
 	c.must(err)
 	c.Webhooks = &webhook.Webhooks{Client: limited}
 	pair, err := certificate.NewAuthority("test", time.Hour, time.Now())
