@@ -271,7 +271,7 @@ func TestUntrustedReferencesAreRefused(t *testing.T) {
 			func(_ *tenantFixture, ref *steps.Reference) { ref.CatalogSourceName = "vegetables" }, "it was not unpacked for CatalogSource",
 		},
 		"a catalog of another namespace": {
-			func(_ *tenantFixture, ref *steps.Reference) { ref.CatalogSourceNamespace = "kube-system" }, "a catalog of namespace kube-system, which namespace",
+			func(_ *tenantFixture, ref *steps.Reference) { ref.CatalogSourceNamespace = "kube-system" }, "a catalog in namespace kube-system, which namespace",
 		},
 		"other content than before": {
 			func(_ *tenantFixture, ref *steps.Reference) { ref.Digest = "sha256:0" }, "it has changed since the plan was made",
