@@ -144,8 +144,8 @@ func (p *Pair) RenewAt() time.Time {
 	return p.Certificate.NotBefore.Add(lifetime / 3 * 2)
 }
 
-// AuthorityStale returns why an authority should be replaced; empty when it is valid.
-func (p *Pair) AuthorityStale(now time.Time) string {
+// AuthorityStaleReason returns why an authority should be replaced; empty when it is valid.
+func (p *Pair) AuthorityStaleReason(now time.Time) string {
 	switch {
 	case !p.Certificate.IsCA:
 		return "it is not a certificate authority"
@@ -158,9 +158,9 @@ func (p *Pair) AuthorityStale(now time.Time) string {
 	}
 }
 
-// ServingStale returns why the authority should issue a new certificate for the given
+// ServingStaleReason returns why the authority should issue a new certificate for the given
 // hosts; empty when this one is valid.
-func (p *Pair) ServingStale(authority *x509.Certificate, hosts []string, now time.Time) string {
+func (p *Pair) ServingStaleReason(authority *x509.Certificate, hosts []string, now time.Time) string {
 	for _, host := range hosts {
 		if err := p.Certificate.VerifyHostname(host); err != nil {
 			return "it is not for the host " + host
@@ -282,10 +282,10 @@ func ParseBundle(data []byte) ([]*x509.Certificate, error) {
 	return certificates, nil
 }
 
-// Trust returns the bundle that clients should trust while an authority is being replaced. It
+// TrustBundle returns the bundle that clients should trust while an authority is being replaced. It
 // contains the given authorities, followed by those of the former bundle that have not
 // expired, without duplicates. It ignores a former bundle that cannot be parsed.
-func Trust(former []byte, now time.Time, authorities ...*x509.Certificate) []byte {
+func TrustBundle(former []byte, now time.Time, authorities ...*x509.Certificate) []byte {
 	all := slices.Clone(authorities)
 	if old, err := ParseBundle(former); err == nil {
 		all = append(all, old...)

@@ -204,7 +204,7 @@ func TestServingStale(t *testing.T) {
 
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := test.pair.ServingStale(test.authority.Certificate, test.hosts, test.at)
+			got := test.pair.ServingStaleReason(test.authority.Certificate, test.hosts, test.at)
 			if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
@@ -221,12 +221,12 @@ func TestAuthorityStale(t *testing.T) {
 		ca.RenewAt():                     "due for renewal",
 		now.Add(AuthorityValidity + 1e9): "due for renewal",
 	} {
-		if got := ca.AuthorityStale(at); (want == "") != (got == "") || !strings.Contains(got, want) {
+		if got := ca.AuthorityStaleReason(at); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("at %s: got %q, want %q", at, got, want)
 		}
 	}
 
-	if got := issueTestCertificate(t, ca, now, "a").AuthorityStale(now); got != "it is not a certificate authority" {
+	if got := issueTestCertificate(t, ca, now, "a").AuthorityStaleReason(now); got != "it is not a certificate authority" {
 		t.Errorf("a server's certificate: got %q", got)
 	}
 }
@@ -267,15 +267,15 @@ func TestTrust(t *testing.T) {
 	old, current := newTestAuthority(t, now), newTestAuthority(t, now)
 	expired := newTestAuthority(t, now.Add(-2*AuthorityValidity))
 	former := append(old.CertificatePEM(), expired.CertificatePEM()...)
-	got := Trust(append(former, current.CertificatePEM()...), now, current.Certificate)
+	got := TrustBundle(append(former, current.CertificatePEM()...), now, current.Certificate)
 	want := append(current.CertificatePEM(), old.CertificatePEM()...)
 	if !bytes.Equal(got, want) {
 		t.Errorf("got %d bytes, want the current and the old authority (%d bytes)", len(got), len(want))
 	}
-	if again := Trust(got, now, current.Certificate); !bytes.Equal(again, got) {
+	if again := TrustBundle(got, now, current.Certificate); !bytes.Equal(again, got) {
 		t.Error("repeating it changes it")
 	}
-	if got := Trust([]byte("broken"), now, current.Certificate); !bytes.Equal(got, current.CertificatePEM()) {
+	if got := TrustBundle([]byte("broken"), now, current.Certificate); !bytes.Equal(got, current.CertificatePEM()) {
 		t.Error("a broken bundle is not dropped")
 	}
 }
@@ -293,7 +293,7 @@ func FuzzParse(f *testing.F) {
 		if (got == nil) != (err != nil) {
 			t.Fatalf("got %v and %v", got, err)
 		}
-		if err == nil && got.ServingStale(got.Certificate, []string{"a"}, now) == "" && !bytes.Contains(certificate, []byte("CERTIFICATE")) {
+		if err == nil && got.ServingStaleReason(got.Certificate, []string{"a"}, now) == "" && !bytes.Contains(certificate, []byte("CERTIFICATE")) {
 			t.Fatal("a certificate came from nowhere")
 		}
 	})

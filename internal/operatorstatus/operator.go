@@ -23,8 +23,8 @@ type Operator struct {
 	Client client.Client
 }
 
-// Served reports whether the cluster serves the kind ClusterOperator.
-func Served(mapper meta.RESTMapper) (bool, error) {
+// IsKindServed reports whether the cluster serves the kind ClusterOperator.
+func IsKindServed(mapper meta.RESTMapper) (bool, error) {
 	kind := configv1.GroupVersion.WithKind(configv1.ClusterOperatorKind)
 	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	switch {
@@ -37,9 +37,9 @@ func Served(mapper meta.RESTMapper) (bool, error) {
 	return true, nil
 }
 
-// Write patches the status of the ClusterOperator with the changes of fill. It creates a missing
+// PatchStatus patches the status of the ClusterOperator with the changes of fill. It creates a missing
 // object, and writes nothing if fill changes nothing.
-func (o Operator) Write(ctx context.Context, fill func(*configv1.ClusterOperatorStatus)) error {
+func (o Operator) PatchStatus(ctx context.Context, fill func(*configv1.ClusterOperatorStatus)) error {
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
 	err := o.Reader.Get(ctx, client.ObjectKeyFromObject(operator), operator)
 	if apierrors.IsNotFound(err) {

@@ -42,20 +42,20 @@ func condition(kind string, status metav1.ConditionStatus, message string) confi
 
 func TestSet(t *testing.T) {
 	var conditions []configv1.ClusterOperatorStatusCondition
-	Set(&conditions, condition("Other", "True", "of another"), start)
-	Set(&conditions, condition("Available", "False", "at first"), start)
+	SetCondition(&conditions, condition("Other", "True", "of another"), start)
+	SetCondition(&conditions, condition("Available", "False", "at first"), start)
 	later := metav1.NewTime(start.Add(time.Minute))
-	Set(&conditions, condition("Available", "False", "still"), later)
-	c := Find(conditions, "Available")
+	SetCondition(&conditions, condition("Available", "False", "still"), later)
+	c := FindCondition(conditions, "Available")
 	if c == nil || len(conditions) != 2 || c.Message != "still" || !c.LastTransitionTime.Equal(ptr.To(start.Rfc3339Copy())) {
 		t.Fatalf("another message: %+v", conditions)
 	}
 
-	Set(&conditions, condition("Available", "True", "now"), later)
-	if c = Find(conditions, "Available"); !c.LastTransitionTime.Equal(ptr.To(later.Rfc3339Copy())) || c.LastTransitionTime.Nanosecond() != 0 {
+	SetCondition(&conditions, condition("Available", "True", "now"), later)
+	if c = FindCondition(conditions, "Available"); !c.LastTransitionTime.Equal(ptr.To(later.Rfc3339Copy())) || c.LastTransitionTime.Nanosecond() != 0 {
 		t.Errorf("another status: %+v", c)
 	}
-	if Find(conditions, "Degraded") != nil {
+	if FindCondition(conditions, "Degraded") != nil {
 		t.Error("a condition is found that is not there")
 	}
 }
@@ -72,7 +72,7 @@ func TestVersionOf(t *testing.T) {
 
 func fill(message string) func(*configv1.ClusterOperatorStatus) {
 	return func(status *configv1.ClusterOperatorStatus) {
-		Set(&status.Conditions, condition("Available", "True", message), metav1.Now())
+		SetCondition(&status.Conditions, condition("Available", "True", message), metav1.Now())
 	}
 }
 
@@ -84,7 +84,7 @@ func TestWrite(t *testing.T) {
 	t.Cleanup(func() { _ = c.Delete(context.Background(), operator) })
 	var versions []string
 	for _, message := range []string{"a", "a", "b"} {
-		if err := o.Write(t.Context(), fill(message)); err != nil {
+		if err := o.PatchStatus(t.Context(), fill(message)); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(operator), operator); err != nil {
@@ -103,7 +103,7 @@ func TestWrite(t *testing.T) {
 	if err := c.Update(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
-	if err := (Operator{Name: o.Name, Reader: stale, Client: c}).Write(t.Context(), fill("c")); !apierrors.IsConflict(err) {
+	if err := (Operator{Name: o.Name, Reader: stale, Client: c}).PatchStatus(t.Context(), fill("c")); !apierrors.IsConflict(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -153,7 +153,7 @@ func startReporter(t *testing.T, r *Reporter, s *component) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Setup(mgr, source.Channel(s.news, r.Wake())); err != nil {
+	if err := r.Setup(mgr, source.Channel(s.news, r.EventHandler())); err != nil {
 		t.Fatal(err)
 	}
 
@@ -169,7 +169,7 @@ func waitForMessage(t *testing.T, c client.Client, name, want string) {
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, operator); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
-		if found := Find(operator.Status.Conditions, "Available"); found != nil {
+		if found := FindCondition(operator.Status.Conditions, "Available"); found != nil {
 			got = found.Message
 		}
 		return got == want, nil
@@ -238,7 +238,7 @@ func TestKindServedLater(t *testing.T) {
 		if err != nil {
 			return false, err
 		}
-		served, err := Served(mapper)
+		served, err := IsKindServed(mapper)
 		return !served, err
 	}
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitTimeout, true, gone); err != nil {

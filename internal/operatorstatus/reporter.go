@@ -49,8 +49,8 @@ type Reporter struct {
 	watchMutex        sync.Mutex
 }
 
-// Wake returns an event handler that enqueues the reporter.
-func (r *Reporter) Wake() handler.EventHandler {
+// EventHandler returns an event handler that enqueues the reporter.
+func (r *Reporter) EventHandler() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{r.newRequest()} })
 }
 
@@ -64,7 +64,7 @@ func (r *Reporter) Setup(mgr ctrl.Manager, sources ...source.Source) error {
 	r.manager = mgr
 	begin := make(chan event.GenericEvent, 1)
 	begin <- event.GenericEvent{Object: &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: r.Name}}}
-	b := ctrl.NewControllerManagedBy(mgr).Named("clusteroperator-" + r.Name).WatchesRawSource(source.Channel(begin, r.Wake()))
+	b := ctrl.NewControllerManagedBy(mgr).Named("clusteroperator-" + r.Name).WatchesRawSource(source.Channel(begin, r.EventHandler()))
 	for _, s := range sources {
 		b = b.WatchesRawSource(s)
 	}
@@ -98,7 +98,7 @@ func (r *Reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{RequeueAfter: again}, nil
 	}
 
-	err = r.operator.Write(ctx, fill)
+	err = r.operator.PatchStatus(ctx, fill)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
 	}
@@ -115,7 +115,7 @@ func (r *Reporter) ensureWatch(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 
-	served, err := Served(r.manager.GetRESTMapper())
+	served, err := IsKindServed(r.manager.GetRESTMapper())
 	if err != nil || !served {
 		return false, err
 	}
@@ -152,5 +152,5 @@ func (r *Reporter) startWatch() error {
 	}
 
 	r.watched = watched
-	return r.watch(source.Kind[client.Object](watched, &configv1.ClusterOperator{}, r.Wake()))
+	return r.watch(source.Kind[client.Object](watched, &configv1.ClusterOperator{}, r.EventHandler()))
 }

@@ -16,8 +16,8 @@ import (
 // VersionName is the name of the version that an update of the cluster waits for.
 const VersionName = "operator"
 
-// Set sets a condition in a list. It changes the transition time only if the condition's status changes.
-func Set(conditions *[]configv1.ClusterOperatorStatusCondition, c configv1.ClusterOperatorStatusCondition, now metav1.Time) {
+// SetCondition sets a condition in a list. It changes the transition time only if the condition's status changes.
+func SetCondition(conditions *[]configv1.ClusterOperatorStatusCondition, c configv1.ClusterOperatorStatusCondition, now metav1.Time) {
 	c.LastTransitionTime = now.Rfc3339Copy()
 	i := slices.IndexFunc(*conditions, func(o configv1.ClusterOperatorStatusCondition) bool { return o.Type == c.Type })
 	if i < 0 {
@@ -31,8 +31,8 @@ func Set(conditions *[]configv1.ClusterOperatorStatusCondition, c configv1.Clust
 	(*conditions)[i] = c
 }
 
-// Find returns the condition of a type; nil when there is none.
-func Find(conditions []configv1.ClusterOperatorStatusCondition, conditionType string) *configv1.ClusterOperatorStatusCondition {
+// FindCondition returns the condition of a type; nil when there is none.
+func FindCondition(conditions []configv1.ClusterOperatorStatusCondition, conditionType string) *configv1.ClusterOperatorStatusCondition {
 	for i := range conditions {
 		if conditions[i].Type == conditionType {
 			return &conditions[i]

@@ -53,7 +53,7 @@ func (c *catalogOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	flags.StringVar(&c.opmImage, "opmImage", "", "image with the program /bin/opm, for CatalogSources with spec.grpcPodConfig.extractContent (default: none, such CatalogSources are not served)")
 	flags.StringVar(&c.utilityImage, "util-image", "", "image with the programs cp and /bin/copy-content, which extract the content of CatalogSources with spec.grpcPodConfig.extractContent (default: none)")
 	flags.BoolVar(&c.setUserID, "set-workload-user-id", false, "run catalog pods with the restricted security context as user 1001, if nothing else sets a user")
-	flags.DurationVar(&c.resyncInterval, "interval", source.DefaultResync, "resync interval of catalogs, with a jitter of 20 percent")
+	flags.DurationVar(&c.resyncInterval, "interval", source.DefaultResyncInterval, "resync interval of catalogs, with a jitter of 20 percent")
 	flags.DurationVar(&c.planRetryTimeout, "install-plan-retry-timeout", installplan.DefaultRetryTimeout, "how long the failed steps of an InstallPlan are retried")
 	flags.StringVar(&c.clusterOperator, "writeStatusName", "operator-lifecycle-manager-catalog", "name of the ClusterOperator for the status, if the cluster serves that kind; empty disables it")
 	flags.StringVar(&c.releaseVersion, "release-version", os.Getenv("RELEASE_VERSION"), "platform version to report in the ClusterOperator (default: $RELEASE_VERSION, else the version of this program)")
@@ -76,7 +76,7 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 		Registries:      puller.ClientWith,
 		GlobalNamespace: cmp.Or(c.globalNamespace, o.systemNamespace), UnpackTimeout: c.unpackTimeout,
 		Images:    c.programImages(),
-		SetUserID: c.setUserID, Resync: c.resyncInterval, Proxy: dial.ProxyFromEnvironment(os.Getenv),
+		SetUserID: c.setUserID, ResyncInterval: c.resyncInterval, Proxy: dial.ProxyFromEnvironment(os.Getenv),
 		InstallPlanRetryTimeout: c.planRetryTimeout,
 		ClusterOperator:         c.clusterOperator, Namespace: o.systemNamespace, Release: c.releaseVersion, Program: o.program,
 	})

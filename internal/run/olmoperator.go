@@ -46,7 +46,7 @@ func (c *olmOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	flags.StringVar(&c.releaseVersion, "release-version", os.Getenv("RELEASE_VERSION"), "platform version to report in the ClusterOperators (default: $RELEASE_VERSION, else the version of this program)")
 	setFlagDefault(cmd, "system-namespace", "olm")
 	o.tuneManager = func(options *ctrl.Options) {
-		olmoperator.Tune(options)
+		olmoperator.ConfigureOptions(options)
 		options.Cache.SyncPeriod = &c.resyncInterval
 	}
 }
@@ -68,5 +68,5 @@ func (c *olmOperatorOptions) setupOLMOperator(_ context.Context, o *options, mgr
 		return err
 	}
 
-	return olmoperator.Measure(mgr)
+	return olmoperator.RegisterMetrics(mgr)
 }

@@ -26,7 +26,7 @@ func runPackageServer(t *testing.T, args ...string) string {
 	t.Helper()
 	p, listening := &packageServerOptions{}, make(chan string, 1)
 	p.served.Name = "packageserver-" + filepath.Base(t.TempDir()) + strings.Join(args, "")
-	p.served.Listening = func(a net.Addr) { listening <- a.String() }
+	p.served.OnListening = func(a net.Addr) { listening <- a.String() }
 	cmd := server{name: "package-server", metricsAddress: "0", addFlags: p.addFlags, setup: p.setupPackageServer}.newCommand("v1.2.3")
 	cmd.SetArgs(append([]string{
 		"--kubeconfig", kubeconfig(t), "--health-probe-bind-address", "0", "--bind-address", "127.0.0.1", "--secure-port", "0", "--debug",

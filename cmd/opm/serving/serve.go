@@ -15,12 +15,12 @@ func Serve(ctx context.Context, s opm.Serving) error {
 	if s.Database != "" {
 		source = content.Stream{
 			Name: s.Database, All: s.Blobs,
-			Change:   func(ctx context.Context) (uint64, error) { return content.FileSum(ctx, s.Database) },
+			Checksum: func(ctx context.Context) (uint64, error) { return content.FileSum(ctx, s.Database) },
 			Database: true,
 		}
 	}
 
-	server := registry.Serve{
+	server := registry.Server{
 		Source: source, Address: s.Address, CacheDir: s.CacheDir, CacheOnly: s.CacheOnly,
 		TerminationLog: s.TerminationLog, PprofAddress: s.PprofAddress, PprofCaptureProfiles: s.CaptureProfiles, Log: s.Log,
 	}

@@ -241,9 +241,9 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Serve{
-		Source: content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")}, Address: address, Grace: time.Millisecond,
-		Ready: func(a net.Addr) { ready <- a.String() },
+	s := &registry.Server{
+		Source: content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")}, Address: address, ShutdownTimeout: time.Millisecond,
+		OnReady: func(a net.Addr) { ready <- a.String() },
 	}
 	go func() { ended <- s.Run(ctx) }()
 	select {

@@ -37,9 +37,9 @@ type Options struct {
 	Images objects.Images
 	// SetUserID sets a user ID in restricted pods, for clusters that do not assign one.
 	SetUserID bool
-	// Resync is how often a catalog is reconciled although nothing has changed, plus up to a
-	// fifth. Zero means source.DefaultResync.
-	Resync time.Duration
+	// ResyncInterval is how often a catalog is reconciled although nothing has changed, plus up to a
+	// fifth. Zero means source.DefaultResyncInterval.
+	ResyncInterval time.Duration
 	// Proxy is the proxy for connections to catalogs.
 	Proxy dial.Proxy
 	// GlobalNamespace is the namespace of the catalogs that every namespace may use. It may be
@@ -104,7 +104,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	syncs := &clusteroperator.Syncs{}
 	err = source.Setup(mgr, source.Options{
-		Pool: pool, Images: o.Images, SetUserID: o.SetUserID, Resync: o.Resync, Syncs: syncs, Clock: o.Clock,
+		Pool: pool, Images: o.Images, SetUserID: o.SetUserID, ResyncInterval: o.ResyncInterval, Syncs: syncs, Clock: o.Clock,
 		ServerVersion: func(context.Context) (string, error) {
 			info, err := versions.ServerVersion()
 			if err != nil {

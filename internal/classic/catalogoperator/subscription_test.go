@@ -123,7 +123,7 @@ func serveFolder(t *testing.T, dir string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Serve{Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", Grace: time.Millisecond, Ready: func(a net.Addr) { ready <- a.String() }}
+	s := &registry.Server{Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
 	go func() { ended <- s.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()

@@ -100,7 +100,7 @@ func (r *componentReport) applyToStatus(status *configv1.ClusterOperatorStatus) 
 		if is {
 			c.Status = metav1.ConditionTrue
 		}
-		operatorstatus.Set(&status.Conditions, c, r.now)
+		operatorstatus.SetCondition(&status.Conditions, c, r.now)
 	}
 
 	status.RelatedObjects = r.relatedObjects
@@ -117,5 +117,5 @@ func (r *componentReport) applyToStatus(status *configv1.ClusterOperatorStatus) 
 	set(configv1.OperatorProgressing, false, configv1.ReasonAsExpected, "Deployed "+r.program)
 	set(configv1.OperatorAvailable, true, configv1.ReasonAsExpected, messageWorks)
 	set(configv1.OperatorDegraded, false, configv1.ReasonAsExpected, messageWorks)
-	operatorstatus.Set(&status.Conditions, r.upgradeable, r.now)
+	operatorstatus.SetCondition(&status.Conditions, r.upgradeable, r.now)
 }

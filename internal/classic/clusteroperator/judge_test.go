@@ -23,9 +23,9 @@ var errPass = errors.New("the API server does not answer")
 func see(s *Syncs, passes string) {
 	for _, p := range passes {
 		if p == '+' {
-			s.Seen(nil)
+			s.Record(nil)
 		} else {
-			s.Seen(errPass)
+			s.Record(errPass)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestEvaluateHealth(t *testing.T) {
 // A reporter is woken when what was counted may change its report, and by nothing else.
 func TestChangeEvents(t *testing.T) {
 	var none *Syncs
-	none.Seen(errPass) // counts nothing
+	none.Record(errPass) // counts nothing
 	var s Syncs
 	isNews := func() bool {
 		select {
@@ -79,20 +79,20 @@ func TestChangeEvents(t *testing.T) {
 	}
 
 	for i, want := range strings.Split("y y y y y y y y y y n n n", " ") {
-		s.Seen(nil)
+		s.Record(nil)
 		if got := isNews(); got != (want == "y") {
 			t.Errorf("success %d: news is %v", i+1, got)
 		}
 	}
 
 	for i, want := range strings.Split("n n n n n n n n n y n n", " ") {
-		s.Seen(errPass)
+		s.Record(errPass)
 		if got := isNews(); got != (want == "y") {
 			t.Errorf("failure %d: news is %v", i+1, got)
 		}
 	}
 
-	s.Seen(nil)
+	s.Record(nil)
 	if !isNews() {
 		t.Error("the first success after failures is no news")
 	}
@@ -105,7 +105,7 @@ func TestJudgeTimeout(t *testing.T) {
 		t.Errorf("at first: %d, again after %s", v, again)
 	}
 
-	j.syncs.Seen(errPass)
+	j.syncs.Record(errPass)
 	clock.SetTime(now.Add(judgeTimeout - time.Second))
 	if v, again := j.currentHealth(); v != healthUnknown || again != time.Second {
 		t.Errorf("before its end: %d, again after %s", v, again)
@@ -116,7 +116,7 @@ func TestJudgeTimeout(t *testing.T) {
 		t.Errorf("at its end: %d, again after %s", v, again)
 	}
 
-	j.syncs.Seen(nil)
+	j.syncs.Record(nil)
 	if v, again := j.currentHealth(); v != healthUp || again != 0 {
 		t.Errorf("after a success: %d, again after %s", v, again)
 	}
@@ -182,7 +182,7 @@ Upgradeable=False [UpdateNotInEffect] Waiting for updates to take effect
 	if diff := cmp.Diff(before, &status); diff != "" {
 		t.Errorf("a second report (-first +second):\n%s", diff)
 	}
-	if c := operatorstatus.Find(status.Conditions, configv1.OperatorAvailable); !c.LastTransitionTime.Equal(&now) {
+	if c := operatorstatus.FindCondition(status.Conditions, configv1.OperatorAvailable); !c.LastTransitionTime.Equal(&now) {
 		t.Errorf("Available changed at %s", c.LastTransitionTime)
 	}
 }

@@ -99,7 +99,7 @@ type csvReport struct {
 // applyToStatus writes the report into a status, which holds the previous one.
 func (r *csvReport) applyToStatus(status *configv1.ClusterOperatorStatus) {
 	set := func(conditionType string, is metav1.ConditionStatus, reason, message string) {
-		operatorstatus.Set(&status.Conditions, configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: is, Reason: reason, Message: message}, r.now)
+		operatorstatus.SetCondition(&status.Conditions, configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: is, Reason: reason, Message: message}, r.now)
 	}
 	set(configv1.OperatorDegraded, metav1.ConditionFalse, configv1.ReasonAsExpected, "")
 	set(configv1.OperatorUpgradeable, metav1.ConditionTrue, configv1.ReasonAsExpected, "Safe to upgrade")
@@ -132,7 +132,7 @@ func (r *csvReport) applyToStatus(status *configv1.ClusterOperatorStatus) {
 	default:
 		// The operator keeps running while another version is installed, so an update of the
 		// cluster is not an outage.
-		if operatorstatus.Find(status.Conditions, configv1.OperatorAvailable) == nil {
+		if operatorstatus.FindCondition(status.Conditions, configv1.OperatorAvailable) == nil {
 			set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonNotSucceeded, details)
 		}
 		set(configv1.OperatorProgressing, metav1.ConditionTrue, reasonNotSucceeded, "Working toward "+version)

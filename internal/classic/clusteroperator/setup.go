@@ -75,8 +75,8 @@ func SetupOLM(mgr manager.Manager, o Options) error {
 	// The component is up as soon as one sync succeeded.
 	evaluator := &healthEvaluator{thresholds: syncThresholds{passes: 1, successes: 1}, syncs: o.Syncs, clock: o.Clock}
 	r := &operatorstatus.Reporter{Name: o.Name, Report: o.newOLMReport(evaluator, csvs)}
-	return r.Setup(mgr, source.Channel(o.Syncs.changeEvents(), r.Wake()),
-		source.Kind[client.Object](csvs, newCSVMetadata(), r.Wake(), newReportPredicate(o.Namespace)))
+	return r.Setup(mgr, source.Channel(o.Syncs.changeEvents(), r.EventHandler()),
+		source.Kind[client.Object](csvs, newCSVMetadata(), r.EventHandler(), newReportPredicate(o.Namespace)))
 }
 
 func (o *Options) newOLMReport(evaluator *healthEvaluator, csvs client.Reader) reportFunc {
@@ -128,7 +128,7 @@ func SetupCatalog(mgr manager.Manager, o Options) error {
 		return component.applyToStatus, requeueAfter, nil
 	}}
 
-	return r.Setup(mgr, source.Channel(o.Syncs.changeEvents(), r.Wake()))
+	return r.Setup(mgr, source.Channel(o.Syncs.changeEvents(), r.EventHandler()))
 }
 
 // SetupPackageServer adds the reporter of the package server to a manager. It reports about the
@@ -157,7 +157,7 @@ func SetupPackageServer(mgr manager.Manager, o Options) error {
 
 	hasLabel := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetLabels()[LabelName] == o.Name })
 
-	return r.Setup(mgr, source.Kind[client.Object](mgr.GetCache(), &v1alpha1.ClusterServiceVersion{}, r.Wake(), hasLabel))
+	return r.Setup(mgr, source.Kind[client.Object](mgr.GetCache(), &v1alpha1.ClusterServiceVersion{}, r.EventHandler(), hasLabel))
 }
 
 // relatedNamespace returns the namespace of the component as a related object.

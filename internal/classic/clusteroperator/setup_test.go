@@ -152,7 +152,7 @@ const (
 func TestSetupOLM(t *testing.T) {
 	f := newFixture(t, "olm", "operators")
 	f.run(SetupOLM, olmName)
-	f.syncs.Seen(nil)
+	f.syncs.Record(nil)
 	f.until(olmName, "version operator 4.18.3", "version "+olmName+" v1.2.3", "Progressing=False [AsExpected] Deployed v1.2.3", available, allWork, "related namespaces /olm")
 
 	limiting := f.install("operators", "limiting", maxVersion, `"4.18"`)
@@ -222,7 +222,7 @@ func TestNoReportBeforeHealthIsKnown(t *testing.T) {
 
 	f.run(SetupCatalog, catalogName)
 	see(f.syncs, "++++-----") // nine passes
-	f.syncs.Seen(nil)         // the tenth, and the fifth success
+	f.syncs.Record(nil)       // the tenth, and the fifth success
 	f.until(catalogName, "version operator 4.18.3", "version "+catalogName+" v1.2.3", available, "Upgradeable=True [AsExpected] "+messageNotBlocking)
 	see(f.syncs, "----------")
 	f.until(catalogName, "Available=False [UpdateNotInEffect] No reconciliation succeeds; see the log of the program for the reason", "version operator 4.18.3")

@@ -30,9 +30,9 @@ type syncCounts struct {
 	recentSuccesses int
 }
 
-// Seen counts one sync. It must be called at the end of each, with the error that kept the
+// Record counts one sync. It must be called at the end of each, with the error that kept the
 // program from its work. Errors that only a user can fix count as nil.
-func (s *Syncs) Seen(err error) {
+func (s *Syncs) Record(err error) {
 	if s == nil {
 		return
 	}

@@ -12,9 +12,9 @@ import (
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 )
 
-// Gate returns why the ClusterServiceVersion named replaced must not be replaced now; empty when it may be. An operator
+// UpgradeBlockedReason returns why the ClusterServiceVersion named replaced must not be replaced now; empty when it may be. An operator
 // without an OperatorCondition may always be replaced.
-func Gate(ctx context.Context, c client.Reader, namespace, replaced string) (why string, err error) {
+func UpgradeBlockedReason(ctx context.Context, c client.Reader, namespace, replaced string) (why string, err error) {
 	condition := &operatorsv2.OperatorCondition{}
 	switch err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: replaced}, condition); {
 	case apierrors.IsNotFound(err):
@@ -23,12 +23,12 @@ func Gate(ctx context.Context, c client.Reader, namespace, replaced string) (why
 		return "", fmt.Errorf("reading OperatorCondition %s/%s: %w", namespace, replaced, err)
 	}
 
-	return Upgradeable(condition), nil
+	return NotUpgradeableReason(condition), nil
 }
 
-// Upgradeable returns why the operator of an OperatorCondition must not be replaced now; empty when it may be. An
+// NotUpgradeableReason returns why the operator of an OperatorCondition must not be replaced now; empty when it may be. An
 // override by an administrator in spec.overrides takes precedence over the operator's condition.
-func Upgradeable(condition *operatorsv2.OperatorCondition) (why string) {
+func NotUpgradeableReason(condition *operatorsv2.OperatorCondition) (why string) {
 	for _, override := range condition.Spec.Overrides {
 		if override.Type != operatorsv2.Upgradeable {
 			continue

@@ -114,7 +114,7 @@ func (r *olmConfigReconciler) copiesMatchConfig(ctx context.Context, disabled bo
 func namespacesWithOriginal(csvs []v1alpha1.ClusterServiceVersion, name string) sets.Set[string] {
 	namespaces := sets.Set[string]{}
 	for i := range csvs {
-		if csvs[i].Name == name && !csvinfo.HasCopyMarks(&csvs[i]) {
+		if csvs[i].Name == name && !csvinfo.HasCopiedMetadata(&csvs[i]) {
 			namespaces.Insert(csvs[i].Namespace)
 		}
 	}

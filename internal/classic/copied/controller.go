@@ -115,7 +115,7 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 func (r *copier) gatherFacts(ctx context.Context, source types.NamespacedName) (facts, error) {
 	f := facts{protected: r.protected}
 	var err error
-	f.group, err = group.Of(ctx, r.client, source.Namespace)
+	f.group, err = group.OnlyGroupOf(ctx, r.client, source.Namespace)
 	if err != nil && !errors.Is(err, group.ErrNone) && !errors.Is(err, group.ErrSeveral) {
 		return f, err
 	}

@@ -178,7 +178,7 @@ func TestRights(t *testing.T) {
 	there := func() bool { return c.Get(t.Context(), key, got) == nil && c.Get(t.Context(), key, binding) == nil }
 	c.eventually("the rights", there)
 	copied := c.listCopies(csv)["rights-a"]
-	labels := csvinfo.With(csvinfo.OwnerLabels("rights-a", "rights"), map[string]string{"olm.copiedFrom": "rights", "olm.managed": "true"})
+	labels := csvinfo.MergeLabels(csvinfo.OwnerLabels("rights-a", "rights"), map[string]string{"olm.copiedFrom": "rights", "olm.managed": "true"})
 	owners := []metav1.OwnerReference{csvinfo.OwnerReference(copied)}
 	owners[0].APIVersion = "operators.coreos.com/v1alpha1"
 	want := []any{labels, owners, []rbacv1.PolicyRule{podRule("get")}, labels, owners, bound.Subjects, "right"}

@@ -62,7 +62,7 @@ func decidePlaces(csv *v1alpha1.ClusterServiceVersion, f facts) places {
 	if f.group == nil || csvinfo.IsUncopiable(csv) || !csv.DeletionTimestamp.IsZero() {
 		return p
 	}
-	if _, changed := group.Annotated(csv, f.group); changed {
+	if _, changed := group.WithGroupAnnotations(csv, f.group); changed {
 		return p // Its annotations will be updated to the group's new targets first.
 	}
 
@@ -97,7 +97,7 @@ func newCopyContent(csv *v1alpha1.ClusterServiceVersion) (*copyContent, error) {
 	delete(c.annotations, csvinfo.AnnotationTargetNamespaces)
 	delete(c.annotations, corev1.LastAppliedConfigAnnotation)
 	maps.DeleteFunc(c.labels, func(key, _ string) bool { return strings.HasPrefix(key, csvinfo.LabelComponent) })
-	c.labels = csvinfo.With(c.labels, map[string]string{csvinfo.LabelCopiedFrom: csv.Namespace})
+	c.labels = csvinfo.MergeLabels(c.labels, map[string]string{csvinfo.LabelCopiedFrom: csv.Namespace})
 	c.status.Reason = v1alpha1.CSVReasonCopied
 	c.status.Message = "The operator is running in " + csv.Namespace + " but is managing this namespace"
 	var err error

@@ -78,7 +78,7 @@ func (a *copyRun) newObjectMeta(object client.Object, namespace string, uid type
 	owner.Namespace, owner.Name, owner.UID = namespace, a.source.Name, uid
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: object.GetName(),
-		Labels: csvinfo.With(object.GetLabels(), csvinfo.OwnerLabels(namespace, a.source.Name), map[string]string{
+		Labels: csvinfo.MergeLabels(object.GetLabels(), csvinfo.OwnerLabels(namespace, a.source.Name), map[string]string{
 			csvinfo.LabelCopiedFrom: a.source.Namespace, csvinfo.LabelManaged: "true",
 		}),
 		OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(owner)},

@@ -275,7 +275,7 @@ func (r *copier) listRequests(ctx context.Context, matters func(*v1alpha1.Cluste
 
 	var requests []ctrl.Request
 	for i := range list.Items {
-		if csv := &list.Items[i]; matters(csv) && !csvinfo.HasCopyMarks(csv) {
+		if csv := &list.Items[i]; matters(csv) && !csvinfo.HasCopiedMetadata(csv) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csv)})
 		}
 	}

@@ -29,8 +29,8 @@ type Admission struct {
 	Annotations map[string]string
 	// ProvidedAPIs, if not nil, is the list of APIs to set in the group's annotation first.
 	ProvidedAPIs *string
-	// Unwanted has its Deployments deleted, since other operators provide its APIs.
-	Unwanted bool
+	// DeleteDeployments has its Deployments deleted, since other operators provide its APIs.
+	DeleteDeployments bool
 }
 
 // Admit checks a ClusterServiceVersion against the OperatorGroup of its namespace.
@@ -45,17 +45,17 @@ func Admit(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 		return refuse(v1alpha1.CSVReasonTooManyOperatorGroups, "csv created in namespace with multiple operatorgroups, can't pick one automatically")
 	}
 
-	if annotations, changed := group.Annotated(csv, m.Group); changed {
+	if annotations, changed := group.WithGroupAnnotations(csv, m.Group); changed {
 		if len(m.Group.Status.Namespaces) == 0 {
 			return refuse(v1alpha1.CSVReasonNoTargetNamespaces, "no targetNamespaces are matched operatorgroups namespace selection")
 		}
 		return Admission{Stop: true, Annotations: annotations}
 	}
 
-	if err := csvinfo.CheckModes(csv.Spec.InstallModes); err != nil {
+	if err := csvinfo.ValidateInstallModes(csv.Spec.InstallModes); err != nil {
 		return refuse(v1alpha1.CSVReasonInvalidInstallModes, err.Error())
 	}
-	if err := csvinfo.Supports(csv.Spec.InstallModes, csv.Namespace, m.Group.Status.Namespaces); err != nil {
+	if err := csvinfo.ValidateTargets(csv.Spec.InstallModes, csv.Namespace, m.Group.Status.Namespaces); err != nil {
 		return refuse(v1alpha1.CSVReasonUnsupportedOperatorGroup, err.Error())
 	}
 	if _, ok := csv.Annotations[csvinfo.AnnotationTargetNamespaces]; !ok {
@@ -68,20 +68,20 @@ func Admit(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 // admitProvidedAPIs checks the APIs that a ClusterServiceVersion provides against those of
 // intersecting groups. It asks for them to be listed in the group if they are not.
 func admitProvidedAPIs(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
-	provided, err := csvinfo.Provided(csv)
+	provided, err := csvinfo.ProvidedAPIs(csv)
 	if err != nil {
 		return Admission{Stop: true}
 	}
 
-	d := group.Decide(provided, group.Listed(m.Group), group.Others(m.Group, m.All), m.Group.Spec.StaticProvidedAPIs)
+	d := group.Decide(provided, group.ListedAPIs(m.Group), group.APIsOfIntersectingGroups(m.Group, m.All), m.Group.Spec.StaticProvidedAPIs)
 	if d.Reason != "" {
 		return Admission{
 			Stop: true, Outcome: transitionTo(v1alpha1.CSVPhaseFailed, d.Reason, d.Message),
-			Unwanted: csv.Status.Reason != d.Reason,
+			DeleteDeployments: csv.Status.Reason != d.Reason,
 		}
 	}
 
-	text := csvinfo.Join(d.ProvidedAPIs)
+	text := csvinfo.JoinAPIs(d.ProvidedAPIs)
 	if d.Outcome == group.NoAPIConflict || text == strings.TrimSpace(m.Group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation]) {
 		return Admission{}
 	}

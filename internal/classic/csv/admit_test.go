@@ -77,7 +77,7 @@ func TestAdmit(t *testing.T) {
 }
 
 func unwanted(reason, message string) Admission {
-	return Admission{Stop: true, Outcome: transitionTo(v1alpha1.CSVPhaseFailed, reason, message), Unwanted: true}
+	return Admission{Stop: true, Outcome: transitionTo(v1alpha1.CSVPhaseFailed, reason, message), DeleteDeployments: true}
 }
 
 // The Deployments of a ClusterServiceVersion with an API conflict are deleted once.
@@ -86,9 +86,9 @@ func TestAdmitUnwantedOnce(t *testing.T) {
 	csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "as.example.com", Version: "v1", Kind: "A"}}
 	g := ofGroup("ns", "", "ns")
-	csv.Annotations, _ = group.Annotated(csv, g)
+	csv.Annotations, _ = group.WithGroupAnnotations(csv, g)
 	got := Admit(csv, Membership{Group: g, All: []operatorsv1.OperatorGroup{*ofGroup("other", "A.v1.example.com", "")}})
-	if got.Unwanted || got.Reason != v1alpha1.CSVReasonInterOperatorGroupOwnerConflict {
+	if got.DeleteDeployments || got.Reason != v1alpha1.CSVReasonInterOperatorGroupOwnerConflict {
 		t.Errorf("admission %+v", got)
 	}
 }

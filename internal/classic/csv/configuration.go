@@ -21,10 +21,10 @@ import (
 // subscriptionKind is the kind that configures Deployments, on clusters that serve it.
 var subscriptionKind = v1alpha1.GroupVersion.WithKind(v1alpha1.SubscriptionKind)
 
-// Lighten is a cache transform function that removes the fields that the controllers of this package
+// TransformSubscription is a cache transform function that removes the fields that the controllers of this package
 // do not read. Of a Subscription it keeps the name, the configuration and the ClusterServiceVersions
 // in its status. Other kinds stay unchanged.
-func Lighten(object any) (any, error) {
+func TransformSubscription(object any) (any, error) {
 	if s, ok := object.(*v1alpha1.Subscription); ok {
 		s.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion, Generation: s.Generation}
 		s.Spec = v1alpha1.SubscriptionSpec{Config: s.Spec.Config}
@@ -36,7 +36,7 @@ func Lighten(object any) (any, error) {
 // readSubscriptionConfig returns the Subscription's configuration for the Deployments of a
 // ClusterServiceVersion; nil when there is none.
 func (r *Reconciler) readSubscriptionConfig(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*v1alpha1.SubscriptionConfig, error) {
-	if !r.Subscribed {
+	if !r.HasSubscriptionKind {
 		return nil, nil
 	}
 

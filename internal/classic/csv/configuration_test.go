@@ -74,13 +74,13 @@ func TestLighten(t *testing.T) {
 		Spec:       v1alpha1.SubscriptionSpec{Config: config},
 		Status:     v1alpha1.SubscriptionStatus{InstalledCSV: "etcd.v1", CurrentCSV: "etcd.v2"},
 	}
-	light, err := csv.Lighten(full)
+	light, err := csv.TransformSubscription(full)
 	if diff := cmp.Diff(any(want), light); diff != "" || err != nil {
 		t.Errorf("error %v, Subscription (-want +got):\n%s", err, diff)
 	}
 
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": "b"}}}
-	other, err := csv.Lighten(pod)
+	other, err := csv.TransformSubscription(pod)
 	if diff := cmp.Diff(any(pod.DeepCopy()), other); diff != "" || err != nil {
 		t.Errorf("error %v, Pod (-want +got):\n%s", err, diff)
 	}

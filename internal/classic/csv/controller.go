@@ -40,22 +40,22 @@ const conflictRetryInterval = time.Second
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Live reads from the API server without the cache, so that decisions see the latest writes.
-	Live client.Reader
+	// APIReader reads from the API server without the cache, so that decisions see the latest writes.
+	APIReader client.Reader
 	// Cluster reads the API server's version and the kinds that it serves.
 	Cluster Cluster
-	// As returns a client that impersonates a service account.
-	As func(ctx context.Context, account *corev1.ObjectReference) (client.Client, error)
+	// ClientForAccount returns a client that impersonates a service account.
+	ClientForAccount func(ctx context.Context, account *corev1.ObjectReference) (client.Client, error)
 	// Events records events for users.
 	Events events.EventRecorder
 	// Clock returns the current time.
 	Clock clock.PassiveClock
 	// Syncs counts reconciles; it may be nil.
 	Syncs *clusteroperator.Syncs
-	// Proxied is true when the cluster serves the kind Proxy.
-	Proxied bool
-	// Subscribed is true when the cluster serves the kind Subscription.
-	Subscribed bool
+	// HasProxyKind is true when the cluster serves the kind Proxy.
+	HasProxyKind bool
+	// HasSubscriptionKind is true when the cluster serves the kind Subscription.
+	HasSubscriptionKind bool
 
 	// sharedRights has the ClusterServiceVersions that use rights not created for them.
 	sharedRights sharedRights
@@ -68,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// It changed since it was read, so the decision may be outdated.
 		result, err = ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
 	}
-	r.Syncs.Seen(err)
+	r.Syncs.Record(err)
 	return result, err
 }
 
@@ -118,14 +118,14 @@ func (r *Reconciler) reconcileCSV(ctx context.Context, req ctrl.Request) (ctrl.R
 		return ctrl.Result{}, err
 	}
 
-	return ctrl.Result{RequeueAfter: outcome.After}, outcome.Err
+	return ctrl.Result{RequeueAfter: outcome.RequeueAfter}, outcome.Err
 }
 
 // cleanUpDeleted removes the APIServices of a ClusterServiceVersion that is not in the cache, after
 // the API server has confirmed that it does not exist.
 func (r *Reconciler) cleanUpDeleted(ctx context.Context, name client.ObjectKey) error {
 	probe := newPartialMetadata(v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterServiceVersionKind))
-	if err := r.Live.Get(ctx, name, probe); !apierrors.IsNotFound(err) {
+	if err := r.APIReader.Get(ctx, name, probe); !apierrors.IsNotFound(err) {
 		return err
 	}
 	r.sharedRights.set(name, false)
@@ -135,7 +135,7 @@ func (r *Reconciler) cleanUpDeleted(ctx context.Context, name client.ObjectKey) 
 // readMembership reads the OperatorGroup of the namespace and all OperatorGroups of the cluster.
 func (r *Reconciler) readMembership(ctx context.Context, namespace string) (Membership, error) {
 	m := Membership{}
-	m.Group, m.Err = group.Of(ctx, r.Client, namespace)
+	m.Group, m.Err = group.OnlyGroupOf(ctx, r.Client, namespace)
 	if m.Err != nil && !errors.Is(m.Err, group.ErrNone) && !errors.Is(m.Err, group.ErrSeveral) {
 		return m, m.Err
 	}
@@ -159,7 +159,7 @@ func (r *Reconciler) ensureMetadata(ctx context.Context, csv *v1alpha1.ClusterSe
 		labels := maps.Clone(csv.Labels)
 		maps.DeleteFunc(labels, func(key, _ string) bool { return csvinfo.IsAPILabel(key) })
 		if len(wanted)+len(labels) > 0 {
-			csv.Labels = csvinfo.With(labels, wanted)
+			csv.Labels = csvinfo.MergeLabels(labels, wanted)
 		}
 	}
 
@@ -181,14 +181,14 @@ func (r *Reconciler) applyAdmission(ctx context.Context, csv *v1alpha1.ClusterSe
 
 	if a.ProvidedAPIs != nil {
 		changed := g.DeepCopy()
-		changed.Annotations = csvinfo.With(changed.Annotations, map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: *a.ProvidedAPIs})
+		changed.Annotations = csvinfo.MergeLabels(changed.Annotations, map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: *a.ProvidedAPIs})
 		if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(g, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("listing the APIs of ClusterServiceVersion %s in OperatorGroup %s: %w", csv.Name, client.ObjectKeyFromObject(g), err)
 		}
 		return nil
 	}
 
-	if a.Unwanted {
+	if a.DeleteDeployments {
 		return r.deleteOwnedDeployments(ctx, csv)
 	}
 	return nil
@@ -203,7 +203,7 @@ func (r *Reconciler) transitionPhase(ctx context.Context, csv *v1alpha1.ClusterS
 	}
 
 	o := Decide(csv, facts)
-	switch o.Do {
+	switch o.Action {
 	case DoInstall:
 		return r.attemptInstall(ctx, csv, g), nil
 	case DoDelete:
@@ -218,7 +218,7 @@ func (r *Reconciler) transitionPhase(ctx context.Context, csv *v1alpha1.ClusterS
 // patchStatus records an outcome in the status and patches it if it changed. It emits an event when
 // the phase or the reason changed.
 func (r *Reconciler) patchStatus(ctx context.Context, csv, before *v1alpha1.ClusterServiceVersion, o Outcome) error {
-	changed := Record(&csv.Status, o, r.Clock.Now())
+	changed := RecordOutcome(&csv.Status, o, r.Clock.Now())
 	if equality.Semantic.DeepEqual(csv.Status, before.Status) {
 		return nil
 	}

@@ -32,16 +32,16 @@ type Facts struct {
 	// Replacement is the ClusterServiceVersion that replaces this one. With FailForward a failed
 	// one may be replaced too. Last is the end of the chain of replacements; NextErr is set when the
 	// chain has no end.
-	Replacement *v1alpha1.ClusterServiceVersion
-	FailForward bool
-	Last        *v1alpha1.ClusterServiceVersion
-	NextErr     error
+	Replacement        *v1alpha1.ClusterServiceVersion
+	FailForward        bool
+	LastReplacement    *v1alpha1.ClusterServiceVersion
+	LastReplacementErr error
 
 	// Requirements is the result of the requirements check, RequirementsErr why it failed.
 	Requirements    *requirements.Result
 	RequirementsErr error
-	// Webhooks is why the webhook descriptions are invalid.
-	Webhooks error
+	// WebhooksErr is why the webhook descriptions are invalid.
+	WebhooksErr error
 	// CRDOwner is the name of another ClusterServiceVersion in the namespace that owns one of the
 	// CRDs and is not a version of the same operator.
 	CRDOwner string
@@ -49,31 +49,31 @@ type Facts struct {
 	// NotAdoptable is why an owned APIService cannot be adopted. Issues are the differences between
 	// the APIServices' resources and what was installed. MustRotate is true when a certificate must
 	// be renewed now; RotateAt is the latest time for the renewal.
-	NotAdoptable error
-	Issues       []error
-	MustRotate   bool
-	RotateAt     time.Time
+	NotAdoptable     error
+	APIServiceIssues []error
+	MustRotate       bool
+	RotateAt         time.Time
 
-	// Wanted is why the Deployments cannot be computed. Health is the observed state of the
+	// DeploymentsErr is why the Deployments cannot be computed. Health is the observed state of the
 	// installation.
-	Wanted error
-	Health Health
+	DeploymentsErr error
+	Health         Health
 }
 
 // Health is the observed state of an installation.
 type Health struct {
-	// Deployments is a *strategy.HealthError, nil when all are healthy.
-	Deployments error
+	// DeploymentsErr is a *strategy.HealthError, nil when all are healthy.
+	DeploymentsErr error
 	// APIsInstalled is true when the owned APIs are served. APIs is why that is unknown. Disrupted
 	// is the message about an API that is temporarily unavailable.
 	APIsInstalled bool
-	APIs          error
+	APIsErr       error
 	Disrupted     string
 	// WebhooksInstalled is true when all webhooks are installed. Webhooks is why that is unknown.
 	WebhooksInstalled bool
-	Webhooks          error
-	// Unreachable is the error when the API server did not answer.
-	Unreachable error
+	WebhooksErr       error
+	// UnreachableErr is the error when the API server did not answer.
+	UnreachableErr error
 }
 
 // phaseDecisions has the function that decides for each phase.
@@ -120,10 +120,10 @@ func decideFromRequirements(f *Facts) Outcome {
 	switch {
 	case !f.Requirements.Met:
 		o := transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet, "one or more requirements couldn't be found")
-		o.After = requirementsResyncInterval
+		o.RequeueAfter = requirementsResyncInterval
 		return o
-	case f.Webhooks != nil:
-		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInvalidWebhookDescription, f.Webhooks.Error())
+	case f.WebhooksErr != nil:
+		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInvalidWebhookDescription, f.WebhooksErr.Error())
 	case f.CRDOwner != "":
 		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonOwnerConflict, "conflicting CRD owner in namespace")
 	case f.NotAdoptable != nil:
@@ -140,13 +140,13 @@ func decideInstallReady(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 		return failInvalidStrategy(err)
 	}
 	if wait := remainingInstallBackoff(&csv.Status, f.Now); wait > 0 {
-		return Outcome{After: wait}
+		return Outcome{RequeueAfter: wait}
 	}
-	return Outcome{Do: DoInstall}
+	return Outcome{Action: DoInstall}
 }
 
 func decideInstalling(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
-	if f.Wanted != nil {
+	if f.DeploymentsErr != nil {
 		return requireReinstall()
 	}
 
@@ -161,7 +161,7 @@ func decideInstalling(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed, "install timeout")
 	}
 
-	o.After = left
+	o.RequeueAfter = left
 	return o
 }
 
@@ -169,8 +169,8 @@ func decideSucceeded(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	switch {
 	case f.Replacement != nil:
 		return transitionTo(v1alpha1.CSVPhaseReplacing, v1alpha1.CSVReasonBeingReplaced, "being replaced by csv: "+f.Replacement.Name)
-	case len(f.Issues) > 0:
-		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonAPIServiceResourceIssue, errors.Join(f.Issues...).Error())
+	case len(f.APIServiceIssues) > 0:
+		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonAPIServiceResourceIssue, errors.Join(f.APIServiceIssues...).Error())
 	case f.MustRotate:
 		return transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonNeedsCertRotation, "CSV owns resources that require a cert refresh")
 	case f.RequirementsErr != nil:
@@ -179,13 +179,13 @@ func decideSucceeded(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 		o := transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonRequirementsNotMet, "requirements no longer met")
 		o.Requirements = f.Requirements.Statuses
 		return o
-	case f.Wanted != nil:
+	case f.DeploymentsErr != nil:
 		return requireReinstall()
 	}
 
 	o := decideFromHealth(f, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
 	if o.Phase == csv.Status.Phase && !f.RotateAt.IsZero() {
-		o.After = f.RotateAt.Sub(f.Now)
+		o.RequeueAfter = f.RotateAt.Sub(f.Now)
 	}
 	return o
 }
@@ -223,13 +223,13 @@ func decideFailed(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 		return o
 	case wouldFailAgain(csv, f):
 		return keepPhase()
-	case len(f.Issues) > 0 && f.NotAdoptable != nil:
+	case len(f.APIServiceIssues) > 0 && f.NotAdoptable != nil:
 		return keepPhase()
-	case len(f.Issues) > 0:
-		return transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonAPIServiceResourcesNeedReinstall, errors.Join(f.Issues...).Error())
+	case len(f.APIServiceIssues) > 0:
+		return transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonAPIServiceResourcesNeedReinstall, errors.Join(f.APIServiceIssues...).Error())
 	case f.MustRotate:
 		return transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonNeedsCertRotation, "owned APIServices need cert refresh")
-	case f.Wanted != nil:
+	case f.DeploymentsErr != nil:
 		return requireReinstall()
 	default:
 		return decideFromHealth(f, v1alpha1.CSVPhasePending, v1alpha1.CSVReasonNeedsReinstall)
@@ -242,7 +242,7 @@ func wouldFailAgain(csv *v1alpha1.ClusterServiceVersion, f *Facts) bool {
 	case v1alpha1.CSVReasonOwnerConflict:
 		return f.CRDOwner != "" || f.NotAdoptable != nil
 	case v1alpha1.CSVReasonInvalidWebhookDescription:
-		return f.Webhooks != nil
+		return f.WebhooksErr != nil
 	case v1alpha1.CSVReasonInvalidStrategy:
 		return strategy.Check(csv) != nil
 	default:
@@ -257,10 +257,10 @@ func decideReplacing(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 
 	next := f.Replacement
 	if f.FailForward && next != nil {
-		if f.NextErr != nil {
-			return Outcome{Err: f.NextErr}
+		if f.LastReplacementErr != nil {
+			return Outcome{Err: f.LastReplacementErr}
 		}
-		next = f.Last
+		next = f.LastReplacement
 	}
 
 	switch {
@@ -273,7 +273,9 @@ func decideReplacing(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	}
 }
 
-func decideDeleting(*v1alpha1.ClusterServiceVersion, *Facts) Outcome { return Outcome{Do: DoDelete} }
+func decideDeleting(*v1alpha1.ClusterServiceVersion, *Facts) Outcome {
+	return Outcome{Action: DoDelete}
+}
 
 func failInvalidStrategy(err error) Outcome {
 	return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInvalidStrategy, "install strategy invalid: "+err.Error())
@@ -288,25 +290,25 @@ func requireReinstall() Outcome {
 func decideFromHealth(f *Facts, phase v1alpha1.ClusterServiceVersionPhase, reason string) Outcome {
 	h := &f.Health
 	switch {
-	case h.Unreachable != nil:
-		return Outcome{Err: h.Unreachable}
-	case h.Deployments == nil && h.APIsInstalled && h.APIs == nil && h.WebhooksInstalled && h.Webhooks == nil:
+	case h.UnreachableErr != nil:
+		return Outcome{Err: h.UnreachableErr}
+	case h.DeploymentsErr == nil && h.APIsInstalled && h.APIsErr == nil && h.WebhooksInstalled && h.WebhooksErr == nil:
 		return transitionTo(v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful, "install strategy completed with no errors")
-	case strategy.Is(h.Deployments, strategy.Stuck):
-		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed, "install failed: "+h.Deployments.Error())
+	case strategy.HasTrouble(h.DeploymentsErr, strategy.Stuck):
+		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed, "install failed: "+h.DeploymentsErr.Error())
 	case h.Disrupted != "":
-		return Outcome{After: disruptionRetryInterval}
-	case h.APIs != nil:
-		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonAPIServiceInstallFailed, "APIService install failed: "+h.APIs.Error())
+		return Outcome{RequeueAfter: disruptionRetryInterval}
+	case h.APIsErr != nil:
+		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonAPIServiceInstallFailed, "APIService install failed: "+h.APIsErr.Error())
 	case !h.APIsInstalled:
 		return transitionTo(phase, reason, "apiServices not installed")
-	case h.Webhooks != nil:
-		return transitionTo(v1alpha1.CSVPhaseInstallReady, reason, "Webhook install failed: "+h.Webhooks.Error())
+	case h.WebhooksErr != nil:
+		return transitionTo(v1alpha1.CSVPhaseInstallReady, reason, "Webhook install failed: "+h.WebhooksErr.Error())
 	case !h.WebhooksInstalled:
 		return transitionTo(phase, reason, "webhooks not installed")
-	case strategy.Is(h.Deployments, strategy.Outdated):
-		return transitionTo(v1alpha1.CSVPhaseInstallReady, reason, "installing: "+h.Deployments.Error())
+	case strategy.HasTrouble(h.DeploymentsErr, strategy.Outdated):
+		return transitionTo(v1alpha1.CSVPhaseInstallReady, reason, "installing: "+h.DeploymentsErr.Error())
 	default:
-		return transitionTo(phase, reason, "installing: "+h.Deployments.Error())
+		return transitionTo(phase, reason, "installing: "+h.DeploymentsErr.Error())
 	}
 }

@@ -51,7 +51,7 @@ func deploymentTrouble(t *testing.T, trouble strategy.Trouble) error {
 	}[trouble]
 
 	err := strategy.Health(wanted, func(string) *appsv1.Deployment { return live })
-	if !strategy.Is(err, trouble) {
+	if !strategy.HasTrouble(err, trouble) {
 		t.Fatalf("the test makes %v", err)
 	}
 
@@ -66,9 +66,9 @@ func TestDecide(t *testing.T) {
 		edit(&h)
 		return h
 	}
-	waiting := with(func(h *Health) { h.Deployments = deploymentTrouble(t, strategy.Waiting) })
-	outdated := with(func(h *Health) { h.Deployments = deploymentTrouble(t, strategy.Outdated) })
-	stuck := with(func(h *Health) { h.Deployments = deploymentTrouble(t, strategy.Stuck) })
+	waiting := with(func(h *Health) { h.DeploymentsErr = deploymentTrouble(t, strategy.Waiting) })
+	outdated := with(func(h *Health) { h.DeploymentsErr = deploymentTrouble(t, strategy.Outdated) })
+	stuck := with(func(h *Health) { h.DeploymentsErr = deploymentTrouble(t, strategy.Stuck) })
 	const (
 		none         = v1alpha1.CSVPhaseNone
 		pend         = v1alpha1.CSVPhasePending
@@ -95,8 +95,8 @@ func TestDecide(t *testing.T) {
 		"new": {in(none, ""), Facts{}, transitionTo(pend, "RequirementsUnknown", "requirements not yet checked")},
 		"pending: the old one must not be updated": {in(pend, ""), Facts{Replaced: sibling("a.v1", succ), Blocked: "why", Requirements: met}, transitionTo(pend, "OperatorConditionNotUpgradeable", "operator is not upgradeable: why")},
 		"pending: no rule":                         {in(pend, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
-		"pending: requirements":                    {in(pend, ""), Facts{Requirements: unmet}, Outcome{Phase: pend, Reason: "RequirementsNotMet", Message: "one or more requirements couldn't be found", After: requirementsResyncInterval}},
-		"pending: webhooks":                        {in(pend, ""), Facts{Requirements: met, Webhooks: boom}, transitionTo(fail, "InvalidWebhookDescription", "boom")},
+		"pending: requirements":                    {in(pend, ""), Facts{Requirements: unmet}, Outcome{Phase: pend, Reason: "RequirementsNotMet", Message: "one or more requirements couldn't be found", RequeueAfter: requirementsResyncInterval}},
+		"pending: webhooks":                        {in(pend, ""), Facts{Requirements: met, WebhooksErr: boom}, transitionTo(fail, "InvalidWebhookDescription", "boom")},
 		"pending: another owns the CRD":            {in(pend, ""), Facts{Requirements: met, CRDOwner: "b"}, transitionTo(fail, "OwnerConflict", "conflicting CRD owner in namespace")},
 		"pending: another owns the API":            {in(pend, ""), Facts{Requirements: met, NotAdoptable: boom}, transitionTo(fail, "OwnerConflict", "unable to adopt APIService")},
 		"pending: the old one is not replaced yet": {in(pend, ""), Facts{Requirements: met, Replaced: sibling("a.v1", succ)}, Outcome{}},
@@ -104,22 +104,22 @@ func TestDecide(t *testing.T) {
 		"pending: nothing is replaced":             {in(pend, ""), Facts{Requirements: met}, transitionTo(ready, "AllRequirementsMet", "all requirements found, attempting install")},
 
 		"install ready: another strategy": {invalidStrategy, Facts{}, transitionTo(fail, "InvalidInstallStrategy", `install strategy invalid: unsupported install strategy "magic": only "deployment" is known`)},
-		"install ready: install":          {in(ready, ""), Facts{}, Outcome{Do: DoInstall}},
+		"install ready: install":          {in(ready, ""), Facts{}, Outcome{Action: DoInstall}},
 
-		"installing: not computed":     {in(inst, ""), Facts{Wanted: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
-		"installing: waits":            {in(inst, ""), Facts{Health: waiting}, Outcome{Phase: inst, Reason: "InstallWaiting", Message: "installing: missing deployment with name=a", After: installTimeout}},
+		"installing: not computed":     {in(inst, ""), Facts{DeploymentsErr: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
+		"installing: waits":            {in(inst, ""), Facts{Health: waiting}, Outcome{Phase: inst, Reason: "InstallWaiting", Message: "installing: missing deployment with name=a", RequeueAfter: installTimeout}},
 		"installing: in vain":          {late, Facts{Health: waiting}, transitionTo(fail, "InstallCheckFailed", "install timeout")},
 		"installing: done in the last": {late, Facts{Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
 
 		"succeeded: replaced":                   {in(succ, ""), Facts{Replacement: sibling("a.v3", none)}, transitionTo(repl, "BeingReplaced", "being replaced by csv: a.v3")},
-		"succeeded: APIs":                       {in(succ, ""), Facts{Issues: []error{boom, boom}}, transitionTo(fail, "APIServiceResourceIssue", "boom\nboom")},
+		"succeeded: APIs":                       {in(succ, ""), Facts{APIServiceIssues: []error{boom, boom}}, transitionTo(fail, "APIServiceResourceIssue", "boom\nboom")},
 		"succeeded: certificates":               {in(succ, ""), Facts{MustRotate: true}, transitionTo(pend, "NeedsCertRotation", "CSV owns resources that require a cert refresh")},
 		"succeeded: requirements invalid":       {in(succ, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
 		"succeeded: requirements":               {in(succ, ""), Facts{Requirements: unmet}, transitionTo(fail, "RequirementsNotMet", "requirements no longer met")},
-		"succeeded: not computed":               {in(succ, ""), Facts{Requirements: met, Wanted: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
+		"succeeded: not computed":               {in(succ, ""), Facts{Requirements: met, DeploymentsErr: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
 		"succeeded: unhealthy":                  {in(succ, ""), Facts{Requirements: met, Health: waiting}, transitionTo(fail, "ComponentUnhealthy", "installing: missing deployment with name=a")},
 		"succeeded: healthy":                    {in(succ, "InstallSucceeded"), Facts{Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
-		"succeeded: healthy, with certificates": {in(succ, "InstallSucceeded"), Facts{Requirements: met, Health: fine, RotateAt: now.Add(time.Hour)}, Outcome{Phase: succ, Reason: "InstallSucceeded", Message: doneMessage, After: time.Hour}},
+		"succeeded: healthy, with certificates": {in(succ, "InstallSucceeded"), Facts{Requirements: met, Health: fine, RotateAt: now.Add(time.Hour)}, Outcome{Phase: succ, Reason: "InstallSucceeded", Message: doneMessage, RequeueAfter: time.Hour}},
 
 		"failed: fail forward":                  {in(fail, "InstallCheckFailed"), Facts{FailForward: true, Replacement: sibling("a.v3", none)}, transitionTo(repl, "BeingReplaced", "Fail Forward is enabled, allowing Failed csv to be replaced by csv: a.v3")},
 		"failed: not fail forward":              {in(fail, ""), Facts{Replacement: sibling("a.v3", none), Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
@@ -132,28 +132,28 @@ func TestDecide(t *testing.T) {
 		"failed: invalid now":                   {in(fail, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
 		"failed: invalid still":                 {in(fail, "InvalidInstallStrategy"), Facts{RequirementsErr: boom}, Outcome{}},
 		"failed: requirements":                  {in(fail, ""), Facts{Requirements: unmet}, transitionTo(pend, "RequirementsNotMet", requirements)},
-		"failed: API of another":                {in(fail, ""), Facts{Requirements: met, Issues: []error{boom}, NotAdoptable: boom}, Outcome{}},
-		"failed: API":                           {in(fail, ""), Facts{Requirements: met, Issues: []error{boom}}, transitionTo(pend, "APIServiceResourcesNeedReinstall", "boom")},
+		"failed: API of another":                {in(fail, ""), Facts{Requirements: met, APIServiceIssues: []error{boom}, NotAdoptable: boom}, Outcome{}},
+		"failed: API":                           {in(fail, ""), Facts{Requirements: met, APIServiceIssues: []error{boom}}, transitionTo(pend, "APIServiceResourcesNeedReinstall", "boom")},
 		"failed: certificates":                  {in(fail, ""), Facts{Requirements: met, MustRotate: true}, transitionTo(pend, "NeedsCertRotation", "owned APIServices need cert refresh")},
-		"failed: not computed":                  {in(fail, ""), Facts{Requirements: met, Wanted: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
+		"failed: not computed":                  {in(fail, ""), Facts{Requirements: met, DeploymentsErr: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
 		"failed: unhealthy":                     {in(fail, ""), Facts{Requirements: met, Health: waiting}, transitionTo(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
 		"failed: healthy":                       {in(fail, ""), Facts{Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
 		"another still owns the CRD":            {in(fail, "OwnerConflict"), Facts{Requirements: met, CRDOwner: "b", Health: waiting}, Outcome{}},
 		"another owns the CRD no more":          {in(fail, "OwnerConflict"), Facts{Requirements: met, Health: waiting}, transitionTo(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
-		"the webhooks still cannot be":          {in(fail, "InvalidWebhookDescription"), Facts{Requirements: met, Webhooks: boom, Health: waiting}, Outcome{}},
+		"the webhooks still cannot be":          {in(fail, "InvalidWebhookDescription"), Facts{Requirements: met, WebhooksErr: boom, Health: waiting}, Outcome{}},
 		"replacing: an older one is there":      {in(repl, ""), Facts{Replaced: sibling("a.v1", repl), Replacement: sibling("a.v3", succ)}, Outcome{}},
 		"replacing: the next succeeded":         {in(repl, ""), Facts{Replacement: sibling("a.v3", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
-		"replacing: fail forward, the last":     {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), Last: sibling("a.v4", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
-		"replacing: fail forward, a cycle":      {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), NextErr: boom}, Outcome{Err: boom}},
+		"replacing: fail forward, the last":     {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), LastReplacement: sibling("a.v4", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
+		"replacing: fail forward, a cycle":      {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), LastReplacementErr: boom}, Outcome{Err: boom}},
 		"replacing: the next has not succeeded": {in(repl, ""), Facts{Replacement: sibling("a.v3", inst)}, Outcome{}},
-		"deleting: delete":                      {in(del, ""), Facts{}, Outcome{Do: DoDelete}},
+		"deleting: delete":                      {in(del, ""), Facts{}, Outcome{Action: DoDelete}},
 		"an unknown phase":                      {in("Odd", ""), Facts{}, Outcome{}},
-		"installing: no answer":                 {in(inst, ""), Facts{Health: with(func(h *Health) { h.Unreachable = boom })}, Outcome{Err: boom}},
+		"installing: no answer":                 {in(inst, ""), Facts{Health: with(func(h *Health) { h.UnreachableErr = boom })}, Outcome{Err: boom}},
 		"installing: stuck":                     {in(inst, ""), Facts{Health: stuck}, transitionTo(fail, "InstallCheckFailed", `install failed: deployment a not ready before timeout: deployment "a" exceeded its progress deadline`)},
-		"succeeded: pods are replaced":          {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled, h.Disrupted = false, "x" })}, Outcome{After: disruptionRetryInterval}},
-		"installing: APIs not known":            {in(inst, ""), Facts{Health: with(func(h *Health) { h.APIs = boom })}, transitionTo(fail, "APIServiceInstallFailed", "APIService install failed: boom")},
+		"succeeded: pods are replaced":          {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled, h.Disrupted = false, "x" })}, Outcome{RequeueAfter: disruptionRetryInterval}},
+		"installing: APIs not known":            {in(inst, ""), Facts{Health: with(func(h *Health) { h.APIsErr = boom })}, transitionTo(fail, "APIServiceInstallFailed", "APIService install failed: boom")},
 		"succeeded: APIs not installed":         {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled = false })}, transitionTo(fail, "ComponentUnhealthy", "apiServices not installed")},
-		"installing: webhooks not known":        {in(inst, ""), Facts{Health: with(func(h *Health) { h.Webhooks = boom })}, transitionTo(ready, "InstallWaiting", "Webhook install failed: boom")},
+		"installing: webhooks not known":        {in(inst, ""), Facts{Health: with(func(h *Health) { h.WebhooksErr = boom })}, transitionTo(ready, "InstallWaiting", "Webhook install failed: boom")},
 		"succeeded: webhooks not installed":     {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.WebhooksInstalled = false })}, transitionTo(fail, "ComponentUnhealthy", "webhooks not installed")},
 		"succeeded: outdated":                   {in(succ, ""), Facts{Requirements: met, Health: outdated}, transitionTo(ready, "ComponentUnhealthy", "installing: deployment changed old hash=0, new hash=1")},
 	}
@@ -188,18 +188,18 @@ func TestDecideTellsRequirements(t *testing.T) {
 func TestRecord(t *testing.T) {
 	status := v1alpha1.ClusterServiceVersionStatus{}
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
-	if !Record(&status, transitionTo("Pending", "A", "one"), at(0)) || !Record(&status, transitionTo("Pending", "A", "two"), at(1)) {
+	if !RecordOutcome(&status, transitionTo("Pending", "A", "one"), at(0)) || !RecordOutcome(&status, transitionTo("Pending", "A", "two"), at(1)) {
 		t.Error("a new message was not told as a change")
 	}
 	if len(status.Conditions) != 1 || !status.LastTransitionTime.Time.Equal(at(0)) || !status.LastUpdateTime.Time.Equal(at(1)) || status.Message != "two" {
 		t.Errorf("another message makes %+v", status)
 	}
-	if Record(&status, transitionTo("Pending", "A", "two"), at(2)) || !status.LastUpdateTime.Time.Equal(at(1)) || Record(&status, keepPhase(), at(2)) {
+	if RecordOutcome(&status, transitionTo("Pending", "A", "two"), at(2)) || !status.LastUpdateTime.Time.Equal(at(1)) || RecordOutcome(&status, keepPhase(), at(2)) {
 		t.Error("what is as it was is told as a change")
 	}
 
 	for i := range 30 {
-		Record(&status, transitionTo("Pending", string(rune('B'+i)), "m"), at(3+i))
+		RecordOutcome(&status, transitionTo("Pending", string(rune('B'+i)), "m"), at(3+i))
 	}
 
 	if len(status.Conditions) != maxConditions || status.Conditions[maxConditions-1].Reason != string(rune('B'+29)) || status.Conditions[0].Reason != string(rune('B'+10)) {

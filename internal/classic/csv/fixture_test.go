@@ -110,7 +110,7 @@ func (c *fixture) startManager(edit ...func(*ctrl.Options)) {
 		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	}
-	olmoperator.Tune(&options)
+	olmoperator.ConfigureOptions(&options)
 	for _, e := range edit {
 		e(&options)
 	}

@@ -65,12 +65,12 @@ func (r *Reconciler) gatherFacts(ctx context.Context, csv *v1alpha1.ClusterServi
 			return f, nil // It is replaced regardless of any other fact.
 		}
 		f.CRDOwner = findCRDOwnerConflict(csv, siblings.Items)
-		f.Webhooks = webhook.Validate(csv)
+		f.WebhooksErr = webhook.Validate(csv)
 		if err = r.gatherRequirements(ctx, csv, siblings.Items, f); err == nil {
 			err = r.gatherInstallation(ctx, csv, g, f)
 		}
 	case v1alpha1.CSVPhaseReplacing:
-		f.Last, f.NextErr = csvinfo.Last(csv, siblings.Items)
+		f.LastReplacement, f.LastReplacementErr = csvinfo.LastReplacement(csv, siblings.Items)
 		f.Replaced, err = r.readReplacedCSV(ctx, csv)
 	}
 
@@ -84,12 +84,12 @@ func (r *Reconciler) gatherPendingFacts(ctx context.Context, csv *v1alpha1.Clust
 	}
 
 	if f.Replaced != nil {
-		if f.Blocked, err = condition.Gate(ctx, r.Live, csv.Namespace, csv.Spec.Replaces); err != nil {
+		if f.Blocked, err = condition.UpgradeBlockedReason(ctx, r.APIReader, csv.Namespace, csv.Spec.Replaces); err != nil {
 			return err
 		}
 	}
 
-	f.Webhooks, f.CRDOwner = webhook.Validate(csv), findCRDOwnerConflict(csv, siblings)
+	f.WebhooksErr, f.CRDOwner = webhook.Validate(csv), findCRDOwnerConflict(csv, siblings)
 	if err := r.gatherRequirements(ctx, csv, siblings, f); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (r *Reconciler) gatherPendingFacts(ctx context.Context, csv *v1alpha1.Clust
 		return err
 	}
 
-	f.NotAdoptable = state.Adoptable(r.adoptionCheck(ctx, csv))
+	f.NotAdoptable = state.CheckAdoptable(r.adoptionCheck(ctx, csv))
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (r *Reconciler) readReplacedCSV(ctx context.Context, csv *v1alpha1.ClusterS
 
 	found := &v1alpha1.ClusterServiceVersion{}
 	key := client.ObjectKey{Namespace: csv.Namespace, Name: csv.Spec.Replaces}
-	if err := r.Live.Get(ctx, key, found); apierrors.IsNotFound(err) {
+	if err := r.APIReader.Get(ctx, key, found); apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("reading ClusterServiceVersion %s, which %s replaces: %w", key, csv.Name, err)
@@ -131,7 +131,7 @@ func (r *Reconciler) readReplacedCSV(ctx context.Context, csv *v1alpha1.ClusterS
 // findCRDOwnerConflict returns the name of another ClusterServiceVersion in the namespace that owns
 // one of the CRDs and is neither an earlier nor a later version of csv.
 func findCRDOwnerConflict(csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion) string {
-	chain := csvinfo.Chain(csv, siblings)
+	chain := csvinfo.ReplacementChain(csv, siblings)
 	for i := range siblings {
 		other := &siblings[i]
 		if chain.Has(other.Name) || csvinfo.IsCopied(other) {
@@ -151,7 +151,7 @@ func findCRDOwnerConflict(csv *v1alpha1.ClusterServiceVersion, siblings []v1alph
 // the roles that were created for this ClusterServiceVersion first. If those do not suffice, it
 // looks in all roles of the namespace and the cluster.
 func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion, f *Facts) error {
-	cluster := &requirements.World{
+	cluster := &requirements.ClusterState{
 		CRDs: map[string]*apiextensionsv1.CustomResourceDefinition{}, APIServices: map[string]bool{}, Served: sets.Set[schema.GroupVersionKind]{},
 		Accounts: map[string]*metav1.PartialObjectMetadata{}, Ancestors: csvinfo.Ancestors(csv, siblings),
 	}
@@ -159,7 +159,7 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.Clust
 		cluster.ServerVersion, cluster.ServerVersionErr = r.Cluster.Version(ctx)
 	}
 
-	for _, reading := range []func(context.Context, *v1alpha1.ClusterServiceVersion, *requirements.World) error{r.readCRDs, r.readAPIs, r.readServiceAccounts} {
+	for _, reading := range []func(context.Context, *v1alpha1.ClusterServiceVersion, *requirements.ClusterState) error{r.readCRDs, r.readAPIs, r.readServiceAccounts} {
 		if err := reading(ctx, csv, cluster); err != nil {
 			return err
 		}
@@ -190,10 +190,10 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.Clust
 	return nil
 }
 
-func (r *Reconciler) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.World) error {
+func (r *Reconciler) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
 	for _, d := range requirements.Definitions(csv) {
 		found := &apiextensionsv1.CustomResourceDefinition{}
-		if err := r.Live.Get(ctx, client.ObjectKey{Name: d.Name}, found); err == nil {
+		if err := r.APIReader.Get(ctx, client.ObjectKey{Name: d.Name}, found); err == nil {
 			cluster.CRDs[d.Name] = found
 		} else if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading CustomResourceDefinition %s: %w", d.Name, err)
@@ -203,13 +203,13 @@ func (r *Reconciler) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	return nil
 }
 
-func (r *Reconciler) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.World) error {
+func (r *Reconciler) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
 	wanted := sets.Set[schema.GroupVersionKind]{}
 	for _, api := range requirements.RequiredAPIs(csv) {
 		wanted.Insert(schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind})
 		found := &apiregistrationv1.APIService{}
 		name := csvinfo.APIServiceName(api)
-		if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, found); err == nil {
+		if err := r.APIReader.Get(ctx, client.ObjectKey{Name: name}, found); err == nil {
 			cluster.APIServices[name] = serving.IsAvailable(found)
 		} else if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading APIService %s: %w", name, err)
@@ -233,11 +233,11 @@ func (r *Reconciler) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	return nil
 }
 
-func (r *Reconciler) readServiceAccounts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.World) error {
+func (r *Reconciler) readServiceAccounts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
 	for _, name := range requirements.AccountNames(csv) {
 		found := &metav1.PartialObjectMetadata{}
 		found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
-		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: name}, found); err == nil {
+		if err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: name}, found); err == nil {
 			cluster.Accounts[name] = found
 		} else if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading ServiceAccount %s/%s: %w", csv.Namespace, name, err)
@@ -255,7 +255,7 @@ func (r *Reconciler) readRBACPolicy(ctx context.Context, namespace string, optio
 	var clusterBindings rbacv1.ClusterRoleBindingList
 	local := append([]client.ListOption{client.InNamespace(namespace)}, options...)
 	for list, listOptions := range map[client.ObjectList][]client.ListOption{&roles: local, &bindings: local, &clusterRoles: options, &clusterBindings: options} {
-		if err := r.Live.List(ctx, list, listOptions...); err != nil {
+		if err := r.APIReader.List(ctx, list, listOptions...); err != nil {
 			return nil, fmt.Errorf("listing roles and bindings: %w", err)
 		}
 	}
@@ -279,7 +279,7 @@ func (r *Reconciler) gatherInstallation(ctx context.Context, csv *v1alpha1.Clust
 
 	live := func(name string) *appsv1.Deployment { return deployments[name] }
 	adopts := r.adoptionCheck(ctx, csv)
-	f.NotAdoptable, f.Issues = state.Adoptable(adopts), state.Issues(live, adopts)
+	f.NotAdoptable, f.APIServiceIssues = state.CheckAdoptable(adopts), state.Issues(live, adopts)
 	f.MustRotate, f.RotateAt = state.MustRotate(f.Now), state.RotateAt()
 	proxy, err := r.readProxyEnv(ctx)
 	if err != nil {
@@ -292,17 +292,17 @@ func (r *Reconciler) gatherInstallation(ctx context.Context, csv *v1alpha1.Clust
 	}
 
 	var wanted []appsv1.Deployment
-	wanted, f.Wanted = strategy.Deployments(csv, strategy.Inputs{Config: config, Proxy: proxy, CAHashes: state.CAHashes()})
+	wanted, f.DeploymentsErr = strategy.Deployments(csv, strategy.Inputs{Config: config, Proxy: proxy, CAHashes: state.CAHashes()})
 	if missing := strategy.CheckServed(csv); missing != nil {
-		wanted, f.Wanted = nil, missing
+		wanted, f.DeploymentsErr = nil, missing
 	}
 	if wanted == nil {
 		return nil
 	}
 
-	f.Health.Deployments = strategy.Health(wanted, live)
-	if f.Health.WebhooksInstalled, f.Health.Webhooks = r.newWebhooks(r.Client).Check(ctx, csv, g); apierrors.IsServiceUnavailable(f.Health.Webhooks) {
-		f.Health.Unreachable = f.Health.Webhooks
+	f.Health.DeploymentsErr = strategy.Health(wanted, live)
+	if f.Health.WebhooksInstalled, f.Health.WebhooksErr = r.newWebhooks(r.Client).CheckAndPrune(ctx, csv, g); apierrors.IsServiceUnavailable(f.Health.WebhooksErr) {
+		f.Health.UnreachableErr = f.Health.WebhooksErr
 	}
 
 	return r.gatherAPIHealth(ctx, csv, state, live, f)
@@ -323,7 +323,7 @@ func (r *Reconciler) gatherAPIHealth(ctx context.Context, csv *v1alpha1.ClusterS
 		}
 
 		var pods corev1.PodList
-		if err := r.Live.List(ctx, &pods, client.InNamespace(csv.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		if err := r.APIReader.List(ctx, &pods, client.InNamespace(csv.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 			return fmt.Errorf("listing the pods of Deployment %s/%s: %w", csv.Namespace, deployment.Name, err)
 		}
 		// The pods of a new installation are young too; it waits for them anyway.
@@ -344,7 +344,7 @@ func (r *Reconciler) readDeployments(ctx context.Context, csv *v1alpha1.ClusterS
 	all := map[string]*appsv1.Deployment{}
 	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		found := &appsv1.Deployment{}
-		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: d.Name}, found); err == nil {
+		if err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: d.Name}, found); err == nil {
 			all[d.Name] = found
 		} else if !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("reading Deployment %s/%s: %w", csv.Namespace, d.Name, err)
@@ -356,13 +356,13 @@ func (r *Reconciler) readDeployments(ctx context.Context, csv *v1alpha1.ClusterS
 
 // readProxyEnv returns the environment variables for the cluster's proxy.
 func (r *Reconciler) readProxyEnv(ctx context.Context) ([]corev1.EnvVar, error) {
-	if !r.Proxied {
+	if !r.HasProxyKind {
 		return nil, nil
 	}
 
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(proxyKind)
-	if err := r.Live.Get(ctx, client.ObjectKey{Name: "cluster"}, found); apierrors.IsNotFound(err) {
+	if err := r.APIReader.Get(ctx, client.ObjectKey{Name: "cluster"}, found); apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("reading Proxy cluster: %w", err)

@@ -33,17 +33,17 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles,verbs=bind;escalate
 
 func (r *Reconciler) newServingServer(c client.Client) *serving.Server {
-	return &serving.Server{Client: c, Reader: r.Live, Now: r.Clock.Now}
+	return &serving.Server{Client: c, Reader: r.APIReader, Now: r.Clock.Now}
 }
 
 func (r *Reconciler) newWebhooks(c client.Client) *webhook.Webhooks {
-	return &webhook.Webhooks{Client: c, Reader: r.Live}
+	return &webhook.Webhooks{Client: c, Reader: r.APIReader}
 }
 
 // attemptInstall installs the operator and returns the outcome. It sets the times of the certificates
 // in the status.
 func (r *Reconciler) attemptInstall(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) Outcome {
-	writer, err := r.As(ctx, g.Status.ServiceAccountRef)
+	writer, err := r.ClientForAccount(ctx, g.Status.ServiceAccountRef)
 	if err != nil {
 		return Outcome{Err: err} // The service account is missing, which is not the operator's fault.
 	}
@@ -132,19 +132,19 @@ func (r *Reconciler) installOperator(ctx context.Context, writer client.Client, 
 // annotations that others have set.
 func (r *Reconciler) createOrUpdateDeployment(ctx context.Context, writer client.Client, wanted *appsv1.Deployment) error {
 	found := &appsv1.Deployment{}
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	switch {
 	case apierrors.IsNotFound(err):
 		err = writer.Create(ctx, wanted.DeepCopy())
 	case err == nil:
-		found.Labels = csvinfo.With(found.Labels, wanted.Labels)
+		found.Labels = csvinfo.MergeLabels(found.Labels, wanted.Labels)
 		// An annotation of an earlier configuration is on the Deployment and on its pod template.
 		maps.DeleteFunc(found.Annotations, func(key, value string) bool {
 			former, ok := found.Spec.Template.Annotations[key]
 			return ok && former == value
 		})
 		if len(wanted.Annotations) > 0 {
-			found.Annotations = csvinfo.With(found.Annotations, wanted.Annotations)
+			found.Annotations = csvinfo.MergeLabels(found.Annotations, wanted.Annotations)
 		}
 
 		found.OwnerReferences = append(slices.DeleteFunc(found.OwnerReferences, func(o metav1.OwnerReference) bool {
@@ -165,7 +165,7 @@ func (r *Reconciler) createOrUpdateDeployment(ctx context.Context, writer client
 func (r *Reconciler) deleteOrphanedDeployments(ctx context.Context, writer client.Client, csv *v1alpha1.ClusterServiceVersion) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
-	if err := r.Live.List(ctx, list, client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))); err != nil {
+	if err := r.APIReader.List(ctx, list, client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))); err != nil {
 		return fmt.Errorf("listing the Deployments of ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
 
@@ -192,7 +192,7 @@ func (r *Reconciler) deleteOwnedDeployments(ctx context.Context, csv *v1alpha1.C
 	}
 
 	for name, d := range found {
-		if !csvinfo.Matches(d.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)) {
+		if !csvinfo.HasLabels(d.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)) {
 			continue
 		}
 		err := r.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -245,7 +245,7 @@ func (r *Reconciler) deleteClusterRBAC(ctx context.Context, csv *v1alpha1.Cluste
 	key := client.ObjectKeyFromObject(csv)
 	for _, kind := range []string{"ClusterRoleBinding", "ClusterRole"} {
 		gvk := rbacv1.SchemeGroupVersion.WithKind(kind)
-		deleted, err := owned.Delete(ctx, r.Live, r.Client, gvk, key)
+		deleted, err := owned.Delete(ctx, r.APIReader, r.Client, gvk, key)
 		if err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ func (r *Reconciler) deleteClusterRBAC(ctx context.Context, csv *v1alpha1.Cluste
 			continue
 		}
 
-		left, err := owned.List(ctx, r.Live, gvk, key)
+		left, err := owned.List(ctx, r.APIReader, gvk, key)
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func TestInstall(t *testing.T) {
 	if diff := cmp.Diff(wantAnnotations, d.Spec.Template.Annotations); diff != "" {
 		t.Errorf("annotations of the pods (-want +got):\n%s", diff)
 	}
-	if !csvinfo.Matches(d.Labels, csvinfo.OwnerLabels(c.namespace, "etcd.v1.0.0")) || d.Labels[csvinfo.LabelManaged] != "true" {
+	if !csvinfo.HasLabels(d.Labels, csvinfo.OwnerLabels(c.namespace, "etcd.v1.0.0")) || d.Labels[csvinfo.LabelManaged] != "true" {
 		t.Errorf("labels of the Deployment: %v", d.Labels)
 	}
 	if !csvinfo.IsOwner(d.OwnerReferences, csv) {

@@ -32,9 +32,9 @@ type Outcome struct {
 	Reason, Message string
 	// Requirements are the checked requirements; nil keeps those in the status.
 	Requirements []v1alpha1.RequirementStatus
-	Do           Action
-	// After is the time until the next reconcile if no watched object changes; zero means never.
-	After time.Duration
+	Action       Action
+	// RequeueAfter is the time until the next reconcile if no watched object changes; zero means never.
+	RequeueAfter time.Duration
 	// Err is why the reconcile failed. It is retried with exponential backoff.
 	Err error
 }
@@ -45,9 +45,9 @@ func transitionTo(phase v1alpha1.ClusterServiceVersionPhase, reason, message str
 
 func keepPhase() Outcome { return Outcome{} }
 
-// Record sets an outcome in a status and reports whether phase, reason or message changed. It
+// RecordOutcome sets an outcome in a status and reports whether phase, reason or message changed. It
 // appends a condition when the phase or the reason changed.
-func Record(status *v1alpha1.ClusterServiceVersionStatus, o Outcome, now time.Time) (changed bool) {
+func RecordOutcome(status *v1alpha1.ClusterServiceVersionStatus, o Outcome, now time.Time) (changed bool) {
 	at := metav1.NewTime(now)
 	if o.Requirements != nil && !equality.Semantic.DeepEqual(status.RequirementStatus, o.Requirements) {
 		status.RequirementStatus, status.LastUpdateTime = o.Requirements, &at

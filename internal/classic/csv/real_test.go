@@ -128,7 +128,7 @@ func TestRealInstallations(t *testing.T) {
 			}
 
 			own.createGroup(func(g *operatorsv1.OperatorGroup) {
-				if csvinfo.SupportsMode(csv.Spec.InstallModes, v1alpha1.InstallModeTypeAllNamespaces) {
+				if csvinfo.SupportsInstallMode(csv.Spec.InstallModes, v1alpha1.InstallModeTypeAllNamespaces) {
 					g.Spec.TargetNamespaces = nil
 				}
 			})

@@ -80,7 +80,7 @@ func (t *rightsReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 		}
 
 		before := csv.DeepCopy()
-		Record(&csv.Status, transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonDetectedClusterChange, "Cluster resources changed state"), t.clock.Now())
+		RecordOutcome(&csv.Status, transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonDetectedClusterChange, "Cluster resources changed state"), t.clock.Now())
 		err := t.client.Status().Patch(ctx, csv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) {
 			return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil

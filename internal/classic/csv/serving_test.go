@@ -114,7 +114,7 @@ func TestAPIService(t *testing.T) {
 	if got := []string{d.Spec.Template.Annotations[csvinfo.AnnotationCAHash], secret.Annotations[csvinfo.AnnotationCAHash], serving.CAHash(api.Spec.CABundle)}; !cmp.Equal(got, []string{hash, hash, hash}) {
 		t.Errorf("hashes of the authority are %v, want %s", got, hash)
 	}
-	if api.Spec.GroupPriorityMinimum != 2000 || api.Spec.VersionPriority != 15 || !csvinfo.Matches(api.Labels, csvinfo.OwnerLabels(c.namespace, csv.Name)) {
+	if api.Spec.GroupPriorityMinimum != 2000 || api.Spec.VersionPriority != 15 || !csvinfo.HasLabels(api.Labels, csvinfo.OwnerLabels(c.namespace, csv.Name)) {
 		t.Errorf("the APIService is %+v, with labels %v", api.Spec, api.Labels)
 	}
 

@@ -57,7 +57,7 @@ type Options struct {
 //
 // They read ClusterServiceVersions, OperatorGroups and Subscriptions from the manager's cache, and
 // the metadata of the objects that a ClusterServiceVersion requires or owns. Of Subscriptions they
-// need only the fields that Lighten keeps. Setup detects whether the cluster has Subscriptions.
+// need only the fields that TransformSubscription keeps. Setup detects whether the cluster has Subscriptions.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -85,8 +85,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	own := newImpersonator(mgr, grants)
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cluster: cluster, As: own.clientFor,
-		Events: mgr.GetEventRecorder(eventSource), Clock: o.Clock, Syncs: o.Syncs, Proxied: proxied, Subscribed: subscribed,
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Cluster: cluster, ClientForAccount: own.clientFor,
+		Events: mgr.GetEventRecorder(eventSource), Clock: o.Clock, Syncs: o.Syncs, HasProxyKind: proxied, HasSubscriptionKind: subscribed,
 	}
 	if err := r.setupController(mgr); err != nil {
 		return fmt.Errorf("setting up the controller of ClusterServiceVersions: %w", err)
@@ -145,7 +145,7 @@ func (r *Reconciler) setupController(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("clusterserviceversion").
 		For(&v1alpha1.ClusterServiceVersion{}).
 		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(r.enqueueRelatedCSVs)).
-		Watches(&operatorsv1.OperatorGroup{}, enqueue(group.Wakes(r.Client))).
+		Watches(&operatorsv1.OperatorGroup{}, enqueue(group.EnqueueCSVsForGroup(r.Client))).
 		WatchesMetadata(newPartialMetadata(operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind)), enqueue(r.enqueueCSVsForOperatorCondition)).
 		WatchesMetadata(newPartialMetadata(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")), enqueue(r.enqueueCSVsForDefinition)).
 		WatchesMetadata(newPartialMetadata(apiregistrationv1.SchemeGroupVersion.WithKind("APIService")), enqueue(r.enqueueCSVsForDefinition)).
@@ -159,10 +159,10 @@ func (r *Reconciler) setupController(mgr ctrl.Manager) error {
 		b = b.WatchesMetadata(newPartialMetadata(kind), enqueue(r.enqueueCSVsForRights), builder.WithPredicates(resourceVersionChanged))
 	}
 
-	if r.Proxied {
+	if r.HasProxyKind {
 		b = b.WatchesMetadata(newPartialMetadata(proxyKind), enqueue(r.enqueueInstalledCSVs))
 	}
-	if r.Subscribed {
+	if r.HasSubscriptionKind {
 		b = b.Watches(&v1alpha1.Subscription{}, enqueue(r.enqueueCSVsForSubscription), builder.WithPredicates(subscriptionConfigChanged))
 	}
 

@@ -25,25 +25,25 @@ const (
 	APIRequired = "required"
 )
 
-// Text returns an API in the format of OperatorGroups: Kind.version.group.
-func Text(api schema.GroupVersionKind) string {
+// FormatAPI returns an API in the format of OperatorGroups: Kind.version.group.
+func FormatAPI(api schema.GroupVersionKind) string {
 	return api.Kind + "." + api.Version + "." + api.Group
 }
 
-// Join returns APIs in the format of an OperatorGroup's annotation: sorted and separated by
+// JoinAPIs returns APIs in the format of an OperatorGroup's annotation: sorted and separated by
 // commas.
-func Join(apis APIs) string {
+func JoinAPIs(apis APIs) string {
 	texts := make([]string, 0, len(apis))
 	for api := range apis {
-		texts = append(texts, Text(api))
+		texts = append(texts, FormatAPI(api))
 	}
 	slices.Sort(texts)
 	return strings.Join(texts, ",")
 }
 
-// Split parses a list in the format of Join. Entries that are not an API are ignored, because
+// ParseAPIs parses a list in the format of Join. Entries that are not an API are ignored, because
 // users may have written them.
-func Split(text string) APIs {
+func ParseAPIs(text string) APIs {
 	apis := APIs{}
 	for word := range strings.SplitSeq(text, ",") {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(word), ".")
@@ -60,22 +60,22 @@ func Split(text string) APIs {
 // hexadecimal.
 func APIHash(api schema.GroupVersionKind) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(Text(api))) // a hash takes everything
+	_, _ = h.Write([]byte(FormatAPI(api))) // a hash takes everything
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
 // APILabel returns the label key of CSVs that provide or require an API.
 func APILabel(api schema.GroupVersionKind) string { return apiLabelPrefix + APIHash(api) }
 
-// Provided returns the APIs that a CSV owns. It returns an error if the name of a CRD has no
+// ProvidedAPIs returns the APIs that a CSV owns. It returns an error if the name of a CRD has no
 // group.
-func Provided(csv *v1alpha1.ClusterServiceVersion) (APIs, error) {
+func ProvidedAPIs(csv *v1alpha1.ClusterServiceVersion) (APIs, error) {
 	return collectDescribedAPIs(csv.Spec.CustomResourceDefinitions.Owned, csv.Spec.APIServiceDefinitions.Owned)
 }
 
-// Required returns the APIs that a CSV requires from others. It returns an error if the name of
+// RequiredAPIs returns the APIs that a CSV requires from others. It returns an error if the name of
 // a CRD has no group.
-func Required(csv *v1alpha1.ClusterServiceVersion) (APIs, error) {
+func RequiredAPIs(csv *v1alpha1.ClusterServiceVersion) (APIs, error) {
 	return collectDescribedAPIs(csv.Spec.CustomResourceDefinitions.Required, csv.Spec.APIServiceDefinitions.Required)
 }
 
@@ -98,12 +98,12 @@ func collectDescribedAPIs(crds []v1alpha1.CRDDescription, services []v1alpha1.AP
 // APILabels returns the API labels that a CSV should have. An API that it provides is not
 // labelled as required.
 func APILabels(csv *v1alpha1.ClusterServiceVersion) (map[string]string, error) {
-	provided, err := Provided(csv)
+	provided, err := ProvidedAPIs(csv)
 	if err != nil {
 		return nil, err
 	}
 
-	required, err := Required(csv)
+	required, err := RequiredAPIs(csv)
 	if err != nil {
 		return nil, err
 	}

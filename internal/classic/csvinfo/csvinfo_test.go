@@ -31,16 +31,16 @@ func TestAPIs(t *testing.T) {
 	csv := named("a", "")
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "etcds.etcd.database.coreos.com", Version: "v1beta2", Kind: "EtcdCluster"}}
 	csv.Spec.APIServiceDefinitions.Required = []v1alpha1.APIServiceDescription{{Name: "as", Group: "g.example.com", Version: "v1", Kind: "A"}}
-	provided, err := Provided(&csv)
+	provided, err := ProvidedAPIs(&csv)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	required, err := Required(&csv)
+	required, err := RequiredAPIs(&csv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := []string{Join(provided), Join(required)}; !cmp.Equal(got, []string{"EtcdCluster.v1beta2.etcd.database.coreos.com", "A.v1.g.example.com"}) {
+	if got := []string{JoinAPIs(provided), JoinAPIs(required)}; !cmp.Equal(got, []string{"EtcdCluster.v1beta2.etcd.database.coreos.com", "A.v1.g.example.com"}) {
 		t.Errorf("APIs %v", got)
 	}
 
@@ -64,14 +64,14 @@ func TestAPIs(t *testing.T) {
 func TestSplit(t *testing.T) {
 	apis := APIs{}
 	apis.Insert(schema.GroupVersionKind{Group: "g.example.com", Version: "v1", Kind: "B"}, schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "A"})
-	text := Join(apis)
+	text := JoinAPIs(apis)
 	if text != "A.v1.g,B.v1.g.example.com" {
 		t.Errorf("list %q", text)
 	}
-	if diff := cmp.Diff(apis, Split(text)); diff != "" {
+	if diff := cmp.Diff(apis, ParseAPIs(text)); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)
 	}
-	if odd := Split(", x,y.z,.v1.g,K..g, A.v1.g "); len(odd) != 1 {
+	if odd := ParseAPIs(", x,y.z,.v1.g,K..g, A.v1.g "); len(odd) != 1 {
 		t.Errorf("of what is none there is left %v", odd)
 	}
 }
@@ -83,8 +83,8 @@ func FuzzSplit(f *testing.F) {
 		if len(text) > 1<<12 {
 			t.Skip("longer than what an annotation of an OperatorGroup holds in practice")
 		}
-		apis := Split(text)
-		if diff := cmp.Diff(apis, Split(Join(apis))); diff != "" {
+		apis := ParseAPIs(text)
+		if diff := cmp.Diff(apis, ParseAPIs(JoinAPIs(apis))); diff != "" {
 			t.Errorf("written and read again (-want +got):\n%s", diff)
 		}
 	})
@@ -163,7 +163,7 @@ func TestSupports(t *testing.T) {
 
 	for name, tt := range tests {
 		got := ""
-		if err := Supports(tt.modes, "own", tt.targets); err != nil {
+		if err := ValidateTargets(tt.modes, "own", tt.targets); err != nil {
 			got = err.Error()
 		}
 		if got != tt.want {
@@ -171,7 +171,7 @@ func TestSupports(t *testing.T) {
 		}
 	}
 
-	if err := CheckModes(mode("OwnNamespace", "OwnNamespace")); err == nil || err.Error() != "InstallMode list contains duplicates, cannot make set: [{OwnNamespace true} {OwnNamespace true} {Other false}]" {
+	if err := ValidateInstallModes(mode("OwnNamespace", "OwnNamespace")); err == nil || err.Error() != "InstallMode list contains duplicates, cannot make set: [{OwnNamespace true} {OwnNamespace true} {Other false}]" {
 		t.Errorf("duplicates: %v", err)
 	}
 }
@@ -182,7 +182,7 @@ func TestReplacements(t *testing.T) {
 	if next := Replacement(&v1, all); next == nil || next.Name != "v2" {
 		t.Errorf("v1 is replaced by %v", next)
 	}
-	if last, err := Last(&v1, all); err != nil || last.Name != "v3" {
+	if last, err := LastReplacement(&v1, all); err != nil || last.Name != "v3" {
 		t.Errorf("the last is %v, error %v", last, err)
 	}
 
@@ -192,7 +192,7 @@ func TestReplacements(t *testing.T) {
 	}{
 		"ancestors of v3":  {Ancestors(&v3, all), []string{"v1", "v2"}},
 		"ancestors of v1":  {Ancestors(&v1, all), []string{}},
-		"chain of v2":      {Chain(&v2, all), []string{"v1", "v2", "v3"}},
+		"chain of v2":      {ReplacementChain(&v2, all), []string{"v1", "v2", "v3"}},
 		"one that is gone": {Ancestors(&v2, []v1alpha1.ClusterServiceVersion{v2}), []string{"v1"}},
 	} {
 		if diff := cmp.Diff(tt.want, sets.List(tt.got)); diff != "" {
@@ -213,10 +213,10 @@ func TestReplacements(t *testing.T) {
 
 	a, b := named("a", "b"), named("b", "a")
 	ring := []v1alpha1.ClusterServiceVersion{a, b}
-	if _, err := Last(&a, ring); err == nil {
+	if _, err := LastReplacement(&a, ring); err == nil {
 		t.Error("Last of a cycle: got no error, want one")
 	}
-	if got := sets.List(Chain(&a, ring)); !cmp.Equal(got, []string{"a", "b"}) {
+	if got := sets.List(ReplacementChain(&a, ring)); !cmp.Equal(got, []string{"a", "b"}) {
 		t.Errorf("the chain of a cycle is %v", got)
 	}
 }
@@ -294,7 +294,7 @@ func TestOwners(t *testing.T) {
 	if csv.UID = "2"; IsOwner(references, &csv) {
 		t.Error("it owns what one of its name owned before")
 	}
-	if !Matches(With(nil, labels), labels) || Matches(nil, labels) || !Matches(labels, nil) {
+	if !HasLabels(MergeLabels(nil, labels), labels) || HasLabels(nil, labels) || !HasLabels(labels, nil) {
 		t.Error("Matches")
 	}
 }

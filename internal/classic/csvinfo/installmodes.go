@@ -8,8 +8,8 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// CheckModes returns an error if a list of install modes has duplicates.
-func CheckModes(modes []v1alpha1.InstallMode) error {
+// ValidateInstallModes returns an error if a list of install modes has duplicates.
+func ValidateInstallModes(modes []v1alpha1.InstallMode) error {
 	seen := map[v1alpha1.InstallModeType]bool{}
 	for _, mode := range modes {
 		if seen[mode.Type] {
@@ -21,16 +21,16 @@ func CheckModes(modes []v1alpha1.InstallMode) error {
 	return nil
 }
 
-// SupportsMode reports whether an install mode is supported.
-func SupportsMode(modes []v1alpha1.InstallMode, wanted v1alpha1.InstallModeType) bool {
+// SupportsInstallMode reports whether an install mode is supported.
+func SupportsInstallMode(modes []v1alpha1.InstallMode, wanted v1alpha1.InstallModeType) bool {
 	return slices.ContainsFunc(modes, func(m v1alpha1.InstallMode) bool { return m.Type == wanted && m.Supported })
 }
 
-// Supports returns an error if an operator in a namespace cannot watch the target namespaces. A
+// ValidateTargets returns an error if an operator in a namespace cannot watch the target namespaces. A
 // single empty target means all namespaces.
-func Supports(modes []v1alpha1.InstallMode, own string, targets []string) error {
+func ValidateTargets(modes []v1alpha1.InstallMode, own string, targets []string) error {
 	need := func(mode v1alpha1.InstallModeType, what string) error {
-		if SupportsMode(modes, mode) {
+		if SupportsInstallMode(modes, mode) {
 			return nil
 		}
 		return fmt.Errorf("%s InstallModeType not supported, cannot configure to watch %s", mode, what)

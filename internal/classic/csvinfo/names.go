@@ -80,8 +80,8 @@ func IsOwner(references []metav1.OwnerReference, csv *v1alpha1.ClusterServiceVer
 	})
 }
 
-// Matches reports whether labels contain all wanted ones.
-func Matches(labels, wanted map[string]string) bool {
+// HasLabels reports whether labels contain all wanted ones.
+func HasLabels(labels, wanted map[string]string) bool {
 	for key, value := range wanted {
 		if found, ok := labels[key]; !ok || found != value {
 			return false
@@ -90,8 +90,8 @@ func Matches(labels, wanted map[string]string) bool {
 	return true
 }
 
-// With returns a copy of labels with others added. Later ones take precedence.
-func With(labels map[string]string, more ...map[string]string) map[string]string {
+// MergeLabels returns a copy of labels with others added. Later ones take precedence.
+func MergeLabels(labels map[string]string, more ...map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, labels)
 	for _, m := range more {
@@ -102,11 +102,11 @@ func With(labels map[string]string, more ...map[string]string) map[string]string
 
 // IsCopied reports whether a CSV is a copied CSV.
 func IsCopied(csv *v1alpha1.ClusterServiceVersion) bool {
-	return csv.Status.Reason == v1alpha1.CSVReasonCopied || HasCopyMarks(csv)
+	return csv.Status.Reason == v1alpha1.CSVReasonCopied || HasCopiedMetadata(csv)
 }
 
-// HasCopyMarks is like IsCopied if only the metadata is known.
-func HasCopyMarks(csv metav1.Object) bool {
+// HasCopiedMetadata is like IsCopied if only the metadata is known.
+func HasCopiedMetadata(csv metav1.Object) bool {
 	if _, ok := csv.GetLabels()[LabelCopiedFrom]; ok {
 		return true
 	}

@@ -26,9 +26,9 @@ func Replacement(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterSe
 	return found
 }
 
-// Last returns the end of the chain of replacements that starts with csv, which is csv itself
+// LastReplacement returns the end of the chain of replacements that starts with csv, which is csv itself
 // if nothing replaces it. It returns an error if the chain has a cycle.
-func Last(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) (*v1alpha1.ClusterServiceVersion, error) {
+func LastReplacement(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) (*v1alpha1.ClusterServiceVersion, error) {
 	seen := sets.New(csv.Name)
 	for {
 		next := Replacement(csv, among)
@@ -44,9 +44,9 @@ func Last(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVe
 	}
 }
 
-// Chain returns the names of csv, of its ancestors, and of the chain of its replacements. The
+// ReplacementChain returns the names of csv, of its ancestors, and of the chain of its replacements. The
 // last ancestor may not exist any more. The walk ends at a cycle.
-func Chain(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) sets.Set[string] {
+func ReplacementChain(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) sets.Set[string] {
 	chain := Ancestors(csv, among)
 	for next := csv; next != nil; {
 		chain.Insert(next.Name)

@@ -41,11 +41,11 @@ const (
 
 // Options configure a pool. The zero value is ready for use.
 type Options struct {
-	// Changed is called with a catalog when the state of its connection has changed. It is
+	// OnChange is called with a catalog when the state of its connection has changed. It is
 	// called from several goroutines, but not concurrently for the same catalog. It must not
 	// block, because that delays further changes of the connection. It may be called for a
 	// catalog that was just removed. It may be nil.
-	Changed func(types.NamespacedName)
+	OnChange func(types.NamespacedName)
 	// Proxy is the proxy for connections. The zero value means none.
 	Proxy Proxy
 	// MaxMessageBytes limits a response of a catalog. Zero means DefaultMaxMessageBytes.
@@ -93,15 +93,15 @@ func New(options Options) *Pool {
 
 	open, end := context.WithCancel(context.Background())
 	p := &Pool{options: options, baseContext: open, cancel: end, connections: map[types.NamespacedName]*connection{}}
-	if options.Changed != nil {
-		p.changeHandlers = append(p.changeHandlers, options.Changed)
+	if options.OnChange != nil {
+		p.changeHandlers = append(p.changeHandlers, options.OnChange)
 	}
 
 	return p
 }
 
-// Tell registers another function that is called like Options.Changed for future changes.
-func (p *Pool) Tell(changed func(types.NamespacedName)) {
+// OnChange registers another function that is called like Options.Changed for future changes.
+func (p *Pool) OnChange(changed func(types.NamespacedName)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.changeHandlers = append(p.changeHandlers, changed)

@@ -33,9 +33,9 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Serve{
-		Source: content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")}, Address: address, Grace: time.Millisecond,
-		Ready: func(a net.Addr) { ready <- a.String() },
+	s := &registry.Server{
+		Source: content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")}, Address: address, ShutdownTimeout: time.Millisecond,
+		OnReady: func(a net.Addr) { ready <- a.String() },
 	}
 	go func() { ended <- s.Run(ctx) }()
 	select {
@@ -66,7 +66,7 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 func pool(t *testing.T, options dial.Options) (*dial.Pool, <-chan struct{}) {
 	t.Helper()
 	changed := make(chan struct{}, 1)
-	options.Changed = func(types.NamespacedName) {
+	options.OnChange = func(types.NamespacedName) {
 		select {
 		case changed <- struct{}{}:
 		default:
@@ -294,7 +294,7 @@ func TestTell(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0")
 	p, changed := pool(t, dial.Options{})
 	notified := make(chan types.NamespacedName, 100)
-	p.Tell(func(catalog types.NamespacedName) { notified <- catalog })
+	p.OnChange(func(catalog types.NamespacedName) { notified <- catalog })
 	set(t, p, address)
 	await(t, p, changed, connectivity.Ready)
 	if got := <-notified; got != name {

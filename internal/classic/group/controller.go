@@ -162,7 +162,7 @@ func (r *groupReconciler) ensureAccountLabel(ctx context.Context, namespace, nam
 func (r *groupReconciler) annotateMembers(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
 	for i := range members {
 		csv := &members[i]
-		annotations, _ := Annotated(csv, group)
+		annotations, _ := WithGroupAnnotations(csv, group)
 		if csvinfo.IsCopied(csv) || maps.Equal(annotations, csv.Annotations) {
 			continue
 		}
@@ -177,9 +177,9 @@ func (r *groupReconciler) annotateMembers(ctx context.Context, group *operatorsv
 // ensureRoles ensures the ClusterRoles of a group, which aggregate the access to all APIs that its operators provide
 // or that it lists.
 func (r *groupReconciler) ensureRoles(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
-	apis := Listed(group)
+	apis := ListedAPIs(group)
 	for i := range members {
-		if provided, err := csvinfo.Provided(&members[i]); err == nil && !csvinfo.IsCopied(&members[i]) {
+		if provided, err := csvinfo.ProvidedAPIs(&members[i]); err == nil && !csvinfo.IsCopied(&members[i]) {
 			apis = apis.Union(provided)
 		}
 	}
@@ -195,15 +195,15 @@ func (r *groupReconciler) ensureRoles(ctx context.Context, group *operatorsv1.Op
 // pruneProvidedAPIs removes the APIs that no operator provides any more from the group's annotation.
 func (r *groupReconciler) pruneProvidedAPIs(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
 	text, isListed := group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation]
-	kept, ok := Prune(group, members)
-	if !ok || !isListed || csvinfo.Join(kept) == text {
+	kept, ok := PruneProvidedAPIs(group, members)
+	if !ok || !isListed || csvinfo.JoinAPIs(kept) == text {
 		return nil
 	}
 
 	// The resource version protects an API that is added to the list concurrently.
 	metadata := map[string]any{
 		"resourceVersion": group.ResourceVersion,
-		"annotations":     map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: csvinfo.Join(kept)},
+		"annotations":     map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: csvinfo.JoinAPIs(kept)},
 	}
 	if err := r.patchMetadata(ctx, group, metadata); err != nil && !apierrors.IsConflict(err) { // The change triggers a reconcile.
 		return fmt.Errorf("pruning the APIs of OperatorGroup %s/%s: %w", group.Namespace, group.Name, err)

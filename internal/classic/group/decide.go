@@ -65,13 +65,13 @@ func Decide(provided, own, others csvinfo.APIs, static bool) Decision {
 	return d
 }
 
-// Listed returns the APIs in the annotation olm.providedAPIs of a group.
-func Listed(group *operatorsv1.OperatorGroup) csvinfo.APIs {
-	return csvinfo.Split(group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation])
+// ListedAPIs returns the APIs in the annotation olm.providedAPIs of a group.
+func ListedAPIs(group *operatorsv1.OperatorGroup) csvinfo.APIs {
+	return csvinfo.ParseAPIs(group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation])
 }
 
-// Others returns the APIs that are listed by other groups whose targets intersect with those of the group.
-func Others(group *operatorsv1.OperatorGroup, all []operatorsv1.OperatorGroup) csvinfo.APIs {
+// APIsOfIntersectingGroups returns the APIs that are listed by other groups whose targets intersect with those of the group.
+func APIsOfIntersectingGroups(group *operatorsv1.OperatorGroup, all []operatorsv1.OperatorGroup) csvinfo.APIs {
 	apis := csvinfo.APIs{}
 	own := intersectionNamespaces(group)
 	for i := range all {
@@ -79,7 +79,7 @@ func Others(group *operatorsv1.OperatorGroup, all []operatorsv1.OperatorGroup) c
 		if other.Namespace == group.Namespace && other.Name == group.Name || !hasIntersection(own, intersectionNamespaces(other)) {
 			continue
 		}
-		apis = apis.Union(Listed(other))
+		apis = apis.Union(ListedAPIs(other))
 	}
 
 	return apis
@@ -98,11 +98,11 @@ func hasIntersection(a, b sets.Set[string]) bool {
 	return a.Has(metav1.NamespaceAll) || b.Has(metav1.NamespaceAll) || a.Intersection(b).Len() > 0
 }
 
-// Prune returns the listed APIs of a group that its members provide. members are the ClusterServiceVersions of
+// PruneProvidedAPIs returns the listed APIs of a group that its members provide. members are the ClusterServiceVersions of
 // its namespace. ok is false when the list must stay, because the group is static or because the APIs of a new
 // member are not listed yet.
-func Prune(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) (kept csvinfo.APIs, ok bool) {
-	listed := Listed(group)
+func PruneProvidedAPIs(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) (kept csvinfo.APIs, ok bool) {
+	listed := ListedAPIs(group)
 	if group.Spec.StaticProvidedAPIs {
 		return listed, false
 	}
@@ -110,7 +110,7 @@ func Prune(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVe
 	provided := csvinfo.APIs{}
 	for i := range members {
 		csv := &members[i]
-		apis, err := csvinfo.Provided(csv)
+		apis, err := csvinfo.ProvidedAPIs(csv)
 		if err != nil || !isMember(group, csv) {
 			continue // It cannot be installed. Its own controller reports that.
 		}
@@ -134,7 +134,7 @@ func isMember(group *operatorsv1.OperatorGroup, csv *v1alpha1.ClusterServiceVers
 	if csv.Status.Reason == v1alpha1.CSVReasonInterOperatorGroupOwnerConflict {
 		return false
 	}
-	return csvinfo.Supports(csv.Spec.InstallModes, csv.Namespace, group.Status.Namespaces) == nil
+	return csvinfo.ValidateTargets(csv.Spec.InstallModes, csv.Namespace, group.Status.Namespaces) == nil
 }
 
 // sortedNames returns the names of a set in the order of status.namespaces and annotations.

@@ -37,10 +37,10 @@ func TestDecide(t *testing.T) {
 		"what others list of no concern to one": {provided: a, own: a + "," + b, others: b, want: "NoAPIConflict", apis: a + "," + b},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := group.Decide(csvinfo.Split(c.provided), csvinfo.Split(c.own), csvinfo.Split(c.others), c.static)
+			d := group.Decide(csvinfo.ParseAPIs(c.provided), csvinfo.ParseAPIs(c.own), csvinfo.ParseAPIs(c.others), c.static)
 			failure := strings.TrimSpace(d.Reason + " " + d.Message)
-			if string(d.Outcome) != c.want || csvinfo.Join(d.ProvidedAPIs) != c.apis || failure != c.failure {
-				t.Errorf("got %s, %q, %q; want %s, %q, %q", d.Outcome, csvinfo.Join(d.ProvidedAPIs), failure, c.want, c.apis, c.failure)
+			if string(d.Outcome) != c.want || csvinfo.JoinAPIs(d.ProvidedAPIs) != c.apis || failure != c.failure {
+				t.Errorf("got %s, %q, %q; want %s, %q, %q", d.Outcome, csvinfo.JoinAPIs(d.ProvidedAPIs), failure, c.want, c.apis, c.failure)
 			}
 		})
 	}
@@ -73,7 +73,7 @@ func TestOthers(t *testing.T) {
 		"of several, all that concur": {groupOf("x", "", ""), []operatorsv1.OperatorGroup{groupOf("y", b, "y"), groupOf("z", a, "z")}, a + "," + b},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := csvinfo.Join(group.Others(&c.own, c.others)); got != c.want {
+			if got := csvinfo.JoinAPIs(group.APIsOfIntersectingGroups(&c.own, c.others)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -122,25 +122,25 @@ func errorText(err error) string {
 func TestAnnotated(t *testing.T) {
 	g := groupOf("home", "", "b", "a")
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Annotations: map[string]string{"kept": "x"}}}
-	got, changed := group.Annotated(csv, &g)
+	got, changed := group.WithGroupAnnotations(csv, &g)
 	want := map[string]string{"kept": "x", "olm.operatorGroup": "g", "olm.operatorNamespace": "home", "olm.targetNamespaces": "a,b"}
 	if diff := cmp.Diff(want, got); diff != "" || !changed {
 		t.Errorf("changed %t, annotations (-want +got):\n%s", changed, diff)
 	}
 
 	csv.Annotations = got
-	if _, changed = group.Annotated(csv, &g); changed {
+	if _, changed = group.WithGroupAnnotations(csv, &g); changed {
 		t.Error("the second time changes something")
 	}
 
 	// While the group has no targets, the operator's targets are kept.
 	g.Status.Namespaces = nil
-	if got, changed = group.Annotated(csv, &g); !changed || !cmp.Equal(got, want) {
+	if got, changed = group.WithGroupAnnotations(csv, &g); !changed || !cmp.Equal(got, want) {
 		t.Errorf("changed %t to %v", changed, got)
 	}
 
 	g = groupOf("home", "", "")
-	if got, changed = group.Annotated(csv, &g); !changed || got["olm.targetNamespaces"] != "" {
+	if got, changed = group.WithGroupAnnotations(csv, &g); !changed || got["olm.targetNamespaces"] != "" {
 		t.Errorf("changed %t to %v", changed, got)
 	}
 }
@@ -193,9 +193,9 @@ func TestPrune(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := groupOf("home", c.listed, "")
 			g.Spec.StaticProvidedAPIs = c.static
-			kept, ok := group.Prune(&g, c.members)
-			if csvinfo.Join(kept) != c.want || ok != c.ok {
-				t.Errorf("got %q, %t; want %q, %t", csvinfo.Join(kept), ok, c.want, c.ok)
+			kept, ok := group.PruneProvidedAPIs(&g, c.members)
+			if csvinfo.JoinAPIs(kept) != c.want || ok != c.ok {
+				t.Errorf("got %q, %t; want %q, %t", csvinfo.JoinAPIs(kept), ok, c.want, c.ok)
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func isUpToDate(found, wanted *rbacv1.ClusterRole) bool {
 	isOwned := func(owner metav1.OwnerReference) bool {
 		return slices.ContainsFunc(found.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
 	}
-	return csvinfo.Matches(found.Labels, wanted.Labels) &&
+	return csvinfo.HasLabels(found.Labels, wanted.Labels) &&
 		!slices.ContainsFunc(wanted.OwnerReferences, func(o metav1.OwnerReference) bool { return !isOwned(o) }) &&
 		equality.Semantic.DeepEqual(found.AggregationRule, wanted.AggregationRule) &&
 		(len(wanted.Rules) == 0 || equality.Semantic.DeepEqual(found.Rules, wanted.Rules))

@@ -37,7 +37,7 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, nil
 	}
 
-	group, err := Of(ctx, r.client, csv.Namespace)
+	group, err := OnlyGroupOf(ctx, r.client, csv.Namespace)
 	switch {
 	case errors.Is(err, ErrNone), errors.Is(err, ErrSeveral):
 		return ctrl.Result{}, nil
@@ -45,7 +45,7 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, err
 	}
 
-	if _, changed := Annotated(csv, group); changed || !group.IsGlobal() {
+	if _, changed := WithGroupAnnotations(csv, group); changed || !group.IsGlobal() {
 		return ctrl.Result{}, nil
 	}
 
@@ -119,7 +119,7 @@ func (r *grantReconciler) getOrCreateRole(ctx context.Context, wanted *rbacv1.Cl
 // the ClusterRole belongs to the operator and grants no more than the wanted one.
 func checkExistingRole(csv *v1alpha1.ClusterServiceVersion, wanted, existing *rbacv1.ClusterRole) error {
 	switch {
-	case !csvinfo.Matches(existing.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)):
+	case !csvinfo.HasLabels(existing.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)):
 		return errors.New("it exists already and does not belong to the ClusterServiceVersion")
 	case existing.AggregationRule != nil:
 		return errors.New("it aggregates the rules of other ClusterRoles")

@@ -120,16 +120,16 @@ func TestMultipleGroups(t *testing.T) {
 	}
 
 	c.eventually("both say so", func() bool { return several("og") && several("second") })
-	if _, err := group.Of(t.Context(), c, at); err == nil || !strings.Contains(err.Error(), "more than one OperatorGroup") {
+	if _, err := group.OnlyGroupOf(t.Context(), c, at); err == nil || !strings.Contains(err.Error(), "more than one OperatorGroup") {
 		t.Errorf("the error is %v", err)
 	}
 
 	c.must(c.Delete(t.Context(), second))
 	c.eventually("the one that is left says nothing", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 })
-	if g, err := group.Of(t.Context(), c, at); err != nil || g.Name != "og" {
+	if g, err := group.OnlyGroupOf(t.Context(), c, at); err != nil || g.Name != "og" {
 		t.Errorf("the group is %v, the error %v", g, err)
 	}
-	if _, err := group.Of(t.Context(), c, "default"); err == nil || !strings.Contains(err.Error(), "no OperatorGroup") {
+	if _, err := group.OnlyGroupOf(t.Context(), c, "default"); err == nil || !strings.Contains(err.Error(), "no OperatorGroup") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -197,7 +197,7 @@ func TestGroupRoles(t *testing.T) {
 			}
 
 			var want []string
-			for api := range csvinfo.Split(strings.Join(apis, ",")) {
+			for api := range csvinfo.ParseAPIs(strings.Join(apis, ",")) {
 				want = append(want, "olm.opgroup.permissions/aggregate-to-"+csvinfo.APIHash(api)+"-"+suffix+"=true")
 			}
 
@@ -280,7 +280,7 @@ func TestAPIRoles(t *testing.T) {
 		t.Error("an APIService has a crdview")
 	}
 
-	hash := csvinfo.APIHash(csvinfo.Split("Thing.v1." + at + ".example.com").UnsortedList()[0])
+	hash := csvinfo.APIHash(csvinfo.ParseAPIs("Thing.v1." + at + ".example.com").UnsortedList()[0])
 	owner := []metav1.OwnerReference{{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: crd.Name, UID: crd.UID}}
 	for suffix, rule := range map[string]rbacv1.PolicyRule{
 		"admin":   {Verbs: []string{"*"}, APIGroups: []string{at + ".example.com"}, Resources: []string{"things"}},

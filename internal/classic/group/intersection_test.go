@@ -28,7 +28,7 @@ func newFixtureWithOLMOperator(t *testing.T) *fixture {
 	rights := env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml")
 	rights.QPS = -1
 	options := ctrl.Options{Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)}}
-	olmoperator.Tune(&options)
+	olmoperator.ConfigureOptions(&options)
 	mgr, err := ctrl.NewManager(rights, options)
 	c.must(err)
 	c.must(olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"}))

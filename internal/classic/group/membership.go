@@ -24,9 +24,9 @@ var (
 	ErrSeveral = errors.New("the namespace has more than one OperatorGroup")
 )
 
-// Of returns the OperatorGroup of a namespace. The error is ErrNone or ErrSeveral when there is not
+// OnlyGroupOf returns the OperatorGroup of a namespace. The error is ErrNone or ErrSeveral when there is not
 // exactly one.
-func Of(ctx context.Context, c client.Reader, namespace string) (*operatorsv1.OperatorGroup, error) {
+func OnlyGroupOf(ctx context.Context, c client.Reader, namespace string) (*operatorsv1.OperatorGroup, error) {
 	var list operatorsv1.OperatorGroupList
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing the OperatorGroups of namespace %s: %w", namespace, err)
@@ -76,10 +76,10 @@ func selectsAll(selector *metav1.LabelSelector) bool {
 	return selector == nil || len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0
 }
 
-// Annotated returns the annotations of a ClusterServiceVersion with those of its group. While the group has no
+// WithGroupAnnotations returns the annotations of a ClusterServiceVersion with those of its group. While the group has no
 // targets, olm.targetNamespaces stays unchanged. changed is true when the annotations differ from the group, even
 // in olm.targetNamespaces while that stays unchanged.
-func Annotated(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) (annotations map[string]string, changed bool) {
+func WithGroupAnnotations(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) (annotations map[string]string, changed bool) {
 	wanted := map[string]string{
 		csvinfo.AnnotationOperatorGroup:     group.Name,
 		csvinfo.AnnotationOperatorNamespace: group.Namespace,
@@ -91,10 +91,10 @@ func Annotated(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorG
 		wanted[csvinfo.AnnotationTargetNamespaces] = strings.Join(targets, ",")
 	}
 
-	if csvinfo.Matches(csv.Annotations, wanted) {
+	if csvinfo.HasLabels(csv.Annotations, wanted) {
 		return csv.Annotations, changed
 	}
-	return csvinfo.With(csv.Annotations, wanted), true
+	return csvinfo.MergeLabels(csv.Annotations, wanted), true
 }
 
 // TargetsOf returns the namespaces in the annotation olm.targetNamespaces of a ClusterServiceVersion. ok is false when

@@ -144,7 +144,7 @@ func TestGrants(t *testing.T) {
 	csv := c.createCSVWithPermissions(at, newPermissions("a", rule))
 	labels := csvinfo.OwnerLabels(at, at)
 	// With this label Kubernetes would aggregate the rules to the ClusterRole view.
-	meta := metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.With(labels, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"})}
+	meta := metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.MergeLabels(labels, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"})}
 	own, bound := newRoleAndBinding(meta, []string{rule}, account(at, "a"))
 	c.must(c.Create(t.Context(), own))
 	c.must(c.Create(t.Context(), bound))
@@ -181,7 +181,7 @@ func TestForgedGrants(t *testing.T) {
 	}
 	// One ClusterRole with the name of a Role belongs to another owner, one is the copy of a Role that granted more.
 	var there []*rbacv1.ClusterRole
-	for name, labels := range map[string]map[string]string{"-named": nil, "-former": csvinfo.With(labels, map[string]string{"olm.managed": "true"})} {
+	for name, labels := range map[string]map[string]string{"-named": nil, "-former": csvinfo.MergeLabels(labels, map[string]string{"olm.managed": "true"})} {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + name, Labels: labels}, Rules: []rbacv1.PolicyRule{ruleOf("* * *")}}
 		c.must(c.Create(t.Context(), role))
 		c.removeAtEnd(role)

@@ -56,7 +56,7 @@ func newGroupRoles(group *operatorsv1.OperatorGroup, apis csvinfo.APIs) []rbacv1
 	for _, a := range accessLevels {
 		role := rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
 			Name:   groupRoleName(group.Namespace, group.Name, a.suffix),
-			Labels: csvinfo.With(ownerLabels(group.Namespace, group.Name), map[string]string{csvinfo.LabelManaged: "true"}),
+			Labels: csvinfo.MergeLabels(ownerLabels(group.Namespace, group.Name), map[string]string{csvinfo.LabelManaged: "true"}),
 		}}
 		keys := make([]string, 0, len(apis))
 		for api := range apis {

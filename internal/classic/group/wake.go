@@ -12,10 +12,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Wakes returns a map function for the controller of ClusterServiceVersions, which watches OperatorGroups. It returns
+// EnqueueCSVsForGroup returns a map function for the controller of ClusterServiceVersions, which watches OperatorGroups. It returns
 // the ClusterServiceVersions in the namespace of the group, and all those that provide an API in the group's list. API
 // conflicts with the latter may begin or end.
-func Wakes(c client.Reader) handler.MapFunc {
+func EnqueueCSVsForGroup(c client.Reader) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) []ctrl.Request {
 		group, ok := object.(*operatorsv1.OperatorGroup)
 		if !ok {
@@ -23,7 +23,7 @@ func Wakes(c client.Reader) handler.MapFunc {
 		}
 
 		selections := [][]client.ListOption{{client.InNamespace(group.Namespace)}}
-		for api := range Listed(group) {
+		for api := range ListedAPIs(group) {
 			selections = append(selections, []client.ListOption{client.MatchingLabels{csvinfo.APILabel(api): csvinfo.APIProvided}})
 		}
 

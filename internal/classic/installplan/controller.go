@@ -57,7 +57,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	r.plans.add(req.NamespacedName)
 	result, err := lifecycle.Reconcile(ctx, req)
-	r.syncs.Seen(err)
+	r.syncs.Record(err)
 
 	return result, err
 }

@@ -180,7 +180,7 @@ func (x *execution) validateObjects(ctx context.Context, old, updated *apiextens
 func (x *execution) annotateInstalledAlongside(ctx context.Context, step *v1alpha1.Step, object, before *unstructured.Unstructured) error {
 	annotations := maps.Clone(object.GetAnnotations())
 	if before != nil {
-		annotations = csvinfo.With(before.GetAnnotations(), annotations)
+		annotations = csvinfo.MergeLabels(before.GetAnnotations(), annotations)
 	}
 
 	own := x.plan.Namespace + "/" + step.Resolving
@@ -197,7 +197,7 @@ func (x *execution) annotateInstalledAlongside(ctx context.Context, step *v1alph
 		}
 	}
 
-	object.SetAnnotations(csvinfo.With(annotations, map[string]string{csvinfo.AlongsideKey(x.plan.Namespace, step.Resolving): own}))
+	object.SetAnnotations(csvinfo.MergeLabels(annotations, map[string]string{csvinfo.AlongsideKey(x.plan.Namespace, step.Resolving): own}))
 	return nil
 }
 
@@ -215,5 +215,5 @@ func (x *execution) existsAsOriginal(ctx context.Context, csvKey string) (bool, 
 		return false, nil
 	}
 
-	return err == nil && !csvinfo.HasCopyMarks(csv), err
+	return err == nil && !csvinfo.HasCopiedMetadata(csv), err
 }

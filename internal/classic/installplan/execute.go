@@ -170,7 +170,7 @@ func (x *execution) decodeObject(ctx context.Context, step *v1alpha1.Step) (*uns
 	object.SetUID("")
 	object.SetResourceVersion("")
 	object.SetManagedFields(nil)
-	object.SetLabels(csvinfo.With(object.GetLabels(), map[string]string{csvinfo.LabelManaged: "true"}))
+	object.SetLabels(csvinfo.MergeLabels(object.GetLabels(), map[string]string{csvinfo.LabelManaged: "true"}))
 
 	return object, nil
 }
@@ -204,7 +204,7 @@ func (x *execution) setOwner(ctx context.Context, step *v1alpha1.Step, handling 
 	case !handling.owned || step.Resolving == "":
 		return nil
 	case object.GetNamespace() == "":
-		object.SetLabels(csvinfo.With(object.GetLabels(), csvinfo.OwnerLabels(x.plan.Namespace, step.Resolving)))
+		object.SetLabels(csvinfo.MergeLabels(object.GetLabels(), csvinfo.OwnerLabels(x.plan.Namespace, step.Resolving)))
 		return nil
 	}
 

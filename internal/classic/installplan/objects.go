@@ -65,7 +65,7 @@ var kinds = map[string]handling{
 // of its step.
 func (x *execution) createOrUpdate(ctx context.Context, handling handling, object *unstructured.Unstructured) (v1alpha1.StepStatus, error) {
 	if object.GetKind() == "Subscription" {
-		annotations := csvinfo.With(object.GetAnnotations(), map[string]string{v1alpha1.AnnotationGeneratedBy: x.plan.Name})
+		annotations := csvinfo.MergeLabels(object.GetAnnotations(), map[string]string{v1alpha1.AnnotationGeneratedBy: x.plan.Name})
 		object.SetAnnotations(annotations)
 	}
 
@@ -112,10 +112,10 @@ func mergeObject(live, wanted *unstructured.Unstructured) *unstructured.Unstruct
 	if status, ok := live.Object["status"]; ok {
 		merged.Object["status"] = status
 	}
-	if all := csvinfo.With(live.GetLabels(), wanted.GetLabels()); len(all) > 0 {
+	if all := csvinfo.MergeLabels(live.GetLabels(), wanted.GetLabels()); len(all) > 0 {
 		merged.SetLabels(all)
 	}
-	if all := csvinfo.With(live.GetAnnotations(), wanted.GetAnnotations()); len(all) > 0 {
+	if all := csvinfo.MergeLabels(live.GetAnnotations(), wanted.GetAnnotations()); len(all) > 0 {
 		merged.SetAnnotations(all)
 	}
 	if owners := mergeOwnerReferences(live.GetOwnerReferences(), wanted.GetOwnerReferences()); len(owners) > 0 {
@@ -171,7 +171,7 @@ func (x *execution) copyPullSecret(ctx context.Context, step *v1alpha1.Step) err
 
 	copied := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: x.plan.Namespace, Name: secret.Name, Labels: csvinfo.With(secret.Labels, map[string]string{csvinfo.LabelManaged: "true"}),
+			Namespace: x.plan.Namespace, Name: secret.Name, Labels: csvinfo.MergeLabels(secret.Labels, map[string]string{csvinfo.LabelManaged: "true"}),
 		},
 		Type: secret.Type, Data: secret.Data,
 	}
@@ -205,7 +205,7 @@ func (x *execution) checkCRDOwners(ctx context.Context, step *v1alpha1.Step, obj
 
 	for i := range list.Items {
 		other := &list.Items[i]
-		if other.GetName() == object.GetName() || other.GetName() == replaces || csvinfo.HasCopyMarks(other) {
+		if other.GetName() == object.GetName() || other.GetName() == replaces || csvinfo.HasCopiedMetadata(other) {
 			continue
 		}
 		if slices.ContainsFunc(ownedCRDNames(other), func(name string) bool { return slices.Contains(owned, name) }) {

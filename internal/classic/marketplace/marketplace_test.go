@@ -233,7 +233,7 @@ func (f *fixture) reported(conditionType string) func() (string, error) {
 			return "", client.IgnoreNotFound(err)
 		}
 
-		c := operatorstatus.Find(operator.Status.Conditions, conditionType)
+		c := operatorstatus.FindCondition(operator.Status.Conditions, conditionType)
 		if c == nil {
 			return "", nil
 		}

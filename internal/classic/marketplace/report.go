@@ -111,7 +111,7 @@ type componentReport struct {
 
 func (r *componentReport) applyToStatus(status *configv1.ClusterOperatorStatus) {
 	set := func(conditionType string, is metav1.ConditionStatus, reason, message string) {
-		operatorstatus.Set(&status.Conditions, configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: is, Reason: reason, Message: message}, r.now)
+		operatorstatus.SetCondition(&status.Conditions, configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: is, Reason: reason, Message: message}, r.now)
 	}
 	if r.hasSucceeded {
 		status.Versions = []configv1.OperandVersion{{Name: operatorstatus.VersionName, Version: r.release}}

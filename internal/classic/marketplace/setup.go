@@ -85,7 +85,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	}
 
 	r := &operatorstatus.Reporter{Name: clusterOperatorName, Report: newReportFunc(o, results, catalogs.problems)}
-	return r.Setup(mgr, source.Channel(results.changes, r.Wake()))
+	return r.Setup(mgr, source.Channel(results.changes, r.EventHandler()))
 }
 
 // setupController adds the controller, and enqueues its only request at the start.

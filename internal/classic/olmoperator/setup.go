@@ -47,10 +47,10 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Tune sets the options of a manager's cache and client for the component. The cache has no copied CSVs, only the
+// ConfigureOptions sets the options of a manager's cache and client for the component. The cache has no copied CSVs, only the
 // configuration of Subscriptions, and only those parts of operators that OLM created. Objects that are read
 // rarely, or that must not be stale, are not cached. Tune does not change the namespaces of the cache.
-func Tune(o *ctrl.Options) {
+func ConfigureOptions(o *ctrl.Options) {
 	if o.Cache.ByObject == nil {
 		o.Cache.ByObject = map[client.Object]cache.ByObject{}
 	}
@@ -68,7 +68,7 @@ func Tune(o *ctrl.Options) {
 	// A transform by kind would request the kind from a cluster that may not serve it.
 	strip := cache.TransformStripManagedFields()
 	o.Cache.DefaultTransform = func(object any) (any, error) {
-		light, err := csv.Lighten(object)
+		light, err := csv.TransformSubscription(object)
 		if err != nil {
 			return nil, err
 		}
@@ -109,8 +109,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	)
 }
 
-// Measure registers the metrics of the component. A process must call it only once.
-func Measure(mgr ctrl.Manager) error {
+// RegisterMetrics registers the metrics of the component. A process must call it only once.
+func RegisterMetrics(mgr ctrl.Manager) error {
 	if err := metrics.Registry.Register(&csv.Metrics{Reader: mgr.GetClient()}); err != nil {
 		return fmt.Errorf("registering the metrics of ClusterServiceVersions: %w", err)
 	}

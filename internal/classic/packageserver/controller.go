@@ -144,7 +144,7 @@ func (r *catalogReconciler) refreshCatalog(ctx context.Context, catalog *operato
 	r.mu.Unlock()
 	now := r.clock.Now()
 	if remaining := last.readAt.Add(interval).Sub(now); ok && last.state == state && remaining > 0 {
-		r.index.Describe(newIndexCatalog(catalog))
+		r.index.UpdateCatalog(newIndexCatalog(catalog))
 		return ctrl.Result{RequeueAfter: remaining}, nil
 	}
 
@@ -156,7 +156,7 @@ func (r *catalogReconciler) refreshCatalog(ctx context.Context, catalog *operato
 	limited, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	log := ctrl.LoggerFrom(ctx)
-	packages, err := fetch.Packages(limited, catalogClient, fetch.Limits{}, log)
+	packages, err := fetch.ReadPackages(limited, catalogClient, fetch.Limits{}, log)
 	if err != nil {
 		r.markAttempted(key)
 		return ctrl.Result{}, fmt.Errorf("reading catalog %s: %w", key, err)

@@ -197,7 +197,7 @@ func start(t testing.TB, config *rest.Config, options packageserver.Options) (ad
 
 	listening := make(chan string, 1)
 	options.Address, options.TLS = "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{*pair.TLS()}, MinVersion: tls.VersionTLS12}
-	options.Listening = func(a net.Addr) { listening <- a.String() }
+	options.OnListening = func(a net.Addr) { listening <- a.String() }
 	options.AlwaysAllow = []string{"/healthz", "/readyz", "/livez"}
 	options.Name = fmt.Sprintf("packageserver-%d", now.UnixNano())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -234,8 +234,8 @@ func serveCatalog(t testing.TB, folder string) (address string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Serve{
-		Source: content.Folder{Dir: folder}, Address: "127.0.0.1:0", Ready: func(a net.Addr) { ready <- a.String() }, Grace: time.Millisecond,
+	s := &registry.Server{
+		Source: content.Folder{Dir: folder}, Address: "127.0.0.1:0", OnReady: func(a net.Addr) { ready <- a.String() }, ShutdownTimeout: time.Millisecond,
 	}
 	go func() { ended <- s.Run(ctx) }()
 	select {

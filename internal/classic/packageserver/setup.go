@@ -55,8 +55,8 @@ type Options struct {
 	AlwaysAllow []string
 	// Proxy is the proxy for connections to catalogs.
 	Proxy dial.Proxy
-	// Listening is called with the address when the server listens. It may be nil.
-	Listening func(net.Addr)
+	// OnListening is called with the address when the server listens. It may be nil.
+	OnListening func(net.Addr)
 	// Name is the name of the controller, for a process with several.
 	Name string
 }
@@ -78,7 +78,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	connections := &connectionSource{}
 	f := &catalogReconciler{
 		reader: mgr.GetClient(), index: index.New(), clock: clock.RealClock{}, resyncInterval: options.Interval, hasOLMConfig: hasOLMConfig,
-		pool:     dial.New(dial.Options{Changed: connections.enqueueCatalog, Proxy: options.Proxy}),
+		pool:     dial.New(dial.Options{OnChange: connections.enqueueCatalog, Proxy: options.Proxy}),
 		readings: map[types.NamespacedName]catalogReading{}, attempted: map[types.NamespacedName]bool{},
 	}
 	if err := setupHTTPSServer(ctx, mgr, f, options); err != nil {
@@ -198,7 +198,7 @@ func setupHTTPSServer(ctx context.Context, mgr manager.Manager, r *catalogReconc
 
 	log := mgr.GetLogger().WithName("packageserver")
 	return mgr.Add(&serve.Server{
-		Address: options.Address, TLS: options.TLS, Listening: options.Listening, Log: log,
+		Address: options.Address, TLS: options.TLS, OnListening: options.OnListening, Log: log,
 		Handler: &serve.Handler{
 			Index: r.index, Global: options.GlobalNamespace, Ready: r.Ready, Log: log, AlwaysAllow: options.AlwaysAllow,
 			Authenticator: delegation.Authenticator, Authorizer: delegation.Authorizer,

@@ -18,7 +18,7 @@ func generated(b *testing.B) registrypb.RegistryClient {
 	if _, err := generate.Catalog(dir, generate.MB10); err != nil {
 		b.Fatal(err)
 	}
-	return registrypb.NewRegistryClient(dial(b, start(b, &registry.Serve{Source: content.Folder{Dir: dir}})))
+	return registrypb.NewRegistryClient(dial(b, start(b, &registry.Server{Source: content.Folder{Dir: dir}})))
 }
 
 func BenchmarkListBundles(b *testing.B) {

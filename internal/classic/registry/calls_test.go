@@ -21,7 +21,7 @@ import (
 // catalog serves the catalog of testdata.
 func catalog(t *testing.T) *grpc.ClientConn {
 	t.Helper()
-	return dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}}))
+	return dial(t, start(t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}}))
 }
 
 func client(t *testing.T) registrypb.RegistryClient {
@@ -442,7 +442,7 @@ properties:
   - {type: olm.gvk, value: {group: g, version: v, kind: K}}
 `})
 
-	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: dir}})))
+	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: content.Folder{Dir: dir}})))
 	_, err := c.GetDefaultBundleThatProvides(t.Context(), &registrypb.GetDefaultProviderRequest{Group: "g", Version: "v", Kind: "K"})
 	wantError(t, err, codes.Unknown, `no entry found that provides group:"g" version:"v" kind:"K"`)
 }

@@ -67,10 +67,10 @@ func databaseClient(t *testing.T) registrypb.RegistryClient {
 	})
 	source := content.Stream{
 		Name: path, Database: true,
-		All:    index.MetasWithRecords(t.Context()),
-		Change: func(context.Context) (uint64, error) { return 1, nil },
+		All:      index.MetasWithRecords(t.Context()),
+		Checksum: func(context.Context) (uint64, error) { return 1, nil },
 	}
-	return registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: source})))
+	return registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: source})))
 }
 
 // TestListBundlesOfDatabase: rows are answered as they are stored, with plural names, and

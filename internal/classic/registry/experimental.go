@@ -33,7 +33,7 @@ func (s *experimentalService) ExperimentalListPackageCustomSchemas(request *regi
 		return status.Error(codes.InvalidArgument, "schema is required")
 	}
 
-	for blob, err := range s.content.Customs(request.GetSchema(), request.GetPackageName()) {
+	for blob, err := range s.content.CustomBlobs(request.GetSchema(), request.GetPackageName()) {
 		var name *content.NameError
 		if errors.As(err, &name) {
 			return status.Errorf(codes.InvalidArgument, "invalid custom schema query: %v", err)

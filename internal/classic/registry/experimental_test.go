@@ -91,7 +91,7 @@ func TestCustomSchemasAreCheckedWhenContentIsBuilt(t *testing.T) {
 		`{"schema": "a b"}`:                 `failed to load or rebuild cache: failed to rebuild cache: invalid custom schema meta: invalid schema "a b": must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$`,
 		`{"schema": "a", "package": "b/c"}`: `failed to load or rebuild cache: failed to rebuild cache: invalid custom schema meta: invalid package "b/c": must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$`,
 	} {
-		s := &registry.Serve{Source: content.Folder{Dir: write(t, map[string]string{"c.json": blob})}, CacheOnly: true}
+		s := &registry.Server{Source: content.Folder{Dir: write(t, map[string]string{"c.json": blob})}, CacheOnly: true}
 		if err := s.Run(t.Context()); err == nil || err.Error() != want {
 			t.Errorf("%s: error is %v, want %s", blob, err, want)
 		}

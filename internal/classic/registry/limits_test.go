@@ -15,7 +15,7 @@ import (
 // A client learns the limits of a connection at its start, in a frame of HTTP/2 that holds
 // pairs of a number and a value.
 func TestLimitsOfAConnection(t *testing.T) {
-	connection, err := net.Dial("tcp", start(t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}}))
+	connection, err := net.Dial("tcp", start(t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}}))
 	if err != nil {
 		t.Fatal(err)
 	}

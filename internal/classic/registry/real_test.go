@@ -71,12 +71,12 @@ func TestRealCatalogs(t *testing.T) {
 	dir := env.SharedData(t, "fbc")
 	want := readReal(t, dir)
 	cache := t.TempDir()
-	if err := (&registry.Serve{Source: content.Folder{Dir: dir}, CacheDir: cache, CacheOnly: true}).Run(t.Context()); err != nil {
+	if err := (&registry.Server{Source: content.Folder{Dir: dir}, CacheDir: cache, CacheOnly: true}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	cold := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: dir}})))
-	warm := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: dir}, CacheDir: cache})))
+	cold := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: content.Folder{Dir: dir}})))
+	warm := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: content.Folder{Dir: dir}, CacheDir: cache})))
 
 	stream, err := cold.ListPackages(t.Context(), &registrypb.ListPackageRequest{})
 	packages, err := receive(t, stream, err)

@@ -28,12 +28,12 @@ const DefaultTerminationLog = "/dev/termination-log"
 // than the 30 s after which Kubernetes kills a container.
 const defaultShutdownTimeout = 20 * time.Second
 
-// Serve serves one catalog until its context ends.
+// Server serves one catalog until its context ends.
 //
 // It listens only when the content is ready: until then, connections and health probes are
 // refused. It does not write /etc/nsswitch.conf, as upstream opm does if the file is missing:
 // Go's resolver reads /etc/hosts first even without it.
-type Serve struct {
+type Server struct {
 	// Source is the catalog: a content.Folder, or a content.Stream.
 	Source content.Source
 	// Address is the listen address. If it is empty, DefaultAddress is used.
@@ -56,15 +56,15 @@ type Serve struct {
 	PprofCaptureProfiles bool
 	// Log receives the messages of the start and, at debug level, of each call. It may be nil.
 	Log *slog.Logger
-	// Ready is called with the listen address when the server is ready. It may be nil.
-	Ready func(net.Addr)
-	// Grace is how long calls in flight may take when the server stops. Zero means 20 s.
-	Grace time.Duration
+	// OnReady is called with the listen address when the server is ready. It may be nil.
+	OnReady func(net.Addr)
+	// ShutdownTimeout is how long calls in flight may take when the server stops. Zero means 20 s.
+	ShutdownTimeout time.Duration
 }
 
 // Run serves until the context ends and then returns nil. With CacheOnly it returns when the
 // cache is filled. It appends its error to the termination log.
-func (s *Serve) Run(ctx context.Context) error {
+func (s *Server) Run(ctx context.Context) error {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
@@ -88,7 +88,7 @@ func (s *Serve) Run(ctx context.Context) error {
 
 // openTerminationLog opens the termination log. It returns nil if none is set or if it cannot
 // be opened.
-func (s *Serve) openTerminationLog() *os.File {
+func (s *Server) openTerminationLog() *os.File {
 	if s.TerminationLog == "" {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (s *Serve) openTerminationLog() *os.File {
 }
 
 // openAndServe opens the content and serves it. With CacheOnly it only opens the content.
-func (s *Serve) openAndServe(ctx context.Context) error {
+func (s *Server) openAndServe(ctx context.Context) error {
 	pprofAddress := s.PprofAddress
 	if s.CacheOnly {
 		pprofAddress = ""
@@ -118,7 +118,7 @@ func (s *Serve) openAndServe(ctx context.Context) error {
 	}
 
 	log := s.Log.With("backend", content.Format, "cache", s.CacheDir, "configs", s.Source.String())
-	cache := content.Cache{Dir: s.CacheDir, Only: s.CacheOnly, Integrity: s.Integrity, Log: log}
+	cache := content.Cache{Dir: s.CacheDir, BuildOnly: s.CacheOnly, Integrity: s.Integrity, Log: log}
 	catalog, err := cache.Open(ctx, s.Source)
 	if err != nil {
 		return err
@@ -158,13 +158,13 @@ func portOfAddress(address net.Addr) int {
 }
 
 // serveUntilDone serves content until the context ends.
-func (s *Serve) serveUntilDone(ctx context.Context, listener net.Listener, catalog *content.Content, log *slog.Logger) error {
+func (s *Server) serveUntilDone(ctx context.Context, listener net.Listener, catalog *content.Content, log *slog.Logger) error {
 	stream, _ := s.Source.(content.Stream)
 	server := newGRPCServer(catalog, stream.Database, s.Log)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
-	if s.Ready != nil {
-		s.Ready(listener.Addr())
+	if s.OnReady != nil {
+		s.OnReady(listener.Addr())
 	}
 
 	select {
@@ -174,7 +174,7 @@ func (s *Serve) serveUntilDone(ctx context.Context, listener net.Listener, catal
 	}
 
 	log.Info("shutting down server")
-	timeout := s.Grace
+	timeout := s.ShutdownTimeout
 	if timeout == 0 {
 		timeout = defaultShutdownTimeout
 	}

@@ -79,7 +79,7 @@ func TestLargeAnswer(t *testing.T) {
 {"schema":"olm.channel","package":"a","name":"x","entries":[{"name":"a.v1"}]}
 {"schema":"olm.bundle","package":"a","name":"a.v1","image":"registry.example.com/a","properties":[
 {"type":"olm.package","value":{"packageName":"a","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{"description":"` + description + `"}}]}`})
-	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: dir}})))
+	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: content.Folder{Dir: dir}})))
 	got, err := c.GetBundle(t.Context(), &registrypb.GetBundleRequest{PkgName: "a", ChannelName: "x", CsvName: "a.v1"}, largeAnswers)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestLargeAnswer(t *testing.T) {
 
 func TestCallsAreLoggedWithoutSecrets(t *testing.T) {
 	log := &lines{}
-	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Log: log.logger(slog.LevelDebug)})))
+	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, Log: log.logger(slog.LevelDebug)})))
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer secret", "x-token", "secret")
 	if _, err := c.GetPackage(ctx, &registrypb.GetPackageRequest{Name: "etcd"}); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestCallsAreLoggedWithoutSecrets(t *testing.T) {
 // TestCallsDoNotFillTheLog has a client that calls again and again.
 func TestCallsDoNotFillTheLog(t *testing.T) {
 	log := &lines{}
-	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Log: log.logger(slog.LevelInfo)})))
+	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, Log: log.logger(slog.LevelInfo)})))
 	before := strings.Count(log.String(), "\n")
 	for range 20 {
 		if _, err := c.GetPackage(t.Context(), &registrypb.GetPackageRequest{Name: "no-such-package"}); err == nil {
@@ -144,7 +144,7 @@ func TestTerminationLogHasStartError(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s := &registry.Serve{Source: content.Folder{Dir: "testdata/missing"}, TerminationLog: path}
+	s := &registry.Server{Source: content.Folder{Dir: "testdata/missing"}, TerminationLog: path}
 	err := s.Run(t.Context())
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error is %v", err)
@@ -163,7 +163,7 @@ func TestTerminationLogHasStartError(t *testing.T) {
 
 func TestUnwritableTerminationLogIsAWarning(t *testing.T) {
 	log := &lines{}
-	s := &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, CacheOnly: true, TerminationLog: t.TempDir(), Log: log.logger(slog.LevelInfo)}
+	s := &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, CacheOnly: true, TerminationLog: t.TempDir(), Log: log.logger(slog.LevelInfo)}
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestUnwritableTerminationLogIsAWarning(t *testing.T) {
 }
 
 func TestSourceIsNotAFolder(t *testing.T) {
-	err := (&registry.Serve{Source: content.Folder{Dir: "serve_test.go"}}).Run(t.Context())
+	err := (&registry.Server{Source: content.Folder{Dir: "serve_test.go"}}).Run(t.Context())
 	if err == nil || err.Error() != "failed to load or rebuild cache: failed to rebuild cache: stat serve_test.go: not a directory" {
 		t.Errorf("error is %v", err)
 	}
@@ -186,25 +186,25 @@ func TestAddressInUse(t *testing.T) {
 	}
 	defer taken.Close()
 	address := taken.Addr().String()
-	err = (&registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Address: address}).Run(t.Context())
+	err = (&registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, Address: address}).Run(t.Context())
 	if err == nil || err.Error() != "failed to listen: listen tcp "+address+": bind: address already in use" {
 		t.Errorf("error is %v", err)
 	}
 
-	err = (&registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: address}).Run(t.Context())
+	err = (&registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: address}).Run(t.Context())
 	if err == nil || err.Error() != "could not start pprof endpoint: listen tcp "+address+": bind: address already in use" {
 		t.Errorf("error is %v", err)
 	}
 
 	// To fill a cache needs no profiles.
-	err = (&registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: address, CacheOnly: true}).Run(t.Context())
+	err = (&registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: address, CacheOnly: true}).Run(t.Context())
 	if err != nil {
 		t.Errorf("error is %v", err)
 	}
 }
 
 func TestEmptyCatalogIsServed(t *testing.T) {
-	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: t.TempDir()}})))
+	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: content.Folder{Dir: t.TempDir()}})))
 	stream, err := c.ListPackages(t.Context(), &registrypb.ListPackageRequest{})
 	if got, err := receive(t, stream, err); len(got) > 0 || err != nil {
 		t.Errorf("packages are %v, %v", got, err)
@@ -221,7 +221,7 @@ func TestProfiles(t *testing.T) {
 		func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			log := &lines{}
-			_, ended := run(ctx, t, &registry.Serve{
+			_, ended := run(ctx, t, &registry.Server{
 				Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: "127.0.0.1:0", PprofCaptureProfiles: capture, Log: log.logger(slog.LevelInfo),
 			})
 			defer func() {
@@ -255,7 +255,7 @@ func TestProfiles(t *testing.T) {
 func TestStartupProfileIsNotReadyDuringStart(t *testing.T) {
 	log := &lines{}
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	s := &registry.Serve{
+	s := &registry.Server{
 		Source: content.Stream{Name: "slow", All: func(func(fbc.Meta, error) bool) {
 			close(reached)
 			<-goOn
@@ -310,7 +310,7 @@ func get(t *testing.T, url string) (int, string) {
 // taken.
 func TestStopWaitsForCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	address, ended := run(ctx, t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}})
+	address, ended := run(ctx, t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}})
 	held := newHeldCall(t, dial(t, address))
 	cancel()
 	held.finish(t)
@@ -325,7 +325,7 @@ func TestStopWaitsForCalls(t *testing.T) {
 // A call that does not end is ended.
 func TestStopEndsCallsAfterTimeout(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	address, ended := run(ctx, t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Grace: time.Nanosecond})
+	address, ended := run(ctx, t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, ShutdownTimeout: time.Nanosecond})
 	held := newHeldCall(t, dial(t, address))
 	cancel()
 	if err := <-ended; err != nil {
@@ -339,7 +339,7 @@ func TestStopEndsCallsAfterTimeout(t *testing.T) {
 func TestStopDuringStartIsNoError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (&registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Address: "127.0.0.1:0"}).Run(ctx); err != nil {
+	if err := (&registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, Address: "127.0.0.1:0"}).Run(ctx); err != nil {
 		t.Error(err)
 	}
 }
@@ -348,7 +348,7 @@ func TestTemporaryCacheIsRemoved(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, ended := run(ctx, t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}})
+	_, ended := run(ctx, t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}})
 	if found, _ := filepath.Glob(filepath.Join(tmp, "opm-serve-cache-*", "catalog")); len(found) != 1 {
 		t.Errorf("temporary caches are %v", found)
 	}
@@ -360,7 +360,7 @@ func TestTemporaryCacheIsRemoved(t *testing.T) {
 	if left, _ := os.ReadDir(tmp); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if err := (&registry.Serve{Source: content.Folder{Dir: "testdata/missing"}}).Run(t.Context()); err == nil {
+	if err := (&registry.Server{Source: content.Folder{Dir: "testdata/missing"}}).Run(t.Context()); err == nil {
 		t.Error("no error")
 	}
 	if left, _ := os.ReadDir(tmp); len(left) > 0 {
@@ -375,7 +375,7 @@ func TestServesAfterSourceAndCacheAreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{
+	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{
 		Source: content.Folder{Dir: source}, CacheDir: cache, Integrity: content.IgnoreIntegrity,
 	})))
 	if err := errors.Join(os.RemoveAll(source), os.RemoveAll(cache)); err != nil {
@@ -397,7 +397,7 @@ func TestUnreadableContentIsUnhealthy(t *testing.T) {
 
 func testLostContent(t *testing.T, log *slog.Logger) {
 	cache := t.TempDir()
-	connection := dial(t, start(t, &registry.Serve{
+	connection := dial(t, start(t, &registry.Server{
 		Source: content.Folder{Dir: "testdata/catalog"}, CacheDir: cache, Integrity: content.IgnoreIntegrity, Log: log,
 	}))
 	if err := os.Truncate(filepath.Join(cache, "mainstay.v1", "catalog"), 0); err != nil {

@@ -21,7 +21,7 @@ import (
 var largeAnswers = grpc.MaxCallRecvMsgSize(1 << 30)
 
 // start runs a server until the test ends and returns its address.
-func start(t testing.TB, s *registry.Serve) string {
+func start(t testing.TB, s *registry.Server) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	address, ended := run(ctx, t, s)
@@ -37,11 +37,11 @@ func start(t testing.TB, s *registry.Serve) string {
 
 // run runs a server. It returns its address once it answers, and a channel with the result of
 // Run.
-func run(ctx context.Context, t testing.TB, s *registry.Serve) (address string, ended <-chan error) {
+func run(ctx context.Context, t testing.TB, s *registry.Server) (address string, ended <-chan error) {
 	t.Helper()
 	ready, end := make(chan string, 1), make(chan error, 1)
 	s.Address = "127.0.0.1:0"
-	s.Ready = func(address net.Addr) { ready <- address.String() }
+	s.OnReady = func(address net.Addr) { ready <- address.String() }
 	go func() { end <- s.Run(ctx) }()
 	select {
 	case address := <-ready:

@@ -16,7 +16,7 @@ import (
 
 // checkServiceAccounts checks every service account of the strategy and its rights. It returns an error for an invalid
 // rule.
-func (r *Result) checkServiceAccounts(csv *v1alpha1.ClusterServiceVersion, cluster *World) error {
+func (r *Result) checkServiceAccounts(csv *v1alpha1.ClusterServiceVersion, cluster *ClusterState) error {
 	spec := csv.Spec.InstallStrategy.StrategySpec
 	policy := cluster.Policy
 	if policy == nil {

@@ -15,7 +15,7 @@ import (
 
 // checkServerVersion checks the version of the API server against minKubeVersion. It ignores the pre-release and build
 // parts, because distributions add them.
-func (r *Result) checkServerVersion(csv *v1alpha1.ClusterServiceVersion, cluster *World) {
+func (r *Result) checkServerVersion(csv *v1alpha1.ClusterServiceVersion, cluster *ClusterState) {
 	if csv.Spec.MinKubeVersion == "" {
 		return
 	}
@@ -45,7 +45,7 @@ func (r *Result) checkServerVersion(csv *v1alpha1.ClusterServiceVersion, cluster
 	r.add(status.Status == v1alpha1.RequirementPresent, status)
 }
 
-func (r *Result) checkCRDs(csv *v1alpha1.ClusterServiceVersion, cluster *World) {
+func (r *Result) checkCRDs(csv *v1alpha1.ClusterServiceVersion, cluster *ClusterState) {
 	for _, wanted := range Definitions(csv) {
 		status := v1alpha1.RequirementStatus{
 			Group: apiextensionsv1.GroupName, Version: "v1", Kind: "CustomResourceDefinition", Name: wanted.Name,
@@ -56,7 +56,7 @@ func (r *Result) checkCRDs(csv *v1alpha1.ClusterServiceVersion, cluster *World) 
 	}
 }
 
-func crdStatus(csv *v1alpha1.ClusterServiceVersion, cluster *World, wanted v1alpha1.CRDDescription, owned bool) (status, message, uuid string) {
+func crdStatus(csv *v1alpha1.ClusterServiceVersion, cluster *ClusterState, wanted v1alpha1.CRDDescription, owned bool) (status, message, uuid string) {
 	crd := cluster.CRDs[wanted.Name]
 	if crd == nil {
 		return v1alpha1.RequirementNotPresent, "CRD is not present", ""
@@ -87,7 +87,7 @@ func crdStatus(csv *v1alpha1.ClusterServiceVersion, cluster *World, wanted v1alp
 
 // alongsideOthers returns the ClusterServiceVersions that a CRD was installed with, if one that csv replaces is among
 // them and csv itself is not. Such a CRD was not updated for csv yet.
-func alongsideOthers(csv *v1alpha1.ClusterServiceVersion, cluster *World, crd *apiextensionsv1.CustomResourceDefinition) []string {
+func alongsideOthers(csv *v1alpha1.ClusterServiceVersion, cluster *ClusterState, crd *apiextensionsv1.CustomResourceDefinition) []string {
 	var others []string
 	old := false
 	for _, key := range slices.Sorted(maps.Keys(crd.Annotations)) {

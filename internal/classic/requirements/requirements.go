@@ -18,8 +18,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
-// World is the part of a cluster's state that the requirements refer to.
-type World struct {
+// ClusterState is the part of a cluster's state that the requirements refer to.
+type ClusterState struct {
 	// ServerVersion is the version of the API server, such as v1.36.3; ServerVersionErr is why it is
 	// unknown.
 	ServerVersion    string
@@ -55,7 +55,7 @@ func (r *Result) add(met bool, status v1alpha1.RequirementStatus) {
 }
 
 // Check checks the requirements of a ClusterServiceVersion. It returns an error when a rule of the strategy is invalid.
-func Check(csv *v1alpha1.ClusterServiceVersion, cluster *World) (*Result, error) {
+func Check(csv *v1alpha1.ClusterServiceVersion, cluster *ClusterState) (*Result, error) {
 	r := &Result{Met: true, Statuses: []v1alpha1.RequirementStatus{}}
 	r.checkServerVersion(csv, cluster)
 	r.checkCRDs(csv, cluster)
@@ -120,7 +120,7 @@ func (r *Result) checkOwnedAPIs(csv *v1alpha1.ClusterServiceVersion) {
 	}
 }
 
-func (r *Result) checkRequiredAPIs(csv *v1alpha1.ClusterServiceVersion, cluster *World) {
+func (r *Result) checkRequiredAPIs(csv *v1alpha1.ClusterServiceVersion, cluster *ClusterState) {
 	for _, api := range RequiredAPIs(csv) {
 		status := newAPIServiceStatus(api)
 		available, exists := cluster.APIServices[status.Name]
@@ -150,7 +150,7 @@ func newAPIServiceStatus(api v1alpha1.APIServiceDescription) v1alpha1.Requiremen
 	}
 }
 
-func (r *Result) checkNativeAPIs(csv *v1alpha1.ClusterServiceVersion, cluster *World) {
+func (r *Result) checkNativeAPIs(csv *v1alpha1.ClusterServiceVersion, cluster *ClusterState) {
 	for _, api := range csv.Spec.NativeAPIs {
 		status := v1alpha1.RequirementStatus{
 			Group: api.Group, Version: api.Version, Kind: api.Kind, Name: api.Kind,

@@ -76,7 +76,7 @@ func TestDefinitions(t *testing.T) {
 
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			cluster := &World{CRDs: map[string]*apiextensionsv1.CustomResourceDefinition{"as.g": tt.crd}, Ancestors: sets.New("a.v1")}
+			cluster := &ClusterState{CRDs: map[string]*apiextensionsv1.CustomResourceDefinition{"as.g": tt.crd}, Ancestors: sets.New("a.v1")}
 			want := &Result{Met: tt.status == "Present", Statuses: []v1alpha1.RequirementStatus{{
 				Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "as.g", Status: tt.status, Message: tt.message, UUID: tt.uuid,
 			}}}
@@ -108,7 +108,7 @@ func TestKubernetes(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			csv := newCSV(func(s *v1alpha1.ClusterServiceVersionSpec) { s.MinKubeVersion = v1alpha1.LooseVersion(tt.least) })
-			got, err := Check(csv, &World{ServerVersion: tt.server, ServerVersionErr: tt.err})
+			got, err := Check(csv, &ClusterState{ServerVersion: tt.server, ServerVersionErr: tt.err})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +134,7 @@ func TestAPIs(t *testing.T) {
 		s.NativeAPIs = []metav1.GroupVersionKind{{Group: "n", Version: "v1", Kind: "There"}, {Group: "n", Version: "v1", Kind: "Absent"}}
 	})
 
-	cluster := &World{
+	cluster := &ClusterState{
 		APIServices: map[string]bool{"v1.g": true, "v1.down": false},
 		Served: sets.New(schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Good"}, schema.GroupVersionKind{Group: "down", Version: "v1", Kind: "D"},
 			schema.GroupVersionKind{Group: "n", Version: "v1", Kind: "There"}),
@@ -215,7 +215,7 @@ func TestAccounts(t *testing.T) {
 
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			cluster := &World{Policy: tt.policy, Accounts: map[string]*metav1.PartialObjectMetadata{}}
+			cluster := &ClusterState{Policy: tt.policy, Accounts: map[string]*metav1.PartialObjectMetadata{}}
 			if tt.account != nil {
 				cluster.Accounts["sa"] = tt.account
 			}
@@ -243,7 +243,7 @@ func TestRules(t *testing.T) {
 		csv := newCSV(func(s *v1alpha1.ClusterServiceVersionSpec) {
 			s.InstallStrategy.StrategySpec.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{{Rules: []rbacv1.PolicyRule{rule}}}
 		})
-		if _, err := Check(csv, &World{}); err == nil {
+		if _, err := Check(csv, &ClusterState{}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -262,7 +262,7 @@ func TestRealBundles(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			got, err := Check(&b.CSV, &World{ServerVersion: "v1.36.3"})
+			got, err := Check(&b.CSV, &ClusterState{ServerVersion: "v1.36.3"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,11 +18,11 @@ import (
 // installedCatalogName is the catalog name of installed operators in messages.
 const installedCatalogName = "@existing"
 
-// Settling reports whether an update is in progress in a namespace: a CSV is being replaced by
+// IsUpdateInProgress reports whether an update is in progress in a namespace: a CSV is being replaced by
 // one that has neither succeeded nor failed. Nothing can be resolved until then. A replacement
 // whose requirements are not met counts only while an InstallPlan that may provide them is
 // executed.
-func Settling(csvs []v1alpha1.ClusterServiceVersion, isInstalling bool) bool {
+func IsUpdateInProgress(csvs []v1alpha1.ClusterServiceVersion, isInstalling bool) bool {
 	return slices.ContainsFunc(csvs, func(csv v1alpha1.ClusterServiceVersion) bool {
 		if csvinfo.IsCopied(&csv) {
 			return false
@@ -42,9 +42,9 @@ func Settling(csvs []v1alpha1.ClusterServiceVersion, isInstalling bool) bool {
 	})
 }
 
-// Orphan returns the name of the only CSV of a package that no Subscription refers to. It
+// FindUnsubscribedCSV returns the name of the only CSV of a package that no Subscription refers to. It
 // returns "" if there is none, or more than one.
-func Orphan(pkg string, csvs []v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1.Subscription) string {
+func FindUnsubscribedCSV(pkg string, csvs []v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1.Subscription) string {
 	found := ""
 	for i := range csvs {
 		csv := &csvs[i]
@@ -105,7 +105,7 @@ func selectActiveCSVs(csvs []v1alpha1.ClusterServiceVersion, failForward bool) (
 // replacementChainFailed reports whether the chain of replacements of a CSV ends in a failed
 // one. It returns an error if a CSV in the chain is not in the phase Replacing.
 func replacementChainFailed(csv *v1alpha1.ClusterServiceVersion, csvs []v1alpha1.ClusterServiceVersion) (bool, error) {
-	last, err := csvinfo.Last(csv, csvs)
+	last, err := csvinfo.LastReplacement(csv, csvs)
 	if err != nil {
 		return false, err
 	}
@@ -151,17 +151,17 @@ func propertiesOfCSV(csv *v1alpha1.ClusterServiceVersion, subscriptions []*v1alp
 		return value.Properties, nil
 	}
 
-	provided, err := csvinfo.Provided(csv)
+	provided, err := csvinfo.ProvidedAPIs(csv)
 	if err != nil {
 		return nil, fmt.Errorf("ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 	}
 
-	required, err := csvinfo.Required(csv)
+	required, err := csvinfo.RequiredAPIs(csv)
 	if err != nil {
 		return nil, fmt.Errorf("ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 	}
 
-	properties, err := FromAPIs(provided, required)
+	properties, err := PropertiesFromAPIs(provided, required)
 	if err != nil {
 		return nil, fmt.Errorf("ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 	}
@@ -194,14 +194,16 @@ func packageOfCSV(csv string, subscriptions []*v1alpha1.Subscription) string {
 	return name
 }
 
-// FromAPIs returns the properties of a bundle of which only the APIs are known.
-func FromAPIs(provided, required csvinfo.APIs) ([]fbc.Property, error) {
+// PropertiesFromAPIs returns the properties of a bundle of which only the APIs are known.
+func PropertiesFromAPIs(provided, required csvinfo.APIs) ([]fbc.Property, error) {
 	var properties []fbc.Property
 	for _, some := range []struct {
 		kind string
 		apis csvinfo.APIs
 	}{{fbc.PropertyGVK, provided}, {fbc.PropertyGVKRequired, required}} {
-		for _, gvk := range sortedKeys(some.apis, func(a, b schema.GroupVersionKind) int { return strings.Compare(csvinfo.Text(a), csvinfo.Text(b)) }) {
+		for _, gvk := range sortedKeys(some.apis, func(a, b schema.GroupVersionKind) int {
+			return strings.Compare(csvinfo.FormatAPI(a), csvinfo.FormatAPI(b))
+		}) {
 			value, err := json.Marshal(bundle.GVKProperty{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind})
 			if err != nil {
 				return nil, err

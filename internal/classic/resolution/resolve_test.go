@@ -314,12 +314,12 @@ func TestSettling(t *testing.T) {
 	for _, test := range tests {
 		replacing := csvOf(t, young, inPlaceOf(old.Name), inPhase(test.phase))
 		replacing.Status.Reason = test.reason
-		if got := resolution.Settling(csvs(csvOf(t, old), replacing), test.isInstalling); got != test.want {
+		if got := resolution.IsUpdateInProgress(csvs(csvOf(t, old), replacing), test.isInstalling); got != test.want {
 			t.Errorf("phase %q, reason %q: %t, want %t", test.phase, test.reason, got, test.want)
 		}
 	}
 
-	if resolution.Settling(csvs(csvOf(t, old, inPhase(v1alpha1.CSVPhasePending))), false) {
+	if resolution.IsUpdateInProgress(csvs(csvOf(t, old, inPhase(v1alpha1.CSVPhasePending))), false) {
 		t.Error("an operator that replaces none is waited for")
 	}
 }
@@ -345,7 +345,7 @@ func TestOrphan(t *testing.T) {
 	}
 
 	for _, test := range tests {
-		if got := resolution.Orphan("p", test.csvs, test.subs); got != test.want {
+		if got := resolution.FindUnsubscribedCSV("p", test.csvs, test.subs); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}

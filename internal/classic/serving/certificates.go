@@ -42,9 +42,9 @@ func CAHash(ca []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Stale returns why the certificate of a Secret must be renewed; empty when it is valid. A nil Secret
+// StaleReason returns why the certificate of a Secret must be renewed; empty when it is valid. A nil Secret
 // does not exist.
-func Stale(secret *corev1.Secret, hosts []string, now time.Time) string {
+func StaleReason(secret *corev1.Secret, hosts []string, now time.Time) string {
 	if secret == nil {
 		return "there is no Secret"
 	}

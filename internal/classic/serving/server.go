@@ -75,7 +75,7 @@ func (s *Server) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 			return nil, err
 		}
 
-		if Stale(found, serviceHosts(&e, csv.Namespace), s.Now()) != "" {
+		if StaleReason(found, serviceHosts(&e, csv.Namespace), s.Now()) != "" {
 			if authority == nil {
 				if authority, err = newAuthority(s.Now()); err != nil {
 					return nil, err
@@ -135,10 +135,10 @@ func (s *Server) EnsureAPIServices(ctx context.Context, csv *v1alpha1.ClusterSer
 			wanted.Annotations = maps.Clone(s.Annotations)
 			err = s.Client.Create(ctx, wanted)
 		case err == nil && !mayAdopt(found):
-			return NotAdoptable(wanted.Name)
+			return NewNotAdoptableError(wanted.Name)
 		case err == nil:
 			before := found.DeepCopy()
-			found.Labels = csvinfo.With(found.Labels, wanted.Labels)
+			found.Labels = csvinfo.MergeLabels(found.Labels, wanted.Labels)
 			found.Spec = wanted.Spec
 			if equality.Semantic.DeepEqual(before, found) {
 				continue
@@ -154,8 +154,8 @@ func (s *Server) EnsureAPIServices(ctx context.Context, csv *v1alpha1.ClusterSer
 	return nil
 }
 
-// NotAdoptable returns the error for an APIService that belongs to another owner.
-func NotAdoptable(name string) error {
+// NewNotAdoptableError returns the error for an APIService that belongs to another owner.
+func NewNotAdoptableError(name string) error {
 	return fmt.Errorf("pre-existing APIService %s is not adoptable", name)
 }
 

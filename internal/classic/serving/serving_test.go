@@ -104,12 +104,12 @@ func TestStale(t *testing.T) {
 	}
 
 	for name, tt := range tests {
-		if got := Stale(&corev1.Secret{Data: tt.data}, hosts, tt.at); got != tt.want {
+		if got := StaleReason(&corev1.Secret{Data: tt.data}, hosts, tt.at); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
 
-	if Stale(nil, hosts, now) == "" {
+	if StaleReason(nil, hosts, now) == "" {
 		t.Error("no Secret is good")
 	}
 	if at := rotationTime(&corev1.Secret{Data: good}); !at.Equal(now.Add(Validity - RotateBefore)) {

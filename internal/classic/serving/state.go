@@ -119,7 +119,7 @@ func (st *State) CAHashes() map[string]string {
 func (st *State) MustRotate(now time.Time) bool {
 	for i := range st.endpoints {
 		e := &st.endpoints[i]
-		if Stale(st.secrets[e.Deployment.Name], serviceHosts(e, st.csv.Namespace), now) != "" {
+		if StaleReason(st.secrets[e.Deployment.Name], serviceHosts(e, st.csv.Namespace), now) != "" {
 			return true
 		}
 	}
@@ -137,11 +137,11 @@ func (st *State) RotateAt() time.Time {
 	return first
 }
 
-// Adoptable returns an error for an APIService that belongs to another owner; nil when there is none.
-func (st *State) Adoptable(mayAdopt func(*apiregistrationv1.APIService) bool) error {
+// CheckAdoptable returns an error for an APIService that belongs to another owner; nil when there is none.
+func (st *State) CheckAdoptable(mayAdopt func(*apiregistrationv1.APIService) bool) error {
 	for _, api := range st.csv.Spec.APIServiceDefinitions.Owned {
 		if found := st.apis[csvinfo.APIServiceName(api)]; found != nil && !mayAdopt(found) {
-			return NotAdoptable(found.Name)
+			return NewNotAdoptableError(found.Name)
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (st *State) checkAPIService(api *v1alpha1.APIServiceDescription, deployment
 	case registered == nil:
 		return fmt.Errorf("APIService %s not found", name)
 	case !mayAdopt(registered):
-		return NotAdoptable(name)
+		return NewNotAdoptableError(name)
 	case !st.services[api.DeploymentName]:
 		return fmt.Errorf("service %s/%s not found", st.csv.Namespace, service)
 	case registered.Spec.Service == nil || registered.Spec.Service.Name != service || registered.Spec.Service.Namespace != st.csv.Namespace:

@@ -76,7 +76,7 @@ func (c *entryCollector) addBundle(b *registrypb.Bundle) {
 // its APIs. It returns false if a property is invalid.
 func (c *entryCollector) parseProperties(b *registrypb.Bundle) ([]fbc.Property, bool) {
 	if len(b.GetProperties()) == 0 {
-		properties, err := resolution.FromAPIs(convertProtocolAPIs(b.GetProvidedApis()), convertProtocolAPIs(b.GetRequiredApis()))
+		properties, err := resolution.PropertiesFromAPIs(convertProtocolAPIs(b.GetProvidedApis()), convertProtocolAPIs(b.GetRequiredApis()))
 		return properties, err == nil
 	}
 

@@ -120,7 +120,7 @@ func serveReal(t *testing.T, dir string) *resolution.Snapshot {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Serve{Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", Ready: func(a net.Addr) { ready <- a.String() }}
+	s := &registry.Server{Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", OnReady: func(a net.Addr) { ready <- a.String() }}
 	go func() { ended <- s.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()

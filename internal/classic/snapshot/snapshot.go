@@ -80,8 +80,8 @@ func New(catalogs Catalogs, c clock.PassiveClock) *Store {
 	return &Store{catalogs: catalogs, clock: c, readSlots: make(chan struct{}, maxConcurrentReads), slots: map[types.NamespacedName]*snapshotSlot{}}
 }
 
-// Void invalidates the snapshot of a catalog, so that the next Get reads it again.
-func (s *Store) Void(catalog types.NamespacedName) {
+// Invalidate invalidates the snapshot of a catalog, so that the next Get reads it again.
+func (s *Store) Invalidate(catalog types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.slots[catalog]; k != nil {
@@ -90,8 +90,8 @@ func (s *Store) Void(catalog types.NamespacedName) {
 	snapshotsTotal.WithLabelValues(catalog.Namespace, catalog.Name).Add(0) // The metric exists from the first connection on.
 }
 
-// Drop removes the snapshot of a catalog.
-func (s *Store) Drop(catalog types.NamespacedName) {
+// Remove removes the snapshot of a catalog.
+func (s *Store) Remove(catalog types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.slots, catalog)

@@ -188,11 +188,11 @@ func TestSnapshotRefresh(t *testing.T) {
 	}
 
 	read(1)
-	store.Void(key)
+	store.Invalidate(key)
 	read(2)
 	clock.SetTime(clock.Now().Add(31 * time.Minute))
 	read(3)
-	store.Drop(key)
+	store.Remove(key)
 	read(4)
 }
 

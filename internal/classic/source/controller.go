@@ -26,8 +26,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// DefaultResync is how often a catalog is reconciled although nothing has changed.
-const DefaultResync = 15 * time.Minute
+// DefaultResyncInterval is how often a catalog is reconciled although nothing has changed.
+const DefaultResyncInterval = 15 * time.Minute
 
 const (
 	// fieldOwner is the field manager of the objects of catalogs.
@@ -46,9 +46,9 @@ type Options struct {
 	Images objects.Images
 	// SetUserID sets a user ID in restricted pods, for clusters that do not assign one.
 	SetUserID bool
-	// Resync is how often a catalog is reconciled although nothing has changed, plus up to a
-	// fifth. Zero means DefaultResync.
-	Resync time.Duration
+	// ResyncInterval is how often a catalog is reconciled although nothing has changed, plus up to a
+	// fifth. Zero means DefaultResyncInterval.
+	ResyncInterval time.Duration
 	// ServerVersion returns the version of the API server, such as v1.32.1, for image
 	// templates. Required.
 	ServerVersion func(context.Context) (string, error)
@@ -84,12 +84,12 @@ func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*re
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.Resync <= 0 {
-		o.Resync = DefaultResync
+	if o.ResyncInterval <= 0 {
+		o.ResyncInterval = DefaultResyncInterval
 	}
 
 	r := &reconciler{
-		client: c, cacheReader: cache, apiReader: reader, pool: o.Pool, images: o.Images, setUserID: o.SetUserID, resyncInterval: o.Resync,
+		client: c, cacheReader: cache, apiReader: reader, pool: o.Pool, images: o.Images, setUserID: o.SetUserID, resyncInterval: o.ResyncInterval,
 		serverVersion: o.ServerVersion, syncs: o.Syncs, clock: o.Clock,
 	}
 	r.lifecycle = reconcile.Lifecycle[*v1alpha1.CatalogSource]{
@@ -138,7 +138,7 @@ func (r *reconciler) recordSyncResult(err error) {
 	if errors.Is(err, ctrlreconcile.TerminalError(nil)) || apierrors.IsConflict(err) {
 		err = nil
 	}
-	r.syncs.Seen(err)
+	r.syncs.Record(err)
 }
 
 // requeueAfter returns when a catalog is reconciled again although nothing has changed.

@@ -130,14 +130,14 @@ func TestNextReconcileAfter(t *testing.T) {
 		if tc.last > 0 {
 			c.Status.LatestImageRegistryPoll = &metav1.Time{Time: created.Add(tc.last)}
 		}
-		if got := nextReconcileAfter(c, created.Add(tc.now), DefaultResync); got != tc.want {
+		if got := nextReconcileAfter(c, created.Add(tc.now), DefaultResyncInterval); got != tc.want {
 			t.Errorf("%s: the next look is in %s, want %s", tc.name, got, tc.want)
 		}
 	}
 
 	unpolled := polledCatalog("5m")
 	unpolled.Spec.UpdateStrategy = nil
-	if got := nextReconcileAfter(unpolled, created, DefaultResync); got != DefaultResync {
+	if got := nextReconcileAfter(unpolled, created, DefaultResyncInterval); got != DefaultResyncInterval {
 		t.Errorf("without polls the next look is in %s", got)
 	}
 }

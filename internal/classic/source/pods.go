@@ -38,9 +38,9 @@ func planPodChanges(pods []corev1.Pod, want *corev1.Pod) podPlan {
 			matching = append(matching, pod)
 		case objects.Replace:
 			plan.replace = append(plan.replace, pod)
-		case objects.Bury:
+		case objects.Remove:
 			plan.remove = append(plan.remove, pod)
-		case objects.Leave:
+		case objects.Ignore:
 		}
 	}
 

@@ -44,9 +44,9 @@ func decidePollAction(due bool, update *corev1.Pod, wanted *corev1.Pod, serving 
 
 	verdict := objects.JudgePod(update, wanted)
 	switch {
-	case verdict == objects.Leave:
+	case verdict == objects.Ignore:
 		return pollWait
-	case verdict == objects.Bury, objects.IsBroken(update):
+	case verdict == objects.Remove, objects.IsBroken(update):
 		return pollFail
 	case verdict == objects.Replace:
 		return pollDiscard // The catalog has changed since.

@@ -77,7 +77,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Watches(&networkingv1.NetworkPolicy{}, owned).
 		WatchesMetadata(&corev1.ConfigMap{}, owned).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.listRequestsInNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(newConnectionSource(o.Pool.Tell)).
+		WatchesRawSource(newConnectionSource(o.Pool.OnChange)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, r.resyncInterval),

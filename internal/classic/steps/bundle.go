@@ -57,7 +57,7 @@ func FromBundle(b Bundle, place Place) ([]*v1alpha1.Step, error) {
 			object.SetOwnerReferences([]metav1.OwnerReference{csvinfo.OwnerReference(&typed)})
 		}
 
-		step, err := Of(&object, csv.GetName(), place)
+		step, err := NewStep(&object, csv.GetName(), place)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (b *Bundle) installedCSV(namespace string) (*unstructured.Unstructured, err
 		_ = unstructured.SetNestedField(csv.Object, b.Replaces, "spec", "replaces") // spec is a map
 	}
 	if b.Properties != "" {
-		annotations := csvinfo.With(csv.GetAnnotations(), map[string]string{csvinfo.AnnotationProperties: b.Properties})
+		annotations := csvinfo.MergeLabels(csv.GetAnnotations(), map[string]string{csvinfo.AnnotationProperties: b.Properties})
 		csv.SetAnnotations(annotations)
 	}
 

@@ -38,9 +38,9 @@ type Place struct {
 	Catalog, CatalogNamespace string
 }
 
-// Of returns the step for an object, whose apiVersion, kind and name must be set. resolving is the name of the
+// NewStep returns the step for an object, whose apiVersion, kind and name must be set. resolving is the name of the
 // ClusterServiceVersion that it belongs to.
-func Of(object runtime.Object, resolving string, place Place) (*v1alpha1.Step, error) {
+func NewStep(object runtime.Object, resolving string, place Place) (*v1alpha1.Step, error) {
 	manifest, err := json.Marshal(object)
 	if err != nil {
 		return nil, newInvalidError("an object of %q cannot be encoded: %v", resolving, err)

@@ -31,7 +31,7 @@ func FromCSV(csv *v1alpha1.ClusterServiceVersion, place Place) ([]*v1alpha1.Step
 
 	all := make([]*v1alpha1.Step, 0, len(objects))
 	for _, object := range objects {
-		step, err := Of(object, csv.Name, place)
+		step, err := NewStep(object, csv.Name, place)
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func setHashLabels(role metav1.Object, rules []rbacv1.PolicyRule, binding metav1
 		if err != nil {
 			return newInvalidError("%s: %v", object.GetName(), err)
 		}
-		object.SetLabels(csvinfo.With(object.GetLabels(), map[string]string{csvinfo.LabelPermissionsHash: hash}))
+		object.SetLabels(csvinfo.MergeLabels(object.GetLabels(), map[string]string{csvinfo.LabelPermissionsHash: hash}))
 	}
 
 	return nil

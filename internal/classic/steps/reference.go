@@ -22,8 +22,8 @@ type Reference struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// Refer replaces the manifests of steps by a reference.
-func Refer(steps []*v1alpha1.Step, to Reference) error {
+// ReplaceManifests replaces the manifests of steps by a reference.
+func ReplaceManifests(steps []*v1alpha1.Step, to Reference) error {
 	to.Kind = kindConfigMap
 	manifest, err := json.Marshal(to)
 	if err != nil {

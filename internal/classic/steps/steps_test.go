@@ -221,7 +221,7 @@ func TestReferences(t *testing.T) {
 	}
 
 	ref := steps.Reference{Name: "unpacked", Namespace: "olm", CatalogSourceName: "shop", CatalogSourceNamespace: "olm", Replaces: b.Replaces, Properties: b.Properties}
-	if err := steps.Refer(referring, ref); err != nil {
+	if err := steps.ReplaceManifests(referring, ref); err != nil {
 		t.Fatal(err)
 	}
 

@@ -33,8 +33,8 @@ type HealthError struct {
 // Error returns the message for the status of the ClusterServiceVersion.
 func (e *HealthError) Error() string { return e.text }
 
-// Is reports whether an error is a *HealthError with the given trouble.
-func Is(err error, trouble Trouble) bool {
+// HasTrouble reports whether an error is a *HealthError with the given trouble.
+func HasTrouble(err error, trouble Trouble) bool {
 	var e *HealthError
 	return errors.As(err, &e) && e.Trouble == trouble
 }

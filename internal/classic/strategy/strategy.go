@@ -83,7 +83,7 @@ func Deployments(csv *v1alpha1.ClusterServiceVersion, in Inputs) ([]appsv1.Deplo
 			TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: csv.Namespace, Name: wanted.Name, OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)},
-				Labels: csvinfo.With(wanted.Label, csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{csvinfo.LabelManaged: "true"}),
+				Labels: csvinfo.MergeLabels(wanted.Label, csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{csvinfo.LabelManaged: "true"}),
 			},
 			Spec: *wanted.Spec.DeepCopy(),
 		}
@@ -174,6 +174,6 @@ func CheckServed(csv *v1alpha1.ClusterServiceVersion) error {
 
 // IsOrphan reports whether a Deployment was created for the ClusterServiceVersion and is no longer in its strategy.
 func IsOrphan(csv *v1alpha1.ClusterServiceVersion, d metav1.Object) bool {
-	return csvinfo.Matches(d.GetLabels(), csvinfo.OwnerLabels(csv.Namespace, csv.Name)) && csvinfo.IsOwner(d.GetOwnerReferences(), csv) &&
+	return csvinfo.HasLabels(d.GetLabels(), csvinfo.OwnerLabels(csv.Namespace, csv.Name)) && csvinfo.IsOwner(d.GetOwnerReferences(), csv) &&
 		!slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, func(s v1alpha1.StrategyDeploymentSpec) bool { return s.Name == d.GetName() })
 }

@@ -231,14 +231,14 @@ func TestHealth(t *testing.T) {
 				return
 			}
 
-			if err == nil || err.Error() != tt.want || !Is(err, tt.trouble) {
+			if err == nil || err.Error() != tt.want || !HasTrouble(err, tt.trouble) {
 				t.Errorf("error %v, want %q of %d", err, tt.want, tt.trouble)
 			}
 		})
 	}
 
 	missing := Health([]appsv1.Deployment{wanted}, func(string) *appsv1.Deployment { return nil })
-	if !Is(missing, Waiting) || missing.Error() != "missing deployment with name=a" {
+	if !HasTrouble(missing, Waiting) || missing.Error() != "missing deployment with name=a" {
 		t.Errorf("error %v", missing)
 	}
 }

@@ -48,9 +48,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	var of *catalogError
 	if errors.As(err, &of) {
-		r.Syncs.Seen(nil) // The catalog failed, not this controller.
+		r.Syncs.Record(nil) // The catalog failed, not this controller.
 	} else {
-		r.Syncs.Seen(err)
+		r.Syncs.Record(err)
 	}
 
 	return result, err
@@ -60,7 +60,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *reconciler) enqueueNamespacesForCatalog(ctx context.Context, catalog types.NamespacedName) error {
 	var catalogs v1alpha1.CatalogSource
 	if err := r.client.Get(ctx, catalog, &catalogs); apierrors.IsNotFound(err) {
-		r.Snapshots.Drop(catalog)
+		r.Snapshots.Remove(catalog)
 	}
 
 	namespaces, err := r.listNamespacesUsing(ctx, catalog.Namespace)
@@ -122,7 +122,7 @@ func (r *reconciler) reconcileNamespace(ctx context.Context, namespace string) (
 		v.setResolutionFailed(r.now(), v1alpha1.ErrorPreventedResolution, fmt.Sprintf("found %d operatorGroups, expected 1", len(v.groups)))
 		return ctrl.Result{}, r.patchStatuses(ctx, v) // A change of the OperatorGroups triggers the next reconcile.
 	}
-	if resolution.Settling(v.csvs, v.hasInstallingPlan()) {
+	if resolution.IsUpdateInProgress(v.csvs, v.hasInstallingPlan()) {
 		return ctrl.Result{}, r.patchStatuses(ctx, v)
 	}
 
@@ -201,7 +201,7 @@ func (r *reconciler) adoptOrphanedCSV(ctx context.Context, sub *v1alpha1.Subscri
 		return false
 	}
 
-	name := resolution.Orphan(sub.Spec.Package, v.csvs, v.subs)
+	name := resolution.FindUnsubscribedCSV(sub.Spec.Package, v.csvs, v.subs)
 	if name == "" || (sub.Spec.StartingCSV != "" && sub.Spec.StartingCSV != name) {
 		return false
 	}

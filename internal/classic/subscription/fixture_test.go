@@ -270,7 +270,7 @@ func serveCatalog(t *testing.T, address string, releases ...catalogRelease) (at 
 
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Serve{Source: content.Folder{Dir: dir}, Address: address, Grace: time.Millisecond, Ready: func(a net.Addr) { ready <- a.String() }}
+	s := &registry.Server{Source: content.Folder{Dir: dir}, Address: address, ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
 	go func() { ended <- s.Run(ctx) }()
 	select {
 	case at = <-ready:

@@ -98,8 +98,8 @@ func (r *reconciler) gatherPlanContent(ctx context.Context, v *view, p *proposal
 		g.lookups, g.steps = append(g.lookups, result.Lookup), append(g.steps, result.Steps...)
 		if !result.Done {
 			g.done = false
-			if g.retryAfter == 0 || result.Again < g.retryAfter {
-				g.retryAfter = result.Again
+			if g.retryAfter == 0 || result.RequeueAfter < g.retryAfter {
+				g.retryAfter = result.RequeueAfter
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func newSubscriptionStep(c *resolution.Choice, namespace string) (*v1alpha1.Step
 		},
 	}
 
-	return steps.Of(sub, c.Name, newStepPlace(c, namespace))
+	return steps.NewStep(sub, c.Name, newStepPlace(c, namespace))
 }
 
 func newStepPlace(c *resolution.Choice, namespace string) steps.Place {

@@ -158,13 +158,13 @@ func (r *reconciler) newConnectionSource() source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		once.Do(func() {
 			r.queue = queue
-			r.Pool.Tell(func(catalog types.NamespacedName) {
+			r.Pool.OnChange(func(catalog types.NamespacedName) {
 				state, ok := r.Pool.State(catalog)
 				switch {
 				case !ok:
 					return
 				case state.Connectivity == connectivity.Ready:
-					r.Snapshots.Void(catalog)
+					r.Snapshots.Invalidate(catalog)
 				case state.Connectivity != connectivity.TransientFailure:
 					return
 				}

@@ -94,9 +94,9 @@ func (a *pullAttempt) failureAt(limits Limits, now time.Time) *attemptFailure {
 // failedAttemptInterval returns the interval between a failed attempt and the next one.
 func failedAttemptInterval(limits Limits) time.Duration {
 	if limits.MinRetryInterval > 0 {
-		return min(limits.MinRetryInterval, RetryAfter)
+		return min(limits.MinRetryInterval, FailedRequeueInterval)
 	}
-	return RetryAfter
+	return FailedRequeueInterval
 }
 
 // isRetryDue reports whether the attempt has failed and a new one can start.
@@ -122,6 +122,6 @@ func (a *pullAttempt) reportProgressTo(r *Result, limits Limits, now time.Time) 
 	}
 
 	if now.Sub(a.startedAt) < 10*initialRequeueInterval {
-		r.Again = initialRequeueInterval
+		r.RequeueAfter = initialRequeueInterval
 	}
 }

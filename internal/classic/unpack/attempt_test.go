@@ -29,18 +29,18 @@ func TestAttempt(t *testing.T) {
 	}{
 		"new":              {pullAttempt{startedAt: now}, limits, true, false, "BundleLookupPending JobNotStarted: unpack job not yet started", time.Second},
 		"running":          {pullAttempt{startedAt: now, running: true}, limits, false, false, "BundleLookupPending JobIncomplete: unpack job not completed", time.Second},
-		"running for long": {pullAttempt{startedAt: ago(time.Minute), running: true}, limits, false, false, "BundleLookupPending JobIncomplete: unpack job not completed", AskAgain},
+		"running for long": {pullAttempt{startedAt: ago(time.Minute), running: true}, limits, false, false, "BundleLookupPending JobIncomplete: unpack job not completed", PendingRequeueInterval},
 		"failed once": {
 			pullAttempt{startedAt: ago(5 * time.Second), failures: 1, lastFailedAt: ago(4 * time.Second), lastErr: network}, limits, false, false,
 			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", time.Second,
 		},
 		"due again": {
 			pullAttempt{startedAt: ago(time.Minute), failures: 1, lastFailedAt: ago(5 * time.Second), lastErr: network}, limits, true, false,
-			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", AskAgain,
+			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", PendingRequeueInterval,
 		},
 		"failed often": {
 			pullAttempt{startedAt: ago(9 * time.Minute), failures: 30, lastFailedAt: ago(119 * time.Second), lastErr: network}, limits, false, false,
-			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", AskAgain,
+			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", PendingRequeueInterval,
 		},
 		"too late": {
 			pullAttempt{startedAt: ago(11 * time.Minute), failures: 4, lastFailedAt: ago(time.Minute), lastErr: network}, limits, false, false,
@@ -48,7 +48,7 @@ func TestAttempt(t *testing.T) {
 		},
 		"without end": {
 			pullAttempt{startedAt: ago(11 * time.Hour), failures: 4, lastFailedAt: ago(time.Hour), lastErr: network}, Limits{}, true, false,
-			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", AskAgain,
+			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", PendingRequeueInterval,
 		},
 		"no bundle": {
 			pullAttempt{startedAt: ago(time.Minute), failures: 1, lastFailedAt: ago(time.Minute), lastErr: content}, limits, false, false,
@@ -73,8 +73,8 @@ func TestAttempt(t *testing.T) {
 			if got := fmt.Sprintf("%s %s: %s", c.Type, c.Reason, c.Message); got != test.want || len(r.Lookup.Conditions) != 1 {
 				t.Errorf("got %s\nwant %s", got, test.want)
 			}
-			if r.Again != test.again {
-				t.Errorf("again: got %v, want %v", r.Again, test.again)
+			if r.RequeueAfter != test.again {
+				t.Errorf("again: got %v, want %v", r.RequeueAfter, test.again)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestSelectUnneededContent(t *testing.T) {
 		}}
 	}
 	step := &v1alpha1.Step{}
-	if err := steps.Refer([]*v1alpha1.Step{step}, steps.Reference{Name: "referred", Namespace: "olm"}); err != nil {
+	if err := steps.ReplaceManifests([]*v1alpha1.Step{step}, steps.Reference{Name: "referred", Namespace: "olm"}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -28,12 +28,12 @@ const (
 // DefaultTimeout is the default timeout of a Job.
 const DefaultTimeout = 10 * time.Minute
 
-// RetryAfter is the requeue interval after a Job has failed. By then the failed Job is deleted,
+// FailedRequeueInterval is the requeue interval after a Job has failed. By then the failed Job is deleted,
 // and the next one is created.
-const RetryAfter = jobTTLSeconds * time.Second
+const FailedRequeueInterval = jobTTLSeconds * time.Second
 
-// AskAgain is the requeue interval while a Job runs.
-const AskAgain = 5 * time.Second
+// PendingRequeueInterval is the requeue interval while a Job runs.
+const PendingRequeueInterval = 5 * time.Second
 
 // maxNameLength is the maximum length of a label's value. The name is also used in labels.
 const maxNameLength = 63

@@ -87,14 +87,14 @@ func (m *Jobs) ensureConfigMap(ctx context.Context, j *jobBuilder) (*corev1.Conf
 
 	owner := wanted.OwnerReferences[0]
 	owned := slices.ContainsFunc(existing.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
-	if owned && csvinfo.Matches(existing.Labels, wanted.Labels) {
+	if owned && csvinfo.HasLabels(existing.Labels, wanted.Labels) {
 		return &existing, nil
 	}
 	if !owned {
 		existing.OwnerReferences = append(existing.OwnerReferences, owner)
 	}
 
-	existing.Labels = csvinfo.With(existing.Labels, wanted.Labels)
+	existing.Labels = csvinfo.MergeLabels(existing.Labels, wanted.Labels)
 	if err := m.Client.Update(ctx, &existing); err != nil {
 		return nil, fmt.Errorf("updating ConfigMap %s/%s: %w", existing.Namespace, existing.Name, err)
 	}
@@ -179,9 +179,9 @@ func (m *Jobs) reconcileJobs(ctx context.Context, r *Result, j *jobBuilder, owne
 	}
 
 	if failed := findFailedCondition(c.current); failed != nil {
-		again := RetryAfter
+		again := FailedRequeueInterval
 		if c.retryAfter > 0 {
-			again = min(c.retryAfter, RetryAfter)
+			again = min(c.retryAfter, FailedRequeueInterval)
 		}
 		r.setLookupFailed(failed.Reason, failed.Message, again, b.now)
 		return nil

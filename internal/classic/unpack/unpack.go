@@ -62,8 +62,8 @@ type Result struct {
 	Steps []*v1alpha1.Step
 	// Done reports whether the bundle is unpacked.
 	Done bool
-	// Again is the requeue interval; 0 when the bundle is unpacked.
-	Again time.Duration
+	// RequeueAfter is the requeue interval; 0 when the bundle is unpacked.
+	RequeueAfter time.Duration
 }
 
 // Unpack takes the next possible step to unpack a bundle for a plan in a namespace, without
@@ -114,13 +114,13 @@ func (u *Unpacker) Failure(lookups []v1alpha1.BundleLookup) string {
 func (r *Result) setLookupPending(reason, message string, now time.Time) {
 	removeConditions(&r.Lookup, v1alpha1.BundleLookupFailed)
 	setCondition(&r.Lookup, v1alpha1.BundleLookupPending, reason, message, now)
-	r.Again = AskAgain
+	r.RequeueAfter = PendingRequeueInterval
 }
 
 func (r *Result) setLookupFailed(reason, message string, again time.Duration, now time.Time) {
 	removeConditions(&r.Lookup, v1alpha1.BundleLookupPending)
 	setCondition(&r.Lookup, v1alpha1.BundleLookupFailed, reason, message, now)
-	r.Again = again
+	r.RequeueAfter = again
 }
 
 // setUnpackedSteps sets the steps of an unpacked bundle.
@@ -137,11 +137,11 @@ func (r *Result) setUnpackedSteps(namespace string, configMap *corev1.ConfigMap)
 	}
 
 	ref.Digest = digest
-	if err := steps.Refer(decoded, ref); err != nil {
+	if err := steps.ReplaceManifests(decoded, ref); err != nil {
 		return err
 	}
 
 	removeConditions(l, v1alpha1.BundleLookupPending, v1alpha1.BundleLookupNotPersisted, v1alpha1.BundleLookupFailed)
-	r.Steps, r.Done, r.Again = decoded, true, 0
+	r.Steps, r.Done, r.RequeueAfter = decoded, true, 0
 	return nil
 }

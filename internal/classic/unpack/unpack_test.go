@@ -167,7 +167,7 @@ func TestUnpack(t *testing.T) {
 	f.expect(v1alpha1.BundleLookupPending, "JobNotStarted", "unpack job not yet started")
 	result := f.unpack(tenMinutes)
 	f.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
-	if result.Done || result.Again != 5*time.Second {
+	if result.Done || result.RequeueAfter != 5*time.Second {
 		t.Errorf("the result is %+v", result)
 	}
 
@@ -181,7 +181,7 @@ func TestUnpack(t *testing.T) {
 
 	f.fill(csv, service)
 	result = f.unpack(tenMinutes)
-	if !result.Done || result.Again != 0 || len(result.Lookup.Conditions) > 0 {
+	if !result.Done || result.RequeueAfter != 0 || len(result.Lookup.Conditions) > 0 {
 		t.Fatalf("the result is %+v", result)
 	}
 
@@ -261,8 +261,8 @@ func TestFailure(t *testing.T) {
 	f.unpack(tenMinutes)
 	first := f.jobs()[0]
 	f.fail(first, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-	if r := f.unpack(tenMinutes); r.Again != 5*time.Minute {
-		t.Errorf("it is asked again after %v", r.Again)
+	if r := f.unpack(tenMinutes); r.RequeueAfter != 5*time.Minute {
+		t.Errorf("it is asked again after %v", r.RequeueAfter)
 	}
 
 	f.expect(v1alpha1.BundleLookupFailed, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -271,8 +271,8 @@ func TestFailure(t *testing.T) {
 	}
 
 	retrying := unpack.Limits{Timeout: unpack.DefaultTimeout, MinRetryInterval: time.Minute}
-	if r := f.unpack(retrying); r.Again > time.Minute || len(f.jobs()) != 1 {
-		t.Errorf("it is asked again after %v, and there are %d Jobs", r.Again, len(f.jobs()))
+	if r := f.unpack(retrying); r.RequeueAfter > time.Minute || len(f.jobs()) != 1 {
+		t.Errorf("it is asked again after %v, and there are %d Jobs", r.RequeueAfter, len(f.jobs()))
 	}
 
 	for failures := 2; failures <= 7; failures++ {

@@ -70,7 +70,7 @@ func newConfiguration(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDe
 
 	meta := metav1.ObjectMeta{
 		GenerateName: d.GenerateName + "-",
-		Labels: csvinfo.With(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{
+		Labels: csvinfo.MergeLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{
 			LabelGenerateName: fp.name, LabelHash: fp.description, csvinfo.LabelManaged: "true",
 		}),
 		Annotations: map[string]string{AnnotationNamespaces: fp.namespaces},
@@ -102,8 +102,8 @@ func newConfiguration(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDe
 // updateConfiguration sets the wanted webhooks in an existing configuration. It keeps labels and annotations that
 // others have set.
 func updateConfiguration(found, wanted client.Object) {
-	found.SetLabels(csvinfo.With(found.GetLabels(), wanted.GetLabels()))
-	found.SetAnnotations(csvinfo.With(found.GetAnnotations(), wanted.GetAnnotations()))
+	found.SetLabels(csvinfo.MergeLabels(found.GetLabels(), wanted.GetLabels()))
+	found.SetAnnotations(csvinfo.MergeLabels(found.GetAnnotations(), wanted.GetAnnotations()))
 	switch found := found.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		if wanted, ok := wanted.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {

@@ -82,7 +82,7 @@ func validateConversion(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.Webhook
 		}
 	}
 
-	if !csvinfo.SupportsMode(csv.Spec.InstallModes, v1alpha1.InstallModeTypeAllNamespaces) {
+	if !csvinfo.SupportsInstallMode(csv.Spec.InstallModes, v1alpha1.InstallModeTypeAllNamespaces) {
 		return errInstallModes
 	}
 	if len(d.ConversionCRDs) == 0 {

@@ -97,7 +97,7 @@ func (w *Webhooks) ensureAdmission(ctx context.Context, csv *v1alpha1.ClusterSer
 
 // listConfigurations returns the configurations of an admission webhook, the oldest first.
 func (w *Webhooks) listConfigurations(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription) ([]client.Object, error) {
-	selector := client.MatchingLabels(csvinfo.With(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{LabelGenerateName: d.GenerateName}))
+	selector := client.MatchingLabels(csvinfo.MergeLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{LabelGenerateName: d.GenerateName}))
 	var found []client.Object
 	if d.Type == v1alpha1.MutatingAdmissionWebhook {
 		var list admissionregistrationv1.MutatingWebhookConfigurationList
@@ -124,10 +124,10 @@ func (w *Webhooks) listConfigurations(ctx context.Context, csv *v1alpha1.Cluster
 	return found, nil
 }
 
-// Check reports whether every webhook of a ClusterServiceVersion is installed. It deletes the configurations of
+// CheckAndPrune reports whether every webhook of a ClusterServiceVersion is installed. It deletes the configurations of
 // webhooks that are no longer described. It returns an error if the state of the cluster cannot be read or is
 // invalid, or if a conversion webhook is not set yet.
-func (w *Webhooks) Check(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) (ready bool, err error) {
+func (w *Webhooks) CheckAndPrune(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) (ready bool, err error) {
 	if group == nil && len(csv.Spec.WebhookDefinitions) > 0 {
 		return false, errNoGroup
 	}

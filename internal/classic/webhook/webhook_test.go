@@ -151,7 +151,7 @@ func (c *fixture) ensureWebhooks(csv *v1alpha1.ClusterServiceVersion, group *ope
 // isReady reports whether all webhooks are installed.
 func (c *fixture) isReady(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) bool {
 	c.t.Helper()
-	ready, err := c.Check(c.t.Context(), csv, group)
+	ready, err := c.CheckAndPrune(c.t.Context(), csv, group)
 	c.must(err)
 	return ready
 }
@@ -267,7 +267,7 @@ func TestForeignConfiguration(t *testing.T) {
 	c.must(c.Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{
 		Name: "foreign", Labels: csvinfo.OwnerLabels("foreign", "foreign"),
 	}}))
-	if _, err := c.Check(t.Context(), csv, nil); err == nil || !strings.Contains(err.Error(), "has no label olm.webhook-description-generate-name") {
+	if _, err := c.CheckAndPrune(t.Context(), csv, nil); err == nil || !strings.Contains(err.Error(), "has no label olm.webhook-description-generate-name") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -294,7 +294,7 @@ func TestNamespaces(t *testing.T) {
 			if err := c.ensureWebhooks(csv, nil); textOf(err) != "error retrieving OperatorGroup info" {
 				t.Errorf("without a group: %v", err)
 			}
-			if _, err := c.Check(t.Context(), csv, nil); textOf(err) != "error retrieving OperatorGroup info" {
+			if _, err := c.CheckAndPrune(t.Context(), csv, nil); textOf(err) != "error retrieving OperatorGroup info" {
 				t.Errorf("without a group: %v", err)
 			}
 		})
@@ -364,7 +364,7 @@ func TestConversion(t *testing.T) {
 		})
 	}
 
-	if _, err := c.Check(t.Context(), csv, group); textOf(err) != "conversionWebhook not ready" {
+	if _, err := c.CheckAndPrune(t.Context(), csv, group); textOf(err) != "conversionWebhook not ready" {
 		t.Errorf("before: %v", err)
 	}
 

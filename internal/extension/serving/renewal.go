@@ -212,11 +212,11 @@ func setCertificatePair(secret *corev1.Secret, certificateKey, keyKey string, pa
 // mergeAuthorities returns the authorities, followed by those of the former bundle that have not
 // expired, in PEM. It returns at most maxAuthorities.
 func mergeAuthorities(former []byte, now time.Time, authorities ...*x509.Certificate) []byte {
-	all, err := certificate.ParseBundle(certificate.Trust(former, now, authorities...))
+	all, err := certificate.ParseBundle(certificate.TrustBundle(former, now, authorities...))
 	if err != nil || len(all) <= maxAuthorities {
-		return certificate.Trust(former, now, authorities...)
+		return certificate.TrustBundle(former, now, authorities...)
 	}
-	return certificate.Trust(nil, now, all[:maxAuthorities]...)
+	return certificate.TrustBundle(nil, now, all[:maxAuthorities]...)
 }
 
 // equalCABundles reports whether two bundles are equal except for surrounding space.

@@ -108,7 +108,7 @@ func isLimitingRevision(object client.Object) bool {
 // Reconcile writes the report. It does nothing if the cluster does not serve ClusterOperators.
 func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	requeue := ctrl.Result{RequeueAfter: clusterVersionResyncInterval}
-	served, err := operatorstatus.Served(r.mapper)
+	served, err := operatorstatus.IsKindServed(r.mapper)
 	if err != nil || !served {
 		return requeue, err
 	}
@@ -126,7 +126,7 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 
 	found := findVersionLimits(sets.Items, versions)
 	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
-	return requeue, operator.Write(ctx, func(status *configv1.ClusterOperatorStatus) {
+	return requeue, operator.PatchStatus(ctx, func(status *configv1.ClusterOperatorStatus) {
 		reportStatus(status, found, r.Program, r.SystemNamespace, metav1.NewTime(r.Clock.Now()))
 	})
 }

@@ -28,7 +28,7 @@ func reportStatus(status *configv1.ClusterOperatorStatus, found []limit, program
 		good(configv1.OperatorDegraded, metav1.ConditionFalse, "The controllers work"),
 		upgradeable,
 	} {
-		operatorstatus.Set(&status.Conditions, condition, now)
+		operatorstatus.SetCondition(&status.Conditions, condition, now)
 	}
 
 	status.Versions = []configv1.OperandVersion{{Name: operatorstatus.VersionName, Version: program}}

@@ -113,7 +113,7 @@ var kubeletChanges = predicate.Funcs{
 // Reconcile writes the report. A cluster without ClusterOperators gets none.
 func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	again := ctrl.Result{RequeueAfter: reportResyncInterval}
-	served, err := operatorstatus.Served(r.mapper)
+	served, err := operatorstatus.IsKindServed(r.mapper)
 	if err != nil || !served {
 		return again, err
 	}
@@ -130,7 +130,7 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 
 	f := facts{version: r.Version, pools: list.Items, isRendered: r.isRendered, now: metav1.NewTime(r.Clock.Now()).Rfc3339Copy(), skew: behind}
 	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
-	return again, operator.Write(ctx, f.fillStatus)
+	return again, operator.PatchStatus(ctx, f.fillStatus)
 }
 
 // listOutdatedNodes returns a description of the nodes whose kubelets are too old for the next minor version.

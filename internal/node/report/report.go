@@ -62,7 +62,7 @@ func (f *facts) fillStatus(status *configv1.ClusterOperatorStatus) {
 		if is {
 			c.Status = metav1.ConditionTrue
 		}
-		operatorstatus.Set(&status.Conditions, c, f.now)
+		operatorstatus.SetCondition(&status.Conditions, c, f.now)
 	}
 
 	if deployed == "" {

@@ -149,7 +149,7 @@ func renewPairs(data map[string][]byte, hosts []string, now time.Time) (certific
 	changed := false
 	var err error
 	p.authority, err = certificate.Parse(data[KeyCA], data[keyCAKey])
-	if err != nil || p.authority.AuthorityStale(now) != "" {
+	if err != nil || p.authority.AuthorityStaleReason(now) != "" {
 		changed = true
 		if p.authority, err = certificate.NewAuthority(authorityName, certificate.AuthorityValidity, now); err != nil {
 			return certificatePairs{}, false, err
@@ -157,7 +157,7 @@ func renewPairs(data map[string][]byte, hosts []string, now time.Time) (certific
 	}
 
 	p.serving, err = certificate.Parse(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
-	if err != nil || p.serving.ServingStale(p.authority.Certificate, hosts, now) != "" {
+	if err != nil || p.serving.ServingStaleReason(p.authority.Certificate, hosts, now) != "" {
 		changed = true
 		if p.serving, err = p.authority.Issue(hosts, 0, now); err != nil {
 			return certificatePairs{}, false, err
@@ -205,7 +205,7 @@ func (k *Keeper) publishAuthority(ctx context.Context, authority *certificate.Pa
 	}
 
 	missing := err != nil
-	trusted := string(certificate.Trust([]byte(config.Data[KeyCA]), k.Clock.Now(), authority.Certificate))
+	trusted := string(certificate.TrustBundle([]byte(config.Data[KeyCA]), k.Clock.Now(), authority.Certificate))
 	if config.Data[KeyCA] == trusted {
 		return nil
 	}

@@ -46,10 +46,10 @@ func (l Limits) withDefaults() Limits {
 // manifests.
 const readWorkers = 4
 
-// Packages reads all packages of a catalog. It leaves out channels whose head cannot be read
+// ReadPackages reads all packages of a catalog. It leaves out channels whose head cannot be read
 // and packages without channels, and logs why. It returns an error if the catalog becomes
 // unavailable or exceeds a limit.
-func Packages(ctx context.Context, client registrypb.RegistryClient, limits Limits, log logr.Logger) ([]*index.Package, error) {
+func ReadPackages(ctx context.Context, client registrypb.RegistryClient, limits Limits, log logr.Logger) ([]*index.Package, error) {
 	limits = limits.withDefaults()
 	names, err := listPackageNames(ctx, client, limits)
 	if err != nil {

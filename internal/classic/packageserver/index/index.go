@@ -81,9 +81,9 @@ func (i *Index) Set(catalog Catalog, packages []*Package) {
 	i.setCatalogEntry(newCatalogEntry(catalog, slices.SortedFunc(slices.Values(packages), comparePackageNames)))
 }
 
-// Describe updates the fields of a catalog and keeps its packages. It does nothing if the index
+// UpdateCatalog updates the fields of a catalog and keeps its packages. It does nothing if the index
 // does not hold the catalog.
-func (i *Index) Describe(catalog Catalog) {
+func (i *Index) UpdateCatalog(catalog Catalog) {
 	i.mu.Lock()
 	current := i.entries[catalog.Key]
 	i.mu.Unlock()

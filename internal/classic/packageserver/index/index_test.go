@@ -179,7 +179,7 @@ func TestVersion(t *testing.T) {
 	two.Set(catalog("n", "b", 0), packs(t, "kiwi"))
 	two.Remove(types.NamespacedName{Namespace: "n", Name: "c"})
 	two.Remove(types.NamespacedName{Namespace: "n", Name: "never there"})
-	two.Describe(catalog("n", "never there", 0))
+	two.UpdateCatalog(catalog("n", "never there", 0))
 	select {
 	case <-changed:
 	default:
@@ -204,7 +204,7 @@ func TestVersion(t *testing.T) {
 
 	named := catalog("n", "a", 0)
 	named.DisplayName = "Another"
-	one.Describe(named)
+	one.UpdateCatalog(named)
 	if third, _ := one.Snapshot(); third.Version() == first.Version() {
 		t.Error("the name of a catalog is not in the version")
 	}

@@ -34,8 +34,8 @@ type Server struct {
 	Handler http.Handler
 	// TLS has the serving certificate and the minimum TLS version and cipher suites.
 	TLS *tls.Config
-	// Listening is called with the address when the server listens. It may be nil.
-	Listening func(net.Addr)
+	// OnListening is called with the address when the server listens. It may be nil.
+	OnListening func(net.Addr)
 	// Log receives messages of the server.
 	Log logr.Logger
 }
@@ -51,8 +51,8 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 
 	s.Log.Info("Serving packages", "address", listener.Addr().String())
-	if s.Listening != nil {
-		s.Listening(listener.Addr())
+	if s.OnListening != nil {
+		s.OnListening(listener.Addr())
 	}
 
 	secure := s.TLS.Clone()

@@ -23,7 +23,7 @@ func stream(text string) Stream {
 		All: func(yield func(fbc.Meta, error) bool) {
 			fbc.Read(strings.NewReader(text), "test", fbc.Limits{})(yield)
 		},
-		Change: func(context.Context) (uint64, error) { return 1, nil },
+		Checksum: func(context.Context) (uint64, error) { return 1, nil },
 	}
 }
 
@@ -346,7 +346,7 @@ func TestBuildFailsWithStreamError(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 
-	source.Change = func(context.Context) (uint64, error) { return 0, broken }
+	source.Checksum = func(context.Context) (uint64, error) { return 0, broken }
 	if _, err := with(quiet(t.TempDir()), func(c *Cache) { c.Integrity = EnforceIntegrity }).Open(t.Context(), source); !errors.Is(err, broken) {
 		t.Errorf("error is %v", err)
 	}

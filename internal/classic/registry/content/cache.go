@@ -43,8 +43,8 @@ type Cache struct {
 	// Dir is the cache directory. It is created if it does not exist. If it is empty, content
 	// is built in a temporary folder, which Content.Close removes.
 	Dir string
-	// Only is set if the directory is to be filled and its content is not served.
-	Only bool
+	// BuildOnly is set if the directory is to be filled and its content is not served.
+	BuildOnly bool
 	// Integrity says what to do if the directory does not match the source.
 	Integrity Integrity
 	// Log receives progress and warnings. It must not be nil.
@@ -108,7 +108,7 @@ func (c Cache) enforcesIntegrity(state directoryState) bool {
 	case IgnoreIntegrity:
 		return false
 	}
-	return !c.Only && state != directoryForeign
+	return !c.BuildOnly && state != directoryForeign
 }
 
 // directoryState is what a cache directory contains.
@@ -228,7 +228,7 @@ func (c Cache) rebuildCache(ctx context.Context, source Source, sum uint64) (*Co
 	if err == nil {
 		return buildContent(ctx, out, source, sum)
 	}
-	if !c.Only && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
+	if !c.BuildOnly && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
 		c.Log.Warn("cache directory cannot be written, using a temporary one", "error", err)
 		return c.buildInTemporaryDirectory(ctx, source, sum)
 	}

@@ -57,7 +57,7 @@ func mustOpen(t testing.TB, c Cache, source Source) *Content {
 // fill fills a cache directory.
 func fill(t testing.TB, dir string, source Source) {
 	t.Helper()
-	mustOpen(t, with(quiet(dir), func(c *Cache) { c.Only = true }), source)
+	mustOpen(t, with(quiet(dir), func(c *Cache) { c.BuildOnly = true }), source)
 }
 
 func contentFile(dir string) string { return filepath.Join(dir, Format, fileName) }
@@ -82,11 +82,11 @@ func isStamped(t testing.TB, dir string) bool {
 
 func TestCacheIsReused(t *testing.T) {
 	source, dir := sampleSource(t), filepath.Join(t.TempDir(), "not", "there", "yet")
-	built := mustOpen(t, with(quiet(dir), func(c *Cache) { c.Only = true }), source)
+	built := mustOpen(t, with(quiet(dir), func(c *Cache) { c.BuildOnly = true }), source)
 	stamp(t, dir)
 	for _, integrity := range []Integrity{DeriveIntegrity, EnforceIntegrity, IgnoreIntegrity} {
 		for _, only := range []bool{false, true} {
-			loaded := mustOpen(t, with(quiet(dir), func(c *Cache) { c.Integrity, c.Only = integrity, only }), source)
+			loaded := mustOpen(t, with(quiet(dir), func(c *Cache) { c.Integrity, c.BuildOnly = integrity, only }), source)
 			if !isStamped(t, dir) {
 				t.Fatalf("integrity %d, only %t: the cache was built again", integrity, only)
 			}
@@ -190,7 +190,7 @@ func TestEnforceIntegrityRefusesMismatch(t *testing.T) {
 			for name, c := range map[string]Cache{
 				"derived":           quiet(dir),
 				"enforced":          with(quiet(dir), func(c *Cache) { c.Integrity = EnforceIntegrity }),
-				"enforced, to fill": with(quiet(dir), func(c *Cache) { c.Integrity, c.Only = EnforceIntegrity, true }),
+				"enforced, to fill": with(quiet(dir), func(c *Cache) { c.Integrity, c.BuildOnly = EnforceIntegrity, true }),
 			} {
 				_, err := c.Open(t.Context(), source)
 				if err == nil || !strings.HasPrefix(err.Error(), "integrity check failed: "+want) {
@@ -205,8 +205,8 @@ func TestMismatchIsRebuilt(t *testing.T) {
 	for _, test := range corruptions {
 		for name, c := range map[string]Cache{
 			"ignored":             {Integrity: IgnoreIntegrity},
-			"to fill":             {Only: true},
-			"ignored and to fill": {Integrity: IgnoreIntegrity, Only: true},
+			"to fill":             {BuildOnly: true},
+			"ignored and to fill": {Integrity: IgnoreIntegrity, BuildOnly: true},
 		} {
 			t.Run(test.name+", "+name, func(t *testing.T) {
 				source, dir := sampleSource(t), t.TempDir()
@@ -313,7 +313,7 @@ func TestForeignCacheDirectories(t *testing.T) {
 
 			if test.err != "" {
 				for _, only := range []bool{false, true} {
-					_, err := with(quiet(dir), func(c *Cache) { c.Only = only }).Open(t.Context(), source)
+					_, err := with(quiet(dir), func(c *Cache) { c.BuildOnly = only }).Open(t.Context(), source)
 					if err == nil || err.Error() != test.err {
 						t.Errorf("error is %v, want %s", err, test.err)
 					}
@@ -368,13 +368,13 @@ func TestFailedBuildKeepsTheCache(t *testing.T) {
 	}
 
 	change(t, filepath.Join(source.Dir, "extra/custom.json"), func([]byte) []byte { return []byte(`{"schema": `) })
-	if _, err := with(quiet(dir), func(c *Cache) { c.Only = true }).Open(t.Context(), source); err == nil {
+	if _, err := with(quiet(dir), func(c *Cache) { c.BuildOnly = true }).Open(t.Context(), source); err == nil {
 		t.Fatal("no error")
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := with(quiet(dir), func(c *Cache) { c.Only = true }).Open(ctx, source); !errors.Is(err, context.Canceled) {
+	if _, err := with(quiet(dir), func(c *Cache) { c.BuildOnly = true }).Open(ctx, source); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
 

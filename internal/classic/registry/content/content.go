@@ -121,13 +121,13 @@ func (e *NameError) Error() string { return e.Err.Error() }
 // Unwrap returns the underlying error.
 func (e *NameError) Unwrap() error { return e.Err }
 
-// Customs yields the blobs of a custom schema and a package, in the order of the catalog. A
+// CustomBlobs yields the blobs of a custom schema and a package, in the order of the catalog. A
 // blob is valid until the next iteration. An empty package selects the blobs without a package.
 // Schemas that OLM defines have no blobs here.
 //
 // It yields a *NameError if the names are invalid, and another error if reading fails. The
 // iteration ends after an error.
-func (c *Content) Customs(schema, pkg string) iter.Seq2[json.RawMessage, error] {
+func (c *Content) CustomBlobs(schema, pkg string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		if err := validateCustomNames(schema, pkg); err != nil {
 			yield(nil, &NameError{Err: err})

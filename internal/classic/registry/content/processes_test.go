@@ -14,7 +14,7 @@ const fillEnv = "MAINSTAY_TEST_FILL"
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(fillEnv); dir != "" {
 		c := quiet(dir)
-		c.Only = true
+		c.BuildOnly = true
 		content, err := c.Open(context.Background(), Folder{Dir: os.Getenv(fillEnv + "_SOURCE")})
 		if err == nil {
 			err = content.Close()

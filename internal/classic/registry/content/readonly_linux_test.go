@@ -80,7 +80,7 @@ func TestReadOnlyCache(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, temporary: true},
-		{name: "to be filled", spoil: func(t *testing.T, dir string, _ Folder) { flip(t, dir, 0) }, cache: Cache{Only: true}, denied: true},
+		{name: "to be filled", spoil: func(t *testing.T, dir string, _ Folder) { flip(t, dir, 0) }, cache: Cache{BuildOnly: true}, denied: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tmp := t.TempDir()

@@ -143,9 +143,9 @@ type Stream struct {
 	Name string
 	// All yields the blobs, always in the same order.
 	All iter.Seq2[fbc.Meta, error]
-	// Change returns a number that changes when the blobs change, such as FileSum of a database
+	// Checksum returns a number that changes when the blobs change, such as FileSum of a database
 	// file.
-	Change func(ctx context.Context) (uint64, error)
+	Checksum func(ctx context.Context) (uint64, error)
 	// Database is set for the blobs of a SQLite catalog, as indexdb.Index.MetasWithRecords yields
 	// them. They are served with the contents of their records, and may break the rules of
 	// file-based catalogs, which databases did not have to follow. Entries without a bundle are
@@ -157,7 +157,7 @@ type Stream struct {
 func (s Stream) String() string { return s.Name }
 
 // computeChecksum implements Source.
-func (s Stream) computeChecksum(ctx context.Context) (uint64, error) { return s.Change(ctx) }
+func (s Stream) computeChecksum(ctx context.Context) (uint64, error) { return s.Checksum(ctx) }
 
 // skipsValidation implements Source.
 func (s Stream) skipsValidation() bool { return s.Database }

@@ -18,20 +18,20 @@ const (
 	Keep Verdict = iota
 	// Replace: the pod differs from the desired one.
 	Replace
-	// Bury: the pod was disrupted, and its node may not confirm its end. It is deleted without
+	// Remove: the pod was disrupted, and its node may not confirm its end. It is deleted without
 	// a grace period.
-	Bury
-	// Leave: the pod is being deleted.
-	Leave
+	Remove
+	// Ignore: the pod is being deleted.
+	Ignore
 )
 
 // JudgePod compares a pod with the desired one.
 func JudgePod(live, want *corev1.Pod) Verdict {
 	switch {
 	case isDisrupted(live):
-		return Bury
+		return Remove
 	case !live.DeletionTimestamp.IsZero():
-		return Leave
+		return Ignore
 	case live.Status.Phase == corev1.PodFailed || live.Status.Phase == corev1.PodSucceeded:
 		return Replace // For example, it was evicted.
 	case live.Labels[LabelPodHash] != want.Labels[LabelPodHash],

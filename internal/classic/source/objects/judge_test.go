@@ -37,9 +37,9 @@ func TestJudgePod(t *testing.T) {
 		{"without its container", func(p *corev1.Pod) { p.Spec.Containers[0].Name = "other" }, objects.Replace},
 		{"evicted", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, objects.Replace},
 		{"over", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, objects.Replace},
-		{"going", func(p *corev1.Pod) { p.DeletionTimestamp = &now }, objects.Leave},
-		{"node is gone", condition(corev1.DisruptionTarget), objects.Bury},
-		{"node is gone, and going", func(p *corev1.Pod) { condition(corev1.DisruptionTarget)(p); p.DeletionTimestamp = &now }, objects.Bury},
+		{"going", func(p *corev1.Pod) { p.DeletionTimestamp = &now }, objects.Ignore},
+		{"node is gone", condition(corev1.DisruptionTarget), objects.Remove},
+		{"node is gone, and going", func(p *corev1.Pod) { condition(corev1.DisruptionTarget)(p); p.DeletionTimestamp = &now }, objects.Remove},
 		{"ready", condition(corev1.PodReady), objects.Keep},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
