@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/mainstay-dev/mainstay/cmd/opm/sampling"
 	"github.com/mainstay-dev/mainstay/cmd/opm/serving"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
@@ -17,13 +16,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal terminates the program immediately
-	code := terminal.Execute(ctx, opm.NewCommand(opm.Options{Serve: serveCatalog}))
+	code := terminal.Execute(ctx, opm.NewCommand(opm.Options{Serve: serving.Serve}))
 	stop()
 	os.Exit(code)
-}
-
-// serveCatalog serves a catalog over gRPC, with heap profiling enabled.
-func serveCatalog(ctx context.Context, s opm.Serving) error {
-	sampling.Start()
-	return serving.Serve(ctx, s)
 }
