@@ -15,7 +15,6 @@ var notInOpm = []string{
 	"k8s.io/client-go/discovery", "k8s.io/client-go/dynamic", "k8s.io/client-go/informers", "k8s.io/client-go/kubernetes",
 	"sigs.k8s.io/controller-runtime",
 	"k8s.io/kube-openapi/pkg/validation", "github.com/google/cel-go",
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1", // internal/bundle/crdv1beta1 stands for it
 	"net/http/pprof", "google.golang.org/protobuf/reflect/protodesc", // internal/classic/registry does without
 }
 

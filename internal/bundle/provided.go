@@ -6,10 +6,9 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
-
-	"github.com/mainstay-dev/mainstay/internal/bundle/crdv1beta1"
 )
 
 // listCatalogCRDs returns the CRDs among the Manifests, which are the ones that catalogs
@@ -70,8 +69,8 @@ func checkCRDDecodes(crd unstructured.Unstructured) error {
 	switch crd.GetAPIVersion() {
 	case apiextensionsv1.SchemeGroupVersion.String():
 		into = &apiextensionsv1.CustomResourceDefinition{}
-	case crdv1beta1.APIVersion:
-		into = &crdv1beta1.CustomResourceDefinition{}
+	case apiextensionsv1beta1.SchemeGroupVersion.String():
+		into = &apiextensionsv1beta1.CustomResourceDefinition{}
 	default:
 		return nil
 	}

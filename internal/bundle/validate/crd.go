@@ -10,13 +10,12 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	objectmeta "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
-
-	"github.com/mainstay-dev/mainstay/internal/bundle/crdv1beta1"
 )
 
 // The rules for CRDs are those of an API server of Kubernetes 1.36 for a new CRD, with its
@@ -50,13 +49,14 @@ func decodeCRD(content map[string]any) (*crdDocument, bool, error) {
 		}
 		apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(crd)
 		err = apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, document.internal, nil)
-	case crdv1beta1.APIVersion:
-		crd := &crdv1beta1.CustomResourceDefinition{}
+	case apiextensionsv1beta1.SchemeGroupVersion.String():
+		crd := &apiextensionsv1beta1.CustomResourceDefinition{}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, crd); err != nil {
 			return nil, false, err
 		}
 		document.v1beta1 = true
-		document.internal, err = crd.Internal()
+		apiextensionsv1beta1.SetObjectDefaults_CustomResourceDefinition(crd)
+		err = apiextensionsv1beta1.Convert_v1beta1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, document.internal, nil)
 	default:
 		return nil, true, nil
 	}
