@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Builder builds the model of a catalog from the summaries of its blobs.
@@ -191,7 +193,7 @@ func (g *packageBlobs) buildModelPackage(name string, isOrphan func(string) bool
 		}
 	}
 
-	if faults := findLabelFaults(name); len(faults) > 0 {
+	if faults := validation.IsDNS1123Label(name); len(faults) > 0 {
 		p.addFaultf(p.At, "invalid package name %q: %s", name, faults)
 	}
 

@@ -6,40 +6,6 @@ import (
 	"strings"
 )
 
-// maxLabelLength is the maximum length of a package name, in bytes. It is that of a DNS label.
-const maxLabelLength = 63
-
-// findLabelFaults returns the reasons why a name is not a DNS label (RFC 1123), with the texts of
-// Kubernetes. It follows k8s.io/apimachinery/pkg/util/validation, and a test compares both. That
-// package compiles regular expressions at program start, which this one avoids.
-func findLabelFaults(name string) []string {
-	var faults []string
-	if len(name) > maxLabelLength {
-		faults = append(faults, fmt.Sprintf("must be no more than %d characters", maxLabelLength))
-	}
-	if isDNSLabel(name) {
-		return faults
-	}
-
-	for label := range strings.SplitSeq(name, ".") {
-		if !isDNSLabel(label) {
-			return append(faults, "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character "+
-				"(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')")
-		}
-	}
-
-	return append(faults, "must not contain dots")
-}
-
-func isDNSLabel(name string) bool {
-	for i := range len(name) {
-		if c := name[i]; !isLowerAlphanumeric(c) && (c != '-' || i == 0 || i == len(name)-1) {
-			return false
-		}
-	}
-	return name != ""
-}
-
 func isLowerAlphanumeric(c byte) bool { return 'a' <= c && c <= 'z' || isDecimalDigit(c) }
 func isDecimalDigit(c byte) bool      { return '0' <= c && c <= '9' }
 func isAlphanumeric(c byte) bool      { return isLowerAlphanumeric(c) || 'A' <= c && c <= 'Z' }

@@ -2,12 +2,10 @@ package fbc
 
 import (
 	_ "crypto/sha512" // The library only supports digests that are linked into the program.
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/distribution/reference"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const hex64 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -43,19 +41,6 @@ func FuzzPullSpec(f *testing.F) {
 		_, want := reference.ParseNormalizedNamed(spec)
 		if got := checkImagePullSpec(spec); pullSpecError(got) != pullSpecError(want) {
 			t.Errorf("%q: got %q, want %q", spec, pullSpecError(got), pullSpecError(want))
-		}
-	})
-}
-
-// FuzzLabel compares with Kubernetes.
-func FuzzLabel(f *testing.F) {
-	for _, seed := range []string{"", "a", "-", "a-", "-a", "a-b", "a--b", "a.b", ".", "a.", ".a", "a..b", "A", "a_b", "a.B", "é", strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 40) + "a", strings.Repeat("-", 64), "a\n", "0", "0.9"} {
-		f.Add(seed)
-	}
-
-	f.Fuzz(func(t *testing.T, name string) {
-		if got, want := findLabelFaults(name), validation.IsDNS1123Label(name); !slices.Equal(got, want) {
-			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	})
 }
