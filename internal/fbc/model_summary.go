@@ -153,12 +153,12 @@ func (s *Summary) summarizeBundle(meta Meta) {
 	}
 
 	s.checkPackageProperty()
-	if err := checkImagePullSpec(bundle.Image); bundle.Image != "" && err != nil {
+	if err := CheckPullSpec(bundle.Image); bundle.Image != "" && err != nil {
 		s.addFaultf("package %q bundle %q image: invalid image pull spec %q: %w", s.pkg, s.name, bundle.Image, err)
 	}
 
 	for i, related := range bundle.RelatedImages {
-		if err := checkImagePullSpec(related.Image); related.Image != "" && err != nil {
+		if err := CheckPullSpec(related.Image); related.Image != "" && err != nil {
 			s.addFaultf("package %q bundle %q relatedImages[%d].image: invalid image pull spec %q: %w", s.pkg, s.name, i, related.Image, err)
 		}
 	}
