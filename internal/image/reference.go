@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
-	"go.podman.io/image/v5/docker/reference"
 )
 
 // maxReferenceLength is the length of the longest reference that is parsed. It is far above
@@ -54,23 +54,16 @@ func parseReference(ref string) (imageReference, error) {
 		return imageReference{}, kindErrorf(KindInvalid, "the reference has %d characters, at most %d are read", len(ref), maxReferenceLength)
 	}
 
-	host, rest, err := cutIPv6Registry(ref)
-	if err != nil {
+	if err := checkIPv6Registry(ref); err != nil {
 		return imageReference{}, err
 	}
-	if host != "" {
-		rest = "ipv6.invalid/" + rest // The library knows no IPv6 addresses.
-	}
 
-	named, err := reference.ParseNormalizedNamed(rest)
+	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
 		return imageReference{}, kindErrorf(KindInvalid, "%w; write it as registry/repository:tag or registry/repository@sha256:digest", err)
 	}
 
 	n := imageReference{domain: reference.Domain(named), path: reference.Path(named)}
-	if host != "" {
-		n.domain = host
-	}
 	// The library takes a first part with a dot for a registry, and then leaves it in the
 	// path if it is not a valid one.
 	if n.domain == "" {
@@ -94,15 +87,16 @@ func parseReference(ref string) (imageReference, error) {
 	return n, nil
 }
 
-// cutIPv6Registry splits a registry such as [::1] or [2001:db8::1]:5000 from a reference.
-// The host is empty when the reference does not begin with an IPv6 address.
-func cutIPv6Registry(ref string) (host, rest string, err error) {
+// checkIPv6Registry returns an error if a reference begins with a bracket, but not with a
+// registry such as [::1] or [2001:db8::1]:5000. The library accepts any hexadecimal digits
+// and colons as the address.
+func checkIPv6Registry(ref string) error {
 	if !strings.HasPrefix(ref, "[") {
-		return "", ref, nil
+		return nil
 	}
 
-	host, rest, _ = strings.Cut(ref, "/")
-	address, port, bracket := strings.Cut(host[1:], "]")
+	registry, _, _ := strings.Cut(ref, "/")
+	address, port, bracket := strings.Cut(registry[1:], "]")
 	ip, err := netip.ParseAddr(address)
 	valid := err == nil && bracket && ip.Is6() && ip.Zone() == ""
 	if number, ok := strings.CutPrefix(port, ":"); ok {
@@ -113,10 +107,10 @@ func cutIPv6Registry(ref string) (host, rest string, err error) {
 	}
 
 	if !valid {
-		return "", "", kindErrorf(KindInvalid, "its registry is not an IPv6 address in brackets; write it as [2001:db8::1]:5000")
+		return kindErrorf(KindInvalid, "its registry is not an IPv6 address in brackets; write it as [2001:db8::1]:5000")
 	}
 
-	return host, rest, nil
+	return nil
 }
 
 // IsCanonical reports whether a reference names an image by digest, so that it always means
