@@ -7,15 +7,13 @@ import (
 	"testing"
 )
 
-// notInOpm are packages that cost a program that links them from a third of a megabyte of
-// memory to several, and up to a millisecond, before it begins: they register types, compile patterns and fill
-// tables. Scripts call opm for each of hundreds of images.
+// notInOpm are packages of typed clients, caches and controllers. opm does not need them, and they
+// would take time and memory at each of its starts. Scripts start opm for each of hundreds of images.
 var notInOpm = []string{
-	// Its few commands that talk to a cluster use the REST client of client-go.
+	// The few commands of opm that talk to a cluster use the REST client of client-go.
 	"k8s.io/client-go/discovery", "k8s.io/client-go/dynamic", "k8s.io/client-go/informers", "k8s.io/client-go/kubernetes",
 	"sigs.k8s.io/controller-runtime",
-	"k8s.io/kube-openapi/pkg/validation", "github.com/google/cel-go",
-	"net/http/pprof", "google.golang.org/protobuf/reflect/protodesc", // internal/classic/registry does without
+	"k8s.io/kube-openapi/pkg/validation",
 }
 
 // linked returns every package of a program.

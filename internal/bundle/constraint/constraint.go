@@ -1,377 +1,107 @@
-// Package constraint checks the CEL rule of an olm.constraint: that it is an expression,
-// that it uses existing functions and variables, and that its type is boolean. It evaluates
-// nothing; internal/resolve chooses bundles.
-//
-// The CEL library would also check the types of operands. But it costs every program that
-// links it 3 MiB of memory and a millisecond at each start, used or not. Scripts start opm
-// hundreds of times, and it checks a rule once in a release. The library rejects everything
-// that this package rejects. A test with random rules verifies that.
+// Package constraint compiles the CEL rule of an olm.constraint: a boolean expression over the
+// properties of one bundle. internal/bundle/validate checks the rules of a bundle with it, and
+// internal/resolve/dependency evaluates them.
 package constraint
 
 import (
 	"errors"
-	"slices"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/blang/semver/v4"
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 )
 
-// Limits of a rule. A whole constraint has at most 64 KiB. The library itself rejects an
-// expression that is nested deeper than 250 levels.
+// Limits of a rule. A whole constraint has at most 64 KiB. The library rejects an expression
+// that is nested deeper than 250 levels.
 const (
-	maxRuleBytes    = 64 << 10
-	maxNestingDepth = 300
+	maxRuleBytes = 64 << 10
+	// maxEvaluationCost limits one evaluation, in the cost units of CEL. A comparison with each
+	// of 100 properties costs about 500.
+	maxEvaluationCost = 100_000
+	// maxMessageBytes limits the message of an error, which can repeat a part of the rule.
+	maxMessageBytes = 1 << 10
 )
 
-// valueKind is what is known of the type of an expression.
-type valueKind int
+// environment returns the CEL environment of rules, with the variable properties and the
+// function semver_compare of OLM.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.Variable("properties", cel.ListType(cel.MapType(cel.StringType, cel.AnyType))),
+		cel.Function("semver_compare", cel.Overload("semver_compare_any_any",
+			[]*cel.Type{cel.AnyType, cel.AnyType}, cel.IntType, cel.BinaryBinding(compareVersions))),
+	)
+})
 
-const (
-	// unsure may have any type, because its type depends on what this package does not
-	// check.
-	unsure valueKind = iota
-	// dynamic has a type that only evaluation determines. It is accepted in place of any
-	// type, but a rule of it is not known to be boolean.
-	dynamic
-	boolean
-	// concrete has a known type other than the types below and boolean.
-	concrete
-	// propertyList is the list of a bundle's properties, and property an element of it.
-	propertyList
-	property
-)
+// compareVersions returns -1, 0 or 1 for two semantic versions.
+func compareVersions(a, b ref.Val) ref.Val {
+	var versions [2]semver.Version
+	for i, value := range []ref.Val{a, b} {
+		text, ok := value.Value().(string)
+		if !ok {
+			return types.NewErr("semver_compare compares strings, not a %s", value.Type().TypeName())
+		}
+		var err error
+		if versions[i], err = semver.Parse(text); err != nil {
+			return types.NewErr("semver_compare: %v", err)
+		}
+	}
 
-// signature is the number of arguments and the result of a function or method.
-type signature struct {
-	least, most int
-	result      valueKind
+	return types.Int(versions[0].Compare(versions[1]))
 }
 
-var functionSignatures = map[string]signature{
-	"bool": {1, 1, boolean}, "bytes": {1, 1, concrete}, "double": {1, 1, concrete}, "duration": {1, 1, concrete}, "dyn": {1, 1, dynamic},
-	"int": {1, 1, concrete}, "matches": {2, 2, boolean}, "size": {1, 1, concrete}, "string": {1, 1, concrete}, "timestamp": {1, 1, concrete},
-	"type": {1, 1, concrete}, "uint": {1, 1, concrete},
-	// semver_compare is a function of OLM. It returns -1, 0 or 1 for two versions.
-	"semver_compare": {2, 2, concrete},
-}
-
-var methodSignatures = map[string]signature{
-	"contains": {1, 1, boolean}, "endsWith": {1, 1, boolean}, "matches": {1, 1, boolean}, "size": {0, 0, concrete}, "startsWith": {1, 1, boolean},
-	"getDate": {0, 1, concrete}, "getDayOfMonth": {0, 1, concrete}, "getDayOfWeek": {0, 1, concrete}, "getDayOfYear": {0, 1, concrete},
-	"getFullYear": {0, 1, concrete}, "getHours": {0, 1, concrete}, "getMilliseconds": {0, 1, concrete}, "getMinutes": {0, 1, concrete},
-	"getMonth": {0, 1, concrete}, "getSeconds": {0, 1, concrete},
-}
-
-// typeNames are the names of types, which are values, too.
-var typeNames = []string{"bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint"}
-
-// reservedWords cannot be used as names.
-var reservedWords = []string{
-	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace", "null",
-	"package", "return", "true", "var", "void", "while",
-}
-
-// CheckRule returns an error if a rule is not a boolean CEL expression over the variable
-// properties.
-func CheckRule(rule string) error {
+// Compile returns the program of a rule. The error names the line and the column of the first
+// fault, in characters.
+func Compile(rule string) (cel.Program, error) {
 	if len(rule) > maxRuleBytes {
-		return errors.New("the expression is longer than 64 KiB")
+		return nil, errors.New("the expression is longer than 64 KiB")
 	}
 
-	tokens, err := scanTokens(rule)
+	env, err := environment()
 	if err != nil {
-		return err
+		return nil, err
 	}
 
-	p := &parser{tokens: tokens, variables: map[string][]valueKind{"properties": {propertyList}}}
-	result, err := p.parseExpression()
-	if err == nil && p.peekToken().text != "" {
-		err = p.unexpectedTokenError()
+	ast, issues := env.Compile(rule)
+	if err := firstFault(issues); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return err
-	}
-	if result != boolean && result != unsure {
-		return errors.New("cel expressions must have type Bool")
+	if !ast.OutputType().IsExactType(cel.BoolType) {
+		return nil, errors.New("cel expressions must have type Bool")
 	}
 
-	return nil
+	return env.Program(ast, cel.CostLimit(maxEvaluationCost), cel.EvalOptions(cel.OptOptimize))
 }
 
-// parser parses an expression and determines its kind.
-type parser struct {
-	tokens   []token
-	position int
-	depth    int
-	// variables are the variables in scope. The last kind of a name is that of the
-	// innermost scope.
-	variables map[string][]valueKind
+// firstFault returns the first of the issues as an error on one line, or nil.
+func firstFault(issues *cel.Issues) error {
+	faults := issues.Errors()
+	if len(faults) == 0 {
+		return nil
+	}
+
+	message := strings.Map(replaceControlCharacter, faults[0].Message)
+	if len(message) > maxMessageBytes {
+		message = strings.ToValidUTF8(message[:maxMessageBytes], "") + "…"
+	}
+
+	// The limits of the library have no location. Locations start at line 1 and column 0, and
+	// the location of the end of an empty rule is column -1.
+	location := faults[0].Location
+	if location.Line() < 1 {
+		return errors.New(message)
+	}
+
+	return fmt.Errorf("line %d, column %d: %s", location.Line(), max(location.Column(), 0)+1, message)
 }
 
-func (p *parser) peekToken() token { return p.tokens[p.position] }
-
-// acceptSymbol consumes the next token if it is one of the texts, and reports whether it
-// is.
-func (p *parser) acceptSymbol(texts ...string) bool {
-	if t := p.peekToken(); t.class == symbol && slices.Contains(texts, t.text) {
-		p.position++
-		return true
+func replaceControlCharacter(r rune) rune {
+	if unicode.IsControl(r) {
+		return ' '
 	}
-	return false
-}
-
-func (p *parser) expectSymbol(text string) error {
-	if !p.acceptSymbol(text) {
-		return p.unexpectedTokenError()
-	}
-	return nil
-}
-
-func (p *parser) unexpectedTokenError() error {
-	t := p.peekToken()
-	if t.text == "" {
-		return t.errorAtToken("the expression ends too early")
-	}
-	return t.errorAtToken("unexpected %s", t.text)
-}
-
-// checkCondition returns an error for an operand that cannot be boolean.
-func checkCondition(t token, k valueKind) error {
-	if k == concrete || k == propertyList || k == property {
-		return t.errorAtToken("%s: the operand is not a boolean", t.text)
-	}
-	return nil
-}
-
-// parseExpression parses: or ["?" or ":" expression].
-func (p *parser) parseExpression() (valueKind, error) {
-	if p.depth++; p.depth > maxNestingDepth {
-		return 0, p.peekToken().errorAtToken("the expression is nested deeper than %d levels", maxNestingDepth)
-	}
-	defer func() { p.depth-- }()
-	result, err := p.parseBinary(0)
-	question := p.peekToken()
-	if err != nil || !p.acceptSymbol("?") {
-		return result, err
-	}
-	if err := checkCondition(question, result); err != nil {
-		return 0, err
-	}
-
-	first, err := p.parseBinary(0)
-	if err != nil {
-		return 0, err
-	}
-	if err := p.expectSymbol(":"); err != nil {
-		return 0, err
-	}
-
-	second, err := p.parseExpression()
-	if err != nil || first != second {
-		return unsure, err
-	}
-
-	return first, nil
-}
-
-// operators are the binary operators with their result, the loosest first.
-var operators = []struct {
-	texts  []string
-	result valueKind
-}{
-	{[]string{"||"}, boolean},
-	{[]string{"&&"}, boolean},
-	{[]string{"<", "<=", ">", ">=", "==", "!=", "in"}, boolean},
-	{[]string{"+", "-"}, unsure}, // the type depends on the operands
-	{[]string{"*", "/", "%"}, concrete},
-}
-
-// parseBinary parses operands with operators of a level and tighter ones between them.
-func (p *parser) parseBinary(level int) (valueKind, error) {
-	if level == len(operators) {
-		return p.parseUnary()
-	}
-
-	left, err := p.parseBinary(level + 1)
-	for err == nil {
-		operator := p.peekToken()
-		if !p.acceptSymbol(operators[level].texts...) {
-			return left, nil
-		}
-
-		var right valueKind
-		if right, err = p.parseBinary(level + 1); err != nil {
-			break
-		}
-
-		for _, operand := range []valueKind{left, right} {
-			if level < 2 && err == nil {
-				err = checkCondition(operator, operand)
-			}
-		}
-
-		left = operators[level].result
-	}
-
-	return 0, err
-}
-
-// parseUnary parses: {"!"} member | {"-"} member. Like the library, it drops pairs of "!"
-// without a check of the operand.
-func (p *parser) parseUnary() (valueKind, error) {
-	sign := p.peekToken()
-	n := 0
-	for p.acceptSymbol("!") {
-		n++
-	}
-
-	if n > 0 {
-		operand, err := p.parseMember()
-		if err != nil || n%2 == 0 {
-			return operand, err
-		}
-		return boolean, checkCondition(sign, operand)
-	}
-
-	for p.acceptSymbol("-") {
-		n++
-	}
-
-	operand, err := p.parseMember()
-	if n > 0 {
-		operand = unsure
-	}
-
-	return operand, err
-}
-
-// parseMember parses: primary {"." name ["(" arguments ")"] | "[" expression "]"}.
-func (p *parser) parseMember() (valueKind, error) {
-	result, err := p.parsePrimary()
-	for err == nil {
-		switch {
-		case p.acceptSymbol("."):
-			result, err = p.parseSelection(result)
-		case p.acceptSymbol("["):
-			if _, err = p.parseExpression(); err == nil {
-				err = p.expectSymbol("]")
-			}
-			result = elementKind(result)
-		default:
-			return result, nil
-		}
-	}
-
-	return 0, err
-}
-
-// parseSelection parses what follows a dot.
-func (p *parser) parseSelection(of valueKind) (valueKind, error) {
-	name := p.peekToken()
-	if name.class != identifier {
-		return 0, p.unexpectedTokenError()
-	}
-
-	p.position++
-	if !p.acceptSymbol("(") {
-		return fieldKind(of), nil
-	}
-	if slices.Contains(comprehensions, name.text) && p.isComprehension() {
-		return p.parseComprehension(name, of)
-	}
-
-	n, err := p.parseArguments(")")
-	if err != nil {
-		return 0, err
-	}
-
-	return checkCall(name, methodSignatures, n)
-}
-
-// elementKind returns the kind of an element of a value.
-func elementKind(of valueKind) valueKind {
-	switch of {
-	case propertyList:
-		return property
-	case property, dynamic:
-		return dynamic
-	}
-	return unsure
-}
-
-// fieldKind returns the kind of a field of a value.
-func fieldKind(of valueKind) valueKind {
-	if of == property || of == dynamic {
-		return dynamic
-	}
-	return unsure
-}
-
-// checkCall returns the result of a call with n arguments, or an error if there is no such
-// function.
-func checkCall(name token, known map[string]signature, n int) (valueKind, error) {
-	c, ok := known[name.text]
-	if !ok {
-		return 0, name.errorAtToken("there is no function %s", name.text)
-	}
-	if n < c.least || n > c.most {
-		return 0, name.errorAtToken("%s does not take %d arguments", name.text, n)
-	}
-	return c.result, nil
-}
-
-// comprehensions are methods whose first argument is a variable name. Their other arguments
-// are evaluated for each element.
-var comprehensions = []string{"all", "exists", "existsOne", "exists_one", "filter", "map"}
-
-// isComprehension reports whether the next arguments are those of a comprehension: a name
-// and one or two more. With another number of arguments, it is a call of a method.
-func (p *parser) isComprehension() bool {
-	return p.peekToken().class == identifier && p.tokens[p.position+1].text == ","
-}
-
-// parseComprehension parses the arguments of a comprehension.
-func (p *parser) parseComprehension(macro token, over valueKind) (valueKind, error) {
-	variable := p.peekToken()
-	p.position += 2
-	if slices.Contains(reservedWords, variable.text) {
-		return 0, variable.errorAtToken("%s is reserved", variable.text)
-	}
-
-	p.variables[variable.text] = append(p.variables[variable.text], elementKind(over))
-	defer func() {
-		kinds := p.variables[variable.text]
-		p.variables[variable.text] = kinds[:len(kinds)-1]
-	}()
-	steps := []valueKind{}
-	for {
-		step, err := p.parseExpression()
-		if err != nil {
-			return 0, err
-		}
-		if steps = append(steps, step); !p.acceptSymbol(",") {
-			break
-		}
-	}
-
-	if err := p.expectSymbol(")"); err != nil {
-		return 0, err
-	}
-	if len(steps) > 1 && (macro.text != "map" || len(steps) > 2) {
-		return 0, macro.errorAtToken("%s does not take %d arguments", macro.text, len(steps)+1)
-	}
-
-	if macro.text != "map" || len(steps) == 2 {
-		if err := checkCondition(macro, steps[0]); err != nil {
-			return 0, err
-		}
-	}
-
-	switch {
-	case macro.text == "map":
-		return concrete, nil
-	case macro.text != "filter":
-		return boolean, nil
-	case over == propertyList:
-		return propertyList, nil
-	default:
-		return concrete, nil
-	}
+	return r
 }

@@ -144,7 +144,7 @@ func checkConstraint(raw json.RawMessage, found *findings) error {
 	case value.CEL.Rule == "":
 		found.add(Error, "The CEL expression is missing")
 	default:
-		if err := constraint.CheckRule(value.CEL.Rule); err != nil {
+		if _, err := constraint.Compile(value.CEL.Rule); err != nil {
 			found.add(Error, "Invalid CEL expression: %s", err)
 		}
 	}

@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 		{"constraint: unknown", fbc.PropertyConstraint, `{"weather":"good"}`, `unknown field "weather"`},
 		{"constraint: no parts", fbc.PropertyConstraint, `{"all":{"constraints":[]}}`, "need at least one constraint"},
 		{"constraint: a bad part", fbc.PropertyConstraint, `{"all":{"constraints":[{"cel":{"rule":"true"}},{"cel":{"rule":"1"}}]}}`, "constraint 1: cel: cel expressions must have type Bool"},
-		{"constraint: a rule of a wrong type", fbc.PropertyConstraint, `{"cel":{"rule":"'a' + 1 == 2"}}`, "cel: ERROR: <input>:1:5: found no matching overload"},
+		{"constraint: a rule of a wrong type", fbc.PropertyConstraint, `{"cel":{"rule":"'a' + 1 == 2"}}`, "cel: line 1, column 5: found no matching overload"},
 		{"constraint: too deep", fbc.PropertyConstraint, deep, "nested deeper than 16 levels"},
 		{"constraint: too large", fbc.PropertyConstraint, `{"failureMessage":"` + strings.Repeat("x", 64<<10) + `"}`, "at most 65536 are allowed"},
 	} {
