@@ -84,7 +84,7 @@ func measureOpm(ctx context.Context, dir string, runs int) error {
 // measureCommand measures one opm command. The output is discarded. If bytes, the size of the
 // input, is not zero, it also prints the rate.
 func measureCommand(ctx context.Context, runs int, what string, bytes int64, args ...string) error {
-	var seconds, rate, cpu, peak samples
+	var seconds, rate, cpu, peak, anonymous samples
 	for range runs {
 		u, err := measureUsage(ctx, args)
 		if err != nil {
@@ -95,6 +95,7 @@ func measureCommand(ctx context.Context, runs int, what string, bytes int64, arg
 		rate = append(rate, float64(bytes)/1e6/u.seconds)
 		cpu = append(cpu, u.cpu)
 		peak = append(peak, u.peak)
+		anonymous = append(anonymous, u.anonymous)
 	}
 
 	seconds.printSummary(what, "s", 3)
@@ -103,12 +104,13 @@ func measureCommand(ctx context.Context, runs int, what string, bytes int64, arg
 	}
 
 	cpu.printSummary("  processor time", "s", 3)
+	anonymous.printSummary("  peak anonymous memory", "MB", 0)
 	peak.printSummary("  peak memory", "MB", 0)
 	return nil
 }
 
-// usage is the time in seconds and the peak memory in MB of a program.
-type usage struct{ seconds, cpu, peak float64 }
+// usage is the time in seconds and the peak memory in MB of a program, in total and anonymous.
+type usage struct{ seconds, cpu, peak, anonymous float64 }
 
 // measureUsage runs opm once.
 func measureUsage(ctx context.Context, args []string) (usage, error) {
@@ -129,11 +131,12 @@ func measureUsage(ctx context.Context, args []string) (usage, error) {
 	}
 
 	u := usage{seconds: secondsSince(began)}
-	if _, err := fmt.Fscan(reader, &u.peak, &u.cpu); err != nil {
+	if _, err := fmt.Fscan(reader, &u.peak, &u.anonymous, &u.cpu); err != nil {
 		return usage{}, fmt.Errorf("reading what it took: %w", err)
 	}
 
 	u.peak = u.peak * 1024 / 1e6
+	u.anonymous = u.anonymous * 1024 / 1e6
 	return u, nil
 }
 
