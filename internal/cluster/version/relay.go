@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -36,7 +37,7 @@ func (r *eventRelay) NeedLeaderElection() bool { return true }
 func (r *eventRelay) Start(ctx context.Context) error {
 	var last statusOutline
 	var due <-chan time.Time
-	bucket := tokenBucket{tokens: maxProgressBurst, filled: r.clock.Now()}
+	limiter := rate.NewLimiter(rate.Every(minProgressInterval), maxProgressBurst)
 	for {
 		isDue := true
 		select {
@@ -54,7 +55,8 @@ func (r *eventRelay) Start(ctx context.Context) error {
 			if due != nil {
 				continue
 			}
-			if wait := bucket.reserveToken(r.clock.Now()); wait > 0 {
+			now := r.clock.Now()
+			if wait := limiter.ReserveN(now, 1).DelayFrom(now); wait > 0 {
 				due, isDue = r.clock.After(wait), false
 			}
 		}
@@ -81,22 +83,4 @@ type statusOutline struct {
 
 func newStatusOutline(s worker.Status) statusOutline {
 	return statusOutline{generation: s.Generation, image: s.Actual.Image, reconciling: s.Reconciling, isFailing: s.Failure != nil}
-}
-
-// tokenBucket is a rate limiter that allows bursts of maxProgressBurst, and one more event each
-// minProgressInterval.
-type tokenBucket struct {
-	tokens float64
-	filled time.Time
-}
-
-// reserveToken takes a token and returns how long to wait until it is available.
-func (b *tokenBucket) reserveToken(now time.Time) time.Duration {
-	b.tokens = min(maxProgressBurst, b.tokens+float64(now.Sub(b.filled))/float64(minProgressInterval))
-	b.filled = now
-	b.tokens--
-	if b.tokens >= 0 {
-		return 0
-	}
-	return time.Duration(-b.tokens * float64(minProgressInterval))
 }

@@ -13,21 +13,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker"
 )
 
-func TestTokenBucket(t *testing.T) {
-	now := start.Time
-	b := tokenBucket{tokens: maxProgressBurst, filled: now}
-	for i, want := range []time.Duration{0, 0, 15 * time.Second, 30 * time.Second} {
-		if got := b.reserveToken(now); got != want {
-			t.Errorf("number %d waits %s, not %s", i, got, want)
-		}
-	}
-
-	b = tokenBucket{tokens: 0, filled: now}
-	if got := b.reserveToken(now.Add(time.Hour)); got != 0 || b.tokens != maxProgressBurst-1 {
-		t.Errorf("after an hour it waits %s, and %v are left", got, b.tokens)
-	}
-}
-
 // Important changes are relayed at once; progress is delayed and then relayed.
 func TestEventRelay(t *testing.T) {
 	var status atomic.Pointer[worker.Status]
