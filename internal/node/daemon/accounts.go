@@ -27,10 +27,13 @@ type account struct {
 	home     string
 }
 
-// readAccounts returns the users or groups of the node. Without the file there is only root.
-func (d *disk) readAccounts(file string) (map[string]account, error) {
+// accounts are the users and groups of a node, which own its files.
+type accounts struct{ disk *disk }
+
+// read returns the users or groups of the node. Without the file there is only root.
+func (a accounts) read(file string) (map[string]account, error) {
 	found := map[string]account{"root": {home: "/root"}}
-	data, err := d.readFile(file, maxAccountsFileSize)
+	data, err := a.disk.readFile(file, maxAccountsFileSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return found, nil
 	}
@@ -46,37 +49,37 @@ func (d *disk) readAccounts(file string) (map[string]account, error) {
 			continue
 		}
 
-		a := account{}
-		a.uid, err = strconv.Atoi(fields[2])
+		known := account{}
+		known.uid, err = strconv.Atoi(fields[2])
 		if err != nil {
 			continue
 		}
 		if file == passwdFile && len(fields) >= 6 {
-			a.gid, err = strconv.Atoi(fields[3])
-			a.home = fields[5]
+			known.gid, err = strconv.Atoi(fields[3])
+			known.home = fields[5]
 		}
 		if err == nil {
-			found[fields[0]] = a
+			found[fields[0]] = known
 		}
 	}
 
 	return found, nil
 }
 
-// configItems returns the files and links of a configuration, with owners of this node, in the order in which they
+// resolveItems returns the files and links of a configuration, with owners of this node, in the order in which they
 // are written.
-func (d *disk) configItems(c *config.Ignition) ([]item, error) {
+func (a accounts) resolveItems(c *config.Ignition) ([]item, error) {
 	entries, err := c.Entries()
 	if err != nil {
 		return nil, err
 	}
 
-	users, err := d.readAccounts(passwdFile)
+	users, err := a.read(passwdFile)
 	if err != nil {
 		return nil, err
 	}
 
-	groups, err := d.readAccounts(groupFile)
+	groups, err := a.read(groupFile)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,9 @@ type Daemon struct {
 	// Clock tells the time. Nil means the real one.
 	Clock clock.PassiveClock
 
-	disk *disk
+	disk      *disk
+	records   records
+	originals originals
 	// requestedDrain is the drain request of this process, and when it was made.
 	requestedDrain struct {
 		what  string
@@ -68,11 +70,10 @@ type Daemon struct {
 }
 
 func (d *Daemon) setDefaults() {
-	if d.disk != nil {
-		return
+	if d.disk == nil {
+		d.disk = &disk{root: d.Root, owners: os.Geteuid() == 0, lasting: true}
 	}
-
-	d.disk = &disk{root: d.Root, owners: os.Geteuid() == 0, lasting: true}
+	d.records, d.originals = records{d.disk}, originals{d.disk}
 	d.RuntimeUnit = cmp.Or(d.RuntimeUnit, DefaultRuntimeUnit)
 	if d.Clock == nil {
 		d.Clock = clock.RealClock{}
@@ -84,7 +85,7 @@ func (d *Daemon) setDefaults() {
 // the annotations of the node. It returns an error only when the node cannot be reported on.
 func (d *Daemon) Sync(ctx context.Context, node *corev1.Node) (time.Duration, error) {
 	d.setDefaults()
-	j, err := d.disk.loadJournal()
+	j, err := d.records.loadJournal()
 	if err != nil {
 		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
@@ -92,7 +93,7 @@ func (d *Daemon) Sync(ctx context.Context, node *corev1.Node) (time.Duration, er
 		return d.resumeUpdate(ctx, node, j)
 	}
 
-	current, err := d.disk.loadCurrentConfig()
+	current, err := d.records.loadCurrentConfig()
 	if err != nil {
 		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
@@ -114,7 +115,7 @@ func (d *Daemon) Sync(ctx context.Context, node *corev1.Node) (time.Duration, er
 // reportUpToDate reports that the node has its configuration, or that the files of the node have drifted from it.
 // Where the force file exists, it applies the configuration once more.
 func (d *Daemon) reportUpToDate(ctx context.Context, node *corev1.Node, current *applied) (time.Duration, error) {
-	force, err := d.disk.consumeForceFile()
+	force, err := d.records.consumeForceFile()
 	if err != nil {
 		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
@@ -123,7 +124,7 @@ func (d *Daemon) reportUpToDate(ctx context.Context, node *corev1.Node, current 
 		return d.startUpdate(ctx, node, &journal{Phase: phaseApply, From: current, To: *current})
 	}
 
-	why, err := d.disk.findDrift(current)
+	why, err := current.findDrift(d.disk)
 	if err != nil || why != "" {
 		return driftResyncInterval, d.reportDegraded(ctx, node, driftError(current, why, err))
 	}
@@ -198,12 +199,12 @@ func (d *Daemon) beginUpdate(ctx context.Context, node *corev1.Node, current *ap
 	if err := d.reportWorking(ctx, node, desired); err != nil {
 		return 0, err
 	}
-	if _, err := d.disk.consumeForceFile(); err != nil {
+	if _, err := d.records.consumeForceFile(); err != nil {
 		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 
 	if current != nil && current.Name == "" {
-		if err := d.disk.recordAsWrittenByFirstBoot(current); err != nil {
+		if err := d.originals.recordAsWrittenByFirstBoot(current); err != nil {
 			return updateRetryInterval, d.reportDegraded(ctx, node, err)
 		}
 	}
@@ -214,10 +215,10 @@ func (d *Daemon) beginUpdate(ctx context.Context, node *corev1.Node, current *ap
 // validateBeforeUpdate returns an error when the files of the node have drifted from its configuration. It does not
 // validate a configuration of the first boot, nor when the force file exists.
 func (d *Daemon) validateBeforeUpdate(current *applied) error {
-	if current.configName() == "" || d.disk.isValidationSkipped() {
+	if current.configName() == "" || d.records.isValidationSkipped() {
 		return nil
 	}
-	if why, err := d.disk.findDrift(current); err != nil || why != "" {
+	if why, err := current.findDrift(d.disk); err != nil || why != "" {
 		return driftError(current, why, err)
 	}
 	return nil
@@ -243,7 +244,7 @@ func (d *Daemon) compareConfigs(current *applied, wanted *mcfgv1.MachineConfig) 
 		return nil, nil, err
 	}
 
-	_, err = d.disk.configItems(ignition)
+	_, err = accounts{d.disk}.resolveItems(ignition)
 	return change, nil, err
 }
 
@@ -310,7 +311,7 @@ func (d *Daemon) reportWorking(ctx context.Context, node *corev1.Node, desired s
 
 // startUpdate saves the journal of an update and runs it.
 func (d *Daemon) startUpdate(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
-	if err := d.disk.saveRecord(journalFile, j); err != nil {
+	if err := d.records.save(journalFile, j); err != nil {
 		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 	return d.resumeUpdate(ctx, node, j)
@@ -337,7 +338,7 @@ func (d *Daemon) resumeUpdate(ctx context.Context, node *corev1.Node, j *journal
 			return updateRetryInterval, d.reportDegraded(ctx, node, err)
 		}
 		j.Phase = phaseReboot
-		if err := d.disk.saveRecord(journalFile, j); err != nil {
+		if err := d.records.save(journalFile, j); err != nil {
 			return updateRetryInterval, d.reportDegraded(ctx, node, err)
 		}
 		return d.ensureRebooted(ctx, node, j)
@@ -369,11 +370,11 @@ func (d *Daemon) ensureRebooted(ctx context.Context, node *corev1.Node, j *journ
 
 // finishUpdate verifies the files of the node, records the configuration as current, and reports it.
 func (d *Daemon) finishUpdate(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
-	why, err := d.disk.findDrift(&j.To)
+	why, err := j.To.findDrift(d.disk)
 	if err != nil || why != "" {
 		return d.handleDriftAfterUpdate(ctx, node, j, driftError(&j.To, why, err))
 	}
-	if err := d.disk.saveRecord(currentFile, &j.To); err != nil {
+	if err := d.records.save(currentFile, &j.To); err != nil {
 		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 	if err := d.disk.removePath(journalFile); err != nil {
@@ -387,7 +388,7 @@ func (d *Daemon) finishUpdate(ctx context.Context, node *corev1.Node, j *journal
 // handleDriftAfterUpdate handles files that were changed between the update and its verification. The node stays
 // degraded until the change is undone, the force file skips the validation, or another configuration is desired.
 func (d *Daemon) handleDriftAfterUpdate(ctx context.Context, node *corev1.Node, j *journal, why error) (time.Duration, error) {
-	force, err := d.disk.consumeForceFile()
+	force, err := d.records.consumeForceFile()
 	if err != nil {
 		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}

@@ -148,6 +148,12 @@ func temporaryOf(name string) string {
 	return path.Join(path.Dir(name), ".mcd-"+hex.EncodeToString(sum[:8])+".tmp")
 }
 
+// exists reports whether there is anything at a path.
+func (d *disk) exists(p string) bool {
+	_, err := d.root.Lstat(relativeToRoot(p))
+	return err == nil
+}
+
 // syncFolder flushes a folder to disk.
 func (d *disk) syncFolder(folder string) error {
 	if !d.lasting {

@@ -54,19 +54,14 @@ func (d *Daemon) firstBootConfig(ctx context.Context) (*applied, error) {
 
 // recordAsWrittenByFirstBoot records that the first boot created the files of a configuration. They are removed when
 // they leave the configuration.
-func (d *disk) recordAsWrittenByFirstBoot(a *applied) error {
-	ignition, err := a.parseIgnition()
-	if err != nil {
-		return err
-	}
-
-	items, err := d.configItems(ignition)
+func (o originals) recordAsWrittenByFirstBoot(a *applied) error {
+	items, err := a.resolveItems(o.disk)
 	if err != nil {
 		return err
 	}
 
 	for _, it := range items {
-		if err := d.writeOriginalRecord(original{Path: it.path, Kind: originalNone}); err != nil {
+		if err := o.writeRecord(original{Path: it.path, Kind: originalNone}); err != nil {
 			return err
 		}
 	}

@@ -74,9 +74,9 @@ func (m *machine) Run(ctx context.Context, name string, args ...string) error {
 }
 
 // BootID implements Host.
-func (m *machine) BootID() (string, error) { return m.disk.bootID() }
+func (m *machine) BootID() (string, error) { return readBootID(m.disk) }
 
-func (d *disk) bootID() (string, error) {
+func readBootID(d *disk) (string, error) {
 	data, err := d.readFile(bootIDFile, maxBootIDLength)
 	if err != nil {
 		return "", fmt.Errorf("reading which start of the machine this is: %w", err)
@@ -138,12 +138,12 @@ func (s *simulated) simulateBoot() error {
 
 // BootID returns the ID of the last simulated boot.
 func (s *simulated) BootID() (string, error) {
-	id, err := s.disk.bootID()
+	id, err := readBootID(s.disk)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := s.simulateBoot(); err != nil {
 			return "", err
 		}
-		id, err = s.disk.bootID()
+		id, err = readBootID(s.disk)
 	}
 
 	return id, err

@@ -59,6 +59,32 @@ func (a *applied) parseIgnition() (*config.Ignition, error) {
 	return config.Parse(a.Spec.Config.Raw)
 }
 
+// resolveItems returns the files and links of the configuration, with owners of this node.
+func (a *applied) resolveItems(d *disk) ([]item, error) {
+	ignition, err := a.parseIgnition()
+	if err != nil {
+		return nil, err
+	}
+	return accounts{d}.resolveItems(ignition)
+}
+
+// findDrift returns the first difference between the files of the node and the configuration; empty when there is
+// none.
+func (a *applied) findDrift(d *disk) (string, error) {
+	items, err := a.resolveItems(d)
+	if err != nil {
+		return "", err
+	}
+
+	for _, it := range items {
+		if why := d.describeDifference(it); why != "" {
+			return why, nil
+		}
+	}
+
+	return "", nil
+}
+
 // phase is the phase of an update.
 type phase string
 
@@ -85,18 +111,21 @@ type journal struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// saveRecord writes a record of the daemon as JSON.
-func (d *disk) saveRecord(file string, record any) error {
+// records are the files in which the daemon keeps its state, and the force file.
+type records struct{ disk *disk }
+
+// save writes a record of the daemon as JSON.
+func (r records) save(file string, record any) error {
 	data, err := json.Marshal(record)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	return d.writeItem(item{path: file, content: data, mode: 0o600})
+	return r.disk.writeItem(item{path: file, content: data, mode: 0o600})
 }
 
-// loadRecord reads a record of the daemon. It returns false when there is none.
-func (d *disk) loadRecord(file string, record any) (bool, error) {
-	data, err := d.readFile(file, maxRecord)
+// load reads a record of the daemon. It returns false when there is none.
+func (r records) load(file string, record any) (bool, error) {
+	data, err := r.disk.readFile(file, maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -111,9 +140,9 @@ func (d *disk) loadRecord(file string, record any) (bool, error) {
 }
 
 // loadCurrentConfig returns the configuration that the node has; nil when it has none.
-func (d *disk) loadCurrentConfig() (*applied, error) {
+func (r records) loadCurrentConfig() (*applied, error) {
 	var a applied
-	ok, err := d.loadRecord(currentFile, &a)
+	ok, err := r.load(currentFile, &a)
 	if !ok {
 		return nil, err
 	}
@@ -121,9 +150,9 @@ func (d *disk) loadCurrentConfig() (*applied, error) {
 }
 
 // loadJournal returns the journal of the update that is not complete; nil when there is none.
-func (d *disk) loadJournal() (*journal, error) {
+func (r records) loadJournal() (*journal, error) {
 	var j journal
-	ok, err := d.loadRecord(journalFile, &j)
+	ok, err := r.load(journalFile, &j)
 	if !ok {
 		return nil, err
 	}
@@ -131,17 +160,14 @@ func (d *disk) loadJournal() (*journal, error) {
 }
 
 // isValidationSkipped reports whether the force file exists, which skips the validation of the present state.
-func (d *disk) isValidationSkipped() bool {
-	_, err := d.root.Lstat(relativeToRoot(forceFile))
-	return err == nil
-}
+func (r records) isValidationSkipped() bool { return r.disk.exists(forceFile) }
 
 // consumeForceFile removes the force file, and reports whether it existed.
-func (d *disk) consumeForceFile() (bool, error) {
-	if !d.isValidationSkipped() {
+func (r records) consumeForceFile() (bool, error) {
+	if !r.isValidationSkipped() {
 		return false, nil
 	}
-	return true, d.removePath(forceFile)
+	return true, r.disk.removePath(forceFile)
 }
 
 // newApplied returns the record of a MachineConfig.

@@ -40,38 +40,38 @@ const (
 	originalLink originalKind = "link"
 )
 
+// originals writes files, and keeps a record of what was there before the daemon wrote them.
+type originals struct{ disk *disk }
+
 func originalRecordPath(p string) string {
 	sum := sha256.Sum256([]byte(p))
 	return path.Join(originalsFolder, hex.EncodeToString(sum[:])+".json")
 }
 
-// hasOriginalRecord reports whether there is a record for a path.
-func (d *disk) hasOriginalRecord(p string) bool {
-	_, err := d.root.Lstat(relativeToRoot(originalRecordPath(p)))
-	return err == nil
-}
+// hasRecord reports whether there is a record for a path.
+func (o originals) hasRecord(p string) bool { return o.disk.exists(originalRecordPath(p)) }
 
-// recordOriginal records what is at a path, unless there is a record.
-func (d *disk) recordOriginal(p string) error {
-	if d.hasOriginalRecord(p) {
+// record records what is at a path, unless there is a record.
+func (o originals) record(p string) error {
+	if o.hasRecord(p) {
 		return nil
 	}
 
-	o := original{Path: p, Kind: originalNone}
-	info, err := d.root.Lstat(relativeToRoot(p))
+	found := original{Path: p, Kind: originalNone}
+	info, err := o.disk.root.Lstat(relativeToRoot(p))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("looking at %s: %w", p, err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		o.Kind = originalLink
-		if o.Link, err = d.root.Readlink(relativeToRoot(p)); err != nil {
+		found.Kind = originalLink
+		if found.Link, err = o.disk.root.Readlink(relativeToRoot(p)); err != nil {
 			return fmt.Errorf("looking at %s: %w", p, err)
 		}
 	case info.Mode().IsRegular():
-		o.Kind, o.Mode = originalFile, permissionBits(info)
-		o.UID, o.GID, _ = ownerOf(info)
-		if o.Content, err = d.readFile(p, maxOriginalSize); err != nil {
+		found.Kind, found.Mode = originalFile, permissionBits(info)
+		found.UID, found.GID, _ = ownerOf(info)
+		if found.Content, err = o.disk.readFile(p, maxOriginalSize); err != nil {
 			return fmt.Errorf("keeping what %s was: %w", p, err)
 		}
 
@@ -79,20 +79,20 @@ func (d *disk) recordOriginal(p string) error {
 		return fmt.Errorf("%s is to be a file, and is a %s", p, fileTypeName(info))
 	}
 
-	return d.writeOriginalRecord(o)
+	return o.writeRecord(found)
 }
 
-// writeOriginalRecord writes the record of an original, unless there is one.
-func (d *disk) writeOriginalRecord(o original) error {
-	if d.hasOriginalRecord(o.Path) {
+// writeRecord writes the record of an original, unless there is one.
+func (o originals) writeRecord(found original) error {
+	if o.hasRecord(found.Path) {
 		return nil
 	}
 
-	data, err := json.Marshal(o)
+	data, err := json.Marshal(found)
 	if err != nil {
-		return fmt.Errorf("keeping what %s was: %w", o.Path, err)
+		return fmt.Errorf("keeping what %s was: %w", found.Path, err)
 	}
-	return d.writeItem(item{path: originalRecordPath(o.Path), content: data, mode: 0o600})
+	return o.disk.writeItem(item{path: originalRecordPath(found.Path), content: data, mode: 0o600})
 }
 
 func fileTypeName(info fs.FileInfo) string {
@@ -104,10 +104,10 @@ func fileTypeName(info fs.FileInfo) string {
 	return "special file"
 }
 
-// restoreUnwantedOriginals restores the original at each path that the daemon has written and that is no longer in
+// restoreUnwanted restores the original at each path that the daemon has written and that is no longer in
 // the configuration.
-func (d *disk) restoreUnwantedOriginals(wanted map[string]bool) error {
-	folder, err := d.root.Open(relativeToRoot(originalsFolder))
+func (o originals) restoreUnwanted(wanted map[string]bool) error {
+	folder, err := o.disk.root.Open(relativeToRoot(originalsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -128,23 +128,23 @@ func (d *disk) restoreUnwantedOriginals(wanted map[string]bool) error {
 
 		record := path.Join(originalsFolder, name)
 		// JSON encodes the content in base64, which is longer by a third.
-		data, err := d.readFile(record, 2*maxOriginalSize)
+		data, err := o.disk.readFile(record, 2*maxOriginalSize)
 		if err != nil {
 			return fmt.Errorf("reading what was there before: %w", err)
 		}
 
-		var o original
-		if err := json.Unmarshal(data, &o); err != nil || originalRecordPath(o.Path) != record {
+		var found original
+		if err := json.Unmarshal(data, &found); err != nil || originalRecordPath(found.Path) != record {
 			return fmt.Errorf("reading what was there before: %s is damaged", record)
 		}
-		if wanted[o.Path] {
+		if wanted[found.Path] {
 			continue
 		}
-		if err := d.restoreOriginal(&o); err != nil {
+		if err := o.restore(&found); err != nil {
 			return err
 		}
 		// Remove the record last, so that an interrupted restore is repeated.
-		if err := d.removePath(record); err != nil {
+		if err := o.disk.removePath(record); err != nil {
 			return err
 		}
 	}
@@ -152,33 +152,33 @@ func (d *disk) restoreUnwantedOriginals(wanted map[string]bool) error {
 	return nil
 }
 
-func (d *disk) restoreOriginal(o *original) error {
-	switch o.Kind {
+func (o originals) restore(found *original) error {
+	switch found.Kind {
 	case originalFile:
-		return d.writeItem(item{path: o.Path, content: o.Content, mode: o.Mode, uid: o.UID, gid: o.GID})
+		return o.disk.writeItem(item{path: found.Path, content: found.Content, mode: found.Mode, uid: found.UID, gid: found.GID})
 	case originalLink:
-		return d.writeItem(item{path: o.Path, link: o.Link})
+		return o.disk.writeItem(item{path: found.Path, link: found.Link})
 	}
-	return d.removePath(o.Path)
+	return o.disk.removePath(found.Path)
 }
 
 // writeItems writes the files of a configuration, and restores the originals of all other files that the daemon has
 // written.
-func (d *disk) writeItems(items []item) error {
+func (o originals) writeItems(items []item) error {
 	wanted := make(map[string]bool, len(items))
 	for _, it := range items {
 		wanted[it.path] = true
 	}
 
-	if err := d.restoreUnwantedOriginals(wanted); err != nil {
+	if err := o.restoreUnwanted(wanted); err != nil {
 		return err
 	}
 
 	for _, it := range items {
-		if err := d.recordOriginal(it.path); err != nil {
+		if err := o.record(it.path); err != nil {
 			return err
 		}
-		if err := d.writeItem(it); err != nil {
+		if err := o.disk.writeItem(it); err != nil {
 			return err
 		}
 	}

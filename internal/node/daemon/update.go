@@ -15,28 +15,6 @@ import (
 // rebootCommand reboots the machine.
 var rebootCommand = []string{"systemctl", "reboot"}
 
-// findDrift returns the first difference between the files of the node and a configuration; empty when there is
-// none.
-func (d *disk) findDrift(a *applied) (string, error) {
-	ignition, err := a.parseIgnition()
-	if err != nil {
-		return "", err
-	}
-
-	items, err := d.configItems(ignition)
-	if err != nil {
-		return "", err
-	}
-
-	for _, it := range items {
-		if why := d.describeDifference(it); why != "" {
-			return why, nil
-		}
-	}
-
-	return "", nil
-}
-
 // applyFilesAndUnits makes the files and units of the node those of a configuration. It is idempotent: after a
 // failure, call it again. commands are the errors of commands that failed after the files were written.
 func (d *Daemon) applyFilesAndUnits(ctx context.Context, from, to *applied) (commands, err error) {
@@ -50,13 +28,13 @@ func (d *Daemon) applyFilesAndUnits(ctx context.Context, from, to *applied) (com
 		return nil, err
 	}
 
-	items, err := d.disk.configItems(after)
+	items, err := accounts{d.disk}.resolveItems(after)
 	if err != nil {
 		return nil, err
 	}
 
 	commands = d.disableRemovedUnits(ctx, before, after)
-	if err := d.disk.writeItems(items); err != nil {
+	if err := d.originals.writeItems(items); err != nil {
 		return commands, err
 	}
 
@@ -88,7 +66,7 @@ func (d *Daemon) disableRemovedUnits(ctx context.Context, before, after *config.
 		if !was[u.Name] || is[u.Name] {
 			continue
 		}
-		if _, err := d.disk.root.Lstat(relativeToRoot(config.UnitPath(u.Name))); err != nil && u.Contents != nil && *u.Contents != "" {
+		if !d.disk.exists(config.UnitPath(u.Name)) && u.Contents != nil && *u.Contents != "" {
 			continue // An earlier attempt disabled it and removed its file.
 		}
 		if err := d.runCommand(ctx, "systemctl", "disable", u.Name); err != nil {
@@ -188,7 +166,7 @@ func (d *Daemon) applyOrRollBack(ctx context.Context, j *journal) (*journal, err
 		}
 
 		j.Phase, j.Reason = phaseRollBack, err.Error()
-		if err := d.disk.saveRecord(journalFile, j); err != nil {
+		if err := d.records.save(journalFile, j); err != nil {
 			return j, fmt.Errorf("%s; and that could not be written down: %w", j.Reason, err)
 		}
 	}
