@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,6 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	operatorv1 "github.com/mainstay-dev/mainstay/api/operator/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/config"
-	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
 const (
@@ -56,11 +54,9 @@ type Daemon struct {
 	disk      *disk
 	records   records
 	originals originals
-	// requestedDrain is the drain request of this process, and when it was made.
-	requestedDrain struct {
-		what  string
-		since time.Time
-	}
+	updater   updater
+
+	requestedDrain drainRequest
 	// lastFailure is the last update that failed: its configuration, time and reason.
 	lastFailure struct {
 		config string
@@ -74,6 +70,7 @@ func (d *Daemon) setDefaults() {
 		d.disk = &disk{root: d.Root, owners: os.Geteuid() == 0, lasting: true}
 	}
 	d.records, d.originals = records{d.disk}, originals{d.disk}
+	d.updater = updater{originals: d.originals, system: system{disk: d.disk, host: d.Host}}
 	d.RuntimeUnit = cmp.Or(d.RuntimeUnit, DefaultRuntimeUnit)
 	if d.Clock == nil {
 		d.Clock = clock.RealClock{}
@@ -135,16 +132,6 @@ func (d *Daemon) reportUpToDate(ctx context.Context, node *corev1.Node, current 
 		mcfgv1.AnnotationReason:        "",
 		mcfgv1.AnnotationDesiredDrain:  uncordonRequest(node, current.configName()),
 	})
-}
-
-// uncordonRequest returns the drain annotation after an update: a request to uncordon the node if a drain was
-// requested before, and the present value otherwise.
-func uncordonRequest(node *corev1.Node, current string) string {
-	asked := node.Annotations[mcfgv1.AnnotationDesiredDrain]
-	if !strings.HasPrefix(asked, mcfgv1.DrainPrefix) {
-		return asked
-	}
-	return mcfgv1.UncordonPrefix + cmp.Or(current, strings.TrimPrefix(asked, mcfgv1.DrainPrefix))
 }
 
 // driftError returns the error for a node whose files differ from its configuration, or cannot be compared with it.
@@ -263,41 +250,16 @@ func (d *Daemon) readDisruptionPolicy(ctx context.Context) (*config.Policy, erro
 // drained.
 func (d *Daemon) ensureDrained(ctx context.Context, node *corev1.Node, desired string) (time.Duration, error) {
 	ask := mcfgv1.DrainPrefix + desired
-	if node.Annotations[mcfgv1.AnnotationDesiredDrain] == ask && node.Annotations[mcfgv1.AnnotationLastAppliedDrain] == ask {
-		d.requestedDrain.what = ""
+	if isDrained(node, ask) {
+		d.requestedDrain = drainRequest{}
 		return 0, nil
 	}
+
+	now := d.Clock.Now()
 	if d.requestedDrain.what != ask {
-		d.requestedDrain.what, d.requestedDrain.since = ask, d.Clock.Now()
+		d.requestedDrain = drainRequest{what: ask, since: now}
 	}
-	return drainRetryInterval, d.patchAnnotations(ctx, node, d.drainAnnotations(node, ask, desired))
-}
-
-// drainAnnotations returns the annotations of a node with a requested drain that is not complete. The drain
-// controller writes into the reason what blocks the drain. The daemon therefore clears only older reasons, and
-// sets one only when the drain controller has not.
-func (d *Daemon) drainAnnotations(node *corev1.Node, ask, desired string) map[string]string {
-	since := d.requestedDrain.since
-	if started := pools.DrainStarted(node); !started.IsZero() && started.Before(since) {
-		since = started // before a restart of the daemon
-	}
-
-	changes := map[string]string{mcfgv1.AnnotationDesiredDrain: ask}
-	switch {
-	case d.Clock.Since(since) >= drainTimeout:
-		changes[mcfgv1.AnnotationState] = string(mcfgv1.NodeDegraded)
-		if node.Annotations[mcfgv1.AnnotationReason] == "" {
-			changes[mcfgv1.AnnotationReason] = fmt.Sprintf(
-				"failed to drain node: %s after 1 hour. The machine-config-controller does not say what keeps its pods: check that it runs", node.Name)
-		}
-	case d.lastFailure.config != desired:
-		changes[mcfgv1.AnnotationState] = string(mcfgv1.NodeWorking)
-		if node.Annotations[mcfgv1.AnnotationDesiredDrain] != ask || node.Annotations[mcfgv1.AnnotationState] != string(mcfgv1.NodeWorking) {
-			changes[mcfgv1.AnnotationReason] = ""
-		}
-	}
-
-	return changes
+	return drainRetryInterval, d.patchAnnotations(ctx, node, drainAnnotations(node, d.requestedDrain, now, d.lastFailure.config == desired))
 }
 
 // reportWorking reports that the node is being updated. A node that failed to update to this configuration before
@@ -347,6 +309,27 @@ func (d *Daemon) resumeUpdate(ctx context.Context, node *corev1.Node, j *journal
 	return d.finishUpdate(ctx, node, j)
 }
 
+// applyOrRollBack applies the update of a journal. When that fails, it restores the previous configuration and
+// returns why.
+func (d *Daemon) applyOrRollBack(ctx context.Context, j *journal) (*journal, error) {
+	if j.Phase == phaseApply {
+		err := d.updater.applyConfig(ctx, j)
+		if ctx.Err() != nil {
+			return j, ctx.Err() // The program ends; the next one resumes.
+		}
+		if err == nil {
+			return j, nil
+		}
+
+		j.Phase, j.Reason = phaseRollBack, err.Error()
+		if err := d.records.save(journalFile, j); err != nil {
+			return j, fmt.Errorf("%s; and that could not be written down: %w", j.Reason, err)
+		}
+	}
+
+	return j, d.updater.rollBack(ctx, j)
+}
+
 // ensureRebooted reboots the machine, and finishes the update once the machine has rebooted.
 func (d *Daemon) ensureRebooted(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
 	id, err := d.Host.BootID()
@@ -361,7 +344,7 @@ func (d *Daemon) ensureRebooted(ctx context.Context, node *corev1.Node, j *journ
 	}
 
 	d.Events.Eventf(node, nil, corev1.EventTypeNormal, "Reboot", "Update", "Node will reboot into config %s", j.To.Name)
-	if err := d.runCommand(ctx, rebootCommand[0], rebootCommand[1:]...); err != nil {
+	if err := d.updater.system.reboot(ctx); err != nil {
 		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 
