@@ -7,5 +7,8 @@
 // journal and reaches the same result. What it writes follows from the desired configuration and from records of the
 // files that were there before, never from the progress of an earlier attempt.
 //
+// Each pass gathers facts, decides the next step by them (decide), and executes it, until a decision ends the pass. Only
+// execute writes.
+//
 // Packages rollout and drain decide which nodes update next, and drain them.
 package daemon

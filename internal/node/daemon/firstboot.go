@@ -16,11 +16,11 @@ import (
 // maxAnnotationsSize limits the size in bytes of the file that names the configuration of the first boot.
 const maxAnnotationsSize = 64 << 10
 
-// firstBootConfig returns the configuration that Ignition applied at the first boot; nil when it is not known. The
+// readFirstBootConfig returns the configuration that Ignition applied at the first boot; nil when it is not known. The
 // configuration has no name, because nothing has verified it, and no operating system settings, because Ignition does
 // not apply them. The node is updated from it as from any other configuration.
-func (d *Daemon) firstBootConfig(ctx context.Context) (*applied, error) {
-	data, err := d.disk.readFile(config.AnnotationsFile, maxAnnotationsSize)
+func (g *gatherer) readFirstBootConfig(ctx context.Context) (*applied, error) {
+	data, err := g.disk.readFile(config.AnnotationsFile, maxAnnotationsSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -34,7 +34,7 @@ func (d *Daemon) firstBootConfig(ctx context.Context) (*applied, error) {
 	}
 
 	written := &mcfgv1.MachineConfig{}
-	err = d.Reader.Get(ctx, client.ObjectKey{Name: name}, written)
+	err = g.reader.Get(ctx, client.ObjectKey{Name: name}, written)
 	if apierrors.IsNotFound(err) {
 		return nil, nil // It was deleted: update the node as one without a known configuration.
 	}

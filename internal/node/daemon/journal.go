@@ -111,6 +111,13 @@ type journal struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// awaitReboot returns the journal of the update once it is applied and the machine has to reboot.
+func (j *journal) awaitReboot(bootID string) *journal {
+	next := *j
+	next.Phase, next.BootID = phaseReboot, bootID
+	return &next
+}
+
 // records are the files in which the daemon keeps its state, and the force file.
 type records struct{ disk *disk }
 

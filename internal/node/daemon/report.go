@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
@@ -15,27 +16,44 @@ import (
 // maxReasonLength limits the reason on a node, in bytes.
 const maxReasonLength = 2048
 
-// reportDegraded reports state Degraded and the reason.
-func (d *Daemon) reportDegraded(ctx context.Context, node *corev1.Node, why error) error {
-	return d.reportState(ctx, node, mcfgv1.NodeDegraded, why)
+// reporter writes the annotations and events of a node.
+type reporter struct {
+	client client.Client
+	events events.EventRecorder
+	disk   *disk
 }
 
 // reportState reports a state and its reason, and records an event for a new reason.
-func (d *Daemon) reportState(ctx context.Context, node *corev1.Node, state mcfgv1.NodeState, why error) error {
+func (r *reporter) reportState(ctx context.Context, node *corev1.Node, state mcfgv1.NodeState, why error) error {
 	reason := ""
 	if why != nil {
 		reason = truncateReason(why.Error())
 		if node.Annotations[mcfgv1.AnnotationReason] != reason {
-			d.Events.Eventf(node, nil, corev1.EventTypeWarning, "Failed"+string(state), "Update", "%s", reason)
+			r.events.Eventf(node, nil, corev1.EventTypeWarning, "Failed"+string(state), "Update", "%s", reason)
 		}
 	}
 
-	return d.patchAnnotations(ctx, node, map[string]string{mcfgv1.AnnotationState: string(state), mcfgv1.AnnotationReason: reason})
+	return r.patchAnnotations(ctx, node, map[string]string{mcfgv1.AnnotationState: string(state), mcfgv1.AnnotationReason: reason})
+}
+
+// reportDone reports that the node has its configuration.
+func (r *reporter) reportDone(ctx context.Context, node *corev1.Node, current string) error {
+	return r.patchAnnotations(ctx, node, map[string]string{
+		mcfgv1.AnnotationCurrentConfig: current,
+		mcfgv1.AnnotationState:         string(mcfgv1.NodeDone),
+		mcfgv1.AnnotationReason:        "",
+		mcfgv1.AnnotationDesiredDrain:  uncordonRequest(node, current),
+	})
+}
+
+// recordReboot records an event for a reboot.
+func (r *reporter) recordReboot(node *corev1.Node, config string) {
+	r.events.Eventf(node, nil, corev1.EventTypeNormal, "Reboot", "Update", "Node will reboot into config %s", config)
 }
 
 // patchAnnotations patches the annotations of the node that differ from the wanted ones. A wanted empty value does
 // not create an annotation.
-func (d *Daemon) patchAnnotations(ctx context.Context, node *corev1.Node, wanted map[string]string) error {
+func (r *reporter) patchAnnotations(ctx context.Context, node *corev1.Node, wanted map[string]string) error {
 	before := node.DeepCopy()
 	changed := false
 	for key, value := range wanted {
@@ -53,8 +71,8 @@ func (d *Daemon) patchAnnotations(ctx context.Context, node *corev1.Node, wanted
 		return nil
 	}
 
-	d.disk.beforeChange("report as", node.Name)
-	if err := d.Client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
+	r.disk.beforeChange("report as", node.Name)
+	if err := r.client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("reporting on node %q: %w", node.Name, err)
 	}
 
