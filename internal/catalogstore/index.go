@@ -122,26 +122,12 @@ type Query struct {
 func (ix *index) findRecords(q Query) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		wanted := [fieldCount]string{q.Schema, q.Package, q.Name}
-		var ids [fieldCount]uint32
-		var shortest []uint32
-		some := false
-		for field, text := range wanted {
-			if text == "" {
-				continue
-			}
-
-			id, found := slices.BinarySearch(ix.strings, text)
-			if !found {
-				return
-			}
-
-			ids[field] = uint32(id) //nolint:gosec // The limit of the index is far below 4 billion strings.
-			if list := ix.lists[field].recordsOfString(ids[field]); !some || len(list) < len(shortest) {
-				some, shortest = true, list
-			}
+		ids, found := ix.findStrings(wanted)
+		if !found {
+			return
 		}
 
-		if !some {
+		if q == (Query{}) {
 			for i := range ix.records {
 				if !yield(i) {
 					return
@@ -150,12 +136,45 @@ func (ix *index) findRecords(q Query) func(yield func(int) bool) {
 			return
 		}
 
-		for _, i := range shortest {
+		for _, i := range ix.shortestList(wanted, ids) {
 			if ix.records[i].matchesQuery(wanted, ids) && !yield(int(i)) {
 				return
 			}
 		}
 	}
+}
+
+// findStrings returns the numbers of the non-empty strings of a query, and whether all of them occur.
+func (ix *index) findStrings(wanted [fieldCount]string) ([fieldCount]uint32, bool) {
+	var ids [fieldCount]uint32
+	for field, text := range wanted {
+		if text == "" {
+			continue
+		}
+
+		id, found := slices.BinarySearch(ix.strings, text)
+		if !found {
+			return ids, false
+		}
+		ids[field] = uint32(id) //nolint:gosec // The limit of the index is far below 4 billion strings.
+	}
+
+	return ids, true
+}
+
+// shortestList returns the records of the non-empty string of a query that occurs least often.
+func (ix *index) shortestList(wanted [fieldCount]string, ids [fieldCount]uint32) []uint32 {
+	var shortest []uint32
+	for field, text := range wanted {
+		if text == "" {
+			continue
+		}
+		if list := ix.lists[field].recordsOfString(ids[field]); shortest == nil || len(list) < len(shortest) {
+			shortest = list
+		}
+	}
+
+	return shortest
 }
 
 func (r *record) matchesQuery(wanted [fieldCount]string, ids [fieldCount]uint32) bool {

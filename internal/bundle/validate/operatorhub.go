@@ -42,40 +42,48 @@ func checkOperatorHubV2(s *decodedBundle, options Options, found *findings) {
 	}
 
 	csv := s.csv
-	wrong := func(format string, args ...any) { found.addAboutCSV(Error, csv.Name, format, args...) }
 	if csv.Spec.Provider.Name == "" {
-		wrong("csv.Spec.Provider.Name not specified")
+		found.addAboutCSV(Error, csv.Name, "csv.Spec.Provider.Name not specified")
 	}
 
-	for _, maintainer := range csv.Spec.Maintainers {
-		if maintainer.Name == "" || maintainer.Email == "" {
-			wrong("csv.Spec.Maintainers elements should contain both name and email")
-		}
-		if maintainer.Email != "" {
-			if _, err := mail.ParseAddress(maintainer.Email); err != nil {
-				wrong("csv.Spec.Maintainers email %s is invalid: %v", maintainer.Email, err)
-			}
-		}
-	}
-
-	for _, link := range csv.Spec.Links {
-		if link.Name == "" || link.URL == "" {
-			wrong("csv.Spec.Links elements should contain both name and url")
-		}
-		if link.URL != "" {
-			if _, err := url.ParseRequestURI(link.URL); err != nil {
-				wrong("csv.Spec.Links url %s is invalid: %v", link.URL, err)
-			}
-		}
-	}
+	checkMaintainers(csv, found)
+	checkLinks(csv, found)
 
 	if version, err := semver.ParseTolerant(string(csv.Spec.Version)); err != nil || version.Equals(semver.Version{}) {
-		wrong("csv.Spec.Version must be set")
+		found.addAboutCSV(Error, csv.Name, "csv.Spec.Version must be set")
 	}
 
 	checkIcons(csv, found)
 	checkMinKubeVersion(csv, found)
 	checkRemovedAPIs(s, options, found)
+}
+
+func checkMaintainers(csv *v1alpha1.ClusterServiceVersion, found *findings) {
+	for _, maintainer := range csv.Spec.Maintainers {
+		if maintainer.Name == "" || maintainer.Email == "" {
+			found.addAboutCSV(Error, csv.Name, "csv.Spec.Maintainers elements should contain both name and email")
+		}
+		if maintainer.Email == "" {
+			continue
+		}
+		if _, err := mail.ParseAddress(maintainer.Email); err != nil {
+			found.addAboutCSV(Error, csv.Name, "csv.Spec.Maintainers email %s is invalid: %v", maintainer.Email, err)
+		}
+	}
+}
+
+func checkLinks(csv *v1alpha1.ClusterServiceVersion, found *findings) {
+	for _, link := range csv.Spec.Links {
+		if link.Name == "" || link.URL == "" {
+			found.addAboutCSV(Error, csv.Name, "csv.Spec.Links elements should contain both name and url")
+		}
+		if link.URL == "" {
+			continue
+		}
+		if _, err := url.ParseRequestURI(link.URL); err != nil {
+			found.addAboutCSV(Error, csv.Name, "csv.Spec.Links url %s is invalid: %v", link.URL, err)
+		}
+	}
 }
 
 func checkIcons(csv *v1alpha1.ClusterServiceVersion, found *findings) {

@@ -98,26 +98,34 @@ func formatEntityTag(sum, encoding string) string {
 // entity tag. As defined by RFC 9110, If-None-Match uses weak comparison, and If-Modified-Since is only
 // evaluated without it.
 func isNotModified(header http.Header, sum string, modified time.Time) (string, bool) {
-	plain := formatEntityTag(sum, encodingIdentity)
 	if lines := header.Values("If-None-Match"); len(lines) > 0 {
-		for _, line := range lines {
-			for tag := range strings.SplitSeq(line, ",") {
-				tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
-				if tag == "*" || tag == plain {
-					return plain, true
-				}
-				for _, encoding := range compressedEncodings {
-					if compressed := formatEntityTag(sum, encoding); tag == strings.TrimPrefix(compressed, "W/") {
-						return compressed, true
-					}
-				}
-			}
-		}
-		return "", false
+		return matchEntityTags(lines, sum)
 	}
 
 	since, err := http.ParseTime(header.Get("If-Modified-Since"))
-	return plain, err == nil && !modified.Truncate(time.Second).After(since)
+	return formatEntityTag(sum, encodingIdentity), err == nil && !modified.Truncate(time.Second).After(since)
+}
+
+// matchEntityTags returns the entity tag of the body that is first in the lines of If-None-Match, and
+// whether there is one.
+func matchEntityTags(lines []string, sum string) (string, bool) {
+	plain := formatEntityTag(sum, encodingIdentity)
+	for _, line := range lines {
+		for tag := range strings.SplitSeq(line, ",") {
+			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+			if tag == "*" || tag == plain {
+				return plain, true
+			}
+
+			for _, encoding := range compressedEncodings {
+				if compressed := formatEntityTag(sum, encoding); tag == strings.TrimPrefix(compressed, "W/") {
+					return compressed, true
+				}
+			}
+		}
+	}
+
+	return "", false
 }
 
 // prefersMermaid reports whether the header Accept contains Mermaid with at least the weight of JSON.
