@@ -2,6 +2,7 @@ package cincinnati
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -142,7 +143,7 @@ func (g *Graph) findConditionalTargets(current int, u *Updates) (map[string]cond
 		byVersion[node.Version] = i
 	}
 
-	targets, refused := map[string]conditionalTarget{}, map[string]bool{}
+	found := conditionalTargets{targets: map[string]conditionalTarget{}, refused: map[string]bool{}}
 	for i, entry := range g.ConditionalEdges {
 		for _, edge := range entry.Edges {
 			if edge.From != g.Nodes[current].Version {
@@ -159,31 +160,45 @@ func (g *Graph) findConditionalTargets(current int, u *Updates) (map[string]cond
 				u.addNote("%s is left out: it has no release image, or is the one that the cluster runs", edge.To)
 				continue
 			}
-
-			if _, twice := targets[image]; twice || refused[image] {
-				if !refused[image] {
-					u.addNote("%s is left out: several entries of conditionalEdges lead to it", edge.To)
-				}
-				refused[image] = true
-				continue
-			}
-
-			risks, err := filterUsableRisks(entry.Risks)
-			if err != nil {
+			if err := found.addTarget(image, to, entry.Risks); err != nil {
 				u.addNote("%s is left out: %v", edge.To, err)
-				refused[image] = true
-				continue
 			}
-
-			targets[image] = conditionalTarget{to, risks}
 		}
 	}
 
-	for image := range refused {
-		delete(targets, image)
+	for image := range found.refused {
+		delete(found.targets, image)
 	}
 
-	return targets, refused, nil
+	return found.targets, found.refused, nil
+}
+
+// conditionalTargets are the conditional updates of a node by image, and the images that are left
+// out.
+type conditionalTargets struct {
+	targets map[string]conditionalTarget
+	refused map[string]bool
+}
+
+// addTarget adds the conditional update to a node. It refuses an image that it gets twice, or whose
+// risks are not usable, and returns why. Further targets with a refused image are ignored.
+func (c *conditionalTargets) addTarget(image string, to int, risks []Risk) error {
+	if c.refused[image] {
+		return nil
+	}
+	if _, twice := c.targets[image]; twice {
+		c.refused[image] = true
+		return errors.New("several entries of conditionalEdges lead to it")
+	}
+
+	usable, err := filterUsableRisks(risks)
+	if err != nil {
+		c.refused[image] = true
+		return err
+	}
+
+	c.targets[image] = conditionalTarget{to, usable}
+	return nil
 }
 
 // filterUsableRisks removes the rules that this program does not know. It returns an error if a

@@ -316,29 +316,18 @@ func (b *builder) removeEdges() {
 			blocked[e] = true
 		}
 	})
-	arriving, leaving := map[int]*regexp.Regexp{}, map[int]bool{}
+
+	arriving, leaving := make([]*regexp.Regexp, len(b.nodes)), make([]bool, len(b.nodes))
 	for i := range b.nodes {
 		n := &b.nodes[i]
-		if text := n.Metadata[keyPreviousRemoveRegex]; text != "" {
-			arriving[i] = b.compilePattern(n, text)
+		arriving[i] = b.compileRemovedSources(n)
+		for _, from := range b.findNodesToRemove(n, keyPreviousRemove) {
+			blocked[edge{from, i}] = true
 		}
-		if isWildcard(n.Metadata[keyPreviousRemove]) {
-			arriving[i] = matchEverything
-		} else {
-			for _, version := range b.listedVersions(n, keyPreviousRemove) {
-				if from, ok := b.findNodeByVersion(version, n.architecture); ok {
-					blocked[edge{from, i}] = true
-				}
-			}
-		}
-		if isWildcard(n.Metadata[keyNextRemove]) {
-			leaving[i] = true
-		} else {
-			for _, version := range b.listedVersions(n, keyNextRemove) {
-				if to, ok := b.findNodeByVersion(version, n.architecture); ok {
-					blocked[edge{i, to}] = true
-				}
-			}
+
+		leaving[i] = isWildcard(n.Metadata[keyNextRemove])
+		for _, to := range b.findNodesToRemove(n, keyNextRemove) {
+			blocked[edge{i, to}] = true
 		}
 	}
 
@@ -349,6 +338,36 @@ func (b *builder) removeEdges() {
 	}
 
 	maps.DeleteFunc(b.edges, func(e edge, _ []cincinnati.Risk) bool { return blocked[e] })
+}
+
+// compileRemovedSources returns the pattern of the nodes whose edges to a node are removed. It is nil
+// if the metadata of the node has neither a pattern nor a wildcard.
+func (b *builder) compileRemovedSources(n *node) *regexp.Regexp {
+	var pattern *regexp.Regexp
+	if text := n.Metadata[keyPreviousRemoveRegex]; text != "" {
+		pattern = b.compilePattern(n, text)
+	}
+	if isWildcard(n.Metadata[keyPreviousRemove]) {
+		return matchEverything
+	}
+	return pattern
+}
+
+// findNodesToRemove returns the nodes whose versions a node lists under a key of its metadata. A
+// wildcard lists none.
+func (b *builder) findNodesToRemove(n *node, key string) []int {
+	if isWildcard(n.Metadata[key]) {
+		return nil
+	}
+
+	var found []int
+	for _, version := range b.listedVersions(n, key) {
+		if at, ok := b.findNodeByVersion(version, n.architecture); ok {
+			found = append(found, at)
+		}
+	}
+
+	return found
 }
 
 // compilePattern compiles the pattern of a release. An invalid pattern could have meant any

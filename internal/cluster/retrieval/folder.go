@@ -125,19 +125,22 @@ func copyPayloadFiles(ctx context.Context, files fs.FS, dir string, sizes map[st
 			}
 
 			name := folder + "/" + entry.Name()
-			data, err := fs.ReadFile(files, name)
-			if err != nil {
+			if sizes[name], err = copyPayloadFile(files, dir, name); err != nil {
 				return err
 			}
-			if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), data, 0o644); err != nil { //nolint:gosec // G306: see Put.
-				return err
-			}
-
-			sizes[name] = int64(len(data))
 		}
 	}
 
 	return nil
+}
+
+// copyPayloadFile copies a file to the same name below a directory, and returns its size.
+func copyPayloadFile(files fs.FS, dir, name string) (int64, error) {
+	data, err := fs.ReadFile(files, name)
+	if err != nil {
+		return 0, err
+	}
+	return int64(len(data)), os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), data, 0o644) //nolint:gosec // G306: see Put.
 }
 
 // isCompleteFolder reports whether a directory has all files of its record with their sizes. A
