@@ -44,15 +44,9 @@ func (s *scanner) skipToDocument() documentKind {
 		case c == '\n', c == '\r':
 			s.moveToOffset(i + 1)
 		case c == '#' && (i > s.offset || s.lineStart), c == '%' && i == s.offset && s.lineStart:
-			end := findLineEnd(s.text[i:])
-			if end < 0 {
-				if s.final {
-					s.offset = len(s.text)
-				}
+			if !s.skipLine(i) {
 				return noDocument
 			}
-			s.moveToOffset(i + end)
-
 		case c == '{':
 			s.moveToOffset(i)
 			return jsonObject
@@ -66,6 +60,19 @@ func (s *scanner) skipToDocument() documentKind {
 			return yamlDocument
 		}
 	}
+}
+
+// skipLine moves to the line after the one at an index. It returns false if the line has no visible
+// end.
+func (s *scanner) skipLine(at int) bool {
+	if end := findLineEnd(s.text[at:]); end >= 0 {
+		s.moveToOffset(at + end)
+		return true
+	}
+	if s.final {
+		s.offset = len(s.text)
+	}
+	return false
 }
 
 func (s *scanner) moveToOffset(to int) {

@@ -78,31 +78,55 @@ func (d *differ) collectHunks(a1, a2, b1, b2 int) {
 func (d *differ) findMidpoint(a1, a2, b1, b2 int) (x, y int, ok bool) {
 	n, m := a2-a1, b2-b1
 	delta, offset := n-m, n+m+1
-	forward, backward := make([]int, 2*offset+1), make([]int, 2*offset+1)
+	s := midpointSearch{
+		a: d.a[a1:a2], b: d.b[b1:b2], offset: offset,
+		forward: make([]int, 2*offset+1), backward: make([]int, 2*offset+1),
+	}
 	for step := 0; step <= min((n+m+1)/2, maxSteps); step++ {
 		for k := -step; k <= step; k += 2 {
-			x := furthestStart(forward, offset, k, step)
-			for x < n && x-k >= 0 && x-k < m && d.a[a1+x] == d.b[b1+x-k] {
-				x++
-			}
-			forward[offset+k] = x
-			if other := delta - k; delta%2 != 0 && other > -step && other < step && x+backward[offset+other] >= n {
+			x := s.extendForward(k, step)
+			if other := delta - k; delta%2 != 0 && other > -step && other < step && x+s.backward[offset+other] >= n {
 				return validMidpoint(a1, a2, b1, b2, a1+x, b1+x-k)
 			}
 		}
 		for k := -step; k <= step; k += 2 {
-			x := furthestStart(backward, offset, k, step)
-			for x < n && x-k >= 0 && x-k < m && d.a[a2-1-x] == d.b[b2-1-x+k] {
-				x++
-			}
-			backward[offset+k] = x
-			if other := delta - k; delta%2 == 0 && other >= -step && other <= step && x+forward[offset+other] >= n {
+			x := s.extendBackward(k, step)
+			if other := delta - k; delta%2 == 0 && other >= -step && other <= step && x+s.forward[offset+other] >= n {
 				return validMidpoint(a1, a2, b1, b2, a2-x, b2-x+k)
 			}
 		}
 	}
 
 	return 0, 0, false
+}
+
+// midpointSearch is a search in two texts from both ends. It stores how many lines of a each
+// direction has passed on a diagonal, at the index offset plus the number of the diagonal.
+type midpointSearch struct {
+	a, b              []string
+	forward, backward []int
+	offset            int
+}
+
+// extendForward extends the search from the start on diagonal k by one edit and all equal lines after
+// it. It returns how many lines of a it has passed.
+func (s *midpointSearch) extendForward(k, step int) int {
+	x := furthestStart(s.forward, s.offset, k, step)
+	for x < len(s.a) && x-k >= 0 && x-k < len(s.b) && s.a[x] == s.b[x-k] {
+		x++
+	}
+	s.forward[s.offset+k] = x
+	return x
+}
+
+// extendBackward is extendForward for the search from the end.
+func (s *midpointSearch) extendBackward(k, step int) int {
+	x := furthestStart(s.backward, s.offset, k, step)
+	for x < len(s.a) && x-k >= 0 && x-k < len(s.b) && s.a[len(s.a)-1-x] == s.b[len(s.b)-1-x+k] {
+		x++
+	}
+	s.backward[s.offset+k] = x
+	return x
 }
 
 // furthestStart returns where a search on a diagonal begins: next to the further of its neighbors.

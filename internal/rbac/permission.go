@@ -67,14 +67,8 @@ func expandPermissions(namespace string, rule *rbacv1.PolicyRule) iter.Seq[Permi
 	}
 	return func(yield func(Permission) bool) {
 		for _, verb := range rule.Verbs {
-			for _, group := range rule.APIGroups {
-				for _, resource := range rule.Resources {
-					for _, name := range names {
-						if !yield(Permission{Namespace: namespace, Group: group, Resource: resource, Name: name, Verb: verb}) {
-							return
-						}
-					}
-				}
+			if !yieldResourcePermissions(Permission{Namespace: namespace, Verb: verb}, rule, names, yield) {
+				return
 			}
 			for _, url := range rule.NonResourceURLs {
 				if !yield(Permission{Namespace: namespace, URL: url, Verb: verb}) {
@@ -83,6 +77,22 @@ func expandPermissions(namespace string, rule *rbacv1.PolicyRule) iter.Seq[Permi
 			}
 		}
 	}
+}
+
+// yieldResourcePermissions yields the permissions of a rule with the namespace and verb of p. It
+// returns false if yield did.
+func yieldResourcePermissions(p Permission, rule *rbacv1.PolicyRule, names []string, yield func(Permission) bool) bool {
+	for _, p.Group = range rule.APIGroups {
+		for _, p.Resource = range rule.Resources {
+			for _, p.Name = range names {
+				if !yield(p) {
+					return false
+				}
+			}
+		}
+	}
+
+	return true
 }
 
 // ruleCovers reports whether a rule grants everything that another one does, in one namespace. A

@@ -140,14 +140,23 @@ func isIncludedInOther(p Permission, set map[Permission]struct{}) bool {
 	for _, namespace := range []string{p.Namespace, ""} {
 		for _, group := range []string{p.Group, wildcard} {
 			for _, resource := range resources {
-				for _, name := range []string{p.Name, ""} {
-					for _, verb := range []string{p.Verb, wildcard} {
-						wider := Permission{Namespace: namespace, Group: group, Resource: resource, Name: name, Verb: verb}
-						if _, ok := set[wider]; ok && wider != p {
-							return true
-						}
-					}
+				if isIncludedForResource(p, Permission{Namespace: namespace, Group: group, Resource: resource}, set) {
+					return true
 				}
+			}
+		}
+	}
+
+	return false
+}
+
+// isIncludedForResource reports whether another permission of the set, for the resource of wider,
+// includes p by its name and verb.
+func isIncludedForResource(p, wider Permission, set map[Permission]struct{}) bool {
+	for _, wider.Name = range []string{p.Name, ""} {
+		for _, wider.Verb = range []string{p.Verb, wildcard} {
+			if _, ok := set[wider]; ok && wider != p {
+				return true
 			}
 		}
 	}

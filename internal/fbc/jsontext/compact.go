@@ -216,27 +216,18 @@ func (c *compactor) readObject(i int) int {
 	}
 
 	for {
-		if i >= len(c.src) || c.src[i] != '"' {
-			return c.failAtIndex(i, "looking for beginning of object key string")
-		}
-
-		start, opened := c.outputIndexOf(i), i+1
+		var key []byte
 		var plain bool
-		if i, plain = c.readString(opened); i < 0 {
+		if i, key, plain = c.readKey(i); i < 0 {
 			return i
 		}
 
 		if sorted {
-			key := c.src[opened : i-1]
-			sorted = plain && (len(c.members) == first || bytes.Compare(last, key) < 0)
+			sorted = plain && (last == nil || bytes.Compare(last, key) < 0)
 			last = key
 		}
 
-		c.members = append(c.members, member{start, c.outputIndexOf(i)})
-		if i = c.nextNonBlank(i); i >= len(c.src) || c.src[i] != ':' {
-			return c.failAtIndex(i, "after object key")
-		}
-		if i = c.readValue(c.nextNonBlank(i + 1)); i < 0 {
+		if i = c.readValue(i); i < 0 {
 			return i
 		}
 		if i = c.nextNonBlank(i); i >= len(c.src) {
@@ -254,6 +245,27 @@ func (c *compactor) readObject(i int) int {
 			return c.failAtIndex(i, "after object key:value pair")
 		}
 	}
+}
+
+// readKey reads the key of a member with its colon. It returns the index of the value, the key, and
+// whether the key is plain as readString defines it.
+func (c *compactor) readKey(i int) (value int, key []byte, plain bool) {
+	if i >= len(c.src) || c.src[i] != '"' {
+		return c.failAtIndex(i, "looking for beginning of object key string"), nil, false
+	}
+
+	start, opened := c.outputIndexOf(i), i+1
+	if i, plain = c.readString(opened); i < 0 {
+		return i, nil, false
+	}
+
+	key = c.src[opened : i-1]
+	c.members = append(c.members, member{start, c.outputIndexOf(i)})
+	if i = c.nextNonBlank(i); i >= len(c.src) || c.src[i] != ':' {
+		return c.failAtIndex(i, "after object key"), nil, false
+	}
+
+	return c.nextNonBlank(i + 1), key, plain
 }
 
 // closeObject ends the object with the members from index first.

@@ -66,26 +66,8 @@ func readMessage(data []byte) (message, error) {
 		if err != nil {
 			return message{}, fmt.Errorf("it is no signed OpenPGP message: %w", err)
 		}
-		switch p := next.(type) {
-		case *packet.Compressed:
-			if err := packets.Push(io.LimitReader(p.Body, maxDecompressedBytes)); err != nil {
-				return message{}, fmt.Errorf("it is no signed OpenPGP message: %w", err)
-			}
-		case *packet.LiteralData:
-			if m.content != nil {
-				return message{}, errors.New("it is no signed OpenPGP message: it has two contents")
-			}
-			if m.content, err = readMessageContent(p.Body); err != nil {
-				return message{}, err
-			}
-
-		case *packet.OnePassSignature: // It announces a signature that follows the content.
-		case *packet.Signature:
-			if m.signatures = append(m.signatures, p); len(m.signatures) > maxMessageSignatures {
-				return message{}, fmt.Errorf("the message has more than the %d signatures that it may have", maxMessageSignatures)
-			}
-		default:
-			return message{}, errors.New("it is no signed OpenPGP message")
+		if err := m.addPacket(packets, next); err != nil {
+			return message{}, err
 		}
 	}
 
@@ -94,6 +76,32 @@ func readMessage(data []byte) (message, error) {
 	}
 
 	return m, nil
+}
+
+// addPacket adds the content or signature of a packet to the message. The packets of a compressed
+// packet become the next ones of the reader.
+func (m *message) addPacket(packets *packet.Reader, next packet.Packet) error {
+	var err error
+	switch p := next.(type) {
+	case *packet.Compressed:
+		if err := packets.Push(io.LimitReader(p.Body, maxDecompressedBytes)); err != nil {
+			return fmt.Errorf("it is no signed OpenPGP message: %w", err)
+		}
+	case *packet.LiteralData:
+		if m.content != nil {
+			return errors.New("it is no signed OpenPGP message: it has two contents")
+		}
+		m.content, err = readMessageContent(p.Body)
+	case *packet.OnePassSignature: // It announces a signature that follows the content.
+	case *packet.Signature:
+		if m.signatures = append(m.signatures, p); len(m.signatures) > maxMessageSignatures {
+			return fmt.Errorf("the message has more than the %d signatures that it may have", maxMessageSignatures)
+		}
+	default:
+		return errors.New("it is no signed OpenPGP message")
+	}
+
+	return err
 }
 
 func readMessageContent(body io.Reader) ([]byte, error) {

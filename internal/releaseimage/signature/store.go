@@ -71,31 +71,11 @@ func (p parallelStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[
 	return func(yield func([]byte, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // Stop the remaining readers.
-		type item struct {
-			signature []byte
-			err       error
-		}
-		items := make(chan item)
-		var asking sync.WaitGroup
-		for _, store := range p {
-			asking.Go(func() {
-				for signature, err := range store.Signatures(ctx, digest) {
-					select {
-					case items <- item{signature, err}:
-					case <-ctx.Done():
-						return
-					}
-				}
-			})
-		}
 
-		go func() {
-			asking.Wait()
-			close(items)
-		}()
+		results := p.startReaders(ctx, digest)
 		for {
 			select {
-			case found, ok := <-items:
+			case found, ok := <-results:
 				if !ok || !yield(found.signature, found.err) {
 					return
 				}
@@ -104,6 +84,37 @@ func (p parallelStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[
 			}
 		}
 	}
+}
+
+// storeResult is what a store yields: a signature or an error.
+type storeResult struct {
+	signature []byte
+	err       error
+}
+
+// startReaders reads all stores until ctx ends. It returns a channel of their results, which is closed
+// after the last one.
+func (p parallelStore) startReaders(ctx context.Context, digest Digest) <-chan storeResult {
+	results := make(chan storeResult)
+	var readers sync.WaitGroup
+	for _, store := range p {
+		readers.Go(func() {
+			for signature, err := range store.Signatures(ctx, digest) {
+				select {
+				case results <- storeResult{signature, err}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+
+	go func() {
+		readers.Wait()
+		close(results)
+	}()
+
+	return results
 }
 
 // Memory is an in-memory store of signatures by digest.
