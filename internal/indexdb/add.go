@@ -97,28 +97,7 @@ func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) err
 // findForeignEdges returns, by package, errors for bundles that replace or skip a bundle of
 // another package.
 func (e *Editor) findForeignEdges(ctx context.Context, bundles []Bundle) (map[string][]error, error) {
-	users := map[string]map[string]bool{}
-	use := func(name, pkg string) {
-		if users[name] == nil {
-			users[name] = map[string]bool{}
-		}
-		users[name][pkg] = true
-	}
-
-	for _, b := range bundles {
-		for _, name := range slices.Concat([]string{b.Replaces}, b.Skips) {
-			if name != "" {
-				use(name, b.Package)
-			}
-		}
-	}
-
-	for _, b := range bundles {
-		if users[b.Name] != nil {
-			use(b.Name, b.Package)
-		}
-	}
-
+	users := collectEdgeUsers(bundles)
 	errs := map[string][]error{}
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		using := slices.Sorted(maps.Keys(users[name]))
@@ -145,6 +124,31 @@ func (e *Editor) findForeignEdges(ctx context.Context, bundles []Bundle) (map[st
 	}
 
 	return errs, nil
+}
+
+// collectEdgeUsers returns, by the name of a bundle that others replace or skip, the packages of those
+// bundles and its own package.
+func collectEdgeUsers(bundles []Bundle) map[string]map[string]bool {
+	users := map[string]map[string]bool{}
+	for _, b := range bundles {
+		for _, name := range slices.Concat([]string{b.Replaces}, b.Skips) {
+			if name == "" {
+				continue
+			}
+			if users[name] == nil {
+				users[name] = map[string]bool{}
+			}
+			users[name][b.Package] = true
+		}
+	}
+
+	for _, b := range bundles {
+		if users[b.Name] != nil {
+			users[b.Name][b.Package] = true
+		}
+	}
+
+	return users
 }
 
 // packagesNamingBundle returns the packages whose channels contain a bundle of the index.
@@ -213,34 +217,24 @@ func (e *Editor) resolveExistingBundles(ctx context.Context, state *packageState
 	names := map[string]bool{}
 	var old []string
 	for _, b := range bundles {
-		known, err := e.hasBundleImage(ctx, state, b.Image)
+		found, err := e.readBundleOccurrence(ctx, state, b)
 		if err != nil {
 			return err
 		}
 
-		present, err := e.hasBundleName(ctx, b.Name)
-		if err != nil {
-			return err
-		}
-
-		owners, err := e.packagesNamingBundle(ctx, b.Name)
-		if err != nil {
-			return err
-		}
-
-		here := slices.Contains(owners, state.name)
+		here := slices.Contains(found.owners, state.name)
 		switch {
-		case known || b.Image != "" && images[b.Image]:
+		case found.hasImage || b.Image != "" && images[b.Image]:
 			errs = append(errs, &ImageAddedError{Image: b.Image})
 		case names[b.Name] || here && !overwrite:
 			errs = append(errs, &VersionAddedError{Package: state.name, Bundle: b.Name})
-		case present && !here && len(owners) > 0:
-			errs = append(errs, opmErrorf("failed to add bundle %q: package %s has a bundle of this name", b.Name, owners[0]))
-		case present && !overwrite:
+		case found.hasName && !here && len(found.owners) > 0:
+			errs = append(errs, opmErrorf("failed to add bundle %q: package %s has a bundle of this name", b.Name, found.owners[0]))
+		case found.hasName && !overwrite:
 			errs = append(errs, opmErrorf("failed to add bundle %q: the index has a bundle of this name that is in no channel; remove it with prune-stranded, or overwrite it", b.Name))
-		case present && state.hasSuccessor(b.Name):
+		case found.hasName && state.hasSuccessor(b.Name):
 			errs = append(errs, opmErrorf("Cannot overwrite a bundle that is not at the head of a channel using --overwrite-latest: %s", b.Name))
-		case present:
+		case found.hasName:
 			old = append(old, b.Name)
 		}
 
@@ -262,6 +256,30 @@ func (e *Editor) resolveExistingBundles(ctx context.Context, state *packageState
 	}
 
 	return nil
+}
+
+// bundleOccurrence is what the index has of a bundle that is added.
+type bundleOccurrence struct {
+	// hasImage is set if a bundle of the package has the image of the bundle.
+	hasImage bool
+	// hasName is set if the index has a bundle of the name. owners are the packages whose channels
+	// contain it.
+	hasName bool
+	owners  []string
+}
+
+func (e *Editor) readBundleOccurrence(ctx context.Context, state *packageState, b *Bundle) (bundleOccurrence, error) {
+	var found bundleOccurrence
+	var err error
+	if found.hasImage, err = e.hasBundleImage(ctx, state, b.Image); err != nil {
+		return bundleOccurrence{}, err
+	}
+	if found.hasName, err = e.hasBundleName(ctx, b.Name); err != nil {
+		return bundleOccurrence{}, err
+	}
+
+	found.owners, err = e.packagesNamingBundle(ctx, b.Name)
+	return found, err
 }
 
 // hasSuccessor reports whether another bundle of the package replaces or skips a bundle.

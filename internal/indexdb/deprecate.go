@@ -81,19 +81,12 @@ func (e *Editor) removeDeprecatedPackages(ctx context.Context, bundles map[strin
 		return removed, nil
 	}
 
-	packages := map[string]bool{}
-	for name := range bundles {
-		headed, err := queryTexts(ctx, e.tx, `SELECT c.package_name FROM channel c JOIN package p ON p.name = c.package_name AND p.default_channel = c.name
-			WHERE c.head_operatorbundle_name = ?`, name)
-		if err != nil {
-			return nil, err
-		}
-		for _, pkg := range headed {
-			packages[pkg] = true
-		}
+	packages, err := e.packagesWithHead(ctx, bundles)
+	if err != nil {
+		return nil, err
 	}
 
-	for _, pkg := range slices.Sorted(maps.Keys(packages)) {
+	for _, pkg := range packages {
 		graphs, err := loadChannelGraphs(ctx, e.tx, pkg)
 		if err != nil {
 			return nil, err
@@ -118,6 +111,24 @@ func (e *Editor) removeDeprecatedPackages(ctx context.Context, bundles map[strin
 	}
 
 	return removed, nil
+}
+
+// packagesWithHead returns the packages, sorted, whose default channel has one of the bundles as its
+// head.
+func (e *Editor) packagesWithHead(ctx context.Context, bundles map[string]string) ([]string, error) {
+	packages := map[string]bool{}
+	for name := range bundles {
+		headed, err := queryTexts(ctx, e.tx, `SELECT c.package_name FROM channel c JOIN package p ON p.name = c.package_name AND p.default_channel = c.name
+			WHERE c.head_operatorbundle_name = ?`, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, pkg := range headed {
+			packages[pkg] = true
+		}
+	}
+
+	return slices.Sorted(maps.Keys(packages)), nil
 }
 
 // deprecateBundle truncates the channels below a bundle, and marks it as deprecated.

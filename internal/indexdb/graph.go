@@ -118,10 +118,8 @@ type storedEntry struct {
 // outside of the chain replaces the bundle that its first edge leads to.
 func buildChannelGraph(head string, entries []storedEntry) channelGraph {
 	graph := channelGraph{head: head, edges: map[string]updateEdges{}}
-	byID := make(map[int64]int, len(entries))
 	start := noRow
 	for i, e := range entries {
-		byID[e.id] = i
 		graph.edges[e.bundle] = updateEdges{}
 		if start == noRow && e.bundle == head {
 			start = i
@@ -133,19 +131,30 @@ func buildChannelGraph(head string, entries []storedEntry) channelGraph {
 		graph.head = entries[0].bundle
 	}
 
-	onChain := map[string]bool{}
-	used := map[int]bool{}
+	chainRows := graph.addChain(entries, start)
+	graph.addOtherEdges(entries, chainRows)
+	return graph
+}
+
+// addChain adds the chain of bundles that starts at a row, and its replaces edges. It returns the
+// rows of the chain by their bundle.
+func (g *channelGraph) addChain(entries []storedEntry, start int) map[string]int {
+	byID := make(map[int64]int, len(entries))
+	for i, e := range entries {
+		byID[e.id] = i
+	}
+
+	rows := map[string]int{}
 	for i := start; i != noRow; {
 		e := entries[i]
-		if onChain[e.bundle] {
+		if _, cycle := rows[e.bundle]; cycle {
 			break // Rows of other programs may contain cycles.
 		}
 
-		onChain[e.bundle] = true
-		used[i] = true
-		graph.chain = append(graph.chain, e.bundle)
+		rows[e.bundle] = i
+		g.chain = append(g.chain, e.bundle)
 		if e.toBundle != e.bundle {
-			graph.edges[e.bundle] = updateEdges{replaces: e.toBundle}
+			g.edges[e.bundle] = updateEdges{replaces: e.toBundle}
 		}
 
 		next, found := byID[e.to]
@@ -156,29 +165,33 @@ func buildChannelGraph(head string, entries []storedEntry) channelGraph {
 		i = next
 	}
 
+	return rows
+}
+
+// addOtherEdges adds the edges of the rows that are not on the chain.
+func (g *channelGraph) addOtherEdges(entries []storedEntry, chainRows map[string]int) {
 	known := map[[2]string]bool{}
-	for name, e := range graph.edges {
+	for name, e := range g.edges {
 		known[[2]string{name, e.replaces}] = true
 	}
 
 	for i, e := range entries {
+		chainRow, onChain := chainRows[e.bundle]
 		edge := [2]string{e.bundle, e.toBundle}
-		if used[i] || e.toBundle == "" || e.toBundle == e.bundle || known[edge] {
+		if onChain && chainRow == i || e.toBundle == "" || e.toBundle == e.bundle || known[edge] {
 			continue
 		}
 
 		known[edge] = true
-		all := graph.edges[e.bundle]
-		if all.replaces == "" && !onChain[e.bundle] {
+		all := g.edges[e.bundle]
+		if all.replaces == "" && !onChain {
 			all.replaces = e.toBundle
 		} else {
 			all.skips = append(all.skips, e.toBundle)
 		}
 
-		graph.edges[e.bundle] = all
+		g.edges[e.bundle] = all
 	}
-
-	return graph
 }
 
 // bundlesBelow returns the bundles to which a channel leads from a bundle, directly or

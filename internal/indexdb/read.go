@@ -143,61 +143,79 @@ func (r *metaReader) readAll(ctx context.Context) error {
 		return err
 	}
 
-	names := slices.Sorted(maps.Keys(r.packages))
-	current := ""
-	channels := map[string][]storedEntry{}
-	count := 0
-	// show yields the packages up to and including upTo. Only upTo has channels.
-	show := func(upTo string) error {
-		for ; len(names) > 0 && names[0] <= upTo; names = names[1:] {
-			of := channels
-			if names[0] != upTo {
-				of = nil
-			}
-			if err := r.emitPackage(ctx, names[0], of); err != nil {
-				return fmt.Errorf("package %q: %w", names[0], err)
-			}
-		}
-		return nil
-	}
-
+	pending := &pendingPackages{metaReader: r, names: slices.Sorted(maps.Keys(r.packages)), channels: map[string][]storedEntry{}}
 	err = forEachRow(rows, func() error {
 		var pkg, channel string
 		var e storedEntry
 		if err := scanEntry(rows, &pkg, &channel, &e); err != nil {
 			return err
 		}
-
-		if pkg != current {
-			if err := show(current); err != nil {
-				return err
-			}
-			current = pkg
-			channels = map[string][]storedEntry{}
-			count = 0
-			if _, known := r.packages[pkg]; !known {
-				r.opts.warn(fmt.Sprintf("channels of package %q ignored: the index has no such package", pkg), nil)
-			}
-		}
-
-		if count++; count > maxChannelEntries {
-			return fmt.Errorf("%w: the channels of package %q have more than %d entries", ErrTooLarge, pkg, maxChannelEntries)
-		}
-		if e.bundle != "" && channel != "" {
-			channels[channel] = append(channels[channel], e)
-		}
-
-		return nil
+		return pending.addEntry(ctx, pkg, channel, e)
 	})
-	if err == nil {
-		err = show(current)
-	}
-	if err != nil || len(names) == 0 {
+	if err != nil {
 		return err
 	}
 
-	channels = nil
-	return show(names[len(names)-1])
+	return pending.emitRest(ctx)
+}
+
+// pendingPackages are the packages that are still to be yielded. They are yielded in order while the
+// rows of their channels are read, so that only the channels of one package are in memory.
+type pendingPackages struct {
+	*metaReader
+	names []string
+	// current is the package whose rows are read. channels and count are its rows.
+	current  string
+	channels map[string][]storedEntry
+	count    int
+}
+
+// addEntry adds a row. The first row of a package yields the packages before it.
+func (p *pendingPackages) addEntry(ctx context.Context, pkg, channel string, e storedEntry) error {
+	if pkg != p.current {
+		if err := p.emitUntil(ctx, p.current); err != nil {
+			return err
+		}
+
+		p.current, p.channels, p.count = pkg, map[string][]storedEntry{}, 0
+		if _, known := p.packages[pkg]; !known {
+			p.opts.warn(fmt.Sprintf("channels of package %q ignored: the index has no such package", pkg), nil)
+		}
+	}
+
+	if p.count++; p.count > maxChannelEntries {
+		return fmt.Errorf("%w: the channels of package %q have more than %d entries", ErrTooLarge, pkg, maxChannelEntries)
+	}
+	if e.bundle != "" && channel != "" {
+		p.channels[channel] = append(p.channels[channel], e)
+	}
+
+	return nil
+}
+
+// emitRest yields the current package and those after it, which have no channels.
+func (p *pendingPackages) emitRest(ctx context.Context) error {
+	if err := p.emitUntil(ctx, p.current); err != nil || len(p.names) == 0 {
+		return err
+	}
+
+	p.channels = nil
+	return p.emitUntil(ctx, p.names[len(p.names)-1])
+}
+
+// emitUntil yields the packages up to and including last. Only last has channels.
+func (p *pendingPackages) emitUntil(ctx context.Context, last string) error {
+	for ; len(p.names) > 0 && p.names[0] <= last; p.names = p.names[1:] {
+		channels := p.channels
+		if p.names[0] != last {
+			channels = nil
+		}
+		if err := p.emitPackage(ctx, p.names[0], channels); err != nil {
+			return fmt.Errorf("package %q: %w", p.names[0], err)
+		}
+	}
+
+	return nil
 }
 
 // loadPackages reads what is needed of all packages.
@@ -294,19 +312,13 @@ func loadRowIDs(ctx context.Context, q querier, table string) (map[string][]int6
 // emitPackage yields a package with its channels and bundles.
 func (r *metaReader) emitPackage(ctx context.Context, name string, channels map[string][]storedEntry) error {
 	graphs := map[string]channelGraph{}
-	bundles := map[string]*shownBundle{}
 	for channel, entries := range channels {
 		graphs[channel] = buildChannelGraph(r.heads[[2]string{name, channel}], entries)
-		for bundle := range graphs[channel].edges {
-			if _, known := bundles[bundle]; known {
-				continue
-			}
-			found, err := r.findShownBundle(ctx, bundle)
-			if err != nil {
-				return fmt.Errorf("bundle %q: %w", bundle, err)
-			}
-			bundles[bundle] = found
-		}
+	}
+
+	bundles, err := r.findShownBundles(ctx, graphs)
+	if err != nil {
+		return err
 	}
 
 	icon, err := r.readIcon(ctx, graphs[r.packages[name]].head)
@@ -330,15 +342,42 @@ func (r *metaReader) emitPackage(ctx context.Context, name string, channels map[
 		}
 	}
 
-	for _, bundle := range slices.Sorted(maps.Keys(bundles)) {
-		if bundles[bundle] == nil {
+	return r.emitBundles(ctx, name, bundles)
+}
+
+// findShownBundles returns the bundles of channels by their names. It is nil for bundles that are not
+// shown.
+func (r *metaReader) findShownBundles(ctx context.Context, graphs map[string]channelGraph) (map[string]*shownBundle, error) {
+	bundles := map[string]*shownBundle{}
+	for _, graph := range graphs {
+		for bundle := range graph.edges {
+			if _, known := bundles[bundle]; known {
+				continue
+			}
+
+			found, err := r.findShownBundle(ctx, bundle)
+			if err != nil {
+				return nil, fmt.Errorf("bundle %q: %w", bundle, err)
+			}
+			bundles[bundle] = found
+		}
+	}
+
+	return bundles, nil
+}
+
+// emitBundles yields the bundles of a package.
+func (r *metaReader) emitBundles(ctx context.Context, pkg string, bundles map[string]*shownBundle) error {
+	for _, name := range slices.Sorted(maps.Keys(bundles)) {
+		if bundles[name] == nil {
 			continue
 		}
-		blob, err := r.readBundleBlob(ctx, name, bundle, bundles[bundle])
+
+		blob, err := r.readBundleBlob(ctx, pkg, name, bundles[name])
 		if err != nil {
-			return fmt.Errorf("bundle %q: %w", bundle, err)
+			return fmt.Errorf("bundle %q: %w", name, err)
 		}
-		if !r.yield(fbc.Meta{Schema: fbc.SchemaBundle, Package: name, Name: bundle, Blob: blob}, nil) {
+		if !r.yield(fbc.Meta{Schema: fbc.SchemaBundle, Package: pkg, Name: name, Blob: blob}, nil) {
 			return errStopped
 		}
 	}

@@ -69,9 +69,7 @@ func (h *highestVersion) addCandidate(bundle string, version semver.Version) boo
 // the highest version with a declaration declares. The default channel of the index counts
 // as declared by the highest version in the index.
 func chooseChannelHeads(pkg string, members map[string]*packageMember, indexDefault string) (map[string]string, string, error) {
-	heads := map[string]*highestVersion{}
-	var all, declaring, inIndex highestVersion
-	declared := map[string]string{}
+	found := highestVersions{channels: map[string]*highestVersion{}, declared: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		m := members[name]
 		if len(m.channels) == 0 {
@@ -82,45 +80,58 @@ func chooseChannelHeads(pkg string, members map[string]*packageMember, indexDefa
 		if err != nil {
 			return nil, "", fmt.Errorf("error parsing bundle %s version %s: %w", name, m.version, err)
 		}
-
-		all.addCandidate(name, version)
-		for _, channel := range m.channels {
-			if heads[channel] == nil {
-				heads[channel] = &highestVersion{}
-			}
-			heads[channel].addCandidate(name, version)
-		}
-
-		if m.defaultChannel != "" {
-			declared[name] = m.defaultChannel
-			declaring.addCandidate(name, version)
-		}
-		if !m.added {
-			inIndex.addCandidate(name, version)
-		}
+		found.addMember(name, m, version)
 	}
 
+	declaring, inIndex := found.declaring, found.inIndex
 	if indexDefault != "" && inIndex.count > 0 && declaring.addCandidate(inIndex.bundle, inIndex.version) {
 		declaring.bundle = inIndex.bundle
-		declared[inIndex.bundle] = indexDefault
+		found.declared[inIndex.bundle] = indexDefault
 	}
-	if all.count > 1 {
-		return nil, "", fmt.Errorf("more than one bundle with maximum version %s", all.version)
-	}
-
-	chosen := map[string]string{}
-	for channel, head := range heads {
-		chosen[channel] = head.bundle
+	if found.all.count > 1 {
+		return nil, "", fmt.Errorf("more than one bundle with maximum version %s", found.all.version)
 	}
 
-	for _, channel := range slices.Sorted(maps.Keys(heads)) {
-		if heads[channel].count > 1 {
+	heads := map[string]string{}
+	for _, channel := range slices.Sorted(maps.Keys(found.channels)) {
+		if found.channels[channel].count > 1 {
 			return nil, "", fmt.Errorf("more than one potential channel head for %s", channel)
 		}
+		heads[channel] = found.channels[channel].bundle
 	}
 
-	defaultChannel, err := chooseDefaultChannel(pkg, chosen, declared[declaring.bundle])
-	return chosen, defaultChannel, err
+	defaultChannel, err := chooseDefaultChannel(pkg, heads, found.declared[declaring.bundle])
+	return heads, defaultChannel, err
+}
+
+// highestVersions are the highest versions of a package.
+type highestVersions struct {
+	all      highestVersion
+	channels map[string]*highestVersion
+	// declaring is the highest version of the bundles that declare a default channel. declared are
+	// these channels by bundle.
+	declaring highestVersion
+	declared  map[string]string
+	// inIndex is the highest version in the index.
+	inIndex highestVersion
+}
+
+func (h *highestVersions) addMember(name string, m *packageMember, version semver.Version) {
+	h.all.addCandidate(name, version)
+	for _, channel := range m.channels {
+		if h.channels[channel] == nil {
+			h.channels[channel] = &highestVersion{}
+		}
+		h.channels[channel].addCandidate(name, version)
+	}
+
+	if m.defaultChannel != "" {
+		h.declared[name] = m.defaultChannel
+		h.declaring.addCandidate(name, version)
+	}
+	if !m.added {
+		h.inIndex.addCandidate(name, version)
+	}
 }
 
 func chooseDefaultChannel(pkg string, heads map[string]string, declared string) (string, error) {

@@ -35,20 +35,7 @@ func applySubstitutions(members map[string]*packageMember) ([]*packageMember, er
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		m := members[name]
-		if line := lineOf[m.replaces]; line != nil {
-			m.replaces = line[len(line)-1]
-			m.skips = slices.DeleteFunc(m.skips, func(skip string) bool { return skip == m.replaces })
-		}
-		for _, skip := range slices.Clone(m.skips) {
-			line := lineOf[skip]
-			if line == nil || slices.Contains(line, name) {
-				continue
-			}
-			for _, rebuild := range line[slices.Index(line, skip)+1:] {
-				m.addSkip(rebuild)
-			}
-		}
+		members[name].followRebuildLines(name, lineOf)
 	}
 
 	var changed []*packageMember
@@ -60,6 +47,25 @@ func applySubstitutions(members map[string]*packageMember) ([]*packageMember, er
 	}
 
 	return changed, nil
+}
+
+// followRebuildLines makes a member replace the newest rebuild of the bundle that it replaces, and
+// skip the rebuilds of the bundles that it skips. The lines are given by each of their bundles.
+func (m *packageMember) followRebuildLines(name string, lineOf map[string][]string) {
+	if line := lineOf[m.replaces]; line != nil {
+		m.replaces = line[len(line)-1]
+		m.skips = slices.DeleteFunc(m.skips, func(skip string) bool { return skip == m.replaces })
+	}
+
+	for _, skip := range slices.Clone(m.skips) {
+		line := lineOf[skip]
+		if line == nil || slices.Contains(line, name) {
+			continue
+		}
+		for _, rebuild := range line[slices.Index(line, skip)+1:] {
+			m.addSkip(rebuild)
+		}
+	}
 }
 
 // linkRebuildLine makes each bundle of a line skip the ones before it. Each also replaces

@@ -190,22 +190,8 @@ func (b *Build) Manifests(ctx context.Context, dir string) error {
 		if len(b.Parts) > 0 && !slices.Contains(b.Parts, p.name) {
 			continue
 		}
-		documents, err := b.readDocuments(ctx, p)
-		if err != nil {
+		if err := b.writePart(ctx, dir, p); err != nil {
 			return err
-		}
-		for i, document := range documents {
-			if err := b.adaptDocument(p, document); err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
-			}
-			if b.Edit != nil {
-				if err := b.Edit(document); err != nil {
-					return fmt.Errorf("%s: %w", p.name, err)
-				}
-			}
-			if err := p.writeManifest(dir, i, document); err != nil {
-				return err
-			}
 		}
 	}
 
@@ -222,26 +208,34 @@ func (b *Build) Manifests(ctx context.Context, dir string) error {
 	return nil
 }
 
-// readDocuments returns the objects of a part in order.
-func (b *Build) readDocuments(ctx context.Context, p platformPart) ([]map[string]any, error) {
-	texts := make([][]byte, 0, len(p.files)+2)
-	read := func(files []string) error {
-		for _, pattern := range files {
-			names, err := filepath.Glob(filepath.Join(b.Root, "config", filepath.FromSlash(pattern)))
-			if err != nil || len(names) == 0 {
-				return errors.Join(err, fmt.Errorf("config has no %s", pattern))
-			}
-			for _, name := range names {
-				text, err := os.ReadFile(name)
-				if err != nil {
-					return err
-				}
-				texts = append(texts, text)
+// writePart writes the manifests of a part.
+func (b *Build) writePart(ctx context.Context, dir string, p platformPart) error {
+	documents, err := b.readDocuments(ctx, p)
+	if err != nil {
+		return err
+	}
+
+	for i, document := range documents {
+		if err := b.adaptDocument(p, document); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		if b.Edit != nil {
+			if err := b.Edit(document); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
 			}
 		}
-		return nil
+		if err := p.writeManifest(dir, i, document); err != nil {
+			return err
+		}
 	}
-	if err := read(p.files); err != nil {
+
+	return nil
+}
+
+// readDocuments returns the objects of a part in order.
+func (b *Build) readDocuments(ctx context.Context, p platformPart) ([]map[string]any, error) {
+	texts, err := b.readConfig(p.files)
+	if err != nil {
 		return nil, err
 	}
 
@@ -254,21 +248,57 @@ func (b *Build) readDocuments(ctx context.Context, p platformPart) ([]map[string
 	}
 
 	if p.operator != "" {
-		if err := read([]string{p.operator}); err != nil {
+		operator, err := b.readConfig([]string{p.operator})
+		if err != nil {
 			return nil, err
 		}
+		texts = append(texts, operator...)
 	}
 
 	var documents []map[string]any
 	for _, text := range texts {
-		for one := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
-			document := map[string]any{}
-			if err := yaml.Unmarshal(one, &document); err != nil {
-				return nil, fmt.Errorf("%s: %w", p.name, err)
+		parsed, err := parseDocuments(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		documents = append(documents, parsed...)
+	}
+
+	return documents, nil
+}
+
+// readConfig returns the contents of the files in config that match the patterns. Each pattern must
+// match a file.
+func (b *Build) readConfig(patterns []string) ([][]byte, error) {
+	var texts [][]byte
+	for _, pattern := range patterns {
+		names, err := filepath.Glob(filepath.Join(b.Root, "config", filepath.FromSlash(pattern)))
+		if err != nil || len(names) == 0 {
+			return nil, errors.Join(err, fmt.Errorf("config has no %s", pattern))
+		}
+
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return nil, err
 			}
-			if len(document) > 0 {
-				documents = append(documents, document)
-			}
+			texts = append(texts, text)
+		}
+	}
+
+	return texts, nil
+}
+
+// parseDocuments returns the non-empty documents of a YAML text.
+func parseDocuments(text []byte) ([]map[string]any, error) {
+	var documents []map[string]any
+	for one := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
+		document := map[string]any{}
+		if err := yaml.Unmarshal(one, &document); err != nil {
+			return nil, err
+		}
+		if len(document) > 0 {
+			documents = append(documents, document)
 		}
 	}
 
