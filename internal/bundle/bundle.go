@@ -24,8 +24,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// AnnotationSkipRange, on a ClusterServiceVersion, is a range of versions: every bundle of
-// the package with a version in the range can be updated to this one.
+// AnnotationSkipRange is the annotation of a ClusterServiceVersion with a range of versions: every
+// bundle of the package with a version in the range can be updated to this one.
 const AnnotationSkipRange = "olm.skipRange"
 
 // Bundle is one version of a package.

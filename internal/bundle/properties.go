@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// AnnotationProperties, on a CSV, is an older location of properties: a JSON list.
+// AnnotationProperties is the annotation of a CSV with properties as a JSON list, their older location.
 const AnnotationProperties = "olm.properties"
 
 // Types of dependencies.yaml that have another name as a property. Every other type keeps

@@ -23,23 +23,23 @@ import (
 type Kind int
 
 const (
-	// KindUnavailable: the network, the registry or the local disk failed. A retry may
+	// KindUnavailable means that the network, the registry or the local disk failed. A retry may
 	// help. It is the kind of all errors that are not classified otherwise.
 	KindUnavailable Kind = iota
-	// KindNotFound: the registry has no such repository, tag or digest. It may be pushed
+	// KindNotFound means that the registry has no such repository, tag or digest. It may be pushed
 	// later, so a slow retry may help.
 	KindNotFound
-	// KindDenied: the registry refused the credentials, or registries.conf blocks the
-	// registry. An administrator must act, but not on the object that names the image. A
-	// slow retry notices the fix.
+	// KindDenied means that the registry refused the credentials, or registries.conf blocks the
+	// registry. An administrator must act, but not on the object that names the image. A slow retry
+	// notices the fix.
 	KindDenied
-	// KindUntrusted: the signature policy does not accept the image, or cannot be read. As
-	// with KindDenied, the fix is made elsewhere.
+	// KindUntrusted means that the signature policy does not accept the image, or cannot be read.
+	// As with KindDenied, the fix is made elsewhere.
 	KindUntrusted
-	// KindContent: the image itself is invalid, broken or over a limit. A retry with the
+	// KindContent means that the image itself is invalid, broken or over a limit. A retry with the
 	// same digest cannot help.
 	KindContent
-	// KindInvalid: the reference or another argument is invalid. A retry cannot help.
+	// KindInvalid means that the reference or another argument is invalid. A retry cannot help.
 	KindInvalid
 )
 

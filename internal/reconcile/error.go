@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ErrDone, returned by a step, ends the reconciliation with success: the steps
-// after it are not run.
+// ErrDone is returned by a step that ends the reconciliation with success: the steps after it are
+// not run.
 var ErrDone = errors.New("done")
 
 // next is what happens after an error.

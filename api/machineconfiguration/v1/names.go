@@ -1,9 +1,9 @@
 package v1
 
-// LabelRole, on a MachineConfig, is the role of the nodes that it applies to. Pools select by it.
+// LabelRole is the label of a MachineConfig with the role of the nodes that it applies to. Pools select by it.
 const LabelRole = "machineconfiguration.openshift.io/role"
 
-// LabelRequiredForUpgrade, on a pool, makes an update of the cluster wait until the pool is updated.
+// LabelRequiredForUpgrade is the label of a pool that makes an update of the cluster wait until the pool is updated.
 const LabelRequiredForUpgrade = "operator.machineconfiguration.openshift.io/required-for-upgrade"
 
 // Names of predefined pools.
@@ -62,8 +62,8 @@ const (
 	UncordonPrefix = "uncordon-"
 )
 
-// TaintUpdateInProgress, on a node that is still to be updated, makes the scheduler prefer other
-// nodes for new pods, because pods on this node will be evicted soon.
+// TaintUpdateInProgress is the taint of a node that is still to be updated. It makes the scheduler prefer
+// other nodes for new pods, because pods on this node will be evicted soon.
 const TaintUpdateInProgress = "UpdateInProgress"
 
 // NodeState is the state of a node's daemon.

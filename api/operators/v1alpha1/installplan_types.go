@@ -93,7 +93,7 @@ const (
 // a pull secret into the namespace.
 const KindBundleSecret = "BundleSecret"
 
-// AnnotationGeneratedBy, on a Subscription, names the InstallPlan that created it.
+// AnnotationGeneratedBy is the annotation of a Subscription with the name of the InstallPlan that created it.
 const AnnotationGeneratedBy = "olm.generated-by"
 
 // InstallPlan is a list of steps that install or update operators of a namespace.

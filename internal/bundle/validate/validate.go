@@ -20,9 +20,9 @@ type Level string
 
 // Levels of a finding.
 const (
-	// Error: the bundle is not valid.
+	// Error means that the bundle is not valid.
 	Error Level = "Error"
-	// Warning: the bundle is valid but should be improved.
+	// Warning means that the bundle is valid but should be improved.
 	Warning Level = "Warning"
 )
 
