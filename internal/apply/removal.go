@@ -203,8 +203,7 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 			case object.WantedBySibling:
 				return ObjectRemoval{Object: key, State: RemovalPending, Message: "the remaining revision is about to take it over"}
 			case object.KeepOnRemoval:
-				err := o.store.replaceOwnerReferences(ctx, at, key, live.GetUID(), live.GetResourceVersion(), otherOwnerReferences(live, r.Owner))
-				if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				if err := o.removeOwnerReference(ctx, at, key, live, r.Owner); err != nil {
 					return newFailedRemoval(key, err)
 				}
 				continue // It is read again: the owner no longer controls it.
@@ -220,7 +219,7 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 		switch {
 		case err == nil && deletedImmediately[key.GroupKind] && !seen.HasFinalizers:
 			return ObjectRemoval{Object: key, State: RemovalGone}
-		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+		case ignoreGoneOrChanged(err) != nil:
 			return newFailedRemoval(key, err)
 		}
 
@@ -230,6 +229,21 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 	return ObjectRemoval{Object: key, State: RemovalFailed, Err: &Error{
 		Object: key, Cause: CauseContended, text: fmt.Sprintf("%s: other clients keep changing it while it is to be deleted", key),
 	}}
+}
+
+// removeOwnerReference removes the owner from the owner references of an object. It returns nil if
+// the object is gone, or if another client changed it meanwhile.
+func (o *objectEngine) removeOwnerReference(ctx context.Context, at location, key Key, live *unstructured.Unstructured, owner *Owner) error {
+	return ignoreGoneOrChanged(o.store.replaceOwnerReferences(ctx, at, key, live.GetUID(), live.GetResourceVersion(), otherOwnerReferences(live, owner)))
+}
+
+// ignoreGoneOrChanged returns nil for the errors of a write whose precondition does not hold any
+// more: the object is gone, or another client changed it.
+func ignoreGoneOrChanged(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }
 
 // otherOwnerReferences returns the owner references of an object except the one to the owner.

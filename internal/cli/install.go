@@ -29,13 +29,11 @@ const maxConfigFileSize = 512 << 10
 
 func (a *app) newInstallCommand() *cobra.Command {
 	var (
-		install         action.Install
-		wait            waitFlags
-		dryRun          dryRunFlag
-		out             terminal.Output
-		registriesConf  string
-		signaturePolicy string
-		pullCAs         []string
+		install action.Install
+		wait    waitFlags
+		dryRun  dryRunFlag
+		out     terminal.Output
+		files   installationFiles
 	)
 
 	in := &install.Installation
@@ -61,18 +59,8 @@ possible, so that pods that start later run the same binary.`,
   mainstay install --ignore-service-account`,
 		Args: terminal.MaximumArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if in.RegistriesConf, err = readConfigFile(registriesConf); err != nil {
+			if err := files.readInto(in); err != nil {
 				return err
-			}
-			if in.SignaturePolicy, err = readConfigFile(signaturePolicy); err != nil {
-				return err
-			}
-			in.PullCAs = map[string][]byte{}
-			for _, file := range pullCAs {
-				if in.PullCAs[filepath.Base(file)], err = readConfigFile(file); err != nil {
-					return err
-				}
 			}
 			if dryRun.client {
 				objects, err := in.Objects()
@@ -81,6 +69,8 @@ possible, so that pods that start later run the same binary.`,
 				}
 				return dryRun.printManifests(cmd, &out, toClientObjects(objects))
 			}
+
+			var err error
 			if install.Client, err = a.kube.newClient(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
@@ -99,14 +89,44 @@ possible, so that pods that start later run the same binary.`,
 
 	a.kube.addFlags(cmd)
 	addInstallationFlags(cmd, in)
-	flags := cmd.Flags()
-	flags.StringVar(&registriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (containers-registries.conf(5))")
-	flags.StringVar(&signaturePolicy, "signature-policy", "", "file with the signature verification policy for images (containers-policy.json(5))")
-	flags.StringSliceVar(&pullCAs, "pull-ca", nil, "file with certificate authorities (*.crt, *.pem) to trust for registries; can be repeated")
+	files.addFlags(cmd)
 	wait.addFlags(cmd, "the components are ready")
 	dryRun.addFlag(cmd)
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
+}
+
+// installationFiles are the names of the files that an installation passes to the components.
+type installationFiles struct {
+	registriesConf, signaturePolicy string
+	pullCAs                         []string
+}
+
+func (f *installationFiles) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.registriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (containers-registries.conf(5))")
+	flags.StringVar(&f.signaturePolicy, "signature-policy", "", "file with the signature verification policy for images (containers-policy.json(5))")
+	flags.StringSliceVar(&f.pullCAs, "pull-ca", nil, "file with certificate authorities (*.crt, *.pem) to trust for registries; can be repeated")
+}
+
+// readInto sets the content of the files in an installation.
+func (f *installationFiles) readInto(in *action.Installation) error {
+	var err error
+	if in.RegistriesConf, err = readConfigFile(f.registriesConf); err != nil {
+		return err
+	}
+	if in.SignaturePolicy, err = readConfigFile(f.signaturePolicy); err != nil {
+		return err
+	}
+
+	in.PullCAs = map[string][]byte{}
+	for _, file := range f.pullCAs {
+		if in.PullCAs[filepath.Base(file)], err = readConfigFile(file); err != nil {
+			return err
+		}
+	}
+
+	return nil
 }
 
 // addInstallationFlags adds the flags that configure an installation.
