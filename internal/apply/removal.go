@@ -203,7 +203,8 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 			case object.WantedBySibling:
 				return ObjectRemoval{Object: key, State: RemovalPending, Message: "the remaining revision is about to take it over"}
 			case object.KeepOnRemoval:
-				if err := o.removeOwnerReference(ctx, at, key, live, r.Owner); err != nil {
+				err := o.store.replaceOwnerReferences(ctx, at, key, live.GetUID(), live.GetResourceVersion(), otherOwnerReferences(live, r.Owner))
+				if ignoreGoneOrChanged(err) != nil {
 					return newFailedRemoval(key, err)
 				}
 				continue // It is read again: the owner no longer controls it.
@@ -229,12 +230,6 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 	return ObjectRemoval{Object: key, State: RemovalFailed, Err: &Error{
 		Object: key, Cause: CauseContended, text: fmt.Sprintf("%s: other clients keep changing it while it is to be deleted", key),
 	}}
-}
-
-// removeOwnerReference removes the owner from the owner references of an object. It returns nil if
-// the object is gone, or if another client changed it meanwhile.
-func (o *objectEngine) removeOwnerReference(ctx context.Context, at location, key Key, live *unstructured.Unstructured, owner *Owner) error {
-	return ignoreGoneOrChanged(o.store.replaceOwnerReferences(ctx, at, key, live.GetUID(), live.GetResourceVersion(), otherOwnerReferences(live, owner)))
 }
 
 // ignoreGoneOrChanged returns nil for the errors of a write whose precondition does not hold any

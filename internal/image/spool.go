@@ -47,8 +47,8 @@ func (s *spool) write(p []byte) (int, error) {
 			return 0, err
 		}
 		n, err := s.file.Write(p)
-		s.stored = s.stored + int64(n)
-		s.size = s.size + int64(n)
+		s.stored += int64(n)
+		s.size += int64(n)
 		return n, err
 	}
 
