@@ -15,18 +15,19 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/supervise"
 )
 
-// caretaker is a process that outlives the supervisor, whatever ends it, and then cleans up. It learns of the end by a pipe
-// whose other end nobody but the supervisor has, and until it is done it holds the lock that the next run waits for.
+// caretaker is a process that cleans up after the supervisor, even if the supervisor was killed. It detects the end of
+// the supervisor by a pipe whose other end only the supervisor has. Until it has finished, it holds the lock that the
+// next run waits for.
 type caretaker struct {
 	command *exec.Cmd
 	pipe    *os.File
 	logFile string
 }
 
-// caretakerLog names its log.
+// caretakerLog is the name of the caretaker's log.
 const caretakerLog = "caretaker"
 
-// startCaretaker takes over the lock: it is released when the caretaker ends.
+// startCaretaker starts the caretaker and passes the lock to it. The lock is released when the caretaker ends.
 func startCaretaker(dir state.Dir, lock *os.File) (*caretaker, error) {
 	defer lock.Close()
 	path, err := os.Executable()
@@ -39,26 +40,27 @@ func startCaretaker(dir state.Dir, lock *os.File) (*caretaker, error) {
 		return nil, fmt.Errorf("start the caretaker: %w", err)
 	}
 	defer log.Close()
-	theirs, ours, err := os.Pipe()
+	readEnd, writeEnd, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the caretaker: %w", err)
 	}
-	defer theirs.Close()
+
+	defer readEnd.Close()
 	command := &exec.Cmd{
 		Path: path, Args: []string{CaretakerProgram, "--dir=" + string(dir)},
-		Stdin: theirs, Stdout: log, Stderr: log, ExtraFiles: []*os.File{lock},
+		Stdin: readEnd, Stdout: log, Stderr: log, ExtraFiles: []*os.File{lock},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // Neither Ctrl-C nor a closed terminal reaches it.
 	}
 	if err := command.Start(); err != nil {
-		ours.Close()
+		writeEnd.Close()
 		return nil, fmt.Errorf("start the caretaker: %w", err)
 	}
 
-	return &caretaker{command: command, pipe: ours, logFile: dir.Log(caretakerLog)}, nil
+	return &caretaker{command: command, pipe: writeEnd, logFile: dir.Log(caretakerLog)}, nil
 }
 
-// finish lets the caretaker clean up and waits for it.
-func (c *caretaker) finish() error {
+// cleanUpAndWait makes the caretaker clean up and waits until it has finished.
+func (c *caretaker) cleanUpAndWait() error {
 	c.pipe.Close()
 	if err := c.command.Wait(); err != nil {
 		return fmt.Errorf("clean up after the node: %w; the caretaker's log:\n%s", err, supervise.Tail(c.logFile, 20))
@@ -66,7 +68,7 @@ func (c *caretaker) finish() error {
 	return nil
 }
 
-// CaretakerMain waits for the end of the supervisor and cleans up.
+// CaretakerMain runs the caretaker: it waits for the end of the supervisor and cleans up. It returns the exit code.
 func CaretakerMain(args []string) int {
 	var path string
 	flags := pflag.NewFlagSet(CaretakerProgram, pflag.ContinueOnError)
@@ -76,8 +78,8 @@ func CaretakerMain(args []string) int {
 		return 2
 	}
 
-	_, _ = io.Copy(io.Discard, os.Stdin) // Ends with the supervisor.
-	if err := undoAll(state.Dir(path)); err != nil {
+	_, _ = io.Copy(io.Discard, os.Stdin) // Returns when the supervisor ends.
+	if err := revertHostChanges(state.Dir(path)); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", CaretakerProgram, err)
 		return 1
 	}
@@ -85,23 +87,23 @@ func CaretakerMain(args []string) int {
 	return 0
 }
 
-// Cleanup takes back what a node of an earlier run left on the machine, as its caretaker would have. It waits for that
-// caretaker if it is still at work. The supervisor of the data directory must not be running.
+// Cleanup reverts the changes that a node of an earlier run left on the machine. If the caretaker of that run is still
+// at work, Cleanup waits for it. The supervisor of the data directory must not be running.
 func Cleanup(dir state.Dir) error {
-	if _, found, err := readHost(dir.Node()); err != nil || !found {
+	if _, found, err := readHostChanges(dir.Node()); err != nil || !found {
 		return err
 	}
 
-	lock, err := lockNode(dir)
+	lock, err := acquireNodeLock(dir)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	return undoAll(dir)
+	return revertHostChanges(dir)
 }
 
-// lockNode waits for the lock of whoever changes the machine for this data directory.
-func lockNode(dir state.Dir) (*os.File, error) {
+// acquireNodeLock waits for the lock that protects the changes to the machine for this data directory.
+func acquireNodeLock(dir state.Dir) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir.Node(), lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the node: %w", err)
@@ -122,14 +124,14 @@ func lockNode(dir state.Dir) (*os.File, error) {
 	return lock, nil
 }
 
-// undoAll undoes what is written down, and deletes the note when all is undone.
-func undoAll(dir state.Dir) error {
-	changed, found, err := readHost(dir.Node())
+// revertHostChanges reverts the recorded changes and deletes their record. It does nothing if there is no record.
+func revertHostChanges(dir state.Dir) error {
+	changed, found, err := readHostChanges(dir.Node())
 	if err != nil || !found {
 		return err
 	}
-	if err := changed.undo(); err != nil {
-		return fmt.Errorf("undo what the node changed on this machine: %w", err)
+	if err := changed.revertChanges(); err != nil {
+		return fmt.Errorf("revert the changes of the node to this machine: %w", err)
 	}
-	return os.Remove(filepath.Join(dir.Node(), markerFile))
+	return os.Remove(filepath.Join(dir.Node(), hostChangesFile))
 }

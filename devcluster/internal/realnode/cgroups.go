@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// controlGroupRoot is where every distribution mounts control groups.
+// controlGroupRoot is the mount point of control groups on all distributions.
 const controlGroupRoot = "/sys/fs/cgroup"
 
-// controlGroup is the group that all pods of the node are in.
-func controlGroup(id string) string { return "devcluster-" + id }
+// controlGroupName returns the name of the control group that contains all pods of the node.
+func controlGroupName(id string) string { return "devcluster-" + id }
 
-// hierarchies are the trees that hold control groups: one in version 2, and one for each controller in version 1. Names of
-// several controllers that share a tree are links to it.
-func hierarchies() ([]string, error) {
+// listControlGroupTrees returns the trees that contain control groups: one in version 2, and one for each controller in
+// version 1. It omits the links that version 1 has for controllers that share a tree.
+func listControlGroupTrees() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(controlGroupRoot, "cgroup.controllers")); err == nil {
 		return []string{controlGroupRoot}, nil
 	}
@@ -40,7 +40,7 @@ func hierarchies() ([]string, error) {
 }
 
 func createControlGroups(name string) error {
-	trees, err := hierarchies()
+	trees, err := listControlGroupTrees()
 	if err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func createControlGroups(name string) error {
 	return nil
 }
 
-// enableControllers lets the groups of a version 2 tree use every controller that it has. systemd has done so as a rule;
-// what it has not is enabled one by one, because one that cannot be is no reason to lose the others.
+// enableControllers enables all available controllers for the groups of a version 2 tree. systemd has usually done so.
+// They are enabled one by one, so that one that cannot be enabled does not prevent the others.
 func enableControllers(tree string) error {
 	available, err := os.ReadFile(filepath.Join(tree, "cgroup.controllers"))
 	if err != nil {
@@ -75,21 +75,22 @@ func enableControllers(tree string) error {
 	return nil
 }
 
-// removeTimeout is for processes that were killed and are not gone yet.
-const removeTimeout = 10 * time.Second
+// controlGroupRemovalTimeout allows for processes that were killed and have not ended yet.
+const controlGroupRemovalTimeout = 10 * time.Second
 
-// removeControlGroups removes the group with all groups inside of it, which the node's last processes may just be leaving.
+// removeControlGroups removes the group and all groups in it. It retries, because the last processes of the node may
+// not have ended yet.
 func removeControlGroups(name string) error {
-	trees, err := hierarchies()
+	trees, err := listControlGroupTrees()
 	if err != nil {
 		return err
 	}
 
-	deadline := time.Now().Add(removeTimeout)
+	deadline := time.Now().Add(controlGroupRemovalTimeout)
 	for {
 		var failed []error
 		for _, tree := range trees {
-			failed = append(failed, removeTree(filepath.Join(tree, name)))
+			failed = append(failed, removeControlGroupTree(filepath.Join(tree, name)))
 		}
 
 		err := errors.Join(failed...)
@@ -101,8 +102,9 @@ func removeControlGroups(name string) error {
 	}
 }
 
-// removeTree removes the deepest groups first, as the kernel asks for. The files in a group are not files that one deletes.
-func removeTree(root string) error {
+// removeControlGroupTree removes the deepest groups first, as the kernel requires. The files in a group need not and
+// cannot be deleted.
+func removeControlGroupTree(root string) error {
 	var groups []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/pki"
 )
 
-// templates are the configuration files of the node's programs, each with its reasons in it.
+// templates are the configuration files of the node's programs. Their comments explain the settings.
 //
 //go:embed templates
 var templates embed.FS
@@ -35,31 +35,31 @@ const (
 	kubeletKey          = "kubelet.key"
 )
 
-// dnsReadyPort of the gateway answers whether the name server knows the cluster.
+// dnsReadyPort is the port of the gateway on which CoreDNS reports whether it has loaded the cluster's Services.
 const dnsReadyPort = "8181"
 
-// values are what the templates name.
-type values struct {
-	Root              string // the folder of the files, inside of the node
+// templateValues are the values that the templates use.
+type templateValues struct {
+	Root              string // the folder of the files, as a path in the node
 	Gateway           string
 	NodeIP            string
 	NodeName          string
 	Pods              string
 	DNS               string
-	Registry          string // the registry as the node reaches it
+	Registry          string // the registry's address for the node
 	PauseImage        string
 	ContainerdSocket  string
 	CNIPlugins        string
 	ControlGroup      string
 	CoreDNSKubeconfig string
 	DNSReadyPort      string
-	// Forward is whether the machine has name servers for what is not of the cluster.
+	// Forward is set if the machine has DNS servers for names outside the cluster.
 	Forward bool
 }
 
-func (n *Node) values() values {
+func (n *Node) newTemplateValues() templateValues {
 	addresses := n.config.Addresses
-	return values{
+	return templateValues{
 		Root:              filepath.Join(nodeRoot, configFolder),
 		Gateway:           addresses.Gateway().String(),
 		NodeIP:            addresses.NodeIP().String(),
@@ -67,40 +67,40 @@ func (n *Node) values() values {
 		Pods:              addresses.Pods().String(),
 		DNS:               addresses.DNS().String(),
 		Registry:          n.config.NodeRegistry(),
-		PauseImage:        n.pauseImage(),
+		PauseImage:        n.pauseImageReference(),
 		ContainerdSocket:  containerdSocket,
-		CNIPlugins:        cniFolder(),
-		ControlGroup:      controlGroup(identity(n.config.Dir)),
+		CNIPlugins:        findCNIFolder(),
+		ControlGroup:      controlGroupName(clusterIdentity(n.config.Dir)),
 		CoreDNSKubeconfig: n.config.Dir.ComponentKubeconfig("coredns"),
 		DNSReadyPort:      dnsReadyPort,
 		Forward:           hasNameServer("/etc/resolv.conf"),
 	}
 }
 
-// writeConfiguration writes every file of the node anew; what the node itself keeps stands in other folders.
+// writeConfiguration replaces all configuration files of the node. The node's own data is in other folders and stays.
 func (n *Node) writeConfiguration() error {
 	for _, folder := range []string{configFolder, readyFile} {
-		if err := os.RemoveAll(n.folder(folder)); err != nil {
+		if err := os.RemoveAll(n.nodeDataPath(folder)); err != nil {
 			return err
 		}
 	}
 
 	for _, folder := range []string{libFolder, logFolder} {
-		if err := os.MkdirAll(n.folder(folder), 0o755); err != nil { //nolint:gosec // As /var/lib and /var/log are.
+		if err := os.MkdirAll(n.nodeDataPath(folder), 0o755); err != nil { //nolint:gosec // As /var/lib and /var/log are.
 			return err
 		}
 	}
 
 	files := map[string][]byte{resolvConf: fmt.Appendf(nil, "nameserver %s\n", n.config.Addresses.Gateway())}
 	for _, name := range []string{containerdConfig, cniConfig, kubeletConfig, kubeProxyConfig, corefile} {
-		content, err := render(filepath.Base(name), n.values())
+		content, err := renderTemplate(filepath.Base(name), n.newTemplateValues())
 		if err != nil {
 			return err
 		}
 		files[name] = content
 	}
 
-	hosts, err := render("hosts.toml", n.values())
+	hosts, err := renderTemplate("hosts.toml", n.newTemplateValues())
 	if err != nil {
 		return err
 	}
@@ -120,14 +120,15 @@ func (n *Node) writeConfiguration() error {
 		}
 	}
 
-	if err := writeFiles(n.folder(configFolder), files); err != nil {
+	if err := writeFiles(n.nodeDataPath(configFolder), files); err != nil {
 		return err
 	}
 
 	return n.writeKubeconfigs()
 }
 
-// writeKubeconfigs writes those files that are read inside of the node, where the API server is reached by the gateway.
+// writeKubeconfigs writes the kubeconfig files that are read in the node. They reach the API server through the
+// gateway.
 func (n *Node) writeKubeconfigs() error {
 	server := "https://" + net.JoinHostPort(
 		n.config.Addresses.Gateway().String(), strconv.Itoa(n.config.Addresses.APIServerPort))
@@ -135,7 +136,7 @@ func (n *Node) writeKubeconfigs() error {
 		kubeletKubeconfig:   n.config.PKI.Kubelet,
 		kubeProxyKubeconfig: n.config.PKI.KubeProxy,
 	} {
-		if err := pki.WriteKubeconfig(n.configFile(name), server, n.config.PKI.CA, pair); err != nil {
+		if err := pki.WriteKubeconfig(n.configPathOnHost(name), server, n.config.PKI.CA, pair); err != nil {
 			return err
 		}
 	}
@@ -143,7 +144,7 @@ func (n *Node) writeKubeconfigs() error {
 	return nil
 }
 
-func render(name string, values values) ([]byte, error) {
+func renderTemplate(name string, values templateValues) ([]byte, error) {
 	parsed, err := template.ParseFS(templates, "templates/"+name)
 	if err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func render(name string, values values) ([]byte, error) {
 	return content.Bytes(), nil
 }
 
-// hasNameServer reports whether a resolv.conf names a server to ask.
+// hasNameServer reports whether a resolv.conf file contains a nameserver.
 func hasNameServer(path string) bool {
 	content, err := os.ReadFile(path)
 	if err != nil {

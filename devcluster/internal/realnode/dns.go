@@ -16,64 +16,64 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/pki"
 )
 
-// fieldManager is the name that the node's objects are applied by.
+// fieldManager is the field manager of the node's objects.
 const fieldManager = "devcluster"
 
-// dnsService is the name that every cluster's name server has.
-const dnsService = "kube-dns"
+// dnsServiceName is the conventional name of the Service of the cluster's DNS server.
+const dnsServiceName = "kube-dns"
 
-// ApplyDNS returns the name server its rights and its ClusterIP.
+// ApplyDNS applies the RBAC rules, the Service and the EndpointSlice of the DNS server.
 func (n *Node) ApplyDNS(ctx context.Context, client kubernetes.Interface) error {
 	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
-	_, err := client.RbacV1().ClusterRoles().Apply(ctx, dnsRole(), options)
+	_, err := client.RbacV1().ClusterRoles().Apply(ctx, newDNSClusterRole(), options)
 	if err == nil {
-		_, err = client.RbacV1().ClusterRoleBindings().Apply(ctx, dnsRoleBinding(), options)
+		_, err = client.RbacV1().ClusterRoleBindings().Apply(ctx, newDNSClusterRoleBinding(), options)
 	}
 	if err == nil {
-		_, err = client.CoreV1().Services(metav1.NamespaceSystem).Apply(ctx, n.dnsService(), options)
+		_, err = client.CoreV1().Services(metav1.NamespaceSystem).Apply(ctx, n.newDNSService(), options)
 	}
 	if err == nil {
-		_, err = client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).Apply(ctx, n.dnsEndpoints(), options)
+		_, err = client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).Apply(ctx, n.newDNSEndpointSlice(), options)
 	}
 	if err != nil {
-		return fmt.Errorf("make the Service of the name server: %w", err)
+		return fmt.Errorf("apply the objects of the DNS server: %w", err)
 	}
 
 	return nil
 }
 
-func dnsRole() *rbacv1apply.ClusterRoleApplyConfiguration {
+func newDNSClusterRole() *rbacv1apply.ClusterRoleApplyConfiguration {
 	return rbacv1apply.ClusterRole(pki.CoreDNSUser).WithRules(
 		rbacv1apply.PolicyRule().WithAPIGroups("").WithResources("services", "pods", "namespaces").WithVerbs("list", "watch"),
 		rbacv1apply.PolicyRule().WithAPIGroups("discovery.k8s.io").WithResources("endpointslices").WithVerbs("list", "watch"),
 	)
 }
 
-func dnsRoleBinding() *rbacv1apply.ClusterRoleBindingApplyConfiguration {
+func newDNSClusterRoleBinding() *rbacv1apply.ClusterRoleBindingApplyConfiguration {
 	return rbacv1apply.ClusterRoleBinding(pki.CoreDNSUser).
 		WithRoleRef(rbacv1apply.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(pki.CoreDNSUser)).
 		WithSubjects(rbacv1apply.Subject().WithAPIGroup(rbacv1.GroupName).WithKind(rbacv1.UserKind).WithName(pki.CoreDNSUser))
 }
 
-// dnsService has no selector: the name server is no pod.
-func (n *Node) dnsService() *corev1apply.ServiceApplyConfiguration {
+// newDNSService returns the Service of the DNS server. It has no selector, because the DNS server is not a pod.
+func (n *Node) newDNSService() *corev1apply.ServiceApplyConfiguration {
 	port := func(name string, protocol corev1.Protocol) *corev1apply.ServicePortApplyConfiguration {
 		return corev1apply.ServicePort().WithName(name).WithPort(53).WithProtocol(protocol)
 	}
-	return corev1apply.Service(dnsService, metav1.NamespaceSystem).
-		WithLabels(map[string]string{"k8s-app": dnsService}).
+	return corev1apply.Service(dnsServiceName, metav1.NamespaceSystem).
+		WithLabels(map[string]string{"k8s-app": dnsServiceName}).
 		WithSpec(corev1apply.ServiceSpec().
 			WithClusterIP(n.config.Addresses.DNS().String()).
 			WithPorts(port("dns", corev1.ProtocolUDP), port("dns-tcp", corev1.ProtocolTCP)))
 }
 
-func (n *Node) dnsEndpoints() *discoveryv1apply.EndpointSliceApplyConfiguration {
+func (n *Node) newDNSEndpointSlice() *discoveryv1apply.EndpointSliceApplyConfiguration {
 	port := func(name string, protocol corev1.Protocol) *discoveryv1apply.EndpointPortApplyConfiguration {
 		return discoveryv1apply.EndpointPort().WithName(name).WithPort(53).WithProtocol(protocol)
 	}
-	return discoveryv1apply.EndpointSlice(dnsService+"-devcluster", metav1.NamespaceSystem).
+	return discoveryv1apply.EndpointSlice(dnsServiceName+"-devcluster", metav1.NamespaceSystem).
 		WithLabels(map[string]string{
-			discoveryv1.LabelServiceName: dnsService,
+			discoveryv1.LabelServiceName: dnsServiceName,
 			discoveryv1.LabelManagedBy:   fieldManager,
 		}).
 		WithAddressType(discoveryv1.AddressTypeIPv4).

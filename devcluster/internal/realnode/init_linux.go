@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initNamespaces are the namespaces that the node has for itself.
+// initNamespaces are the clone flags of the namespaces of the node.
 const initNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 
-// InitMain is the node's first process. It furnishes the namespaces that it was born in, says so by a file, and then lives
-// to be everybody's last parent: when it ends, the kernel kills whatever runs in the node.
+// InitMain is the first process of the node. It sets up the namespaces in which it was started and creates a file when
+// they are ready. After that, it reaps orphans. When it ends, the kernel kills all processes of the node.
 func InitMain(args []string) int {
 	var options initOptions
 	flags := pflag.NewFlagSet(InitProgram, pflag.ContinueOnError)
@@ -30,48 +30,50 @@ func InitMain(args []string) int {
 		return 2
 	}
 	if os.Getpid() != 1 {
-		fmt.Fprintf(os.Stderr, "%s: it is started by devcluster alone, as the first process of a namespace\n", InitProgram)
+		fmt.Fprintf(os.Stderr, "%s: only devcluster can start it, as the first process of a namespace\n", InitProgram)
 		return 2
 	}
-	if err := options.furnish(); err != nil {
+	if err := options.setUpNode(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", InitProgram, err)
 		return 1
 	}
 
-	reap()
+	reapOrphans()
 	return 0
 }
 
 type initOptions struct{ folder, nodeIP, gateway string }
 
-func (o initOptions) furnish() error {
+func (o initOptions) setUpNode() error {
 	if err := unix.Sethostname([]byte(NodeName)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
-	if err := o.mount(); err != nil {
+	if err := o.mountFileSystems(); err != nil {
 		return err
 	}
 	if err := waitForInterface("eth0"); err != nil {
 		return err
 	}
-	if err := runAll(nodeCommands(o.nodeIP, o.gateway)); err != nil {
+	if err := runCommands(nodeLinkCommands(o.nodeIP, o.gateway)); err != nil {
 		return fmt.Errorf("set up the node's network: %w", err)
 	}
-	if err := setSetting(settingsRoot, forwarding, "1"); err != nil {
+	if err := writeSetting(settingsRoot, ipForwardSetting, "1"); err != nil {
 		return err
 	}
 
 	return os.WriteFile(filepath.Join(nodeRoot, readyFile), nil, 0o600)
 }
 
-// mount returns the node its own /run, /proc, /var/lib and /var/log, and a resolv.conf that asks the cluster's name server.
-func (o initOptions) mount() error {
+// mountFileSystems mounts the node's own /run, /proc, /var/lib and /var/log, and a resolv.conf that selects the
+// cluster's DNS server.
+func (o initOptions) mountFileSystems() error {
 	folder, err := unix.Open(o.folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open the node's folder: %w", err)
 	}
-	defer unix.Close(folder) //nolint:errcheck // It was only looked at.
-	// Where the link leads: often into /run, which is about to be another one.
+
+	defer unix.Close(folder) //nolint:errcheck // The descriptor was only read.
+	// Resolve the link before /run is replaced: it often leads into /run.
 	resolver, err := filepath.EvalSymlinks("/etc/resolv.conf")
 	if err != nil {
 		resolver = "/etc/resolv.conf"
@@ -82,7 +84,7 @@ func (o initOptions) mount() error {
 		flags                uintptr
 		data                 string
 	}{
-		// Nothing that is mounted here is seen outside; but containers see what the kubelet mounts for them.
+		// Mounts in the node are not visible outside it. Containers see what the kubelet mounts for them.
 		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
 		{"", "/", "", unix.MS_REC | unix.MS_SHARED, ""},
 		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"},
@@ -90,12 +92,12 @@ func (o initOptions) mount() error {
 		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
 		{filepath.Join(nodeRoot, libFolder), "/var/lib", "", unix.MS_BIND, ""},
 		{filepath.Join(nodeRoot, logFolder), "/var/log", "", unix.MS_BIND, ""},
-		{inside(resolvConf), resolver, "", unix.MS_BIND, ""},
+		{configPathInNode(resolvConf), resolver, "", unix.MS_BIND, ""},
 	}
 
 	for _, step := range steps {
 		if err := makeMountPoint(step.target); err != nil {
-			return fmt.Errorf("make mount point %s: %w", step.target, err)
+			return fmt.Errorf("create mount point %s: %w", step.target, err)
 		}
 		if err := unix.Mount(step.source, step.target, step.kind, step.flags, step.data); err != nil {
 			return fmt.Errorf("mount %s: %w", step.target, err)
@@ -105,7 +107,8 @@ func (o initOptions) mount() error {
 	return nil
 }
 
-// makeMountPoint makes what is missing inside of /run, which is new and empty. Everything else exists on every machine.
+// makeMountPoint creates a mount point that is missing in /run, which is new and empty. All other mount points exist on
+// every machine.
 func makeMountPoint(target string) error {
 	if _, err := os.Stat(target); err == nil {
 		return nil
@@ -116,10 +119,10 @@ func makeMountPoint(target string) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // As /run is on every machine.
 		return err
 	}
-	return os.WriteFile(target, nil, 0o644) //nolint:gosec // The mount point of a resolv.conf, which everybody reads.
+	return os.WriteFile(target, nil, 0o644) //nolint:gosec // The mount point of a resolv.conf, which all users read.
 }
 
-// interfaceTimeout is for the supervisor to make the pair and to give us our end, a matter of milliseconds.
+// interfaceTimeout bounds the wait for the supervisor to create the veth pair, which usually takes milliseconds.
 const interfaceTimeout = 10 * time.Second
 
 func waitForInterface(name string) error {
@@ -135,8 +138,8 @@ func waitForInterface(name string) error {
 	}
 }
 
-// reap waits for every process that loses its parent, until it is told to end.
-func reap() {
+// reapOrphans waits for each process that loses its parent. It returns on SIGTERM or an interrupt.
+func reapOrphans() {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGTERM, syscall.SIGINT)
 	for received := range signals {

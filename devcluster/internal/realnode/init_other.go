@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// initNamespaces are the namespaces that the node has for itself: none, where there are none.
+// initNamespaces is 0: only Linux has namespaces.
 const initNamespaces = 0
 
-// InitMain is the node's first process, on Linux.
+// InitMain returns an error code: a real node runs only on Linux.
 func InitMain([]string) int {
 	fmt.Fprintf(os.Stderr, "%s: a real node needs Linux\n", InitProgram)
 	return 1

@@ -11,9 +11,10 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/supervise"
 )
 
-// New checks that the machine can run a real node and writes the node's files. It changes nothing on the machine.
+// New checks that the machine can run a real node and writes the configuration files of the node. It changes nothing on
+// the machine.
 func New(config components.Config) (*Node, error) {
-	if err := preflight(); err != nil {
+	if err := checkPrerequisites(); err != nil {
 		return nil, err
 	}
 
@@ -24,15 +25,15 @@ func New(config components.Config) (*Node, error) {
 	return node, nil
 }
 
-// Prepare starts the caretaker and makes the changes to the machine that the node's first process needs.
+// Prepare starts the caretaker and makes the changes to the machine that must precede the start of the node.
 func (n *Node) Prepare() error {
-	lock, err := lockNode(n.config.Dir)
+	lock, err := acquireNodeLock(n.config.Dir)
 	if err != nil {
 		return err
 	}
 
-	n.host = host{ID: identity(n.config.Dir), Block: n.config.Addresses.Block.String()}
-	if err := n.host.write(n.config.Dir.Node()); err != nil {
+	n.hostChanges = hostChanges{ID: clusterIdentity(n.config.Dir), Block: n.config.Addresses.Block.String()}
+	if err := n.hostChanges.writeHostChangesFile(n.config.Dir.Node()); err != nil {
 		lock.Close()
 		return err
 	}
@@ -40,10 +41,10 @@ func (n *Node) Prepare() error {
 		return err
 	}
 
-	return n.host.prepare()
+	return n.hostChanges.applyChanges()
 }
 
-// Init is the node's first process, and how it is born.
+// Init returns the first process of the node, and the command with its new namespaces.
 func (n *Node) Init() (components.Component, supervise.Command) {
 	link := n.config.Addresses.Link()
 	return components.Component{
@@ -55,22 +56,23 @@ func (n *Node) Init() (components.Component, supervise.Command) {
 			"--gateway=" + n.config.Addresses.Gateway().String(),
 		},
 		Ready: func(context.Context) error {
-			_, err := os.Stat(n.folder(readyFile))
+			_, err := os.Stat(n.nodeDataPath(readyFile))
 			return err
 		},
 	}, supervise.Command{NewNamespaces: initNamespaces}
 }
 
-// Connect joins the node's network to the machine's. pid is the node's first process.
+// Connect connects the network of the node to the machine and starts the proxy to the API server. pid is the first
+// process of the node.
 func (n *Node) Connect(pid int) error {
 	n.pid = pid
-	if err := runAll(linkCommands(n.host.ID, pid, n.config.Addresses)); err != nil {
+	if err := runCommands(hostLinkCommands(n.hostChanges.ID, pid, n.config.Addresses)); err != nil {
 		return fmt.Errorf("connect the node to this machine: %w", err)
 	}
 
 	port := uint16(n.config.Addresses.APIServerPort) //nolint:gosec // A port fits.
 	var err error
-	n.gateway, err = openGateway(
+	n.apiServerProxy, err = startAPIServerProxy(
 		netip.AddrPortFrom(n.config.Addresses.Gateway(), port), netip.AddrPortFrom(loopback, port))
 
 	return err
@@ -78,15 +80,15 @@ func (n *Node) Connect(pid int) error {
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
-// Stop takes back all that the node changed on the machine. Its processes must be gone.
+// Stop reverts all changes of the node to the machine. The processes of the node must have ended.
 func (n *Node) Stop() error {
-	n.gateway.close()
+	n.apiServerProxy.close()
 	if n.caretaker == nil {
 		return nil
 	}
-	return n.caretaker.finish()
+	return n.caretaker.cleanUpAndWait()
 }
 
-// stopGrace is short: nothing that a node's programs do when they end is worth waiting for, because the node ends like a
-// machine that is switched off. Its containers are started again by the next run.
-const stopGrace = 2 * time.Second
+// stopGracePeriod is short because the node ends like a machine that is switched off. Its programs need not finish
+// anything. The next run starts its containers again.
+const stopGracePeriod = 2 * time.Second

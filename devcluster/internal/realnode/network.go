@@ -14,15 +14,16 @@ import (
 //	gateway 10.x.192.1 ── mdc-<id> ═══ veth pair ═══ eth0 ── node IP 10.x.192.2
 //	routes to pods and ClusterIPs via the node IP    ptp interfaces of the pods, kube-proxy's rules for ClusterIPs
 //
-// The machine reaches pods and ClusterIPs by their addresses; pods reach the API server, the registry and the name server
-// by the gateway, and the rest of the world through it.
+// The machine reaches pods and ClusterIPs by their addresses. Pods reach the API server, the registry and the DNS server
+// at the gateway address, and other networks through the gateway.
 
-// interfaceName is the machine's end of the pair.
-func interfaceName(id string) string { return "mdc-" + id }
+// hostInterfaceName returns the name of the machine's end of the veth pair.
+func hostInterfaceName(id string) string { return "mdc-" + id }
 
-// linkCommands give the machine its end of the pair, and the node's first process (pid) the other.
-func linkCommands(id string, pid int, addresses state.Addresses) [][]string {
-	name := interfaceName(id)
+// hostLinkCommands returns the commands that create the veth pair and configure the machine's end. pid is the first
+// process of the node.
+func hostLinkCommands(id string, pid int, addresses state.Addresses) [][]string {
+	name := hostInterfaceName(id)
 	node := addresses.NodeIP().String()
 	return [][]string{
 		{"ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(pid)},
@@ -33,8 +34,8 @@ func linkCommands(id string, pid int, addresses state.Addresses) [][]string {
 	}
 }
 
-// nodeCommands set up the node's end; they run inside.
-func nodeCommands(nodeIP, gateway string) [][]string {
+// nodeLinkCommands returns the commands that configure the node's end of the veth pair. They run in the node.
+func nodeLinkCommands(nodeIP, gateway string) [][]string {
 	return [][]string{
 		{"ip", "link", "set", "lo", "up"},
 		{"ip", "address", "add", nodeIP, "dev", "eth0"},
@@ -43,18 +44,19 @@ func nodeCommands(nodeIP, gateway string) [][]string {
 	}
 }
 
-// rule is a packet filter rule of the machine. Each carries the cluster's name as comment, by which Cleanup knows it.
-type rule struct {
+// firewallRule is a packet filter rule of the machine. Its comment contains the cluster's identity, by which Cleanup
+// finds it.
+type firewallRule struct {
 	table, chain string
 	match        []string
 	target       string
 }
 
-// rules let the node talk to the machine and, as the machine, to the world, also where a firewall or Docker has closed
-// the chains by default.
-func rules(id string, block string) []rule {
-	link := interfaceName(id)
-	return []rule{
+// newFirewallRules returns the rules that let the node reach the machine and, through it, other networks. They also
+// work where a firewall or Docker drops packets by default.
+func newFirewallRules(id string, block string) []firewallRule {
+	link := hostInterfaceName(id)
+	return []firewallRule{
 		{"filter", "INPUT", []string{"-i", link}, "ACCEPT"},
 		{"filter", "FORWARD", []string{"-i", link}, "ACCEPT"},
 		{"filter", "FORWARD", []string{"-o", link}, "ACCEPT"},
@@ -62,14 +64,15 @@ func rules(id string, block string) []rule {
 	}
 }
 
-// args are the arguments of iptables that insert (-I) or delete (-D) the rule. It waits for whoever else changes rules.
-func (r rule) args(action, id string) []string {
+// iptablesArgs returns the arguments of iptables that insert (-I), check (-C) or delete (-D) the rule. With -w,
+// iptables waits for other processes that change rules.
+func (r firewallRule) iptablesArgs(action, id string) []string {
 	args := []string{"-w", "-t", r.table, action, r.chain}
 	args = append(args, r.match...)
 	return append(args, "-m", "comment", "--comment", "devcluster-"+id, "-j", r.target)
 }
 
-func runAll(commands [][]string) error {
+func runCommands(commands [][]string) error {
 	for _, command := range commands {
 		if err := runProgram(command[0], command[1:]...); err != nil {
 			if strings.Contains(err.Error(), "File exists") {

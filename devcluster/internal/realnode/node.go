@@ -1,11 +1,13 @@
-// Package realnode runs a real node: containerd, the kubelet and kube-proxy in namespaces of their own, and CoreDNS beside
-// them. Linux and root only.
+// Package realnode runs a real node: containerd, the kubelet and kube-proxy in their own namespaces, and CoreDNS beside
+// them. It needs Linux and root.
 //
-// The node is a machine within the machine. It has its own process, mount, network, host name and IPC namespaces, with its
-// own /run, /var/lib and /var/log, so that whatever runs in it, and every mount, network interface and packet filter rule
-// that it makes, is gone when its first process is. What it needs outside (one network interface with two routes, four
-// packet filter rules, its control groups, a few kernel settings) is listed in host.go and network.go and taken back by
-// one function, Cleanup, that the caretaker calls when the supervisor has ended, however that ended.
+// The node has its own process, mount, network, host name and IPC namespaces, and its own /run, /var/lib and /var/log.
+// All its processes, mounts, network interfaces and packet filter rules therefore disappear when its first process
+// ends.
+//
+// The node also needs changes outside its namespaces: one network interface with two routes, four packet filter rules,
+// control groups and some kernel settings. hostchanges.go and network.go list them. The caretaker reverts them when the
+// supervisor has ended for any reason. Cleanup does the same for a caretaker that was killed.
 package realnode
 
 import (
@@ -18,62 +20,65 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
 )
 
-// NodeName is the name of the real node. It is that of the first simulated one, so that what was bound to it is not lost
-// when a cluster changes from one kind to the other.
+// NodeName is the name of the real node. The first simulated node has the same name, so that pods that are bound to it
+// are not lost when a cluster changes from one kind of node to the other.
 const NodeName = "node-0"
 
-// Names that the executable is called by for the node's first process and for the caretaker.
+// Names by which the executable is called to run the first process of the node and the caretaker.
 const (
 	InitProgram      = "devcluster-node"
 	CaretakerProgram = "devcluster-caretaker"
 )
 
-// Paths inside of the node. The folder of the data directory is mounted at a fixed place, so that a data directory may
-// stand anywhere, even where the node has its own files.
+// Paths in the node. The node's folder of the data directory is mounted at a fixed path, so that the data directory may be
+// anywhere, even where the node has its own files.
 const (
 	nodeRoot         = "/run/devcluster"
 	containerdSocket = "/run/containerd/containerd.sock"
 )
 
-// Folders and files of the node's folder in the data directory.
+// Folders and files in the node's folder of the data directory.
 const (
-	configFolder = "etc"
-	libFolder    = "lib" // the node's /var/lib
-	logFolder    = "log" // the node's /var/log
-	readyFile    = "ready"
-	markerFile   = "host.json"
-	lockFile     = "lock"
+	configFolder    = "etc"
+	libFolder       = "lib" // the node's /var/lib
+	logFolder       = "log" // the node's /var/log
+	readyFile       = "ready"
+	hostChangesFile = "host.json"
+	lockFile        = "lock"
 )
 
 // Node is the real node of one run.
 type Node struct {
-	config components.Config
-	host   host
+	config      components.Config
+	hostChanges hostChanges
 
-	pid       int
-	caretaker *caretaker
-	gateway   *gateway
+	pid            int
+	caretaker      *caretaker
+	apiServerProxy *apiServerProxy
 }
 
-// PID is the node's first process, 0 before there is one.
+// PID returns the first process of the node, or 0 if it has not started.
 func (n *Node) PID() int { return n.pid }
 
-func (n *Node) folder(elements ...string) string {
+// nodeDataPath returns a path in the node's folder of the data directory.
+func (n *Node) nodeDataPath(elements ...string) string {
 	return filepath.Join(append([]string{n.config.Dir.Node()}, elements...)...)
 }
 
-// configFile is the path of a configuration file outside of the node, and inInside the same inside.
-func (n *Node) configFile(name string) string { return n.folder(configFolder, name) }
+// configPathOnHost returns the path of a configuration file outside the node.
+func (n *Node) configPathOnHost(name string) string { return n.nodeDataPath(configFolder, name) }
 
-func inside(name string) string { return filepath.Join(nodeRoot, configFolder, name) }
+// configPathInNode returns the path of a configuration file in the node.
+func configPathInNode(name string) string { return filepath.Join(nodeRoot, configFolder, name) }
 
-// identity names what a cluster has on the machine: it is the same for every run on one data directory.
-func identity(dir state.Dir) string {
+// clusterIdentity returns the identity of a cluster in the names of its changes to the machine. It is the same for each
+// run on one data directory.
+func clusterIdentity(dir state.Dir) string {
 	hash := sha256.Sum256([]byte(dir))
-	return hex.EncodeToString(hash[:3]) // 6 characters: an interface's name may have 15.
+	return hex.EncodeToString(hash[:3]) // 6 characters, because an interface name has at most 15.
 }
 
-// writeFiles writes the files of a folder, and the folders they need.
+// writeFiles writes files to a folder and creates the subfolders that they need.
 func writeFiles(folder string, files map[string][]byte) error {
 	for name, content := range files {
 		path := filepath.Join(folder, name)

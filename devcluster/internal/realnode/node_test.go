@@ -42,10 +42,10 @@ func TestConfigurationIsComplete(t *testing.T) {
 	must(t, node.writeConfiguration()) // as the next run does
 	read := func(name string) string {
 		t.Helper()
-		content, err := os.ReadFile(node.configFile(name))
+		content, err := os.ReadFile(node.configPathOnHost(name))
 		must(t, err)
 		if strings.Contains(string(content), "<no value>") {
-			t.Errorf("%s names a value that is not there:\n%s", name, content)
+			t.Errorf("%s uses a value that does not exist:\n%s", name, content)
 		}
 
 		return string(content)
@@ -74,15 +74,15 @@ func TestConfigurationIsComplete(t *testing.T) {
 		filepath.Join(registryHosts, "10.201.192.1:5001", "hosts.toml"): `ca = "/run/devcluster/etc/ca.crt"`,
 	} {
 		if content := read(name); !strings.Contains(content, want) {
-			t.Errorf("%s does not say %s:\n%s", name, want, content)
+			t.Errorf("%s: want %s, got:\n%s", name, want, content)
 		}
 	}
 }
 
 func TestRuleArguments(t *testing.T) {
 	var got []string
-	for _, rule := range rules("abc123", "10.201.0.0/16") {
-		got = append(got, strings.Join(rule.args("-I", "abc123"), " "))
+	for _, rule := range newFirewallRules("abc123", "10.201.0.0/16") {
+		got = append(got, strings.Join(rule.iptablesArgs("-I", "abc123"), " "))
 	}
 
 	want := []string{
@@ -96,12 +96,12 @@ func TestRuleArguments(t *testing.T) {
 	}
 }
 
-func TestIdentityFitsAnInterface(t *testing.T) {
-	one, two := identity("/data/one"), identity("/data/two")
-	if one == two || one != identity("/data/one") {
-		t.Errorf("identities %s and %s: want one for each data directory, always the same", one, two)
+func TestClusterIdentity(t *testing.T) {
+	one, two := clusterIdentity("/data/one"), clusterIdentity("/data/two")
+	if one == two || one != clusterIdentity("/data/one") {
+		t.Errorf("got identities %s and %s, want a stable one for each data directory", one, two)
 	}
-	if name := interfaceName(one); len(name) > 15 {
+	if name := hostInterfaceName(one); len(name) > 15 {
 		t.Errorf("%s is too long for an interface", name)
 	}
 }
@@ -109,19 +109,19 @@ func TestIdentityFitsAnInterface(t *testing.T) {
 func TestCleanupOfNothing(t *testing.T) {
 	dir := state.Dir(t.TempDir())
 	must(t, dir.Create())
-	must(t, Cleanup(dir)) // also where nobody is root
+	must(t, Cleanup(dir)) // must not need root
 }
 
-func TestRemoveTreeTakesTheDeepestFirst(t *testing.T) {
+func TestRemoveControlGroupTree(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "devcluster")
 	must(t, os.MkdirAll(filepath.Join(root, "kubepods", "burstable", "pod1"), 0o700))
 	must(t, os.MkdirAll(filepath.Join(root, "kubepods", "besteffort"), 0o700))
-	must(t, removeTree(root))
+	must(t, removeControlGroupTree(root))
 	if _, err := os.Stat(root); !os.IsNotExist(err) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("got error %v for the group, want that it does not exist", err)
 	}
 
-	must(t, removeTree(root))
+	must(t, removeControlGroupTree(root))
 }
 
 func TestHasNameServer(t *testing.T) {
@@ -138,21 +138,21 @@ func TestHasNameServer(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "resolv.conf")
 			must(t, os.WriteFile(path, []byte(test.content), 0o600))
 			if got := hasNameServer(path); got != test.want {
-				t.Errorf("%t", got)
+				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
 	}
 
 	if hasNameServer(filepath.Join(t.TempDir(), "none")) {
-		t.Error("a file that is not there names a server")
+		t.Error("got true for a file that does not exist, want false")
 	}
 }
 
-func TestGatewayHandsOn(t *testing.T) {
+func TestAPIServerProxyForwards(t *testing.T) {
 	server, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
 	defer server.Close()
-	go func() { // Says back what it hears.
+	go func() { // Echoes what it receives.
 		connection, err := server.Accept()
 		if err != nil {
 			return
@@ -161,23 +161,23 @@ func TestGatewayHandsOn(t *testing.T) {
 		_, _ = io.Copy(connection, connection)
 	}()
 
-	gateway, err := openGateway(netip.AddrPortFrom(loopback, 0), netip.MustParseAddrPort(server.Addr().String()))
+	proxy, err := startAPIServerProxy(netip.AddrPortFrom(loopback, 0), netip.MustParseAddrPort(server.Addr().String()))
 	must(t, err)
-	client, err := net.Dial("tcp4", gateway.listener.Addr().String())
+	client, err := net.Dial("tcp4", proxy.listener.Addr().String())
 	must(t, err)
 	defer client.Close()
 	_, err = io.WriteString(client, "hello")
 	must(t, err)
 	must(t, client.(*net.TCPConn).CloseWrite())
 	if got, err := io.ReadAll(client); err != nil || string(got) != "hello" {
-		t.Errorf("%q, error %v", got, err)
+		t.Errorf("got %q and error %v, want hello", got, err)
 	}
 
-	gateway.close()
-	if _, err := net.Dial("tcp4", gateway.listener.Addr().String()); err == nil {
-		t.Error("a closed gateway takes connections")
+	proxy.close()
+	if _, err := net.Dial("tcp4", proxy.listener.Addr().String()); err == nil {
+		t.Error("got a connection to a closed proxy, want an error")
 	}
 
 	none := &Node{}
-	none.gateway.close() // as for a node that never was
+	none.apiServerProxy.close() // as for a node that never started
 }

@@ -6,17 +6,17 @@ import (
 	"fmt"
 )
 
-// The pause program is the one container of a pod's sandbox: it holds the pod's namespaces and does nothing. It is written
-// here instruction by instruction, because the alternatives are to fetch an image of somebody's, which needs a network, or
-// to compile a program on its own for each architecture, which needs a second build beside this one:
+// The pause program is the only container of a pod's sandbox: it holds the pod's namespaces and does nothing. It is written
+// here instruction by instruction. The alternatives are to pull an existing image, which needs a network, or to compile a
+// separate program for each architecture, which needs a second build:
 //
-//	rt_sigaction(SIGCHLD, {SIG_IGN}, NULL, 8)   // orphans of a shared process namespace vanish by themselves
+//	rt_sigaction(SIGCHLD, {SIG_IGN}, NULL, 8)   // the kernel reaps orphans of a shared process namespace
 //	for { pause() }
 //
-// It ends by SIGKILL, which is how containerd ends a sandbox.
+// It ends on SIGKILL, by which containerd stops a sandbox.
 
-// pauseCode is the program for each architecture of Go: the instructions, padded to a multiple of 8, and after them the
-// struct sigaction that the first system call reads.
+// pauseCode is the program by GOARCH: the instructions, padded to a multiple of 8, followed by the struct sigaction
+// that the first system call reads.
 var pauseCode = map[string][]byte{
 	"amd64": bytes.Join([][]byte{
 		{0xb8, 0x0d, 0x00, 0x00, 0x00},             //       mov  eax, 13 (rt_sigaction)
@@ -32,7 +32,7 @@ var pauseCode = map[string][]byte{
 		ignoreSignal,
 	}, nil),
 	"arm64": bytes.Join([][]byte{
-		words(
+		encodeInstructions(
 			0xd28010c8, //       mov x8, #134 (rt_sigaction)
 			0xd2800220, //       mov x0, #17 (SIGCHLD)
 			0x10000181, //       adr x1, #48 (the struct at 56)
@@ -52,10 +52,10 @@ var pauseCode = map[string][]byte{
 	}, nil),
 }
 
-// ignoreSignal is the kernel's struct sigaction {handler: SIG_IGN (1), flags, restorer, mask}, of 8 bytes each.
+// ignoreSignal is the kernel's struct sigaction {handler: SIG_IGN (1), flags, restorer, mask}. Each field has 8 bytes.
 var ignoreSignal = append([]byte{1}, make([]byte, 31)...)
 
-func words(instructions ...uint32) []byte {
+func encodeInstructions(instructions ...uint32) []byte {
 	var code []byte
 	for _, instruction := range instructions {
 		code = binary.LittleEndian.AppendUint32(code, instruction)
@@ -63,18 +63,18 @@ func words(instructions ...uint32) []byte {
 	return code
 }
 
-// elfMachines are the numbers by which ELF knows the architectures.
+// elfMachines are the ELF machine numbers by GOARCH.
 var elfMachines = map[string]uint16{"amd64": 62, "arm64": 183}
 
-// pauseBinary returns the program as a static executable of about 200 bytes.
-func pauseBinary(architecture string) ([]byte, error) {
+// buildPauseBinary returns the program as a static executable of about 200 bytes. It supports amd64 and arm64.
+func buildPauseBinary(architecture string) ([]byte, error) {
 	code, ok := pauseCode[architecture]
 	if !ok {
 		return nil, fmt.Errorf("no pause program for architecture %s: a real node runs on amd64 and arm64", architecture)
 	}
 
 	const (
-		base       = 0x400000 // where linkers put a program
+		base       = 0x400000 // the usual load address of a program
 		headerSize = 64       // of the ELF header
 		entrySize  = 56       // of a program header
 		codeStart  = headerSize + entrySize

@@ -19,7 +19,7 @@ import (
 func TestPauseBinaryIsAnExecutable(t *testing.T) {
 	for architecture, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
 		t.Run(architecture, func(t *testing.T) {
-			binary, err := pauseBinary(architecture)
+			binary, err := buildPauseBinary(architecture)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,19 +47,19 @@ func TestPauseBinaryIsAnExecutable(t *testing.T) {
 		})
 	}
 
-	if _, err := pauseBinary("riscv64"); err == nil || !strings.Contains(err.Error(), "riscv64") {
-		t.Errorf("another architecture gives %v, want an error that names it", err)
+	if _, err := buildPauseBinary("riscv64"); err == nil || !strings.Contains(err.Error(), "riscv64") {
+		t.Errorf("got %v for an unsupported architecture, want an error with its name", err)
 	}
 }
 
-// TestPauseRuns sends the program what it ignores and then what it does not: had it crashed or ended before, it would have
-// ended by another signal, or by none.
+// TestPauseRuns sends the program a signal that it ignores and then one that ends it. If it crashed or ended before, it would
+// end with another signal, or with none.
 func TestPauseRuns(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the pause program is one of Linux")
 	}
 
-	binary, err := pauseBinary(runtime.GOARCH)
+	binary, err := buildPauseBinary(runtime.GOARCH)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -81,7 +81,7 @@ func TestPauseRuns(t *testing.T) {
 	}
 
 	if err := pause.Wait(); err == nil || err.Error() != "signal: user defined signal 1" {
-		t.Errorf("it ended with %v, want SIGUSR1", err)
+		t.Errorf("got %v, want that SIGUSR1 ended it", err)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestPauseImageHoldsTheProgram(t *testing.T) {
 	}
 
 	content, err := io.ReadAll(files)
-	if want, _ := pauseBinary("amd64"); err != nil || !bytes.Equal(content, want) {
+	if want, _ := buildPauseBinary("amd64"); err != nil || !bytes.Equal(content, want) {
 		t.Errorf("%d bytes, error %v; want the program", len(content), err)
 	}
 

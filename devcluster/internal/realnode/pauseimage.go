@@ -16,21 +16,22 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// pauseImage is the reference by which containerd pulls the image of pod sandboxes, from the cluster's own registry.
-func (n *Node) pauseImage() string {
+// pauseImageReference returns the reference of the pod sandbox image in the cluster's own registry, from which
+// containerd pulls it.
+func (n *Node) pauseImageReference() string {
 	return fmt.Sprintf("localhost:%d/devcluster/pause:1", n.config.Addresses.RegistryPort)
 }
 
-// PushPauseImage puts the image of pod sandboxes into the registry, which must be ready.
+// PushPauseImage pushes the pod sandbox image to the registry, which must be ready.
 func (n *Node) PushPauseImage(ctx context.Context) error {
 	image, err := newPauseImage(runtime.GOARCH)
 	if err != nil {
-		return fmt.Errorf("make the pause image: %w", err)
+		return fmt.Errorf("build the pause image: %w", err)
 	}
 
-	reference, err := name.ParseReference(n.pauseImage())
+	reference, err := name.ParseReference(n.pauseImageReference())
 	if err != nil {
-		return fmt.Errorf("make the pause image: %w", err)
+		return fmt.Errorf("build the pause image: %w", err)
 	}
 	if err := remote.Write(reference, image, remote.WithContext(ctx)); err != nil {
 		return fmt.Errorf("push the pause image to the cluster's registry: %w", err)
@@ -40,7 +41,7 @@ func (n *Node) PushPauseImage(ctx context.Context) error {
 }
 
 func newPauseImage(architecture string) (v1.Image, error) {
-	program, err := pauseBinary(architecture)
+	program, err := buildPauseBinary(architecture)
 	if err != nil {
 		return nil, err
 	}

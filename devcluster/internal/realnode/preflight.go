@@ -9,38 +9,39 @@ import (
 	"strings"
 )
 
-// searchPath is where a node looks for programs. A root shell by su or cron often lacks the second half.
+// searchPath is the PATH of the node's programs. The PATH of a root shell of su or cron often lacks the folders for
+// root's programs.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// needed are the programs that a node runs and devcluster does not carry.
-var needed = []string{"containerd", "containerd-shim-runc-v2", "runc", "ip", "iptables", "mount"}
+// requiredPrograms are the programs that a node runs and that devcluster does not contain.
+var requiredPrograms = []string{"containerd", "containerd-shim-runc-v2", "runc", "ip", "iptables", "mount"}
 
-// cniFolders are where distributions put the network plugins: Debian's package, and everybody else.
+// cniFolders are the folders of the CNI plugins in Debian's package and in other distributions.
 var cniFolders = []string{"/usr/lib/cni", "/opt/cni/bin"}
 
-// cniPlugins are those that the node's network uses.
+// cniPlugins are the plugins that the node's network uses.
 var cniPlugins = []string{"ptp", "host-local", "portmap", "loopback"}
 
-// preflight says everything that is missing for a real node at once.
-func preflight() error {
+// checkPrerequisites returns one error with everything that a real node needs and that is missing on the machine.
+func checkPrerequisites() error {
 	if os.Geteuid() != 0 {
-		return errors.New("--node containerd needs root: it makes namespaces, mounts and network interfaces; run it with sudo, " +
+		return errors.New("--node containerd needs root, because it creates namespaces, mounts and network interfaces; run it with sudo, " +
 			"or use --node simulated")
 	}
 
 	var missing []string
-	for _, program := range needed {
+	for _, program := range requiredPrograms {
 		if _, err := findProgram(program); err != nil {
 			missing = append(missing, program)
 		}
 	}
 
-	if cniFolder() == "" {
+	if findCNIFolder() == "" {
 		missing = append(missing, fmt.Sprintf("the CNI plugins %s (in %s)",
 			strings.Join(cniPlugins, ", "), strings.Join(cniFolders, " or ")))
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("--node containerd needs programs that are not there: %s; on Debian: "+
+		return fmt.Errorf("--node containerd needs programs that are not installed: %s; on Debian: "+
 			"apt-get install containerd runc containernetworking-plugins iptables iproute2", strings.Join(missing, ", "))
 	}
 
@@ -57,8 +58,8 @@ func findProgram(name string) (string, error) {
 	return "", fmt.Errorf("%s: %w in %s", name, exec.ErrNotFound, searchPath)
 }
 
-// cniFolder is the folder that has all plugins, "" when there is none.
-func cniFolder() string {
+// findCNIFolder returns the folder that contains all plugins, or "" if there is none.
+func findCNIFolder() string {
 candidates:
 	for _, folder := range cniFolders {
 		for _, plugin := range cniPlugins {
@@ -72,7 +73,7 @@ candidates:
 	return ""
 }
 
-// runProgram runs a program to its end. Its output is part of the error.
+// runProgram runs a program and waits until it ends. The error contains its output.
 func runProgram(name string, args ...string) error {
 	path, err := findProgram(name)
 	if err != nil {

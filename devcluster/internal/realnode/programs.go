@@ -14,26 +14,27 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/components"
 )
 
-// ownExecutable starts devcluster's own executable from inside of the node, where its path may lead elsewhere.
+// ownExecutable is the path of devcluster's own executable in the node, where its usual path may be another file.
 const ownExecutable = "/proc/self/exe"
 
-// Containerd runs containers.
+// Containerd returns the node's containerd.
 func (n *Node) Containerd() (components.Component, error) {
 	path, err := findProgram("containerd")
 	if err != nil {
 		return components.Component{}, err
 	}
 	return components.Component{
-		Name: "containerd", Program: "containerd", Executable: path, InNode: true, StopGrace: stopGrace,
+		Name: "containerd", Program: "containerd", Executable: path, InNode: true, StopGrace: stopGracePeriod,
 		Address: "unix://" + containerdSocket,
 		Env:     []string{"PATH=" + searchPath},
-		Args:    []string{"--config", inside(containerdConfig)},
-		Ready:   n.containerdReady,
+		Args:    []string{"--config", configPathInNode(containerdConfig)},
+		Ready:   n.checkContainerdReady,
 	}, nil
 }
 
-// containerdReady asks for the version by the interface that the kubelet uses; it answers when all plugins are loaded.
-func (n *Node) containerdReady(ctx context.Context) error {
+// checkContainerdReady requests the version through the CRI, as the kubelet does. containerd responds when all its
+// plugins are loaded.
+func (n *Node) checkContainerdReady(ctx context.Context) error {
 	socket := filepath.Join("/proc", strconv.Itoa(n.pid), "root", containerdSocket)
 	if _, err := os.Stat(socket); err != nil {
 		return err
@@ -47,46 +48,48 @@ func (n *Node) containerdReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer connection.Close() //nolint:errcheck // The answer is all we wanted.
+
+	defer connection.Close() //nolint:errcheck // Only the response matters.
 	_, err = cri.NewRuntimeServiceClient(connection).Version(ctx, &cri.VersionRequest{})
 	return err
 }
 
-// Kubelet makes the node a node. It is ready when the API server says that the node is, which package cluster asks.
+// Kubelet returns the node's kubelet. It has no readiness check: package cluster waits until the API server has a ready
+// Node.
 func (n *Node) Kubelet() components.Component {
 	return components.Component{
-		Name: "kubelet", Program: "kubelet", Executable: ownExecutable, InNode: true, StopGrace: stopGrace,
+		Name: "kubelet", Program: "kubelet", Executable: ownExecutable, InNode: true, StopGrace: stopGracePeriod,
 		Address: "https://" + net.JoinHostPort(n.config.Addresses.NodeIP().String(), "10250"),
 		Env:     []string{"PATH=" + searchPath},
 		Args: []string{
-			"--config=" + inside(kubeletConfig),
-			"--kubeconfig=" + inside(kubeletKubeconfig),
+			"--config=" + configPathInNode(kubeletConfig),
+			"--kubeconfig=" + configPathInNode(kubeletKubeconfig),
 			"--hostname-override=" + NodeName,
 			"--node-ip=" + n.config.Addresses.NodeIP().String(),
 		},
 	}
 }
 
-// KubeProxy makes ClusterIPs lead to pods.
+// KubeProxy returns the node's kube-proxy, which routes ClusterIPs to pods.
 func (n *Node) KubeProxy() components.Component {
 	address := net.JoinHostPort(n.config.Addresses.NodeIP().String(), "10256")
 	return components.Component{
-		Name: "kube-proxy", Program: "kube-proxy", Executable: ownExecutable, InNode: true, StopGrace: stopGrace,
+		Name: "kube-proxy", Program: "kube-proxy", Executable: ownExecutable, InNode: true, StopGrace: stopGracePeriod,
 		Address: "http://" + address,
 		Env:     []string{"PATH=" + searchPath},
-		Args:    []string{"--config=" + inside(kubeProxyConfig)},
+		Args:    []string{"--config=" + configPathInNode(kubeProxyConfig)},
 		Ready:   components.Answers("http://" + address + "/healthz"),
 	}
 }
 
-// CoreDNS answers the node's pods, and the node itself. It runs outside of the node, where the machine's own name servers
-// can be asked, also those that listen on loopback alone.
+// CoreDNS returns the DNS server of the node and its pods. It runs outside the node, where it can reach all DNS servers
+// of the machine, even those that listen only on loopback.
 func (n *Node) CoreDNS() components.Component {
 	gateway := n.config.Addresses.Gateway().String()
 	return components.Component{
-		Name: "coredns", Program: "coredns", StopGrace: stopGrace,
+		Name: "coredns", Program: "coredns", StopGrace: stopGracePeriod,
 		Address: net.JoinHostPort(gateway, "53"),
-		Args:    []string{"-conf", n.configFile(corefile)},
+		Args:    []string{"-conf", n.configPathOnHost(corefile)},
 		Ready:   components.Answers("http://" + net.JoinHostPort(gateway, dnsReadyPort) + "/ready"),
 	}
 }

@@ -12,45 +12,49 @@ import (
 	"syscall"
 )
 
-// borrowedSettings are the kernel settings that a node changes for the whole machine: those that a kubelet insists on, and
-// forwarding, which the node's packets need.
-var borrowedSettings = []string{
+// managedSettings are the kernel settings that a node changes for the whole machine: those that a kubelet requires, and
+// IP forwarding, which the node's packets need.
+var managedSettings = []string{
 	"kernel/keys/root_maxbytes",
 	"kernel/keys/root_maxkeys",
 	"kernel/panic",
 	"kernel/panic_on_oops",
-	forwarding,
+	ipForwardSetting,
 	"vm/overcommit_memory",
 	"vm/panic_on_oom",
 }
 
 const (
-	settingsRoot = "/proc/sys"
-	forwarding   = "net/ipv4/ip_forward"
+	settingsRoot     = "/proc/sys"
+	ipForwardSetting = "net/ipv4/ip_forward"
 )
 
-// ledger says which clusters have borrowed the settings, and what the settings were before the first did. The last one
-// that gives them back restores them. It stands in /run, which a reboot clears together with the settings.
-type ledger struct {
+// settingsStore counts the clusters that use changed kernel settings, and keeps the values from before the first of
+// them. When the last cluster releases the settings, it restores them. Its file is in /run, which a reboot clears
+// together with the settings.
+type settingsStore struct {
 	file string
-	root string // of the settings
+	root string // the folder of the settings
 }
 
-var machineLedger = ledger{file: "/run/mainstay-devcluster.json", root: settingsRoot}
+// hostSettings is the store of the machine.
+var hostSettings = settingsStore{file: "/run/mainstay-devcluster.json", root: settingsRoot}
 
-type ledgerContent struct {
-	// Clusters are the identities of those that use the settings now.
+// settingsState is the content of the file.
+type settingsState struct {
+	// Clusters are the identities of the clusters that use the settings.
 	Clusters []string `json:"clusters"`
-	// Before are the settings by name.
+	// Before are the values of the settings before the first cluster, by name.
 	Before map[string]string `json:"before"`
 }
 
-// borrow enters a cluster. To borrow twice is to borrow once.
-func (l ledger) borrow(id string) error {
-	return l.change(func(content *ledgerContent) error {
+// acquireSettings adds a cluster to the users of the settings. The first user saves the current values. A cluster that
+// is already a user is not added again.
+func (s settingsStore) acquireSettings(id string) error {
+	return s.updateState(func(content *settingsState) error {
 		if len(content.Clusters) == 0 {
 			var err error
-			if content.Before, err = l.settings(); err != nil {
+			if content.Before, err = s.readSettings(); err != nil {
 				return err
 			}
 		}
@@ -61,9 +65,9 @@ func (l ledger) borrow(id string) error {
 	})
 }
 
-// giveBack takes a cluster out, and restores the settings when it was the last.
-func (l ledger) giveBack(id string) error {
-	return l.change(func(content *ledgerContent) error {
+// releaseSettings removes a cluster from the users of the settings, and restores the settings if it was the last.
+func (s settingsStore) releaseSettings(id string) error {
+	return s.updateState(func(content *settingsState) error {
 		i := slices.Index(content.Clusters, id)
 		if i < 0 {
 			return nil
@@ -76,38 +80,39 @@ func (l ledger) giveBack(id string) error {
 
 		var failed []error
 		for name, value := range content.Before {
-			failed = append(failed, setSetting(l.root, name, value))
+			failed = append(failed, writeSetting(s.root, name, value))
 		}
 
 		return errors.Join(failed...)
 	})
 }
 
-// change edits the ledger while nobody else does. The folder is what is locked: the file comes and goes.
-func (l ledger) change(edit func(*ledgerContent) error) error {
-	folder, err := os.Open(filepath.Dir(l.file))
+// updateState changes the file under a lock. It locks the folder, because the file itself is created and deleted. It
+// deletes the file if no cluster is left.
+func (s settingsStore) updateState(edit func(*settingsState) error) error {
+	folder, err := os.Open(filepath.Dir(s.file))
 	if err != nil {
-		return fmt.Errorf("lock the ledger of kernel settings: %w", err)
+		return fmt.Errorf("lock the record of kernel settings: %w", err)
 	}
 	defer folder.Close()
 	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil {
-		return fmt.Errorf("lock the ledger of kernel settings: %w", err)
+		return fmt.Errorf("lock the record of kernel settings: %w", err)
 	}
 
-	var content ledgerContent
-	old, err := os.ReadFile(l.file)
+	var content settingsState
+	old, err := os.ReadFile(s.file)
 	if err == nil {
 		err = json.Unmarshal(old, &content)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read the ledger of kernel settings %s: %w", l.file, err)
+		return fmt.Errorf("read the record of kernel settings %s: %w", s.file, err)
 	}
 	if err := edit(&content); err != nil {
 		return err
 	}
 
 	if len(content.Clusters) == 0 {
-		err = os.Remove(l.file)
+		err = os.Remove(s.file)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -119,14 +124,14 @@ func (l ledger) change(edit func(*ledgerContent) error) error {
 		return err
 	}
 
-	return os.WriteFile(l.file, append(updated, '\n'), 0o600)
+	return os.WriteFile(s.file, append(updated, '\n'), 0o600)
 }
 
-// settings reads all of them as they are. A kernel that lacks one has nothing to give back.
-func (l ledger) settings() (map[string]string, error) {
+// readSettings returns the current values of all managed settings. It omits those that the kernel does not have.
+func (s settingsStore) readSettings() (map[string]string, error) {
 	values := map[string]string{}
-	for _, name := range borrowedSettings {
-		value, err := os.ReadFile(filepath.Join(l.root, name))
+	for _, name := range managedSettings {
+		value, err := os.ReadFile(filepath.Join(s.root, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -139,8 +144,8 @@ func (l ledger) settings() (map[string]string, error) {
 	return values, nil
 }
 
-// setSetting changes a kernel setting where it differs.
-func setSetting(root, name, value string) error {
+// writeSetting sets a kernel setting if its value differs.
+func writeSetting(root, name, value string) error {
 	path := filepath.Join(root, name)
 	current, err := os.ReadFile(path)
 	if err == nil && strings.TrimSpace(string(current)) != value {

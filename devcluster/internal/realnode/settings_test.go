@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// newLedger returns a ledger over settings in a folder.
-func newLedger(t *testing.T, settings map[string]string) ledger {
+// newTestSettingsStore returns a store over settings in a folder.
+func newTestSettingsStore(t *testing.T, settings map[string]string) settingsStore {
 	t.Helper()
 	root := t.TempDir()
 	for name, value := range settings {
@@ -21,14 +21,14 @@ func newLedger(t *testing.T, settings map[string]string) ledger {
 		}
 	}
 
-	return ledger{file: filepath.Join(t.TempDir(), "ledger.json"), root: root}
+	return settingsStore{file: filepath.Join(t.TempDir(), "store.json"), root: root}
 }
 
-func (l ledger) expect(t *testing.T, when, name, want string) {
+func (s settingsStore) requireSetting(t *testing.T, when, name, want string) {
 	t.Helper()
-	got, err := os.ReadFile(filepath.Join(l.root, name))
+	got, err := os.ReadFile(filepath.Join(s.root, name))
 	if err != nil || strings.TrimSpace(string(got)) != want {
-		t.Errorf("%s: %s is %q, error %v; want %s", when, name, got, err, want)
+		t.Errorf("%s: got %s = %q and error %v, want %s", when, name, got, err, want)
 	}
 }
 
@@ -39,27 +39,27 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestTheLastClusterRestoresTheSettings(t *testing.T) {
-	ledger := newLedger(t, map[string]string{forwarding: "0", "kernel/panic": "1"})
-	must(t, ledger.borrow("one"))
-	must(t, setSetting(ledger.root, forwarding, "1"))
-	must(t, ledger.borrow("one")) // again, after its supervisor was killed
-	must(t, ledger.borrow("two"))
-	must(t, setSetting(ledger.root, "kernel/panic", "10"))
+func TestLastClusterRestoresSettings(t *testing.T) {
+	store := newTestSettingsStore(t, map[string]string{ipForwardSetting: "0", "kernel/panic": "1"})
+	must(t, store.acquireSettings("one"))
+	must(t, writeSetting(store.root, ipForwardSetting, "1"))
+	must(t, store.acquireSettings("one")) // again, after its supervisor was killed
+	must(t, store.acquireSettings("two"))
+	must(t, writeSetting(store.root, "kernel/panic", "10"))
 
-	must(t, ledger.giveBack("one"))
-	ledger.expect(t, "one of two has given back", forwarding, "1")
-	must(t, ledger.giveBack("one"))
-	ledger.expect(t, "and once more", forwarding, "1")
-	must(t, ledger.giveBack("stranger"))
-	ledger.expect(t, "and one that never borrowed", forwarding, "1")
+	must(t, store.releaseSettings("one"))
+	store.requireSetting(t, "one of two clusters has released the settings", ipForwardSetting, "1")
+	must(t, store.releaseSettings("one"))
+	store.requireSetting(t, "it has released them twice", ipForwardSetting, "1")
+	must(t, store.releaseSettings("other"))
+	store.requireSetting(t, "another cluster has released them", ipForwardSetting, "1")
 
-	must(t, ledger.giveBack("two"))
-	ledger.expect(t, "all have given back", forwarding, "0")
-	ledger.expect(t, "all have given back", "kernel/panic", "1")
-	if _, err := os.Stat(ledger.file); !os.IsNotExist(err) {
-		t.Errorf("the ledger is left: %v", err)
+	must(t, store.releaseSettings("two"))
+	store.requireSetting(t, "both clusters have released the settings", ipForwardSetting, "0")
+	store.requireSetting(t, "both clusters have released the settings", "kernel/panic", "1")
+	if _, err := os.Stat(store.file); !os.IsNotExist(err) {
+		t.Errorf("got error %v for the file of the store, want that it does not exist", err)
 	}
 
-	must(t, ledger.giveBack("two"))
+	must(t, store.releaseSettings("two"))
 }
