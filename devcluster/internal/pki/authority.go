@@ -1,8 +1,9 @@
-// Package pki makes and keeps the certificates of a cluster: three authorities (cluster, etcd, front proxy), a serving or
-// client certificate for each component, the service accounts' key, and the kubeconfig files that carry them.
+// Package pki creates and keeps the certificates of a cluster: three authorities (cluster, etcd, front proxy), a
+// serving or client certificate for each component, the key of the service accounts, and the kubeconfig files that
+// contain them.
 //
-// Everything is made once and kept. A certificate is made anew when it nears its end, when its names or addresses no longer
-// fit, or when its authority changed.
+// Everything is created once and kept. A certificate is replaced when it is about to expire, when its names or
+// addresses no longer match, or when its authority changed.
 package pki
 
 import (
@@ -23,37 +24,39 @@ import (
 )
 
 const (
-	authorityLife   = 10 * 365 * 24 * time.Hour
-	certificateLife = 365 * 24 * time.Hour
-	// renewBefore is the rest of a life at which a certificate is made anew at the next start. A cluster that is not
-	// restarted for longer than that is none for development.
+	authorityLifetime   = 10 * 365 * 24 * time.Hour
+	certificateLifetime = 365 * 24 * time.Hour
+	// renewBefore is the remaining lifetime at which a certificate is replaced at the next start. A development cluster
+	// is expected to restart within that time.
 	renewBefore = 60 * 24 * time.Hour
-	// backdate lets a machine whose clock is a little behind (a virtual machine after sleep) accept a new certificate.
+	// backdate lets a machine whose clock is slightly behind accept a new certificate, for example a virtual machine
+	// after sleep.
 	backdate = 5 * time.Minute
 )
 
 // Authority signs certificates.
 type Authority struct {
-	// CertFile is the path of the authority's certificate, KeyFile that of its private key.
+	// CertFile is the path of the authority's certificate. KeyFile is the path of its private key.
 	CertFile, KeyFile string
 
 	certificate *x509.Certificate
 	key         crypto.Signer
 }
 
-// store makes and reads the files of one folder.
+// store reads and writes the certificates and keys of one folder.
 type store struct {
 	dir string
 	now func() time.Time
 }
 
-func (s store) certFile(name string) string { return filepath.Join(s.dir, name+".crt") }
-func (s store) keyFile(name string) string  { return filepath.Join(s.dir, name+".key") }
+func (s store) certificatePath(name string) string { return filepath.Join(s.dir, name+".crt") }
+func (s store) privateKeyPath(name string) string  { return filepath.Join(s.dir, name+".key") }
 
-// authority reads the authority of that name, or makes it when there is none or it nears its end.
-func (s store) authority(name, commonName string) (*Authority, error) {
-	authority := &Authority{CertFile: s.certFile(name), KeyFile: s.keyFile(name)}
-	certificate, key, err := s.readPair(name)
+// ensureAuthority returns the authority with the given name. It creates the authority if it does not exist or is about
+// to expire.
+func (s store) ensureAuthority(name, commonName string) (*Authority, error) {
+	authority := &Authority{CertFile: s.certificatePath(name), KeyFile: s.privateKeyPath(name)}
+	certificate, key, err := s.readCertificateAndKey(name)
 	if err != nil {
 		return nil, err
 	}
@@ -64,27 +67,27 @@ func (s store) authority(name, commonName string) (*Authority, error) {
 
 	authority.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the key of authority %s: %w", name, err)
+		return nil, fmt.Errorf("create the key of authority %s: %w", name, err)
 	}
 
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: commonName},
 		NotBefore:             s.now().Add(-backdate),
-		NotAfter:              s.now().Add(authorityLife),
+		NotAfter:              s.now().Add(authorityLifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 	}
 
-	authority.certificate, err = s.sign(name, template, template, authority.key, authority.key)
+	authority.certificate, err = s.issueCertificate(name, template, template, authority.key, authority.key)
 	return authority, err
 }
 
-// sign makes a certificate and writes it with its key.
-func (s store) sign(name string, template, parent *x509.Certificate, key, parentKey crypto.Signer) (*x509.Certificate, error) {
+// issueCertificate signs a certificate and writes it and its private key.
+func (s store) issueCertificate(name string, template, parent *x509.Certificate, key, parentKey crypto.Signer) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("make the serial number of certificate %s: %w", name, err)
+		return nil, fmt.Errorf("create the serial number of certificate %s: %w", name, err)
 	}
 
 	template.SerialNumber = serial
@@ -92,20 +95,20 @@ func (s store) sign(name string, template, parent *x509.Certificate, key, parent
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate %s: %w", name, err)
 	}
-	if err := writePEM(s.certFile(name), "CERTIFICATE", der, 0o644); err != nil {
+	if err := writePEMFile(s.certificatePath(name), "CERTIFICATE", der, 0o644); err != nil {
 		return nil, err
 	}
-	if err := writeKey(s.keyFile(name), key); err != nil {
+	if err := writePrivateKey(s.privateKeyPath(name), key); err != nil {
 		return nil, err
 	}
 
 	return x509.ParseCertificate(der)
 }
 
-// readPair returns a certificate and its key, nil when there is none. A pair that cannot be read is an error rather than a
-// reason to make another: it is not ours to overwrite what we do not understand.
-func (s store) readPair(name string) (*x509.Certificate, crypto.Signer, error) {
-	der, err := readPEM(s.certFile(name))
+// readCertificateAndKey returns a certificate and its private key, or nil if one of the files does not exist. A file
+// that cannot be parsed is an error: it may not be ours, so it is never overwritten.
+func (s store) readCertificateAndKey(name string) (*x509.Certificate, crypto.Signer, error) {
+	der, err := readPEMFile(s.certificatePath(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -115,10 +118,10 @@ func (s store) readPair(name string) (*x509.Certificate, crypto.Signer, error) {
 
 	certificate, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read certificate %s: %w", s.certFile(name), err)
+		return nil, nil, fmt.Errorf("read certificate %s: %w", s.certificatePath(name), err)
 	}
 
-	key, err := readKey(s.keyFile(name))
+	key, err := readPrivateKey(s.privateKeyPath(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -129,8 +132,8 @@ func (s store) readPair(name string) (*x509.Certificate, crypto.Signer, error) {
 	return certificate, key, nil
 }
 
-func readKey(path string) (crypto.Signer, error) {
-	der, err := readPEM(path)
+func readPrivateKey(path string) (crypto.Signer, error) {
+	der, err := readPEMFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -148,15 +151,15 @@ func readKey(path string) (crypto.Signer, error) {
 	return signer, nil
 }
 
-func writeKey(path string, key crypto.Signer) error {
+func writePrivateKey(path string, key crypto.Signer) error {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return fmt.Errorf("write private key %s: %w", path, err)
 	}
-	return writePEM(path, "PRIVATE KEY", der, 0o600)
+	return writePEMFile(path, "PRIVATE KEY", der, 0o600)
 }
 
-func readPEM(path string) ([]byte, error) {
+func readPEMFile(path string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -170,7 +173,7 @@ func readPEM(path string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-func writePEM(path, kind string, der []byte, mode fs.FileMode) error {
+func writePEMFile(path, kind string, der []byte, mode fs.FileMode) error {
 	content := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 	if err := os.WriteFile(path, content, mode); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -14,47 +14,48 @@ import (
 	"time"
 )
 
-// Pair is the files of a certificate and its private key.
+// Pair is the paths of a certificate and its private key.
 type Pair struct{ CertFile, KeyFile string }
 
-// request says what a certificate has to be.
-type request struct {
+// certificateRequest is the required content of a certificate.
+type certificateRequest struct {
 	name         string
 	commonName   string
 	organisation []string // Kubernetes reads a client's groups from it.
 	dnsNames     []string
 	addresses    []netip.Addr
-	serving      bool // it may prove a server
-	client       bool // it may prove a client
+	serving      bool // for server authentication
+	client       bool // for client authentication
 }
 
-// certificate reads the certificate of that name, or makes it when there is none that fits.
-func (s store) certificate(authority *Authority, want request) (Pair, error) {
-	pair := Pair{CertFile: s.certFile(want.name), KeyFile: s.keyFile(want.name)}
-	have, _, err := s.readPair(want.name)
+// ensureCertificate returns the certificate with the name of the request. It issues a new one if none exists or the
+// existing one does not match the request.
+func (s store) ensureCertificate(authority *Authority, want certificateRequest) (Pair, error) {
+	pair := Pair{CertFile: s.certificatePath(want.name), KeyFile: s.privateKeyPath(want.name)}
+	have, _, err := s.readCertificateAndKey(want.name)
 	if err != nil {
 		return Pair{}, err
 	}
-	if have != nil && misfit(have, authority.certificate, want, s.now()) == "" {
+	if have != nil && mismatchReason(have, authority.certificate, want, s.now()) == "" {
 		return pair, nil
 	}
 
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make the key of certificate %s: %w", want.name, err)
+		return Pair{}, fmt.Errorf("create the key of certificate %s: %w", want.name, err)
 	}
 
-	_, err = s.sign(want.name, want.template(s.now()), authority.certificate, key, authority.key)
+	_, err = s.issueCertificate(want.name, want.newTemplate(s.now()), authority.certificate, key, authority.key)
 	return pair, err
 }
 
-func (r request) template(now time.Time) *x509.Certificate {
+func (r certificateRequest) newTemplate(now time.Time) *x509.Certificate {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: r.commonName, Organization: r.organisation},
 		NotBefore:   now.Add(-backdate),
-		NotAfter:    now.Add(certificateLife),
+		NotAfter:    now.Add(certificateLifetime),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: r.usages(),
+		ExtKeyUsage: r.extendedKeyUsages(),
 		DNSNames:    r.dnsNames,
 	}
 
@@ -64,7 +65,7 @@ func (r request) template(now time.Time) *x509.Certificate {
 	return template
 }
 
-func (r request) usages() []x509.ExtKeyUsage {
+func (r certificateRequest) extendedKeyUsages() []x509.ExtKeyUsage {
 	var usages []x509.ExtKeyUsage
 	if r.serving {
 		usages = append(usages, x509.ExtKeyUsageServerAuth)
@@ -75,8 +76,8 @@ func (r request) usages() []x509.ExtKeyUsage {
 	return usages
 }
 
-// misfit says why a certificate cannot serve the request any longer, "" when it can.
-func misfit(have, authority *x509.Certificate, want request, now time.Time) string {
+// mismatchReason returns why a certificate no longer satisfies the request, or "" if it does.
+func mismatchReason(have, authority *x509.Certificate, want certificateRequest, now time.Time) string {
 	switch {
 	case have.NotAfter.Sub(now) <= renewBefore:
 		return "it ends soon"
@@ -84,20 +85,20 @@ func misfit(have, authority *x509.Certificate, want request, now time.Time) stri
 		return "it is not valid yet"
 	case !bytes.Equal(have.RawIssuer, authority.RawSubject) || have.CheckSignatureFrom(authority) != nil:
 		return "another authority signed it"
-	case have.Subject.CommonName != want.commonName || !sameSet(have.Subject.Organization, want.organisation):
+	case have.Subject.CommonName != want.commonName || !equalAsSets(have.Subject.Organization, want.organisation):
 		return "it names another subject"
-	case !sameSet(have.DNSNames, want.dnsNames):
+	case !equalAsSets(have.DNSNames, want.dnsNames):
 		return "its DNS names differ"
-	case !sameSet(addressesOf(have), want.addresses):
+	case !equalAsSets(certificateAddresses(have), want.addresses):
 		return "its addresses differ"
-	case !sameSet(have.ExtKeyUsage, want.usages()):
+	case !equalAsSets(have.ExtKeyUsage, want.extendedKeyUsages()):
 		return "it is for another use"
 	}
 
 	return ""
 }
 
-func addressesOf(certificate *x509.Certificate) []netip.Addr {
+func certificateAddresses(certificate *x509.Certificate) []netip.Addr {
 	var addresses []netip.Addr
 	for _, ip := range certificate.IPAddresses {
 		if address, ok := netip.AddrFromSlice(ip); ok {
@@ -107,7 +108,7 @@ func addressesOf(certificate *x509.Certificate) []netip.Addr {
 	return addresses
 }
 
-func sameSet[T comparable](a, b []T) bool {
+func equalAsSets[T comparable](a, b []T) bool {
 	contains := func(set []T) func(T) bool {
 		return func(element T) bool { return !slices.Contains(set, element) }
 	}

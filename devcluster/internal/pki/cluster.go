@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// Names says whom the certificates are for.
+// Names are the names and addresses in the certificates.
 type Names struct {
-	// KubernetesService is the ClusterIP of the Service "kubernetes": pods reach the API server by it.
+	// KubernetesService is the ClusterIP of the Service "kubernetes", by which pods reach the API server.
 	KubernetesService netip.Addr
-	// Gateway is the machine's address that a real node reaches the API server and the registry by.
+	// Gateway is the machine's address by which a real node reaches the API server and the registry.
 	Gateway netip.Addr
-	// NodeName and NodeIP are those of a real node.
+	// NodeName and NodeIP are the name and address of a real node.
 	NodeName string
 	NodeIP   netip.Addr
 }
 
-// Cluster is the certificates of a cluster, all of them valid and on disk.
+// Cluster is the certificates of a cluster. All of them are valid and on disk.
 type Cluster struct {
-	// CA signs the certificates of the API server, the registry, the kubelet and their clients; EtcdCA those of etcd and
-	// its one client; FrontProxyCA the one that the API server shows to aggregated API servers.
+	// CA signs the certificates of the API server, the registry, the kubelet and their clients. EtcdCA signs those of
+	// etcd and its only client. FrontProxyCA signs the one that the API server presents to aggregated API servers.
 	CA, EtcdCA, FrontProxyCA *Authority
 
 	Etcd, EtcdClient Pair
 	APIServer        Pair
-	// KubeletClient is what the API server shows to a kubelet, for logs and exec.
+	// KubeletClient is the certificate that the API server presents to a kubelet, for logs and exec.
 	KubeletClient    Pair
 	FrontProxyClient Pair
 	Registry         Pair
@@ -49,19 +49,20 @@ type Cluster struct {
 	CoreDNS           Pair
 	Nodes             Pair
 
-	// ServiceAccounts is the key that signs the tokens of service accounts.
+	// ServiceAccounts is the path of the key that signs the tokens of service accounts.
 	ServiceAccounts string
 }
 
-// CoreDNSUser is the user that the name server is to the API server; package realnode grants it what it needs.
+// CoreDNSUser is the user by which the DNS server connects to the API server. Package realnode grants its permissions.
 const CoreDNSUser = "system:coredns"
 
-// Ensure makes what is missing or no longer fits in dir, which must exist, and gives all of it.
+// Ensure creates the certificates and keys in dir that are missing or no longer match names, and returns all of them.
+// dir must exist.
 func Ensure(dir string, names Names) (*Cluster, error) {
-	return store{dir: dir, now: time.Now}.cluster(names)
+	return store{dir: dir, now: time.Now}.ensureCluster(names)
 }
 
-func (s store) cluster(names Names) (*Cluster, error) {
+func (s store) ensureCluster(names Names) (*Cluster, error) {
 	cluster := &Cluster{ServiceAccounts: filepath.Join(s.dir, "service-accounts.key")}
 	for _, authority := range []struct {
 		into             **Authority
@@ -72,42 +73,42 @@ func (s store) cluster(names Names) (*Cluster, error) {
 		{&cluster.FrontProxyCA, "front-proxy-ca", "devcluster front proxy"},
 	} {
 		var err error
-		if *authority.into, err = s.authority(authority.name, authority.commonName); err != nil {
+		if *authority.into, err = s.ensureAuthority(authority.name, authority.commonName); err != nil {
 			return nil, err
 		}
 	}
 
-	for _, certificate := range cluster.requests(names) {
+	for _, certificate := range cluster.plannedCertificates(names) {
 		var err error
-		if *certificate.into, err = s.certificate(certificate.authority, certificate.request); err != nil {
+		if *certificate.into, err = s.ensureCertificate(certificate.authority, certificate.certificateRequest); err != nil {
 			return nil, err
 		}
 	}
 
-	return cluster, ensureKey(cluster.ServiceAccounts)
+	return cluster, ensureServiceAccountKey(cluster.ServiceAccounts)
 }
 
-// issue is a certificate to have: by whom, where it goes and what it says.
-type issue struct {
+// plannedCertificate is a certificate that a cluster needs: its authority, where the result is stored, and its content.
+type plannedCertificate struct {
 	authority *Authority
 	into      *Pair
-	request
+	certificateRequest
 }
 
-func (c *Cluster) requests(names Names) []issue {
+func (c *Cluster) plannedCertificates(names Names) []plannedCertificate {
 	loopback := netip.MustParseAddr("127.0.0.1")
 	local := []netip.Addr{loopback, names.Gateway}
-	serving := func(name string, dnsNames []string, addresses ...netip.Addr) request {
-		return request{name: name, commonName: name, serving: true, dnsNames: dnsNames, addresses: addresses}
+	serving := func(name string, dnsNames []string, addresses ...netip.Addr) certificateRequest {
+		return certificateRequest{name: name, commonName: name, serving: true, dnsNames: dnsNames, addresses: addresses}
 	}
-	client := func(name, user string, groups ...string) request {
-		return request{name: name, commonName: user, organisation: groups, client: true}
+	client := func(name, user string, groups ...string) certificateRequest {
+		return certificateRequest{name: name, commonName: user, organisation: groups, client: true}
 	}
 	etcd := serving("etcd", []string{"localhost"}, loopback)
 	etcd.client = true // etcd is a client of itself.
 	node := "system:node:" + names.NodeName
 
-	return []issue{
+	return []plannedCertificate{
 		{c.EtcdCA, &c.Etcd, etcd},
 		{c.EtcdCA, &c.EtcdClient, client("etcd-client", "kube-apiserver")},
 		{c.FrontProxyCA, &c.FrontProxyClient, client("front-proxy-client", "front-proxy-client")},
@@ -123,21 +124,22 @@ func (c *Cluster) requests(names Names) []issue {
 		{c.CA, &c.Kubelet, client("kubelet", node, "system:nodes")},
 		{c.CA, &c.KubeProxy, client("kube-proxy", "system:kube-proxy")},
 		{c.CA, &c.CoreDNS, client("coredns", CoreDNSUser)},
-		// The player of simulated nodes writes any node's status and impersonates service accounts at will.
+		// The node simulator writes the status of any node and impersonates any service account.
 		{c.CA, &c.Nodes, client("nodes", "devcluster-nodes", "system:masters")},
 	}
 }
 
-// ensureKey makes the key at path when there is none. It is never made anew: every token would stop working. It is of the
-// older SEC 1 form, the only private key that the API server reads where it asks for a public one.
-func ensureKey(path string) error {
+// ensureServiceAccountKey creates the key at path if there is none. An existing key is never replaced, because every
+// token would stop working. The key has the older SEC 1 form: it is the only form of private key that the API server
+// accepts where it expects a public key.
+func ensureServiceAccountKey(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return fmt.Errorf("make the key of the service accounts: %w", err)
+		return fmt.Errorf("create the key of the service accounts: %w", err)
 	}
 
 	der, err := x509.MarshalECPrivateKey(key)
@@ -145,10 +147,10 @@ func ensureKey(path string) error {
 		return fmt.Errorf("write the key of the service accounts: %w", err)
 	}
 
-	return writePEM(path, "EC PRIVATE KEY", der, 0o600)
+	return writePEMFile(path, "EC PRIVATE KEY", der, 0o600)
 }
 
-// CertPool holds the cluster's authority and nothing else.
+// CertPool returns a pool that contains only the authority's certificate.
 func (a *Authority) CertPool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)

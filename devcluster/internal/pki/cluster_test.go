@@ -35,7 +35,7 @@ func readCertificate(t *testing.T, path string) *x509.Certificate {
 	return certificate
 }
 
-// files returns the content of every file of a folder by its name.
+// files returns the content of each file of a folder by name.
 func files(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -91,11 +91,11 @@ func TestCertificatesVerify(t *testing.T) {
 
 	kubelet := readCertificate(t, cluster.Kubelet.CertFile)
 	if kubelet.Subject.CommonName != "system:node:node-0" || strings.Join(kubelet.Subject.Organization, ",") != "system:nodes" {
-		t.Errorf("the kubelet is %s, which the Node authorizer does not know", kubelet.Subject)
+		t.Errorf("got kubelet subject %s, want one that the Node authorizer accepts", kubelet.Subject)
 	}
 }
 
-func TestKeysAreForTheOwnerAlone(t *testing.T) {
+func TestOnlyOwnerReadsKeys(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Ensure(dir, testNames); err != nil {
 		t.Fatal(err)
@@ -103,22 +103,22 @@ func TestKeysAreForTheOwnerAlone(t *testing.T) {
 
 	keys, err := filepath.Glob(filepath.Join(dir, "*.key"))
 	if err != nil || len(keys) == 0 {
-		t.Fatalf("keys %v, error %v", keys, err)
+		t.Fatalf("got keys %v and error %v", keys, err)
 	}
 
 	for _, key := range keys {
 		if info, err := os.Stat(key); err != nil || info.Mode().Perm() != fs.FileMode(0o600) {
-			t.Errorf("%s has mode %v, error %v", key, info.Mode(), err)
+			t.Errorf("%s: got mode %v and error %v, want mode 0600", key, info.Mode(), err)
 		}
 	}
 }
 
-func TestEnsureKeepsWhatFits(t *testing.T) {
+func TestEnsureKeepsMatchingCertificates(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
 	at := func(now time.Time, names Names) map[string]string {
 		t.Helper()
-		if _, err := (store{dir: dir, now: func() time.Time { return now }}).cluster(names); err != nil {
+		if _, err := (store{dir: dir, now: func() time.Time { return now }}).ensureCluster(names); err != nil {
 			t.Fatal(err)
 		}
 		return files(t, dir)
@@ -136,30 +136,30 @@ func TestEnsureKeepsWhatFits(t *testing.T) {
 
 	first := at(now, testNames)
 	if again := changed(first, at(now, testNames)); len(again) != 0 {
-		t.Errorf("made anew without a reason: %v", again)
+		t.Errorf("without a change: got new certificates %v, want none", again)
 	}
 
 	moved := testNames
 	moved.NodeIP = netip.MustParseAddr("10.202.192.2")
 	second := at(now, moved)
 	if again := changed(first, second); len(again) != 1 || again[0] != "kubelet-serving.crt" {
-		t.Errorf("made anew for another node address: %v, want the kubelet's serving certificate alone", again)
+		t.Errorf("after a change of the node IP: got new certificates %v, want only kubelet-serving.crt", again)
 	}
 
-	old := at(now.Add(certificateLife-renewBefore), moved)
+	old := at(now.Add(certificateLifetime-renewBefore), moved)
 	again := changed(second, old)
 	if len(again) == 0 || old["ca.crt"] != second["ca.crt"] || old["admin.crt"] == second["admin.crt"] {
-		t.Errorf("made anew near the end: %v, want all certificates and no authority", again)
+		t.Errorf("near expiry: got new certificates %v, want all certificates and no authority", again)
 	}
 
-	ancient := at(now.Add(authorityLife), moved)
+	ancient := at(now.Add(authorityLifetime), moved)
 	if ancient["ca.crt"] == old["ca.crt"] || ancient["service-accounts.key"] != first["service-accounts.key"] {
-		t.Error("want a new authority at the end of the old one's life, and the service accounts' key forever")
+		t.Error("after the authority expired: want a new authority and the same service account key")
 	}
 
 	if _, err := readCertificate(t, filepath.Join(dir, "admin.crt")).Verify(x509.VerifyOptions{
 		Roots:       (&Authority{certificate: readCertificate(t, filepath.Join(dir, "ca.crt"))}).CertPool(),
-		CurrentTime: now.Add(authorityLife), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		CurrentTime: now.Add(authorityLifetime), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}); err != nil {
 		t.Errorf("with a new authority: %v", err)
 	}

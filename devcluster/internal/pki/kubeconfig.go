@@ -11,21 +11,23 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// contextName names the cluster, the user and the context in kubeconfig files.
+// contextName is the name of the cluster, the user and the context in kubeconfig files.
 const contextName = "devcluster"
 
-// WriteKubeconfig writes a file that logs in to server by the pair, with every certificate inside, readable by the owner.
+// WriteKubeconfig writes a kubeconfig file that connects to server with the certificate of pair. The file contains all
+// certificates and only its owner can read it.
 func WriteKubeconfig(path, server string, authority *Authority, pair Pair) error {
-	config, err := kubeconfig(server, authority, pair)
+	config, err := newKubeconfig(server, authority, pair)
 	if err != nil {
 		return err
 	}
-	return writeConfig(path, config)
+	return writeKubeconfigFile(path, config)
 }
 
-// MergeKubeconfig adds the context "devcluster" to a kubeconfig file that may hold others, and makes it the current one.
+// MergeKubeconfig adds the context "devcluster" to a kubeconfig file, which may contain other contexts, and makes it
+// the current one.
 func MergeKubeconfig(path, server string, authority *Authority, pair Pair) error {
-	ours, err := kubeconfig(server, authority, pair)
+	ours, err := newKubeconfig(server, authority, pair)
 	if err != nil {
 		return err
 	}
@@ -34,7 +36,7 @@ func MergeKubeconfig(path, server string, authority *Authority, pair Pair) error
 	if errors.Is(err, fs.ErrNotExist) {
 		merged, err = api.NewConfig(), nil
 		if mkdirErr := os.MkdirAll(filepath.Dir(path), 0o700); mkdirErr != nil {
-			return fmt.Errorf("make the folder of kubeconfig %s: %w", path, mkdirErr)
+			return fmt.Errorf("create the folder of kubeconfig %s: %w", path, mkdirErr)
 		}
 	}
 
@@ -47,15 +49,15 @@ func MergeKubeconfig(path, server string, authority *Authority, pair Pair) error
 	merged.Contexts[contextName] = ours.Contexts[contextName]
 	merged.CurrentContext = contextName
 
-	return writeConfig(path, merged)
+	return writeKubeconfigFile(path, merged)
 }
 
-func kubeconfig(server string, authority *Authority, pair Pair) (*api.Config, error) {
+func newKubeconfig(server string, authority *Authority, pair Pair) (*api.Config, error) {
 	content := map[string][]byte{}
 	for _, path := range []string{authority.CertFile, pair.CertFile, pair.KeyFile} {
 		var err error
 		if content[path], err = os.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("read what goes into a kubeconfig: %w", err)
+			return nil, fmt.Errorf("read the certificates for a kubeconfig: %w", err)
 		}
 	}
 
@@ -70,7 +72,7 @@ func kubeconfig(server string, authority *Authority, pair Pair) (*api.Config, er
 	return config, nil
 }
 
-func writeConfig(path string, config *api.Config) error {
+func writeKubeconfigFile(path string, config *api.Config) error {
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		return fmt.Errorf("write kubeconfig %s: %w", path, err)
 	}

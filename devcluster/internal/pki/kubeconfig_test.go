@@ -38,14 +38,14 @@ func TestMergeKubeconfigKeepsOtherClusters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if merged.CurrentContext != "devcluster" || len(merged.Contexts) != 2 || merged.AuthInfos["me"].Token != "secret" {
-		t.Errorf("current context %q, contexts %v", merged.CurrentContext, merged.Contexts)
+		t.Errorf("got current context %q and contexts %v", merged.CurrentContext, merged.Contexts)
 	}
 	if ours := merged.Clusters["devcluster"]; ours.Server != "https://127.0.0.1:6443" || len(ours.CertificateAuthorityData) == 0 {
-		t.Errorf("cluster %+v", ours)
+		t.Errorf("got cluster %+v", ours)
 	}
 }
 
-func TestMergeKubeconfigMakesAFile(t *testing.T) {
+func TestMergeKubeconfigCreatesFile(t *testing.T) {
 	cluster, err := Ensure(t.TempDir(), testNames)
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +56,6 @@ func TestMergeKubeconfigMakesAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, error %v; want one for the owner alone: it holds a key", info.Mode(), err)
+		t.Errorf("got mode %v and error %v, want mode 0600: the file contains a key", info.Mode(), err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 )
 
-// Addresses are chosen at the first start and kept, so that a later one has the same: image references hold the
-// registry's port, kubeconfig files hold the API server's, Services hold addresses of the network.
+// Addresses are chosen at the first start and kept, so that later starts use the same ones: image references contain
+// the port of the registry, kubeconfig files that of the API server, and Services have addresses of the network.
 type Addresses struct {
 	EtcdPort              int `json:"etcdPort"`
 	APIServerPort         int `json:"apiServerPort"`
@@ -22,11 +22,11 @@ type Addresses struct {
 	SchedulerPort         int `json:"schedulerPort"`
 	RegistryPort          int `json:"registryPort"`
 
-	// Block is the /16 that the cluster's pods, Services and node take their addresses from.
+	// Block is the /16 network of the cluster's pods, Services and node.
 	Block netip.Prefix `json:"block"`
 }
 
-// PortTakenError says that a port that was asked for is not free.
+// PortTakenError reports that a requested port is not free.
 type PortTakenError struct {
 	Purpose string
 	Port    int
@@ -34,30 +34,30 @@ type PortTakenError struct {
 }
 
 func (e *PortTakenError) Error() string {
-	return fmt.Sprintf("port %d for the %s is not free: %v; choose another, or leave it out", e.Port, e.Purpose, e.Err)
+	return fmt.Sprintf("port %d for the %s is not free: %v; choose another port, or omit it", e.Port, e.Purpose, e.Err)
 }
 
 func (e *PortTakenError) Unwrap() error { return e.Err }
 
-// Machine is what the choice of addresses asks the machine. The zero value asks the real one.
+// Machine queries the ports and networks of the machine. The zero value queries the real machine.
 type Machine struct {
-	// Listen reports whether a TCP port of 127.0.0.1 is free; port 0 asks for any. It returns the port.
+	// Listen checks that a TCP port of 127.0.0.1 is free and returns it. Port 0 stands for any free port.
 	Listen func(port int) (int, error)
-	// Networks are the networks that the machine already has routes to.
+	// Networks returns the networks that the machine already has routes to.
 	Networks func() ([]netip.Prefix, error)
 }
 
-// ChooseAddresses returns the addresses of an earlier run where they are still free, and free ones otherwise, and stores
-// them. registryPort is 0 for the earlier or any free port; a *PortTakenError says that the one asked for is taken.
-// Notes are sentences for the person about addresses that changed.
+// ChooseAddresses returns the addresses of an earlier run if they are still free, chooses free ones otherwise, and
+// stores the result. If registryPort is 0, the registry keeps its earlier port or gets any free one. A *PortTakenError
+// reports that the requested port is taken. notes are messages for the user about addresses that changed.
 func (d Dir) ChooseAddresses(registryPort int, machine Machine) (chosen Addresses, notes []string, err error) {
 	path := filepath.Join(string(d), addressesFile)
-	if err := readJSON(path, &chosen); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Addresses{}, nil, fmt.Errorf("read the addresses of the earlier run: %w; `devcluster reset` starts anew", err)
+	if err := readJSONFile(path, &chosen); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Addresses{}, nil, fmt.Errorf("read the addresses of the earlier run: %w; `devcluster reset` deletes them with all state", err)
 	}
 
 	if registryPort != 0 && registryPort != chosen.RegistryPort {
-		if _, err := machine.listen(registryPort); err != nil {
+		if _, err := machine.probePort(registryPort); err != nil {
 			return Addresses{}, nil, &PortTakenError{Purpose: "registry", Port: registryPort, Err: err}
 		}
 		chosen.RegistryPort = registryPort
@@ -68,7 +68,7 @@ func (d Dir) ChooseAddresses(registryPort int, machine Machine) (chosen Addresse
 		purpose string
 		value   *int
 	}{
-		{"registry", &chosen.RegistryPort}, // first: its port is the one that image references hold
+		{"registry", &chosen.RegistryPort}, // first, because image references contain its port
 		{"API server", &chosen.APIServerPort},
 		{"etcd", &chosen.EtcdPort},
 		{"controller manager", &chosen.ControllerManagerPort},
@@ -93,63 +93,63 @@ func (d Dir) ChooseAddresses(registryPort int, machine Machine) (chosen Addresse
 	if err != nil {
 		return Addresses{}, nil, err
 	}
-	if err := writeFile(path, append(content, '\n'), 0o600); err != nil {
+	if err := writeFileAtomically(path, append(content, '\n'), 0o600); err != nil {
 		return Addresses{}, nil, fmt.Errorf("store the addresses: %w", err)
 	}
 
 	return chosen, notes, nil
 }
 
-// choosePort keeps *port when it is free and sets it to a free one otherwise.
+// choosePort keeps *port if it is free and sets it to a free port otherwise. note tells the user about the change.
 func (m Machine) choosePort(purpose string, port *int, taken map[int]bool) (note string, err error) {
 	earlier := *port
 	if earlier != 0 && !taken[earlier] {
-		if _, err := m.listen(earlier); err == nil {
+		if _, err := m.probePort(earlier); err == nil {
 			taken[earlier] = true
 			return "", nil
 		}
 	}
 
-	if *port, err = m.freePort(taken); err != nil {
+	if *port, err = m.findFreePort(taken); err != nil {
 		return "", fmt.Errorf("no free port for the %s: %w", purpose, err)
 	}
 
 	taken[*port] = true
 	if earlier != 0 {
-		note = fmt.Sprintf("port %d of the %s is taken by another program now; it moves to %d", earlier, purpose, *port)
+		note = fmt.Sprintf("port %d of the %s is now used by another program; the new port is %d", earlier, purpose, *port)
 	}
 
 	return note, nil
 }
 
-// The range that ports are chosen from: above those of well-known services, and below those that the kernel gives to
-// outgoing connections (32768 on Linux), any of which could hold one of ours when the cluster starts again.
+// The range that ports are chosen from is above the ports of well-known services. It is below the ports that the kernel
+// assigns to outgoing connections (from 32768 on Linux), which could occupy a port of ours when the cluster starts again.
 const (
-	firstPort = 20000
-	lastPort  = 32767
-	portTries = 100
+	firstPort       = 20000
+	lastPort        = 32767
+	maxPortAttempts = 100
 )
 
-// freePort returns a free port of the range, or any free one when the range is as good as full.
-func (m Machine) freePort(taken map[int]bool) (int, error) {
-	for range portTries {
+// findFreePort returns a free port of the range, or any free port if the range is nearly full.
+func (m Machine) findFreePort(taken map[int]bool) (int, error) {
+	for range maxPortAttempts {
 		port := firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // Not a secret.
 		if taken[port] {
 			continue
 		}
-		if _, err := m.listen(port); err == nil {
+		if _, err := m.probePort(port); err == nil {
 			return port, nil
 		}
 	}
 
 	for {
-		if port, err := m.listen(0); err != nil || !taken[port] {
+		if port, err := m.probePort(0); err != nil || !taken[port] {
 			return port, err
 		}
 	}
 }
 
-func (m Machine) listen(port int) (int, error) {
+func (m Machine) probePort(port int) (int, error) {
 	if m.Listen != nil {
 		return m.Listen(port)
 	}
@@ -162,15 +162,15 @@ func (m Machine) listen(port int) (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Blocks are 10.201.0.0/16 to 10.254.0.0/16: high in 10/8, where home and company networks, Docker and other clusters
-// (10.96 and 10.244 by habit) are rare.
+// Blocks are 10.201.0.0/16 to 10.254.0.0/16. Home and company networks, Docker and other clusters (usually 10.96 and
+// 10.244) rarely use this upper part of 10.0.0.0/8.
 const (
 	firstBlock = 201
-	blocks     = 54
+	blockCount = 54
 )
 
-// chooseBlock returns a block that overlaps no network of the machine. It begins to look at one that depends on the data
-// directory, so that clusters that are not running now are unlikely to want the same when they run together.
+// chooseBlock returns a block that overlaps no network of the machine. The first candidate depends on the data
+// directory, so that two clusters that do not run at the same time now rarely choose the same block.
 func (m Machine) chooseBlock(dir string) (netip.Prefix, error) {
 	networks := m.Networks
 	if networks == nil {
@@ -185,11 +185,11 @@ func (m Machine) chooseBlock(dir string) (netip.Prefix, error) {
 	hash := fnv.New32a()
 	hash.Write([]byte(dir))
 candidates:
-	for i := range uint32(blocks) {
-		second := firstBlock + byte((hash.Sum32()+i)%blocks)
+	for i := range uint32(blockCount) {
+		second := firstBlock + byte((hash.Sum32()+i)%blockCount)
 		block := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, second, 0, 0}), 16)
 		for _, network := range routed {
-			if network.Bits() > 0 && network.Overlaps(block) { // /0 is the default route
+			if network.Bits() > 0 && network.Overlaps(block) { // /0 is the default route.
 				continue candidates
 			}
 		}
@@ -199,8 +199,8 @@ candidates:
 	return netip.Prefix{}, errors.New("every network from 10.201.0.0/16 to 10.254.0.0/16 is in use on this machine")
 }
 
-// readJSON returns an error that matches fs.ErrNotExist when there is no such file.
-func readJSON(path string, into any) error {
+// readJSONFile decodes a JSON file. If the file does not exist, the error matches fs.ErrNotExist.
+func readJSONFile(path string, into any) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// machine is a Machine on which some ports are taken and some networks are routed.
-func machine(takenPorts []int, networks ...string) Machine {
+// fakeMachine returns a Machine on which some ports are taken and some networks are routed.
+func fakeMachine(takenPorts []int, networks ...string) Machine {
 	return Machine{
 		Listen: func(port int) (int, error) {
 			if slices.Contains(takenPorts, port) {
@@ -37,7 +37,7 @@ func newTestDir(t *testing.T) Dir {
 
 func TestChooseAddressesKeepsThem(t *testing.T) {
 	dir := newTestDir(t)
-	first, notes, err := dir.ChooseAddresses(0, machine(nil))
+	first, notes, err := dir.ChooseAddresses(0, fakeMachine(nil))
 	if err != nil || len(notes) != 0 {
 		t.Fatalf("first start: notes %q, error %v", notes, err)
 	}
@@ -45,60 +45,60 @@ func TestChooseAddressesKeepsThem(t *testing.T) {
 	ports := []int{first.EtcdPort, first.APIServerPort, first.ControllerManagerPort, first.SchedulerPort, first.RegistryPort}
 	for i, port := range ports {
 		if port < firstPort || port > lastPort || slices.Contains(ports[:i], port) {
-			t.Errorf("ports %v: %d is out of range or there twice", ports, port)
+			t.Errorf("got ports %v, want %d to be in range and unique", ports, port)
 		}
 	}
 
-	second, notes, err := dir.ChooseAddresses(0, machine(nil))
+	second, notes, err := dir.ChooseAddresses(0, fakeMachine(nil))
 	if err != nil || second != first || len(notes) != 0 {
-		t.Errorf("second start: %+v, notes %q, error %v; want %+v", second, notes, err, first)
+		t.Errorf("second start: got %+v, notes %q, error %v; want %+v", second, notes, err, first)
 	}
 }
 
 func TestChooseAddressesWhenPortsAreTaken(t *testing.T) {
 	dir := newTestDir(t)
-	first, _, err := dir.ChooseAddresses(0, machine(nil))
+	first, _, err := dir.ChooseAddresses(0, fakeMachine(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	moved, notes, err := dir.ChooseAddresses(0, machine([]int{first.EtcdPort}))
+	moved, notes, err := dir.ChooseAddresses(0, fakeMachine([]int{first.EtcdPort}))
 	if err != nil || len(notes) != 1 || moved.EtcdPort == first.EtcdPort || moved.RegistryPort != first.RegistryPort {
-		t.Errorf("one port taken: %+v, notes %q, error %v; want only etcd's port of %+v to move", moved, notes, err, first)
+		t.Errorf("one port taken: got %+v, notes %q, error %v; want only etcd's port of %+v to move", moved, notes, err, first)
 	}
 
-	_, _, err = dir.ChooseAddresses(5001, machine([]int{5001}))
+	_, _, err = dir.ChooseAddresses(5001, fakeMachine([]int{5001}))
 	var taken *PortTakenError
 	if !errors.As(err, &taken) || taken.Port != 5001 {
-		t.Errorf("a taken port that was asked for gives %v, want a PortTakenError", err)
+		t.Errorf("got %v for a requested port that is taken, want a PortTakenError", err)
 	}
 
-	given, _, err := dir.ChooseAddresses(5001, machine(nil))
+	given, _, err := dir.ChooseAddresses(5001, fakeMachine(nil))
 	if err != nil || given.RegistryPort != 5001 {
-		t.Errorf("registry port %d, error %v; want 5001", given.RegistryPort, err)
+		t.Errorf("got registry port %d, error %v; want 5001", given.RegistryPort, err)
 	}
 
-	kept, _, err := dir.ChooseAddresses(0, machine(nil))
+	kept, _, err := dir.ChooseAddresses(0, fakeMachine(nil))
 	if err != nil || kept.RegistryPort != 5001 {
-		t.Errorf("registry port %d after a start with 5001, error %v; want 5001", kept.RegistryPort, err)
+		t.Errorf("got registry port %d after a start with 5001, error %v; want 5001", kept.RegistryPort, err)
 	}
 }
 
 func TestChooseBlock(t *testing.T) {
-	free, err := machine(nil).chooseBlock("/some/where")
+	free, err := fakeMachine(nil).chooseBlock("/some/where")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, _ := machine(nil, "0.0.0.0/0").chooseBlock("/some/where"); again != free {
+	if again, _ := fakeMachine(nil, "0.0.0.0/0").chooseBlock("/some/where"); again != free {
 		t.Errorf("a default route changes %s to %s", free, again)
 	}
-	if next, _ := machine(nil, free.String()).chooseBlock("/some/where"); next == free {
+	if next, _ := fakeMachine(nil, free.String()).chooseBlock("/some/where"); next == free {
 		t.Errorf("%s is chosen although it is routed", free)
 	}
-	if inside, _ := machine(nil, free.Addr().String()+"/30").chooseBlock("/some/where"); inside == free {
+	if inside, _ := fakeMachine(nil, free.Addr().String()+"/30").chooseBlock("/some/where"); inside == free {
 		t.Errorf("%s is chosen although a part of it is routed", free)
 	}
-	if _, err := machine(nil, "10.0.0.0/8").chooseBlock("/some/where"); err == nil {
+	if _, err := fakeMachine(nil, "10.0.0.0/8").chooseBlock("/some/where"); err == nil {
 		t.Error("no error although all of 10/8 is routed")
 	}
 }
@@ -114,7 +114,7 @@ func TestNetworksOfABlock(t *testing.T) {
 		{"link", addresses.Link().String(), "10.201.192.0/30"},
 	} {
 		if test.got != test.want {
-			t.Errorf("%s: %s, want %s", test.name, test.got, test.want)
+			t.Errorf("%s: got %s, want %s", test.name, test.got, test.want)
 		}
 	}
 }

@@ -1,7 +1,8 @@
-// Package state is what a cluster keeps on disk: the layout of its data directory, the lock that says that a supervisor
-// runs on it, the addresses chosen once and kept, and the record that `status` reads.
+// Package state is what a cluster keeps on disk: the layout of its data directory, the lock of its supervisor, its
+// addresses, and the record that `status` prints.
 //
-// It knows paths and files, not components: who listens on a port or writes into a folder is decided elsewhere.
+// It knows paths and files, not components. Other packages decide which component listens on a port or writes to a
+// folder.
 package state
 
 import (
@@ -15,7 +16,7 @@ import (
 // Dir is the absolute path of a data directory.
 type Dir string
 
-// Names of what stands in a data directory. Reset removes exactly these, so that a mistyped --data-dir loses nothing.
+// Names of the files and folders in a data directory. Reset removes only these, so that a mistyped --data-dir loses nothing.
 const (
 	lockFile        = "lock"
 	recordFile      = "record.json"
@@ -29,7 +30,8 @@ const (
 	registryDir     = "registry"
 )
 
-// DefaultDir is $XDG_DATA_HOME/mainstay/devcluster, or ~/.local/share/mainstay/devcluster when that is not set.
+// DefaultDir returns $XDG_DATA_HOME/mainstay/devcluster, or ~/.local/share/mainstay/devcluster if that variable is not
+// set.
 func DefaultDir() (string, error) {
 	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
 		return filepath.Join(data, "mainstay", "devcluster"), nil
@@ -37,12 +39,12 @@ func DefaultDir() (string, error) {
 
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("no default data directory: %w; give one with --data-dir", err)
+		return "", fmt.Errorf("no default data directory: %w; set one with --data-dir", err)
 	}
 	return filepath.Join(home, ".local", "share", "mainstay", "devcluster"), nil
 }
 
-// NewDir returns the data directory at path, made absolute. Nothing is created.
+// NewDir returns the data directory with the absolute form of path. It creates nothing.
 func NewDir(path string) (Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -51,7 +53,7 @@ func NewDir(path string) (Dir, error) {
 	return Dir(abs), nil
 }
 
-// Create makes the directory and its folders, readable by the owner only: it holds private keys.
+// Create creates the directory and its folders. Only the owner can read them, because they contain private keys.
 func (d Dir) Create() error {
 	for _, path := range []string{string(d), d.PKI(), d.Logs(), d.Registry(), d.Node()} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
@@ -61,53 +63,54 @@ func (d Dir) Create() error {
 	return nil
 }
 
-// Etcd is where etcd keeps its database.
+// Etcd returns the path of etcd's database.
 func (d Dir) Etcd() string { return filepath.Join(string(d), etcdDir) }
 
-// PKI is where certificates, keys and the components' kubeconfig files stand.
+// PKI returns the folder of certificates, keys and the components' kubeconfig files.
 func (d Dir) PKI() string { return filepath.Join(string(d), pkiDir) }
 
-// CA is the certificate of the authority that signs the API server's and the registry's certificate.
+// CA returns the path of the cluster authority's certificate. That authority signs the certificates of the API server
+// and the registry.
 func (d Dir) CA() string { return filepath.Join(d.PKI(), "ca.crt") }
 
-// Logs is where each component has its log.
+// Logs returns the folder of the components' logs.
 func (d Dir) Logs() string { return filepath.Join(string(d), logsDir) }
 
-// Log is the log of one component, of the current or the latest run.
+// Log returns the path of a component's log, of the current or the latest run.
 func (d Dir) Log(component string) string { return filepath.Join(d.Logs(), component+".log") }
 
-// Registry is where the registry keeps blobs and manifests.
+// Registry returns the folder of the registry's blobs and manifests.
 func (d Dir) Registry() string { return filepath.Join(string(d), registryDir) }
 
-// Node is where a real node keeps its containers, images and logs.
+// Node returns the folder of a real node's containers, images and logs.
 func (d Dir) Node() string { return filepath.Join(string(d), nodeDir) }
 
-// Kubeconfig is the administrator's kubeconfig file.
+// Kubeconfig returns the path of the administrator's kubeconfig file.
 func (d Dir) Kubeconfig() string { return filepath.Join(string(d), kubeconfigFile) }
 
-// AuditPolicy is the file that says which requests the API server writes to its audit log.
+// AuditPolicy returns the path of the file that selects the requests in the API server's audit log.
 func (d Dir) AuditPolicy() string { return filepath.Join(string(d), auditPolicyFile) }
 
 // WriteAuditPolicy writes the audit policy.
 func (d Dir) WriteAuditPolicy(content []byte) error {
-	if err := writeFile(d.AuditPolicy(), content, 0o600); err != nil {
+	if err := writeFileAtomically(d.AuditPolicy(), content, 0o600); err != nil {
 		return fmt.Errorf("write the audit policy: %w", err)
 	}
 
 	return nil
 }
 
-// ComponentKubeconfig is the file by which a component logs in to the API server.
+// ComponentKubeconfig returns the path of the kubeconfig file that a component uses to connect to the API server.
 func (d Dir) ComponentKubeconfig(component string) string {
 	return filepath.Join(d.PKI(), component+".kubeconfig")
 }
 
-// Reset deletes the state: everything that devcluster wrote, and the directory itself if nothing else stands in it.
-// A directory that does not exist, or holds nothing of devcluster, is no error.
+// Reset deletes everything that devcluster wrote, and the directory itself if it is empty after that. It is no error if
+// the directory does not exist or contains nothing of devcluster.
 func (d Dir) Reset() error {
 	known := []string{
 		etcdDir, logsDir, nodeDir, pkiDir, registryDir, // the state
-		kubeconfigFile, auditPolicyFile, recordFile, addressesFile, lockFile, // the lock last: until then nobody else may start
+		kubeconfigFile, auditPolicyFile, recordFile, addressesFile, lockFile, // the lock last: no other supervisor may start before that
 	}
 	for _, name := range known {
 		if err := os.RemoveAll(filepath.Join(string(d), name)); err != nil {
@@ -126,13 +129,14 @@ func (d Dir) Reset() error {
 	return nil
 }
 
-// writeFile replaces a file in one step, so that a reader or a crash never sees half of it.
-func writeFile(path string, content []byte, mode fs.FileMode) error {
+// writeFileAtomically replaces a file in one step, so that neither a reader nor a crash leaves a partial file.
+func writeFileAtomically(path string, content []byte, mode fs.FileMode) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temporary.Name()) //nolint:errcheck // Fails after the rename, which is what we want.
+
+	defer os.Remove(temporary.Name()) //nolint:errcheck // Fails after the rename, as intended.
 	if _, err := temporary.Write(content); err != nil {
 		temporary.Close()
 		return err

@@ -20,10 +20,10 @@ func TestLockIsHeldByOne(t *testing.T) {
 
 	var locked *LockedError
 	if _, err := dir.Acquire(); !errors.As(err, &locked) || locked.PID != os.Getpid() {
-		t.Errorf("a second supervisor gets %v, want a LockedError with process %d", err, os.Getpid())
+		t.Errorf("got %v for a second supervisor, want a LockedError with process %d", err, os.Getpid())
 	}
 	if pid, running, err := dir.Holder(); pid != os.Getpid() || !running || err != nil {
-		t.Errorf("holder %d, running %t, error %v; want this process", pid, running, err)
+		t.Errorf("got holder %d, running %t, error %v; want this process", pid, running, err)
 	}
 	if err := lock.Release(); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestLockIsHeldByOne(t *testing.T) {
 	}
 }
 
-func TestResetDeletesOnlyWhatIsOurs(t *testing.T) {
+func TestResetKeepsForeignFiles(t *testing.T) {
 	dir := newTestDir(t)
 	if err := dir.WriteRecord(Record{Phase: Running}); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestResetDeletesOnlyWhatIsOurs(t *testing.T) {
 
 	entries, err := os.ReadDir(string(dir))
 	if err != nil || len(entries) != 1 || entries[0].Name() != "thesis.tex" {
-		t.Errorf("left: %v, error %v; want thesis.tex alone", entries, err)
+		t.Errorf("got entries %v and error %v, want only thesis.tex", entries, err)
 	}
 	if err := os.Remove(foreign); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestResetDeletesOnlyWhatIsOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(string(dir)); !os.IsNotExist(err) {
-		t.Errorf("the empty data directory is still there: %v", err)
+		t.Errorf("got error %v for the empty data directory, want that it does not exist", err)
 	}
 	if err := dir.Reset(); err != nil {
 		t.Errorf("reset of nothing: %v", err)

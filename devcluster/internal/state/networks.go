@@ -5,35 +5,35 @@ import (
 	"net/netip"
 )
 
-// Pods is the network of the pods: the lower half of the block.
-func (a Addresses) Pods() netip.Prefix { return a.part(0, 17) }
+// Pods returns the network of the pods: the lower half of the block.
+func (a Addresses) Pods() netip.Prefix { return a.subnetAt(0, 17) }
 
-// Services is the network of the ClusterIPs: the third quarter of the block.
-func (a Addresses) Services() netip.Prefix { return a.part(128, 18) }
+// Services returns the network of the ClusterIPs: the third quarter of the block.
+func (a Addresses) Services() netip.Prefix { return a.subnetAt(128, 18) }
 
-// DNS is the ClusterIP of the cluster's name server, the tenth of the Services by the habit of Kubernetes.
-func (a Addresses) DNS() netip.Addr { return a.at(128, 10) }
+// DNS returns the ClusterIP of the cluster's DNS server. By convention, it is the tenth address of the Services.
+func (a Addresses) DNS() netip.Addr { return a.addressAt(128, 10) }
 
-// Gateway is the machine's own address on the link to a real node.
-func (a Addresses) Gateway() netip.Addr { return a.at(192, 1) }
+// Gateway returns the machine's own address on the link to a real node.
+func (a Addresses) Gateway() netip.Addr { return a.addressAt(192, 1) }
 
-// NodeIP is a real node's address on that link.
-func (a Addresses) NodeIP() netip.Addr { return a.at(192, 2) }
+// NodeIP returns the address of a real node on that link.
+func (a Addresses) NodeIP() netip.Addr { return a.addressAt(192, 2) }
 
-// Link is the network of the two.
-func (a Addresses) Link() netip.Prefix { return a.part(192, 30) }
+// Link returns the network of the link between the machine and a real node.
+func (a Addresses) Link() netip.Prefix { return a.subnetAt(192, 30) }
 
-func (a Addresses) part(third byte, bits int) netip.Prefix {
-	return netip.PrefixFrom(a.at(third, 0), bits)
+func (a Addresses) subnetAt(third byte, bits int) netip.Prefix {
+	return netip.PrefixFrom(a.addressAt(third, 0), bits)
 }
 
-func (a Addresses) at(third, fourth byte) netip.Addr {
+func (a Addresses) addressAt(third, fourth byte) netip.Addr {
 	bytes := a.Block.Addr().As4()
 	bytes[2], bytes[3] = third, fourth
 	return netip.AddrFrom4(bytes)
 }
 
-// interfaceNetworks are the networks that the machine has an address in.
+// interfaceNetworks returns the networks in which the machine has an address.
 func interfaceNetworks() ([]netip.Prefix, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// routedNetworks are the IPv4 networks of the machine's addresses and of its routing table.
+// routedNetworks returns the IPv4 networks of the machine's addresses and of its routing table.
 func routedNetworks() ([]netip.Prefix, error) {
 	networks, err := interfaceNetworks()
 	if err != nil {
@@ -36,8 +36,8 @@ func routedNetworks() ([]netip.Prefix, error) {
 	return networks, lines.Err()
 }
 
-// parseRoute reads a line of /proc/net/route: fields apart by tabs, the second the destination and the eighth the mask,
-// both hexadecimal in the byte order of the machine (little-endian on every one that we run on).
+// parseRoute parses a line of /proc/net/route. Fields are separated by tabs. The second is the destination and the
+// eighth the mask, both hexadecimal in the byte order of the machine (little-endian on all supported machines).
 func parseRoute(line string) (netip.Prefix, error) {
 	fields := strings.Fields(line)
 	if len(fields) < 8 {

@@ -14,12 +14,12 @@ func TestParseRoute(t *testing.T) {
 			got, err := parseRoute(test.line)
 			if test.want == "" {
 				if err == nil {
-					t.Errorf("%s, want an error", got)
+					t.Errorf("got %s, want an error", got)
 				}
 				return
 			}
 			if err != nil || got.String() != test.want {
-				t.Errorf("%s, error %v; want %s", got, err, test.want)
+				t.Errorf("got %s, error %v; want %s", got, err, test.want)
 			}
 		})
 	}

@@ -4,5 +4,6 @@ package state
 
 import "net/netip"
 
-// routedNetworks are the networks of the machine's addresses. Only Linux runs a real node, whose routes could collide.
+// routedNetworks returns the networks of the machine's addresses. Only Linux runs a real node, whose routes could
+// collide.
 func routedNetworks() ([]netip.Prefix, error) { return interfaceNetworks() }

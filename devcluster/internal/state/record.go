@@ -17,20 +17,20 @@ const (
 	Failed   = "Failed"
 )
 
-// Record is what the supervisor writes about its run and `status` prints. It is true only while the lock is held; after
-// that it tells how the latest run ended.
+// Record is written by the supervisor and printed by `status`. It describes the current run while the lock is held.
+// After that, it describes how the latest run ended.
 type Record struct {
 	// Phase is Starting, Running, Stopping, Stopped or Failed.
 	Phase string `json:"phase"`
 	PID   int    `json:"pid,omitempty"`
 	Node  string `json:"node"`
-	// Registry is the registry's address on this machine, NodeRegistry the one by which pods of a real node reach it as
-	// well, "" without such a node.
+	// Registry is the registry's address on this machine. NodeRegistry is the address for pods of a real node; this
+	// machine can use it too. It is empty without such a node.
 	Registry     string            `json:"registry"`
 	NodeRegistry string            `json:"nodeRegistry,omitempty"`
 	Kubeconfig   string            `json:"kubeconfig"`
 	Components   []ComponentRecord `json:"components"`
-	// Message says why the phase is Failed.
+	// Message is the reason why the phase is Failed.
 	Message string `json:"message,omitempty"`
 }
 
@@ -39,7 +39,7 @@ type ComponentRecord struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 	PID   int    `json:"pid,omitempty"`
-	// Address is where it answers, "" for a component that has none.
+	// Address is the address that the component serves on, or "" if it has none.
 	Address string `json:"address,omitempty"`
 }
 
@@ -49,17 +49,18 @@ func (d Dir) WriteRecord(record Record) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(string(d), recordFile), append(content, '\n'), 0o600); err != nil {
+	if err := writeFileAtomically(filepath.Join(string(d), recordFile), append(content, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write the record of the run: %w", err)
 	}
 	return nil
 }
 
-// ReadRecord returns the record as of now: a run whose supervisor is gone is Stopped or Failed, whatever it wrote last.
-// The zero record with phase Stopped stands for a data directory on which nothing ever ran.
+// ReadRecord returns the current record. If the supervisor has ended, the phase is Stopped or Failed, whatever the
+// supervisor wrote last. For a data directory on which no cluster ever ran, it returns the zero record with phase
+// Stopped.
 func (d Dir) ReadRecord() (Record, error) {
 	var record Record
-	if err := readJSON(filepath.Join(string(d), recordFile), &record); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := readJSONFile(filepath.Join(string(d), recordFile), &record); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Record{}, fmt.Errorf("read the record of the run: %w", err)
 	}
 
@@ -68,13 +69,14 @@ func (d Dir) ReadRecord() (Record, error) {
 		return Record{}, err
 	}
 
-	return record.asOf(pid, running), nil
+	return record.correctForHolder(pid, running), nil
 }
 
-// asOf corrects a record by who holds the lock.
-func (r Record) asOf(holder int, running bool) Record {
+// correctForHolder returns the record with the state that follows from the lock. holder is the process that holds the
+// lock, if running is true.
+func (r Record) correctForHolder(holder int, running bool) Record {
 	if running {
-		if r.PID != holder { // The holder has not written its record yet; this one is of the run before.
+		if r.PID != holder { // The holder has not written its record yet. This one is of the previous run.
 			return Record{Phase: Starting, PID: holder}
 		}
 		return r

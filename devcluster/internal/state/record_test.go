@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRecordAsOf(t *testing.T) {
+func TestCorrectForHolder(t *testing.T) {
 	running := func() Record {
 		return Record{Phase: Running, PID: 7, Components: []ComponentRecord{{Name: "etcd", State: Running, PID: 8}}}
 	}
@@ -29,7 +29,7 @@ func TestRecordAsOf(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, test.record.asOf(test.holder, test.running)); diff != "" {
+			if diff := cmp.Diff(test.want, test.record.correctForHolder(test.holder, test.running)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
