@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Program is the name that the executable is called by to be the registry.
+// Program is the name by which the executable is called to run the registry.
 const Program = "devcluster-registry"
 
-// Main runs the registry until it is told to stop.
+// Main runs the registry until it gets an interrupt or SIGTERM. It returns the exit code.
 func Main(args []string) int {
 	var options options
 	flags := pflag.NewFlagSet(Program, pflag.ContinueOnError)
@@ -33,7 +33,7 @@ func Main(args []string) int {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, options); err != nil {
+	if err := serveRegistry(ctx, options); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", Program, err)
 		return 1
 	}
@@ -46,7 +46,7 @@ type options struct {
 	listen         []string
 }
 
-func serve(ctx context.Context, options options) error {
+func serveRegistry(ctx context.Context, options options) error {
 	certificate, err := tls.LoadX509KeyPair(options.cert, options.key)
 	if err != nil {
 		return fmt.Errorf("load the TLS certificate: %w", err)
@@ -57,7 +57,7 @@ func serve(ctx context.Context, options options) error {
 		return err
 	}
 
-	// HTTP/1.1 only: http.Server speaks HTTP/2 by itself only where it made the TLS listener itself.
+	// HTTP/1.1 only: http.Server enables HTTP/2 only on a TLS listener that it creates itself.
 	config := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: sniffTimeout}
 	ended := make(chan error, len(options.listen))
@@ -75,7 +75,7 @@ func serve(ctx context.Context, options options) error {
 	case <-ctx.Done():
 	}
 
-	// Pushes in flight may finish; whoever keeps an idle connection open is not waited for longer.
+	// Pushes in flight may finish. Connections that are still open after that are not waited for.
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := server.Shutdown(shutdown); err != nil && !errors.Is(err, context.DeadlineExceeded) {

@@ -1,7 +1,7 @@
-// Package registry is the cluster's OCI registry: the handler of go-containerregistry, with what that one leaves out so
-// that a registry can live beside a cluster: manifests and tags that survive a restart, and plain HTTP and TLS on one port.
+// Package registry is the cluster's OCI registry. It extends the handler of go-containerregistry with what a
+// development cluster needs: manifests and tags that survive a restart, and plain HTTP and TLS on one port.
 //
-// It has no users and no garbage collection. Whoever reaches the port may push.
+// It has no users and no garbage collection. Any client that reaches the port may push.
 package registry
 
 import (
@@ -22,8 +22,8 @@ const (
 	manifestsDir = "manifests"
 )
 
-// NewHandler returns a registry that keeps its blobs, manifests and tags in dir, and serves what is there already. Each
-// request is a line of the log.
+// NewHandler returns a registry that stores its blobs, manifests and tags in dir and serves what dir already contains.
+// It logs each request to logTo.
 func NewHandler(ctx context.Context, dir string, logTo io.Writer) (http.Handler, error) {
 	blobs := filepath.Join(dir, blobsDir)
 	for _, path := range []string{blobs, filepath.Join(dir, manifestsDir)} {
@@ -41,15 +41,15 @@ func NewHandler(ctx context.Context, dir string, logTo io.Writer) (http.Handler,
 		ggcr.WithReferrersSupport(true),
 		ggcr.Logger(log.New(logTo, "", log.LstdFlags)),
 	)
-	keeper := &keeper{next: memory, files: manifestFiles(filepath.Join(dir, manifestsDir))}
-	if err := keeper.restore(ctx); err != nil {
+	handler := &persistentHandler{next: memory, manifests: manifestStore(filepath.Join(dir, manifestsDir))}
+	if err := handler.restoreManifests(ctx); err != nil {
 		return nil, err
 	}
 
-	return keeper, nil
+	return handler, nil
 }
 
-// removeUnfinishedUploads deletes what a registry that was killed in the middle of a push left behind.
+// removeUnfinishedUploads deletes the uploads of a registry that was killed during a push.
 func removeUnfinishedUploads(blobs string) error {
 	unfinished, err := filepath.Glob(filepath.Join(blobs, "upload-*"))
 	if err != nil {

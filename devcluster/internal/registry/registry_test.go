@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// startRegistry runs a registry on dir and gives its host. Each call is a new process, as far as the registry can tell.
+// startRegistry runs a new registry on dir and returns its host. Each call simulates a restart of the process.
 func startRegistry(t *testing.T, dir string) string {
 	t.Helper()
 	handler, err := NewHandler(t.Context(), dir, io.Discard)
@@ -37,7 +37,7 @@ func startRegistry(t *testing.T, dir string) string {
 	return address.Host
 }
 
-func reference(t *testing.T, text string) name.Reference {
+func parseReference(t *testing.T, text string) name.Reference {
 	t.Helper()
 	parsed, err := name.ParseReference(text)
 	if err != nil {
@@ -55,7 +55,7 @@ func digestOf(t *testing.T, thing interface{ Digest() (v1.Hash, error) }) string
 	return digest.String()
 }
 
-func TestImagesSurviveARestart(t *testing.T) {
+func TestRestartKeepsImages(t *testing.T) {
 	dir := t.TempDir()
 	image, err := random.Image(1000, 3)
 	if err != nil {
@@ -68,16 +68,16 @@ func TestImagesSurviveARestart(t *testing.T) {
 	}
 
 	host := startRegistry(t, dir)
-	if err := remote.Write(reference(t, host+"/team/app:v1"), image); err != nil {
+	if err := remote.Write(parseReference(t, host+"/team/app:v1"), image); err != nil {
 		t.Fatal(err)
 	}
-	if err := remote.WriteIndex(reference(t, host+"/team/catalog:latest"), index); err != nil {
+	if err := remote.WriteIndex(parseReference(t, host+"/team/catalog:latest"), index); err != nil {
 		t.Fatal(err)
 	}
 
 	host = startRegistry(t, dir)
 	for _, text := range []string{"/team/app:v1", "/team/app@" + digestOf(t, image)} {
-		got, err := remote.Image(reference(t, host+text))
+		got, err := remote.Image(parseReference(t, host+text))
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -86,7 +86,7 @@ func TestImagesSurviveARestart(t *testing.T) {
 		}
 	}
 
-	got, err := remote.Index(reference(t, host+"/team/catalog:latest"))
+	got, err := remote.Index(parseReference(t, host+"/team/catalog:latest"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,14 +94,14 @@ func TestImagesSurviveARestart(t *testing.T) {
 		t.Errorf("the index: %v", err)
 	}
 
-	repositories, err := remote.Catalog(t.Context(), reference(t, host+"/x").Context().Registry)
-	slices.Sort(repositories) // The order of a catalog is the registry's affair.
+	repositories, err := remote.Catalog(t.Context(), parseReference(t, host+"/x").Context().Registry)
+	slices.Sort(repositories) // The registry may list them in any order.
 	if err != nil || !slices.Equal(repositories, []string{"team/app", "team/catalog"}) {
-		t.Errorf("repositories %q, error %v", repositories, err)
+		t.Errorf("got repositories %q and error %v", repositories, err)
 	}
 }
 
-func TestATagThatMovesOrGoesStaysSo(t *testing.T) {
+func TestRestartKeepsMovedAndDeletedTags(t *testing.T) {
 	dir := t.TempDir()
 	host := startRegistry(t, dir)
 	var latest v1.Image
@@ -110,29 +110,29 @@ func TestATagThatMovesOrGoesStaysSo(t *testing.T) {
 		if latest, err = random.Image(100, 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := remote.Write(reference(t, host+"/app:latest"), latest); err != nil {
+		if err := remote.Write(parseReference(t, host+"/app:latest"), latest); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	if err := remote.Tag(reference(t, host+"/app:gone").(name.Tag), latest); err != nil {
+	if err := remote.Tag(parseReference(t, host+"/app:gone").(name.Tag), latest); err != nil {
 		t.Fatal(err)
 	}
-	if err := remote.Delete(reference(t, host+"/app:gone")); err != nil {
+	if err := remote.Delete(parseReference(t, host+"/app:gone")); err != nil {
 		t.Fatal(err)
 	}
 
 	host = startRegistry(t, dir)
-	head, err := remote.Head(reference(t, host+"/app:latest"))
+	head, err := remote.Head(parseReference(t, host+"/app:latest"))
 	if err != nil || head.Digest.String() != digestOf(t, latest) {
-		t.Errorf("the tag that moved: %+v, error %v", head, err)
+		t.Errorf("moved tag: got %+v and error %v, want the latest image", head, err)
 	}
-	if _, err := remote.Head(reference(t, host+"/app:gone")); err == nil {
-		t.Error("the tag that was deleted is back")
+	if _, err := remote.Head(parseReference(t, host+"/app:gone")); err == nil {
+		t.Error("got the deleted tag, want an error")
 	}
 }
 
-func TestWhatIsNotAcceptedIsNotKept(t *testing.T) {
+func TestRejectedManifestsAreNotStored(t *testing.T) {
 	dir := t.TempDir()
 	handler, err := NewHandler(t.Context(), dir, io.Discard)
 	if err != nil {
@@ -160,14 +160,14 @@ func TestWhatIsNotAcceptedIsNotKept(t *testing.T) {
 			answer := httptest.NewRecorder()
 			handler.ServeHTTP(answer, request)
 			if answer.Code != test.code {
-				t.Errorf("status %d, want %d: %s", answer.Code, test.code, answer.Body)
+				t.Errorf("got status %d, want %d: %s", answer.Code, test.code, answer.Body)
 			}
 		})
 	}
 
 	kept, err := filepath.Glob(filepath.Join(dir, manifestsDir, "*"))
 	if err != nil || len(kept) != 0 {
-		t.Errorf("kept %v, error %v", kept, err)
+		t.Errorf("got stored manifests %v and error %v, want none", kept, err)
 	}
 }
 
@@ -181,11 +181,11 @@ func TestUnfinishedUploadsAreRemoved(t *testing.T) {
 
 	startRegistry(t, dir)
 	if _, err := os.Stat(upload); !os.IsNotExist(err) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("got error %v for the unfinished upload, want that it does not exist", err)
 	}
 }
 
-func TestManifestPath(t *testing.T) {
+func TestParseManifestPath(t *testing.T) {
 	for _, test := range []struct {
 		path, repository, reference string
 		ok                          bool
@@ -200,9 +200,9 @@ func TestManifestPath(t *testing.T) {
 		{"/elsewhere/app/manifests/v1", "", "", false},
 	} {
 		t.Run(test.path, func(t *testing.T) {
-			repository, reference, ok := manifestPath(test.path)
+			repository, reference, ok := parseManifestPath(test.path)
 			if ok != test.ok || ok && (repository != test.repository || reference != test.reference) {
-				t.Errorf("%q, %q, %t", repository, reference, ok)
+				t.Errorf("got %q, %q, %t, want %q, %q, %t", repository, reference, ok, test.repository, test.reference, test.ok)
 			}
 		})
 	}

@@ -11,48 +11,51 @@ import (
 	"time"
 )
 
-// recordTypeHandshake is the first byte of every TLS connection, and the first of no HTTP method.
+// recordTypeHandshake is the first byte of every TLS connection. No HTTP method begins with it.
 const recordTypeHandshake = 0x16
 
 // sniffTimeout is how long a client may take to send its first byte.
 const sniffTimeout = 10 * time.Second
 
-// sniffer is a listener whose connections speak TLS or plain HTTP as their client begins. Container tools expect plain
-// HTTP of localhost and TLS of any other host; one port for both lets an image keep one reference.
+// sniffer is a listener for TLS and plain HTTP on one port. The first byte from the client selects the protocol.
+// Container tools expect plain HTTP from localhost and TLS from any other host; with one port for both, an image keeps
+// one reference.
 //
-// A plain connection is taken from a loopback address only: on a network it could be read and changed on its way.
+// Plain connections are accepted only from loopback addresses, because they could be read and changed on a network.
 type sniffer struct {
 	net.Listener
 	config *tls.Config
 
-	accepted chan net.Conn
-	closed   chan struct{}
-	close    sync.Once
+	accepted  chan net.Conn
+	closed    chan struct{}
+	closeOnce sync.Once
 }
 
 func newSniffer(listener net.Listener, config *tls.Config) *sniffer {
 	s := &sniffer{Listener: listener, config: config, accepted: make(chan net.Conn), closed: make(chan struct{})}
-	go s.acceptAll()
+	go s.acceptConnections()
 	return s
 }
 
-// acceptAll looks at each connection apart: one that sends nothing holds up no other.
-func (s *sniffer) acceptAll() {
+// acceptConnections handles each connection in its own goroutine, so that one that sends nothing does not block the
+// others.
+func (s *sniffer) acceptConnections() {
 	for {
 		connection, err := s.Listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // Too many open files, as a rule; it passes.
+			time.Sleep(10 * time.Millisecond) // Usually too many open files, which is temporary.
 			continue
 		}
-		go s.sniff(connection)
+		go s.sniffConnection(connection)
 	}
 }
 
-func (s *sniffer) sniff(connection net.Conn) {
-	connection, err := s.classify(connection)
+// sniffConnection passes a connection to Accept once its protocol is known, and closes it on an error.
+func (s *sniffer) sniffConnection(connection net.Conn) {
+	connection, err := s.detectProtocol(connection)
 	if err != nil {
 		connection.Close()
 		return
@@ -65,8 +68,8 @@ func (s *sniffer) sniff(connection net.Conn) {
 	}
 }
 
-// classify wraps a connection in what its first byte asks for. The connection that it returns is never nil.
-func (s *sniffer) classify(connection net.Conn) (net.Conn, error) {
+// detectProtocol wraps a connection for the protocol that its first byte selects. The returned connection is never nil.
+func (s *sniffer) detectProtocol(connection net.Conn) (net.Conn, error) {
 	if err := connection.SetReadDeadline(time.Now().Add(sniffTimeout)); err != nil {
 		return connection, err
 	}
@@ -94,7 +97,7 @@ func isLoopback(address net.Addr) bool {
 	return err == nil && host.Addr().Unmap().IsLoopback()
 }
 
-// Accept returns the next connection whose kind is known.
+// Accept returns the next connection whose protocol is known.
 func (s *sniffer) Accept() (net.Conn, error) {
 	select {
 	case connection := <-s.accepted:
@@ -106,11 +109,11 @@ func (s *sniffer) Accept() (net.Conn, error) {
 
 // Close stops listening.
 func (s *sniffer) Close() error {
-	s.close.Do(func() { close(s.closed) })
+	s.closeOnce.Do(func() { close(s.closed) })
 	return s.Listener.Close()
 }
 
-// peekedConn is a connection of which the first bytes were read ahead.
+// peekedConn is a connection whose first bytes were read ahead.
 type peekedConn struct {
 	net.Conn
 	reader *bufio.Reader

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// sniffing serves "hello" behind a sniffer and gives the address and a client that trusts the certificate.
-func sniffing(t *testing.T) (address string, client *http.Client) {
+// startSniffingServer serves "hello" behind a sniffer. It returns the address and a client that trusts the certificate.
+func startSniffingServer(t *testing.T) (address string, client *http.Client) {
 	t.Helper()
 	certified := httptest.NewTLSServer(http.NotFoundHandler()) // For its certificate, and the client that trusts it.
 	t.Cleanup(certified.Close)
@@ -33,9 +33,9 @@ func sniffing(t *testing.T) (address string, client *http.Client) {
 	return listener.Addr().String(), certified.Client()
 }
 
-func TestOnePortSpeaksBoth(t *testing.T) {
-	address, client := sniffing(t)
-	silent, err := net.Dial("tcp4", address) // Holds up nobody.
+func TestHTTPAndTLSOnOnePort(t *testing.T) {
+	address, client := startSniffingServer(t)
+	silent, err := net.Dial("tcp4", address) // Must not block the other connections.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +49,12 @@ func TestOnePortSpeaksBoth(t *testing.T) {
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || string(body) != "hello" {
-			t.Errorf("%s: %q, error %v", scheme, body, err)
+			t.Errorf("%s: got %q and error %v, want hello", scheme, body, err)
 		}
 	}
 }
 
-// remoteConn is a connection that says it comes from elsewhere.
+// remoteConn is a connection with the given remote address.
 type remoteConn struct {
 	net.Conn
 	from string
@@ -68,7 +68,7 @@ func (c remoteConn) RemoteAddr() net.Addr {
 	return address
 }
 
-func TestPlainHTTPIsForLoopbackAlone(t *testing.T) {
+func TestPlainHTTPOnlyFromLoopback(t *testing.T) {
 	const plain, handshake = "GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01"
 	for _, test := range []struct {
 		name, from, sent string
@@ -90,10 +90,10 @@ func TestPlainHTTPIsForLoopbackAlone(t *testing.T) {
 				theirs.Close()
 			}()
 			t.Cleanup(func() { ours.Close() })
-			connection, err := new(sniffer).classify(remoteConn{ours, test.from})
+			connection, err := new(sniffer).detectProtocol(remoteConn{ours, test.from})
 			if test.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), test.refused) {
-					t.Errorf("error %v, want one about %q", err, test.refused)
+					t.Errorf("got error %v, want one about %q", err, test.refused)
 				}
 				return
 			}
@@ -102,13 +102,13 @@ func TestPlainHTTPIsForLoopbackAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, isTLS := connection.(*tls.Conn); isTLS != test.tls {
-				t.Errorf("TLS is %t", isTLS)
+				t.Errorf("got TLS %t, want %t", isTLS, test.tls)
 			}
 			if test.tls {
 				return
 			}
 			if got, err := io.ReadAll(connection); err != nil || string(got) != test.sent {
-				t.Errorf("read %q, error %v: the first byte must not be lost", got, err)
+				t.Errorf("got %q and error %v, want %q", got, err, test.sent)
 			}
 		})
 	}

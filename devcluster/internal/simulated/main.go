@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/client"
 )
 
-// Program is the name that the executable is called by to play nodes.
+// Program is the name by which the executable is called to simulate nodes.
 const Program = "devcluster-nodes"
 
-// Main plays nodes until it is told to stop.
+// Main simulates nodes until it gets an interrupt or SIGTERM. It returns the exit code.
 func Main(args []string) int {
 	var options options
 	flags := pflag.NewFlagSet(Program, pflag.ContinueOnError)
-	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "file by which to log in to the API server")
+	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server")
 	flags.IntVar(&options.nodes, "nodes", 1, "number of nodes")
 	flags.StringVar(&options.podNetwork, "pod-network", "", "network of the pods' addresses, in CIDR form")
 	flags.StringVar(&options.nodeIP, "node-ip", "", "address of the first node; the others follow it")
@@ -38,7 +38,7 @@ func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx = log.NewContext(ctx, log.NewLogger(os.Stderr, log.LevelInfo))
-	if err := play(ctx, options); err != nil {
+	if err := runControllers(ctx, options); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", Program, err)
 		return 1
 	}
@@ -53,14 +53,14 @@ type options struct {
 	nodeIP     string
 }
 
-// play runs kwok's controllers until ctx ends.
-func play(ctx context.Context, options options) error {
+// runControllers creates the nodes and runs kwok's controllers until ctx ends.
+func runControllers(ctx context.Context, options options) error {
 	nodeIP, err := netip.ParseAddr(options.nodeIP)
 	if err != nil {
 		return fmt.Errorf("--node-ip: %w", err)
 	}
 
-	config, err := controllerConfig(options)
+	config, err := newControllerConfig(options)
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func play(ctx context.Context, options options) error {
 	return nil
 }
 
-func controllerConfig(options options) (controllers.Config, error) {
-	stages, stagesErr := stages()
+func newControllerConfig(options options) (controllers.Config, error) {
+	stages, stagesErr := loadStages()
 	clients, clientsErr := client.NewClientset("", options.kubeconfig)
 	if err := errors.Join(stagesErr, clientsErr); err != nil {
 		return controllers.Config{}, err
@@ -120,7 +120,7 @@ func controllerConfig(options options) (controllers.Config, error) {
 		NodeLeaseParallelism:          4,
 		PodsOnNodeSyncParallelism:     4,
 		EnablePodsOnNodeSyncListPager: true,
-		// The same name at each start: a node's lease is taken over at once instead of when that of the last run ends.
+		// The ID is the same at each start, so that kwok takes over a node's lease at once instead of after it expires.
 		ID: Program,
 	}, nil
 }

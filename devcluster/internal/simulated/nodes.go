@@ -16,27 +16,27 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// NodeName is the name of the node with that number, counted from 0.
+// NodeName returns the name of the node with the given number. Numbers start at 0.
 func NodeName(number int) string { return namePrefix + strconv.Itoa(number) }
 
 const namePrefix = "node-"
 
-// ensureNodes creates the nodes that are missing and deletes those of earlier runs that are not wanted now: surplus ones,
-// and a real one that has the name of a simulated one. Nodes that a test created itself are left alone.
+// ensureNodes creates the missing nodes and deletes the nodes of earlier runs that are no longer wanted: surplus ones,
+// and a real node with the name of a simulated one. It does not delete nodes that a test created.
 func ensureNodes(ctx context.Context, client kubernetes.Interface, count int, firstIP netip.Addr) error {
 	wanted := map[string]*corev1.Node{}
 	for number, address := 0, firstIP; number < count; number, address = number+1, address.Next() {
-		wanted[NodeName(number)] = newNode(NodeName(number), address)
+		wanted[NodeName(number)] = newSimulatedNode(NodeName(number), address)
 	}
 
-	if err := removeNodes(ctx, client, func(node *corev1.Node) bool {
-		return wanted[node.Name] == nil && isOurs(node) || wanted[node.Name] != nil && !isSimulated(node)
+	if err := deleteMatchingNodes(ctx, client, func(node *corev1.Node) bool {
+		return wanted[node.Name] == nil && isManagedNode(node) || wanted[node.Name] != nil && !isSimulatedNode(node)
 	}); err != nil {
 		return err
 	}
 
 	for name, node := range wanted {
-		if err := removeLease(ctx, client, name); err != nil {
+		if err := deleteNodeLease(ctx, client, name); err != nil {
 			return err
 		}
 		_, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
@@ -48,12 +48,13 @@ func ensureNodes(ctx context.Context, client kubernetes.Interface, count int, fi
 	return nil
 }
 
-// RemoveNodes deletes the nodes that earlier runs simulated, for a run that simulates none. Their pods go with them.
+// RemoveNodes deletes the nodes that earlier runs simulated, and with them their pods. It is for a run without
+// simulated nodes.
 func RemoveNodes(ctx context.Context, client kubernetes.Interface) error {
-	return removeNodes(ctx, client, isOurs)
+	return deleteMatchingNodes(ctx, client, isManagedNode)
 }
 
-func removeNodes(ctx context.Context, client kubernetes.Interface, which func(*corev1.Node) bool) error {
+func deleteMatchingNodes(ctx context.Context, client kubernetes.Interface, which func(*corev1.Node) bool) error {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list the nodes: %w", err)
@@ -69,7 +70,7 @@ func removeNodes(ctx context.Context, client kubernetes.Interface, which func(*c
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete node %s of an earlier run: %w", node.Name, err)
 		}
-		if err := removeLease(ctx, client, node.Name); err != nil {
+		if err := deleteNodeLease(ctx, client, node.Name); err != nil {
 			return err
 		}
 	}
@@ -77,9 +78,9 @@ func removeNodes(ctx context.Context, client kubernetes.Interface, which func(*c
 	return nil
 }
 
-// removeLease deletes what a run before wrote about a node's life. Whoever finds such a lease when it starts, kwok or a
-// kubelet, fails to renew it as long as it remembers another state of it, and tries again ten seconds later only.
-func removeLease(ctx context.Context, client kubernetes.Interface, node string) error {
+// deleteNodeLease deletes the lease of a node from an earlier run. If kwok or a kubelet finds such a lease at its
+// start, it cannot renew it as long as it has an older version of it in memory, and retries only after ten seconds.
+func deleteNodeLease(ctx context.Context, client kubernetes.Interface, node string) error {
 	err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Delete(ctx, node, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete the lease of node %s: %w", node, err)
@@ -87,16 +88,16 @@ func removeLease(ctx context.Context, client kubernetes.Interface, node string) 
 	return nil
 }
 
-func isSimulated(node *corev1.Node) bool { return node.Labels[NodeLabel] == NodeLabelValue }
+func isSimulatedNode(node *corev1.Node) bool { return node.Labels[NodeLabel] == NodeLabelValue }
 
-// isOurs reports whether ensureNodes made a node, by its label and the form of its name.
-func isOurs(node *corev1.Node) bool {
+// isManagedNode reports whether ensureNodes created a node, by its label and the form of its name.
+func isManagedNode(node *corev1.Node) bool {
 	number, err := strconv.Atoi(strings.TrimPrefix(node.Name, namePrefix))
-	return err == nil && number >= 0 && node.Name == NodeName(number) && isSimulated(node)
+	return err == nil && number >= 0 && node.Name == NodeName(number) && isSimulatedNode(node)
 }
 
-// newNode is a machine larger than any test asks for; kwok's stage makes it ready.
-func newNode(name string, address netip.Addr) *corev1.Node {
+// newSimulatedNode returns a node that is larger than any test needs. A stage of kwok makes it ready.
+func newSimulatedNode(name string, address netip.Addr) *corev1.Node {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("32"),
 		corev1.ResourceMemory:           resource.MustParse("256Gi"),
@@ -112,7 +113,7 @@ func newNode(name string, address netip.Addr) *corev1.Node {
 				corev1.LabelHostname:      name,
 				corev1.LabelOSStable:      "linux",
 				corev1.LabelArchStable:    runtime.GOARCH,
-				"kwok.x-k8s.io/node":      "fake", // the mark by which kwok's users know such a node
+				"kwok.x-k8s.io/node":      "fake", // kwok's usual mark of a simulated node
 				"beta.kubernetes.io/os":   "linux",
 				"beta.kubernetes.io/arch": runtime.GOARCH,
 			},

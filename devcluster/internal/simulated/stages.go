@@ -18,32 +18,34 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Questions that a stage asks a pod, in jq.
+// The jq queries by which a stage selects pods.
 const (
-	isDeleted  = `.metadata.deletionTimestamp`
-	phase      = `.status.phase`
-	ready      = `.status.conditions.[] | select( .type == "Ready" ) | .status`
-	waitingFor = `.status.containerStatuses.[] | .state.waiting.reason`
-	owner      = `.metadata.ownerReferences.[].kind`
-	behavior   = `.metadata.annotations["` + BehaviorAnnotation + `"]`
-	// endsForGood reports whether a container that fails is not restarted. For a Job's pod that is the simplification that
-	// lets a Job reach its backoff limit, which counts restarts that nobody plays.
-	endsForGood = `.spec.restartPolicy == "Never" or ([.metadata.ownerReferences[]?.kind] | index("Job")) != null`
+	deletionTimestampQuery = `.metadata.deletionTimestamp`
+	phaseQuery             = `.status.phase`
+	readyQuery             = `.status.conditions.[] | select( .type == "Ready" ) | .status`
+	waitingReasonQuery     = `.status.containerStatuses.[] | .state.waiting.reason`
+	ownerKindQuery         = `.metadata.ownerReferences.[].kind`
+	behaviorQuery          = `.metadata.annotations["` + BehaviorAnnotation + `"]`
+	// failsPermanentlyQuery reports whether a failed container is not restarted. It treats every pod of a Job as one
+	// that is not restarted. This simplification lets a Job reach its backoff limit, which counts restarts that are not
+	// simulated.
+	failsPermanentlyQuery = `.spec.restartPolicy == "Never" or ([.metadata.ownerReferences[]?.kind] | index("Job")) != null`
 )
 
-func expression(key string, operator v1alpha1.SelectorOperator, values ...string) v1alpha1.MatchExpression {
+func matchExpression(key string, operator v1alpha1.SelectorOperator, values ...string) v1alpha1.MatchExpression {
 	return v1alpha1.MatchExpression{JQ: &v1alpha1.SelectorJQ{Key: key, Operator: operator, Values: values}}
 }
 
-func in(key string, values ...string) v1alpha1.MatchExpression {
-	return expression(key, v1alpha1.SelectorOpIn, values...)
+func valueIn(key string, values ...string) v1alpha1.MatchExpression {
+	return matchExpression(key, v1alpha1.SelectorOpIn, values...)
 }
 
-func notIn(key string, values ...string) v1alpha1.MatchExpression {
-	return expression(key, v1alpha1.SelectorOpNotIn, values...)
+func valueNotIn(key string, values ...string) v1alpha1.MatchExpression {
+	return matchExpression(key, v1alpha1.SelectorOpNotIn, values...)
 }
 
-// podStage moves every pod that meets all requirements to the status of a template; without a template it deletes it.
+// podStage changes every pod that matches all expressions to the status of a template. Without a template, it deletes
+// the pod.
 type podStage struct {
 	name     string
 	when     []v1alpha1.MatchExpression
@@ -51,41 +53,42 @@ type podStage struct {
 	event    *v1alpha1.StageEvent
 }
 
-// podStages exclude one another: at most one applies to a pod in any state, and none to a pod that is where it belongs.
+// podStages returns stages that exclude one another. At most one applies to a pod in any state, and none to a pod in
+// its final state.
 func podStages() []podStage {
-	alive := expression(isDeleted, v1alpha1.SelectorOpDoesNotExist)
-	deleted := expression(isDeleted, v1alpha1.SelectorOpExists)
-	active := in(phase, "Pending", "Running")
+	alive := matchExpression(deletionTimestampQuery, v1alpha1.SelectorOpDoesNotExist)
+	deleted := matchExpression(deletionTimestampQuery, v1alpha1.SelectorOpExists)
+	active := valueIn(phaseQuery, "Pending", "Running")
 	return []podStage{
 		{name: "pod-ready", template: "ready", when: []v1alpha1.MatchExpression{
-			alive, active, notIn(ready, "True"), notIn(behavior, Unready, Fail),
+			alive, active, valueNotIn(readyQuery, "True"), valueNotIn(behaviorQuery, Unready, Fail),
 		}},
 		{name: "pod-unready", template: "unready", when: []v1alpha1.MatchExpression{
-			alive, in(phase, "Pending"), in(behavior, Unready),
+			alive, valueIn(phaseQuery, "Pending"), valueIn(behaviorQuery, Unready),
 		}},
 		{name: "pod-becomes-unready", template: "unready", when: []v1alpha1.MatchExpression{
-			alive, in(phase, "Running"), in(ready, "True"), in(behavior, Unready),
+			alive, valueIn(phaseQuery, "Running"), valueIn(readyQuery, "True"), valueIn(behaviorQuery, Unready),
 		}},
 		{
 			name: "pod-crashes", template: "crashing", when: []v1alpha1.MatchExpression{
-				alive, active, notIn(waitingFor, "CrashLoopBackOff"), in(behavior, Fail), in(endsForGood, "false"),
+				alive, active, valueNotIn(waitingReasonQuery, "CrashLoopBackOff"), valueIn(behaviorQuery, Fail), valueIn(failsPermanentlyQuery, "false"),
 			},
 			event: &v1alpha1.StageEvent{
 				Type: "Warning", Reason: "BackOff", Message: "Back-off restarting failed container",
 			},
 		},
 		{name: "pod-fails", template: "failed", when: []v1alpha1.MatchExpression{
-			alive, active, in(behavior, Fail), in(endsForGood, "true"),
+			alive, active, valueIn(behaviorQuery, Fail), valueIn(failsPermanentlyQuery, "true"),
 		}},
 		{name: "pod-completes", template: "completed", when: []v1alpha1.MatchExpression{
-			alive, in(phase, "Running"), in(ready, "True"), in(owner, "Job"), notIn(behavior, Unready, Fail),
+			alive, valueIn(phaseQuery, "Running"), valueIn(readyQuery, "True"), valueIn(ownerKindQuery, "Job"), valueNotIn(behaviorQuery, Unready, Fail),
 		}},
 		{name: "pod-ends", when: []v1alpha1.MatchExpression{deleted}},
 	}
 }
 
-func (s podStage) stage() (*internalversion.Stage, error) {
-	steps, err := s.steps()
+func (s podStage) buildStage() (*internalversion.Stage, error) {
+	steps, err := s.buildSteps()
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +103,7 @@ func (s podStage) stage() (*internalversion.Stage, error) {
 	})
 }
 
-func (s podStage) steps() ([]v1alpha1.StageStep, error) {
+func (s podStage) buildSteps() ([]v1alpha1.StageStep, error) {
 	if s.template == "" {
 		return []v1alpha1.StageStep{{Delete: true}}, nil
 	}
@@ -123,11 +126,11 @@ func (s podStage) steps() ([]v1alpha1.StageStep, error) {
 	return steps, nil
 }
 
-// stages are those of pods, defined here, and of nodes, which are kwok's own.
-func stages() (map[internalversion.StageResourceRef][]*internalversion.Stage, error) {
+// loadStages returns the stages of pods, which are defined here, and of nodes, which are kwok's own.
+func loadStages() (map[internalversion.StageResourceRef][]*internalversion.Stage, error) {
 	all := map[internalversion.StageResourceRef][]*internalversion.Stage{}
 	for _, pod := range podStages() {
-		stage, err := pod.stage()
+		stage, err := pod.buildStage()
 		if err != nil {
 			return nil, fmt.Errorf("stage %s: %w", pod.name, err)
 		}

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
 )
 
-// pod is a pod on a node, in words: what a test changes of it stands in the options.
-func pod(options ...func(*corev1.Pod)) *corev1.Pod {
+// newPod returns a pending pod on a node, changed by the options.
+func newPod(options ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
 		Spec:       corev1.PodSpec{NodeName: "node-0", RestartPolicy: corev1.RestartPolicyAlways},
@@ -24,18 +24,18 @@ func pod(options ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-func told(behavior string) func(*corev1.Pod) {
+func withBehavior(behavior string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Annotations = map[string]string{BehaviorAnnotation: behavior} }
 }
 
-func running(ready corev1.ConditionStatus) func(*corev1.Pod) {
+func withPhaseRunning(ready corev1.ConditionStatus) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodRunning
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 	}
 }
 
-func waiting(reason string) func(*corev1.Pod) {
+func withWaitingReason(reason string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{
 			{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}},
@@ -43,23 +43,23 @@ func waiting(reason string) func(*corev1.Pod) {
 	}
 }
 
-func ended(phase corev1.PodPhase) func(*corev1.Pod) {
+func withPhase(phase corev1.PodPhase) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Status.Phase = phase }
 }
 
-func ownedBy(kind string) func(*corev1.Pod) {
+func withOwnerKind(kind string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "owner"}} }
 }
 
-func restarts(policy corev1.RestartPolicy) func(*corev1.Pod) {
+func withRestartPolicy(policy corev1.RestartPolicy) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.RestartPolicy = policy }
 }
 
-func deleted(pod *corev1.Pod) {
+func withDeletionTimestamp(pod *corev1.Pod) {
 	pod.DeletionTimestamp = &metav1.Time{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 }
 
-func TestWhichStageAPodIsIn(t *testing.T) {
+func TestPodStages(t *testing.T) {
 	const (
 		yes = corev1.ConditionTrue
 		no  = corev1.ConditionFalse
@@ -67,53 +67,54 @@ func TestWhichStageAPodIsIn(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		pod  *corev1.Pod
-		want string // "" when the pod is where it belongs
+		want string // "" if no stage applies
 	}{
-		{"new", pod(), "pod-ready"},
-		{"ready", pod(running(yes)), ""},
-		{"new, told something unknown", pod(told("dance")), "pod-ready"},
-		{"deleted", pod(running(yes), deleted), "pod-ends"},
-		{"deleted while it crashes", pod(running(no), told(Fail), waiting("CrashLoopBackOff"), deleted), "pod-ends"},
+		{"new", newPod(), "pod-ready"},
+		{"ready", newPod(withPhaseRunning(yes)), ""},
+		{"new, unknown behavior", newPod(withBehavior("dance")), "pod-ready"},
+		{"deleted", newPod(withPhaseRunning(yes), withDeletionTimestamp), "pod-ends"},
+		{"deleted while it crashes", newPod(withPhaseRunning(no), withBehavior(Fail), withWaitingReason("CrashLoopBackOff"), withDeletionTimestamp), "pod-ends"},
 
-		{"new, told to be unready", pod(told(Unready)), "pod-unready"},
-		{"unready", pod(running(no), told(Unready)), ""},
-		{"told to be unready when it is ready", pod(running(yes), told(Unready)), "pod-becomes-unready"},
-		{"told nothing any more when it is unready", pod(running(no)), "pod-ready"},
+		{"new, annotated unready", newPod(withBehavior(Unready)), "pod-unready"},
+		{"unready", newPod(withPhaseRunning(no), withBehavior(Unready)), ""},
+		{"ready, annotated unready", newPod(withPhaseRunning(yes), withBehavior(Unready)), "pod-becomes-unready"},
+		{"unready, annotation removed", newPod(withPhaseRunning(no)), "pod-ready"},
 
-		{"new, told to fail", pod(told(Fail)), "pod-crashes"},
-		{"told to fail when it is ready", pod(running(yes), told(Fail)), "pod-crashes"},
-		{"crashing", pod(running(no), told(Fail), waiting("CrashLoopBackOff")), ""},
-		{"told nothing any more when it crashes", pod(running(no), waiting("CrashLoopBackOff")), "pod-ready"},
-		{"new, told to fail, not restarted", pod(told(Fail), restarts(corev1.RestartPolicyNever)), "pod-fails"},
-		{"failed", pod(told(Fail), restarts(corev1.RestartPolicyNever), ended(corev1.PodFailed)), ""},
-		{"told nothing any more when it has failed", pod(ended(corev1.PodFailed)), ""},
+		{"new, annotated fail", newPod(withBehavior(Fail)), "pod-crashes"},
+		{"ready, annotated fail", newPod(withPhaseRunning(yes), withBehavior(Fail)), "pod-crashes"},
+		{"crashing", newPod(withPhaseRunning(no), withBehavior(Fail), withWaitingReason("CrashLoopBackOff")), ""},
+		{"crashing, annotation removed", newPod(withPhaseRunning(no), withWaitingReason("CrashLoopBackOff")), "pod-ready"},
+		{"new, annotated fail, not restarted", newPod(withBehavior(Fail), withRestartPolicy(corev1.RestartPolicyNever)), "pod-fails"},
+		{"failed", newPod(withBehavior(Fail), withRestartPolicy(corev1.RestartPolicyNever), withPhase(corev1.PodFailed)), ""},
+		{"failed, annotation removed", newPod(withPhase(corev1.PodFailed)), ""},
 
-		{"of a Job, new", pod(ownedBy("Job")), "pod-ready"},
-		{"of a Job, ready", pod(running(yes), ownedBy("Job")), "pod-completes"},
-		{"of a Job, complete", pod(ended(corev1.PodSucceeded), ownedBy("Job")), ""},
-		{"of a Job, told to be unready", pod(told(Unready), ownedBy("Job")), "pod-unready"},
+		{"of a Job, new", newPod(withOwnerKind("Job")), "pod-ready"},
+		{"of a Job, ready", newPod(withPhaseRunning(yes), withOwnerKind("Job")), "pod-completes"},
+		{"of a Job, complete", newPod(withPhase(corev1.PodSucceeded), withOwnerKind("Job")), ""},
+		{"of a Job, annotated unready", newPod(withBehavior(Unready), withOwnerKind("Job")), "pod-unready"},
 		{
-			"of a Job, told to fail, restarted by its kubelet",
-			pod(told(Fail), ownedBy("Job"), restarts(corev1.RestartPolicyOnFailure)), "pod-fails",
+			"of a Job, annotated fail, restarted by its kubelet",
+			newPod(withBehavior(Fail), withOwnerKind("Job"), withRestartPolicy(corev1.RestartPolicyOnFailure)), "pod-fails",
 		},
-		{"of a ReplicaSet, ready", pod(running(yes), ownedBy("ReplicaSet")), ""},
+		{"of a ReplicaSet, ready", newPod(withPhaseRunning(yes), withOwnerKind("ReplicaSet")), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			matching := matchingStages(t, test.pod)
 			if test.want == "" && len(matching) == 0 || slices.Equal(matching, []string{test.want}) {
 				return
 			}
-			t.Errorf("stages %q, want %q and no other", matching, test.want)
+			t.Errorf("got stages %q, want only %q", matching, test.want)
 		})
 	}
 }
 
-// matchingStages returns the names of all stages that apply, each asked alone: kwok chooses one of several by chance.
+// matchingStages returns the names of all stages that apply to the pod. It tests each stage alone, because kwok chooses
+// one of several at random.
 func matchingStages(t *testing.T, pod *corev1.Pod) []string {
 	t.Helper()
 	var matching []string
 	for _, candidate := range podStages() {
-		stage, err := candidate.stage()
+		stage, err := candidate.buildStage()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func matchingStages(t *testing.T, pod *corev1.Pod) []string {
 }
 
 func TestStagesLoad(t *testing.T) {
-	all, err := stages()
+	all, err := loadStages()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +151,6 @@ func TestStagesLoad(t *testing.T) {
 	}
 
 	if len(all) != 2 {
-		t.Errorf("stages for %d kinds, want pods and nodes", len(all))
+		t.Errorf("got stages for %d kinds, want pods and nodes", len(all))
 	}
 }
