@@ -11,11 +11,11 @@ import (
 func NewCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "devcluster",
-		Short: "A real Kubernetes without a container engine",
-		Long: `devcluster runs etcd, the Kubernetes API server, controller manager and scheduler, an OCI registry and nodes, all from
-this one binary and with all state in one directory.
+		Short: "Run a Kubernetes cluster without a container engine",
+		Long: `devcluster runs etcd, the Kubernetes API server, controller manager and scheduler, an OCI registry and nodes from this one
+binary. All state is in one directory.
 
-Called by the name of a program that it carries (etcd, kube-apiserver, kubectl, ...) it is that program.`,
+When it is called by the name of a program that it contains (etcd, kube-apiserver, kubectl, ...), it runs that program.`,
 		Example: `  devcluster up                                     # a control plane, a registry and one simulated node; Ctrl-C stops it
   devcluster up --detach                            # the same in the background
   export KUBECONFIG=$(devcluster kubeconfig --path)
@@ -24,10 +24,10 @@ Called by the name of a program that it carries (etcd, kube-apiserver, kubectl, 
 		SilenceUsage:  true,
 	}
 
-	dir := &dirFlag{}
+	dir := &dataDirFlag{}
 	command.PersistentFlags().StringVar(&dir.path, "data-dir", "",
 		"directory of all state (default $XDG_DATA_HOME/mainstay/devcluster, or ~/.local/share/mainstay/devcluster)")
-	_ = command.MarkPersistentFlagDirname("data-dir") // Fails for a flag that does not exist only.
+	_ = command.MarkPersistentFlagDirname("data-dir") // Fails only for a flag that does not exist.
 	command.AddCommand(
 		newUpCommand(dir),
 		newStatusCommand(dir),
@@ -40,10 +40,11 @@ Called by the name of a program that it carries (etcd, kube-apiserver, kubectl, 
 	return command
 }
 
-// dirFlag is --data-dir.
-type dirFlag struct{ path string }
+// dataDirFlag is the value of --data-dir.
+type dataDirFlag struct{ path string }
 
-func (f *dirFlag) dir() (state.Dir, error) {
+// resolveDataDir returns the data directory that the flag selects, or the default one.
+func (f *dataDirFlag) resolveDataDir() (state.Dir, error) {
 	path := f.path
 	if path == "" {
 		var err error

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// golden compares output with the file of that name.
+// golden compares output with the golden file of the given name.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
@@ -67,23 +67,23 @@ func TestUpValidate(t *testing.T) {
 		{"no port", upOptions{node: "simulated", nodes: 1, registryPort: 70000}, false, "--registry-port"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := test.options.validate(test.nodesGiven)
+			err := test.options.validateFlags(test.nodesGiven)
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-				t.Errorf("error %v, want %q", err, test.want)
+				t.Errorf("got error %v, want %q", err, test.want)
 			}
 		})
 	}
 }
 
-// TestDetachedArgsAreUnderstood parses the command line of the supervisor in the background by the command itself.
-func TestDetachedArgsAreUnderstood(t *testing.T) {
+// TestSupervisorArgs parses the arguments of the supervisor in the background with the command itself.
+func TestSupervisorArgs(t *testing.T) {
 	for _, options := range []upOptions{
 		{node: "simulated", nodes: 3, registryPort: 5001, kubeconfig: "/home/me/.kube/config", audit: true},
 		{node: "containerd", nodes: 1},
 		{node: "none", nodes: 1},
 	} {
 		t.Run(options.node, func(t *testing.T) {
-			command, args, err := NewCommand().Find(options.detachedArgs("/data"))
+			command, args, err := NewCommand().Find(options.supervisorArgs("/data"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestDetachedArgsAreUnderstood(t *testing.T) {
 				got.kubeconfig, _ = flags.GetString("kubeconfig")
 				got.audit, _ = flags.GetBool("audit")
 
-				return got.validate(flags.Changed("nodes"))
+				return got.validateFlags(flags.Changed("nodes"))
 			}
 
 			command.Root().SetArgs(append([]string{"up"}, args...))
@@ -105,7 +105,7 @@ func TestDetachedArgsAreUnderstood(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got != options {
-				t.Errorf("%+v, want %+v", got, options)
+				t.Errorf("got %+v, want %+v", got, options)
 			}
 		})
 	}
@@ -143,11 +143,11 @@ func TestPrintStatus(t *testing.T) {
 	}
 
 	if err := printStatus(io.Discard, record, "yaml"); err == nil {
-		t.Error("an unknown form of output is accepted")
+		t.Error("got no error for an unknown output format")
 	}
 }
 
-func TestWhatIsSaidOfAClusterThatNeverRan(t *testing.T) {
+func TestCommandsWithoutACluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for _, test := range []struct {
 		args []string
@@ -164,7 +164,7 @@ func TestWhatIsSaidOfAClusterThatNeverRan(t *testing.T) {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			_, err := execute(t, append(test.args, "--data-dir", dir)...)
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-				t.Errorf("error %v, want %q", err, test.want)
+				t.Errorf("got error %v, want %q", err, test.want)
 			}
 		})
 	}
@@ -179,12 +179,12 @@ func TestLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if output, err := execute(t, "logs", "etcd", "--data-dir", string(dir)); err != nil || output != "ready\n" {
-		t.Errorf("%q, error %v", output, err)
+		t.Errorf("got %q and error %v, want the log", output, err)
 	}
 
 	_, err := execute(t, "logs", "nodes", "--data-dir", string(dir))
 	if err == nil || !strings.Contains(err.Error(), "those that have: etcd") {
-		t.Errorf("a component without a log gives %v, want the names of those that have one", err)
+		t.Errorf("got error %v for a component without a log, want the names of those that have one", err)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestHelp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			output, err := execute(t, strings.Fields(name+" --help")...)
 			if err != nil || !strings.Contains(output, "Examples:") {
-				t.Fatalf("no examples in the help, error %v:\n%s", err, output)
+				t.Fatalf("got error %v and help without examples:\n%s", err, output)
 			}
 			golden(t, strings.TrimPrefix("help-"+name, "-"), output)
 		})

@@ -10,22 +10,22 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/cluster"
 )
 
-// downTimeout is longer than a supervisor takes that has to kill its components after their grace period.
+// downTimeout is longer than a supervisor needs to kill its components after their grace periods.
 const downTimeout = time.Minute
 
-var errDownTimeout = fmt.Errorf("not gone within %s", downTimeout)
+var errDownTimeout = fmt.Errorf("not stopped within %s", downTimeout)
 
-func newDownCommand(dir *dirFlag) *cobra.Command {
+func newDownCommand(dir *dataDirFlag) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
 		Short: "Stop the cluster and keep its state",
-		Long: `Stop the cluster that runs on the data directory, and wait until it is gone. Objects, images and addresses are kept for
-the next up. To stop a cluster that does not run is no error.`,
+		Long: `Stop the cluster that runs on the data directory and wait until it has stopped. Objects, images and addresses are kept for
+the next "devcluster up". If no cluster runs, the command succeeds.`,
 		Example: `  devcluster down
   devcluster down --data-dir /tmp/other`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			dir, err := dir.dir()
+			dir, err := dir.resolveDataDir()
 			if err != nil {
 				return err
 			}
@@ -48,16 +48,16 @@ the next up. To stop a cluster that does not run is no error.`,
 	}
 }
 
-func newResetCommand(dir *dirFlag) *cobra.Command {
+func newResetCommand(dir *dataDirFlag) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset",
 		Short: "Delete the state of a cluster that does not run",
-		Long: `Delete objects, images, certificates, logs and addresses: the next up makes a new cluster. Only what devcluster wrote is
-deleted; the data directory itself goes when nothing else stands in it.`,
+		Long: `Delete objects, images, certificates, logs and addresses. The next "devcluster up" creates a new cluster. Only files that
+devcluster wrote are deleted. The data directory is deleted if it is empty after that.`,
 		Example: `  devcluster down && devcluster reset`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			dir, err := dir.dir()
+			dir, err := dir.resolveDataDir()
 			if err != nil {
 				return err
 			}

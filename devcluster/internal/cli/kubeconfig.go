@@ -9,16 +9,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newKubeconfigCommand(dir *dirFlag) *cobra.Command {
+func newKubeconfigCommand(dir *dataDirFlag) *cobra.Command {
 	var pathOnly bool
 	command := &cobra.Command{
 		Use:   "kubeconfig",
-		Short: "Print the administrator's kubeconfig, or where it stands",
+		Short: "Print the administrator's kubeconfig, or its path",
 		Example: `  export KUBECONFIG=$(devcluster kubeconfig --path)
   devcluster kubeconfig > ~/other.kubeconfig`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			dir, err := dir.dir()
+			dir, err := dir.resolveDataDir()
 			if err != nil {
 				return err
 			}

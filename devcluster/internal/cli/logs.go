@@ -17,37 +17,37 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
 )
 
-func newLogsCommand(dir *dirFlag) *cobra.Command {
+func newLogsCommand(dir *dataDirFlag) *cobra.Command {
 	var follow bool
 	command := &cobra.Command{
 		Use:   "logs COMPONENT",
 		Short: "Print the log of a component",
-		Long:  `Print the log that a component wrote in the current run, or in the latest one.`,
+		Long:  `Print the log that a component wrote in the current run or, if no cluster runs, in the latest run.`,
 		Example: `  devcluster logs kube-apiserver
   devcluster logs --follow nodes`,
 		Args: cobra.ExactArgs(1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			dir, err := dir.dir()
+			dir, err := dir.resolveDataDir()
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return logNames(dir), cobra.ShellCompDirectiveNoFileComp
+			return listComponentLogs(dir), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			dir, err := dir.dir()
+			dir, err := dir.resolveDataDir()
 			if err != nil {
 				return err
 			}
-			return printLog(command.Context(), command.OutOrStdout(), dir, args[0], follow)
+			return printComponentLog(command.Context(), command.OutOrStdout(), dir, args[0], follow)
 		},
 	}
 
-	command.Flags().BoolVarP(&follow, "follow", "f", false, "go on until Ctrl-C and print what is written meanwhile")
+	command.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines of the log until Ctrl-C")
 	return command
 }
 
-// logNames are the components that have a log.
-func logNames(dir state.Dir) []string {
+// listComponentLogs returns the sorted names of the components that have a log.
+func listComponentLogs(dir state.Dir) []string {
 	paths, err := filepath.Glob(dir.Log("*"))
 	if err != nil {
 		return nil
@@ -62,8 +62,9 @@ func logNames(dir state.Dir) []string {
 	return names
 }
 
-func printLog(ctx context.Context, out io.Writer, dir state.Dir, component string, follow bool) error {
-	names := logNames(dir)
+// printComponentLog copies the log of a component to out. If follow is set, it continues until ctx ends.
+func printComponentLog(ctx context.Context, out io.Writer, dir state.Dir, component string, follow bool) error {
+	names := listComponentLogs(dir)
 	if !slices.Contains(names, component) {
 		if len(names) == 0 {
 			return fmt.Errorf("no cluster ever ran on %s", dir)
@@ -89,7 +90,7 @@ func printLog(ctx context.Context, out io.Writer, dir state.Dir, component strin
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(200 * time.Millisecond): // A person reads along; faster makes no difference.
+		case <-time.After(200 * time.Millisecond): // Fast enough for a person who reads along.
 		}
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
 )
 
-// errNotRunning makes `status` exit with non-zero after it has printed all that there is to say.
+// errNotRunning makes `status` exit with a non-zero code after it has printed the status.
 var errNotRunning = errors.New("the cluster does not run")
 
-func newStatusCommand(dir *dirFlag) *cobra.Command {
+func newStatusCommand(dir *dataDirFlag) *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Show the components of the cluster; fails when it does not run",
+		Short: "Show the components of the cluster; fail if it does not run",
 		Example: `  devcluster status
   devcluster status -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			dir, err := dir.dir()
+			dir, err := dir.resolveDataDir()
 			if err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ func newStatusCommand(dir *dirFlag) *cobra.Command {
 		},
 	}
 
-	command.Flags().StringVarP(&output, "output", "o", "", `form of the output: "" for a table, "json"`)
+	command.Flags().StringVarP(&output, "output", "o", "", `output format: "" for a table, or "json"`)
 	_ = command.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
 
@@ -60,14 +60,14 @@ func printStatus(out io.Writer, record state.Record, output string) error {
 		return encoder.Encode(record)
 	case "":
 	default:
-		return fmt.Errorf("--output is %q; it can be json, or left out for a table", output)
+		return fmt.Errorf("--output is %q; it must be json, or omitted for a table", output)
 	}
 
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "COMPONENT\tSTATE\tPID\tADDRESS")
-	fmt.Fprintf(table, "supervisor\t%s\t%s\t\n", record.Phase, pid(record.PID))
+	fmt.Fprintf(table, "supervisor\t%s\t%s\t\n", record.Phase, formatPID(record.PID))
 	for _, component := range record.Components {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", component.Name, component.State, pid(component.PID), component.Address)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", component.Name, component.State, formatPID(component.PID), component.Address)
 	}
 
 	if err := table.Flush(); err != nil {
@@ -80,9 +80,9 @@ func printStatus(out io.Writer, record state.Record, output string) error {
 	return nil
 }
 
-func pid(pid int) string {
-	if pid == 0 {
+func formatPID(formatPID int) string {
+	if formatPID == 0 {
 		return "-"
 	}
-	return strconv.Itoa(pid)
+	return strconv.Itoa(formatPID)
 }

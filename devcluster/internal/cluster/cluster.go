@@ -1,5 +1,5 @@
-// Package cluster runs a cluster: it prepares the data directory, starts the components in the order in which they need
-// one another, watches them, and stops them. It is the supervisor behind `devcluster up`.
+// Package cluster runs a cluster. It prepares the data directory, starts the components in the order of their
+// dependencies, watches them and stops them. It is the supervisor behind `devcluster up`.
 package cluster
 
 import (
@@ -22,12 +22,12 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/supervise"
 )
 
-// NodeKind says what runs the pods.
+// NodeKind is what runs the pods.
 type NodeKind string
 
 // Kinds of nodes.
 const (
-	// Simulated nodes and their pods are played (package simulated).
+	// Simulated nodes and their pods are simulated (package simulated).
 	Simulated NodeKind = "simulated"
 	// Containerd is one real node (package realnode).
 	Containerd NodeKind = "containerd"
@@ -35,30 +35,32 @@ const (
 	NoNodes NodeKind = "none"
 )
 
-// Options of a run.
+// Options are the options of a run.
 type Options struct {
 	Dir  state.Dir
 	Node NodeKind
 	// Nodes is the number of simulated nodes. It is 1 for Containerd and ignored for NoNodes.
 	Nodes int
-	// RegistryPort is 0 for the port of the run before, or any free one at the first.
+	// RegistryPort is the port of the registry. If 0, the registry keeps the port of the previous run, or gets any free
+	// port.
 	RegistryPort int
-	// Kubeconfig is a file that the cluster's context is merged into, "" for none. The data directory has its own always.
+	// Kubeconfig is a file that the cluster's context is merged into, or "". The data directory always has its own
+	// kubeconfig.
 	Kubeconfig string
-	// Audit makes the API server write an audit log, which is components.AuditLog among the logs.
+	// Audit makes the API server write an audit log. Its name among the logs is components.AuditLog.
 	Audit bool
-	// Out is told about each component that is ready.
+	// Out receives a line for each component that is ready.
 	Out io.Writer
-	// OnReady is called once everything is ready. Nil does nothing.
+	// OnReady is called once all components are ready. It may be nil.
 	OnReady func()
 }
 
-// stopTimeout bounds the whole stop; a component that is still there then is killed.
+// stopTimeout bounds the stop of all components. A component that still runs then is killed.
 const stopTimeout = 30 * time.Second
 
-// Up runs a cluster until ctx ends, and then stops it and returns nil. It returns an error when the cluster could not
-// start or a component died (*supervise.DiedError), with everything stopped, and a *state.LockedError when a cluster runs
-// on the data directory already.
+// Up runs a cluster until ctx ends, then stops it and returns nil. It returns an error, with everything stopped, when
+// the cluster cannot start or a component dies (*supervise.DiedError). It returns a *state.LockedError when a cluster
+// already runs on the data directory.
 func Up(ctx context.Context, options Options) error {
 	if err := options.Dir.Create(); err != nil {
 		return err
@@ -73,21 +75,22 @@ func Up(ctx context.Context, options Options) error {
 		return fmt.Errorf("clean up after an earlier run: %w", err)
 	}
 
-	run, err := prepare(options)
+	run, err := prepareRun(options)
 	if err != nil {
 		return err
 	}
 
-	err = run.untilEnd(ctx)
-	return errors.Join(err, run.stop(context.WithoutCancel(ctx), err))
+	err = run.startAndWait(ctx)
+	return errors.Join(err, run.stopAndRecord(context.WithoutCancel(ctx), err))
 }
 
-// errInterrupted is the end of a run that was told to stop before it was ready.
+// errInterrupted is the result of a run that was stopped before it was ready.
 var errInterrupted = errors.New("told to stop before the cluster was ready")
 
-// untilEnd starts everything and waits for the end: of ctx, which is no error once all is ready, or of a component.
-func (r *run) untilEnd(ctx context.Context) error {
-	// The first component that dies ends the start as well as the run.
+// startAndWait starts all components and waits until ctx ends or a component dies. The end of ctx is no error once all
+// components are ready.
+func (r *run) startAndWait(ctx context.Context) error {
+	// The first component that dies ends both the start and the run.
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -98,13 +101,13 @@ func (r *run) untilEnd(ctx context.Context) error {
 		}
 	}()
 
-	err := r.start(running)
+	err := r.startComponents(running)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		return errInterrupted
 	case running.Err() != nil:
-		return context.Cause(running) // What died, rather than who waited for it.
+		return context.Cause(running) // The component that died, not the one that waited for it.
 	default:
 		return err
 	}
@@ -129,13 +132,13 @@ type run struct {
 	client    kubernetes.Interface
 	node      *realnode.Node // nil unless the kind is Containerd
 	group     supervise.Group
-	report    *report
-	began     time.Time
+	reporter  *reporter
+	startedAt time.Time
 }
 
-// prepare does all that needs no process: addresses, certificates, kubeconfig files.
-func prepare(options Options) (*run, error) {
-	run := &run{Options: options, began: time.Now()}
+// prepareRun chooses addresses and writes certificates and kubeconfig files: everything that needs no running process.
+func prepareRun(options Options) (*run, error) {
+	run := &run{Options: options, startedAt: time.Now()}
 	addresses, notes, err := options.Dir.ChooseAddresses(options.RegistryPort, state.Machine{})
 	if err != nil {
 		return nil, err
@@ -147,7 +150,7 @@ func prepare(options Options) (*run, error) {
 
 	run.addresses = addresses
 	run.config = components.Config{Dir: options.Dir, Addresses: addresses, Kubeconfig: options.Dir.ComponentKubeconfig, Audit: options.Audit}
-	run.report = newReport(options, run.config)
+	run.reporter = newReporter(options, run.config)
 	run.config.PKI, err = pki.Ensure(options.Dir.PKI(), pki.Names{
 		KubernetesService: run.config.KubernetesService(),
 		Gateway:           addresses.Gateway(),
@@ -167,7 +170,7 @@ func prepare(options Options) (*run, error) {
 		}
 	}
 
-	if run.client, err = adminClient(options.Dir); err != nil {
+	if run.client, err = newAdminClient(options.Dir); err != nil {
 		return nil, err
 	}
 
@@ -181,7 +184,7 @@ func prepare(options Options) (*run, error) {
 }
 
 func (r *run) writeKubeconfigs() error {
-	server := r.server()
+	server := r.apiServerURL()
 	files := []struct {
 		component string
 		pair      pki.Pair
@@ -209,21 +212,25 @@ func (r *run) writeKubeconfigs() error {
 	return pki.MergeKubeconfig(r.Kubeconfig, server, r.config.PKI.CA, r.config.PKI.Admin)
 }
 
-func (r *run) server() string { return "https://127.0.0.1:" + strconv.Itoa(r.addresses.APIServerPort) }
+func (r *run) apiServerURL() string {
+	return "https://127.0.0.1:" + strconv.Itoa(r.addresses.APIServerPort)
+}
 
-func adminClient(dir state.Dir) (kubernetes.Interface, error) {
+// newAdminClient returns a client of the API server that uses the administrator's kubeconfig.
+func newAdminClient(dir state.Dir) (kubernetes.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", dir.Kubeconfig())
 	if err != nil {
 		return nil, fmt.Errorf("log in as administrator: %w", err)
 	}
-	config.QPS = -1 // The supervisor asks again and again whether things are ready; client-go would slow it down.
+	config.QPS = -1 // No client-side rate limit: the supervisor polls until components are ready.
 	return kubernetes.NewForConfig(config)
 }
 
-// stop ends every component, removes what a real node left on the machine and records how the run ended.
-func (r *run) stop(ctx context.Context, cause error) error {
-	// A full disk is no reason to leave anything running: what cannot be recorded is reported at the end.
-	failed := []error{r.report.phase(state.Stopping, "")}
+// stopAndRecord stops all components, reverts the changes of a real node to the machine and records how the run ended.
+// cause is the error of the run, or nil.
+func (r *run) stopAndRecord(ctx context.Context, cause error) error {
+	// The stop continues when the record cannot be written, for example to a full disk. The error is returned at the end.
+	failed := []error{r.reporter.recordPhase(state.Stopping, "")}
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	r.group.Stop(ctx)
@@ -236,11 +243,11 @@ func (r *run) stop(ctx context.Context, cause error) error {
 		phase, message = state.Failed, cause.Error()
 	}
 
-	return errors.Join(append(failed, r.report.phase(phase, message))...)
+	return errors.Join(append(failed, r.reporter.recordPhase(phase, message))...)
 }
 
-// executable is the program that children are started from: this very one, also when its file was replaced meanwhile.
-func executable() (string, error) {
+// ownExecutablePath returns the path of the executable of this process. Child processes are started from it.
+func ownExecutablePath() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find devcluster's own executable: %w", err)

@@ -19,7 +19,7 @@ func nodeWith(condition corev1.NodeCondition, taints ...corev1.Taint) *corev1.No
 	}
 }
 
-func TestNodeUnready(t *testing.T) {
+func TestNotReadyReason(t *testing.T) {
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
 	for _, test := range []struct {
 		name string
@@ -27,7 +27,7 @@ func TestNodeUnready(t *testing.T) {
 		want string
 	}{
 		{"ready", nodeWith(ready), ""},
-		{"nothing said", &corev1.Node{}, "it has not reported yet"},
+		{"no conditions", &corev1.Node{}, "it has not reported yet"},
 		{"not ready", nodeWith(corev1.NodeCondition{
 			Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "no network plugin",
 		}), "no network plugin"},
@@ -35,20 +35,20 @@ func TestNodeUnready(t *testing.T) {
 			Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
 		}), "condition Ready is Unknown"},
 		{
-			"ready with the taint of before", nodeWith(ready, corev1.Taint{Key: corev1.TaintNodeNotReady}),
+			"ready with the not-ready taint", nodeWith(ready, corev1.Taint{Key: corev1.TaintNodeNotReady}),
 			"it still has the taint node.kubernetes.io/not-ready",
 		},
 		{"ready with another taint", nodeWith(ready, corev1.Taint{Key: "dedicated"}), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := nodeUnready(test.node); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
+			if got := notReadyReason(test.node); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-func TestHeardOf(t *testing.T) {
+func TestHasReportedSince(t *testing.T) {
 	began := time.Date(2026, 1, 1, 12, 0, 0, 500_000_000, time.UTC)
 	heartbeat := func(at time.Time) *corev1.Node {
 		return nodeWith(corev1.NodeCondition{Type: corev1.NodeReady, LastHeartbeatTime: metav1.NewTime(at)})
@@ -60,24 +60,24 @@ func TestHeardOf(t *testing.T) {
 		lease time.Time
 		want  bool
 	}{
-		{"nothing", &corev1.Node{}, never, false},
-		{"the run before alone", heartbeat(before), before, false},
+		{"no report", &corev1.Node{}, never, false},
+		{"only in an earlier run", heartbeat(before), before, false},
 		{"a lease", heartbeat(before), began, true},
 		{"a heartbeat", heartbeat(began.Add(time.Second)), before, true},
 		{"a heartbeat in the second of the start", heartbeat(began.Truncate(time.Second)), never, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := heardOf(test.node, test.lease, began); got != test.want {
-				t.Errorf("%t", got)
+			if got := hasReportedSince(test.node, test.lease, began); got != test.want {
+				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
 	}
 }
 
-func TestNodeNames(t *testing.T) {
+func TestDescribeNodeNames(t *testing.T) {
 	for count, want := range map[int]string{1: "node-0", 2: "node-0, node-1", 5: "node-0 to node-4"} {
-		if got := nodeNames(count); got != want {
-			t.Errorf("%d nodes: %q, want %q", count, got, want)
+		if got := describeNodeNames(count); got != want {
+			t.Errorf("%d nodes: got %q, want %q", count, got, want)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestCopyProgress(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
 			if ready := copyProgress(&out, test.input); ready != test.ready || out.String() != lines {
-				t.Errorf("ready %t, lines %q", ready, out.String())
+				t.Errorf("got ready %t and lines %q, want %t and %q", ready, out.String(), test.ready, lines)
 			}
 		})
 	}

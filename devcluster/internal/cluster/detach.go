@@ -14,18 +14,18 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/supervise"
 )
 
-// SupervisorLog names the log of a supervisor in the background.
+// SupervisorLog is the name of the log of a supervisor in the background.
 const SupervisorLog = "supervisor"
 
-// progressFD is the descriptor of the pipe that a supervisor in the background reports its start by: the first that
-// exec.Cmd hands on.
+// progressFD is the descriptor of the pipe through which a supervisor in the background reports its start. It is the
+// first descriptor that exec.Cmd passes to a child.
 const progressFD = 3
 
-// readyMark ends the report of a start that succeeded. No line of it holds such a byte.
+// readyMark ends the report of a start that succeeded. No line of the report contains this byte.
 const readyMark = 0
 
-// Detach starts `devcluster args...` in a session of its own, copies what it reports to out and returns when it is ready.
-// The arguments must make it report by Progress.
+// Detach starts `devcluster args...` in its own session, copies its progress to out and returns when the cluster is
+// ready. args must make the process report with Progress.
 func Detach(ctx context.Context, dir state.Dir, args []string, out io.Writer) error {
 	if err := dir.Create(); err != nil {
 		return err
@@ -37,7 +37,7 @@ func Detach(ctx context.Context, dir state.Dir, args []string, out io.Writer) er
 		return &state.LockedError{Dir: dir, PID: pid}
 	}
 
-	path, err := executable()
+	path, err := ownExecutablePath()
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func Detach(ctx context.Context, dir state.Dir, args []string, out io.Writer) er
 		return err
 	}
 	defer progress.Close()
-	supervisor := exec.Command(path, args...) //nolint:gosec,noctx // Our own program, which outlives this one.
+	supervisor := exec.Command(path, args...) //nolint:gosec,noctx // devcluster itself, which outlives this process.
 	supervisor.Stdout, supervisor.Stderr = log, log
 	supervisor.ExtraFiles = []*os.File{childEnd}
 	supervisor.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -69,18 +69,18 @@ func Detach(ctx context.Context, dir state.Dir, args []string, out io.Writer) er
 	}
 
 	waitErr := supervisor.Wait()
-	return fmt.Errorf("the cluster did not start (%w):\n%s", exitReason(waitErr),
+	return fmt.Errorf("the cluster did not start (%w):\n%s", supervisorExitReason(waitErr),
 		supervise.Tail(dir.Log(SupervisorLog), 25))
 }
 
-func exitReason(err error) error {
+func supervisorExitReason(err error) error {
 	if err == nil {
 		return errors.New("the supervisor ended")
 	}
 	return err
 }
 
-// copyProgress copies lines until their end, and says whether the mark of a successful start came.
+// copyProgress copies lines until their end and reports whether the mark of a successful start arrived.
 func copyProgress(out io.Writer, progress io.Reader) (ready bool) {
 	buffer := make([]byte, 4096)
 	for {
@@ -90,29 +90,30 @@ func copyProgress(out io.Writer, progress io.Reader) (ready bool) {
 			chunk, ready = chunk[:i], true
 		}
 
-		_, _ = out.Write(chunk) // A terminal that is gone stops no cluster.
+		_, _ = out.Write(chunk) // A closed terminal does not stop the cluster.
 		if ready || err != nil {
 			return ready
 		}
 	}
 }
 
-// Progress is the other end of Detach: lines written to it reach whoever waits for the start, until Ready.
+// Progress is the end of the pipe to Detach. Lines written to it reach the process that waits for the start, until
+// Ready.
 type Progress struct{ pipe *os.File }
 
-// NewProgress takes over the pipe that Detach handed to this process.
+// NewProgress opens the pipe that Detach passed to this process.
 func NewProgress() *Progress {
 	syscall.CloseOnExec(progressFD) // No component may hold it open.
 	return &Progress{pipe: os.NewFile(progressFD, "progress")}
 }
 
-// Write writes to whoever waits, if anybody still does: to have no reader is no error.
+// Write writes lines to the process that waits. It ignores errors, because that process may have ended.
 func (p *Progress) Write(lines []byte) (int, error) {
 	_, _ = p.pipe.Write(lines)
 	return len(lines), nil
 }
 
-// Ready ends the report: the cluster runs.
+// Ready reports that the cluster is ready and closes the pipe.
 func (p *Progress) Ready() {
 	_, _ = p.pipe.Write([]byte{readyMark})
 	_ = p.pipe.Close()

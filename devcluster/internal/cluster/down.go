@@ -11,8 +11,8 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
 )
 
-// Down stops the cluster that runs on a data directory and waits until it is gone, or ctx ends. ran is false when there
-// was none; what a killed supervisor left on the machine is removed then.
+// Down stops the cluster that runs on a data directory and waits until it has stopped, or ctx ends. ran is false if no
+// cluster ran. In that case, Down reverts the changes that a killed supervisor left on the machine.
 func Down(ctx context.Context, dir state.Dir) (ran bool, err error) {
 	pid, running, err := dir.Holder()
 	if err != nil {
@@ -46,7 +46,7 @@ func Down(ctx context.Context, dir state.Dir) (ran bool, err error) {
 
 // Reset deletes the state of a cluster that does not run.
 func Reset(dir state.Dir) error {
-	if err := dir.Create(); err != nil { // The lock needs a directory to stand in.
+	if err := dir.Create(); err != nil { // The lock file needs a directory.
 		return err
 	}
 
@@ -54,7 +54,8 @@ func Reset(dir state.Dir) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Release() //nolint:errcheck // Nothing was written by it.
+
+	defer lock.Release() //nolint:errcheck // A failed close loses no data.
 	if err := realnode.Cleanup(dir); err != nil {
 		return err
 	}

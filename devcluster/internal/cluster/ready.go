@@ -13,26 +13,27 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/simulated"
 )
 
-// defaultServiceAccount returns no error once the namespace "default" has its service account.
-func (r *run) defaultServiceAccount(ctx context.Context) error {
+// checkDefaultServiceAccount returns nil once the namespace "default" has its service account.
+func (r *run) checkDefaultServiceAccount(ctx context.Context) error {
 	_, err := r.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 	return err
 }
 
-// nodesReady returns no error once every node of these names has been heard of in this run, is ready and takes pods.
-func (r *run) nodesReady(names []string) func(context.Context) error {
+// nodesReadyCheck returns a check that succeeds once each of the nodes has reported in this run, is ready and accepts
+// pods.
+func (r *run) nodesReadyCheck(names []string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, name := range names {
 			node, err := r.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return fmt.Errorf("get node %s: %w", name, err)
 			}
-			if renewed, err := r.leaseRenewed(ctx, name); err != nil {
+			if renewed, err := r.lastLeaseRenewal(ctx, name); err != nil {
 				return err
-			} else if !heardOf(node, renewed, r.began) {
+			} else if !hasReportedSince(node, renewed, r.startedAt) {
 				return fmt.Errorf("node %s has not reported in this run yet", name)
 			}
-			if reason := nodeUnready(node); reason != "" {
+			if reason := notReadyReason(node); reason != "" {
 				return fmt.Errorf("node %s is not ready: %s", name, reason)
 			}
 		}
@@ -40,8 +41,8 @@ func (r *run) nodesReady(names []string) func(context.Context) error {
 	}
 }
 
-// leaseRenewed is when a node renewed its lease last, the zero time if it never did.
-func (r *run) leaseRenewed(ctx context.Context, node string) (time.Time, error) {
+// lastLeaseRenewal returns when a node last renewed its lease, or the zero time if it never did.
+func (r *run) lastLeaseRenewal(ctx context.Context, node string) (time.Time, error) {
 	lease, err := r.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && lease.Spec.RenewTime == nil:
@@ -53,15 +54,16 @@ func (r *run) leaseRenewed(ctx context.Context, node string) (time.Time, error) 
 	return lease.Spec.RenewTime.Time, nil
 }
 
-// heardOf reports whether a node has given a sign of life since began. The Node of a cluster that ran before is ready by what
-// it said then. A simulated node renews its lease at once and its conditions rarely; a kubelet does it the other way round.
-func heardOf(node *corev1.Node, leaseRenewed, began time.Time) bool {
+// hasReportedSince reports whether a node has renewed its lease or sent a heartbeat since began. The Ready condition
+// alone is not enough: the Node of an earlier run is still ready. A simulated node renews its lease at once and updates
+// its conditions rarely. A kubelet does the opposite.
+func hasReportedSince(node *corev1.Node, leaseRenewed, began time.Time) bool {
 	if !leaseRenewed.Before(began) {
 		return true
 	}
 
 	for _, condition := range node.Status.Conditions {
-		// A heartbeat is told in whole seconds.
+		// A heartbeat is in whole seconds.
 		if condition.Type == corev1.NodeReady && !condition.LastHeartbeatTime.Time.Before(began.Truncate(time.Second)) {
 			return true
 		}
@@ -70,8 +72,8 @@ func heardOf(node *corev1.Node, leaseRenewed, began time.Time) bool {
 	return false
 }
 
-// nodeUnready says why a node takes no pods, "" when it does.
-func nodeUnready(node *corev1.Node) string {
+// notReadyReason returns why a node accepts no pods, or "" if it does.
+func notReadyReason(node *corev1.Node) string {
 	ready := "it has not reported yet"
 	for _, condition := range node.Status.Conditions {
 		if condition.Type != corev1.NodeReady {
@@ -87,7 +89,7 @@ func nodeUnready(node *corev1.Node) string {
 	}
 
 	for _, taint := range node.Spec.Taints {
-		// The controller manager takes it away a moment after the node is ready; until then no pod is scheduled.
+		// The controller manager removes the taint shortly after the node is ready. Until then, no pod is scheduled.
 		if taint.Key == corev1.TaintNodeNotReady && ready == "" {
 			return "it still has the taint " + taint.Key
 		}
@@ -96,7 +98,7 @@ func nodeUnready(node *corev1.Node) string {
 	return ready
 }
 
-func simulatedNames(count int) []string {
+func simulatedNodeNames(count int) []string {
 	names := make([]string, count)
 	for number := range names {
 		names[number] = simulated.NodeName(number)
@@ -104,9 +106,9 @@ func simulatedNames(count int) []string {
 	return names
 }
 
-// nodeNames are the names for people: "node-0", or "node-0 to node-4".
-func nodeNames(count int) string {
-	names := simulatedNames(count)
+// describeNodeNames returns the names of the nodes for display: "node-0", or "node-0 to node-4".
+func describeNodeNames(count int) string {
+	names := simulatedNodeNames(count)
 	if count <= 2 {
 		return strings.Join(names, ", ")
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/realnode"
 )
 
-// startNodeNamespaces makes the machine within the machine: after it, the gateway's address exists and programs can be
-// started inside.
+// startNodeNamespaces creates the namespaces and the network of the real node. After it, the gateway address exists and
+// programs can be started in the node.
 func (r *run) startNodeNamespaces(ctx context.Context) error {
 	began := time.Now()
 	if err := r.node.Prepare(); err != nil {
@@ -18,7 +18,7 @@ func (r *run) startNodeNamespaces(ctx context.Context) error {
 	}
 
 	component, base := r.node.Init()
-	process, err := r.launch(component, base)
+	process, err := r.launchProcess(component, base)
 	if err != nil {
 		return err
 	}
@@ -29,10 +29,10 @@ func (r *run) startNodeNamespaces(ctx context.Context) error {
 		return err
 	}
 
-	return r.report.componentReady(component, process.PID(), time.Since(began))
+	return r.reporter.recordComponentReady(component, process.PID(), time.Since(began))
 }
 
-// startRealNode starts the node's programs, the API server being ready.
+// startRealNode starts the programs of the node. The API server must be ready.
 func (r *run) startRealNode(ctx context.Context) error {
 	containerd, err := r.node.Containerd()
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *run) startRealNode(ctx context.Context) error {
 	}
 
 	kubelet := r.node.Kubelet()
-	kubelet.Ready = r.nodesReady([]string{realnode.NodeName})
+	kubelet.Ready = r.nodesReadyCheck([]string{realnode.NodeName})
 
 	programs, ctx := errgroup.WithContext(ctx)
 	programs.Go(func() error {
@@ -61,7 +61,7 @@ func (r *run) startRealNode(ctx context.Context) error {
 	return programs.Wait()
 }
 
-// startRegistry starts the registry and, for a real node, fills in the one image that it cannot do without.
+// startRegistry starts the registry. For a real node, it also pushes the pause image.
 func (r *run) startRegistry(ctx context.Context) error {
 	if err := r.startComponent(ctx, r.config.Registry(r.node != nil)); err != nil || r.node == nil {
 		return err

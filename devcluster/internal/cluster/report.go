@@ -12,14 +12,14 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
 )
 
-// report tells the person and the record of the run what becomes of the components.
-type report struct {
+// reporter writes the state of the components to the output and to the record of the run.
+type reporter struct {
 	mutex   sync.Mutex
 	options Options
 	record  state.Record
 }
 
-func newReport(options Options, config components.Config) *report {
+func newReporter(options Options, config components.Config) *reporter {
 	node := string(options.Node)
 	if options.Node == Simulated && options.Nodes != 1 {
 		node = fmt.Sprintf("%s (%d nodes)", node, options.Nodes)
@@ -33,15 +33,15 @@ func newReport(options Options, config components.Config) *report {
 		record.NodeRegistry = config.NodeRegistry()
 	}
 
-	return &report{options: options, record: record}
+	return &reporter{options: options, record: record}
 }
 
-// phase records the phase of the run. A run that ends takes its components with it.
-func (r *report) phase(phase, message string) error {
+// recordPhase records the phase of the run. When the run has ended, it also records all components as stopped.
+func (r *reporter) recordPhase(recordPhase, message string) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.record.Phase, r.record.Message = phase, message
-	if phase == state.Stopped || phase == state.Failed {
+	r.record.Phase, r.record.Message = recordPhase, message
+	if recordPhase == state.Stopped || recordPhase == state.Failed {
 		for i := range r.record.Components {
 			r.record.Components[i].State, r.record.Components[i].PID = state.Stopped, 0
 		}
@@ -50,7 +50,7 @@ func (r *report) phase(phase, message string) error {
 	return r.options.Dir.WriteRecord(r.record)
 }
 
-func (r *report) componentStarted(component components.Component, pid int) error {
+func (r *reporter) recordComponentStarted(component components.Component, pid int) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.record.Components = append(r.record.Components, state.ComponentRecord{
@@ -59,7 +59,7 @@ func (r *report) componentStarted(component components.Component, pid int) error
 	return r.options.Dir.WriteRecord(r.record)
 }
 
-func (r *report) componentReady(component components.Component, pid int, took time.Duration) error {
+func (r *reporter) recordComponentReady(component components.Component, pid int, took time.Duration) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	for i := range r.record.Components {
@@ -72,8 +72,8 @@ func (r *report) componentReady(component components.Component, pid int, took ti
 	return r.options.Dir.WriteRecord(r.record)
 }
 
-func (r *report) ready(took time.Duration) error {
+func (r *reporter) recordClusterReady(took time.Duration) error {
 	fmt.Fprintf(r.options.Out, "%-24s ready in %5.2f s   export KUBECONFIG=%s\n",
 		"cluster", took.Seconds(), r.options.Dir.Kubeconfig())
-	return r.phase(state.Running, "")
+	return r.recordPhase(state.Running, "")
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/supervise"
 )
 
-// startTimeout bounds the start of the whole cluster, on a machine that is busy with other things.
+// startTimeout bounds the start of the whole cluster. It allows for a busy machine.
 const startTimeout = 3 * time.Minute
 
 var errStartTimeout = fmt.Errorf("not ready within %s", startTimeout)
 
-// start starts everything, each component as soon as those that it needs are ready:
+// startComponents starts all components, each one as soon as its dependencies are ready:
 //
 //	node's namespaces and network ─▶ registry
 //	                              └▶ etcd ─▶ API server ─▶ controller manager, scheduler, nodes
-func (r *run) start(ctx context.Context) error {
+func (r *run) startComponents(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errStartTimeout)
 	defer cancel()
-	if err := r.report.phase(state.Starting, ""); err != nil {
+	if err := r.reporter.recordPhase(state.Starting, ""); err != nil {
 		return err
 	}
 
@@ -42,7 +42,7 @@ func (r *run) start(ctx context.Context) error {
 		return err
 	}
 
-	return r.report.ready(time.Since(r.began))
+	return r.reporter.recordClusterReady(time.Since(r.startedAt))
 }
 
 func (r *run) startControlPlane(ctx context.Context) error {
@@ -54,21 +54,23 @@ func (r *run) startControlPlane(ctx context.Context) error {
 
 	rest, ctx := errgroup.WithContext(ctx)
 	manager := r.config.ControllerManager()
-	// A pod needs its namespace's service account: without it, the first `kubectl run` would fail.
-	manager.Ready = inOrder(manager.Ready, r.defaultServiceAccount)
+	// A pod needs the service account of its namespace. Without it, the first `kubectl run` would fail.
+	manager.Ready = chainReadinessChecks(manager.Ready, r.checkDefaultServiceAccount)
 	rest.Go(func() error { return r.startComponent(ctx, manager) })
 	rest.Go(func() error { return r.startComponent(ctx, r.config.Scheduler()) })
-	rest.Go(func() error { return r.startNodes(ctx) })
+	rest.Go(func() error { return r.startNodesOfKind(ctx) })
 
 	return rest.Wait()
 }
 
-func (r *run) startNodes(ctx context.Context) error {
+// startNodesOfKind starts the nodes of the chosen kind. If none are simulated, it deletes those that an earlier run
+// simulated.
+func (r *run) startNodesOfKind(ctx context.Context) error {
 	switch r.Node {
 	case Simulated:
 		nodes := r.config.Nodes(r.Nodes)
-		nodes.Ready = r.nodesReady(simulatedNames(r.Nodes))
-		nodes.Address = nodeNames(r.Nodes)
+		nodes.Ready = r.nodesReadyCheck(simulatedNodeNames(r.Nodes))
+		nodes.Address = describeNodeNames(r.Nodes)
 		return r.startComponent(ctx, nodes)
 	case Containerd:
 		if err := simulated.RemoveNodes(ctx, r.client); err != nil {
@@ -83,7 +85,7 @@ func (r *run) startNodes(ctx context.Context) error {
 // startComponent starts a component and waits until it is ready.
 func (r *run) startComponent(ctx context.Context, component components.Component) error {
 	began := time.Now()
-	process, err := r.launch(component, supervise.Command{})
+	process, err := r.launchProcess(component, supervise.Command{})
 	if err != nil {
 		return err
 	}
@@ -94,11 +96,12 @@ func (r *run) startComponent(ctx context.Context, component components.Component
 		}
 	}
 
-	return r.report.componentReady(component, process.PID(), time.Since(began))
+	return r.reporter.recordComponentReady(component, process.PID(), time.Since(began))
 }
 
-// launch starts a component. base carries what a component does not know: namespaces and open files.
-func (r *run) launch(component components.Component, base supervise.Command) (*supervise.Process, error) {
+// launchProcess starts the process of a component. base has what a component does not define: namespaces and open
+// files.
+func (r *run) launchProcess(component components.Component, base supervise.Command) (*supervise.Process, error) {
 	command := base
 	command.Name = component.Name
 	command.Path = component.Executable
@@ -108,7 +111,7 @@ func (r *run) launch(component components.Component, base supervise.Command) (*s
 	command.StopGrace = component.StopGrace
 	if command.Path == "" {
 		var err error
-		if command.Path, err = executable(); err != nil {
+		if command.Path, err = ownExecutablePath(); err != nil {
 			return nil, err
 		}
 	}
@@ -122,14 +125,14 @@ func (r *run) launch(component components.Component, base supervise.Command) (*s
 		return nil, err
 	}
 
-	return process, r.report.componentStarted(component, process.PID())
+	return process, r.reporter.recordComponentStarted(component, process.PID())
 }
 
-// inOrder asks each question once the ones before are answered.
-func inOrder(questions ...func(context.Context) error) func(context.Context) error {
+// chainReadinessChecks returns a check that runs the given checks in order and returns the first error.
+func chainReadinessChecks(checks ...func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		for _, question := range questions {
-			if err := question(ctx); err != nil {
+		for _, check := range checks {
+			if err := check(ctx); err != nil {
 				return err
 			}
 		}
