@@ -1,9 +1,10 @@
-// Command devcluster is a real Kubernetes in one binary: etcd, the API server, the controller manager, the scheduler, an
-// OCI registry and nodes, with no container engine.
+// Command devcluster runs a complete Kubernetes cluster from one binary: etcd, the API server, the controller manager,
+// the scheduler, an OCI registry and nodes. It needs no container engine.
 //
-// It is a multi-call binary. Called as devcluster it is the command line of package cli; called by the name of a program
-// that it carries (etcd, kube-apiserver, kubectl, ...: see package programs) it is that program, so that a symbolic link
-// is all that envtest or a newcomer without kubectl needs. The supervisor starts its components in the same way.
+// It is a multi-call binary. When it is called devcluster, it is the command line of package cli. When it is called by
+// the name of a program that it contains (etcd, kube-apiserver, kubectl, ...; see package programs), it is that
+// program. A symbolic link is therefore all that envtest, or a user without kubectl, needs. The supervisor starts its
+// components in the same way.
 package main
 
 import (

@@ -27,8 +27,8 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
 )
 
-// binary is the built devcluster that the tests of this file run: $DEVCLUSTER_BINARY, or ../bin/devcluster.
-func binary(t *testing.T) string {
+// findBinary returns the path of the devcluster binary that these tests run: $DEVCLUSTER_BINARY, or ../bin/devcluster.
+func findBinary(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("DEVCLUSTER_BINARY")
 	if path == "" {
@@ -40,13 +40,13 @@ func binary(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no devcluster to run: %v; build it (see README.md), or name one by DEVCLUSTER_BINARY", err)
+		t.Skipf("no devcluster binary: %v; build it (see README.md), or set DEVCLUSTER_BINARY", err)
 	}
 
 	return path
 }
 
-// devcluster is the command on one data directory of its own, which is stopped and forgotten with the test.
+// devcluster runs the command on its own data directory. The cluster is stopped at the end of the test.
 type devcluster struct {
 	t      *testing.T
 	binary string
@@ -55,7 +55,7 @@ type devcluster struct {
 
 func newDevcluster(t *testing.T) devcluster {
 	t.Helper()
-	cluster := devcluster{t: t, binary: binary(t), dir: filepath.Join(t.TempDir(), "data")}
+	cluster := devcluster{t: t, binary: findBinary(t), dir: filepath.Join(t.TempDir(), "data")}
 	t.Cleanup(func() { _, _ = cluster.run("down") })
 	return cluster
 }
@@ -70,7 +70,7 @@ func (d devcluster) run(args ...string) (output string, err error) {
 	return stdout.String(), nil
 }
 
-func (d devcluster) must(args ...string) string {
+func (d devcluster) mustRun(args ...string) string {
 	d.t.Helper()
 	output, err := d.run(args...)
 	if err != nil {
@@ -81,7 +81,7 @@ func (d devcluster) must(args ...string) string {
 
 func (d devcluster) status() state.Record {
 	d.t.Helper()
-	output, _ := d.run("status", "-o", "json") // Fails for a cluster that does not run, and prints all the same.
+	output, _ := d.run("status", "-o", "json") // It fails if the cluster does not run, but still prints the status.
 	var record state.Record
 	if err := json.Unmarshal([]byte(output), &record); err != nil {
 		d.t.Fatalf("status: %v\n%s", err, output)
@@ -91,7 +91,7 @@ func (d devcluster) status() state.Record {
 
 func (d devcluster) client() kubernetes.Interface {
 	d.t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", strings.TrimSpace(d.must("kubeconfig", "--path")))
+	config, err := clientcmd.BuildConfigFromFlags("", strings.TrimSpace(d.mustRun("kubeconfig", "--path")))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func (d devcluster) client() kubernetes.Interface {
 // requireAudited lists config maps as a service account and requires that the audit log has the request.
 func (d devcluster) requireAudited() {
 	d.t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", strings.TrimSpace(d.must("kubeconfig", "--path")))
+	config, err := clientcmd.BuildConfigFromFlags("", strings.TrimSpace(d.mustRun("kubeconfig", "--path")))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func (d devcluster) requireAudited() {
 		d.t.Fatalf("listing config maps as a service account without rights: got error %v, want forbidden", err)
 	}
 
-	for line := range strings.Lines(d.must("logs", "audit")) {
+	for line := range strings.Lines(d.mustRun("logs", "audit")) {
 		var event struct {
 			Verb      string
 			User      struct{ Username string }
@@ -146,13 +146,13 @@ func (d devcluster) requireAudited() {
 
 func TestStateSurvivesDownAndUp(t *testing.T) {
 	cluster := newDevcluster(t)
-	cluster.must("up", "--detach", "--audit")
+	cluster.mustRun("up", "--detach", "--audit")
 	before := cluster.status()
 	if before.Phase != state.Running || before.Registry == "" {
-		t.Fatalf("status %+v", before)
+		t.Fatalf("got status %+v, want Running and a registry", before)
 	}
 	if _, err := cluster.run("up"); err == nil || !strings.Contains(err.Error(), "runs on "+cluster.dir+" already") {
-		t.Errorf("a second up gives %v", err)
+		t.Errorf("got error %v for a second up, want that a cluster runs already", err)
 	}
 
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"a": "b"}}
@@ -175,12 +175,12 @@ func TestStateSurvivesDownAndUp(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	cluster.must("down")
+	cluster.mustRun("down")
 	if record := cluster.status(); record.Phase != state.Stopped {
-		t.Errorf("status after down: %+v", record)
+		t.Errorf("got status %+v after down, want Stopped", record)
 	}
 
-	cluster.must("up", "--detach")
+	cluster.mustRun("up", "--detach")
 	if after := cluster.status(); after.Registry != before.Registry {
 		t.Errorf("the registry moved from %s to %s", before.Registry, after.Registry)
 	}
@@ -192,17 +192,17 @@ func TestStateSurvivesDownAndUp(t *testing.T) {
 	}
 
 	if _, err := cluster.run("reset"); err == nil {
-		t.Error("reset deletes the state of a cluster that runs")
+		t.Error("got no error for a reset of a cluster that runs")
 	}
 
-	cluster.must("down")
-	cluster.must("reset")
+	cluster.mustRun("down")
+	cluster.mustRun("reset")
 	if _, err := os.Stat(cluster.dir); !os.IsNotExist(err) {
-		t.Errorf("the data directory after reset: %v", err)
+		t.Errorf("got error %v for the data directory after reset, want that it does not exist", err)
 	}
 }
 
-func TestAComponentThatDiesEndsTheCluster(t *testing.T) {
+func TestDeadComponentStopsCluster(t *testing.T) {
 	cluster := newDevcluster(t)
 	up := exec.Command(cluster.binary, "up", "--node", "none", "--data-dir", cluster.dir)
 	var stderr bytes.Buffer
@@ -236,26 +236,26 @@ func TestAComponentThatDiesEndsTheCluster(t *testing.T) {
 
 	const want = "kube-scheduler died: signal: killed; the end of its log"
 	if err := up.Wait(); err == nil || !strings.Contains(stderr.String(), want) {
-		t.Errorf("up ended with %v and said:\n%s", err, stderr.String())
+		t.Errorf("got error %v and output %q, want it to contain %q", err, stderr.String(), want)
 	}
 	if record := cluster.status(); record.Phase != state.Failed || !strings.Contains(record.Message, "kube-scheduler died") {
-		t.Errorf("status %+v", record)
+		t.Errorf("got status %+v, want that kube-scheduler died", record)
 	}
 }
 
-// TestPodBehavior has no deadline of its own: each pod gets to the state that the test waits for, or the run of the tests
-// ends by its timeout and shows where it waits.
+// TestPodBehavior has no timeout of its own. If a pod does not reach the expected state, the timeout of the test run
+// ends the test and shows where it waits.
 func TestPodBehavior(t *testing.T) {
 	cluster := newDevcluster(t)
-	cluster.must("up", "--detach")
+	cluster.mustRun("up", "--detach")
 	pods := cluster.client().CoreV1().Pods("default")
 	for _, test := range []struct {
 		behavior string
 		until    func(corev1.PodStatus) bool
 	}{
-		{"", func(status corev1.PodStatus) bool { return ready(status) == corev1.ConditionTrue }},
+		{"", func(status corev1.PodStatus) bool { return readyStatus(status) == corev1.ConditionTrue }},
 		{simulated.Unready, func(status corev1.PodStatus) bool {
-			return status.Phase == corev1.PodRunning && ready(status) == corev1.ConditionFalse
+			return status.Phase == corev1.PodRunning && readyStatus(status) == corev1.ConditionFalse
 		}},
 		{simulated.Fail, func(status corev1.PodStatus) bool {
 			return len(status.ContainerStatuses) == 1 && status.ContainerStatuses[0].State.Waiting != nil &&
@@ -300,7 +300,7 @@ func waitForPod(ctx context.Context, t *testing.T, watcher watch.Interface, name
 	}
 }
 
-func ready(status corev1.PodStatus) corev1.ConditionStatus {
+func readyStatus(status corev1.PodStatus) corev1.ConditionStatus {
 	for _, condition := range status.Conditions {
 		if condition.Type == corev1.PodReady {
 			return condition.Status

@@ -1,5 +1,5 @@
-// Package components says how each part of a cluster is started: its program, its arguments and the question that tells
-// that it is ready. It is a description; package supervise starts what it describes and package cluster says in which order.
+// Package components defines how each component of a cluster is started: its program, its arguments and its readiness
+// check. It only describes components. Package supervise starts them, and package cluster decides the order.
 package components
 
 import (
@@ -17,38 +17,40 @@ import (
 // Component is one process of a cluster.
 type Component struct {
 	Name string
-	// Program is the name that devcluster's own executable is called by to be this component.
+	// Program is the name by which devcluster's own executable is called to run this component.
 	Program string
-	// Executable is another program's path, for what devcluster does not carry. "" is devcluster's own.
+	// Executable is the path of a program that devcluster does not contain. If empty, devcluster's own executable is
+	// used.
 	Executable string
 	Args       []string
 	Env        []string
-	// Address is where it answers, for people.
+	// Address is the address that the component serves on. It is for display only.
 	Address string
-	// StopGrace is how long it may take to end by itself. 0 kills it at once.
+	// StopGrace is how long the component may take to stop after SIGTERM. If 0, it is killed at once.
 	StopGrace time.Duration
-	// InNode puts it into the namespaces of the real node.
+	// InNode starts the component in the namespaces of the real node.
 	InNode bool
-	// Ready returns no error once the component serves. Nil: it is ready as soon as it runs.
+	// Ready returns nil once the component serves. If nil, the component is ready as soon as it runs.
 	Ready func(context.Context) error
 }
 
-// Config is what the components of one cluster have in common.
+// Config is what all components of one cluster share.
 type Config struct {
 	Dir       state.Dir
 	Addresses state.Addresses
 	PKI       *pki.Cluster
-	// Kubeconfig returns the file by which a component logs in to the API server.
+	// Kubeconfig returns the path of the kubeconfig file that a component uses to connect to the API server.
 	Kubeconfig func(component string) string
-	// Audit makes the API server write an audit log.
+	// Audit enables the API server's audit log.
 	Audit bool
 }
 
-// stopGrace is enough for a component that finishes its requests; one that takes longer is killed.
-const stopGrace = 10 * time.Second
+// stopGracePeriod lets a component finish its requests. A component that takes longer is killed.
+const stopGracePeriod = 10 * time.Second
 
-// answersOK returns the question whether a GET of url is answered with 200.
-func answersOK(url string, authority *pki.Authority, client *pki.Pair) func(context.Context) error {
+// newHTTPSReadinessCheck returns a check that succeeds if a GET of url returns status 200. authority must have signed
+// the serving certificate. client is the client certificate, or nil for none.
+func newHTTPSReadinessCheck(url string, authority *pki.Authority, client *pki.Pair) func(context.Context) error {
 	config := &tls.Config{RootCAs: authority.CertPool(), MinVersion: tls.VersionTLS12}
 	if client != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -57,14 +59,14 @@ func answersOK(url string, authority *pki.Authority, client *pki.Pair) func(cont
 		}
 	}
 
-	return answers(url, config)
+	return newReadinessCheck(url, config)
 }
 
-// Answers returns the question whether a GET of a plain HTTP url is answered with 200.
-func Answers(url string) func(context.Context) error { return answers(url, nil) }
+// Answers returns a check that succeeds if a GET of a plain HTTP url returns status 200.
+func Answers(url string) func(context.Context) error { return newReadinessCheck(url, nil) }
 
-func answers(url string, config *tls.Config) func(context.Context) error {
-	// One connection a question: a component that restarts its listener must not look ready by an old connection.
+func newReadinessCheck(url string, config *tls.Config) func(context.Context) error {
+	// Each check opens a new connection: an old one would hide that the component restarts its listener.
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -77,7 +79,7 @@ func answers(url string, config *tls.Config) func(context.Context) error {
 			return fmt.Errorf("GET %s: %w", url, err)
 		}
 		defer response.Body.Close()
-		body, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10)) // The beginning says enough.
+		body, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10)) // The beginning is enough for an error message.
 		if response.StatusCode != http.StatusOK {
 			return fmt.Errorf("GET %s: %s: %s", url, response.Status, body)
 		}
@@ -86,12 +88,13 @@ func answers(url string, config *tls.Config) func(context.Context) error {
 	}
 }
 
-// selfSignedOK is answersOK for a component that makes its own serving certificate at each start. It proves that the
-// component serves; nothing that it says is used.
-func selfSignedOK(url string) func(context.Context) error {
-	return answers(url, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // see above
+// newSelfSignedReadinessCheck is newHTTPSReadinessCheck for a component that creates its own serving certificate at
+// each start. The check does not verify that certificate. It only needs to know that the component serves, and does not
+// use the response.
+func newSelfSignedReadinessCheck(url string) func(context.Context) error {
+	return newReadinessCheck(url, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // see above
 }
 
-func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+func loopbackAddress(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
-func localURL(port int) string { return "https://" + local(port) }
+func loopbackURL(port int) string { return "https://" + loopbackAddress(port) }

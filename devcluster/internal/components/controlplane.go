@@ -4,11 +4,11 @@ import (
 	"net/netip"
 )
 
-// AuditLog is the name of the API server's audit log, beside the logs of the components.
+// AuditLog is the name of the API server's audit log. It is in the same folder as the components' logs.
 const AuditLog = "audit"
 
-// AuditPolicy records each completed request of a service account outside of kube-system with its metadata: who asked for
-// what, and the rule that allowed it. Bodies are left out, so that the log holds no Secret.
+// AuditPolicy records the metadata of each completed request of a service account outside kube-system: the user, the
+// request and the rule that allowed it. It omits bodies, so that the log contains no Secret.
 const AuditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -19,22 +19,23 @@ rules:
   userGroups: ["system:serviceaccounts"]
 `
 
-// APIServer serves Kubernetes: RBAC and Node authorisation, the default admission plugins and NodeRestriction, aggregated
-// API servers and webhooks by their endpoints, so that neither needs a kube-proxy on this machine.
+// APIServer returns the API server. It authorizes with RBAC and Node and runs the default admission plugins and
+// NodeRestriction. It connects to aggregated API servers and webhooks through their endpoints, so that neither needs a
+// kube-proxy on this machine.
 func (c Config) APIServer() Component {
-	url := localURL(c.Addresses.APIServerPort)
+	url := loopbackURL(c.Addresses.APIServerPort)
 	component := Component{
-		Name: "kube-apiserver", Program: "kube-apiserver", Address: url, StopGrace: stopGrace,
-		Ready: answersOK(url+"/readyz", c.PKI.CA, &c.PKI.Admin),
+		Name: "kube-apiserver", Program: "kube-apiserver", Address: url, StopGrace: stopGracePeriod,
+		Ready: newHTTPSReadinessCheck(url+"/readyz", c.PKI.CA, &c.PKI.Admin),
 		Args: []string{
 			"--bind-address=127.0.0.1",
-			port("secure-port", c.Addresses.APIServerPort),
-			"--advertise-address=" + c.Addresses.Gateway().String(), // Endpoints of loopback are not allowed.
+			formatPortFlag("secure-port", c.Addresses.APIServerPort),
+			"--advertise-address=" + c.Addresses.Gateway().String(), // Endpoints must not be loopback addresses.
 			"--service-cluster-ip-range=" + c.Addresses.Services().String(),
 			"--allow-privileged",
 			"--profiling=false",
 
-			"--etcd-servers=" + localURL(c.Addresses.EtcdPort),
+			"--etcd-servers=" + loopbackURL(c.Addresses.EtcdPort),
 			"--etcd-cafile=" + c.PKI.EtcdCA.CertFile,
 			"--etcd-certfile=" + c.PKI.EtcdClient.CertFile,
 			"--etcd-keyfile=" + c.PKI.EtcdClient.KeyFile,
@@ -70,22 +71,22 @@ func (c Config) APIServer() Component {
 	return component
 }
 
-// ControllerManager runs the controllers of Kubernetes, each as its own service account.
+// ControllerManager returns the controller manager. Each controller runs as its own service account.
 func (c Config) ControllerManager() Component {
-	url := localURL(c.Addresses.ControllerManagerPort)
+	url := loopbackURL(c.Addresses.ControllerManagerPort)
 	kubeconfig := c.Kubeconfig("kube-controller-manager")
 	return Component{
-		Name: "kube-controller-manager", Program: "kube-controller-manager", Address: url, StopGrace: stopGrace,
-		Ready: selfSignedOK(url + "/healthz"),
+		Name: "kube-controller-manager", Program: "kube-controller-manager", Address: url, StopGrace: stopGracePeriod,
+		Ready: newSelfSignedReadinessCheck(url + "/healthz"),
 		Args: []string{
 			"--bind-address=127.0.0.1",
-			port("secure-port", c.Addresses.ControllerManagerPort),
+			formatPortFlag("secure-port", c.Addresses.ControllerManagerPort),
 			"--kubeconfig=" + kubeconfig,
 			"--authentication-kubeconfig=" + kubeconfig,
 			"--authorization-kubeconfig=" + kubeconfig,
 			"--leader-elect=false",
 			"--profiling=false",
-			// The defaults (20 and 30) would spend five seconds of the first start on the controllers' service accounts.
+			// With the defaults (20 and 30), creating the controllers' service accounts would take five seconds of the first start.
 			"--kube-api-qps=500",
 			"--kube-api-burst=1000",
 			"--use-service-account-credentials",
@@ -98,16 +99,16 @@ func (c Config) ControllerManager() Component {
 	}
 }
 
-// Scheduler returns pods their nodes.
+// Scheduler returns the scheduler.
 func (c Config) Scheduler() Component {
-	url := localURL(c.Addresses.SchedulerPort)
+	url := loopbackURL(c.Addresses.SchedulerPort)
 	kubeconfig := c.Kubeconfig("kube-scheduler")
 	return Component{
-		Name: "kube-scheduler", Program: "kube-scheduler", Address: url, StopGrace: stopGrace,
-		Ready: selfSignedOK(url + "/readyz"),
+		Name: "kube-scheduler", Program: "kube-scheduler", Address: url, StopGrace: stopGracePeriod,
+		Ready: newSelfSignedReadinessCheck(url + "/readyz"),
 		Args: []string{
 			"--bind-address=127.0.0.1",
-			port("secure-port", c.Addresses.SchedulerPort),
+			formatPortFlag("secure-port", c.Addresses.SchedulerPort),
 			"--kubeconfig=" + kubeconfig,
 			"--authentication-kubeconfig=" + kubeconfig,
 			"--authorization-kubeconfig=" + kubeconfig,
@@ -119,5 +120,6 @@ func (c Config) Scheduler() Component {
 	}
 }
 
-// KubernetesService is the ClusterIP that the API server gives the Service "kubernetes": the first of the range.
+// KubernetesService returns the ClusterIP of the Service "kubernetes". The API server assigns it the first address of
+// the Service range.
 func (c Config) KubernetesService() netip.Addr { return c.Addresses.Services().Addr().Next() }

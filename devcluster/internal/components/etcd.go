@@ -1,14 +1,14 @@
 package components
 
-// Etcd keeps the cluster's state. It is tuned for development: it does not wait for the disk after a write, so that a power
-// failure (but no crash or kill) may lose the latest seconds.
+// Etcd returns the cluster's etcd. It is tuned for development: it does not sync to disk after a write. A power failure
+// may lose the latest seconds; a crash or kill does not.
 func (c Config) Etcd() Component {
-	url := localURL(c.Addresses.EtcdPort)
-	// The only member never calls itself by the peer address. It listens on any free port, because it insists on listening.
+	url := loopbackURL(c.Addresses.EtcdPort)
+	// The only member never connects to its own peer address. etcd insists on a peer listener, so it gets any free port.
 	const peer, listenPeer = "https://127.0.0.1:2380", "https://127.0.0.1:0"
 	return Component{
-		Name: "etcd", Program: "etcd", Address: url, StopGrace: stopGrace,
-		Ready: answersOK(url+"/health", c.PKI.EtcdCA, &c.PKI.EtcdClient),
+		Name: "etcd", Program: "etcd", Address: url, StopGrace: stopGracePeriod,
+		Ready: newHTTPSReadinessCheck(url+"/health", c.PKI.EtcdCA, &c.PKI.EtcdClient),
 		Args: []string{
 			"--name=devcluster",
 			"--data-dir=" + c.Dir.Etcd(),
@@ -27,7 +27,7 @@ func (c Config) Etcd() Component {
 			"--peer-key-file=" + c.PKI.Etcd.KeyFile,
 			"--unsafe-no-fsync",
 			"--log-level=warn",
-			// One member wins every election; the default of a second would be most of the start.
+			// A single member wins every election. The default timeout of a second would be most of the start time.
 			"--heartbeat-interval=10",
 			"--election-timeout=100",
 		},

@@ -10,14 +10,15 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/simulated"
 )
 
-// Registry keeps images. It listens on 127.0.0.1 and, when there is a real node, on the machine's address towards it.
+// Registry returns the image registry. It listens on 127.0.0.1 and, if there is a real node, also on the machine's
+// address on the link to that node.
 func (c Config) Registry(realNode bool) Component {
 	args := []string{
 		"--dir=" + c.Dir.Registry(),
 		"--cert=" + c.PKI.Registry.CertFile,
 		"--key=" + c.PKI.Registry.KeyFile,
 	}
-	addresses := []string{local(c.Addresses.RegistryPort)}
+	addresses := []string{loopbackAddress(c.Addresses.RegistryPort)}
 	if realNode {
 		addresses = append(addresses, c.NodeRegistry())
 	}
@@ -27,18 +28,19 @@ func (c Config) Registry(realNode bool) Component {
 	}
 
 	return Component{
-		Name: "registry", Program: registry.Program, StopGrace: stopGrace, Args: args,
+		Name: "registry", Program: registry.Program, StopGrace: stopGracePeriod, Args: args,
 		Address: strings.Join(addresses, ", "),
-		Ready:   answersOK(localURL(c.Addresses.RegistryPort)+"/v2/", c.PKI.CA, nil),
+		Ready:   newHTTPSReadinessCheck(loopbackURL(c.Addresses.RegistryPort)+"/v2/", c.PKI.CA, nil),
 	}
 }
 
-// NodeRegistry is the registry as a real node and its pods reach it. This machine reaches it by the same address.
+// NodeRegistry returns the host and port by which a real node and its pods reach the registry. This machine can use the
+// same address.
 func (c Config) NodeRegistry() string {
 	return net.JoinHostPort(c.Addresses.Gateway().String(), strconv.Itoa(c.Addresses.RegistryPort))
 }
 
-// Nodes plays count nodes and the pods on them.
+// Nodes returns the component that simulates count nodes and the pods on them.
 func (c Config) Nodes(count int) Component {
 	return Component{
 		Name: "nodes", Program: simulated.Program,
@@ -51,4 +53,4 @@ func (c Config) Nodes(count int) Component {
 	}
 }
 
-func port(flag string, value int) string { return fmt.Sprintf("--%s=%d", flag, value) }
+func formatPortFlag(flag string, value int) string { return fmt.Sprintf("--%s=%d", flag, value) }

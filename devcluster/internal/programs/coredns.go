@@ -12,9 +12,9 @@ import (
 	"github.com/coredns/coredns/coremain"
 )
 
-// coreDNS carries the plugins that the cluster's Corefile names and no other: all of them would add four cloud SDKs.
-// It exits by itself on an error.
-func coreDNS([]string) int {
+// runCoreDNS runs CoreDNS with only the plugins that the cluster's Corefile uses: all plugins would add four cloud
+// SDKs. CoreDNS exits by itself on an error.
+func runCoreDNS([]string) int {
 	coremain.Run()
 	return 0
 }

@@ -8,8 +8,8 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// nodeTable has the programs of a real node, which exist on Linux only.
-var nodeTable = map[string]Program{
+// nodePrograms are the programs of a real node, by name. They exist only on Linux.
+var nodePrograms = map[string]Program{
 	"kubelet":    func([]string) int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
 	"kube-proxy": func([]string) int { return cli.Run(proxy.NewProxyCommand()) },
 }

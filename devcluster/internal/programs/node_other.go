@@ -2,5 +2,5 @@
 
 package programs
 
-// nodeTable has the programs of a real node, which exist on Linux only.
-var nodeTable = map[string]Program{}
+// nodePrograms are the programs of a real node, by name. They exist only on Linux.
+var nodePrograms = map[string]Program{}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Group is the children of one supervisor. The zero value is ready to use.
+// Group is the set of child processes of one supervisor. The zero value is ready to use.
 type Group struct {
 	mutex     sync.Mutex
 	processes []*Process
@@ -13,7 +13,7 @@ type Group struct {
 	stopping  bool
 }
 
-// Start starts a child that belongs to the group.
+// Start starts a child process and adds it to the group.
 func (g *Group) Start(command Command) (*Process, error) {
 	process, err := Start(command)
 	if err != nil {
@@ -22,7 +22,7 @@ func (g *Group) Start(command Command) (*Process, error) {
 
 	g.mutex.Lock()
 	g.processes = append(g.processes, process)
-	died := g.channel()
+	died := g.ensureDiedChannel()
 	g.mutex.Unlock()
 	go func() {
 		<-process.Ended()
@@ -35,29 +35,31 @@ func (g *Group) Start(command Command) (*Process, error) {
 
 		select {
 		case died <- process.Died():
-		default: // The first death is the cause; the ones that follow from it are not news.
+		default: // Only the first death is reported: it causes those that follow.
 		}
 	}()
 
 	return process, nil
 }
 
-// Died returns the first child that ends before Stop is called.
+// Died returns a channel that receives the first child that ends before Stop is called.
 func (g *Group) Died() <-chan *DiedError {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	return g.channel()
+	return g.ensureDiedChannel()
 }
 
-func (g *Group) channel() chan *DiedError {
+// ensureDiedChannel returns the channel of Died and creates it on the first call. The caller must hold the mutex.
+func (g *Group) ensureDiedChannel() chan *DiedError {
 	if g.died == nil {
 		g.died = make(chan *DiedError, 1)
 	}
 	return g.died
 }
 
-// Stop ends all children, in the opposite order of their start and each gone before the next is asked: a component that
-// stops may still write to the API server, and that to etcd. It kills what is left when ctx ends.
+// Stop stops all children in the reverse order of their start. It waits for each one before it asks the next, because a
+// component that stops may still write to the API server, and the API server to etcd. When ctx ends, Stop kills the
+// remaining children.
 func (g *Group) Stop(ctx context.Context) {
 	g.mutex.Lock()
 	g.stopping = true

@@ -1,7 +1,7 @@
-// Package supervise starts child processes, waits for them to be ready, notices when one dies and stops them in order.
+// Package supervise starts child processes, waits until they are ready, reports when one dies and stops them in order.
 //
-// A child writes to its own log file and to nothing else. It never outlives the supervisor: the kernel kills it when the
-// supervisor is gone, for whatever reason. What the children are is decided by package components.
+// A child writes only to its own log file. It never outlives the supervisor: the kernel kills it when the supervisor
+// ends for any reason. Package components decides what the children are.
 package supervise
 
 import (
@@ -14,28 +14,28 @@ import (
 	"time"
 )
 
-// Command says how to start a child.
+// Command describes how to start a child process.
 type Command struct {
-	// Name of the component: in messages, in `status`, and of its log.
+	// Name is the name of the component, for messages, `status` and the log.
 	Name string
-	// Path of the executable, and its arguments; args[0] is the name that the program is called by.
+	// Path is the path of the executable. Args are its arguments; Args[0] is the name by which the program is called.
 	Path string
 	Args []string
 	// Env is added to the supervisor's environment.
 	Env []string
-	// LogFile is emptied at the start.
+	// LogFile receives the output of the child. It is truncated at the start.
 	LogFile string
-	// Namespaces is a process whose namespaces the child joins, 0 to stay in the supervisor's. Linux only.
+	// Namespaces is a process whose namespaces the child joins. If 0, the child stays in the supervisor's. Linux only.
 	Namespaces int
-	// NewNamespaces are the clone flags of namespaces that the child gets for itself. Linux only.
+	// NewNamespaces are the clone flags of the namespaces that are created for the child. Linux only.
 	NewNamespaces uintptr
-	// Files are open files that the child has from descriptor 3 on. They stay the caller's to close.
+	// Files are open files that the child inherits, from descriptor 3 on. The caller still has to close them.
 	Files []*os.File
-	// StopGrace is how long the child may take to end after SIGTERM before it is killed. 0 kills at once.
+	// StopGrace is how long the child may take to end after SIGTERM before it is killed. If 0, it is killed at once.
 	StopGrace time.Duration
 }
 
-// Process is a child that was started.
+// Process is a child process that was started.
 type Process struct {
 	Command
 
@@ -44,13 +44,13 @@ type Process struct {
 	err   error // how it ended; written before ended is closed
 }
 
-// DiedError says that a component ended although nobody asked it to.
+// DiedError reports that a component ended although nothing asked it to stop.
 type DiedError struct {
 	Component string
 	LogFile   string
 	// Err is the exit status.
 	Err error
-	// LogEnd is the last lines of its log, "" when it wrote none.
+	// LogEnd is the last lines of the component's log, or "" if the log is empty.
 	LogEnd string
 }
 
@@ -63,19 +63,20 @@ func (e *DiedError) Error() string {
 
 func (e *DiedError) Unwrap() error { return e.Err }
 
-// Start starts the child.
+// Start starts the child process. It truncates the log file and redirects the output of the child to it.
 func Start(command Command) (*Process, error) {
 	log, err := os.OpenFile(command.LogFile, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: open its log: %w", command.Name, err)
 	}
-	defer log.Close() // The child has its own descriptor of it.
+
+	defer log.Close() // The child has its own descriptor.
 	cmd := &exec.Cmd{
 		Path: command.Path, Args: command.Args, Env: append(os.Environ(), command.Env...),
 		Stdout: log, Stderr: log, ExtraFiles: command.Files,
 	}
 	process := &Process{Command: command, cmd: cmd, ended: make(chan struct{})}
-	if err := spawn(cmd, command); err != nil {
+	if err := spawnProcess(cmd, command); err != nil {
 		return nil, fmt.Errorf("start %s: %w", command.Name, err)
 	}
 
@@ -86,29 +87,30 @@ func Start(command Command) (*Process, error) {
 	return process, nil
 }
 
-// PID is the child's process id.
+// PID returns the process ID of the child.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Ended is closed when the child is gone.
+// Ended returns a channel that is closed when the child has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Died describes the end of a child that nobody asked to end. Call it after Ended.
+// Died waits until the child has ended and returns the reason as an error. It is for a child that nothing asked to
+// stop.
 func (p *Process) Died() *DiedError {
 	<-p.ended
 	err := p.err
 	if err == nil {
 		err = errors.New("exit status 0")
 	}
-	return &DiedError{Component: p.Name, LogFile: p.LogFile, Err: err, LogEnd: Tail(p.LogFile, diedLines)}
+	return &DiedError{Component: p.Name, LogFile: p.LogFile, Err: err, LogEnd: Tail(p.LogFile, maxDiedLogLines)}
 }
 
-// diedLines of a log show the fatal message and what led to it, and still fit a terminal.
-const diedLines = 15
+// maxDiedLogLines is enough to show the fatal message and its context, and still fits a terminal.
+const maxDiedLogLines = 15
 
-// Stop asks the child to end, kills it after its grace period or when ctx ends, and waits until it is gone.
+// Stop asks the child to end and waits until it has ended. It kills the child after its grace period, or when ctx ends.
 func (p *Process) Stop(ctx context.Context) {
 	if p.StopGrace > 0 {
-		_ = p.cmd.Process.Signal(syscall.SIGTERM) // An error means that it is gone already.
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // An error means that the child has already ended.
 		grace := time.NewTimer(p.StopGrace)
 		defer grace.Stop()
 		select {
@@ -123,9 +125,9 @@ func (p *Process) Stop(ctx context.Context) {
 	<-p.ended
 }
 
-// WaitReady asks ready again and again until it gives no error. It gives up when the child ends (*DiedError) or ctx does.
+// WaitReady calls ready until it returns nil. It returns an error when the child ends (*DiedError) or when ctx ends.
 func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) error) error {
-	// Short, because the whole start is a matter of seconds; a question costs well under a millisecond.
+	// The interval is short because the whole start takes seconds. A check costs well under a millisecond.
 	ticks := time.NewTicker(20 * time.Millisecond)
 	defer ticks.Stop()
 	var latest error
@@ -140,7 +142,7 @@ func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) err
 			return fmt.Errorf("%s is not ready: %w; the latest answer was: %w; its log is %s",
 				p.Name, context.Cause(ctx), latest, p.LogFile)
 		case <-ticks.C:
-			attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+			attempt, cancel := context.WithTimeout(ctx, readinessCheckTimeout)
 			latest = ready(attempt)
 			cancel()
 			if latest == nil {
@@ -150,5 +152,5 @@ func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) err
 	}
 }
 
-// attemptTimeout bounds one question to a component that accepts connections but does not answer yet.
-const attemptTimeout = 2 * time.Second
+// readinessCheckTimeout bounds one check of a component that accepts connections but does not respond yet.
+const readinessCheckTimeout = 2 * time.Second

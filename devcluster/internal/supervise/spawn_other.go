@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// spawn starts cmd in its own process group. Only Linux can bind a child's life to that of its parent.
-func spawn(cmd *exec.Cmd, command Command) error {
+// spawnProcess starts cmd in its own process group. Only on Linux does the kernel kill a child when its parent ends.
+func spawnProcess(cmd *exec.Cmd, command Command) error {
 	if command.Namespaces != 0 || command.NewNamespaces != 0 {
 		return errors.New("namespaces exist on Linux only")
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// shell returns a command that runs a script. Scripts that wait do so for longer than any test takes.
-func shell(t *testing.T, name, script string) Command {
+// shellCommand returns a command that runs a script. Scripts that wait do so for longer than any test takes.
+func shellCommand(t *testing.T, name, script string) Command {
 	t.Helper()
 	return Command{
 		Name: name, Path: "/bin/sh", Args: []string{"sh", "-c", script},
@@ -19,9 +19,9 @@ func shell(t *testing.T, name, script string) Command {
 	}
 }
 
-const waits = "while :; do sleep 0.01; done"
+const waitForever = "while :; do sleep 0.01; done"
 
-func start(t *testing.T, command Command) *Process {
+func startProcess(t *testing.T, command Command) *Process {
 	t.Helper()
 	process, err := Start(command)
 	if err != nil {
@@ -35,42 +35,42 @@ func start(t *testing.T, command Command) *Process {
 	return process
 }
 
-func TestADeathTellsTheEndOfTheLog(t *testing.T) {
-	process := start(t, shell(t, "etcd", "seq 1 100; echo no space left on device >&2; exit 3"))
+func TestDiedErrorHasEndOfLog(t *testing.T) {
+	process := startProcess(t, shellCommand(t, "etcd", "seq 1 100; echo no space left on device >&2; exit 3"))
 	died := process.Died()
 	if died.Err.Error() != "exit status 3" || died.Component != "etcd" {
-		t.Errorf("died: %v", died)
+		t.Errorf("got %v, want that etcd ended with exit status 3", died)
 	}
 
 	lines := strings.Split(died.LogEnd, "\n")
-	if len(lines) != diedLines || lines[len(lines)-1] != "no space left on device" {
-		t.Errorf("the end of the log: %q, want %d lines with the error last", lines, diedLines)
+	if len(lines) != maxDiedLogLines || lines[len(lines)-1] != "no space left on device" {
+		t.Errorf("got the end of the log %q, want %d lines with the error last", lines, maxDiedLogLines)
 	}
 }
 
-func TestADeathWithoutALogOrAnError(t *testing.T) {
-	died := start(t, shell(t, "etcd", "exit 0")).Died()
+func TestDiedErrorWithoutLogAndExitError(t *testing.T) {
+	died := startProcess(t, shellCommand(t, "etcd", "exit 0")).Died()
 	if message := died.Error(); !strings.Contains(message, "exit status 0") || !strings.Contains(message, "is empty") {
 		t.Error(message)
 	}
 }
 
-func TestStopAsksBeforeItKills(t *testing.T) {
-	asked := shell(t, "asked", `trap 'echo stopped; exit 0' TERM; echo running; `+waits)
-	process := start(t, asked)
+func TestStopSendsSIGTERMBeforeSIGKILL(t *testing.T) {
+	asked := shellCommand(t, "asked", `trap 'echo stopped; exit 0' TERM; echo running; `+waitForever)
+	process := startProcess(t, asked)
 	waitForLog(t, asked.LogFile, "running")
 	process.Stop(context.Background())
 	if log := Tail(asked.LogFile, 1); log != "stopped" {
-		t.Errorf("the log ends with %q, want the trap's word", log)
+		t.Errorf("got the last line of the log %q, want stopped", log)
 	}
 
-	deaf := shell(t, "deaf", `trap '' TERM; echo running; `+waits)
+	deaf := shellCommand(t, "deaf", `trap '' TERM; echo running; `+waitForever)
 	deaf.StopGrace = time.Millisecond
-	process = start(t, deaf)
+	process = startProcess(t, deaf)
 	waitForLog(t, deaf.LogFile, "running")
 	process.Stop(context.Background())
 	if err := process.Died().Err; err.Error() != "signal: killed" {
-		t.Errorf("a process that does not listen ended with %v", err)
+		t.Errorf("got %v for a process that ignores SIGTERM, want signal: killed", err)
 	}
 }
 
@@ -82,48 +82,48 @@ func waitForLog(t *testing.T, path, text string) {
 }
 
 func TestWaitReady(t *testing.T) {
-	questions := 0
-	process := start(t, shell(t, "slow", waits))
+	checks := 0
+	process := startProcess(t, shellCommand(t, "slow", waitForever))
 	err := process.WaitReady(context.Background(), func(context.Context) error {
-		if questions++; questions < 3 {
+		if checks++; checks < 3 {
 			return errors.New("not yet")
 		}
 		return nil
 	})
-	if err != nil || questions != 3 {
-		t.Errorf("%d questions, error %v", questions, err)
+	if err != nil || checks != 3 {
+		t.Errorf("got %d checks and error %v, want 3 checks and no error", checks, err)
 	}
 
 	never := func(context.Context) error { return errors.New("still loading") }
 	var died *DiedError
-	if err := start(t, shell(t, "dies", "exit 1")).WaitReady(context.Background(), never); !errors.As(err, &died) {
-		t.Errorf("a process that dies gives %v, want a DiedError", err)
+	if err := startProcess(t, shellCommand(t, "dies", "exit 1")).WaitReady(context.Background(), never); !errors.As(err, &died) {
+		t.Errorf("got %v for a process that dies, want a DiedError", err)
 	}
 
-	tired := errors.New("tired of waiting")
+	gaveUp := errors.New("gave up")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	err = process.WaitReady(ctx, func(ctx context.Context) error {
-		cancel(tired)
+		cancel(gaveUp)
 		return never(ctx)
 	})
-	if !errors.Is(err, tired) || !strings.Contains(err.Error(), "still loading") {
-		t.Errorf("giving up gives %v, want the cause and the latest answer", err)
+	if !errors.Is(err, gaveUp) || !strings.Contains(err.Error(), "still loading") {
+		t.Errorf("got %v, want the cause and the error of the latest check", err)
 	}
 }
 
-func TestGroupTellsTheFirstDeathAlone(t *testing.T) {
+func TestGroupReportsOnlyFirstDeath(t *testing.T) {
 	var group Group
 	gate := filepath.Join(t.TempDir(), "gate")
-	if _, err := group.Start(shell(t, "lives", waits)); err != nil {
+	if _, err := group.Start(shellCommand(t, "lives", waitForever)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := group.Start(shell(t, "dies", "while ! test -e "+gate+"; do sleep 0.01; done; exit 4")); err != nil {
+	if _, err := group.Start(shellCommand(t, "dies", "while ! test -e "+gate+"; do sleep 0.01; done; exit 4")); err != nil {
 		t.Fatal(err)
 	}
 
 	select {
 	case died := <-group.Died():
-		t.Fatalf("died before its time: %v", died)
+		t.Fatalf("got %v before any child ended, want nothing", died)
 	default:
 	}
 
@@ -131,13 +131,13 @@ func TestGroupTellsTheFirstDeathAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if died := <-group.Died(); died.Component != "dies" || died.Err.Error() != "exit status 4" {
-		t.Errorf("died: %v", died)
+		t.Errorf("got %v, want that dies ended with exit status 4", died)
 	}
 
 	group.Stop(context.Background())
 	select {
 	case died := <-group.Died():
-		t.Errorf("what was asked to stop counts as dead: %v", died)
+		t.Errorf("got %v for a child that was asked to stop, want nothing", died)
 	default:
 	}
 }
@@ -157,7 +157,7 @@ func TestLastLines(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := string(lastLines([]byte(test.content), test.lines)); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
+				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}
@@ -166,15 +166,15 @@ func TestLastLines(t *testing.T) {
 func TestTailReadsTheEndOfALargeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	if Tail(path, 1) != "" {
-		t.Error("a file that is not there has an end")
+		t.Error("got lines of a file that does not exist, want none")
 	}
-	if err := os.WriteFile(path, []byte(strings.Repeat("x", 3*tailBytes)+"\nthe end\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", 3*maxTailBytes)+"\nthe end\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := Tail(path, 1); got != "the end" {
-		t.Errorf("%.40q", got)
+		t.Errorf("got %.40q, want the end", got)
 	}
-	if got := Tail(path, 5); len(got) >= tailBytes {
-		t.Errorf("%d bytes of a line that is longer than the bound", len(got))
+	if got := Tail(path, 5); len(got) >= maxTailBytes {
+		t.Errorf("got %d bytes of a line that is longer than the limit, want fewer than %d", len(got), maxTailBytes)
 	}
 }

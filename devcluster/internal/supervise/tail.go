@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// tailBytes bounds what is read of a log for its end: 15 lines of the longest messages of a component.
-const tailBytes = 64 << 10
+// maxTailBytes is how much of the end of a log is read at most. It holds 15 lines of a component's longest messages.
+const maxTailBytes = 64 << 10
 
-// Tail returns the last lines of a file without the line break at their end, "" for a file that is empty or unreadable.
-// A line longer than 64 KiB is cut at its beginning.
+// Tail returns the last lines of a file without the trailing line break. It returns "" for a file that is empty or
+// cannot be read. A line longer than 64 KiB loses its beginning.
 func Tail(path string, lines int) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -18,10 +18,10 @@ func Tail(path string, lines int) string {
 	}
 	defer file.Close()
 	if size, err := file.Seek(0, io.SeekEnd); err == nil {
-		_, _ = file.Seek(max(0, size-tailBytes), io.SeekStart)
+		_, _ = file.Seek(max(0, size-maxTailBytes), io.SeekStart)
 	}
 
-	content, err := io.ReadAll(io.LimitReader(file, tailBytes))
+	content, err := io.ReadAll(io.LimitReader(file, maxTailBytes))
 	if err != nil {
 		return ""
 	}
