@@ -1,11 +1,11 @@
-// Command protogen writes the Go code of a .proto file beside it: messages by
-// protoc-gen-go, services by protoc-gen-go-grpc. It compiles the file itself, so that
-// nothing but this module is needed to generate.
+// Command protogen generates the Go code of a .proto file and writes it to the folder of that
+// file. protoc-gen-go generates messages, and protoc-gen-go-grpc generates services. protogen
+// compiles the .proto file itself, so that code generation needs only this module.
 //
-// The two generators have to lie in the folder that protogen lies in, where building
-// the module's tools puts them.
+// The two generators must be in the same folder as protogen. The build of the module's tools puts
+// them there.
 //
-//	protogen internal/room/registry.proto
+//	protogen internal/classic/registry/registrypb/registry.proto
 package main
 
 import (
@@ -29,14 +29,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: protogen FILE.proto")
 		os.Exit(2)
 	}
-	if err := generate(context.Background(), os.Args[1]); err != nil {
+	if err := generateCode(context.Background(), os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "protogen:", err)
 		os.Exit(1)
 	}
 }
 
-// generate writes the code of one file.
-func generate(ctx context.Context, path string) error {
+// generateCode generates the code of one file and writes it to the folder of that file.
+func generateCode(ctx context.Context, path string) error {
 	dir, name := filepath.Split(path)
 	compiler := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{dir}}),
@@ -50,7 +50,7 @@ func generate(ctx context.Context, path string) error {
 	request := &pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{name},
 		Parameter:      proto.String("paths=source_relative"),
-		ProtoFile:      withImports(nil, map[string]bool{}, files[0]),
+		ProtoFile:      appendWithImports(nil, map[string]bool{}, files[0]),
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -58,7 +58,7 @@ func generate(ctx context.Context, path string) error {
 	}
 
 	for _, generator := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
-		if err := run(ctx, filepath.Join(filepath.Dir(self), generator), request, dir); err != nil {
+		if err := runGenerator(ctx, filepath.Join(filepath.Dir(self), generator), request, dir); err != nil {
 			return fmt.Errorf("%s: %w", generator, err)
 		}
 	}
@@ -66,21 +66,23 @@ func generate(ctx context.Context, path string) error {
 	return nil
 }
 
-// withImports appends a file after those that it imports.
-func withImports(list []*descriptorpb.FileDescriptorProto, seen map[string]bool, file protoreflect.FileDescriptor) []*descriptorpb.FileDescriptorProto {
+// appendWithImports appends a file to list, after the files that it imports. It skips files in
+// seen and adds each file to it.
+func appendWithImports(list []*descriptorpb.FileDescriptorProto, seen map[string]bool, file protoreflect.FileDescriptor) []*descriptorpb.FileDescriptorProto {
 	if seen[file.Path()] {
 		return list
 	}
 
 	seen[file.Path()] = true
 	for i := range file.Imports().Len() {
-		list = withImports(list, seen, file.Imports().Get(i).FileDescriptor)
+		list = appendWithImports(list, seen, file.Imports().Get(i).FileDescriptor)
 	}
 	return append(list, protodesc.ToFileDescriptorProto(file))
 }
 
-// run has a generator make its files and writes them below a folder.
-func run(ctx context.Context, generator string, request *pluginpb.CodeGeneratorRequest, dir string) error {
+// runGenerator runs a generator with the request and writes the files that it returns to a
+// folder.
+func runGenerator(ctx context.Context, generator string, request *pluginpb.CodeGeneratorRequest, dir string) error {
 	in, err := proto.Marshal(request)
 	if err != nil {
 		return err
@@ -102,7 +104,7 @@ func run(ctx context.Context, generator string, request *pluginpb.CodeGeneratorR
 	}
 
 	for _, file := range response.GetFile() {
-		// Generated code is for everyone who can read the repository.
+		// Generated code is part of the repository, which all users may read.
 		if err := os.WriteFile(filepath.Join(dir, file.GetName()), []byte(file.GetContent()), 0o644); err != nil {
 			return err
 		}

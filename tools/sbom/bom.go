@@ -9,13 +9,13 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// standardLibrary is what scanners call the standard library's module.
+// standardLibrary is the name of the standard library's module for vulnerability scanners.
 const standardLibrary = "std"
 
-// newBOM returns the bill of the module that is the main one of the packages. Components
-// and dependencies are sorted, and there is no time and no serial number in it, so that two
-// bills of one version are the same.
-func newBOM(packages []listed, version, toolchain string) (*cdx.BOM, error) {
+// newBOM returns the SBOM of the main module of the packages. Components and dependencies are
+// sorted, and there is no timestamp and no serial number, so that the SBOM of a version is
+// reproducible. It returns an error if no package is of a main module.
+func newBOM(packages []listedPackage, version, toolchain string) (*cdx.BOM, error) {
 	modules := map[string]cdx.Component{}
 	packageRefs := map[string]string{} // from import paths
 	mainRef := ""
@@ -28,7 +28,7 @@ func newBOM(packages []listed, version, toolchain string) (*cdx.BOM, error) {
 	}
 
 	if mainRef == "" {
-		return nil, errors.New("it has no package of its own")
+		return nil, errors.New("the module has no packages")
 	}
 
 	main := modules[mainRef]
@@ -48,8 +48,8 @@ func newBOM(packages []listed, version, toolchain string) (*cdx.BOM, error) {
 	return bom, nil
 }
 
-// componentOf returns the module that a package belongs to.
-func componentOf(p listed, version, toolchain string) cdx.Component {
+// componentOf returns the component of the module that a package belongs to.
+func componentOf(p listedPackage, version, toolchain string) cdx.Component {
 	name, sum := standardLibrary, ""
 	switch {
 	case p.Module == nil:
@@ -57,7 +57,7 @@ func componentOf(p listed, version, toolchain string) cdx.Component {
 	case p.Module.Main:
 		name = p.Module.Path
 	default:
-		built := p.Module.built()
+		built := p.Module.resolveReplace()
 		name, version, sum = built.Path, built.Version, built.Sum
 	}
 
@@ -76,8 +76,9 @@ func componentOf(p listed, version, toolchain string) cdx.Component {
 	return component
 }
 
-// dependenciesOf returns which module imports packages of which others.
-func dependenciesOf(packages []listed, refs map[string]string) *[]cdx.Dependency {
+// dependenciesOf returns the dependencies between the modules of the packages. refs are the
+// modules' references by import path.
+func dependenciesOf(packages []listedPackage, refs map[string]string) *[]cdx.Dependency {
 	imported := map[string]map[string]bool{}
 	for _, p := range packages {
 		from := refs[p.ImportPath]

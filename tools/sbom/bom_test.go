@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var packages = []listed{
+var packages = []listedPackage{
 	{ImportPath: "fmt", Standard: true},
 	{ImportPath: "vendor/golang.org/x/net/idna", Standard: true, Imports: []string{"fmt"}},
 	{ImportPath: "example.com/old/v2", Module: &module{Path: "example.com/old/v2", Version: "v2.8.3+incompatible", Sum: "h1:old="}, Imports: []string{"fmt"}},
@@ -22,7 +22,7 @@ var packages = []listed{
 	{ImportPath: "example.com/own/internal", Module: &module{Path: "example.com/own", Main: true}},
 }
 
-// The golden file is what scanners read.
+// TestBOM compares the SBOM with the golden file, which has the format that scanners read.
 func TestBOM(t *testing.T) {
 	bom, err := newBOM(packages, "v1.0.0", "1.26.0")
 	if err != nil {
@@ -30,7 +30,7 @@ func TestBOM(t *testing.T) {
 	}
 
 	var got bytes.Buffer
-	if err := encode(&got, bom); err != nil {
+	if err := encodeBOM(&got, bom); err != nil {
 		t.Fatal(err)
 	}
 
@@ -39,7 +39,7 @@ func TestBOM(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("got the bill\n%s\nwant\n%s", &got, want)
+		t.Errorf("got the SBOM\n%s\nwant\n%s", &got, want)
 	}
 }
 
@@ -47,13 +47,13 @@ func TestNoBOM(t *testing.T) {
 	if _, err := newBOM(packages[:4], "v1.0.0", "1.26.0"); err == nil {
 		t.Error("got no error for packages without a main module")
 	}
-	if _, err := write(t.Context(), t.TempDir(), "v1.0.0", t.TempDir()); err == nil || !strings.Contains(err.Error(), "go list: ") {
+	if _, err := writeBOM(t.Context(), t.TempDir(), "v1.0.0", t.TempDir()); err == nil || !strings.Contains(err.Error(), "go list: ") {
 		t.Errorf("got %v, want that go list failed", err)
 	}
 }
 
-// A module with a tool: the bill has what its programs and its tools need, and not what only
-// its tests need.
+// TestBOMOfModule checks that the SBOM of a module contains the dependencies of its programs and
+// tools, and not those of its tests.
 func TestBOMOfModule(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("there is no go command")
@@ -76,7 +76,7 @@ func TestBOMOfModule(t *testing.T) {
 		}
 	}
 
-	file, err := write(t.Context(), dir, "v1.0.0", to)
+	file, err := writeBOM(t.Context(), dir, "v1.0.0", to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +91,11 @@ func TestBOMOfModule(t *testing.T) {
 
 	for _, want := range []string{`"pkg:golang/example.com/own@v1.0.0?type=module"`, `"pkg:golang/std@`} {
 		if !bytes.Contains(data, []byte(want)) {
-			t.Errorf("got a bill without %s:\n%s", want, data)
+			t.Errorf("got an SBOM without %s:\n%s", want, data)
 		}
 	}
 
 	if bytes.Contains(data, []byte("missing")) {
-		t.Errorf("got a bill with what only tests need:\n%s", data)
+		t.Errorf("got an SBOM with dependencies of tests:\n%s", data)
 	}
 }

@@ -1,6 +1,6 @@
-// Command sbom writes a software bill of materials for each Go module, in CycloneDX 1.6
-// JSON: the modules that its programs and its tools are built from, the standard library,
-// and which module imports which. The files do not depend on the time or the machine.
+// Command sbom writes a software bill of materials (SBOM) for each Go module, as CycloneDX 1.6
+// JSON. An SBOM contains the modules of the module's programs and tools, the standard library, and
+// the dependencies between modules. It does not depend on the time or the machine.
 //
 //	sbom --version v1.0.0 --to bin/sbom . devcluster tools
 package main
@@ -27,7 +27,7 @@ func main() {
 	}
 
 	for _, dir := range flag.Args() {
-		file, err := write(context.Background(), dir, *version, *to)
+		file, err := writeBOM(context.Background(), dir, *version, *to)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "sbom: module in %s: %v\n", dir, err)
 			os.Exit(1)
@@ -36,8 +36,9 @@ func main() {
 	}
 }
 
-// write writes the bill of the module in a folder, and returns the name of the file.
-func write(ctx context.Context, dir, version, to string) (string, error) {
+// writeBOM writes the SBOM of the module in dir to the folder to, and returns the path of the
+// file.
+func writeBOM(ctx context.Context, dir, version, to string) (string, error) {
 	toolchain, err := goVersion(ctx, dir)
 	if err != nil {
 		return "", err
@@ -64,7 +65,7 @@ func write(ctx context.Context, dir, version, to string) (string, error) {
 		return "", err
 	}
 
-	err = encode(out, bom)
+	err = encodeBOM(out, bom)
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
@@ -72,6 +73,6 @@ func write(ctx context.Context, dir, version, to string) (string, error) {
 	return file, err
 }
 
-func encode(w io.Writer, bom *cdx.BOM) error {
+func encodeBOM(w io.Writer, bom *cdx.BOM) error {
 	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6)
 }

@@ -11,50 +11,50 @@ import (
 	"strings"
 )
 
-// listed is a package as go list describes it.
-type listed struct {
+// listedPackage is a package in the output of go list.
+type listedPackage struct {
 	ImportPath string
 	Imports    []string
 	Standard   bool
 	Module     *module
 }
 
-// module is a module as go list describes it.
+// module is a module in the output of go list.
 type module struct {
 	Path    string
 	Version string
 	Main    bool
-	// Sum is its checksum, as in go.sum.
+	// Sum is the checksum of the module, as in go.sum.
 	Sum string
-	// Replace is what is built instead.
+	// Replace is the module that replaces this one, or nil.
 	Replace *module
 }
 
-// built returns the module whose code is built.
-func (m *module) built() *module {
+// resolveReplace returns the module that is actually built: the replacement, if there is one.
+func (m *module) resolveReplace() *module {
 	if m.Replace != nil {
 		return m.Replace
 	}
 	return m
 }
 
-// listPackages returns all packages that the programs and the tools of a module are built
-// from. Packages that only tests import are not among them.
-func listPackages(ctx context.Context, dir string) ([]listed, error) {
+// listPackages returns all packages of the programs and tools of a module. It omits packages
+// that only tests import.
+func listPackages(ctx context.Context, dir string) ([]listedPackage, error) {
 	out, err := runGo(ctx, dir, "list", "-deps", "-json=ImportPath,Imports,Standard,Module", "./...", "tool")
 	if err != nil {
 		return nil, err
 	}
 
-	var all []listed
+	var all []listedPackage
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
-		var next listed
+		var next listedPackage
 		err := decoder.Decode(&next)
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the answer of go list: %w", err)
+			return nil, fmt.Errorf("decode the output of go list: %w", err)
 		}
 
 		all = append(all, next)
@@ -68,6 +68,7 @@ func goVersion(ctx context.Context, dir string) (string, error) {
 	return version, err
 }
 
+// runGo runs the go command in dir and returns its output. The error contains its error output.
 func runGo(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = dir

@@ -1,10 +1,9 @@
-// Command vulncheck looks for known vulnerabilities in Go modules, by govulncheck, which
-// has to lie in the folder that vulncheck lies in. What it found is written to a file for
-// each module.
+// Command vulncheck checks Go modules for known vulnerabilities. It runs govulncheck, which must be
+// in the same folder as vulncheck, and writes the result to one file for each module.
 //
-// It ends with 1 when there is a vulnerability or a check failed. Where the database of
-// vulnerabilities cannot be reached, it records that nothing was checked, and ends with 0:
-// a machine without a network can build and test.
+// It exits with 1 if there is a vulnerability or a check failed. If the vulnerability database
+// cannot be reached, it records that nothing was checked, and exits with 0, so that a machine
+// without a network can build and test.
 //
 //	vulncheck --to bin/vulncheck . devcluster tools
 package main
@@ -25,10 +24,10 @@ import (
 	"time"
 )
 
-// foundVulnerabilities is the exit code of govulncheck that tells of vulnerabilities.
+// foundVulnerabilities is the exit code of govulncheck if it found vulnerabilities.
 const foundVulnerabilities = 3
 
-// probeTimeout bounds the question whether the database can be reached.
+// probeTimeout bounds the test whether the database can be reached.
 const probeTimeout = 30 * time.Second
 
 func main() {
@@ -43,7 +42,7 @@ func main() {
 	self, err := os.Executable()
 	if err == nil {
 		c := checker{govulncheck: filepath.Join(filepath.Dir(self), "govulncheck"), db: *db, to: *to, out: os.Stdout}
-		err = c.run(context.Background(), flag.Args())
+		err = c.checkModules(context.Background(), flag.Args())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "vulncheck:", err)
@@ -51,7 +50,7 @@ func main() {
 	}
 }
 
-// checker checks modules, and tells on out what became of each.
+// checker checks modules and prints the result of each to out.
 type checker struct {
 	govulncheck string
 	db          string
@@ -59,14 +58,14 @@ type checker struct {
 	out         io.Writer
 }
 
-// run checks the modules in the folders. It returns an error when one of them has a
+// checkModules checks the modules in the folders. It returns an error if one of them has a
 // vulnerability or cannot be checked.
-func (c checker) run(ctx context.Context, dirs []string) error {
+func (c checker) checkModules(ctx context.Context, dirs []string) error {
 	if err := os.MkdirAll(c.to, 0o755); err != nil {
 		return err
 	}
 
-	unreachable := probe(ctx, c.db)
+	unreachable := probeDatabase(ctx, c.db)
 
 	var failed []error
 	for _, dir := range dirs {
@@ -75,7 +74,7 @@ func (c checker) run(ctx context.Context, dirs []string) error {
 			return err
 		}
 
-		record, err := c.check(ctx, dir, unreachable)
+		record, err := c.checkModule(ctx, dir, unreachable)
 		file := filepath.Join(c.to, name+".txt")
 		if writeErr := os.WriteFile(file, record, 0o644); writeErr != nil {
 			return writeErr
@@ -90,9 +89,10 @@ func (c checker) run(ctx context.Context, dirs []string) error {
 	return errors.Join(failed...)
 }
 
-// check returns what is recorded about the module in a folder. The error tells of
-// vulnerabilities, or why they could not be looked for.
-func (c checker) check(ctx context.Context, dir string, unreachable error) ([]byte, error) {
+// checkModule returns the record of the module in a folder. The error reports vulnerabilities, or
+// why the check failed. unreachable is nil if the database can be reached. Otherwise, checkModule
+// only records that nothing was checked.
+func (c checker) checkModule(ctx context.Context, dir string, unreachable error) ([]byte, error) {
 	if unreachable != nil {
 		return fmt.Appendf(nil, "skipped: the database of vulnerabilities cannot be reached, so nothing was checked (%v)\n", unreachable), nil
 	}
@@ -110,7 +110,7 @@ func (c checker) check(ctx context.Context, dir string, unreachable error) ([]by
 	}
 }
 
-// moduleName returns the last part of the path of the module in a folder.
+// moduleName returns the last element of the path of the module in a folder.
 func moduleName(dir string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
@@ -122,12 +122,12 @@ func moduleName(dir string) (string, error) {
 			return path[strings.LastIndex(path, "/")+1:], nil
 		}
 	}
-	return "", fmt.Errorf("%s names no module", filepath.Join(dir, "go.mod"))
+	return "", fmt.Errorf("%s has no module directive", filepath.Join(dir, "go.mod"))
 }
 
-// probe returns why a database cannot be reached, nil when it can. A copy on disk is always
-// reached: that it is not there is a mistake.
-func probe(ctx context.Context, db string) error {
+// probeDatabase returns why a database cannot be reached, or nil if it can. A database on disk
+// always counts as reachable, so that govulncheck reports a wrong path as an error.
+func probeDatabase(ctx context.Context, db string) error {
 	address, err := url.Parse(db)
 	if err != nil || (address.Scheme != "http" && address.Scheme != "https") {
 		return nil
@@ -144,7 +144,8 @@ func probe(ctx context.Context, db string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }() // Only its status counts.
+
+	defer func() { _ = resp.Body.Close() }() // Only the status is used.
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answered %s", address.Host, resp.Status)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestRun(t *testing.T) {
-	answering := func(status int) string {
+	startDatabase := func(status int) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/index/db.json" {
 				t.Errorf("got a request for %s, want /index/db.json", r.URL.Path)
@@ -23,8 +23,8 @@ func TestRun(t *testing.T) {
 		return server.URL
 	}
 
-	nobody := httptest.NewServer(nil)
-	nobody.Close()
+	noServer := httptest.NewServer(nil)
+	noServer.Close()
 
 	tests := map[string]struct {
 		db     string
@@ -33,26 +33,26 @@ func TestRun(t *testing.T) {
 		err    string
 	}{
 		"no vulnerability": {
-			db: answering(http.StatusOK), script: "echo No vulnerabilities found.", record: "No vulnerabilities found.\n",
+			db: startDatabase(http.StatusOK), script: "echo No vulnerabilities found.", record: "No vulnerabilities found.\n",
 		},
 		"a vulnerability": {
-			db: answering(http.StatusOK), script: "echo GO-2026-0001; exit 3", record: "GO-2026-0001\n",
+			db: startDatabase(http.StatusOK), script: "echo GO-2026-0001; exit 3", record: "GO-2026-0001\n",
 			err: "module own: it has known vulnerabilities (see ",
 		},
 		"the check fails": {
-			db: answering(http.StatusOK), script: "echo no packages >&2; exit 1", record: "no packages\n",
+			db: startDatabase(http.StatusOK), script: "echo no packages >&2; exit 1", record: "no packages\n",
 			err: "module own: the check failed: exit status 1",
 		},
 		"a copy on disk that is not there": {
 			db: "file:///nowhere", script: `echo "$4 is not there"; exit 1`, record: "file:///nowhere is not there\n",
 			err: "the check failed",
 		},
-		"nobody answers": {
-			db: nobody.URL, script: "echo not asked; exit 3",
+		"no server": {
+			db: noServer.URL, script: "echo not asked; exit 3",
 			record: "skipped: the database of vulnerabilities cannot be reached, so nothing was checked (",
 		},
-		"somebody else answers": {
-			db: answering(http.StatusForbidden), script: "echo not asked; exit 3",
+		"a server that refuses access": {
+			db: startDatabase(http.StatusForbidden), script: "echo not asked; exit 3",
 			record: "skipped: the database of vulnerabilities cannot be reached, so nothing was checked (127.0.0.1:",
 		},
 	}
@@ -72,7 +72,7 @@ func TestRun(t *testing.T) {
 
 			var out bytes.Buffer
 
-			err := checker{govulncheck: govulncheck, db: test.db, to: to, out: &out}.run(t.Context(), []string{dir})
+			err := checker{govulncheck: govulncheck, db: test.db, to: to, out: &out}.checkModules(t.Context(), []string{dir})
 			if got := fmt.Sprint(err); (err != nil) != (test.err != "") || !strings.Contains(got, test.err) && err != nil {
 				t.Errorf("got %v, want an error with %q", err, test.err)
 			}
@@ -94,7 +94,7 @@ func TestRun(t *testing.T) {
 func TestNoModule(t *testing.T) {
 	dir := t.TempDir()
 	c := checker{db: "file:///nowhere", to: t.TempDir(), out: &bytes.Buffer{}}
-	if err := c.run(t.Context(), []string{dir}); err == nil || !strings.Contains(err.Error(), "go.mod") {
+	if err := c.checkModules(t.Context(), []string{dir}); err == nil || !strings.Contains(err.Error(), "go.mod") {
 		t.Errorf("got %v, want an error about go.mod", err)
 	}
 }
