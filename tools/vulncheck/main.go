@@ -144,7 +144,6 @@ func probeDatabase(ctx context.Context, db string) error {
 	if err != nil {
 		return err
 	}
-
 	defer func() { _ = resp.Body.Close() }() // Only the status is used.
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answered %s", address.Host, resp.Status)

@@ -54,7 +54,6 @@ func Reset(dir state.Dir) error {
 	if err != nil {
 		return err
 	}
-
 	defer lock.Release() //nolint:errcheck // A failed close loses no data.
 	if err := realnode.Cleanup(dir); err != nil {
 		return err

@@ -44,7 +44,6 @@ func forwardConnection(from net.Conn, to netip.AddrPort) {
 	if err != nil {
 		return // The client gets a closed connection, as without the proxy.
 	}
-
 	defer upstream.Close() //nolint:errcheck // Both sides have sent all data.
 	done := make(chan struct{})
 	go func() {

@@ -44,7 +44,6 @@ func startCaretaker(dir state.Dir, lock *os.File) (*caretaker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the caretaker: %w", err)
 	}
-
 	defer readEnd.Close()
 	command := &exec.Cmd{
 		Path: path, Args: []string{CaretakerProgram, "--dir=" + string(dir)},

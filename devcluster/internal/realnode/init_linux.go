@@ -71,7 +71,6 @@ func (o initOptions) mountFileSystems() error {
 	if err != nil {
 		return fmt.Errorf("open the node's folder: %w", err)
 	}
-
 	defer unix.Close(folder) //nolint:errcheck // The descriptor was only read.
 	// Resolve the link before /run is replaced: it often leads into /run.
 	resolver, err := filepath.EvalSymlinks("/etc/resolv.conf")

@@ -48,7 +48,6 @@ func (n *Node) checkContainerdReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	defer connection.Close() //nolint:errcheck // Only the response matters.
 	_, err = cri.NewRuntimeServiceClient(connection).Version(ctx, &cri.VersionRequest{})
 	return err

@@ -135,7 +135,6 @@ func writeFileAtomically(path string, content []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-
 	defer os.Remove(temporary.Name()) //nolint:errcheck // Fails after the rename, as intended.
 	if _, err := temporary.Write(content); err != nil {
 		temporary.Close()

@@ -75,7 +75,6 @@ func (d Dir) Holder() (pid int, running bool, err error) {
 	if err != nil {
 		return 0, false, fmt.Errorf("open the lock of the data directory: %w", err)
 	}
-
 	defer file.Close() // Also releases the lock, if it was taken.
 	// The lock is shared, so that two concurrent calls do not take each other for the supervisor.
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)

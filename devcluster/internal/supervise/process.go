@@ -69,7 +69,6 @@ func Start(command Command) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: open its log: %w", command.Name, err)
 	}
-
 	defer log.Close() // The child has its own descriptor.
 	cmd := &exec.Cmd{
 		Path: command.Path, Args: command.Args, Env: append(os.Environ(), command.Env...),

@@ -89,7 +89,6 @@ func joinNamespaces(pid int) error {
 	if err != nil {
 		return fmt.Errorf("open process %d: %w", pid, err)
 	}
-
 	defer unix.Close(pidfd) //nolint:errcheck // The descriptor was only read.
 	flags := unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 	if err := unix.Setns(pidfd, flags); err != nil {
