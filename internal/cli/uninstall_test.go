@@ -124,7 +124,7 @@ func testRemoval(c *fixture, step stepFunc) {
 	// Without custom resources, no consent is required, but the annotation for the admission policy is set.
 	check(c.t, "cluster/removal-several", command{
 		line: words("mainstay extension uninstall stove grill stove --yes --wait"), interactive: true, on: []reaction{
-			{"delete grill: finalizers", func() {
+			{"delete grill: waiting for finalizers", func() {
 				c.setExtensionStatus("grill", "", condition("Progressing", "True", "RollingOut", `removing revision grill-1: removing phase "deploy" (2 of 2) waits for ConfigMap "kitchen/coal": it is being deleted`, 0))
 			}},
 			{"removing revision grill-1", func() {

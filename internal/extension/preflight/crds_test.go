@@ -155,7 +155,7 @@ func TestCRDsThatCannotBeChecked(t *testing.T) {
 		want   string
 	}{
 		"no answer":  {noAnswer{}, `validating upgrade for CRD "bads.preflight.example.com" failed: reading it from the cluster: down`},
-		"unreadable": {c, `validating upgrade for CRD "bads.preflight.example.com" failed: reading the bundle's definition: cannot restore struct from: string`},
+		"unreadable": {c, `validating upgrade for CRD "bads.preflight.example.com" failed: decoding the bundle's CRD: cannot restore struct from: string`},
 	} {
 		err := preflight.NewCRDChecker(tc.reader).Check(t.Context(), newExtension(), newChange(bad))
 		var unsafe *crdsafety.UnsafeError
