@@ -25,6 +25,7 @@ TOOLS := bin/tools/.built
 CONTROLLER_GEN := bin/tools/controller-gen
 GOLANGCI_LINT := bin/tools/golangci-lint-kube-api-linter
 GOIMPORTS := bin/tools/goimports
+LANGUAGE := bin/tools/language
 PROTOGEN := bin/tools/protogen
 SBOM := bin/tools/sbom
 VULNCHECK := bin/tools/vulncheck
@@ -83,6 +84,7 @@ e2e: build bin/hello-operator bin/demo $(wordlist 1,2,$(DEMO_RELEASES:%=bin/rele
 
 .PHONY: lint
 lint: $(TOOLS) ## Run the linters.
+	$(LANGUAGE) .
 	$(GOLANGCI_LINT) run ./...
 	cd devcluster && ../$(GOLANGCI_LINT) run --config ../.golangci.yaml ./...
 

@@ -3,6 +3,7 @@ module github.com/mainstay-dev/mainstay/tools
 go 1.26.0
 
 tool (
+	github.com/mainstay-dev/mainstay/tools/language
 	github.com/mainstay-dev/mainstay/tools/protogen
 	github.com/mainstay-dev/mainstay/tools/sbom
 	github.com/mainstay-dev/mainstay/tools/vulncheck

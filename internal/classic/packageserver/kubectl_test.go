@@ -53,7 +53,7 @@ func TestKubectl(t *testing.T) {
 		{[]string{"get", "packagemanifest", "papaya", "-o", "jsonpath={.status.defaultChannel} {.status.channels[0].entries[0].version}"}, []string{"stable 1.0.0"}},
 		{[]string{"get", "packagemanifest", "--selector=catalog=red", "--field-selector", "metadata.name=papaya", "-o", "yaml"}, []string{"catalogSource: red", "kind: PackageManifest"}},
 		{[]string{"describe", "packagemanifests", "papaya"}, []string{"Default Channel:", "Current CSV:", "papaya.v1.0.0"}},
-		{[]string{"explain", "packagemanifest.status.channels"}, []string{"currentCSV", "entries", "streams in which the versions"}},
+		{[]string{"explain", "packagemanifest.status.channels"}, []string{"currentCSV", "entries", "channels of the package, sorted by name"}},
 		{[]string{"api-resources", "--api-group=packages.operators.coreos.com", "-o", "wide"}, []string{"packagemanifests", "PackageManifest", "get,list,watch", "true"}},
 		{[]string{"wait", "packagemanifest/papaya", "--for=jsonpath={.status.packageName}=papaya", "--timeout=60s"}, []string{"condition met"}},
 	} {

@@ -47,18 +47,7 @@ func buildReplacementChain(pkg, channel string, entries []*Entry) ([]*Entry, err
 		}
 	}
 
-	replaced, skipped := map[string]bool{}, map[string]bool{}
-	for _, e := range entries {
-		if e.Replaces != e.Name {
-			replaced[e.Replaces] = true
-		}
-		for _, name := range e.Skips {
-			if name != e.Name {
-				replaced[name], skipped[name] = true, true
-			}
-		}
-	}
-
+	replaced, skipped := findReplaced(entries)
 	var chains [][]*Entry
 	for _, e := range entries {
 		if replaced[e.Name] || byName[e.Name] != e {
@@ -89,6 +78,22 @@ func buildReplacementChain(pkg, channel string, entries []*Entry) ([]*Entry, err
 	slices.Sort(descriptions)
 	return nil, fmt.Errorf("a unique replacement chain within a channel is required to determine the relative order between channel entries, "+
 		"but %d replacement chains were found in channel %q of package %q: %s", len(chains), channel, pkg, strings.Join(descriptions, ", "))
+}
+
+// findReplaced returns the names that other entries replace or skip, and those that they skip.
+func findReplaced(entries []*Entry) (replaced, skipped map[string]bool) {
+	replaced, skipped = map[string]bool{}, map[string]bool{}
+	for _, e := range entries {
+		if e.Replaces != e.Name {
+			replaced[e.Replaces] = true
+		}
+		for _, name := range e.Skips {
+			if name != e.Name {
+				replaced[name], skipped[name] = true, true
+			}
+		}
+	}
+	return replaced, skipped
 }
 
 // followReplacements returns the chain of replacements that starts at a head. It reports

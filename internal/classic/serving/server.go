@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,35 +65,18 @@ type Issued struct {
 // valid certificates, so that pods are not replaced needlessly.
 func (s *Server) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*Issued, error) {
 	issued := &Issued{CAs: map[string][]byte{}}
-	var authority *certificate.Pair
+	// All certificates that are issued now have the same authority.
+	authority := sync.OnceValues(func() (*certificate.Pair, error) { return newAuthority(s.Now()) })
 	for _, e := range csvinfo.Endpoints(csv) {
 		if err := s.applyObject(ctx, newService(csv, &e), serviceManager); err != nil {
 			return nil, err
 		}
 
-		found, err := s.readSecret(ctx, csv, &e)
+		found, isNew, err := s.ensureSecret(ctx, csv, &e, authority)
 		if err != nil {
 			return nil, err
 		}
-
-		if StaleReason(found, serviceHosts(&e, csv.Namespace), s.Now()) != "" {
-			if authority == nil {
-				if authority, err = newAuthority(s.Now()); err != nil {
-					return nil, err
-				}
-			}
-			data, err := issueSecretData(authority, serviceHosts(&e, csv.Namespace), s.Now())
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", secretText(&e, csv.Namespace), err)
-			}
-			found, issued.Updated = newSecret(csv, &e, data), true
-		} else {
-			found = newSecret(csv, &e, found.Data)
-		}
-
-		if err := s.applyObject(ctx, found, fieldManager); err != nil {
-			return nil, err
-		}
+		issued.Updated = issued.Updated || isNew
 
 		issued.CAs[e.Deployment.Name] = found.Data[KeyCA]
 		if at := rotationTime(found); issued.RotateAt.IsZero() || at.Before(issued.RotateAt) {
@@ -104,6 +88,34 @@ func (s *Server) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 	}
 
 	return issued, nil
+}
+
+// ensureSecret applies the Secret with the certificate of an endpoint. It issues a certificate when the present one is
+// missing or stale, which isNew reports.
+func (s *Server) ensureSecret(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, e *csvinfo.Endpoint, authority func() (*certificate.Pair, error)) (secret *corev1.Secret, isNew bool, err error) {
+	found, err := s.readSecret(ctx, csv, e)
+	if err != nil {
+		return nil, false, err
+	}
+
+	hosts := serviceHosts(e, csv.Namespace)
+	if StaleReason(found, hosts, s.Now()) == "" {
+		secret = newSecret(csv, e, found.Data)
+		return secret, false, s.applyObject(ctx, secret, fieldManager)
+	}
+
+	issuer, err := authority()
+	if err != nil {
+		return nil, false, err
+	}
+
+	data, err := issueSecretData(issuer, hosts, s.Now())
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", secretText(e, csv.Namespace), err)
+	}
+
+	secret = newSecret(csv, e, data)
+	return secret, true, s.applyObject(ctx, secret, fieldManager)
 }
 
 // applyRights lets the pods read their certificate. It lets pods that serve APIs delegate authentication to the API

@@ -29,33 +29,31 @@ func (p *proposal) hasChanges() bool { return len(p.newCSVs) > 0 }
 func newProposal(choices []resolution.Choice, namespace string, subs []*v1alpha1.Subscription, hasCSV func(csv string) bool) (*proposal, error) {
 	p := &proposal{newCSVs: map[string]string{}}
 	for _, c := range choices {
-		asking, known := 0, 0
+		subscribed := false
+		var outdated []*v1alpha1.Subscription
 		for _, sub := range subs {
 			if !subscribesTo(sub, &c) {
 				continue
 			}
-			if asking++; sub.Status.CurrentCSV == c.Name {
-				known++
+			if subscribed = true; sub.Status.CurrentCSV != c.Name {
+				outdated = append(outdated, sub)
 			}
 		}
 
-		if asking > 0 && asking == known && hasCSV(c.Name) {
+		if subscribed && len(outdated) == 0 && hasCSV(c.Name) {
 			continue
 		}
 
 		p.bundles = append(p.bundles, c)
-		if asking == 0 {
+		if !subscribed {
 			step, err := newSubscriptionStep(&c, namespace)
 			if err != nil {
 				return nil, err
 			}
 			p.subscriptions = append(p.subscriptions, step)
 		}
-
-		for _, sub := range subs {
-			if subscribesTo(sub, &c) && sub.Status.CurrentCSV != c.Name {
-				p.newCSVs[sub.Name] = c.Name
-			}
+		for _, sub := range outdated {
+			p.newCSVs[sub.Name] = c.Name
 		}
 	}
 

@@ -63,42 +63,18 @@ func ReadPackages(ctx context.Context, client registrypb.RegistryClient, limits 
 
 	reading, ctx := errgroup.WithContext(ctx)
 	pending := make(chan string)
-	reading.Go(func() error {
-		defer close(pending)
-		for _, name := range names {
-			select {
-			case pending <- name:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return nil
-	})
-
-	var (
-		mu    sync.Mutex
-		read  []*index.Package
-		bytes int
-	)
+	reading.Go(func() error { return sendNames(ctx, names, pending) })
+	read := &packageList{maxBytes: limits.Bytes}
 	for range min(readWorkers, len(names)) {
 		reading.Go(func() error {
 			r := packageReader{client: client, limits: limits, packer: index.NewPacker(), log: log, entries: entries}
 			for name := range pending {
 				p, err := r.readAndPackPackage(ctx, name)
+				if err == nil && p != nil {
+					err = read.add(p)
+				}
 				if err != nil {
 					return err
-				}
-				if p == nil {
-					continue
-				}
-
-				mu.Lock()
-				read = append(read, p)
-				bytes += p.Bytes()
-				over := bytes > limits.Bytes
-				mu.Unlock()
-				if over {
-					return fmt.Errorf("the packages of the catalog take more than %d bytes", limits.Bytes)
 				}
 			}
 			return nil
@@ -109,7 +85,40 @@ func ReadPackages(ctx context.Context, client registrypb.RegistryClient, limits 
 		return nil, err
 	}
 
-	return read, nil
+	return read.packages, nil
+}
+
+// sendNames sends names to a channel and closes it. It returns early when the context ends.
+func sendNames(ctx context.Context, names []string, to chan<- string) error {
+	defer close(to)
+	for _, name := range names {
+		select {
+		case to <- name:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// packageList collects packages up to a total size. It is safe for concurrent use.
+type packageList struct {
+	maxBytes int
+
+	mu       sync.Mutex
+	packages []*index.Package
+	bytes    int
+}
+
+// add adds a package. It returns an error when the packages together are too large.
+func (l *packageList) add(p *index.Package) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.packages = append(l.packages, p)
+	if l.bytes += p.Bytes(); l.bytes > l.maxBytes {
+		return fmt.Errorf("the packages of the catalog take more than %d bytes", l.maxBytes)
+	}
+	return nil
 }
 
 // listPackageNames returns the sorted names of the packages, without duplicates.

@@ -59,35 +59,44 @@ func yieldCatalogChanges(v View, before, now *catalogEntry, yield func(Change) b
 		return true
 	}
 
-	if before != nil {
-		for _, p := range before.packages {
-			if item := v.newPackageItem(before, p); v.matches(item) && !isPackageVisible(v, now, p.Name) && !yield(Change{Deleted, item}) {
-				return false
-			}
-		}
+	return yieldDeletedPackages(v, before, now, yield) && yieldPresentPackages(v, before, now, yield)
+}
+
+// yieldDeletedPackages yields the packages that a view no longer sees.
+func yieldDeletedPackages(v View, before, now *catalogEntry, yield func(Change) bool) bool {
+	if before == nil {
+		return true
 	}
 
+	for _, p := range before.packages {
+		if item := v.newPackageItem(before, p); v.matches(item) && !isPackageVisible(v, now, p.Name) && !yield(Change{Deleted, item}) {
+			return false
+		}
+	}
+	return true
+}
+
+// yieldPresentPackages yields the packages that are new for a view, and those that changed.
+func yieldPresentPackages(v View, before, now *catalogEntry, yield func(Change) bool) bool {
 	if now == nil {
 		return true
 	}
 
 	for _, p := range now.packages {
 		item := v.newPackageItem(now, p)
-		if !v.matches(item) {
+		kind := Modified
+		switch {
+		case !v.matches(item):
+			continue
+		case !isPackageVisible(v, before, p.Name):
+			kind = Added
+		case before.catalogSum == now.catalogSum && before.findPackage(p.Name).sum == p.sum:
 			continue
 		}
-		switch {
-		case !isPackageVisible(v, before, p.Name):
-			if !yield(Change{Added, item}) {
-				return false
-			}
-		case before.catalogSum != now.catalogSum || before.findPackage(p.Name).sum != p.sum:
-			if !yield(Change{Modified, item}) {
-				return false
-			}
+		if !yield(Change{kind, item}) {
+			return false
 		}
 	}
-
 	return true
 }
 

@@ -321,7 +321,7 @@ func TestOpenAPI(t *testing.T) {
 
 	for name, path := range map[string]string{"2": "/openapi/v2", "3": paths.Paths["apis/packages.operators.coreos.com/v1"].ServerRelativeURL} {
 		answer, body := ask(t, s, http.MethodGet, path)
-		for _, want := range []string{base + "/namespaces/{namespace}/packagemanifests", "x-kubernetes-group-version-kind", "currentCSVDesc", "streams in which the versions"} {
+		for _, want := range []string{base + "/namespaces/{namespace}/packagemanifests", "x-kubernetes-group-version-kind", "currentCSVDesc", "channels of the package, sorted by name"} {
 			if !strings.Contains(body, want) {
 				t.Errorf("version %s of %s does not say %q", name, path, want)
 			}

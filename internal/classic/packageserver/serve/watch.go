@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -34,17 +35,9 @@ func (h *Handler) serveWatch(w http.ResponseWriter, r *http.Request, info *reque
 	}
 
 	snapshot, changed := h.Index.Snapshot()
-	version := q.options.ResourceVersion
-	initial := version == "" || version == "0"
-	if send := q.options.SendInitialEvents; send != nil {
-		if q.options.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
-			return apierrors.NewBadRequest("sendInitialEvents needs resourceVersionMatch=NotOlderThan")
-		}
-		initial = *send
-	}
-
-	if !initial && version != "" && version != "0" && version != snapshot.Version() {
-		return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is too old: list again", version))
+	initial, err := wantsInitialEvents(&q.options, snapshot.Version())
+	if err != nil {
+		return err
 	}
 
 	timeout := minWatchTimeout + rand.N(minWatchTimeout) //nolint:gosec // The random number is not used for security.
@@ -85,6 +78,24 @@ func (h *Handler) serveWatch(w http.ResponseWriter, r *http.Request, info *reque
 
 	h.Log.V(1).Info("Watch ended", "error", s.err.Error())
 	return nil // The client has gone or does not read.
+}
+
+// wantsInitialEvents reports whether a watch starts with an event for each present object. It returns an error for a
+// version from which a watch cannot start.
+func wantsInitialEvents(options *internalversion.ListOptions, current string) (bool, error) {
+	version := options.ResourceVersion
+	initial := version == "" || version == "0"
+	if send := options.SendInitialEvents; send != nil {
+		if options.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
+			return false, apierrors.NewBadRequest("sendInitialEvents needs resourceVersionMatch=NotOlderThan")
+		}
+		initial = *send
+	}
+
+	if !initial && version != "" && version != "0" && version != current {
+		return false, apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is too old: list again", version))
+	}
+	return initial, nil
 }
 
 // watchStream writes the events of a watch.

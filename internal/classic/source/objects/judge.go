@@ -14,14 +14,14 @@ import (
 type Verdict int
 
 const (
-	// Keep: the pod matches the desired one.
+	// Keep is for a pod that matches the desired one.
 	Keep Verdict = iota
-	// Replace: the pod differs from the desired one.
+	// Replace is for a pod that differs from the desired one.
 	Replace
-	// Remove: the pod was disrupted, and its node may not confirm its end. It is deleted without
-	// a grace period.
+	// Remove is for a pod that was disrupted, and whose node may not confirm its end. It is
+	// deleted without a grace period.
 	Remove
-	// Ignore: the pod is being deleted.
+	// Ignore is for a pod that is being deleted.
 	Ignore
 )
 
