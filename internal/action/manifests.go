@@ -25,7 +25,7 @@ const DefaultSystemNamespace = "olmv1-system"
 // Names of the objects that an installation adds for the user's files and pull secret.
 const (
 	filesConfigMap = "mainstay-files"
-	pullSecretRole = "mainstay-pull-secret"
+	pullSecretRole = "mainstay-pull-secret" //nolint:gosec // G101: the name of a role, not a credential
 	filesFolder    = "/etc/mainstay"
 )
 

@@ -21,6 +21,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/go-logr/logr"
 	"github.com/google/go-containerregistry/pkg/registry"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,8 +119,10 @@ func (f *fixture) cleanUp() {
 
 	// No garbage collector removes the objects that the ClusterVersion owns.
 	for _, namespace := range []string{signature.Namespace, "openshift-cluster-version"} {
-		if err := f.client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(namespace)); err != nil {
-			f.t.Errorf("cleaning up: %v", err)
+		for _, kind := range []client.Object{&corev1.ConfigMap{}, &appsv1.Deployment{}} {
+			if err := f.client.DeleteAllOf(ctx, kind, client.InNamespace(namespace)); err != nil {
+				f.t.Errorf("cleaning up: %v", err)
+			}
 		}
 	}
 

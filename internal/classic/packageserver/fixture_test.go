@@ -271,8 +271,8 @@ func folderOf(t testing.TB, blobs ...string) string {
 }
 
 // catalog makes a CatalogSource for a server of a catalog, as it is once it is set up.
-func (c *fixture) catalog(namespace, name, address string, change ...func(*operatorsv1alpha1.CatalogSource)) *operatorsv1alpha1.CatalogSource {
-	c.t.Helper()
+func (f *fixture) catalog(namespace, name, address string, change ...func(*operatorsv1alpha1.CatalogSource)) *operatorsv1alpha1.CatalogSource {
+	f.t.Helper()
 	made := &operatorsv1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: operatorsv1alpha1.CatalogSourceSpec{
@@ -280,19 +280,19 @@ func (c *fixture) catalog(namespace, name, address string, change ...func(*opera
 		},
 	}
 
-	for _, f := range change {
-		f(made)
+	for _, edit := range change {
+		edit(made)
 	}
 
-	c.create(made)
-	c.t.Cleanup(func() {
-		if err := c.client.Delete(context.Background(), made); client.IgnoreNotFound(err) != nil {
-			c.t.Error(err)
+	f.create(made)
+	f.t.Cleanup(func() {
+		if err := f.client.Delete(context.Background(), made); client.IgnoreNotFound(err) != nil {
+			f.t.Error(err)
 		}
 	})
 	made.Status.RegistryServiceStatus = &operatorsv1alpha1.RegistryServiceStatus{Protocol: "grpc", CreatedAt: metav1.Now()}
-	if err := c.client.Status().Update(c.t.Context(), made); err != nil {
-		c.t.Fatal(err)
+	if err := f.client.Status().Update(f.t.Context(), made); err != nil {
+		f.t.Fatal(err)
 	}
 
 	return made

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -116,8 +117,18 @@ type faultFixture struct {
 	// all is a client that knows every kind of a bundle's objects.
 	all  client.Client
 	name string
-	// working reports whether Deployments become available.
-	working atomic.Bool
+
+	mu sync.Mutex
+	// working says whether Deployments become available.
+	working bool
+}
+
+// setWorking makes Deployments become available from now on, or not. When it returns, no Deployment is being made
+// available after an earlier call.
+func (s *faultFixture) setWorking(working bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.working = working
 }
 
 func newFaultFixture(t *testing.T, name string) *faultFixture {
@@ -126,9 +137,11 @@ func newFaultFixture(t *testing.T, name string) *faultFixture {
 	}
 	s.createNamespace(name)
 	s.createCatalog(name)
-	s.working.Store(true)
+	s.setWorking(true)
 	s.repeatInBackground(func(ctx context.Context) error {
-		if !s.working.Load() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.working {
 			return nil
 		}
 		return makeDeploymentsAvailable(ctx, s.all, name)
@@ -142,20 +155,20 @@ func newFaultFixture(t *testing.T, name string) *faultFixture {
 func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, updated []string) {
 	s.t.Helper()
 	s.setCatalogVersions(s.getCatalog(s.name), "1.1.0")
-	s.working.Store(false)
+	s.setWorking(false)
 	s.create(newExtension(s.name, s.name))
 	s.expectCondition(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
 	interrupt("install")
-	s.working.Store(true)
+	s.setWorking(true)
 	s.eventually("it is installed", func() error { return s.checkVersionReached(s.all, s.name, "1.1.0", 1) })
 	installed = s.captureState(s.all, s.name)
 
-	s.working.Store(false)
+	s.setWorking(false)
 	s.setCatalogVersions(s.getCatalog(s.name), "1.1.0", "1.2.0")
 	s.waitForRevision(s.name + "-2")
 	s.expectCondition(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
 	interrupt("update")
-	s.working.Store(true)
+	s.setWorking(true)
 	s.eventually("it is updated", func() error { return s.checkVersionReached(s.all, s.name, "1.2.0", 2) })
 	updated = s.captureState(s.all, s.name)
 

@@ -25,7 +25,7 @@ func (d *Daemon) execute(ctx context.Context, node *corev1.Node, p *progress, ne
 	case stepRequestDrain:
 		return d.requestDrain(ctx, node)
 	case stepConsumeForceFile:
-		_, p.failed = d.records.consumeForceFile()
+		p.failed = d.records.consumeForceFile()
 	case stepBegin:
 		d.requestedDrain = drainRequest{}
 		fromFirstBoot := next.journal.From != nil && next.journal.From.Name == ""
@@ -62,7 +62,7 @@ func (d *Daemon) requestDrain(ctx context.Context, node *corev1.Node) error {
 // startUpdate consumes the force file and saves the journal of an update. fromFirstBoot says that the first boot wrote
 // the files of the configuration From, and nothing has recorded that.
 func (d *Daemon) startUpdate(j *journal, fromFirstBoot bool) error {
-	if _, err := d.records.consumeForceFile(); err != nil {
+	if err := d.records.consumeForceFile(); err != nil {
 		return err
 	}
 	if fromFirstBoot {

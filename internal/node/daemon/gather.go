@@ -43,7 +43,7 @@ func (g *gatherer) gather(ctx context.Context, node *corev1.Node, f *facts) erro
 
 	switch {
 	case f.failed != nil:
-		return nil
+		return nil //nolint:nilerr // the failure is a fact, which the decision reports
 	case f.journal != nil:
 		g.gatherUpdate(ctx, f)
 		return nil
@@ -63,7 +63,7 @@ func (g *gatherer) gatherOutdated(ctx context.Context, f *facts) error {
 		f.from, f.failed = g.readFirstBootConfig(ctx)
 	}
 	if f.failed != nil || f.retryAfter() > 0 {
-		return nil
+		return nil //nolint:nilerr // the failure is a fact, which the decision reports
 	}
 
 	f.target = g.readTarget(ctx, f.from, f.desired)

@@ -169,12 +169,12 @@ func (r records) loadJournal() (*journal, error) {
 // isValidationSkipped reports whether the force file exists, which skips the validation of the present state.
 func (r records) isValidationSkipped() bool { return r.disk.exists(forceFile) }
 
-// consumeForceFile removes the force file, and reports whether it existed.
-func (r records) consumeForceFile() (bool, error) {
+// consumeForceFile removes the force file, if it exists.
+func (r records) consumeForceFile() error {
 	if !r.isValidationSkipped() {
-		return false, nil
+		return nil
 	}
-	return true, r.disk.removePath(forceFile)
+	return r.disk.removePath(forceFile)
 }
 
 // newApplied returns the record of a MachineConfig.

@@ -50,7 +50,7 @@ const (
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=configmaps,verbs=create
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=configmaps,resourceNames=catalogd-service-ca,verbs=get;update
 
-// CertificateManager ensures that the serving certificate is valid. It is a manager.Runnable that runs on every replica.
+// Keeper ensures that the serving certificate is valid. It is a manager.Runnable that runs on every replica.
 type Keeper struct {
 	// Client reads and writes without a cache. The objects are rarely read, and a cache would contain
 	// every Secret of the namespace.
