@@ -9,39 +9,40 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// progress is the update of a node as far as a pass has come.
+// progress is the state of an update during one reconciliation.
 type progress struct {
 	// journal describes the update that is not complete; nil when there is none.
 	journal *journal
 	// current is the configuration that the node has; nil when it has none. It is read when there is no journal.
 	current *applied
-	// applied: this pass has applied the configuration of the journal.
+	// applied is true once this reconciliation has applied the configuration of the journal.
 	applied bool
-	// rebooting: this pass has requested the reboot.
+	// rebooting is true once this reconciliation has requested the reboot.
 	rebooting bool
-	// finished: this pass has finished an update. The node reports it before another update begins.
+	// finished is true once this reconciliation has finished an update. The node reports it before another update begins.
 	finished bool
-	// failed is what failed on the machine in this pass.
+	// failed is the error of the machine in this reconciliation; nil when there is none.
 	failed error
 }
 
-// facts are what a decision is made from. Only those that the decision needs are known.
+// facts are the input of a decision. Only the facts that the decision needs are set.
 type facts struct {
 	progress
 	now time.Time
 
 	// desired is the name of the configuration that the node shall have; empty when there is none.
 	desired string
-	// drained: the drain for that configuration is complete. singleReplica: a drain has no other node to move pods to.
+	// drained is true when the drain for that configuration is complete. singleReplica is true when the cluster has no other
+	// node to which pods could move.
 	drained, singleReplica bool
 	lastFailure            failure
 
 	// bootID identifies the present boot of the machine.
 	bootID string
-	// forced: the force file exists.
+	// forced is true when the force file exists.
 	forced bool
-	// drift is how the files of the node differ from the configuration that it shall have now, or why they cannot be
-	// compared with it.
+	// drift is the difference between the files of the node and its configuration, or the error of the comparison; nil when
+	// there is none.
 	drift error
 	// from is the configuration that the node is updated from: the current one, or the one of the first boot.
 	from *applied
@@ -49,15 +50,15 @@ type facts struct {
 	target target
 }
 
-// target is a configuration to which a node shall change.
+// target is the configuration to which a node is updated.
 type target struct {
 	config *applied
 	// readErr is why the configuration cannot be read.
 	readErr error
-	// change is the difference, and invalid why this node cannot change to the configuration.
+	// change is the difference to the present configuration. invalid is why this node cannot be updated to the configuration.
 	change  *config.Change
 	invalid error
-	// effort is what the change requires of the node, and effortErr why that is not known.
+	// effort is what the change requires of the node. effortErr is why the effort is unknown.
 	effort    config.Effort
 	effortErr error
 }
@@ -105,16 +106,16 @@ type decision struct {
 	reason error
 	// journal is the update that stepBegin and stepRestart start, and what stepAwaitReboot records.
 	journal *journal
-	// after is after how long the next pass begins. Zero continues this pass.
+	// after is the time until the next reconciliation. Zero continues this one.
 	after time.Duration
 }
 
-// reportAndWait reports a state until the next pass.
+// reportAndWait reports a state until the next reconciliation.
 func reportAndWait(state mcfgv1.NodeState, reason error, after time.Duration) decision {
 	return decision{do: stepNone, state: state, reason: reason, after: after}
 }
 
-// degraded reports the node as degraded until the next pass.
+// degraded reports the node as degraded until the next reconciliation.
 func degraded(reason error, after time.Duration) decision {
 	return reportAndWait(mcfgv1.NodeDegraded, reason, after)
 }

@@ -7,7 +7,7 @@
 // journal and reaches the same result. What it writes follows from the desired configuration and from records of the
 // files that were there before, never from the progress of an earlier attempt.
 //
-// Each pass gathers facts, decides the next step by them (decide), and executes it, until a decision ends the pass. Only
+// Each reconciliation gathers facts, decides the next step by them (decide), and executes it, until a decision ends it. Only
 // execute writes.
 //
 // Packages rollout and drain decide which nodes update next, and drain them.
