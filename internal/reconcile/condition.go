@@ -1,12 +1,12 @@
 package reconcile
 
 import (
-	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // maxMessageBytes is the maximum length of a condition's message. The API allows 32,768 bytes. A
@@ -22,7 +22,7 @@ type Conditions []string
 // Conditions of other types come last.
 func (c Conditions) Set(conditions *[]metav1.Condition, generation int64, condition metav1.Condition) {
 	condition.ObservedGeneration = generation
-	condition.Message = truncateMessage(condition.Message)
+	condition.Message = excerpt.Ends(condition.Message, maxMessageBytes)
 	meta.SetStatusCondition(conditions, condition)
 	slices.SortStableFunc(*conditions, func(a, b metav1.Condition) int {
 		return c.positionOf(a.Type) - c.positionOf(b.Type)
@@ -35,25 +35,4 @@ func (c Conditions) positionOf(conditionType string) int {
 		return i
 	}
 	return len(c)
-}
-
-// truncateMessage cuts the middle out of a message that is too long: its start states what failed,
-// its end the innermost cause.
-func truncateMessage(message string) string {
-	if len(message) <= maxMessageBytes {
-		return message
-	}
-
-	note := fmt.Sprintf(" … (%d bytes left out) … ", len(message)-maxMessageBytes)
-	head := (maxMessageBytes - len(note)) * 2 / 3
-	tail := len(message) - (maxMessageBytes - len(note) - head)
-	for head > 0 && !utf8.RuneStart(message[head]) {
-		head--
-	}
-
-	for tail < len(message) && !utf8.RuneStart(message[tail]) {
-		tail++
-	}
-
-	return message[:head] + note + message[tail:]
 }

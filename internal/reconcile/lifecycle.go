@@ -1,28 +1,14 @@
-// Package reconcile is the common part of every controller of Mainstay: a runner for
-// ordered steps, one error type that determines what happens next, and conditions that
-// are declared as data.
-//
-// It knows no kind. A controller's steps contain what it does. This package determines
-// when and how the result is written.
 package reconcile
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
-
-// conflictRetryInterval is the retry interval after a conflict, which means that the cache is
-// stale. Mostly the watch delivers the change sooner, and enqueues the object by itself.
-const conflictRetryInterval = time.Second
 
 // Step is one part of a reconciliation. It reads, decides, writes, and records its findings in the
 // status of the object, which is written after the last step. It returns nil to continue, ErrDone
@@ -76,7 +62,7 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 
 	holds := l.NeedsFinalizers == nil || l.NeedsFinalizers(obj)
 	if holds {
-		if err := l.addFinalizers(ctx, obj); err != nil {
+		if err := addFinalizers(ctx, l.Client, obj, l.Finalizers); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -89,12 +75,12 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if pause := l.statusDelay(obj, before, err); pause > 0 {
 		return ctrl.Result{RequeueAfter: pause}, nil
 	}
-	if perr := l.patchStatus(ctx, obj, before); perr != nil {
-		return resultOfFailedPatch(err, perr)
+	if perr := PatchStatus(ctx, l.Client, obj, before); perr != nil {
+		return toResult(0, joinWriteError(err, perr))
 	}
 
 	if !holds && err == nil {
-		if err := l.removeFinalizers(ctx, obj); err != nil {
+		if err := removeFinalizers(ctx, l.Client, obj, l.Finalizers); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -115,8 +101,8 @@ func (l *Lifecycle[T]) finalizeObject(ctx context.Context, obj T) (ctrl.Result, 
 		if pause := l.statusDelay(obj, before, err); pause > 0 {
 			return ctrl.Result{RequeueAfter: pause}, nil
 		}
-		if perr := l.patchStatus(ctx, obj, before); perr != nil {
-			return resultOfFailedPatch(err, perr)
+		if perr := PatchStatus(ctx, l.Client, obj, before); perr != nil {
+			return toResult(0, joinWriteError(err, perr))
 		}
 		return l.resultForError(obj, err)
 	}
@@ -125,7 +111,7 @@ func (l *Lifecycle[T]) finalizeObject(ctx context.Context, obj T) (ctrl.Result, 
 		l.StatusDelays.updateDelay(client.ObjectKeyFromObject(obj), false)
 	}
 
-	return ctrl.Result{}, l.removeFinalizers(ctx, obj)
+	return ctrl.Result{}, removeFinalizers(ctx, l.Client, obj, l.Finalizers)
 }
 
 // statusDelay returns how long the write of a changed status is delayed. Zero means that it is
@@ -138,105 +124,21 @@ func (l *Lifecycle[T]) statusDelay(obj, before T, err error) time.Duration {
 	return l.StatusDelays.updateDelay(client.ObjectKeyFromObject(obj), changed && l.IsTransient(obj, err))
 }
 
-// removeFinalizers removes the finalizers of the lifecycle. The object may be gone afterwards.
-func (l *Lifecycle[T]) removeFinalizers(ctx context.Context, obj T) error {
-	if !hasAnyFinalizer(obj, l.Finalizers) {
-		return nil
-	}
-
-	before := obj.DeepCopyObject().(T)
-	for _, name := range l.Finalizers {
-		controllerutil.RemoveFinalizer(obj, name)
-	}
-	return client.IgnoreNotFound(l.patchFinalizers(ctx, obj, before))
-}
-
-func (l *Lifecycle[T]) addFinalizers(ctx context.Context, obj T) error {
-	before := obj.DeepCopyObject().(T)
-	changed := false
-	for _, name := range l.Finalizers {
-		changed = controllerutil.AddFinalizer(obj, name) || changed
-	}
-
-	if !changed {
-		return nil
-	}
-
-	return l.patchFinalizers(ctx, obj, before)
-}
-
-// patchFinalizers patches the finalizers. The resource version is a precondition, because a merge
-// patch replaces the whole list.
-func (l *Lifecycle[T]) patchFinalizers(ctx context.Context, obj, before T) error {
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := l.Client.Patch(ctx, obj, patch); err != nil {
-		return fmt.Errorf("updating finalizers: %w", err)
-	}
-	return nil
-}
-
-// patchStatus patches the status if it changed. The resource version is a precondition. It
-// protects the status against a second controller that still believes it is the leader.
-func (l *Lifecycle[T]) patchStatus(ctx context.Context, obj, before T) error {
-	if equality.Semantic.DeepEqual(obj, before) {
-		return nil
-	}
-
-	before.SetResourceVersion(obj.GetResourceVersion())
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := l.Client.Status().Patch(ctx, obj, patch)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing status: %w", err)
-	}
-
-	return nil
-}
-
-// resultOfFailedPatch returns the result after a failed status patch. A conflict means that the
-// object changed after it was read: it is requeued and reconciled again with the new version.
-func resultOfFailedPatch(err, writing error) (ctrl.Result, error) {
-	if apierrors.IsConflict(writing) {
-		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
-	}
-	return ctrl.Result{}, errors.Join(err, writing)
-}
-
 func (l *Lifecycle[T]) resultForError(obj T, err error) (ctrl.Result, error) {
-	var e *Error
-	switch {
-	case err == nil:
-		if l.ResyncAfter == nil {
-			return ctrl.Result{}, nil
-		}
-		return ctrl.Result{RequeueAfter: l.ResyncAfter(obj)}, nil
-	case IsStop(err):
-		return ctrl.Result{}, ctrlreconcile.TerminalError(err)
-	case errors.As(err, &e) && e.next == nextWait:
-		return ctrl.Result{RequeueAfter: e.after}, nil
-	default:
-		return ctrl.Result{}, err
+	if err != nil || l.ResyncAfter == nil {
+		return toResult(0, err)
 	}
+	return toResult(l.ResyncAfter(obj), nil)
 }
 
 // runSteps runs the steps until one returns an error. ErrDone counts as success.
 func runSteps[T client.Object](ctx context.Context, obj T, steps []Step[T]) error {
 	for _, step := range steps {
-		if err := step(ctx, obj); err != nil {
-			if errors.Is(err, ErrDone) {
-				return nil
-			}
+		if err := step(ctx, obj); errors.Is(err, ErrDone) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}
-
 	return nil
-}
-
-func hasAnyFinalizer(obj client.Object, finalizers []string) bool {
-	for _, name := range finalizers {
-		if controllerutil.ContainsFinalizer(obj, name) {
-			return true
-		}
-	}
-	return false
 }
