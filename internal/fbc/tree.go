@@ -27,7 +27,7 @@ type TreeError struct {
 	// standalone is set if the fault is printed without its parents when it is the only one, as
 	// opm does.
 	standalone bool
-	// blobName describes the blob of a standalone fault whose message does not name it.
+	// blobName describes the blob of a schema fault, whose message does not name it.
 	blobName string
 	// hasPlace is set if the message starts with the position.
 	hasPlace bool
@@ -143,29 +143,26 @@ func (e *TreeError) errorOrNil() error {
 		return nil
 	}
 
-	var only *TreeError
-	for fault := range e.Leaves() {
-		if only != nil {
-			return e
-		}
-		only = fault
+	leaves := slices.Collect(e.Leaves())
+	for _, fault := range leaves {
+		fault.addPlaceAndBlob()
 	}
 
-	if only != nil && only.standalone {
-		return only.withPlaceAndBlob()
+	if len(leaves) == 1 && leaves[0].standalone {
+		return leaves[0]
 	}
 
 	return e
 }
 
-// withPlaceAndBlob returns a fault as it is printed without the tree: with its position and its
-// blob, unless the message names them.
-func (e *TreeError) withPlaceAndBlob() *TreeError {
-	if e.blobName == "" {
-		return e
+// addPlaceAndBlob puts the position and the blob in front of the message of a schema fault. The
+// field's opm stops at the first one, and has no text for it that names the blob.
+func (e *TreeError) addPlaceAndBlob() {
+	if e.blobName == "" || e.hasPlace {
+		return
 	}
-	message := e.At.Wrap(fmt.Errorf("%s: %s", e.blobName, e.Message)).Error()
-	return &TreeError{Message: message, At: e.At, Err: e.Err, standalone: true, hasPlace: true}
+	e.Message = e.At.Wrap(fmt.Errorf("%s: %s", e.blobName, e.Message)).Error()
+	e.hasPlace = true
 }
 
 // newStandaloneFaultf returns a fault that is printed without its parents when it is the only
