@@ -76,7 +76,7 @@ func (a *CatalogAdd) Run(ctx context.Context) (*olmv1.ClusterCatalog, error) {
 				Advice: fmt.Sprintf("choose another name, or remove it first with 'mainstay catalog delete %s'", a.Name),
 			}
 		}
-		return nil, newServerError(describeCatalog(a.Name), err)
+		return nil, NewServerError(describeCatalog(a.Name), err)
 	}
 
 	if a.Wait == nil {
@@ -84,9 +84,9 @@ func (a *CatalogAdd) Run(ctx context.Context) (*olmv1.ClusterCatalog, error) {
 	}
 
 	report.OrQuiet(a.Progress).Done(describeCatalog(a.Name) + " created")
-	err = a.Wait.pollUntilDone(ctx, describeCatalog(a.Name), a.Progress, func(ctx context.Context) (waitOutcome, error) {
+	err = a.Wait.Poll(ctx, describeCatalog(a.Name), a.Progress, func(ctx context.Context) (Outcome, error) {
 		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(catalog), catalog); err != nil {
-			return waitOutcome{}, err
+			return Outcome{}, err
 		}
 		return catalogWaitOutcome(catalog), nil
 	})
@@ -95,24 +95,24 @@ func (a *CatalogAdd) Run(ctx context.Context) (*olmv1.ClusterCatalog, error) {
 }
 
 // catalogWaitOutcome reports whether a catalog is served, and what is missing.
-func catalogWaitOutcome(c *olmv1.ClusterCatalog) waitOutcome {
+func catalogWaitOutcome(c *olmv1.ClusterCatalog) Outcome {
 	progressing := findCurrentCondition(c.Status.Conditions, olmv1.TypeProgressing, c.Generation)
 	serving := findCurrentCondition(c.Status.Conditions, olmv1.TypeServing, c.Generation)
 	unpacked := progressing != nil && progressing.Reason == olmv1.ReasonSucceeded
 	served := serving != nil && serving.Status == metav1.ConditionTrue
 
-	o := waitOutcome{
-		done:    unpacked && served,
-		pending: "catalogd has not reconciled it yet",
-		advice:  "check that the image reference is right and that the cluster can pull it: 'kubectl describe clustercatalog " + c.Name + "'",
+	o := Outcome{
+		Done:    unpacked && served,
+		Pending: "catalogd has not reconciled it yet",
+		Advice:  "check that the image reference is right and that the cluster can pull it: 'kubectl describe clustercatalog " + c.Name + "'",
 	}
-	unpack := report.Part{Name: "unpack", State: report.StateCurrent, Detail: o.pending}
+	unpack := report.Part{Name: "unpack", State: report.StateCurrent, Detail: o.Pending}
 	serve := report.Part{Name: "serve", State: report.StateWaiting}
 	if progressing != nil {
 		unpack.Detail = formatReasonAndMessage(progressing)
-		o.pending = unpack.Detail
+		o.Pending = unpack.Detail
 	} else {
-		o.advice = "check that catalogd runs: 'kubectl get deployments -A -l app.kubernetes.io/name=catalogd'"
+		o.Advice = "check that catalogd runs: 'kubectl get deployments -A -l app.kubernetes.io/name=catalogd'"
 	}
 
 	if unpacked {
@@ -120,18 +120,18 @@ func catalogWaitOutcome(c *olmv1.ClusterCatalog) waitOutcome {
 		serve.State = report.StateCurrent
 		if serving != nil {
 			serve.Detail = formatReasonAndMessage(serving)
-			o.pending = serve.Detail
+			o.Pending = serve.Detail
 		}
 	}
 
-	if o.done {
+	if o.Done {
 		serve.State, serve.Detail = report.StateDone, ""
 	}
 	if progressing != nil && progressing.Status == metav1.ConditionFalse && progressing.Reason == olmv1.ReasonBlocked {
-		o.failed = fmt.Errorf("%s", formatReasonAndMessage(progressing))
+		o.Failed = fmt.Errorf("%s", formatReasonAndMessage(progressing))
 	}
 
-	o.parts = []report.Part{unpack, serve}
+	o.Parts = []report.Part{unpack, serve}
 	return o
 }
 
@@ -164,25 +164,16 @@ func (a *CatalogList) Run(ctx context.Context) ([]olmv1.ClusterCatalog, error) {
 	if a.Name != "" {
 		var catalog olmv1.ClusterCatalog
 		if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, &catalog); err != nil {
-			return nil, newNotFoundError(describeCatalog(a.Name), "mainstay catalog list", err)
+			return nil, NewNotFoundError(describeCatalog(a.Name), "mainstay catalog list", err)
 		}
 		return []olmv1.ClusterCatalog{catalog}, nil
 	}
 
 	var list olmv1.ClusterCatalogList
 	if err := a.Client.List(ctx, &list); err != nil {
-		return nil, newServerError("clustercatalogs", err)
+		return nil, NewServerError("clustercatalogs", err)
 	}
 	return list.Items, nil
-}
-
-// newNotFoundError returns newServerError, with the advice to run the list command if the
-// object does not exist.
-func newNotFoundError(object, list string, err error) error {
-	if apierrors.IsNotFound(err) && !isUnknownKindError(err) {
-		return &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "'" + list + "' shows those that exist"}
-	}
-	return newServerError(object, err)
 }
 
 // CatalogDelete deletes a catalog. Extensions that were installed from it remain.
@@ -199,24 +190,24 @@ type CatalogDelete struct {
 func (a *CatalogDelete) Run(ctx context.Context) error {
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
 	if err := a.Client.Delete(ctx, catalog); err != nil {
-		return newNotFoundError(describeCatalog(a.Name), "mainstay catalog list", err)
+		return NewNotFoundError(describeCatalog(a.Name), "mainstay catalog list", err)
 	}
 	if a.Wait == nil {
 		return nil
 	}
-	return a.Wait.pollUntilDone(ctx, describeCatalog(a.Name), a.Progress, func(ctx context.Context) (waitOutcome, error) {
+	return a.Wait.Poll(ctx, describeCatalog(a.Name), a.Progress, func(ctx context.Context) (Outcome, error) {
 		return deletionWaitOutcome(ctx, a.Client, catalog, "check that catalogd runs: it removes the stored content first")
 	})
 }
 
 // deletionWaitOutcome reports whether an object that is being deleted is gone.
-func deletionWaitOutcome(ctx context.Context, c client.Client, obj client.Object, advice string) (waitOutcome, error) {
+func deletionWaitOutcome(ctx context.Context, c client.Client, obj client.Object, advice string) (Outcome, error) {
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	if apierrors.IsNotFound(err) {
-		return waitOutcome{done: true, parts: []report.Part{{Name: "delete", State: report.StateDone}}}, nil
+		return Outcome{Done: true, Parts: []report.Part{{Name: "delete", State: report.StateDone}}}, nil
 	}
 	if err != nil {
-		return waitOutcome{}, err
+		return Outcome{}, err
 	}
 
 	detail := "it still exists"
@@ -224,9 +215,9 @@ func deletionWaitOutcome(ctx context.Context, c client.Client, obj client.Object
 		detail = fmt.Sprintf("waiting for finalizers %v", finalizers)
 	}
 
-	return waitOutcome{
-		parts:   []report.Part{{Name: "delete", State: report.StateCurrent, Detail: detail}},
-		pending: detail,
-		advice:  advice,
+	return Outcome{
+		Parts:   []report.Part{{Name: "delete", State: report.StateCurrent, Detail: detail}},
+		Pending: detail,
+		Advice:  advice,
 	}, nil
 }

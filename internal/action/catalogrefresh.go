@@ -27,7 +27,7 @@ func (a *CatalogRefresh) Run(ctx context.Context) error {
 	before := catalog.DeepCopy()
 	catalog.Annotations = map[string]string{olmv1.AnnotationRefresh: a.Now.UTC().Format(time.RFC3339Nano)}
 	if err := a.Client.Patch(ctx, catalog, client.MergeFrom(before)); err != nil {
-		return newNotFoundError(describeCatalog(a.Name), "mainstay catalog list", err)
+		return NewNotFoundError(describeCatalog(a.Name), "mainstay catalog list", err)
 	}
 
 	return nil

@@ -13,16 +13,16 @@ import (
 func describeCatalog(name string) string   { return fmt.Sprintf("clustercatalog %q", name) }
 func describeExtension(name string) string { return fmt.Sprintf("clusterextension %q", name) }
 
-// newServerError returns an error of the API server with advice for common cases. It
+// NewServerError returns an error of the API server with advice for common cases. It
 // returns nil for nil.
-func newServerError(object string, err error) error {
+func NewServerError(object string, err error) error {
 	if err == nil {
 		return nil
 	}
 
 	e := &report.Error{Object: object, Err: err}
 	switch {
-	case isUnknownKindError(err):
+	case IsUnknownKind(err):
 		e.Err = &report.Reworded{Text: "the cluster does not know the kind", Cause: err}
 		e.Advice = "install Mainstay with 'mainstay install', or choose another cluster with --context"
 	case apierrors.IsForbidden(err):
@@ -40,9 +40,18 @@ func newServerError(object string, err error) error {
 	return e
 }
 
-// isUnknownKindError reports whether an error says that the cluster does not serve a kind,
+// NewNotFoundError returns what NewServerError does, with the advice to run the list command if the
+// object does not exist.
+func NewNotFoundError(object, list string, err error) error {
+	if apierrors.IsNotFound(err) && !IsUnknownKind(err) {
+		return &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "'" + list + "' shows those that exist"}
+	}
+	return NewServerError(object, err)
+}
+
+// IsUnknownKind reports whether an error says that the cluster does not serve a kind,
 // in contrast to a missing object.
-func isUnknownKindError(err error) bool {
+func IsUnknownKind(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return true
 	}

@@ -44,13 +44,13 @@ func (a *ExtensionExplain) Run(ctx context.Context) (*diagnosis.Explanation, err
 
 	facts := diagnosis.Facts{Extension: extension, Revisions: sets}
 	if err := a.collectAwaitedObjects(ctx, &facts); err != nil {
-		return nil, newServerError(describeExtension(a.Name), err)
+		return nil, NewServerError(describeExtension(a.Name), err)
 	}
 
 	if facts.Catalogs, err = a.selectedCatalogs(ctx, extension); apierrors.IsForbidden(err) {
 		facts.Unread = append(facts.Unread, "You are not allowed to list the catalogs.")
 	} else if err != nil {
-		return nil, newServerError(describeExtension(a.Name), err)
+		return nil, NewServerError(describeExtension(a.Name), err)
 	}
 
 	explanation := diagnosis.Explain(facts)
@@ -110,7 +110,7 @@ func (a *ExtensionExplain) inspectObject(ctx context.Context, object ObjectState
 	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(object.APIVersion, object.Kind))
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: object.Name}, live)
 	if err != nil {
-		if apierrors.IsNotFound(err) || isUnknownKindError(err) || apierrors.IsForbidden(err) {
+		if apierrors.IsNotFound(err) || IsUnknownKind(err) || apierrors.IsForbidden(err) {
 			return nil // the message of the object says what it lacks
 		}
 		return fmt.Errorf("reading %s: %w", describeObject(object), err)

@@ -239,7 +239,7 @@ func (a *ExtensionInstall) createExtension(ctx context.Context, extension *olmv1
 		}
 	}
 
-	return newServerError(describeExtension(a.extensionName()), err)
+	return NewServerError(describeExtension(a.extensionName()), err)
 }
 
 // createExtensionIfPlanAccepted creates the extension in plan-only mode. If the plan is
@@ -280,7 +280,7 @@ func (a *ExtensionInstall) checkNamespace(ctx context.Context) (bool, error) {
 		// missing namespace.
 		return true, nil
 	case !apierrors.IsNotFound(err):
-		return false, newServerError(object, err)
+		return false, NewServerError(object, err)
 	case !a.CreateNamespace:
 		return false, &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "create it, add --create-namespace, or choose another with --namespace"}
 	}
@@ -297,7 +297,7 @@ func (a *ExtensionInstall) createNamespace(ctx context.Context, exists bool) err
 	object := fmt.Sprintf("namespace %q", a.installNamespace())
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.installNamespace()}}
 	if err := a.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
-		return newServerError(object, err)
+		return NewServerError(object, err)
 	}
 
 	report.OrQuiet(a.Progress).Done(object + " created")
@@ -330,7 +330,7 @@ func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExt
 
 	extension = &olmv1.ClusterExtension{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, extension); err != nil {
-		return nil, false, newNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
+		return nil, false, NewNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
 	}
 	if extension.Spec.Source.Catalog == nil {
 		return nil, false, &report.Error{Object: describeExtension(a.Name), Err: errors.New("it does not come from a catalog")}
@@ -361,14 +361,14 @@ func (a *ExtensionList) Run(ctx context.Context) ([]olmv1.ClusterExtension, erro
 	if a.Name != "" {
 		var extension olmv1.ClusterExtension
 		if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, &extension); err != nil {
-			return nil, newNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
+			return nil, NewNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
 		}
 		return []olmv1.ClusterExtension{extension}, nil
 	}
 
 	var list olmv1.ClusterExtensionList
 	if err := a.Client.List(ctx, &list); err != nil {
-		return nil, newServerError("clusterextensions", err)
+		return nil, NewServerError("clusterextensions", err)
 	}
 	return list.Items, nil
 }

@@ -47,12 +47,12 @@ func (a *ExtensionUninstall) Preview(ctx context.Context) ([]ExtensionRemoval, e
 
 		extension := &olmv1.ClusterExtension{}
 		if err := a.Client.Get(ctx, client.ObjectKey{Name: name}, extension); err != nil {
-			return nil, newNotFoundError(describeExtension(name), "mainstay extension list", err)
+			return nil, NewNotFoundError(describeExtension(name), "mainstay extension list", err)
 		}
 
 		removal, err := previewRemoval(ctx, a.Client, extension, a.KeepCRDs)
 		if err != nil {
-			return nil, newServerError(describeExtension(name), err)
+			return nil, NewServerError(describeExtension(name), err)
 		}
 
 		removals = append(removals, *removal)
@@ -109,7 +109,7 @@ func (a *ExtensionUninstall) Run(ctx context.Context, removals []ExtensionRemova
 		object = describeExtension(removals[0].Name)
 	}
 
-	return a.Wait.pollUntilDone(ctx, object, a.Progress, func(ctx context.Context) (waitOutcome, error) {
+	return a.Wait.Poll(ctx, object, a.Progress, func(ctx context.Context) (Outcome, error) {
 		return removalWaitOutcome(ctx, a.Client, removals)
 	})
 }
@@ -118,13 +118,13 @@ func (a *ExtensionUninstall) Run(ctx context.Context, removals []ExtensionRemova
 func (a *ExtensionUninstall) deleteExtension(ctx context.Context, removal *ExtensionRemoval) error {
 	name := describeExtension(removal.Name)
 	if err := a.annotateRemoval(ctx, removal); err != nil {
-		return newServerError(name, err)
+		return NewServerError(name, err)
 	}
 
 	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removal.Name}}
 	err := a.Client.Delete(ctx, extension, client.Preconditions{UID: &removal.uid})
 	if err != nil {
-		return newNotFoundError(name, "mainstay extension list", err)
+		return NewNotFoundError(name, "mainstay extension list", err)
 	}
 
 	return nil
@@ -154,26 +154,26 @@ func (a *ExtensionUninstall) annotateRemoval(ctx context.Context, removal *Exten
 }
 
 // removalWaitOutcome reports which of the extensions are gone, and what blocks the others.
-func removalWaitOutcome(ctx context.Context, c client.Client, removals []ExtensionRemoval) (waitOutcome, error) {
-	all := waitOutcome{done: true}
+func removalWaitOutcome(ctx context.Context, c client.Client, removals []ExtensionRemoval) (Outcome, error) {
+	all := Outcome{Done: true}
 	for i := range removals {
 		extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removals[i].Name}}
 		o, err := deletionWaitOutcome(ctx, c, extension, "")
 		if err != nil {
-			return waitOutcome{}, err
+			return Outcome{}, err
 		}
 
-		if !o.done {
+		if !o.Done {
 			o = explainRemoval(extension, o)
-			all.done, all.pending, all.advice = false, o.pending, o.advice
-			all.failed = errors.Join(all.failed, o.failed)
+			all.Done, all.Pending, all.Advice = false, o.Pending, o.Advice
+			all.Failed = errors.Join(all.Failed, o.Failed)
 		}
 
-		for _, part := range o.parts {
+		for _, part := range o.Parts {
 			if len(removals) > 1 {
 				part.Name += " " + extension.Name
 			}
-			all.parts = append(all.parts, part)
+			all.Parts = append(all.Parts, part)
 		}
 	}
 
@@ -182,21 +182,21 @@ func removalWaitOutcome(ctx context.Context, c client.Client, removals []Extensi
 
 // explainRemoval adds to an outcome what the removal of an extension is waiting for
 // according to its controller.
-func explainRemoval(extension *olmv1.ClusterExtension, o waitOutcome) waitOutcome {
-	o.advice = fmt.Sprintf("see which objects are left with 'mainstay extension status %s'; an object with a finalizer of its own waits for the controller that set it", extension.Name)
+func explainRemoval(extension *olmv1.ClusterExtension, o Outcome) Outcome {
+	o.Advice = fmt.Sprintf("see which objects are left with 'mainstay extension status %s'; an object with a finalizer of its own waits for the controller that set it", extension.Name)
 	progressing := meta.FindStatusCondition(extension.Status.Conditions, olmv1.TypeProgressing)
 	if progressing == nil || !isAboutRemoval(progressing) {
 		return o
 	}
 
-	o.pending = progressing.Message
-	for i := range o.parts {
-		o.parts[i].Detail = o.pending
+	o.Pending = progressing.Message
+	for i := range o.Parts {
+		o.Parts[i].Detail = o.Pending
 	}
 
 	if progressing.Status == metav1.ConditionFalse {
-		o.failed = errors.New(progressing.Message)
-		o.advice = diagnosis.Advice(diagnosis.SubjectOf(extension), progressing.Reason, progressing.Message)
+		o.Failed = errors.New(progressing.Message)
+		o.Advice = diagnosis.Advice(diagnosis.SubjectOf(extension), progressing.Reason, progressing.Message)
 	}
 
 	return o

@@ -79,10 +79,10 @@ func (a *ExtensionHistory) Run(ctx context.Context) ([]RevisionRecord, error) {
 func readRevisions(ctx context.Context, c client.Client, name string) (*olmv1.ClusterExtension, []olmv1.ClusterObjectSet, error) {
 	extension := &olmv1.ClusterExtension{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, extension); err != nil {
-		return nil, nil, newNotFoundError(describeExtension(name), "mainstay extension list", err)
+		return nil, nil, NewNotFoundError(describeExtension(name), "mainstay extension list", err)
 	}
 	sets, err := listRevisions(ctx, c, name)
-	return extension, sets, newServerError(describeExtension(name), err)
+	return extension, sets, NewServerError(describeExtension(name), err)
 }
 
 // listRevisions returns the revisions of an extension, the oldest first.

@@ -72,7 +72,7 @@ func (a *Install) Run(ctx context.Context) ([]*unstructured.Unstructured, error)
 	}
 
 	name := fmt.Sprintf("installation in namespace %q", a.Installation.systemNamespace())
-	return objects, a.Wait.pollUntilDone(ctx, name, a.Progress, func(ctx context.Context) (waitOutcome, error) {
+	return objects, a.Wait.Poll(ctx, name, a.Progress, func(ctx context.Context) (Outcome, error) {
 		return installWaitOutcome(ctx, a.Client, objects)
 	})
 }
@@ -90,7 +90,7 @@ func (a *Install) writeObject(ctx context.Context, object *unstructured.Unstruct
 
 	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(InstallFieldManager), client.ForceOwnership)
 	if err != nil {
-		return newServerError(describeKindAndName(object), err)
+		return NewServerError(describeKindAndName(object), err)
 	}
 
 	report.OrQuiet(a.Progress).Done(describeKindAndName(object) + " applied")
@@ -111,7 +111,7 @@ func (a *Install) deleteClusterAdminBinding(ctx context.Context) error {
 			continue
 		}
 		if err := a.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			return newServerError(describeKindAndName(object), err)
+			return NewServerError(describeKindAndName(object), err)
 		}
 	}
 
@@ -126,8 +126,8 @@ func describeKindAndName(object client.Object) string {
 }
 
 // installWaitOutcome reports which components of an installation are ready.
-func installWaitOutcome(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) (waitOutcome, error) {
-	o := waitOutcome{done: true}
+func installWaitOutcome(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) (Outcome, error) {
+	o := Outcome{Done: true}
 	var builtIn *apply.Probes
 	for _, object := range objects {
 		if object.GetKind() != "Deployment" && object.GetKind() != "CustomResourceDefinition" {
@@ -137,18 +137,18 @@ func installWaitOutcome(ctx context.Context, c client.Client, objects []*unstruc
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(object.GroupVersionKind())
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
-			return waitOutcome{}, err
+			return Outcome{}, err
 		}
 
 		part := report.Part{Name: object.GetName(), State: report.StateDone}
 		if probe := builtIn.Probe(live); !probe.Ready {
 			part.State, part.Detail = report.StateCurrent, probe.Message
-			o.done = false
-			o.pending = describeKindAndName(object) + ": " + probe.Message
-			o.advice = fmt.Sprintf("look at its pods: 'kubectl -n %s get pods' and 'kubectl -n %s get events'; an image that cannot be pulled is set with --image", object.GetNamespace(), object.GetNamespace())
+			o.Done = false
+			o.Pending = describeKindAndName(object) + ": " + probe.Message
+			o.Advice = fmt.Sprintf("look at its pods: 'kubectl -n %s get pods' and 'kubectl -n %s get events'; an image that cannot be pulled is set with --image", object.GetNamespace(), object.GetNamespace())
 		}
 
-		o.parts = append(o.parts, part)
+		o.Parts = append(o.Parts, part)
 	}
 
 	return o, nil

@@ -42,7 +42,7 @@ type NodesStatus struct {
 func (s *NodesStatus) Run(ctx context.Context) (*PoolStates, error) {
 	var list mcfgv1.MachineConfigPoolList
 	if err := s.Client.List(ctx, &list); err != nil {
-		return nil, newServerError("machineconfigpools", err)
+		return nil, NewServerError("machineconfigpools", err)
 	}
 	if s.Pool != "" && !slices.ContainsFunc(list.Items, func(p mcfgv1.MachineConfigPool) bool { return p.Name == s.Pool }) {
 		return nil, newPoolNotFoundError(s.Pool)
@@ -50,7 +50,7 @@ func (s *NodesStatus) Run(ctx context.Context) (*PoolStates, error) {
 
 	var nodes corev1.NodeList
 	if err := s.Client.List(ctx, &nodes); err != nil {
-		return nil, newServerError("nodes", err)
+		return nil, NewServerError("nodes", err)
 	}
 
 	return assessPoolStates(list.Items, nodes.Items, s.Pool), nil
@@ -118,11 +118,11 @@ type PoolPause struct {
 func (a *PoolPause) Run(ctx context.Context) (before, after *mcfgv1.MachineConfigPool, err error) {
 	pool := &mcfgv1.MachineConfigPool{}
 	err = a.Client.Get(ctx, client.ObjectKey{Name: a.Pool}, pool)
-	if apierrors.IsNotFound(err) && !isUnknownKindError(err) {
+	if apierrors.IsNotFound(err) && !IsUnknownKind(err) {
 		return nil, nil, newPoolNotFoundError(a.Pool)
 	}
 	if err != nil {
-		return nil, nil, newServerError(describePool(a.Pool), err)
+		return nil, nil, NewServerError(describePool(a.Pool), err)
 	}
 
 	before = pool.DeepCopy()
@@ -132,7 +132,7 @@ func (a *PoolPause) Run(ctx context.Context) (before, after *mcfgv1.MachineConfi
 
 	pool.Spec.Paused = a.Paused
 	if err := a.Client.Patch(ctx, pool, client.MergeFrom(before)); err != nil {
-		return nil, nil, newServerError(describePool(a.Pool), err)
+		return nil, nil, NewServerError(describePool(a.Pool), err)
 	}
 
 	return before, pool, nil
@@ -142,7 +142,7 @@ func (a *PoolPause) Run(ctx context.Context) (before, after *mcfgv1.MachineConfi
 func (s *NodesStatus) Names(ctx context.Context) ([]string, error) {
 	var list mcfgv1.MachineConfigPoolList
 	if err := s.Client.List(ctx, &list); err != nil {
-		return nil, newServerError("machineconfigpools", err)
+		return nil, NewServerError("machineconfigpools", err)
 	}
 
 	var names []string

@@ -102,10 +102,10 @@ func (a *ExtensionPlan) awaitPlan(ctx context.Context, extension *olmv1.ClusterE
 		wait = &Wait{}
 	}
 
-	err = wait.pollUntilDone(ctx, describeExtension(extension.Name), a.Progress, func(ctx context.Context) (waitOutcome, error) {
+	err = wait.Poll(ctx, describeExtension(extension.Name), a.Progress, func(ctx context.Context) (Outcome, error) {
 		found, err := a.readPlan(ctx, extension)
 		if err != nil {
-			return waitOutcome{}, err
+			return Outcome{}, err
 		}
 
 		plan = found
@@ -115,9 +115,9 @@ func (a *ExtensionPlan) awaitPlan(ctx context.Context, extension *olmv1.ClusterE
 			part = report.Part{Name: "plan", State: report.StateDone}
 		}
 
-		return waitOutcome{
-			parts: []report.Part{part}, done: found != nil, pending: pending,
-			advice: "check that it is running and supports plans: 'kubectl get deployments -A -l app.kubernetes.io/name=operator-controller'",
+		return Outcome{
+			Parts: []report.Part{part}, Done: found != nil, Pending: pending,
+			Advice: "check that it is running and supports plans: 'kubectl get deployments -A -l app.kubernetes.io/name=operator-controller'",
 		}, nil
 	})
 	if err != nil {
@@ -136,7 +136,7 @@ func (a *ExtensionPlan) requestPlan(ctx context.Context) (extension *olmv1.Clust
 	case err == nil:
 		return a.requestPlanForExisting(ctx, extension)
 	case !apierrors.IsNotFound(err):
-		return nil, nil, newServerError(describeExtension(a.Install.extensionName()), err)
+		return nil, nil, NewServerError(describeExtension(a.Install.extensionName()), err)
 	}
 
 	install := a.Install
@@ -149,7 +149,7 @@ func (a *ExtensionPlan) requestPlan(ctx context.Context) (extension *olmv1.Clust
 	extension = objects[len(objects)-1].(*olmv1.ClusterExtension)
 	metav1.SetMetaDataAnnotation(&extension.ObjectMeta, olmv1.AnnotationPlan, olmv1.PlanOnly)
 	if err := a.Client.Create(ctx, extension); err != nil {
-		return nil, nil, newServerError(describeExtension(extension.Name), err)
+		return nil, nil, NewServerError(describeExtension(extension.Name), err)
 	}
 
 	return extension, func(ctx context.Context) error { return a.deletePlannedExtension(ctx, extension) }, nil
@@ -168,9 +168,9 @@ func (a *ExtensionPlan) deletePlannedExtension(ctx context.Context, extension *o
 
 	// The controller needs a moment to remove its finalizers. A delay is no error of this
 	// command.
-	_ = (&Wait{}).pollUntilDone(ctx, describeExtension(extension.Name), nil, func(ctx context.Context) (waitOutcome, error) {
+	_ = (&Wait{}).Poll(ctx, describeExtension(extension.Name), nil, func(ctx context.Context) (Outcome, error) {
 		o, err := deletionWaitOutcome(ctx, a.Client, &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: extension.Name}}, "")
-		return waitOutcome{done: o.done}, err
+		return Outcome{Done: o.Done}, err
 	})
 	return nil
 }
@@ -242,7 +242,7 @@ func (a *ExtensionPlan) requestPlanForExisting(ctx context.Context, extension *o
 	metav1.SetMetaDataAnnotation(&extension.ObjectMeta, olmv1.AnnotationPlan, value)
 	// The optimistic lock prevents concurrent requests.
 	if err := a.Client.Patch(ctx, extension, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return nil, nil, newServerError(name, err)
+		return nil, nil, NewServerError(name, err)
 	}
 
 	requested := extension.DeepCopy()

@@ -54,7 +54,7 @@ func patchExtensionChoice(ctx context.Context, c client.Client, progress report.
 		}
 		// The request of the plan has changed the extension.
 		if err := c.Get(ctx, client.ObjectKeyFromObject(before), extension); err != nil {
-			return nil, newServerError(name, err)
+			return nil, NewServerError(name, err)
 		}
 		before = extension.DeepCopy()
 		if err := choice.applyToSpec(&extension.Spec); err != nil {
@@ -65,7 +65,7 @@ func patchExtensionChoice(ctx context.Context, c client.Client, progress report.
 	// The optimistic lock preserves concurrent changes: a merge patch replaces whole lists.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, extension, patch); err != nil {
-		return nil, newServerError(name, err)
+		return nil, NewServerError(name, err)
 	}
 
 	return before, nil

@@ -117,7 +117,7 @@ func previewRemoval(ctx context.Context, c client.Client, extension *olmv1.Clust
 		if !isControlledByExtension(&crds.Items[i]) {
 			continue
 		}
-		crd, err := countCustomResources(ctx, c, &crds.Items[i])
+		crd, err := CountCustomResources(ctx, c, &crds.Items[i])
 		if err != nil {
 			return nil, fmt.Errorf("counting the custom resources of CRD %s: %w", crds.Items[i].Name, err)
 		}
@@ -135,9 +135,9 @@ func isControlledByExtension(object metav1.Object) bool {
 		(controller.Kind == olmv1.ClusterObjectSetKind || controller.Kind == olmv1.ClusterExtensionKind)
 }
 
-// countCustomResources counts the custom resources of a CRD. If they cannot be listed, it
+// CountCustomResources counts the custom resources of a CRD. If they cannot be listed, it
 // sets Unknown instead of returning an error: the user has to decide.
-func countCustomResources(ctx context.Context, c client.Client, crd *apiextensionsv1.CustomResourceDefinition) (*CRDRemoval, error) {
+func CountCustomResources(ctx context.Context, c client.Client, crd *apiextensionsv1.CustomResourceDefinition) (*CRDRemoval, error) {
 	removal := &CRDRemoval{Name: crd.Name}
 	at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
 	if at < 0 {
@@ -154,7 +154,7 @@ func countCustomResources(ctx context.Context, c client.Client, crd *apiextensio
 		list.SetGroupVersionKind(listKind)
 		err := c.List(ctx, list, client.Limit(customResourcePageSize), client.Continue(next))
 		switch {
-		case isUnknownKindError(err):
+		case IsUnknownKind(err):
 			return removal, nil // the CRD is not established and never had custom resources
 		case ctx.Err() != nil:
 			return nil, ctx.Err()

@@ -102,7 +102,7 @@ func (a *ExtensionDiff) readRevisionObjects(ctx context.Context, set *olmv1.Clus
 	// known here. The default is used.
 	content, err := apply.Load(ctx, a.Client, set, DefaultSystemNamespace)
 	if err != nil {
-		return nil, newServerError(object, err)
+		return nil, NewServerError(object, err)
 	}
 
 	if len(content.Missing) > 0 {

@@ -86,10 +86,10 @@ type ExtensionStatus struct {
 func (a *ExtensionStatus) Run(ctx context.Context) (*ExtensionState, error) {
 	extension := &olmv1.ClusterExtension{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, extension); err != nil {
-		return nil, newNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
+		return nil, NewNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
 	}
 	state, err := readExtensionState(ctx, a.Client, extension)
-	return state, newServerError(describeExtension(a.Name), err)
+	return state, NewServerError(describeExtension(a.Name), err)
 }
 
 // diagnosisSubject returns the extension as the subject of advice.
@@ -222,7 +222,7 @@ func readObjectState(ctx context.Context, c client.Client, probes *apply.Probes,
 	live.SetGroupVersionKind(wanted.GroupVersionKind())
 	err := c.Get(ctx, client.ObjectKeyFromObject(wanted), live)
 	switch {
-	case isUnknownKindError(err):
+	case IsUnknownKind(err):
 		state.Message = "the cluster does not know the kind yet"
 	case apierrors.IsNotFound(err):
 		state.Message = "not created yet"
@@ -252,20 +252,20 @@ func describeObject(o ObjectState) string {
 // the extension while it waits.
 func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress report.Progress, extension *olmv1.ClusterExtension) error {
 	key := client.ObjectKeyFromObject(extension)
-	return wait.pollUntilDone(ctx, describeExtension(extension.Name), progress, func(ctx context.Context) (waitOutcome, error) {
+	return wait.Poll(ctx, describeExtension(extension.Name), progress, func(ctx context.Context) (Outcome, error) {
 		if err := c.Get(ctx, key, extension); err != nil {
-			return waitOutcome{}, err
+			return Outcome{}, err
 		}
 
 		state, err := readExtensionState(ctx, c, extension)
 		if err != nil {
-			return waitOutcome{}, err
+			return Outcome{}, err
 		}
 
 		o := extensionWaitOutcome(state, extension.Generation)
 		if extension.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly {
-			o.done, o.failed = false, fmt.Errorf("it is not reconciled, because its annotation %s requests only a plan", olmv1.AnnotationPlan)
-			o.advice = fmt.Sprintf("see the plan with 'mainstay extension plan %s'; remove the annotation to carry it out", extension.Name)
+			o.Done, o.Failed = false, fmt.Errorf("it is not reconciled, because its annotation %s requests only a plan", olmv1.AnnotationPlan)
+			o.Advice = fmt.Sprintf("see the plan with 'mainstay extension plan %s'; remove the annotation to carry it out", extension.Name)
 		}
 
 		return o, nil
@@ -273,29 +273,29 @@ func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress
 }
 
 // extensionWaitOutcome compares an extension with its spec of a generation.
-func extensionWaitOutcome(state *ExtensionState, generation int64) waitOutcome {
+func extensionWaitOutcome(state *ExtensionState, generation int64) Outcome {
 	progressing := findCurrentCondition(state.Conditions, olmv1.TypeProgressing, generation)
 	installed := findCurrentCondition(state.Conditions, olmv1.TypeInstalled, generation)
 	if progressing == nil {
 		pending := "operator-controller has not reconciled it yet"
-		return waitOutcome{
-			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: pending}},
-			pending: pending,
-			advice:  "check that it runs: 'kubectl get deployments -A -l app.kubernetes.io/name=operator-controller'",
+		return Outcome{
+			Parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: pending}},
+			Pending: pending,
+			Advice:  "check that it runs: 'kubectl get deployments -A -l app.kubernetes.io/name=operator-controller'",
 		}
 	}
 
-	o := waitOutcome{
-		done: progressing.Reason == olmv1.ReasonSucceeded && progressing.Status == metav1.ConditionTrue &&
+	o := Outcome{
+		Done: progressing.Reason == olmv1.ReasonSucceeded && progressing.Status == metav1.ConditionTrue &&
 			installed != nil && installed.Status == metav1.ConditionTrue,
-		pending: formatReasonAndMessage(progressing),
-		advice:  diagnosis.Advice(state.diagnosisSubject(), progressing.Reason, progressing.Message),
+		Pending: formatReasonAndMessage(progressing),
+		Advice:  diagnosis.Advice(state.diagnosisSubject(), progressing.Reason, progressing.Message),
 	}
 	if progressing.Status == metav1.ConditionFalse || diagnosis.IsRefused(progressing.Message) {
-		o.failed = fmt.Errorf("%s", formatReasonAndMessage(progressing))
+		o.Failed = fmt.Errorf("%s", formatReasonAndMessage(progressing))
 	}
 
-	o.parts = newExtensionParts(state, progressing, o.done)
+	o.Parts = newExtensionParts(state, progressing, o.Done)
 	return o
 }
 

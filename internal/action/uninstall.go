@@ -84,10 +84,10 @@ func (a *Uninstall) Run(ctx context.Context) (*UninstallResult, error) {
 	for _, object := range objects {
 		err := a.Client.Delete(ctx, object, client.PropagationPolicy("Background"))
 		switch {
-		case apierrors.IsNotFound(err) || isUnknownKindError(err):
+		case apierrors.IsNotFound(err) || IsUnknownKind(err):
 			continue
 		case err != nil:
-			return result, newServerError(describeKindAndName(object), err)
+			return result, NewServerError(describeKindAndName(object), err)
 		}
 		result.Deleted = append(result.Deleted, object)
 		report.OrQuiet(a.Progress).Done(describeKindAndName(object) + " deleted")
@@ -97,7 +97,7 @@ func (a *Uninstall) Run(ctx context.Context) (*UninstallResult, error) {
 		return result, err
 	}
 
-	return result, a.Wait.pollUntilDone(ctx, fmt.Sprintf("installation in namespace %q", installation.systemNamespace()), a.Progress, func(ctx context.Context) (waitOutcome, error) {
+	return result, a.Wait.Poll(ctx, fmt.Sprintf("installation in namespace %q", installation.systemNamespace()), a.Progress, func(ctx context.Context) (Outcome, error) {
 		return allDeletedWaitOutcome(ctx, a.Client, result.Deleted)
 	})
 }
@@ -110,7 +110,7 @@ func (a *Uninstall) listPullSecretAccess(ctx context.Context) ([]*unstructured.U
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: kind + "List"})
 		if err := a.Client.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/name": pullSecretRole}); err != nil {
-			return nil, newServerError(strings.ToLower(kind)+"s", err)
+			return nil, NewServerError(strings.ToLower(kind)+"s", err)
 		}
 		for i := range list.Items {
 			found = append(found, &list.Items[i])
@@ -124,7 +124,7 @@ func (a *Uninstall) listPullSecretAccess(ctx context.Context) ([]*unstructured.U
 // still running. It returns the namespaces that the extensions were installed into.
 func (a *Uninstall) deleteExtensionsAndCatalogs(ctx context.Context) (namespaces []string, err error) {
 	extensions, err := (&ExtensionList{Client: a.Client}).Run(ctx)
-	if isUnknownKindError(err) {
+	if IsUnknownKind(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -202,23 +202,23 @@ func (a *Uninstall) uninstallExtensions(ctx context.Context, extensions []olmv1.
 }
 
 // allDeletedWaitOutcome reports which of the objects still exist.
-func allDeletedWaitOutcome(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) (waitOutcome, error) {
-	o := waitOutcome{done: true, advice: "see what holds it with 'kubectl get -o yaml': its finalizers, or for a namespace its conditions"}
+func allDeletedWaitOutcome(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) (Outcome, error) {
+	o := Outcome{Done: true, Advice: "see what holds it with 'kubectl get -o yaml': its finalizers, or for a namespace its conditions"}
 	for _, object := range objects {
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(object.GroupVersionKind())
 		err := c.Get(ctx, client.ObjectKeyFromObject(object), live)
 		switch {
-		case apierrors.IsNotFound(err) || isUnknownKindError(err):
+		case apierrors.IsNotFound(err) || IsUnknownKind(err):
 			continue
 		case err != nil:
-			return waitOutcome{}, err
+			return Outcome{}, err
 		}
 
 		detail := describeDeletion(live)
-		o.done = false
-		o.pending = describeKindAndName(object) + " " + detail
-		o.parts = append(o.parts, report.Part{Name: describeKindAndName(object), State: report.StateCurrent, Detail: detail})
+		o.Done = false
+		o.Pending = describeKindAndName(object) + " " + detail
+		o.Parts = append(o.Parts, report.Part{Name: describeKindAndName(object), State: report.StateCurrent, Detail: detail})
 	}
 
 	return o, nil
@@ -283,7 +283,7 @@ func (a *Uninstall) listLeftovers(ctx context.Context, namespaces []string) ([]L
 	var crds metav1.PartialObjectMetadataList
 	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
 	if err := a.Client.List(ctx, &crds); err != nil {
-		return nil, newServerError("customresourcedefinitions", err)
+		return nil, NewServerError("customresourcedefinitions", err)
 	}
 
 	var platformCRDs, ownCRDs, keptCRDs []string

@@ -24,23 +24,24 @@ type Wait struct {
 	Clock clock.WithTicker
 }
 
-// waitOutcome is the result of one poll.
-type waitOutcome struct {
-	parts []report.Part
-	// done means that the awaited state is reached.
-	done bool
-	// failed is the reason why the state will not be reached without intervention. It is
+// Outcome is the result of one poll.
+type Outcome struct {
+	// Parts are the parts of the operation, for display.
+	Parts []report.Part
+	// Done means that the awaited state is reached.
+	Done bool
+	// Failed is the reason why the state will not be reached without intervention. It is
 	// nil otherwise.
-	failed error
-	// pending describes what is still missing.
-	pending string
-	// advice is what to do after a timeout.
-	advice string
+	Failed error
+	// Pending describes what is still missing.
+	Pending string
+	// Advice is what to do after a timeout.
+	Advice string
 }
 
-// pollUntilDone polls until the outcome is done or failed, the timeout expires, or the
-// context ends. It retries a poll that could not reach the server.
-func (w *Wait) pollUntilDone(ctx context.Context, object string, progress report.Progress, poll func(context.Context) (waitOutcome, error)) error {
+// Poll polls until the outcome is done or failed, the timeout expires, or the context ends. It
+// retries a poll that could not reach the server.
+func (w *Wait) Poll(ctx context.Context, object string, progress report.Progress, poll func(context.Context) (Outcome, error)) error {
 	c := w.Clock
 	if c == nil {
 		c = clock.RealClock{}
@@ -56,33 +57,33 @@ func (w *Wait) pollUntilDone(ctx context.Context, object string, progress report
 	ticker := c.NewTicker(pollInterval)
 	defer ticker.Stop()
 
-	var last waitOutcome
+	var last Outcome
 	for {
 		outcome, err := poll(ctx)
 		switch {
 		case err != nil && !isTransientError(err):
-			return newServerError(object, err)
+			return NewServerError(object, err)
 		case err != nil:
-			if last.pending != err.Error() {
+			if last.Pending != err.Error() {
 				report.OrQuiet(progress).Warn(object + ": retrying: " + err.Error())
 			}
-			last.pending = err.Error()
+			last.Pending = err.Error()
 		default:
 			last = outcome
-			report.OrQuiet(progress).Parts(outcome.parts)
+			report.OrQuiet(progress).Parts(outcome.Parts)
 		}
 
-		if err == nil && outcome.failed != nil {
-			return &report.Error{Object: object, Err: outcome.failed, Advice: outcome.advice}
+		if err == nil && outcome.Failed != nil {
+			return &report.Error{Object: object, Err: outcome.Failed, Advice: outcome.Advice}
 		}
-		if err == nil && outcome.done {
+		if err == nil && outcome.Done {
 			return nil
 		}
 
 		select {
 		case <-ticker.C():
 		case <-deadline:
-			return &report.Error{Object: object, Err: fmt.Errorf("%w after %s: %s", ErrTimeout, w.Timeout, last.pending), Advice: last.advice}
+			return &report.Error{Object: object, Err: fmt.Errorf("%w after %s: %s", ErrTimeout, w.Timeout, last.Pending), Advice: last.Advice}
 		case <-ctx.Done():
 			return &report.Error{Object: object, Err: fmt.Errorf("no longer waiting: %w", ctx.Err()), Advice: "the cluster continues with it"}
 		}
@@ -95,7 +96,7 @@ var ErrTimeout = errors.New("timed out")
 // isTransientError reports whether a poll is worth retrying: the server is busy or
 // unreachable.
 func isTransientError(err error) bool {
-	if isUnknownKindError(err) {
+	if IsUnknownKind(err) {
 		return false
 	}
 

@@ -26,14 +26,14 @@ type outcomeSequence struct {
 	calls    int
 }
 
-func (l *outcomeSequence) next(context.Context) (waitOutcome, error) {
+func (l *outcomeSequence) next(context.Context) (Outcome, error) {
 	next := l.outcomes[min(l.calls, len(l.outcomes)-1)]
 	l.calls++
 	l.clock.Step(l.step)
 	if err, ok := next.(error); ok {
-		return waitOutcome{}, err
+		return Outcome{}, err
 	}
-	return next.(waitOutcome), nil
+	return next.(Outcome), nil
 }
 
 // warningRecorder records warnings.
@@ -54,12 +54,12 @@ func TestWait(t *testing.T) {
 		seen     int
 		warnings int
 	}{
-		"done at once":  {outcomes: []any{waitOutcome{done: true}}, step: pollInterval, seen: 1},
-		"done later":    {outcomes: []any{waitOutcome{pending: "x"}, waitOutcome{pending: "y"}, waitOutcome{done: true}}, step: pollInterval, seen: 3},
-		"failed":        {outcomes: []any{waitOutcome{}, waitOutcome{failed: errors.New("no"), advice: "do"}}, step: pollInterval, want: `thing "a": no`, advice: "do", seen: 2},
-		"time is up":    {outcomes: []any{waitOutcome{pending: "the cat", advice: "feed it"}}, step: time.Hour, want: `thing "a": timed out after 1m0s: the cat`, advice: "feed it", seen: 1},
-		"it vanished":   {outcomes: []any{waitOutcome{}, apierrors.NewNotFound(resource, "a")}, step: pollInterval, want: "not found", advice: "create the missing object first", seen: 2},
-		"server errors": {outcomes: []any{errors.New("connection refused"), errors.New("connection refused"), apierrors.NewTooManyRequests("busy", 1), waitOutcome{done: true}}, step: pollInterval, seen: 4, warnings: 2},
+		"done at once":  {outcomes: []any{Outcome{Done: true}}, step: pollInterval, seen: 1},
+		"done later":    {outcomes: []any{Outcome{Pending: "x"}, Outcome{Pending: "y"}, Outcome{Done: true}}, step: pollInterval, seen: 3},
+		"failed":        {outcomes: []any{Outcome{}, Outcome{Failed: errors.New("no"), Advice: "do"}}, step: pollInterval, want: `thing "a": no`, advice: "do", seen: 2},
+		"time is up":    {outcomes: []any{Outcome{Pending: "the cat", Advice: "feed it"}}, step: time.Hour, want: `thing "a": timed out after 1m0s: the cat`, advice: "feed it", seen: 1},
+		"it vanished":   {outcomes: []any{Outcome{}, apierrors.NewNotFound(resource, "a")}, step: pollInterval, want: "not found", advice: "create the missing object first", seen: 2},
+		"server errors": {outcomes: []any{errors.New("connection refused"), errors.New("connection refused"), apierrors.NewTooManyRequests("busy", 1), Outcome{Done: true}}, step: pollInterval, seen: 4, warnings: 2},
 	}
 
 	for name, c := range cases {
@@ -68,7 +68,7 @@ func TestWait(t *testing.T) {
 			l := &outcomeSequence{clock: clock, step: c.step, outcomes: c.outcomes}
 			recorder := &warningRecorder{}
 			wait := &Wait{Timeout: time.Minute, Clock: clock}
-			err := wait.pollUntilDone(t.Context(), `thing "a"`, recorder, l.next)
+			err := wait.Poll(t.Context(), `thing "a"`, recorder, l.next)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -87,9 +87,9 @@ func TestWait(t *testing.T) {
 
 func TestWaitContextCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := (&Wait{}).pollUntilDone(ctx, "thing", nil, func(context.Context) (waitOutcome, error) {
+	err := (&Wait{}).Poll(ctx, "thing", nil, func(context.Context) (Outcome, error) {
 		cancel()
-		return waitOutcome{}, nil
+		return Outcome{}, nil
 	})
 	if !errors.Is(err, context.Canceled) || report.AdviceOf(err) != "the cluster continues with it" {
 		t.Errorf("error %v, advice %q", err, report.AdviceOf(err))
@@ -170,13 +170,13 @@ func TestExtensionWaitOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := extensionWaitOutcome(&c.state, 2)
 			failed := ""
-			if got.failed != nil {
-				failed = got.failed.Error()
+			if got.Failed != nil {
+				failed = got.Failed.Error()
 			}
-			if got.done != c.done || failed != c.failed || got.pending != c.pending || !strings.Contains(got.advice, c.advice) {
+			if got.Done != c.done || failed != c.failed || got.Pending != c.pending || !strings.Contains(got.Advice, c.advice) {
 				t.Errorf("got %+v", got)
 			}
-			if diff := cmp.Diff(c.parts, got.parts); diff != "" {
+			if diff := cmp.Diff(c.parts, got.Parts); diff != "" {
 				t.Errorf("parts (-want +got):\n%s", diff)
 			}
 		})
@@ -219,7 +219,7 @@ func TestSetPhaseStates(t *testing.T) {
 
 func TestNewServerError(t *testing.T) {
 	resource := schema.GroupResource{Group: "olm.operatorframework.io", Resource: "clustercatalogs"}
-	if newServerError("x", nil) != nil {
+	if NewServerError("x", nil) != nil {
 		t.Error("got an error for nil, want nil")
 	}
 
@@ -238,7 +238,7 @@ func TestNewServerError(t *testing.T) {
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := newServerError("thing", c.err)
+			err := NewServerError("thing", c.err)
 			if !errors.Is(err, c.err) || !strings.HasPrefix(err.Error(), "thing: ") || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v", err)
 			}
