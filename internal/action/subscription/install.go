@@ -1,0 +1,383 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
+	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+)
+
+// Install subscribes to a package.
+type Install struct {
+	Client   client.Client
+	Progress report.Progress
+
+	// Package is the name of the package.
+	Package string
+	// Name is the name of the Subscription. Empty means the name of the package.
+	Name string
+	// Namespace is the namespace of the Subscription and the operator.
+	Namespace string
+	// CreateNamespace creates the namespace if it does not exist.
+	CreateNamespace bool
+	// Catalog is the catalog, as NAME or NAMESPACE/NAME. Empty means the only one with the package.
+	Catalog string
+	// Channel is the channel. Empty means the default channel of the package.
+	Channel string
+	// StartingCSV is the version to install first. Empty means the newest one.
+	StartingCSV string
+	// Manual makes every install and upgrade wait for an approval.
+	Manual bool
+	// WatchNamespaces are the namespaces that the operator watches. Empty means all namespaces if
+	// the operator supports that, and otherwise its own. They are set in the OperatorGroup, and
+	// must be empty if the namespace has one already.
+	WatchNamespaces []string
+	// Wait, if not nil, makes Run wait until the operator runs.
+	Wait *action.Wait
+}
+
+func (a *Install) subscriptionName() string {
+	if a.Name != "" {
+		return a.Name
+	}
+	return a.Package
+}
+
+func (a *Install) describeTarget() string { return describeSubscription(a.Namespace, a.subscriptionName()) }
+
+// Objects returns the objects that Run creates, in order: the namespace if it is missing, the
+// OperatorGroup if the namespace has none, and the Subscription last. It reads the package and the
+// OperatorGroups from the cluster, and writes nothing.
+func (a *Install) Objects(ctx context.Context) ([]client.Object, error) {
+	exists, err := a.checkNamespace(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	pkg, err := a.findPackage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	channel, err := a.findChannel(pkg)
+	if err != nil {
+		return nil, err
+	}
+
+	var objects []client.Object
+	if !exists {
+		objects = append(objects, &corev1.Namespace{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: a.Namespace},
+		})
+	}
+
+	var groups operatorsv1.OperatorGroupList
+	if err := a.Client.List(ctx, &groups, client.InNamespace(a.Namespace)); err != nil {
+		return nil, action.NewServerError("operatorgroups of namespace "+a.Namespace, err)
+	}
+
+	group, err := a.decideGroup(groups.Items, channel)
+	if err != nil {
+		return nil, &report.Error{Object: a.describeTarget(), Err: err, Advice: groupAdvice(a.Namespace)}
+	}
+	if group != nil {
+		objects = append(objects, group)
+	}
+
+	return append(objects, a.newSubscription(pkg, channel)), nil
+}
+
+func groupAdvice(namespace string) string {
+	return fmt.Sprintf("choose another namespace with --namespace, or see the OperatorGroup with 'kubectl get operatorgroups -n %s -o yaml'", namespace)
+}
+
+// checkNamespace reports whether the namespace exists. A missing one is an error unless it is to
+// be created.
+func (a *Install) checkNamespace(ctx context.Context) (bool, error) {
+	object := fmt.Sprintf("namespace %q", a.Namespace)
+	err := a.Client.Get(ctx, client.ObjectKey{Name: a.Namespace}, &corev1.Namespace{})
+	switch {
+	case err == nil, apierrors.IsForbidden(err): // The user of one namespace may not read it, but may install.
+		return true, nil
+	case !apierrors.IsNotFound(err):
+		return false, action.NewServerError(object, err)
+	case !a.CreateNamespace:
+		return false, &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "create it, add --create-namespace, or choose another with --namespace"}
+	}
+	return false, nil
+}
+
+// findPackage returns the package in the catalog that is chosen.
+func (a *Install) findPackage(ctx context.Context) (*packagesv1.PackageManifest, error) {
+	object := fmt.Sprintf("package %q", a.Package)
+	found, err := listPackages(ctx, a.Client, a.Namespace, a.Package)
+	if err != nil {
+		e := action.NewServerError("packagemanifests", err)
+		if action.IsUnknownKind(err) {
+			e = &report.Error{Object: object, Err: &report.Reworded{Text: "the cluster does not serve the packages of its catalogs", Cause: err},
+				Advice: "run package-server, which 'mainstay install --with classic' deploys"}
+		}
+		return nil, e
+	}
+
+	matching := slices.DeleteFunc(slices.Clone(found), func(p packagesv1.PackageManifest) bool { return !a.isChosenCatalog(&p) })
+	switch {
+	case len(matching) == 1:
+		return &matching[0], nil
+	case len(found) == 0:
+		return nil, &report.Error{Object: object, Err: fmt.Errorf("no catalog that namespace %s sees contains it", a.Namespace),
+			Advice: "correct the name: 'kubectl get packagemanifests -n " + a.Namespace + "' lists the packages"}
+	case len(matching) == 0:
+		return nil, &report.Error{Object: object, Err: fmt.Errorf("catalog %s does not contain it", a.Catalog),
+			Advice: "choose another with --catalog: " + strings.Join(catalogNames(found), ", ")}
+	default:
+		return nil, &report.Error{Object: object, Err: errors.New("several catalogs contain it"),
+			Advice: "choose one with --catalog: " + strings.Join(catalogNames(matching), ", ")}
+	}
+}
+
+// isChosenCatalog reports whether a package is in the catalog that is chosen.
+func (a *Install) isChosenCatalog(p *packagesv1.PackageManifest) bool {
+	return a.Catalog == "" || a.Catalog == p.Status.CatalogSource || a.Catalog == p.Status.CatalogSourceNamespace+"/"+p.Status.CatalogSource
+}
+
+func catalogNames(packages []packagesv1.PackageManifest) []string {
+	var names []string
+	for i := range packages {
+		names = append(names, packages[i].Status.CatalogSourceNamespace+"/"+packages[i].Status.CatalogSource)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func channelNames(p *packagesv1.PackageManifest) []string {
+	var names []string
+	for i := range p.Status.Channels {
+		names = append(names, p.Status.Channels[i].Name)
+	}
+	return names
+}
+
+// findChannel returns the channel that is chosen. The version to start with must be one of its
+// entries.
+func (a *Install) findChannel(p *packagesv1.PackageManifest) (*packagesv1.PackageChannel, error) {
+	name := a.Channel
+	if name == "" {
+		name = p.Status.DefaultChannel
+	}
+
+	channel, err := channelOf(p, name)
+	if err != nil {
+		return nil, err
+	}
+
+	isStart := func(e packagesv1.ChannelEntry) bool { return e.Name == a.StartingCSV }
+	if a.StartingCSV != "" && !slices.ContainsFunc(channel.Entries, isStart) {
+		return nil, &report.Error{Object: fmt.Sprintf("package %q", p.Name), Err: fmt.Errorf("channel %q does not contain %s", name, a.StartingCSV),
+			Advice: fmt.Sprintf("'mainstay subscription graph %s -n %s' lists the versions of each channel", p.Name, a.Namespace)}
+	}
+
+	return channel, nil
+}
+
+// channelOf returns a channel of a package.
+func channelOf(p *packagesv1.PackageManifest, name string) (*packagesv1.PackageChannel, error) {
+	for i := range p.Status.Channels {
+		if p.Status.Channels[i].Name == name {
+			return &p.Status.Channels[i], nil
+		}
+	}
+	return nil, &report.Error{Object: fmt.Sprintf("package %q", p.Name), Err: fmt.Errorf("it has no channel %q", name),
+		Advice: "choose one with --channel: " + strings.Join(channelNames(p), ", ")}
+}
+
+// decideGroup returns the OperatorGroup to create, or nil if the namespace has one. It returns an
+// error if an operator of the channel cannot run in the namespace.
+func (a *Install) decideGroup(groups []operatorsv1.OperatorGroup, channel *packagesv1.PackageChannel) (*operatorsv1.OperatorGroup, error) {
+	modes := supportedModes(channel)
+	switch {
+	case len(groups) > 1:
+		return nil, fmt.Errorf("namespace %s has %d OperatorGroups, but only one is allowed", a.Namespace, len(groups))
+	case len(groups) == 1 && len(a.WatchNamespaces) > 0:
+		return nil, fmt.Errorf("namespace %s has OperatorGroup %s, which states the watched namespaces already", a.Namespace, groups[0].Name)
+	case len(groups) == 1:
+		if mode := modeOf(&groups[0]); len(modes) > 0 && !slices.Contains(modes, mode) {
+			return nil, fmt.Errorf("OperatorGroup %s asks for install mode %s, but %s supports only %s", groups[0].Name, mode, channel.CurrentCSV, joinModes(modes))
+		}
+		return nil, nil
+	}
+
+	targets := a.WatchNamespaces
+	if len(targets) == 0 && len(modes) > 0 && !slices.Contains(modes, v1alpha1.InstallModeTypeAllNamespaces) {
+		targets = []string{a.Namespace}
+	}
+
+	group := &operatorsv1.OperatorGroup{
+		TypeMeta:   metav1.TypeMeta{APIVersion: operatorsv1.GroupVersion.String(), Kind: operatorsv1.OperatorGroupKind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.subscriptionName()},
+		Spec:       operatorsv1.OperatorGroupSpec{TargetNamespaces: targets},
+	}
+	if mode := modeOf(group); len(modes) > 0 && !slices.Contains(modes, mode) {
+		return nil, fmt.Errorf("watching %s needs install mode %s, but %s supports only %s", describeTargets(targets), mode, channel.CurrentCSV, joinModes(modes))
+	}
+
+	return group, nil
+}
+
+// modeOf returns the install mode that an OperatorGroup asks for.
+func modeOf(group *operatorsv1.OperatorGroup) v1alpha1.InstallModeType {
+	targets := group.Spec.TargetNamespaces
+	switch {
+	case len(targets) == 0 && group.Spec.Selector == nil:
+		return v1alpha1.InstallModeTypeAllNamespaces
+	case len(targets) == 1 && targets[0] == group.Namespace:
+		return v1alpha1.InstallModeTypeOwnNamespace
+	case len(targets) == 1:
+		return v1alpha1.InstallModeTypeSingleNamespace
+	default:
+		return v1alpha1.InstallModeTypeMultiNamespace
+	}
+}
+
+// supportedModes returns the install modes of the newest version of a channel.
+func supportedModes(channel *packagesv1.PackageChannel) []v1alpha1.InstallModeType {
+	var modes []v1alpha1.InstallModeType
+	for _, m := range channel.CurrentCSVDesc.InstallModes {
+		if m.Supported {
+			modes = append(modes, m.Type)
+		}
+	}
+	return modes
+}
+
+func joinModes(modes []v1alpha1.InstallModeType) string {
+	var names []string
+	for _, m := range modes {
+		names = append(names, string(m))
+	}
+	return strings.Join(names, ", ")
+}
+
+func describeTargets(targets []string) string {
+	if len(targets) == 0 {
+		return "all namespaces"
+	}
+	return "namespaces " + strings.Join(targets, ", ")
+}
+
+func (a *Install) newSubscription(p *packagesv1.PackageManifest, channel *packagesv1.PackageChannel) *v1alpha1.Subscription {
+	approval := v1alpha1.ApprovalAutomatic
+	if a.Manual {
+		approval = v1alpha1.ApprovalManual
+	}
+
+	return &v1alpha1.Subscription{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.SubscriptionKind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.subscriptionName()},
+		Spec: v1alpha1.SubscriptionSpec{
+			CatalogSource: p.Status.CatalogSource, CatalogSourceNamespace: p.Status.CatalogSourceNamespace, Package: a.Package,
+			Channel: channel.Name, StartingCSV: a.StartingCSV, InstallPlanApproval: approval,
+		},
+	}
+}
+
+// Run creates the objects and waits if requested. It returns the Subscription, also together with
+// an error of the wait.
+func (a *Install) Run(ctx context.Context) (*v1alpha1.Subscription, error) {
+	objects, err := a.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	sub := objects[len(objects)-1].(*v1alpha1.Subscription)
+	existing := &v1alpha1.Subscription{}
+	err = a.Client.Get(ctx, client.ObjectKeyFromObject(sub), existing)
+	if err == nil {
+		return nil, &report.Error{Object: a.describeTarget(), Err: errors.New("it exists already"),
+			Advice: fmt.Sprintf("change it with 'mainstay subscription upgrade %s -n %s', or choose another name with --name", sub.Name, sub.Namespace)}
+	}
+
+	for _, object := range objects {
+		text := fmt.Sprintf("%s %q", strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind), object.GetName())
+		if err := a.Client.Create(ctx, object); err != nil {
+			return nil, action.NewServerError(text, err)
+		}
+		report.OrQuiet(a.Progress).Done(text + " created")
+	}
+
+	if a.Wait == nil {
+		return sub, nil
+	}
+
+	return sub, waitUntilReady(ctx, a.Client, a.Wait, a.Progress, sub)
+}
+
+// waitUntilReady waits until the newest version of a Subscription runs, or a person must act.
+func waitUntilReady(ctx context.Context, c client.Client, wait *action.Wait, progress report.Progress, sub *v1alpha1.Subscription) error {
+	object := describeSubscription(sub.Namespace, sub.Name)
+	return wait.Poll(ctx, object, progress, func(ctx context.Context) (action.Outcome, error) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(sub), sub); err != nil {
+			return action.Outcome{}, err
+		}
+		facts, err := readFacts(ctx, c, sub)
+		if err != nil {
+			return action.Outcome{}, err
+		}
+		return waitOutcome(&facts), nil
+	})
+}
+
+// waitOutcome returns how far a Subscription is.
+func waitOutcome(f *Facts) action.Outcome {
+	v := assessFacts(f)
+	o := action.Outcome{Parts: progressParts(f, v), Done: v.state == StateReady, Pending: v.oneLineMessage()}
+	if len(v.advice) > 0 {
+		o.Advice = v.advice[0]
+	}
+	if v.state == StateAwaitingApproval || v.state == StateFailed && isFinal(f) {
+		o.Failed = errors.New(v.oneLineMessage())
+	}
+	return o
+}
+
+// isFinal reports whether a failure ends a wait. A catalog may still start, and OLM retries a
+// resolution and an operator whose requirements are not met.
+func isFinal(f *Facts) bool {
+	return f.Catalog != nil && isCatalogServing(f.Catalog) &&
+		(findCondition(f.Subscription, v1alpha1.SubscriptionResolutionFailed) != nil || f.Plan != nil && f.Plan.Status.Phase == v1alpha1.InstallPlanPhaseFailed)
+}
+
+// progressParts returns the parts of an installation for display.
+func progressParts(f *Facts, v *verdict) []report.Part {
+	isResolved := f.Plan != nil || f.CSV != nil
+	isPlanDone := f.CSV != nil && (f.Plan == nil || f.Plan.Status.Phase == v1alpha1.InstallPlanPhaseComplete)
+	done := []bool{isResolved, isPlanDone, v.state == StateReady}
+	parts := []report.Part{{Name: "resolve"}, {Name: "install plan"}, {Name: "operator"}}
+	current := false
+	for i := range parts {
+		switch {
+		case done[i]:
+			parts[i].State = report.StateDone
+		case current:
+			parts[i].State = report.StateWaiting
+		default:
+			current = true
+			parts[i].State, parts[i].Detail = report.StateCurrent, v.oneLineMessage()
+			if v.state == StateFailed || v.state == StateDegraded {
+				parts[i].State = report.StateFailed
+			}
+		}
+	}
+	return parts
+}

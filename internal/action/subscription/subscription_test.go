@@ -1,0 +1,310 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
+	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+// fixture is a namespace with the package kettle in a catalog. PackageManifests are objects of a
+// CRD here: the actions only read them, whoever serves them. The tests write the statuses that
+// the controllers of OLM Classic would write.
+type fixture struct {
+	*env.Fixture
+	namespace string
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
+		operatorsv1.AddToScheme, v1alpha1.AddToScheme, packagesv1.AddToScheme)}
+	f.namespace = f.NewNamespace("kettles-")
+	crd := newCRD("packagemanifests", "packages.operators.coreos.com", "PackageManifest")
+	f.Must(client.IgnoreAlreadyExists(f.Create(t.Context(), crd)))
+	f.Eventually("package kettle exists", func() error { return client.IgnoreAlreadyExists(f.Create(t.Context(), newPackage(f.namespace))) })
+	return f
+}
+
+// newCRD returns a CRD that accepts any fields.
+func newCRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.ToLower(kind), Kind: kind, ListKind: kind + "List"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
+			}}},
+		},
+	}
+}
+
+// newPackage returns a package whose operator supports all install modes but MultiNamespace.
+func newPackage(namespace string) *packagesv1.PackageManifest {
+	p := &packagesv1.PackageManifest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kettle"}}
+	p.Status.CatalogSource, p.Status.CatalogSourceNamespace = "home", "olm"
+	p.Status.PackageName, p.Status.DefaultChannel = "kettle", "stable"
+	p.Status.Channels = []packagesv1.PackageChannel{
+		{Name: "beta", CurrentCSV: "kettle.v2.0.0", Entries: []packagesv1.ChannelEntry{{Name: "kettle.v2.0.0", Version: "2.0.0"}}},
+		{Name: "stable", CurrentCSV: "kettle.v1.1.0", Entries: []packagesv1.ChannelEntry{{Name: "kettle.v1.1.0", Version: "1.1.0"}, {Name: "kettle.v1.0.0", Version: "1.0.0"}},
+			CurrentCSVDesc: packagesv1.CSVDescription{InstallModes: []v1alpha1.InstallMode{
+				{Type: v1alpha1.InstallModeTypeAllNamespaces}, {Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}, {Type: v1alpha1.InstallModeTypeSingleNamespace, Supported: true},
+			}}},
+	}
+	return p
+}
+
+func (f *fixture) install(edit func(*Install)) (*v1alpha1.Subscription, error) {
+	a := &Install{Client: f.Client, Package: "kettle", Namespace: f.namespace}
+	if edit != nil {
+		edit(a)
+	}
+	return a.Run(f.T.Context())
+}
+
+func TestInstallChoosesChannelAndGroup(t *testing.T) {
+	f := newFixture(t)
+	sub, err := f.install(func(a *Install) { a.Manual = true })
+	f.Must(err)
+	if s := sub.Spec; s.Channel != "stable" || s.CatalogSource != "home" || s.CatalogSourceNamespace != "olm" || s.InstallPlanApproval != v1alpha1.ApprovalManual {
+		t.Errorf("the Subscription is %+v", s)
+	}
+
+	group := &operatorsv1.OperatorGroup{}
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "kettle"}, group))
+	if targets := group.Spec.TargetNamespaces; len(targets) != 1 || targets[0] != f.namespace {
+		t.Errorf("the operator does not support all namespaces, but the OperatorGroup targets %v", targets)
+	}
+
+	_, err = f.install(nil)
+	if err == nil || !strings.Contains(err.Error(), "it exists already") || !strings.Contains(report.AdviceOf(err), "mainstay subscription upgrade kettle") {
+		t.Errorf("the second installation: %v", err)
+	}
+}
+
+func TestInstallRefusesBeforeItCreatesAnything(t *testing.T) {
+	f := newFixture(t)
+	for _, tc := range []struct {
+		name, want, advice string
+		edit               func(*Install)
+	}{
+		{"package", "no catalog", "kubectl get packagemanifests", func(a *Install) { a.Package = "kettel" }},
+		{"channel", `no channel "stabel"`, "beta, stable", func(a *Install) { a.Channel = "stabel" }},
+		{"version", "does not contain kettle.v3.0.0", "mainstay subscription graph", func(a *Install) { a.StartingCSV = "kettle.v3.0.0" }},
+		{"catalog", "catalog other does not contain it", "olm/home", func(a *Install) { a.Catalog = "other" }},
+		{"namespace", "not found", "--create-namespace", func(a *Install) { a.Namespace = f.namespace + "-x" }},
+		{"mode", "needs install mode MultiNamespace", "choose another namespace", func(a *Install) { a.WatchNamespaces = []string{"a", "b"} }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := f.install(tc.edit)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(report.AdviceOf(err), tc.advice) {
+				t.Errorf("error %v, advice %q", err, report.AdviceOf(err))
+			}
+		})
+	}
+
+	var subs v1alpha1.SubscriptionList
+	var groups operatorsv1.OperatorGroupList
+	f.Must(errors.Join(f.List(t.Context(), &subs, client.InNamespace(f.namespace)), f.List(t.Context(), &groups, client.InNamespace(f.namespace))))
+	if len(subs.Items)+len(groups.Items) > 0 {
+		t.Errorf("refused installations left %d Subscriptions and %d OperatorGroups", len(subs.Items), len(groups.Items))
+	}
+}
+
+// setPlan creates the InstallPlan of a Subscription in a phase.
+func (f *fixture) setPlan(sub *v1alpha1.Subscription, phase v1alpha1.InstallPlanPhase) *v1alpha1.InstallPlan {
+	f.T.Helper()
+	ctx := f.T.Context()
+	plan := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "install-abcde"},
+		Spec: v1alpha1.InstallPlanSpec{Approval: v1alpha1.ApprovalManual, ClusterServiceVersionNames: []string{"kettle.v1.1.0"}}}
+	f.Must(f.Create(ctx, plan))
+	plan.Status = v1alpha1.InstallPlanStatus{Phase: phase, CatalogSources: []string{}, Plan: []*v1alpha1.Step{
+		{Resolving: "kettle.v1.1.0", Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Kind: "CustomResourceDefinition", Name: "kettles.example.com"}},
+		{Resolving: "kettle.v1.1.0", Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Kind: "ClusterRole", Name: "kettle"}},
+	}}
+	f.Must(f.Status().Update(ctx, plan))
+	sub.Status = v1alpha1.SubscriptionStatus{
+		State: v1alpha1.SubscriptionStateUpgradePending, CurrentCSV: "kettle.v1.1.0", LastUpdated: metav1.Now(),
+		InstallPlanRef: &corev1.ObjectReference{Namespace: f.namespace, Name: plan.Name},
+	}
+	f.Must(f.Status().Update(ctx, sub))
+	return plan
+}
+
+// createCatalog creates the catalog of the package, which is served.
+func (f *fixture) createCatalog() {
+	f.T.Helper()
+	f.EnsureNamespace("olm")
+	catalog := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: "olm", Name: "home"}, Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: "home:50051"}}
+	f.Must(client.IgnoreAlreadyExists(f.Create(f.T.Context(), catalog)))
+	f.Must(f.Get(f.T.Context(), client.ObjectKeyFromObject(catalog), catalog))
+	catalog.Status.GRPCConnectionState = &v1alpha1.GRPCConnectionState{LastObservedState: "READY"}
+	f.Must(f.Status().Update(f.T.Context(), catalog))
+}
+
+func TestApproveShowsThePlanAndApprovesIt(t *testing.T) {
+	f := newFixture(t)
+	f.createCatalog()
+	sub, err := f.install(nil)
+	f.Must(err)
+
+	approve := &Approve{Client: f.Client, Namespace: f.namespace, Name: "kettle"}
+	if _, err := approve.Preview(t.Context()); err == nil || !strings.Contains(err.Error(), "no InstallPlan waits") {
+		t.Errorf("without a plan: %v", err)
+	}
+
+	plan := f.setPlan(sub, v1alpha1.InstallPlanPhaseRequiresApproval)
+	summaries, err := (&List{Client: f.Client, Namespace: f.namespace}).Run(t.Context())
+	f.Must(err)
+	if len(summaries) != 1 || summaries[0].State != StateAwaitingApproval {
+		t.Errorf("the list is %+v", summaries)
+	}
+
+	shown, err := approve.Preview(t.Context())
+	f.Must(err)
+	if len(shown.CRDs) != 1 || len(shown.Objects) != 1 || shown.Objects[0] != (KindCount{"ClusterRole", 1}) || shown.Operators[0] != "kettle.v1.1.0" {
+		t.Errorf("the plan is %+v", shown)
+	}
+
+	// A plan that changes while a person reads it is not approved.
+	changed := plan.DeepCopy()
+	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(plan), changed))
+	changed.Spec.ClusterServiceVersionNames = []string{"kettle.v9.0.0"}
+	f.Must(f.Update(t.Context(), changed))
+	if _, err := approve.Run(t.Context(), shown); !apierrors.IsConflict(err) {
+		t.Errorf("a plan that changed was approved: %v", err)
+	}
+
+	shown, err = approve.Preview(t.Context())
+	f.Must(err)
+	_, err = approve.Run(t.Context(), shown)
+	f.Must(err)
+	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(plan), plan))
+	if !plan.Spec.Approved {
+		t.Error("the plan is not approved")
+	}
+}
+
+func TestUpgradeChecksTheChannel(t *testing.T) {
+	f := newFixture(t)
+	_, err := f.install(nil)
+	f.Must(err)
+	upgrade := func(channel string) (bool, error) {
+		_, changed, err := (&Upgrade{Client: f.Client, Namespace: f.namespace, Name: "kettle", Channel: channel}).Run(t.Context())
+		return changed, err
+	}
+	if _, err := upgrade("betta"); err == nil || !strings.Contains(report.AdviceOf(err), "beta, stable") {
+		t.Errorf("an unknown channel: %v", err)
+	}
+	for channel, want := range map[string]bool{"stable": false} {
+		if changed, err := upgrade(channel); err != nil || changed != want {
+			t.Errorf("channel %s: changed %v, %v", channel, changed, err)
+		}
+	}
+	if changed, err := upgrade("beta"); err != nil || !changed {
+		t.Errorf("channel beta: changed %v, %v", changed, err)
+	}
+
+	versions, err := (&Graph{Client: f.Client, Namespace: f.namespace, Name: "kettle"}).Run(t.Context())
+	f.Must(err)
+	if len(versions.Channels) != 2 || !versions.Channels[0].Subscribed || !versions.Channels[1].Default || !versions.Channels[1].Versions[0].Head {
+		t.Errorf("the versions are %+v", versions)
+	}
+}
+
+func TestUninstallKeepsCustomResources(t *testing.T) {
+	f := newFixture(t)
+	ctx := t.Context()
+	crd := newCRD("pots", "kettles.example.com", "Pot")
+	f.Must(f.Create(ctx, crd))
+	pot := &unstructured.Unstructured{}
+	pot.SetAPIVersion("kettles.example.com/v1")
+	pot.SetKind("Pot")
+	pot.SetNamespace(f.namespace)
+	pot.SetName("mine")
+	f.Eventually("a Pot exists", func() error { return f.Create(ctx, pot.DeepCopy()) })
+
+	sub, err := f.install(nil)
+	f.Must(err)
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle.v1.1.0"}}
+	csv.Spec.InstallStrategy = v1alpha1.NamedInstallStrategy{StrategyName: v1alpha1.InstallStrategyDeployment, StrategySpec: v1alpha1.StrategyDetailsDeployment{DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{}}}
+	csv.Spec.DisplayName = "Kettle"
+	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: crd.Name, Version: "v1", Kind: "Pot"}}
+	f.Must(f.Create(ctx, csv))
+	sub.Status = v1alpha1.SubscriptionStatus{InstalledCSV: csv.Name, CurrentCSV: csv.Name, LastUpdated: metav1.Now()}
+	f.Must(f.Status().Update(ctx, sub))
+
+	uninstall := &Uninstall{Client: f.Client, Namespace: f.namespace, Name: "kettle", DeleteCRDs: true}
+	removal, err := uninstall.Preview(ctx)
+	f.Must(err)
+	if removal.CustomResources() != 1 || removal.CSV == nil || removal.CRDs[0].Namespaces[0] != f.namespace {
+		t.Errorf("the preview is %+v", removal)
+	}
+	if err := uninstall.Run(ctx, removal); !errors.Is(err, action.ErrCustomResources) {
+		t.Errorf("custom resources would be lost: %v", err)
+	}
+	f.Must(f.Get(ctx, client.ObjectKeyFromObject(sub), sub))
+
+	uninstall.DeleteCRDs, uninstall.Wait = false, &action.Wait{}
+	f.Must(uninstall.Run(ctx, removal))
+	for _, object := range []client.Object{sub, csv} {
+		if err := f.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			t.Errorf("%T still exists: %v", object, err)
+		}
+	}
+	f.Must(f.Get(ctx, client.ObjectKeyFromObject(pot), pot))
+}
+
+func TestStatusShowsTheOperator(t *testing.T) {
+	f := newFixture(t)
+	f.createCatalog()
+	sub, err := f.install(nil)
+	f.Must(err)
+	f.setPlan(sub, v1alpha1.InstallPlanPhaseInstalling)
+	tree, err := (&Status{Client: f.Client, Namespace: f.namespace, Name: "kettle"}).Run(t.Context())
+	f.Must(err)
+	if tree.State != StateInstalling || tree.Plan == nil || tree.Plan.Steps != 2 || tree.Catalog != "olm/home" || tree.Operator != nil {
+		t.Errorf("the status is %+v", tree)
+	}
+
+	e, err := (&Explain{Client: f.Client, Namespace: f.namespace, Name: "kettle"}).Run(t.Context())
+	f.Must(err)
+	if !strings.Contains(e.Summary, "install-abcde") {
+		t.Errorf("the explanation is %+v", e)
+	}
+}
+
+// A Subscription is found by the name of its package if no other name matches.
+func TestNamesOfPackagesAreAccepted(t *testing.T) {
+	f := newFixture(t)
+	_, err := f.install(func(a *Install) { a.Name = "my-kettle" })
+	f.Must(err)
+	sub, err := getSubscription(context.Background(), f.Client, f.namespace, "kettle")
+	if err != nil || sub.Name != "my-kettle" {
+		t.Errorf("found %v, %v", sub, err)
+	}
+	_, err = getSubscription(context.Background(), f.Client, f.namespace, "pot")
+	if err == nil || !strings.Contains(report.AdviceOf(err), "mainstay subscription list -n "+f.namespace) {
+		t.Errorf("an unknown name: %v", err)
+	}
+}

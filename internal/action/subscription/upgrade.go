@@ -1,0 +1,70 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+)
+
+// Upgrade changes what a Subscription follows.
+type Upgrade struct {
+	Client   client.Client
+	Progress report.Progress
+
+	// Namespace and Name identify the Subscription. Name may also be the name of its package.
+	Namespace, Name string
+	// Channel is the new channel. Empty keeps it.
+	Channel string
+	// Approval is the new approval of upgrades. Empty keeps it.
+	Approval v1alpha1.Approval
+	// Wait, if not nil, makes Run wait until the newest version runs.
+	Wait *action.Wait
+}
+
+// Run changes the Subscription and waits if requested. It returns the current Subscription and
+// whether it was changed, also together with an error of the wait.
+func (a *Upgrade) Run(ctx context.Context) (sub *v1alpha1.Subscription, changed bool, err error) {
+	if a.Channel == "" && a.Approval == "" {
+		return nil, false, &report.Error{Object: describeSubscription(a.Namespace, a.Name), Err: errors.New("nothing to change"),
+			Advice: "specify --channel or --approval; upgrades within the channel happen automatically, or once 'mainstay subscription approve' approves them"}
+	}
+
+	sub, err = getSubscription(ctx, a.Client, a.Namespace, a.Name)
+	if err != nil {
+		return nil, false, err
+	}
+
+	object := describeSubscription(a.Namespace, sub.Name)
+	facts, err := readFacts(ctx, a.Client, sub)
+	if err != nil {
+		return nil, false, action.NewServerError(object, err)
+	}
+	if a.Channel != "" && facts.Package != nil {
+		if _, err := channelOf(facts.Package, a.Channel); err != nil {
+			return nil, false, err
+		}
+	}
+
+	before := sub.DeepCopy()
+	if a.Channel != "" {
+		sub.Spec.Channel = a.Channel
+	}
+	if a.Approval != "" {
+		sub.Spec.InstallPlanApproval = a.Approval
+	}
+	if err := a.Client.Patch(ctx, sub, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return nil, false, action.NewServerError(object, err)
+	}
+
+	changed = sub.Generation != before.Generation
+	if a.Wait == nil {
+		return sub, changed, nil
+	}
+
+	return sub, changed, waitUntilReady(ctx, a.Client, a.Wait, a.Progress, sub)
+}
