@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,8 +72,27 @@ const (
 	retrievalJob      = "job"
 )
 
-func (o *options) addClusterVersionFlags(flags *pflag.FlagSet) {
-	c := &o.cluster
+func newClusterVersionServer() server {
+	c := &clusterOptions{}
+	return server{
+		name:  "cluster-version-operator",
+		short: "Reconcile the cluster to its release",
+		long: `cluster-version-operator reconciles the cluster to the release in its ClusterVersion. It verifies and
+retrieves the release image, checks the preconditions of the update, and applies the manifests of the
+release in order.
+
+It installs the CRDs of ClusterVersion and ClusterOperator if the cluster does not have them. The
+ClusterVersion itself is created with 'mainstay cluster init'. Without a ClusterVersion, nothing is
+applied.`,
+		example:        "  mainstay run cluster-version-operator --release-image registry.example.com/platform@sha256:...",
+		metricsAddress: "0.0.0.0:9099",
+		addFlags:       c.addFlags,
+		setup:          c.setupClusterVersion,
+	}
+}
+
+func (c *clusterOptions) addFlags(o *options, cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringVar(&c.releaseImage, "release-image", "", "pull spec of the release that contains this program; for a program outside of a release, the initial release of the cluster")
 	flags.StringVar(&c.payloadDir, "payload-dir", os.Getenv("PAYLOAD_OVERRIDE"), "directory with the manifests of that release (default: $PAYLOAD_OVERRIDE, else / inside a release image, else the release image is pulled)")
 	flags.StringVar(&c.updateService, "update-service", "", "URL of the update service, which overrides the one in the ClusterVersion")
@@ -91,37 +111,30 @@ func (o *options) addClusterVersionFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.retrieval, "retrieval", retrievalRegistry, "how releases are retrieved: registry (pulled by this program) or job (copied by a Job that runs the release image on this node, so that the container runtime pulls it)")
 	flags.StringVar(&c.retrievalDir, "retrieval-dir", retrieval.DefaultDir, "with --retrieval=job, directory of the node to which Jobs copy releases; it must be mounted at the same path in this container")
 	flags.StringVar(&c.node, "node", os.Getenv("NODE_NAME"), "with --retrieval=job, name of the node that this program runs on (default: $NODE_NAME)")
-	namespace := flags.Lookup("system-namespace")
-	namespace.DefValue = defaultClusterVersionNamespace
-	if own := os.Getenv("CVO_NAMESPACE"); own != "" {
-		namespace.DefValue = own
-	}
-
-	o.systemNamespace = namespace.DefValue
-	o.tuneManager = o.tuneClusterVersion
+	setFlagDefault(cmd, "system-namespace", cmp.Or(os.Getenv("CVO_NAMESPACE"), defaultClusterVersionNamespace))
+	o.tuneManager = c.tuneManager
 }
 
-// tuneClusterVersion sets the manager options of cluster-version-operator: lease durations that tolerate the
+// tuneManager sets the manager options of cluster-version-operator: lease durations that tolerate the
 // replacement of an API server, and the authorization of metrics clients.
-func (o *options) tuneClusterVersion(m *ctrl.Options) {
+func (c *clusterOptions) tuneManager(m *ctrl.Options) {
 	m.LeaseDuration, m.RenewDeadline, m.RetryPeriod = ptr.To(137*time.Second), ptr.To(107*time.Second), ptr.To(26*time.Second)
 	m.GracefulShutdownTimeout = ptr.To(2 * time.Minute)
-	if o.cluster.certFile != "" {
-		m.Metrics.CertDir, m.Metrics.CertName = filepath.Split(o.cluster.certFile)
-		m.Metrics.KeyName = o.cluster.keyFile
-		if key, err := filepath.Rel(m.Metrics.CertDir, o.cluster.keyFile); err == nil {
+	if c.certFile != "" {
+		m.Metrics.CertDir, m.Metrics.CertName = filepath.Split(c.certFile)
+		m.Metrics.KeyName = c.keyFile
+		if key, err := filepath.Rel(m.Metrics.CertDir, c.keyFile); err == nil {
 			m.Metrics.KeyName = key
 		}
 	}
 
-	if o.cluster.metricsCA != "" {
-		authorizeByCertificate(&m.Metrics, o.cluster.metricsCA)
+	if c.metricsCA != "" {
+		authorizeByCertificate(&m.Metrics, c.metricsCA)
 	}
 }
 
-func setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) error {
-	c := o.cluster
-	c.alwaysEnable = slices.DeleteFunc(slices.Clone(c.alwaysEnable), func(name string) bool { return name == "" })
+func (c *clusterOptions) setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) error {
+	c.alwaysEnable = slices.DeleteFunc(c.alwaysEnable, func(name string) bool { return name == "" })
 	for _, name := range c.alwaysEnable {
 		if name != "Ingress" {
 			return fmt.Errorf("--always-enable-capabilities: %q is not allowed, only Ingress", name)
@@ -158,7 +171,7 @@ func setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) erro
 	})
 }
 
-func (c clusterOptions) validateRetrieval() error {
+func (c *clusterOptions) validateRetrieval() error {
 	switch {
 	case c.retrieval == retrievalRegistry:
 		return nil
@@ -206,11 +219,8 @@ func preparePlatform(ctx context.Context, config *rest.Config, namespaces ...str
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}
 
-	for _, name := range namespaces {
-		err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("preparing the cluster: creating namespace %q: %w", name, err)
-		}
+	if err := createNamespaces(ctx, c, namespaces...); err != nil {
+		return fmt.Errorf("preparing the cluster: %w", err)
 	}
 
 	created, err := action.CreatePlatformKinds(ctx, c, true)
@@ -227,8 +237,20 @@ func preparePlatform(ctx context.Context, config *rest.Config, namespaces ...str
 	return nil
 }
 
+// createNamespaces creates the namespaces that do not exist.
+func createNamespaces(ctx context.Context, c client.Client, names ...string) error {
+	for _, name := range names {
+		err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating namespace %q: %w", name, err)
+		}
+	}
+
+	return nil
+}
+
 // newPrometheus returns the client of the Prometheus of the cluster, or nil if none is configured.
-func (c clusterOptions) newPrometheus(reader client.Reader) *updates.Prometheus {
+func (c *clusterOptions) newPrometheus(reader client.Reader) *updates.Prometheus {
 	if c.prometheus == "" {
 		return nil
 	}

@@ -40,13 +40,6 @@ func (m *marketplaceOptions) addFlags(o *options, cmd *cobra.Command) {
 	o.tuneManager = func(options *ctrl.Options) { marketplace.Tune(options, o.systemNamespace) }
 }
 
-// setFlagDefault changes the default of a common flag.
-func setFlagDefault(cmd *cobra.Command, name, value string) {
-	flag := cmd.Flags().Lookup(name)
-	flag.DefValue = value
-	_ = flag.Value.Set(value) // the value is valid
-}
-
 func (m *marketplaceOptions) setupMarketplace(_ context.Context, o *options, mgr ctrl.Manager) error {
 	configured := marketplace.Options{Namespace: o.systemNamespace, Release: m.releaseVersion, Program: o.program}
 	if m.defaultsDir != "" {

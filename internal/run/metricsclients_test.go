@@ -132,11 +132,11 @@ func TestResolveClusterIP(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	querier := clusterOptions{prometheus: "https://" + service.Name + ".default.svc:9091"}.newPrometheus(c)
+	querier := (&clusterOptions{prometheus: "https://" + service.Name + ".default.svc:9091"}).newPrometheus(c)
 	if got, err := querier.Dial(t.Context()); err != nil || got != service.Spec.ClusterIP+":9091" {
 		t.Errorf("the address is %q: %v", got, err)
 	}
-	if (clusterOptions{prometheus: "https://prometheus.example.com"}).newPrometheus(c).Dial != nil || (clusterOptions{}).newPrometheus(c) != nil {
+	if (&clusterOptions{prometheus: "https://prometheus.example.com"}).newPrometheus(c).Dial != nil || (&clusterOptions{}).newPrometheus(c) != nil {
 		t.Error("what is no Service, or nothing, is looked for in the cluster")
 	}
 }

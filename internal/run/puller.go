@@ -11,7 +11,7 @@ import (
 // credentials.
 func (o *options) newTenantPuller(mgr ctrl.Manager, limits image.Limits) (*pull.Puller, error) {
 	return pull.Setup(mgr, pull.Options{Images: image.Options{
-		RegistriesConf: o.registriesConf, PolicyFile: o.signaturePolicy, CADir: o.casDir, Limits: limits,
+		RegistriesConf: o.images.registriesConf, PolicyFile: o.images.signaturePolicy, CADir: o.images.casDir, Limits: limits,
 	}})
 }
 
@@ -19,8 +19,8 @@ func (o *options) newTenantPuller(mgr ctrl.Manager, limits image.Limits) (*pull.
 func (o *options) newPuller(mgr ctrl.Manager) (*pull.Puller, error) {
 	return pull.Setup(mgr, pull.Options{
 		Images: image.Options{
-			RegistriesConf: o.registriesConf, PolicyFile: o.signaturePolicy, CADir: o.casDir, AuthFile: o.authFile,
+			RegistriesConf: o.images.registriesConf, PolicyFile: o.images.signaturePolicy, CADir: o.images.casDir, AuthFile: o.images.authFile,
 		},
-		Secret: o.pullSecret,
+		Secret: o.images.pullSecret,
 	})
 }

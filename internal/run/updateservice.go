@@ -24,10 +24,11 @@ import (
 // common flags of the other servers.
 type updateServiceOptions struct {
 	options
-	service  updateservice.Options
-	keyrings []string
-	keys     []string
-	stores   []string
+	service         updateservice.Options
+	tlsCert, tlsKey string
+	keyrings        []string
+	keys            []string
+	stores          []string
 }
 
 func newUpdateServiceCommand() *cobra.Command {
@@ -75,7 +76,7 @@ func (u *updateServiceOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&u.keys, "key", nil, "file with a sigstore public key; only releases with a signature by this key are served; can be repeated to require all of them")
 	flags.StringArrayVar(&u.stores, "store", nil, "URL of a store with OpenPGP signatures, for example https://example.com/signatures or file:///directory; can be repeated")
 	flags.StringVar(&u.cacheDir, "cache-dir", defaultCacheDir(), "directory of the image metadata cache; it can be deleted while the service runs")
-	u.addImageFlags(flags)
+	u.images.addFlags(flags)
 	flags.IntVarP(&u.verbosity, "v", "v", 0, "log verbosity, 0 to 4")
 }
 
@@ -83,7 +84,7 @@ func (u *updateServiceOptions) runUpdateService(ctx context.Context) error {
 	u.service.Log = u.setupLogging()
 	u.service.CacheDir = u.cachePath("update-service")
 	u.service.Images = image.Options{
-		RegistriesConf: u.registriesConf, PolicyFile: u.signaturePolicy, CADir: u.casDir, AuthFile: u.authFile,
+		RegistriesConf: u.images.registriesConf, PolicyFile: u.images.signaturePolicy, CADir: u.images.casDir, AuthFile: u.images.authFile,
 	}
 	work, ctx := errgroup.WithContext(ctx)
 	if u.tlsCert != "" {

@@ -11,11 +11,11 @@ import (
 // machine-config-server does not start without a serving certificate, and names the missing flag.
 func TestNodeServerNeedsACertificate(t *testing.T) {
 	absent := filepath.Join(t.TempDir(), "tls.crt")
-	for want, o := range map[string]nodeOptions{
-		"--tls-cert: a serving certificate is required, unless HTTPS is disabled with --address 0": {server: nodeserver.Options{Address: ":22623"}},
-		"--tls-cert: open " + absent: {tlsCert: absent, tlsKey: absent, server: nodeserver.Options{Address: ":22623"}},
+	for want, o := range map[string]nodeServerOptions{
+		"--tls-cert: a serving certificate is required, unless HTTPS is disabled with --address 0": {served: nodeserver.Options{Address: ":22623"}},
+		"--tls-cert: open " + absent: {tlsCert: absent, tlsKey: absent, served: nodeserver.Options{Address: ":22623"}},
 	} {
-		err := setupNodeServer(t.Context(), &options{node: o}, nil)
+		err := o.setupNodeServer(t.Context(), &options{}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
