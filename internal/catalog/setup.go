@@ -29,6 +29,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/follow"
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/unpack"
 	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
+	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 	"github.com/mainstay-dev/mainstay/internal/catalog/serve"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
@@ -130,6 +131,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err := opts.validateOptions(); err != nil {
 		return fmt.Errorf("setting up catalogd: %w", err)
 	}
+
+	metrics.Register()
 
 	opts = opts.withDefaults()
 	contents, err := catalogstore.Open(opts.CacheDir, opts.Limits)

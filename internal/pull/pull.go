@@ -48,6 +48,8 @@ type Puller struct {
 // manager's scheme must have the kinds of api/config/v1, api/operator/v1alpha1 and the Kubernetes
 // core.
 func Setup(mgr ctrl.Manager, opts Options) (*Puller, error) {
+	registerMetrics()
+
 	secret, err := parseSecretKey(opts.Secret)
 	if err != nil {
 		return nil, err

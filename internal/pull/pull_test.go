@@ -264,6 +264,7 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 // gauge returns the sum of a metric over its labels.
 func gauge(t *testing.T, name string) float64 {
 	t.Helper()
+	registerMetrics()
 	families, err := crmetrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -284,9 +285,10 @@ var metrics = struct {
 	}, []string{"kind"}),
 }
 
-func init() {
+// registerMetrics registers the metrics. Setup calls it, so that a process exports them only if it pulls images.
+var registerMetrics = sync.OnceFunc(func() {
 	crmetrics.Registry.MustRegister(metrics.rules, metrics.invalid, metrics.watched)
-}
+})
 
 func boolToFloat(b bool) float64 {
 	if b {

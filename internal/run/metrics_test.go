@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,13 +23,33 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	catalogmetrics "github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
+// loadedMetrics are the names of the metrics that are registered before a server is set up.
+var loadedMetrics []string
+
 func TestMain(m *testing.M) {
+	families, _ := crmetrics.Registry.Gather() // an error is reported by the tests that read metrics
+	for _, family := range families {
+		loadedMetrics = append(loadedMetrics, family.GetName())
+	}
+
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(env.Run(m))
+}
+
+// A server exports the metrics of its own controllers only, so no package registers metrics when it is loaded.
+func TestNoMetricsAreRegisteredAtStart(t *testing.T) {
+	libraries := []string{"go_", "process_", "controller_runtime_", "rest_client_", "workqueue_", "certwatcher_", "leader_election_"}
+	for _, name := range loadedMetrics {
+		if !slices.ContainsFunc(libraries, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			t.Errorf("%s is registered before a server is set up, want it in the setup of its controller", name)
+		}
+	}
 }
 
 // tokenOf creates a service account and returns a token of it.
@@ -45,6 +66,34 @@ func tokenOf(t *testing.T, c kubernetes.Interface, name string) string {
 	}
 
 	return asked.Status.Token
+}
+
+// newMetricsReader creates a service account that is authorized to read metrics, and returns a token of it.
+func newMetricsReader(t *testing.T, name string) string {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(env.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	token := tokenOf(t, clients, name)
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: name}},
+	}
+	if _, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	return token
 }
 
 // kubeconfig writes a kubeconfig file for the API server of the test and returns its path.
@@ -74,23 +123,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	stranger, reader := tokenOf(t, clients, "stranger"), tokenOf(t, clients, "reader")
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
-		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "metrics-reader"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "reader"}},
-	}
-	if _, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-
+	stranger, reader := tokenOf(t, clients, "stranger"), newMetricsReader(t, "reader")
 	address := startMetrics(t)
 	for name, test := range map[string]struct {
 		token string
@@ -136,19 +169,22 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	}
 }
 
-// startMetrics starts the manager of catalogd, and returns the address of its metrics.
-func startMetrics(t *testing.T) string {
+// freeAddress returns a loopback address with an unused port.
+func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
 
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-
+// startMetrics starts the manager of catalogd, and returns the address of its metrics.
+func startMetrics(t *testing.T) string {
+	t.Helper()
+	address := freeAddress(t)
+	catalogmetrics.Register()
 	o := &options{kubeconfig: kubeconfig(t), metricsAddress: address, healthAddress: "0", pprofAddress: "0"}
 	mgr, err := o.newManager("catalogd")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package metrics contains the metrics of catalogd. They are registered once per process in the registry of
+// Package metrics contains the metrics of catalogd. Register adds them to the registry of
 // controller-runtime.
 //
 // The cardinality of labels is limited: their values are constants and the names of stored catalogs. Input
@@ -6,6 +6,8 @@
 package metrics
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
@@ -89,12 +91,14 @@ var (
 	}, []string{"cache", "result"})
 )
 
-func init() {
+// Register registers the metrics. catalogd calls it when it starts, so that other servers do not export them.
+// Further calls have no effect.
+var Register = sync.OnceFunc(func() {
 	crmetrics.Registry.MustRegister(
 		UnpackSeconds, StoredBytes, StoredBlobs,
 		Requests, RequestSeconds, InFlight, Connections, Refused, ResponseBytes, CatalogRequests, CatalogBytes, NotModified, Cache,
 	)
-}
+})
 
 // RecordStored sets the metrics of the stored content of a catalog.
 func RecordStored(catalog string, bytes int64, blobs int) {

@@ -30,6 +30,7 @@ func use(catalog string) {
 // gathered returns the metrics of this package with their labels.
 func gathered(t *testing.T) map[string]string {
 	t.Helper()
+	metrics.Register()
 	families, err := crmetrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

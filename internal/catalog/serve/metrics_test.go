@@ -15,6 +15,7 @@ import (
 // "name=value", separated by blanks. It returns 0 if the metric does not exist.
 func value(t *testing.T, name, labels string) float64 {
 	t.Helper()
+	metrics.Register()
 	families, err := crmetrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +18,9 @@ var upgradeCounter = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "csv_upgrade_count", Help: "Number of ClusterServiceVersions that began to be replaced.",
 })
 
-func init() { metrics.Registry.MustRegister(upgradeCounter) }
+// registerMetrics registers the metrics. Setup calls it, so that a process exports only the metrics of the
+// controllers that it runs.
+var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(upgradeCounter) })
 
 // collectTimeout limits how long the cache may take to answer.
 const collectTimeout = 10 * time.Second

@@ -63,6 +63,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		o.Clock = clock.RealClock{}
 	}
 
+	registerMetrics()
+
 	cluster, err := newDiscoveryCluster(mgr.GetConfig())
 	if err != nil {
 		return err

@@ -18,7 +18,9 @@ var (
 	})
 )
 
-func init() { ctrlmetrics.Registry.MustRegister(planCount, warningsTotal) }
+// registerMetrics registers the metrics. Setup calls it, so that a process exports only the metrics of the
+// controllers that it runs.
+var registerMetrics = sync.OnceFunc(func() { ctrlmetrics.Registry.MustRegister(planCount, warningsTotal) })
 
 // planCounter counts the existing plans that were reconciled.
 type planCounter struct {

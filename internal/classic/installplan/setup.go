@@ -83,6 +83,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		o.Clock = clock.RealClock{}
 	}
 
+	registerMetrics()
+
 	grants, err := selfgrant.New(mgr.GetConfig(), mgr.GetHTTPClient(), "catalog-operator")
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
@@ -9,4 +11,6 @@ var snapshotsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "catalog_source_snapshots_total", Help: "How often a CatalogSource was read.",
 }, []string{"namespace", "name"})
 
-func init() { ctrlmetrics.Registry.MustRegister(snapshotsTotal) }
+// registerMetrics registers the metrics. New calls it, so that a process exports them only if it takes
+// snapshots.
+var registerMetrics = sync.OnceFunc(func() { ctrlmetrics.Registry.MustRegister(snapshotsTotal) })

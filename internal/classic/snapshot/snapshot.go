@@ -77,6 +77,8 @@ func New(catalogs Catalogs, c clock.PassiveClock) *Store {
 	if c == nil {
 		c = clock.RealClock{}
 	}
+
+	registerMetrics()
 	return &Store{catalogs: catalogs, clock: c, readSlots: make(chan struct{}, maxConcurrentReads), slots: map[types.NamespacedName]*snapshotSlot{}}
 }
 

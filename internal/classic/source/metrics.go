@@ -17,7 +17,9 @@ var (
 	}, []string{"namespace", "name"})
 )
 
-func init() { ctrlmetrics.Registry.MustRegister(catalogCount, catalogReady) }
+// registerMetrics registers the metrics. Setup calls it, so that a process exports only the metrics of the
+// controllers that it runs.
+var registerMetrics = sync.OnceFunc(func() { ctrlmetrics.Registry.MustRegister(catalogCount, catalogReady) })
 
 // catalogMetrics maintains the metrics of existing catalogs.
 type catalogMetrics struct {

@@ -62,6 +62,8 @@ func Cached() map[client.Object]cache.ByObject {
 
 // Setup adds the controller to a manager, whose cache must be configured with Cached.
 func Setup(mgr ctrl.Manager, o Options) error {
+	registerMetrics()
+
 	r, err := newReconciler(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(), o)
 	if err != nil {
 		return err

@@ -23,7 +23,9 @@ var (
 	}, []string{"outcome"})
 )
 
-func init() { ctrlmetrics.Registry.MustRegister(subscriptionGauge, syncCounter, resolutionDurations) }
+// registerMetrics registers the metrics. Setup calls it, so that a process exports only the metrics of the
+// controllers that it runs.
+var registerMetrics = sync.OnceFunc(func() { ctrlmetrics.Registry.MustRegister(subscriptionGauge, syncCounter, resolutionDurations) })
 
 // syncMetrics has the metric labels of each Subscription. The zero value is ready to use.
 type syncMetrics struct {

@@ -99,6 +99,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		o.Clock = clock.RealClock{}
 	}
 
+	registerMetrics()
+
 	r := &reconciler{Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("operator-lifecycle-manager")}
 	own := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
 		return []ctrl.Request{newRequest(o.GetNamespace())}

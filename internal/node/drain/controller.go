@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,7 +41,9 @@ var drainError = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "mcc_drain_err", Help: "1 for a node that could not be drained for an hour.",
 }, []string{"exported_node"})
 
-func init() { metrics.Registry.MustRegister(drainError) }
+// registerMetrics registers the metrics. Setup calls it, so that a process exports only the metrics of the
+// controllers that it runs.
+var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(drainError) })
 
 // Options configure the controller.
 type Options struct {
@@ -68,6 +71,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
+	registerMetrics()
 
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("drain").

@@ -134,6 +134,7 @@ func (k *kit) hasReason(blocker string, since time.Duration) {
 // failures returns how many nodes the metric counts.
 func failures(t *testing.T) float64 {
 	t.Helper()
+	registerMetrics()
 	families, err := metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

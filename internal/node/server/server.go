@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -63,7 +64,9 @@ var refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 // observer counts what the limits refuse.
 var observer = httpserver.Observer{Refused: func(limit string) { refused.WithLabelValues(limit).Inc() }}
 
-func init() { metrics.Registry.MustRegister(requests, refused) }
+// registerMetrics registers the metrics. Setup calls it, so that a process exports only the metrics of the
+// controllers that it runs.
+var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(requests, refused) })
 
 // Options are what the server is set up with. One of the addresses is required.
 type Options struct {
@@ -92,6 +95,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	case isOn(o.Address) && o.Certificate == nil:
 		return errors.New("setting up machine-config-server: a certificate is required to serve over TLS")
 	}
+
+	registerMetrics()
 
 	// What is read later is to be in the cache when it starts.
 	for _, object := range []client.Object{&mcfgv1.MachineConfigPool{}, &mcfgv1.MachineConfig{}} {

@@ -113,6 +113,7 @@ func TestARestartPullsNothing(t *testing.T) {
 // metricValue returns the value of a gauge for the catalog, or 0 if it does not exist.
 func (w *fixture) metricValue(name string) float64 {
 	w.t.Helper()
+	metrics.Register()
 	families, err := crmetrics.Registry.Gather()
 	if err != nil {
 		w.t.Fatal(err)
