@@ -9,11 +9,17 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/catalog"
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/certify"
@@ -23,16 +29,29 @@ import (
 type allOptions struct {
 	catalogs   catalogdOptions
 	extensions operatorControllerOptions
+	runClassic bool
 }
 
 func newAllServer() server {
 	a := &allOptions{}
 	return server{
 		name:  "all",
-		short: "Run catalogd and operator-controller in one process",
-		long: `all runs catalogd and operator-controller in one process, inside or outside of the cluster. It installs the
-CRDs and the system namespace, so that it only requires a cluster. Together with 'devcluster up', it
-provides a complete OLM on a laptop.`,
+		short: "Run OLM v1 and OLM Classic in one process",
+		long: `all runs every server that manages extensions in one process, inside or outside of the cluster. Together
+with 'devcluster up', it provides a complete OLM on a laptop:
+
+  * catalogd and operator-controller (OLM v1). all installs their CRDs and the system namespace.
+  * olm-operator and catalog-operator (OLM Classic), if the cluster serves their kinds. The CRDs are in
+    config/classic/crd; apply them before you start all. Their namespace is olm.
+
+Do not run all on a cluster in which the same servers run. If another OLM Classic runs in the cluster,
+disable this one with --olm-classic=false.
+
+These servers are not part of all:
+
+  * package-server, because the API server must reach it through a Service in the cluster
+  * marketplace, which manages the default catalogs of a platform
+  * the servers for the cluster version and for nodes, because a laptop has neither`,
 		example:        "  devcluster up --detach\n  KUBECONFIG=$(devcluster kubeconfig --path) mainstay run all",
 		metricsAddress: "0",
 		addFlags:       a.addFlags,
@@ -43,6 +62,7 @@ provides a complete OLM on a laptop.`,
 func (a *allOptions) addFlags(_ *options, cmd *cobra.Command) {
 	a.catalogs.addFlags(cmd.Flags())
 	a.extensions.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&a.runClassic, "olm-classic", true, "run OLM Classic, if the cluster serves its kinds")
 
 	// Only this process reads the catalogs, so they are served on the loopback interface.
 	setFlagDefault(cmd, "catalogs-server-addr", "127.0.0.1:8443")
@@ -53,7 +73,25 @@ func (a *allOptions) setupAll(ctx context.Context, o *options, mgr ctrl.Manager)
 	if err := prepareCluster(ctx, mgr.GetConfig(), installation); err != nil {
 		return err
 	}
-	return a.setupOLMv1(ctx, o, mgr)
+	if err := a.setupOLMv1(ctx, o, mgr); err != nil {
+		return err
+	}
+
+	if !a.runClassic {
+		return nil
+	}
+
+	missing, err := findMissingKinds(mgr.GetRESTMapper(), classicKinds)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		mgr.GetLogger().Info("OLM Classic is not running, because the cluster does not serve its kinds: "+
+			"run 'kubectl apply --server-side -k config/classic/crd' and restart this server", "missingKinds", missing)
+		return nil
+	}
+
+	return setupClassic(ctx, o, mgr)
 }
 
 // setupOLMv1 sets up catalogd and operator-controller. The certificate of catalogd is not stored in a Secret,
@@ -92,6 +130,72 @@ func (a *allOptions) setupOLMv1(ctx context.Context, o *options, mgr ctrl.Manage
 	return a.extensions.setupExtensions(o, mgr, images, func(context.Context) (*x509.CertPool, error) {
 		return parseCertPool(memory.CA())
 	})
+}
+
+// classicKinds are the kinds that olm-operator and catalog-operator require.
+var classicKinds = []schema.GroupVersionKind{
+	operatorsv1alpha1.GroupVersion.WithKind(operatorsv1alpha1.CatalogSourceKind),
+	operatorsv1alpha1.GroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind),
+	operatorsv1alpha1.GroupVersion.WithKind(operatorsv1alpha1.InstallPlanKind),
+	operatorsv1alpha1.GroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind),
+	operatorsv1.GroupVersion.WithKind(operatorsv1.OLMConfigKind),
+	operatorsv1.GroupVersion.WithKind(operatorsv1.OperatorGroupKind),
+	operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind),
+}
+
+// findMissingKinds returns the names of the kinds that the cluster does not serve.
+func findMissingKinds(mapper meta.RESTMapper, kinds []schema.GroupVersionKind) ([]string, error) {
+	var missing []string
+	for _, kind := range kinds {
+		_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		switch {
+		case meta.IsNoMatchError(err):
+			missing = append(missing, kind.Kind)
+		case err != nil:
+			return nil, fmt.Errorf("discovering the kind %s: %w", kind.Kind, err)
+		}
+	}
+
+	return missing, nil
+}
+
+// setupClassic adds the servers of OLM Classic to a manager. Each of them has its own manager, because each
+// caches different parts of the same kinds.
+func setupClassic(ctx context.Context, o *options, mgr ctrl.Manager) error {
+	for _, s := range []server{newOLMOperatorServer(), newCatalogOperatorServer()} {
+		nested, err := s.newNestedManager(ctx, o)
+		if err != nil {
+			return err
+		}
+		// As a Runnable of its own type, the manager would start before this process is the leader.
+		if err := mgr.Add(manager.RunnableFunc(nested.Start)); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// newNestedManager returns the manager of the server with its default flags, for a process whose manager has
+// the options parent. The process elects a leader and serves probes, metrics and profiles with its own manager.
+// The namespace of the server is created if it does not exist.
+func (s server) newNestedManager(ctx context.Context, parent *options) (ctrl.Manager, error) {
+	o := s.newOptions(parent.program, &cobra.Command{})
+	o.kubeconfig, o.cacheDir, o.images = parent.kubeconfig, parent.cacheDir, parent.images
+	o.healthAddress, o.metricsAddress, o.pprofAddress = "0", "0", "0"
+	nested, err := o.newManager(s.name)
+	if err != nil {
+		return nil, err
+	}
+
+	if err := createNamespaces(ctx, nested.GetClient(), o.systemNamespace); err != nil {
+		return nil, fmt.Errorf("setting up %s: %w", s.name, err)
+	}
+	if err := s.setup(ctx, o, nested); err != nil {
+		return nil, fmt.Errorf("setting up %s: %w", s.name, err)
+	}
+
+	return nested, nil
 }
 
 // publishAuthority publishes the certificate authority of the catalog server of this process for the command

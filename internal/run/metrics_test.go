@@ -3,13 +3,16 @@ package run
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,10 +32,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
+// serverVariable is an environment variable with which the test binary runs a server instead of tests.
+const serverVariable = "MAINSTAY_TEST_SERVER"
+
 // loadedMetrics are the names of the metrics that are registered before a server is set up.
 var loadedMetrics []string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(serverVariable) != "" {
+		os.Exit(runServer())
+	}
+
 	families, _ := crmetrics.Registry.Gather() // an error is reported by the tests that read metrics
 	for _, family := range families {
 		loadedMetrics = append(loadedMetrics, family.GetName())
@@ -40,6 +50,17 @@ func TestMain(m *testing.M) {
 
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(env.Run(m))
+}
+
+// runServer runs `mainstay run` with the arguments of the process until it is interrupted.
+func runServer() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := NewCommand("v1.2.3").ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 // A server exports the metrics of its own controllers only, so no package registers metrics when it is loaded.
