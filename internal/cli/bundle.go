@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) newBundleCommand() *cobra.Command {
+func newBundleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "bundle",
 		Aliases: []string{"bundles"},

@@ -10,11 +10,12 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) newCatalogCommand() *cobra.Command {
+func newCatalogCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "catalog",
 		Aliases: []string{"catalogs", "cat"},
@@ -24,17 +25,17 @@ func (a *app) newCatalogCommand() *cobra.Command {
 	}
 
 	cmd.AddCommand(
-		a.newCatalogAddCommand(), a.newCatalogListCommand(), a.newCatalogRefreshCommand(), a.newCatalogDeleteCommand(),
+		newCatalogAddCommand(session), newCatalogListCommand(session), newCatalogRefreshCommand(session), newCatalogDeleteCommand(session),
 		newCatalogBuildCommand(), opm.NewRenderCommand("mainstay catalog"), opm.NewValidateCommand("mainstay catalog"),
 		opm.NewSearchCommand("mainstay catalog"), opm.NewShowCommand("mainstay catalog"), opm.NewGraphCommand("mainstay catalog"), opm.NewDiffCommand("mainstay catalog"),
 	)
 	return cmd
 }
 
-func (a *app) newCatalogAddCommand() *cobra.Command {
+func newCatalogAddCommand(session *kube.Session) *cobra.Command {
 	var (
 		add  action.CatalogAdd
-		wait waitFlags
+		wait kube.WaitFlags
 		out  terminal.Output
 	)
 	cmd := &cobra.Command{
@@ -48,27 +49,27 @@ func (a *app) newCatalogAddCommand() *cobra.Command {
 		Args:              terminal.ExactArgs("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			add.Client, add.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			add.Name, add.Wait = args[0], wait.toWait()
+			add.Name, add.Wait = args[0], wait.ToWait()
 			catalog, err := add.Run(cmd.Context())
 
-			return printCreatedCatalog(cmd, &out, catalog, wait.wait, err)
+			return printCreatedCatalog(cmd, &out, catalog, wait.Wait, err)
 		},
 	}
 
-	a.kube.addFlags(cmd)
+	session.AddFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&add.Image, "image", "", "reference of the catalog image, by tag or digest")
 	flags.Int32Var(&add.Priority, "priority", 0, "priority among catalogs that contain the same package; the highest wins")
 	flags.DurationVar(&add.PollInterval, "poll-interval", 0, "interval at which the tag is resolved again, in whole minutes, for example 10m (default: never)")
 	flags.StringToStringVar(&add.Labels, "label", nil, "label of the catalog as KEY=VALUE, for use in catalog selectors; can be repeated")
 	_ = cmd.MarkFlagRequired("image") // the flag was just added
-	wait.addFlags(cmd, "the catalog is served")
+	wait.AddFlags(cmd, "the catalog is served")
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
@@ -80,9 +81,9 @@ func printCreatedCatalog(cmd *cobra.Command, out *terminal.Output, catalog *olmv
 		return err
 	}
 
-	setGroupVersionKind(catalog, olmv1.GroupVersion, olmv1.ClusterCatalogKind)
+	kube.SetGroupVersionKind(catalog, olmv1.GroupVersion, olmv1.ClusterCatalogKind)
 	if out.Format != "" {
-		return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, []client.Object{catalog}, false), err)
+		return errors.Join(kube.PrintObjects(cmd.OutOrStdout(), out.Format, []client.Object{catalog}, false), err)
 	}
 
 	done := "created"
@@ -90,11 +91,11 @@ func printCreatedCatalog(cmd *cobra.Command, out *terminal.Output, catalog *olmv
 		done = "served"
 	}
 
-	fmt.Fprintln(cmd.OutOrStdout(), resourceName(catalog), done)
+	fmt.Fprintln(cmd.OutOrStdout(), kube.ResourceName(catalog), done)
 	return err
 }
 
-func (a *app) newCatalogListCommand() *cobra.Command {
+func newCatalogListCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
@@ -103,9 +104,9 @@ func (a *app) newCatalogListCommand() *cobra.Command {
 		Example: `  mainstay catalog list
   mainstay catalog list -o wide`,
 		Args:              terminal.MaximumArgs(1),
-		ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
+		ValidArgsFunction: session.CompleteFirstArgument(kube.ListCatalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -120,23 +121,23 @@ func (a *app) newCatalogListCommand() *cobra.Command {
 				return err
 			}
 
-			return a.printCatalogs(cmd, &out, catalogs, list.Name == "")
+			return printCatalogs(session, cmd, &out, catalogs, list.Name == "")
 		},
 	}
 
-	a.kube.addFlags(cmd)
+	session.AddFlags(cmd)
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
 
 	return cmd
 }
 
-func (a *app) printCatalogs(cmd *cobra.Command, out *terminal.Output, catalogs []olmv1.ClusterCatalog, all bool) error {
+func printCatalogs(session *kube.Session, cmd *cobra.Command, out *terminal.Output, catalogs []olmv1.ClusterCatalog, all bool) error {
 	if out.Format != "" && out.Format != terminal.FormatWide {
 		var objects []client.Object
 		for i := range catalogs {
-			objects = append(objects, setGroupVersionKind(&catalogs[i], olmv1.GroupVersion, olmv1.ClusterCatalogKind))
+			objects = append(objects, kube.SetGroupVersionKind(&catalogs[i], olmv1.GroupVersion, olmv1.ClusterCatalogKind))
 		}
-		return printObjects(cmd.OutOrStdout(), out.Format, objects, all)
+		return kube.PrintObjects(cmd.OutOrStdout(), out.Format, objects, all)
 	}
 
 	if len(catalogs) == 0 {
@@ -153,8 +154,8 @@ func (a *app) printCatalogs(cmd *cobra.Command, out *terminal.Output, catalogs [
 	for i := range catalogs {
 		catalog := &catalogs[i]
 		row := []string{
-			catalog.Name, a.formatAge(catalog.Status.LastUnpacked),
-			conditionStatus(catalog.Status.Conditions, olmv1.TypeServing), a.formatAge(&catalog.CreationTimestamp),
+			catalog.Name, session.FormatAge(catalog.Status.LastUnpacked),
+			kube.ConditionStatus(catalog.Status.Conditions, olmv1.TypeServing), session.FormatAge(&catalog.CreationTimestamp),
 		}
 		if out.Format == terminal.FormatWide {
 			resolved := ""
@@ -169,9 +170,9 @@ func (a *app) printCatalogs(cmd *cobra.Command, out *terminal.Output, catalogs [
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
-func (a *app) newCatalogDeleteCommand() *cobra.Command {
+func newCatalogDeleteCommand(session *kube.Session) *cobra.Command {
 	var (
-		wait waitFlags
+		wait kube.WaitFlags
 		out  terminal.Output
 	)
 	cmd := &cobra.Command{
@@ -179,63 +180,26 @@ func (a *app) newCatalogDeleteCommand() *cobra.Command {
 		Short:   "Remove a catalog from the cluster",
 		Long:    `Remove a catalog from the cluster. Extensions that were installed from it are not changed.`,
 		Example: `  mainstay catalog delete operatorhub --wait`,
-		Args:    terminal.ExactArgs("NAME"), ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
+		Args:    terminal.ExactArgs("NAME"), ValidArgsFunction: session.CompleteFirstArgument(kube.ListCatalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
-			remove := action.CatalogDelete{Client: c, Progress: terminal.NewProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.toWait()}
+			remove := action.CatalogDelete{Client: c, Progress: terminal.NewProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.ToWait()}
 			if err := remove.Run(cmd.Context()); err != nil {
 				return err
 			}
 
-			printDeletedObject(cmd, &out, "clustercatalog.olm.operatorframework.io", args[0])
+			kube.PrintDeletedObject(cmd, &out, "clustercatalog.olm.operatorframework.io", args[0])
 			return nil
 		},
 	}
 
-	a.kube.addFlags(cmd)
-	wait.addFlags(cmd, "the catalog is deleted")
+	session.AddFlags(cmd)
+	wait.AddFlags(cmd, "the catalog is deleted")
 	out.AddFlag(cmd, terminal.FormatName)
 
 	return cmd
-}
-
-// dryRunFlag is the flag --dry-run. With the value client, objects are printed instead of created.
-type dryRunFlag struct{ client bool }
-
-func (d *dryRunFlag) addFlag(cmd *cobra.Command) {
-	cmd.Flags().Var(d, "dry-run", `must be "none" or "client"; with client, the objects are printed and not sent to the server`)
-	cmd.Flags().Lookup("dry-run").NoOptDefVal = "client"
-}
-
-// String implements pflag.Value.
-func (d *dryRunFlag) String() string {
-	if d.client {
-		return "client"
-	}
-	return "none"
-}
-
-// Type implements pflag.Value.
-func (d *dryRunFlag) Type() string { return "string" }
-
-// Set implements pflag.Value. It accepts none and client.
-func (d *dryRunFlag) Set(value string) error {
-	if value != "none" && value != "client" {
-		return errors.New("must be none or client")
-	}
-	d.client = value == "client"
-	return nil
-}
-
-// printManifests prints the objects, as YAML unless another format was requested.
-func (d *dryRunFlag) printManifests(cmd *cobra.Command, out *terminal.Output, objects []client.Object) error {
-	format := out.Format
-	if format == "" {
-		format = terminal.FormatYAML
-	}
-	return printDocuments(cmd.OutOrStdout(), format, objects)
 }

@@ -6,24 +6,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) newCatalogRefreshCommand() *cobra.Command {
+func newCatalogRefreshCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "refresh NAME",
 		Short: "Resolve the image of a catalog again now",
 		Long: `Make catalogd resolve the image tag of a catalog now instead of at the next poll. New content is
 served and extensions are updated to it, as after a regular poll.`,
 		Example: `  mainstay catalog refresh operatorhub`,
-		Args:    terminal.ExactArgs("NAME"), ValidArgsFunction: a.completeFirstArgument(listCatalogNames),
+		Args:    terminal.ExactArgs("NAME"), ValidArgsFunction: session.CompleteFirstArgument(kube.ListCatalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
-			refresh := action.CatalogRefresh{Client: c, Name: args[0], Now: a.now()}
+			refresh := action.CatalogRefresh{Client: c, Name: args[0], Now: session.Now()}
 			if err := refresh.Run(cmd.Context()); err != nil {
 				return err
 			}
@@ -33,6 +34,6 @@ served and extensions are updated to it, as after a regular poll.`,
 		},
 	}
 
-	a.kube.addFlags(cmd)
+	session.AddFlags(cmd)
 	return cmd
 }

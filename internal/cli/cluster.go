@@ -9,10 +9,11 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) newClusterCommand() *cobra.Command {
+func newClusterCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show and update the version of the cluster",
@@ -22,17 +23,17 @@ to a release.`,
 		RunE: terminal.RunGroup,
 	}
 
-	a.kube.addFlags(cmd)
+	session.AddFlags(cmd)
 	terminal.StripControlCharacters(cmd)
 	cmd.AddCommand(
-		a.newClusterAcceptCommand(), a.newClusterChannelCommand(), a.newClusterHistoryCommand(), a.newClusterInitCommand(), a.newClusterRecommendCommand(), a.newClusterRollbackCommand(),
-		a.newClusterRollbackPreviewCommand(), a.newClusterStatusCommand(), a.newClusterUpgradeCommand(),
+		newClusterAcceptCommand(session), newClusterChannelCommand(session), newClusterHistoryCommand(session), newClusterInitCommand(session), newClusterRecommendCommand(session), newClusterRollbackCommand(session),
+		newClusterRollbackPreviewCommand(session), newClusterStatusCommand(session), newClusterUpgradeCommand(session),
 	)
 
 	return cmd
 }
 
-func (a *app) newClusterUpgradeCommand() *cobra.Command {
+func newClusterUpgradeCommand(session *kube.Session) *cobra.Command {
 	var (
 		request clusterupdate.Request
 		report  clusterReport
@@ -64,7 +65,7 @@ preconditions.`,
 				return &terminal.UsageError{Err: err}
 			}
 
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -80,7 +81,7 @@ preconditions.`,
 				return err
 			}
 			if out.Format != "" {
-				setGroupVersionKind(cv, configv1.GroupVersion, "ClusterVersion")
+				kube.SetGroupVersionKind(cv, configv1.GroupVersion, "ClusterVersion")
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, cv)
 			}
 
@@ -100,7 +101,7 @@ preconditions.`,
 	flags.BoolVar(&request.AllowExplicit, "allow-explicit-upgrade", false, "allow a release image that the update service does not know")
 	flags.BoolVar(&request.AllowWithWarnings, "allow-upgrade-with-warnings", false, "request the update even if the cluster is updating or failing")
 	flags.BoolVar(&report.includeNotRecommended, "include-not-recommended", false, "also show updates that are not recommended for this cluster")
-	_ = cmd.RegisterFlagCompletionFunc("to", a.completeUpdateVersion(&request.AllowNotRecommended))
+	_ = cmd.RegisterFlagCompletionFunc("to", completeUpdateVersion(session, &request.AllowNotRecommended))
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
@@ -127,7 +128,7 @@ func printOutcome(cmd *cobra.Command, out *terminal.Output, outcome *clusterupda
 	return err
 }
 
-func (a *app) newClusterChannelCommand() *cobra.Command {
+func newClusterChannelCommand(session *kube.Session) *cobra.Command {
 	var (
 		channel clusterupdate.Channel
 		out     terminal.Output
@@ -143,9 +144,9 @@ A channel that is not known to contain the current release is refused unless
 		Example: `  mainstay cluster channel stable-1.4
   mainstay cluster channel --allow-explicit-channel`,
 		Args:              terminal.MaximumArgs(1),
-		ValidArgsFunction: a.completeFirstArgument(listChannels),
+		ValidArgsFunction: session.CompleteFirstArgument(listChannels),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -164,7 +165,7 @@ A channel that is not known to contain the current release is refused unless
 	return cmd
 }
 
-func (a *app) newClusterAcceptCommand() *cobra.Command {
+func newClusterAcceptCommand(session *kube.Session) *cobra.Command {
 	var (
 		accept clusterupdate.Accept
 		out    terminal.Output
@@ -178,7 +179,7 @@ recommended. A name followed by - removes the risk from the accepted ones.`,
   mainstay cluster accept SlowDisks-
   mainstay cluster accept --clear`,
 		Args:              terminal.MaximumArgs(1),
-		ValidArgsFunction: completeLastListItem(a.completeFirstArgument(listRiskNames)),
+		ValidArgsFunction: completeLastListItem(session.CompleteFirstArgument(listRiskNames)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				accept.Risks = clusterupdate.SplitNames(args[0])
@@ -187,7 +188,7 @@ recommended. A name followed by - removes the risk from the accepted ones.`,
 				return &terminal.UsageError{Err: err}
 			}
 
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -205,7 +206,7 @@ recommended. A name followed by - removes the risk from the accepted ones.`,
 	return cmd
 }
 
-func (a *app) newClusterRollbackCommand() *cobra.Command {
+func newClusterRollbackCommand(session *kube.Session) *cobra.Command {
 	var (
 		rollback clusterupdate.Rollback
 		out      terminal.Output
@@ -218,7 +219,7 @@ of the same minor version. Use 'mainstay cluster rollback-preview' to show the t
 		Example: `  mainstay cluster rollback`,
 		Args:    terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -241,7 +242,7 @@ of the same minor version. Use 'mainstay cluster rollback-preview' to show the t
 	return cmd
 }
 
-func (a *app) newClusterRollbackPreviewCommand() *cobra.Command {
+func newClusterRollbackPreviewCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "rollback-preview",
@@ -252,7 +253,7 @@ changed. The exit code is 2 if a rollback is not possible.`,
   mainstay cluster rollback-preview -o json`,
 		Args: terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -294,7 +295,7 @@ func printRollbackPlan(w io.Writer, plan *clusterupdate.RollbackPlan) {
 	fmt.Fprintf(w, "To roll back, run: mainstay cluster rollback\n")
 }
 
-func (a *app) newClusterHistoryCommand() *cobra.Command {
+func newClusterHistoryCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "history",
@@ -305,7 +306,7 @@ being applied. It stays Partial if another update replaced it before it was comp
   mainstay cluster history -o wide`,
 		Args: terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -315,7 +316,7 @@ being applied. It stays Partial if another update replaced it before it was comp
 				return err
 			}
 
-			return a.printClusterHistory(cmd, &out, cv.Status.History)
+			return printClusterHistory(session, cmd, &out, cv.Status.History)
 		},
 	}
 
@@ -323,7 +324,7 @@ being applied. It stays Partial if another update replaced it before it was comp
 	return cmd
 }
 
-func (a *app) printClusterHistory(cmd *cobra.Command, out *terminal.Output, history []configv1.UpdateHistory) error {
+func printClusterHistory(session *kube.Session, cmd *cobra.Command, out *terminal.Output, history []configv1.UpdateHistory) error {
 	if out.Format == terminal.FormatJSON || out.Format == terminal.FormatYAML {
 		return terminal.PrintValue(cmd.OutOrStdout(), out.Format, map[string]any{"history": history})
 	}
@@ -340,14 +341,14 @@ func (a *app) printClusterHistory(cmd *cobra.Command, out *terminal.Output, hist
 
 	var rows [][]string
 	for _, entry := range history {
-		took := a.now().Sub(entry.StartedTime.Time)
+		took := session.Now().Sub(entry.StartedTime.Time)
 		if entry.CompletionTime != nil {
 			took = entry.CompletionTime.Sub(entry.StartedTime.Time)
 		}
 
-		row := []string{entry.Version, string(entry.State), strconv.FormatBool(entry.Verified), a.formatAge(&entry.StartedTime), formatDuration(took)}
+		row := []string{entry.Version, string(entry.State), strconv.FormatBool(entry.Verified), session.FormatAge(&entry.StartedTime), formatDuration(took)}
 		if wide {
-			row = append(row, entry.Image, collapseWhitespace(entry.AcceptedRisks))
+			row = append(row, entry.Image, terminal.CollapseWhitespace(entry.AcceptedRisks))
 		}
 
 		rows = append(rows, row)

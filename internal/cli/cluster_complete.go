@@ -10,10 +10,11 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 )
 
 // listFromClusterVersion returns a lister of the names that a function finds in the ClusterVersion.
-func listFromClusterVersion(extract func(*configv1.ClusterVersion) []string) nameLister {
+func listFromClusterVersion(extract func(*configv1.ClusterVersion) []string) kube.NameLister {
 	return func(ctx context.Context, c client.Client) ([]string, error) {
 		cv, err := clusterupdate.Read(ctx, c)
 		if err != nil {
@@ -67,13 +68,13 @@ var (
 )
 
 // completeUpdateVersion completes --to with the versions that the other flags allow.
-func (a *app) completeUpdateVersion(notRecommended *bool) cobra.CompletionFunc {
+func completeUpdateVersion(session *kube.Session, notRecommended *bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		versions := listRecommendedVersions
 		if *notRecommended {
 			versions = listAllVersions
 		}
-		found, directive := a.completeFlagValue(versions)(cmd, args, toComplete)
+		found, directive := session.CompleteFlagValue(versions)(cmd, args, toComplete)
 		return found, directive | cobra.ShellCompDirectiveKeepOrder // the highest first
 	}
 }

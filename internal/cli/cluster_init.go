@@ -8,13 +8,14 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) newClusterInitCommand() *cobra.Command {
+func newClusterInitCommand(session *kube.Session) *cobra.Command {
 	var (
 		initialize clusterupdate.Init
-		dryRun     dryRunFlag
+		dryRun     kube.DryRunFlag
 		out        terminal.Output
 	)
 	cmd := &cobra.Command{
@@ -34,11 +35,11 @@ updates of that channel from the update service. An existing ClusterVersion is n
 			if err != nil {
 				return &terminal.UsageError{Err: err}
 			}
-			if dryRun.client {
-				return dryRun.printManifests(cmd, &out, []client.Object{cv})
+			if dryRun.Client {
+				return dryRun.PrintManifests(cmd, &out, []client.Object{cv})
 			}
 
-			if initialize.Client, err = a.kube.newClient(cmd.ErrOrStderr()); err != nil {
+			if initialize.Client, err = session.NewClient(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 
@@ -47,12 +48,12 @@ updates of that channel from the update service. An existing ClusterVersion is n
 				return err
 			}
 
-			setGroupVersionKind(cv, configv1.GroupVersion, configv1.ClusterVersionKind)
+			kube.SetGroupVersionKind(cv, configv1.GroupVersion, configv1.ClusterVersionKind)
 			if out.Format != "" {
-				return printObjects(cmd.OutOrStdout(), out.Format, []client.Object{cv}, false)
+				return kube.PrintObjects(cmd.OutOrStdout(), out.Format, []client.Object{cv}, false)
 			}
 
-			fmt.Fprintln(cmd.OutOrStdout(), resourceName(cv), "created")
+			fmt.Fprintln(cmd.OutOrStdout(), kube.ResourceName(cv), "created")
 			return nil
 		},
 	}
@@ -61,7 +62,7 @@ updates of that channel from the update service. An existing ClusterVersion is n
 	flags.StringVar(&initialize.Channel, "channel", "", "update channel of the cluster (default: none)")
 	flags.StringVar(&initialize.Upstream, "upstream", "", "URL of the update service (default: the one that cluster-version-operator is configured with)")
 	flags.StringVar(&initialize.ClusterID, "cluster-id", "", "UUID of the cluster (default: a random one)")
-	dryRun.addFlag(cmd)
+	dryRun.AddFlag(cmd)
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd

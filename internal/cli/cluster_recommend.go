@@ -11,10 +11,11 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) newClusterRecommendCommand() *cobra.Command {
+func newClusterRecommendCommand(session *kube.Session) *cobra.Command {
 	var (
 		recommend clusterupdate.Recommend
 		printer   recommendPrinter
@@ -49,7 +50,7 @@ standard input.`,
 				return &terminal.UsageError{Err: err}
 			}
 
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -81,8 +82,8 @@ standard input.`,
 	flags.BoolVar(&printer.showOutdated, "show-outdated-releases", false, "show all updates instead of the two newest of each minor version")
 	flags.BoolVar(&printer.quiet, "quiet", false, "with --version, print only the names of issues that are not accepted")
 	addAlertsFlag(cmd, &recommend.Alerts)
-	_ = cmd.RegisterFlagCompletionFunc("version", a.completeFlagValue(listAllVersions))
-	_ = cmd.RegisterFlagCompletionFunc("accept", completeLastListItem(a.completeFlagValue(listIssueNames)))
+	_ = cmd.RegisterFlagCompletionFunc("version", session.CompleteFlagValue(listAllVersions))
+	_ = cmd.RegisterFlagCompletionFunc("accept", completeLastListItem(session.CompleteFlagValue(listIssueNames)))
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd

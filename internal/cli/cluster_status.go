@@ -10,6 +10,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/action/alerts"
 	"github.com/mainstay-dev/mainstay/internal/action/updatestatus"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
@@ -24,7 +25,7 @@ const (
 
 var detailLevels = []string{detailsNone, detailsAll, detailsNodes, detailsHealth, detailsOperators}
 
-func (a *app) newClusterStatusCommand() *cobra.Command {
+func newClusterStatusCommand(session *kube.Session) *cobra.Command {
 	var (
 		details = detailsNone
 		source  alerts.Source
@@ -51,13 +52,13 @@ standard input.`,
 				return &terminal.UsageError{Err: fmt.Errorf("--details must be one of %s", strings.Join(detailLevels, ", "))}
 			}
 
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			source.In = cmd.InOrStdin()
-			status, err := (&updatestatus.Reader{Client: c, Alerts: source, Now: a.now()}).Run(cmd.Context())
+			status, err := (&updatestatus.Reader{Client: c, Alerts: source, Now: session.Now()}).Run(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -65,7 +66,7 @@ standard input.`,
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, status)
 			}
 
-			return (&statusPrinter{cmd.OutOrStdout(), a.now(), details}).printStatus(status)
+			return (&statusPrinter{cmd.OutOrStdout(), session.Now(), details}).printStatus(status)
 		},
 	}
 

@@ -103,7 +103,7 @@ func (p *statusPrinter) printUpdatingOperators(s *updatestatus.Status) error {
 	fmt.Fprintln(p, "\nUpdating Cluster Operators")
 	var rows [][]string
 	for _, o := range s.Operators {
-		rows = append(rows, []string{o.Name, p.formatTimeSince(o.Since), cmp.Or(o.Reason, "-"), cmp.Or(collapseWhitespace(o.Message), "-")})
+		rows = append(rows, []string{o.Name, p.formatTimeSince(o.Since), cmp.Or(o.Reason, "-"), cmp.Or(terminal.CollapseWhitespace(o.Message), "-")})
 	}
 
 	return terminal.PrintTable(p, []string{"NAME", "SINCE", "REASON", "MESSAGE"}, rows)
@@ -172,7 +172,7 @@ func (p *statusPrinter) printPoolNodes(pool *updatestatus.Pool) error {
 
 	var rows [][]string
 	for _, n := range shown {
-		message := strings.ReplaceAll(collapseWhitespace(n.Message), n.Name, "<node>")
+		message := strings.ReplaceAll(terminal.CollapseWhitespace(n.Message), n.Name, "<node>")
 		estimate := phaseEstimates[n.Phase]
 		if n.Assessment == pools.AssessedDegraded {
 			estimate = unknownEstimate
@@ -211,7 +211,7 @@ func (p *statusPrinter) printUpdateHealth(s *updatestatus.Status) error {
 	if len(insights) > 0 {
 		rows = nil
 		for _, insight := range insights {
-			rows = append(rows, []string{p.formatTimeSince(insight.Since), string(insight.Level), insight.Impact, collapseWhitespace(insight.Message)})
+			rows = append(rows, []string{p.formatTimeSince(insight.Since), string(insight.Level), insight.Impact, terminal.CollapseWhitespace(insight.Message)})
 		}
 	}
 

@@ -6,18 +6,17 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/diagnosis"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) newExtensionCommand() *cobra.Command {
+func newExtensionCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "extension",
 		Aliases: []string{"extensions", "ext"},
@@ -26,11 +25,11 @@ func (a *app) newExtensionCommand() *cobra.Command {
 		RunE:    terminal.RunGroup,
 	}
 
-	a.kube.addFlags(cmd)
+	session.AddFlags(cmd)
 	cmd.AddCommand(
-		a.newExtensionInstallCommand(), a.newExtensionPlanCommand(), a.newExtensionListCommand(), a.newExtensionStatusCommand(),
-		a.newExtensionExplainCommand(), a.newExtensionHistoryCommand(), a.newExtensionDiffCommand(),
-		a.newExtensionUpgradeCommand(), a.newExtensionRollbackCommand(), a.newExtensionUninstallCommand(),
+		newExtensionInstallCommand(session), newExtensionPlanCommand(session), newExtensionListCommand(session), newExtensionStatusCommand(session),
+		newExtensionExplainCommand(session), newExtensionHistoryCommand(session), newExtensionDiffCommand(session),
+		newExtensionUpgradeCommand(session), newExtensionRollbackCommand(session), newExtensionUninstallCommand(session),
 	)
 	return cmd
 }
@@ -55,7 +54,7 @@ func (f *bundleSelectionFlags) addFlags(cmd *cobra.Command) {
 
 // addCRDSafetyFlag adds the flag that enforces or disables CRD upgrade safety checks.
 func addCRDSafetyFlag(cmd *cobra.Command, value *string) {
-	addEnumFlag(cmd, value, "crd-upgrade-safety", "enforcement of the checks for CRD changes that can lose data or break clients",
+	terminal.AddEnumFlag(cmd, value, "crd-upgrade-safety", "enforcement of the checks for CRD changes that can lose data or break clients",
 		string(olmv1.CRDUpgradeSafetyEnforcementStrict), string(olmv1.CRDUpgradeSafetyEnforcementNone))
 }
 
@@ -71,11 +70,11 @@ func (f *planCheckFlags) addFlags(cmd *cobra.Command) {
 }
 
 // toPlanCheck returns the requested check, or nil if --check is false.
-func (f *planCheckFlags) toPlanCheck(a *app, systemNamespace string) *action.PlanCheck {
+func (f *planCheckFlags) toPlanCheck(session *kube.Session, systemNamespace string) *action.PlanCheck {
 	if !f.check {
 		return nil
 	}
-	return &action.PlanCheck{SystemNamespace: systemNamespace, Timeout: f.timeout, Cluster: a.kube.Config}
+	return &action.PlanCheck{SystemNamespace: systemNamespace, Timeout: f.timeout, Cluster: session.Config}
 }
 
 // toChoice returns the values of the flags that were set. The fields of other flags are nil.
@@ -100,14 +99,14 @@ func (f *bundleSelectionFlags) toChoice(cmd *cobra.Command) action.Choice {
 	return choice
 }
 
-func (a *app) newExtensionInstallCommand() *cobra.Command {
+func newExtensionInstallCommand(session *kube.Session) *cobra.Command {
 	var (
 		install action.ExtensionInstall
 		choice  bundleSelectionFlags
 		check   planCheckFlags
 		system  string
-		wait    waitFlags
-		dryRun  dryRunFlag
+		wait    kube.WaitFlags
+		dryRun  kube.DryRunFlag
 		out     terminal.Output
 	)
 
@@ -136,24 +135,24 @@ fails immediately. Use --check=false to create the extension without a plan.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			install.Package = args[0]
 			install.Choice = choice.toChoice(cmd)
-			install.Wait = wait.toWait()
-			if dryRun.client {
+			install.Wait = wait.ToWait()
+			if dryRun.Client {
 				objects, err := install.Objects()
 				if err != nil {
 					return err
 				}
-				return dryRun.printManifests(cmd, &out, objects)
+				return dryRun.PrintManifests(cmd, &out, objects)
 			}
 
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			install.Client, install.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			install.Check = check.toPlanCheck(a, system)
+			install.Check = check.toPlanCheck(session, system)
 			extension, err := install.Run(cmd.Context())
-			return printChangedExtension(cmd, &out, extension, "created", wait.wait, err)
+			return printChangedExtension(cmd, &out, extension, "created", wait.Wait, err)
 		},
 	}
 
@@ -163,21 +162,21 @@ fails immediately. Use --check=false to create the extension without a plan.`,
 	flags.BoolVar(&install.CreateNamespace, "create-namespace", false, "create the namespace if it does not exist")
 	flags.StringVar(&install.ServiceAccount, "service-account", "", "service account in the namespace that is impersonated to apply the objects (default: the account of operator-controller)")
 	flags.StringVar(&install.WatchNamespace, "watch-namespace", "", "namespace that the extension watches (default: all namespaces)")
-	addEnumFlag(cmd, (*string)(&install.Dependencies), "dependencies", "wait for missing dependencies, or install them as separate extensions",
+	terminal.AddEnumFlag(cmd, (*string)(&install.Dependencies), "dependencies", "wait for missing dependencies, or install them as separate extensions",
 		string(olmv1.DependencyPolicyBlock), string(olmv1.DependencyPolicyInstall))
-	addEnumFlag(cmd, (*string)(&install.Rollback), "rollback", "what to do with an update that exceeds its deadline: continue, or roll back to the installed bundle",
+	terminal.AddEnumFlag(cmd, (*string)(&install.Rollback), "rollback", "what to do with an update that exceeds its deadline: continue, or roll back to the installed bundle",
 		string(olmv1.RollbackPolicyNever), string(olmv1.RollbackPolicyOnDeadline))
 	flags.Int32Var(&install.ProgressDeadlineMinutes, "progress-deadline-minutes", 0, "deadline of a rollout in minutes, 10 to 720; 0 means no deadline")
-	addEnumFlag(cmd, (*string)(&install.AccessRoles), "access-roles", "additional roles for users of the extension's APIs: none, or roles that are aggregated to view, edit and admin",
+	terminal.AddEnumFlag(cmd, (*string)(&install.AccessRoles), "access-roles", "additional roles for users of the extension's APIs: none, or roles that are aggregated to view, edit and admin",
 		string(olmv1.AccessRolesNone), string(olmv1.AccessRolesAggregated))
 	choice.addFlags(cmd)
 	check.addFlags(cmd)
 	flags.StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller")
-	wait.addFlags(cmd, "the extension is installed")
-	dryRun.addFlag(cmd)
+	wait.AddFlags(cmd, "the extension is installed")
+	dryRun.AddFlag(cmd)
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
-	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlagValue(listNamespaceNames)) // the flag was just added
-	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlagValue(listNamespaceNames))
+	_ = cmd.RegisterFlagCompletionFunc("namespace", session.CompleteFlagValue(kube.ListNamespaceNames)) // the flag was just added
+	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", session.CompleteFlagValue(kube.ListNamespaceNames))
 
 	return cmd
 }
@@ -189,9 +188,9 @@ func printChangedExtension(cmd *cobra.Command, out *terminal.Output, extension *
 		return err
 	}
 
-	setGroupVersionKind(extension, olmv1.GroupVersion, olmv1.ClusterExtensionKind)
+	kube.SetGroupVersionKind(extension, olmv1.GroupVersion, olmv1.ClusterExtensionKind)
 	if out.Format != "" {
-		return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, []client.Object{extension}, false), err)
+		return errors.Join(kube.PrintObjects(cmd.OutOrStdout(), out.Format, []client.Object{extension}, false), err)
 	}
 
 	if waited && err == nil {
@@ -201,25 +200,11 @@ func printChangedExtension(cmd *cobra.Command, out *terminal.Output, extension *
 		}
 	}
 
-	fmt.Fprintln(cmd.OutOrStdout(), resourceName(extension), done)
+	fmt.Fprintln(cmd.OutOrStdout(), kube.ResourceName(extension), done)
 	return err
 }
 
-func listNamespaceNames(ctx context.Context, c client.Client) ([]string, error) {
-	var list corev1.NamespaceList
-	if err := c.List(ctx, &list); err != nil {
-		return nil, err
-	}
-
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-
-	return names, nil
-}
-
-func (a *app) newExtensionListCommand() *cobra.Command {
+func newExtensionListCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
@@ -232,9 +217,9 @@ all of its objects are ready. For every other extension, the message states the 
   mainstay extension list -o wide
   mainstay extension list argocd-operator -o yaml`,
 		Args:              terminal.MaximumArgs(1),
-		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
+		ValidArgsFunction: session.CompleteFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -249,7 +234,7 @@ all of its objects are ready. For every other extension, the message states the 
 				return err
 			}
 
-			return a.printExtensions(cmd, &out, extensions, list.Name == "")
+			return printExtensions(session, cmd, &out, extensions, list.Name == "")
 		},
 	}
 
@@ -257,13 +242,13 @@ all of its objects are ready. For every other extension, the message states the 
 	return cmd
 }
 
-func (a *app) printExtensions(cmd *cobra.Command, out *terminal.Output, extensions []olmv1.ClusterExtension, all bool) error {
+func printExtensions(session *kube.Session, cmd *cobra.Command, out *terminal.Output, extensions []olmv1.ClusterExtension, all bool) error {
 	if out.Format != "" && out.Format != terminal.FormatWide {
 		var objects []client.Object
 		for i := range extensions {
-			objects = append(objects, setGroupVersionKind(&extensions[i], olmv1.GroupVersion, olmv1.ClusterExtensionKind))
+			objects = append(objects, kube.SetGroupVersionKind(&extensions[i], olmv1.GroupVersion, olmv1.ClusterExtensionKind))
 		}
-		return printObjects(cmd.OutOrStdout(), out.Format, objects, all)
+		return kube.PrintObjects(cmd.OutOrStdout(), out.Format, objects, all)
 	}
 
 	if len(extensions) == 0 {
@@ -279,20 +264,20 @@ func (a *app) printExtensions(cmd *cobra.Command, out *terminal.Output, extensio
 	headers = append(headers, "MESSAGE")
 	var rows [][]string
 	for i := range extensions {
-		rows = append(rows, a.formatExtensionRow(&extensions[i], out.Format == terminal.FormatWide))
+		rows = append(rows, formatExtensionRow(session, &extensions[i], out.Format == terminal.FormatWide))
 	}
 
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
-func (a *app) formatExtensionRow(e *olmv1.ClusterExtension, wide bool) []string {
+func formatExtensionRow(session *kube.Session, e *olmv1.ClusterExtension, wide bool) []string {
 	bundle, version := "", ""
 	if e.Status.Install != nil {
 		bundle, version = e.Status.Install.Bundle.Name, e.Status.Install.Bundle.Version
 	}
 
 	state, message := diagnosis.StateOf(e)
-	row := []string{e.Name, bundle, version, string(state), a.formatAge(&e.CreationTimestamp)}
+	row := []string{e.Name, bundle, version, string(state), session.FormatAge(&e.CreationTimestamp)}
 	if !wide {
 		return append(row, truncateMessage(message))
 	}
@@ -303,8 +288,8 @@ func (a *app) formatExtensionRow(e *olmv1.ClusterExtension, wide bool) []string 
 	}
 
 	return append(row,
-		conditionStatus(e.Status.Conditions, olmv1.TypeInstalled), conditionStatus(e.Status.Conditions, olmv1.TypeProgressing),
-		conditionStatus(e.Status.Conditions, olmv1.TypeAvailable), pkg, e.Spec.Namespace, wanted, message)
+		kube.ConditionStatus(e.Status.Conditions, olmv1.TypeInstalled), kube.ConditionStatus(e.Status.Conditions, olmv1.TypeProgressing),
+		kube.ConditionStatus(e.Status.Conditions, olmv1.TypeAvailable), pkg, e.Spec.Namespace, wanted, message)
 }
 
 // maxMessageLength is the number of characters of a message in a row; -o wide prints all of it.
@@ -318,7 +303,7 @@ func truncateMessage(message string) string {
 	return message
 }
 
-func (a *app) newExtensionStatusCommand() *cobra.Command {
+func newExtensionStatusCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "status NAME",
@@ -328,9 +313,9 @@ each phase. For an object that is not ready, the current reason is shown.`,
 		Example: `  mainstay extension status argocd-operator
   mainstay extension status argocd-operator -o json`,
 		Args:              terminal.ExactArgs("NAME"),
-		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
+		ValidArgsFunction: session.CompleteFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -352,13 +337,13 @@ each phase. For an object that is not ready, the current reason is shown.`,
 	return cmd
 }
 
-func (a *app) newExtensionUpgradeCommand() *cobra.Command {
+func newExtensionUpgradeCommand(session *kube.Session) *cobra.Command {
 	var (
 		upgrade action.ExtensionUpgrade
 		choice  bundleSelectionFlags
 		check   planCheckFlags
 		system  string
-		wait    waitFlags
+		wait    kube.WaitFlags
 		out     terminal.Output
 	)
 
@@ -383,40 +368,46 @@ immediately. Use --check=false to change the extension without a plan.`,
   # Disable the CRD upgrade safety checks for this and later updates
   mainstay extension upgrade argocd-operator --version 0.6.0 --crd-upgrade-safety None`,
 		Args:              terminal.ExactArgs("NAME"),
-		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
+		ValidArgsFunction: session.CompleteFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			upgrade.Client, upgrade.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			upgrade.Name, upgrade.Choice, upgrade.Wait = args[0], choice.toChoice(cmd), wait.toWait()
-			upgrade.Check = check.toPlanCheck(a, system)
+			upgrade.Name, upgrade.Choice, upgrade.Wait = args[0], choice.toChoice(cmd), wait.ToWait()
+			upgrade.Check = check.toPlanCheck(session, system)
 			extension, changed, err := upgrade.Run(cmd.Context())
 			done := "unchanged"
 			if changed {
 				done = "configured"
 			}
 
-			return printChangedExtension(cmd, &out, extension, done, wait.wait, err)
+			return printChangedExtension(cmd, &out, extension, done, wait.Wait, err)
 		},
 	}
 
 	choice.addFlags(cmd)
 	check.addFlags(cmd)
 	cmd.Flags().StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller")
-	wait.addFlags(cmd, "the requested version is installed")
+	wait.AddFlags(cmd, "the requested version is installed")
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd
 }
 
-// printDeletedObject prints that an object was deleted, in the format of kubectl.
-func printDeletedObject(cmd *cobra.Command, out *terminal.Output, resource, name string) {
-	if out.Format == terminal.FormatName {
-		fmt.Fprintln(cmd.OutOrStdout(), resource+"/"+name)
-		return
+// listExtensionNames returns the names of the ClusterExtensions.
+func listExtensionNames(ctx context.Context, c client.Client) ([]string, error) {
+	extensions, err := (&action.ExtensionList{Client: c}).Run(ctx)
+	if err != nil {
+		return nil, err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s %q deleted\n", resource, name)
+
+	var names []string
+	for i := range extensions {
+		names = append(names, extensions[i].Name)
+	}
+
+	return names, nil
 }

@@ -12,11 +12,12 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/diagnosis"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/objectdiff"
 )
 
-func (a *app) newExtensionHistoryCommand() *cobra.Command {
+func newExtensionHistoryCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "history NAME",
@@ -30,9 +31,9 @@ cannot proceed.`,
 		Example: `  mainstay extension history argocd-operator
   mainstay extension history argocd-operator -o wide`,
 		Args:              terminal.ExactArgs("NAME"),
-		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
+		ValidArgsFunction: session.CompleteFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -42,7 +43,7 @@ cannot proceed.`,
 				return err
 			}
 
-			return a.printRevisionHistory(cmd, &out, history)
+			return printRevisionHistory(session, cmd, &out, history)
 		},
 	}
 
@@ -50,7 +51,7 @@ cannot proceed.`,
 	return cmd
 }
 
-func (a *app) printRevisionHistory(cmd *cobra.Command, out *terminal.Output, history []action.RevisionRecord) error {
+func printRevisionHistory(session *kube.Session, cmd *cobra.Command, out *terminal.Output, history []action.RevisionRecord) error {
 	switch out.Format {
 	case terminal.FormatJSON, terminal.FormatYAML:
 		return terminal.PrintValue(cmd.OutOrStdout(), out.Format, map[string]any{"revisions": history})
@@ -75,19 +76,17 @@ func (a *app) printRevisionHistory(cmd *cobra.Command, out *terminal.Output, his
 	headers = append(headers, "MESSAGE")
 	var rows [][]string
 	for _, r := range history {
-		row := []string{strconv.FormatInt(r.Revision, 10), r.Bundle, r.Version, string(r.State), a.formatAge(&r.Created)}
+		row := []string{strconv.FormatInt(r.Revision, 10), r.Bundle, r.Version, string(r.State), session.FormatAge(&r.Created)}
 		if wide {
-			row = append(row, a.formatAge(r.Completed), r.Name, r.Image)
+			row = append(row, session.FormatAge(r.Completed), r.Name, r.Image)
 		}
-		rows = append(rows, append(row, collapseWhitespace(r.Message)))
+		rows = append(rows, append(row, terminal.CollapseWhitespace(r.Message)))
 	}
 
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
-func collapseWhitespace(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-func (a *app) newExtensionDiffCommand() *cobra.Command {
+func newExtensionDiffCommand(session *kube.Session) *cobra.Command {
 	var (
 		diff action.ExtensionDiff
 		out  terminal.Output
@@ -103,9 +102,9 @@ made to the objects in the cluster are not included. Values of Secrets are hidde
 		Example: `  mainstay extension diff argocd-operator
   mainstay extension diff argocd-operator --from 1 --to 3`,
 		Args:              terminal.ExactArgs("NAME"),
-		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
+		ValidArgsFunction: session.CompleteFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -159,7 +158,7 @@ func printRevisionDiff(w io.Writer, d *action.RevisionDiff) {
 	}
 }
 
-func (a *app) newExtensionExplainCommand() *cobra.Command {
+func newExtensionExplainCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
@@ -170,9 +169,9 @@ the catalogs.`,
 		Example: `  mainstay extension explain argocd-operator
   mainstay extension explain argocd-operator -o json`,
 		Args:              terminal.ExactArgs("NAME"),
-		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
+		ValidArgsFunction: session.CompleteFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -216,12 +215,12 @@ func printReasons(w io.Writer, reasons []diagnosis.Reason, indent string) {
 	}
 }
 
-func (a *app) newExtensionRollbackCommand() *cobra.Command {
+func newExtensionRollbackCommand(session *kube.Session) *cobra.Command {
 	var (
 		rollback action.ExtensionRollback
 		safety   string
 		check    planCheckFlags
-		wait     waitFlags
+		wait     kube.WaitFlags
 		out      terminal.Output
 	)
 
@@ -242,16 +241,16 @@ to accept such changes, and --check=false to skip the plan.`,
 		Example: `  mainstay extension rollback argocd-operator --wait
   mainstay extension rollback argocd-operator --to-revision 2`,
 		Args:              terminal.ExactArgs("NAME"),
-		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
+		ValidArgsFunction: session.CompleteFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			rollback.Client, rollback.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			rollback.Cluster, rollback.Name, rollback.Wait = a.kube.Config, args[0], wait.toWait()
-			rollback.Check = check.toPlanCheck(a, rollback.SystemNamespace)
+			rollback.Cluster, rollback.Name, rollback.Wait = session.Config, args[0], wait.ToWait()
+			rollback.Check = check.toPlanCheck(session, rollback.SystemNamespace)
 			if safety != "" {
 				rollback.CRDUpgradeSafety = (*olmv1.CRDUpgradeSafetyEnforcement)(&safety)
 			}
@@ -261,7 +260,7 @@ to accept such changes, and --check=false to skip the plan.`,
 				return err
 			}
 
-			return errors.Join(printRollbackResult(cmd, &out, result, err == nil && wait.wait), err)
+			return errors.Join(printRollbackResult(cmd, &out, result, err == nil && wait.Wait), err)
 		},
 	}
 
@@ -269,7 +268,7 @@ to accept such changes, and --check=false to skip the plan.`,
 	cmd.Flags().StringVar(&rollback.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of catalogd and operator-controller")
 	addCRDSafetyFlag(cmd, &safety)
 	check.addFlags(cmd)
-	wait.addFlags(cmd, "the bundle is installed")
+	wait.AddFlags(cmd, "the bundle is installed")
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 
 	return cmd

@@ -8,13 +8,14 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 // formatText prints the plan as text.
 const formatText = "text"
 
-func (a *app) newExtensionPlanCommand() *cobra.Command {
+func newExtensionPlanCommand(session *kube.Session) *cobra.Command {
 	var (
 		plan    action.ExtensionPlan
 		choice  bundleSelectionFlags
@@ -50,9 +51,9 @@ instead of planning it.`,
   # In a script: exit code 0 means that there is nothing to change
   mainstay extension plan argocd --detailed-exitcode`,
 		Args:              terminal.ExactArgs("NAME"),
-		ValidArgsFunction: a.completeFirstArgument(listExtensionNames),
+		ValidArgsFunction: session.CompleteFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -82,8 +83,8 @@ instead of planning it.`,
 	flags.DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait for the plan; 0 means no timeout")
 	flags.BoolVar(&detail, "detailed-exitcode", false, "exit with code 2 if the plan has no problems and would make changes")
 	out.AddFlag(cmd, formatText, terminal.FormatJSON, terminal.FormatYAML)
-	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlagValue(listNamespaceNames)) // the flag was just added
-	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlagValue(listNamespaceNames))
+	_ = cmd.RegisterFlagCompletionFunc("namespace", session.CompleteFlagValue(kube.ListNamespaceNames)) // the flag was just added
+	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", session.CompleteFlagValue(kube.ListNamespaceNames))
 
 	return cmd
 }

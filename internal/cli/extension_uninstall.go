@@ -10,26 +10,14 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// exitCodeCustomResources is the exit code of a command that deleted nothing because custom
-// resources would have been lost.
-const exitCodeCustomResources = 3
-
-// withExitCode adds exitCodeCustomResources to an error about custom resources. It returns other
-// errors unchanged.
-func withExitCode(err error) error {
-	if errors.Is(err, action.ErrCustomResources) {
-		return &terminal.ExitError{Code: exitCodeCustomResources, Err: err}
-	}
-	return err
-}
-
-func (a *app) newExtensionUninstallCommand() *cobra.Command {
+func newExtensionUninstallCommand(session *kube.Session) *cobra.Command {
 	var (
 		uninstall action.ExtensionUninstall
-		wait      waitFlags
+		wait      kube.WaitFlags
 		dryRun    bool
 		yes       bool
 		out       terminal.Output
@@ -58,30 +46,30 @@ With several names, nothing is deleted if one of the extensions does not exist o
   # Uninstall two extensions with all custom resources, without confirmation
   mainstay extension uninstall argocd-operator prometheus --delete-custom-resources --yes`,
 		Args:              terminal.WrapUsageErrors(cobra.MinimumNArgs(1)),
-		ValidArgsFunction: a.completeFlagValue(listExtensionNames),
+		ValidArgsFunction: session.CompleteFlagValue(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			uninstall.Client, uninstall.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			uninstall.Names, uninstall.Wait = args, wait.toWait()
+			uninstall.Names, uninstall.Wait = args, wait.ToWait()
 			removals, err := uninstall.Preview(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if dryRun {
 				printRemovals(cmd.OutOrStdout(), removals)
-				return withExitCode(uninstall.Check(removals))
+				return kube.WithExitCode(uninstall.Check(removals))
 			}
 
-			needsConfirmation := !yes && a.interactive(cmd)
+			needsConfirmation := !yes && session.Interactive(cmd)
 			if needsConfirmation || losesData(removals) {
 				printRemovals(cmd.ErrOrStderr(), removals)
 			}
 			if err := uninstall.Check(removals); err != nil {
-				return withExitCode(err)
+				return kube.WithExitCode(err)
 			}
 			if needsConfirmation && !terminal.Confirm(cmd, "Uninstall "+joinExtensionNames(removals)+"?") {
 				return &report.Error{Object: joinExtensionNames(removals), Err: errors.New("uninstall cancelled")}
@@ -90,7 +78,7 @@ With several names, nothing is deleted if one of the extensions does not exist o
 				return err
 			}
 			for i := range removals {
-				printDeletedObject(cmd, &out, "clusterextension.olm.operatorframework.io", removals[i].Name)
+				kube.PrintDeletedObject(cmd, &out, "clusterextension.olm.operatorframework.io", removals[i].Name)
 			}
 			return nil
 		},
@@ -102,7 +90,7 @@ With several names, nothing is deleted if one of the extensions does not exist o
 	cmd.MarkFlagsMutuallyExclusive("delete-custom-resources", "keep-crds")
 	flags.BoolVar(&dryRun, "dry-run", false, "list what would be removed without removing it; the exit code is the same as without this flag")
 	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	wait.addFlags(cmd, "the extensions and their objects are deleted")
+	wait.AddFlags(cmd, "the extensions and their objects are deleted")
 	out.AddFlag(cmd, terminal.FormatName)
 
 	return cmd

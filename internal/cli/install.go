@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
@@ -27,11 +28,11 @@ func defaultComponentImage() string {
 // stored together in a ConfigMap, which holds at most 1 MiB.
 const maxConfigFileSize = 512 << 10
 
-func (a *app) newInstallCommand() *cobra.Command {
+func newInstallCommand(session *kube.Session) *cobra.Command {
 	var (
 		install action.Install
-		wait    waitFlags
-		dryRun  dryRunFlag
+		wait    kube.WaitFlags
+		dryRun  kube.DryRunFlag
 		out     terminal.Output
 		files   installationFiles
 	)
@@ -62,36 +63,36 @@ possible, so that pods that start later run the same binary.`,
 			if err := files.readInto(in); err != nil {
 				return err
 			}
-			if dryRun.client {
+			if dryRun.Client {
 				objects, err := in.Objects()
 				if err != nil {
 					return err
 				}
-				return dryRun.printManifests(cmd, &out, toClientObjects(objects))
+				return dryRun.PrintManifests(cmd, &out, toClientObjects(objects))
 			}
 
 			var err error
-			if install.Client, err = a.kube.newClient(cmd.ErrOrStderr()); err != nil {
+			if install.Client, err = session.NewClient(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			install.Wait, install.Progress = wait.toWait(), terminal.NewProgress(cmd.ErrOrStderr())
+			install.Wait, install.Progress = wait.ToWait(), terminal.NewProgress(cmd.ErrOrStderr())
 			objects, err := install.Run(cmd.Context())
 			if objects != nil && out.Format != "" {
-				return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, toClientObjects(objects), true), err)
+				return errors.Join(kube.PrintObjects(cmd.OutOrStdout(), out.Format, toClientObjects(objects), true), err)
 			}
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), formatInstallResult(wait.wait))
+			fmt.Fprintln(cmd.OutOrStdout(), formatInstallResult(wait.Wait))
 			return nil
 		},
 	}
 
-	a.kube.addFlags(cmd)
+	session.AddFlags(cmd)
 	addInstallationFlags(cmd, in)
 	files.addFlags(cmd)
-	wait.addFlags(cmd, "the components are ready")
-	dryRun.addFlag(cmd)
+	wait.AddFlags(cmd, "the components are ready")
+	dryRun.AddFlag(cmd)
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }
@@ -180,10 +181,10 @@ func readConfigFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-func (a *app) newUninstallCommand() *cobra.Command {
+func newUninstallCommand(session *kube.Session) *cobra.Command {
 	var (
 		uninstall action.Uninstall
-		wait      waitFlags
+		wait      kube.WaitFlags
 		out       terminal.Output
 	)
 	cmd := &cobra.Command{
@@ -203,23 +204,23 @@ extensions would be lost. Objects that are kept on the cluster are listed with t
   mainstay uninstall --keep-crds`,
 		Args: terminal.MaximumArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			uninstall.Client, uninstall.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			uninstall.Wait, uninstall.WaitForAll = action.Wait{Timeout: wait.timeout}, wait.wait
+			uninstall.Wait, uninstall.WaitForAll = action.Wait{Timeout: wait.Timeout}, wait.Wait
 			result, err := uninstall.Run(cmd.Context())
 			if result != nil {
 				err = errors.Join(printUninstallResult(cmd, &out, result, err == nil), err)
 			}
 
-			return withExitCode(err)
+			return kube.WithExitCode(err)
 		},
 	}
 
-	a.kube.addFlags(cmd)
+	session.AddFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&uninstall.Namespace, "namespace", "n", action.DefaultSystemNamespace, "namespace of the components")
 	flags.BoolVar(&uninstall.DeleteExtensions, "delete-extensions", false, "uninstall all extensions and their objects first")
@@ -227,7 +228,7 @@ extensions would be lost. Objects that are kept on the cluster are listed with t
 	flags.BoolVar(&uninstall.KeepCRDs, "keep-crds", false, "keep the CRDs with all catalogs and extensions")
 	cmd.MarkFlagsMutuallyExclusive("delete-extensions", "keep-crds")
 	cmd.MarkFlagsMutuallyExclusive("delete-custom-resources", "keep-crds")
-	wait.addFlags(cmd, "all objects are deleted")
+	wait.AddFlags(cmd, "all objects are deleted")
 	out.AddFlag(cmd, terminal.FormatName)
 
 	return cmd
@@ -236,7 +237,7 @@ extensions would be lost. Objects that are kept on the cluster are listed with t
 // printUninstallResult prints what was deleted, and what was kept with the reason.
 func printUninstallResult(cmd *cobra.Command, out *terminal.Output, result *action.UninstallResult, done bool) error {
 	if out.Format == terminal.FormatName {
-		return printObjects(cmd.OutOrStdout(), terminal.FormatName, toClientObjects(result.Deleted), true)
+		return kube.PrintObjects(cmd.OutOrStdout(), terminal.FormatName, toClientObjects(result.Deleted), true)
 	}
 
 	w := cmd.OutOrStdout()

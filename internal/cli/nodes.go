@@ -12,11 +12,12 @@ import (
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-func (a *app) newNodesCommand() *cobra.Command {
+func newNodesCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nodes",
 		Short: "Show and pause node updates",
@@ -26,9 +27,9 @@ configuration of the pool, a few nodes at a time.`,
 		RunE: terminal.RunGroup,
 	}
 
-	a.kube.addFlags(cmd)
+	session.AddFlags(cmd)
 	terminal.StripControlCharacters(cmd)
-	cmd.AddCommand(a.newNodesStatusCommand(), a.newNodesPauseCommand(true), a.newNodesPauseCommand(false))
+	cmd.AddCommand(newNodesStatusCommand(session), newNodesPauseCommand(session, true), newNodesPauseCommand(session, false))
 
 	return cmd
 }
@@ -37,7 +38,7 @@ func listPoolNames(ctx context.Context, c client.Client) ([]string, error) {
 	return (&action.NodesStatus{Client: c}).Names(ctx)
 }
 
-func (a *app) newNodesStatusCommand() *cobra.Command {
+func newNodesStatusCommand(session *kube.Session) *cobra.Command {
 	var (
 		status action.NodesStatus
 		all    bool
@@ -52,9 +53,9 @@ the pools with the reason.`,
 		Example: `  mainstay nodes status
   mainstay nodes status worker --all`,
 		Args:              terminal.MaximumArgs(1),
-		ValidArgsFunction: a.completeFirstArgument(listPoolNames),
+		ValidArgsFunction: session.CompleteFirstArgument(listPoolNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.newClient(cmd.ErrOrStderr())
+			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -71,14 +72,14 @@ the pools with the reason.`,
 			case "":
 			case terminal.FormatName:
 				for i := range state.Pools {
-					fmt.Fprintln(cmd.OutOrStdout(), resourceName(setGroupVersionKind(&state.Pools[i].MachineConfigPool, mcfgv1.GroupVersion, "MachineConfigPool")))
+					fmt.Fprintln(cmd.OutOrStdout(), kube.ResourceName(kube.SetGroupVersionKind(&state.Pools[i].MachineConfigPool, mcfgv1.GroupVersion, "MachineConfigPool")))
 				}
 				return nil
 			default:
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, state)
 			}
 
-			return a.printPoolTable(cmd.OutOrStdout(), state, all)
+			return printPoolTable(session, cmd.OutOrStdout(), state, all)
 		},
 	}
 
@@ -88,7 +89,7 @@ the pools with the reason.`,
 	return cmd
 }
 
-func (a *app) printPoolTable(w io.Writer, state *action.PoolStates, all bool) error {
+func printPoolTable(session *kube.Session, w io.Writer, state *action.PoolStates, all bool) error {
 	if len(state.Pools) == 0 {
 		fmt.Fprintln(w, "No pools found.")
 	}
@@ -99,7 +100,7 @@ func (a *app) printPoolTable(w io.Writer, state *action.PoolStates, all bool) er
 		s := &p.Status
 		rows = append(rows, []string{
 			p.Name, s.Configuration.Name, poolConditionStatus(s, mcfgv1.PoolUpdated), poolConditionStatus(s, mcfgv1.PoolUpdating), poolConditionStatus(s, mcfgv1.PoolDegraded),
-			formatCount(s.MachineCount), formatCount(s.ReadyMachineCount), formatCount(s.UpdatedMachineCount), formatCount(s.DegradedMachineCount), a.formatAge(&p.CreationTimestamp),
+			formatCount(s.MachineCount), formatCount(s.ReadyMachineCount), formatCount(s.UpdatedMachineCount), formatCount(s.DegradedMachineCount), session.FormatAge(&p.CreationTimestamp),
 		})
 		for _, n := range p.Nodes {
 			if all || n.Assessment != pools.AssessedCompleted {
@@ -122,12 +123,12 @@ func (a *app) printPoolTable(w io.Writer, state *action.PoolStates, all bool) er
 		}
 	}
 
-	a.printPoolNotes(w, state)
+	printPoolNotes(w, state)
 	return nil
 }
 
 // printPoolNotes prints why pools are not updated: because they are paused or could not be rendered.
-func (a *app) printPoolNotes(w io.Writer, state *action.PoolStates) {
+func printPoolNotes(w io.Writer, state *action.PoolStates) {
 	started := false
 	note := func(text string) {
 		if !started {
@@ -165,7 +166,7 @@ func poolConditionStatus(s *mcfgv1.MachineConfigPoolStatus, conditionType string
 
 func formatCount(n int32) string { return strconv.Itoa(int(n)) }
 
-func (a *app) newNodesPauseCommand(paused bool) *cobra.Command {
+func newNodesPauseCommand(session *kube.Session, paused bool) *cobra.Command {
 	pause := action.PoolPause{Paused: paused}
 	var out terminal.Output
 	cmd := &cobra.Command{
@@ -182,9 +183,9 @@ resumed.`,
 	}
 
 	cmd.Args = terminal.ExactArgs("POOL")
-	cmd.ValidArgsFunction = a.completeFirstArgument(listPoolNames)
+	cmd.ValidArgsFunction = session.CompleteFirstArgument(listPoolNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.kube.newClient(cmd.ErrOrStderr())
+		c, err := session.NewClient(cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -195,9 +196,9 @@ resumed.`,
 			return err
 		}
 
-		setGroupVersionKind(after, mcfgv1.GroupVersion, "MachineConfigPool")
+		kube.SetGroupVersionKind(after, mcfgv1.GroupVersion, "MachineConfigPool")
 		if out.Format != "" {
-			return printObjects(cmd.OutOrStdout(), out.Format, []client.Object{after}, false)
+			return kube.PrintObjects(cmd.OutOrStdout(), out.Format, []client.Object{after}, false)
 		}
 
 		result := map[bool]string{true: "paused", false: "resumed"}[paused]
@@ -205,7 +206,7 @@ resumed.`,
 			result = "already " + map[bool]string{true: "paused", false: "running"}[paused]
 		}
 
-		fmt.Fprintln(cmd.OutOrStdout(), resourceName(after), result)
+		fmt.Fprintln(cmd.OutOrStdout(), kube.ResourceName(after), result)
 		return nil
 	}
 

@@ -10,11 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/action/leastprivilege"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) newRbacCommand() *cobra.Command {
+func newRbacCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rbac",
 		Short: "Generate RBAC objects for installing extensions",
@@ -22,12 +23,12 @@ func (a *app) newRbacCommand() *cobra.Command {
 		RunE:  terminal.RunGroup,
 	}
 
-	a.kube.addFlags(cmd)
-	cmd.AddCommand(a.newRbacGenerateCommand())
+	session.AddFlags(cmd)
+	cmd.AddCommand(newRbacGenerateCommand(session))
 	return cmd
 }
 
-func (a *app) newRbacGenerateCommand() *cobra.Command {
+func newRbacGenerateCommand(session *kube.Session) *cobra.Command {
 	var (
 		generate        leastprivilege.Generate
 		createNamespace bool
@@ -72,7 +73,7 @@ missing, and lists these rules.`,
 			if cmd.Flags().Changed("cert-manager") {
 				generate.CertManager = &certManager
 			}
-			generate.Cluster, generate.Progress = a.kube.Config, terminal.NewProgress(cmd.ErrOrStderr())
+			generate.Cluster, generate.Progress = session.Config, terminal.NewProgress(cmd.ErrOrStderr())
 			generated, err := generate.Run(cmd.Context())
 			if err != nil {
 				return err
@@ -101,9 +102,9 @@ missing, and lists these rules.`,
 
 	opm.AddRegistryFlags(cmd, &generate.Registry)
 	out.AddFlag(cmd, terminal.FormatYAML, terminal.FormatJSON, terminal.FormatName)
-	_ = cmd.RegisterFlagCompletionFunc("catalog", a.completeFlagValue(listCatalogNames)) // the flags were just added
-	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlagValue(listNamespaceNames))
-	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlagValue(listNamespaceNames))
+	_ = cmd.RegisterFlagCompletionFunc("catalog", session.CompleteFlagValue(kube.ListCatalogNames)) // the flags were just added
+	_ = cmd.RegisterFlagCompletionFunc("namespace", session.CompleteFlagValue(kube.ListNamespaceNames))
+	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", session.CompleteFlagValue(kube.ListNamespaceNames))
 
 	return cmd
 }
@@ -121,5 +122,5 @@ func printGeneratedObjects(cmd *cobra.Command, format string, generated *leastpr
 	for _, object := range generated.Objects {
 		objects = append(objects, object)
 	}
-	return printDocuments(cmd.OutOrStdout(), cmp.Or(format, terminal.FormatYAML), objects)
+	return kube.PrintDocuments(cmd.OutOrStdout(), cmp.Or(format, terminal.FormatYAML), objects)
 }

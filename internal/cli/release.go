@@ -15,11 +15,12 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/releases"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func (a *app) newReleaseCommand() *cobra.Command {
+func newReleaseCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "release",
 		Aliases: []string{"releases"},
@@ -29,27 +30,27 @@ func (a *app) newReleaseCommand() *cobra.Command {
 	}
 
 	cmd.AddCommand(
-		a.newReleaseNewCommand(), a.newReleaseInfoCommand(), a.newReleaseDiffCommand(), a.newReleaseExtractCommand(),
-		a.newReleaseImageCommand(), a.newReleaseMirrorCommand(), a.newReleaseRenderCommand(), a.newReleaseVerifyCommand(), a.newReleaseSignCommand(),
+		newReleaseNewCommand(session), newReleaseInfoCommand(session), newReleaseDiffCommand(session), newReleaseExtractCommand(session),
+		newReleaseImageCommand(session), newReleaseMirrorCommand(session), newReleaseRenderCommand(session), newReleaseVerifyCommand(session), newReleaseSignCommand(session),
 	)
 	return cmd
 }
 
 // addReleaseSourceFlags adds the flags that select how releases are found. The client of the cluster
 // is created only if a release is looked up in the cluster.
-func (a *app) addReleaseSourceFlags(cmd *cobra.Command, source *releases.Source) {
-	a.kube.addFlags(cmd)
+func addReleaseSourceFlags(session *kube.Session, cmd *cobra.Command, source *releases.Source) {
+	session.AddFlags(cmd)
 	opm.AddRegistryFlags(cmd, &source.Registry)
-	known := &action.KnownReleases{Program: terminal.Version(), Connect: func() (client.Client, error) { return a.kube.newClient(cmd.ErrOrStderr()) }}
+	known := &action.KnownReleases{Program: terminal.Version(), Connect: func() (client.Client, error) { return session.NewClient(cmd.ErrOrStderr()) }}
 	cmd.Flags().StringVar(&known.Upstream, "upstream", "", "URL of the update service for versions that the cluster does not know (default: the update service of the cluster)")
 	source.Resolver = known
 }
 
 // newConfigMapApplier returns a function that applies a ConfigMap to the cluster. The client is
 // created at the first call.
-func (a *app) newConfigMapApplier(stderr io.Writer) releases.Applier {
+func newConfigMapApplier(session *kube.Session, stderr io.Writer) releases.Applier {
 	return func(ctx context.Context, object *corev1.ConfigMap) error {
-		c, err := a.kube.newClient(stderr)
+		c, err := session.NewClient(stderr)
 		if err != nil {
 			return err
 		}
@@ -75,7 +76,7 @@ func firstArgument(args []string) string {
 	return args[0]
 }
 
-func (a *app) newReleaseNewCommand() *cobra.Command {
+func newReleaseNewCommand(session *kube.Session) *cobra.Command {
 	var (
 		build   releases.New
 		created string
@@ -110,7 +111,7 @@ Builds are reproducible: the same input results in the same image.`,
   # Check whether the release can be built
   mainstay release new --from-dir ./platform --name 1.1.0 --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			build.Progress, build.Now = terminal.NewProgress(cmd.ErrOrStderr()), a.now
+			build.Progress, build.Now = terminal.NewProgress(cmd.ErrOrStderr()), session.Now
 			if err := completeBuild(&build, args, created); err != nil {
 				return err
 			}
@@ -128,9 +129,9 @@ Builds are reproducible: the same input results in the same image.`,
 		},
 	}
 
-	a.addReleaseSourceFlags(cmd, &build.Source)
+	addReleaseSourceFlags(session, cmd, &build.Source)
 	build.Streams = func(ctx context.Context, namespace, name string) ([]byte, error) {
-		c, err := a.kube.newClient(cmd.ErrOrStderr())
+		c, err := session.NewClient(cmd.ErrOrStderr())
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +203,7 @@ func completeBuild(build *releases.New, args []string, created string) error {
 	return nil
 }
 
-func (a *app) newReleaseVerifyCommand() *cobra.Command {
+func newReleaseVerifyCommand(session *kube.Session) *cobra.Command {
 	var verify releases.Verify
 	cmd := &cobra.Command{
 		Use:   "verify [IMAGE|VERSION]",
@@ -234,13 +235,13 @@ the release of the cluster is verified.`,
 		},
 	}
 
-	a.addReleaseSourceFlags(cmd, &verify.Source)
+	addReleaseSourceFlags(session, cmd, &verify.Source)
 	addTrustFlags(cmd, &verify.Trust)
 
 	return cmd
 }
 
-func (a *app) newReleaseSignCommand() *cobra.Command {
+func newReleaseSignCommand(session *kube.Session) *cobra.Command {
 	var (
 		sign  releases.Sign
 		apply bool
@@ -261,9 +262,9 @@ image.`,
   mainstay release sign registry.example.com/releases:1.1.0 --sigstore-key cosign.key --passphrase-file passphrase`,
 		Args: terminal.ExactArgs("IMAGE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			sign.Image, sign.Now, sign.Progress = args[0], a.now, terminal.NewProgress(cmd.ErrOrStderr())
+			sign.Image, sign.Now, sign.Progress = args[0], session.Now, terminal.NewProgress(cmd.ErrOrStderr())
 			if apply {
-				sign.Apply = a.newConfigMapApplier(cmd.ErrOrStderr())
+				sign.Apply = newConfigMapApplier(session, cmd.ErrOrStderr())
 			}
 
 			signed, err := sign.Run(cmd.Context())
@@ -283,7 +284,7 @@ image.`,
 		},
 	}
 
-	a.addReleaseSourceFlags(cmd, &sign.Source)
+	addReleaseSourceFlags(session, cmd, &sign.Source)
 	flags := cmd.Flags()
 	flags.StringVar(&sign.Key, "key", "", "file with an OpenPGP private key, as written by gpg --export-secret-keys")
 	flags.StringVar(&sign.SigstoreKey, "sigstore-key", "", "file with a sigstore private key, as written by cosign generate-key-pair, or in PKCS #8")

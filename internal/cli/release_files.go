@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mainstay-dev/mainstay/internal/action/releases"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
@@ -24,7 +25,7 @@ type extractOptions struct {
 	installConfig string
 }
 
-func (a *app) newReleaseExtractCommand() *cobra.Command {
+func newReleaseExtractCommand(session *kube.Session) *cobra.Command {
 	var e extractOptions
 	cmd := &cobra.Command{
 		Use:   "extract [IMAGE|VERSION]",
@@ -69,7 +70,7 @@ release of the cluster is used.`,
 		},
 	}
 
-	a.addReleaseSourceFlags(cmd, &e.Source)
+	addReleaseSourceFlags(session, cmd, &e.Source)
 	flags := cmd.Flags()
 	flags.StringVar(&e.from, "from", "", "the release, as an alternative to the argument")
 	flags.StringVar(&e.To, "to", "", "directory to write to (default: the current directory)")
@@ -132,7 +133,7 @@ func extractProgram(cmd *cobra.Command, program releases.Program, extract *relea
 	return err
 }
 
-func (a *app) newReleaseMirrorCommand() *cobra.Command {
+func newReleaseMirrorCommand(session *kube.Session) *cobra.Command {
 	var (
 		mirror       releases.Mirror
 		instructions = releases.InstructionsIDMS
@@ -169,7 +170,7 @@ mirrored too, as a ConfigMap that lets the cluster verify the release without a 
 
 			mirror.Progress = terminal.NewProgress(cmd.ErrOrStderr())
 			if apply {
-				mirror.Apply = a.newConfigMapApplier(cmd.ErrOrStderr())
+				mirror.Apply = newConfigMapApplier(session, cmd.ErrOrStderr())
 			}
 
 			mirrored, err := mirror.Run(cmd.Context())
@@ -184,7 +185,7 @@ mirrored too, as a ConfigMap that lets the cluster verify the release without a 
 		},
 	}
 
-	a.addReleaseSourceFlags(cmd, &mirror.Source)
+	addReleaseSourceFlags(session, cmd, &mirror.Source)
 	flags := cmd.Flags()
 	flags.StringVar(&mirror.From, "from", "", "the release, as an alternative to the argument; with --from-dir, its version")
 	flags.StringVar(&mirror.FromDir, "from-dir", "", "directory that a release was mirrored to")
@@ -193,7 +194,7 @@ mirrored too, as a ConfigMap that lets the cluster verify the release without a 
 	flags.StringVar(&mirror.ToReleaseImage, "to-release-image", "", "reference to mirror the release image to (default: the same repository as the other images)")
 	flags.BoolVar(&mirror.SkipReleaseImage, "skip-release-image", false, "do not mirror the release image")
 	flags.BoolVar(&mirror.DryRun, "dry-run", false, "print what would be mirrored without copying it")
-	addEnumFlag(cmd, &instructions, "print-mirror-instructions", "configuration to print for the cluster", releases.InstructionsIDMS, releases.InstructionsICSP, releases.InstructionsNone)
+	terminal.AddEnumFlag(cmd, &instructions, "print-mirror-instructions", "configuration to print for the cluster", releases.InstructionsIDMS, releases.InstructionsICSP, releases.InstructionsNone)
 	flags.StringVar(&mirror.SignatureDir, "release-image-signature-to-dir", "", "directory to write a ConfigMap with the signatures to (default: config in --to-dir)")
 	flags.BoolVar(&apply, "apply-release-image-signature", false, "apply the ConfigMap with the signatures to the cluster")
 	flags.Bool("keep-manifest-list", true, "ignored: manifest lists are always preserved")

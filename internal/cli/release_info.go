@@ -19,6 +19,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/mainstay-dev/mainstay/internal/action/releases"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/template"
 )
@@ -39,7 +40,7 @@ type infoFlags struct {
 	out                                                     terminal.Output
 }
 
-func (a *app) newReleaseInfoCommand() *cobra.Command {
+func newReleaseInfoCommand(session *kube.Session) *cobra.Command {
 	var (
 		source releases.Source
 		flags  infoFlags
@@ -89,11 +90,11 @@ cluster is shown.`,
 				return err
 			}
 
-			return a.printRelease(cmd.OutOrStdout(), found, &flags)
+			return printRelease(session, cmd.OutOrStdout(), found, &flags)
 		},
 	}
 
-	a.addReleaseSourceFlags(cmd, &source)
+	addReleaseSourceFlags(session, cmd, &source)
 	set := cmd.Flags()
 	set.BoolVar(&flags.pullSpecs, "pullspecs", false, "show the pull specs of the images")
 	set.BoolVar(&flags.commits, "commits", false, "show the commits that the images were built from")
@@ -129,7 +130,7 @@ type diffFlags struct {
 	out                  terminal.Output
 }
 
-func (a *app) newReleaseDiffCommand() *cobra.Command {
+func newReleaseDiffCommand(session *kube.Session) *cobra.Command {
 	var (
 		diff  releases.Diff
 		shown diffFlags
@@ -152,7 +153,7 @@ func (a *app) newReleaseDiffCommand() *cobra.Command {
 		},
 	}
 
-	a.addReleaseSourceFlags(cmd, &diff.Source)
+	addReleaseSourceFlags(session, cmd, &diff.Source)
 	cmd.Flags().BoolVar(&shown.manifests, "manifests", false, "show the changed lines of each manifest; values of Secrets are hidden")
 	cmd.Flags().BoolVar(&shown.changelog, "changelog", false, "print the changed sources in Markdown, with links to the commits in between")
 	shown.out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
@@ -162,7 +163,7 @@ func (a *app) newReleaseDiffCommand() *cobra.Command {
 }
 
 // printRelease prints a release in the requested format.
-func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) error {
+func printRelease(session *kube.Session, w io.Writer, r *releases.Release, flags *infoFlags) error {
 	switch {
 	case flags.out.Format == terminal.FormatName:
 		fmt.Fprintln(w, r.Metadata.Version)
@@ -182,7 +183,7 @@ func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) e
 	}
 
 	printReleaseSummary(w, r)
-	headers, rows := a.buildImageTable(r, flags)
+	headers, rows := buildImageTable(session, r, flags)
 	if err := printTableSection(w, "Images", headers, rows); err != nil {
 		return err
 	}
@@ -309,7 +310,7 @@ func sortVersions(versions []string) []string {
 }
 
 // buildImageTable returns the table of images with the requested columns.
-func (a *app) buildImageTable(r *releases.Release, flags *infoFlags) (headers []string, rows [][]string) {
+func buildImageTable(session *kube.Session, r *releases.Release, flags *infoFlags) (headers []string, rows [][]string) {
 	var row func(releases.ReleaseImage) []string
 	switch {
 	case flags.pullSpecs:
@@ -319,7 +320,7 @@ func (a *app) buildImageTable(r *releases.Release, flags *infoFlags) (headers []
 	case flags.commitURLs:
 		headers, row = []string{"NAME", "URL"}, func(i releases.ReleaseImage) []string { return []string{commitURL(i)} }
 	case flags.sizes:
-		headers, row = []string{"NAME", "AGE", "LAYERS", "SIZE MB", "UNIQUE MB"}, a.formatSizeColumns
+		headers, row = []string{"NAME", "AGE", "LAYERS", "SIZE MB", "UNIQUE MB"}, func(i releases.ReleaseImage) []string { return formatSizeColumns(session, i) }
 	default:
 		headers, row = []string{"NAME", "DIGEST"}, func(i releases.ReleaseImage) []string { return []string{i.Digest} }
 	}
@@ -330,10 +331,10 @@ func (a *app) buildImageTable(r *releases.Release, flags *infoFlags) (headers []
 	return headers, rows
 }
 
-func (a *app) formatSizeColumns(image releases.ReleaseImage) []string {
+func formatSizeColumns(session *kube.Session, image releases.ReleaseImage) []string {
 	age := ""
 	if created := image.Size.Created; created.Unix() > 0 {
-		age = duration.HumanDuration(a.now().Sub(created).Truncate(time.Second))
+		age = duration.HumanDuration(session.Now().Sub(created).Truncate(time.Second))
 	}
 	megabytes := func(n int64) string { return fmt.Sprintf("%.1f", float64(n)/1e6) }
 	return []string{age, strconv.Itoa(image.Size.Layers), megabytes(image.Size.Bytes), megabytes(image.Size.Unique)}

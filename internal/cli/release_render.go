@@ -9,13 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mainstay-dev/mainstay/internal/action/releases"
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 // errTwoReleaseSources is returned if a release is specified in two ways.
 var errTwoReleaseSources = errors.New("specify the release either by its image or with --payload-dir, not both")
 
-func (a *app) newReleaseRenderCommand() *cobra.Command {
+func newReleaseRenderCommand(session *kube.Session) *cobra.Command {
 	var render releases.Render
 	cmd := &cobra.Command{
 		Use:   "render [IMAGE|VERSION]",
@@ -55,7 +56,7 @@ specify the release.`,
 		},
 	}
 
-	a.addReleaseSourceFlags(cmd, &render.Source)
+	addReleaseSourceFlags(session, cmd, &render.Source)
 	flags := cmd.Flags()
 	flags.StringVar(&render.To, "output-dir", "", "directory to write to")
 	flags.StringVar(&render.Image, "release-image", "", "the release, as an alternative to the argument; with --payload-dir, the image reference for the manifests")
@@ -67,7 +68,7 @@ specify the release.`,
 	return cmd
 }
 
-func (a *app) newReleaseImageCommand() *cobra.Command {
+func newReleaseImageCommand(session *kube.Session) *cobra.Command {
 	var find releases.FindImage
 	cmd := &cobra.Command{
 		Use:   "image NAME",
@@ -91,7 +92,7 @@ read the payload of the image without network access.`,
 		},
 	}
 
-	a.addReleaseSourceFlags(cmd, &find.Source)
+	addReleaseSourceFlags(session, cmd, &find.Source)
 	flags := cmd.Flags()
 	flags.StringVar(&find.Image, "from", "", "the release, by image or version")
 	flags.StringVar(&find.PayloadDir, "payload-dir", "", "directory with the payload, such as / inside a release image")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
@@ -19,22 +20,14 @@ type Options struct {
 	Interactive func(cmd *cobra.Command) bool
 }
 
-// app is the state that the commands of one command line share.
-type app struct {
-	kube kubeFlags
-	now  func() time.Time
-	// interactive reports whether a command can ask for confirmation.
-	interactive func(cmd *cobra.Command) bool
-}
-
 // NewCommand returns the command line of the program mainstay.
 func NewCommand(options Options) *cobra.Command {
-	a := &app{now: options.Now, interactive: options.Interactive}
-	if a.now == nil {
-		a.now = time.Now
+	session := &kube.Session{Now: options.Now, Interactive: options.Interactive}
+	if session.Now == nil {
+		session.Now = time.Now
 	}
-	if a.interactive == nil {
-		a.interactive = terminal.IsInteractive
+	if session.Interactive == nil {
+		session.Interactive = terminal.IsInteractive
 	}
 
 	root := &cobra.Command{
@@ -50,8 +43,8 @@ extension with 'mainstay extension install'.`,
 	}
 
 	root.AddCommand(
-		a.newBundleCommand(), a.newCatalogCommand(), a.newClusterCommand(), a.newExtensionCommand(),
-		newImageCommand(), a.newInstallCommand(), a.newNodesCommand(), a.newRbacCommand(), a.newReleaseCommand(), a.newUninstallCommand(), newUpdatesCommand(), terminal.NewVersionCommand("mainstay", terminal.PrintVersion),
+		newBundleCommand(), newCatalogCommand(session), newClusterCommand(session), newExtensionCommand(session),
+		newImageCommand(), newInstallCommand(session), newNodesCommand(session), newRbacCommand(session), newReleaseCommand(session), newUninstallCommand(session), newUpdatesCommand(), terminal.NewVersionCommand("mainstay", terminal.PrintVersion),
 	)
 	if options.Run != nil {
 		root.AddCommand(options.Run)

@@ -83,6 +83,9 @@ func PrintValue(w io.Writer, format string, value any) error {
 	return nil
 }
 
+// CollapseWhitespace returns the text on one line, with one space between words.
+func CollapseWhitespace(text string) string { return strings.Join(strings.Fields(text), " ") }
+
 // PrintTable writes a table in the layout of kubectl.
 func PrintTable(w io.Writer, headers []string, rows [][]string) error {
 	var b bytes.Buffer

@@ -1,4 +1,4 @@
-package cli
+package kube
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,17 +18,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// printObjects prints objects of the cluster as JSON, YAML or names. Like kubectl, it prints a single
+// PrintObjects prints objects of the cluster as JSON, YAML or names. Like kubectl, it prints a single
 // object as such, unless asList is set, and any other number of objects as a List. It removes the
 // managed fields of the objects.
-func printObjects(w io.Writer, format string, objects []client.Object, asList bool) error {
+func PrintObjects(w io.Writer, format string, objects []client.Object, asList bool) error {
 	for _, object := range objects {
 		object.SetManagedFields(nil)
 	}
 
 	if format == terminal.FormatName {
 		for _, object := range objects {
-			fmt.Fprintln(w, resourceName(object))
+			fmt.Fprintln(w, ResourceName(object))
 		}
 		return nil
 	}
@@ -46,9 +47,9 @@ func printObjects(w io.Writer, format string, objects []client.Object, asList bo
 	})
 }
 
-// printDocuments prints objects that are not in a cluster yet as a stream of documents for kubectl
+// PrintDocuments prints objects that are not in a cluster yet as a stream of documents for kubectl
 // apply.
-func printDocuments(w io.Writer, format string, objects []client.Object) error {
+func PrintDocuments(w io.Writer, format string, objects []client.Object) error {
 	for _, object := range objects {
 		object, err := withoutEmptyFields(object)
 		if err != nil {
@@ -57,7 +58,7 @@ func printDocuments(w io.Writer, format string, objects []client.Object) error {
 		if format == terminal.FormatYAML && len(objects) > 1 {
 			fmt.Fprintln(w, "---")
 		}
-		if err := printObjects(w, format, []client.Object{object}, false); err != nil {
+		if err := PrintObjects(w, format, []client.Object{object}, false); err != nil {
 			return err
 		}
 	}
@@ -70,7 +71,7 @@ func printDocuments(w io.Writer, format string, objects []client.Object) error {
 func withoutEmptyFields(object client.Object) (client.Object, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", resourceName(object), err)
+		return nil, fmt.Errorf("writing %s: %w", ResourceName(object), err)
 	}
 
 	delete(content, "status")
@@ -81,9 +82,9 @@ func withoutEmptyFields(object client.Object) (client.Object, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// resourceName returns the name of an object in the format of kubectl, such as
+// ResourceName returns the name of an object in the format of kubectl, such as
 // clustercatalog.olm.operatorframework.io/name.
-func resourceName(object client.Object) string {
+func ResourceName(object client.Object) string {
 	gvk := object.GetObjectKind().GroupVersionKind()
 	name := strings.ToLower(gvk.Kind)
 	if gvk.Group != "" {
@@ -92,25 +93,34 @@ func resourceName(object client.Object) string {
 	return name + "/" + object.GetName()
 }
 
-// setGroupVersionKind sets the kind of an object, which typed clients leave empty, and returns the
+// SetGroupVersionKind sets the kind of an object, which typed clients leave empty, and returns the
 // object.
-func setGroupVersionKind[T client.Object](object T, gv schema.GroupVersion, kind string) T {
+func SetGroupVersionKind[T client.Object](object T, gv schema.GroupVersion, kind string) T {
 	object.GetObjectKind().SetGroupVersionKind(gv.WithKind(kind))
 	return object
 }
 
-// formatAge formats the time since t like kubectl. It returns an empty string if t is not set.
-func (a *app) formatAge(t *metav1.Time) string {
+// FormatAge formats the time since t like kubectl. It returns an empty string if t is not set.
+func (s *Session) FormatAge(t *metav1.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return duration.HumanDuration(a.now().Sub(t.Time).Truncate(time.Second))
+	return duration.HumanDuration(s.Now().Sub(t.Time).Truncate(time.Second))
 }
 
-// conditionStatus returns the status of a condition, or "" when it is not set.
-func conditionStatus(conditions []metav1.Condition, conditionType string) string {
+// ConditionStatus returns the status of a condition, or "" when it is not set.
+func ConditionStatus(conditions []metav1.Condition, conditionType string) string {
 	if c := meta.FindStatusCondition(conditions, conditionType); c != nil {
 		return string(c.Status)
 	}
 	return ""
+}
+
+// PrintDeletedObject prints that an object was deleted, in the format of kubectl.
+func PrintDeletedObject(cmd *cobra.Command, out *terminal.Output, resource, name string) {
+	if out.Format == terminal.FormatName {
+		fmt.Fprintln(cmd.OutOrStdout(), resource+"/"+name)
+		return
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s %q deleted\n", resource, name)
 }

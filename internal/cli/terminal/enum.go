@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ type enumFlag struct {
 	allowed []string
 }
 
-// addEnumFlag adds a flag that accepts one of the allowed values. The first of them is the default
+// AddEnumFlag adds a flag that accepts one of the allowed values. The first of them is the default
 // of the API. The value stays empty when the flag is not set.
-func addEnumFlag(cmd *cobra.Command, value *string, name, usage string, allowed ...string) {
+func AddEnumFlag(cmd *cobra.Command, value *string, name, usage string, allowed ...string) {
 	cmd.Flags().Var(&enumFlag{value, allowed}, name, fmt.Sprintf("%s: %s (default %s)", usage, strings.Join(allowed, "|"), allowed[0]))
 	// The flag was just added under this name.
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
