@@ -5,8 +5,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mainstay-dev/mainstay/internal/cli/bundle"
+	"github.com/mainstay-dev/mainstay/internal/cli/catalog"
+	"github.com/mainstay-dev/mainstay/internal/cli/cluster"
+	"github.com/mainstay-dev/mainstay/internal/cli/extension"
+	"github.com/mainstay-dev/mainstay/internal/cli/image"
+	"github.com/mainstay-dev/mainstay/internal/cli/install"
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
+	"github.com/mainstay-dev/mainstay/internal/cli/nodes"
+	"github.com/mainstay-dev/mainstay/internal/cli/rbac"
+	"github.com/mainstay-dev/mainstay/internal/cli/release"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
+	"github.com/mainstay-dev/mainstay/internal/cli/updates"
 )
 
 // Options configure the command line.
@@ -43,8 +53,18 @@ extension with 'mainstay extension install'.`,
 	}
 
 	root.AddCommand(
-		newBundleCommand(), newCatalogCommand(session), newClusterCommand(session), newExtensionCommand(session),
-		newImageCommand(), newInstallCommand(session), newNodesCommand(session), newRbacCommand(session), newReleaseCommand(session), newUninstallCommand(session), newUpdatesCommand(), terminal.NewVersionCommand("mainstay", terminal.PrintVersion),
+		bundle.NewCommand(),
+		catalog.NewCommand(session),
+		cluster.NewCommand(session),
+		extension.NewCommand(session),
+		image.NewCommand(),
+		install.NewCommand(session),
+		install.NewUninstallCommand(session),
+		nodes.NewCommand(session),
+		rbac.NewCommand(session),
+		release.NewCommand(session),
+		updates.NewCommand(),
+		terminal.NewVersionCommand("mainstay", terminal.PrintVersion),
 	)
 	if options.Run != nil {
 		root.AddCommand(options.Run)

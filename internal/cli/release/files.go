@@ -1,4 +1,4 @@
-package cli
+package release
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ type extractOptions struct {
 	installConfig string
 }
 
-func newReleaseExtractCommand(session *kube.Session) *cobra.Command {
+func newExtractCommand(session *kube.Session) *cobra.Command {
 	var e extractOptions
 	cmd := &cobra.Command{
 		Use:   "extract [IMAGE|VERSION]",
@@ -133,7 +133,7 @@ func extractProgram(cmd *cobra.Command, program releases.Program, extract *relea
 	return err
 }
 
-func newReleaseMirrorCommand(session *kube.Session) *cobra.Command {
+func newMirrorCommand(session *kube.Session) *cobra.Command {
 	var (
 		mirror       releases.Mirror
 		instructions = releases.InstructionsIDMS

@@ -1,4 +1,5 @@
-package cli
+// Package image implements `mainstay image`, which builds the image of the components of Mainstay.
+package image
 
 import (
 	"cmp"
@@ -11,7 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func newImageCommand() *cobra.Command {
+// NewCommand returns the command `mainstay image`.
+func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image",
 		Short: "Build the image of the Mainstay components",
@@ -19,11 +21,11 @@ func newImageCommand() *cobra.Command {
 		RunE:  terminal.RunGroup,
 	}
 
-	cmd.AddCommand(newImageBuildCommand())
+	cmd.AddCommand(newBuildCommand())
 	return cmd
 }
 
-func newImageBuildCommand() *cobra.Command {
+func newBuildCommand() *cobra.Command {
 	var (
 		build action.ImageBuild
 		out   terminal.Output

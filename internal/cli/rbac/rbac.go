@@ -1,4 +1,5 @@
-package cli
+// Package rbac implements `mainstay rbac`, which generates service accounts for extensions.
+package rbac
 
 import (
 	"cmp"
@@ -15,7 +16,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func newRbacCommand(session *kube.Session) *cobra.Command {
+// NewCommand returns the command `mainstay rbac`.
+func NewCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rbac",
 		Short: "Generate RBAC objects for installing extensions",
@@ -24,11 +26,11 @@ func newRbacCommand(session *kube.Session) *cobra.Command {
 	}
 
 	session.AddFlags(cmd)
-	cmd.AddCommand(newRbacGenerateCommand(session))
+	cmd.AddCommand(newGenerateCommand(session))
 	return cmd
 }
 
-func newRbacGenerateCommand(session *kube.Session) *cobra.Command {
+func newGenerateCommand(session *kube.Session) *cobra.Command {
 	var (
 		generate        leastprivilege.Generate
 		createNamespace bool

@@ -1,4 +1,6 @@
-package cli
+// Package catalog implements `mainstay catalog`. It manages the catalogs of a cluster and builds catalog images. The
+// commands that read catalogs without a cluster are those of package opm.
+package catalog
 
 import (
 	"errors"
@@ -15,7 +17,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func newCatalogCommand(session *kube.Session) *cobra.Command {
+// NewCommand returns the command `mainstay catalog`.
+func NewCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "catalog",
 		Aliases: []string{"catalogs", "cat"},
@@ -25,14 +28,14 @@ func newCatalogCommand(session *kube.Session) *cobra.Command {
 	}
 
 	cmd.AddCommand(
-		newCatalogAddCommand(session), newCatalogListCommand(session), newCatalogRefreshCommand(session), newCatalogDeleteCommand(session),
-		newCatalogBuildCommand(), opm.NewRenderCommand("mainstay catalog"), opm.NewValidateCommand("mainstay catalog"),
+		newAddCommand(session), newListCommand(session), newRefreshCommand(session), newDeleteCommand(session),
+		newBuildCommand(), opm.NewRenderCommand("mainstay catalog"), opm.NewValidateCommand("mainstay catalog"),
 		opm.NewSearchCommand("mainstay catalog"), opm.NewShowCommand("mainstay catalog"), opm.NewGraphCommand("mainstay catalog"), opm.NewDiffCommand("mainstay catalog"),
 	)
 	return cmd
 }
 
-func newCatalogAddCommand(session *kube.Session) *cobra.Command {
+func newAddCommand(session *kube.Session) *cobra.Command {
 	var (
 		add  action.CatalogAdd
 		wait kube.WaitFlags
@@ -95,7 +98,7 @@ func printCreatedCatalog(cmd *cobra.Command, out *terminal.Output, catalog *olmv
 	return err
 }
 
-func newCatalogListCommand(session *kube.Session) *cobra.Command {
+func newListCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
@@ -170,7 +173,7 @@ func printCatalogs(session *kube.Session, cmd *cobra.Command, out *terminal.Outp
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
-func newCatalogDeleteCommand(session *kube.Session) *cobra.Command {
+func newDeleteCommand(session *kube.Session) *cobra.Command {
 	var (
 		wait kube.WaitFlags
 		out  terminal.Output

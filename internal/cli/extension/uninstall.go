@@ -1,4 +1,4 @@
-package cli
+package extension
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func newExtensionUninstallCommand(session *kube.Session) *cobra.Command {
+func newUninstallCommand(session *kube.Session) *cobra.Command {
 	var (
 		uninstall action.ExtensionUninstall
 		wait      kube.WaitFlags

@@ -1,4 +1,5 @@
-package cli
+// Package cluster implements `mainstay cluster`, which shows and updates the version of a cluster.
+package cluster
 
 import (
 	"fmt"
@@ -13,7 +14,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func newClusterCommand(session *kube.Session) *cobra.Command {
+// NewCommand returns the command `mainstay cluster`.
+func NewCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show and update the version of the cluster",
@@ -26,14 +28,14 @@ to a release.`,
 	session.AddFlags(cmd)
 	terminal.StripControlCharacters(cmd)
 	cmd.AddCommand(
-		newClusterAcceptCommand(session), newClusterChannelCommand(session), newClusterHistoryCommand(session), newClusterInitCommand(session), newClusterRecommendCommand(session), newClusterRollbackCommand(session),
-		newClusterRollbackPreviewCommand(session), newClusterStatusCommand(session), newClusterUpgradeCommand(session),
+		newAcceptCommand(session), newChannelCommand(session), newHistoryCommand(session), newInitCommand(session), newRecommendCommand(session), newRollbackCommand(session),
+		newRollbackPreviewCommand(session), newStatusCommand(session), newUpgradeCommand(session),
 	)
 
 	return cmd
 }
 
-func newClusterUpgradeCommand(session *kube.Session) *cobra.Command {
+func newUpgradeCommand(session *kube.Session) *cobra.Command {
 	var (
 		request clusterupdate.Request
 		report  clusterReport
@@ -128,7 +130,7 @@ func printOutcome(cmd *cobra.Command, out *terminal.Output, outcome *clusterupda
 	return err
 }
 
-func newClusterChannelCommand(session *kube.Session) *cobra.Command {
+func newChannelCommand(session *kube.Session) *cobra.Command {
 	var (
 		channel clusterupdate.Channel
 		out     terminal.Output
@@ -165,7 +167,7 @@ A channel that is not known to contain the current release is refused unless
 	return cmd
 }
 
-func newClusterAcceptCommand(session *kube.Session) *cobra.Command {
+func newAcceptCommand(session *kube.Session) *cobra.Command {
 	var (
 		accept clusterupdate.Accept
 		out    terminal.Output
@@ -206,7 +208,7 @@ recommended. A name followed by - removes the risk from the accepted ones.`,
 	return cmd
 }
 
-func newClusterRollbackCommand(session *kube.Session) *cobra.Command {
+func newRollbackCommand(session *kube.Session) *cobra.Command {
 	var (
 		rollback clusterupdate.Rollback
 		out      terminal.Output
@@ -242,7 +244,7 @@ of the same minor version. Use 'mainstay cluster rollback-preview' to show the t
 	return cmd
 }
 
-func newClusterRollbackPreviewCommand(session *kube.Session) *cobra.Command {
+func newRollbackPreviewCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "rollback-preview",
@@ -295,7 +297,7 @@ func printRollbackPlan(w io.Writer, plan *clusterupdate.RollbackPlan) {
 	fmt.Fprintf(w, "To roll back, run: mainstay cluster rollback\n")
 }
 
-func newClusterHistoryCommand(session *kube.Session) *cobra.Command {
+func newHistoryCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "history",

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func newClusterInitCommand(session *kube.Session) *cobra.Command {
+func newInitCommand(session *kube.Session) *cobra.Command {
 	var (
 		initialize clusterupdate.Init
 		dryRun     kube.DryRunFlag

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ const (
 
 var detailLevels = []string{detailsNone, detailsAll, detailsNodes, detailsHealth, detailsOperators}
 
-func newClusterStatusCommand(session *kube.Session) *cobra.Command {
+func newStatusCommand(session *kube.Session) *cobra.Command {
 	var (
 		details = detailsNone
 		source  alerts.Source

@@ -1,4 +1,5 @@
-package cli
+// Package updates implements `mainstay updates`, which shows update graphs.
+package updates
 
 import (
 	"encoding/json"
@@ -21,7 +22,8 @@ const (
 	formatSVG     = "svg"
 )
 
-func newUpdatesCommand() *cobra.Command {
+// NewCommand returns the command `mainstay updates`.
+func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "updates",
 		Short: "Show the update graphs of clusters",
@@ -29,11 +31,11 @@ func newUpdatesCommand() *cobra.Command {
 		RunE:  terminal.RunGroup,
 	}
 
-	cmd.AddCommand(newUpdatesGraphCommand())
+	cmd.AddCommand(newGraphCommand())
 	return cmd
 }
 
-func newUpdatesGraphCommand() *cobra.Command {
+func newGraphCommand() *cobra.Command {
 	graph := updates.Graph{Program: terminal.Version()}
 	var out terminal.Output
 	cmd := &cobra.Command{

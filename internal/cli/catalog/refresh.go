@@ -1,4 +1,4 @@
-package cli
+package catalog
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func newCatalogRefreshCommand(session *kube.Session) *cobra.Command {
+func newRefreshCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "refresh NAME",
 		Short: "Resolve the image of a catalog again now",

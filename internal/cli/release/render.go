@@ -1,4 +1,4 @@
-package cli
+package release
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 // errTwoReleaseSources is returned if a release is specified in two ways.
 var errTwoReleaseSources = errors.New("specify the release either by its image or with --payload-dir, not both")
 
-func newReleaseRenderCommand(session *kube.Session) *cobra.Command {
+func newRenderCommand(session *kube.Session) *cobra.Command {
 	var render releases.Render
 	cmd := &cobra.Command{
 		Use:   "render [IMAGE|VERSION]",
@@ -68,7 +68,7 @@ specify the release.`,
 	return cmd
 }
 
-func newReleaseImageCommand(session *kube.Session) *cobra.Command {
+func newImageCommand(session *kube.Session) *cobra.Command {
 	var find releases.FindImage
 	cmd := &cobra.Command{
 		Use:   "image NAME",

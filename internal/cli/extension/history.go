@@ -1,4 +1,4 @@
-package cli
+package extension
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/objectdiff"
 )
 
-func newExtensionHistoryCommand(session *kube.Session) *cobra.Command {
+func newHistoryCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "history NAME",
@@ -86,7 +86,7 @@ func printRevisionHistory(session *kube.Session, cmd *cobra.Command, out *termin
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
-func newExtensionDiffCommand(session *kube.Session) *cobra.Command {
+func newDiffCommand(session *kube.Session) *cobra.Command {
 	var (
 		diff action.ExtensionDiff
 		out  terminal.Output
@@ -158,7 +158,7 @@ func printRevisionDiff(w io.Writer, d *action.RevisionDiff) {
 	}
 }
 
-func newExtensionExplainCommand(session *kube.Session) *cobra.Command {
+func newExplainCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
@@ -215,7 +215,7 @@ func printReasons(w io.Writer, reasons []diagnosis.Reason, indent string) {
 	}
 }
 
-func newExtensionRollbackCommand(session *kube.Session) *cobra.Command {
+func newRollbackCommand(session *kube.Session) *cobra.Command {
 	var (
 		rollback action.ExtensionRollback
 		safety   string

@@ -1,4 +1,6 @@
-package cli
+// Package release implements `mainstay release`, which builds, inspects, signs, verifies and mirrors platform
+// releases.
+package release
 
 import (
 	"context"
@@ -20,7 +22,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func newReleaseCommand(session *kube.Session) *cobra.Command {
+// NewCommand returns the command `mainstay release`.
+func NewCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "release",
 		Aliases: []string{"releases"},
@@ -30,8 +33,8 @@ func newReleaseCommand(session *kube.Session) *cobra.Command {
 	}
 
 	cmd.AddCommand(
-		newReleaseNewCommand(session), newReleaseInfoCommand(session), newReleaseDiffCommand(session), newReleaseExtractCommand(session),
-		newReleaseImageCommand(session), newReleaseMirrorCommand(session), newReleaseRenderCommand(session), newReleaseVerifyCommand(session), newReleaseSignCommand(session),
+		newNewCommand(session), newInfoCommand(session), newDiffCommand(session), newExtractCommand(session),
+		newImageCommand(session), newMirrorCommand(session), newRenderCommand(session), newVerifyCommand(session), newSignCommand(session),
 	)
 	return cmd
 }
@@ -76,7 +79,7 @@ func firstArgument(args []string) string {
 	return args[0]
 }
 
-func newReleaseNewCommand(session *kube.Session) *cobra.Command {
+func newNewCommand(session *kube.Session) *cobra.Command {
 	var (
 		build   releases.New
 		created string
@@ -203,7 +206,7 @@ func completeBuild(build *releases.New, args []string, created string) error {
 	return nil
 }
 
-func newReleaseVerifyCommand(session *kube.Session) *cobra.Command {
+func newVerifyCommand(session *kube.Session) *cobra.Command {
 	var verify releases.Verify
 	cmd := &cobra.Command{
 		Use:   "verify [IMAGE|VERSION]",
@@ -241,7 +244,7 @@ the release of the cluster is verified.`,
 	return cmd
 }
 
-func newReleaseSignCommand(session *kube.Session) *cobra.Command {
+func newSignCommand(session *kube.Session) *cobra.Command {
 	var (
 		sign  releases.Sign
 		apply bool

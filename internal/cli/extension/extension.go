@@ -1,4 +1,5 @@
-package cli
+// Package extension implements `mainstay extension`, which manages the extensions of a cluster.
+package extension
 
 import (
 	"context"
@@ -16,7 +17,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func newExtensionCommand(session *kube.Session) *cobra.Command {
+// NewCommand returns the command `mainstay extension`.
+func NewCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "extension",
 		Aliases: []string{"extensions", "ext"},
@@ -27,9 +29,9 @@ func newExtensionCommand(session *kube.Session) *cobra.Command {
 
 	session.AddFlags(cmd)
 	cmd.AddCommand(
-		newExtensionInstallCommand(session), newExtensionPlanCommand(session), newExtensionListCommand(session), newExtensionStatusCommand(session),
-		newExtensionExplainCommand(session), newExtensionHistoryCommand(session), newExtensionDiffCommand(session),
-		newExtensionUpgradeCommand(session), newExtensionRollbackCommand(session), newExtensionUninstallCommand(session),
+		newInstallCommand(session), newPlanCommand(session), newListCommand(session), newStatusCommand(session),
+		newExplainCommand(session), newHistoryCommand(session), newDiffCommand(session),
+		newUpgradeCommand(session), newRollbackCommand(session), newUninstallCommand(session),
 	)
 	return cmd
 }
@@ -99,7 +101,7 @@ func (f *bundleSelectionFlags) toChoice(cmd *cobra.Command) action.Choice {
 	return choice
 }
 
-func newExtensionInstallCommand(session *kube.Session) *cobra.Command {
+func newInstallCommand(session *kube.Session) *cobra.Command {
 	var (
 		install action.ExtensionInstall
 		choice  bundleSelectionFlags
@@ -204,7 +206,7 @@ func printChangedExtension(cmd *cobra.Command, out *terminal.Output, extension *
 	return err
 }
 
-func newExtensionListCommand(session *kube.Session) *cobra.Command {
+func newListCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
@@ -303,7 +305,7 @@ func truncateMessage(message string) string {
 	return message
 }
 
-func newExtensionStatusCommand(session *kube.Session) *cobra.Command {
+func newStatusCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "status NAME",
@@ -337,7 +339,7 @@ each phase. For an object that is not ready, the current reason is shown.`,
 	return cmd
 }
 
-func newExtensionUpgradeCommand(session *kube.Session) *cobra.Command {
+func newUpgradeCommand(session *kube.Session) *cobra.Command {
 	var (
 		upgrade action.ExtensionUpgrade
 		choice  bundleSelectionFlags

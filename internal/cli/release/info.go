@@ -1,4 +1,4 @@
-package cli
+package release
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ type infoFlags struct {
 	out                                                     terminal.Output
 }
 
-func newReleaseInfoCommand(session *kube.Session) *cobra.Command {
+func newInfoCommand(session *kube.Session) *cobra.Command {
 	var (
 		source releases.Source
 		flags  infoFlags
@@ -130,7 +130,7 @@ type diffFlags struct {
 	out                  terminal.Output
 }
 
-func newReleaseDiffCommand(session *kube.Session) *cobra.Command {
+func newDiffCommand(session *kube.Session) *cobra.Command {
 	var (
 		diff  releases.Diff
 		shown diffFlags

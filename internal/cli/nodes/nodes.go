@@ -1,4 +1,5 @@
-package cli
+// Package nodes implements `mainstay nodes`, which shows and pauses updates of nodes.
+package nodes
 
 import (
 	"context"
@@ -17,7 +18,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-func newNodesCommand(session *kube.Session) *cobra.Command {
+// NewCommand returns the command `mainstay nodes`.
+func NewCommand(session *kube.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nodes",
 		Short: "Show and pause node updates",
@@ -29,7 +31,7 @@ configuration of the pool, a few nodes at a time.`,
 
 	session.AddFlags(cmd)
 	terminal.StripControlCharacters(cmd)
-	cmd.AddCommand(newNodesStatusCommand(session), newNodesPauseCommand(session, true), newNodesPauseCommand(session, false))
+	cmd.AddCommand(newStatusCommand(session), newPauseCommand(session, true), newPauseCommand(session, false))
 
 	return cmd
 }
@@ -38,7 +40,7 @@ func listPoolNames(ctx context.Context, c client.Client) ([]string, error) {
 	return (&action.NodesStatus{Client: c}).Names(ctx)
 }
 
-func newNodesStatusCommand(session *kube.Session) *cobra.Command {
+func newStatusCommand(session *kube.Session) *cobra.Command {
 	var (
 		status action.NodesStatus
 		all    bool
@@ -166,7 +168,7 @@ func poolConditionStatus(s *mcfgv1.MachineConfigPoolStatus, conditionType string
 
 func formatCount(n int32) string { return strconv.Itoa(int(n)) }
 
-func newNodesPauseCommand(session *kube.Session, paused bool) *cobra.Command {
+func newPauseCommand(session *kube.Session, paused bool) *cobra.Command {
 	pause := action.PoolPause{Paused: paused}
 	var out terminal.Output
 	cmd := &cobra.Command{

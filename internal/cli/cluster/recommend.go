@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-func newClusterRecommendCommand(session *kube.Session) *cobra.Command {
+func newRecommendCommand(session *kube.Session) *cobra.Command {
 	var (
 		recommend clusterupdate.Recommend
 		printer   recommendPrinter

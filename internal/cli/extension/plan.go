@@ -1,4 +1,4 @@
-package cli
+package extension
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 // formatText prints the plan as text.
 const formatText = "text"
 
-func newExtensionPlanCommand(session *kube.Session) *cobra.Command {
+func newPlanCommand(session *kube.Session) *cobra.Command {
 	var (
 		plan    action.ExtensionPlan
 		choice  bundleSelectionFlags
