@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/clustercatalog"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/clustercatalog"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/updates"
+	"github.com/mainstay-dev/mainstay/internal/action/update/updates"
 )
 
 // KnownReleases finds releases by version. The cluster knows its current release, its

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/image"
 )

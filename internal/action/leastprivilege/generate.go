@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/rbac"

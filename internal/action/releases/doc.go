@@ -12,7 +12,7 @@ import (
 
 	"github.com/blang/semver/v4"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"

@@ -16,7 +16,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mainstay-dev/mainstay/internal/action/publish"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/publish"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )

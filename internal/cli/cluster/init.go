@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 )
 
 // noUpdatesMessage is printed if no update is available.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mainstay-dev/mainstay/internal/action/alerts"
-	"github.com/mainstay-dev/mainstay/internal/action/updatestatus"
+	"github.com/mainstay-dev/mainstay/internal/action/update/alerts"
+	"github.com/mainstay-dev/mainstay/internal/action/update/updatestatus"
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )

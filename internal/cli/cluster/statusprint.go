@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
-	"github.com/mainstay-dev/mainstay/internal/action/updatestatus"
+	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/action/update/updatestatus"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mainstay-dev/mainstay/internal/action/browse"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/browse"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/fbc"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mainstay-dev/mainstay/internal/action/publish"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/publish"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 )
 

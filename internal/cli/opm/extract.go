@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mainstay-dev/mainstay/internal/action/bundleconfigmap"
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/bundle/configmap"
 	"github.com/mainstay-dev/mainstay/internal/cli/kubeconfig"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"

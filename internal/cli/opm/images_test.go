@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
-	"github.com/mainstay-dev/mainstay/internal/action/publish"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/publish"
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 

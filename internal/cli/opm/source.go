@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
-	"github.com/mainstay-dev/mainstay/internal/action/clustercatalog"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/clustercatalog"
 	"github.com/mainstay-dev/mainstay/internal/cli/kubeconfig"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )

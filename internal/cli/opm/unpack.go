@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 

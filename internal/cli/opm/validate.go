@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mainstay-dev/mainstay/internal/action/updates"
+	"github.com/mainstay-dev/mainstay/internal/action/update/updates"
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )

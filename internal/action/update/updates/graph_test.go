@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mainstay-dev/mainstay/internal/action/updates"
+	"github.com/mainstay-dev/mainstay/internal/action/update/updates"
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 )
 

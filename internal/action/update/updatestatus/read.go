@@ -14,9 +14,9 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/alerts"
-	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/action/update/alerts"
+	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 )
 
 const (

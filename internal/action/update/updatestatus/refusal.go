@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 )
 
 // Refusal is a requested update that the operator refuses. The operator may retry it.

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
-	"github.com/mainstay-dev/mainstay/internal/action/clustercatalog"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/clustercatalog"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/alerts"
+	"github.com/mainstay-dev/mainstay/internal/action/update/alerts"
 )
 
 // Recommend lists the available updates and the known issues of each, in the cluster and in

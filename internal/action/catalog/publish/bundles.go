@@ -13,7 +13,7 @@ import (
 	"github.com/blang/semver/v4"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/image"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mainstay-dev/mainstay/internal/action/browse"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/browse"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
