@@ -13,8 +13,8 @@ const (
 	HubSourceError = "Error"
 )
 
-// OperatorHub enables and disables the default operator catalogs of the platform. There is
-// only one, named cluster.
+// OperatorHub enables and disables the default operator catalogs of the
+// platform. There is only one, with the name "cluster".
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -45,50 +45,57 @@ type OperatorHubList struct {
 
 // OperatorHubSpec enables and disables default catalogs.
 type OperatorHubSpec struct {
-	// disableAllDefaultSources disables all default catalogs, except those that sources
-	// enables. Defaults to false: all are enabled, except those that sources disables.
+	// disableAllDefaultSources is true to disable all default catalogs, except
+	// those that sources enables. Defaults to false: all are enabled, except those
+	// that sources disables.
 	// +optional
 	DisableAllDefaultSources bool `json:"disableAllDefaultSources,omitempty"`
 	// sources enables or disables single default catalogs, regardless of
-	// disableAllDefaultSources. Of several entries with the same name the last one applies.
+	// disableAllDefaultSources. If several entries have the same name, the last
+	// one applies.
 	// +listType=atomic
 	// +optional
 	Sources []HubSource `json:"sources,omitempty"`
 }
 
-// HubSource enables or disables a default catalog.
+// HubSource enables or disables one default catalog.
 type HubSource struct {
-	// name of the default catalog.
+	// name is the name of the default catalog. A name that is not a default
+	// catalog has no effect, and the status reports it.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
-	// disabled is true to disable the catalog.
+	// disabled is true to disable the catalog. Its CatalogSource is then deleted
+	// once, so that you can create another one with the same name. False restores
+	// the default catalog.
 	// +required
 	Disabled bool `json:"disabled"`
 }
 
 // OperatorHubStatus is the state of the default catalogs.
 type OperatorHubStatus struct {
-	// sources are all default catalogs, followed by the entries of the spec that match none of
-	// them.
+	// sources are all default catalogs, followed by the entries of the spec that
+	// are not default catalogs.
 	// +listType=atomic
 	// +optional
 	Sources []HubSourceStatus `json:"sources,omitempty"`
 }
 
-// HubSourceStatus is the state of a default catalog.
+// HubSourceStatus is the state of one default catalog.
 type HubSourceStatus struct {
-	// name of the catalog.
+	// name is the name of the catalog.
 	// +required
 	Name string `json:"name"`
-	// disabled reports whether the catalog is disabled.
+	// disabled reports whether the catalog is disabled. It follows the spec once
+	// the change was made.
 	// +required
 	Disabled bool `json:"disabled"`
-	// status is Success, or Error when the catalog does not match the spec.
+	// status is "Success" if the catalog matches the spec, and "Error" if it does
+	// not.
 	// +optional
 	Status string `json:"status,omitempty"`
-	// message describes the error.
+	// message explains the error. It is empty if there is none.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -15,7 +15,8 @@ const (
 	CopiedCSVsDisabledReason = "CopiedCSVsDisabled"
 )
 
-// OLMConfig configures OLM Classic. Only the object named "cluster" is used.
+// OLMConfig configures OLM Classic for the whole cluster. Only the object with
+// the name "cluster" is used.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,10 +28,11 @@ type OLMConfig struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is the desired state.
+	// spec configures features of OLM Classic.
 	// +optional
 	Spec OLMConfigSpec `json:"spec,omitzero"`
-	// status is the observed state.
+	// status reports the state of the configured features. Only the controller
+	// writes it.
 	// +optional
 	Status OLMConfigStatus `json:"status,omitzero"`
 }
@@ -44,30 +46,34 @@ type OLMConfigList struct {
 	Items []OLMConfig `json:"items"`
 }
 
-// OLMConfigSpec is the desired state of an OLMConfig.
+// OLMConfigSpec configures OLM Classic.
 type OLMConfigSpec struct {
-	// features configures single features.
+	// features configures single features. When unset, all have their defaults.
 	// +optional
 	Features *Features `json:"features,omitempty"`
 }
 
 // Features configures features of OLM Classic.
 type Features struct {
-	// disableCopiedCSVs disables the copies of ClusterServiceVersions of operators that watch all
-	// namespaces. Defaults to false.
+	// disableCopiedCSVs is true to remove the copies of ClusterServiceVersions
+	// whose operators watch all namespaces. Users then see these operators only in
+	// their own namespace and in protected namespaces. Defaults to false.
 	// +optional
 	DisableCopiedCSVs *bool `json:"disableCopiedCSVs,omitempty"`
-	// packageServerSyncInterval is the interval at which the package server resyncs catalogs: a Go
-	// duration.
+	// packageServerSyncInterval is how often the package server reads the content
+	// of each catalog again, as a duration such as 90s or 1h30m. A change takes
+	// effect at once. Defaults to the interval in the flags of the package server,
+	// which is 12h unless it was changed.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(s|m|h))+$`
 	PackageServerSyncInterval *metav1.Duration `json:"packageServerSyncInterval,omitempty"`
 }
 
-// OLMConfigStatus is the observed state of an OLMConfig.
+// OLMConfigStatus reports the state of the configured features.
 type OLMConfigStatus struct {
-	// conditions report the state of the configured features.
+	// conditions contains the condition DisabledCopiedCSVs. It is True when copies
+	// are disabled and none are left outside of protected namespaces.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

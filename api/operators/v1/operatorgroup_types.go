@@ -47,8 +47,8 @@ const (
 	UpgradeStrategyUnsafeFailForward UpgradeStrategy = "TechPreviewUnsafeFailForward"
 )
 
-// OperatorGroup selects the namespaces that the operators in its namespace watch. A namespace
-// must have only one.
+// OperatorGroup defines which namespaces the operators of its own namespace
+// watch. A namespace with operators must have exactly one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -60,11 +60,12 @@ type OperatorGroup struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is the desired state.
+	// spec defines which namespaces the operators watch, and with which
+	// permissions they are installed.
 	// +optional
 	// +kubebuilder:default={upgradeStrategy:Default}
 	Spec OperatorGroupSpec `json:"spec,omitzero"`
-	// status is the observed state.
+	// status is the observed state of the group. Only the controller writes it.
 	// +optional
 	Status OperatorGroupStatus `json:"status,omitzero"`
 }
@@ -78,24 +79,34 @@ type OperatorGroupList struct {
 	Items []OperatorGroup `json:"items"`
 }
 
-// OperatorGroupSpec is the desired state of an OperatorGroup.
+// OperatorGroupSpec defines which namespaces the operators watch, and with
+// which permissions they are installed.
 type OperatorGroupSpec struct {
-	// selector selects the watched namespaces by their labels. It is ignored when targetNamespaces
-	// is not empty. When both are unset or empty, all namespaces are watched.
+	// selector selects the watched namespaces by their labels. It is ignored if
+	// targetNamespaces is not empty. If both are unset or empty, the operators
+	// watch all namespaces.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// targetNamespaces are the watched namespaces. They need not exist.
+	// targetNamespaces are the names of the watched namespaces. They need not
+	// exist. The empty name is not allowed; to watch all namespaces, leave this
+	// field and selector unset.
 	// +optional
 	// +listType=set
 	TargetNamespaces []string `json:"targetNamespaces,omitempty"`
-	// serviceAccountName is the ServiceAccount, in the same namespace, whose rights are used to
-	// install operators. When unset they are installed with all rights.
+	// serviceAccountName is the name of a service account, in the same namespace,
+	// with whose permissions operators are installed. When unset, they are
+	// installed with the permissions of the controllers, which are unrestricted.
 	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
-	// staticProvidedAPIs prevents controllers from changing the annotation olm.providedAPIs.
+	// staticProvidedAPIs prevents the controllers from changing the annotation
+	// olm.providedAPIs, so that you can maintain it yourself. An operator that
+	// provides an API which is not listed then fails. Defaults to false.
 	// +optional
 	StaticProvidedAPIs bool `json:"staticProvidedAPIs,omitempty"`
-	// upgradeStrategy determines whether a failed operator may be replaced by a newer one.
+	// upgradeStrategy determines whether a newer version may replace a failed
+	// operator. "Default" does not allow it. "TechPreviewUnsafeFailForward" allows
+	// it, so that a failed update can be repaired by another one. Defaults to
+	// "Default".
 	// +optional
 	// +kubebuilder:default=Default
 	UpgradeStrategy UpgradeStrategy `json:"upgradeStrategy,omitempty"`
@@ -103,17 +114,22 @@ type OperatorGroupSpec struct {
 
 // OperatorGroupStatus is the observed state of an OperatorGroup.
 type OperatorGroupStatus struct {
-	// namespaces are the watched namespaces. A single empty name means all namespaces.
+	// namespaces are the watched namespaces, sorted by name. A single empty name
+	// means all namespaces.
 	// +optional
 	// +listType=set
 	Namespaces []string `json:"namespaces,omitempty"`
-	// serviceAccountRef is the ServiceAccount whose rights are used to install operators.
+	// serviceAccountRef is the service account in spec.serviceAccountName. It is
+	// unset while the service account does not exist; nothing is installed until
+	// it does.
 	// +optional
 	ServiceAccountRef *corev1.ObjectReference `json:"serviceAccountRef,omitempty"`
 	// lastUpdated is when namespaces last changed.
 	// +required
 	LastUpdated *metav1.Time `json:"lastUpdated"`
-	// conditions report problems of the group.
+	// conditions report problems: MultipleOperatorGroup if the namespace has
+	// another OperatorGroup, and OperatorGroupServiceAccount if the service
+	// account does not exist. A problem that does not exist has no condition.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

@@ -14,8 +14,9 @@ const (
 	NameVariable = "OPERATOR_CONDITION_NAME"
 )
 
-// OperatorCondition is the interface by which an operator reports its state. There is one for each
-// ClusterServiceVersion, with the same name.
+// OperatorCondition is the object in which an operator reports its state to
+// OLM. The controller creates one for each ClusterServiceVersion, with the
+// same name and namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,10 +28,11 @@ type OperatorCondition struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec contains the conditions of the operator and the overrides of an administrator.
+	// spec contains the conditions of the operator and the overrides of an
+	// administrator.
 	// +optional
 	Spec OperatorConditionSpec `json:"spec,omitzero"`
-	// status contains the conditions that are evaluated.
+	// status contains the conditions that OLM evaluates.
 	// +optional
 	Status OperatorConditionStatus `json:"status,omitzero"`
 }
@@ -44,26 +46,34 @@ type OperatorConditionList struct {
 	Items []OperatorCondition `json:"items"`
 }
 
-// OperatorConditionSpec contains the conditions of the operator and the overrides of an administrator.
+// OperatorConditionSpec contains the conditions of the operator and the
+// overrides of an administrator.
 type OperatorConditionSpec struct {
-	// serviceAccounts are the ServiceAccounts of the operator, which may write the object.
+	// serviceAccounts are the names of the service accounts of the operator, which
+	// may read and write this object. The controller sets them.
 	// +optional
 	ServiceAccounts []string `json:"serviceAccounts,omitempty"`
-	// deployments are the Deployments of the operator. They get the name of the object in an
-	// environment variable.
+	// deployments are the names of the Deployments of the operator. Their
+	// containers have the name of this object in the environment variable
+	// OPERATOR_CONDITION_NAME. The controller sets them.
 	// +optional
 	Deployments []string `json:"deployments,omitempty"`
-	// overrides take precedence over the conditions of the same type.
+	// overrides are conditions that an administrator sets. Each takes precedence
+	// over the condition of the same type that the operator reports, for example
+	// to allow an update that the operator blocks.
 	// +optional
 	Overrides []operatorsv1.ConditionOverride `json:"overrides,omitempty"`
-	// conditions are the conditions that the operator reports.
+	// conditions are the conditions that the operator reports. While "Upgradeable"
+	// is False, the operator is not updated. Other types have no effect.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// OperatorConditionStatus contains the observed conditions of the spec.
+// OperatorConditionStatus contains the conditions that OLM evaluates.
 type OperatorConditionStatus struct {
-	// conditions are the conditions of the spec, with the observed generation.
+	// conditions are the conditions of the spec, each with the generation of this
+	// object that was observed. The controller writes them. An operator without
+	// the condition "Upgradeable" can always be updated.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
