@@ -24,8 +24,9 @@ const (
 	InstallModeTypeAllNamespaces InstallModeType = "AllNamespaces"
 )
 
-// ClusterServiceVersion describes one version of an operator: its metadata, the APIs that
-// it provides and requires, and how it is installed.
+// ClusterServiceVersion describes one version of an operator: its metadata,
+// the APIs that it provides and requires, and how it is installed. The
+// controller installs what it describes in its namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -42,10 +43,11 @@ type ClusterServiceVersion struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec describes the operator. Its author writes it.
+	// spec describes the operator. The author of the operator writes it.
 	// +required
 	Spec ClusterServiceVersionSpec `json:"spec"`
-	// status is the observed state.
+	// status is the observed state of the installation. Only the controller writes
+	// it.
 	// +optional
 	Status ClusterServiceVersionStatus `json:"status,omitzero"`
 }
@@ -61,181 +63,224 @@ type ClusterServiceVersionList struct {
 
 // ClusterServiceVersionSpec describes one version of an operator.
 type ClusterServiceVersionSpec struct {
-	// install is the install strategy of the operator.
+	// install defines how the operator is installed.
 	// +required
 	InstallStrategy NamedInstallStrategy `json:"install"`
-	// version is the operator's semantic version. OLM Classic treats an unset version as
-	// 0.0.0. A bundle must set it.
+	// version is the semantic version of the operator, such as 1.2.3. A bundle
+	// must set it. When unset, it counts as 0.0.0.
 	// +optional
 	Version LooseVersion `json:"version,omitempty"`
-	// release distinguishes builds of one version. It consists of dot-separated semver
-	// pre-release identifiers and has at most 20 characters. Unset orders before any release.
+	// release distinguishes builds of the same version. It consists of
+	// dot-separated semver pre-release identifiers, at most 20 characters in all.
+	// Unset orders before any release.
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Za-z-]+(\\\\.[0-9A-Za-z-]+)*$')",message="release version must be composed of dot-separated identifiers containing only alphanumerics and hyphens"
 	// +kubebuilder:validation:XValidation:rule="!self.split('.').exists(x, x.matches('^0[0-9]+$'))",message="numeric identifiers in release version must not have leading zeros"
 	// +optional
 	Release LooseVersion `json:"release,omitempty"`
-	// maturity is the maturity of this version, in the author's words.
+	// maturity is the maturity of this version in the words of its author, such as
+	// alpha or stable. It has no effect.
 	// +optional
 	Maturity string `json:"maturity,omitempty"`
-	// customresourcedefinitions are the CRDs that the operator provides and needs.
+	// customresourcedefinitions are the CustomResourceDefinitions that the
+	// operator provides and requires.
 	// +optional
 	CustomResourceDefinitions CustomResourceDefinitions `json:"customresourcedefinitions,omitzero"`
-	// apiservicedefinitions are the aggregated APIs that the operator provides and needs.
+	// apiservicedefinitions are the aggregated APIs that the operator provides and
+	// requires.
 	// +optional
 	APIServiceDefinitions APIServiceDefinitions `json:"apiservicedefinitions,omitzero"`
-	// webhookdefinitions are the webhooks that the operator serves.
+	// webhookdefinitions are the admission and conversion webhooks that the
+	// operator serves. The controller creates their configurations, Services and
+	// certificates.
 	// +optional
 	WebhookDefinitions []WebhookDescription `json:"webhookdefinitions,omitempty"`
-	// nativeAPIs are other APIs that the cluster must serve.
+	// nativeAPIs are further kinds that the cluster must serve, each with group,
+	// version and kind. The operator is not installed until all are served.
 	// +optional
 	NativeAPIs []metav1.GroupVersionKind `json:"nativeAPIs,omitempty"`
-	// minKubeVersion is the lowest version of Kubernetes that the operator runs on, a
-	// semantic version. When unset any version is sufficient.
+	// minKubeVersion is the lowest version of Kubernetes that the operator runs
+	// on, such as 1.30.0. On an older cluster it is not installed. When unset, any
+	// version is sufficient.
 	// +optional
 	MinKubeVersion LooseVersion `json:"minKubeVersion,omitempty"`
 
-	// displayName is the display name of the operator.
+	// displayName is the name of the operator for users.
 	// +required
 	DisplayName string `json:"displayName"`
-	// description describes the operator, in Markdown.
+	// description describes the operator to users, in Markdown.
 	// +optional
 	Description string `json:"description,omitempty"`
 	// keywords are search terms for the operator.
 	// +optional
 	Keywords []string `json:"keywords,omitempty"`
-	// maintainers are the contacts for the operator.
+	// maintainers are the persons or teams to contact about the operator.
 	// +optional
 	Maintainers []Maintainer `json:"maintainers,omitempty"`
-	// provider is the publisher of the operator.
+	// provider is the organization that publishes the operator.
 	// +optional
 	Provider AppLink `json:"provider,omitzero"`
-	// links refer to more information about the operator.
+	// links refer to more information about the operator, such as its
+	// documentation.
 	// +optional
 	Links []AppLink `json:"links,omitempty"`
-	// icon is the icon of the operator; the first entry is used.
+	// icon is the icon of the operator. Only the first entry is used.
 	// +optional
 	Icon []Icon `json:"icon,omitempty"`
 
-	// installModes are the install modes that the operator supports. A mode that is not
-	// listed is not supported.
+	// installModes state which sets of namespaces the operator can watch. A mode
+	// that is not listed is not supported. The namespaces that the OperatorGroup
+	// selects must fit a supported mode.
 	// +optional
 	InstallModes []InstallMode `json:"installModes,omitempty"`
-	// replaces is the name of the ClusterServiceVersion that this one replaces.
+	// replaces is the name of the ClusterServiceVersion, in the same namespace,
+	// that this one updates. That one is deleted after this one was installed.
+	// When unset, this one updates none.
 	// +optional
 	Replaces string `json:"replaces,omitempty"`
-	// skips names further ClusterServiceVersions that this one can replace.
+	// skips are the names of further ClusterServiceVersions that this one can
+	// update. Catalogs use it; it has no effect on the cluster.
 	// +optional
 	Skips []string `json:"skips,omitempty"`
 
-	// labels and annotations are informational; they are not copied.
+	// labels are labels for users of the operator. They have no effect and are not
+	// set on any object.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
+	// annotations are annotations for users of the operator. They have no effect
+	// and are not set on any object, in contrast to those in metadata.annotations.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// selector selects the operator's resources.
+	// selector selects the resources of the operator by their labels, for users.
+	// It has no effect.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// cleanup is not used. It is kept because existing manifests contain it.
+	// cleanup has no effect. It exists because existing manifests contain it.
 	// +optional
 	Cleanup CleanupSpec `json:"cleanup,omitzero"`
-	// relatedImages are the images of the operator and its operands.
+	// relatedImages are the images that the operator uses. PackageManifests list
+	// them, and tools mirror them.
 	// +optional
 	RelatedImages []RelatedImage `json:"relatedImages,omitempty"`
 }
 
-// NamedInstallStrategy is the install strategy of an operator.
+// NamedInstallStrategy defines how an operator is installed.
 type NamedInstallStrategy struct {
-	// strategy is the name of the strategy; only "deployment" is supported.
+	// strategy is the name of the install strategy. Only "deployment" is
+	// supported; any other value fails with the reason InvalidInstallStrategy.
 	// +required
 	StrategyName string `json:"strategy"`
-	// spec is the configuration of the strategy.
+	// spec defines the Deployments of the operator and the permissions that they
+	// require.
 	// +optional
 	StrategySpec StrategyDetailsDeployment `json:"spec,omitzero"`
 }
 
-// StrategyDetailsDeployment has the Deployments of an operator and the rights that they need.
+// StrategyDetailsDeployment defines the Deployments of an operator and the
+// permissions that they require.
 type StrategyDetailsDeployment struct {
-	// deployments are created in the namespace of the operator.
+	// deployments are the Deployments of the operator. They are created in the
+	// namespace of the ClusterServiceVersion, and deleted when they are removed
+	// from this list.
 	// +required
 	DeploymentSpecs []StrategyDeploymentSpec `json:"deployments"`
-	// permissions are rights in each watched namespace.
+	// permissions are required in every namespace that the operator watches. An
+	// InstallPlan creates Roles and RoleBindings for them.
 	// +optional
 	Permissions []StrategyDeploymentPermissions `json:"permissions,omitempty"`
-	// clusterPermissions are rights in the whole cluster.
+	// clusterPermissions are required in the whole cluster. An InstallPlan creates
+	// ClusterRoles and ClusterRoleBindings for them.
 	// +optional
 	ClusterPermissions []StrategyDeploymentPermissions `json:"clusterPermissions,omitempty"`
 }
 
-// StrategyDeploymentPermissions are rights of one ServiceAccount. The names of roles are
-// computed from its JSON encoding, so its fields and their order must not change.
+// StrategyDeploymentPermissions are permissions that one service account requires.
+// ---
+// The names of roles are computed from its JSON encoding, so its fields and their order must not change.
 type StrategyDeploymentPermissions struct {
-	// serviceAccountName is the ServiceAccount; empty means "default".
+	// serviceAccountName is the name of the service account, in the namespace of
+	// the operator, that requires the permissions. Empty means "default".
 	// +required
 	ServiceAccountName string `json:"serviceAccountName"`
-	// rules are the rights.
+	// rules are the permissions. The operator is not installed until the service
+	// account has all of them.
 	// +required
 	Rules []rbacv1.PolicyRule `json:"rules"`
 }
 
 // StrategyDeploymentSpec is one Deployment of an operator.
 type StrategyDeploymentSpec struct {
-	// name of the Deployment.
+	// name is the name of the Deployment. It must be unique in the list.
 	// +required
 	Name string `json:"name"`
-	// spec of the Deployment.
+	// spec is the spec of the Deployment. Its fields are those of a Deployment in
+	// apps/v1: see "kubectl explain deployment.spec". Annotations, certificates
+	// and the config of the Subscription are added to it.
 	// +required
 	Spec appsv1.DeploymentSpec `json:"spec"`
-	// label contains the labels of the Deployment itself.
+	// label contains labels for the Deployment itself. The labels of its pods are
+	// in spec.template.
 	// +optional
 	Label map[string]string `json:"label,omitempty"`
 }
 
 // Maintainer is a person or a team to contact.
 type Maintainer struct {
+	// name is the name of the person or the team.
 	// +optional
 	Name string `json:"name,omitempty"`
+	// email is the email address of the person or the team.
 	// +optional
 	Email string `json:"email,omitempty"`
 }
 
 // AppLink is a link with a name.
 type AppLink struct {
+	// name is the text of the link.
 	// +optional
 	Name string `json:"name,omitempty"`
+	// url is the address that the link refers to.
 	// +optional
 	URL string `json:"url,omitempty"`
 }
 
 // Icon is an image.
 type Icon struct {
-	// base64data is the image in base64. It is a string because some authors break the
-	// lines, and some leave it empty.
+	// base64data is the image, encoded in base64. It may contain line breaks, and
+	// may be empty.
 	// +required
 	Data string `json:"base64data"`
-	// mediatype is the media type, such as image/svg+xml.
+	// mediatype is the media type of the image, such as image/svg+xml or
+	// image/png.
 	// +required
 	MediaType string `json:"mediatype"`
 }
 
-// InstallMode states whether an install mode is supported.
+// InstallMode states whether an operator supports an install mode.
 type InstallMode struct {
+	// type is the install mode. OwnNamespace: the operator can watch the namespace
+	// it runs in. SingleNamespace: one other namespace. MultiNamespace: several
+	// namespaces. AllNamespaces: all namespaces.
 	// +required
 	Type InstallModeType `json:"type"`
+	// supported is true if the operator supports the install mode.
 	// +required
 	Supported bool `json:"supported"`
 }
 
-// CleanupSpec is not used.
+// CleanupSpec has no effect.
 type CleanupSpec struct {
+	// enabled has no effect.
 	// +required
 	Enabled bool `json:"enabled"`
 }
 
 // RelatedImage is an image with a name.
 type RelatedImage struct {
+	// name is the name of the image in the words of the author.
 	// +required
 	Name string `json:"name"`
+	// image is the image reference.
 	// +required
 	Image string `json:"image"`
 }

@@ -96,7 +96,9 @@ const KindBundleSecret = "BundleSecret"
 // AnnotationGeneratedBy is the annotation of a Subscription with the name of the InstallPlan that created it.
 const AnnotationGeneratedBy = "olm.generated-by"
 
-// InstallPlan is a list of steps that install or update operators of a namespace.
+// InstallPlan is a list of steps that install or update operators of its
+// namespace. The controller creates it for Subscriptions and executes it once
+// it is approved.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -111,10 +113,10 @@ type InstallPlan struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec names the operators of the plan, and whether it may be executed.
+	// spec names the operators of the plan, and states whether it may be executed.
 	// +required
 	Spec InstallPlanSpec `json:"spec"`
-	// status has the steps and their progress. Only controllers write it.
+	// status contains the steps and their progress. Only controllers write it.
 	// +optional
 	Status InstallPlanStatus `json:"status,omitzero"`
 }
@@ -128,147 +130,172 @@ type InstallPlanList struct {
 	Items []InstallPlan `json:"items"`
 }
 
-// InstallPlanSpec names the operators of a plan, and whether it may be executed.
+// InstallPlanSpec names the operators of a plan, and states whether it may be
+// executed.
 type InstallPlanSpec struct {
-	// clusterServiceVersionNames are the ClusterServiceVersions that the plan installs.
+	// clusterServiceVersionNames are the names of the ClusterServiceVersions that
+	// the plan installs, including those of dependencies.
 	// +required
 	ClusterServiceVersionNames []string `json:"clusterServiceVersionNames"`
-	// approval is "Automatic" or "Manual". With "Manual" a user has to approve the plan.
+	// approval is "Manual" if a user must approve the plan, and "Automatic"
+	// otherwise. It is "Manual" if any Subscription of the namespace was "Manual"
+	// when the plan was created.
 	// +required
 	Approval Approval `json:"approval"`
-	// approved is true when the plan may be executed. With the approval "Manual", a user sets
-	// it.
+	// approved is true when the plan may be executed. If approval is "Manual", set
+	// it to true to install the operators of the plan. After the execution has
+	// started, a change has no effect.
 	// +required
 	Approved bool `json:"approved"`
-	// generation counts the plans of a namespace.
+	// generation counts the plans of the namespace. The five plans with the
+	// highest numbers are kept, and older ones are deleted.
 	// +optional
 	Generation int `json:"generation,omitempty"`
-	// source exists in old clusters only; it is not used.
+	// source is not used. Objects of older clusters may contain it.
 	// +optional
 	CatalogSource string `json:"source,omitempty"`
-	// sourceNamespace exists in old clusters only; it is not used.
+	// sourceNamespace is not used. Objects of older clusters may contain it.
 	// +optional
 	CatalogSourceNamespace string `json:"sourceNamespace,omitempty"`
 }
 
-// InstallPlanStatus has the steps of a plan and their progress.
+// InstallPlanStatus contains the steps of a plan and their progress.
 type InstallPlanStatus struct {
-	// phase is "RequiresApproval", "Installing", "Complete" or "Failed"; empty until the plan is
-	// reconciled.
+	// phase is the progress of the plan: RequiresApproval, Installing, Complete or
+	// Failed. Complete is final. A failed plan is retried only if it has a service
+	// account whose permissions change; delete it to have another plan created.
+	// Empty means that the plan was not reconciled yet.
 	// +required
 	Phase InstallPlanPhase `json:"phase"`
-	// conditions has the condition Installed.
+	// conditions contains the condition Installed. It is True when the plan is
+	// complete; otherwise its message contains the problem.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []InstallPlanCondition `json:"conditions,omitempty"`
-	// catalogSources are the names of the catalogs that the steps come from.
+	// catalogSources is an empty list. Plans of older clusters may contain the
+	// names of their catalogs.
 	// +required
 	CatalogSources []string `json:"catalogSources"`
-	// plan has the steps in the order of execution.
+	// plan contains the steps in the order of execution: ClusterServiceVersions,
+	// then CustomResourceDefinitions, then other objects.
 	// +optional
 	Plan []*Step `json:"plan,omitempty"`
 	// bundleLookups are the bundles that were unpacked for the plan.
 	// +optional
 	BundleLookups []BundleLookup `json:"bundleLookups,omitempty"`
-	// attenuatedServiceAccountRef is the ServiceAccount with whose rights the steps are
-	// executed, except steps of CRDs. When unset the rights of the controller are used.
+	// attenuatedServiceAccountRef is the service account with whose permissions
+	// the steps are executed, except those of CustomResourceDefinitions. It comes
+	// from the OperatorGroup. When unset, the permissions of the controller are
+	// used.
 	// +optional
 	AttenuatedServiceAccountRef *corev1.ObjectReference `json:"attenuatedServiceAccountRef,omitempty"`
-	// startTime is when the execution began. The retry timeout starts at this time.
+	// startTime is when the execution of the steps began. Failed steps are retried
+	// for a limited time from then on, by default one minute.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// message is a human-readable explanation of why the plan is not complete.
+	// message explains what blocks the plan. It is empty when nothing does.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// InstallPlanCondition is a condition of a plan.
+// InstallPlanCondition is a condition of an InstallPlan.
 type InstallPlanCondition struct {
-	// type is Installed.
+	// type is the type of the condition, which is always Installed.
 	// +required
 	Type string `json:"type"`
-	// status is "True", "False" or "Unknown".
+	// status is "True" if the plan is complete, "False" if it failed or is
+	// blocked, and "Unknown" otherwise.
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
-	// lastUpdateTime is when the condition was last written.
+	// lastUpdateTime is when status, reason or message last changed.
 	// +optional
 	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
-	// lastTransitionTime is when the status last changed.
+	// lastTransitionTime is when status last changed.
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
-	// reason is a machine-readable word in CamelCase.
+	// reason is InstallCheckFailed if the OperatorGroup or its service account is
+	// missing or not unique, and InstallComponentFailed if a step failed. It is
+	// Unknown after a failed check was corrected, and empty for a complete plan.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// message is a human-readable explanation.
+	// message explains the condition to users.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// Step is one object that a plan installs.
+// Step is one object that an InstallPlan installs.
 type Step struct {
-	// resolving is the name of the ClusterServiceVersion that the object belongs to.
+	// resolving is the name of the ClusterServiceVersion that the object belongs
+	// to.
 	// +required
 	Resolving string `json:"resolving"`
 	// resource is the object.
 	// +required
 	Resource StepResource `json:"resource"`
-	// optional exists in old clusters only; it is not used.
+	// optional is not used. Objects of older clusters may contain it.
 	// +optional
 	Optional bool `json:"optional,omitempty"`
-	// status of the step: "Unknown", "NotPresent", "Present", "Created", "WaitingForApi" or
-	// "UnsupportedResource".
+	// status is the progress of the step. Unknown and NotPresent: to be done.
+	// Created: the object was created. Present: it existed and was updated if its
+	// kind allows it. WaitingForApi: its API is not served yet.
+	// UnsupportedResource: its kind cannot be installed.
 	// +required
 	Status StepStatus `json:"status"`
 }
 
-// StepResource is an object that a plan installs.
+// StepResource identifies an object that an InstallPlan installs.
 type StepResource struct {
-	// sourceName is the name of the object's CatalogSource.
+	// sourceName is the name of the CatalogSource that the object comes from.
 	// +required
 	CatalogSource string `json:"sourceName"`
 	// sourceNamespace is the namespace of that CatalogSource.
 	// +required
 	CatalogSourceNamespace string `json:"sourceNamespace"`
-	// group of the object's API; empty for the core group.
+	// group is the API group of the object. It is empty for the core group.
 	// +required
 	Group string `json:"group"`
-	// version of the object's API.
+	// version is the API version of the object.
 	// +required
 	Version string `json:"version"`
-	// kind of the object. "BundleSecret" is a Secret in the bundle, "Secret" a pull secret that
-	// is copied.
+	// kind is the kind of the object. BundleSecret is a Secret of the bundle;
+	// Secret is a pull secret that is copied from the namespace of the controller.
 	// +required
 	Kind string `json:"kind"`
-	// name of the object.
+	// name is the name of the object.
 	// +required
 	Name string `json:"name"`
-	// manifest is the object as JSON, or a reference, as JSON, to the ConfigMap that contains it.
+	// manifest is the object as JSON. For an unpacked bundle it is a reference,
+	// also as JSON, to the ConfigMap that contains the object.
 	// +optional
 	Manifest string `json:"manifest,omitempty"`
 }
 
-// BundleLookup is a bundle that is unpacked for a plan.
+// BundleLookup is a bundle that was unpacked for an InstallPlan.
 type BundleLookup struct {
-	// path is the image of the bundle.
+	// path is the image reference of the bundle.
 	// +required
 	Path string `json:"path"`
-	// identifier is the name of the bundle's ClusterServiceVersion.
+	// identifier is the name of the ClusterServiceVersion in the bundle.
 	// +required
 	Identifier string `json:"identifier"`
-	// replaces is the name of the ClusterServiceVersion that it replaces; empty for none.
+	// replaces is the name of the ClusterServiceVersion that the bundle replaces.
+	// It is empty if it replaces none.
 	// +required
 	Replaces string `json:"replaces"`
-	// catalogSourceRef is the CatalogSource of the bundle.
+	// catalogSourceRef is the CatalogSource that the bundle comes from.
 	// +required
 	CatalogSourceRef *corev1.ObjectReference `json:"catalogSourceRef"`
-	// conditions are BundleLookupPending, BundleLookupFailed and BundleLookupNotPersisted.
+	// conditions report what is left to do for the bundle, or why it failed. The
+	// types are BundleLookupPending, BundleLookupFailed and
+	// BundleLookupNotPersisted; an unpacked bundle has none.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []BundleLookupCondition `json:"conditions,omitempty"`
-	// properties are the properties of the bundle in the catalog, as JSON. They are set as an
-	// annotation of the ClusterServiceVersion.
+	// properties are the properties of the bundle in the catalog, as JSON. They
+	// are written to the annotation operatorframework.io/properties of the
+	// ClusterServiceVersion.
 	// +optional
 	Properties string `json:"properties,omitempty"`
 }
@@ -278,19 +305,21 @@ type BundleLookupCondition struct {
 	// type is BundleLookupPending, BundleLookupFailed or BundleLookupNotPersisted.
 	// +required
 	Type string `json:"type"`
-	// status is "True", "False" or "Unknown".
+	// status is "True" if the condition applies. A condition that does not apply
+	// is removed.
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
-	// reason is a machine-readable word in CamelCase.
+	// reason is the cause as one word in CamelCase, such as JobIncomplete or
+	// DeadlineExceeded.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// message is a human-readable explanation.
+	// message explains the condition to users.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// lastUpdateTime is when the condition was last written.
+	// lastUpdateTime is when status, reason or message last changed.
 	// +optional
 	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
-	// lastTransitionTime is when the status last changed.
+	// lastTransitionTime is when status last changed.
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }

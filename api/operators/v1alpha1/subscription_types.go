@@ -86,7 +86,8 @@ const (
 	EnsureInstallPlanFailed = "EnsureInstallPlanFailed"
 )
 
-// Subscription installs an operator from a catalog and keeps it updated.
+// Subscription installs an operator from a catalog and keeps it up to date.
+// Its namespace needs exactly one OperatorGroup.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -101,10 +102,11 @@ type Subscription struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec selects the operator.
+	// spec selects the operator and configures its installation.
 	// +required
 	Spec SubscriptionSpec `json:"spec"`
-	// status is the chosen operator and the state of its installation. Only controllers write it.
+	// status is the chosen operator and the state of its installation. Only
+	// controllers write it.
 	// +optional
 	Status SubscriptionStatus `json:"status,omitzero"`
 }
@@ -118,108 +120,144 @@ type SubscriptionList struct {
 	Items []Subscription `json:"items"`
 }
 
-// SubscriptionSpec selects an operator.
+// SubscriptionSpec selects an operator and configures its installation.
 type SubscriptionSpec struct {
-	// source is the name of the CatalogSource.
+	// source is the name of the CatalogSource that contains the package.
+	// Dependencies of the operator may come from other catalogs.
 	// +required
 	CatalogSource string `json:"source"`
-	// sourceNamespace is the namespace of the CatalogSource: that of the Subscription, or that of
-	// global catalogs.
+	// sourceNamespace is the namespace of the CatalogSource. It is the namespace
+	// of the Subscription, or the global namespace of catalogs.
 	// +required
 	CatalogSourceNamespace string `json:"sourceNamespace"`
-	// name is the name of the package.
+	// name is the name of the package in the catalog. Packages are listed by
+	// "kubectl get packagemanifests".
 	// +required
 	Package string `json:"name"`
-	// channel is the channel to follow. When unset the package's default channel is preferred, and
-	// other channels are used if it has no suitable bundle.
+	// channel is the channel of the package to install and update from. When
+	// unset, the default channel of the package is preferred, and other channels
+	// are used if it has no suitable version. After a change, updates come from
+	// the new channel.
 	// +optional
 	Channel string `json:"channel,omitempty"`
-	// startingCSV is the ClusterServiceVersion to install first. Defaults to the newest one in the
-	// channel.
+	// startingCSV is the name of the ClusterServiceVersion to install first. It is
+	// ignored once an operator of the package is installed. When unset, the newest
+	// version of the channel is installed.
 	// +optional
 	StartingCSV string `json:"startingCSV,omitempty"`
-	// installPlanApproval is "Manual" when a user has to approve each installation and update.
-	// Any other value means "Automatic".
+	// installPlanApproval is "Manual" if a user must approve installations and
+	// updates: each new InstallPlan of the namespace then waits until its
+	// spec.approved is true. Unset and any other value mean "Automatic". An
+	// InstallPlan serves all Subscriptions of the namespace, so that one with
+	// "Manual" is enough. A change does not affect existing InstallPlans.
 	// +optional
 	InstallPlanApproval Approval `json:"installPlanApproval,omitempty"`
-	// config configures every Deployment of the operator.
+	// config changes the Deployments of the operator, for example their
+	// environment variables or resources. A change is rolled out at once. When
+	// unset, the Deployments are those of the ClusterServiceVersion.
 	// +optional
 	Config *SubscriptionConfig `json:"config,omitempty"`
 }
 
 // SubscriptionStatus is the chosen operator and the state of its installation.
 type SubscriptionStatus struct {
-	// currentCSV is the ClusterServiceVersion that was chosen last.
+	// currentCSV is the name of the ClusterServiceVersion that was chosen last. It
+	// may not be installed yet.
 	// +optional
 	CurrentCSV string `json:"currentCSV,omitempty"`
-	// installedCSV is the chosen ClusterServiceVersion that was last observed to exist.
+	// installedCSV is the name of the chosen ClusterServiceVersion that was last
+	// observed in the namespace. During an update it differs from currentCSV.
 	// +optional
 	InstalledCSV string `json:"installedCSV,omitempty"`
-	// installplan is an older form of installPlanRef.
+	// installplan is an older form of installPlanRef, for clients that still read
+	// it.
 	// +optional
 	Install *InstallPlanReference `json:"installplan,omitempty"`
-	// state of the Subscription: UpgradePending, AtLatestKnown or UpgradeFailed.
+	// state summarizes the installation. UpgradePending: currentCSV does not exist
+	// yet. AtLatestKnown: it exists. UpgradeFailed: its InstallPlan failed, and
+	// the OperatorGroup allows failed operators to be replaced. Empty: nothing was
+	// chosen yet.
 	// +optional
 	State SubscriptionState `json:"state,omitempty"`
-	// reason exists in old clusters only; it is not set any more.
+	// reason is not set any more. Objects of older clusters may contain it.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// installPlanGeneration is the generation of the InstallPlan.
+	// installPlanGeneration is spec.generation of the InstallPlan in
+	// installPlanRef.
 	// +optional
 	InstallPlanGeneration int `json:"installPlanGeneration,omitempty"`
-	// installPlanRef is the InstallPlan that installs currentCSV.
+	// installPlanRef is the InstallPlan that installs currentCSV. If it waits for
+	// approval, set spec.approved of this InstallPlan.
 	// +optional
 	InstallPlanRef *corev1.ObjectReference `json:"installPlanRef,omitempty"`
-	// catalogHealth is the health of the catalogs for the Subscription, sorted by namespace and name.
+	// catalogHealth is the health of every catalog in the namespace and in the
+	// global namespace, sorted by namespace and name.
 	// +optional
 	CatalogHealth []SubscriptionCatalogHealth `json:"catalogHealth,omitempty"`
-	// conditions report problems.
+	// conditions report problems: an absent or False condition means that there is
+	// none. Types include CatalogSourcesUnhealthy, ResolutionFailed,
+	// InstallPlanPending, InstallPlanFailed, BundleUnpackFailed and Deprecated.
 	// +optional
 	Conditions []SubscriptionCondition `json:"conditions,omitempty"`
-	// lastUpdated is when the status was last written.
+	// lastUpdated is when the status last changed.
 	// +required
 	LastUpdated metav1.Time `json:"lastUpdated"`
 }
 
-// InstallPlanReference refers to an InstallPlan.
+// InstallPlanReference refers to an InstallPlan in the same namespace.
 type InstallPlanReference struct {
+	// apiVersion is the API version of the InstallPlan,
+	// operators.coreos.com/v1alpha1.
 	// +required
 	APIVersion string `json:"apiVersion"`
+	// kind is always InstallPlan.
 	// +required
 	Kind string `json:"kind"`
+	// name is the name of the InstallPlan.
 	// +required
 	Name string `json:"name"`
-	// uuid is the UID of the plan.
+	// uuid is the UID of the InstallPlan.
 	// +required
 	UID types.UID `json:"uuid"`
 }
 
-// SubscriptionCatalogHealth is the health of a catalog.
+// SubscriptionCatalogHealth is the health of one catalog.
 type SubscriptionCatalogHealth struct {
+	// catalogSourceRef is the CatalogSource.
 	// +required
 	CatalogSourceRef *corev1.ObjectReference `json:"catalogSourceRef"`
-	// lastUpdated is when the health was determined.
+	// lastUpdated is when this health was first observed.
 	// +required
 	LastUpdated *metav1.Time `json:"lastUpdated"`
-	// healthy reports whether the catalog is served.
+	// healthy is true if the catalog has an address and its status reports no
+	// problem with its spec, its ConfigMap or its server.
 	// +required
 	Healthy bool `json:"healthy"`
 }
 
-// SubscriptionCondition reports a problem of a Subscription.
+// SubscriptionCondition reports whether a Subscription has a problem of one
+// type.
 type SubscriptionCondition struct {
+	// type is the type of the problem, such as CatalogSourcesUnhealthy or
+	// ResolutionFailed.
 	// +required
 	Type string `json:"type"`
+	// status is "True" if the problem exists, "False" if it does not, and
+	// "Unknown" otherwise.
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
+	// reason is the cause of the problem as one word in CamelCase. For
+	// InstallPlanPending it is the phase of the InstallPlan.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// message explains the problem to users.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// lastHeartbeatTime exists in old clusters only; it is not set any more.
+	// lastHeartbeatTime is not set any more. Objects of older clusters may contain
+	// it.
 	// +optional
 	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`
-	// lastTransitionTime is when the condition last changed.
+	// lastTransitionTime is when status, reason or message last changed.
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }
