@@ -6,6 +6,7 @@ tool (
 	github.com/mainstay-dev/mainstay/tools/language
 	github.com/mainstay-dev/mainstay/tools/protogen
 	github.com/mainstay-dev/mainstay/tools/sbom
+	github.com/mainstay-dev/mainstay/tools/trimcrd
 	github.com/mainstay-dev/mainstay/tools/vulncheck
 	golang.org/x/tools/cmd/goimports
 	golang.org/x/vuln/cmd/govulncheck
@@ -19,6 +20,7 @@ require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/bufbuild/protocompile v0.14.1
 	google.golang.org/protobuf v1.36.12
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
@@ -275,5 +277,4 @@ require (
 	sigs.k8s.io/kube-api-linter v0.0.0-20260716143926-092fe0c72997 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.0 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )
