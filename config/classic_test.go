@@ -3,6 +3,7 @@ package config_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -72,6 +73,16 @@ func TestKustomizationsOfClassic(t *testing.T) {
 // kubectl runs it against the API server of the tests.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
+	out, err := tryKubectl(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// tryKubectl is kubectl for a command that may fail.
+func tryKubectl(t *testing.T, args ...string) (string, error) {
+	t.Helper()
 	connection := env.Start(t)
 	root, err := env.Root()
 	if err != nil {
@@ -93,10 +104,10 @@ func kubectl(t *testing.T, args ...string) string {
 	cmd.Stderr = &failure
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, failure.Bytes())
+		return "", fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, failure.Bytes())
 	}
 
-	return string(out)
+	return string(out), nil
 }
 
 // kustomized returns the objects of a folder.
