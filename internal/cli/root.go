@@ -15,6 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/nodes"
 	"github.com/mainstay-dev/mainstay/internal/cli/rbac"
 	"github.com/mainstay-dev/mainstay/internal/cli/release"
+	"github.com/mainstay-dev/mainstay/internal/cli/subscription"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/cli/updates"
 )
@@ -63,6 +64,7 @@ extension with 'mainstay extension install'.`,
 		nodes.NewCommand(session),
 		rbac.NewCommand(session),
 		release.NewCommand(session),
+		subscription.NewCommand(session),
 		updates.NewCommand(),
 		terminal.NewVersionCommand("mainstay", terminal.PrintVersion),
 	)

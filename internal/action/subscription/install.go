@@ -126,7 +126,7 @@ func (a *Install) findPackage(ctx context.Context) (*packagesv1.PackageManifest,
 		e := action.NewServerError("packagemanifests", err)
 		if action.IsUnknownKind(err) {
 			e = &report.Error{Object: object, Err: &report.Reworded{Text: "the cluster does not serve the packages of its catalogs", Cause: err},
-				Advice: "run package-server, which 'mainstay install --with classic' deploys"}
+				Advice: "run package-server; config/classic has its manifests"}
 		}
 		return nil, e
 	}

@@ -330,7 +330,7 @@ each phase. For an object that is not ready, the current reason is shown.`,
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, state)
 			}
 
-			newExtensionTree(state, terminal.StyleFor(cmd.OutOrStdout())).writeTree(cmd.OutOrStdout())
+			newExtensionTree(state, terminal.StyleFor(cmd.OutOrStdout())).Write(cmd.OutOrStdout())
 			return nil
 		},
 	}

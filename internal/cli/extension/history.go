@@ -11,7 +11,6 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
-	"github.com/mainstay-dev/mainstay/internal/action/diagnosis"
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/objectdiff"
@@ -184,35 +183,13 @@ the catalogs.`,
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, explanation)
 			}
 
-			printExplanation(cmd.OutOrStdout(), explanation)
+			kube.PrintExplanation(cmd.OutOrStdout(), "clusterextension", explanation)
 			return nil
 		},
 	}
 
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
-}
-
-func printExplanation(w io.Writer, e *diagnosis.Explanation) {
-	fmt.Fprintf(w, "clusterextension/%s: %s\n", e.Name, e.Summary)
-	if len(e.Why) > 0 {
-		fmt.Fprintln(w, "\nWhy:")
-		printReasons(w, e.Why, "  ")
-	}
-
-	if len(e.Do) > 0 {
-		fmt.Fprintln(w, "\nWhat to do:")
-		for _, advice := range e.Do {
-			fmt.Fprintln(w, "  - "+advice)
-		}
-	}
-}
-
-func printReasons(w io.Writer, reasons []diagnosis.Reason, indent string) {
-	for _, reason := range reasons {
-		fmt.Fprintln(w, indent+"- "+reason.Text)
-		printReasons(w, reason.Because, indent+"  ")
-	}
 }
 
 func newRollbackCommand(session *kube.Session) *cobra.Command {

@@ -2,7 +2,6 @@ package extension
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -14,82 +13,53 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// treeNode is a line of a tree with its child nodes.
-type treeNode struct {
-	text     string
-	children []treeNode
-}
-
-// writeTree writes the tree to w.
-func (n treeNode) writeTree(w io.Writer) {
-	fmt.Fprintln(w, n.text)
-	writeTreeChildren(w, n.children, "")
-}
-
-func writeTreeChildren(w io.Writer, children []treeNode, indent string) {
-	for i, child := range children {
-		branch, below := "├─ ", "│  "
-		if i == len(children)-1 {
-			branch, below = "└─ ", "   "
-		}
-
-		lines := strings.Split(child.text, "\n")
-		fmt.Fprintln(w, indent+branch+lines[0])
-		for _, line := range lines[1:] {
-			fmt.Fprintln(w, strings.TrimRight(indent+below+line, " "))
-		}
-
-		writeTreeChildren(w, child.children, indent+below)
-	}
-}
-
 // newExtensionTree returns the state of an extension as a tree.
-func newExtensionTree(state *action.ExtensionState, s terminal.Style) treeNode {
-	root := treeNode{text: "clusterextension/" + state.Name + "  package " + state.Package + ", namespace " + state.Namespace}
+func newExtensionTree(state *action.ExtensionState, s terminal.Style) terminal.TreeNode {
+	root := terminal.TreeNode{Text: "clusterextension/" + state.Name + "  package " + state.Package + ", namespace " + state.Namespace}
 	switch {
 	case state.Deleting:
-		root.text += ", being deleted"
+		root.Text += ", being deleted"
 	case state.Bundle != "":
-		root.text += ", installed " + state.Bundle
+		root.Text += ", installed " + state.Bundle
 	default:
-		root.text += ", nothing installed"
+		root.Text += ", nothing installed"
 	}
 
-	root.children = newConditionNodes(state.Conditions, s)
+	root.Children = newConditionNodes(state.Conditions, s)
 	for _, revision := range state.Revisions {
-		root.children = append(root.children, newRevisionNode(revision, s))
+		root.Children = append(root.Children, newRevisionNode(revision, s))
 	}
 
 	return root
 }
 
-func newRevisionNode(revision action.RevisionState, s terminal.Style) treeNode {
-	n := treeNode{text: "clusterobjectset/" + revision.Name}
+func newRevisionNode(revision action.RevisionState, s terminal.Style) terminal.TreeNode {
+	n := terminal.TreeNode{Text: "clusterobjectset/" + revision.Name}
 	if revision.Bundle != "" {
-		n.text += "  " + revision.Bundle
+		n.Text += "  " + revision.Bundle
 	}
 
-	n.children = newConditionNodes(revision.Conditions, s)
+	n.Children = newConditionNodes(revision.Conditions, s)
 	for _, problem := range revision.Problems {
-		n.children = append(n.children, treeNode{text: s.Paint(terminal.Red, "✗") + " " + problem})
+		n.Children = append(n.Children, terminal.TreeNode{Text: s.Paint(terminal.Red, "✗") + " " + problem})
 	}
 
 	for _, phase := range revision.Phases {
 		ready := 0
-		p := treeNode{}
+		p := terminal.TreeNode{}
 		for _, object := range phase.Objects {
 			if object.Ready {
 				ready++
 			}
-			p.children = append(p.children, treeNode{text: formatObjectLine(object, phase.State, s)})
+			p.Children = append(p.Children, terminal.TreeNode{Text: formatObjectLine(object, phase.State, s)})
 		}
 
-		p.text = fmt.Sprintf("%s %s  %s, %d of %d ready", s.Mark(phase.State), phase.Name, phase.State, ready, len(phase.Objects))
+		p.Text = fmt.Sprintf("%s %s  %s, %d of %d ready", s.Mark(phase.State), phase.Name, phase.State, ready, len(phase.Objects))
 		if phase.Message != "" {
-			p.text += ": " + phase.Message
+			p.Text += ": " + phase.Message
 		}
 
-		n.children = append(n.children, p)
+		n.Children = append(n.Children, p)
 	}
 
 	return n
@@ -115,7 +85,7 @@ func formatObjectLine(object action.ObjectState, phase report.State, s terminal.
 
 // newConditionNodes returns a node for each condition, with type, status and reason in columns. Line
 // breaks of messages are kept. Deprecation conditions are omitted unless something is deprecated.
-func newConditionNodes(conditions []metav1.Condition, s terminal.Style) []treeNode {
+func newConditionNodes(conditions []metav1.Condition, s terminal.Style) []terminal.TreeNode {
 	conditions = slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool {
 		return c.Reason == olmv1.ReasonDeprecated && c.Status == metav1.ConditionFalse
 	})
@@ -124,10 +94,10 @@ func newConditionNodes(conditions []metav1.Condition, s terminal.Style) []treeNo
 		typeWidth, reasonWidth = max(typeWidth, len(c.Type)), max(reasonWidth, len(c.Reason))
 	}
 
-	var nodes []treeNode
+	var nodes []terminal.TreeNode
 	for _, c := range conditions {
 		text := fmt.Sprintf("%-*s  %s  %-*s  %s", typeWidth, c.Type, paintConditionStatus(c, s), reasonWidth, c.Reason, c.Message)
-		nodes = append(nodes, treeNode{text: strings.TrimRight(text, " ")})
+		nodes = append(nodes, terminal.TreeNode{Text: strings.TrimRight(text, " ")})
 	}
 
 	return nodes

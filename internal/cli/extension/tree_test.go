@@ -21,7 +21,7 @@ func TestConditionNodesLeaveOutWhatIsNotDeprecated(t *testing.T) {
 	}, terminal.Style{})
 	var got []string
 	for _, n := range nodes {
-		got = append(got, n.text)
+		got = append(got, n.Text)
 	}
 
 	want := []string{
@@ -58,7 +58,7 @@ func TestTreeKeepsLinesOfAMessage(t *testing.T) {
 		{Name: "deploy", State: report.StateWaiting, Objects: []action.ObjectState{{Kind: "Deployment", Namespace: "n", Name: "d", Message: "not created yet"}}},
 	}}}}
 	var out bytes.Buffer
-	newExtensionTree(state, terminal.Style{}).writeTree(&out)
+	newExtensionTree(state, terminal.Style{}).Write(&out)
 	want := `clusterextension/k  package p, namespace n, nothing installed
 ├─ Progressing  True     Retrying  missing:
 │    Verbs:[get]

@@ -39,9 +39,7 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 
 // Config returns the client configuration of the selected cluster. An error is a *report.Error.
 func (f *Flags) Config() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.file
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides).ClientConfig()
+	config, err := f.newLoader().ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		err = errors.New("no cluster is configured")
 	}
@@ -55,4 +53,16 @@ func (f *Flags) Config() (*rest.Config, error) {
 
 	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	return config, nil
+}
+
+// Namespace returns the namespace of the selected context. Without one it is default.
+func (f *Flags) Namespace() (string, error) {
+	namespace, _, err := f.newLoader().Namespace()
+	return namespace, err
+}
+
+func (f *Flags) newLoader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.file
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
 }
