@@ -127,7 +127,7 @@ with the requirements that the cluster does not meet, and the Deployments of the
   mainstay subscription status argocd-operator -n argocd -o json`,
 		Args: terminal.ExactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, namespace, err := t.connect(cmd)
+			c, namespace, err := t.connectToCluster(cmd)
 			if err != nil {
 				return err
 			}
@@ -214,7 +214,7 @@ the ClusterServiceVersion.`,
   mainstay subscription explain argocd-operator -n argocd -o json`,
 		Args: terminal.ExactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, namespace, err := t.connect(cmd)
+			c, namespace, err := t.connectToCluster(cmd)
 			if err != nil {
 				return err
 			}
@@ -255,7 +255,7 @@ part of the catalog; 'opm alpha render-graph' draws them.`,
   mainstay subscription graph argocd-operator -n argocd --catalog olm/operatorhubio-catalog -o json`,
 		Args: terminal.ExactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, namespace, err := t.connect(cmd)
+			c, namespace, err := t.connectToCluster(cmd)
 			if err != nil {
 				return err
 			}

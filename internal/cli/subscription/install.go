@@ -110,7 +110,7 @@ terminal, the command asks for confirmation. A plan that changes after it was sh
   mainstay subscription approve argocd-operator -n argocd --wait`,
 		Args: terminal.ExactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, namespace, err := t.connect(cmd)
+			c, namespace, err := t.connectToCluster(cmd)
 			if err != nil {
 				return err
 			}
@@ -166,7 +166,7 @@ automatically, or once 'mainstay subscription approve' approves the upgrade.`,
   mainstay subscription upgrade argocd-operator -n argocd --approval Manual`,
 		Args: terminal.ExactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, namespace, err := t.connect(cmd)
+			c, namespace, err := t.connectToCluster(cmd)
 			if err != nil {
 				return err
 			}

@@ -47,8 +47,8 @@ func (t *target) addFlags(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = t.namespace.CompleteName(t.session, subscription.Names)
 }
 
-// connect returns a client and the namespace.
-func (t *target) connect(cmd *cobra.Command) (client.Client, string, error) {
+// connectToCluster returns a client and the namespace.
+func (t *target) connectToCluster(cmd *cobra.Command) (client.Client, string, error) {
 	c, err := t.session.NewClient(cmd.ErrOrStderr())
 	if err != nil {
 		return nil, "", err

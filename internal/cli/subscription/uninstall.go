@@ -48,7 +48,7 @@ too. If custom resources exist, nothing is removed and the exit code is 3, unles
   mainstay subscription uninstall argocd-operator -n argocd --keep-operator --yes`,
 		Args: terminal.ExactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, namespace, err := t.connect(cmd)
+			c, namespace, err := t.connectToCluster(cmd)
 			if err != nil {
 				return err
 			}
