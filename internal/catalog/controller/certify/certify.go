@@ -12,13 +12,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // Names of the shared objects and of their keys.
@@ -40,9 +40,6 @@ const (
 	certificateResyncInterval = 5 * time.Minute
 	// certificateRetryInterval is the retry interval after a failure.
 	certificateRetryInterval = 10 * time.Second
-	// maxWriteAttempts is the maximum number of attempts after conflicts with other replicas. There are
-	// few replicas, and each attempt starts from the state that the winner has written.
-	maxWriteAttempts = 10
 )
 
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=secrets,verbs=create
@@ -89,13 +86,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 
 // Ensure reconciles the Secret, the ConfigMap and the holder once.
 func (k *Keeper) Ensure(ctx context.Context) error {
-	var err error
-	for range maxWriteAttempts {
-		if err = k.ensureCertificate(ctx); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-	}
-	return err
+	// There are few replicas, and each attempt starts from the state that the winner has written.
+	return reconcile.RetryStale(func() error { return k.ensureCertificate(ctx) })
 }
 
 // certificatePairs are the key pairs of an authority and of a serving certificate that it issued.

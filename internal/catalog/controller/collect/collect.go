@@ -54,13 +54,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 		return fmt.Errorf("listing the catalogs: %w", err)
 	}
 
-	for _, name := range names {
-		wanted := slices.ContainsFunc(list.Items, func(catalog olmv1.ClusterCatalog) bool {
-			return catalog.Name == name && catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeUnavailable
-		})
-		if wanted {
-			continue
-		}
+	for _, name := range findUnwanted(names, list.Items) {
 		ctrl.LoggerFrom(ctx).Info("Removing the content of a deleted catalog", "catalog", name)
 		if err := c.Store.Delete(name); err != nil {
 			return err
@@ -68,4 +62,13 @@ func (c *Collector) Collect(ctx context.Context) error {
 	}
 
 	return nil
+}
+
+// findUnwanted returns the names of stored contents whose catalog does not exist or is not available.
+func findUnwanted(stored []string, catalogs []olmv1.ClusterCatalog) []string {
+	return slices.DeleteFunc(slices.Clone(stored), func(name string) bool {
+		return slices.ContainsFunc(catalogs, func(catalog olmv1.ClusterCatalog) bool {
+			return catalog.Name == name && catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeUnavailable
+		})
+	})
 }

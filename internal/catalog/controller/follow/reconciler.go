@@ -7,9 +7,9 @@ package follow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
@@ -23,6 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/pull"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // contentStore is the part of *catalogstore.Store that the controller uses.
@@ -88,72 +89,82 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, subscribe func(enqueue f
 		Complete(r)
 }
 
-// Reconcile ensures that the content of the image in the status of a catalog is stored.
+// Reconcile runs one pass over a catalog.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	controller := reconcile.KeyReconciler[facts, decision]{Gather: r.gatherFacts, Decide: decideContent, Execute: r.executeDecision}
+	return controller.Reconcile(ctx, req)
+}
+
+// gatherFacts reads a catalog and its stored content, and takes the result of its retrieval.
+func (r *Reconciler) gatherFacts(ctx context.Context, key types.NamespacedName) (facts, error) {
+	f := facts{name: key.Name}
 	select {
 	case <-r.Elected:
-		r.Retrievals.Cancel(req.Name, retrievalPurpose)
-		return ctrl.Result{}, nil
+		f.isLeader = true
+		return f, nil
 	default:
 	}
 
 	catalog := &olmv1.ClusterCatalog{}
-	err := r.Client.Get(ctx, req.NamespacedName, catalog)
-	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, err
+	err := r.Client.Get(ctx, key, catalog)
+	switch {
+	case apierrors.IsNotFound(err):
+		return f, nil
+	case err != nil:
+		return f, err
 	}
 
-	if err != nil || !catalog.DeletionTimestamp.IsZero() || catalog.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable {
-		if !r.Retrievals.Cancel(req.Name) {
-			// The catalog is enqueued again when the retrieval has stopped.
-			return ctrl.Result{}, nil
-		}
-		metrics.ForgetCatalog(req.Name)
-		return ctrl.Result{}, r.Store.Delete(req.Name)
+	f.catalog = catalog
+	wanted := wantedSource(catalog)
+	if !isOffered(catalog) || wanted == nil {
+		return f, nil
 	}
 
-	resolved := catalog.Status.ResolvedSource
-	if resolved == nil || resolved.Image == nil {
-		return ctrl.Result{}, nil
+	if _, f.retrieval, f.retrievalError = r.Retrievals.Take(key.Name, retrievalPurpose, wanted.Resolved); f.retrieval != pull.None {
+		return f, nil
 	}
 
-	source := catalogstore.Source{Resolved: resolved.Image.Ref}
-	if unpacked := catalog.Status.LastUnpacked; unpacked != nil {
-		source.Since = unpacked.Time
-	}
-
-	return ctrl.Result{}, r.ensureStored(ctx, req.Name, source)
-}
-
-// ensureStored starts the retrieval of a source unless it is stored already. It does not wait for the
-// retrieval. The first call after the retrieval returns its error.
-func (r *Reconciler) ensureStored(ctx context.Context, name string, source catalogstore.Source) error {
-	if _, state, err := r.Retrievals.Take(name, retrievalPurpose, source.Resolved); state != pull.None {
-		if err != nil {
-			return fmt.Errorf("following the leader: %w", err)
-		}
-		return nil
-	}
-
-	info, err := r.Store.Stored(name)
+	info, err := r.Store.Stored(key.Name)
 	var damaged *catalogstore.DamagedError
 	switch {
-	case err == nil && info.Resolved == source.Resolved:
-		// The content can have been stored by an earlier process.
-		metrics.RecordStored(name, info.Bytes, info.Blobs)
-		return nil
-	case err != nil && !errors.Is(err, catalogstore.ErrNotFound) && !errors.As(err, &damaged):
-		return err
+	case err == nil:
+		f.stored = &info
+	case !errors.Is(err, catalogstore.ErrNotFound) && !errors.As(err, &damaged):
+		return f, err
 	}
 
-	// The source does not contain the reference that it was resolved from, because the reference in the
-	// spec can be newer. If this replica becomes the leader, it uses the status instead.
-	//
-	// The leader has stored the content successfully. If it is invalid here, it was changed in transit,
-	// and the retrieval is retried like any other failure.
+	return f, nil
+}
+
+// executeDecision does to the content of a catalog what was decided. It does not wait for a retrieval.
+func (r *Reconciler) executeDecision(ctx context.Context, f facts, d decision) error {
+	switch d.action {
+	case actionLeave:
+		r.Retrievals.Cancel(f.name, retrievalPurpose)
+	case actionRemove:
+		if !r.Retrievals.Cancel(f.name) {
+			// The catalog is enqueued again when the retrieval has stopped.
+			return nil
+		}
+		metrics.ForgetCatalog(f.name)
+		return r.Store.Delete(f.name)
+	case actionKeep:
+		// The content can have been stored by an earlier process.
+		metrics.RecordStored(f.name, f.stored.Bytes, f.stored.Blobs)
+	case actionRetrieve:
+		r.startRetrieval(ctx, f.name, d.source)
+	}
+
+	return d.err
+}
+
+// startRetrieval starts the retrieval of a source.
+//
+// The leader has stored the content successfully. If it is invalid here, it was changed in transit, and the
+// retrieval is retried like any other failure.
+func (r *Reconciler) startRetrieval(ctx context.Context, name string, source catalogstore.Source) {
 	r.Retrievals.Start(ctx, pull.Retrieval[catalogstore.Info]{
 		Name: name, Purpose: retrievalPurpose, Request: source.Resolved, Reference: source.Resolved,
 		Run: func(ctx context.Context) (catalogstore.Info, error) { return r.Fetcher.Fetch(ctx, name, source) },
 	})
-	return nil
 }

@@ -196,7 +196,7 @@ func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 
 			// The reconciliation returns although the registry does not respond.
 			req := ctrl.Request{NamespacedName: client.ObjectKey{Name: w.name}}
-			if _, err := w.reconciler.newLifecycle().Reconcile(t.Context(), req); err != nil {
+			if _, err := w.reconciler.newObjectReconciler().Reconcile(t.Context(), req); err != nil {
 				t.Fatal(err)
 			}
 

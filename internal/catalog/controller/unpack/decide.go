@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
@@ -19,6 +20,98 @@ import (
 // isAvailable reports whether the content of a catalog is to be served.
 func isAvailable(catalog *olmv1.ClusterCatalog) bool {
 	return catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeUnavailable
+}
+
+// facts are what a decision about a catalog depends on. Those after now are only known of a catalog that is
+// available and has an image.
+type facts struct {
+	now time.Time
+	// stored describes the stored content. It is nil if there is none or if it is damaged.
+	stored *catalogstore.Info
+	// lastRefresh is the last refresh request that this process has carried out.
+	lastRefresh string
+	// retrieval is the state of the retrieval of the content. If it has ended, retrieved is its result and
+	// retrievalError its error.
+	retrieval      pull.State
+	retrieved      catalogstore.Info
+	retrievalError error
+}
+
+// isRefreshRequested reports whether a user has requested a refresh that was not carried out yet.
+func (f facts) isRefreshRequested(catalog *olmv1.ClusterCatalog) bool {
+	return isRefreshRequested(refreshRequest(catalog), f.lastRefresh, f.stored)
+}
+
+// action is what a pass does to the content of a catalog.
+type action int
+
+const (
+	actionNone action = iota
+	actionRemove
+	actionRetrieve
+)
+
+// decision is what a pass does, and its outcome.
+type decision struct {
+	action action
+	// completesRefresh means that the requested refresh was carried out.
+	completesRefresh bool
+	// content is the content that the status describes. It is nil if the pass has none to describe.
+	content *catalogstore.Info
+	// err is why the pass does not end with success.
+	err error
+}
+
+// decideContent decides what to do with the content of a catalog. Content that is stored already is published
+// unless a poll or a refresh is due.
+func decideContent(catalog *olmv1.ClusterCatalog, f facts) *decision {
+	image := catalog.Spec.Source.Image
+	switch {
+	case !isAvailable(catalog):
+		return &decision{action: actionRemove}
+	case image == nil:
+		return &decision{err: reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("source type %q is not known: set spec.source.type to Image and spec.source.image", catalog.Spec.Source.Type))}
+	}
+
+	isNeeded := f.isRefreshRequested(catalog) || isPollDue(*image, f.stored, f.now, jitterFraction(catalog.UID))
+	switch {
+	case f.retrieval == pull.None && !isNeeded:
+		return &decision{content: f.stored}
+	case f.retrieval == pull.None:
+		return &decision{action: actionRetrieve, err: reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)}
+	case f.retrieval == pull.Running:
+		return &decision{err: reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)}
+	case f.retrievalError != nil:
+		return &decision{completesRefresh: fetch.IsContentError(f.retrievalError), err: classifyFailure(catalog, f.retrievalError)}
+	default:
+		return &decision{completesRefresh: true, content: &f.retrieved}
+	}
+}
+
+// classifyFailure returns the error of a retrieval with its retry policy. Temporary errors are retried. Invalid
+// content is not retried until the next poll, or until the spec changes if polling is disabled.
+func classifyFailure(catalog *olmv1.ClusterCatalog, err error) error {
+	if !fetch.IsContentError(err) {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	if interval := pollInterval(*catalog.Spec.Source.Image); interval > 0 {
+		return reconcile.Wait(olmv1.ReasonBlocked, interval+pollJitter(interval, jitterFraction(catalog.UID)), err)
+	}
+	return reconcile.Stop(olmv1.ReasonBlocked, err)
+}
+
+// pollDelay returns the time until the next poll, or zero if polling is disabled.
+func pollDelay(catalog *olmv1.ClusterCatalog, f facts, d *decision) time.Duration {
+	if d.content == nil {
+		return 0
+	}
+
+	at := nextPollTime(*catalog.Spec.Source.Image, *d.content, jitterFraction(catalog.UID))
+	if at.IsZero() {
+		return 0
+	}
+
+	return max(at.Sub(f.now), time.Second)
 }
 
 // isPollDue reports whether the image must be resolved again: nothing is stored, the stored content belongs
@@ -37,7 +130,12 @@ func isPollDue(image olmv1.ImageSource, stored *catalogstore.Info, now time.Time
 // key cancels the retrieval in progress.
 func retrievalRequest(catalog *olmv1.ClusterCatalog) string {
 	image := catalog.Spec.Source.Image
-	return fmt.Sprintf("%s %s %v %s", catalog.UID, image.Ref, pollInterval(*image), catalog.Annotations[olmv1.AnnotationRefresh])
+	return fmt.Sprintf("%s %s %v %s", catalog.UID, image.Ref, pollInterval(*image), refreshRequest(catalog))
+}
+
+// refreshRequest returns the refresh request of a catalog, or "".
+func refreshRequest(catalog *olmv1.ClusterCatalog) string {
+	return catalog.Annotations[olmv1.AnnotationRefresh]
 }
 
 // maxClockSkew is the maximum time that a clock can be behind without having been set back. Time

@@ -11,6 +11,8 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -41,6 +43,76 @@ func TestIsPollDue(t *testing.T) {
 			image := olmv1.ImageSource{Ref: test.ref, PollIntervalMinutes: test.poll}
 			if got := isPollDue(image, test.stored, confirmed.Add(test.after), test.share); got != test.want {
 				t.Errorf("due is %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestDecideContent(t *testing.T) {
+	now := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+	stored := &catalogstore.Info{Source: catalogstore.Source{Ref: "r:v1"}, Confirmed: now}
+	retrieved := catalogstore.Info{Source: catalogstore.Source{Ref: "r:v1", Resolved: "r@new"}, Confirmed: now}
+	invalid := &fbc.Error{Err: errors.New("invalid")}
+	isWaiting := func(err error) bool { return errors.Is(err, pull.ErrRetrieving) && reconcile.IsWait(err) }
+	for name, test := range map[string]struct {
+		change func(*olmv1.ClusterCatalog)
+		facts  facts
+		want   decision
+		// isErr checks the error of the decision. Nil means that there must be none.
+		isErr func(error) bool
+	}{
+		"unavailable": {
+			change: func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable },
+			want:   decision{action: actionRemove},
+		},
+		"a source of another type": {
+			change: func(c *olmv1.ClusterCatalog) { c.Spec.Source = olmv1.CatalogSource{Type: "Git"} },
+			isErr:  reconcile.IsStop,
+		},
+		"nothing stored":         {want: decision{action: actionRetrieve}, isErr: isWaiting},
+		"a retrieval is running": {facts: facts{retrieval: pull.Running}, isErr: isWaiting},
+		"stored":                 {facts: facts{stored: stored}, want: decision{content: stored}},
+		"a refresh is requested": {
+			change: func(c *olmv1.ClusterCatalog) {
+				c.Annotations = map[string]string{olmv1.AnnotationRefresh: now.Add(time.Minute).Format(time.RFC3339)}
+			},
+			facts: facts{stored: stored}, want: decision{action: actionRetrieve}, isErr: isWaiting,
+		},
+		"retrieved": {
+			facts: facts{retrieval: pull.Ended, retrieved: retrieved},
+			want:  decision{completesRefresh: true, content: &retrieved},
+		},
+		"a temporary failure": {
+			facts: facts{stored: stored, retrieval: pull.Ended, retrievalError: errors.New("down")},
+			isErr: func(err error) bool { return err != nil && !reconcile.IsStop(err) && !reconcile.IsWait(err) },
+		},
+		"invalid content": {
+			facts: facts{stored: stored, retrieval: pull.Ended, retrievalError: invalid},
+			want:  decision{completesRefresh: true}, isErr: reconcile.IsStop,
+		},
+		"invalid content and a poll": {
+			change: func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.PollIntervalMinutes = ptr.To(int32(1)) },
+			facts:  facts{stored: stored, retrieval: pull.Ended, retrievalError: invalid},
+			want:   decision{completesRefresh: true}, isErr: reconcile.IsWait,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			catalog := &olmv1.ClusterCatalog{Spec: olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{
+				Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "r:v1"},
+			}}}
+			if test.change != nil {
+				test.change(catalog)
+			}
+
+			test.facts.now = now
+			got := decideContent(catalog, test.facts)
+			if (test.isErr == nil && got.err != nil) || (test.isErr != nil && !test.isErr(got.err)) {
+				t.Errorf("the error is %v", got.err)
+			}
+
+			got.err = nil
+			if diff := cmp.Diff(&test.want, got, cmp.AllowUnexported(decision{})); diff != "" {
+				t.Errorf("the decision differs (-want +got):\n%s", diff)
 			}
 		})
 	}

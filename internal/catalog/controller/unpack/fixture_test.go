@@ -278,7 +278,7 @@ func reconcileToEnd(ctx context.Context, r *Reconciler, name string) (ctrl.Resul
 	})
 
 	for {
-		result, err := r.newLifecycle().Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+		result, err := r.newObjectReconciler().Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
 		if r.Retrievals.IsPending(name) {
 			select {
 			case <-ended:

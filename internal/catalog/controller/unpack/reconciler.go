@@ -108,25 +108,74 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, subscribe func(enqueue f
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             r.Retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](minRetryInterval, maxRetryInterval)),
 		}).
-		Complete(r.newLifecycle())
+		Complete(r.newObjectReconciler())
 }
 
-// newLifecycle returns the steps of the reconciliation of a catalog, in order.
-func (r *Reconciler) newLifecycle() *reconcile.Lifecycle[*olmv1.ClusterCatalog] {
-	return &reconcile.Lifecycle[*olmv1.ClusterCatalog]{
+// newObjectReconciler returns the reconciler of a catalog.
+func (r *Reconciler) newObjectReconciler() *reconcile.ObjectReconciler[*olmv1.ClusterCatalog, facts, *decision] {
+	return &reconcile.ObjectReconciler[*olmv1.ClusterCatalog, facts, *decision]{
 		Client:          r.Client,
 		New:             func() *olmv1.ClusterCatalog { return &olmv1.ClusterCatalog{} },
 		Finalizers:      []string{olmv1.FinalizerDeleteServerCache},
 		NeedsFinalizers: isAvailable,
-		Steps: []reconcile.Step[*olmv1.ClusterCatalog]{
-			r.ensureNameLabel,
-			r.removeUnavailable,
-			r.ensureContent,
-		},
-		Finalize:    []reconcile.Step[*olmv1.ClusterCatalog]{r.removeContent},
-		Summarize:   r.setConditions,
-		ResyncAfter: r.nextRequeueDelay,
+		Gather:          r.gatherFacts,
+		Decide:          decideContent,
+		Execute:         r.executeDecision,
+		Report:          r.reportStatus,
+		Finalize:        func(_ context.Context, catalog *olmv1.ClusterCatalog) error { return r.removeContent(catalog.Name) },
+		ReportDeletion:  r.setConditions,
+		ResyncAfter:     pollDelay,
 	}
+}
+
+// gatherFacts reads the stored content of a catalog, and takes the result of its retrieval.
+func (r *Reconciler) gatherFacts(_ context.Context, catalog *olmv1.ClusterCatalog) (facts, error) {
+	f := facts{now: r.Clock.Now()}
+	if !isAvailable(catalog) || catalog.Spec.Source.Image == nil {
+		return f, nil
+	}
+
+	var err error
+	if f.stored, err = r.storedContent(catalog.Name); err != nil {
+		return f, reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+
+	f.lastRefresh = r.memory.lastRefresh(catalog.Name)
+	f.retrieved, f.retrieval, f.retrievalError = r.Retrievals.Take(catalog.Name, retrievalPurpose, retrievalRequest(catalog))
+	return f, nil
+}
+
+// executeDecision sets the name label of a catalog, and removes its content or starts a retrieval if the decision
+// says so.
+func (r *Reconciler) executeDecision(ctx context.Context, catalog *olmv1.ClusterCatalog, f facts, d *decision) error {
+	if err := r.ensureNameLabel(ctx, catalog); err != nil {
+		return err
+	}
+	if f.stored != nil {
+		// The content can have been stored by an earlier process.
+		metrics.RecordStored(catalog.Name, f.stored.Bytes, f.stored.Blobs)
+	}
+	if d.completesRefresh {
+		r.memory.recordRefresh(catalog.Name, refreshRequest(catalog))
+	}
+
+	switch d.action {
+	case actionRemove:
+		return r.removeContent(catalog.Name)
+	case actionRetrieve:
+		r.startRetrieval(ctx, catalog, f.stored, f.isRefreshRequested(catalog))
+	}
+
+	return d.err
+}
+
+// reportStatus records the content and the outcome of a pass in the status.
+func (r *Reconciler) reportStatus(catalog *olmv1.ClusterCatalog, _ facts, d *decision, err error) []reconcile.Event {
+	if err == nil && d.content != nil {
+		r.publishContent(catalog, *d.content)
+	}
+	r.setConditions(catalog, err)
+	return nil
 }
 
 // ensureNameLabel sets the label that lets selectors match a catalog by name.
@@ -144,74 +193,19 @@ func (r *Reconciler) ensureNameLabel(ctx context.Context, catalog *olmv1.Cluster
 	return nil
 }
 
-// removeUnavailable removes the content of a catalog whose availability mode is Unavailable.
-func (r *Reconciler) removeUnavailable(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
-	if isAvailable(catalog) {
-		return nil
-	}
-	if err := r.removeContent(ctx, catalog); err != nil {
-		return err
-	}
-	return reconcile.ErrDone
-}
-
 // removeContent cancels the retrievals of a catalog, waits until they have stopped, and removes the stored
 // content.
-func (r *Reconciler) removeContent(_ context.Context, catalog *olmv1.ClusterCatalog) error {
-	if !r.Retrievals.Cancel(catalog.Name) {
+func (r *Reconciler) removeContent(name string) error {
+	if !r.Retrievals.Cancel(name) {
 		return reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)
 	}
 
-	r.memory.forgetCatalog(catalog.Name)
-	metrics.ForgetCatalog(catalog.Name)
-	if err := r.Store.Delete(catalog.Name); err != nil {
+	r.memory.forgetCatalog(name)
+	metrics.ForgetCatalog(name)
+	if err := r.Store.Delete(name); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 
-	return nil
-}
-
-// ensureContent stores the content that the spec specifies. If the content is stored already and neither a poll
-// nor a refresh is due, it only updates the status.
-func (r *Reconciler) ensureContent(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
-	image := catalog.Spec.Source.Image
-	if image == nil {
-		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("source type %q is not known: set spec.source.type to Image and spec.source.image", catalog.Spec.Source.Type))
-	}
-
-	stored, err := r.storedContent(catalog.Name)
-	if err != nil {
-		return reconcile.Retry(olmv1.ReasonRetrying, err)
-	}
-	if stored != nil {
-		// The content can have been stored by an earlier process.
-		metrics.RecordStored(catalog.Name, stored.Bytes, stored.Blobs)
-	}
-
-	request := catalog.Annotations[olmv1.AnnotationRefresh]
-	requested := isRefreshRequested(request, r.memory.lastRefresh(catalog.Name), stored)
-	isNeeded := requested || isPollDue(*image, stored, r.Clock.Now(), jitterFraction(catalog.UID))
-
-	info, state, err := r.Retrievals.Take(catalog.Name, retrievalPurpose, retrievalRequest(catalog))
-	switch {
-	case state == pull.None && !isNeeded:
-		r.publishContent(catalog, *stored)
-		return nil
-	case state == pull.None:
-		r.startRetrieval(ctx, catalog, stored, requested)
-		return reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)
-	case state == pull.Running:
-		return reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)
-	}
-
-	if err == nil || fetch.IsContentError(err) {
-		r.memory.recordRefresh(catalog.Name, request)
-	}
-	if err != nil {
-		return r.classifyFailure(catalog, err)
-	}
-
-	r.publishContent(catalog, info)
 	return nil
 }
 
@@ -307,36 +301,4 @@ func (r *Reconciler) publishContent(catalog *olmv1.ClusterCatalog, info catalogs
 		Image: &olmv1.ResolvedImageSource{Ref: info.Resolved},
 	}
 	catalog.Status.URLs = &olmv1.ClusterCatalogURLs{Base: r.BaseURL(catalog.Name)}
-}
-
-// classifyFailure returns the error of a retrieval with its retry policy. Temporary errors are retried. Invalid
-// content is not retried until the next poll, or until the spec changes if polling is disabled.
-func (r *Reconciler) classifyFailure(catalog *olmv1.ClusterCatalog, err error) error {
-	if !fetch.IsContentError(err) {
-		return reconcile.Retry(olmv1.ReasonRetrying, err)
-	}
-	if interval := pollInterval(*catalog.Spec.Source.Image); interval > 0 {
-		return reconcile.Wait(olmv1.ReasonBlocked, interval+pollJitter(interval, jitterFraction(catalog.UID)), err)
-	}
-	return reconcile.Stop(olmv1.ReasonBlocked, err)
-}
-
-// nextRequeueDelay returns the time until the next poll, or zero if polling is disabled.
-func (r *Reconciler) nextRequeueDelay(catalog *olmv1.ClusterCatalog) time.Duration {
-	if !isAvailable(catalog) {
-		return 0
-	}
-
-	info, err := r.Store.Stored(catalog.Name)
-	if err != nil {
-		// The loss of the content has enqueued the catalog.
-		return 0
-	}
-
-	at := nextPollTime(*catalog.Spec.Source.Image, info, jitterFraction(catalog.UID))
-	if at.IsZero() {
-		return 0
-	}
-
-	return max(at.Sub(r.Clock.Now()), time.Second)
 }
