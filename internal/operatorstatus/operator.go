@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // Operator is one ClusterOperator.
@@ -40,26 +39,40 @@ func IsKindServed(mapper meta.RESTMapper) (bool, error) {
 // PatchStatus patches the status of the ClusterOperator with the changes of fill. It creates a missing
 // object, and writes nothing if fill changes nothing.
 func (o Operator) PatchStatus(ctx context.Context, fill func(*configv1.ClusterOperatorStatus)) error {
-	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
-	err := o.Reader.Get(ctx, client.ObjectKeyFromObject(operator), operator)
-	if apierrors.IsNotFound(err) {
-		err = o.Client.Create(ctx, operator)
-	}
+	operator, err := o.readOperator(ctx)
 	if err != nil {
-		return fmt.Errorf("creating ClusterOperator %q: %w", o.Name, err)
+		return err
+	}
+	return o.writeStatus(ctx, operator, applyReport(operator, fill))
+}
+
+// readOperator returns the ClusterOperator. One that does not exist has no resource version.
+func (o Operator) readOperator(ctx context.Context) (*configv1.ClusterOperator, error) {
+	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
+	if err := o.Reader.Get(ctx, client.ObjectKeyFromObject(operator), operator); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading ClusterOperator %q: %w", o.Name, err)
+	}
+	return operator, nil
+}
+
+// applyReport returns the status of a ClusterOperator with the changes of fill.
+func applyReport(operator *configv1.ClusterOperator, fill func(*configv1.ClusterOperatorStatus)) *configv1.ClusterOperatorStatus {
+	desired := operator.Status.DeepCopy()
+	fill(desired)
+	return desired
+}
+
+// writeStatus creates a ClusterOperator that does not exist, and patches its status if it differs from the
+// desired one.
+func (o Operator) writeStatus(ctx context.Context, operator *configv1.ClusterOperator, desired *configv1.ClusterOperatorStatus) error {
+	if operator.ResourceVersion == "" {
+		if err := o.Client.Create(ctx, operator); err != nil {
+			return fmt.Errorf("creating ClusterOperator %q: %w", o.Name, err)
+		}
 	}
 
 	before := operator.DeepCopy()
-	fill(&operator.Status)
-	if equality.Semantic.DeepEqual(before.Status, operator.Status) {
-		return nil
-	}
+	operator.Status = *desired
 
-	// The resource version protects against a second instance that still considers itself the leader.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := o.Client.Status().Patch(ctx, operator, patch); err != nil {
-		return fmt.Errorf("writing the status of ClusterOperator %q: %w", o.Name, err)
-	}
-
-	return nil
+	return reconcile.PatchStatus(ctx, o.Client, operator, before)
 }

@@ -246,7 +246,7 @@ func TestKindServedLater(t *testing.T) {
 	}
 
 	s := &component{news: make(chan event.GenericEvent, 1)}
-	startReporter(t, &Reporter{Name: "later", Report: s.report, kindCheckInterval: 50 * time.Millisecond}, s)
+	startReporter(t, &Reporter{Name: "later", Report: s.report, KindCheckInterval: 50 * time.Millisecond}, s)
 	s.setMessage("here")
 	if err := c.Create(t.Context(), again); err != nil {
 		t.Fatal(err)

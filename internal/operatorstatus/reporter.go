@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,16 +18,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // kindCheckInterval is the time between two checks whether the cluster serves ClusterOperators.
 const kindCheckInterval = 5 * time.Minute
 
-// conflictRetryInterval is how long to wait after a conflict for the newer object to reach the cache.
-const conflictRetryInterval = time.Second
-
 // cacheSyncTimeout limits the first synchronisation of the cache.
 const cacheSyncTimeout = time.Minute
+
+// ReportFunc gathers what a report depends on. It returns the pure function that sets the report in a status,
+// which holds the last one; nil when there is nothing to report yet. after is the time until the next report; zero
+// means at the next event.
+type ReportFunc func(ctx context.Context, last *configv1.ClusterOperatorStatus) (fill func(*configv1.ClusterOperatorStatus), after time.Duration, err error)
 
 // Reporter keeps the status of one ClusterOperator up to date. It watches that one object, so that
 // it restores a status that others deleted or changed. It sends no requests while nothing changes. It
@@ -35,18 +38,20 @@ const cacheSyncTimeout = time.Minute
 type Reporter struct {
 	// Name of the ClusterOperator.
 	Name string
-	// Report returns the function that sets the current status, given the last reported one. It
-	// returns nil when there is nothing to report yet. again is the time until the next report; zero
-	// means at the next event.
-	Report func(ctx context.Context, last *configv1.ClusterOperatorStatus) (fill func(*configv1.ClusterOperatorStatus), again time.Duration, err error)
+	// Report returns the report.
+	Report ReportFunc
+	// Reader reads the ClusterOperator at each report. Nil means that the reporter watches the object, for
+	// which its program needs the permissions to list and watch it.
+	Reader client.Reader
+	// KindCheckInterval is the time between two checks whether the cluster serves ClusterOperators. Zero
+	// means five minutes.
+	KindCheckInterval time.Duration
 
-	// kindCheckInterval overrides the constant in tests.
-	kindCheckInterval time.Duration
-	operator          Operator
-	manager           ctrl.Manager
-	watched           cache.Cache
-	watch             func(source.Source) error
-	watchMutex        sync.Mutex
+	operator   Operator
+	manager    ctrl.Manager
+	watched    cache.Cache
+	watch      func(source.Source) error
+	watchMutex sync.Mutex
 }
 
 // EventHandler returns an event handler that enqueues the reporter.
@@ -59,7 +64,7 @@ func (r *Reporter) newRequest() ctrl.Request {
 }
 
 // Setup adds the reporter to a manager. It reports at the start, and after each event of the
-// sources, which must use the handler that Wake returns.
+// sources, which must use the handler that EventHandler returns.
 func (r *Reporter) Setup(mgr ctrl.Manager, sources ...source.Source) error {
 	r.manager = mgr
 	begin := make(chan event.GenericEvent, 1)
@@ -78,37 +83,66 @@ func (r *Reporter) Setup(mgr ctrl.Manager, sources ...source.Source) error {
 	return nil
 }
 
-// Reconcile writes the current report to the ClusterOperator.
-func (r *Reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	served, err := r.ensureWatch(ctx)
-	if err != nil || !served {
-		return ctrl.Result{RequeueAfter: cmp.Or(r.kindCheckInterval, kindCheckInterval)}, err
-	}
-
-	var last configv1.ClusterOperator
-	if err := r.operator.Reader.Get(ctx, r.newRequest().NamespacedName, &last); client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("reading ClusterOperator %q: %w", r.Name, err)
-	}
-
-	fill, again, err := r.Report(ctx, &last.Status)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("ClusterOperator %q: %w", r.Name, err)
-	}
-	if fill == nil {
-		return ctrl.Result{RequeueAfter: again}, nil
-	}
-
-	err = r.operator.PatchStatus(ctx, fill)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
-	}
-
-	return ctrl.Result{RequeueAfter: again}, err
+// facts are what is known before a report is written.
+type facts struct {
+	// isServed reports whether the cluster serves ClusterOperators. If it does not, nothing else is known.
+	isServed bool
+	// operator is the ClusterOperator as it was read.
+	operator *configv1.ClusterOperator
+	// fill sets the report in a status. It is nil when there is nothing to report yet.
+	fill func(*configv1.ClusterOperatorStatus)
+	// after is the time until the next report.
+	after time.Duration
 }
 
-// ensureWatch starts the watch of the ClusterOperator. It returns false when the cluster does not serve
-// the kind.
-func (r *Reporter) ensureWatch(ctx context.Context) (bool, error) {
+// Reconcile writes the current report to the ClusterOperator.
+func (r *Reporter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	controller := reconcile.KeyReconciler[facts, *configv1.ClusterOperatorStatus]{
+		Gather: r.gatherFacts, Decide: decideStatus, Execute: r.writeReport,
+		ResyncAfter: func(f facts, _ *configv1.ClusterOperatorStatus) time.Duration { return f.after },
+	}
+	return controller.Reconcile(ctx, req)
+}
+
+// gatherFacts reads the ClusterOperator, and what the report depends on.
+func (r *Reporter) gatherFacts(ctx context.Context, _ types.NamespacedName) (facts, error) {
+	isServed, err := r.ensureReader(ctx)
+	if err != nil || !isServed {
+		return facts{after: cmp.Or(r.KindCheckInterval, kindCheckInterval)}, err
+	}
+
+	operator, err := r.operator.readOperator(ctx)
+	if err != nil {
+		return facts{}, err
+	}
+
+	fill, after, err := r.Report(ctx, &operator.Status)
+	if err != nil {
+		return facts{}, fmt.Errorf("ClusterOperator %q: %w", r.Name, err)
+	}
+
+	return facts{isServed: true, operator: operator, fill: fill, after: after}, nil
+}
+
+// decideStatus returns the status that the ClusterOperator shall have. It is nil when there is nothing to report.
+func decideStatus(f facts) *configv1.ClusterOperatorStatus {
+	if !f.isServed || f.fill == nil {
+		return nil
+	}
+	return applyReport(f.operator, f.fill)
+}
+
+// writeReport writes the status that was decided.
+func (r *Reporter) writeReport(ctx context.Context, f facts, desired *configv1.ClusterOperatorStatus) error {
+	if desired == nil {
+		return nil
+	}
+	return r.operator.writeStatus(ctx, f.operator, desired)
+}
+
+// ensureReader makes the ClusterOperator readable, and watches it unless Reader is set. It returns false when the
+// cluster does not serve the kind.
+func (r *Reporter) ensureReader(ctx context.Context) (bool, error) {
 	r.watchMutex.Lock()
 	defer r.watchMutex.Unlock()
 	if r.operator.Reader != nil {
@@ -120,20 +154,32 @@ func (r *Reporter) ensureWatch(ctx context.Context) (bool, error) {
 		return false, err
 	}
 
+	reader := r.Reader
+	if reader == nil {
+		if reader, err = r.ensureWatch(ctx); err != nil {
+			return false, err
+		}
+	}
+
+	r.operator = Operator{Name: r.Name, Reader: reader, Client: r.manager.GetClient()}
+	return true, nil
+}
+
+// ensureWatch returns a cache that watches the ClusterOperator and is synchronized.
+func (r *Reporter) ensureWatch(ctx context.Context) (client.Reader, error) {
 	if r.watched == nil {
 		if err := r.startWatch(); err != nil {
-			return false, fmt.Errorf("watching ClusterOperator %q: %w", r.Name, err)
+			return nil, fmt.Errorf("watching ClusterOperator %q: %w", r.Name, err)
 		}
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, cacheSyncTimeout)
 	defer cancel()
 	if !r.watched.WaitForCacheSync(ctx) {
-		return false, fmt.Errorf("ClusterOperator %q cannot be watched: %w", r.Name, ctx.Err())
+		return nil, fmt.Errorf("ClusterOperator %q cannot be watched: %w", r.Name, ctx.Err())
 	}
 
-	r.operator = Operator{Name: r.Name, Reader: r.watched, Client: r.manager.GetClient()}
-	return true, nil
+	return r.watched, nil
 }
 
 // startWatch starts a cache with the one ClusterOperator, and watches it.

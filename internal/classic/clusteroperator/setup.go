@@ -57,8 +57,6 @@ func (o *Options) setDefaults() {
 	}
 }
 
-type reportFunc func(ctx context.Context, last *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error)
-
 // SetupOLM adds the reporter of olm-operator to a manager. It reports the health of the
 // component, and whether the CSVs of the cluster allow an update to the next minor version.
 func SetupOLM(mgr manager.Manager, o Options) error {
@@ -79,7 +77,7 @@ func SetupOLM(mgr manager.Manager, o Options) error {
 		source.Kind[client.Object](csvs, newCSVMetadata(), r.EventHandler(), newReportPredicate(o.Namespace)))
 }
 
-func (o *Options) newOLMReport(evaluator *healthEvaluator, csvs client.Reader) reportFunc {
+func (o *Options) newOLMReport(evaluator *healthEvaluator, csvs client.Reader) operatorstatus.ReportFunc {
 	return func(ctx context.Context, _ *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
 		current, requeueAfter := evaluator.currentHealth()
 		if current == healthUnknown {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
@@ -46,14 +46,11 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// reporter reconciles the one ClusterOperator.
+// reporter gathers what the report depends on.
 type reporter struct {
 	Options
 
-	client client.Client
-	// reader reads the ClusterOperator from the API server.
-	reader client.Reader
-	mapper meta.RESTMapper
+	client client.Reader
 	// server returns the version of the API server.
 	server func() (*version.Info, error)
 }
@@ -86,19 +83,15 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", operatorName, err)
 	}
 
-	err = ctrl.NewControllerManagedBy(mgr).
-		Named("clusteroperator-machine-config").
-		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &mcfgv1.MachineConfigPool{}, wake)).
-		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &corev1.Node{}, wake, kubeletChanges)).
-		WatchesRawSource(source.Channel(o.News, wake)).
-		Complete(&reporter{
-			Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(), server: server.ServerVersion,
-		})
-	if err != nil {
-		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", operatorName, err)
+	r := &reporter{Options: o, client: mgr.GetClient(), server: server.ServerVersion}
+	operator := &operatorstatus.Reporter{
+		Name: operatorName, Report: r.gatherReport, Reader: mgr.GetAPIReader(), KindCheckInterval: reportResyncInterval,
 	}
 
-	return nil
+	return operator.Setup(mgr,
+		source.Kind[client.Object](mgr.GetCache(), &mcfgv1.MachineConfigPool{}, wake),
+		source.Kind[client.Object](mgr.GetCache(), &corev1.Node{}, wake, kubeletChanges),
+		source.Channel(o.News, wake))
 }
 
 // kubeletChanges passes only changes of the version of a kubelet.
@@ -110,27 +103,20 @@ var kubeletChanges = predicate.Funcs{
 	},
 }
 
-// Reconcile writes the report. A cluster without ClusterOperators gets none.
-func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	again := ctrl.Result{RequeueAfter: reportResyncInterval}
-	served, err := operatorstatus.IsKindServed(r.mapper)
-	if err != nil || !served {
-		return again, err
-	}
-
+// gatherReport reads the pools and nodes, and returns the function that reports them.
+func (r *reporter) gatherReport(ctx context.Context, _ *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
 	var list mcfgv1.MachineConfigPoolList
 	if err := r.client.List(ctx, &list); err != nil {
-		return again, fmt.Errorf("listing pools: %w", err)
+		return nil, 0, fmt.Errorf("listing pools: %w", err)
 	}
 
 	behind, err := r.listOutdatedNodes(ctx)
 	if err != nil {
-		return again, err
+		return nil, 0, err
 	}
 
 	f := facts{version: r.Version, pools: list.Items, isRendered: r.isRendered, now: metav1.NewTime(r.Clock.Now()).Rfc3339Copy(), skew: behind}
-	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
-	return again, operator.PatchStatus(ctx, f.fillStatus)
+	return f.fillStatus, reportResyncInterval, nil
 }
 
 // listOutdatedNodes returns a description of the nodes whose kubelets are too old for the next minor version.
