@@ -144,8 +144,12 @@ func parseContentRange(contentRange string, offset int64) (int64, error) {
 // objectPath returns the URL path of a manifest or blob of the repository. Both parts are
 // escaped, although the parser of the reference has checked them.
 func (s *Session) objectPath(kind, name string) string {
-	repository := (&url.URL{Path: s.opts.Repository}).EscapedPath()
-	return "/v2/" + repository + "/" + kind + "/" + url.PathEscape(name)
+	return repositoryPath(s.opts.Repository) + kind + "/" + url.PathEscape(name)
+}
+
+// repositoryPath returns the start of the URL paths of a repository.
+func repositoryPath(repository string) string {
+	return "/v2/" + (&url.URL{Path: repository}).EscapedPath() + "/"
 }
 
 // requestBody is the body of a request.

@@ -414,7 +414,7 @@ func FuzzAnswers(f *testing.F) {
 			StatusCode: http.StatusUnauthorized, Body: io.NopCloser(strings.NewReader(body)),
 			Header: http.Header{"Www-Authenticate": {challenge}, "Retry-After": {retry}},
 		}
-		if c, err := session.parseChallenge(resp); err == nil && c != nil && !c.basic {
+		if c, err := session.auth.parseChallenge(resp); err == nil && c != nil && !c.basic {
 			if realm, err := url.Parse(c.realm); err != nil || realm.Scheme != "https" || realm.Host == "" {
 				t.Errorf("the login would go to %q", c.realm)
 			}

@@ -37,6 +37,50 @@ type challenge struct {
 	realm, service string
 }
 
+// authenticator sends the requests of a session with its login: in the way that succeeded
+// last, or else in answer to the challenge of the registry.
+type authenticator struct {
+	opts   *Options
+	sender *sender
+}
+
+// sendAuthorized sends a request with the remembered grant. If the registry refuses it, the
+// request is sent once more with an answer to the registry's challenge. A grant that
+// succeeds is remembered, and one that fails is forgotten.
+func (a *authenticator) sendAuthorized(ctx context.Context, r request) (*http.Response, error) {
+	if r.targetHost(a.opts) != a.opts.registryAddress() {
+		return a.sender.sendWithRetries(ctx, r, "") // The login is for the registry only.
+	}
+
+	authorization, err := a.rememberedAuthorization(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	resp, err := a.sender.sendWithRetries(ctx, r, authorization)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || !a.isOwnResponse(resp) {
+		return resp, err
+	}
+
+	a.opts.Shared.forgetGrant(a.grantKey())
+	access, authorization, err := a.answerChallenge(ctx, resp, authorization)
+	if err != nil {
+		closeResponse(resp)
+		return nil, err
+	}
+	if authorization == "" {
+		return resp, nil
+	}
+
+	closeResponse(resp)
+	resp, err = a.sender.sendWithRetries(ctx, r, authorization)
+	if err == nil && resp.StatusCode != http.StatusUnauthorized {
+		a.opts.Shared.rememberGrant(a.grantKey(), access)
+	}
+
+	return resp, err
+}
+
 // grantKey identifies who accesses what. A grant for one key is never used for another: the
 // repositories of one registry may belong to people who do not trust each other.
 type grantKey struct {
@@ -56,12 +100,12 @@ type grant struct {
 	token     token
 }
 
-func (s *Session) grantKey() grantKey {
-	l := s.opts.Login
+func (a *authenticator) grantKey() grantKey {
+	l := a.opts.Login
 	text := strings.Join([]string{l.Username, l.Password, l.IdentityToken}, "\x00")
 	return grantKey{
-		host: s.registryAddress(), insecure: s.opts.Insecure,
-		repository: s.opts.Repository, push: s.opts.Push, login: sha256.Sum256([]byte(text)),
+		host: a.opts.registryAddress(), insecure: a.opts.Insecure,
+		repository: a.opts.Repository, push: a.opts.Push, login: sha256.Sum256([]byte(text)),
 	}
 }
 
@@ -69,49 +113,49 @@ func (s *Session) grantKey() grantKey {
 // new token if the last one has expired. It returns an empty header when nothing is
 // remembered, or when the token server fails: the registry then sends a new challenge. It
 // returns an error only if ctx is done.
-func (s *Session) rememberedAuthorization(ctx context.Context) (string, error) {
-	key := s.grantKey()
-	g, ok := s.opts.Shared.rememberedGrant(key)
+func (a *authenticator) rememberedAuthorization(ctx context.Context) (string, error) {
+	key := a.grantKey()
+	g, ok := a.opts.Shared.rememberedGrant(key)
 	switch {
 	case !ok:
 		return "", nil
 	case g.challenge.basic:
-		return s.opts.Login.basicAuthorization(), nil
-	case s.opts.Shared.now().Before(g.token.expires):
+		return a.opts.Login.basicAuthorization(), nil
+	case a.opts.Shared.now().Before(g.token.expires):
 		return g.token.authorizationHeader(), nil
 	}
 
 	// One attempt is enough, because the registry can be asked again.
-	renewed, err := s.fetchAccessToken(ctx, g.challenge, true)
+	renewed, err := a.fetchAccessToken(ctx, g.challenge, true)
 	if err != nil {
-		s.opts.Shared.forgetGrant(key)
+		a.opts.Shared.forgetGrant(key)
 		if ctx.Err() != nil {
 			return "", err
 		}
 		return "", nil
 	}
 
-	s.opts.Shared.rememberGrant(key, grant{challenge: g.challenge, token: renewed})
+	a.opts.Shared.rememberGrant(key, grant{challenge: g.challenge, token: renewed})
 	return renewed.authorizationHeader(), nil
 }
 
 // answerChallenge returns the grant for a request that was refused with 401, and its
 // Authorization header. The header is empty when no method is left that was not tried.
-func (s *Session) answerChallenge(ctx context.Context, refused *http.Response, tried string) (grant, string, error) {
-	c, err := s.chooseChallenge(ctx, refused)
+func (a *authenticator) answerChallenge(ctx context.Context, refused *http.Response, tried string) (grant, string, error) {
+	c, err := a.chooseChallenge(ctx, refused)
 	if c == nil || err != nil {
 		return grant{}, "", err
 	}
 
 	if c.basic {
-		header := s.opts.Login.basicAuthorization()
+		header := a.opts.Login.basicAuthorization()
 		if header == tried {
 			header = ""
 		}
 		return grant{challenge: *c}, header, nil
 	}
 
-	fetched, err := s.fetchAccessToken(ctx, *c, false)
+	fetched, err := a.fetchAccessToken(ctx, *c, false)
 	if err != nil {
 		return grant{}, "", err
 	}
@@ -123,16 +167,16 @@ func (s *Session) answerChallenge(ctx context.Context, refused *http.Response, t
 // own challenge is used if it does not send the login to another host. Otherwise only the
 // challenge of the registry's base endpoint is used, which no repository controls.
 // Container tools use the challenge of that endpoint, too.
-func (s *Session) chooseChallenge(ctx context.Context, refused *http.Response) (*challenge, error) {
-	c, err := s.parseChallenge(refused)
+func (a *authenticator) chooseChallenge(ctx context.Context, refused *http.Response) (*challenge, error) {
+	c, err := a.parseChallenge(refused)
 	if err != nil {
 		return nil, err
 	}
-	if c != nil && (s.opts.Login == Login{} || c.basic || s.isOwnTokenServer(c.realm)) {
+	if c != nil && (a.opts.Login == Login{} || c.basic || a.isOwnTokenServer(c.realm)) {
 		return c, nil
 	}
 
-	base, err := s.fetchBaseChallenge(ctx)
+	base, err := a.fetchBaseChallenge(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -145,28 +189,30 @@ func (s *Session) chooseChallenge(ctx context.Context, refused *http.Response) (
 }
 
 // fetchBaseChallenge returns the challenge of the registry's base endpoint.
-func (s *Session) fetchBaseChallenge(ctx context.Context) (*challenge, error) {
-	resp, err := s.sendWithRetries(ctx, request{method: http.MethodGet, path: "/v2/"}, "")
+func (a *authenticator) fetchBaseChallenge(ctx context.Context) (*challenge, error) {
+	resp, err := a.sender.sendWithRetries(ctx, request{method: http.MethodGet, path: "/v2/"}, "")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }() // Only the header is needed.
 
-	if !s.isOwnResponse(resp) {
+	if !a.isOwnResponse(resp) {
 		return nil, nil
 	}
 
-	return s.parseChallenge(resp)
+	return a.parseChallenge(resp)
 }
 
 // isOwnResponse reports whether the response is from the registry itself, not from the
 // target of a redirect.
-func (s *Session) isOwnResponse(resp *http.Response) bool {
-	return resp.Request.URL.Host == s.registryAddress()
+func (a *authenticator) isOwnResponse(resp *http.Response) bool {
+	return resp.Request.URL.Host == a.opts.registryAddress()
 }
 
 // isOwnTokenServer reports whether a token server has the registry's own address.
-func (s *Session) isOwnTokenServer(realm string) bool { return hostOfURL(realm) == s.registryAddress() }
+func (a *authenticator) isOwnTokenServer(realm string) bool {
+	return hostOfURL(realm) == a.opts.registryAddress()
+}
 
 func hostOfURL(text string) string {
 	u, err := url.Parse(text)
@@ -178,7 +224,7 @@ func hostOfURL(text string) string {
 
 // parseChallenge returns the first supported challenge of a response, or nil if there is
 // none.
-func (s *Session) parseChallenge(resp *http.Response) (*challenge, error) {
+func (a *authenticator) parseChallenge(resp *http.Response) (*challenge, error) {
 	for _, c := range authchallenge.ResponseChallenges(resp) {
 		switch c.Scheme {
 		case "basic":
@@ -188,7 +234,7 @@ func (s *Session) parseChallenge(resp *http.Response) (*challenge, error) {
 			if err != nil || realm.Host == "" {
 				return nil, &LoginError{"the registry names no usable address of its token server"}
 			}
-			if realm.Scheme != "https" && (realm.Scheme != "http" || !s.opts.Insecure) {
+			if realm.Scheme != "https" && (realm.Scheme != "http" || !a.opts.Insecure) {
 				return nil, &LoginError{fmt.Sprintf("the registry wants the login to be sent to %s over %s:, which is not encrypted; it is not sent", realm.Host, realm.Scheme)}
 			}
 			realm.User = nil

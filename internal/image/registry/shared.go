@@ -12,7 +12,7 @@ import (
 )
 
 // Shared is the state that the sessions of a process share: for each registry its rate
-// limit, requested pause and login method, and tokens that have not expired. It is safe for
+// limit, requested pauses and login method, and tokens that have not expired. It is safe for
 // concurrent use.
 type Shared struct {
 	requestsPerSecond float64
@@ -30,15 +30,31 @@ type Shared struct {
 type hostState struct {
 	limiter *rate.Limiter
 
-	mu          sync.Mutex
-	pausedUntil time.Time // no requests are sent before
+	mu sync.Mutex
+	// pauses are the times before which no requests are sent, by repository. Those of the
+	// empty repository are about the whole host.
+	pauses map[string]time.Time
+}
+
+// pauseScope is a repository of a host, or the whole host if the repository is empty.
+type pauseScope struct{ host, repository string }
+
+// narrow returns the scope that a status asks to pause. 429 for a request of a repository is
+// about that repository: a registry of many tenants may limit one of them. Other statuses are
+// about the host.
+func (p pauseScope) narrow(status int) pauseScope {
+	if status != http.StatusTooManyRequests {
+		p.repository = ""
+	}
+	return p
 }
 
 // Limits of the shared state. When one is reached, all entries are dropped and learned
 // again.
 const (
-	maxHosts  = 256
-	maxGrants = 1024
+	maxHosts         = 256
+	maxPausesPerHost = 256
+	maxGrants        = 1024
 )
 
 // NewShared returns an empty shared state. Each registry gets at most perSecond requests
@@ -105,14 +121,12 @@ func (s *Shared) forgetGrant(key grantKey) {
 	delete(s.grants, key)
 }
 
-// waitUntilAllowed waits until a request may be sent to a host. It returns a PausedError if
-// the host's pause takes too long.
-func (s *Shared) waitUntilAllowed(ctx context.Context, name string, unlimited bool) error {
-	h := s.stateOfHost(name)
+// waitUntilAllowed waits until a request of a scope may be sent. It returns a PausedError if
+// the pause of the host or the repository takes too long.
+func (s *Shared) waitUntilAllowed(ctx context.Context, scope pauseScope, unlimited bool) error {
+	h := s.stateOfHost(scope.host)
 	for {
-		h.mu.Lock()
-		left := h.pausedUntil.Sub(s.now())
-		h.mu.Unlock()
+		left := h.pauseLeft(scope.repository, s.now())
 		if left <= 0 && unlimited {
 			return nil
 		}
@@ -120,7 +134,7 @@ func (s *Shared) waitUntilAllowed(ctx context.Context, name string, unlimited bo
 			return h.limiter.Wait(ctx)
 		}
 		if s.exceedsWaitLimit(ctx, left) {
-			return &PausedError{Host: name, Left: left}
+			return &PausedError{Host: scope.host, Left: left}
 		}
 		if err := s.sleep(ctx, left); err != nil {
 			return err
@@ -144,15 +158,25 @@ const (
 	maxPauseDuration = 10 * time.Minute
 )
 
-// pauseHost sends no requests to a host for a while.
-func (s *Shared) pauseHost(name string, d time.Duration) {
-	h := s.stateOfHost(name)
+// pauseLeft returns how long no requests of a repository are sent.
+func (h *hostState) pauseLeft(repository string, now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.pauses[""].Sub(now), h.pauses[repository].Sub(now))
+}
+
+// pause sends no requests of a scope for a while.
+func (s *Shared) pause(scope pauseScope, d time.Duration) {
+	h := s.stateOfHost(scope.host)
 	until := s.now().Add(min(d, maxPauseDuration))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 
-	if until.After(h.pausedUntil) {
-		h.pausedUntil = until
+	if h.pauses == nil || len(h.pauses) >= maxPausesPerHost {
+		h.pauses = map[string]time.Time{}
+	}
+	if until.After(h.pauses[scope.repository]) {
+		h.pauses[scope.repository] = until
 	}
 }
 

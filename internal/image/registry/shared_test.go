@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -140,6 +141,59 @@ func TestPauseIsShared(t *testing.T) {
 	}
 }
 
+// TestScopeOfPauses checks that 429 pauses only the repository that was asked for, while 503,
+// and 429 of the base endpoint, pause the whole registry.
+func TestScopeOfPauses(t *testing.T) {
+	tests := map[string]struct {
+		path     string // that the registry refuses
+		status   int
+		isPaused bool // of the other repository
+	}{
+		"429 for a repository":      {path: "/v2/org/name/", status: 429},
+		"503 for a repository":      {path: "/v2/org/name/", status: 503, isPaused: true},
+		"429 for the base endpoint": {path: "/v2/", status: 429, isPaused: true},
+	}
+
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case test.path == "/v2/" && r.URL.Path != test.path && r.URL.Path != "/v2/org/other/manifests/v1":
+					// The login would go to another host, so the base endpoint is asked.
+					w.Header().Set("WWW-Authenticate", `Bearer realm="https://elsewhere.example/token"`)
+					w.WriteHeader(http.StatusUnauthorized)
+				case strings.HasPrefix(r.URL.Path, test.path) && r.URL.Path != "/v2/org/other/manifests/v1":
+					w.Header().Set("Retry-After", "3600")
+					w.WriteHeader(test.status)
+				}
+			})
+
+			shared, _ := newTestShared()
+			manifestOf := func(name string) error {
+				session := sessionTo(t, server, func(o *Options) {
+					o.Shared, o.Repository, o.Login = shared, name, Login{Username: "u", Password: "p"}
+				})
+				_, _, err := session.Manifest(t.Context(), "v1")
+				return err
+			}
+			if err := manifestOf(repository); err == nil {
+				t.Fatal("the registry has not refused the request")
+			}
+
+			var paused *PausedError
+			err := manifestOf("org/other")
+			if errors.As(err, &paused) != test.isPaused || (!test.isPaused && err != nil) {
+				t.Errorf("another repository: got %v, want a pause: %t", err, test.isPaused)
+			}
+
+			err = manifestOf(repository)
+			if test.path != "/v2/" && !errors.As(err, &paused) {
+				t.Errorf("the same repository: got %v, want a pause", err)
+			}
+		})
+	}
+}
+
 // TestPauseBeyondTheDeadline checks that a request does not wait for a pause that ends
 // after its deadline.
 func TestPauseBeyondTheDeadline(t *testing.T) {
@@ -185,6 +239,13 @@ func TestHostsAreBounded(t *testing.T) {
 		shared.stateOfHost(string(rune(i)))
 		if n := len(shared.hosts); n > maxHosts {
 			t.Fatalf("%d hosts are remembered", n)
+		}
+	}
+
+	for i := range 3 * maxPausesPerHost {
+		shared.pause(pauseScope{host: "h", repository: string(rune(i))}, time.Hour)
+		if n := len(shared.stateOfHost("h").pauses); n > maxPausesPerHost {
+			t.Fatalf("%d pauses are remembered", n)
 		}
 	}
 }

@@ -23,7 +23,7 @@ const (
 
 // Tags returns the tags of the repository, in the order of the registry.
 func (s *Session) Tags(ctx context.Context) ([]string, error) {
-	list := (&url.URL{Path: "/v2/" + s.opts.Repository + "/tags/list"}).EscapedPath()
+	list := repositoryPath(s.opts.Repository) + "tags/list"
 	var tags []string
 	for query := "n=" + tagsPerPage; query != ""; {
 		page, next, err := s.fetchTagsPage(ctx, list+"?"+query)

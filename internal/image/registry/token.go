@@ -32,19 +32,19 @@ const (
 
 // fetchAccessToken exchanges the login for a token at the token server of a challenge. If
 // once is set, a failed request is not retried.
-func (s *Session) fetchAccessToken(ctx context.Context, c challenge, once bool) (token, error) {
-	r, authorization, err := s.tokenRequest(c)
+func (a *authenticator) fetchAccessToken(ctx context.Context, c challenge, once bool) (token, error) {
+	r, authorization, err := a.tokenRequest(c)
 	if err != nil {
 		return token{}, err
 	}
 
 	r.singleAttempt = once
-	resp, err := s.sendWithRetries(ctx, r, authorization)
+	resp, err := a.sender.sendWithRetries(ctx, r, authorization)
 	if err != nil {
 		return token{}, fmt.Errorf("%s: %w", r.operation, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return token{}, newStatusError(resp, r.operation, s.opts.Shared.now())
+		return token{}, newStatusError(resp, r.operation, a.opts.Shared.now())
 	}
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 
@@ -69,11 +69,11 @@ func (s *Session) fetchAccessToken(ctx context.Context, c challenge, once bool) 
 	}
 
 	life := time.Duration(min(answer.ExpiresIn, maxTokenLifetime.Seconds())) * time.Second
-	return token{text: text, expires: s.opts.Shared.now().Add(max(life, minTokenLifetime) - tokenExpiryMargin)}, nil
+	return token{text: text, expires: a.opts.Shared.now().Add(max(life, minTokenLifetime) - tokenExpiryMargin)}, nil
 }
 
 // tokenRequest returns the request for a token and its Authorization header.
-func (s *Session) tokenRequest(c challenge) (request, string, error) {
+func (a *authenticator) tokenRequest(c challenge) (request, string, error) {
 	target, err := url.Parse(c.realm)
 	if err != nil {
 		return request{}, "", &LoginError{"the registry names no usable address of its token server"}
@@ -84,13 +84,13 @@ func (s *Session) tokenRequest(c challenge) (request, string, error) {
 	query.Del("scope")
 	target.RawQuery = query.Encode()
 
-	query.Set("scope", s.tokenScope())
+	query.Set("scope", a.tokenScope())
 	if c.service != "" {
 		query.Set("service", c.service)
 	}
 
 	r := request{operation: "log in at " + target.Host, method: http.MethodGet, target: target}
-	login := s.opts.Login
+	login := a.opts.Login
 	if login.IdentityToken != "" {
 		query.Set("grant_type", "refresh_token")
 		query.Set("refresh_token", login.IdentityToken)
@@ -113,10 +113,10 @@ func (s *Session) tokenRequest(c challenge) (request, string, error) {
 
 // tokenScope returns the scope of a token request: the repository of the session and its
 // actions there, whatever scope the registry's challenge names.
-func (s *Session) tokenScope() string {
+func (a *authenticator) tokenScope() string {
 	actions := "pull"
-	if s.opts.Push {
+	if a.opts.Push {
 		actions = "pull,push"
 	}
-	return "repository:" + s.opts.Repository + ":" + actions
+	return "repository:" + a.opts.Repository + ":" + actions
 }

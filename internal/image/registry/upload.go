@@ -62,7 +62,7 @@ func (s *Session) uploadTarget(started *http.Response, blob digest.Digest) (*url
 	if err != nil {
 		return nil, errors.New("the registry does not say where to send it")
 	}
-	if location.Host == s.registryAddress() {
+	if location.Host == s.opts.registryAddress() {
 		// A registry behind a proxy may not know that clients reach it over TLS.
 		location.Scheme = started.Request.URL.Scheme
 	}
