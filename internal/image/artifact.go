@@ -29,27 +29,18 @@ type Attached struct {
 // PullAttached reads the data under a reference: at most 100 pieces of 64 KiB. It does not
 // check the signature policy. The caller decides whether to trust the data.
 func (c *Client) PullAttached(ctx context.Context, ref string) ([]Attached, error) {
-	found, err := c.pullAttached(ctx, ref)
-	return found, wrapOperationError("pull", ref, err, c.secretsToRedact()...)
+	var found []Attached
+	err := c.readOnce(ctx, "pull", ref, func(ctx context.Context, img *Image) (err error) {
+		found, err = img.readAttached(ctx)
+		return err
+	})
+
+	return found, err
 }
 
-func (c *Client) pullAttached(ctx context.Context, ref string) ([]Attached, error) {
-	named, err := parseReference(ref)
-	if err != nil {
-		return nil, err
-	}
-
-	ctx, cancel := c.withOpenTimeout(ctx)
-	defer cancel()
-
-	remote, err := c.openRepository(named)
-	if err != nil {
-		return nil, err
-	}
-
-	img := &Image{client: c, ref: ref, remote: remote}
-	defer func() { _ = img.Close() }() // It was only read.
-	raw, mediaType, err := remote.fetchManifest(ctx, "")
+// readAttached reads the data of an artifact.
+func (img *Image) readAttached(ctx context.Context) ([]Attached, error) {
+	raw, mediaType, err := img.remote.fetchManifest(ctx, "")
 	if err != nil {
 		return nil, err
 	}

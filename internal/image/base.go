@@ -21,7 +21,7 @@ type Base struct {
 // needed, and after an error.
 func (img *Image) Base(ctx context.Context, dir string) (*Base, error) {
 	base, err := img.downloadBase(ctx, dir)
-	return base, wrapOperationError("pull", img.ref, err, img.client.secretsToRedact()...)
+	return base, img.client.registries.operationError("pull", img.ref, err)
 }
 
 func (img *Image) downloadBase(ctx context.Context, dir string) (*Base, error) {
@@ -29,7 +29,7 @@ func (img *Image) downloadBase(ctx context.Context, dir string) (*Base, error) {
 		return nil, contentErrorf("it is not a container image, so it cannot be a base image")
 	}
 
-	ctx, cancel := img.client.withTransferTimeout(ctx)
+	ctx, cancel := img.client.transfers.withTimeout(ctx)
 	defer cancel()
 
 	base := &Base{config: *img.config}

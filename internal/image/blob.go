@@ -65,13 +65,13 @@ func (img *Image) openVerifiedBlob(ctx context.Context, l layer) (*blobReader, e
 	if !l.digest.Algorithm().Available() {
 		return nil, contentErrorf("the digest algorithm of %s is not known", l.digest)
 	}
-	if limit := img.client.opts.Limits.BlobBytes; l.size > limit {
+	if limit := img.client.registries.opts.Limits.BlobBytes; l.size > limit {
 		return nil, contentErrorf("the blob %s has %d bytes, at most %d are read", l.digest, l.size, limit)
 	}
 
 	l.size = max(l.size, 0)
 	b := &blobReader{
-		img: img, layer: l, limit: img.client.opts.Limits.BlobBytes, hash: l.digest.Algorithm().Hash(), ctx: ctx,
+		img: img, layer: l, limit: img.client.registries.opts.Limits.BlobBytes, hash: l.digest.Algorithm().Hash(), ctx: ctx,
 	}
 	if err := b.openConnection(ctx); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (img *Image) openVerifiedBlob(ctx context.Context, l layer) (*blobReader, e
 // openConnection opens the blob at the current offset.
 func (b *blobReader) openConnection(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	c := &blobConnection{cancel: cancel, cause: func() error { return context.Cause(ctx) }, stall: b.img.client.opts.Timeouts.Stall}
+	c := &blobConnection{cancel: cancel, cause: func() error { return context.Cause(ctx) }, stall: b.img.client.registries.opts.Timeouts.Stall}
 	opened, err := b.img.remote.openBlobAt(ctx, b.layer.digest, b.offset)
 	if err != nil {
 		cancel(nil)
@@ -153,7 +153,7 @@ func (b *blobReader) resumeDownload(failure error) error {
 		if b.resumes > 1 && b.img.remote.skipToNextSource() {
 			b.resumes = 1
 		}
-		if b.img.client.shared.WaitBeforeRetry(b.ctx, b.resumes) != nil {
+		if b.img.client.registries.shared.WaitBeforeRetry(b.ctx, b.resumes) != nil {
 			return failed
 		}
 

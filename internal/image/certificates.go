@@ -17,7 +17,7 @@ import (
 // newTLSConfig returns the TLS configuration for a pull source: the trusted certificate
 // authorities and the client certificates. Files are read each time, so that a changed file
 // takes effect at once.
-func (c *Client) newTLSConfig(sys *types.SystemContext, place pullSource) (*tls.Config, error) {
+func (c *connector) newTLSConfig(sys *types.SystemContext, place pullSource) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: place.insecure || c.opts.SkipTLSVerify, //nolint:gosec // configured so, or on this machine
@@ -41,7 +41,7 @@ func (c *Client) newTLSConfig(sys *types.SystemContext, place pullSource) (*tls.
 
 // loadCertPool returns the certificate authorities of CADir and of the system. It is nil
 // when CADir adds none.
-func (c *Client) loadCertPool() (*x509.CertPool, error) {
+func (c *connector) loadCertPool() (*x509.CertPool, error) {
 	if c.opts.CADir == "" {
 		return nil, nil
 	}

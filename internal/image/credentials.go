@@ -51,12 +51,14 @@ func (c *Client) WithCredentials(dockerConfigs ...[]byte) (*Client, error) {
 		all.secrets = append(all.secrets, creds.secrets...)
 	}
 
-	return &Client{opts: c.opts, creds: all, shared: c.shared, transferSlots: c.transferSlots}, nil
+	derived := *c
+	derived.registries.creds = all
+	return &derived, nil
 }
 
 // findRegistryLogin returns the login for a repository. The longest matching part of its
 // name wins.
-func (c *Client) findRegistryLogin(sys *types.SystemContext, n imageReference) (registry.Login, error) {
+func (c *connector) findRegistryLogin(sys *types.SystemContext, n imageReference) (registry.Login, error) {
 	if c.creds == nil {
 		found, err := config.GetCredentials(sys, n.repository())
 		if err != nil {

@@ -34,7 +34,7 @@ type Stats struct {
 // undefined, and the caller removes it. A missing prefix is an error of [KindContent].
 func (img *Image) Extract(ctx context.Context, prefix, dir string) (Stats, error) {
 	stats, err := img.extractFiles(ctx, prefix, dir)
-	return stats, wrapOperationError("extract", img.ref, err, img.client.secretsToRedact()...)
+	return stats, img.client.registries.operationError("extract", img.ref, err)
 }
 
 func (img *Image) extractFiles(ctx context.Context, prefix, dir string) (Stats, error) {
@@ -48,12 +48,12 @@ func (img *Image) extractFiles(ctx context.Context, prefix, dir string) (Stats, 
 
 // unpackLayers applies all layers of the image to a file tree.
 func (img *Image) unpackLayers(ctx context.Context, prefix string, to destination) (Stats, error) {
-	x, err := newUnpacker(to, prefix, img.client.opts.Limits)
+	x, err := newUnpacker(to, prefix, img.client.registries.opts.Limits)
 	if err != nil {
 		return Stats{}, err
 	}
 
-	ctx, end, err := img.client.acquireTransfer(ctx)
+	ctx, end, err := img.client.transfers.acquire(ctx)
 	if err != nil {
 		return Stats{}, err
 	}

@@ -48,7 +48,7 @@ func (img *Image) FilesWithin(ctx context.Context, prefix, tempDir string, space
 	}
 	if err != nil {
 		_ = files.Close() // The error above is returned.
-		return nil, stats, wrapOperationError("extract", img.ref, err, img.client.secretsToRedact()...)
+		return nil, stats, img.client.registries.operationError("extract", img.ref, err)
 	}
 
 	return files, stats, nil
@@ -65,7 +65,7 @@ func (img *Image) FilesOfFolders(ctx context.Context, tempDir string, names ...s
 	}
 	if err != nil {
 		_ = files.Close() // The error above is returned.
-		return nil, wrapOperationError("extract", img.ref, err, img.client.secretsToRedact()...)
+		return nil, img.client.registries.operationError("extract", img.ref, err)
 	}
 
 	return files, nil
@@ -80,7 +80,7 @@ func (img *Image) readFolders(ctx context.Context, files *Files, names []string)
 
 		part := &Files{root: newDirectoryNode(0o755), spool: files.spool}
 		files.root.children[name] = part.root
-		x, err := newUnpacker(part, name, img.client.opts.Limits)
+		x, err := newUnpacker(part, name, img.client.registries.opts.Limits)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (img *Image) readFolders(ctx context.Context, files *Files, names []string)
 
 	last := len(unpackers) - 1
 	unpackers[last].siblings = unpackers[:last:last]
-	ctx, end, err := img.client.acquireTransfer(ctx)
+	ctx, end, err := img.client.transfers.acquire(ctx)
 	if err != nil {
 		return err
 	}

@@ -22,19 +22,19 @@ import (
 func (img *Image) ReadFiles(ctx context.Context, maxBytes int64, names ...string) (map[string][]byte, error) {
 	found, err := img.findFiles(ctx, maxBytes, names)
 	if err != nil {
-		return nil, wrapOperationError("extract", img.ref, err, img.client.secretsToRedact()...)
+		return nil, img.client.registries.operationError("extract", img.ref, err)
 	}
 	return found, nil
 }
 
 func (img *Image) findFiles(ctx context.Context, maxBytes int64, names []string) (map[string][]byte, error) {
-	ctx, end, err := img.client.acquireTransfer(ctx)
+	ctx, end, err := img.client.transfers.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 
-	f := &fileFinder{maxBytes: maxBytes, limits: img.client.opts.Limits, found: map[string][]byte{}, pending: slices.Clone(names)}
+	f := &fileFinder{maxBytes: maxBytes, limits: img.client.registries.opts.Limits, found: map[string][]byte{}, pending: slices.Clone(names)}
 	for _, name := range names {
 		if !fs.ValidPath(name) || name == "." {
 			return nil, kindErrorf(KindInvalid, "%q is not a path of a file; write it without a leading slash", name)

@@ -54,7 +54,7 @@ type pullSource struct {
 
 // findPullSources returns the sources of an image in order. It returns an error of
 // KindDenied if all of them are blocked.
-func (c *Client) findPullSources(sys *types.SystemContext, n imageReference) ([]pullSource, error) {
+func (c *connector) findPullSources(sys *types.SystemContext, n imageReference) ([]pullSource, error) {
 	registry, err := c.findRegistryConfig(sys, n.repository())
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (c *Client) findPullSources(sys *types.SystemContext, n imageReference) ([]
 // unknown certificate. The configuration decides. As in other container tools, a registry
 // on this machine without any configuration is insecure, because there is no network in
 // between.
-func (c *Client) allowsInsecureAccess(sys *types.SystemContext, n imageReference) (bool, error) {
+func (c *connector) allowsInsecureAccess(sys *types.SystemContext, n imageReference) (bool, error) {
 	configured, err := findRegistryInFiles(sys, n.repository())
 	if err != nil || c.opts.Insecure {
 		return c.opts.Insecure, err
@@ -118,7 +118,7 @@ func (c *Client) allowsInsecureAccess(sys *types.SystemContext, n imageReference
 
 // findRegistryConfig returns the configuration of a repository from files and mirror rules.
 // It is nil when nothing is configured.
-func (c *Client) findRegistryConfig(sys *types.SystemContext, repository string) (*sysregistriesv2.Registry, error) {
+func (c *connector) findRegistryConfig(sys *types.SystemContext, repository string) (*sysregistriesv2.Registry, error) {
 	file, err := findRegistryInFiles(sys, repository)
 	if err != nil {
 		return nil, err

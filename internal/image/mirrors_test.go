@@ -33,7 +33,7 @@ func TestMatchPrefixAgreesWithLibrary(t *testing.T) {
 		}
 		client := NewClient(Options{RegistriesConf: writeFile(t, "registries.conf", conf)})
 		for _, repository := range names {
-			found, err := sysregistriesv2.FindRegistry(client.systemContext(), repository)
+			found, err := sysregistriesv2.FindRegistry(client.registries.systemContext(), repository)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ location = "file-mirror.example.com/app"
 		if err != nil {
 			t.Fatal(err)
 		}
-		places, err := client.findPullSources(client.systemContext(), n)
+		places, err := client.registries.findPullSources(client.registries.systemContext(), n)
 		var got []string
 		if err != nil {
 			got = []string{err.Error()}

@@ -35,7 +35,7 @@ func (img *Image) choosePlatform(ctx context.Context, raw []byte, mediaType stri
 			return "", nil, "", err
 		}
 
-		chosen, nested := platforms.chooseInstance(img.client.opts.Architecture)
+		chosen, nested := platforms.chooseInstance(img.client.registries.opts.Architecture)
 		named = append(named, platforms.platformNames()...)
 		if chosen != "" {
 			nested = []digest.Digest{chosen}
@@ -62,7 +62,7 @@ func (img *Image) choosePlatform(ctx context.Context, raw []byte, mediaType stri
 		}
 	}
 
-	return "", nil, "", missingPlatformError(img.client.opts.Architecture, named)
+	return "", nil, "", missingPlatformError(img.client.registries.opts.Architecture, named)
 }
 
 // missingPlatformError returns the error for an index without the architecture. It lists

@@ -19,39 +19,23 @@ type Platform struct {
 // of its configuration. It does not check the signature policy, because no content of the
 // image is used.
 func (c *Client) Platforms(ctx context.Context, ref string) ([]Platform, error) {
-	found, err := c.fetchPlatforms(ctx, ref)
+	var found []Platform
+	err := c.readOnce(ctx, "inspect", ref, func(ctx context.Context, img *Image) error {
+		raw, mediaType, err := img.remote.fetchManifest(ctx, "")
+		if err != nil {
+			return err
+		}
+		found, err = img.collectPlatforms(ctx, raw, mediaType)
+		return err
+	})
 	if err != nil {
-		return nil, wrapOperationError("inspect", ref, err, c.secretsToRedact()...)
+		return nil, err
 	}
 
 	slices.SortFunc(found, func(a, b Platform) int {
 		return cmp.Or(cmp.Compare(a.OS, b.OS), cmp.Compare(a.Architecture, b.Architecture))
 	})
 	return slices.Compact(found), nil
-}
-
-func (c *Client) fetchPlatforms(ctx context.Context, ref string) ([]Platform, error) {
-	named, err := parseReference(ref)
-	if err != nil {
-		return nil, err
-	}
-
-	ctx, cancel := c.withOpenTimeout(ctx)
-	defer cancel()
-
-	remote, err := c.openRepository(named)
-	if err != nil {
-		return nil, err
-	}
-
-	img := &Image{client: c, ref: ref, remote: remote}
-	defer func() { _ = img.Close() }() // It was only read.
-	raw, mediaType, err := remote.fetchManifest(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-
-	return img.collectPlatforms(ctx, raw, mediaType)
 }
 
 // collectPlatforms returns the platforms of a manifest or an index, and of its nested

@@ -34,6 +34,21 @@ type Image struct {
 	closeOnce sync.Once
 }
 
+// newImage returns an image of which nothing was read yet. It does not connect.
+func newImage(c *Client, ref string) (*Image, error) {
+	named, err := parseReference(ref)
+	if err != nil {
+		return nil, err
+	}
+
+	remote, err := c.registries.openRepository(named)
+	if err != nil {
+		return nil, err
+	}
+
+	return &Image{client: c, ref: ref, remote: remote}, nil
+}
+
 // Created returns the creation time of the image's configuration, or the zero time when it
 // has none.
 func (img *Image) Created() time.Time {
@@ -71,67 +86,27 @@ type layer struct {
 // Resolve returns <repository>@<digest> for a reference. It sends requests only when the
 // reference has no digest. It does not check the signature policy; Pull does.
 func (c *Client) Resolve(ctx context.Context, ref string) (string, error) {
-	canonical, err := c.resolveCanonical(ctx, ref)
-	return canonical, wrapOperationError("resolve", ref, err, c.secretsToRedact()...)
-}
-
-func (c *Client) resolveCanonical(ctx context.Context, ref string) (string, error) {
-	named, err := parseReference(ref)
-	if err != nil {
-		return "", err
-	}
-	if named.digest != "" {
+	if named, err := parseReference(ref); err == nil && named.digest != "" {
 		return named.String(), nil
 	}
 
-	ctx, cancel := c.withOpenTimeout(ctx)
-	defer cancel()
+	var canonical string
+	err := c.readOnce(ctx, "resolve", ref, func(ctx context.Context, img *Image) error {
+		found, err := img.remote.fetchDigest(ctx)
+		if err != nil {
+			return err
+		}
+		canonical = img.remote.named.withDigest(found).String()
+		return nil
+	})
 
-	remote, err := c.openRepository(named)
-	if err != nil {
-		return "", err
-	}
-	defer remote.Close()
-
-	found, err := remote.fetchDigest(ctx)
-	if err != nil {
-		return "", err
-	}
-
-	return named.withDigest(found).String(), nil
+	return canonical, err
 }
 
 // Pull opens an image: it reads the manifest, selects the platform, checks the signature
 // policy and reads the configuration. The caller closes the image.
 func (c *Client) Pull(ctx context.Context, ref string) (*Image, error) {
-	img, err := c.pullImage(ctx, ref)
-	if err != nil {
-		return nil, wrapOperationError("pull", ref, err, c.secretsToRedact()...)
-	}
-	return img, nil
-}
-
-func (c *Client) pullImage(ctx context.Context, ref string) (*Image, error) {
-	named, err := parseReference(ref)
-	if err != nil {
-		return nil, err
-	}
-
-	ctx, cancel := c.withOpenTimeout(ctx)
-	defer cancel()
-
-	remote, err := c.openRepository(named)
-	if err != nil {
-		return nil, err
-	}
-
-	img := &Image{client: c, ref: ref, remote: remote}
-	if err := img.openVerified(ctx, named); err != nil {
-		_ = img.Close()
-		return nil, err
-	}
-
-	return img, nil
+	return c.readImage(ctx, "pull", ref, func(ctx context.Context, img *Image) error { return img.openVerified(ctx) })
 }
 
 // Close closes the image. It may be called more than once.
@@ -142,7 +117,8 @@ func (img *Image) Close() error {
 
 // openVerified reads the manifest and the configuration of an image that the signature
 // policy accepts.
-func (img *Image) openVerified(ctx context.Context, named imageReference) error {
+func (img *Image) openVerified(ctx context.Context) error {
+	named := img.remote.named
 	raw, mediaType, err := img.remote.fetchManifest(ctx, "")
 	if err != nil {
 		return err
@@ -163,7 +139,8 @@ func (img *Image) openVerified(ctx context.Context, named imageReference) error 
 		}
 	}
 
-	if err := img.client.checkSignaturePolicy(ctx, verificationSubject{named: named, instance: instance, manifest: raw}); err != nil {
+	policy := signaturePolicy{&img.client.registries}
+	if err := policy.checkImage(ctx, verificationSubject{named: named, instance: instance, manifest: raw}); err != nil {
 		return err
 	}
 
@@ -172,7 +149,7 @@ func (img *Image) openVerified(ctx context.Context, named imageReference) error 
 
 // readManifestContents parses the manifest of a single image and reads its configuration.
 func (img *Image) readManifestContents(ctx context.Context, raw []byte, mediaType string) error {
-	parsed, err := parseManifest(raw, mediaType, img.client.opts.Limits.Layers)
+	parsed, err := parseManifest(raw, mediaType, img.client.registries.opts.Limits.Layers)
 	if err != nil {
 		return err
 	}

@@ -27,11 +27,12 @@ type Progress struct {
 // image. Blobs that the registry has are not sent again. The function progress may be nil.
 // It is called by one goroutine at a time.
 func (c *Client) Push(ctx context.Context, ref string, progress func(Progress), images ...*Built) (string, error) {
-	canonical, err := c.pushImages(ctx, ref, progress, images)
-	return canonical, wrapOperationError("push", ref, err, c.secretsToRedact()...)
+	return c.runTransfer(ctx, "push", ref, func(ctx context.Context) (string, error) {
+		return c.registries.pushImages(ctx, ref, progress, images)
+	})
 }
 
-func (c *Client) pushImages(ctx context.Context, ref string, progress func(Progress), images []*Built) (string, error) {
+func (c *connector) pushImages(ctx context.Context, ref string, progress func(Progress), images []*Built) (string, error) {
 	named, err := parseReference(ref)
 	if err != nil {
 		return "", err
@@ -45,9 +46,6 @@ func (c *Client) pushImages(ctx context.Context, ref string, progress func(Progr
 		return "", err
 	}
 
-	ctx, cancel := c.withTransferTimeout(ctx)
-	defer cancel()
-
 	session, err := c.newPushSession(named)
 	if err != nil {
 		return "", err
@@ -59,26 +57,6 @@ func (c *Client) pushImages(ctx context.Context, ref string, progress func(Progr
 	}
 
 	return named.withDigest(top.digest).String(), nil
-}
-
-// newPushSession returns a session with the repository of a reference, never with a mirror
-// of it. It returns an error if the registry is blocked.
-func (c *Client) newPushSession(named imageReference) (*registry.Session, error) {
-	sys := c.systemContext()
-	configured, err := c.findRegistryConfig(sys, named.repository())
-	if err != nil {
-		return nil, err
-	}
-	if configured != nil && configured.Blocked {
-		return nil, kindErrorf(KindDenied, "the registry %s is blocked by the registries configuration", configured.Prefix)
-	}
-
-	insecure, err := c.allowsInsecureAccess(sys, named)
-	if err != nil {
-		return nil, err
-	}
-
-	return c.newSession(sys, pullSource{name: named, insecure: insecure}, sessionOptions{push: true})
 }
 
 // uploadImages uploads the blobs and manifests of images, and the top-level manifest last.

@@ -28,7 +28,7 @@ type remoteRepository struct {
 
 // openRepository returns the repository of an image, with a session for each pull source.
 // It does not connect yet.
-func (c *Client) openRepository(named imageReference) (*remoteRepository, error) {
+func (c *connector) openRepository(named imageReference) (*remoteRepository, error) {
 	sys := c.systemContext()
 	places, err := c.findPullSources(sys, named)
 	if err != nil {

@@ -29,66 +29,48 @@ const (
 // tag (latest when it has none), or with the digest. The signature policy is checked as in
 // Pull. Content that the target has already is not sent again.
 func (c *Client) Copy(ctx context.Context, from, to string) (string, error) {
-	canonical, err := c.copyImage(ctx, from, to)
-	return canonical, wrapOperationError("copy", from, err, c.secretsToRedact()...)
-}
+	return c.runTransfer(ctx, "copy", from, func(ctx context.Context) (string, error) {
+		img, top, err := openAllPlatforms(ctx, c, from)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = img.Close() }() // It was only read.
 
-func (c *Client) copyImage(ctx context.Context, from, to string) (string, error) {
-	ctx, cancel := c.withTransferTimeout(ctx)
-	defer cancel()
-
-	img, top, err := c.openAllPlatforms(ctx, from)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = img.Close() }() // It was only read.
-
-	return c.uploadCopiedImage(ctx, img, top, to)
+		return c.registries.uploadCopiedImage(ctx, img, top, to)
+	})
 }
 
 // Save copies an image into a layout under a name, as Copy does. It returns the digest.
 func (c *Client) Save(ctx context.Context, from string, layout *Layout, name string) (string, error) {
-	found, err := c.saveToLayout(ctx, from, layout, name)
-	return found, wrapOperationError("copy", from, err, c.secretsToRedact()...)
-}
+	return c.runTransfer(ctx, "copy", from, func(ctx context.Context) (string, error) {
+		img, top, err := openAllPlatforms(ctx, c, from)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = img.Close() }() // It was only read.
 
-func (c *Client) saveToLayout(ctx context.Context, from string, layout *Layout, name string) (string, error) {
-	ctx, cancel := c.withTransferTimeout(ctx)
-	defer cancel()
+		if err := transferImage(ctx, img, layout, top, c.registries.opts.Limits.Layers); err != nil {
+			return "", err
+		}
 
-	img, top, err := c.openAllPlatforms(ctx, from)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = img.Close() }() // It was only read.
-
-	if err := transferImage(ctx, img, layout, top); err != nil {
-		return "", err
-	}
-
-	return top.digest.String(), layout.recordImageName(top, name)
+		return top.digest.String(), layout.recordImageName(top, name)
+	})
 }
 
 // Restore copies an image of a layout to a repository, as Copy does. The name is that of
 // Save.
 func (c *Client) Restore(ctx context.Context, layout *Layout, name, to string) (string, error) {
-	canonical, err := c.restoreFromLayout(ctx, layout, name, to)
-	return canonical, wrapOperationError("push", to, err, c.secretsToRedact()...)
-}
-
-func (c *Client) restoreFromLayout(ctx context.Context, layout *Layout, name, to string) (string, error) {
-	ctx, cancel := c.withTransferTimeout(ctx)
-	defer cancel()
-
-	top, err := layout.findImageByName(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	return c.uploadCopiedImage(ctx, layout, top, to)
+	return c.runTransfer(ctx, "push", to, func(ctx context.Context) (string, error) {
+		top, err := layout.findImageByName(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		return c.registries.uploadCopiedImage(ctx, layout, top, to)
+	})
 }
 
 // uploadCopiedImage copies an image to the reference to, and returns <repository>@<digest>.
-func (c *Client) uploadCopiedImage(ctx context.Context, from imageSource, top rawManifest, to string) (string, error) {
+func (c *connector) uploadCopiedImage(ctx context.Context, from imageSource, top rawManifest, to string) (string, error) {
 	target, err := parseReference(to)
 	if err != nil {
 		return "", err
@@ -101,7 +83,7 @@ func (c *Client) uploadCopiedImage(ctx context.Context, from imageSource, top ra
 	defer session.Close()
 
 	sink := &registrySink{session: session}
-	if err := transferImage(ctx, from, sink, top); err != nil {
+	if err := transferImage(ctx, from, sink, top, c.opts.Limits.Layers); err != nil {
 		return "", fmt.Errorf("to %s: %w", target.repository(), err)
 	}
 	if target.digest != "" && target.digest != top.digest {
@@ -137,21 +119,15 @@ type imageSink interface {
 
 // openAllPlatforms opens an image with all its platforms, if the signature policy accepts
 // it.
-func (c *Client) openAllPlatforms(ctx context.Context, ref string) (*Image, rawManifest, error) {
-	named, err := parseReference(ref)
+func openAllPlatforms(ctx context.Context, c *Client, ref string) (*Image, rawManifest, error) {
+	img, err := newImage(c, ref)
 	if err != nil {
 		return nil, rawManifest{}, err
 	}
 
-	remote, err := c.openRepository(named)
-	if err != nil {
-		return nil, rawManifest{}, err
-	}
-
-	img := &Image{client: c, ref: ref, remote: remote}
 	top, err := img.readManifest(ctx, "")
 	if err == nil {
-		err = c.checkSignaturePolicy(ctx, verificationSubject{named: named, manifest: top.data})
+		err = signaturePolicy{&c.registries}.checkImage(ctx, verificationSubject{named: img.remote.named, manifest: top.data})
 	}
 	if err != nil {
 		_ = img.Close()
@@ -186,9 +162,9 @@ func (img *Image) openContent(ctx context.Context, l layer) (io.ReadCloser, erro
 }
 
 // transferImage copies an image by digest. The top-level manifest is copied last, because
-// it makes the image available.
-func transferImage(ctx context.Context, from imageSource, to imageSink, top rawManifest) error {
-	t := &transfer{from: from, to: to, manifests: map[digest.Digest]bool{top.digest: true}, blobs: map[digest.Digest]bool{}}
+// it makes the image available. No image may have more than maxLayers layers.
+func transferImage(ctx context.Context, from imageSource, to imageSink, top rawManifest, maxLayers int) error {
+	t := &transfer{from: from, to: to, maxLayers: maxLayers, manifests: map[digest.Digest]bool{top.digest: true}, blobs: map[digest.Digest]bool{}}
 	if err := t.copyManifestParts(ctx, top, 1); err != nil {
 		return err
 	}
@@ -199,6 +175,7 @@ func transferImage(ctx context.Context, from imageSource, to imageSink, top rawM
 type transfer struct {
 	from      imageSource
 	to        imageSink
+	maxLayers int
 	manifests map[digest.Digest]bool
 	blobs     map[digest.Digest]bool
 }
@@ -245,7 +222,7 @@ func (t *transfer) copyManifestParts(ctx context.Context, m rawManifest, depth i
 
 // copyImageBlobs copies the layers and the configuration of one image.
 func (t *transfer) copyImageBlobs(ctx context.Context, m rawManifest) error {
-	parsed, err := parseManifest(m.data, m.mediaType, 512)
+	parsed, err := parseManifest(m.data, m.mediaType, t.maxLayers)
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,28 @@ func newLayout(t *testing.T) (*Layout, string) {
 	return layout, dir
 }
 
+// TestCopyLimitsLayers checks that the limit of layers applies to each way of copying.
+func TestCopyLimitsLayers(t *testing.T) {
+	host := newRegistry(t, nil)
+	layout, _ := newLayout(t)
+	from := pushImage(t, host+"/a:1", newPlatformImage(t, "amd64", "x"), newPlatformImage(t, "s390x", "y"))
+	if _, err := NewClient(Options{Limits: Limits{Layers: 2}}).Save(t.Context(), from, layout, "saved"); err != nil {
+		t.Fatal(err)
+	}
+
+	client := NewClient(Options{Limits: Limits{Layers: 1}})
+	for name, transfer := range map[string]func() (string, error){
+		"Copy":    func() (string, error) { return client.Copy(t.Context(), from, host+"/b:1") },
+		"Save":    func() (string, error) { return client.Save(t.Context(), from, layout, "other") },
+		"Restore": func() (string, error) { return client.Restore(t.Context(), layout, "saved", host+"/c:1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := transfer()
+			wantError(t, err, KindContent, "it has 2 layers, at most 1 are read")
+		})
+	}
+}
+
 // TestCopyTwice checks that existing content is not sent again, and that an image can have
 // two names.
 func TestCopyTwice(t *testing.T) {

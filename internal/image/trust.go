@@ -27,10 +27,12 @@ type verificationSubject struct {
 	manifest []byte
 }
 
-// checkSignaturePolicy returns an error if the machine's signature policy does not accept
-// an image.
-func (c *Client) checkSignaturePolicy(ctx context.Context, image verificationSubject) error {
-	data, err := c.readPolicyFile()
+// signaturePolicy is the signature policy of the machine.
+type signaturePolicy struct{ registries *connector }
+
+// checkImage returns an error if the policy does not accept an image.
+func (p signaturePolicy) checkImage(ctx context.Context, image verificationSubject) error {
+	data, err := p.readPolicyFile()
 	if err != nil {
 		return kindErrorf(KindUntrusted, "read the signature policy: %w", err)
 	}
@@ -66,7 +68,7 @@ func (c *Client) checkSignaturePolicy(ctx context.Context, image verificationSub
 		return nil
 	}
 
-	return c.verifySignatures(ctx, data, signed, image)
+	return p.verifySignatures(ctx, data, signed, image)
 }
 
 // policyFile is the part of a policy.json that determines whether signatures are required.
@@ -127,9 +129,9 @@ func policyScopes(n imageReference) []string {
 }
 
 // readPolicyFile returns the bytes of the policy. It is nil when none is configured.
-func (c *Client) readPolicyFile() ([]byte, error) {
-	if c.opts.PolicyFile != "" {
-		file, err := os.Open(c.opts.PolicyFile)
+func (p signaturePolicy) readPolicyFile() ([]byte, error) {
+	if p.registries.opts.PolicyFile != "" {
+		file, err := os.Open(p.registries.opts.PolicyFile)
 		if err != nil {
 			return nil, err
 		}

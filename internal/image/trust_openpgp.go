@@ -32,7 +32,7 @@ func validatePolicy(data []byte) error {
 
 // verifySignatures evaluates the requirements that need signatures. The library reads the
 // signatures from the locations that its own configuration names.
-func (c *Client) verifySignatures(ctx context.Context, data []byte, _ policyRequirement, image verificationSubject) error {
+func (p signaturePolicy) verifySignatures(ctx context.Context, data []byte, _ policyRequirement, image verificationSubject) error {
 	policy, err := signature.NewPolicyFromBytes(data)
 	if err != nil {
 		return kindErrorf(KindUntrusted, "read the signature policy: %w", err)
@@ -44,7 +44,7 @@ func (c *Client) verifySignatures(ctx context.Context, data []byte, _ policyRequ
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	unparsed, done, err := c.openUnparsedImage(ctx, image, dir)
+	unparsed, done, err := p.openUnparsedImage(ctx, image, dir)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (c *Client) verifySignatures(ctx context.Context, data []byte, _ policyRequ
 
 // openUnparsedImage opens the image with the library. It returns an error if the image has
 // changed since its manifest was read. The caller calls the returned function.
-func (c *Client) openUnparsedImage(ctx context.Context, image verificationSubject, dir string) (types.UnparsedImage, func(), error) {
+func (p signaturePolicy) openUnparsedImage(ctx context.Context, image verificationSubject, dir string) (types.UnparsedImage, func(), error) {
 	named, err := reference.ParseNamed(image.named.String())
 	if err != nil {
 		return nil, nil, kindErrorf(KindUntrusted, "signatures of images at an IPv6 address cannot be verified; name the registry by a host name")
@@ -88,7 +88,7 @@ func (c *Client) openUnparsedImage(ctx context.Context, image verificationSubjec
 		return nil, nil, kindErrorf(KindInvalid, "%w", err)
 	}
 
-	sys, err := c.librarySystemContext(image.named, dir)
+	sys, err := p.librarySystemContext(image.named, dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,33 +126,33 @@ func (c *Client) openUnparsedImage(ctx context.Context, image verificationSubjec
 
 // librarySystemContext returns the library's configuration for reaching the image in the
 // same way as this client. Files for the library are written into dir.
-func (c *Client) librarySystemContext(n imageReference, dir string) (*types.SystemContext, error) {
-	sys := c.systemContext()
-	pool, err := c.loadCertPool()
+func (p signaturePolicy) librarySystemContext(n imageReference, dir string) (*types.SystemContext, error) {
+	sys := p.registries.systemContext()
+	pool, err := p.registries.loadCertPool()
 	if err != nil {
 		return nil, err
 	}
 
 	sys.BaseTLSConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	insecure, err := c.allowsInsecureAccess(sys, n)
+	insecure, err := p.registries.allowsInsecureAccess(sys, n)
 	if err != nil {
 		return nil, err
 	}
-	if insecure || c.opts.SkipTLSVerify {
+	if insecure || p.registries.opts.SkipTLSVerify {
 		sys.DockerInsecureSkipTLSVerify = types.OptionalBoolTrue
 	}
-	if err := c.creds.writeAuthFile(sys, dir); err != nil {
+	if err := p.registries.creds.writeAuthFile(sys, dir); err != nil {
 		return nil, err
 	}
-	if c.opts.Mirrors == nil {
+	if p.registries.opts.Mirrors == nil {
 		return sys, nil
 	}
 
-	registry, err := c.findRegistryConfig(sys, n.repository())
+	registry, err := p.registries.findRegistryConfig(sys, n.repository())
 	if err != nil || registry == nil {
 		return sys, err
 	}
-	if err := c.markInsecureMirrors(sys, n, registry); err != nil {
+	if err := p.markInsecureMirrors(sys, n, registry); err != nil {
 		return nil, err
 	}
 
@@ -168,7 +168,7 @@ func (c *Client) librarySystemContext(n imageReference, dir string) (*types.Syst
 
 // markInsecureMirrors sets the insecure field of each mirror that may be reached without
 // TLS.
-func (c *Client) markInsecureMirrors(sys *types.SystemContext, n imageReference, registry *sysregistriesv2.Registry) error {
+func (p signaturePolicy) markInsecureMirrors(sys *types.SystemContext, n imageReference, registry *sysregistriesv2.Registry) error {
 	registry.Mirrors = slices.Clone(registry.Mirrors)
 	for i := range registry.Mirrors {
 		mirror := &registry.Mirrors[i]
@@ -177,7 +177,7 @@ func (c *Client) markInsecureMirrors(sys *types.SystemContext, n imageReference,
 			return err
 		}
 
-		insecure, err := c.allowsInsecureAccess(sys, rewritten)
+		insecure, err := p.registries.allowsInsecureAccess(sys, rewritten)
 		if err != nil {
 			return err
 		}

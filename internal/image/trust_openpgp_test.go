@@ -148,7 +148,7 @@ func TestRegistriesConfForTheLibrary(t *testing.T) {
 	}
 
 	file := writeFile(t, "registries.conf", string(encodeRegistriesConf(entry, []string{sysregistriesv2.AuthenticationFileHelper})))
-	sys := NewClient(Options{RegistriesConf: file}).systemContext()
+	sys := NewClient(Options{RegistriesConf: file}).registries.systemContext()
 	got, err := sysregistriesv2.FindRegistry(sys, "quay.io/team/app")
 	if err != nil {
 		t.Fatal(err)
