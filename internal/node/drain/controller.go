@@ -9,13 +9,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,14 +26,11 @@ import (
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-const (
-	// workers is the number of nodes that are drained in parallel. A node that waits takes no worker.
-	workers = 16
-	// conflictRetryInterval is enough time for the cache to receive a concurrent write.
-	conflictRetryInterval = 100 * time.Millisecond
-)
+// workers is the number of nodes that are drained in parallel. A node that waits takes no worker.
+const workers = 16
 
 // drainError is 1 for nodes whose drain has failed for an hour, as the field's alerts expect it.
 var drainError = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -74,115 +70,109 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	registerMetrics()
 
+	r := &reconciler{
+		client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("machine-config-drain"),
+		clock: o.Clock, drains: drainTracker{nodes: map[string]drainProgress{}},
+	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("drain").
 		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasPendingDrainRequest))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(&reconciler{
-			client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("machine-config-drain"),
-			clock: o.Clock, drains: drainTracker{nodes: map[string]*drainProgress{}},
-		})
+		Complete(r.newObjectReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the controller of drains: %w", err)
 	}
 	return nil
 }
 
-// hasPendingDrainRequest reports whether the daemon of a node requests a drain or uncordon that is not done.
-func hasPendingDrainRequest(object client.Object) bool {
-	annotations := object.GetAnnotations()
-	desired := annotations[mcfgv1.AnnotationDesiredDrain]
-	return desired != "" && desired != annotations[mcfgv1.AnnotationLastAppliedDrain]
+// newObjectReconciler returns the reconciler of a node.
+func (r *reconciler) newObjectReconciler() *reconcile.ObjectReconciler[*corev1.Node, facts, *decision] {
+	return &reconcile.ObjectReconciler[*corev1.Node, facts, *decision]{
+		Client:  r.client,
+		New:     func() *corev1.Node { return &corev1.Node{} },
+		Gather:  r.gatherFacts,
+		Decide:  decideRequest,
+		Execute: r.executeDecision,
+		Report:  func(_ *corev1.Node, _ facts, d *decision, _ error) []reconcile.Event { return d.eventsOrNone() },
+		Forget: func(_ context.Context, name types.NamespacedName) error {
+			r.forgetNode(name.Name)
+			return nil
+		},
+		ResyncAfter: func(_ *corev1.Node, _ facts, d *decision) time.Duration { return d.requeueAfter },
+		Events:      r.events,
+	}
 }
 
-// Reconcile drains or uncordons a node as its daemon requests.
-func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	node := &corev1.Node{}
-	err := r.client.Get(ctx, req.NamespacedName, node)
-	if apierrors.IsNotFound(err) || (err == nil && !hasPendingDrainRequest(node)) {
-		r.drains.forgetNode(req.Name)
-		drainError.DeleteLabelValues(req.Name)
-		return ctrl.Result{}, nil
+// gatherFacts returns the progress of a node's drain.
+func (r *reconciler) gatherFacts(_ context.Context, node *corev1.Node) (facts, error) {
+	now := r.clock.Now()
+	return facts{now: now, progress: r.drains.progressOf(node, desiredDrain(node), now), reason: r.drains.reasonOf(node.Name)}, nil
+}
+
+// executeDecision carries out a decision. It changes a copy of the node, because a node has no status to report.
+func (r *reconciler) executeDecision(ctx context.Context, node *corev1.Node, f facts, d *decision) error {
+	node = node.DeepCopy()
+	switch d.action {
+	case actionForget:
+		r.forgetNode(node.Name)
+	case actionIgnore:
+		ctrl.LoggerFrom(ctx).Info("A node asks for what nobody knows", "node", node.Name, "desiredDrain", desiredDrain(node))
+	case actionUncordon:
+		return r.completeRequest(ctx, node, f, d)
+	case actionDrain:
+		return r.drainNode(ctx, node, f, d)
 	}
 
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading node %q: %w", req.Name, err)
-	}
-
-	desired := node.Annotations[mcfgv1.AnnotationDesiredDrain]
-	switch {
-	case strings.HasPrefix(desired, mcfgv1.UncordonPrefix):
-		return r.completeRequest(ctx, node, desired, false)
-	case strings.HasPrefix(desired, mcfgv1.DrainPrefix):
-		return r.drainNode(ctx, node, desired)
-	}
-
-	ctrl.LoggerFrom(ctx).Info("A node asks for what nobody knows", "node", node.Name, "desiredDrain", desired)
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // drainNode cordons a node and evicts its pods, as far as their budgets allow. It is called again until none is left.
-func (r *reconciler) drainNode(ctx context.Context, node *corev1.Node, desired string) (ctrl.Result, error) {
-	now := r.clock.Now()
-	p := r.drains.progressOf(node, desired, now)
-	if err := r.cordonAndRecordDrain(ctx, node, p); err != nil {
-		return ctrl.Result{}, err
+func (r *reconciler) drainNode(ctx context.Context, node *corev1.Node, f facts, d *decision) error {
+	r.drains.setProgress(node.Name, f.progress)
+	if err := r.cordonAndRecordDrain(ctx, node, &f.progress, d); err != nil {
+		return err
 	}
-	if wait := p.attempt.Sub(now); wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil // between attempts
+	if d.requeueAfter > 0 {
+		return nil // between attempts
 	}
 
+	// Pods are only listed after the node is cordoned. Otherwise, others could be scheduled since.
 	pods, err := listPodsToEvict(ctx, r.reader, node.Name)
 	if err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 
 	refused, err := evictPods(ctx, r.client, pods)
 	if err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 
 	if len(pods) > 0 {
 		// Pods without a grace period may be gone already.
 		if pods, err = listPodsToEvict(ctx, r.reader, node.Name); err != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 	}
 
 	if len(pods) == 0 {
-		return r.completeRequest(ctx, node, desired, true)
+		d.cordoned = true
+		return r.completeRequest(ctx, node, f, d)
 	}
 
-	why := describeRemainingPods(len(pods), refused)
-	pause, ended := p.nextCheck(now)
-	p.updateReason(node.Name, len(refused) > 0, ended, now, why)
-	if ended {
-		r.reportSlowDrain(node, p, now, why)
-		p.attempt = now.Add(pause)
-	}
-
-	return ctrl.Result{RequeueAfter: pause}, r.cordonAndRecordDrain(ctx, node, p)
-}
-
-// reportSlowDrain records events for an attempt that did not drain a node, and for a drain that takes long.
-func (r *reconciler) reportSlowDrain(node *corev1.Node, p *drainProgress, now time.Time, why string) {
-	since := now.Sub(p.begun).Round(time.Second)
-	r.events.Eventf(node, nil, corev1.EventTypeWarning, "FailedToDrain", "Drain", "The node is not drained after %s, and it is tried again: %s", since, why)
-	if since >= slowAfter && !p.slow {
-		p.slow = true
-		r.events.Eventf(node, nil, corev1.EventTypeWarning, "DrainThresholdExceeded", "Drain", "The drain takes longer than %s; it is tried again every %s: %s", slowAfter, slowDrainRetryInterval, why)
-	}
-
-	if since >= failedAfter && !p.failed {
-		p.failed = true
+	outcome := assessAttempt(node.Name, f.progress, f.now, len(pods), refused)
+	r.drains.setProgress(node.Name, outcome.progress)
+	if outcome.progress.failed {
 		drainError.WithLabelValues(node.Name).Set(1)
-		r.events.Eventf(node, nil, corev1.EventTypeWarning, "DrainFailed", "Drain", "The drain has failed for %s; it is tried on: %s", failedAfter, why)
 	}
+
+	d.requeueAfter = outcome.requeueAfter
+	d.events = append(d.events, outcome.events...)
+	return r.cordonAndRecordDrain(ctx, node, &outcome.progress, d)
 }
 
 // cordonAndRecordDrain cordons a node, also when it was uncordoned since, and annotates it with the start of the drain
 // and with what blocks it.
-func (r *reconciler) cordonAndRecordDrain(ctx context.Context, node *corev1.Node, p *drainProgress) error {
+func (r *reconciler) cordonAndRecordDrain(ctx context.Context, node *corev1.Node, p *drainProgress, d *decision) error {
 	before := node.DeepCopy()
 	node.Spec.Unschedulable = true
 	node.Annotations[mcfgv1.AnnotationDrainStarted] = pools.FormatDrainStarted(p.begun, p.desired)
@@ -196,41 +186,41 @@ func (r *reconciler) cordonAndRecordDrain(ctx context.Context, node *corev1.Node
 	if err := r.client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("cordoning node %q and recording its drain: %w", node.Name, err)
 	}
-	if before.Spec.Unschedulable {
-		return nil
+	if !before.Spec.Unschedulable {
+		d.events = append(d.events, reconcile.Event{Reason: "Cordon", Action: "Drain", Note: "Cordoned node to apply update"})
 	}
 
-	r.events.Eventf(node, nil, corev1.EventTypeNormal, "Cordon", "Drain", "Cordoned node to apply update")
 	return nil
 }
 
 // completeRequest records that a request is done. In the same write it uncordons the node, unless it has to stay
 // cordoned.
-func (r *reconciler) completeRequest(ctx context.Context, node *corev1.Node, desired string, cordoned bool) (ctrl.Result, error) {
+func (r *reconciler) completeRequest(ctx context.Context, node *corev1.Node, f facts, d *decision) error {
 	before := node.DeepCopy()
-	node.Spec.Unschedulable = cordoned
-	node.Annotations[mcfgv1.AnnotationLastAppliedDrain] = desired
+	node.Spec.Unschedulable = d.cordoned
+	node.Annotations[mcfgv1.AnnotationLastAppliedDrain] = desiredDrain(node)
 	delete(node.Annotations, mcfgv1.AnnotationDrainStarted)
-	if reason := r.drains.reasonOf(node.Name); reason != "" && node.Annotations[mcfgv1.AnnotationReason] == reason {
+	if f.reason != "" && node.Annotations[mcfgv1.AnnotationReason] == f.reason {
 		node.Annotations[mcfgv1.AnnotationReason] = ""
 	}
 
 	// The daemon may have made another request since.
-	err := r.client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	switch {
-	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
-	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("recording what was done on node %q: %w", node.Name, err)
+	if err := r.client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("recording what was done on node %q: %w", node.Name, err)
 	}
 
-	r.drains.forgetNode(node.Name)
-	drainError.DeleteLabelValues(node.Name)
-	if cordoned {
-		r.events.Eventf(node, nil, corev1.EventTypeNormal, "Drain", "Drain", "Drained node to apply update")
-		return ctrl.Result{}, nil
+	r.forgetNode(node.Name)
+	done := reconcile.Event{Reason: "Uncordon", Action: "Uncordon", Note: "Update completed and node has been uncordoned"}
+	if d.cordoned {
+		done = reconcile.Event{Reason: "Drain", Action: "Drain", Note: "Drained node to apply update"}
 	}
 
-	r.events.Eventf(node, nil, corev1.EventTypeNormal, "Uncordon", "Drain", "Update completed and node has been uncordoned")
-	return ctrl.Result{}, nil
+	d.events = append(d.events, done)
+	return nil
+}
+
+// forgetNode drops what is known of the drain of a node.
+func (r *reconciler) forgetNode(name string) {
+	r.drains.forgetNode(name)
+	drainError.DeleteLabelValues(name)
 }

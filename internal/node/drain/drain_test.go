@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -31,10 +32,12 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 type kit struct {
 	t *testing.T
 	client.Client
-	r      *reconciler
+	r      *reconcile.ObjectReconciler[*corev1.Node, facts, *decision]
 	clock  *clocktesting.FakePassiveClock
 	events chan string
-	node   string
+	// recorder fills events.
+	recorder events.EventRecorder
+	node     string
 }
 
 func newKit(t *testing.T, node string) *kit {
@@ -42,7 +45,8 @@ func newKit(t *testing.T, node string) *kit {
 	c := env.Client(t, corev1.AddToScheme, policyv1.AddToScheme)
 	recorder := events.NewFakeRecorder(1000)
 	k := &kit{t: t, Client: c, node: node, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)), events: recorder.Events}
-	k.r = &reconciler{client: c, reader: c, events: recorder, clock: k.clock, drains: drainTracker{nodes: map[string]*drainProgress{}}}
+	k.recorder = recorder
+	k.startController()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	k.must(c.Create(t.Context(), n))
 	t.Cleanup(func() {
@@ -53,6 +57,12 @@ func newKit(t *testing.T, node string) *kit {
 	})
 
 	return k
+}
+
+// startController starts a controller that knows of no drain.
+func (k *kit) startController() {
+	r := &reconciler{client: k.Client, reader: k.Client, events: k.recorder, clock: k.clock, drains: drainTracker{nodes: map[string]drainProgress{}}}
+	k.r = r.newObjectReconciler()
 }
 
 func (k *kit) must(err error) {
@@ -246,7 +256,7 @@ func TestForbidden(t *testing.T) {
 	}
 
 	// Another run of the program knows since when the node is drained.
-	k.r.drains.nodes = map[string]*drainProgress{}
+	k.startController()
 	k.look()
 	k.clock.SetTime(k.clock.Now().Add(time.Minute))
 	k.look()

@@ -76,35 +76,37 @@ func (p *drainProgress) updateReason(node string, refused, ended bool, now time.
 // drainTracker holds the progress of all drains. After a restart of the program, each drain begins a new attempt.
 type drainTracker struct {
 	mu    sync.Mutex
-	nodes map[string]*drainProgress
+	nodes map[string]drainProgress
 }
 
 // progressOf returns the progress of a node for a request; a new one for a new request. A drain that an earlier process
 // began keeps its start time.
-func (p *drainTracker) progressOf(node *corev1.Node, desired string, now time.Time) *drainProgress {
+func (p *drainTracker) progressOf(node *corev1.Node, desired string, now time.Time) drainProgress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.nodes[node.Name]; known != nil && known.desired == desired {
+	if known, ok := p.nodes[node.Name]; ok && known.desired == desired {
 		return known
 	}
 
-	fresh := &drainProgress{desired: desired, begun: now, attempt: now}
+	fresh := drainProgress{desired: desired, begun: now, attempt: now}
 	if started := pools.DrainStarted(node); !started.IsZero() && started.Before(now) {
 		fresh.begun = started
 	}
 
-	p.nodes[node.Name] = fresh
 	return fresh
+}
+
+func (p *drainTracker) setProgress(node string, progress drainProgress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.nodes[node] = progress
 }
 
 // reasonOf returns what blocks the drain of a node, as the node reports it; empty for nothing.
 func (p *drainTracker) reasonOf(node string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.nodes[node]; known != nil {
-		return known.reason
-	}
-	return ""
+	return p.nodes[node].reason
 }
 
 func (p *drainTracker) forgetNode(node string) {

@@ -1,0 +1,76 @@
+package drain
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+)
+
+func TestDecideRequest(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		desired, done string
+		attempt       time.Time
+		want          decision
+	}{
+		"no request":          {want: decision{action: actionForget}},
+		"done":                {desired: "drain-x", done: "drain-x", want: decision{action: actionForget}},
+		"an uncordon":         {desired: "uncordon-x", done: "drain-x", want: decision{action: actionUncordon}},
+		"a drain":             {desired: "drain-x", attempt: now, want: decision{action: actionDrain}},
+		"a drain in progress": {desired: "drain-x", attempt: now.Add(-time.Second), want: decision{action: actionDrain}},
+		"between attempts": {
+			desired: "drain-x", attempt: now.Add(time.Minute),
+			want: decision{action: actionDrain, requeueAfter: time.Minute},
+		},
+		"an unknown request": {desired: "explode-x", want: decision{action: actionIgnore}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				mcfgv1.AnnotationDesiredDrain: test.desired, mcfgv1.AnnotationLastAppliedDrain: test.done,
+			}}}
+			got := decideRequest(node, facts{now: now, progress: drainProgress{attempt: test.attempt}})
+			if diff := cmp.Diff(&test.want, got, cmp.AllowUnexported(decision{})); diff != "" {
+				t.Errorf("the decision differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAssessAttempt(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	refused := []refusedEviction{{pod: "a/b", why: "budget"}}
+	for name, test := range map[string]struct {
+		progress drainProgress
+		refused  []refusedEviction
+		after    time.Duration
+		events   []string
+		reason   bool
+	}{
+		"at first":                  {progress: drainProgress{begun: now, attempt: now}, refused: refused, after: initialCheckInterval},
+		"refused for a while":       {progress: drainProgress{begun: now.Add(-blockedAfter), attempt: now.Add(-blockedAfter)}, refused: refused, after: checkInterval, reason: true},
+		"slow pods":                 {progress: drainProgress{begun: now.Add(-blockedAfter), attempt: now.Add(-blockedAfter)}, after: checkInterval},
+		"an attempt has ended":      {progress: drainProgress{begun: now.Add(-attemptTimeout), attempt: now.Add(-attemptTimeout)}, after: attemptRetryInterval, events: []string{"FailedToDrain"}, reason: true},
+		"a slow drain":              {progress: drainProgress{begun: now.Add(-slowAfter), attempt: now.Add(-attemptTimeout)}, after: slowDrainRetryInterval, events: []string{"FailedToDrain", "DrainThresholdExceeded"}, reason: true},
+		"a failed drain":            {progress: drainProgress{begun: now.Add(-failedAfter), attempt: now.Add(-attemptTimeout), slow: true}, after: slowDrainRetryInterval, events: []string{"FailedToDrain", "DrainFailed"}, reason: true},
+		"a drain that stays failed": {progress: drainProgress{begun: now.Add(-failedAfter), attempt: now.Add(-attemptTimeout), slow: true, failed: true}, after: slowDrainRetryInterval, events: []string{"FailedToDrain"}, reason: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := assessAttempt("n", test.progress, now, 2, test.refused)
+			var events []string
+			for _, e := range got.events {
+				events = append(events, e.Reason)
+			}
+			if diff := cmp.Diff(test.events, events); diff != "" {
+				t.Errorf("the events differ (-want +got):\n%s", diff)
+			}
+			if got.requeueAfter != test.after || (got.progress.reason != "") != test.reason {
+				t.Errorf("got requeue after %s and reason %q, want %s and a reason: %t", got.requeueAfter, got.progress.reason, test.after, test.reason)
+			}
+		})
+	}
+}
