@@ -3,7 +3,6 @@ package daemon
 import (
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -478,13 +477,6 @@ func TestModes(t *testing.T) {
 		if got := modeOf(mode).String(); got != want {
 			t.Errorf("%o is %s, want %s", mode, got, want)
 		}
-	}
-}
-
-func TestClip(t *testing.T) {
-	long := truncateReason(strings.Repeat("ü", maxReasonLength))
-	if len(long) > maxReasonLength+10 || !strings.HasSuffix(long, "ü …") {
-		t.Errorf("clipped to %d bytes, ending in %q", len(long), long[len(long)-10:])
 	}
 }
 

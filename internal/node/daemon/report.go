@@ -3,18 +3,18 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// maxReasonLength limits the reason on a node, in bytes.
-const maxReasonLength = 2048
+// maxReasonBytes limits the reason on a node.
+const maxReasonBytes = 2048
 
 // reporter writes the annotations and events of a node.
 type reporter struct {
@@ -27,9 +27,9 @@ type reporter struct {
 func (r *reporter) reportState(ctx context.Context, node *corev1.Node, state mcfgv1.NodeState, why error) error {
 	reason := ""
 	if why != nil {
-		reason = truncateReason(why.Error())
+		reason = excerpt.Start(why.Error(), maxReasonBytes)
 		if node.Annotations[mcfgv1.AnnotationReason] != reason {
-			r.events.Eventf(node, nil, corev1.EventTypeWarning, "Failed"+string(state), "Update", "%s", reason)
+			reconcile.Record(r.events, node, reconcile.Event{Warning: true, Reason: "Failed" + string(state), Action: "Update", Note: reason})
 		}
 	}
 
@@ -48,7 +48,7 @@ func (r *reporter) reportDone(ctx context.Context, node *corev1.Node, current st
 
 // recordReboot records an event for a reboot.
 func (r *reporter) recordReboot(node *corev1.Node, config string) {
-	r.events.Eventf(node, nil, corev1.EventTypeNormal, "Reboot", "Update", "Node will reboot into config %s", config)
+	reconcile.Record(r.events, node, reconcile.Event{Reason: "Reboot", Action: "Update", Note: "Node will reboot into config " + config})
 }
 
 // patchAnnotations patches the annotations of the node that differ from the wanted ones. A wanted empty value does
@@ -77,17 +77,4 @@ func (r *reporter) patchAnnotations(ctx context.Context, node *corev1.Node, want
 	}
 
 	return nil
-}
-
-// truncateReason truncates a reason that is too long.
-func truncateReason(s string) string {
-	if len(s) <= maxReasonLength {
-		return s
-	}
-
-	s = s[:maxReasonLength]
-	for !utf8.ValidString(s[len(s)-min(len(s), utf8.UTFMax):]) && len(s) > maxReasonLength-utf8.UTFMax {
-		s = s[:len(s)-1]
-	}
-	return strings.ToValidUTF8(s, "") + " …"
 }

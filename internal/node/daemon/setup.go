@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // Options configure the daemon.
@@ -38,16 +42,16 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return errors.New("setting up machine-config-daemon: node, root and host are required")
 	}
 
-	r := &reconciler{client: mgr.GetClient(), daemon: &Daemon{
+	daemon := &Daemon{
 		Root: o.Root, Host: o.Host, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("machine-config-daemon"), RuntimeUnit: o.RuntimeUnit,
-	}}
+	}
 	own := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == o.Node })
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("machine-config-daemon").
 		For(&corev1.Node{}, builder.WithPredicates(own, predicate.AnnotationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		Complete(r)
+		Complete(reconcileNode(mgr.GetClient(), daemon))
 	if err != nil {
 		return fmt.Errorf("setting up machine-config-daemon: %w", err)
 	}
@@ -55,21 +59,18 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-type reconciler struct {
-	client client.Client
-	daemon *Daemon
-}
-
-// Reconcile calls Sync for the daemon's node.
-func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	node := &corev1.Node{}
-	if err := r.client.Get(ctx, req.NamespacedName, node); err != nil {
-		if apierrors.IsNotFound(err) {
-			return ctrl.Result{}, nil // It joins later.
+// reconcileNode returns the controller that calls Sync for the daemon's node.
+func reconcileNode(c client.Reader, daemon *Daemon) reconcile.Func {
+	return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+		node := &corev1.Node{}
+		err := c.Get(ctx, key, node)
+		switch {
+		case apierrors.IsNotFound(err):
+			return 0, nil // It joins later.
+		case err != nil:
+			return 0, fmt.Errorf("reading node %q: %w", key.Name, err)
 		}
-		return ctrl.Result{}, fmt.Errorf("reading node %q: %w", req.Name, err)
-	}
 
-	after, err := r.daemon.Sync(ctx, node)
-	return ctrl.Result{RequeueAfter: after}, err
+		return daemon.Sync(ctx, node)
+	}
 }
