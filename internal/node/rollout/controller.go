@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,8 +36,6 @@ const (
 	DefaultSettle = 5 * time.Second
 	// nodeChangeDelay is how long changes of nodes are collected, because many nodes change at the same time.
 	nodeChangeDelay = 50 * time.Millisecond
-	// conflictRetryInterval is enough time for the cache to receive a concurrent write.
-	conflictRetryInterval = 100 * time.Millisecond
 )
 
 // Options configure the controller.
@@ -70,7 +69,7 @@ type reconciler struct {
 	// targeted holds the nodes that were targeted, until the cache has received that.
 	targeted targetedNodes
 	// contested holds the nodes that were reported as contested.
-	contested map[string]string
+	contested contestedNodes
 }
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
@@ -92,7 +91,7 @@ func Setup(mgr ctrl.Manager, o Options) (rendered func(pool string) string, err 
 
 	r := &reconciler{
 		Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("machine-config-controller"),
-		rendered: renderCache{pools: map[string]*poolSources{}}, targeted: targetedNodes{}, contested: map[string]string{},
+		rendered: renderCache{pools: map[string]*poolSources{}}, targeted: targetedNodes{}, contested: contestedNodes{},
 	}
 	all := handler.Funcs{
 		CreateFunc:  func(ctx context.Context, _ event.CreateEvent, q queue) { r.enqueueAllPools(ctx, q) },
@@ -109,7 +108,7 @@ func Setup(mgr ctrl.Manager, o Options) (rendered func(pool string) string, err 
 		WatchesRawSource(kindSource(mgr, &mcfgv1.MachineConfigPool{}, &handler.EnqueueRequestForObject{}, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(kindSource(mgr, &mcfgv1.MachineConfig{}, all)).
 		WatchesRawSource(kindSource(mgr, &corev1.Node{}, all, nodeDecisionChanges)).
-		Complete(r)
+		Complete(r.newObjectReconciler())
 	if err != nil {
 		return nil, fmt.Errorf("setting up the controller of MachineConfigPools: %w", err)
 	}
@@ -132,49 +131,34 @@ func (r *reconciler) enqueueAllPools(ctx context.Context, q queue) {
 	}
 }
 
-// Reconcile renders the configuration of a pool, updates its nodes and reports their progress.
-func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	a := &attempt{reconciler: r}
-	lifecycle := reconcile.Lifecycle[*mcfgv1.MachineConfigPool]{
+// newObjectReconciler returns the reconciler of a pool.
+func (r *reconciler) newObjectReconciler() *reconcile.ObjectReconciler[*mcfgv1.MachineConfigPool, *facts, *decision] {
+	return &reconcile.ObjectReconciler[*mcfgv1.MachineConfigPool, *facts, *decision]{
 		Client:      r.client,
 		New:         func() *mcfgv1.MachineConfigPool { return &mcfgv1.MachineConfigPool{} },
-		Steps:       []reconcile.Step[*mcfgv1.MachineConfigPool]{a.assignNodes, a.renderConfig, a.targetNodes},
-		Summarize:   a.summarizeStatus,
-		ResyncAfter: func(*mcfgv1.MachineConfigPool) time.Duration { return a.requeueAfter },
+		Gather:      r.gatherFacts,
+		Decide:      func(pool *mcfgv1.MachineConfigPool, f *facts) *decision { return decideRendering(pool, f, r.Settle) },
+		Execute:     r.executeDecision,
+		Report:      r.reportStatus,
+		ResyncAfter: func(_ *mcfgv1.MachineConfigPool, _ *facts, d *decision) time.Duration { return d.requeueAfter },
+		Events:      r.events,
 	}
-
-	return lifecycle.Reconcile(ctx, req)
 }
 
-// attempt is one reconciliation of a pool.
-type attempt struct {
-	*reconciler
-
-	// nodes are the nodes of the pool, including what the cache has not received yet.
-	nodes []*corev1.Node
-	// allNodes is the number of nodes of the cluster.
-	allNodes int
-	// selectorError is why the nodes are not known.
-	selectorError error
-	// renderError is why the configuration could not be rendered.
-	renderError error
-	// requeueAfter is when to reconcile again; zero for when something changes.
-	requeueAfter time.Duration
-}
-
-// assignNodes finds the nodes of the pool.
-func (a *attempt) assignNodes(ctx context.Context, pool *mcfgv1.MachineConfigPool) error {
+// gatherFacts reads the nodes of a pool and the MachineConfigs that it selects.
+func (r *reconciler) gatherFacts(ctx context.Context, pool *mcfgv1.MachineConfigPool) (*facts, error) {
+	f := &facts{now: r.Clock.Now()}
 	var nodes corev1.NodeList
 	var list mcfgv1.MachineConfigPoolList
-	err := errors.Join(a.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy), a.client.List(ctx, &list, client.UnsafeDisableDeepCopy))
+	err := errors.Join(r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy), r.client.List(ctx, &list, client.UnsafeDisableDeepCopy))
 	if err != nil {
-		return fmt.Errorf("listing nodes and pools: %w", err)
+		return f, fmt.Errorf("listing nodes and pools: %w", err)
 	}
 
-	a.allNodes = len(nodes.Items)
+	f.allNodes = len(nodes.Items)
 	seen := make([]*corev1.Node, 0, len(nodes.Items))
 	for i := range nodes.Items {
-		seen = append(seen, a.targeted.withPendingTarget(&nodes.Items[i]))
+		seen = append(seen, r.targeted.withPendingTarget(&nodes.Items[i]))
 	}
 
 	all := make([]*mcfgv1.MachineConfigPool, 0, len(list.Items))
@@ -183,43 +167,76 @@ func (a *attempt) assignNodes(ctx context.Context, pool *mcfgv1.MachineConfigPoo
 	}
 
 	membership := pools.Assign(all, seen)
-	if err := membership.Invalid[pool.Name]; err != nil {
-		a.selectorError = err
-		return reconcile.Stop("", err)
+	if f.selectorError = membership.Invalid[pool.Name]; f.selectorError != nil {
+		return f, nil
 	}
 
-	a.nodes = membership.Nodes[pool.Name]
-	a.reportContested(membership.Contested)
-	return nil
+	f.nodes = membership.Nodes[pool.Name]
+	f.contested = membership.Contested
+	f.configs, f.configsError = r.listSelectedConfigs(ctx, pool)
+	f.known = r.rendered.sourcesOf(pool.Name)
+	return f, nil
 }
 
-// reportContested records an event, once, for each node that several custom pools select.
-func (a *attempt) reportContested(contested []pools.Contested) {
-	now := map[string]string{}
-	for _, c := range contested {
-		text := c.Error()
-		now[c.Node.Name] = text
-		if a.contested[c.Node.Name] != text {
-			a.events.Eventf(c.Node, nil, corev1.EventTypeWarning, "MultipleCustomPools", "Assign", "%s", text)
+// executeDecision renders the configuration of the pool if that is due, sets it in the spec, and assigns it to nodes. A
+// configuration that cannot be rendered is an outcome that the status reports: nodes go on to the previous one.
+func (r *reconciler) executeDecision(ctx context.Context, pool *mcfgv1.MachineConfigPool, f *facts, d *decision) error {
+	if f.selectorError != nil {
+		return reconcile.Stop("", f.selectorError)
+	}
+
+	d.events = append(d.events, r.contested.recordContested(f.contested)...)
+	if d.renderError == nil {
+		if err := r.ensureConfiguration(ctx, pool, f, d); err != nil {
+			return err
 		}
 	}
 
-	a.contested = now
+	return r.targetNodes(ctx, pool, f, d)
 }
 
-func (a *attempt) summarizeStatus(pool *mcfgv1.MachineConfigPool, err error) {
-	now := metav1.NewTime(a.Clock.Now()).Rfc3339Copy()
-	if a.selectorError != nil {
-		pool.Status = pools.Unreadable(pool, a.selectorError, now)
-		return
+// reportStatus returns the status of a pool with the outcome of a pass.
+func (r *reconciler) reportStatus(pool *mcfgv1.MachineConfigPool, f *facts, d *decision, err error) []reconcile.Event {
+	now := metav1.NewTime(f.now).Rfc3339Copy()
+	if f.selectorError != nil {
+		pool.Status = pools.Unreadable(pool, f.selectorError, now)
+		return nil
 	}
-	if a.nodes == nil && err != nil {
-		return // Nothing is known.
+	if d == nil {
+		return nil // Nothing is known.
+	}
+	if f.nodes == nil && err != nil {
+		return d.events
 	}
 
 	was := pool.Status.Configuration.Name
-	pool.Status = pools.Status(pool, a.nodes, a.renderError, now)
+	pool.Status = pools.Status(pool, f.nodes, d.renderError, now)
 	if is := pool.Status.Configuration.Name; is != was {
-		a.events.Eventf(pool, nil, corev1.EventTypeNormal, "Completed", "Update", "Pool %s has completed update to MachineConfig: %s", pool.Name, is)
+		return append(d.events, reconcile.Event{
+			Reason: "Completed", Action: "Update", Note: fmt.Sprintf("Pool %s has completed update to MachineConfig: %s", pool.Name, is),
+		})
 	}
+
+	return d.events
+}
+
+// contestedNodes are the nodes that were reported as contested, and what was reported.
+type contestedNodes map[string]string
+
+// recordContested records the nodes that several custom pools select, and returns the events of those that were not
+// reported yet.
+func (c contestedNodes) recordContested(contested []pools.Contested) []reconcile.Event {
+	var list []reconcile.Event
+	now := map[string]string{}
+	for _, node := range contested {
+		text := node.Error()
+		now[node.Node.Name] = text
+		if c[node.Node.Name] != text {
+			list = append(list, reconcile.Event{Regarding: node.Node, Warning: true, Reason: "MultipleCustomPools", Action: "Assign", Note: text})
+		}
+	}
+
+	clear(c)
+	maps.Copy(c, now)
+	return list
 }

@@ -18,7 +18,11 @@ import (
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/config"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
+
+// lostConfigRetryInterval is when a configuration that was deleted is rendered again.
+const lostConfigRetryInterval = 100 * time.Millisecond
 
 // renderCache is what is known of the MachineConfigs of each pool, by its name.
 type renderCache struct {
@@ -57,55 +61,43 @@ func (m *renderCache) setSources(pool string, s poolSources) {
 // renderedName returns the configuration that was rendered for a pool, empty for none.
 func (m *renderCache) renderedName(pool string) string { return m.sourcesOf(pool).name }
 
-// renderConfig renders the configuration of the pool and sets it in the spec. When rendering fails, the pool keeps the
-// previous configuration.
-func (a *attempt) renderConfig(ctx context.Context, pool *mcfgv1.MachineConfigPool) error {
-	configs, err := a.listSelectedConfigs(ctx, pool)
-	if a.renderError = err; a.renderError != nil {
-		return nil //nolint:nilerr // a condition reports it, and nodes go on to the last configuration
+// ensureConfiguration renders the configuration of the pool if that is due, and sets it in the spec. When rendering
+// fails, the pool keeps the previous configuration.
+func (r *reconciler) ensureConfiguration(ctx context.Context, pool *mcfgv1.MachineConfigPool, f *facts, d *decision) error {
+	if d.sources.versions != f.known.versions {
+		r.rendered.setSources(pool.Name, d.sources)
 	}
 
-	known, now := a.rendered.sourcesOf(pool.Name), a.Clock.Now()
-	if versions := sourceVersions(pool, configs); known.versions != versions {
-		known = poolSources{versions: versions, since: now}
-		a.rendered.setSources(pool.Name, known)
-	}
-
-	if known.name == "" && known.err == nil {
-		if left := a.Settle - now.Sub(known.since); left > 0 {
-			a.requeueAfter = left
-			return nil
+	if d.render {
+		d.sources.name, d.sources.err = r.createRenderedConfig(ctx, pool, f, d)
+		d.renderError = d.sources.err
+		if d.renderError != nil && !isContentError(d.renderError) {
+			return d.renderError // It is retried.
 		}
 
-		known.name, known.err = a.createRenderedConfig(ctx, pool, configs)
-		if known.err != nil && !isContentError(known.err) {
-			a.renderError = known.err
-			return known.err // It is retried.
-		}
-
-		a.rendered.setSources(pool.Name, known)
+		r.rendered.setSources(pool.Name, d.sources)
 		select {
-		case a.News <- event.GenericEvent{Object: pool}:
+		case r.News <- event.GenericEvent{Object: pool}:
 		default:
 		}
 	}
 
-	if a.renderError = known.err; a.renderError != nil {
-		return nil //nolint:nilerr // the same
+	if d.renderError != nil || d.sources.name == "" {
+		return nil //nolint:nilerr // a condition reports it, and nodes go on to the last configuration
 	}
 
-	return a.setPoolConfiguration(ctx, pool, known.name, configs)
+	return r.setPoolConfiguration(ctx, pool, f, d)
 }
 
 // listSelectedConfigs returns the MachineConfigs that the pool selects, in merge order.
-func (a *attempt) listSelectedConfigs(ctx context.Context, pool *mcfgv1.MachineConfigPool) ([]*mcfgv1.MachineConfig, error) {
+func (r *reconciler) listSelectedConfigs(ctx context.Context, pool *mcfgv1.MachineConfigPool) ([]*mcfgv1.MachineConfig, error) {
 	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
 	if err != nil {
 		return nil, fmt.Errorf("spec.machineConfigSelector: %w", err)
 	}
 
 	var list mcfgv1.MachineConfigList
-	if err := a.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineConfigs: %w", err)
 	}
 
@@ -145,47 +137,49 @@ func isContentError(err error) bool {
 }
 
 // createRenderedConfig renders the configuration of the pool, and creates it unless it exists.
-func (a *attempt) createRenderedConfig(ctx context.Context, pool *mcfgv1.MachineConfigPool, configs []*mcfgv1.MachineConfig) (string, error) {
+func (r *reconciler) createRenderedConfig(ctx context.Context, pool *mcfgv1.MachineConfigPool, f *facts, d *decision) (string, error) {
 	if s := pool.Spec.MachineConfigSelector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		a.events.Eventf(pool, nil, corev1.EventTypeWarning, "SelectingAll", "Render", "This pool is selecting all MachineConfigs: its spec.machineConfigSelector is empty")
+		d.events = append(d.events, reconcile.Event{
+			Warning: true, Reason: "SelectingAll", Action: "Render", Note: "This pool is selecting all MachineConfigs: its spec.machineConfigSelector is empty",
+		})
 	}
 
-	rendered, err := config.Render(pool.Name, a.Release, configs)
+	rendered, err := config.Render(pool.Name, r.Release, f.configs)
 	if err != nil {
 		return "", contentError{err}
 	}
 
 	object := &mcfgv1.MachineConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: rendered.Name, Annotations: map[string]string{
-			mcfgv1.AnnotationGeneratedBy: a.Program, mcfgv1.AnnotationReleaseVersion: a.ReleaseVersion,
+			mcfgv1.AnnotationGeneratedBy: r.Program, mcfgv1.AnnotationReleaseVersion: r.ReleaseVersion,
 		}},
 		Spec: rendered.Spec,
 	}
 	if rendered.OSImageOverridden {
 		object.Annotations[mcfgv1.AnnotationOSImageOverridden] = "true"
 	}
-	if err := controllerutil.SetControllerReference(pool, object, a.client.Scheme()); err != nil {
+	if err := controllerutil.SetControllerReference(pool, object, r.client.Scheme()); err != nil {
 		return "", fmt.Errorf("making MachineConfig %q: %w", rendered.Name, err)
 	}
 
-	err = a.client.Create(ctx, object)
+	err = r.client.Create(ctx, object)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return rendered.Name, a.checkExisting(ctx, rendered.Name)
+		return rendered.Name, r.checkExisting(ctx, rendered.Name)
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
 		return "", contentError{fmt.Errorf("creating MachineConfig %q: %w", rendered.Name, err)}
 	case err != nil:
 		return "", fmt.Errorf("creating MachineConfig %q: %w", rendered.Name, err)
 	}
 
-	a.events.Eventf(pool, nil, corev1.EventTypeNormal, "RenderedConfigGenerated", "Render", "%s successfully generated", rendered.Name)
+	d.events = append(d.events, reconcile.Event{Reason: "RenderedConfigGenerated", Action: "Render", Note: rendered.Name + " successfully generated"})
 	return rendered.Name, nil
 }
 
 // checkExisting verifies that an existing rendered configuration has the content that its name states.
-func (a *attempt) checkExisting(ctx context.Context, name string) error {
+func (r *reconciler) checkExisting(ctx context.Context, name string) error {
 	var existing mcfgv1.MachineConfig
-	if err := a.client.Get(ctx, client.ObjectKey{Name: name}, &existing); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &existing); err != nil {
 		return fmt.Errorf("reading MachineConfig %q: %w", name, err)
 	}
 	if err := config.CheckName(&existing); err != nil {
@@ -195,17 +189,18 @@ func (a *attempt) checkExisting(ctx context.Context, name string) error {
 }
 
 // setPoolConfiguration sets the configuration in the spec of the pool.
-func (a *attempt) setPoolConfiguration(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string, configs []*mcfgv1.MachineConfig) error {
+func (r *reconciler) setPoolConfiguration(ctx context.Context, pool *mcfgv1.MachineConfigPool, f *facts, d *decision) error {
+	name := d.sources.name
 	var existing mcfgv1.MachineConfig
-	err := a.client.Get(ctx, client.ObjectKey{Name: name}, &existing)
+	err := r.client.Get(ctx, client.ObjectKey{Name: name}, &existing)
 	if apierrors.IsNotFound(err) {
 		// The cache may not have seen it yet.
-		err = a.reader.Get(ctx, client.ObjectKey{Name: name}, &existing)
+		err = r.reader.Get(ctx, client.ObjectKey{Name: name}, &existing)
 	}
 
 	if apierrors.IsNotFound(err) {
-		a.rendered.setSources(pool.Name, poolSources{})
-		a.requeueAfter = conflictRetryInterval
+		r.rendered.setSources(pool.Name, poolSources{})
+		d.requeueAfter = lostConfigRetryInterval
 		return nil // It was deleted: render it again.
 	}
 
@@ -214,7 +209,7 @@ func (a *attempt) setPoolConfiguration(ctx context.Context, pool *mcfgv1.Machine
 	}
 
 	wanted := mcfgv1.MachineConfigPoolConfiguration{ObjectReference: configReference(name)}
-	for _, c := range configs {
+	for _, c := range f.configs {
 		wanted.Source = append(wanted.Source, configReference(c.Name))
 	}
 
@@ -224,7 +219,7 @@ func (a *attempt) setPoolConfiguration(ctx context.Context, pool *mcfgv1.Machine
 
 	before := pool.DeepCopy()
 	pool.Spec.Configuration = wanted
-	if err := a.client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		pool.Spec.Configuration = before.Spec.Configuration
 		return fmt.Errorf("naming the configuration of pool %q: %w", pool.Name, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // targetedNodes are nodes that were told, by their names, until the cache shows it: a choice that did not
@@ -46,103 +47,121 @@ func annotateDesiredConfig(node *corev1.Node, desired string) {
 }
 
 // targetNodes assigns the configuration of the pool to as many nodes as maxUnavailable allows.
-func (a *attempt) targetNodes(ctx context.Context, pool *mcfgv1.MachineConfigPool) error {
-	choice, err := pools.Choose(pool, a.nodes, a.Self)
+func (r *reconciler) targetNodes(ctx context.Context, pool *mcfgv1.MachineConfigPool, f *facts, d *decision) error {
+	choice, err := pools.Choose(pool, f.nodes, r.Self)
 	if err != nil {
-		a.renderError = errors.Join(a.renderError, err)
+		d.renderError = errors.Join(d.renderError, err)
 		return nil
 	}
 	if choice.Deferred != nil {
-		a.events.Eventf(pool, nil, corev1.EventTypeNormal, "DeferringOperatorNodeUpdate", "Target", "Deferring update of machine config operator node %s", choice.Deferred.Name)
+		d.events = append(d.events, reconcile.Event{
+			Reason: "DeferringOperatorNodeUpdate", Action: "Target", Note: "Deferring update of machine config operator node " + choice.Deferred.Name,
+		})
 	}
 
 	var failed []error
 	var done []string
 	for _, node := range choice.Targets {
-		if err := a.setDesiredConfig(ctx, node, pool.Spec.Configuration.Name); err != nil {
+		err := r.setDesiredConfig(ctx, node, pool.Spec.Configuration.Name, f)
+		switch {
+		case err == nil:
+			done = append(done, node.Name)
+		case !apierrors.IsNotFound(err): // The deletion of a node enqueues the pool.
 			failed = append(failed, err)
-			continue
 		}
-		done = append(done, node.Name)
 	}
 
-	switch len(done) {
-	case 0:
-	case 1:
-		a.events.Eventf(pool, nil, corev1.EventTypeNormal, "SetDesiredConfig", "Target", "Targeted node %s to MachineConfig: %s", done[0], pool.Spec.Configuration.Name)
-	default:
-		a.events.Eventf(pool, nil, corev1.EventTypeNormal, "SetDesiredConfig", "Target", "Set target for %d nodes to MachineConfig: %s", len(done), pool.Spec.Configuration.Name)
-	}
-
-	outdated := map[string]bool{}
-	for _, node := range choice.Outdated {
-		outdated[node.Name] = true
-	}
-
-	for _, node := range a.nodes {
-		if outdated[node.Name] != isTainted(node) && !slices.Contains(choice.Targets, node) {
-			failed = append(failed, a.updateTaint(ctx, node, outdated[node.Name]))
-		}
+	d.events = append(d.events, targetEvents(done, pool.Spec.Configuration.Name)...)
+	for _, change := range changeTaints(f.nodes, choice) {
+		failed = append(failed, client.IgnoreNotFound(r.updateTaint(ctx, change)))
 	}
 
 	return errors.Join(failed...)
 }
 
+// targetEvents returns the event for nodes that were assigned a configuration.
+func targetEvents(nodes []string, config string) []reconcile.Event {
+	note := fmt.Sprintf("Set target for %d nodes to MachineConfig: %s", len(nodes), config)
+	switch len(nodes) {
+	case 0:
+		return nil
+	case 1:
+		note = fmt.Sprintf("Targeted node %s to MachineConfig: %s", nodes[0], config)
+	}
+	return []reconcile.Event{{Reason: "SetDesiredConfig", Action: "Target", Note: note}}
+}
+
 // setDesiredConfig assigns a configuration to a node.
-func (a *attempt) setDesiredConfig(ctx context.Context, node *corev1.Node, desired string) error {
+func (r *reconciler) setDesiredConfig(ctx context.Context, node *corev1.Node, desired string, f *facts) error {
 	changed := node.DeepCopy()
 	annotateDesiredConfig(changed, desired)
 	topology := mcfgv1.TopologyHighlyAvailable
-	if a.allNodes == 1 {
+	if f.allNodes == 1 {
 		topology = mcfgv1.TopologySingleReplica
 	}
 
 	changed.Annotations[mcfgv1.AnnotationTopology] = topology
 	changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, isUpdateTaint)
-	written, err := a.patchNode(ctx, node, changed)
-	if err != nil || !written {
+	if err := r.patchNode(ctx, node, changed); err != nil {
 		return err
 	}
 
-	a.targeted[node.Name] = targetedNode{version: node.ResourceVersion, desired: desired}
+	r.targeted[node.Name] = targetedNode{version: node.ResourceVersion, desired: desired}
 	// The next choice counts this node.
-	for i := range a.nodes {
-		if a.nodes[i].Name == node.Name {
-			a.nodes[i] = changed
+	for i := range f.nodes {
+		if f.nodes[i].Name == node.Name {
+			f.nodes[i] = changed
 		}
 	}
 
 	return nil
 }
 
+// taintChange is a node whose taint must be added or removed.
+type taintChange struct {
+	node     *corev1.Node
+	outdated bool
+}
+
+// changeTaints returns the nodes whose taint does not tell whether their update has begun.
+func changeTaints(nodes []*corev1.Node, choice *pools.Choice) []taintChange {
+	outdated := map[string]bool{}
+	for _, node := range choice.Outdated {
+		outdated[node.Name] = true
+	}
+
+	var changes []taintChange
+	for _, node := range nodes {
+		isTarget := slices.ContainsFunc(choice.Targets, func(target *corev1.Node) bool { return target.Name == node.Name })
+		if outdated[node.Name] != isTainted(node) && !isTarget {
+			changes = append(changes, taintChange{node: node, outdated: outdated[node.Name]})
+		}
+	}
+
+	return changes
+}
+
 // updateTaint adds or removes the taint of nodes whose update has not begun.
-func (a *attempt) updateTaint(ctx context.Context, node *corev1.Node, outdated bool) error {
-	if _, waits := a.targeted[node.Name]; waits {
+func (r *reconciler) updateTaint(ctx context.Context, change taintChange) error {
+	if _, waits := r.targeted[change.node.Name]; waits {
 		return nil // The cache is behind.
 	}
 
-	changed := node.DeepCopy()
+	changed := change.node.DeepCopy()
 	changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, isUpdateTaint)
-	if outdated {
+	if change.outdated {
 		changed.Spec.Taints = append(changed.Spec.Taints, corev1.Taint{Key: mcfgv1.TaintUpdateInProgress, Effect: corev1.TaintEffectPreferNoSchedule})
 	}
 
-	_, err := a.patchNode(ctx, node, changed)
-	return err
+	return r.patchNode(ctx, change.node, changed)
 }
 
-// patchNode patches a node. After a conflict it returns false, and the pool is reconciled again.
-func (a *attempt) patchNode(ctx context.Context, node, changed *corev1.Node) (bool, error) {
-	err := a.client.Patch(ctx, changed, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{}))
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		a.requeueAfter = conflictRetryInterval
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("changing node %q: %w", node.Name, err)
+// patchNode patches a node, with its resource version as precondition.
+func (r *reconciler) patchNode(ctx context.Context, node, changed *corev1.Node) error {
+	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("changing node %q: %w", node.Name, err)
 	}
-
-	return true, nil
+	return nil
 }
 
 func isUpdateTaint(t corev1.Taint) bool { return t.Key == mcfgv1.TaintUpdateInProgress }
