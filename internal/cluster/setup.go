@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +31,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/version"
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
@@ -141,8 +141,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return version.Setup(mgr, version.Options{
 		Own:    version.Own{Image: o.ReleaseImage, Files: o.Payload},
 		Worker: applier, Updates: watcher, Acceptor: acceptor, Trust: trust.New(direct, mgr.GetAPIReader()),
-		UpdateService: o.UpdateService, AlwaysEnable: o.AlwaysEnable, AutoUpdate: o.AutoUpdate, Profile: o.Profile, ExcludeIdentifier: o.ExcludeIdentifier,
-		Architecture: runtime.GOARCH, OnAccepted: created.record,
+		Settings: version.Settings{
+			UpdateService: o.UpdateService, AlwaysEnable: o.AlwaysEnable, AutoUpdate: o.AutoUpdate, Profile: o.Profile, ExcludeIdentifier: o.ExcludeIdentifier,
+			Architecture: runtime.GOARCH,
+		},
+		OnAccepted: created.record,
 	}, version.Notifications{Worker: applier.Changed(), Updates: watcher.Changed(), Acceptor: acceptor.Changed()})
 }
 
@@ -211,29 +214,17 @@ func (r payloadRetriever) Retrieve(ctx context.Context, target configv1.Release)
 	return r.next.Retrieve(ctx, target)
 }
 
-// maxEventNoteBytes is the maximum length of an event's note.
-const maxEventNoteBytes = 1000
-
 // newEventFunc returns a function that writes events about the ClusterVersion. Events about
 // different releases have different field paths, so that they are not aggregated.
 func newEventFunc(mgr ctrl.Manager, namespace string) func(target configv1.Release, reason string, warning bool, message string) {
 	recorder := mgr.GetEventRecorder(Name)
 	log := mgr.GetLogger().WithName(Name)
 	return func(target configv1.Release, reason string, warning bool, message string) {
-		kind := corev1.EventTypeNormal
-		if warning {
-			kind = corev1.EventTypeWarning
-		}
-
 		log.Info("Release acceptance", "step", reason, "message", message)
-		if len(message) > maxEventNoteBytes {
-			message = strings.ToValidUTF8(message[:maxEventNoteBytes], "") + "…"
-		}
-
 		regarding := &corev1.ObjectReference{
 			APIVersion: configv1.GroupVersion.String(), Kind: configv1.ClusterVersionKind, Name: configv1.ClusterVersionName, Namespace: namespace,
 			FieldPath: "spec.desiredUpdate{" + target.Image + "}",
 		}
-		recorder.Eventf(regarding, nil, kind, reason, "Accept", "%s", message)
+		reconcile.Record(recorder, regarding, reconcile.Event{Warning: warning, Reason: reason, Action: "Accept", Note: message})
 	}
 }

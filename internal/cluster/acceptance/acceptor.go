@@ -89,10 +89,14 @@ func (a *Acceptor) RetryNow() {
 	}
 }
 
-// Cancel removes the request and cancels its attempt.
+// Cancel removes the request, if there is one, and cancels its attempt.
 func (a *Acceptor) Cancel() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.request == nil {
+		return
+	}
+
 	a.cancelAcceptance()
 	a.request = nil
 	a.state = State{}

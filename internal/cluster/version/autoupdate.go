@@ -43,23 +43,33 @@ func nextAutomaticUpdate(cv *configv1.ClusterVersion) (configv1.Release, bool) {
 	return slices.MaxFunc(higher, func(a, b configv1.Release) int { return versionOf(a).Compare(versionOf(b)) }), true
 }
 
-// requestNextUpdate sets spec.desiredUpdate to the next update if automatic updates are enabled.
-func (c *Controller) requestNextUpdate(ctx context.Context, cv *configv1.ClusterVersion) error {
+// automaticUpdate returns the request for the next update of a cluster with automatic updates; nil
+// if there is none. It keeps the risks that the spec accepts.
+func automaticUpdate(cv *configv1.ClusterVersion) *configv1.Update {
 	next, ok := nextAutomaticUpdate(cv)
-	if !c.AutoUpdate || !ok {
+	if !ok {
 		return nil
 	}
 
-	before := cv.DeepCopy()
-	asks := cv.DeepCopy()
-	asks.Spec.DesiredUpdate = &configv1.Update{Version: next.Version, Image: next.Image}
+	update := &configv1.Update{Version: next.Version, Image: next.Image}
 	if cv.Spec.DesiredUpdate != nil {
-		asks.Spec.DesiredUpdate.AcceptRisks = cv.Spec.DesiredUpdate.AcceptRisks
+		update.AcceptRisks = cv.Spec.DesiredUpdate.AcceptRisks
 	}
-	if err := c.client.Patch(ctx, asks, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("requesting the update to %s: %w", next.Version, err)
+	return update
+}
+
+// requestNextUpdate sets spec.desiredUpdate to the update that was decided on.
+func (c *Controller) requestNextUpdate(ctx context.Context, d *decision) error {
+	if d.nextUpdate == nil {
+		return nil
 	}
 
-	log.FromContext(ctx).Info("Requested the next update automatically", "version", next.Version, "image", next.Image)
+	changed := d.after.DeepCopy()
+	changed.Spec.DesiredUpdate = d.nextUpdate
+	if err := c.client.Patch(ctx, changed, client.MergeFrom(d.after)); err != nil {
+		return fmt.Errorf("requesting the update to %s: %w", d.nextUpdate.Version, err)
+	}
+
+	log.FromContext(ctx).Info("Requested the next update automatically", "version", d.nextUpdate.Version, "image", d.nextUpdate.Image)
 	return nil
 }

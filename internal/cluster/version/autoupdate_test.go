@@ -53,17 +53,12 @@ func TestRequestNextUpdate(t *testing.T) {
 	after := withMinimalStatus(cv)
 	after.Status.History[0].State, after.Status.History[0].CompletionTime = configv1.CompletedUpdate, &start
 	after.Status.AvailableUpdates = []configv1.Release{{Version: "1.0.1", Image: "b"}}
-	if err := controller.requestNextUpdate(t.Context(), after); err != nil || after.Spec.DesiredUpdate != nil {
-		t.Fatalf("it asks though it is not to: %v", err)
-	}
-
-	controller.AutoUpdate = true
-	if err := controller.requestNextUpdate(t.Context(), after); err != nil {
+	if err := controller.requestNextUpdate(t.Context(), &decision{after: after, nextUpdate: automaticUpdate(after)}); err != nil {
 		t.Fatal(err)
 	}
 
 	live := &configv1.ClusterVersion{}
-	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
+	if err := controller.statuses.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
 		t.Fatal(err)
 	}
 	if wanted := live.Spec.DesiredUpdate; wanted == nil || wanted.Image != "b" || wanted.Version != "1.0.1" {

@@ -42,6 +42,11 @@ type conditionSet struct {
 	now metav1.Time
 }
 
+// newConditionSet returns the conditions of a ClusterVersion, to be modified at a time.
+func newConditionSet(cv *configv1.ClusterVersion, now time.Time) *conditionSet {
+	return &conditionSet{all: cv.DeepCopy().Status.Conditions, now: metav1.NewTime(now).Rfc3339Copy()}
+}
+
 // set adds or replaces a condition. Its transition time changes only with its status.
 func (c *conditionSet) set(kind string, status metav1.ConditionStatus, reason, message string) {
 	next := condition{Type: kind, Status: status, LastTransitionTime: c.now, Reason: reason, Message: message}
@@ -90,6 +95,16 @@ func (c *conditionSet) setInvalidSpec(specErrs field.ErrorList) {
 		return
 	}
 	c.set(configv1.ClusterVersionInvalid, metav1.ConditionTrue, reasonInvalid, invalidSpecMessage(specErrs))
+}
+
+// setNoProgress sets the conditions about the progress of the worker before it has any work.
+// Existing conditions are kept.
+func (c *conditionSet) setNoProgress() {
+	for _, kind := range []string{configv1.OperatorAvailable, configv1.ClusterVersionFailing, configv1.OperatorProgressing} {
+		if _, ok := c.get(kind); !ok {
+			c.set(kind, metav1.ConditionFalse, "", "")
+		}
+	}
 }
 
 // setProgress sets the conditions about the progress of the worker.

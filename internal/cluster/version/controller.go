@@ -1,19 +1,18 @@
 // Package version reconciles the ClusterVersion. It determines the wanted release, has it
 // accepted, passes it to the worker that applies it, and reports the progress of the cluster.
 //
-// It applies no manifests itself. Decisions are made by functions that have no side effects.
+// A pass of the controller gathers facts, decides in a pure function, and executes the decision. It
+// applies no manifests itself.
 package version
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io/fs"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +22,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/acceptance"
 	"github.com/mainstay-dev/mainstay/internal/cluster/updates"
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
@@ -38,10 +38,6 @@ const (
 // ClusterVersion.
 const logAbsenceInterval = 5 * time.Minute
 
-// maxUnreportedFailures is the number of consecutive failed reconciliations after which the
-// ClusterVersion reports the error.
-const maxUnreportedFailures = 15
-
 // Own is the release that the operator belongs to.
 type Own struct {
 	// Image is the pull spec of the release. Empty means that it is not known.
@@ -54,6 +50,7 @@ type Own struct {
 
 // Worker applies releases.
 type Worker interface {
+	// Update passes work to the worker, which ignores the work that it was given last.
 	Update(worker.Work)
 	Status() worker.Status
 }
@@ -68,6 +65,7 @@ type Updates interface {
 type Acceptor interface {
 	SetRequest(acceptance.Request) acceptance.State
 	RetryNow()
+	// Cancel removes the request, if there is one.
 	Cancel()
 }
 
@@ -81,15 +79,8 @@ type Trust interface {
 	StoreSignatures(ctx context.Context) error
 }
 
-// Options are the dependencies and settings of a Controller.
-type Options struct {
-	// Own is the release that the operator belongs to.
-	Own Own
-	// Worker, Updates, Acceptor and Trust are the components that the controller coordinates.
-	Worker   Worker
-	Updates  Updates
-	Acceptor Acceptor
-	Trust    Trust
+// Settings determine decisions.
+type Settings struct {
 	// UpdateService takes precedence over spec.upstream. Empty means that spec.upstream is used.
 	UpdateService string
 	// AlwaysEnable are capabilities that are enabled in every cluster.
@@ -100,6 +91,19 @@ type Options struct {
 	Architecture string
 	// AutoUpdate makes the cluster request the highest available update automatically.
 	AutoUpdate bool
+}
+
+// Options are the dependencies and settings of a Controller.
+type Options struct {
+	Settings
+
+	// Own is the release that the operator belongs to.
+	Own Own
+	// Worker, Updates, Acceptor and Trust are the components that the controller coordinates.
+	Worker   Worker
+	Updates  Updates
+	Acceptor Acceptor
+	Trust    Trust
 	// OnAccepted is called with each release that is passed to the worker. It may be nil.
 	OnAccepted func(image string, created metav1.Time)
 	// Clock is the source of time. Nil means the real clock.
@@ -110,22 +114,23 @@ type Options struct {
 type Controller struct {
 	Options
 
-	// client reads ClusterVersion and ClusterOperators from a cache, and writes. gates reads the
-	// ConfigMaps of gates. reader reads from the API server.
 	client   client.Client
-	gates    client.Reader
-	reader   client.Reader
 	observer *platformObserver
+	risks    riskReader
+	statuses statusWriter
+	memory   memory
+}
 
-	own                  configv1.Release
-	applied              *appliedRelease
-	isAwaitingAcceptance bool
-	// lastWork is the work that was last passed to the worker.
-	lastWork *worker.Work
-	// implicitCapabilities are the capabilities that the applied release enabled implicitly.
-	implicitCapabilities []string
-	failures             int
-	// absenceLoggedAt is when the log last reported a missing ClusterVersion.
+// memory is what a pass can derive neither from the ClusterVersion nor from the components.
+type memory struct {
+	// releases are the release of the operator and the accepted one. The content of a release is
+	// not in the cluster, and reading it again costs a pull.
+	releases releases
+	// failures is the number of consecutive failed passes. They are counted here because a pass
+	// can fail to write the status.
+	failures int
+	// absenceLoggedAt is when the log last reported a missing ClusterVersion: there is no object
+	// that could tell.
 	absenceLoggedAt time.Time
 }
 
@@ -136,170 +141,147 @@ func New(c client.Client, gates, reader client.Reader, o Options) *Controller {
 		o.Clock = clock.RealClock{}
 	}
 
-	controller := &Controller{
-		Options: o, client: c, gates: gates, reader: reader, observer: &platformObserver{reader: reader, clock: o.Clock}, own: configv1.Release{Image: o.Own.Image},
+	return &Controller{
+		Options: o, client: c, observer: &platformObserver{reader: reader, clock: o.Clock},
+		risks:    riskReader{operators: c, gates: gates, server: reader},
+		statuses: statusWriter{client: c, reader: reader},
+		memory:   memory{releases: releases{own: ownRelease(o.Own, o.Architecture), isInImage: o.Own.Files != nil}},
 	}
-	if o.Own.Files == nil {
-		return controller
+}
+
+// ownRelease returns the release of the operator, as far as its files describe it.
+func ownRelease(own Own, architecture string) configv1.Release {
+	if own.Files == nil {
+		return configv1.Release{Image: own.Image}
 	}
 
 	// Acceptance validates the rest of the files later.
-	if data, err := fs.ReadFile(o.Own.Files, release.FileMetadata); err == nil {
-		if metadata, err := release.ParseMetadata(data); err == nil {
-			controller.own = acceptance.ReleaseOf(&release.Payload{Metadata: metadata}, o.Own.Image, o.Architecture)
-		}
+	data, err := fs.ReadFile(own.Files, release.FileMetadata)
+	if err != nil {
+		return configv1.Release{Image: own.Image}
 	}
 
-	return controller
+	metadata, err := release.ParseMetadata(data)
+	if err != nil {
+		return configv1.Release{Image: own.Image}
+	}
+
+	return acceptance.ReleaseOf(&release.Payload{Metadata: metadata}, own.Image, architecture)
 }
 
-// Reconcile syncs the ClusterVersion. It records an accepted release in the status before it
-// passes the release to the worker. An operator that restarts in between then starts with this
-// release.
+// Reconcile runs one pass over the ClusterVersion.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	controller := reconcile.KeyReconciler[*facts, *decision]{
+		Gather:      c.gatherFacts,
+		Decide:      func(f *facts) *decision { return decidePass(f, c.Settings) },
+		Execute:     c.executeDecision,
+		ResyncAfter: func(_ *facts, d *decision) time.Duration { return d.requeueAfter },
+	}
+
+	return controller.Reconcile(ctx, req)
+}
+
+// gatherFacts reads the ClusterVersion and what its status depends on. It asks the update service
+// for the updates of the cluster, and the acceptor for the wanted release. An error after the
+// ClusterVersion was read is a fact, because the status may have to report it.
+func (c *Controller) gatherFacts(ctx context.Context, key types.NamespacedName) (*facts, error) {
+	f := &facts{name: key.Name, now: metav1.NewTime(c.Clock.Now()), memory: c.memory}
 	cv := &configv1.ClusterVersion{}
-	err := c.client.Get(ctx, req.NamespacedName, cv)
-	if apierrors.IsNotFound(err) {
-		c.logMissingVersion(ctx, req.Name)
-		return ctrl.Result{RequeueAfter: logAbsenceInterval}, nil
-	}
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-
-	before := cv.DeepCopy()
-	synced, err := c.syncStatus(ctx, cv)
-	if err != nil {
-		return ctrl.Result{}, c.recordFailure(ctx, before, err)
-	}
-	if err := c.writeStatus(ctx, before, cv); err != nil {
-		return ctrl.Result{}, c.recordFailure(ctx, before, err)
+	err := c.client.Get(ctx, key, cv)
+	switch {
+	case apierrors.IsNotFound(err):
+		return f, nil
+	case err != nil:
+		return f, err
 	}
 
-	c.failures = 0
-	if synced.work != nil && !isSameWork(c.lastWork, synced.work) {
-		c.Worker.Update(*synced.work)
-		c.lastWork = synced.work
+	f.cv = cv
+	if f.platform, f.err = c.observer.readPlatform(ctx); f.err != nil {
+		return f, nil //nolint:nilerr // the error is a fact
 	}
 
-	if synced.verified {
+	if query, ok := updateQuery(f, c.Settings); ok {
+		valid, _ := validateSpec(cv)
+		c.Updates.Set(query, valid.Status.ConditionalUpdates)
+		f.updates = c.Updates.Result()
+	}
+
+	f.plan = planTarget(f)
+	if !f.plan.hasTarget {
+		return f, nil
+	}
+
+	if f.plan.needsAcceptance {
+		state := c.Acceptor.SetRequest(c.newAcceptanceRequest(f))
+		f.acceptance = &state
+	}
+
+	f.next = acceptRelease(f, c.Settings)
+	f.worker = c.Worker.Status()
+	f.risks, f.risksError = c.risks.findUpdateRisks(ctx, updateRisks(f), f.isAwaitingAcceptance())
+	return f, nil
+}
+
+// newAcceptanceRequest returns the request for the planned target. Signatures are verified with
+// what the applied release trusts.
+func (c *Controller) newAcceptanceRequest(f *facts) acceptance.Request {
+	request := acceptanceRequest(f, c.Settings)
+	known, valid := f.memory.releases, f.plan.valid
+	trusted := c.cluster(f.platform, known.currentRelease(valid.Status).Version)
+	request.Verifier = c.Trust.Verifier(known.appliedPayload(), trusted, valid.Spec.SignatureStores, f.platform.proxy, f.platform.caBundle)
+	return request
+}
+
+// executeDecision records an accepted release in the status before it passes the release to the
+// worker. An operator that restarts in between then starts with this release. A pass that cannot
+// write the status leaves no trace, and the next one decides the same again.
+func (c *Controller) executeDecision(ctx context.Context, f *facts, d *decision) error {
+	switch {
+	case f.cv == nil:
+		c.logMissingVersion(ctx, f, d)
+		return nil
+	case f.err != nil:
+		return c.recordFailure(ctx, f.cv, f.err)
+	}
+
+	if err := c.statuses.writeStatus(ctx, f.cv, d.after); err != nil {
+		return c.recordFailure(ctx, f.cv, err)
+	}
+
+	c.memory.failures = 0
+	c.memory.releases = d.releases
+	if d.accepted != nil && c.OnAccepted != nil {
+		c.OnAccepted(d.accepted.Release.Image, d.accepted.Payload.Images.Created)
+	}
+	if d.cancelAcceptance {
+		c.Acceptor.Cancel()
+	}
+	if d.work != nil {
+		c.Worker.Update(*d.work)
+	}
+
+	if d.accepted != nil && d.accepted.Verified {
 		if err := c.Trust.StoreSignatures(ctx); err != nil {
 			log.FromContext(ctx).Info("Failed to store the signatures of the release", "error", err.Error())
 		}
 	}
 
-	if err := c.requestNextUpdate(ctx, cv); err != nil {
-		return ctrl.Result{}, err
-	}
-	if c.isAwaitingAcceptance && mayAffectAcceptance(before, cv) {
-		c.Acceptor.RetryNow()
-	}
-	if !hasCompletedUpdate(before.Status.History) && hasCompletedUpdate(cv.Status.History) {
-		// Requests made during the installation are handled now.
-		return ctrl.Result{RequeueAfter: immediateRequeueInterval}, nil
-	}
-
-	return ctrl.Result{RequeueAfter: resyncInterval(cv)}, nil
-}
-
-// logMissingVersion logs that there is no ClusterVersion, and how to create one. It limits the rate,
-// because every watched change leads to a Reconcile.
-func (c *Controller) logMissingVersion(ctx context.Context, name string) {
-	now := c.Clock.Now()
-	if !c.absenceLoggedAt.IsZero() && now.Sub(c.absenceLoggedAt) < logAbsenceInterval {
-		return
-	}
-	c.absenceLoggedAt = now
-	log.FromContext(ctx).Info("There is no ClusterVersion, so no release is applied. Create one with 'mainstay cluster init'", "clusterVersion", name)
-}
-
-// isSameWork reports whether next equals the work that was last passed to the worker.
-func isSameWork(given, next *worker.Work) bool {
-	if given == nil || given.Payload != next.Payload {
-		return false
-	}
-	a, b := *given, *next
-	a.Payload, b.Payload = nil, nil
-	return equality.Semantic.DeepEqual(a, b)
-}
-
-// mayAffectAcceptance reports whether the spec or the Upgradeable condition changed, so that a
-// rejected release may be accepted now.
-func mayAffectAcceptance(before, after *configv1.ClusterVersion) bool {
-	was := conditionSet{all: before.Status.Conditions}
-	is := conditionSet{all: after.Status.Conditions}
-	a, _ := was.get(configv1.OperatorUpgradeable)
-	b, _ := is.get(configv1.OperatorUpgradeable)
-	return a.Status != b.Status || a.Message != b.Message || before.Generation != before.Status.ObservedGeneration
-}
-
-// resyncInterval returns the interval until the next reconciliation.
-func resyncInterval(cv *configv1.ClusterVersion) time.Duration {
-	c := conditionSet{all: cv.Status.Conditions}
-	progressing, _ := c.get(configv1.OperatorProgressing)
-	failing, _ := c.get(configv1.ClusterVersionFailing)
-	if progressing.Status == metav1.ConditionFalse && failing.Status == metav1.ConditionFalse {
-		return steadyResyncInterval
-	}
-	return progressingResyncInterval
-}
-
-// recordFailure counts a failed reconciliation and returns its error. After several consecutive
-// failures it also reports the error in the status.
-func (c *Controller) recordFailure(ctx context.Context, before *configv1.ClusterVersion, err error) error {
-	if apierrors.IsConflict(err) {
-		return err // The next reconciliation reads the changed object.
-	}
-	if c.failures++; c.failures < maxUnreportedFailures {
+	if err := c.requestNextUpdate(ctx, d); err != nil {
 		return err
 	}
-
-	after := before.DeepCopy()
-	conditions := c.newConditionSet(after)
-	conditions.setSyncFailed(err)
-	after.Status.Conditions = conditions.sorted()
-	if writing := c.writeStatus(ctx, before, after); writing != nil {
-		return fmt.Errorf("%w; reporting this in the status: %w", err, writing)
-	}
-
-	return err
-}
-
-func (c *Controller) newConditionSet(cv *configv1.ClusterVersion) *conditionSet {
-	return &conditionSet{all: cv.DeepCopy().Status.Conditions, now: metav1.NewTime(c.Clock.Now()).Rfc3339Copy()}
-}
-
-// writeStatus writes the status if it changed. No other client writes it, so after a conflict it
-// is written again to the latest object, unless that object was recreated.
-func (c *Controller) writeStatus(ctx context.Context, before, after *configv1.ClusterVersion) error {
-	if equality.Semantic.DeepEqual(before.Status, after.Status) {
-		return nil
-	}
-
-	err := c.client.Status().Update(ctx, after.DeepCopy())
-	if apierrors.IsConflict(err) {
-		err = c.retryStatusWrite(ctx, after)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the status of ClusterVersion %q: %w", after.Name, err)
+	if d.retryAcceptance {
+		c.Acceptor.RetryNow()
 	}
 
 	return nil
 }
 
-func (c *Controller) retryStatusWrite(ctx context.Context, after *configv1.ClusterVersion) error {
-	live := &configv1.ClusterVersion{}
-	if err := c.reader.Get(ctx, client.ObjectKeyFromObject(after), live); err != nil {
-		return err
+// logMissingVersion logs that there is no ClusterVersion, and how to create one. The rate is limited,
+// because every watched change leads to a pass.
+func (c *Controller) logMissingVersion(ctx context.Context, f *facts, d *decision) {
+	if !d.logAbsence {
+		return
 	}
-	if live.UID != after.UID {
-		return errRecreated
-	}
-
-	live.Status = after.Status
-	return c.client.Status().Update(ctx, live)
+	c.memory.absenceLoggedAt = f.now.Time
+	log.FromContext(ctx).Info("There is no ClusterVersion, so no release is applied. Create one with 'mainstay cluster init'", "clusterVersion", f.name)
 }
-
-// errRecreated is returned when the ClusterVersion was deleted and created again since it was
-// read.
-var errRecreated = errors.New("it was deleted and created again")

@@ -142,23 +142,28 @@ func enabledFeatureGates(object map[string]any) map[string]sets.Set[string] {
 	return gates
 }
 
+// riskReader reads ClusterOperators and gates.
+type riskReader struct {
+	// operators and gates may read from caches, server reads from the API server.
+	operators, gates, server client.Reader
+}
+
 // findUpdateRisks returns the risks of a minor update. While a release is being accepted, it
 // does not use the caches. They may be of different moments: one may show that the last risk is
 // gone before the other shows a new one. The kinds are read from the API server one after the
 // other, which can have the same effect. So no risk is returned only if two reads in a row find
 // none.
-func (c *Controller) findUpdateRisks(ctx context.Context, cv *configv1.ClusterVersion, isUpdating bool, deleting []string) ([]risk.Risk, error) {
-	in := risk.Input{Version: cv.Status.Desired.Version, Updating: isUpdating, Overrides: cv.Spec.Overrides, Deletions: deleting}
-	if !c.isAwaitingAcceptance {
-		return findRisks(ctx, in, c.client, c.gates)
+func (r riskReader) findUpdateRisks(ctx context.Context, in risk.Input, isAwaitingAcceptance bool) ([]risk.Risk, error) {
+	if !isAwaitingAcceptance {
+		return findRisks(ctx, in, r.operators, r.gates)
 	}
 
-	found, err := findRisks(ctx, in, c.reader, c.reader)
+	found, err := findRisks(ctx, in, r.server, r.server)
 	if len(found) > 0 || err != nil {
 		return found, err
 	}
 
-	return findRisks(ctx, in, c.reader, c.reader)
+	return findRisks(ctx, in, r.server, r.server)
 }
 
 // findRisks reads ClusterOperators and gates, and returns the risks.

@@ -125,9 +125,8 @@ func TestRisksDuringAcceptance(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := &laggingReader{late: tt.late, operators: []configv1.ClusterOperator{objecting}}
 			cache := &laggingReader{late: 9}
-			controller := New(cache, cache, server, Options{})
-			controller.isAwaitingAcceptance = tt.isPursuing
-			found, err := controller.findUpdateRisks(t.Context(), &configv1.ClusterVersion{}, false, nil)
+			reader := riskReader{operators: cache, gates: cache, server: server}
+			found, err := reader.findUpdateRisks(t.Context(), risk.Input{}, tt.isPursuing)
 			if diff := cmp.Diff(tt.want, found); diff != "" || err != nil {
 				t.Errorf("risks (-want +got):\n%s%v", diff, err)
 			}

@@ -46,12 +46,12 @@ func withMinimalStatus(cv *configv1.ClusterVersion) *configv1.ClusterVersion {
 func TestWrite(t *testing.T) {
 	controller, cv := newStoredVersion(t)
 	after := withMinimalStatus(cv)
-	if err := controller.writeStatus(t.Context(), cv, after); err != nil {
+	if err := controller.statuses.writeStatus(t.Context(), cv, after); err != nil {
 		t.Fatalf("a status with what is null is refused: %v", err)
 	}
 
 	live := &configv1.ClusterVersion{}
-	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
+	if err := controller.statuses.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
 		t.Fatal(err)
 	}
 	if live.Status.Desired.Version != "1.0.0" || live.Status.History[0].CompletionTime != nil || live.Status.AvailableUpdates != nil {
@@ -64,7 +64,7 @@ func TestWriteOntoANewerObject(t *testing.T) {
 	controller, cv := newStoredVersion(t)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		newer := &configv1.ClusterVersion{}
-		if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), newer); err != nil {
+		if err := controller.statuses.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), newer); err != nil {
 			return err
 		}
 		newer.Labels = map[string]string{"mine": "yes"}
@@ -73,12 +73,12 @@ func TestWriteOntoANewerObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := controller.writeStatus(t.Context(), cv, withMinimalStatus(cv)); err != nil {
+	if err := controller.statuses.writeStatus(t.Context(), cv, withMinimalStatus(cv)); err != nil {
 		t.Fatal(err)
 	}
 
 	live := &configv1.ClusterVersion{}
-	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
+	if err := controller.statuses.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
 		t.Fatal(err)
 	}
 	if live.Status.Desired.Version != "1.0.0" || live.Labels["mine"] != "yes" {
@@ -96,12 +96,12 @@ func TestWriteOntoAnotherObject(t *testing.T) {
 	if err := controller.client.Create(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
-	if err := controller.writeStatus(t.Context(), cv, withMinimalStatus(cv)); err == nil {
+	if err := controller.statuses.writeStatus(t.Context(), cv, withMinimalStatus(cv)); err == nil {
 		t.Error("the status of a deleted object was written to the recreated one")
 	}
 
 	live := &configv1.ClusterVersion{}
-	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(again), live); err != nil || live.Status.Desired.Version != "" {
+	if err := controller.statuses.reader.Get(t.Context(), client.ObjectKeyFromObject(again), live); err != nil || live.Status.Desired.Version != "" {
 		t.Errorf("the status is %+v: %v", live.Status, err)
 	}
 }
@@ -123,7 +123,7 @@ func TestNoWriteWithoutChange(t *testing.T) {
 	controller := New(unwritableClient{t: t}, nil, nil, Options{})
 	after := cv.DeepCopy()
 	after.Status.AvailableUpdates = []configv1.Release{} // equivalent to nil
-	if err := controller.writeStatus(t.Context(), cv, after); err != nil {
+	if err := controller.statuses.writeStatus(t.Context(), cv, after); err != nil {
 		t.Error(err)
 	}
 }
@@ -134,7 +134,7 @@ func TestFailuresThatLast(t *testing.T) {
 	away := errors.New("away")
 	tell := func() condition {
 		live := &configv1.ClusterVersion{}
-		if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
+		if err := controller.statuses.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
 			t.Fatal(err)
 		}
 		told, _ := (&conditionSet{all: live.Status.Conditions}).get(configv1.OperatorProgressing)

@@ -3,6 +3,7 @@ package worker
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -36,6 +37,19 @@ type Work struct {
 	// Status.
 	Verified      bool
 	AcceptedRisks string
+}
+
+// isSameWork reports whether all fields of other work are the same.
+func (w *Work) isSameWork(other *Work) bool {
+	if w.Payload != other.Payload {
+		return false
+	}
+
+	// A payload is too large to be compared by its content.
+	a, b := *w, *other
+	a.Payload = nil
+	b.Payload = nil
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 // isSameRelease reports whether other is work for the same release: the same pull spec, or the

@@ -52,6 +52,8 @@ type Worker struct {
 	statusChanged, workChanged, operatorChanged chan struct{}
 
 	mu sync.Mutex
+	// given is the argument of the last Update; nil before the first.
+	given *Work
 	// plan is the current work; nil before the first Update.
 	plan *workPlan
 	// cancel ends the current pass.
@@ -90,11 +92,16 @@ func (w *Worker) Status() Status {
 
 // Update replaces the work. For another release, progress is reset and the Worker starts in the
 // state that the work names. Work for the same release continues in the state that was reached.
-// A running pass is canceled only if its work is no longer wanted, so Update may be called
-// repeatedly with the same work.
+// A running pass is canceled only if its work is no longer wanted. Work that is the same as that of
+// the last Update is ignored.
 func (w *Worker) Update(work Work) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.given != nil && w.given.isSameWork(&work) {
+		return
+	}
+
+	w.given = &work
 	next := newWorkPlan(&work, w.plan)
 	before := w.plan
 	w.plan = next

@@ -2,6 +2,7 @@ package version
 
 import (
 	"context"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,13 +21,19 @@ import (
 // fakeServices implements all components of a controller. They accept everything and do nothing.
 type fakeServices struct{ given []worker.Work }
 
-func (o *fakeServices) Update(w worker.Work)                            { o.given = append(o.given, w) }
 func (o *fakeServices) Status() worker.Status                           { return worker.Status{} }
 func (o *fakeServices) Set(updates.Query, []configv1.ConditionalUpdate) {}
 func (o *fakeServices) Result() updates.Result                          { return updates.Result{} }
 func (o *fakeServices) RetryNow()                                       {}
 func (o *fakeServices) Cancel()                                         {}
 func (o *fakeServices) StoreSignatures(context.Context) error           { return nil }
+
+// Update ignores the work that it was given last, as Worker requires.
+func (o *fakeServices) Update(w worker.Work) {
+	if n := len(o.given); n == 0 || !reflect.DeepEqual(o.given[n-1], w) {
+		o.given = append(o.given, w)
+	}
+}
 
 func (o *fakeServices) SetRequest(r acceptance.Request) acceptance.State {
 	return acceptance.State{Target: r.Target, Accepted: &acceptance.Accepted{
@@ -45,7 +52,7 @@ func TestFeatureGates(t *testing.T) {
 	o, clock := &fakeServices{}, clocktesting.NewFakeClock(start.Time)
 	platform := &fakeConfigReader{has: map[string]string{}}
 	controller.Worker, controller.Updates, controller.Acceptor, controller.Trust, controller.Clock = o, o, o, o, clock
-	controller.own, controller.observer = configv1.Release{Image: "a"}, &platformObserver{reader: platform, clock: clock}
+	controller.memory.releases.own, controller.observer = configv1.Release{Image: "a"}, &platformObserver{reader: platform, clock: clock}
 	reconcile := func() {
 		t.Helper()
 		if _, err := controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(cv)}); err != nil {
