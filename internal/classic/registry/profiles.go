@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	httppprof "net/http/pprof"
 	"runtime/pprof"
 	"sync"
 	"time"
@@ -53,6 +54,18 @@ func startProfileServer(ctx context.Context, address string, capture bool) (*pro
 	go func() { _ = p.server.Serve(listener) }() // It returns after Close.
 
 	return p, nil
+}
+
+// newProfileMux returns a mux that serves the profiles of the program.
+func newProfileMux() *http.ServeMux {
+	routes := http.NewServeMux()
+	routes.HandleFunc("/debug/pprof/", httppprof.Index)
+	routes.HandleFunc("/debug/pprof/cmdline", httppprof.Cmdline)
+	routes.HandleFunc("/debug/pprof/profile", httppprof.Profile)
+	routes.HandleFunc("/debug/pprof/symbol", httppprof.Symbol)
+	routes.HandleFunc("/debug/pprof/trace", httppprof.Trace)
+
+	return routes
 }
 
 // finishStartupProfile ends the CPU profile of the start.

@@ -221,11 +221,10 @@ func TestReflectionErrors(t *testing.T) {
 	s := newReflectionClient(t)
 	extension := &grpc_reflection_v1.ExtensionRequest{ContainingType: "api.Bundle", ExtensionNumber: 1}
 	for name, question := range map[string]*grpc_reflection_v1.ServerReflectionRequest{
-		"file":         {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileByFilename{FileByFilename: "x.proto"}},
-		"foreign file": {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileByFilename{FileByFilename: "google/protobuf/descriptor.proto"}},
-		"symbol":       {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "api.Nothing"}},
-		"type":         {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_AllExtensionNumbersOfType{AllExtensionNumbersOfType: "api.Nothing"}},
-		"extension":    {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingExtension{FileContainingExtension: extension}},
+		"file":      {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileByFilename{FileByFilename: "x.proto"}},
+		"symbol":    {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "api.Nothing"}},
+		"type":      {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_AllExtensionNumbersOfType{AllExtensionNumbersOfType: "api.Nothing"}},
+		"extension": {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingExtension{FileContainingExtension: extension}},
 	} {
 		if answer := s.ask(question); answer.GetErrorResponse().GetErrorCode() != int32(codes.NotFound) {
 			t.Errorf("%s: the answer is %v", name, answer)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
 
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
@@ -59,7 +60,7 @@ func newGRPCServer(catalog *content.Content, database bool, log *slog.Logger) *g
 
 	registrypb.RegisterExperimentalRegistryServer(server, &experimentalService{content: catalog})
 	grpc_health_v1.RegisterHealthServer(server, state)
-	registerReflection(server)
+	reflection.Register(server) // for clients such as grpcurl, of both versions of the protocol
 
 	return server
 }
