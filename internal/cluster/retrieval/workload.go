@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // jobPollInterval is the interval at which a Job is polled.
@@ -105,7 +106,7 @@ func (r *jobRetrieval) removeOtherJobs(ctx context.Context) error {
 
 func (r *jobRetrieval) removeJob(ctx context.Context, job *batchv1.Job) error {
 	err := r.Client.Delete(ctx, job, client.PropagationPolicy("Background"), client.Preconditions{UID: &job.UID})
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+	if reconcile.IgnoreStale(err) != nil {
 		return fmt.Errorf("removing job %s/%s of an earlier retrieval: %w", r.Namespace, job.Name, err)
 	}
 	return nil

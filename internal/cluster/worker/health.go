@@ -24,8 +24,8 @@ const (
 
 // awaitHealthyObject checks whether an applied object is healthy, and returns its latest state.
 // It waits only for CRDs. While the cluster is initialized, nothing is checked.
-func (p *pass) awaitHealthyObject(ctx context.Context, it *item, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if p.mode == release.Initializing {
+func (a *objectApplier) awaitHealthyObject(ctx context.Context, it *item, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if a.mode == release.Initializing {
 		return live, nil
 	}
 	if !it.isCRD() {
@@ -36,11 +36,11 @@ func (p *pass) awaitHealthyObject(ctx context.Context, it *item, live *unstructu
 		if isCRDEstablished(live) {
 			return live, nil
 		}
-		if err := p.worker.sleepContext(ctx, establishedPollInterval); err != nil {
+		if err := sleepContext(ctx, a.clock, establishedPollInterval); err != nil {
 			return nil, err
 		}
 		live = newEmptyObject(it)
-		if err := p.worker.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, live); err != nil {
+		if err := a.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, live); err != nil {
 			return nil, err
 		}
 	}

@@ -38,8 +38,8 @@ func immutableField(err error) string {
 // permissions are missing for a moment. It returns an error for any other immutable field: the
 // object, such as a Job, has more state than its manifest, so that an administrator has to
 // delete it.
-func (p *pass) recreateBinding(ctx context.Context, it *item, live, merged *unstructured.Unstructured, field string, refused error) (*unstructured.Unstructured, error) {
-	if field != roleRefField || !p.isOwnedByClusterVersion(live) || bindsOwnServiceAccount(live) || bindsOwnServiceAccount(merged) {
+func (a *objectApplier) recreateBinding(ctx context.Context, it *item, live, merged *unstructured.Unstructured, field string, refused error) (*unstructured.Unstructured, error) {
+	if field != roleRefField || !a.isOwnedByClusterVersion(live) || bindsOwnServiceAccount(live) || bindsOwnServiceAccount(merged) {
 		return nil, manifestError{&immutableFieldError{field, refused}}
 	}
 
@@ -50,16 +50,16 @@ func (p *pass) recreateBinding(ctx context.Context, it *item, live, merged *unst
 	like := next.DeepCopy()
 	like.SetName("")
 	like.SetGenerateName(next.GetName() + "-")
-	if err := p.worker.client.Create(ctx, like, client.FieldOwner(fieldManager), client.DryRunAll); err != nil {
+	if err := a.client.Create(ctx, like, client.FieldOwner(fieldManager), client.DryRunAll); err != nil {
 		return nil, err
 	}
 
 	precondition := client.Preconditions{UID: ptr.To(live.GetUID()), ResourceVersion: ptr.To(live.GetResourceVersion())}
-	if err := p.worker.client.Delete(ctx, live, precondition); err != nil {
+	if err := a.client.Delete(ctx, live, precondition); err != nil {
 		return nil, err
 	}
 
-	created, err := p.createObject(ctx, it, next)
+	created, err := a.createObject(ctx, it, next)
 	if err == nil {
 		log.FromContext(ctx).Info("recreated a binding because its role changed", "kind", it.key.Kind, "namespace", it.key.Namespace, "name", it.key.Name)
 	}
@@ -68,8 +68,8 @@ func (p *pass) recreateBinding(ctx context.Context, it *item, live, merged *unst
 }
 
 // isOwnedByClusterVersion reports whether an object is owned by the ClusterVersion.
-func (p *pass) isOwnedByClusterVersion(live *unstructured.Unstructured) bool {
-	owner := p.plan.work.Owner.UID
+func (a *objectApplier) isOwnedByClusterVersion(live *unstructured.Unstructured) bool {
+	owner := a.owner.UID
 	return owner != "" && slices.ContainsFunc(live.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner })
 }
 

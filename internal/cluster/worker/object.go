@@ -8,98 +8,107 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker/merge"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
 // fieldManager is the name of the field manager in all writes.
 const fieldManager = "mainstay"
 
-// maxConflictAttempts is how often an object is read and written when others change it at the
-// same time.
-const maxConflictAttempts = 4
+// objectApplier creates and updates the objects of a pass.
+type objectApplier struct {
+	client  client.Client
+	clock   clock.Clock
+	applied *appliedCache
+	// owner is the controller of the objects. Without a UID they get none.
+	owner metav1.OwnerReference
+	mode  release.Mode
+	// snapshot has the objects that exist, and environment the values to inject.
+	snapshot    *objectSnapshot
+	environment environment
+}
 
 // ensureObject creates or updates the object of a manifest and waits until it is healthy.
-func (p *pass) ensureObject(ctx context.Context, it *item) error {
-	wanted, desiredDigest, err := p.desiredObject(it)
+func (a *objectApplier) ensureObject(ctx context.Context, it *item) error {
+	wanted, desiredDigest, err := a.desiredObject(it)
 	if err != nil {
 		return err
 	}
 
-	found, exists, known := p.snapshot.findObject(it)
-	if exists && p.worker.applied.isUpToDate(it.key, found, desiredDigest, p.mode != release.Initializing) {
+	found, exists, known := a.snapshot.findObject(it)
+	if exists && a.applied.isUpToDate(it.key, found, desiredDigest, a.mode != release.Initializing) {
 		return nil
 	}
 
 	// In a new cluster, an object is assumed to be absent until its creation shows otherwise.
-	absent := !exists && (known || p.mode == release.Initializing)
+	absent := !exists && (known || a.mode == release.Initializing)
 	var live *unstructured.Unstructured
-	for range maxConflictAttempts {
-		live, err = p.createOrUpdateObject(ctx, it, wanted, desiredDigest, absent)
-		if !apierrors.IsConflict(err) && (!absent || !apierrors.IsAlreadyExists(err)) {
-			break
-		}
+	err = reconcile.RetryStale(func() error {
+		var err error
+		live, err = a.createOrUpdateObject(ctx, it, wanted, desiredDigest, absent)
 		absent = false
-	}
-
+		return err
+	})
 	if err != nil {
 		return err
 	}
 
 	if !it.createOnly {
-		if live, err = p.awaitHealthyObject(ctx, it, live); err != nil {
+		if live, err = a.awaitHealthyObject(ctx, it, live); err != nil {
 			return err
 		}
 	}
 
-	p.worker.applied.store(it.key, live, desiredDigest, p.mode != release.Initializing)
+	a.applied.store(it.key, live, desiredDigest, a.mode != release.Initializing)
 	return nil
 }
 
 // createOrUpdateObject reads the object, unless it is assumed to be absent, and writes it if it
 // differs from the desired object. It returns the object as it is afterwards.
-func (p *pass) createOrUpdateObject(ctx context.Context, it *item, wanted *unstructured.Unstructured, desiredDigest digest, absent bool) (*unstructured.Unstructured, error) {
+func (a *objectApplier) createOrUpdateObject(ctx context.Context, it *item, wanted *unstructured.Unstructured, desiredDigest digest, absent bool) (*unstructured.Unstructured, error) {
 	if absent {
-		return p.createObject(ctx, it, wanted)
+		return a.createObject(ctx, it, wanted)
 	}
 
 	live := newEmptyObject(it)
-	err := p.worker.client.Get(ctx, client.ObjectKeyFromObject(wanted), live)
+	err := a.client.Get(ctx, client.ObjectKeyFromObject(wanted), live)
 	if apierrors.IsNotFound(err) {
-		return p.createObject(ctx, it, wanted)
+		return a.createObject(ctx, it, wanted)
 	}
 	if err != nil || it.createOnly {
 		return live, err
 	}
 
 	merged, differs := merge.Merge(live, wanted)
-	if !differs || p.worker.applied.isKnownNoOp(it.key, live, desiredDigest) {
+	if !differs || a.applied.isKnownNoOp(it.key, live, desiredDigest) {
 		return live, nil
 	}
 
-	written, err := p.updateObject(ctx, it, live, merged)
+	written, err := a.updateObject(ctx, it, live, merged)
 	if field := immutableField(err); field != "" {
-		return p.recreateBinding(ctx, it, live, merged, field, err)
+		return a.recreateBinding(ctx, it, live, merged, field, err)
 	}
 
 	return written, err
 }
 
 // updateObject writes the merged object, unless that would not change it.
-func (p *pass) updateObject(ctx context.Context, it *item, live, merged *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if p.mode == release.Reconciling || merge.IsCovered(merged.Object, live.Object) {
+func (a *objectApplier) updateObject(ctx context.Context, it *item, live, merged *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if a.mode == release.Reconciling || merge.IsCovered(merged.Object, live.Object) {
 		// The difference is likely a default that the manifest does not state. A dry run shows
 		// whether a write would change anything.
-		if same, err := p.isUpdateNoOp(ctx, live, merged); same || err != nil {
+		if same, err := a.isUpdateNoOp(ctx, live, merged); same || err != nil {
 			return live, err
 		}
 	}
 
 	merged = merged.DeepCopy()
-	if err := p.worker.client.Update(ctx, merged, client.FieldOwner(fieldManager)); err != nil {
+	if err := a.client.Update(ctx, merged, client.FieldOwner(fieldManager)); err != nil {
 		return nil, err
 	}
 	if merged.GetResourceVersion() != live.GetResourceVersion() {
@@ -112,9 +121,9 @@ func (p *pass) updateObject(ctx context.Context, it *item, live, merged *unstruc
 // isUpdateNoOp reports, by a dry run, whether writing the merged object would leave it
 // unchanged. If the API server rejects dry runs, because an admission webhook does not support
 // them, it returns false.
-func (p *pass) isUpdateNoOp(ctx context.Context, live, merged *unstructured.Unstructured) (bool, error) {
+func (a *objectApplier) isUpdateNoOp(ctx context.Context, live, merged *unstructured.Unstructured) (bool, error) {
 	dryRun := merged.DeepCopy()
-	err := p.worker.client.Update(ctx, dryRun, client.FieldOwner(fieldManager), client.DryRunAll)
+	err := a.client.Update(ctx, dryRun, client.FieldOwner(fieldManager), client.DryRunAll)
 	switch {
 	case apierrors.IsBadRequest(err):
 		return false, nil
@@ -126,9 +135,9 @@ func (p *pass) isUpdateNoOp(ctx context.Context, live, merged *unstructured.Unst
 }
 
 // createObject creates an object and returns it as the API server stored it.
-func (p *pass) createObject(ctx context.Context, it *item, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (a *objectApplier) createObject(ctx context.Context, it *item, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	created := wanted.DeepCopy()
-	if err := p.worker.client.Create(ctx, created, client.FieldOwner(fieldManager)); err != nil {
+	if err := a.client.Create(ctx, created, client.FieldOwner(fieldManager)); err != nil {
 		return nil, err
 	}
 	log.FromContext(ctx).V(1).Info("created an object", "kind", it.key.Kind, "group", it.key.Group, "namespace", it.key.Namespace, "name", it.key.Name)
@@ -145,7 +154,7 @@ func newEmptyObject(it *item) *unstructured.Unstructured {
 // desiredObject returns the object that the release asks for, and its digest. The object is the
 // manifest without the metadata that only the API server sets, with its owner reference and the
 // injected configuration of the cluster. Callers must not change it.
-func (p *pass) desiredObject(it *item) (*unstructured.Unstructured, digest, error) {
+func (a *objectApplier) desiredObject(it *item) (*unstructured.Unstructured, digest, error) {
 	u := &unstructured.Unstructured{Object: make(map[string]any, len(it.manifest.Object))}
 	for field, value := range it.manifest.Object {
 		u.Object[field] = value
@@ -153,7 +162,7 @@ func (p *pass) desiredObject(it *item) (*unstructured.Unstructured, digest, erro
 
 	given, _ := it.manifest.Object["metadata"].(map[string]any)
 	u.Object["metadata"] = selectFields(given, desiredMetadataFields)
-	if owner := p.plan.work.Owner; owner.UID != "" && len(u.GetOwnerReferences()) == 0 && !it.createOnly {
+	if owner := a.owner; owner.UID != "" && len(u.GetOwnerReferences()) == 0 && !it.createOnly {
 		owner.Controller = new(true)
 		u.SetOwnerReferences([]metav1.OwnerReference{owner})
 	}
@@ -161,14 +170,14 @@ func (p *pass) desiredObject(it *item) (*unstructured.Unstructured, digest, erro
 		return nil, digest{}, manifestError{errors.New(refused)}
 	}
 
-	u, injected, err := it.injection.injectInto(u, p.environment)
+	u, injected, err := it.injection.injectInto(u, a.environment)
 	if err != nil {
 		return nil, digest{}, manifestError{err}
 	}
 
 	hash := sha256.New()
 	hash.Write(it.digest[:])
-	hash.Write([]byte(p.plan.work.Owner.UID))
+	hash.Write([]byte(a.owner.UID))
 	hash.Write([]byte(injected))
 
 	return u, digest(hash.Sum(nil)), nil

@@ -15,8 +15,16 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker/merge"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
+
+// operatorChecker creates ClusterOperators and checks whether they are in the state that the release
+// wants.
+type operatorChecker struct {
+	objects  *objectApplier
+	recorder recorder
+}
 
 // operatorVersionName is the name of the operator's own version in status.versions.
 const operatorVersionName = "operator"
@@ -24,35 +32,36 @@ const operatorVersionName = "operator"
 // precreateClusterOperator creates a ClusterOperator that does not exist, with its related
 // objects, before its operator runs. The related objects help people to debug a failing
 // operator. Nothing depends on them, so errors are logged and not returned.
-func (p *pass) precreateClusterOperator(ctx context.Context, it *item) {
+func (c operatorChecker) precreateClusterOperator(ctx context.Context, it *item) {
 	if it.exclusionReason != "" || it.isTombstone || it.manifestErr != nil {
 		return
 	}
 
-	_, exists, known := p.snapshot.findObject(it)
+	_, exists, known := c.objects.snapshot.findObject(it)
 	if !known {
-		exists = !apierrors.IsNotFound(p.worker.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, newEmptyObject(it)))
+		exists = !apierrors.IsNotFound(c.objects.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, newEmptyObject(it)))
 	}
 	if exists {
 		return
 	}
 
-	wanted, _, err := p.desiredObject(it)
+	wanted, _, err := c.objects.desiredObject(it)
 	if err != nil {
 		return
 	}
 
-	created, err := p.createObject(ctx, it, wanted)
+	created, err := c.objects.createObject(ctx, it, wanted)
 	if err == nil {
 		related, _, _ := unstructured.NestedFieldNoCopy(it.manifest.Object, "status", "relatedObjects")
 		if related == nil {
 			return
 		}
+		before := created.DeepCopy()
 		created.Object["status"] = map[string]any{"relatedObjects": related}
-		err = p.worker.client.Status().Update(ctx, created, client.FieldOwner(fieldManager))
+		err = reconcile.PatchStatus(ctx, c.objects.client, created, before)
 	}
 
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	if err != nil && !reconcile.IsStale(err) {
 		log.FromContext(ctx).V(1).Info("failed to create a ClusterOperator", "name", it.key.Name, "error", err.Error())
 	}
 }
@@ -60,18 +69,18 @@ func (p *pass) precreateClusterOperator(ctx context.Context, it *item) {
 // reconcileClusterOperator checks whether a ClusterOperator is in the state that the release
 // wants. It creates a missing one, and in Reconciling it updates the metadata of an existing
 // one.
-func (p *pass) reconcileClusterOperator(ctx context.Context, it *item) error {
+func (c operatorChecker) reconcileClusterOperator(ctx context.Context, it *item) error {
 	live := newEmptyObject(it)
-	err := p.worker.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, live)
+	err := c.objects.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, live)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	if err != nil {
-		p.precreateClusterOperator(ctx, it) // The API server may not have served its kind before.
+		c.precreateClusterOperator(ctx, it) // The API server may not have served its kind before.
 	}
 
-	if err == nil && p.mode == release.Reconciling {
-		if err := p.updateOperatorMetadata(ctx, it, live); err != nil {
+	if err == nil && c.objects.mode == release.Reconciling {
+		if err := c.updateOperatorMetadata(ctx, it, live); err != nil {
 			return err
 		}
 	}
@@ -84,14 +93,14 @@ func (p *pass) reconcileClusterOperator(ctx context.Context, it *item) error {
 		return err
 	}
 
-	err = checkClusterOperator(wanted, reported, p.mode)
-	p.worker.recordOperatorWait(p.plan, it.key.Name, err == nil)
+	err = checkClusterOperator(wanted, reported, c.objects.mode)
+	c.recorder.recordOperatorWait(it.key.Name, err == nil)
 	return err
 }
 
 // updateOperatorMetadata merges the metadata of the manifest into a ClusterOperator.
-func (p *pass) updateOperatorMetadata(ctx context.Context, it *item, live *unstructured.Unstructured) error {
-	wanted, _, err := p.desiredObject(it)
+func (c operatorChecker) updateOperatorMetadata(ctx context.Context, it *item, live *unstructured.Unstructured) error {
+	wanted, _, err := c.objects.desiredObject(it)
 	if err != nil {
 		return err
 	}
@@ -101,7 +110,7 @@ func (p *pass) updateOperatorMetadata(ctx context.Context, it *item, live *unstr
 		return nil
 	}
 
-	return p.worker.client.Update(ctx, merged.DeepCopy(), client.FieldOwner(fieldManager))
+	return c.objects.client.Update(ctx, merged.DeepCopy(), client.FieldOwner(fieldManager))
 }
 
 func fromUnstructured(u *unstructured.Unstructured, into any) error {

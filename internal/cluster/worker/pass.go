@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mainstay-dev/mainstay/internal/release"
@@ -45,11 +47,18 @@ var (
 
 // pass is one attempt at all manifests of a work plan.
 type pass struct {
-	worker      *Worker
-	plan        *workPlan
-	mode        release.Mode
-	snapshot    *objectSnapshot
-	environment environment
+	client   client.Client
+	clock    clock.Clock
+	applied  *appliedCache
+	plan     *workPlan
+	mode     release.Mode
+	recorder recorder
+
+	// objects, operators and remover handle the manifests by their kind. They are set when the
+	// pass has read what it needs of the cluster.
+	objects   *objectApplier
+	operators operatorChecker
+	remover   objectRemover
 
 	mu sync.Mutex
 	// reports are errors that do not stop the pass.
@@ -60,10 +69,13 @@ type pass struct {
 // and those that are only reported. attempt is the number of failed passes so far; it selects
 // the order of the task graph.
 func (p *pass) applyManifests(ctx context.Context, attempt int) (failed, reports []error) {
-	p.snapshot = newObjectSnapshot(ctx, p.worker.client, p.plan.items)
+	p.objects = &objectApplier{client: p.client, clock: p.clock, applied: p.applied, owner: p.plan.work.Owner, mode: p.mode}
+	p.operators = operatorChecker{objects: p.objects, recorder: p.recorder}
+	p.remover = objectRemover{client: p.client, mode: p.mode, recorder: p.recorder}
+	p.objects.snapshot = newObjectSnapshot(ctx, p.client, p.plan.items)
 	if p.plan.needsEnvironment {
 		var err error
-		if p.environment, err = readEnvironment(ctx, p.worker.client); err != nil {
+		if p.objects.environment, err = readEnvironment(ctx, p.client); err != nil {
 			return []error{err}, nil
 		}
 	}
@@ -72,7 +84,7 @@ func (p *pass) applyManifests(ctx context.Context, attempt int) (failed, reports
 	failed = graph.Run(ctx, p.maxParallelNodes(graph), func(ctx context.Context, node release.Node) error {
 		for _, task := range node.Tasks {
 			if it := p.itemForTask(task); it.isClusterOperator() {
-				p.precreateClusterOperator(ctx, it)
+				p.operators.precreateClusterOperator(ctx, it)
 			}
 		}
 		return release.RunSerially(p.runTask)(ctx, node)
@@ -98,7 +110,7 @@ func (p *pass) itemForTask(task release.Task) *item { return &p.plan.items[task.
 // runTask applies the manifest of a task and records its start and end. An error with
 // EffectReport is collected and not returned.
 func (p *pass) runTask(ctx context.Context, task release.Task) error {
-	p.worker.recordTaskStart(p.plan, task)
+	p.recorder.recordTaskStart(task)
 	it := p.itemForTask(task)
 	var err error
 	if it.exclusionReason != "" {
@@ -117,7 +129,7 @@ func (p *pass) runTask(ctx context.Context, task release.Task) error {
 		}
 	}
 
-	p.worker.recordTaskEnd(p.plan, task, err == nil)
+	p.recorder.recordTaskEnd(task, err == nil)
 	return err
 }
 
@@ -132,19 +144,19 @@ func (p *pass) applyWithRetries(ctx context.Context, it *item) error {
 	kindRetries := 0
 	for attempt := 1; ; attempt++ {
 		err := p.applyManifest(ctx, it)
-		for ; isKindNotServed(err) && p.isKindFromRelease(it) && kindRetries < maxMissingKindRetries && p.worker.sleepContext(ctx, missingKindRetryInterval) == nil; kindRetries++ {
+		for ; isKindNotServed(err) && p.isKindFromRelease(it) && kindRetries < maxMissingKindRetries && sleepContext(ctx, p.clock, missingKindRetryInterval) == nil; kindRetries++ {
 			err = p.applyManifest(ctx, it)
 		}
 
 		if err != nil && ctx.Err() == nil {
-			p.worker.countFailedAttempt(p.plan)
+			p.recorder.countFailedAttempt()
 		}
 		if err == nil || attempt == policy.attempts || isTerminalError(err) || ctx.Err() != nil {
 			return err
 		}
 
 		log.FromContext(ctx).V(1).Info("failed to apply a manifest, retrying", "object", it.String(), "error", err.Error(), "after", pause.String())
-		if p.worker.sleepContext(ctx, pause) != nil {
+		if sleepContext(ctx, p.clock, pause) != nil {
 			return err
 		}
 
@@ -171,87 +183,17 @@ func (p *pass) applyManifest(ctx context.Context, it *item) error {
 	case it.manifestErr != nil:
 		return manifestError{it.manifestErr}
 	case it.isTombstone:
-		return p.removeTombstonedObject(ctx, it)
+		return p.remover.removeTombstonedObject(ctx, it)
 	case it.isClusterOperator():
-		return p.reconcileClusterOperator(ctx, it)
+		return p.operators.reconcileClusterOperator(ctx, it)
 	default:
-		return p.ensureObject(ctx, it)
-	}
-}
-
-// recordTaskStart records that a manifest is in flight.
-func (w *Worker) recordTaskStart(plan *workPlan, task release.Task) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.plan == plan {
-		w.progress.inFlight[task.Number] = describeTask(task)
-	}
-}
-
-// recordTaskEnd records that a manifest is no longer in flight and, if it is done, counts it.
-func (w *Worker) recordTaskEnd(plan *workPlan, task release.Task, done bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.plan != plan {
-		return
-	}
-
-	p := &w.progress
-	delete(p.inFlight, task.Number)
-	if !done {
-		return
-	}
-	if p.done++; p.done > p.status.Done {
-		p.status.Done = p.done
-		p.status.LastProgress = w.clock.Now()
-	}
-
-	notifyWithoutBlocking(w.statusChanged)
-}
-
-// countFailedAttempt counts a failed attempt at a manifest.
-func (w *Worker) countFailedAttempt(plan *workPlan) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.plan == plan {
-		w.progress.status.Errors++
-	}
-}
-
-// recordOperatorWait records since when the Worker waits for a ClusterOperator, or that it does
-// not wait any more.
-func (w *Worker) recordOperatorWait(plan *workPlan, name string, isWell bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.plan != plan {
-		return
-	}
-
-	if isWell {
-		delete(w.progress.waitingSince, name)
-	} else if w.progress.waitingSince[name].IsZero() {
-		w.progress.waitingSince[name] = w.clock.Now()
-	}
-}
-
-// recordPendingDeletion records whether the deletion of an object is pending.
-func (w *Worker) recordPendingDeletion(plan *workPlan, object string, isPending bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.plan != plan {
-		return
-	}
-
-	if isPending {
-		w.progress.deleting[object] = true
-	} else {
-		delete(w.progress.deleting, object)
+		return p.objects.ensureObject(ctx, it)
 	}
 }
 
 // sleepContext waits for a duration. It returns an error when the context ends first.
-func (w *Worker) sleepContext(ctx context.Context, pause time.Duration) error {
-	timer := w.clock.NewTimer(pause)
+func sleepContext(ctx context.Context, c clock.Clock, pause time.Duration) error {
+	timer := c.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

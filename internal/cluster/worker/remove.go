@@ -6,45 +6,51 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
+// objectRemover deletes the objects of tombstones.
+type objectRemover struct {
+	client   client.Client
+	mode     release.Mode
+	recorder recorder
+}
+
 // removeTombstonedObject deletes the object of a tombstone, once and only in Updating. It does
 // not wait for the deletion; the status reports objects that still exist. An object that exists
 // after that, or in another mode, was created again by someone else and is left: deleting it
 // would only lead to a loop.
-func (p *pass) removeTombstonedObject(ctx context.Context, it *item) error {
-	isThere, isGoing, err := p.getObjectMetadata(ctx, it)
+func (r objectRemover) removeTombstonedObject(ctx context.Context, it *item) error {
+	isThere, isGoing, err := r.getObjectMetadata(ctx, it)
 	if err != nil {
 		return err
 	}
 
 	if isThere != nil && !isGoing {
-		if p.mode != release.Updating || p.worker.wasRecreatedAfterDeletion(p.plan, it, isThere.UID) {
+		if r.mode != release.Updating || r.recorder.wasRecreatedAfterDeletion(it, isThere.UID) {
 			log.FromContext(ctx).Info("left an object that the release removes and that was created again", "object", it.String())
 			isThere = nil
-		} else if isThere, err = p.deleteObject(ctx, it, isThere); err != nil {
+		} else if isThere, err = r.deleteObject(ctx, it, isThere); err != nil {
 			return err
 		}
 	}
 
-	p.worker.recordPendingDeletion(p.plan, it.String(), isThere != nil)
+	r.recorder.recordPendingDeletion(it.String(), isThere != nil)
 	return nil
 }
 
-func (p *pass) deleteObject(ctx context.Context, it *item, live *metav1.PartialObjectMetadata) (*metav1.PartialObjectMetadata, error) {
-	err := p.worker.client.Delete(ctx, live, client.Preconditions{UID: &live.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+func (r objectRemover) deleteObject(ctx context.Context, it *item, live *metav1.PartialObjectMetadata) (*metav1.PartialObjectMetadata, error) {
+	err := r.client.Delete(ctx, live, client.Preconditions{UID: &live.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("deleting it: %w", err)
 	}
 
-	p.worker.recordDeletion(p.plan, it, live.UID)
+	r.recorder.recordDeletion(it, live.UID)
 	log.FromContext(ctx).Info("deleted an object that the release removes", "object", it.String())
-	after, _, err := p.getObjectMetadata(ctx, it)
+	after, _, err := r.getObjectMetadata(ctx, it)
 	if after != nil && after.UID != live.UID {
 		after = nil // It was already created again.
 	}
@@ -54,10 +60,10 @@ func (p *pass) deleteObject(ctx context.Context, it *item, live *metav1.PartialO
 
 // getObjectMetadata reads the metadata of an item's object, and whether it is being deleted. It
 // returns nil if the object does not exist or its kind is not served.
-func (p *pass) getObjectMetadata(ctx context.Context, it *item) (live *metav1.PartialObjectMetadata, isGoing bool, err error) {
+func (r objectRemover) getObjectMetadata(ctx context.Context, it *item) (live *metav1.PartialObjectMetadata, isGoing bool, err error) {
 	live = &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(it.kind)
-	err = p.worker.client.Get(ctx, client.ObjectKey{Namespace: it.key.Namespace, Name: it.key.Name}, live)
+	err = r.client.Get(ctx, client.ObjectKey{Namespace: it.key.Namespace, Name: it.key.Name}, live)
 	switch {
 	case apierrors.IsNotFound(err), isKindNotServed(err):
 		return nil, false, nil
@@ -67,22 +73,4 @@ func (p *pass) getObjectMetadata(ctx context.Context, it *item) (live *metav1.Pa
 
 	live.SetGroupVersionKind(it.kind)
 	return live, live.DeletionTimestamp != nil, nil
-}
-
-// recordDeletion records the UID of a deleted object.
-func (w *Worker) recordDeletion(plan *workPlan, it *item, uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.plan == plan {
-		w.progress.deletedUIDs[it.key] = uid
-	}
-}
-
-// wasRecreatedAfterDeletion reports whether an object with another UID was deleted before in the
-// same place.
-func (w *Worker) wasRecreatedAfterDeletion(plan *workPlan, it *item, uid types.UID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	before, ok := w.progress.deletedUIDs[it.key]
-	return w.plan == plan && ok && before != uid
 }

@@ -88,7 +88,10 @@ func (w *Worker) beginPass(ctx context.Context) (*pass, int, context.Context, co
 	default:
 	}
 
-	p := &pass{worker: w, plan: w.plan, mode: w.progress.status.State()}
+	p := &pass{
+		client: w.client, clock: w.clock, applied: w.applied,
+		plan: w.plan, mode: w.progress.status.State(), recorder: recorder{worker: w, plan: w.plan},
+	}
 	limit := 2 * w.period
 	if p.mode == release.Initializing {
 		limit = w.period
