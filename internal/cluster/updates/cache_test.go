@@ -180,19 +180,3 @@ func TestCacheForgets(t *testing.T) {
 		t.Error("a result that was not requested for a day was not evicted")
 	}
 }
-
-func FuzzParseSample(f *testing.F) {
-	for _, text := range []string{
-		`{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"1"]}]}}`,
-		`{"status":"error","errorType":"bad_data","error":"no"}`, `{"data":{"resultType":"scalar","result":[1,"1"]}}`, `[]`,
-	} {
-		f.Add([]byte(text))
-	}
-
-	f.Fuzz(func(t *testing.T, data []byte) {
-		matches, err := parseSample(data)
-		if err == nil && matches && !strings.Contains(string(data), "1") && !strings.Contains(string(data), `\u0031`) {
-			t.Errorf("%q matches", data)
-		}
-	})
-}

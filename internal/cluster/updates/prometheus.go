@@ -4,16 +4,19 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/prometheus/client_golang/api"
+	prometheusv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 const (
@@ -48,15 +51,15 @@ type Prometheus struct {
 func (p *Prometheus) Match(ctx context.Context, query string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	data, err := p.sendQuery(ctx, query)
+	result, err := p.sendQuery(ctx, query)
 	if err != nil {
 		return false, err
 	}
-	return parseSample(data)
+	return matchSample(result)
 }
 
-// sendQuery sends a query and returns the body of the response.
-func (p *Prometheus) sendQuery(ctx context.Context, query string) ([]byte, error) {
+// sendQuery sends a query and returns its result.
+func (p *Prometheus) sendQuery(ctx context.Context, query string) (model.Value, error) {
 	if strings.TrimSpace(query) == "" {
 		return nil, errors.New("the query is empty")
 	}
@@ -64,54 +67,86 @@ func (p *Prometheus) sendQuery(ctx context.Context, query string) ([]byte, error
 		query = strings.ReplaceAll(query, `_id=""`, fmt.Sprintf("_id=%q", p.HostedClusterID))
 	}
 
-	target, err := url.Parse(p.URL)
-	if err != nil {
-		return nil, fmt.Errorf("the address of Prometheus is not a URL: %w", stripURL(err))
-	}
-
-	target = target.JoinPath("api", "v1", "query")
-	target.RawQuery = url.Values{"query": {query}, "timeout": {queryTimeout.String()}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
-	if err != nil {
-		return nil, stripURL(err)
-	}
-
-	req.Header.Set("Accept", "application/json")
-	if p.TokenFile != "" {
-		token, err := os.ReadFile(p.TokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading the token for Prometheus: %w", err)
-		}
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	}
-
 	transport, err := p.newTransport()
 	if err != nil {
 		return nil, err
 	}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return errors.New("it redirects, which is not followed because it would forward the token")
-	}}
-	resp, err := client.Do(req)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("the query took longer than %s", queryTimeout)
-	}
+
+	token, err := p.readToken()
 	if err != nil {
-		return nil, fmt.Errorf("querying Prometheus at %s: %w", target.Host, stripURL(err))
-	}
-	defer func() { _ = resp.Body.Close() }() // It was only read.
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reading the answer of Prometheus: %w", stripURL(err))
-	case len(data) > maxResponseBytes:
-		return nil, fmt.Errorf("the answer of Prometheus has more than %d bytes", maxResponseBytes)
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("prometheus answered %s%s", resp.Status, responseErrorText(data))
+		return nil, err
 	}
 
-	return data, nil
+	client, err := api.NewClient(api.Config{Address: p.URL, Client: &http.Client{
+		Transport: &limitedTransport{next: transport, token: token},
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return errors.New("it redirects, which is not followed because it would forward the token")
+		},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("the address of Prometheus is not a URL: %w", stripURL(err))
+	}
+
+	result, _, _, err := prometheusv1.NewAPI(client).Query(ctx, query, time.Time{}, prometheusv1.WithTimeout(queryTimeout))
+	if err != nil {
+		return nil, queryError(client.URL("", nil).Host, err)
+	}
+
+	return result, nil
+}
+
+// readToken returns the bearer token; "" if none is sent.
+func (p *Prometheus) readToken() (string, error) {
+	if p.TokenFile == "" {
+		return "", nil
+	}
+
+	token, err := os.ReadFile(p.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("reading the token for Prometheus: %w", err)
+	}
+	return strings.TrimSpace(string(token)), nil
+}
+
+// queryError returns the error of a query to a host, without its URL.
+func queryError(host string, err error) error {
+	var answered *prometheusv1.Error
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the query took longer than %s", queryTimeout)
+	case errors.As(err, &tooLarge):
+		return fmt.Errorf("the answer of Prometheus has more than %d bytes", maxResponseBytes)
+	case errors.As(err, &answered) && answered.Type == prometheusv1.ErrBadResponse:
+		return fmt.Errorf("the answer of Prometheus cannot be read: %s", excerpt.Line(answered.Msg, maxErrorTextBytes))
+	case errors.As(err, &answered):
+		return fmt.Errorf("prometheus answered with an error: %s", excerpt.Line(answered.Msg, maxErrorTextBytes))
+	default:
+		return fmt.Errorf("querying Prometheus at %s: %w", host, stripURL(err))
+	}
+}
+
+// limitedTransport adds a token to requests, and limits the size of responses.
+type limitedTransport struct {
+	next  http.RoundTripper
+	token string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("Accept", "application/json")
+	if t.token != "" {
+		req.Header.Set("Authorization", "Bearer "+t.token)
+	}
+
+	resp, err := t.next.RoundTrip(req)
+	if err == nil {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxResponseBytes)
+	}
+
+	return resp, err
 }
 
 func (p *Prometheus) newTransport() (*http.Transport, error) {
@@ -144,59 +179,29 @@ func (p *Prometheus) newTransport() (*http.Transport, error) {
 	}, nil
 }
 
-// queryResponse is the body of a response of Prometheus.
-type queryResponse struct {
-	Status string `json:"status"`
-	Error  string `json:"error"`
-	Data   struct {
-		ResultType string          `json:"resultType"`
-		Result     json.RawMessage `json:"result"`
-	} `json:"data"`
-}
-
-// responseErrorText returns the error text of a response with a leading colon; "" if there is
-// none.
-func responseErrorText(data []byte) string {
-	var a queryResponse
-	if json.Unmarshal(data, &a) != nil || a.Error == "" {
-		return ""
+// matchSample returns whether a result matches. It must be one sample with the value 0 or 1.
+func matchSample(result model.Value) (bool, error) {
+	if result == nil {
+		return false, errors.New("the answer of Prometheus has no result")
 	}
 
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(a.Error, "")), " ")
-	if len(text) > maxErrorTextBytes {
-		text = strings.ToValidUTF8(text[:maxErrorTextBytes], "") + "…"
-	}
-
-	return ": " + text
-}
-
-// parseSample parses a response, which must contain one sample with the value 0 or 1.
-func parseSample(data []byte) (bool, error) {
-	var a queryResponse
-	if err := json.Unmarshal(data, &a); err != nil {
-		return false, fmt.Errorf("the answer of Prometheus cannot be read: %w", err)
-	}
-	if a.Status != "success" {
-		return false, fmt.Errorf("prometheus answered with status %q%s", a.Status, responseErrorText(data))
-	}
-	if a.Data.ResultType != "vector" {
-		return false, fmt.Errorf("the query must result in an instant vector, not a %s", a.Data.ResultType)
-	}
-
-	var samples []struct {
-		Value [2]any `json:"value"`
-	}
-	if err := json.Unmarshal(a.Data.Result, &samples); err != nil {
-		return false, fmt.Errorf("the answer of Prometheus cannot be read: %w", err)
+	samples, ok := result.(model.Vector)
+	if !ok {
+		return false, fmt.Errorf("the query must result in an instant vector, not a %s", result.Type())
 	}
 	if len(samples) != 1 {
 		return false, fmt.Errorf("the query must result in one sample, not in %d", len(samples))
 	}
 
-	switch value := samples[0].Value[1]; value {
-	case "0":
+	// A sample of an answer may be null, or a histogram.
+	if sample := samples[0]; sample == nil || sample.Histogram != nil {
+		return false, errors.New("the query must result in a sample with a value")
+	}
+
+	switch value := samples[0].Value; value {
+	case 0:
 		return false, nil
-	case "1":
+	case 1:
 		return true, nil
 	default:
 		return false, fmt.Errorf("the query must result in 0 or 1, not in %v", value)
