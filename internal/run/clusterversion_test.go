@@ -140,22 +140,29 @@ func metricsAs(t *testing.T, address, name string, ca *x509.Certificate, key *ec
 		config.Certificates = []tls.Certificate{{Certificate: [][]byte{certificate.Raw}, PrivateKey: own}}
 	}
 
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
+	httpClient := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	var status int
+	var text []byte
+	// The server of metrics starts beside the controllers, after it has issued its certificate.
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
+		if err != nil {
+			return false, err
+		}
+		answer, err := httpClient.Do(request)
+		if err != nil {
+			return false, nil // it does not listen yet
+		}
+		defer answer.Body.Close()
+		status = answer.StatusCode
+		text, err = io.ReadAll(answer.Body)
+		return err == nil, err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	answer, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return answer.StatusCode, string(text)
+	return status, string(text)
 }
 
 func TestClusterVersionOperatorRefuses(t *testing.T) {
