@@ -1,0 +1,70 @@
+package solve
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func always(Reason) bool { return true }
+
+// TestSolveMatchesBruteForce compares choices with trying everything: whether one exists, and
+// which one is preferred. The reasons of a contradiction contradict each other, and none of them
+// can be left out.
+func TestSolveMatchesBruteForce(t *testing.T) {
+	outcomes := map[bool]int{}
+	for seed := range uint64(12_000) {
+		u := randomUniverse(rand.New(rand.NewPCG(seed, 1)))
+		want := u.isPossible(always)
+		outcomes[want]++
+		p := u.newProblem(seed%2 == 0)
+		s := newSearch(p, DefaultMaxWork, nil)
+		err := s.run()
+		if got := err == nil; got != want {
+			t.Fatalf("seed %d: possible %t (%v), want %t", seed, got, err, want)
+		}
+		if !want {
+			checkContradiction(t, seed, u, p)
+			continue
+		}
+
+		best, ok := u.findBest(nil)
+		if !ok {
+			t.Fatalf("seed %d: trying in order finds nothing", seed)
+		}
+		if diff := cmp.Diff(best, s.chosen); diff != "" {
+			t.Fatalf("seed %d: (-tried in order +search)\n%s", seed, diff)
+		}
+
+		lean, err := p.Solve()
+		if err != nil || !u.keeps(always, func(c int) bool { return slices.Contains(lean, c) }) {
+			t.Fatalf("seed %d: %v (%v) breaks a rule", seed, lean, err)
+		}
+	}
+
+	if outcomes[true] < 1000 || outcomes[false] < 1000 {
+		t.Errorf("the universes are one-sided: %v", outcomes)
+	}
+}
+
+func checkContradiction(t *testing.T, seed uint64, u *universe, p *Problem) {
+	t.Helper()
+	_, err := p.Solve()
+	var contradiction *Contradiction
+	if !errors.As(err, &contradiction) {
+		t.Fatalf("seed %d: error %v, want a contradiction", seed, err)
+	}
+
+	for i := -1; i < len(contradiction.Reasons); i++ {
+		isEnabled := func(r Reason) bool {
+			at := slices.Index(contradiction.Reasons, r)
+			return at >= 0 && at != i
+		}
+		if got, want := u.isPossible(isEnabled), i >= 0; got != want {
+			t.Fatalf("seed %d: without reason %d of %v: possible %t, want %t", seed, i, contradiction.Reasons, got, want)
+		}
+	}
+}
