@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/resolve/requirement"
 )
 
 // Bundle is a bundle that is installed, to be installed, or offered by a catalog. It is
@@ -27,11 +26,10 @@ type Bundle struct {
 	// Offer is the bundle's place in a catalog; zero for a bundle that no catalog offers.
 	Offer
 
-	provides []schema.GroupVersionKind
+	provider *requirement.Provider
 	parsed   bool
 	requires []Requirement
 	err      error
-	view     []any
 }
 
 // Offer is the place of a bundle in a catalog.
@@ -48,15 +46,9 @@ type Offer struct {
 
 // NewBundle returns a bundle of a package with the given properties.
 func NewBundle(name, pkg string, version semver.Version, properties []fbc.Property) *Bundle {
-	b := &Bundle{Name: name, Package: pkg, Version: version, Properties: properties}
-	for _, p := range properties {
-		var value bundle.GVKProperty
-		if p.Type == fbc.PropertyGVK && json.Unmarshal(p.Value, &value) == nil {
-			b.provides = append(b.provides, schema.GroupVersionKind{Group: value.Group, Version: value.Version, Kind: value.Kind})
-		}
+	return &Bundle{
+		Name: name, Package: pkg, Version: version, Properties: properties, provider: requirement.NewProvider(pkg, version, properties),
 	}
-
-	return b
 }
 
 // Requires returns the bundle's requirements. The error names the first requirement that
@@ -70,28 +62,16 @@ func (b *Bundle) Requires() ([]Requirement, error) {
 }
 
 // Provides reports whether the bundle provides an API.
-func (b *Bundle) Provides(gvk schema.GroupVersionKind) bool { return slices.Contains(b.provides, gvk) }
+func (b *Bundle) Provides(gvk schema.GroupVersionKind) bool { return b.provider.Provides(gvk) }
 
 // meetsLeaf reports whether the bundle meets a leaf of a requirement.
-func (b *Bundle) meetsLeaf(leaf *formula) bool {
-	switch leaf.op {
-	case opGVK:
-		return b.Provides(leaf.gvk)
-	case opPackage:
-		return b.Package == leaf.pkg && (leaf.versions == nil || leaf.versions(b.Version))
-	default:
-		if b.view == nil {
-			b.view = newRuleView(b.Properties)
-		}
-		return leaf.rule.matches(b.view)
-	}
-}
+func (b *Bundle) meetsLeaf(leaf *requirement.Formula) bool { return b.provider.Meets(leaf) }
 
 // Matches reports whether the bundle meets some part of one of the requirements.
 func (b *Bundle) Matches(requirements []Requirement) bool {
 	found := false
 	for i := range requirements {
-		requirements[i].formula.visitLeaves(func(leaf *formula, negated bool) { found = found || !negated && b.meetsLeaf(leaf) })
+		requirements[i].formula.VisitLeaves(func(leaf *requirement.Formula, negated bool) { found = found || !negated && b.meetsLeaf(leaf) })
 	}
 	return found
 }

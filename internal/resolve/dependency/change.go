@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mainstay-dev/mainstay/internal/resolve/requirement"
 )
 
 // Change is a planned update or removal of an installed bundle.
@@ -65,10 +67,10 @@ func (c *Change) isStillServed(gvk schema.GroupVersionKind) bool {
 }
 
 func (c *Change) isRequirementMet(dependent *Bundle, r *Requirement, with *Bundle, served func(schema.GroupVersionKind) bool) bool {
-	return r.formula.isMetWith(func(leaf *formula, negated bool) bool {
+	return r.formula.IsMetWith(func(leaf *requirement.Formula, negated bool) bool {
 		return with != nil && with.meetsLeaf(leaf) || slices.ContainsFunc(c.Others, func(b *Bundle) bool {
 			return (b != dependent || !negated) && b.meetsLeaf(leaf)
-		}) || leaf.op == opGVK && served(leaf.gvk)
+		}) || leaf.Operator == requirement.API && served(leaf.GVK)
 	})
 }
 

@@ -2,17 +2,20 @@ package dependency
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mainstay-dev/mainstay/internal/resolve/requirement"
+	"github.com/mainstay-dev/mainstay/internal/resolve/solve"
 )
 
 const (
-	// maxExplainSteps limits the steps of all searches for the reason of a failure: some
-	// 200 ms.
-	maxExplainSteps = 60_000
-	// maxAlternatives limits how many other versions of the wanted package are tried.
-	maxAlternatives = 20
+	// maxChangeWork limits the work to try one change: some 20 ms.
+	maxChangeWork = 5_000_000
+	// maxChanges limits how many changes are tried.
+	maxChanges = 20
 )
 
 // UnsatisfiableError is the error when no choice of bundles meets all requirements.
@@ -47,62 +50,46 @@ func (p *Problem) Plan() ([]*Bundle, error) {
 		return nil, err
 	}
 
-	s := newSearch(p, ignoreNoFact)
-	plan, ok := s.findPlan()
-	if ok {
-		return plan, nil
+	l := newPlanner(p)
+	chosen, err := l.rules.Solve()
+	if err != nil {
+		return nil, l.explainFailure(err)
 	}
-	if s.isExhausted() {
+
+	plan := l.plannedBundles(chosen)
+	if len(plan) > maxChosen {
 		return nil, &UnsatisfiableError{Bundle: p.Wanted.Name, Conflict: []string{fmt.Sprintf(
-			"no solution was found in %d steps", maxSteps)}, Change: "Install some of the dependencies yourself to make the search easier"}
+			"%d packages would be installed, and at most %d are allowed", len(plan), maxChosen)}, Change: "Install some of the dependencies yourself"}
+	}
+	return plan, nil
+}
+
+// explainFailure returns the UnsatisfiableError for an error of the solver.
+func (l *planner) explainFailure(err error) error {
+	var contradiction *solve.Contradiction
+	if !errors.As(err, &contradiction) {
+		return &UnsatisfiableError{Bundle: l.Wanted.Name, Conflict: []string{fmt.Sprintf(
+			"no solution was found in %d steps", l.rules.MaxWork)}, Change: "Install some of the dependencies yourself to make the search easier"}
 	}
 
-	core, owners := p.findConflict(s), s.owners
-	e := &UnsatisfiableError{Bundle: p.Wanted.Name, Change: p.findChange(core, owners)}
+	core := make([]fact, len(contradiction.Reasons))
+	for i, r := range contradiction.Reasons {
+		core[i] = l.facts[r.Number]
+	}
+	slices.SortStableFunc(core, func(a, b fact) int {
+		return cmp.Or(
+			compareBools(a.pkg != l.Wanted.Package, b.pkg != l.Wanted.Package), compareBools(a.needs == "", b.needs == ""),
+			strings.Compare(a.pkg, b.pkg), strings.Compare(a.needs, b.needs))
+	})
+
+	e := &UnsatisfiableError{Bundle: l.Wanted.Name, Change: l.findChange(core)}
 	for _, f := range core {
-		e.Conflict = append(e.Conflict, p.describeFact(f, owners[f]))
+		e.Conflict = append(e.Conflict, l.describeFact(f, l.owners[f]))
 	}
-
 	if more := len(e.Conflict) - 2*maxListed; more > 0 {
 		e.Conflict = append(e.Conflict[:2*maxListed], fmt.Sprintf("and %d more facts of this kind", more))
 	}
-
-	return nil, e
-}
-
-// ignoreNoFact is the filter for a search that considers all facts.
-func ignoreNoFact(fact) bool { return false }
-
-// findConflict reduces the facts that a failed search recorded to a minimal set that still
-// makes the search fail.
-func (p *Problem) findConflict(failed *search) []fact {
-	holds := map[fact]bool{}
-	for _, f := range failed.recordedFacts {
-		holds[f] = true
-	}
-
-	var core []fact
-	steps := 0
-	for _, f := range slices.Backward(failed.recordedFacts) {
-		holds[f] = false
-		s := newSearch(p, func(f fact) bool { return !holds[f] })
-		if steps <= maxExplainSteps {
-			_, ok := s.findPlan()
-			if steps += s.steps; !ok && !s.isExhausted() {
-				continue
-			}
-		}
-
-		holds[f] = true
-		core = append(core, f)
-	}
-
-	slices.SortStableFunc(core, func(a, b fact) int {
-		return cmp.Or(
-			compareBools(a.pkg != p.Wanted.Package, b.pkg != p.Wanted.Package), compareBools(a.needs == "", b.needs == ""),
-			strings.Compare(a.pkg, b.pkg), strings.Compare(a.needs, b.needs))
-	})
-	return core
+	return e
 }
 
 // describeFact describes a fact.
@@ -122,20 +109,20 @@ func (p *Problem) describeFact(f fact, owners []*Bundle) string {
 
 	text := subject + " needs " + f.needs
 	if r := requirementOf(f, owners); r != nil {
-		text += p.describeSupply(&r.formula)
+		text += p.describeSupply(r.formula)
 	}
 
 	return text
 }
 
 // describeSupply states what the catalogs offer for a requirement.
-func (p *Problem) describeSupply(f *formula) string {
-	if f.hasNegation() {
+func (p *Problem) describeSupply(f *requirement.Formula) string {
+	if f.HasNegation() {
 		return ""
 	}
 
 	var offered, near []string
-	f.visitLeaves(func(leaf *formula, _ bool) {
+	f.VisitLeaves(func(leaf *requirement.Formula, _ bool) {
 		if text := summarizeOffers(p.offerIndex().offersMeeting(leaf)); text != "" {
 			offered = append(offered, text)
 		} else {
@@ -156,61 +143,60 @@ func (p *Problem) describeSupply(f *formula) string {
 
 // findChange describes a single change after which there is a plan: to an installed
 // extension, to the wanted bundle, or to the catalogs.
-func (p *Problem) findChange(core []fact, owners map[fact][]*Bundle) string {
-	left := maxExplainSteps
-	solve := func(q *Problem, dropped ...fact) ([]*Bundle, bool) {
-		if left < 0 {
-			return nil, false
-		}
-
-		s := newSearch(q, func(f fact) bool { return slices.Contains(dropped, f) })
-		plan, ok := s.findPlan()
-		left -= s.steps
-
-		return plan, ok
-	}
-
+func (l *planner) findChange(core []fact) string {
+	l.rules.MaxWork = maxChangeWork
+	core = core[:min(len(core), maxChanges)]
 	for _, f := range core {
-		owner := owners[f][0]
-		if owner.Extension == "" || owner == p.Wanted {
-			continue
-		}
-
-		plan, ok := solve(p, f)
-		at := slices.IndexFunc(plan, func(b *Bundle) bool { return b.Package == f.pkg })
-		switch {
-		case ok && at >= 0:
-			return fmt.Sprintf("It would work with extension %q at version %s of package %q", owner.Extension, plan[at].Version, f.pkg)
-		case ok:
-			return fmt.Sprintf("It would work without extension %q", owner.Extension)
+		if text := l.describeChangeOfExtension(f); text != "" {
+			return text
 		}
 	}
 
 	tried := 0
-	for _, b := range p.offerIndex().byPackage[p.Wanted.Package] {
-		if b.Version.EQ(p.Wanted.Version) || tried == maxAlternatives {
+	for _, b := range l.offerIndex().byPackage[l.Wanted.Package] {
+		if b.Version.EQ(l.Wanted.Version) || tried == maxChanges {
 			continue
 		}
 
 		tried++
-		other := *p
+		other := *l.Problem
 		other.Wanted = b
-		if _, ok := solve(&other); ok {
+		if _, err := newPlanner(&other).rules.SolveWithout(); err == nil {
 			return fmt.Sprintf("It would work with version %s of package %q: ask for it in spec.source.catalog.version", b.Version, b.Package)
 		}
 	}
 
 	for _, f := range core {
-		text := p.describeMissingOffer(f, owners[f])
+		text := l.describeMissingOffer(f, l.owners[f])
 		if text == "" {
 			continue
 		}
-		if _, ok := solve(p, f); ok {
+		if _, err := l.rules.SolveWithout(l.factNumbers[f]); err == nil {
 			return text
 		}
 	}
 
 	return ""
+}
+
+// describeChangeOfExtension describes the change of an installed extension that removes a fact,
+// if there is a plan without the fact.
+func (l *planner) describeChangeOfExtension(f fact) string {
+	owner := l.owners[f][0]
+	if owner.Extension == "" || owner == l.Wanted {
+		return ""
+	}
+
+	chosen, err := l.rules.SolveWithout(l.factNumbers[f])
+	if err != nil {
+		return ""
+	}
+
+	plan := l.plannedBundles(chosen)
+	if at := slices.IndexFunc(plan, func(b *Bundle) bool { return b.Package == f.pkg }); at >= 0 {
+		return fmt.Sprintf("It would work with extension %q at version %s of package %q", owner.Extension, plan[at].Version, f.pkg)
+	}
+	return fmt.Sprintf("It would work without extension %q", owner.Extension)
 }
 
 // describeMissingOffer states what a catalog would have to offer to remove a fact.
@@ -219,7 +205,7 @@ func (p *Problem) describeMissingOffer(f fact, owners []*Bundle) string {
 	switch {
 	case r == nil:
 		return ""
-	case !p.isOffered(&r.formula) && !r.formula.hasNegation():
+	case !p.isOffered(r.formula) && !r.formula.HasNegation():
 		return "It would work with a catalog that offers " + f.needs
 	case f.pkg != p.Wanted.Package:
 		return fmt.Sprintf("It would work with a version of package %q that does not need %s", f.pkg, f.needs)
@@ -228,9 +214,11 @@ func (p *Problem) describeMissingOffer(f fact, owners []*Bundle) string {
 	}
 }
 
-func (p *Problem) isOffered(f *formula) bool {
+func (p *Problem) isOffered(f *requirement.Formula) bool {
 	offered := false
-	f.visitLeaves(func(leaf *formula, _ bool) { offered = offered || len(p.offerIndex().offersMeeting(leaf)) > 0 })
+	f.VisitLeaves(func(leaf *requirement.Formula, _ bool) {
+		offered = offered || len(p.offerIndex().offersMeeting(leaf)) > 0
+	})
 	return offered
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mainstay-dev/mainstay/internal/resolve/requirement"
 )
 
 // maxListed limits the versions, packages and facts that a sentence lists.
@@ -33,9 +35,20 @@ type Problem struct {
 // index finds the offers of all catalogs by what they provide.
 type index struct {
 	all       []*Bundle
-	byGVK     map[schema.GroupVersionKind][]*Bundle
+	byAPI     map[schema.GroupVersionKind][]*Bundle
 	byPackage map[string][]*Bundle
-	byRule    map[*rule][]*Bundle
+	byLeaf    map[leafKey][]*Bundle
+}
+
+// leafKey is equal for leaves that the same bundles meet.
+type leafKey struct {
+	operator   requirement.Operator
+	gvk        schema.GroupVersionKind
+	name, text string
+}
+
+func keyOfLeaf(leaf *requirement.Formula) leafKey {
+	return leafKey{leaf.Operator, leaf.GVK, leaf.Name, leaf.Text}
 }
 
 // offerIndex returns the index of offers, which it builds once. The best offers come first
@@ -46,7 +59,7 @@ func (p *Problem) offerIndex() *index {
 	}
 
 	x := &index{
-		byGVK: map[schema.GroupVersionKind][]*Bundle{}, byPackage: map[string][]*Bundle{}, byRule: map[*rule][]*Bundle{},
+		byAPI: map[schema.GroupVersionKind][]*Bundle{}, byPackage: map[string][]*Bundle{}, byLeaf: map[leafKey][]*Bundle{},
 	}
 	for i := range p.Catalogs {
 		x.all = append(x.all, p.Catalogs[i].listOffers()...)
@@ -55,8 +68,8 @@ func (p *Problem) offerIndex() *index {
 	slices.SortFunc(x.all, compareOffers(p.Wanted.Catalog))
 	for _, b := range x.all {
 		x.byPackage[b.Package] = append(x.byPackage[b.Package], b)
-		for _, gvk := range b.provides {
-			x.byGVK[gvk] = append(x.byGVK[gvk], b)
+		for _, gvk := range b.provider.APIs() {
+			x.byAPI[gvk] = append(x.byAPI[gvk], b)
 		}
 	}
 
@@ -65,30 +78,29 @@ func (p *Problem) offerIndex() *index {
 }
 
 // offersMeeting returns the offers that meet a leaf.
-func (x *index) offersMeeting(leaf *formula) []*Bundle {
-	switch leaf.op {
-	case opGVK:
-		return x.byGVK[leaf.gvk]
-	case opPackage:
-		var found []*Bundle
-		for _, b := range x.byPackage[leaf.pkg] {
-			if b.meetsLeaf(leaf) {
-				found = append(found, b)
-			}
-		}
-		return found
-	default:
-		found, ok := x.byRule[leaf.rule]
-		if !ok {
-			for _, b := range x.all {
-				if b.meetsLeaf(leaf) {
-					found = append(found, b)
-				}
-			}
-			x.byRule[leaf.rule] = found
-		}
+func (x *index) offersMeeting(leaf *requirement.Formula) []*Bundle {
+	if leaf.Operator == requirement.API {
+		return x.byAPI[leaf.GVK]
+	}
+
+	key := keyOfLeaf(leaf)
+	found, ok := x.byLeaf[key]
+	if ok {
 		return found
 	}
+
+	offers := x.all
+	if leaf.Operator == requirement.Package {
+		offers = x.byPackage[leaf.Name]
+	}
+	for _, b := range offers {
+		if b.meetsLeaf(leaf) {
+			found = append(found, b)
+		}
+	}
+
+	x.byLeaf[key] = found
+	return found
 }
 
 // willServe reports whether the API server will serve an API once Wanted is installed.
@@ -126,14 +138,14 @@ func (p *Problem) Missing() ([]Unmet, error) {
 
 // isRequirementMet reports whether a bundle and the installed bundles meet a requirement of the bundle.
 func (p *Problem) isRequirementMet(owner *Bundle, r *Requirement) bool {
-	return r.formula.isMetWith(func(leaf *formula, negated bool) bool {
+	return r.formula.IsMetWith(func(leaf *requirement.Formula, negated bool) bool {
 		return !negated && owner.meetsLeaf(leaf) ||
 			slices.ContainsFunc(p.Installed, func(b *Bundle) bool { return b != owner && b.meetsLeaf(leaf) }) ||
-			leaf.op == opGVK && p.willServe(leaf.gvk)
+			leaf.Operator == requirement.API && p.willServe(leaf.GVK)
 	})
 }
 
-func anyBundleMeets(bundles []*Bundle, leaf *formula) bool {
+func anyBundleMeets(bundles []*Bundle, leaf *requirement.Formula) bool {
 	return slices.ContainsFunc(bundles, func(b *Bundle) bool { return b.meetsLeaf(leaf) })
 }
 
@@ -167,9 +179,9 @@ func (e *MissingError) Error() string {
 func (p *Problem) describeUnmet(r *Requirement) string {
 	var hints []string
 	var offered []string
-	r.formula.visitLeaves(func(leaf *formula, negated bool) {
-		if anyBundleMeets(p.Installed, leaf) || leaf.op == opGVK && p.willServe(leaf.gvk) {
-			hints = append(hints, "there already is "+leaf.describe())
+	r.formula.VisitLeaves(func(leaf *requirement.Formula, negated bool) {
+		if anyBundleMeets(p.Installed, leaf) || leaf.Operator == requirement.API && p.willServe(leaf.GVK) {
+			hints = append(hints, "there already is "+describeFormula(leaf))
 			return
 		}
 		if negated {
@@ -185,7 +197,7 @@ func (p *Problem) describeUnmet(r *Requirement) string {
 	switch {
 	case len(offered) > 0:
 		text += ", which would come with " + joinAlternatives(offered)
-	case r.formula.hasNegation():
+	case r.formula.HasNegation():
 	default:
 		text += ", which " + p.describeNoOffer()
 	}
@@ -213,18 +225,18 @@ func (p *Problem) describeNoOffer() string {
 }
 
 // describeNearMiss states where a package is available that is needed in another version.
-func (p *Problem) describeNearMiss(leaf *formula) []string {
-	if leaf.op != opPackage {
+func (p *Problem) describeNearMiss(leaf *requirement.Formula) []string {
+	if leaf.Operator != requirement.Package {
 		return nil
 	}
 
 	for _, b := range p.Installed {
-		if b.Package == leaf.pkg {
+		if b.Package == leaf.Name {
 			return []string{describeInstalled(b)}
 		}
 	}
 
-	if others := p.offerIndex().byPackage[leaf.pkg]; len(others) > 0 && len(p.offerIndex().offersMeeting(leaf)) == 0 {
+	if others := p.offerIndex().byPackage[leaf.Name]; len(others) > 0 && len(p.offerIndex().offersMeeting(leaf)) == 0 {
 		return []string{"the catalogs have " + summarizeOffers(others)}
 	}
 	return nil
