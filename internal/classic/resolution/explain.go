@@ -1,32 +1,68 @@
 package resolution
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mainstay-dev/mainstay/internal/resolve/solve"
 )
 
 // maxAdvice limits the sentences of advice in an explanation.
 const maxAdvice = 5
 
-// explainContradiction returns an UnsatisfiableError with the rules that contradict each other.
-func (b *ruleBuilder) explainContradiction(contradiction []int) error {
-	rules := b.minimizeContradiction(contradiction)
-	pairsByGroup := map[int]int{}
-	for i := range rules {
-		if rules[i].group >= 0 {
-			pairsByGroup[rules[i].group]++
-		}
+// errSearchAborted is returned when the solver reaches its limit of work.
+var errSearchAborted = errors.New("resolution was aborted because too many operators conflict with each other: " +
+	"set the channels of the Subscriptions, or remove Subscriptions")
+
+// reason is why a rule exists.
+type reason struct {
+	kind reasonKind
+	// target is the index of the Subscription's target.
+	target int
+	// entry is the entry that the rule is about, and other the installed entry that it replaces.
+	entry, other *Entry
+	// dependency of the entry, and whether no catalog meets it.
+	dependency *dependency
+	isUnmet    bool
+	pkg        string
+	gvk        schema.GroupVersionKind
+}
+
+type reasonKind int
+
+const (
+	csvExists reasonKind = iota
+	subscriptionExists
+	subscriptionUnsatisfiable
+	subscriptionRequires
+	replacesInstalled
+	bundleDeprecated
+	bundleRequires
+	onePerPackage
+	oneProvider
+)
+
+// explainFailure returns the error for an error of the solver: an UnsatisfiableError if there is
+// no choice.
+func (b *ruleBuilder) explainFailure(err error) error {
+	var contradiction *solve.Contradiction
+	if !errors.As(err, &contradiction) {
+		return errSearchAborted
+	}
+
+	pairs := map[int]int{}
+	for _, r := range contradiction.Reasons {
+		pairs[r.Number]++
 	}
 
 	e := &UnsatisfiableError{}
-	for i := range rules {
-		text := rules[i].text()
-		if g := rules[i].group; g >= 0 && pairsByGroup[g] > 1 {
-			text = b.groups[g].summary
-		}
-		e.Reasons = append(e.Reasons, text)
-		if advice := b.adviceForRule(&rules[i]); advice != "" && !slices.Contains(e.advice, advice) && len(e.advice) < maxAdvice {
+	for _, r := range contradiction.Reasons {
+		e.Reasons = append(e.Reasons, b.describeReason(r, pairs[r.Number]))
+		if advice := b.adviceForReason(&b.reasons[r.Number]); advice != "" && !slices.Contains(e.advice, advice) && len(e.advice) < maxAdvice {
 			e.advice = append(e.advice, advice)
 		}
 	}
@@ -36,34 +72,79 @@ func (b *ruleBuilder) explainContradiction(contradiction []int) error {
 	return e
 }
 
-// adviceForRule returns what an administrator can do about a rule in a contradiction, or "".
-func (b *ruleBuilder) adviceForRule(r *rule) string {
-	e := b.entries[r.variable]
+// describeReason returns the text of a reason. A reason that is about several pairs of bundles is
+// summarized.
+func (b *ruleBuilder) describeReason(in solve.Reason, pairs int) string {
+	r := &b.reasons[in.Number]
+	switch r.kind {
+	case csvExists:
+		return "clusterserviceversion " + r.entry.Name + " exists and is not referenced by a subscription"
+	case subscriptionExists:
+		return "subscription " + b.targets[r.target].subscription.Name + " exists"
+	case subscriptionUnsatisfiable:
+		return b.targets[r.target].unsatisfiableReason
+	case subscriptionRequires:
+		return b.targets[r.target].describeOptions()
+	case replacesInstalled:
+		return r.entry.displayID() + " conflicts with " + r.other.displayID()
+	case bundleDeprecated:
+		return "bundle " + r.entry.displayID() + " is deprecated"
+	case bundleRequires:
+		return "bundle " + r.entry.Name + " requires an operator " + r.dependency.text
+	}
+
+	have, summary := "originate from package "+r.pkg, "there can be only one operator from package "+r.pkg
+	if r.kind == oneProvider {
+		api := fmt.Sprintf("%s (%s/%s)", r.gvk.Kind, r.gvk.Group, r.gvk.Version)
+		have, summary = "provide "+api, "there can be only one provider of "+api
+	}
+	if pairs > 1 {
+		return summary
+	}
+
+	ids := []string{b.entries[in.A].displayID(), b.entries[in.B].displayID()}
+	slices.Sort(ids)
+	return ids[0] + " and " + ids[1] + " " + have
+}
+
+// describeOptions returns the text of the rule that the Subscription requires one of its options.
+func (t *target) describeOptions() string {
+	var ids []string
+	for _, e := range t.options {
+		ids = append(ids, e.displayID())
+	}
+	if t.current != nil {
+		ids = append(ids, t.current.displayID())
+	}
+
+	last := len(ids) - 1
+	if last == 0 {
+		return fmt.Sprintf("subscription %s requires %s", t.subscription.Name, ids[0])
+	}
+	return fmt.Sprintf("subscription %s requires at least one of %s or %s", t.subscription.Name, strings.Join(ids[:last], ", "), ids[last])
+}
+
+// adviceForReason returns what an administrator can do about a reason of a contradiction, or "".
+func (b *ruleBuilder) adviceForReason(r *reason) string {
 	switch {
-	case r.kind == mandatory && e != nil:
+	case r.kind == csvExists:
 		return fmt.Sprintf("ClusterServiceVersion %q is kept as it is because no Subscription refers to it: create a Subscription to a channel "+
-			"of package %q that contains it, or delete it if it is not needed.", e.Name, e.Package)
-	case r.kind == requires && e != nil && len(r.options) == 0:
+			"of package %q that contains it, or delete it if it is not needed.", r.entry.Name, r.entry.Package)
+	case r.kind == bundleRequires && r.isUnmet:
 		return fmt.Sprintf("No catalog available to this namespace provides what %q requires: add such a catalog to this namespace "+
-			"or to the namespace of global catalogs, or install another version.", e.Name)
-	case r.kind == prohibited && e == nil:
-		return b.adviceForSubscription(r.text())
-	case r.group >= 0 && strings.Contains(r.text(), " provide "):
+			"or to the namespace of global catalogs, or install another version.", r.entry.Name)
+	case r.kind == subscriptionUnsatisfiable:
+		return b.adviceForSubscription(&b.targets[r.target])
+	case r.kind == oneProvider:
 		return "Operators that provide the same API cannot be installed in the same namespace: remove one of them, or install it in another namespace."
 	}
 
 	return ""
 }
 
-// adviceForSubscription returns advice for a Subscription that cannot be satisfied. reason is
-// the text of its rule.
-func (b *ruleBuilder) adviceForSubscription(reason string) string {
-	at := slices.IndexFunc(b.subscriptionTargets, func(w subscriptionTarget) bool { return w.unsatisfiableReason == reason })
-	if at < 0 {
-		return ""
-	}
-
-	sub := b.subscriptionTargets[at].subscription
+// adviceForSubscription returns advice for a Subscription that cannot be satisfied.
+func (b *ruleBuilder) adviceForSubscription(t *target) string {
+	sub := t.subscription
 	for _, o := range b.Offers {
 		if o.Catalog.Name != sub.Spec.CatalogSource || o.Catalog.Namespace != sub.Spec.CatalogSourceNamespace {
 			continue

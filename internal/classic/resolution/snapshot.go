@@ -10,21 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
+	"github.com/mainstay-dev/mainstay/internal/resolve/requirement"
 )
 
-// propertyLabel and its like are types of properties that only OLM Classic knows.
-const (
-	// Property types that only OLM Classic knows.
-	propertyLabel         = "olm.label"
-	propertyLabelRequired = "olm.label.required"
-	propertyDeprecated    = "olm.deprecated"
-)
-
-// maxCachedRequirements limits the requirements that a snapshot caches.
-const maxCachedRequirements = 4096
+// maxCachedDependencies limits the dependencies that a snapshot caches.
+const maxCachedDependencies = 4096
 
 // Bundle is one version of an operator.
 type Bundle struct {
@@ -40,7 +31,7 @@ type Bundle struct {
 	// Deprecation is the deprecation message, or "".
 	Deprecation string
 
-	facts *dependency.Bundle
+	provider *requirement.Provider
 }
 
 // Entry is a bundle's entry in a channel. Entries of installed operators have no channel.
@@ -55,6 +46,8 @@ type Entry struct {
 	SkipRange string
 
 	snapshot *Snapshot
+	// first is the first entry of the same bundle. A bundle can be in several channels.
+	first *Entry
 	// isDefault reports whether the channel is the package's default channel.
 	isDefault bool
 }
@@ -104,9 +97,9 @@ type Snapshot struct {
 	byGVK        map[schema.GroupVersionKind][]*Entry
 	size         int
 
-	mu                     sync.Mutex
-	providersByRequirement map[string][]*Entry
-	parsedRequirements     map[propertyKey]parsedRequirement
+	mu                    sync.Mutex
+	providersByDependency map[string][]*Entry
+	parsedDependencies    map[propertyKey]parsedDependency
 }
 
 type packageEntries struct {
@@ -118,9 +111,9 @@ type packageEntries struct {
 
 type propertyKey struct{ kind, value string }
 
-type parsedRequirement struct {
-	requirement *requirement
-	err         error
+type parsedDependency struct {
+	dependency *dependency
+	err        error
 }
 
 // NewSnapshot returns a snapshot of a catalog. The snapshot takes ownership of the entries.
@@ -131,11 +124,18 @@ func NewSnapshot(catalog types.NamespacedName, packages map[string]Package, entr
 func newSnapshot(catalog types.NamespacedName, packages map[string]Package, entries []*Entry, order func(string, []*Entry) []*channel) *Snapshot {
 	s := &Snapshot{
 		Catalog: catalog, Packages: packages, packages: map[string]*packageEntries{}, byGVK: map[schema.GroupVersionKind][]*Entry{},
-		size: len(entries), providersByRequirement: map[string][]*Entry{}, parsedRequirements: map[propertyKey]parsedRequirement{},
+		size: len(entries), providersByDependency: map[string][]*Entry{}, parsedDependencies: map[propertyKey]parsedDependency{},
 	}
+	firsts := map[[2]string]*Entry{} // by package and name
 	for _, e := range entries {
 		e.snapshot = s
 		e.parsePackageProperty()
+		key := [2]string{e.Package, e.Name}
+		if firsts[key] == nil {
+			firsts[key] = e
+		}
+		e.first = firsts[key]
+
 		p := s.packages[e.Package]
 		if p == nil {
 			p = &packageEntries{}
@@ -153,7 +153,7 @@ func newSnapshot(catalog types.NamespacedName, packages map[string]Package, entr
 		p.channels = order(name, p.all)
 		for _, c := range p.channels {
 			for _, e := range c.entries {
-				for _, gvk := range e.providedGVKs() {
+				for _, gvk := range e.provider.APIs() {
 					s.byGVK[gvk] = append(s.byGVK[gvk], e)
 				}
 			}
@@ -186,10 +186,10 @@ func (s *Snapshot) Find(pkg, channel, name string) *Entry {
 	return nil
 }
 
-// parsePackageProperty sets package and version from the olm.package property, and the facts
-// that requirements are checked against. A bundle without the property gets one.
+// parsePackageProperty sets package and version from the olm.package property, and the provider
+// that dependencies are checked against. A bundle without the property gets one.
 func (b *Bundle) parsePackageProperty() {
-	if b.facts != nil {
+	if b.provider != nil {
 		return
 	}
 
@@ -217,7 +217,7 @@ func (b *Bundle) parsePackageProperty() {
 	}
 
 	version, _ := semver.Parse(b.Version) // An invalid version counts as 0.0.0.
-	b.facts = dependency.NewBundle(b.Name, b.Package, version, b.Properties)
+	b.provider = requirement.NewProvider(b.Package, version, b.Properties)
 }
 
 // parseVersion returns the version of a bundle. It returns false if the bundle has none.
@@ -226,45 +226,19 @@ func (b *Bundle) parseVersion() (semver.Version, bool) {
 	return v, err == nil
 }
 
-// providedGVKs returns the APIs that a bundle provides, without duplicates.
-func (b *Bundle) providedGVKs() []schema.GroupVersionKind {
-	var apis []schema.GroupVersionKind
-	for _, p := range b.Properties {
-		var value bundle.GVKProperty
-		if p.Type != fbc.PropertyGVK || json.Unmarshal(p.Value, &value) != nil {
-			continue
-		}
-		if gvk := (schema.GroupVersionKind{Group: value.Group, Version: value.Version, Kind: value.Kind}); !slices.Contains(apis, gvk) {
-			apis = append(apis, gvk)
-		}
-	}
-
-	return apis
-}
-
 // isProhibited reports whether the bundle must not be installed.
 func (b *Bundle) isProhibited() bool {
 	return slices.ContainsFunc(b.Properties, func(p fbc.Property) bool { return p.Type == propertyDeprecated })
 }
 
-// hasLabel reports whether the bundle has a label.
-func (b *Bundle) hasLabel(label string) bool {
-	return slices.ContainsFunc(b.Properties, func(p fbc.Property) bool {
-		var value struct {
-			Label string `json:"label"`
-		}
-		return p.Type == propertyLabel && json.Unmarshal(p.Value, &value) == nil && value.Label == label
-	})
-}
-
-// parseRequirements returns the requirements of an entry's bundle.
-func (s *Snapshot) parseRequirements(e *Entry) ([]*requirement, error) {
-	var all []*requirement
+// parseDependencies returns the dependencies of an entry's bundle.
+func (s *Snapshot) parseDependencies(e *Entry) ([]*dependency, error) {
+	var all []*dependency
 	for _, p := range e.Properties {
-		if !isRequirement(p.Type) {
+		if !isDependency(p.Type) {
 			continue
 		}
-		one, err := s.parseRequirementCached(p)
+		one, err := s.parseDependencyCached(p)
 		if err != nil {
 			return nil, err
 		}
@@ -274,38 +248,38 @@ func (s *Snapshot) parseRequirements(e *Entry) ([]*requirement, error) {
 	return all, nil
 }
 
-// parseRequirementCached returns the requirement of a property, from the cache if possible.
-func (s *Snapshot) parseRequirementCached(p fbc.Property) (*requirement, error) {
+// parseDependencyCached returns the dependency of a property, from the cache if possible.
+func (s *Snapshot) parseDependencyCached(p fbc.Property) (*dependency, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := propertyKey{p.Type, string(p.Value)}
-	known, ok := s.parsedRequirements[key]
+	known, ok := s.parsedDependencies[key]
 	if !ok {
-		known.requirement, known.err = parseRequirement(p)
-		if len(s.parsedRequirements) < maxCachedRequirements {
-			s.parsedRequirements[key] = known
+		known.dependency, known.err = parseDependency(p)
+		if len(s.parsedDependencies) < maxCachedDependencies {
+			s.parsedDependencies[key] = known
 		}
 	}
 
-	return known.requirement, known.err
+	return known.dependency, known.err
 }
 
-// findProviders returns the entries that meet a requirement, best first.
-func (s *Snapshot) findProviders(r *requirement) []*Entry {
-	if r.api != nil {
-		return s.byGVK[*r.api]
+// findProviders returns the entries that meet a dependency, best first.
+func (s *Snapshot) findProviders(d *dependency) []*Entry {
+	if d.formula.Operator == requirement.API {
+		return s.byGVK[d.formula.GVK]
 	}
 
-	s.mu.Lock() // The facts that CEL rules see of a bundle are built lazily.
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, ok := s.providersByRequirement[r.key]
+	found, ok := s.providersByDependency[d.key]
 	if ok {
 		return found
 	}
 
 	names := s.packageNames
-	if r.pkg != "" {
-		names = []string{r.pkg}
+	if d.formula.Operator == requirement.Package {
+		names = []string{d.formula.Name}
 	}
 
 	for _, name := range names {
@@ -315,7 +289,7 @@ func (s *Snapshot) findProviders(r *requirement) []*Entry {
 		}
 		for _, c := range p.channels {
 			for _, e := range c.entries {
-				if r.isMetBy(e.Bundle) {
+				if d.formula.MetBy(e.provider) {
 					found = append(found, e)
 				}
 			}
@@ -323,8 +297,8 @@ func (s *Snapshot) findProviders(r *requirement) []*Entry {
 	}
 
 	slices.SortStableFunc(found, compareByChannel)
-	if len(s.providersByRequirement) < maxCachedRequirements {
-		s.providersByRequirement[r.key] = found
+	if len(s.providersByDependency) < maxCachedDependencies {
+		s.providersByDependency[d.key] = found
 	}
 
 	return found

@@ -63,7 +63,7 @@ func newProposal(choices []resolution.Choice, namespace string, subs []*v1alpha1
 // subscribesTo reports whether a Subscription asks for a chosen bundle.
 func subscribesTo(sub *v1alpha1.Subscription, c *resolution.Choice) bool {
 	s, catalog := &sub.Spec, c.Catalog()
-	return s.Package == c.Package && (s.Channel == "" || s.Channel == c.Channel) &&
+	return s.Package == c.Package && (s.Channel == "" || c.IsIn(s.Channel)) &&
 		s.CatalogSource == catalog.Name && s.CatalogSourceNamespace == catalog.Namespace
 }
 

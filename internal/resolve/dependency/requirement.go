@@ -66,9 +66,6 @@ func (r Requirement) Range(pkg string) string {
 	return text
 }
 
-// MetBy reports whether one bundle meets every part of the requirement by itself.
-func (r Requirement) MetBy(b *Bundle) bool { return r.formula.MetBy(b.provider) }
-
 // String describes the requirement in words that follow "needs".
 func (r Requirement) String() string { return r.text }
 
