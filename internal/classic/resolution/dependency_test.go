@@ -2,6 +2,7 @@ package resolution_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -167,6 +168,91 @@ func TestPreferences(t *testing.T) {
 	})
 }
 
+// What Subscriptions prefer comes before what dependencies prefer, also before those of operators
+// without a Subscription.
+func TestPreferencesOfSubscriptionsComeFirst(t *testing.T) {
+	p := func(version string, options ...option) *resolution.Entry {
+		return entry("p1", "stable", version, options...)
+	}
+	z := entry("z", "stable", "1.0.0", provides("K"))
+	older, newer := p("1.1.0", provides("K")), p("4.1.0", replaces("p1.v1.1.0"))
+	run(t, []testCase{
+		{
+			name: "an operator without a Subscription takes another provider",
+			in: resolution.Input{
+				Offers: offers(catalog("c", 0, older, newer, z)), Subscriptions: subs(subscription("p1", "stable")),
+				CSVs: csvs(csvOf(t, entry("x", "", "1.0.0", requires("K")))),
+			},
+			want: []string{"c/stable/p1.v4.1.0 → p1.v1.1.0", "c/stable/z.v1.0.0"},
+		},
+		{
+			name: "so does a dependency",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, older, newer, z, entry("a", "stable", "1.0.0", requires("K")))),
+				Subscriptions: subs(subscription("a", "stable"), subscription("p1", "stable")),
+			},
+			want: []string{"c/stable/a.v1.0.0", "c/stable/p1.v4.1.0 → p1.v1.1.0", "c/stable/z.v1.0.0"},
+		},
+		{
+			name: "without another provider, the older version is chosen",
+			in: resolution.Input{
+				Offers: offers(catalog("c", 0, older, newer)), Subscriptions: subs(subscription("p1", "stable")),
+				CSVs: csvs(csvOf(t, entry("x", "", "1.0.0", requires("K")))),
+			},
+			want: []string{"c/stable/p1.v1.1.0"},
+		},
+		{
+			name: "Subscriptions are served in the order of their names",
+			in: resolution.Input{
+				Offers: offers(catalog("c", 0, older, newer, entry("a", "stable", "2.0.0", needs("p1", "<2.0.0"), replaces("a.v1.0.0")),
+					entry("a", "stable", "1.0.0"))),
+				Subscriptions: subs(subscription("a", "stable"), subscription("p1", "stable")),
+			},
+			want: []string{"c/stable/a.v2.0.0 → a.v1.0.0", "c/stable/p1.v1.1.0"},
+		},
+	})
+}
+
+// Two Subscriptions to one package are satisfied by a bundle that is in the channels of both.
+func TestSubscriptionsToOnePackage(t *testing.T) {
+	named := func(name string) func(*v1alpha1.Subscription) {
+		return func(s *v1alpha1.Subscription) { s.Name = name }
+	}
+	both := func(version string, options ...option) []*resolution.Entry {
+		return []*resolution.Entry{entry("p", "alpha", version, options...), entry("p", "stable", version, options...)}
+	}
+	v1, v2 := both("1.0.0", provides("P")), both("2.0.0", provides("P"), replaces("p.v1.0.0"))
+	onlyAlpha := entry("p", "alpha", "3.0.0", replaces("p.v2.0.0"))
+	run(t, []testCase{
+		{
+			name: "both are new",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, slices.Concat(v1, v2, []*resolution.Entry{onlyAlpha})...)),
+				Subscriptions: subs(subscription("p", "alpha", named("one")), subscription("p", "stable", named("two"))),
+			},
+			want: []string{"c/alpha/p.v2.0.0 → p.v1.0.0"},
+		},
+		{
+			name: "both are updated",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, slices.Concat(v1, v2)...)),
+				Subscriptions: subs(subscription("p", "alpha", named("one"), has("p.v1.0.0")), subscription("p", "stable", named("two"), has("p.v1.0.0"))),
+				CSVs:          csvs(csvOf(t, v1[0])),
+			},
+			want: []string{"c/alpha/p.v2.0.0 → p.v1.0.0"},
+		},
+		{
+			name: "no bundle is in both channels",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("p", "alpha", "2.0.0"), entry("p", "stable", "1.0.0"))),
+				Subscriptions: subs(subscription("p", "alpha", named("one")), subscription("p", "stable", named("two"))),
+			},
+			wantErr: "constraints not satisfiable: c/olm/alpha/p.v2.0.0 and c/olm/stable/p.v1.0.0 originate from package p, subscription one exists, " +
+				"subscription one requires c/olm/alpha/p.v2.0.0, subscription two exists, subscription two requires c/olm/stable/p.v1.0.0",
+		},
+	})
+}
+
 func TestUniqueProvidersAndPackages(t *testing.T) {
 	run(t, []testCase{
 		{
@@ -279,6 +365,45 @@ func BenchmarkResolve(b *testing.B) {
 	for b.Loop() {
 		if _, err := resolution.Resolve(in); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// many makes an input with 300 Subscriptions, and four catalogs with 300 packages and 4,000 bundles
+// each, in two channels. Each package depends on two others.
+func many(tb testing.TB) resolution.Input {
+	tb.Helper()
+	const packages, versions = 300, 13
+	in := resolution.Input{Namespace: namespace}
+	for _, name := range []string{"c", "d", "e", "f"} {
+		var entries []*resolution.Entry
+		for p := range packages {
+			for v := range versions {
+				e := entry(fmt.Sprint("p", p), "stable", fmt.Sprintf("1.%d.0", v), provides(fmt.Sprint("Kind", p)),
+					requires(fmt.Sprint("Kind", (p*7+1)%packages)), needs(fmt.Sprint("p", (p*3+2)%packages), ">=1.2.0"))
+				if v > 0 {
+					e.Replaces = fmt.Sprintf("p%d.v1.%d.0", p, v-1)
+				}
+				candidate := *e
+				candidate.Channel = "candidate"
+				entries = append(entries, e, &candidate)
+			}
+		}
+		in.Offers = append(in.Offers, catalog(name, 0, entries...))
+	}
+
+	for p := range packages {
+		in.Subscriptions = append(in.Subscriptions, subscription(fmt.Sprint("p", p), "stable"))
+	}
+	return in
+}
+
+func BenchmarkResolveMany(b *testing.B) {
+	in := many(b)
+	for b.Loop() {
+		choices, err := resolution.Resolve(in)
+		if err != nil || len(choices) != len(in.Subscriptions) {
+			b.Fatal(len(choices), err)
 		}
 	}
 }

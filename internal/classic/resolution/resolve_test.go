@@ -282,6 +282,19 @@ func TestInstalledOperators(t *testing.T) {
 		},
 	})
 
+	deprecated := entry("p", "stable", "1.0.0", property("olm.deprecated", `{}`))
+	run(t, []testCase{
+		{
+			name: "a deprecated one is updated", in: resolution.Input{Offers: offered(), Subscriptions: sub(deprecated.Name), CSVs: csvs(csvOf(t, deprecated))},
+			want: []string{"c/stable/p.v2.0.0 → p.v1.0.0"},
+		},
+		{
+			name:    "a deprecated one without an update",
+			in:      resolution.Input{Offers: offers(catalog("c", 0, v1)), Subscriptions: sub(deprecated.Name), CSVs: csvs(csvOf(t, deprecated))},
+			wantErr: "constraints not satisfiable: bundle @existing/ns//p.v1.0.0 is deprecated, subscription p exists, subscription p requires @existing/ns//p.v1.0.0",
+		},
+	})
+
 	// Where what failed is not replaced, it is in the way.
 	_, err := resolution.Resolve(resolution.Input{
 		Namespace: namespace, Offers: offered(), Subscriptions: sub(v2.Name),
