@@ -23,13 +23,16 @@ type reason struct {
 	kind reasonKind
 	// target is the index of the Subscription's target.
 	target int
-	// entry is the entry that the rule is about, and other the installed entry that it replaces.
-	entry, other *Entry
-	// dependency of the entry, and whether no catalog meets it.
+	// entry is the entry that the rule is about; for onePerPackage, any one of the package.
+	entry *Entry
+	// other is the installed entry that replacesInstalled is about.
+	other *Entry
+	// dependency is the dependency that bundleRequires is about.
 	dependency *dependency
-	isUnmet    bool
-	pkg        string
-	gvk        schema.GroupVersionKind
+	// isUnmet is set if no catalog meets the dependency.
+	isUnmet bool
+	// api is the API that oneProvider is about.
+	api *schema.GroupVersionKind
 }
 
 type reasonKind int
@@ -93,9 +96,10 @@ func (b *ruleBuilder) describeReason(in solve.Reason, pairs int) string {
 		return "bundle " + r.entry.Name + " requires an operator " + r.dependency.text
 	}
 
-	have, summary := "originate from package "+r.pkg, "there can be only one operator from package "+r.pkg
+	pkg := r.entry.Package
+	have, summary := "originate from package "+pkg, "there can be only one operator from package "+pkg
 	if r.kind == oneProvider {
-		api := fmt.Sprintf("%s (%s/%s)", r.gvk.Kind, r.gvk.Group, r.gvk.Version)
+		api := fmt.Sprintf("%s (%s/%s)", r.api.Kind, r.api.Group, r.api.Version)
 		have, summary = "provide "+api, "there can be only one provider of "+api
 	}
 	if pairs > 1 {

@@ -19,14 +19,14 @@ type ruleBuilder struct {
 
 	installed *Snapshot
 	targets   []target
-	// bundles are the candidates of bundles, in the order in which they were added. entries has
-	// the entry that each was added for, and candidates the candidate of each bundle by its
-	// first entry.
-	bundles    []int
-	entries    map[int]*Entry
+	// candidates are the candidates of bundles by their first entry, and bundles the same in the
+	// order in which they were added.
 	candidates map[*Entry]int
-	// offered has the entry by which a bundle is a dependency.
-	offered map[int]*Entry
+	bundles    []int
+	// entries has the entry that each candidate was added for; nil for other candidates.
+	entries []*Entry
+	// offered has the entry by which each candidate is the provider of a dependency, or nil.
+	offered []*Entry
 
 	packages  map[string]int // the groups of bundles of a package
 	apis      map[schema.GroupVersionKind]int
@@ -49,8 +49,7 @@ type providers struct {
 
 func newRuleBuilder(in Input, installed *Snapshot) *ruleBuilder {
 	return &ruleBuilder{
-		Input: in, installed: installed, entries: map[int]*Entry{}, candidates: map[*Entry]int{}, offered: map[int]*Entry{},
-		packages: map[string]int{}, apis: map[schema.GroupVersionKind]int{}, providers: map[providersKey]providers{},
+		Input: in, installed: installed, candidates: map[*Entry]int{}, packages: map[string]int{}, apis: map[schema.GroupVersionKind]int{}, providers: map[providersKey]providers{},
 	}
 }
 
@@ -69,12 +68,15 @@ func (b *ruleBuilder) candidateFor(e *Entry) int {
 	}
 
 	c = b.rules.NewCandidate()
-	b.candidates[e.first], b.entries[c] = c, e
+	more := c + 1 - len(b.entries)
+	b.entries, b.offered = append(b.entries, make([]*Entry, more)...), append(b.offered, make([]*Entry, more)...)
+	b.entries[c] = e
+	b.candidates[e.first] = c
 	b.bundles = append(b.bundles, c)
 	if e.Package != "" {
 		group, ok := b.packages[e.Package]
 		if !ok {
-			group = b.rules.NewGroup(b.numberReason(reason{kind: onePerPackage, pkg: e.Package}))
+			group = b.rules.NewGroup(b.numberReason(reason{kind: onePerPackage, entry: e}))
 			b.packages[e.Package] = group
 		}
 		b.rules.Join(group, c)
@@ -83,7 +85,8 @@ func (b *ruleBuilder) candidateFor(e *Entry) int {
 	for _, gvk := range e.provider.APIs() {
 		group, ok := b.apis[gvk]
 		if !ok {
-			group = b.rules.NewGroup(b.numberReason(reason{kind: oneProvider, gvk: gvk}))
+			api := gvk
+			group = b.rules.NewGroup(b.numberReason(reason{kind: oneProvider, entry: e, api: &api}))
 			b.apis[gvk] = group
 		}
 		b.rules.Join(group, c)
@@ -243,7 +246,7 @@ func (b *ruleBuilder) listChoices(chosen []int) []Choice {
 
 	var choices []Choice
 	for _, c := range chosen {
-		if e := b.entries[c]; e == nil || e.snapshot == b.installed {
+		if c >= len(b.entries) || b.entries[c] == nil || b.entries[c].snapshot == b.installed {
 			continue
 		}
 		choice, ok := wanted[c]
