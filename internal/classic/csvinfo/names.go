@@ -50,6 +50,12 @@ const (
 // Finalizer keeps a CSV until its cluster-scoped objects are deleted.
 const Finalizer = "operators.coreos.com/csv-cleanup"
 
+// HasCleanup reports whether cluster-scoped objects may be created for a CSV: they will be deleted with it, because it
+// has the finalizer and is not being deleted.
+func HasCleanup(csv metav1.Object) bool {
+	return csv.GetDeletionTimestamp().IsZero() && slices.Contains(csv.GetFinalizers(), Finalizer)
+}
+
 // OwnerLabels returns the labels of objects that belong to a CSV.
 func OwnerLabels(namespace, name string) map[string]string {
 	return map[string]string{

@@ -33,8 +33,8 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if csvinfo.IsCopied(csv) || !csv.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
+	if csvinfo.IsCopied(csv) || !csvinfo.HasCleanup(csv) {
+		return ctrl.Result{}, nil // Adding the finalizer triggers a reconcile.
 	}
 
 	group, err := OnlyGroupOf(ctx, r.client, csv.Namespace)

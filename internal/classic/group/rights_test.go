@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -142,6 +143,7 @@ func TestGrants(t *testing.T) {
 	g := c.createGroup(at, targets(at))
 	const rule = "get core pods"
 	csv := c.createCSVWithPermissions(at, newPermissions("a", rule))
+	c.setFinalizers(csv, csvinfo.Finalizer)
 	labels := csvinfo.OwnerLabels(at, at)
 	// With this label Kubernetes would aggregate the rules to the ClusterRole view.
 	meta := metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.MergeLabels(labels, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"})}
@@ -168,6 +170,48 @@ func TestGrants(t *testing.T) {
 	}
 }
 
+// An operator has no cluster-wide rights before it has the finalizer that deletes them, and gets none while it is deleted.
+func TestNoGrantsWithoutCleanup(t *testing.T) {
+	c := newFixture(t)
+	const rule = "get core pods"
+	early, deleted, ready := uniqueName("early"), uniqueName("deleted"), uniqueName("ready")
+	for _, at := range []string{early, deleted, ready} {
+		c.createNamespace(at)
+		c.createGroup(at)
+		csv := c.createCSVWithPermissions(at, newPermissions("a", rule))
+		switch at {
+		case deleted:
+			c.setFinalizers(csv, csvinfo.Finalizer)
+			c.must(c.Delete(t.Context(), csv))
+		case ready:
+			c.setFinalizers(csv, csvinfo.Finalizer)
+		}
+
+		c.eventually("the operator is a member", func() bool {
+			c.get(csv, at, at)
+			return csv.Annotations["olm.operatorGroup"] != ""
+		})
+		role, binding := newRoleAndBinding(metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.OwnerLabels(at, at)}, []string{rule}, account(at, "a"))
+		c.must(c.Create(t.Context(), role))
+		c.must(c.Create(t.Context(), binding))
+		meta := metav1.ObjectMeta{Name: at}
+		c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta})
+	}
+
+	// The last one has been reconciled after the others.
+	c.eventually("the rights of the operator with the finalizer", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", ready) })
+	for _, at := range []string{early, deleted} {
+		if c.get(&rbacv1.ClusterRole{}, "", at) || c.get(&rbacv1.ClusterRoleBinding{}, "", at) {
+			t.Errorf("operator %s has rights in all namespaces", at)
+		}
+	}
+
+	csv := &v1alpha1.ClusterServiceVersion{}
+	c.get(csv, early, early)
+	c.setFinalizers(csv, csvinfo.Finalizer)
+	c.eventually("the rights once there is a finalizer", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", early) })
+}
+
 // Forged roles of the operator's namespace grant no cluster-wide rights, and existing ClusterRoles are not changed.
 func TestForgedGrants(t *testing.T) {
 	c := newFixture(t)
@@ -175,6 +219,7 @@ func TestForgedGrants(t *testing.T) {
 	c.createNamespace(at)
 	c.createGroup(at)
 	csv := c.createCSVWithPermissions(at, newPermissions("a", "get core pods"))
+	c.setFinalizers(csv, csvinfo.Finalizer)
 	labels := csvinfo.OwnerLabels(at, at)
 	metaOf := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: at, Name: at + name, Labels: labels, OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)}}
@@ -249,6 +294,18 @@ func (c *fixture) createCSVWithPermissions(namespace string, permissions ...v1al
 	c.must(c.Create(c.t.Context(), csv))
 	c.setPhase(csv, v1alpha1.CSVPhasePending)
 	return csv
+}
+
+// setFinalizers sets the finalizers of a ClusterServiceVersion, and removes them when the test ends.
+func (c *fixture) setFinalizers(csv *v1alpha1.ClusterServiceVersion, finalizers ...string) {
+	c.t.Helper()
+	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) { csv.Finalizers = finalizers })
+	c.t.Cleanup(func() {
+		none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		if err := c.Patch(context.Background(), csv, none); client.IgnoreNotFound(err) != nil {
+			c.t.Error(err)
+		}
+	})
 }
 
 func (c *fixture) removeAtEnd(objects ...client.Object) {

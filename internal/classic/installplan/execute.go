@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
@@ -122,6 +123,8 @@ func (x *execution) executeStep(ctx context.Context, step *v1alpha1.Step) error 
 		if err := x.checkCRDOwners(ctx, step, object); err != nil {
 			return err
 		}
+		// It may be deleted before olm-operator sees it, and the next steps create cluster-scoped objects for it.
+		controllerutil.AddFinalizer(object, csvinfo.Finalizer)
 	}
 
 	if err := x.setOwner(ctx, step, handling, object); err != nil {
@@ -194,23 +197,29 @@ func (x *execution) readManifest(ctx context.Context, step *v1alpha1.Step) (stri
 	return steps.Manifest(step, among)
 }
 
-// setOwner sets the owner labels or the owner reference of the ClusterServiceVersion on an object of its bundle.
+// setOwner sets the owner labels or the owner reference of the ClusterServiceVersion on an object of its bundle. It
+// returns an error if the ClusterServiceVersion does not exist, or if a cluster-scoped object would outlive it.
 func (x *execution) setOwner(ctx context.Context, step *v1alpha1.Step, handling handling, object *unstructured.Unstructured) error {
 	if err := x.fillOwnerUIDs(ctx, object); err != nil {
 		return err
 	}
 
-	switch {
-	case !handling.owned || step.Resolving == "":
-		return nil
-	case object.GetNamespace() == "":
-		object.SetLabels(csvinfo.MergeLabels(object.GetLabels(), csvinfo.OwnerLabels(x.plan.Namespace, step.Resolving)))
+	if !handling.owned || step.Resolving == "" {
 		return nil
 	}
 
 	csv, err := x.getCSVMetadata(ctx, step.Resolving)
 	if err != nil {
 		return fmt.Errorf("the owner of %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
+	}
+
+	if object.GetNamespace() == "" {
+		if !csvinfo.HasCleanup(csv) {
+			return fmt.Errorf("the owner of %s %s: ClusterServiceVersion %s/%s is being deleted or has no finalizer yet",
+				strings.ToLower(object.GetKind()), object.GetName(), csv.Namespace, csv.Name)
+		}
+		object.SetLabels(csvinfo.MergeLabels(object.GetLabels(), csvinfo.OwnerLabels(csv.Namespace, csv.Name)))
+		return nil
 	}
 
 	owner := csvinfo.OwnerReference(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: csv.Name, UID: csv.UID}})

@@ -2,6 +2,7 @@ package installplan_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
 const secretManifest = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"steam"},"stringData":{"a":"b"}}`
@@ -323,6 +326,60 @@ func TestWarnings(t *testing.T) {
 	if got := metricValue(t, "installplan_warnings_total") - before; got != 1 {
 		t.Errorf("%v steps are counted", got)
 	}
+}
+
+// A plan creates no cluster-scoped object that would outlive its ClusterServiceVersion: one that a plan creates has the
+// finalizer at once, and for one that is being deleted or has no finalizer nothing is created.
+func TestNoRightsWithoutCleanup(t *testing.T) {
+	w := newFixture(t, 0)
+	all := w.newBundleSteps(csvManifest("kettle.v1"))
+	w.createPlan("first", v1alpha1.ApprovalAutomatic, all)
+	plan := w.waitForPhase("first", v1alpha1.InstallPlanPhaseComplete)
+	var csv v1alpha1.ClusterServiceVersion
+	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
+	if !slices.Equal(csv.Finalizers, []string{csvinfo.Finalizer}) {
+		t.Fatalf("the ClusterServiceVersion has the finalizers %q", csv.Finalizers)
+	}
+
+	var rights []client.Object
+	for _, step := range plan.Status.Plan {
+		meta := metav1.ObjectMeta{Name: step.Resource.Name}
+		switch step.Resource.Kind {
+		case "ClusterRole":
+			rights = append(rights, &rbacv1.ClusterRole{ObjectMeta: meta})
+		case "ClusterRoleBinding":
+			rights = append(rights, &rbacv1.ClusterRoleBinding{ObjectMeta: meta})
+		}
+	}
+	if len(rights) != 2 {
+		t.Fatalf("the plan creates %d objects with cluster-wide rights, want 2", len(rights))
+	}
+
+	checkNoRights := func(name string) {
+		t.Helper()
+		for _, object := range rights {
+			w.must(client.IgnoreNotFound(w.Delete(t.Context(), object)))
+		}
+		w.createPlan(name, v1alpha1.ApprovalAutomatic, all)
+		failed := w.waitForPhase(name, v1alpha1.InstallPlanPhaseFailed)
+		want := fmt.Sprintf("the owner of clusterrole %s: ClusterServiceVersion %s/kettle.v1 is being deleted or has no finalizer yet", rights[0].GetName(), w.namespace)
+		if failed.Status.Message != want {
+			t.Errorf("plan %s says %q, want %q", name, failed.Status.Message, want)
+		}
+
+		for _, object := range rights {
+			if err := w.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+				t.Errorf("plan %s: %T exists, error %v", name, object, err)
+			}
+		}
+	}
+
+	w.must(w.Delete(t.Context(), &csv))
+	checkNoRights("deleted")
+	w.must(w.Patch(t.Context(), &csv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	early := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: csv.Name}, Spec: csv.Spec}
+	w.must(w.Create(t.Context(), early))
+	checkNoRights("early")
 }
 
 // A dependency cannot own a CRD that another operator of the namespace owns.
