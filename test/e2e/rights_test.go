@@ -185,6 +185,7 @@ const (
 	inMetrics    = "a monitoring stack reads the metrics, which authenticates and authorizes it"
 	inEvents     = "something goes wrong that an event reports"
 	inBlockOwner = "the API server has the admission plugin OwnerReferencesPermissionEnforcement"
+	inConsoles   = "the platform has a console"
 	inDrains     = "a node is drained; the only node here is not"
 )
 
@@ -214,6 +215,11 @@ var unusedRights = map[string]string{
 	"cluster-version-operator-role: featuregates.config.openshift.io":                            "the platform has the kind FeatureGate",
 	"cluster-version-operator-role: proxies.config.openshift.io":                                 "the platform has the kind Proxy",
 	"olm-operator: proxies.config.openshift.io":                                                  "the platform has the kind Proxy",
+	"olm-operator: consoleclidownloads.console.openshift.io":                                     inConsoles,
+	"olm-operator: consolelinks.console.openshift.io":                                            inConsoles,
+	"olm-operator: consoleplugins.console.openshift.io":                                          inConsoles,
+	"olm-operator: consolequickstarts.console.openshift.io":                                      inConsoles,
+	"olm-operator: consoleyamlsamples.console.openshift.io":                                      inConsoles,
 	"cluster-version-operator-role: secrets":                                                     "its service account names a pull secret",
 	"machine-config-controller: machineconfigpools/finalizers.machineconfiguration.openshift.io": inBlockOwner,
 	"olm-operator: clusterserviceversions/finalizers.operators.coreos.com":                       inBlockOwner,

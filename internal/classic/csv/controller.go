@@ -75,7 +75,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) reconcileCSV(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csv := &v1alpha1.ClusterServiceVersion{}
 	if err := r.Client.Get(ctx, req.NamespacedName, csv); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.cleanUpDeleted(ctx, req.NamespacedName)
+		r.sharedRights.set(req.NamespacedName, false)
+		return ctrl.Result{}, nil
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -119,17 +120,6 @@ func (r *Reconciler) reconcileCSV(ctx context.Context, req ctrl.Request) (ctrl.R
 	}
 
 	return ctrl.Result{RequeueAfter: outcome.RequeueAfter}, outcome.Err
-}
-
-// cleanUpDeleted removes the APIServices of a ClusterServiceVersion that is not in the cache, after
-// the API server has confirmed that it does not exist.
-func (r *Reconciler) cleanUpDeleted(ctx context.Context, name client.ObjectKey) error {
-	probe := newPartialMetadata(v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterServiceVersionKind))
-	if err := r.APIReader.Get(ctx, name, probe); !apierrors.IsNotFound(err) {
-		return err
-	}
-	r.sharedRights.set(name, false)
-	return r.newServingServer(r.Client).RemoveAPIServices(ctx, name.Namespace, name.Name)
 }
 
 // readMembership reads the OperatorGroup of the namespace and all OperatorGroups of the cluster.

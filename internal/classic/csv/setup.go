@@ -52,8 +52,9 @@ type Options struct {
 	Syncs *clusteroperator.Syncs
 }
 
-// Setup adds the controllers of ClusterServiceVersions to a manager: one installs them, the other
-// retries installations that failed because of missing rights.
+// Setup adds the controllers of ClusterServiceVersions to a manager: one installs them, one retries
+// installations that failed because of missing rights, and one deletes what was created for those
+// that are gone.
 //
 // They read ClusterServiceVersions, OperatorGroups and Subscriptions from the manager's cache, and
 // the metadata of the objects that a ClusterServiceVersion requires or owns. Of Subscriptions they
@@ -95,6 +96,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	if err := setupRightsController(mgr, o.Clock); err != nil {
 		return fmt.Errorf("setting up the controller of installations that lacked rights: %w", err)
+	}
+	if err := setupOrphanController(mgr); err != nil {
+		return fmt.Errorf("setting up the controller of objects without an owner: %w", err)
 	}
 
 	return nil

@@ -235,7 +235,7 @@ func TestDelete(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
 	c.createGroup()
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.create(c.newCSV("etcd.v1.0.0"), c.newCSV("other"))
 	csv := c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 	named := func(suffix string, labels map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: c.namespace + suffix, Labels: labels}

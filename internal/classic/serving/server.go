@@ -214,12 +214,8 @@ func (s *Server) Remove(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 	if _, err := owned.Delete(ctx, s.Reader, s.Client, bindings, client.ObjectKeyFromObject(csv), client.InNamespace(authNamespace)); err != nil {
 		return err
 	}
-	return s.RemoveAPIServices(ctx, csv.Namespace, csv.Name)
-}
 
-// RemoveAPIServices deletes the APIServices whose labels name a ClusterServiceVersion.
-func (s *Server) RemoveAPIServices(ctx context.Context, namespace, name string) error {
 	apis := apiregistrationv1.SchemeGroupVersion.WithKind("APIService")
-	_, err := owned.Delete(ctx, s.Client, s.Client, apis, client.ObjectKey{Namespace: namespace, Name: name})
+	_, err := owned.Delete(ctx, s.Client, s.Client, apis, client.ObjectKeyFromObject(csv))
 	return err
 }
