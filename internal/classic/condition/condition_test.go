@@ -30,6 +30,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/condition"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -69,7 +70,7 @@ func TestUpgradeable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			oc := &operatorsv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
 			oc.Spec.Overrides, oc.Status.Conditions = c.overrides, c.status
-			if got := condition.NotUpgradeableReason(oc); got != c.want {
+			if got := csv.NotUpgradeableReason(oc); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -254,7 +255,7 @@ func TestConditionsOfOperators(t *testing.T) {
 
 	gate := func() string {
 		t.Helper()
-		why, err := condition.UpgradeBlockedReason(t.Context(), c, "says", "says")
+		why, err := csv.UpgradeBlockedReason(t.Context(), c, "says", "says")
 		c.must(err)
 		return why
 	}
@@ -286,7 +287,7 @@ func TestConditionsOfOperators(t *testing.T) {
 	if why := gate(); !strings.Contains(why, "is outdated") {
 		t.Errorf("the gate says %q", why)
 	}
-	if why, err := condition.UpgradeBlockedReason(t.Context(), c, "says", "none"); why != "" || err != nil {
+	if why, err := csv.UpgradeBlockedReason(t.Context(), c, "says", "none"); why != "" || err != nil {
 		t.Errorf("one that is not there: %q, %v", why, err)
 	}
 }

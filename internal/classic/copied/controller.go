@@ -20,7 +20,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // Copied CSVs are created in the namespaces that operators watch, which may be all, with Roles that may contain any
@@ -115,8 +115,8 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 func (r *copier) gatherFacts(ctx context.Context, source types.NamespacedName) (facts, error) {
 	f := facts{protected: r.protected}
 	var err error
-	f.group, err = group.OnlyGroupOf(ctx, r.client, source.Namespace)
-	if err != nil && !errors.Is(err, group.ErrNone) && !errors.Is(err, group.ErrSeveral) {
+	f.group, err = membership.OnlyGroupOf(ctx, r.client, source.Namespace)
+	if err != nil && !errors.Is(err, membership.ErrNone) && !errors.Is(err, membership.ErrSeveral) {
 		return f, err
 	}
 

@@ -12,7 +12,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // facts determine the places of a ClusterServiceVersion's copies.
@@ -44,7 +44,7 @@ func decidePlaces(csv *v1alpha1.ClusterServiceVersion, f facts) places {
 		return none
 	}
 
-	names, ok := group.TargetsOf(csv)
+	names, ok := membership.TargetsOf(csv)
 	if !ok {
 		return none
 	}
@@ -62,7 +62,7 @@ func decidePlaces(csv *v1alpha1.ClusterServiceVersion, f facts) places {
 	if f.group == nil || csvinfo.IsUncopiable(csv) || !csv.DeletionTimestamp.IsZero() {
 		return p
 	}
-	if _, changed := group.WithGroupAnnotations(csv, f.group); changed {
+	if _, changed := membership.WithGroupAnnotations(csv, f.group); changed {
 		return p // Its annotations will be updated to the group's new targets first.
 	}
 
@@ -77,7 +77,7 @@ func decidePlaces(csv *v1alpha1.ClusterServiceVersion, f facts) places {
 
 // watchesAllNamespaces reports whether an operator watches all namespaces.
 func watchesAllNamespaces(csv *v1alpha1.ClusterServiceVersion) bool {
-	targets, ok := group.TargetsOf(csv)
+	targets, ok := membership.TargetsOf(csv)
 	return ok && slices.Contains(targets, metav1.NamespaceAll)
 }
 

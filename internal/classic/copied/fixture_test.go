@@ -30,6 +30,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/copied"
+	"github.com/mainstay-dev/mainstay/internal/classic/group"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -86,7 +87,9 @@ func (c *fixture) startControllers() {
 		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}},
 	})
 	c.must(err)
-	c.must(copied.Setup(mgr, copied.Options{ProtectedNamespaces: []string{protected}}))
+	marked, err := group.NewCache(mgr)
+	c.must(err)
+	c.must(copied.Setup(mgr, copied.Options{Marked: marked, ProtectedNamespaces: []string{protected}}))
 	c.stop = env.StartManager(c.t, mgr)
 }
 

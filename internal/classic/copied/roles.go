@@ -16,11 +16,11 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // copyRoles grants an operator its rights in the namespaces with an up-to-date copy: those of its roles that
-// group.RightsOf accepts. The granted roles are owned by the copy and deleted with it.
+// membership.RightsOf accepts. The granted roles are owned by the copy and deleted with it.
 func (a *copyRun) copyRoles(ctx context.Context) error {
 	ownedByCSV := []client.ListOption{
 		client.InNamespace(a.source.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(a.source.Namespace, a.source.Name)),
@@ -31,10 +31,10 @@ func (a *copyRun) copyRoles(ctx context.Context) error {
 		return fmt.Errorf("listing the roles of ClusterServiceVersion %s/%s: %w", a.source.Namespace, a.source.Name, err)
 	}
 
-	// The owner reference is required, but it proves nothing: see group.RightsOf.
+	// The owner reference is required, but it proves nothing: see membership.RightsOf.
 	roles.Items = slices.DeleteFunc(roles.Items, func(r rbacv1.Role) bool { return !csvinfo.IsOwner(r.OwnerReferences, a.source) })
 	bindings.Items = slices.DeleteFunc(bindings.Items, func(b rbacv1.RoleBinding) bool { return !csvinfo.IsOwner(b.OwnerReferences, a.source) })
-	rights := group.RightsOf(a.source, roles.Items, bindings.Items)
+	rights := membership.RightsOf(a.source, roles.Items, bindings.Items)
 	rights.Log(ctrl.LoggerFrom(ctx))
 	for namespace, uid := range a.uids {
 		if err := a.copyRights(ctx, rights, namespace, uid); err != nil {
@@ -47,7 +47,7 @@ func (a *copyRun) copyRoles(ctx context.Context) error {
 
 // copyRights copies Roles to a namespace, and the RoleBindings of Roles that are up to date there. It does not bind a
 // Role of the same name that another client created.
-func (a *copyRun) copyRights(ctx context.Context, rights group.Rights, namespace string, uid types.UID) error {
+func (a *copyRun) copyRights(ctx context.Context, rights membership.Rights, namespace string, uid types.UID) error {
 	isUpToDate := map[string]bool{}
 	for _, role := range rights.Roles {
 		copied, err := a.copyRole(ctx, role, namespace, uid)

@@ -2,6 +2,7 @@ package copied
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -30,7 +31,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 const (
@@ -46,7 +47,7 @@ const (
 type Options struct {
 	// ProtectedNamespaces have copies of all operators even if an OLMConfig disables them.
 	ProtectedNamespaces []string
-	// Marked is the cache of labelled roles and bindings that group.NewCache returns. Nil means that Setup creates one.
+	// Marked is the cache of labelled roles and bindings that group.NewCache returns. Required.
 	Marked cache.Cache
 	// Clock returns the current time. Nil means the system clock.
 	Clock clock.PassiveClock
@@ -58,15 +59,11 @@ type Options struct {
 // They read original ClusterServiceVersions, OperatorGroups, OLMConfigs and the metadata of Namespaces from the
 // manager's cache. Copies are in a separate cache, which keeps their names, resource versions and sources.
 func Setup(mgr ctrl.Manager, o Options) error {
+	if o.Marked == nil {
+		return errors.New("setting up the controllers of copied CSVs: the cache of roles is required")
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
-	}
-
-	if o.Marked == nil {
-		var err error
-		if o.Marked, err = group.NewCache(mgr); err != nil {
-			return err
-		}
 	}
 
 	copies, err := newCopyCache(mgr)
@@ -256,7 +253,7 @@ func (r *copier) enqueueMembers(ctx context.Context, group client.Object) []ctrl
 // enqueueAllSources is a map function that returns all ClusterServiceVersions that watch other namespaces.
 func (r *copier) enqueueAllSources(ctx context.Context, _ client.Object) []ctrl.Request {
 	return r.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
-		targets, _ := group.TargetsOf(csv)
+		targets, _ := membership.TargetsOf(csv)
 		return len(targets) > 0 && !slices.Equal(targets, []string{csv.Namespace})
 	})
 }

@@ -7,13 +7,13 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // Membership is the OperatorGroup of a namespace and those of the cluster.
 type Membership struct {
 	// Group is the only group of the namespace. It is nil when Err is set, which is
-	// group.ErrNone or group.ErrSeveral.
+	// membership.ErrNone or membership.ErrSeveral.
 	Group *operatorsv1.OperatorGroup
 	Err   error
 	// All are the OperatorGroups of the cluster.
@@ -39,13 +39,13 @@ func Admit(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 		return Admission{Stop: true, Outcome: transitionTo(v1alpha1.CSVPhaseFailed, reason, err)}
 	}
 	switch {
-	case errors.Is(m.Err, group.ErrNone):
+	case errors.Is(m.Err, membership.ErrNone):
 		return refuse(v1alpha1.CSVReasonNoOperatorGroup, "csv in namespace with no operatorgroups")
-	case errors.Is(m.Err, group.ErrSeveral):
+	case errors.Is(m.Err, membership.ErrSeveral):
 		return refuse(v1alpha1.CSVReasonTooManyOperatorGroups, "csv created in namespace with multiple operatorgroups, can't pick one automatically")
 	}
 
-	if annotations, changed := group.WithGroupAnnotations(csv, m.Group); changed {
+	if annotations, changed := membership.WithGroupAnnotations(csv, m.Group); changed {
 		if len(m.Group.Status.Namespaces) == 0 {
 			return refuse(v1alpha1.CSVReasonNoTargetNamespaces, "no targetNamespaces are matched operatorgroups namespace selection")
 		}
@@ -73,7 +73,7 @@ func admitProvidedAPIs(csv *v1alpha1.ClusterServiceVersion, m Membership) Admiss
 		return Admission{Stop: true}
 	}
 
-	d := group.Decide(provided, group.ListedAPIs(m.Group), group.APIsOfIntersectingGroups(m.Group, m.All), m.Group.Spec.StaticProvidedAPIs)
+	d := membership.DecideProvidedAPIs(provided, membership.ListedAPIs(m.Group), membership.APIsOfIntersectingGroups(m.Group, m.All), m.Group.Spec.StaticProvidedAPIs)
 	if d.Reason != "" {
 		return Admission{
 			Stop: true, Outcome: transitionTo(v1alpha1.CSVPhaseFailed, d.Reason, d.Message),
@@ -82,7 +82,7 @@ func admitProvidedAPIs(csv *v1alpha1.ClusterServiceVersion, m Membership) Admiss
 	}
 
 	text := csvinfo.JoinAPIs(d.ProvidedAPIs)
-	if d.Outcome == group.NoAPIConflict || text == strings.TrimSpace(m.Group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation]) {
+	if d.Outcome == membership.NoAPIConflict || text == strings.TrimSpace(m.Group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation]) {
 		return Admission{}
 	}
 

@@ -11,7 +11,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // ofGroup returns an OperatorGroup that lists APIs.
@@ -43,8 +43,8 @@ func TestAdmit(t *testing.T) {
 		m           Membership
 		want        Admission
 	}{
-		"none":      {m: Membership{Err: fmt.Errorf("x: %w", group.ErrNone)}, want: refused("NoOperatorGroup", "csv in namespace with no operatorgroups")},
-		"several":   {m: Membership{Err: group.ErrSeveral}, want: refused("TooManyOperatorGroups", "csv created in namespace with multiple operatorgroups, can't pick one automatically")},
+		"none":      {m: Membership{Err: fmt.Errorf("x: %w", membership.ErrNone)}, want: refused("NoOperatorGroup", "csv in namespace with no operatorgroups")},
+		"several":   {m: Membership{Err: membership.ErrSeveral}, want: refused("TooManyOperatorGroups", "csv created in namespace with multiple operatorgroups, can't pick one automatically")},
 		"no target": {m: Membership{Group: ofGroup("ns", "")}, want: refused("NoTargetNamespaces", "no targetNamespaces are matched operatorgroups namespace selection")},
 		"annotate":  {m: Membership{Group: ofGroup("ns", "", "y", "x")}, want: Admission{Stop: true, Annotations: annotations("x,y")}},
 		"a mode twice": {
@@ -86,7 +86,7 @@ func TestAdmitUnwantedOnce(t *testing.T) {
 	csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "as.example.com", Version: "v1", Kind: "A"}}
 	g := ofGroup("ns", "", "ns")
-	csv.Annotations, _ = group.WithGroupAnnotations(csv, g)
+	csv.Annotations, _ = membership.WithGroupAnnotations(csv, g)
 	got := Admit(csv, Membership{Group: g, All: []operatorsv1.OperatorGroup{*ofGroup("other", "A.v1.example.com", "")}})
 	if got.DeleteDeployments || got.Reason != v1alpha1.CSVReasonInterOperatorGroupOwnerConflict {
 		t.Errorf("admission %+v", got)

@@ -22,7 +22,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch;update;patch;delete
@@ -125,8 +125,8 @@ func (r *Reconciler) reconcileCSV(ctx context.Context, req ctrl.Request) (ctrl.R
 // readMembership reads the OperatorGroup of the namespace and all OperatorGroups of the cluster.
 func (r *Reconciler) readMembership(ctx context.Context, namespace string) (Membership, error) {
 	m := Membership{}
-	m.Group, m.Err = group.OnlyGroupOf(ctx, r.Client, namespace)
-	if m.Err != nil && !errors.Is(m.Err, group.ErrNone) && !errors.Is(m.Err, group.ErrSeveral) {
+	m.Group, m.Err = membership.OnlyGroupOf(ctx, r.Client, namespace)
+	if m.Err != nil && !errors.Is(m.Err, membership.ErrNone) && !errors.Is(m.Err, membership.ErrSeveral) {
 		return m, m.Err
 	}
 

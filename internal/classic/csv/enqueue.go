@@ -13,8 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // resourceVersionChanged is a predicate that drops the updates of a resync. It compares resource
@@ -128,4 +130,21 @@ func (r *Reconciler) enqueueInstalledCSVs(ctx context.Context, _ client.Object) 
 	return r.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
 		return csv.Status.Phase == v1alpha1.CSVPhaseSucceeded || isWaitingForChange(csv)
 	})
+}
+
+// enqueueCSVsForGroup is a map function that returns the ClusterServiceVersions in the namespace of an OperatorGroup,
+// and all those that provide an API in its list. API conflicts with the latter may begin or end.
+func (r *Reconciler) enqueueCSVsForGroup(ctx context.Context, object client.Object) []ctrl.Request {
+	group, ok := object.(*operatorsv1.OperatorGroup)
+	if !ok {
+		return nil
+	}
+
+	all := func(*v1alpha1.ClusterServiceVersion) bool { return true }
+	requests := r.listRequests(ctx, all, client.InNamespace(group.Namespace))
+	for api := range membership.ListedAPIs(group) {
+		requests = append(requests, r.listRequests(ctx, all, client.MatchingLabels{csvinfo.APILabel(api): csvinfo.APIProvided})...)
+	}
+
+	return requests
 }

@@ -19,7 +19,6 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
-	"github.com/mainstay-dev/mainstay/internal/classic/condition"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/requirements"
 	"github.com/mainstay-dev/mainstay/internal/classic/serving"
@@ -84,7 +83,7 @@ func (r *Reconciler) gatherPendingFacts(ctx context.Context, csv *v1alpha1.Clust
 	}
 
 	if f.Replaced != nil {
-		if f.Blocked, err = condition.UpgradeBlockedReason(ctx, r.APIReader, csv.Namespace, csv.Spec.Replaces); err != nil {
+		if f.Blocked, err = UpgradeBlockedReason(ctx, r.APIReader, csv.Namespace, csv.Spec.Replaces); err != nil {
 			return err
 		}
 	}

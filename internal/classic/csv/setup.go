@@ -33,7 +33,6 @@ import (
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
-	"github.com/mainstay-dev/mainstay/internal/classic/group"
 	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 )
 
@@ -151,7 +150,7 @@ func (r *Reconciler) setupController(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("clusterserviceversion").
 		For(&v1alpha1.ClusterServiceVersion{}).
 		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(r.enqueueRelatedCSVs)).
-		Watches(&operatorsv1.OperatorGroup{}, enqueue(group.EnqueueCSVsForGroup(r.Client))).
+		Watches(&operatorsv1.OperatorGroup{}, enqueue(r.enqueueCSVsForGroup)).
 		WatchesMetadata(newPartialMetadata(operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind)), enqueue(r.enqueueCSVsForOperatorCondition)).
 		WatchesMetadata(newPartialMetadata(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")), enqueue(r.enqueueCSVsForDefinition)).
 		WatchesMetadata(newPartialMetadata(apiregistrationv1.SchemeGroupVersion.WithKind("APIService")), enqueue(r.enqueueCSVsForDefinition)).

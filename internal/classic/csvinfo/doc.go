@@ -3,5 +3,5 @@
 // objects.
 //
 // The package has no side effects and takes no decisions. Package csv decides on the progress
-// of an installation, and package group on conflicts between APIs.
+// of an installation, and package membership on conflicts between APIs.
 package csvinfo

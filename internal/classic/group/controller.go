@@ -22,6 +22,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // The controllers label the namespaces that groups target and the service accounts of groups. The ClusterRoles of a
@@ -103,7 +104,7 @@ func (r *groupReconciler) updateStatus(ctx context.Context, group *operatorsv1.O
 		}
 	}
 
-	if len(group.Spec.TargetNamespaces) == 0 && !selectsAll(group.Spec.Selector) {
+	if len(group.Spec.TargetNamespaces) == 0 && !membership.SelectsAll(group.Spec.Selector) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(namespaceKind)
 		if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -162,7 +163,7 @@ func (r *groupReconciler) ensureAccountLabel(ctx context.Context, namespace, nam
 func (r *groupReconciler) annotateMembers(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
 	for i := range members {
 		csv := &members[i]
-		annotations, _ := WithGroupAnnotations(csv, group)
+		annotations, _ := membership.WithGroupAnnotations(csv, group)
 		if csvinfo.IsCopied(csv) || maps.Equal(annotations, csv.Annotations) {
 			continue
 		}
@@ -177,7 +178,7 @@ func (r *groupReconciler) annotateMembers(ctx context.Context, group *operatorsv
 // ensureRoles ensures the ClusterRoles of a group, which aggregate the access to all APIs that its operators provide
 // or that it lists.
 func (r *groupReconciler) ensureRoles(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
-	apis := ListedAPIs(group)
+	apis := membership.ListedAPIs(group)
 	for i := range members {
 		if provided, err := csvinfo.ProvidedAPIs(&members[i]); err == nil && !csvinfo.IsCopied(&members[i]) {
 			apis = apis.Union(provided)
@@ -195,7 +196,7 @@ func (r *groupReconciler) ensureRoles(ctx context.Context, group *operatorsv1.Op
 // pruneProvidedAPIs removes the APIs that no operator provides any more from the group's annotation.
 func (r *groupReconciler) pruneProvidedAPIs(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
 	text, isListed := group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation]
-	kept, ok := PruneProvidedAPIs(group, members)
+	kept, ok := membership.PruneProvidedAPIs(group, members)
 	if !ok || !isListed || csvinfo.JoinAPIs(kept) == text {
 		return nil
 	}
@@ -249,7 +250,7 @@ func (r *groupReconciler) enqueueGroupsOfNamespace(ctx context.Context, object c
 // namespace.
 func (r *groupReconciler) enqueueGroupsWithSelector(ctx context.Context, _ client.Object) []ctrl.Request {
 	return r.listRequests(ctx, func(g *operatorsv1.OperatorGroup) bool {
-		return len(g.Spec.TargetNamespaces) == 0 && !selectsAll(g.Spec.Selector)
+		return len(g.Spec.TargetNamespaces) == 0 && !membership.SelectsAll(g.Spec.Selector)
 	})
 }
 

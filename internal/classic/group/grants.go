@@ -15,9 +15,10 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
-// grantReconciler grants operators that watch all namespaces cluster-wide rights: those of their roles that RightsOf
+// grantReconciler grants operators that watch all namespaces cluster-wide rights: those of their roles that membership.RightsOf
 // accepts. Operators that watch some namespaces get their rights there from package copied.
 type grantReconciler struct {
 	client client.Client
@@ -37,15 +38,15 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, nil // Adding the finalizer triggers a reconcile.
 	}
 
-	group, err := OnlyGroupOf(ctx, r.client, csv.Namespace)
+	group, err := membership.OnlyGroupOf(ctx, r.client, csv.Namespace)
 	switch {
-	case errors.Is(err, ErrNone), errors.Is(err, ErrSeveral):
+	case errors.Is(err, membership.ErrNone), errors.Is(err, membership.ErrSeveral):
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}
 
-	if _, changed := WithGroupAnnotations(csv, group); changed || !group.IsGlobal() {
+	if _, changed := membership.WithGroupAnnotations(csv, group); changed || !group.IsGlobal() {
 		return ctrl.Result{}, nil
 	}
 
@@ -56,7 +57,7 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, fmt.Errorf("listing the roles of ClusterServiceVersion %s: %w", req, err)
 	}
 
-	rights := RightsOf(csv, roles.Items, bindings.Items)
+	rights := membership.RightsOf(csv, roles.Items, bindings.Items)
 	rights.Log(ctrl.LoggerFrom(ctx))
 	return ctrl.Result{}, r.createGrants(ctx, csv, rights)
 }
@@ -64,7 +65,7 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 // createGrants creates the ClusterRoles and ClusterRoleBindings of an operator. It does not bind an existing
 // ClusterRole that grants more than the Role of the same name. Such a ClusterRole may be cluster-admin, or the copy of
 // an earlier Role that the operator's permissions no longer cover.
-func (r *grantReconciler) createGrants(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, rights Rights) error {
+func (r *grantReconciler) createGrants(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, rights membership.Rights) error {
 	bound := map[string]bool{}
 	for _, role := range rights.Roles {
 		wanted := newClusterRole(role)
@@ -125,7 +126,7 @@ func checkExistingRole(csv *v1alpha1.ClusterServiceVersion, wanted, existing *rb
 		return errors.New("it aggregates the rules of other ClusterRoles")
 	}
 
-	if err := checkCovered(wanted.Rules, existing.Rules); err != nil {
+	if err := membership.CheckCovered(wanted.Rules, existing.Rules); err != nil {
 		return fmt.Errorf("it grants more than its Role: %w", err)
 	}
 	return nil
@@ -152,7 +153,7 @@ func newClusterRole(role *rbacv1.Role) *rbacv1.ClusterRole {
 // newClusterRoleBinding returns a ClusterRoleBinding for a RoleBinding, which binds the ClusterRole for its Role.
 func newClusterRoleBinding(binding *rbacv1.RoleBinding) *rbacv1.ClusterRoleBinding {
 	ref := binding.RoleRef
-	ref.Kind = kindClusterRole
+	ref.Kind = "ClusterRole"
 	return &rbacv1.ClusterRoleBinding{ObjectMeta: newClusterObjectMeta(binding), Subjects: binding.DeepCopy().Subjects, RoleRef: ref}
 }
 

@@ -16,7 +16,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // A group determines its targets, records them in its operators and namespaces, and follows changes.
@@ -120,16 +120,16 @@ func TestMultipleGroups(t *testing.T) {
 	}
 
 	c.eventually("both say so", func() bool { return several("og") && several("second") })
-	if _, err := group.OnlyGroupOf(t.Context(), c, at); err == nil || !strings.Contains(err.Error(), "more than one OperatorGroup") {
+	if _, err := membership.OnlyGroupOf(t.Context(), c, at); err == nil || !strings.Contains(err.Error(), "more than one OperatorGroup") {
 		t.Errorf("the error is %v", err)
 	}
 
 	c.must(c.Delete(t.Context(), second))
 	c.eventually("the one that is left says nothing", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 })
-	if g, err := group.OnlyGroupOf(t.Context(), c, at); err != nil || g.Name != "og" {
+	if g, err := membership.OnlyGroupOf(t.Context(), c, at); err != nil || g.Name != "og" {
 		t.Errorf("the group is %v, the error %v", g, err)
 	}
-	if _, err := group.OnlyGroupOf(t.Context(), c, "default"); err == nil || !strings.Contains(err.Error(), "no OperatorGroup") {
+	if _, err := membership.OnlyGroupOf(t.Context(), c, "default"); err == nil || !strings.Contains(err.Error(), "no OperatorGroup") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // facts are the input for the status of a group.
@@ -43,7 +44,7 @@ func computeStatus(group *operatorsv1.OperatorGroup, f facts, now time.Time) (op
 		}
 	}
 
-	targets, err := Targets(group.Spec, f.namespaces)
+	targets, err := membership.Targets(group.Spec, f.namespaces)
 	isNew := status.LastUpdated == nil
 	if err == nil && !slices.Equal(targets, slices.Sorted(slices.Values(status.Namespaces))) {
 		status.Namespaces, isNew = targets, true

@@ -1,4 +1,10 @@
-package group
+// Package membership has the facts about an OperatorGroup and its members, the ClusterServiceVersions of its
+// namespace: which group applies, which namespaces it targets, which APIs it provides, and which rights of its operators
+// hold in the target namespaces.
+//
+// The controllers of OperatorGroups, ClusterServiceVersions and copied CSVs use it. Its functions are pure, except that
+// OnlyGroupOf reads the group of a namespace.
+package membership
 
 import (
 	"context"
@@ -53,7 +59,7 @@ func Targets(spec operatorsv1.OperatorGroupSpec, namespaces map[string]labels.Se
 		return sortedNames(names), nil
 	}
 
-	if selectsAll(spec.Selector) {
+	if SelectsAll(spec.Selector) {
 		return []string{metav1.NamespaceAll}, nil
 	}
 
@@ -72,7 +78,8 @@ func Targets(spec operatorsv1.OperatorGroupSpec, namespaces map[string]labels.Se
 	return sortedNames(names), nil
 }
 
-func selectsAll(selector *metav1.LabelSelector) bool {
+// SelectsAll reports whether the selector of a group selects all namespaces.
+func SelectsAll(selector *metav1.LabelSelector) bool {
 	return selector == nil || len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0
 }
 

@@ -1,4 +1,4 @@
-package group
+package membership
 
 import (
 	"slices"
@@ -35,10 +35,10 @@ type Decision struct {
 	Reason, Message string
 }
 
-// Decide returns the decision for a ClusterServiceVersion that provides APIs. Its group lists the APIs in
+// DecideProvidedAPIs returns the decision for a ClusterServiceVersion that provides APIs. Its group lists the APIs in
 // own, and groups with intersecting targets list those in others. The list of a static group must not change.
 // These are OLM Classic's rules for intersecting OperatorGroups.
-func Decide(provided, own, others csvinfo.APIs, static bool) Decision {
+func DecideProvidedAPIs(provided, own, others csvinfo.APIs, static bool) Decision {
 	isTaken := provided.Intersection(others).Len() > 0
 	isListed := own.IsSuperset(provided)
 	d := Decision{ProvidedAPIs: own.Clone()}

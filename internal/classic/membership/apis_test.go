@@ -1,4 +1,4 @@
-package group_test
+package membership_test
 
 import (
 	"strings"
@@ -11,11 +11,11 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
 // The rows of the decision table for intersecting groups.
-func TestDecide(t *testing.T) {
+func TestDecideProvidedAPIs(t *testing.T) {
 	const a, b = "A.v1.example.com", "B.v1.example.com"
 	const static = "CannotModifyStaticOperatorGroupProvidedAPIs static provided api operatorgroup cannot be modified by these apis"
 	for name, c := range map[string]struct {
@@ -37,7 +37,7 @@ func TestDecide(t *testing.T) {
 		"what others list of no concern to one": {provided: a, own: a + "," + b, others: b, want: "NoAPIConflict", apis: a + "," + b},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := group.Decide(csvinfo.ParseAPIs(c.provided), csvinfo.ParseAPIs(c.own), csvinfo.ParseAPIs(c.others), c.static)
+			d := membership.DecideProvidedAPIs(csvinfo.ParseAPIs(c.provided), csvinfo.ParseAPIs(c.own), csvinfo.ParseAPIs(c.others), c.static)
 			failure := strings.TrimSpace(d.Reason + " " + d.Message)
 			if string(d.Outcome) != c.want || csvinfo.JoinAPIs(d.ProvidedAPIs) != c.apis || failure != c.failure {
 				t.Errorf("got %s, %q, %q; want %s, %q, %q", d.Outcome, csvinfo.JoinAPIs(d.ProvidedAPIs), failure, c.want, c.apis, c.failure)
@@ -73,7 +73,7 @@ func TestOthers(t *testing.T) {
 		"of several, all that concur": {groupOf("x", "", ""), []operatorsv1.OperatorGroup{groupOf("y", b, "y"), groupOf("z", a, "z")}, a + "," + b},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := csvinfo.JoinAPIs(group.APIsOfIntersectingGroups(&c.own, c.others)); got != c.want {
+			if got := csvinfo.JoinAPIs(membership.APIsOfIntersectingGroups(&c.own, c.others)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -101,7 +101,7 @@ func TestTargets(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := group.Targets(c.spec, all)
+			got, err := membership.Targets(c.spec, all)
 			if text := errorText(err); text != c.err {
 				t.Errorf("error %q, want %q", text, c.err)
 			}
@@ -122,25 +122,25 @@ func errorText(err error) string {
 func TestAnnotated(t *testing.T) {
 	g := groupOf("home", "", "b", "a")
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Annotations: map[string]string{"kept": "x"}}}
-	got, changed := group.WithGroupAnnotations(csv, &g)
+	got, changed := membership.WithGroupAnnotations(csv, &g)
 	want := map[string]string{"kept": "x", "olm.operatorGroup": "g", "olm.operatorNamespace": "home", "olm.targetNamespaces": "a,b"}
 	if diff := cmp.Diff(want, got); diff != "" || !changed {
 		t.Errorf("changed %t, annotations (-want +got):\n%s", changed, diff)
 	}
 
 	csv.Annotations = got
-	if _, changed = group.WithGroupAnnotations(csv, &g); changed {
+	if _, changed = membership.WithGroupAnnotations(csv, &g); changed {
 		t.Error("the second time changes something")
 	}
 
 	// While the group has no targets, the operator's targets are kept.
 	g.Status.Namespaces = nil
-	if got, changed = group.WithGroupAnnotations(csv, &g); !changed || !cmp.Equal(got, want) {
+	if got, changed = membership.WithGroupAnnotations(csv, &g); !changed || !cmp.Equal(got, want) {
 		t.Errorf("changed %t to %v", changed, got)
 	}
 
 	g = groupOf("home", "", "")
-	if got, changed = group.WithGroupAnnotations(csv, &g); !changed || got["olm.targetNamespaces"] != "" {
+	if got, changed = membership.WithGroupAnnotations(csv, &g); !changed || got["olm.targetNamespaces"] != "" {
 		t.Errorf("changed %t to %v", changed, got)
 	}
 }
@@ -193,7 +193,7 @@ func TestPrune(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := groupOf("home", c.listed, "")
 			g.Spec.StaticProvidedAPIs = c.static
-			kept, ok := group.PruneProvidedAPIs(&g, c.members)
+			kept, ok := membership.PruneProvidedAPIs(&g, c.members)
 			if csvinfo.JoinAPIs(kept) != c.want || ok != c.ok {
 				t.Errorf("got %q, %t; want %q, %t", csvinfo.JoinAPIs(kept), ok, c.want, c.ok)
 			}

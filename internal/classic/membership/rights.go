@@ -1,10 +1,9 @@
-package group
+package membership
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/requirements"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
@@ -69,7 +69,7 @@ func RightsOf(csv *v1alpha1.ClusterServiceVersion, roles []rbacv1.Role, bindings
 	covered := map[string]*rbacv1.Role{}
 	for i := range roles {
 		role := &roles[i]
-		if err := checkCovered(all, role.Rules); err != nil {
+		if err := CheckCovered(all, role.Rules); err != nil {
 			refuse(kindRole, role.Name, err)
 			continue
 		}
@@ -115,7 +115,7 @@ func checkBinding(namespace string, asked map[string][]rbacv1.PolicyRule, covere
 		if !ok {
 			return fmt.Errorf("the ClusterServiceVersion asks for no permissions for ServiceAccount %q", s.Name)
 		}
-		if err := checkCovered(rules, role.Rules); err != nil {
+		if err := CheckCovered(rules, role.Rules); err != nil {
 			return fmt.Errorf("for ServiceAccount %q: %w", s.Name, err)
 		}
 	}
@@ -123,8 +123,8 @@ func checkBinding(namespace string, asked map[string][]rbacv1.PolicyRule, covere
 	return nil
 }
 
-// checkCovered returns an error that names the first rule that grants more than the asked rules; nil when there is none.
-func checkCovered(asked, rules []rbacv1.PolicyRule) error {
+// CheckCovered returns an error that names the first rule that grants more than the asked rules; nil when there is none.
+func CheckCovered(asked, rules []rbacv1.PolicyRule) error {
 	held := grantedByRules(asked)
 	left := float64(maxPermissions)
 	for i := range rules {
@@ -165,8 +165,5 @@ func formatRule(rule *rbacv1.PolicyRule) string {
 	if err != nil {
 		return err.Error()
 	}
-	if len(data) > maxRuleBytes {
-		return strings.ToValidUTF8(string(data[:maxRuleBytes]), "") + "…"
-	}
-	return string(data)
+	return excerpt.Start(string(data), maxRuleBytes)
 }
