@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -11,50 +12,76 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// apiRoleReconciler creates the ClusterRoles that grant access to the APIs of operators.
-type apiRoleReconciler struct {
+// apiRoles creates the ClusterRoles that grant access to the APIs of operators.
+type apiRoles struct {
 	client client.Client
 	roles  roleWriter
 }
 
-// Reconcile ensures the ClusterRoles for the APIs of one installed ClusterServiceVersion. It never deletes
-// them: each has the API that it grants access to as its owner.
-func (r *apiRoleReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	csv := &v1alpha1.ClusterServiceVersion{}
-	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+// newReconciler returns the reconciler of the ClusterRoles for the APIs of installed ClusterServiceVersions. It never
+// deletes them: each has the API that it grants access to as its owner.
+func (r *apiRoles) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.ClusterServiceVersion, apiUIDs, []rbacv1.ClusterRole] {
+	return &reconcile.ObjectReconciler[*v1alpha1.ClusterServiceVersion, apiUIDs, []rbacv1.ClusterRole]{
+		Client: r.client, New: newCSV, Gather: r.gatherUIDs, Decide: decideAPIRoles,
+		Execute: func(ctx context.Context, _ *v1alpha1.ClusterServiceVersion, _ apiUIDs, wanted []rbacv1.ClusterRole) error {
+			return r.roles.ensureRoles(ctx, wanted)
+		},
 	}
-	if csvinfo.IsCopied(csv) || csv.Status.Phase != v1alpha1.CSVPhaseSucceeded || !csv.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
+}
+
+// apiUIDs are the UIDs of the existing APIs that an operator owns.
+type apiUIDs map[apiObject]types.UID
+
+// apiObject is the kind and the name of a CRD or an APIService.
+type apiObject struct{ kind, name string }
+
+// gatherUIDs reads the UIDs of the APIs that an installed ClusterServiceVersion owns.
+func (r *apiRoles) gatherUIDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (apiUIDs, error) {
+	uids := apiUIDs{}
+	if !hasAPIRoles(csv) {
+		return uids, nil
 	}
 
-	var failed error
-	uids := func(kind, name string) types.UID {
-		uid, err := r.getUID(ctx, kind, name)
-		if err != nil {
-			failed = err
+	for _, owned := range listOwnedAPIs(csv) {
+		var err error
+		if uids[owned], err = r.getUID(ctx, owned.kind, owned.name); err != nil {
+			return uids, err
 		}
-		return uid
 	}
 
-	wanted := newAPIRoles(csv, uids)
-	if failed != nil {
-		return ctrl.Result{}, failed
-	}
+	return uids, nil
+}
 
-	for i := range wanted {
-		if err := r.roles.ensureRole(ctx, &wanted[i]); err != nil {
-			return ctrl.Result{}, err
-		}
+// listOwnedAPIs returns the CRDs and APIServices that a ClusterServiceVersion owns.
+func listOwnedAPIs(csv *v1alpha1.ClusterServiceVersion) []apiObject {
+	var apis []apiObject
+	for _, d := range csv.Spec.CustomResourceDefinitions.Owned {
+		apis = append(apis, apiObject{kindCRD, d.Name})
 	}
+	for _, d := range csv.Spec.APIServiceDefinitions.Owned {
+		apis = append(apis, apiObject{kindAPIService, csvinfo.APIServiceName(d)})
+	}
+	return apis
+}
 
-	return ctrl.Result{}, nil
+// hasAPIRoles reports whether there are ClusterRoles for the APIs of a ClusterServiceVersion.
+func hasAPIRoles(csv *v1alpha1.ClusterServiceVersion) bool {
+	return !csvinfo.IsCopied(csv) && csv.Status.Phase == v1alpha1.CSVPhaseSucceeded
+}
+
+// decideAPIRoles returns the ClusterRoles for the APIs of a ClusterServiceVersion.
+func decideAPIRoles(csv *v1alpha1.ClusterServiceVersion, uids apiUIDs) []rbacv1.ClusterRole {
+	if !hasAPIRoles(csv) {
+		return nil
+	}
+	return newAPIRoles(csv, func(kind, name string) types.UID { return uids[apiObject{kind, name}] })
 }
 
 // getUID returns the UID of a CRD or an APIService; empty when it does not exist.
-func (r *apiRoleReconciler) getUID(ctx context.Context, kind, name string) (types.UID, error) {
+func (r *apiRoles) getUID(ctx context.Context, kind, name string) (types.UID, error) {
 	gvk := crdKind
 	if kind == kindAPIService {
 		gvk = apiServiceKind
@@ -65,12 +92,12 @@ func (r *apiRoleReconciler) getUID(ctx context.Context, kind, name string) (type
 }
 
 // enqueueOwnersOfAPI is a map function that returns the ClusterServiceVersions that own a CRD or an APIService.
-func (r *apiRoleReconciler) enqueueOwnersOfAPI(ctx context.Context, object client.Object) []ctrl.Request {
+func (r *apiRoles) enqueueOwnersOfAPI(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.listOwners(ctx, object.GetObjectKind().GroupVersionKind(), object.GetName())
 }
 
 // enqueueOwnersOfRole is a map function that returns the ClusterServiceVersions that own the API of a ClusterRole.
-func (r *apiRoleReconciler) enqueueOwnersOfRole(ctx context.Context, role client.Object) []ctrl.Request {
+func (r *apiRoles) enqueueOwnersOfRole(ctx context.Context, role client.Object) []ctrl.Request {
 	var requests []ctrl.Request
 	for _, o := range role.GetOwnerReferences() {
 		if o.Kind == kindCRD || o.Kind == kindAPIService {
@@ -80,7 +107,7 @@ func (r *apiRoleReconciler) enqueueOwnersOfRole(ctx context.Context, role client
 	return requests
 }
 
-func (r *apiRoleReconciler) listOwners(ctx context.Context, kind schema.GroupVersionKind, name string) []ctrl.Request {
+func (r *apiRoles) listOwners(ctx context.Context, kind schema.GroupVersionKind, name string) []ctrl.Request {
 	var list v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to enqueue")

@@ -25,6 +25,16 @@ type roleWriter struct {
 	cache client.Reader
 }
 
+// ensureRoles applies the ClusterRoles that differ.
+func (r *roleWriter) ensureRoles(ctx context.Context, wanted []rbacv1.ClusterRole) error {
+	for i := range wanted {
+		if err := r.ensureRole(ctx, &wanted[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ensureRole applies a ClusterRole if it differs. It keeps labels and owner references that others have set.
 func (r *roleWriter) ensureRole(ctx context.Context, wanted *rbacv1.ClusterRole) error {
 	found := &rbacv1.ClusterRole{}

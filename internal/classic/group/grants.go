@@ -16,11 +16,12 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/membership"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// grantReconciler grants operators that watch all namespaces cluster-wide rights: those of their roles that membership.RightsOf
+// grants grants operators that watch all namespaces cluster-wide rights: those of their roles that membership.RightsOf
 // accepts. Operators that watch some namespaces get their rights there from package copied.
-type grantReconciler struct {
+type grants struct {
 	client client.Client
 	// live reads from the API server without the cache.
 	live client.Reader
@@ -28,44 +29,71 @@ type grantReconciler struct {
 	marked client.Reader
 }
 
-// Reconcile creates the missing ClusterRoles and ClusterRoleBindings of one operator. It changes no existing ones.
-func (r *grantReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	csv := &v1alpha1.ClusterServiceVersion{}
-	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+func (r *grants) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.ClusterServiceVersion, *grantFacts, membership.Rights] {
+	return &reconcile.ObjectReconciler[*v1alpha1.ClusterServiceVersion, *grantFacts, membership.Rights]{
+		Client: r.client, New: newCSV, Gather: r.gatherFacts, Decide: decideGrants, Execute: r.createGrants,
 	}
-	if csvinfo.IsCopied(csv) || !csvinfo.HasCleanup(csv) {
-		return ctrl.Result{}, nil // Adding the finalizer triggers a reconcile.
-	}
+}
 
+// grantFacts determine the cluster-wide rights of an operator.
+type grantFacts struct {
+	// group is the OperatorGroup of the namespace; nil when there is not exactly one.
+	group    *operatorsv1.OperatorGroup
+	roles    []rbacv1.Role
+	bindings []rbacv1.RoleBinding
+}
+
+// gatherFacts reads the group of an operator and, if the operator watches all namespaces, its roles.
+func (r *grants) gatherFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*grantFacts, error) {
+	f := &grantFacts{}
 	group, err := membership.OnlyGroupOf(ctx, r.client, csv.Namespace)
 	switch {
 	case errors.Is(err, membership.ErrNone), errors.Is(err, membership.ErrSeveral):
-		return ctrl.Result{}, nil
+		return f, nil
 	case err != nil:
-		return ctrl.Result{}, err
+		return f, err
 	}
 
-	if _, changed := membership.WithGroupAnnotations(csv, group); changed || !group.IsGlobal() {
-		return ctrl.Result{}, nil
+	f.group = group
+	if !mayHaveGrants(csv, f.group) {
+		return f, nil
 	}
 
 	ownedByCSV := []client.ListOption{client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}
 	var roles rbacv1.RoleList
 	var bindings rbacv1.RoleBindingList
 	if err := errors.Join(r.marked.List(ctx, &roles, ownedByCSV...), r.marked.List(ctx, &bindings, ownedByCSV...)); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing the roles of ClusterServiceVersion %s: %w", req, err)
+		return f, fmt.Errorf("listing the roles of ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
 
-	rights := membership.RightsOf(csv, roles.Items, bindings.Items)
-	rights.Log(ctrl.LoggerFrom(ctx))
-	return ctrl.Result{}, r.createGrants(ctx, csv, rights)
+	f.roles, f.bindings = roles.Items, bindings.Items
+	return f, nil
 }
 
-// createGrants creates the ClusterRoles and ClusterRoleBindings of an operator. It does not bind an existing
+// mayHaveGrants reports whether an operator may have cluster-wide rights: it is a member of a global group, and has the
+// finalizer that deletes them. Adding the finalizer triggers a reconcile.
+func mayHaveGrants(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) bool {
+	if csvinfo.IsCopied(csv) || !csvinfo.HasCleanup(csv) || group == nil || !group.IsGlobal() {
+		return false
+	}
+	_, changed := membership.WithGroupAnnotations(csv, group)
+	return !changed
+}
+
+// decideGrants returns the rights that an operator must have in the whole cluster.
+func decideGrants(csv *v1alpha1.ClusterServiceVersion, f *grantFacts) membership.Rights {
+	if !mayHaveGrants(csv, f.group) {
+		return membership.Rights{}
+	}
+	return membership.RightsOf(csv, f.roles, f.bindings)
+}
+
+// createGrants creates the missing ClusterRoles and ClusterRoleBindings of an operator. It changes no existing ones, and
+// does not bind an existing
 // ClusterRole that grants more than the Role of the same name. Such a ClusterRole may be cluster-admin, or the copy of
 // an earlier Role that the operator's permissions no longer cover.
-func (r *grantReconciler) createGrants(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, rights membership.Rights) error {
+func (r *grants) createGrants(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, _ *grantFacts, rights membership.Rights) error {
+	rights.Log(ctrl.LoggerFrom(ctx))
 	bound := map[string]bool{}
 	for _, role := range rights.Roles {
 		wanted := newClusterRole(role)
@@ -94,7 +122,7 @@ func (r *grantReconciler) createGrants(ctx context.Context, csv *v1alpha1.Cluste
 }
 
 // getOrCreateRole returns the existing ClusterRole of the name, or creates the wanted one.
-func (r *grantReconciler) getOrCreateRole(ctx context.Context, wanted *rbacv1.ClusterRole) (*rbacv1.ClusterRole, error) {
+func (r *grants) getOrCreateRole(ctx context.Context, wanted *rbacv1.ClusterRole) (*rbacv1.ClusterRole, error) {
 	existing := &rbacv1.ClusterRole{}
 	err := r.marked.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
 	if apierrors.IsNotFound(err) {
@@ -133,7 +161,7 @@ func checkExistingRole(csv *v1alpha1.ClusterServiceVersion, wanted, existing *rb
 }
 
 // createBinding creates a ClusterRoleBinding unless it exists.
-func (r *grantReconciler) createBinding(ctx context.Context, binding *rbacv1.ClusterRoleBinding) error {
+func (r *grants) createBinding(ctx context.Context, binding *rbacv1.ClusterRoleBinding) error {
 	err := r.marked.Get(ctx, client.ObjectKeyFromObject(binding), &rbacv1.ClusterRoleBinding{})
 	if !apierrors.IsNotFound(err) {
 		return err
@@ -170,7 +198,7 @@ func newClusterObjectMeta(object client.Object) metav1.ObjectMeta {
 }
 
 // enqueueMembers is a map function that returns the ClusterServiceVersions in the namespace of a global group.
-func (r *grantReconciler) enqueueMembers(ctx context.Context, group client.Object) []ctrl.Request {
+func (r *grants) enqueueMembers(ctx context.Context, group client.Object) []ctrl.Request {
 	if g, ok := group.(*operatorsv1.OperatorGroup); ok && !g.IsGlobal() {
 		return nil
 	}

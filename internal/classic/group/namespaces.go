@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,39 +12,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// namespaceReconciler labels namespaces with the groups that target them.
-type namespaceReconciler struct {
+// namespaceLabels labels namespaces with the groups that target them.
+type namespaceLabels struct {
 	client client.Client
 }
 
-// Reconcile sets and removes the group labels of one namespace.
-func (r *namespaceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	namespace := newPartialMetadata(namespaceKind)
-	if err := r.client.Get(ctx, req.NamespacedName, namespace); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+func (r *namespaceLabels) newReconciler() *reconcile.ObjectReconciler[*metav1.PartialObjectMetadata, []operatorsv1.OperatorGroup, map[string]any] {
+	return &reconcile.ObjectReconciler[*metav1.PartialObjectMetadata, []operatorsv1.OperatorGroup, map[string]any]{
+		Client: r.client, New: func() *metav1.PartialObjectMetadata { return newPartialMetadata(namespaceKind) },
+		Gather: r.listGroups, Decide: labelChanges, Execute: r.patchLabels,
 	}
+}
 
+func (r *namespaceLabels) listGroups(ctx context.Context, _ *metav1.PartialObjectMetadata) ([]operatorsv1.OperatorGroup, error) {
 	var list operatorsv1.OperatorGroupList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing OperatorGroups: %w", err)
+		return nil, fmt.Errorf("listing OperatorGroups: %w", err)
 	}
+	return list.Items, nil
+}
 
-	changes := labelChanges(namespace, list.Items)
+func (r *namespaceLabels) patchLabels(ctx context.Context, namespace *metav1.PartialObjectMetadata, _ []operatorsv1.OperatorGroup, changes map[string]any) error {
 	if len(changes) == 0 {
-		return ctrl.Result{}, nil
+		return nil
 	}
-
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": changes}})
-	if err != nil {
-		return ctrl.Result{}, err
+	if err := patchMetadata(ctx, r.client, namespace, map[string]any{"labels": changes}); err != nil {
+		return fmt.Errorf("labelling namespace %s with its OperatorGroups: %w", namespace.Name, err)
 	}
-	if err := r.client.Patch(ctx, namespace, client.RawPatch(types.MergePatchType, data)); client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("labelling namespace %s with its OperatorGroups: %w", namespace.Name, err)
-	}
-
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // labelChanges returns the changes of a namespace's labels as a merge patch: an empty string adds a label, nil removes

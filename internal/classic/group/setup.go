@@ -100,6 +100,8 @@ func newPartialMetadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetad
 	return object
 }
 
+func newCSV() *v1alpha1.ClusterServiceVersion { return &v1alpha1.ClusterServiceVersion{} }
+
 var (
 	namespaceKind      = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 	serviceAccountKind = schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}
@@ -114,7 +116,7 @@ var labelsChanged = predicate.LabelChangedPredicate{}
 var specChanged = predicate.GenerationChangedPredicate{}
 
 func setupGroups(mgr ctrl.Manager, o Options, marked cache.Cache, roles roleWriter) error {
-	r := &groupReconciler{client: mgr.GetClient(), roles: roles, marked: marked, clock: o.Clock}
+	r := &groups{client: mgr.GetClient(), roles: roles, marked: marked, clock: o.Clock}
 	enqueue := handler.EnqueueRequestsFromMapFunc
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup").
@@ -123,20 +125,20 @@ func setupGroups(mgr ctrl.Manager, o Options, marked cache.Cache, roles roleWrit
 		WatchesMetadata(newPartialMetadata(namespaceKind), enqueue(r.enqueueGroupsWithSelector), builder.WithPredicates(labelsChanged)).
 		WatchesMetadata(newPartialMetadata(serviceAccountKind), enqueue(r.enqueueGroupsOfAccount), builder.WithPredicates(labelsChanged)).
 		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, enqueue(enqueueGroupOfRole))).
-		Complete(r)
+		Complete(r.newReconciler())
 }
 
 func setupNamespaces(mgr ctrl.Manager) error {
-	r := &namespaceReconciler{client: mgr.GetClient()}
+	r := &namespaceLabels{client: mgr.GetClient()}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup-namespaces").
 		WatchesMetadata(newPartialMetadata(namespaceKind), &handler.EnqueueRequestForObject{}, builder.WithPredicates(labelsChanged)).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(enqueueTargetNamespaces)).
-		Complete(r)
+		Complete(r.newReconciler())
 }
 
 func setupAPIs(mgr ctrl.Manager, marked cache.Cache, roles roleWriter) error {
-	r := &apiRoleReconciler{client: mgr.GetClient(), roles: roles}
+	r := &apiRoles{client: mgr.GetClient(), roles: roles}
 	enqueue := handler.EnqueueRequestsFromMapFunc
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup-apis").
@@ -144,11 +146,11 @@ func setupAPIs(mgr ctrl.Manager, marked cache.Cache, roles roleWriter) error {
 		WatchesMetadata(newPartialMetadata(crdKind), enqueue(r.enqueueOwnersOfAPI), builder.WithPredicates(specChanged)).
 		WatchesMetadata(newPartialMetadata(apiServiceKind), enqueue(r.enqueueOwnersOfAPI), builder.WithPredicates(specChanged)).
 		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, enqueue(r.enqueueOwnersOfRole))).
-		Complete(r)
+		Complete(r.newReconciler())
 }
 
 func setupGrants(mgr ctrl.Manager, marked cache.Cache) error {
-	r := &grantReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), marked: marked}
+	r := &grants{client: mgr.GetClient(), live: mgr.GetAPIReader(), marked: marked}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup-grants").
 		Watches(&v1alpha1.ClusterServiceVersion{}, &handler.EnqueueRequestForObject{}).
@@ -156,7 +158,7 @@ func setupGrants(mgr ctrl.Manager, marked cache.Cache) error {
 	for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
 		b = b.WatchesRawSource(source.Kind(marked, object, handler.EnqueueRequestsFromMapFunc(enqueueOwnerByLabels)))
 	}
-	return b.Complete(r)
+	return b.Complete(r.newReconciler())
 }
 
 // enqueueOwnerByLabels is a map function that returns the ClusterServiceVersion for which an object was created.
