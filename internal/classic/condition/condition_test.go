@@ -42,41 +42,6 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Run(m))
 }
 
-func TestUpgradeable(t *testing.T) {
-	said := func(conditionType string, status metav1.ConditionStatus, generation int64) []metav1.Condition {
-		return []metav1.Condition{{Type: conditionType, Status: status, Reason: "R", Message: "it migrates", ObservedGeneration: generation}}
-	}
-	override := func(conditionType string, status metav1.ConditionStatus) []operatorsv1.ConditionOverride {
-		return []operatorsv1.ConditionOverride{{Type: conditionType, Status: status, Reason: "R", Message: "not today"}}
-	}
-	for name, c := range map[string]struct {
-		status    []metav1.Condition
-		overrides []operatorsv1.ConditionOverride
-		want      string
-	}{
-		"nothing said":                 {},
-		"something else said":          {status: said("Ready", metav1.ConditionFalse, 3)},
-		"it is":                        {status: said("Upgradeable", metav1.ConditionTrue, 3)},
-		"unknown":                      {status: said("Upgradeable", metav1.ConditionUnknown, 3)},
-		"it is not":                    {status: said("Upgradeable", metav1.ConditionFalse, 3), want: "the operator is not upgradeable: it migrates"},
-		"it was not, before":           {status: said("Upgradeable", metav1.ConditionFalse, 2), want: `the operatorcondition status "Upgradeable"="False" is outdated`},
-		"it was, before":               {status: said("Upgradeable", metav1.ConditionTrue, 2), want: `the operatorcondition status "Upgradeable"="True" is outdated`},
-		"overridden":                   {status: said("Upgradeable", metav1.ConditionFalse, 3), overrides: override("Upgradeable", metav1.ConditionTrue)},
-		"overridden, and outdated":     {status: said("Upgradeable", metav1.ConditionFalse, 2), overrides: override("Upgradeable", metav1.ConditionTrue)},
-		"forbidden":                    {status: said("Upgradeable", metav1.ConditionTrue, 3), overrides: override("Upgradeable", metav1.ConditionFalse), want: "the operator is not upgradeable: not today"},
-		"forbidden by unknown":         {overrides: override("Upgradeable", metav1.ConditionUnknown), want: "the operator is not upgradeable: not today"},
-		"something else is overridden": {status: said("Upgradeable", metav1.ConditionFalse, 3), overrides: override("Ready", metav1.ConditionTrue), want: "the operator is not upgradeable: it migrates"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			oc := &operatorsv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
-			oc.Spec.Overrides, oc.Status.Conditions = c.overrides, c.status
-			if got := csv.NotUpgradeableReason(oc); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
 type fixture struct {
 	t *testing.T
 	client.Client

@@ -4,21 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
-	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // FieldManager is the field manager for server-side apply.
@@ -32,43 +28,46 @@ const FieldManager = "mainstay"
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=escalate;bind
 
-// conditionReconciler ensures an OperatorCondition for each ClusterServiceVersion.
-type conditionReconciler struct {
+// creator ensures an OperatorCondition for each ClusterServiceVersion.
+type creator struct {
 	client client.Client
 }
 
-// Reconcile applies the OperatorCondition of one ClusterServiceVersion. It does not change the conditions and
-// overrides that operators and administrators set.
-func (r *conditionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	csv := &v1alpha1.ClusterServiceVersion{}
-	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+func (r *creator) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.ClusterServiceVersion, *operatorsv2.OperatorCondition, bool] {
+	return &reconcile.ObjectReconciler[*v1alpha1.ClusterServiceVersion, *operatorsv2.OperatorCondition, bool]{
+		Client: r.client, New: func() *v1alpha1.ClusterServiceVersion { return &v1alpha1.ClusterServiceVersion{} },
+		Gather: r.readCondition, Decide: needsCondition, Execute: r.applyCondition,
 	}
-	if csvinfo.IsCopied(csv) || !csv.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
+}
+
+// readCondition returns the OperatorCondition of a ClusterServiceVersion; nil when it does not exist.
+func (r *creator) readCondition(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*operatorsv2.OperatorCondition, error) {
+	if csvinfo.IsCopied(csv) {
+		return nil, nil
 	}
 
 	found := &operatorsv2.OperatorCondition{}
-	err := r.client.Get(ctx, req.NamespacedName, found)
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(csv), found)
 	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return ctrl.Result{}, err
-	case err == nil:
-		owner := metav1.GetControllerOf(found)
-		if owner != nil && owner.UID != csv.UID {
-			// It belongs to a deleted ClusterServiceVersion. Its deletion triggers a reconcile.
-			return ctrl.Result{}, nil
-		}
-		if owner != nil && slices.Equal(found.Spec.ServiceAccounts, serviceAccountNames(csv)) && slices.Equal(found.Spec.Deployments, deploymentNames(csv)) {
-			return ctrl.Result{}, nil
-		}
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading OperatorCondition %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
 
+	return found, nil
+}
+
+// applyCondition applies the OperatorCondition of a ClusterServiceVersion. It does not change the conditions and
+// overrides that operators and administrators set.
+func (r *creator) applyCondition(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, _ *operatorsv2.OperatorCondition, needed bool) error {
+	if !needed {
+		return nil
+	}
 	if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(newApplyConfiguration(csv)), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
-		return ctrl.Result{}, fmt.Errorf("writing OperatorCondition %s: %w", req, err)
+		return fmt.Errorf("writing OperatorCondition %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
-
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // newApplyConfiguration returns the fields of an OperatorCondition that come from its ClusterServiceVersion.
@@ -98,103 +97,59 @@ func newApplyConfiguration(csv *v1alpha1.ClusterServiceVersion) *unstructured.Un
 	return object
 }
 
-// accessReconciler grants operators access to their OperatorConditions, and copies the conditions of the spec to the
+// accessGranter grants operators access to their OperatorConditions, and copies the conditions of the spec to the
 // status.
-type accessReconciler struct {
+type accessGranter struct {
 	client client.Client
 	// marked reads the labelled Roles and RoleBindings from the cache.
 	marked client.Reader
 }
 
-// Reconcile updates the status of one OperatorCondition, and ensures its Role and RoleBinding.
-func (r *accessReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	condition := &operatorsv2.OperatorCondition{}
-	if err := r.client.Get(ctx, req.NamespacedName, condition); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+func (r *accessGranter) newReconciler() *reconcile.ObjectReconciler[*operatorsv2.OperatorCondition, accessFacts, access] {
+	return &reconcile.ObjectReconciler[*operatorsv2.OperatorCondition, accessFacts, access]{
+		Client: r.client, New: func() *operatorsv2.OperatorCondition { return &operatorsv2.OperatorCondition{} },
+		Gather: r.gatherFacts, Decide: decideAccess, Execute: r.applyAccess,
+		Report: func(condition *operatorsv2.OperatorCondition, _ accessFacts, _ access, _ error) []reconcile.Event {
+			condition.Status.Conditions, _ = mergeSpecConditions(condition)
+			return nil
+		},
 	}
-	if !condition.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{}, errors.Join(r.patchStatus(ctx, condition), r.ensureRole(ctx, condition), r.ensureRoleBinding(ctx, condition))
 }
 
-// patchStatus copies the conditions of the spec to the status if they changed.
-func (r *accessReconciler) patchStatus(ctx context.Context, condition *operatorsv2.OperatorCondition) error {
-	conditions, changed := mergeSpecConditions(condition)
-	if !changed {
-		return nil
+// gatherFacts reads the Role and the RoleBinding of an OperatorCondition.
+func (r *accessGranter) gatherFacts(ctx context.Context, condition *operatorsv2.OperatorCondition) (accessFacts, error) {
+	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	key := client.ObjectKeyFromObject(condition)
+	var f accessFacts
+	switch err := r.marked.Get(ctx, key, role); {
+	case err == nil:
+		f.role = role
+	case !apierrors.IsNotFound(err):
+		return f, fmt.Errorf("reading the Role of OperatorCondition %s: %w", key, err)
 	}
 
-	after := condition.DeepCopy()
-	after.Status.Conditions = conditions
-	patch := client.MergeFromWithOptions(condition, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, after, patch); err != nil {
-		return fmt.Errorf("writing the status of OperatorCondition %s/%s: %w", condition.Namespace, condition.Name, err)
+	switch err := r.marked.Get(ctx, key, binding); {
+	case err == nil:
+		f.binding = binding
+	case !apierrors.IsNotFound(err):
+		return f, fmt.Errorf("reading the RoleBinding of OperatorCondition %s: %w", key, err)
 	}
 
-	return nil
+	return f, nil
 }
 
-// ensureRole applies the Role that allows an operator to read and write only its own OperatorCondition.
-func (r *accessReconciler) ensureRole(ctx context.Context, condition *operatorsv2.OperatorCondition) error {
-	verbs, groups := []string{"get", "update", "patch"}, []string{operatorsv2.GroupVersion.Group}
-	resources, names := []string{"operatorconditions"}, []string{condition.Name}
-	found := &rbacv1.Role{}
-	err := r.marked.Get(ctx, client.ObjectKeyFromObject(condition), found)
-	if client.IgnoreNotFound(err) != nil {
-		return err
-	}
-
-	wanted := []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: groups, Resources: resources, ResourceNames: names}}
-	if err == nil && metav1.IsControlledBy(found, condition) && equality.Semantic.DeepEqual(found.Rules, wanted) {
-		return nil
-	}
-
-	role := rbacv1ac.Role(condition.Name, condition.Namespace).
-		WithLabels(map[string]string{csvinfo.LabelManaged: "true"}).
-		WithOwnerReferences(newOwnerReference(condition)).
-		WithRules(rbacv1ac.PolicyRule().WithVerbs(verbs...).WithAPIGroups(groups...).WithResources(resources...).WithResourceNames(names...))
-	if err := r.client.Apply(ctx, role, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
-		return fmt.Errorf("writing the Role of OperatorCondition %s/%s: %w", condition.Namespace, condition.Name, err)
-	}
-
-	return nil
-}
-
-// ensureRoleBinding binds the Role to the service accounts of the operator.
-func (r *accessReconciler) ensureRoleBinding(ctx context.Context, condition *operatorsv2.OperatorCondition) error {
-	found := &rbacv1.RoleBinding{}
-	err := r.marked.Get(ctx, client.ObjectKeyFromObject(condition), found)
-	if client.IgnoreNotFound(err) != nil {
-		return err
-	}
-
-	var wanted []rbacv1.Subject
-	binding := rbacv1ac.RoleBinding(condition.Name, condition.Namespace).
-		WithLabels(map[string]string{csvinfo.LabelManaged: "true"}).
-		WithOwnerReferences(newOwnerReference(condition)).
-		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(condition.Name))
-	for _, name := range condition.Spec.ServiceAccounts {
-		subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: condition.Namespace, Name: name}
-		if slices.Contains(wanted, subject) {
-			continue
+// applyAccess applies the Role and the RoleBinding that differ.
+func (r *accessGranter) applyAccess(ctx context.Context, condition *operatorsv2.OperatorCondition, _ accessFacts, a access) error {
+	var errs []error
+	if a.role != nil {
+		if err := r.client.Apply(ctx, a.role, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+			errs = append(errs, fmt.Errorf("writing the Role of OperatorCondition %s/%s: %w", condition.Namespace, condition.Name, err))
 		}
-		wanted = append(wanted, subject)
-		binding.WithSubjects(rbacv1ac.Subject().WithKind(subject.Kind).WithNamespace(subject.Namespace).WithName(subject.Name))
 	}
-
-	if err == nil && metav1.IsControlledBy(found, condition) && equality.Semantic.DeepEqual(found.Subjects, wanted) {
-		return nil
+	if a.binding != nil {
+		if err := r.client.Apply(ctx, a.binding, client.FieldOwner(FieldManager), client.ForceOwnership); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("writing the RoleBinding of OperatorCondition %s/%s: %w", condition.Namespace, condition.Name, err))
+		}
 	}
-	if err := r.client.Apply(ctx, binding, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the RoleBinding of OperatorCondition %s/%s: %w", condition.Namespace, condition.Name, err)
-	}
-
-	return nil
-}
-
-func newOwnerReference(condition *operatorsv2.OperatorCondition) *metav1ac.OwnerReferenceApplyConfiguration {
-	return metav1ac.OwnerReference().
-		WithAPIVersion(operatorsv2.GroupVersion.String()).WithKind(operatorsv2.OperatorConditionKind).
-		WithName(condition.Name).WithUID(condition.UID).WithController(true)
+	return errors.Join(errs...)
 }

@@ -45,7 +45,7 @@ func Setup(mgr ctrl.Manager, _ Options) error {
 		Named("operatorcondition").
 		Watches(&v1alpha1.ClusterServiceVersion{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&operatorsv2.OperatorCondition{}, &handler.EnqueueRequestForObject{}).
-		Complete(&conditionReconciler{client: mgr.GetClient()})
+		Complete((&creator{client: mgr.GetClient()}).newReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the controller that makes OperatorConditions: %w", err)
 	}
@@ -57,7 +57,7 @@ func Setup(mgr ctrl.Manager, _ Options) error {
 		b = b.WatchesRawSource(source.Kind(marked, object, handler.EnqueueRequestsFromMapFunc(enqueueConditionOfRole)))
 	}
 
-	if err := b.Complete(&accessReconciler{client: mgr.GetClient(), marked: marked}); err != nil {
+	if err := b.Complete((&accessGranter{client: mgr.GetClient(), marked: marked}).newReconciler()); err != nil {
 		return fmt.Errorf("setting up the controller that reads OperatorConditions: %w", err)
 	}
 
